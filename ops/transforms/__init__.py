@@ -23,6 +23,7 @@ from .conversions import (
     ToPureTensor,
     ToTensor,
 )
+from .converting import convert
 from .cropping import (
     CenterCrop,
     Pad,
@@ -105,6 +106,7 @@ __all__ = [
     "Transform",
     "TrivialAugment",
     "TrivialAugmentWide",
+    "convert",
     "preview",
     "visible",
 ]

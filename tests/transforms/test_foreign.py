@@ -181,7 +181,8 @@ def test_choosers_are_undone(name: str) -> None:
 
 
 def test_sizes_after_a_chooser_are_known_before_it_runs() -> None:
-    steps = [T.RandomOrder([T.Resize((60, 90)), T.RandomHorizontalFlip()]), T.RandomCrop((50, 50))]
+    order = T.RandomOrder([T.Resize((60, 90)), T.RandomHorizontalFlip()])
+    steps: list[Any] = [order, T.RandomCrop((50, 50))]
     chain = T.Compose(steps, seed=0)
     params = [chain.make_params(PHOTO, index=i).steps[1] for i in range(20)]
     run = [chain(PHOTO, index=i, return_params=True)[1].steps[1] for i in range(20)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -127,6 +128,10 @@ def chain_of(policy: str) -> transforms.Compose:
     return transforms.Compose(steps, seed=0, boxes=policy)
 
 
+def call(chain: transforms.Compose, sample: Any, index: int) -> Any:
+    return chain(sample_of(*sample), index=index)
+
+
 def outcome(call: Callable[[], Any]) -> Any:
     try:
         return plain(call())
@@ -149,8 +154,8 @@ def plain(value: Any) -> Any:
 def test_a_warm_chain_answers_as_a_fresh_one(samples: list[Any], policy: str) -> None:
     warm = chain_of(policy)
     for index, sample in enumerate(samples):
-        found = outcome(lambda s=sample, i=index: warm(sample_of(*s), index=i))
-        fresh = outcome(lambda s=sample, i=index: chain_of(policy)(sample_of(*s), index=i))
+        found = outcome(functools.partial(call, warm, sample, index))
+        fresh = outcome(functools.partial(call, chain_of(policy), sample, index))
         assert found == fresh
 
 

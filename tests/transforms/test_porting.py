@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 from collections import defaultdict
 from typing import Any
@@ -151,7 +152,7 @@ def test_samples_by_keyword_are_answered() -> None:
     )
     flip = T.RandomHorizontalFlip(1.0)
     for call in (flip, T.Compose([flip])):
-        check(TypeError, message, lambda c=call: c(image=PHOTO, mask=CLASSES))
+        check(TypeError, message, functools.partial(call, image=PHOTO, mask=CLASSES))
 
 
 def test_statistics_of_tensors_and_defaults_of_fills() -> None:
@@ -159,7 +160,8 @@ def test_statistics_of_tensors_and_defaults_of_fills() -> None:
     steps: list[Any] = [T.ToTensor(), T.Normalize(list(mean), list(std))]
     expected = T.Compose([T.ToTensor(), T.Normalize(mean.tolist(), std.tolist())])(PHOTO)
     assert torch.equal(T.Compose(steps)(PHOTO), expected)
-    assert T.RandomRotation(torch.tensor(5)).degrees == T.RandomRotation(5).degrees
+    five: Any = torch.tensor(5)
+    assert T.RandomRotation(five).degrees == T.RandomRotation(5).degrees
     fill = defaultdict(lambda: [9.0, 8.0, 7.0], {tv.Mask: 3})
     image, mask = T.Pad(1, fill=fill)(PICTURE, tv.Mask(CLASSES))
     assert image[:, 0, 0].tolist() == [9, 8, 7]
@@ -226,7 +228,7 @@ def test_indexed_data_sets_have_their_data_set_s_attributes() -> None:
 
 def test_a_choice_of_mixing() -> None:
     images, labels = torch.rand(4, 3, 16, 16), torch.arange(4)
-    choice = T.RandomChoice([T.CutMix(num_classes=4), T.MixUp(num_classes=4)])
+    choice: Any = T.RandomChoice([T.CutMix(num_classes=4), T.MixUp(num_classes=4)])
     seen = set()
     for seed in range(12):
         torch.manual_seed(seed)
@@ -235,12 +237,12 @@ def test_a_choice_of_mixing() -> None:
         torch.testing.assert_close(soft.sum(1), torch.ones(4))
         seen.add(bool(torch.isin(mixed, images).all()))
     assert seen == {True, False}
-    seeded = T.RandomChoice([T.CutMix(num_classes=4, seed=0), T.MixUp(num_classes=4, seed=1)])
+    seeded: Any = T.RandomChoice([T.CutMix(num_classes=4, seed=0), T.MixUp(num_classes=4, seed=1)])
     first = [seeded((images, labels), index=range(i, i + 4))[0] for i in range(10)]
     again = [seeded((images, labels), index=range(i, i + 4))[0] for i in range(10)]
     assert all(map(torch.equal, first, again))
     assert {bool(torch.isin(image, images).all()) for image in first} == {True, False}
-    always = T.RandomChoice([T.CutMix(num_classes=4), T.MixUp(num_classes=4)], p=[1, 0])
+    always: Any = T.RandomChoice([T.CutMix(num_classes=4), T.MixUp(num_classes=4)], p=[1, 0])
     pasted = always.collate(list(zip(images, labels, strict=True)))[0]
     assert torch.isin(pasted, images).all()
     assert "RandomChoice" in repr(choice)

@@ -88,7 +88,7 @@ def detection(T: Any, augmentation: str, flip: float = 0.5, backend: str = "tv_t
     return T.Compose(steps)
 
 
-class PadIfSmaller(v2.Transform):  # type: ignore[misc]
+class PadIfSmaller(v2.Transform):  # type: ignore[misc, name-defined]
     """A transform of the recipe's own: pads to a least size at the right and at the bottom."""
 
     def __init__(self, size: int, fill: Any) -> None:

@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import decimal
 import enum
+import functools
 import types
 import uuid
 from typing import Any
@@ -196,9 +197,8 @@ def test_tables_without_a_name_are_refused_whatever_their_size(value: Any) -> No
 def test_tables_of_boxes_are_refused_under_a_box_s_name() -> None:
     for count in (0, 1, 3):
         sample = {"image": torch.zeros(3, 50, 80), "bbox": torch.zeros(count, 5)}
-        check(
-            TypeError, "transforms: sample['bbox'] is a plain Tensor of", lambda s=sample: FLIP(s)
-        )
+        message = "transforms: sample['bbox'] is a plain Tensor of"
+        check(TypeError, message, functools.partial(FLIP, sample))
 
 
 def test_a_batch_has_a_row_for_each_sample() -> None:

@@ -14,7 +14,7 @@ from visops import transforms as T
 PHOTO = np.zeros((20, 40, 3), np.uint8)
 
 
-def annotations() -> list[dict[str, Any]]:
+def coco() -> list[dict[str, Any]]:
     return [
         {
             "id": 17,
@@ -42,13 +42,13 @@ def annotations() -> list[dict[str, Any]]:
 
 
 def test_annotations_move() -> None:
-    given = annotations()
+    given = coco()
     flip = T.Compose([T.RandomHorizontalFlip(1.0)])
     for sample in ((PHOTO, given), {"image": PHOTO, "annotations": given}):
         for _ in range(2):
             result = flip(sample)
             found = result[1] if isinstance(result, tuple) else result["annotations"]
-            assert given == annotations()  # its own dicts stay as they were
+            assert given == coco()  # its own dicts stay as they were
             assert [own["bbox"] for own in found] == [[28, 4, 10, 6], [2, 2, 8, 16]]
             assert found[0]["segmentation"] == [[38.0, 4, 28, 4, 28, 10, 38, 10]]
             assert found[1]["segmentation"][1] == [10.0, 18, 6, 10, 2, 18]
@@ -62,7 +62,7 @@ def test_annotations_move() -> None:
 
 def test_dropped_objects_take_their_dicts_along() -> None:
     crop = T.Compose([T.CenterCrop((20, 20))], boxes="sanitize")
-    found = crop((PHOTO, annotations()))[1]
+    found = crop((PHOTO, coco()))[1]
     assert [own["id"] for own in found] == [17]
     (own,) = found
     assert own["bbox"] == [0, 4, 2, 6]
@@ -71,22 +71,22 @@ def test_dropped_objects_take_their_dicts_along() -> None:
     assert own["keypoints"][2] == 0
     assert own["num_keypoints"] == 1
     resize = T.Compose([T.Resize((40, 80))])
-    assert resize((PHOTO, annotations()))[1][1]["bbox"] == [60, 4, 16, 32]
+    assert resize((PHOTO, coco()))[1][1]["bbox"] == [60, 4, 16, 32]
 
 
 def test_what_an_annotation_may_lack() -> None:
     flip = T.RandomHorizontalFlip(1.0)
     plain = [{"bbox": [2, 4, 10, 6], "category_id": 1, "iscrowd": 0}]
     assert flip((PHOTO, plain))[1] == [{"bbox": [28, 4, 10, 6], "category_id": 1, "iscrowd": 0}]
-    some = annotations()
+    some = coco()
     del some[1]["area"]
     message = "transforms: sample[1][1] has no 'area', sample[1][0] has one; must be all or none"
     check(ValueError, message, lambda: flip((PHOTO, some)))
-    crowd = annotations()
+    crowd = coco()
     crowd[1]["segmentation"] = {"counts": "abc", "size": [20, 40]}
     message = "transforms: sample[1][1]['segmentation'] is an RLE, must be a list of polygons"
     check(TypeError, message, lambda: flip((PHOTO, crowd)))
-    short = annotations()
+    short = coco()
     short[0]["bbox"] = [1, 2, 3]
     check(
         ValueError,
@@ -100,9 +100,9 @@ def test_what_an_annotation_may_lack() -> None:
     )
 
 
-def test_collated_annotations() -> None:
+def test_collated_coco() -> None:
     chain = T.Compose([T.RandomHorizontalFlip(1.0)])
-    samples = [(PHOTO, annotations()), (PHOTO, copy.deepcopy(annotations()))]
+    samples = [(PHOTO, coco()), (PHOTO, copy.deepcopy(coco()))]
     images, found = chain.collate(samples)
     assert images.shape[0] == 2
     assert found[0][0]["bbox"] == [28, 4, 10, 6]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import collections
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,12 +55,18 @@ def test_usual_names(name: str) -> None:
     check(ValueError, message, lambda: beside_boxes(**{name: [1, 2]}))
 
 
+class Three(NamedTuple):
+    a: int
+    b: int
+    c: int
+
+
 SEQUENCES = [
     (collections.deque("abc"), collections.deque("ac")),
     (collections.UserList([1, 2, 3]), collections.UserList([1, 3])),
     (range(5, 8), [5, 7]),
     (array.array("i", [4, 5, 6]), array.array("i", [4, 6])),
-    (collections.namedtuple("Three", "a b c")(1, 2, 3), [1, 3]),
+    (Three(1, 2, 3), [1, 3]),
 ]
 
 
@@ -204,7 +211,7 @@ def test_tables_with_a_row_per_box_need_a_name() -> None:
     for rows in (3, 5):
         table = torch.zeros(rows, 8)
         message = f"transforms: sample['table'] is a plain Tensor of shape [{rows}, 8], which may"
-        check(TypeError, message, lambda t=table: beside_boxes(table=t))
+        check(TypeError, message, functools.partial(beside_boxes, table=table))
     for kind, rows in (("labels", 2), ("other", 3)):
         sample = {"image": IMAGE, "boxes": BOXES, "table": torch.zeros(3, 8)}
         assert len(sanitized(sample, keys={kind: ["table"]})["table"]) == rows

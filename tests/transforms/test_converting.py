@@ -1,0 +1,112 @@
+"""Pipelines of torchvision and albumentations as chains."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from bad_input import check
+from torch import nn
+from visops import transforms as T
+
+v2 = pytest.importorskip("torchvision.transforms.v2")
+v1 = pytest.importorskip("torchvision.transforms")
+
+PHOTO = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
+
+# Theirs, and ours with the same arguments.
+SAME: dict[str, Any] = {
+    "flip": lambda M: M.RandomHorizontalFlip(0.3),
+    "affine": lambda M: M.RandomAffine(
+        10, (0.1, 0.2), (0.5, 2), 5, M.InterpolationMode.NEAREST, fill=3, center=(9, 8)
+    ),
+    "rotation": lambda M: M.RandomRotation(30, M.InterpolationMode.BILINEAR, expand=True),
+    "jitter": lambda M: M.ColorJitter(0.4, (0.1, 2), hue=0.1),
+    "resized": lambda M: M.RandomResizedCrop(20, (0.2, 1)),
+    "resize": lambda M: M.Resize(20, max_size=50),
+    "crop": lambda M: M.RandomCrop(50, 4, pad_if_needed=True, fill=7, padding_mode="constant"),
+    "pad": lambda M: M.Pad((1, 2), 5, "reflect"),
+    "perspective": lambda M: M.RandomPerspective(0.7, 0.9),
+    "erasing": lambda M: M.RandomErasing(1.0, value=9),
+    "distort": lambda M: M.RandomPhotometricDistort(p=0.7),
+    "zoom": lambda M: M.RandomZoomOut(4, (1, 2)),
+    "jitters": lambda M: M.ScaleJitter((50, 50)),
+    "shortest": lambda M: M.RandomShortestSize([20, 30], 70),
+    "grey": lambda M: M.RandomGrayscale(0.4),
+    "dtype": lambda M: M.ToDtype(torch.float32, scale=True),
+    "tensor": lambda M: M.ToTensor(),
+    "first version": lambda M: (v1 if M is v2 else T).RandomRotation(
+        10, T.InterpolationMode.NEAREST
+    ),
+    "apply": lambda M: M.RandomApply([M.Pad(1), M.RandomHorizontalFlip()], 0.4),
+    "choice": lambda M: M.RandomChoice([M.Pad(1), M.Pad(2)], p=[1, 3]),
+    "order": lambda M: M.RandomOrder([M.Pad(1), M.CenterCrop(20)]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The transform `ToTensor")
+@pytest.mark.parametrize("name", SAME)
+def test_what_has_the_same_name_has_the_same_arguments(name: str) -> None:
+    theirs, ours = (SAME[name](module) for module in (v2, T))
+    expected = T.Compose([ours], seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = T.convert(v2.Compose([theirs]), seed=0)
+    assert repr(found) == repr(expected)
+    assert all(torch.equal(found(PHOTO, index=i), expected(PHOTO, index=i)) for i in range(4))
+
+
+def test_whole_pipelines() -> None:
+    steps = [v2.RandomResizedCrop(20), v2.Compose([v2.RandomHorizontalFlip()]), v2.ToImage()]
+    steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5], [0.5])]
+    for pipeline in (v2.Compose(steps), nn.Sequential(*steps), steps):
+        chain = T.convert(pipeline, seed=3)
+        assert len(chain.passes) == 1
+        assert chain(PHOTO, index=0).shape == (3, 20, 20)
+
+
+def test_what_does_not_map_is_said() -> None:
+    with pytest.warns(UserWarning, match="GaussianBlur stays torchvision's and runs on its own"):
+        chain = T.convert(v2.Compose([v2.GaussianBlur(3), v2.Pad(1)]), seed=0)
+    assert chain(PHOTO, index=0).shape == (3, 42, 62)
+    with pytest.warns(UserWarning, match="neg runs as it is, on each sample's image"):
+        T.convert([torch.neg])
+    message = "transforms.convert: FiveCrop can't be in a chain of single samples; use a chain for"
+    check(TypeError, message, lambda: T.convert(v2.Compose([v2.FiveCrop(3)])))
+    message = "transforms.convert: pipeline is [], must be a pipeline of at least one transform"
+    check(ValueError, message, lambda: T.convert([]))
+    check(TypeError, "transforms.convert: pipeline is 3, must be", lambda: T.convert([3]))
+
+
+def test_albumentations() -> None:
+    A = pytest.importorskip("albumentations")
+    pipeline = A.Compose(
+        [
+            A.RandomResizedCrop((20, 30), scale=(0.3, 1.0), ratio=(0.5, 2.0)),
+            A.HorizontalFlip(p=0.3),
+            A.Rotate((-20, 20), p=0.5),
+            A.ColorJitter(0.2, 0.3, 0.4, 0.1, p=0.8),
+            A.OneOf([A.CenterCrop(10, 12), A.RandomCrop(10, 12)], p=1.0),
+            A.Normalize((0.4, 0.5, 0.6), (0.1, 0.2, 0.3)),
+            A.pytorch.ToTensorV2(),
+        ]
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        chain = T.convert(pipeline, seed=0)
+    image = chain(PHOTO, index=0)
+    assert (image.shape, image.dtype) == ((3, 10, 12), torch.float32)
+    flip = T.convert(A.Compose([A.HorizontalFlip(p=1.0), A.Normalize((0.4,) * 3, (0.2,) * 3)]))
+    expected = A.Compose([A.HorizontalFlip(p=1.0), A.Normalize((0.4,) * 3, (0.2,) * 3)])(
+        image=PHOTO
+    )
+    np.testing.assert_allclose(flip(PHOTO).movedim(0, -1), expected["image"], atol=1e-5)
+    with pytest.warns(UserWarning, match="CLAHE stays albumentations' and runs on its own, on"):
+        chain = T.convert(A.Compose([A.CLAHE(p=1.0)]), seed=0)
+    assert chain(PHOTO, index=0).shape == (3, 40, 60)
+    boxes = A.BboxParams(format="pascal_voc", label_fields=["labels"])
+    with pytest.warns(UserWarning, match="bbox_params and keypoint_params are left out"):
+        T.convert(A.Compose([A.HorizontalFlip()], bbox_params=boxes))
