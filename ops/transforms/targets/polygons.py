@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..sample.leaf import Leaf
+from ..sample.polygons import Objects, points_of, with_points
 from .coordinates import NEAR, with_unit_w
 from .options import Geometry, TargetOptions, canvas_windows
 
-__all__ = ["area", "clip", "cut_out", "finish_polygons", "move_polygons", "project"]
+__all__ = ["area", "clip", "clip_each", "cut_out", "finish_polygons", "move_polygons", "project"]
 
 Polygons = list[np.ndarray]
 
@@ -23,20 +24,17 @@ Polygons = list[np.ndarray]
 def move_polygons(leaf: Leaf, geometry: Geometry, options: TargetOptions) -> None:
     """Move a leaf's polygons; unless boxes are kept, clip them first, as boxes are."""
     if options.boxes != "keep":
-        _change_all(leaf, _clipped, geometry.source())
+        _clip_all(leaf, geometry.source())
     samples = leaf.samples()
     matrices, centres = geometry.matrix, geometry.centres()
-    moved = [
-        [_moved(polygons, matrices[i], centres[i]) for polygons in objects]
-        for i, objects in enumerate(samples)
-    ]
+    moved = [_moved_objects(objects, matrices[i], centres[i]) for i, objects in enumerate(samples)]
     leaf.value = moved[0] if leaf.batch is None else moved
 
 
 def finish_polygons(leaf: Leaf, sizes: np.ndarray, options: TargetOptions) -> None:
     """Clip a leaf's polygons to the final images, unless boxes are kept."""
     if options.boxes != "keep":
-        _change_all(leaf, _clipped, canvas_windows(sizes))
+        _clip_all(leaf, canvas_windows(sizes))
 
 
 def _change_all(
@@ -50,9 +48,46 @@ def _change_all(
     leaf.value = changed[0] if leaf.batch is None else changed
 
 
-def _clipped(polygons: Polygons, window: Sequence[float]) -> Polygons:
-    """Clip an object's polygons; those without area left are gone."""
-    return [part for points in polygons if (part := clip(points, window)) is not None]
+def _clip_all(leaf: Leaf, windows: np.ndarray) -> None:
+    """Clip each object's polygons to its image's window; those without area left are gone."""
+    clipped = []
+    for objects, window in zip(leaf.samples(), windows.tolist(), strict=True):
+        parts = iter(clip_each([points for polygons in objects for points in polygons], window))
+        # zip() asks the polygons first, so that no part of the next object is lost.
+        each = [[part for _, part in zip(polygons, parts, strict=False)] for polygons in objects]
+        clipped.append([[part for part in polygons if part is not None] for polygons in each])
+    leaf.value = clipped[0] if leaf.batch is None else clipped
+
+
+def clip_each(polygons: Polygons, window: Sequence[float]) -> list[np.ndarray | None]:
+    """Clip polygons as `clip` does, all of them at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visops.transforms.targets.polygons import clip_each
+    >>> triangle = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+    >>> [p if p is None else p.tolist() for p in clip_each([triangle, triangle - 9], (0, 0, 2, 9))]
+    [[[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 4.0]], None]
+    """
+    if not polygons:
+        return []
+    points = np.concatenate(polygons)
+    counts = np.array([len(p) for p in polygons])
+    x1, y1, x2, y2 = window
+    for axis, edge, sign in ((0, x1, 1.0), (0, x2, -1.0), (1, y1, 1.0), (1, y2, -1.0)):
+        distance = sign * (points[:, axis] - edge)
+        if (distance >= 0.0).all():
+            continue
+        points, kept = _cut(points, distance, counts, axis, edge)
+        owners = np.repeat(np.arange(len(counts)), counts * 2)[kept]
+        counts = np.bincount(owners, minlength=len(counts))
+        if (counts < 3).any():  # no polygon any more
+            points = points[(counts >= 3)[owners]]
+            counts = np.where(counts >= 3, counts, 0)
+    ends, some = np.cumsum(counts).tolist(), _areas(points, counts) > 0.0
+    each = zip(ends, counts.tolist(), some.tolist(), strict=True)
+    return [points[end - count : end] if any_left else None for end, count, any_left in each]
 
 
 def clip(points: np.ndarray, window: Sequence[float]) -> np.ndarray | None:
@@ -69,39 +104,74 @@ def clip(points: np.ndarray, window: Sequence[float]) -> np.ndarray | None:
     x1, y1, x2, y2 = window
     if low[0] >= x1 and low[1] >= y1 and high[0] <= x2 and high[1] <= y2:
         return points
-    for axis, edge, sign in ((0, x1, 1.0), (0, x2, -1.0), (1, y1, 1.0), (1, y2, -1.0)):
-        points = _cut(points, sign * (points[:, axis] - edge), axis, edge)
-        if len(points) < 3:
-            return None
-    return points if area(points) > 0.0 else None
+    return clip_each([points], window)[0]
 
 
 def _cut(
-    points: np.ndarray, distance: np.ndarray, axis: int | None = None, edge: float = 0.0
-) -> np.ndarray:
-    """Keep the part of a polygon [K, D] with a distance [K] of at least 0 from a line.
+    points: np.ndarray,
+    distance: np.ndarray,
+    counts: np.ndarray,
+    axis: int | None = None,
+    edge: float = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Keep the part of polygons with a distance of at least 0 from a line.
 
-    `axis` and `edge` say that there, a coordinate has this value.
+    Parameters
+    ----------
+    points : ndarray ``[P, D]``
+        Of all polygons, one after another.
+    distance : ndarray ``[P]``
+    counts : ndarray ``[N]``
+        How many points each polygon has.
+    axis, edge
+        Say that there, a coordinate has this value.
+
+    Returns
+    -------
+    points : ndarray ``[Q, D]``
+    kept : ndarray of bool ``[2 P]``
+        Which are kept of each point and of the crossing behind it.
     """
+    after = _after(counts)
     inside = distance >= 0.0
-    if inside.all():
-        return points
-    if not inside.any():
-        return points[:0]
-    after, next_distance = np.roll(points, -1, 0), np.roll(distance, -1)
-    crossing = inside != np.roll(inside, -1)
-    share = distance / np.where(crossing, distance - next_distance, 1.0)
-    crossings = points + share[:, None] * (after - points)
+    crossing = inside != inside[after]
+    share = distance / np.where(crossing, distance - distance[after], 1.0)
+    crossings = points + share[:, None] * (points[after] - points)
     if axis is not None:
         crossings[:, axis] = edge
     both = np.stack((points, crossings), 1).reshape(-1, points.shape[1])
-    return both[np.stack((inside, crossing), 1).reshape(-1)]
+    kept = np.stack((inside, crossing), 1).reshape(-1)
+    return both[kept], kept
+
+
+def _after(counts: np.ndarray) -> np.ndarray:
+    """Return the place of the point that follows each one: the first follows the last."""
+    ends, some = np.cumsum(counts), counts > 0
+    after = np.arange(1, counts.sum() + 1)
+    after[ends[some] - 1] = (ends - counts)[some]
+    return after
 
 
 def area(points: np.ndarray) -> float:
     """Return the area of a polygon [K, 2]."""
-    x, y = (points - points[0]).T
-    return abs(float((x * np.roll(y, -1) - np.roll(x, -1) * y).sum())) / 2.0
+    return float(_areas(points, np.array([len(points)]))[0])
+
+
+def _areas(points: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the areas [N] of polygons with as many points each, one after another in [P, 2]."""
+    areas, some = np.zeros(len(counts)), counts > 0
+    if some.any():
+        starts = (np.cumsum(counts) - counts)[some]
+        x, y = (points - np.repeat(points[starts], counts[some], 0)).T
+        after = _after(counts)
+        areas[some] = np.abs(np.add.reduceat(x * y[after] - x[after] * y, starts)) / 2.0
+    return areas
+
+
+def _moved_objects(objects: Objects, matrix: np.ndarray, centre: np.ndarray) -> Objects:
+    if (matrix[2] == (0.0, 0.0, 1.0)).all():  # all points at once
+        return with_points(objects, project(points_of(objects), matrix, centre))
+    return [_moved(polygons, matrix, centre) for polygons in objects]
 
 
 def _moved(polygons: Polygons, matrix: np.ndarray, centre: np.ndarray) -> Polygons:
@@ -119,7 +189,7 @@ def project(points: np.ndarray, matrix: np.ndarray, centre: np.ndarray) -> np.nd
     moved = np.stack(rows, -1)
     if affine:
         return moved
-    moved = _cut(moved, moved[:, 2] - NEAR)
+    moved, _ = _cut(moved, moved[:, 2] - NEAR, np.array([len(moved)]))
     return moved[:, :2] / moved[:, 2:]  # type: ignore[no-any-return]
 
 
