@@ -2,7 +2,8 @@
 
 from .components import ComponentStats, connected_components, remove_small_regions
 from .distance import distance_transform
-from .packed import PackedMasks, mask_area, mask_iou, masks_to_boxes, pack_masks
+from .packed import mask_area, mask_iou, masks_to_boxes, pack_masks
+from .packed_masks import PackedMasks
 from .paste import paste_masks
 from .polygons import polygons_to_masks
 from .rle import masks_to_rle, rle_area, rle_iou, rle_to_masks

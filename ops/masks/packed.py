@@ -1,4 +1,4 @@
-"""Masks as bits: areas, boxes and overlaps.
+"""Packing of masks; their areas, boxes and overlaps.
 
 The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks/packed.cpp.
 """
@@ -6,51 +6,26 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .._torch.call import call_operator, renamed
-from .._torch.named_tuples import exportable
 from .._torch.refusals import require_plain
 from . import fakes  # noqa: F401
+from .packed_masks import PackedMasks, packed_masks
 
-__all__ = ["PackedMasks", "mask_area", "mask_iou", "masks_to_boxes", "pack_masks"]
+__all__ = ["mask_area", "mask_iou", "masks_to_boxes", "pack_masks"]
 
 Device = torch.device | str | None
 
 _pack_masks = torch.ops.visops.pack_masks.default
-_unpack_masks = torch.ops.visops.unpack_masks.default
 _measure_masks = torch.ops.visops.measure_masks.default
 _mask_iou = torch.ops.visops.mask_iou.default
 _mask_boundaries = torch.ops.visops.mask_boundaries.default
 _KINDS = ("iou", "ioa", "boundary")
-
-
-@exportable
-class PackedMasks(NamedTuple):
-    """Masks with 64 pixels in a number: what :func:`pack_masks` returns.
-
-    An eighth of the memory of bool masks, and the form that overlaps are counted in.
-
-    Attributes
-    ----------
-    bits : int64 ``[..., H, ceil(W / 64)]``
-        Bit i of number w is column 64 w + i. Bits past column W - 1 are 0.
-    size : (int, int)
-        Height and width of a mask.
-    """
-
-    bits: Any
-    size: tuple[int, int]
-
-    def unpack(self, *, device: Device = None) -> Any:
-        """Return the masks, bool ``[..., H, W]``."""
-        return call_operator(
-            "unpack_masks", _unpack_masks, device, {"bits": self.bits}, self.size[1]
-        )
 
 
 ArrayOrPacked = Tensor | np.ndarray | PackedMasks
@@ -86,7 +61,7 @@ def pack_masks(masks: Tensor | np.ndarray, *, device: Device = None) -> PackedMa
     tensor([[ True, False,  True]])
     """
     bits = call_operator("pack_masks", _pack_masks, device, {"masks": masks})
-    return PackedMasks(bits, (masks.shape[-2], masks.shape[-1]))
+    return packed_masks(bits, (masks.shape[-2], masks.shape[-1]))
 
 
 def mask_area(masks: ArrayOrPacked, *, device: Device = None) -> Any:

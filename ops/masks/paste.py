@@ -17,7 +17,8 @@ from torch import Tensor
 from .._torch.call import call_operator, renamed
 from .._torch.outside_graphs import outside_graphs
 from .._torch.refusals import refuse_vmap
-from .packed import Device, PackedMasks
+from .packed import Device
+from .packed_masks import packed_masks
 from .paste_autograd import paste_masks as _paste_masks
 from .rle import rles_of_runs
 
@@ -141,7 +142,7 @@ def paste_masks(
         return _pasted(masks, boxes, image, level, out, convention, zeros)
 
     result = call_operator(_OP, call, device, {"masks": masks, "boxes": boxes})
-    return PackedMasks(result, image) if out == "packed" else result
+    return packed_masks(result, image) if out == "packed" else result
 
 
 @outside_graphs

@@ -18,7 +18,8 @@ from .._torch.native import numpy_fronts
 from .._torch.outside_graphs import outside_graphs
 from .._torch.refusals import refuse_vmap
 from . import fakes, rle_fakes  # noqa: F401
-from .packed import ArrayOrPacked, Device, PackedMasks
+from .packed import ArrayOrPacked, Device
+from .packed_masks import PackedMasks, packed_masks
 from .runs import (
     Runs,
     Size,
@@ -161,7 +162,7 @@ def rle_to_masks(
     what = f"rles[0]['size'] is {list(first)}" if wanted is None else f"size is {list(first)}"
     _check_sizes(op, "rles", sizes, first, what)
     masks = masks_of_runs(runs, first, device, out)
-    return _first(masks) if is_one else masks
+    return masks[0] if is_one else masks
 
 
 @outside_graphs
@@ -259,7 +260,7 @@ def masks_of_runs(runs: Runs, size: Size, device: Device, out: str) -> Any:
     ends, offsets = (torch.from_numpy(part).to(device) for part in runs)
     bits = _runs_to_bits(ends, offsets, size)
     if out == "packed":
-        return PackedMasks(bits, size)
+        return packed_masks(bits, size)
     masks: Tensor = _unpack_masks(bits, size[1])
     return masks if out == "bool" else masks.view(torch.uint8)
 
@@ -303,7 +304,3 @@ def _crowd(op: str, iscrowd: Any, count: int) -> np.ndarray | None:
     if count > 0 and flags.dtype.kind not in "biu":
         raise ValueError(f"visops.{op}: iscrowd has dtype {flags.dtype}, must be bool or integers")
     return np.ascontiguousarray(flags != 0).view(np.uint8)
-
-
-def _first(masks: Any) -> Any:
-    return PackedMasks(masks.bits[0], masks.size) if isinstance(masks, PackedMasks) else masks[0]

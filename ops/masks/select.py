@@ -18,11 +18,11 @@ from .._torch.differentiable import without_gradient
 from .packed import (
     ArrayOrPacked,
     Device,
-    PackedMasks,
     bits_of_masks,
     size_of_masks,
     values_of_masks,
 )
+from .packed_masks import PackedMasks
 
 __all__ = ["mask_nms", "merge_masks", "stability_score"]
 

@@ -22,7 +22,7 @@ OPS = torch.ops.visops
 def outlines(masks: np.ndarray, ratio: float) -> np.ndarray:
     packed = visops.pack_masks(torch.from_numpy(masks))
     bits = OPS.mask_boundaries(packed.bits, masks.shape[-1], ratio)
-    found: np.ndarray = packed._replace(bits=bits).unpack().numpy()
+    found: np.ndarray = visops.masks.PackedMasks(bits, packed.size).unpack().numpy()
     return found
 
 

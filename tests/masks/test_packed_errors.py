@@ -22,7 +22,26 @@ def overlap(one: Any = MASKS, other: Any = MASKS, **options: Any) -> Call:
     return lambda: visops.mask_iou(one, other, **options)
 
 
+def packed_of(bits: Any, size: Any = (3, 70)) -> Any:
+    return visops.masks.PackedMasks(bits, size)
+
+
 ROWS: tuple[tuple[str, Callable[[Any], Any], Any], ...] = (
+    (
+        "PackedMasks: bits has dtype bool, must be int64, as pack_masks returns",
+        packed_of,
+        MASKS,
+    ),
+    (
+        "PackedMasks: bits has shape [2, 3, 2], must be [..., 3, 1] for masks of 3 x 64",
+        lambda bits: packed_of(bits, (3, 64)),
+        BITS,
+    ),
+    (
+        "PackedMasks: bits has shape [2], must be [..., 3, 2] for masks of 3 x 70",
+        packed_of,
+        BITS[0, 0],
+    ),
     ("pack_masks: masks has dtype int64, must be bool or uint8", visops.pack_masks, MASKS.long()),
     ("pack_masks: masks has shape [70], must be [..., H, W]", visops.pack_masks, MASKS[0, 0]),
     ("mask_area: masks has dtype float32, must be bool or uint8", visops.mask_area, MASKS.float()),
@@ -57,10 +76,8 @@ ROWS: tuple[tuple[str, Callable[[Any], Any], Any], ...] = (
         MASKS,
     ),
     (
-        "mask_iou: masks2 has shape [1, 1, 3, 1], must be [N, H, words]",
-        lambda m: visops.mask_iou(
-            m, visops.pack_masks(m[None, None, 0, :, :64])._replace(size=(3, 70))
-        ),
+        "mask_iou: masks2 has shape [1, 2, 3, 2], must be [N, H, words]",
+        lambda m: visops.mask_iou(m, visops.pack_masks(m[None])),
         MASKS,
     ),
 )
@@ -77,6 +94,33 @@ def test_arrays(error: type[Exception], message: str, call: Call) -> None:
 
 
 @table(
+    (
+        TypeError,
+        "PackedMasks: bits is a list, must be a torch.Tensor or a numpy.ndarray",
+        lambda: packed_of([[1]]),
+    ),
+    (
+        TypeError,
+        "PackedMasks: masks have shape [3, 70], must be [N, H, W] to be counted or indexed",
+        lambda: len(packed_of(BITS[0])),
+    ),
+    (
+        IndexError,
+        "PackedMasks: index is 2, must index the dimensions before height and width of masks "
+        "[2, 3, 70]: ",
+        lambda: packed_of(BITS)[2],
+    ),
+    (
+        IndexError,
+        "PackedMasks: index is (0, 1), must index the dimensions before height and width of masks "
+        "[2, 3, 70]: ",
+        lambda: packed_of(BITS)[0, 1],
+    ),
+    (
+        IndexError,
+        "PackedMasks: index is 'a', must index the dimensions before height and width of masks ",
+        lambda: packed_of(BITS.numpy())["a"],
+    ),
     (
         TypeError,
         "mask_iou: masks2 is a list, must be a torch.Tensor, a numpy.ndarray or PackedMasks",

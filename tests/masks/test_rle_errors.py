@@ -62,13 +62,13 @@ def test_arrays(error: type[Exception], message: str, call: Call) -> None:
     ),
     (
         RuntimeError,
-        "masks_to_rle: width is 60, masks has shape [2, 3, 2]: its last dimension must be",
-        lambda: visops.masks_to_rle(visops.pack_masks(MASKS)._replace(size=(3, 60))),
+        "masks_to_runs: width is 60, masks has shape [2, 3, 2]: its last dimension must be",
+        lambda: OPS.masks_to_runs(visops.pack_masks(MASKS).bits, 60),
     ),
     (
         RuntimeError,
-        "masks_to_rle: masks has dtype bool, must be int64, as pack_masks returns, where width",
-        lambda: visops.masks_to_rle(visops.masks.PackedMasks(MASKS, (3, 70))),
+        "masks_to_runs: masks has dtype bool, must be int64, as pack_masks returns, where width",
+        lambda: OPS.masks_to_runs(MASKS, 70),
     ),
     (
         RuntimeError,
