@@ -29,14 +29,15 @@ class PackedMasks:
     Parameters
     ----------
     bits : Tensor or ndarray, int64 ``[..., H, ceil(W / 64)]``
-        Bit i of number w is column 64 w + i. Bits past column W - 1 are 0.
+        Bit i of number w is column 64 w + i. Bits past column W - 1 are no pixels: they are set to
+        0, in a copy. Keep them 0 where you write into `bits` later.
     size : (int, int)
         Height and width of a mask.
 
     Attributes
     ----------
     bits, size
-        As above.
+        As above; bits past column W - 1 are 0.
 
     Raises
     ------
@@ -63,7 +64,7 @@ class PackedMasks:
 
     def __init__(self, bits: Tensor | np.ndarray, size: tuple[int, int]) -> None:
         _check(bits, size)
-        self.bits = bits
+        self.bits = _without_padding(bits, size[1])
         self.size = (size[0], size[1])
 
     def unpack(self, *, device: torch.device | str | None = None) -> Any:
@@ -146,6 +147,15 @@ def _check(bits: Any, size: tuple[int, int]) -> None:
             f"visops.PackedMasks: bits has shape {list(bits.shape)}, must be [..., {height}, "
             f"{words}] for masks of {height} x {width}"
         )
+
+
+def _without_padding(bits: Any, width: int) -> Any:
+    """Return bits whose columns from `width` on are 0."""
+    rest = width % _WORD
+    if rest == 0:
+        return bits
+    join = torch.cat if isinstance(bits, Tensor) else np.concatenate
+    return join([bits[..., :-1], bits[..., -1:] & ((1 << rest) - 1)], -1)
 
 
 def _flatten(masks: PackedMasks) -> tuple[list[Any], None]:

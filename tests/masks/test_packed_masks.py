@@ -1,4 +1,4 @@
-"""PackedMasks as a sequence of masks: indices, loops, equality, pickles."""
+"""PackedMasks as a sequence of masks: indices, loops, equality, pickles, bits past the width."""
 
 from __future__ import annotations
 
@@ -119,3 +119,26 @@ def test_copies(again: Callable[[PackedMasks], PackedMasks]) -> None:
 def test_repr() -> None:
     packed = visops.pack_masks(torch.tensor([[True, False, True]]))
     assert repr(packed) == "PackedMasks(bits=tensor([[5]]), size=(1, 3))"
+
+
+@pytest.mark.parametrize("of_arrays", [False, True])
+@pytest.mark.parametrize("width", [1, 10, 63, 64, 65, 70, 128])
+def test_bits_past_the_width(width: int, of_arrays: bool) -> None:
+    """They are no pixels: the complement of bits, for instance, sets them."""
+    full = torch.full((2, 3, (width + 63) // 64), -1)
+    bits: Any = full.numpy() if of_arrays else full
+    packed = PackedMasks(bits, (3, width))
+    assert (bits == -1).all()  # not written into
+    inside = np.ones((2, 3, width), bool)
+    assert packed == visops.pack_masks(inside if of_arrays else torch.from_numpy(inside))
+    assert visops.mask_area(packed).tolist() == [3 * width] * 2
+    assert visops.masks_to_boxes(packed).tolist() == [[0, 0, width - 1, 2]] * 2
+    np.testing.assert_array_equal(visops.mask_iou(packed, inside if of_arrays else packed), 1)
+    assert visops.rle_area(visops.masks_to_rle(packed)).tolist() == [3 * width] * 2
+    np.testing.assert_array_equal(packed.unpack(), inside)
+
+
+def test_complement() -> None:
+    packed = visops.pack_masks(MASKS)
+    other = PackedMasks(~packed.bits, packed.size)
+    assert torch.equal(visops.mask_area(other), 4 * 70 - visops.mask_area(packed))

@@ -208,6 +208,8 @@ def test_bits_past_the_width() -> None:
         strict=True,
     ):
         assert torch.equal(ours, wanted)
+    made = visops.masks.PackedMasks(changed, packed.size)
+    assert visops.masks_to_rle(made) == visops.masks_to_rle(masks)
 
 
 def test_many_masks() -> None:
