@@ -34,6 +34,10 @@ struct Half {
 struct BFloat16 {
   uint16_t bits;
 };
+// A boolean. Bytes seen as booleans, such as OpenCV's masks of 0 and 255, are true unless 0.
+struct Truth {
+  uint8_t value;
+};
 
 VISOPS_FN int64_t element_size(DType dtype) {
   switch (dtype) {
@@ -102,6 +106,7 @@ struct Accumulate<double> {
   using type = double;
 };
 
+VISOPS_FN float load_element(const Truth* p) { return p->value != 0 ? 1.0f : 0.0f; }
 VISOPS_FN float load_element(const uint8_t* p) { return static_cast<float>(*p); }
 VISOPS_FN float load_element(const int16_t* p) { return static_cast<float>(*p); }
 VISOPS_FN float load_element(const uint16_t* p) { return static_cast<float>(*p); }

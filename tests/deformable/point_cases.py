@@ -64,6 +64,12 @@ def problem(
     return Problem(made.to(dtype), torch.from_numpy(points).to(points_dtype or other))
 
 
+def any_bytes(masks: Tensor) -> Tensor:
+    """The same masks, whose true pixels are bytes from 1 to 255."""
+    bits = np.random.default_rng(0).integers(1, 256, masks.shape, np.uint8)
+    return (masks.to(torch.uint8) * torch.from_numpy(bits)).view(torch.bool)
+
+
 def smooth_problem(seed: int = 0, **options: Any) -> Problem:
     """float64, with points that keep their distance from pixels and borders, where slopes jump."""
     made = problem(torch.float64, seed=seed, **options)

@@ -12,7 +12,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from deformable.attention_cases import assert_near
-from deformable.point_cases import FLOATING, MASKS, OPTIONS, Problem, points_on_grid, problem
+from deformable.point_cases import (
+    FLOATING,
+    MASKS,
+    OPTIONS,
+    Problem,
+    any_bytes,
+    points_on_grid,
+    problem,
+)
 
 every_dtype = pytest.mark.parametrize("dtype", FLOATING, ids=str)
 every_option = pytest.mark.parametrize(("mode", "padding", "align_corners"), OPTIONS)
@@ -75,6 +83,24 @@ def test_masks(mode: str, padding: str, align_corners: bool) -> None:
             wanted = sample(Problem(given.maps.float(), given.points), mode, padding, align_corners)
             assert torch.equal(sample(given, mode, padding, align_corners), wanted)
             assert wanted.dtype == torch.float32
+
+
+@pytest.mark.matrix
+@every_option
+def test_masks_of_any_bytes(mode: str, padding: str, align_corners: bool) -> None:
+    """Bytes seen as bools, such as OpenCV's 255, are true unless 0, in every layout of memory."""
+    for channels in (1, 9, 40):
+        made = problem(torch.bool, channels=channels, size=(6, 31), count=600)
+        given = Problem(any_bytes(made.maps), made.points)
+        wanted = sample(Problem(made.maps.float(), made.points), mode, padding, align_corners)
+        for maps in (
+            given.maps,
+            given.maps.contiguous(memory_format=torch.channels_last),
+            given.maps.transpose(2, 3).contiguous().transpose(2, 3),
+        ):
+            found = sample(Problem(maps, made.points), mode, padding, align_corners)
+            assert torch.equal(found, wanted)
+            assert found.dtype == torch.float32
 
 
 @every_option

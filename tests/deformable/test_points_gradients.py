@@ -7,7 +7,7 @@ import torch
 import visops
 from torch import Tensor
 
-from deformable.point_cases import FLOATING, MASKS, OPTIONS, problem, smooth_problem
+from deformable.point_cases import FLOATING, MASKS, OPTIONS, any_bytes, problem, smooth_problem
 from deformable.test_points import by_grid_sample, every_option, sample
 
 
@@ -100,14 +100,16 @@ def test_second_derivatives() -> None:
         found.sum().backward()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dtype", MASKS, ids=str)
 def test_points_on_masks(dtype: torch.dtype) -> None:
     given = problem(dtype, count=40)
     points = given.points.requires_grad_()
     grad = torch.rand(2, 3, 40)
-    ours = torch.autograd.grad(visops.point_sample(given.maps, points), points, grad)[0]
     theirs = torch.autograd.grad(visops.point_sample(given.maps.float(), points), points, grad)[0]
-    assert torch.equal(ours, theirs)
+    for maps in (given.maps, *([any_bytes(given.maps)] if dtype == torch.bool else [])):
+        ours = torch.autograd.grad(visops.point_sample(maps, points), points, grad)[0]
+        assert torch.equal(ours, theirs)
 
 
 def test_points_that_do_not_count() -> None:

@@ -3,13 +3,9 @@
 #pragma once
 
 #include "core/arithmetic.h"
+#include "core/element.h"
 
 namespace visops {
-
-// A boolean: a byte that is 0 or 1.
-struct Truth {
-  uint8_t value;
-};
 
 // The type that elements stored as T are summed in.
 template <class T>

@@ -30,7 +30,7 @@
 #include <type_traits>
 
 #include "core/deformable/place.h"
-#include "core/element.h"
+#include "core/element_types.h"
 #include "core/kernel_stub.h"
 #include "core/workspace.h"
 
@@ -44,7 +44,7 @@ struct PointsParams {
   int64_t batch_stride, channel_stride, row_stride, column_stride;
   int64_t batch, channels, height, width, points;
   const void* places;  // [batch, points, 2] as (u, v), contiguous
-  DType dtype;         // kUInt8 for masks
+  DType dtype;         // floating, or kUInt8 or kBool for masks
   DType places_dtype;
   PointMode mode;
   PointPadding padding;
@@ -181,6 +181,18 @@ VISOPS_HOT_FN int32_t point_taps(int32_t taps_y, int32_t taps_x) {
   const int32_t top = (taps_y & kTapBefore) != 0 ? kTap00 | kTap01 : 0;
   const int32_t bottom = (taps_y & kTapAfter) != 0 ? kTap10 | kTap11 : 0;
   return (left | right) & (top | bottom);
+}
+
+// The type of samples: masks are sampled to float32.
+template <class T>
+using SampleOf =
+    std::conditional_t<std::is_same<T, uint8_t>::value || std::is_same<T, Truth>::value, float, T>;
+
+// f(T*), with the type of the map's elements.
+template <class F>
+static VISOPS_ALWAYS_INLINE void with_map_type(DType dtype, const F& f) {
+  if (dtype == DType::kBool) return f(static_cast<Truth*>(nullptr));
+  with_element_type(dtype, f);
 }
 
 template <PointMode mode>

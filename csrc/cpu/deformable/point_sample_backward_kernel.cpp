@@ -105,10 +105,10 @@ void add_slopes(const PointsParams& p, const PlacedPoints<Acc>& s, const T* plan
   }
 }
 
-// T: the map's elements; G: those of samples and their gradients.
-template <class T, class G>
+template <class T>
 void backward_points(const PointsParams& p, Workspace& workspace) {
   using Acc = typename Accumulate<T>::type;
+  using G = SampleOf<T>;
   const auto differentiate = [&](int64_t image, const PlacedPoints<Acc>& s) {
     Acc along_x[kPointsAtOnce] = {}, along_y[kPointsAtOnce] = {}, slopes[2 * kPointsAtOnce];
     const T* map = static_cast<const T*>(p.input) + image * p.batch_stride;
@@ -138,10 +138,8 @@ void backward_input_kernel(const PointsParams& p, Workspace& workspace) {
 }
 
 void backward_points_kernel(const PointsParams& p, Workspace& workspace) {
-  if (p.dtype == DType::kUInt8) return backward_points<uint8_t, float>(p, workspace);
-  with_floating_type(p.dtype, [&](auto* element) {
-    using T = std::remove_pointer_t<decltype(element)>;
-    backward_points<T, T>(p, workspace);
+  with_map_type(p.dtype, [&](auto* element) {
+    backward_points<std::remove_pointer_t<decltype(element)>>(p, workspace);
   });
 }
 

@@ -17,9 +17,6 @@ namespace {
 constexpr int64_t kManyChannels = 8;
 
 template <class T>
-using SampleOf = std::conditional_t<std::is_same<T, uint8_t>::value, float, T>;
-
-template <class T>
 const T* plane_of(const PointsParams& p, int64_t image, int64_t channel) {
   return static_cast<const T*>(p.input) + image * p.batch_stride + channel * p.channel_stride;
 }
@@ -175,7 +172,7 @@ void sample_points(const PointsParams& p, Workspace& workspace) {
 }
 
 void point_sample_kernel(const PointsParams& p, Workspace& workspace) {
-  with_element_type(p.dtype, [&](auto* element) {
+  with_map_type(p.dtype, [&](auto* element) {
     sample_points<std::remove_pointer_t<decltype(element)>>(p, workspace);
   });
 }

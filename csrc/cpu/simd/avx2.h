@@ -46,6 +46,10 @@ VISOPS_ALWAYS_INLINE Floats load_floats(const uint8_t* p) {
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
   return Floats(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)));
 }
+VISOPS_ALWAYS_INLINE Floats load_floats(const Truth* p) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return Floats(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_min_epu8(bytes, _mm_set1_epi8(1)))));
+}
 VISOPS_ALWAYS_INLINE Floats load_floats(const Half* p) {
   return Floats(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
@@ -83,6 +87,11 @@ VISOPS_ALWAYS_INLINE Floats convert_pairs(__m256i raw, const uint8_t*) {
   const __m256i bytes =
       _mm256_shuffle_epi8(raw, _mm256_broadcastsi128_si256(zero_extend_8<A, B>()));
   return Floats(_mm256_cvtepi32_ps(bytes));
+}
+template <int A, int B>
+VISOPS_ALWAYS_INLINE Floats convert_pairs(__m256i raw, const Truth*) {
+  const __m256i truths = _mm256_min_epu8(raw, _mm256_set1_epi8(1));
+  return convert_pairs<A, B>(truths, static_cast<const uint8_t*>(nullptr));
 }
 template <int A, int B>
 VISOPS_ALWAYS_INLINE Floats convert_pairs(__m256i raw, const uint16_t*) {

@@ -48,6 +48,10 @@ VISOPS_ALWAYS_INLINE Floats load_floats(const uint8_t* p) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return Floats(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)));
 }
+VISOPS_ALWAYS_INLINE Floats load_floats(const Truth* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return Floats(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_min_epu8(bytes, _mm_set1_epi8(1)))));
+}
 VISOPS_ALWAYS_INLINE Floats load_floats(const Half* p) {
   return Floats(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
 }
@@ -90,6 +94,11 @@ template <int A, int B>
 VISOPS_ALWAYS_INLINE Floats convert_pairs(__m512i raw, const uint8_t*) {
   const __m512i bytes = _mm512_shuffle_epi8(raw, _mm512_broadcast_i32x4(zero_extend_8<A, B>()));
   return Floats(_mm512_cvtepi32_ps(bytes));
+}
+template <int A, int B>
+VISOPS_ALWAYS_INLINE Floats convert_pairs(__m512i raw, const Truth*) {
+  const __m512i truths = _mm512_min_epu8(raw, _mm512_set1_epi8(1));
+  return convert_pairs<A, B>(truths, static_cast<const uint8_t*>(nullptr));
 }
 template <int A, int B>
 VISOPS_ALWAYS_INLINE Floats convert_pairs(__m512i raw, const uint16_t*) {

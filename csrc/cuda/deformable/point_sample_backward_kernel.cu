@@ -18,11 +18,11 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kChannelsOfThread = 2;
 
-// T: the map's elements; G: those of samples and their gradients.
-template <class T, class G>
+template <class T>
 __global__ void __launch_bounds__(kThreads)
     point_slopes(const __grid_constant__ PointsParams p, const int64_t count) {
   using Acc = typename Accumulate<T>::type;
+  using G = SampleOf<T>;
   const Acc one = static_cast<Acc>(1);
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
@@ -155,18 +155,15 @@ void backward_input_cuda(const PointsParams& p, Workspace& workspace) {
   });
 }
 
-template <class T, class G>
+template <class T>
 void backward_points(const PointsParams& p, void* stream) {
   const int64_t count = p.batch * p.points;
-  launch(point_slopes<T, G>, grid_for(parts_of(count, kThreads)), dim3(kThreads), 0, stream, p,
-         count);
+  launch(point_slopes<T>, grid_for(parts_of(count, kThreads)), dim3(kThreads), 0, stream, p, count);
 }
 
 void backward_points_cuda(const PointsParams& p, Workspace& workspace) {
-  if (p.dtype == DType::kUInt8) return backward_points<uint8_t, float>(p, workspace.stream());
-  with_floating_type(p.dtype, [&](auto* element) {
-    using T = std::remove_pointer_t<decltype(element)>;
-    backward_points<T, T>(p, workspace.stream());
+  with_map_type(p.dtype, [&](auto* element) {
+    backward_points<std::remove_pointer_t<decltype(element)>>(p, workspace.stream());
   });
 }
 

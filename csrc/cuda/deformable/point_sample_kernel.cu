@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T, PointMode mode>
 void sample(const PointsParams& p, void* stream) {
-  using Out = std::conditional_t<std::is_same<T, uint8_t>::value, float, T>;
+  using Out = SampleOf<T>;
   Out* const output = static_cast<Out*>(p.output);
   const int64_t all = p.batch * p.points;
   if (p.output_channel_stride == 1 && p.channels > 1) {
@@ -75,7 +75,7 @@ void sample(const PointsParams& p, void* stream) {
 }
 
 void point_sample_cuda(const PointsParams& p, Workspace& workspace) {
-  with_element_type(p.dtype, [&](auto* element) {
+  with_map_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     if (p.mode == PointMode::kNearest) {
       sample<T, PointMode::kNearest>(p, workspace.stream());

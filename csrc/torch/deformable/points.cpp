@@ -38,7 +38,7 @@ void PointsCall::set_input(const Tensor& input) {
   const DType dtype = dtype_of(op, "input", input);
   require(is_floating(dtype) || dtype == DType::kUInt8 || dtype == DType::kBool, op,
           "input has dtype ", dtype_name(dtype), ", must be bool, uint8 or a floating type");
-  p.dtype = dtype == DType::kBool ? DType::kUInt8 : dtype;  // true is a byte of 1
+  p.dtype = dtype;
   p.batch = input.size(0);
   p.channels = input.size(1);
   p.height = input.size(2);
