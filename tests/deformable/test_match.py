@@ -46,6 +46,24 @@ def test_focal_numbers(dtype: torch.dtype, gamma: float) -> None:
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize("gamma", [1e-3, 0.05, 0.1, 0.5])
+def test_small_gamma(gamma: float) -> None:
+    """p^gamma is far from 0 where p is less than the smallest numbers: it is exp(gamma log p)."""
+    logits = torch.tensor([0.0, 40, 86, 87, 88, 100, 104, 150, 700, 744, 745, 746, 800, 2000])
+    logits = torch.cat([logits, -logits]).view(1, -1, 1)
+    boxes = torch.rand(1, logits.shape[1], 4)
+    given = Problem(logits, boxes, [torch.tensor([0])], [boxes[0, :1]])
+    x = logits.double().flatten()
+    p, q = (-torch.nn.functional.softplus(-x)).exp(), (-torch.nn.functional.softplus(x)).exp()
+    of_p, of_q = ((-torch.nn.functional.softplus(s * x) * gamma).exp() for s in (-1, 1))
+    wanted = 0.25 * of_q * -(p + 1e-8).log() - 0.75 * of_p * -(q + 1e-8).log()
+    for dtype, bound in ((torch.float32, 2e-5), (torch.float64, 1e-12)):
+        made = Problem(logits.to(dtype), boxes.to(dtype), given.labels, [boxes[0, :1].to(dtype)])
+        found = made.costs("focal", gamma=gamma, weights=(1.0, 0.0, 0.0))[0]
+        torch.testing.assert_close(found.flatten().double(), wanted, rtol=bound, atol=bound)
+
+
+@pytest.mark.matrix
 @every_kind
 def test_logits_of_any_size(kind: str) -> None:
     """No overflow, and full precision where 1 - p would have none left."""

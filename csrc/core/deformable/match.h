@@ -118,26 +118,34 @@ VISOPS_HOT_FN double log_above_zero(double x) {
   return x == x ? log2_of(x) * 0.6931471805599453 : x;
 }
 
-// p^gamma for p in [0, 1]. gamma is finite and >= 0; is_square: it is 2.
+template <class Acc>
+VISOPS_HOT_FN Acc size_of(Acc v) {
+  return v < static_cast<Acc>(0) ? static_cast<Acc>(0) - v : v;
+}
+
+// p^gamma for p = exp(-size) / (1 + exp(-size)), or for 1 - p. gamma is finite and >= 0; is_square:
+// it is 2. The smallest p are rounded to a few bits or to 0, which a small gamma would show: there
+// the logarithm is -size itself, as 1 + exp(-size) is 1.
 template <bool is_square, class Acc>
-VISOPS_HOT_FN Acc power_of(Acc p, Acc gamma) {
+VISOPS_HOT_FN Acc power_of(Acc p, Acc size, Acc gamma) {
   if constexpr (is_square) return p * p;
   const Acc zero = static_cast<Acc>(0), one = static_cast<Acc>(1);
   const Acc least = static_cast<Acc>(1e-37);
-  const Acc power = exp_below_zero(gamma * log_above_zero(p < least ? least : p));
-  const Acc found = p < least ? zero : power;
+  const Acc logarithm = log_above_zero(p < least ? least : p);
+  const Acc found = exp_below_zero(gamma * (p < least ? zero - size : logarithm));
   return gamma > zero ? found : one;
 }
 
 template <bool is_square, class Acc>
 VISOPS_HOT_FN Acc focal_cost(Acc x, const MatchNumbers<Acc>& n) {
   const Acc zero = static_cast<Acc>(0), one = static_cast<Acc>(1), tiny = static_cast<Acc>(1e-8);
-  const Acc e = exp_below_zero(x < zero ? x : zero - x);
+  const Acc size = size_of(x), e = exp_below_zero(zero - size);
   const Acc high = one / (one + e), low = e * high;
   const Acc p = x < zero ? low : high, q = x < zero ? high : low;
-  const Acc found = n.alpha * power_of<is_square>(q, n.gamma) * (zero - log_above_zero(p + tiny));
+  const Acc found =
+      n.alpha * power_of<is_square>(q, size, n.gamma) * (zero - log_above_zero(p + tiny));
   const Acc absent =
-      (one - n.alpha) * power_of<is_square>(p, n.gamma) * (zero - log_above_zero(q + tiny));
+      (one - n.alpha) * power_of<is_square>(p, size, n.gamma) * (zero - log_above_zero(q + tiny));
   return found - absent;
 }
 
@@ -160,11 +168,6 @@ VISOPS_HOT_FN MatchBox<Acc> match_box(Acc cx, Acc cy, Acc w, Acc h) {
                        static_cast<Acc>(0)};
   box.area = (box.x2 - box.x1) * (box.y2 - box.y1);
   return box;
-}
-
-template <class Acc>
-VISOPS_HOT_FN Acc size_of(Acc v) {
-  return v < static_cast<Acc>(0) ? static_cast<Acc>(0) - v : v;
 }
 
 // The cost of a pair whose class costs `of_class`.
