@@ -56,7 +56,8 @@ def mask_nms(
     scores : Tensor or ndarray ``[N]``, floating
         Equal scores go by index; NaN comes before everything, as in :func:`nms`.
     iou_threshold : float in [0, 1]
-        Masks that overlap a kept mask by more are dropped.
+        Masks that overlap a kept mask by more are dropped. Overlaps are ratios of counts in
+        float64, so 1 pixel of 5 does not exceed 0.2.
     idxs : Tensor or ndarray ``[N]``, integers, optional
         Groups, such as classes: masks with different ids never meet.
     max_output : int, optional

@@ -65,6 +65,24 @@ def test_suppression(size: tuple[int, int]) -> None:
     assert dropped > 50
 
 
+@pytest.mark.matrix
+def test_ratios_that_equal_the_threshold() -> None:
+    """They are counts, so they are compared exactly: only more than the threshold is dropped."""
+    for all_pixels in range(1, 60):
+        for common in range(1, all_pixels + 1):
+            masks = torch.zeros(2, 1, 64, dtype=torch.bool)
+            masks[0, 0, :all_pixels], masks[1, 0, :common] = True, True
+            share = common / all_pixels
+            for threshold, count in ((share, 2), (np.nextafter(share, 0), 1)):
+                found = visops.mask_nms(masks, torch.tensor([0.9, 0.8]), threshold)
+                assert len(found) == count
+                if common < all_pixels:  # the first is drawn whole, so all of the second is covered
+                    _, ids = visops.merge_masks(
+                        masks.flip(0), torch.tensor([0.9, 0.8]), overlap_threshold=threshold
+                    )
+                    assert int((ids > 0).sum()) == count
+
+
 def test_suppression_is_that_of_boxes() -> None:
     """Masks of whole rectangles: as visops.nms of the boxes."""
     rng = np.random.default_rng(0)

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .packed import overlap
-
 
 def by_falling_score(scores: Sequence[float]) -> list[int]:
     """NaN first, then the highest; ties by index."""
@@ -26,9 +24,14 @@ def suppress(
     kept: list[int] = []
     for i in by_falling_score(scores):
         rivals = [k for k in kept if groups is None or groups[k] == groups[i]]
-        if not any(float(overlap(masks[k], masks[i], "iou")) > threshold for k in rivals):
+        if not any(iou(masks[k], masks[i]) > threshold for k in rivals):
             kept.append(i)
     return kept
+
+
+def iou(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the ratio of two counts, which the threshold that is written like it equals."""
+    return int((one & other).sum()) / max(int((one | other).sum()), 1)
 
 
 def merge(

@@ -2,13 +2,14 @@
 //
 // NOTE [ Masks by score ]
 // Both take masks one after another in a given order. Suppression keeps a mask unless one kept
-// before, of the same group, overlaps it by more than a threshold: the overlap is that of mask_iou,
-// in float32, and the threshold is rounded down to it. Merging draws a mask where nothing has been
-// drawn, unless more than a share of its pixels has been; it is a float64 ratio of counts. An empty
-// mask is kept by the one and not drawn by the other. Masks that take no part do neither.
+// before, of the same group, overlaps it by more than a threshold. Merging draws a mask where
+// nothing has been drawn, unless more than a share of its pixels has been. Both ratios are of
+// counts, in float64: one that equals the threshold, such as 1 / 5 and 0.2, rounds to the same
+// number, and does not exceed it. An empty mask is kept by the one and not drawn by the other.
+// Masks that take no part do neither.
 #pragma once
 
-#include "core/box.h"
+#include "core/element.h"
 #include "core/masks/packed.h"
 
 namespace visops {
@@ -50,9 +51,14 @@ VISOPS_FN int64_t mask_at(const MaskOrder& order, int64_t count, int64_t positio
   return mask >= 0 && mask < count ? mask : -1;
 }
 
+// Whether the ratio of two counts is more than a threshold.
+VISOPS_FN bool exceeds(int64_t part, int64_t all, double threshold) {
+  return static_cast<double>(part) / static_cast<double>(all) > threshold;
+}
+
 // Whether masks i and j can overlap by more than the threshold at all, whatever their pixels: their
 // ratio can't exceed that of their areas, nor that of the pixels in both boxes.
-VISOPS_FN bool may_suppress(const SuppressMasksParams& p, int64_t i, int64_t j, float threshold) {
+VISOPS_FN bool may_suppress(const SuppressMasksParams& p, int64_t i, int64_t j) {
   if (p.groups != nullptr && p.groups[i] != p.groups[j]) return false;
   const MaskBox &a = p.masks.boxes[i], &b = p.masks.boxes[j];
   const int64_t x1 = a.x1 > b.x1 ? a.x1 : b.x1, x2 = a.x2 < b.x2 ? a.x2 : b.x2;
@@ -61,15 +67,12 @@ VISOPS_FN bool may_suppress(const SuppressMasksParams& p, int64_t i, int64_t j, 
   const int64_t area = p.masks.areas[i], other = p.masks.areas[j];
   int64_t most = area < other ? area : other;
   if ((x2 - x1) * (y2 - y1) < most) most = (x2 - x1) * (y2 - y1);
-  const double ratio = static_cast<double>(most) / static_cast<double>(area + other - most);
-  return static_cast<float>(ratio) > threshold;
+  return exceeds(most, area + other - most, p.iou_threshold);
 }
 
-VISOPS_FN bool suppresses(const SuppressMasksParams& p, int64_t i, int64_t j, int64_t common,
-                          float threshold) {
+VISOPS_FN bool suppresses(const SuppressMasksParams& p, int64_t i, int64_t j, int64_t common) {
   const int64_t all = p.masks.areas[i] + p.masks.areas[j] - common;
-  if (common == 0) return false;
-  return static_cast<float>(static_cast<double>(common) / static_cast<double>(all)) > threshold;
+  return common > 0 && exceeds(common, all, p.iou_threshold);
 }
 
 // The bits of word w of a row that are pixels: callers may have set others, which are not drawn.
@@ -80,8 +83,7 @@ VISOPS_FN uint64_t pixels_of_word(const MergeMasksParams& p, int64_t w) {
 
 // Whether a mask of `area` pixels is drawn, `covered` of which have been drawn before.
 VISOPS_FN bool is_drawn(const MergeMasksParams& p, int64_t area, int64_t covered) {
-  if (area == 0) return false;
-  return !(static_cast<double>(covered) / static_cast<double>(area) > p.overlap_threshold);
+  return area > 0 && !exceeds(covered, area, p.overlap_threshold);
 }
 
 }  // namespace visops

@@ -24,7 +24,6 @@ MaskPart mask_of(const MeasuredMasks& masks, int64_t size, int64_t words, int64_
 }
 
 void suppress_masks_kernel(const SuppressMasksParams& p, Workspace& workspace) {
-  const float threshold = threshold_of(p.iou_threshold, float());
   const int64_t count = p.masks.count, size = p.height * p.words;
   for (int64_t at = 0; at < count; ++at) p.kept[at] = mask_at(p.order, count, at) >= 0 ? 1 : 0;
   for (int64_t at = 0; at < count; ++at) {
@@ -34,11 +33,11 @@ void suppress_masks_kernel(const SuppressMasksParams& p, Workspace& workspace) {
       for (int64_t later = at + 1 + begin; later < at + 1 + end; ++later) {
         if (p.kept[later] == 0) continue;
         const int64_t j = p.order.masks[later];
-        if (!may_suppress(p, i, j, threshold)) continue;
+        if (!may_suppress(p, i, j)) continue;
         const int64_t common =
             common_pixels(mask_of(p.masks, size, p.words, i), mask_of(p.masks, size, p.words, j),
                           p.words, common_words(p.masks.boxes[i], p.masks.boxes[j]));
-        if (suppresses(p, i, j, common, threshold)) p.kept[later] = 0;
+        if (suppresses(p, i, j, common)) p.kept[later] = 0;
       }
     });
   }

@@ -43,8 +43,7 @@ __device__ inline int64_t common_of_warp(const MeasuredMasks& masks, int64_t hei
 
 // Bit b of met[position * groups + g]: the mask at 32 g + b, which comes earlier, would suppress.
 __global__ void __launch_bounds__(kThreads)
-    compare_masks(const __grid_constant__ SuppressMasksParams p, uint32_t* met,
-                  const float threshold) {
+    compare_masks(const __grid_constant__ SuppressMasksParams p, uint32_t* met) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t count = p.masks.count, groups = (count + kWarp - 1) / kWarp;
   for (int64_t item = first_warp(); item < count * groups; item += all_warps()) {
@@ -52,13 +51,13 @@ __global__ void __launch_bounds__(kThreads)
     if (first >= position) continue;
     const int64_t j = mask_at(p.order, count, position);
     const int64_t mine = first + lane < position ? mask_at(p.order, count, first + lane) : -1;
-    const bool may = j >= 0 && mine >= 0 && may_suppress(p, mine, j, threshold);
+    const bool may = j >= 0 && mine >= 0 && may_suppress(p, mine, j);
     unsigned word = 0;
     for (unsigned rest = __ballot_sync(kWholeWarp, may); rest != 0; rest &= rest - 1) {
       const int b = __ffs(static_cast<int>(rest)) - 1;
       const int64_t i = __shfl_sync(kWholeWarp, mine, b);
       const int64_t common = common_of_warp(p.masks, p.height, p.words, i, j);
-      if (suppresses(p, i, j, common, threshold)) word |= 1u << b;
+      if (suppresses(p, i, j, common)) word |= 1u << b;
     }
     if (lane == 0) met[item] = word;
   }
@@ -95,8 +94,7 @@ void suppress_masks_cuda(const SuppressMasksParams& p, Workspace& workspace) {
   uint32_t* met = allocate<uint32_t>(workspace, count * groups);
   uint32_t* kept_words = allocate<uint32_t>(workspace, groups);
   void* stream = workspace.stream();
-  launch(compare_masks, grid_of_warps(count * groups), dim3(kThreads), 0, stream, p, met,
-         threshold_of(p.iou_threshold, float()));
+  launch(compare_masks, grid_of_warps(count * groups), dim3(kThreads), 0, stream, p, met);
   launch(decide_masks, dim3(1), dim3(kWarp), 0, stream, p, met, kept_words);
 }
 
