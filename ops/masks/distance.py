@@ -93,11 +93,12 @@ def distance_transform(
     Notes
     -----
     P. F. Felzenszwalb and D. P. Huttenlocher, "Distance Transforms of Sampled Functions" (Theory of
-    Computing, 2012). Without `spacing`, the nearest pixel is found in integers, and a distance is
-    the float32 square root of its square, which is exact below 2²⁴. With `spacing`, squares are
-    float32 too. On the CPU, time grows with the number of pixels alone, except with `spacing` and
-    for "chessboard": where nearly all pixels are far from any outside, those take time in
-    proportion to the distance, and so does CUDA.
+    Computing, 2012); A. Meijster et al., "A General Algorithm for Computing Distance Transforms in
+    Linear Time" (2000). Without `spacing`, or where it is the same along all axes, the nearest
+    pixel is found in integers, and the distance is rounded once. Unequal spacings make squares
+    float64.
+    Time grows with the number of pixels, whatever the distances; for indices of "chessboard", with
+    its product with the logarithm of a side at most.
 
     Examples
     --------

@@ -38,6 +38,7 @@ STACK = (
             "box_fusion": 8,
             "point_sample<double>": 24,
             "point_sum_cells<double>": 8,
+            "solve_lines": 8,
             "deform_conv2d": 8,
             "deform_conv2d_backward_offset<double>": 24,
             "deform_conv2d_sum_cells": 32,

@@ -29,10 +29,16 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     # Far from everything: kernels that switch to other algorithms do so here.
     sparse = torch.ones(3, 2, 1200, dtype=torch.bool)
     sparse[0, 1, ::900] = sparse[1, 0, 5] = False
-    yield from both("sparse", sparse.to(device))
+    for options in OPTIONS:
+        yield from both(f"sparse-{options}", sparse.to(device), **options)
+    # Squares that need 64 bits.
+    yield from both("wide", torch.nn.functional.pad(sparse, (0, 31_800), value=True).to(device))
     volume = torch.from_numpy(rng.random((2, 9, 20, 70)) < 0.97).to(device)
     for options in ({}, {"metric": "taxicab"}, {"metric": "chessboard"}, {"spacing": (3, 1, 0.5)}):
         yield from both(f"volume-{options}", volume, dims=3, **options)
+        far = torch.ones(1, 90, 11, 6, dtype=torch.bool)
+        far[0, [3, 80], [2, 9], 4] = False
+        yield from both(f"far-volume-{options}", far.to(device), dims=3, **options)
     # Large enough that threads share the rows of a mask.
     large = torch.from_numpy(rng.random((600, 300)) < 0.99).to(device)
     yield from both("large", large)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import cv2
 import numpy as np
@@ -140,15 +141,82 @@ def test_long_rows(columns: int) -> None:
     np.testing.assert_array_equal(visops.distance_transform(mask), found)
 
 
+def few_sites(shape: tuple[int, ...], count: int, seed: int = 0) -> np.ndarray:
+    """A mask with so many pixels outside: most are far from them."""
+    mask = np.ones(shape, bool)
+    rng = np.random.default_rng(seed)
+    mask[tuple(rng.integers(0, size, count) for size in shape)] = False
+    return mask
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("shape", [(60, 300), (300, 60), (1, 500), (9, 50, 70), (90, 6, 5)])
+def test_few_sites(shape: tuple[int, ...], metric: str) -> None:
+    """Where distances are long, lines are solved; the nearest pixel and ties stay exact."""
+    for count in (1, 2, 30):
+        mask = few_sites(shape, count)
+        distances, places = reference.distance_transform(mask, metric)
+        options = {"metric": metric, "dims": len(shape)}
+        found, indices = visops.distance_transform(mask, return_indices=True, **options)
+        np.testing.assert_array_equal(found, distances.astype(np.float32))
+        np.testing.assert_array_equal(indices, places)
+        np.testing.assert_array_equal(visops.distance_transform(mask, **options), found)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("shape", [(40, 90), (9, 20, 30)])
+def test_spacings_with_ties(shape: tuple[int, ...]) -> None:
+    """Whole spacings are exact in float64, equal ones whatever they are."""
+    for count in (2, 40, 400):
+        mask = few_sites(shape, count)
+        for spacing in ((3.0, 1.0, 2.0)[: len(shape)], (0.1,) * len(shape)):
+            distances, places = reference.distance_transform(
+                mask, spacing=spacing if spacing[0] == 3 else None
+            )
+            found, indices = visops.distance_transform(
+                mask, dims=len(shape), spacing=spacing, return_indices=True
+            )
+            wanted = distances if spacing[0] == 3 else distances * 0.1
+            np.testing.assert_array_equal(found, wanted.astype(np.float32))
+            np.testing.assert_array_equal(indices, places)
+
+
+@pytest.mark.matrix
 def test_squares_beyond_int32() -> None:
-    """Sides whose squares don't fit integers are computed in float32."""
-    mask = np.ones((1, 50_000), bool)
-    mask[0, 7] = False
-    mask[0, 49_000] = False
+    """Sides whose squares need 64 bits are as exact."""
+    mask = np.ones((2, 40_000), bool)
+    mask[0, 0] = mask[1, 10_000] = False
     found, indices = visops.distance_transform(mask, return_indices=True)
-    expected = np.minimum(np.abs(np.arange(50_000) - 7), np.abs(np.arange(50_000) - 49_000))
-    np.testing.assert_allclose(found[0], expected, rtol=1e-6)
-    assert set(indices[1, 0].tolist()) == {7, 49_000}
+    assert indices[:, 1, 5000].tolist() == [1, 10_000]  # 5000, and the square root of 5000² + 1
+    for width in (40_000, 32_768, 32_766):
+        mask = few_sites((2, width), 5)
+        for spacing in (None, 0.25):
+            found, indices = visops.distance_transform(mask, spacing=spacing, return_indices=True)
+            distances, places = reference.distance_transform(mask)
+            wanted = distances * (spacing or 1)
+            np.testing.assert_array_equal(found, wanted.astype(np.float32))
+            np.testing.assert_array_equal(indices, places)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("options", [*({"metric": m} for m in METRICS), {"spacing": (1, 2, 3)}])
+def test_time_does_not_grow_with_distances(options: dict[str, Any], axis: int) -> None:
+    """Trying all candidates of such a line would take hours."""
+    size = 100_000 if EMULATED else 1_000_000
+    mask = np.ones(size, bool)
+    mask[[7, size // 3]] = False
+    line = np.arange(size)
+    at = np.where(line - 7 <= size // 3 - line, 7, size // 3)
+    shape = [1, 1, 1]
+    shape[axis] = size
+    found, indices = visops.distance_transform(
+        mask.reshape(shape), dims=3, return_indices=True, **options
+    )
+    scale = options.get("spacing", (1, 1, 1))[axis]
+    wanted = np.abs(line - at) * scale
+    np.testing.assert_array_equal(found.ravel(), wanted.astype(np.float32))
+    np.testing.assert_array_equal(indices[axis].ravel(), at)
 
 
 def test_batches() -> None:

@@ -1,11 +1,11 @@
 // Distance transforms on the CPU.
 //
 // NOTE [ Distances on the CPU ]
-// Strategy: NOTE [ Distances ], with adjacent columns side by side in every pass. The first pass
-// runs down the columns and up again. The others try pixels 1, 2, ... steps away, until no
-// candidate can be better: vectors do that faster than anything else while distances are short.
-// Where a row takes too many steps, its lower envelope is built instead (NOTE [ Lower envelope ]),
-// which gives the same numbers.
+// Strategy: NOTE [ Distances ], with adjacent columns side by side in every pass but that along
+// rows. The first pass runs down the columns and up again. With squares of 32 bits, the others try
+// pixels 1, 2, ... steps away, until no candidate can be better: vectors do that faster than
+// anything else while distances are short. Where that takes too many steps, lines are solved
+// instead (NOTE [ Lines ]), which gives the same numbers.
 //
 // Split: tasks have masks. If there are fewer masks than threads, tasks share the columns, then the
 // rows of a mask.
@@ -15,15 +15,13 @@
 
 #include <type_traits>
 
-#include "cpu/masks/distance_envelope.h"
+#include "cpu/masks/distance_across.h"
 #include "cpu/masks/distance_search.h"
+#include "cpu/masks/distance_sites.h"
 #include "cpu/masks/split.h"
 
 namespace visops {
 namespace {
-
-// Steps per block from which on a lower envelope is faster.
-constexpr int64_t kManySteps = 40;
 
 template <Metric kMetric, class T, bool kSites>
 class Transform {
@@ -31,13 +29,14 @@ class Transform {
   // Scratch for so many tasks, which work on `slots` masks at a time.
   Transform(const DistanceParams& p, int64_t tasks, int64_t slots, Workspace& workspace)
       : p_(p), pixels_(pixels_of(p)), padded_((p.width + kBlock - 1) / kBlock * kBlock) {
-    // A line with as many pixels before and after it, or all rows of a slab.
-    line_ = padded_ * (p.depth > 3 ? p.depth : 3) + 2 * kBlock;
+    // A row with as many pixels before and after it, or some columns of all planes.
+    const int64_t row = kSearches<T> ? 3 * padded_ : p.width;
+    const int64_t across = across_numbers(p.depth, p.width);
+    longest_ = p.depth > p.width ? p.depth : p.width;
+    line_ = row > across ? row : across;
+    rooms_ = allocate_across<T>(workspace, tasks, line_, longest_, kSites);
     near_ = allocate<T>(workspace, slots * pixels_);
-    lines_ = allocate<T>(workspace, tasks * line_);
-    stacks_ = allocate<int32_t>(workspace, tasks * 2 * p.width);
     sites_ = kSites ? allocate<int32_t>(workspace, slots * pixels_) : nullptr;
-    line_sites_ = kSites ? allocate<int32_t>(workspace, tasks * line_) : nullptr;
   }
 
   // A mask, and the scratch of the task that has it.
@@ -53,21 +52,40 @@ class Transform {
   // Rows [begin, end) of all planes, which see each other.
   void slabs(const Job& job, int64_t begin, int64_t end) const {
     if (p_.depth == 1) return;
-    for (int64_t y = begin; y < end; ++y) slab(job, y);
+    const int64_t stride = p_.height * p_.width;
+    for (int64_t y = begin; y < end; ++y) {
+      for (int64_t x = 0; x < p_.width; x += kBlock) {
+        T* near = this->near(job) + y * p_.width + x;
+        int32_t* sites = kSites ? this->sites(job) + y * p_.width + x : nullptr;
+        pass_across<kMetric, T, kSites>(
+            {near, sites, stride}, p_.depth, p_.width - x < kBlock ? p_.width - x : kBlock,
+            spacing_of(p_, 0, T()), room(job), [&](int64_t z, int64_t i, T found, int32_t site) {
+              near[z * stride + i] = found;
+              if constexpr (kSites) sites[z * stride + i] = site;
+            });
+      }
+    }
   }
 
   // Rows [begin, end) of depth * height.
   void rows(const Job& job, int64_t begin, int64_t end) const {
-    T* line = lines_ + job.task * line_;
-    for (int64_t i = 0; i < line_; ++i) line[i] = far_of(T());  // around the row
-    bool envelopes = false;
+    T* line = room(job).lines;
+    if (kSearches<T>) {
+      for (int64_t i = 0; i < line_; ++i) line[i] = far_of(T());  // around the row
+    }
+    bool is_far = !kSearches<T>;
     for (int64_t row = begin; row < end; ++row) {
       // Neighbouring rows are alike, but look again now and then.
-      envelopes = finish_row(job, row, envelopes && row % 16 != 0);
+      is_far = (is_far && (!kSearches<T> || row % 16 != 0)) || !search_row(job, row);
+      if (is_far) solve_row(job, row);
     }
   }
 
  private:
+  AcrossRoom<T> room(const Job& job) const {
+    return {rooms_.lines + job.task * line_, kSites ? rooms_.sites + job.task * line_ : nullptr,
+            rooms_.of_lines + job.task * 2 * longest_};
+  }
   T* near(const Job& job) const { return near_ + job.slot * pixels_; }
   int32_t* sites(const Job& job) const { return kSites ? sites_ + job.slot * pixels_ : nullptr; }
   const uint8_t* mask(const Job& job) const { return p_.masks + job.mask * pixels_; }
@@ -100,8 +118,8 @@ class Transform {
         }
       }
     }
-    T* below = lines_ + job.task * line_;
-    int32_t* below_sites = kSites ? line_sites_ + job.task * line_ : nullptr;
+    T* below = room(job).lines;
+    int32_t* below_sites = room(job).sites;
     for (int64_t x = begin; x < end; ++x) {
       below[x] = far_of(T());
       if constexpr (kSites) below_sites[x] = -1;
@@ -121,155 +139,126 @@ class Transform {
     }
   }
 
-  void slab(const Job& job, int64_t y) const {
-    T* lines = lines_ + job.task * line_;
-    int32_t* line_sites = kSites ? line_sites_ + job.task * line_ : nullptr;
-    for (int64_t z = 0; z < p_.depth; ++z) load_row(job, z * p_.height + y, z * padded_);
-    const T spacing = spacing_of(p_, 0, T());
-    for (int64_t z = 0; z < p_.depth; ++z) {
-      const int64_t row = (z * p_.height + y) * p_.width;
-      for (int64_t x = 0; x < p_.width; x += kBlock) {
-        const int64_t at = z * padded_ + x;
-        const int64_t count = p_.width - x < kBlock ? p_.width - x : kBlock;
-        Best<T, kSites> best;
-        best.start(lines + at, line_sites + (kSites ? at : 0), count);
-        search<kMetric>(best, p_.depth - 1, spacing, [&](int64_t k, T step) {
-          for (const int64_t other : {z - k, z + k}) {
-            if (other < 0 || other >= p_.depth) continue;
-            const int64_t from = other * padded_ + x;
-            best.template offer<kMetric>(lines + from, line_sites + (kSites ? from : 0), step);
-          }
-        });
+  // Whether that took only a few steps a block; if not, the row isn't finished.
+  bool search_row(const Job& job, int64_t row) const {
+    if constexpr (!kSearches<T>) return false;
+    T* line = room(job).lines + padded_;  // as many pixels before and after the row
+    int32_t* line_sites = kSites ? room(job).sites + padded_ : nullptr;
+    const T* from = near(job) + row * p_.width;
+    const int32_t* from_sites = kSites ? sites(job) + row * p_.width : nullptr;
+    bool is_near = false;
+    for (int64_t x = 0; x < padded_; ++x) {
+      line[x] = x < p_.width ? from[x] : far_of(T());
+      is_near |= line[x] < far_of(T());
+      if (kSites) line_sites[x] = x < p_.width ? from_sites[x] : -1;
+    }
+    const int64_t reach = is_near ? p_.width - 1 : 0;
+    int64_t steps = 0, blocks = 0;
+    for (int64_t x = 0; x < p_.width; x += kBlock) {
+      const int64_t count = p_.width - x < kBlock ? p_.width - x : kBlock;
+      Best<T, kSites> best;
+      best.start(line + x, line_sites + (kSites ? x : 0), count);
+      steps += search<kMetric>(best, reach, [&](int64_t k, T step) {
+        best.template offer<kMetric>(line + x - k, line_sites + (kSites ? x - k : 0), step);
+        best.template offer<kMetric>(line + x + k, line_sites + (kSites ? x + k : 0), step);
+      });
+      if (steps > (++blocks + 4) * kManySteps) return false;
+      finish(job, row * p_.width + x, count, best.near);
+      if constexpr (kSites) {
         for (int64_t i = 0; i < count; ++i) {
-          near(job)[row + x + i] = best.near[i];
-          if constexpr (kSites) sites(job)[row + x + i] = best.site[i];
+          store_index(p_, job.mask, row * p_.width + x + i, best.site[i]);
         }
       }
     }
-  }
-
-  // Copies a row to `at` in the task's line, and fills up the last block.
-  void load_row(const Job& job, int64_t row, int64_t at) const {
-    T* line = lines_ + job.task * line_ + at;
-    const T* from = near(job) + row * p_.width;
-    for (int64_t x = 0; x < padded_; ++x) line[x] = x < p_.width ? from[x] : far_of(T());
-    if constexpr (kSites) {
-      int32_t* line_sites = line_sites_ + job.task * line_ + at;
-      const int32_t* from_sites = sites(job) + row * p_.width;
-      for (int64_t x = 0; x < padded_; ++x) line_sites[x] = x < p_.width ? from_sites[x] : -1;
-    }
-  }
-
-  // Returns whether the row was one for envelopes.
-  bool finish_row(const Job& job, int64_t row, bool envelope) const {
-    if constexpr (kMetric == Metric::kEuclidean && std::is_same<T, int32_t>::value) {
-      if (envelope || !search_row(job, row, kManySteps)) return envelope_row(job, row);
-    } else {
-      search_row(job, row, p_.width);
-    }
-    return false;
-  }
-
-  // Whether that took no more than so many steps a block; if not, the row isn't finished.
-  bool search_row(const Job& job, int64_t row, int64_t most_steps) const {
-    T* line = lines_ + job.task * line_;
-    int32_t* line_sites = kSites ? line_sites_ + job.task * line_ : nullptr;
-    const int64_t first = padded_;  // as many before and after the row
-    load_row(job, row, first);
-    bool is_near = false;
-    for (int64_t x = 0; x < p_.width; ++x) is_near |= line[first + x] < far_of(T());
-    const int64_t reach = is_near ? p_.width - 1 : 0;
-    const T spacing = spacing_of(p_, 2, T());
-    int64_t steps = 0, blocks = 0;
-    for (int64_t x = 0; x < p_.width; x += kBlock) {
-      const int64_t at = first + x, count = p_.width - x < kBlock ? p_.width - x : kBlock;
-      Best<T, kSites> best;
-      best.start(line + at, line_sites + (kSites ? at : 0), count);
-      steps += search<kMetric>(best, reach, spacing, [&](int64_t k, T step) {
-        best.template offer<kMetric>(line + at - k, line_sites + (kSites ? at - k : 0), step);
-        best.template offer<kMetric>(line + at + k, line_sites + (kSites ? at + k : 0), step);
-      });
-      if (steps > (++blocks + 4) * most_steps) return false;
-      for (int64_t i = 0; i < count; ++i) {
-        store(job, row * p_.width + x + i, best.near[i], kSites ? best.site[i] : 0);
-      }
-    }
     return true;
   }
 
-  bool envelope_row(const Job& job, int64_t row) const {
+  void solve_row(const Job& job, int64_t row) const {
     const int64_t first = row * p_.width;
-    const int32_t* near = this->near(job) + first;
-    const Envelope<kSites> envelope(near, kSites ? sites(job) + first : nullptr, p_.width,
-                                    stacks_ + job.task * 2 * p_.width);
-    if (envelope.is_empty()) {
-      for (int64_t x = 0; x < p_.width; ++x) store(job, first + x, far_of(T()), -1);
-      return true;
-    }
-    envelope.walk(
-        [&](int64_t x, int32_t found, int32_t site) { store(job, first + x, found, site); });
-    return true;
+    const RowLine<T> line = {near(job) + first, kSites ? sites(job) + first : nullptr};
+    T* solved = room(job).lines + (kSearches<T> ? padded_ : 0);
+    solve_line<kMetric, T, kSites>(line, p_.width, spacing_of(p_, 2, T()),
+                                   RowRoom{room(job).of_lines, p_.width},
+                                   [&](int64_t x, T found, int32_t site) {
+                                     solved[x] = found;
+                                     if constexpr (kSites)
+                                       store_index(p_, job.mask, first + x, site);
+                                   });
+    finish(job, first, p_.width, solved);
   }
 
-  VISOPS_ALWAYS_INLINE void store(const Job& job, int64_t pixel, T near, int32_t site) const {
-    p_.distances[job.mask * pixels_ + pixel] = final_distance(kMetric, near);
-    if constexpr (kSites) store_index(p_, job.mask, pixel, site);
+  // Writes distances of adjacent pixels.
+  void finish(const Job& job, int64_t pixel, int64_t count, const T* VISOPS_RESTRICT near) const {
+    float* VISOPS_RESTRICT distances = p_.distances + job.mask * pixels_ + pixel;
+    const auto exact = static_cast<T>(kExactSquare);
+    T farthest = 0;
+    for (int64_t i = 0; i < count; ++i) farthest = near[i] > farthest ? near[i] : farthest;
+    if (kMetric == Metric::kEuclidean && kSearches<T> && p_.scale == 1.0 && farthest <= exact) {
+      // final_distance() without a choice, so that it vectorises.
+      for (int64_t i = 0; i < count; ++i) distances[i] = sqrtf(static_cast<float>(near[i]));
+    } else {
+      for (int64_t i = 0; i < count; ++i) distances[i] = final_distance(p_, kMetric, near[i]);
+    }
   }
 
   const DistanceParams& p_;
-  int64_t pixels_, padded_, line_;
+  int64_t pixels_, padded_, line_, longest_;
+  AcrossRoom<T> rooms_;  // of all tasks
   T* near_;              // [slots, pixels]
   int32_t* sites_;       // likewise
-  T* lines_;             // [tasks, line]
-  int32_t* line_sites_;  // likewise
-  int32_t* stacks_;      // [tasks, 2 * width]
 };
 
-// Sites of the chessboard: NOTE [ Distances ].
-void find_on_shells(const DistanceParams& p, int64_t mask, int64_t begin, int64_t end) {
-  const int64_t pixels = pixels_of(p);
-  for (int64_t at = begin; at < end; ++at) {
-    const float distance = p.distances[mask * pixels + at];
-    store_index(p, mask, at, site_on_shell(p, p.masks + mask * pixels, at, distance));
+// make(tasks, slots) returns steps(mask, slot, share), which does all steps of a mask; share(count,
+// body) hands out the items of a step by body(task, begin, end).
+template <class Make>
+void for_each_mask(const DistanceParams& p, Workspace& workspace, const Make& make) {
+  const int64_t rows = p.depth * p.height;
+  const int64_t bands = mask_bands(p.count, rows, p.width, workspace);
+  if (bands == 1) {
+    const int64_t tasks = mask_tasks(p.count, rows, p.width, workspace);
+    const auto steps = make(tasks, tasks);
+    for_each_long_task(p.count, tasks, workspace, [&](int64_t task, int64_t begin, int64_t end) {
+      const auto all = [&](int64_t count, const auto& body) { body(task, 0, count); };
+      for (int64_t mask = begin; mask < end; ++mask) steps(mask, task, all);
+    });
+    return;
+  }
+  const auto steps = make(bands, 1);
+  for (int64_t mask = 0; mask < p.count; ++mask) {
+    steps(mask, 0, [&](int64_t count, const auto& body) {
+      for_each_long_task(count, bands, workspace, body);
+    });
   }
 }
 
 template <Metric kMetric, class T, bool kSites>
 void transform(const DistanceParams& p, Workspace& workspace) {
-  const int64_t pixels = pixels_of(p), rows = p.depth * p.height;
-  const bool by_shells = kMetric == Metric::kChessboard && p.indices != nullptr;
-  const int64_t bands = mask_bands(p.count, rows, p.width, workspace);
-  using Job = typename Transform<kMetric, T, kSites>::Job;
-  if (bands == 1) {
-    const int64_t tasks = mask_tasks(p.count, rows, p.width, workspace);
-    const Transform<kMetric, T, kSites> work(p, tasks, tasks, workspace);
-    for_each_long_task(p.count, tasks, workspace, [&](int64_t task, int64_t begin, int64_t end) {
-      for (int64_t mask = begin; mask < end; ++mask) {
-        const Job job = {mask, task, task};
-        work.columns(job, 0, p.width);
-        work.slabs(job, 0, p.height);
-        work.rows(job, 0, rows);
-        if (by_shells) find_on_shells(p, mask, 0, pixels);
-      }
-    });
-    return;
-  }
-  const Transform<kMetric, T, kSites> work(p, bands, 1, workspace);
-  for (int64_t mask = 0; mask < p.count; ++mask) {
-    const auto share = [&](int64_t count, const auto& body) {
-      for_each_long_task(count, bands, workspace, [&](int64_t task, int64_t begin, int64_t end) {
-        body(Job{mask, 0, task}, begin, end);
+  using Passes = Transform<kMetric, T, kSites>;
+  using Job = typename Passes::Job;
+  if constexpr (kMetric == Metric::kChessboard) {
+    if (p.indices != nullptr) {
+      for_each_mask(p, workspace, [&](int64_t tasks, int64_t slots) {
+        return
+            [passes = ChessboardSites(p, tasks, slots, workspace)](
+                int64_t mask, int64_t slot, const auto& share) { passes.find(mask, slot, share); };
       });
-    };
-    share(p.width,
-          [&](const Job& job, int64_t begin, int64_t end) { work.columns(job, begin, end); });
-    share(p.height,
-          [&](const Job& job, int64_t begin, int64_t end) { work.slabs(job, begin, end); });
-    share(rows, [&](const Job& job, int64_t begin, int64_t end) { work.rows(job, begin, end); });
-    if (!by_shells) continue;
-    share(pixels,
-          [&](const Job&, int64_t begin, int64_t end) { find_on_shells(p, mask, begin, end); });
+      return;
+    }
   }
+  for_each_mask(p, workspace, [&](int64_t tasks, int64_t slots) {
+    return [&p, passes = Passes(p, tasks, slots, workspace)](int64_t mask, int64_t slot,
+                                                             const auto& share) {
+      const auto pass = [&](int64_t count,
+                            void (Passes::*part)(const Job&, int64_t, int64_t) const) {
+        share(count, [&](int64_t task, int64_t begin, int64_t end) {
+          (passes.*part)({mask, slot, task}, begin, end);
+        });
+      };
+      pass(p.width, &Passes::columns);
+      pass(p.height, &Passes::slabs);
+      pass(p.depth * p.height, &Passes::rows);
+    };
+  });
 }
 
 void distance_kernel(const DistanceParams& p, Workspace& workspace) {

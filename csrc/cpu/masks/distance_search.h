@@ -51,15 +51,15 @@ struct Best {
 // them, before and after the block, as a pair of pointers, null beyond the line's ends. Returns how
 // many steps that took.
 template <Metric kMetric, class T, bool kSites, class Candidates>
-VISOPS_ALWAYS_INLINE int64_t search(Best<T, kSites>& best, int64_t reach, T spacing,
+VISOPS_ALWAYS_INLINE int64_t search(Best<T, kSites>& best, int64_t reach,
                                     const Candidates& candidates) {
   constexpr int64_t kLooks = 4;  // steps between looks at what is still needed
   for (int64_t k = 1; k <= reach; k += kLooks) {
     const T most = best.farthest();
-    const T next = step_of(kMetric, static_cast<int32_t>(k), spacing);
+    const T next = step_of(kMetric, static_cast<int32_t>(k), T());
     if (next > most || (!kSites && next == most)) return k;
     for (int64_t at = k; at < k + kLooks && at <= reach; ++at) {
-      candidates(at, step_of(kMetric, static_cast<int32_t>(at), spacing));
+      candidates(at, step_of(kMetric, static_cast<int32_t>(at), T()));
     }
   }
   return reach;

@@ -24,14 +24,17 @@ DistanceParams params_of(const Tensor& masks, const std::string& metric, int64_t
   p.height = masks.size(masks.dim() - 2);
   p.width = masks.size(masks.dim() - 1);
   check_distance(kOp, p, spacing);
-  for (float& length : p.spacing) length = 1.0f;
-  bool is_unit = true;
+  for (double& length : p.spacing) length = 1.0;
+  bool is_uniform = true;
   for (size_t axis = 0; axis < spacing.size(); ++axis) {
-    p.spacing[3 - spacing.size() + axis] = static_cast<float>(spacing[axis]);
-    is_unit = is_unit && spacing[axis] == 1.0;
+    p.spacing[3 - spacing.size() + axis] = spacing[axis];
+    is_uniform = is_uniform && spacing[axis] == spacing[0];
   }
+  p.scale = is_uniform && !spacing.empty() ? spacing[0] : 1.0;
   const int64_t farthest = p.depth * p.depth + p.height * p.height + p.width * p.width;
-  p.in_integers = p.metric != Metric::kEuclidean || (is_unit && farthest < kFar);
+  p.squares = !is_uniform                                          ? Squares::kFloat64
+              : p.metric == Metric::kEuclidean && farthest >= kFar ? Squares::kInt64
+                                                                   : Squares::kInt32;
   return p;
 }
 
