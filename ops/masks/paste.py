@@ -73,8 +73,8 @@ def paste_masks(
     convention : {"detectron2", "torchvision"}
         Where samples lie. "detectron2": the sides of box and mask coincide, with sub-pixel
         accuracy; beyond its outermost pixels' centres, a mask fades to 0. "torchvision": masks get
-        `padding` zeros on every side, boxes grow in proportion and are truncated to whole pixels,
-        and masks are resized to these.
+        `padding` zeros on every side, boxes grow in proportion to the masks' width along both axes
+        and are truncated to whole pixels, and masks are resized to these.
     padding : int >= 0, optional
         1 by default. Only for "torchvision": the other convention has zeros all around.
     device : optional

@@ -36,11 +36,14 @@ def test_detectron2(size: tuple[int, int], side: int) -> None:
     equal_but_for_ties(inside, theirs >= 0.5, theirs)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("padding", [0, 1, 2])
-def test_torchvision(size: tuple[int, int], padding: int) -> None:
+@pytest.mark.parametrize("mask", [(28, 28), (14, 28), (40, 10)])
+def test_torchvision(size: tuple[int, int], padding: int, mask: tuple[int, int]) -> None:
+    """Boxes grow by the masks' width along both axes."""
     rng = np.random.default_rng(padding)
-    masks = probabilities(20, seed=padding).float()[:, None]
+    masks = probabilities(20, mask, seed=padding).float()[:, None]
     boxes = random_boxes(rng, 20, size)
     # Theirs fails for boxes that lie beyond the image.
     boxes = torch.stack(

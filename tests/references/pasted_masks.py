@@ -21,8 +21,9 @@ def paste(
             rows = _neighbours_of_box(y, y1, y2, mask.shape[0])
             columns = _neighbours_of_box(x, x1, x2, mask.shape[1])
         else:
-            rows = _neighbours_of_pixels(y, y1, y2, mask.shape[0], padding)
-            columns = _neighbours_of_pixels(x, x1, x2, mask.shape[1], padding)
+            growth = (mask.shape[1] + 2 * padding) / mask.shape[1]  # of both axes
+            rows = _neighbours_of_pixels(y, y1, y2, mask.shape[0], padding, growth)
+            columns = _neighbours_of_pixels(x, x1, x2, mask.shape[1], padding, growth)
         if not any(i is not None for i, _ in rows) or not any(j is not None for j, _ in columns):
             continue
         result[y, x] = sum(
@@ -51,10 +52,10 @@ def _neighbours_of_box(pixel: int, low: float, high: float, size: int) -> Neighb
 
 
 def _neighbours_of_pixels(
-    pixel: int, low: float, high: float, size: int, padding: int
+    pixel: int, low: float, high: float, size: int, padding: int, growth: float
 ) -> Neighbours:
     padded = size + 2 * padding
-    half, centre = (high - low) / 2 * padded / size, (high + low) / 2
+    half, centre = (high - low) / 2 * growth, (high + low) / 2
     first, last = math.trunc(centre - half), math.trunc(centre + half)
     if not first <= pixel <= last:
         return []

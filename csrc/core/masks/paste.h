@@ -6,8 +6,9 @@
 //
 //     detectron2    u = ((((j + 0.5) - low) / (high - low) * 2 - 1) + 1) * (size / 2) - 0.5
 //                   Taps beyond the mask are 0, so it fades out over half of its outermost pixels.
-//     torchvision   The mask gets `padding` zeros at each end, and the box grows in proportion and
-//                   is truncated to the pixels first to last, `count` of them.
+//     torchvision   The mask gets `padding` zeros at each end, and the box grows in proportion to
+//                   the mask's width along both axes, as theirs does, and is truncated to the
+//                   pixels first to last, `count` of them.
 //                   u = max(((j - first) + 0.5) * (padded size / count) - 0.5, 0) - padding
 //                   Without padding, taps beyond the mask repeat its outermost pixels.
 //
@@ -120,14 +121,14 @@ VISOPS_FN int64_t truncated(double v) {
 
 template <class Acc>
 VISOPS_FN PasteAxis<Acc> paste_axis(PasteConvention convention, int64_t padding, Acc low, Acc high,
-                                    int64_t mask_size, int64_t image_size) {
+                                    int64_t mask_size, int64_t mask_width, int64_t image_size) {
   PasteAxis<Acc> axis = {};
   axis.convention = convention;
   axis.padding = padding;
   axis.size = mask_size;
   const double finite = static_cast<double>(low) - static_cast<double>(low) +
                         (static_cast<double>(high) - static_cast<double>(high));
-  if (finite != 0.0 || high < low || mask_size == 0) return axis;
+  if (finite != 0.0 || high < low || mask_size == 0 || mask_width == 0) return axis;
   if (convention == PasteConvention::kDetectron2) {
     axis.low = low;
     axis.extent = high - low;
@@ -141,8 +142,9 @@ VISOPS_FN PasteAxis<Acc> paste_axis(PasteConvention convention, int64_t padding,
     return axis;
   }
   const double padded = static_cast<double>(mask_size + 2 * padding);
+  const double grown = static_cast<double>(mask_width + 2 * padding);
   const Acc half = static_cast<Acc>(0.5);
-  const Acc reach = (high - low) * half * static_cast<Acc>(padded / static_cast<double>(mask_size));
+  const Acc reach = (high - low) * half * static_cast<Acc>(grown / static_cast<double>(mask_width));
   const Acc centre = (high + low) * half;
   axis.first = truncated(static_cast<double>(centre - reach));
   const int64_t last = truncated(static_cast<double>(centre + reach));
@@ -156,7 +158,7 @@ template <class Acc>
 VISOPS_FN PasteAxis<Acc> paste_axis_of(const PasteMasksParams& p, int64_t k, bool is_y) {
   const Acc* side = static_cast<const Acc*>(p.boxes) + k * 4 + (is_y ? 1 : 0);
   return paste_axis(p.convention, p.padding, side[0], side[2], is_y ? p.mask_height : p.mask_width,
-                    is_y ? p.height : p.width);
+                    p.mask_width, is_y ? p.height : p.width);
 }
 
 template <class Acc>
