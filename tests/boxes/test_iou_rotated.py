@@ -73,6 +73,26 @@ def test_reference(dtype: torch.dtype, kind: str) -> None:
         np.testing.assert_allclose(found, wanted, rtol=0, atol=within)
 
 
+@pytest.mark.matrix
+@pytest.mark.parametrize("aspect", [1, 10, 100, 1e3, 1e4, 1e6])
+def test_error_grows_with_the_aspect_ratio(aspect: float) -> None:
+    """As docs/nms.md says: about 1e-15 of the overlap, or 1e-16 times the aspect ratio."""
+    rng = np.random.default_rng(int(aspect))
+    widths, turns = rng.uniform(0.7, 1.4, (2, 40)), rng.uniform(-1, 1, 40) / aspect
+    angles, along = rng.uniform(-4, 4, 40), rng.uniform(-0.3, 0.3, 40) * aspect
+    ones = np.stack([0 * angles, 0 * angles, aspect * widths[0], 1 + 0 * angles, angles], 1)
+    others = np.stack(
+        [along * np.cos(angles), along * np.sin(angles), aspect + 0 * angles, widths[1], angles], 1
+    )
+    others[:20, 4] += turns[:20]  # almost parallel, and crossing anywhere
+    others[20:, 4], others[20:, :2] = rng.uniform(-4, 4, 20), rng.uniform(-0.3, 0.3, (20, 2))
+    found = visops.box_iou_rotated(torch.from_numpy(ones), torch.from_numpy(others)).diagonal()
+    wanted = [
+        float(reference.ious(a[None], b[None])[0, 0]) for a, b in zip(ones, others, strict=True)
+    ]
+    np.testing.assert_allclose(found, wanted, rtol=max(2e-15, 2e-16 * aspect), atol=0)
+
+
 @pytest.mark.parametrize("first", TRIPLES)
 @pytest.mark.parametrize("second", TRIPLES)
 def test_rational_angles(first: Any, second: Any) -> None:
