@@ -27,7 +27,7 @@ inline Arithmetic arithmetic_of(const char* op, const char* argument, const Tens
     case ScalarType::ComplexFloat: return Arithmetic::kComplex64;
     case ScalarType::ComplexDouble: return Arithmetic::kComplex128;
     default:
-      fail(op, argument, " has dtype ", torch::headeronly::toString(tensor.scalar_type()),
+      fail(op, argument, " has dtype ", dtype_text(tensor.scalar_type()),
            ", which is not supported");
   }
 }

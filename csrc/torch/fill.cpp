@@ -13,8 +13,8 @@ void take_fill(const char* op, const Tensor& input, const std::optional<Tensor>&
   require(fill->numel() == 1, op, "fill has shape ", shape_text(*fill), ", must be one element");
   require(fill->is_cpu(), op, "fill is on ", device_text(*fill), ", must be on cpu");
   const ScalarType type = fill->scalar_type(), wanted = input.scalar_type();
-  require(type == wanted, op, "fill has dtype ", torch::headeronly::toString(type), ", input has ",
-          torch::headeronly::toString(wanted));
+  require(type == wanted, op, "fill has dtype ", dtype_text(type), ", input has ",
+          dtype_text(wanted));
   std::memcpy(element, fill->const_data_ptr(), fill->element_size());
 }
 

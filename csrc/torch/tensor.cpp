@@ -1,6 +1,7 @@
 #include "torch/tensor.h"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "core/check.h"
@@ -30,9 +31,22 @@ std::optional<DType> dtype_of(ScalarType type) {
 
 DType dtype_of(const char* op, const char* argument, const Tensor& tensor) {
   const std::optional<DType> dtype = dtype_of(tensor.scalar_type());
-  require(dtype.has_value(), op, argument, " has dtype ",
-          torch::headeronly::toString(tensor.scalar_type()), ", which is not supported");
+  require(dtype.has_value(), op, argument, " has dtype ", dtype_text(tensor.scalar_type()),
+          ", which is not supported");
   return *dtype;
+}
+
+std::string dtype_text(ScalarType type) {
+  if (const std::optional<DType> dtype = dtype_of(type)) return dtype_name(*dtype);
+  switch (type) {
+    case ScalarType::ComplexHalf: return "complex32";
+    case ScalarType::ComplexFloat: return "complex64";
+    case ScalarType::ComplexDouble: return "complex128";
+    default: break;
+  }
+  std::string name = torch::headeronly::toString(type);  // Python's but for capitals
+  for (char& letter : name) letter = static_cast<char>(std::tolower(letter));
+  return name;
 }
 
 ScalarType scalar_type_of(DType dtype) {

@@ -26,6 +26,7 @@ using torch::stable::Tensor;
 DType dtype_of(const char* op, const char* argument, const Tensor& tensor);
 std::optional<DType> dtype_of(ScalarType type);  // none: no visops op takes it
 ScalarType scalar_type_of(DType dtype);
+std::string dtype_text(ScalarType type);  // as Python names it
 
 // Shape and device of a tensor as errors print them; like ShapeText, they become text only there.
 struct TensorShapeText {

@@ -40,7 +40,7 @@ def _check_dtype(op: str, name: str, tensor: Tensor) -> None:
     require(
         tensor.dtype not in (torch.bool, torch.complex32),
         f"visops.{op}: {name} has dtype {tensor.dtype}, must be an integer, floating or complex "
-        "type (not ComplexHalf)",
+        "type (not complex32)",
     )
 
 

@@ -221,7 +221,7 @@ def _window(
 
 def _fill(op: str, value: Any, dtype: torch.dtype) -> Tensor | None:
     """Return the number as an element of that dtype; None for zero, the operator's default."""
-    if isinstance(value, np.generic):
+    if isinstance(value, (np.generic, np.ndarray, Tensor)) and value.ndim == 0:
         value = value.item()
     if not isinstance(value, (int, float, complex)):
         raise TypeError(f"visops.{op}: fill_value is {value!r}, must be a number")

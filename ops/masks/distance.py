@@ -5,7 +5,7 @@ The schema is in csrc/library.cpp, the checks of arguments in csrc/torch/masks/d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
@@ -121,9 +121,11 @@ def _lengths(spacing: Any, dims: int) -> list[float]:
     """Return a length for each axis, or none."""
     if spacing is None:
         return []
+    # Arrays and tensors of no dimensions are iterable, too.
+    is_one = not isinstance(spacing, Iterable) or getattr(spacing, "ndim", 1) == 0
     try:
-        if isinstance(spacing, (int, float)):
-            return [float(spacing)] * (dims if dims in (2, 3) else 0)  # the operator names others
+        if is_one:
+            return [float(spacing)] * (2 if dims == 2 else 3 if dims == 3 else 0)  # else an error
         return [float(length) for length in spacing]
     except (TypeError, ValueError, OverflowError):
         raise TypeError(

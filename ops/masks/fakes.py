@@ -14,7 +14,10 @@ from .._torch.vmap_calls import below_vmap, complete_rule, one_call_each
 
 __all__: list[str] = []
 
-_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.int64)
+_INTEGERS = (
+    *(torch.uint8, torch.int8, torch.int16, torch.uint16),
+    *(torch.int32, torch.uint32, torch.int64, torch.uint64),
+)
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -30,7 +30,10 @@ _suppress_masks = torch.ops.visops.suppress_masks.default
 _merge_masks = torch.ops.visops.merge_masks.default
 _stability_score = torch.ops.visops.stability_score.default
 without_gradient("stability_score")
-_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.int64)
+_INTEGERS = (
+    *(torch.uint8, torch.int8, torch.int16, torch.uint16),
+    *(torch.int32, torch.uint32, torch.int64, torch.uint64),
+)
 
 
 def mask_nms(

@@ -95,7 +95,7 @@ VALUES = (
         complete(boxes(), boxes(dtype=torch.bool)),
     ),
     (
-        "box_iou: boxes2 has dtype ComplexFloat, which is not supported",
+        "box_iou: boxes2 has dtype complex64, which is not supported",
         iou(boxes(), boxes(dtype=torch.complex64)),
     ),
     (

@@ -215,7 +215,7 @@ ARRAY, TENSOR = DETS.astype(np.float32), torch.from_numpy(DETS)
     ),
     (
         RuntimeError,
-        "batched_nms: idxs has dtype Float8_e4m3fn, which is not supported",
+        "batched_nms: idxs has dtype float8_e4m3fn, which is not supported",
         config(torch.zeros(3).to(torch.float8_e4m3fn), iou_thr=0.5),
     ),
     (

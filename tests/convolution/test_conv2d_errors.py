@@ -176,7 +176,7 @@ OPTIONS = ([1, 1], [0, 0], [1, 1], 1)
     ),
     (
         RuntimeError,
-        "conv2d: input has dtype Float8_e5m2, which is not supported",
+        "conv2d: input has dtype float8_e5m2, which is not supported",
         operator(image().to(torch.float8_e5m2), kernel().to(torch.float8_e5m2)),
     ),
     (

@@ -62,17 +62,17 @@ def row(message: str, call: Callable[[], Any], op: str = "convolve2d") -> Any:
 FORWARD = [
     row("input has shape [6], must have two dimensions or more", convolve(input=torch.ones(6))),
     row("kernel has shape [], must have two dimensions or more", convolve(kernel=torch.ones(()))),
-    row("kernel has dtype Double, input has Float", convolve(kernel=KERNEL.double())),
+    row("kernel has dtype float64, input has float32", convolve(kernel=KERNEL.double())),
     row(
-        "input has dtype Bool, must be an integer, floating or complex type (not ComplexHalf)",
+        "input has dtype bool, must be an integer, floating or complex type (not complex32)",
         convolve(input=INPUT.bool(), kernel=KERNEL.bool()),
     ),
     row(
-        "input has dtype ComplexHalf, must be an integer, floating or complex type",
+        "input has dtype complex32, must be an integer, floating or complex type",
         convolve(input=INPUT.to(torch.complex32), kernel=KERNEL.to(torch.complex32)),
     ),
     row(
-        "input has dtype Float8_e5m2, which is not supported",
+        "input has dtype float8_e5m2, which is not supported",
         convolve(input=INPUT.to(torch.float8_e5m2), kernel=KERNEL.to(torch.float8_e5m2)),
     ),
     row(
@@ -105,13 +105,13 @@ FORWARD = [
         convolve(kernel=torch.ones(1, 1).expand(2**30, 2**30)),
     ),
     row("fill has shape [2], must be one element", convolve(fill=torch.ones(2))),
-    row("fill has dtype Long, input has Float", convolve(fill=torch.ones(1, dtype=torch.int64))),
+    row("fill has dtype int64, input has float32", convolve(fill=torch.ones(1, dtype=torch.int64))),
     row(
         "fill is given, boundary must be 'fill'",
         convolve(fill=torch.ones(1), boundary="wrap"),
     ),
     row("out has shape [6, 6], must be [6, 7]", convolve(out=torch.ones(6, 6))),
-    row("out has dtype Double, input has Float", convolve(out=INPUT.double())),
+    row("out has dtype float64, input has float32", convolve(out=INPUT.double())),
     row(
         "out has shape [6, 7] and strides [1, 6], must be contiguous",
         convolve(out=torch.ones(7, 6).T),
@@ -153,9 +153,9 @@ def test_forward(error: type[Exception], message: str, call: bad_input.Call) -> 
         row(message, call, "convolve2d_backward_kernel")
         for message, call in (
             ("grad has shape [6], must have two dimensions or more", taps(grad=torch.ones(6))),
-            ("input has dtype Double, grad has Float", taps(input=INPUT.double())),
+            ("input has dtype float64, grad has float32", taps(input=INPUT.double())),
             (
-                "grad has dtype Int, must be a floating or complex type",
+                "grad has dtype int32, must be a floating or complex type",
                 taps(grad=INPUT.int(), input=INPUT.int()),
             ),
             ("kernel_size is [3], must be two integers", taps(kernel_size=[3])),
@@ -171,7 +171,7 @@ def test_forward(error: type[Exception], message: str, call: bad_input.Call) -> 
         row(message, call, "convolve2d_fold")
         for message, call in (
             ("grad has shape [6], must have two dimensions or more", fold(grad=torch.ones(6))),
-            ("grad has dtype Bool, must be an integer", fold(grad=INPUT.bool())),
+            ("grad has dtype bool, must be an integer", fold(grad=INPUT.bool())),
             ("boundary is 'x', must be 'fill', 'wrap' or 'symm'", fold(boundary="x")),
             ("size is [3], must be two integers", fold(size=[3])),
             ("size is [3, -3], must be between 0 and 2^60", fold(size=[3, -3])),

@@ -275,7 +275,7 @@ def test_fill_value(error: type[Exception], message: str, call: Call) -> None:
     (TypeError, "im2col: input has dtype object", im2col(np.zeros((3, 3), object), 3)),
     (
         RuntimeError,
-        "col2im: input has dtype Float8_e5m2, which is not supported",
+        "col2im: input has dtype float8_e5m2, which is not supported",
         col2im(image(9, 9, dtype=torch.float8_e5m2), (5, 5), 3),
     ),
     (ValueError, "col2im: output_size is (5, 0), must be > 0", col2im(image(9, 9), (5, 0), 3)),

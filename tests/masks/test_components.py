@@ -25,6 +25,20 @@ def structure(connectivity: int) -> np.ndarray:
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_unsigned_label_maps(dtype: Any) -> None:
+    """As signed ones, also beyond their largest number."""
+    rng = np.random.default_rng(0)
+    most = np.iinfo(dtype).max
+    maps = rng.choice(np.array([0, 1, most, most // 2 + 1], dtype), (3, 12, 40))
+    signed = maps.astype(np.int64)
+    for given in (maps, torch.from_numpy(maps)):
+        np.testing.assert_array_equal(
+            visops.connected_components(given), visops.connected_components(signed)
+        )
+
+
+@pytest.mark.matrix
 @pytest.mark.parametrize("connectivity", [4, 8])
 @pytest.mark.parametrize("kind", KINDS)
 def test_masks(kind: str, connectivity: int) -> None:

@@ -98,7 +98,7 @@ def test_arrays(error: type[Exception], message: str, call: Callable[[], Any]) -
     ),
     (
         RuntimeError,
-        "connected_components: masks has dtype ComplexFloat, which is not supported",
+        "connected_components: masks has dtype complex64, which is not supported",
         label(MASK + 0j),
     ),
     (

@@ -83,6 +83,14 @@ def test_ratios_that_equal_the_threshold() -> None:
                     assert int((ids > 0).sum()) == count
 
 
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
+def test_unsigned_groups(dtype: torch.dtype) -> None:
+    masks, scores = torch.from_numpy(crowded(30, 9, 70)), scores_of(30)
+    groups = torch.arange(30) % 3
+    found = visops.mask_nms(masks, scores, 0.3, idxs=groups.to(dtype))
+    assert torch.equal(found, visops.mask_nms(masks, scores, 0.3, idxs=groups))
+
+
 def test_suppression_is_that_of_boxes() -> None:
     """Masks of whole rectangles: as visops.nms of the boxes."""
     rng = np.random.default_rng(0)

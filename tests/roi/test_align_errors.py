@@ -104,7 +104,7 @@ def levels(
     ),
     (
         RuntimeError,
-        "roi_align: input has dtype ComplexFloat, which is not supported",
+        "roi_align: input has dtype complex64, which is not supported",
         pool(maps(dtype=torch.complex64)),
     ),
     (

@@ -117,7 +117,7 @@ SIZED = "must have four dimensions, [B, C, H, W]"
     ),
     (
         RuntimeError,
-        "crop_rois: images has dtype ComplexFloat, which is not supported",
+        "crop_rois: images has dtype complex64, which is not supported",
         crop(images(torch.complex64), boxes(), 4),
     ),
     (

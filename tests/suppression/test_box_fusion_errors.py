@@ -68,7 +68,7 @@ ROWS = (
         fuse(of_dtype(torch.int64, 3, 4)),
     ),
     (
-        "boxes[0] has dtype ComplexFloat, which is not supported",
+        "boxes[0] has dtype complex64, which is not supported",
         fuse(of_dtype(torch.complex64, 3, 4)),
     ),
     (

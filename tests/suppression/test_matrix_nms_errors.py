@@ -68,7 +68,7 @@ ROWS = (
         suppress(torch.zeros(3, 5, 5)),
     ),
     (
-        "objects has dtype ComplexFloat, which is not supported",
+        "objects has dtype complex64, which is not supported",
         suppress(torch.zeros(3, 4, dtype=torch.complex64)),
     ),
     (

@@ -169,15 +169,15 @@ DTYPES = (
         nms(boxes(dtype=torch.bool), scores()),
     ),
     (
-        "nms: boxes has dtype ComplexFloat, which is not supported",
+        "nms: boxes has dtype complex64, which is not supported",
         nms(boxes(dtype=torch.complex64), scores()),
     ),
     (
-        "nms: scores has dtype ComplexDouble, which is not supported",
+        "nms: scores has dtype complex128, which is not supported",
         nms(boxes(), scores(dtype=torch.complex128)),
     ),
     (
-        "nms: boxes has dtype UInt32, which is not supported",
+        "nms: boxes has dtype uint32, which is not supported",
         nms(boxes(dtype=torch.uint32), scores()),
     ),
     (

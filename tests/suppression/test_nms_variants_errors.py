@@ -64,12 +64,12 @@ def of_boxes(op: str, right: Arguments, last: int = 4) -> list[Case]:
             {},
         ),
         (
-            f"{op}: boxes has dtype ComplexFloat, which is not supported",
+            f"{op}: boxes has dtype complex64, which is not supported",
             (right[0].to(torch.complex64), SCORES, *rest),
             {},
         ),
         (
-            f"{op}: boxes has dtype UInt32, which is not supported",
+            f"{op}: boxes has dtype uint32, which is not supported",
             (right[0].to(torch.uint32), SCORES, *rest),
             {},
         ),

@@ -59,12 +59,12 @@ def warp(image: Any, matrix: Any = IDENTITY, size: Any = None, **options: Any) -
     ),
     (
         RuntimeError,
-        "warp_affine: image has dtype ComplexFloat, which is not supported",
+        "warp_affine: image has dtype complex64, which is not supported",
         warp(tensor(dtype=torch.complex64)),
     ),
     (
         RuntimeError,
-        "warp_affine: image has dtype Float8_e4m3fn, which is not supported",
+        "warp_affine: image has dtype float8_e4m3fn, which is not supported",
         warp(tensor().to(torch.float8_e4m3fn)),
     ),
     (

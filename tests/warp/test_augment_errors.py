@@ -45,7 +45,7 @@ from warp.augment_bad_calls import (
     ),
     (
         RuntimeError,
-        "augment: image has dtype ComplexFloat, which is not supported",
+        "augment: image has dtype complex64, which is not supported",
         call(tensor(dtype=torch.complex64)),
     ),
     (
@@ -81,7 +81,7 @@ from warp.augment_bad_calls import (
     ),
     (
         RuntimeError,
-        "augment: out_dtype is Int, must be uint8, float16, bfloat16, float32 or float64",
+        "augment: out_dtype is int32, must be uint8, float16, bfloat16, float32 or float64",
         call(tensor(), out_dtype=torch.int32),
     ),
     (

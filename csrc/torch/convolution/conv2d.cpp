@@ -14,18 +14,6 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// The dtype as Python names it.
-std::string dtype_text(const Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case ScalarType::UInt32: return "uint32";
-    case ScalarType::UInt64: return "uint64";
-    case ScalarType::ComplexHalf: return "complex32";
-    case ScalarType::ComplexFloat: return "complex64";
-    case ScalarType::ComplexDouble: return "complex128";
-    default: return dtype_name(dtype_of("conv2d", "tensor", tensor));
-  }
-}
-
 // What the three operators share. Sizes are the forward convolution's.
 struct ConvCall {
   const char* op;
@@ -81,11 +69,12 @@ void ConvCall::check_sizes(const char* name, const Sizes& sizes) const {
 Arithmetic common_kind(const char* op, const char* name, const Tensor& tensor,
                        const char* other_name, const Tensor& other) {
   const Arithmetic kind = arithmetic_of(op, name, tensor);
-  require(kind != Arithmetic::kBool, op, name, " has dtype ", dtype_text(tensor),
+  require(kind != Arithmetic::kBool, op, name, " has dtype ", dtype_text(tensor.scalar_type()),
           ", must be a floating, complex or integer type");
   arithmetic_of(op, other_name, other);
   require(tensor.scalar_type() == other.scalar_type(), op, other_name, " has dtype ",
-          dtype_text(other), ", ", name, " has ", dtype_text(tensor), "; they must be equal");
+          dtype_text(other.scalar_type()), ", ", name, " has ", dtype_text(tensor.scalar_type()),
+          "; they must be equal");
   check_same_device(op, name, tensor, other_name, other);
   return kind;
 }

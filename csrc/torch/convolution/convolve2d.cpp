@@ -82,8 +82,7 @@ void convolve2d_out(const Tensor& input, const Tensor& kernel, const std::vector
   Call call = checked_call(input, kernel, start, size, boundary, fill, flips);
   check_same_device(kOp, "input", input, "out", out);
   require(out.scalar_type() == input.scalar_type(), kOp, "out has dtype ",
-          torch::headeronly::toString(out.scalar_type()), ", input has ",
-          torch::headeronly::toString(input.scalar_type()));
+          dtype_text(out.scalar_type()), ", input has ", dtype_text(input.scalar_type()));
   require(out.sizes().equals(call.shape), kOp, "out has shape ", shape_text(out), ", must be ",
           shape_text(call.shape));
   require(out.is_contiguous(), kOp, "out has shape ", shape_text(out), " and strides ",

@@ -50,8 +50,8 @@ Tensor convolve2d_backward_kernel(const Tensor& grad, const Tensor& input,
   const ConvolveOperands operands = convolve_operands(kOp, "grad", grad, "input", input);
   ConvolveTapsParams p = {};
   p.kind = convolve_arithmetic(kOp, "grad", grad);
-  require(!is_integer(p.kind), kOp, "grad has dtype ",
-          torch::headeronly::toString(grad.scalar_type()), ", must be a floating or complex type");
+  require(!is_integer(p.kind), kOp, "grad has dtype ", dtype_text(grad.scalar_type()),
+          ", must be a floating or complex type");
   p.boundary = parse_boundary(kOp, boundary);
   const auto [start_y, start_x] = checked_pair(kOp, "start", start);
   const auto [height, width] = checked_pair(kOp, "kernel_size", kernel_size);

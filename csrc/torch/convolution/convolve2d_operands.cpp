@@ -9,8 +9,6 @@
 namespace visops {
 namespace {
 
-const char* name_of(ScalarType type) { return torch::headeronly::toString(type); }
-
 std::vector<int64_t> leading_sizes(const Tensor& tensor) {
   std::vector<int64_t> sizes;
   for (int64_t d = 0; d + 2 < tensor.dim(); ++d) sizes.push_back(tensor.size(d));
@@ -77,7 +75,8 @@ ConvolveOperands convolve_operands(const char* op, const char* first_name, const
   }
   check_same_device(op, first_name, first, second_name, second);
   require(first.scalar_type() == second.scalar_type(), op, second_name, " has dtype ",
-          name_of(second.scalar_type()), ", ", first_name, " has ", name_of(first.scalar_type()));
+          dtype_text(second.scalar_type()), ", ", first_name, " has ",
+          dtype_text(first.scalar_type()));
   ConvolveOperands operands = {first, second, {}, {}};
   require(broadcast(leading_sizes(first), leading_sizes(second), &operands.leading), op,
           second_name, " has shape ", shape_text(second), ", ", first_name, " has ",
@@ -93,8 +92,8 @@ ConvolveOperands convolve_operands(const char* op, const char* first_name, const
 Arithmetic convolve_arithmetic(const char* op, const char* name, const Tensor& tensor) {
   const Arithmetic kind = arithmetic_of(op, name, tensor);
   require(kind != Arithmetic::kBool && kind != Arithmetic::kComplex32, op, name, " has dtype ",
-          name_of(tensor.scalar_type()),
-          ", must be an integer, floating or complex type (not ComplexHalf)");
+          dtype_text(tensor.scalar_type()),
+          ", must be an integer, floating or complex type (not complex32)");
   return kind;
 }
 

@@ -7,10 +7,17 @@
 namespace visops {
 namespace {
 
+// Labels are only compared with each other and with 0, so a sign changes nothing.
+DType label_dtype(const char* op, const Tensor& masks) {
+  if (masks.scalar_type() == ScalarType::UInt32) return DType::kInt32;
+  if (masks.scalar_type() == ScalarType::UInt64) return DType::kInt64;
+  return dtype_of(op, "masks", masks);
+}
+
 std::tuple<Tensor, Tensor> connected_components(const Tensor& masks, int64_t connectivity) {
   constexpr const char* op = "connected_components";
   ComponentsParams p = {};
-  p.dtype = dtype_of(op, "masks", masks);
+  p.dtype = label_dtype(op, masks);
   require(!is_floating(p.dtype), op, "masks has dtype ", dtype_name(p.dtype),
           ", must be bool or an integer type");
   p.diagonal = parse_connectivity(op, connectivity);

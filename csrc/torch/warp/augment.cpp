@@ -38,9 +38,8 @@ struct Options {
 const void* plain_data(const char* op, const char* name, const Tensor& image, const Tensor& tensor,
                        ScalarType dtype) {
   check_same_device(op, "image", image, name, tensor);
-  require(tensor.scalar_type() == dtype, op, name, " has dtype ",
-          torch::headeronly::toString(tensor.scalar_type()), ", must be ",
-          torch::headeronly::toString(dtype));
+  require(tensor.scalar_type() == dtype, op, name, " has dtype ", dtype_text(tensor.scalar_type()),
+          ", must be ", dtype_text(dtype));
   require(tensor.is_contiguous(), op, name, " must be contiguous");
   return tensor.const_data_ptr();
 }
@@ -139,8 +138,7 @@ void run_augment(const char* op, AugmentParams& p, const Tensor& image) {
 DType output_dtype(const char* op, ScalarType type) {
   const std::optional<DType> dtype = dtype_of(type);
   require(dtype == DType::kUInt8 || (dtype.has_value() && is_floating(*dtype)), op, "out_dtype is ",
-          torch::headeronly::toString(type),
-          ", must be uint8, float16, bfloat16, float32 or float64");
+          dtype_text(type), ", must be uint8, float16, bfloat16, float32 or float64");
   return *dtype;
 }
 
