@@ -96,17 +96,29 @@ VISOPS_FN int32_t spacing_of(const DistanceParams&, int, int32_t) { return 1; }
 VISOPS_FN int64_t spacing_of(const DistanceParams&, int, int64_t) { return 1; }
 VISOPS_FN double spacing_of(const DistanceParams& p, int axis, double) { return p.spacing[axis]; }
 
-VISOPS_FN void store_index(const DistanceParams& p, int64_t mask, int64_t pixel, int32_t site) {
+// A pixel of a mask.
+struct Place {
+  int32_t z, y, x;
+};
+
+VISOPS_HOT_FN void store_index(const DistanceParams& p, int64_t mask, int64_t pixel,
+                               const Place& site) {
   const int64_t pixels = pixels_of(p);
   int32_t* out = p.indices + mask * p.dims * pixels + pixel;
-  const auto width = static_cast<int32_t>(p.width), height = static_cast<int32_t>(p.height);
-  const int32_t row = site / width;
   if (p.dims == 3) {
-    *out = site < 0 ? -1 : row / height;
+    *out = site.z;
     out += pixels;
   }
-  out[0] = site < 0 ? -1 : row % height;
-  out[pixels] = site < 0 ? -1 : site - row * width;
+  out[0] = site.y;
+  out[pixels] = site.x;
+}
+
+// The same for the number of a pixel, -1 where there is none.
+VISOPS_FN void store_index(const DistanceParams& p, int64_t mask, int64_t pixel, int32_t site) {
+  const auto width = static_cast<int32_t>(p.width), height = static_cast<int32_t>(p.height);
+  const int32_t row = site / width, plane = row / height;
+  const Place place = {plane, row - plane * height, site - row * width};
+  store_index(p, mask, pixel, site < 0 ? Place{-1, -1, -1} : place);
 }
 
 // f(metric, zero, sites): the metric as a constant, a 0 of the type that distances are computed in,

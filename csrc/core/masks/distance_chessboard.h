@@ -81,26 +81,28 @@ struct ChessboardTrees {
 };
 
 // The site of a pixel of the trees' mask `mask`, at this distance.
-VISOPS_FN int32_t chessboard_site(const DistanceParams& p, const ChessboardTrees& trees,
-                                  int64_t mask, int64_t pixel, float found) {
-  if (found == INFINITY) return -1;
+VISOPS_FN Place chessboard_site(const DistanceParams& p, const ChessboardTrees& trees, int64_t mask,
+                                const Place& pixel, float found) {
+  if (found == 0.0f) return pixel;
+  if (found == INFINITY) return {-1, -1, -1};
   const auto distance = static_cast<int32_t>(found);
-  const int64_t of_mask = pixel / p.width, x = pixel - of_mask * p.width;
-  const int64_t z = of_mask / p.height, y = of_mask - z * p.height;
-  const auto before = [&](int64_t place) { return place > distance ? place - distance : 0; };
-  int64_t plane = z;
-  if (p.dims == 3) plane = first_within(trees.planes, mask, y * p.width + x, before(z), distance);
-  const int64_t row = first_within(trees.rows, mask * p.depth + plane, x, before(y), distance);
+  const auto before = [&](int32_t place) { return place > distance ? place - distance : 0; };
+  int64_t plane = pixel.z;
+  if (p.dims == 3) {
+    const int64_t column = pixel.y * p.width + pixel.x;
+    plane = first_within(trees.planes, mask, column, before(pixel.z), distance);
+  }
+  const int64_t outer = mask * p.depth + plane;
+  const int64_t row = first_within(trees.rows, outer, pixel.x, before(pixel.y), distance);
   // From a column, the nearest site of the row is the next one, or lies before it; then the next
   // one is farther, so each step at least doubles the way from there.
-  const int64_t first = (plane * p.height + row) * p.width;
-  const int32_t* along = trees.rows.least[0] + mask * pixels_of(p) + first;
-  int64_t column = before(x);
+  const int32_t* along = trees.rows.least[0] + (outer * p.height + row) * p.width;
+  int64_t column = before(pixel.x);
   while (along[column] > 0) {
     const int64_t next = column + along[column];
     column = next < p.width && along[next] == 0 ? next : next + 1;
   }
-  return static_cast<int32_t>(first + column);
+  return {static_cast<int32_t>(plane), static_cast<int32_t>(row), static_cast<int32_t>(column)};
 }
 
 }  // namespace visops

@@ -12,7 +12,7 @@ namespace visops {
 namespace {
 
 // Steps of a block, on average, from which on solving its lines is faster.
-constexpr int64_t kManySteps = 40;
+constexpr int64_t many_steps(Metric metric) { return metric == Metric::kEuclidean ? 40 : 16; }
 
 // A line whose pixels are adjacent; `sites` is null if not wanted.
 template <class T>
@@ -71,7 +71,7 @@ template <Metric kMetric, bool kSites, class Store>
 int64_t search_across(const Rows<int32_t>& lines, int64_t size, int64_t columns,
                       const Store& store) {
   int64_t solved = 0;
-  for (int64_t steps = 0; solved < size && steps <= (solved + 4) * kManySteps; ++solved) {
+  for (int64_t steps = 0; solved < size && steps <= (solved + 1) * many_steps(kMetric); ++solved) {
     Best<int32_t, kSites> best;
     const int64_t at = solved * columns;
     best.start(lines.near + at, lines.sites + (kSites ? at : 0), columns);
@@ -89,6 +89,32 @@ int64_t search_across(const Rows<int32_t>& lines, int64_t size, int64_t columns,
   return solved;
 }
 
+// The taxicab: distances spread from row to row, once in each direction.
+template <bool kSites, class Store>
+void spread_across(const Rows<int32_t>& lines, int64_t size, int64_t columns, const Store& store) {
+  const auto spread = [&](int64_t from, int64_t to) {
+    const int32_t* VISOPS_RESTRICT nears = lines.near + from * columns;
+    int32_t* VISOPS_RESTRICT near = lines.near + to * columns;
+    const int32_t* VISOPS_RESTRICT from_sites = lines.sites + (kSites ? from * columns : 0);
+    int32_t* VISOPS_RESTRICT sites = lines.sites + (kSites ? to * columns : 0);
+    for (int64_t i = 0; i < columns; ++i) {
+      const int32_t found = nears[i] + 1;
+      if constexpr (kSites) {
+        const bool wins = found < near[i] || (found == near[i] && from_sites[i] < sites[i]);
+        sites[i] = wins ? from_sites[i] : sites[i];
+      }
+      near[i] = found < near[i] ? found : near[i];
+    }
+  };
+  for (int64_t k = 1; k < size; ++k) spread(k - 1, k);
+  for (int64_t k = size - 1; k >= 0; --k) {
+    if (k + 1 < size) spread(k + 1, k);
+    for (int64_t i = 0; i < columns; ++i) {
+      store(k, i, lines.near[k * columns + i], kSites ? lines.sites[k * columns + i] : -1);
+    }
+  }
+}
+
 // store(k, i, distance, site) for pixel i of each row k; it may write to `from`. There are `size`
 // rows of `columns` pixels, kBlock at most.
 template <Metric kMetric, class T, bool kSites, class Store>
@@ -103,6 +129,9 @@ void pass_across(const Rows<T>& from, int64_t size, int64_t columns, T spacing,
         rows.near[k * columns + i] = from.near[k * from.stride + i];
         if (kSites) rows.sites[k * columns + i] = from.sites[k * from.stride + i];
       }
+    }
+    if constexpr (kMetric == Metric::kTaxicab) {
+      return spread_across<kSites>(rows, size, columns, store);
     }
     for (int64_t i = all; i < all + kBlock; ++i) {  // blocks read beyond
       rows.near[i] = far_of(T());

@@ -162,7 +162,7 @@ class Transform {
         best.template offer<kMetric>(line + x - k, line_sites + (kSites ? x - k : 0), step);
         best.template offer<kMetric>(line + x + k, line_sites + (kSites ? x + k : 0), step);
       });
-      if (steps > (++blocks + 4) * kManySteps) return false;
+      if (steps > (++blocks + 1) * many_steps(kMetric)) return false;
       finish(job, row * p_.width + x, count, best.near);
       if constexpr (kSites) {
         for (int64_t i = 0; i < count; ++i) {

@@ -51,10 +51,15 @@ class ChessboardSites {
     }
     const ChessboardTrees trees = {tree_at(of_rows_, slot, p_.depth),
                                    p_.dims == 3 ? tree_at(of_planes_, slot, 1) : LeastTree{}};
-    share(pixels_, [&](int64_t, int64_t begin, int64_t end) {
-      for (int64_t at = begin; at < end; ++at) {
-        const float distance = p_.distances[mask * pixels_ + at];
-        store_index(p_, mask, at, chessboard_site(p_, trees, 0, at, distance));
+    share(rows, [&](int64_t, int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const auto z = static_cast<int32_t>(row / p_.height);
+        const auto y = static_cast<int32_t>(row - z * p_.height);
+        for (int32_t x = 0; x < p_.width; ++x) {
+          const int64_t at = row * p_.width + x;
+          const float distance = p_.distances[mask * pixels_ + at];
+          store_index(p_, mask, at, chessboard_site(p_, trees, 0, {z, y, x}, distance));
+        }
       }
     });
   }

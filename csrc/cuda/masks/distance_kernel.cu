@@ -159,7 +159,10 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t pixels = pixels_of(p), all = p.count * pixels;
   for (int64_t at = first_thread(); at < all; at += all_threads()) {
     const int64_t mask = at / pixels, pixel = at - mask * pixels;
-    store_index(p, mask, pixel, chessboard_site(p, trees, mask, pixel, p.distances[at]));
+    const int64_t row = pixel / p.width, plane = row / p.height;
+    const Place place = {static_cast<int32_t>(plane), static_cast<int32_t>(row - plane * p.height),
+                         static_cast<int32_t>(pixel - row * p.width)};
+    store_index(p, mask, pixel, chessboard_site(p, trees, mask, place, p.distances[at]));
   }
 }
 
