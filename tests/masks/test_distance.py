@@ -157,7 +157,7 @@ def test_few_sites(shape: tuple[int, ...], metric: str) -> None:
     for count in (1, 2, 30):
         mask = few_sites(shape, count)
         distances, places = reference.distance_transform(mask, metric)
-        options = {"metric": metric, "dims": len(shape)}
+        options: dict[str, Any] = {"metric": metric, "dims": len(shape)}
         found, indices = visops.distance_transform(mask, return_indices=True, **options)
         np.testing.assert_array_equal(found, distances.astype(np.float32))
         np.testing.assert_array_equal(indices, places)
