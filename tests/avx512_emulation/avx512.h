@@ -131,9 +131,6 @@ VISOPS_EMULATED __m512i _mm512_madd_epi16(__m512i a, __m512i b) {
 VISOPS_EMULATED __m512i _mm512_sad_epu8(__m512i a, __m512i b) {
   return avx512::each<__m128i>(a, b, [](__m128i x, __m128i y) { return _mm_sad_epu8(x, y); });
 }
-VISOPS_EMULATED __m512i _mm512_min_epu8(__m512i a, __m512i b) {
-  return avx512::each<uint8_t>(a, b, [](uint8_t x, uint8_t y) { return x < y ? x : y; });
-}
 VISOPS_EMULATED __m512i _mm512_packs_epi32(__m512i a, __m512i b) {
   return avx512::each<__m128i>(a, b, [](__m128i x, __m128i y) { return _mm_packs_epi32(x, y); });
 }

@@ -79,7 +79,6 @@ void check_integers() {
   CHECK(or_si512, a, b);
   CHECK(madd_epi16, a, b);
   CHECK(sad_epu8, a, b);
-  CHECK(min_epu8, a, b);
   CHECK(packs_epi32, a, b);
   CHECK(shuffle_epi8, a, b);
   CHECK(srli_epi16, a, 4);

@@ -97,8 +97,8 @@ VISOPS_ALWAYS_INLINE Floats convert_pairs(__m512i raw, const uint8_t*) {
 }
 template <int A, int B>
 VISOPS_ALWAYS_INLINE Floats convert_pairs(__m512i raw, const Truth*) {
-  const __m512i truths = _mm512_min_epu8(raw, _mm512_set1_epi8(1));
-  return convert_pairs<A, B>(truths, static_cast<const uint8_t*>(nullptr));
+  const Floats bytes = convert_pairs<A, B>(raw, static_cast<const uint8_t*>(nullptr));
+  return Floats(_mm512_min_ps(bytes.v, _mm512_set1_ps(1.0f)));
 }
 template <int A, int B>
 VISOPS_ALWAYS_INLINE Floats convert_pairs(__m512i raw, const uint16_t*) {
