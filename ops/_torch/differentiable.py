@@ -141,6 +141,27 @@ def _register_autograd(
     LIBRARY.impl(op._schema.name.removeprefix("visops::"), kernel, "Autograd", with_keyset=True)
 
 
+def _with_all_needs(op: Any, formula: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the formula with an entry in ctx.needs_input_grad for every argument of the operator.
+
+    The dispatcher leaves out trailing arguments that equal their defaults, so torch has none for
+    them.
+    """
+    count = len(op._schema.arguments)
+
+    def call(ctx: Any, *arguments: Any, **named: Any) -> Any:
+        needs = ctx.needs_input_grad
+        if len(needs) >= count:
+            return formula(ctx, *arguments, **named)
+        ctx.needs_input_grad = (*needs, *(False for _ in range(len(needs), count)))
+        try:
+            return formula(ctx, *arguments, **named)
+        finally:
+            ctx.needs_input_grad = needs  # torch reads from its length how many gradients to take
+
+    return call
+
+
 class Differentiable:
     """An operator of ``torch.ops.visops`` that autograd, vmap and torch.func can differentiate.
 
@@ -175,6 +196,8 @@ class Differentiable:
         would, or None where that has to be called.
         """
         self._direct = direct
+        setup_context = _with_all_needs(self._op, setup_context)
+        backward = _with_all_needs(self._op, backward)
         _register_autograd(self._op, backward, setup_context)
         vmap = complete_rule(self._op, vmap)
         add_vmap_rule(self._name, below_vmap(vmap))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import visops
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils.flop_counter import FlopCounterMode
 
 from deformable.deform_conv2d_cases import Problem, assert_near, problem
 
@@ -71,6 +73,28 @@ def test_compile(dynamic: bool) -> None:
             strict=True,
         ):
             assert torch.equal(ours, eager)
+
+
+def test_gradient_without_mask_and_bias() -> None:
+    """Where all options equal their defaults, the dispatcher passes three arguments on."""
+    given = problem(mask=False)
+    weight = given.weight.clone().requires_grad_()
+
+    def call(weight: Tensor) -> Tensor:
+        found: Tensor = OPS.deform_conv2d(
+            given.input, given.offset, weight, None, [1, 1], [0, 0], [1, 1], None
+        )
+        return found
+
+    given.offset = given.offset[:, :, 1:-1, 1:-1]
+    wanted = torch.autograd.grad(
+        visops.deform_conv2d(given.input, given.offset, weight).sum(), weight
+    )
+    torch._dynamo.reset()
+    for way in (call, torch.compile(call, backend="aot_eager")):
+        with FlopCounterMode(display=False) if way is call else contextlib.nullcontext():
+            found = torch.autograd.grad(way(weight).sum(), weight)
+        assert torch.equal(found[0], wanted[0])
 
 
 def test_export() -> None:
