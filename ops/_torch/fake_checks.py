@@ -95,12 +95,17 @@ def _check_devices(op: str, arguments: Iterable[tuple[Any, Any]]) -> None:
         check_same_device(op, *tensors[0], name, tensor)
 
 
-def require(condition: Any, message: str) -> None:
-    """Raise now, or at run time if `condition` depends on sizes that are not known yet."""
+def require(condition: Any, message: str | Callable[[], str]) -> None:
+    """Raise now, or at run time if `condition` depends on sizes that are not known yet.
+
+    torch._check() would import SymPy, also for a condition that is known.
+    """
+    if condition is True:
+        return
+    text = message if isinstance(message, str) else message()
     if condition is False:
-        raise RuntimeError(message)
-    if condition is not True:
-        torch._check(condition, lambda: message)
+        raise RuntimeError(text)
+    torch._check(condition, lambda: text)
 
 
 def check_shape(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_same_device, register_fake
+from .._torch.fake_checks import check_same_device, register_fake, require
 from .._torch.vmap_calls import one_call_each
 from .iou_formulas import computed_in, overlap, rotated_overlap
 
@@ -41,7 +41,7 @@ _SWAPPED = {"iof": "iof2", "iof2": "iof"}  # the others are symmetric
 def _check(op: str, boxes1: Tensor, boxes2: Tensor, numbers: int) -> None:
     """Check shapes and devices as csrc/torch/boxes/iou.cpp does for real tensors."""
     for name, boxes in (("boxes1", boxes1), ("boxes2", boxes2)):
-        torch._check(
+        require(
             boxes.dim() == 2 and boxes.shape[1] == numbers,
             lambda name=name, boxes=boxes: (  # type: ignore[misc]
                 f"visops.{op}: {name} has shape {list(boxes.shape)}, must be [N, {numbers}]"
@@ -51,7 +51,7 @@ def _check(op: str, boxes1: Tensor, boxes2: Tensor, numbers: int) -> None:
 
 
 def _check_kind(op: str, kind: str) -> None:
-    torch._check(
+    require(
         kind in _FUNCTIONS,
         lambda: (
             f"visops.{op}: kind is '{kind}', must be iou, iof, iof2, generalized, distance or "
@@ -61,14 +61,12 @@ def _check_kind(op: str, kind: str) -> None:
 
 
 def _check_rotated_kind(op: str, kind: str) -> None:
-    torch._check(
-        kind in _ROTATED, lambda: f"visops.{op}: kind is '{kind}', must be iou, iof or iof2"
-    )
+    require(kind in _ROTATED, lambda: f"visops.{op}: kind is '{kind}', must be iou, iof or iof2")
 
 
 def _check_grad(op: str, grad: Tensor, boxes1: Tensor, boxes2: Tensor) -> None:
     shape = (boxes1.shape[0], boxes2.shape[0])
-    torch._check(
+    require(
         grad.dim() == 2 and grad.shape[0] == shape[0] and grad.shape[1] == shape[1],
         lambda: f"visops.{op}: grad has shape {list(grad.shape)}, must be {list(shape)}",
     )

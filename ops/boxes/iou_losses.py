@@ -7,6 +7,7 @@ from torch import Tensor
 
 from .._torch.numbers import real_number
 from .._torch.refusals import are_strangers, refuse_float8, require_plain
+from .._torch.shapes import broadcast_shapes
 from .iou_formulas import (
     area,
     aspect_difference,
@@ -179,7 +180,7 @@ def _read(op: str, boxes1: Tensor, boxes2: Tensor, reduction: str) -> tuple[Tens
             "all tensors must be on one device"
         )
     try:
-        torch.broadcast_shapes(boxes1.shape, boxes2.shape)
+        broadcast_shapes(boxes1.shape, boxes2.shape)
     except RuntimeError:
         raise ValueError(
             f"visops.{op}: boxes2 has shape {list(boxes2.shape)}, must fit boxes1's "

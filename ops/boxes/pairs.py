@@ -13,6 +13,7 @@ from .._torch.arrays import no_boxes
 from .._torch.call import call_operator
 from .._torch.numbers import real_number
 from .._torch.refusals import require_plain
+from .._torch.shapes import broadcast_shapes
 from .iou_autograd import box_iou as _box_iou
 from .iou_autograd import box_iou_rotated as _box_iou_rotated
 from .iou_autograd import result_dtype
@@ -106,7 +107,7 @@ def _check(op: str, boxes1: Tensor, boxes2: Tensor, columns: int, aligned: bool,
     if aligned and boxes1.shape[-2] != boxes2.shape[-2]:
         _refuse_shapes(op, boxes1, boxes2, "must have equally many boxes if aligned")
     try:
-        torch.broadcast_shapes(boxes1.shape[:last], boxes2.shape[:last])
+        broadcast_shapes(boxes1.shape[:last], boxes2.shape[:last])
     except RuntimeError:
         _refuse_shapes(op, boxes1, boxes2, "batch dimensions must broadcast")
 
@@ -122,7 +123,7 @@ def _by_sample(
     """Return pairs() of every sample [N, columns], [M, columns] of a batch."""
     if max(boxes1.dim(), boxes2.dim()) < 3:
         return pairs(boxes1, boxes2)
-    lead = torch.broadcast_shapes(boxes1.shape[:-2], boxes2.shape[:-2])
+    lead = broadcast_shapes(boxes1.shape[:-2], boxes2.shape[:-2])
     counts = boxes1.shape[-2], boxes2.shape[-2]
     samples = [
         boxes.expand(*lead, *boxes.shape[-2:]).reshape(-1, count, columns)

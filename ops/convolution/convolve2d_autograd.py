@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .._torch.differentiable import Differentiable, refuse_lazy_out
 from .._torch.fake_checks import INTEGERS, check_fill, check_same_device, register_fake, require
+from .._torch.shapes import broadcast_shapes
 from .._torch.vmap_calls import one_call_each
 
 __all__ = ["convolve2d"]
@@ -88,7 +89,7 @@ def _leading(op: str, names: tuple[str, str], first: Tensor, second: Tensor) -> 
         f"visops.{op}: {names[1]} has dtype {second.dtype}, {names[0]} has {first.dtype}",
     )
     try:
-        return tuple(torch.broadcast_shapes(first.shape[:-2], second.shape[:-2]))
+        return broadcast_shapes(first.shape[:-2], second.shape[:-2])
     except RuntimeError:
         raise RuntimeError(
             f"visops.{op}: {names[1]} has shape {list(second.shape)}, {names[0]} has "

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from .._torch.shapes import broadcast_shapes
 from .convolve2d_measured import MEASURED
 
 __all__ = ["Costs", "FftCosts", "cost_of_methods", "crossover", "fft_tile", "ranking"]
@@ -241,7 +242,7 @@ def ranking(
         Height and width of the result.
     """
     leads = images[:-2], kernels[:-2]
-    results = math.prod(torch.broadcast_shapes(*leads))
+    results = math.prod(broadcast_shapes(*leads))
     counts = math.prod(leads[0]), math.prod(leads[1]), results
     found = cost_of_methods(dtype, counts, _pair(images), _pair(kernels), size)
     others = min(seconds for method, seconds in found.items() if method != "separable")

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._torch.refusals import require_plain
+from .._torch.shapes import broadcast_shapes
 
 __all__ = [
     "SIGNED",
@@ -88,7 +89,7 @@ class Problem(NamedTuple):
         images, kernels = self.image.shape[:-2], self.kernel.shape[:-2]
         if not kernels or not images:
             return tuple(images or kernels)
-        return tuple(torch.broadcast_shapes(images, kernels))
+        return broadcast_shapes(images, kernels)
 
 
 def of_one_size(p: Problem) -> Problem:
@@ -221,7 +222,7 @@ def _check_shapes(op: str, in1: Tensor, in2: Tensor) -> None:
     if in1.dim() == 2 or in2.dim() == 2:
         return
     try:
-        torch.broadcast_shapes(in1.shape[:-2], in2.shape[:-2])
+        broadcast_shapes(in1.shape[:-2], in2.shape[:-2])
     except RuntimeError:
         raise ValueError(
             f"visops.{op}: in2 has shape {list(in2.shape)}, dimensions before the last two must "

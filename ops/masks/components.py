@@ -217,7 +217,8 @@ def _labels_and_stats(
     labels, counts = _connected_components(masks, connectivity)
     if limit is None:
         limit = 0 if counts.numel() == 0 else int(counts.max())
-        torch._check(limit >= 0)
+        if torch.compiler.is_compiling():  # else it is a number, and this would import SymPy
+            torch._check(limit >= 0)
     return labels, counts, *_component_stats(labels, limit)
 
 

@@ -16,7 +16,7 @@ from .._torch.arrays import as_tensor, number_list
 from .._torch.call import renamed
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, refuse_lazy_out
-from .._torch.fake_checks import HEIGHT_WIDTH, check_same_device, register_fake
+from .._torch.fake_checks import HEIGHT_WIDTH, check_same_device, register_fake, require
 from .._torch.refusals import called, require_plain
 
 try:
@@ -203,21 +203,21 @@ def _warp_into(
 
 
 def _check_affine(op: str, images: Tensor, name: str, matrix: Tensor) -> None:
-    torch._check(
+    require(
         images.dim() == 4,
         lambda: (
             f"visops.{op}: {name} has shape {list(images.shape)}, "
             "must be [batch, channels, height, width]"
         ),
     )
-    torch._check(
+    require(
         matrix.dim() in (2, 3) and tuple(matrix.shape[-2:]) == (2, 3),
         lambda: (
             f"visops.{op}: matrix has shape {list(matrix.shape)}, must be [2, 3] or [batch, 2, 3]"
         ),
     )
     if matrix.dim() == 3:
-        torch._check(
+        require(
             matrix.shape[0] == images.shape[0],
             lambda: (
                 f"visops.{op}: matrix has batch {matrix.shape[0]}, "
@@ -225,7 +225,7 @@ def _check_affine(op: str, images: Tensor, name: str, matrix: Tensor) -> None:
             ),
         )
     check_same_device(op, name, images, "matrix", matrix)
-    torch._check(
+    require(
         matrix.is_floating_point(),
         lambda: f"visops.{op}: matrix has dtype {matrix.dtype}, must be a floating type",
     )
@@ -239,7 +239,7 @@ def _empty_like(images: Tensor, size: Sequence[int]) -> Tensor:
 @register_fake("affine")
 def _affine_fake(image: Tensor, matrix: Tensor, size: Sequence[int], *_: Any) -> Tensor:
     _check_affine("affine", image, "image", matrix)
-    torch._check(len(size) == 2, lambda: "visops.affine: size must be (height, width)")
+    require(len(size) == 2, lambda: "visops.affine: size must be (height, width)")
     return _empty_like(image, size)
 
 
@@ -247,7 +247,7 @@ def _affine_fake(image: Tensor, matrix: Tensor, size: Sequence[int], *_: Any) ->
 def _affine_out_fake(image: Tensor, matrix: Tensor, *rest: Any) -> None:
     out = rest[-1]
     _check_affine("affine", image, "image", matrix)
-    torch._check(
+    require(
         out.dim() == 4 and out.shape[0] == image.shape[0] and out.shape[1] == image.shape[1],
         lambda: (
             f"visops.affine: out has shape {list(out.shape)}, "

@@ -54,18 +54,18 @@ def _check(
     op: str, first: Tensor, batch: Any, channels: Any, matrix: Tensor, options: Sequence[Any]
 ) -> None:
     """Check what fake tensors know. Real ones go through the front's checks."""
-    torch._check(
+    require(
         matrix.dim() in (2, 3) and matrix.shape[-1] == 3 and matrix.shape[-2] in (2, 3),
         lambda: (
             f"visops.{op}: matrix has shape {list(matrix.shape)}, "
             "must be [2, 3], [3, 3], [batch, 2, 3] or [batch, 3, 3]"
         ),
     )
-    torch._check(
+    require(
         matrix.dim() == 2 or matrix.shape[0] == batch,
         lambda: f"visops.{op}: matrix has batch {matrix.shape[0]}, images have batch {batch}",
     )
-    torch._check(
+    require(
         matrix.is_floating_point(),
         lambda: f"visops.{op}: matrix has dtype {matrix.dtype}, must be a floating type",
     )
@@ -74,7 +74,7 @@ def _check(
     for name, tensor in named:
         check_same_device(op, "image", first, name, tensor)
     if color is not None:
-        torch._check(
+        require(
             color.dim() == 4 and color.shape[2] == channels and color.shape[3] == channels + 1,
             lambda: (
                 f"visops.{op}: color has shape {list(color.shape)}, must be "
@@ -84,7 +84,7 @@ def _check(
     for name, tensor, rank in (("window", window, 2), ("erase", erase, 3)):
         if tensor is not None:
             form = "[batch, 4]" if rank == 2 else "[batch, rectangles, 4]"
-            torch._check(
+            require(
                 tensor.dim() == rank and tensor.shape[0] == batch and tensor.shape[-1] == 4,
                 lambda name=name, tensor=tensor, form=form: (  # type: ignore[misc]
                     f"visops.{op}: {name} has shape {list(tensor.shape)}, must be {form} with "
@@ -94,7 +94,7 @@ def _check(
 
 
 def _check_batch(op: str, image: Tensor, matrix: Tensor, options: Sequence[Any]) -> None:
-    torch._check(
+    require(
         image.dim() == 4,
         lambda: (
             f"visops.{op}: image has shape {list(image.shape)}, "
@@ -107,7 +107,7 @@ def _check_batch(op: str, image: Tensor, matrix: Tensor, options: Sequence[Any])
 def _check_list(images: Sequence[Tensor], matrix: Tensor, options: Sequence[Any]) -> None:
     for i, image in enumerate(images):
         check_same_device("augment", "images[0]", images[0], f"images[{i}]", image)
-        torch._check(
+        require(
             image.dim() == 3 and image.shape[0] == images[0].shape[0],
             lambda i=i, image=image: (  # type: ignore[misc]
                 f"visops.augment: images[{i}] has shape {list(image.shape)}, must be "
@@ -122,7 +122,7 @@ def _check_list(images: Sequence[Tensor], matrix: Tensor, options: Sequence[Any]
 def _augment_fake(image: Tensor, matrix: Tensor, size: Sequence[Any], *rest: Any) -> Tensor:
     *options, dtype, channels_last = (*rest, *_DEFAULTS[len(rest) :])
     _check_batch("augment", image, matrix, options)
-    torch._check(len(size) == 2, lambda: "visops.augment: size must be (height, width)")
+    require(len(size) == 2, lambda: "visops.augment: size must be (height, width)")
     shape = (image.shape[0], image.shape[1], *size)
     return empty_maps(image, shape, channels_last, dtype or torch.float32)
 
@@ -133,13 +133,13 @@ def _augment_list_fake(
 ) -> Tensor:
     *options, dtype, channels_last = (*rest, *_DEFAULTS[len(rest) :])
     _check_list(images, matrix, options)
-    torch._check(len(size) == 2, lambda: "visops.augment: size must be (height, width)")
+    require(len(size) == 2, lambda: "visops.augment: size must be (height, width)")
     shape = (len(images), images[0].shape[0], *size)
     return empty_maps(images[0], shape, channels_last, dtype or torch.float32)
 
 
 def _check_out(out: Tensor, batch: Any, channels: Any) -> None:
-    torch._check(
+    require(
         out.dim() == 4 and out.shape[0] == batch and out.shape[1] == channels,
         lambda: (
             f"visops.augment: out has shape {list(out.shape)}, must begin with "

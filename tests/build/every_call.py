@@ -1,0 +1,85 @@
+"""Calls every operator and public function; the argument names modules that none may import.
+
+Prints a line for each function that does. To be run as a program: its process must be fresh.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from fuzz.calls import Target, all_targets, valid_arguments
+from fuzz.draws import Draw
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+TRIES = 30  # draws of arguments for each function; some have bad values or rare options
+
+
+class Forbid(importlib.abc.MetaPathFinder):
+    """Refuses to import some modules."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name in self.names:
+            raise ImportError("forbidden", name=name)
+
+
+def calls(target: Target) -> Iterator[dict[str, Any]]:
+    """Yield arguments: drawn ones, then with gradients wanted.
+
+    On meta tensors torch's own functions import its compiler, so there are none.
+    """
+
+    def leaf(value: Any) -> Any:
+        floats = isinstance(value, Tensor) and value.is_floating_point()
+        return value.detach().requires_grad_() if floats else value
+
+    for seed in range(TRIES):
+        for change in (lambda value: value, leaf):
+            yield pytree.tree_map(change, valid_arguments(Draw(f"{target.name}/{seed}"), target))
+
+
+def call(target: Target, arguments: dict[str, Any]) -> None:
+    """Call, and differentiate the results."""
+    results = pytree.tree_leaves(target.function(**arguments))
+    floats = [r for r in results if isinstance(r, Tensor) and r.requires_grad and not r.is_meta]
+    leaves = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Tensor)]
+    leaves = [leaf for leaf in leaves if leaf.requires_grad]
+    if floats:
+        sums = [result.sum() for result in floats]
+        torch.autograd.grad(sums, leaves, allow_unused=True)
+
+
+def blame(error: ImportError) -> str:
+    """Return the line of the package that led to an import."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = [frame for frame in frames if "visops" in frame.filename][-1]
+    return f"{Path(place.filename).name}:{place.lineno}"
+
+
+def main(names: list[str]) -> None:
+    sys.meta_path.insert(0, Forbid(names))
+    for target in all_targets():
+        for arguments in calls(target):
+            try:
+                call(target, arguments)
+            except ImportError as error:
+                if "forbidden" in str(error):
+                    print(f"{target.name} imports {error.name} at {blame(error)}")
+                    break
+            except Exception:
+                pass
+
+
+if __name__ == "__main__":
+    if imported := set(sys.argv[1:]) & set(sys.modules):
+        raise SystemExit(f"imported before any call: {imported}")
+    main(sys.argv[1:])
