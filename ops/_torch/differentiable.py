@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -31,6 +32,8 @@ _has_torch_function = torch._C._has_torch_function
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _is_autocast = torch._C._is_any_autocast_enabled
 
+# The names of arguments, or what returns them for a call's arguments.
+Constants = Collection[str] | Callable[[Sequence[Any]], Collection[str]]
 
 refuse_foreign_tensors(
     LIBRARY,
@@ -162,6 +165,37 @@ def _with_all_needs(op: Any, formula: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _with_constants(
+    op: Any, setup_context: Callable[..., None], constants: Constants
+) -> Callable[..., None]:
+    """Return the formula, which lets results require a gradient only by other arguments."""
+    if not constants:
+        return setup_context
+    schema = op._schema.arguments
+    tensors = [(i, a.name) for i, a in enumerate(schema) if "Tensor" in str(a.type)]
+    takes_lists = any(str(a.type) == "List[Tensor]" for a in schema)
+
+    def setup(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
+        setup_context(ctx, inputs, output)
+        names = constants(inputs) if callable(constants) else constants
+        needs = _by_argument(ctx.needs_input_grad, inputs) if takes_lists else ctx.needs_input_grad
+        if not any(needs[i] for i, name in tensors if name not in names):
+            ctx.mark_non_differentiable(*(output if isinstance(output, tuple | list) else [output]))
+
+    return setup
+
+
+def _by_argument(needs: Sequence[bool], inputs: Sequence[Any]) -> list[bool]:
+    """Return an entry for each argument; torch has one for each tensor of a list."""
+    entries = iter(needs)
+    result = []
+    for value in inputs:
+        is_list = isinstance(value, list) and all(isinstance(item, Tensor) for item in value)
+        of_value = list(itertools.islice(entries, len(value) if is_list else 1))
+        result.append(any(of_value))
+    return result
+
+
 class Differentiable:
     """An operator of ``torch.ops.visops`` that autograd, vmap and torch.func can differentiate.
 
@@ -188,14 +222,20 @@ class Differentiable:
         backward: Callable[..., Any],
         vmap: Callable[..., tuple[Any, Any]],
         setup_context: Callable[..., None] = lambda ctx, inputs, output: None,
+        constants: Constants = (),
         direct: Callable[..., Any] = _not_taken,
     ) -> None:
         """Register the formulas with torch.library; functions made from them wait for a call.
+
+        `constants` are tensors by which the operator has no gradient: their names, or a function
+        that returns them for a call's arguments. Where no other argument wants a gradient, the
+        result requires none, instead of one that would then be missing.
 
         `direct` is asked first where no gradient is to be recorded; it returns what the operator
         would, or None where that has to be called.
         """
         self._direct = direct
+        setup_context = _with_constants(self._op, setup_context, constants)
         setup_context = _with_all_needs(self._op, setup_context)
         backward = _with_all_needs(self._op, backward)
         _register_autograd(self._op, backward, setup_context)
@@ -245,12 +285,14 @@ class Differentiable:
         setup_context: Callable[..., None],
         backward: Callable[..., Any],
         one_by_one: Callable[..., Any],
+        constants: Constants = (),
     ) -> None:
         """Register the gradient of an operator that takes a list of tensors.
 
         An autograd.Function doesn't see tensors inside lists, so `one_by_one` is called instead
         while a transform is active.
         """
+        setup_context = _with_constants(self._op, setup_context, constants)
         _register_autograd(self._op, backward, setup_context)
         self._transformed = one_by_one
 

@@ -305,12 +305,16 @@ def _fold_vmap(info: Any, in_dims: Any, grad: Tensor, *arguments: Any) -> tuple[
 _one_convolve2d_each = one_call_each(convolve2d)
 
 convolve2d.register(
-    setup_context=_convolve2d_setup, backward=_convolve2d_vjp, vmap=_convolve2d_vmap
+    setup_context=_convolve2d_setup,
+    backward=_convolve2d_vjp,
+    constants=("fill",),
+    vmap=_convolve2d_vmap,
 )
 _fold.register(setup_context=_fold_setup, backward=_fold_vjp, vmap=_fold_vmap)
 _backward_kernel.register(
     setup_context=_backward_kernel_setup,
     backward=_backward_kernel_vjp,
+    constants=("fill",),
     vmap=one_call_each(_backward_kernel),
 )
 

@@ -195,5 +195,7 @@ def _col2im_vmap(info: Any, in_dims: Any, input: Tensor, *arguments: Any) -> tup
     return col2im(input.flatten(0, 1), *arguments).unflatten(0, batch), 0
 
 
-im2col.register(setup_context=_im2col_setup, backward=_im2col_vjp, vmap=_im2col_vmap)
+im2col.register(
+    setup_context=_im2col_setup, backward=_im2col_vjp, constants=("fill",), vmap=_im2col_vmap
+)
 col2im.register(setup_context=_col2im_setup, backward=_col2im_vjp, vmap=_col2im_vmap)

@@ -256,8 +256,15 @@ def _backward_samples_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Any, 
     return tuple(out_of_batch(part, info.batch_size) for part in found), (0, 0)
 
 
-attention.register(setup_context=_setup, backward=_vjp, vmap=_attention_vmap)
+def _constants(inputs: Sequence[Any]) -> tuple[str, ...]:
+    return () if inputs[6] == "default" else ("sampling_locations",)
+
+
+attention.register(setup_context=_setup, backward=_vjp, vmap=_attention_vmap, constants=_constants)
 backward_value.register(
-    setup_context=_backward_value_setup, backward=_backward_value_vjp, vmap=_backward_value_vmap
+    setup_context=_backward_value_setup,
+    backward=_backward_value_vjp,
+    vmap=_backward_value_vmap,
+    constants=_constants,
 )
 backward_samples.register(backward=_backward_samples_vjp, vmap=_backward_samples_vmap)

@@ -162,8 +162,20 @@ def _backward_points_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor
     return out_of_batch(backward_points(*tensors, *arguments[3:]), info.batch_size), 0
 
 
-sample.register(setup_context=_setup, backward=_vjp, vmap=_sample_vmap)
+def _constants(mode: str) -> tuple[str, ...]:
+    return ("points",) if mode == "nearest" else ()
+
+
+sample.register(
+    setup_context=_setup,
+    backward=_vjp,
+    vmap=_sample_vmap,
+    constants=lambda inputs: _constants(inputs[2]),
+)
 backward_input.register(
-    setup_context=_backward_input_setup, backward=_backward_input_vjp, vmap=_backward_input_vmap
+    setup_context=_backward_input_setup,
+    backward=_backward_input_vjp,
+    vmap=_backward_input_vmap,
+    constants=lambda inputs: _constants(inputs[3]),
 )
 backward_points.register(backward=_backward_points_vjp, vmap=_backward_points_vmap)

@@ -142,9 +142,14 @@ def _as_more_masks(call: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, i
     return rule
 
 
-paste_masks.register(setup_context=_setup, backward=_vjp, vmap=_as_more_masks(paste_masks))
+paste_masks.register(
+    setup_context=_setup, backward=_vjp, constants=("boxes",), vmap=_as_more_masks(paste_masks)
+)
 _paste_masks_backward.register(
-    setup_context=_setup, backward=_backward_vjp, vmap=_as_more_masks(_paste_masks_backward)
+    setup_context=_setup,
+    backward=_backward_vjp,
+    constants=("boxes",),
+    vmap=_as_more_masks(_paste_masks_backward),
 )
 _binary = torch.ops.visops.paste_binary_masks.default
 add_vmap_rule("paste_binary_masks", below_vmap(complete_rule(_binary, _as_more_masks(_binary))))

@@ -241,10 +241,16 @@ _crop_backward_images.register(
 _crop_backward_boxes.register(
     backward=_crop_backward_boxes_vjp, vmap=one_call_each(_crop_backward_boxes)
 )
-paste_rois.register(setup_context=_paste_setup, backward=_paste_vjp, vmap=one_call_each(paste_rois))
+paste_rois.register(
+    setup_context=_paste_setup,
+    backward=_paste_vjp,
+    constants=("boxes",),
+    vmap=one_call_each(paste_rois),
+)
 _paste_backward_patches.register(
     setup_context=_paste_backward_patches_setup,
     backward=_paste_backward_patches_vjp,
+    constants=("boxes",),
     vmap=one_call_each(_paste_backward_patches),
 )
 _paste_backward_alpha.register(

@@ -84,7 +84,8 @@ def roi_align_rotated(
     ``RoIAlignRotated``, with its `aligned` and `clockwise`.
 
     Differentiable with respect to `input`, any number of times; boxes have no gradient, as in those
-    libraries. The backward is deterministic, without atomics.
+    libraries, and the result requires none because of them. The backward is deterministic, without
+    atomics.
 
     Source: J. Ma et al., "Arbitrary-oriented scene text detection via rotation proposals", IEEE
     Transactions on Multimedia 2018; the arithmetic is detectron2's.
@@ -151,8 +152,8 @@ def roi_pool(
     Notes
     -----
     Differentiable with respect to `input`, any number of times: a bin's gradient goes to the
-    element it took, the first by rows among equal ones. Boxes have no gradient. The backward is
-    deterministic, without atomics.
+    element it took, the first by rows among equal ones. Boxes have no gradient, and the
+    result requires none because of them. The backward is deterministic, without atomics.
 
     Source: R. Girshick, "Fast R-CNN", ICCV 2015.
 
@@ -216,8 +217,8 @@ def ps_roi_align(
 
     Notes
     -----
-    Differentiable with respect to `input`, any number of times; boxes have no gradient. The
-    backward is deterministic, without atomics.
+    Differentiable with respect to `input`, any number of times; boxes have no gradient, and
+    the result requires none because of them. The backward is deterministic, without atomics.
 
     Source: Z. Li et al., "Light-Head R-CNN: in defense of two-stage object detector", 2017.
 

@@ -206,28 +206,44 @@ def _rotated_backward_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, .
     return of_grad, None, None, None, None, None, None, None, None
 
 
-roi_pool.register(setup_context=_setup, backward=_pool_vjp, vmap=one_call_each(roi_pool))
+_CONSTANTS = ("boxes",)  # as in torchvision
+
+roi_pool.register(
+    setup_context=_setup, backward=_pool_vjp, constants=_CONSTANTS, vmap=one_call_each(roi_pool)
+)
 _pool_backward.register(
     setup_context=_pool_backward_setup,
     backward=_pool_backward_vjp,
+    constants=_CONSTANTS,
     vmap=one_call_each(_pool_backward),
 )
-_pool_at.register(setup_context=_pool_at_setup, backward=_pool_at_vjp, vmap=one_call_each(_pool_at))
+_pool_at.register(
+    setup_context=_pool_at_setup,
+    backward=_pool_at_vjp,
+    constants=_CONSTANTS,
+    vmap=one_call_each(_pool_at),
+)
 ps_roi_align.register(
-    setup_context=_setup, backward=_ps_vjp, vmap=folds_channels(ps_roi_align, same_size)
+    setup_context=_setup,
+    backward=_ps_vjp,
+    constants=_CONSTANTS,
+    vmap=folds_channels(ps_roi_align, same_size),
 )
 _ps_backward.register(
     setup_context=_backward_setup,
     backward=_ps_backward_vjp,
+    constants=_CONSTANTS,
     vmap=folds_channels(_ps_backward, with_channels),
 )
 roi_align_rotated.register(
     setup_context=_setup,
     backward=_rotated_vjp,
+    constants=_CONSTANTS,
     vmap=folds_channels(roi_align_rotated, same_size),
 )
 _rotated_backward.register(
     setup_context=_backward_setup,
     backward=_rotated_backward_vjp,
+    constants=_CONSTANTS,
     vmap=folds_channels(_rotated_backward, with_channels),
 )

@@ -347,9 +347,18 @@ def _backward_vmap(
     return tuple(results), tuple(0 if w else None for w in wanted)
 
 
-augment.register(setup_context=_setup, backward=_backward, vmap=_vmap, direct=augment_direct)
+augment.register(
+    setup_context=_setup,
+    backward=_backward,
+    constants=("window", "erase"),
+    vmap=_vmap,
+    direct=augment_direct,
+)
 augment_list.register_list(
-    setup_context=_list_setup, backward=_list_backward, one_by_one=_each_image
+    setup_context=_list_setup,
+    backward=_list_backward,
+    one_by_one=_each_image,
+    constants=("window", "erase"),
 )
 _augment_backward.register(backward=_backward_backward, vmap=_backward_vmap)
 

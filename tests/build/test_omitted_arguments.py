@@ -28,7 +28,8 @@ DIFFERENTIABLE = [
 ]
 
 
-def _is_leaf(value: Any) -> bool:
+def is_leaf(value: Any) -> bool:
+    """Whether a gradient by the value may be wanted."""
     return isinstance(value, Tensor) and value.is_floating_point()
 
 
@@ -47,10 +48,10 @@ def gradients(call: Callable[..., Any], arguments: Arguments, wanted: str) -> li
     """Return the derivatives by one argument; none where the operator has or gives none."""
 
     def copied(value: Any) -> Any:
-        return value.detach().clone().requires_grad_() if _is_leaf(value) else value
+        return value.detach().clone().requires_grad_() if is_leaf(value) else value
 
     given = {**arguments, wanted: pytree.tree_map(copied, arguments[wanted])}
-    leaves = [leaf for leaf in pytree.tree_leaves(given[wanted]) if _is_leaf(leaf)]
+    leaves = [leaf for leaf in pytree.tree_leaves(given[wanted]) if is_leaf(leaf)]
     try:
         results = [r for r in pytree.tree_leaves(call(**given)) if r is not None]
         sums = [result.sum() for result in results if result.requires_grad]
@@ -81,7 +82,7 @@ def test_gradients_without_optional_arguments(name: str) -> None:
             return operator(**arguments)
 
     for wanted, value in few.items():
-        if not any(map(_is_leaf, pytree.tree_leaves(value))):
+        if not any(map(is_leaf, pytree.tree_leaves(value))):
             continue
         expected = gradients(operator, {**defaults, **few}, wanted)
         for call in (operator, compiled, counted):

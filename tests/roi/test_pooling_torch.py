@@ -96,10 +96,8 @@ def test_boxes_have_no_gradient(name: str) -> None:
     found = torch.autograd.grad(result.sum(), (maps, boxes), allow_unused=True)
     assert found[1] is None
     assert found[0] is not None
-    # The same if the maps need no gradient.
-    assert torch.autograd.grad(
-        pool(name, boxes)(maps.detach()).sum(), boxes, allow_unused=True
-    ) == (None,)
+    # If the maps need no gradient, the result has none.
+    assert not pool(name, boxes)(maps.detach()).requires_grad
 
 
 def operators(name: str) -> tuple[Any, Any, tuple[Any, ...]]:

@@ -1,0 +1,128 @@
+"""A result requires a gradient only if there is one: some arguments are constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import visops
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from build.test_every_operator import OPERATORS, valid_call
+from build.test_omitted_arguments import gradients, is_leaf
+
+DIFFERENTIABLE = [
+    name
+    for name in OPERATORS
+    if torch._C._dispatch_has_kernel_for_dispatch_key(f"visops::{name}", "Autograd")
+]
+MAPS = torch.rand(2, 8, 9, 10)
+IMAGE = MAPS[:1, :3]
+PATCHES = torch.rand(2, 8, 4, 4)
+BOXES = torch.tensor([[0.0, 1.0, 2.0, 6.0, 7.5], [1.0, 0.0, 1.0, 4.0, 8.0]])
+ROTATED = torch.tensor([[0.0, 4.0, 4.0, 5.0, 3.0, 0.4]])
+MATRIX = torch.tensor([[0.9, 0.1, 1.0], [-0.1, 1.1, 0.5]])
+POINTS = torch.rand(2, 6, 2)
+WHERE = torch.rand(1, 4, 2, 3, 2)  # sampling locations
+WEIGHTS = torch.rand(1, 4, 2, 3)
+
+# A function of a constant argument and of one with a gradient, and both.
+CONSTANTS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Tensor, Tensor]] = {
+    "roi_pool": (lambda boxes, maps: visops.roi_pool(maps, boxes, 3), BOXES, MAPS),
+    "ps_roi_align": (lambda boxes, maps: visops.ps_roi_align(maps, boxes, 2), BOXES, MAPS),
+    "roi_align_rotated": (
+        lambda boxes, maps: visops.roi_align_rotated(maps, boxes, 3),
+        ROTATED,
+        MAPS,
+    ),
+    "paste_rois": (
+        lambda boxes, maps: visops.paste_rois(maps, PATCHES, boxes),
+        BOXES,
+        MAPS,
+    ),
+    "paste_masks": (
+        lambda boxes, masks: visops.paste_masks(masks, boxes, (9, 9), out="float"),
+        BOXES[:, 1:],
+        MAPS[:, 0],
+    ),
+    "point_sample": (
+        lambda points, maps: visops.point_sample(maps, points, mode="nearest"),
+        POINTS,
+        MAPS,
+    ),
+    "multi_scale_deformable_attention": (
+        lambda places, maps: torch.ops.visops.multi_scale_deformable_attention(
+            maps, None, [2, 4], places, WEIGHTS, [3], "discrete"
+        ),
+        WHERE,
+        torch.rand(1, 8, 2, 4),
+    ),
+    "augment window": (
+        lambda window, image: torch.ops.visops.augment(image, MATRIX, [8, 8], window=window),
+        torch.tensor([[1.0, 1.0, 7.0, 7.0]]).double(),
+        IMAGE,
+    ),
+    "augment_list window": (
+        lambda window, image: torch.ops.visops.augment_list(
+            [image[0], image[0, :, 1:]], MATRIX, [8, 8], window=window
+        ),
+        torch.tensor([[1.0, 1.0, 7.0, 7.0]] * 2).double(),
+        IMAGE,
+    ),
+    "convolve2d fill": (
+        lambda fill, maps: torch.ops.visops.convolve2d(
+            maps, torch.ones(3, 3), [0, 0], [9, 9], "fill", fill
+        ),
+        torch.tensor(0.5),
+        MAPS,
+    ),
+    "im2col fill": (
+        lambda fill, maps: torch.ops.visops.im2col(
+            maps, [3, 3], [1, 1], [1] * 4, [1, 1], fill, "unfold"
+        ),
+        torch.tensor(0.5),
+        MAPS,
+    ),
+}
+every_constant = pytest.mark.parametrize("name", CONSTANTS)
+
+
+def leaf(tensor: Tensor) -> Tensor:
+    """Return a copy by which a gradient is wanted."""
+    return tensor.clone().requires_grad_()
+
+
+@every_constant
+def test_constants_give_no_gradient(name: str) -> None:
+    """Nor does the result claim one, whichever way it is called; other arguments keep theirs."""
+    call, constant, other = CONSTANTS[name]
+    torch._dynamo.reset()
+    expected = torch.autograd.grad(call(constant, mapped := leaf(other)).sum(), mapped)[0]
+    for way in (call, torch.compile(call, backend="aot_eager")):
+        given = leaf(constant)
+        assert not way(given, other).requires_grad
+        both = (given, leaf(other))
+        found = torch.autograd.grad(way(*both).sum(), both, allow_unused=True)
+        assert found[0] is None
+        assert torch.equal(found[1], expected)  # type: ignore[arg-type] -- allow_unused
+
+
+@pytest.mark.parametrize("name", [name for name in CONSTANTS if hasattr(visops, name)][:-1])
+def test_constants_have_zero_derivatives(name: str) -> None:
+    """torch.func has no "none"; it differentiates functions, not operators."""
+    call, constant, other = CONSTANTS[name]
+    found = torch.func.grad(lambda value: call(value, other).sum())(constant)
+    assert not found.any()
+
+
+@pytest.mark.filterwarnings("ignore:Error detected in")  # of derivatives that are refused
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_a_gradient_that_is_required_exists(name: str) -> None:
+    """For each argument of every operator."""
+    target, arguments = valid_call(name)
+    for wanted, value in arguments.items():
+        if any(map(is_leaf, pytree.tree_leaves(value))):
+            found = gradients(target.function, arguments, wanted)
+            assert all(gradient is not None for gradient in found), wanted
