@@ -145,10 +145,8 @@ class Part {
       for (int t = 0; t < tile_count; ++t) {
         const Tile& tile = tiles[t];
         if (tile.copied) {
-          for (int64_t r = copied; r < needed; ++r) {
-            input.copy_row(p_.start_y + first + r, p_.start_x + tile.column,
-                           tile.width + terms_.width - 1, slot(r) + tile.slot_term, 0);
-          }
+          for (int64_t r = copied; r < needed; ++r)
+            copy_row(input, tile, p_.start_y + first + r, slot(r));
         }
         set_pointers(input, tile, first, i, rows);
         terms_.row_stride = tile.copied ? 0 : p_.input_plane.row_stride;
@@ -156,6 +154,15 @@ class Part {
       }
       copied = needed;
     }
+  }
+
+  // Copies a row and clears what the last block reads beyond it. No result has it, but numbers that
+  // happen to lie there may be subnormal, and multiplying those takes 30 times as long.
+  void copy_row(const Rows& input, const Tile& tile, int64_t y, Summand<T>* to) const {
+    const int64_t count = tile.width + terms_.width - 1;
+    to += tile.slot_term;
+    input.copy_row(y, p_.start_x + tile.column, count, to, 0);
+    memset(static_cast<void*>(to + count), 0, kConvolveSlack);
   }
 
   // Rows of the next block, where `rest` are left.
