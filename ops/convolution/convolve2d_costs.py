@@ -31,6 +31,7 @@ import torch
 
 from .._torch.shapes import broadcast_shapes
 from .convolve2d_measured import MEASURED
+from .convolve2d_narrow import is_narrow, keeps_order, lying
 
 __all__ = ["Costs", "FftCosts", "cost_of_methods", "crossover", "fft_tile", "ranking"]
 
@@ -138,6 +139,9 @@ def _of(dtype: torch.dtype) -> Costs:
 # Nanoseconds for a pixel to become half of a complex number, and to be written back.
 _HALVING = 1.2
 
+# Bytes of a row that the direct method computes at least, whether or not the result has as many.
+_VECTORS = 128
+
 _COMPLEX = {
     torch.float16: torch.complex64,
     torch.bfloat16: torch.complex64,
@@ -197,22 +201,32 @@ def cost_of_methods(
     images, kernels, results = counts
     outputs = results * size[0] * size[1]
     costs = _of(dtype)
+    direct = _direct_cost(dtype, results, size, kernel)
+    separable = costs.separable * kernels
+    if min(kernel) > 1:
+        separable += _direct_cost(dtype, results, (image[0], size[1]), (1, kernel[1]))
+        separable += _direct_cost(dtype, results, size, (kernel[0], 1))
+    if is_narrow(size, kernel):
+        image, kernel, size = lying(image), lying(kernel), lying(size)
     found = {
-        "direct": _times(costs.direct, direct_terms(outputs, kernel)),
+        "direct": direct,
         "im2col": _times(costs.im2col, im2col_terms((images, results), size[0] * size[1], kernel)),
     }
     if min(kernel) > 1:
-        along_rows = results * image[0] * size[1]
-        found["separable"] = (
-            _times(costs.direct, direct_terms(along_rows, (1, kernel[1])))
-            + _times(costs.direct, direct_terms(outputs, (kernel[0], 1)))
-            + costs.separable * kernels
-        )
+        found["separable"] = separable
     if costs.fft is not None:
         found["fft"] = _whole_fft_cost(dtype, costs.fft, counts, size, kernel)
         if outputs * dtype.itemsize > _MAPPED_ANEW:
             found["fft"] += _MAPPING * outputs * dtype.itemsize
     return {method: nanoseconds * 1e-9 for method, nanoseconds in found.items()}
+
+
+def _direct_cost(dtype: torch.dtype, results: int, size: _Pair, kernel: _Pair) -> float:
+    """Return nanoseconds for the direct method's operator, as convolve_rows() calls it."""
+    if is_narrow(size, kernel) and keeps_order(dtype, kernel):
+        size, kernel = lying(size), lying(kernel)
+    columns = max(size[1], _VECTORS // dtype.itemsize)
+    return _times(_of(dtype).direct, direct_terms(results * size[0] * columns, kernel))
 
 
 def _whole_fft_cost(

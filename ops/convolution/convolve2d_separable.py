@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .convolve2d_autograd import convolve2d as _direct
+from .convolve2d_narrow import convolve_rows
 from .convolve2d_problem import Problem, fill_tensor
 
 __all__ = ["convolve_separable", "factors_of"]
@@ -103,7 +103,9 @@ def convolve_separable(p: Problem, factors: Factors) -> Tensor:
     column, row = (f.to(image.device, image.dtype) for f in factors)
     height = image.shape[-2]
     fill = fill_tensor(p.fill, image.dtype)
-    lines = _direct(image, row, (0, p.start[1]), (height, p.size[1]), p.boundary, fill, p.flip)
+    lines = convolve_rows(
+        image, row, (0, p.start[1]), (height, p.size[1]), p.boundary, fill, p.flip
+    )
     start = p.start[0], 0
     if fill is not None:
         # Rows outside the image hold only `fill`: there, the row's sum is the same everywhere.
@@ -116,7 +118,7 @@ def convolve_separable(p: Problem, factors: Factors) -> Tensor:
             rows = outside.to(image.device).expand(*lines.shape[:-2], beyond, lines.shape[-1])
             lines = torch.cat([rows, lines, rows], -2)
             start, fill = (start[0] + beyond, 0), None
-    return _direct(lines, column, start, p.size, p.boundary, fill, p.flip).to(dtype)
+    return convolve_rows(lines, column, start, p.size, p.boundary, fill, p.flip).to(dtype)
 
 
 def _wide(values: Tensor) -> torch.dtype:
