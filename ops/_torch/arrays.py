@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .numbers import is_symbol, tensor_of_symbols
 from .refusals import refuse_float8, require_plain
 
 _NUMPY_TO_TORCH = {np.float16: torch.float16, np.float32: torch.float32}
@@ -89,6 +90,8 @@ def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> T
         host = torch.from_numpy(np.array(value, dtype=np.float64, order="C"))
         return host.to(device, non_blocking=True)  # the copy's source may go: the driver stages it
     try:
+        if is_symbol(value):
+            return tensor_of_symbols(value, device)
         host = torch.as_tensor(value, dtype=torch.float64, device="cpu")
         return host.to(device, non_blocking=True)
     except (TypeError, ValueError, RuntimeError) as error:

@@ -7,7 +7,34 @@ from typing import Any
 
 import torch
 
-__all__ = ["real_number", "whole_number"]
+__all__ = ["is_symbol", "real_number", "tensor_of_symbols", "whole_number"]
+
+
+def is_symbol(value: Any) -> bool:
+    """Whether a number, or one within lists, stands for a size that a graph leaves open."""
+    if isinstance(value, (torch.SymInt, torch.SymFloat)):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(is_symbol(item) for item in value)
+    if not torch.compiler.is_compiling() or not isinstance(value, (int, float)):
+        return False
+    # While torch.compile traces, symbols say that they are plain numbers.
+    from torch.fx.experimental.symbolic_shapes import has_static_value
+
+    return not has_static_value(value)
+
+
+def tensor_of_symbols(value: Any, device: torch.device | None) -> torch.Tensor:
+    """Return numbers and lists of them as float64; torch.as_tensor() would make constants of them.
+
+    Raises
+    ------
+    TypeError, ValueError, RuntimeError
+        Where a list holds something else, or lists of several lengths.
+    """
+    if isinstance(value, (list, tuple)):
+        return torch.stack([tensor_of_symbols(item, device) for item in value])
+    return torch.scalar_tensor(value, dtype=torch.float64, device=device)
 
 
 def whole_number(op: str, name: str, value: Any) -> Any:

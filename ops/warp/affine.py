@@ -17,6 +17,7 @@ from .._torch.call import renamed
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, refuse_lazy_out
 from .._torch.fake_checks import HEIGHT_WIDTH, check_same_device, register_fake, require
+from .._torch.numbers import is_symbol, tensor_of_symbols
 from .._torch.refusals import called, require_plain
 
 try:
@@ -171,6 +172,8 @@ def _matrix_tensor(matrix: Any, device: torch.device) -> Tensor:
     try:
         if isinstance(matrix, np.ndarray):
             matrix = as_tensor("warp_affine", "matrix", matrix)
+        if is_symbol(matrix):
+            return tensor_of_symbols(matrix, device)
         return torch.as_tensor(matrix, dtype=torch.float64, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, check_like, common_device, refuse, restore
+from .._torch.numbers import is_symbol, tensor_of_symbols
 
 __all__ = ["get_affine_matrix", "get_rotation_matrix2d"]
 
@@ -149,9 +150,13 @@ def _matrix(
     sources = (center, *numbers, translate, shear, scale)
     if not any(isinstance(source, (Tensor, np.ndarray)) for source in sources):
         device = common_device(op, (like,))
-        elements = torch.tensor(
-            _affine_elements_of_numbers(op, numbers, turn), dtype=torch.float64, device=device
-        )
+        found = _affine_elements_of_numbers(op, numbers, turn, device)
+        if any(isinstance(element, Tensor) for element in found):
+            elements = torch.stack(
+                [e if isinstance(e, Tensor) else tensor_of_symbols(e, device) for e in found]
+            )
+        else:
+            elements = torch.tensor(found, dtype=torch.float64, device=device)
         return restore(elements.reshape(2, 3), torch.float64, (like,))
 
     device = common_device(op, (*numbers, like))
@@ -239,13 +244,22 @@ def _affine_elements(
     return a, b, cx + tx - (a * cx + b * cy), c, d, cy + ty - (c * cx + d * cy)
 
 
-def _affine_elements_of_numbers(op: str, values: Sequence[Any], turn: float) -> tuple[float, ...]:
+def _affine_elements_of_numbers(
+    op: str, values: Sequence[Any], turn: float, device: torch.device | None
+) -> tuple[Any, ...]:
+    """Return the six elements, tensors where they depend on sizes that a graph leaves open."""
     pairs = [f"{name}[{i}]" for name in ("translate", "shear", "scale") for i in (0, 1)]
     names = ["center[0]", "center[1]", "angle", *pairs]
     if len(values) == 8:
         names = [*names[:7], "scale"]
-    numbers = []
+    numbers: list[Any] = []
     for name, value in zip(names, values, strict=True):
+        if is_symbol(value):
+            tensor = tensor_of_symbols(value, device)
+            if name.startswith("scale"):  # a plain 0 is refused
+                tensor = torch.where(tensor == 0, math.nan, tensor)
+            numbers.append(tensor)
+            continue
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -257,8 +271,10 @@ def _affine_elements_of_numbers(op: str, values: Sequence[Any], turn: float) -> 
             raise ValueError(f"visops.{op}: {name} is 0, the matrix would be singular")
         numbers.append(number)
     cx, cy, degrees, tx, ty, shear_x, shear_y, *scales = numbers
-    cos, sin = _cos_sin_of_number(turn * degrees)
-    (cos_x, sin_x), (cos_y, sin_y) = _cos_sin_of_number(shear_x), _cos_sin_of_number(shear_y)
-    if cos_x == 0.0 or cos_y == 0.0:
+    (cos, sin), (cos_x, sin_x), (cos_y, sin_y) = (
+        _cos_sin_of_degrees(angle) if isinstance(angle, Tensor) else _cos_sin_of_number(angle)
+        for angle in (turn * degrees, shear_x, shear_y)
+    )
+    if any(not isinstance(cosine, Tensor) and cosine == 0.0 for cosine in (cos_x, cos_y)):
         raise ValueError(f"visops.{op}: shear is ({shear_x}, {shear_y}), must not be a right angle")
     return _affine_elements(cx, cy, cos, sin, tx, ty, scales, sin_x / cos_x, sin_y / cos_y)

@@ -17,6 +17,7 @@ from .._torch.arrays import (
     refuse,
     restore,
 )
+from .._torch.numbers import is_symbol
 
 __all__ = ["letterbox", "unletterbox_boxes"]
 
@@ -197,11 +198,13 @@ def _for_corners(x_and_y: Sequence[Tensor]) -> Tensor:
 
 
 def _target(op: str, size: Any) -> tuple[int, int]:
-    sides = size if isinstance(size, (Sequence, np.ndarray, torch.Tensor)) else (size, size)
+    is_pair = isinstance(size, (Sequence, np.ndarray, Tensor)) and getattr(size, "ndim", 1) > 0
+    sides = size if is_pair else (size, size)
     try:
-        rows, columns = (int(side) for side in sides)
+        rows, columns = (side if is_symbol(side) else int(side) for side in sides)
         whole = min(rows, columns) >= 1 and max(rows, columns) < 2**31
-        whole = whole and (rows, columns) == tuple(float(s) for s in sides)
+        pairs = zip((rows, columns), sides, strict=True)
+        whole = whole and all(is_symbol(side) or n == float(side) for n, side in pairs)
     except (TypeError, ValueError, OverflowError):
         whole = False
     if not whole:

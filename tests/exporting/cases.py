@@ -105,6 +105,21 @@ def _packed(images: Tensor) -> tuple[Tensor, ...]:
     return packed.bits, packed.unpack(), area, boxes, visops.mask_iou(packed, packed)
 
 
+def _of_sizes(images: Tensor, boxes: Tensor) -> tuple[Tensor, ...]:
+    """Call functions of numbers with sizes that a program leaves open."""
+    height, width = images.shape[-2:]
+    middle = (width - 1) / 2, (height - 1) / 2
+    return (
+        visops.letterbox((height, width), (64, 48)),
+        visops.letterbox((40, 60), (height, width), convention="integer", like=images),
+        visops.unletterbox_boxes(boxes, images.shape[-2:], images.shape[-1]),
+        visops.get_affine_matrix(middle, 30, (height, 1), scale=(width / 64, 2), shear=(9, 0)),
+        visops.get_rotation_matrix2d(middle, 20.0, width / 64),
+        visops.transform_points([[width - 1, 2.0]], torch.eye(2, 3, dtype=torch.float64)),
+        visops.warp_affine(images, [[1, 0, width / 4], [0, 1, 0]]),
+    )
+
+
 def _selected(images: Tensor) -> tuple[Tensor, ...]:
     packed = visops.pack_masks(images > 0.5)
     scores = images.mean((-2, -1))
@@ -348,6 +363,11 @@ _add("filter2d", lambda x: visops.filter2d(x, torch.ones(3, 5) / 15), lambda i: 
 _add("gaussian_blur", lambda x: visops.gaussian_blur(x, 5, 1.2), lambda i: (images(i),))
 _add("box_blur", lambda x: visops.box_blur(x, (3, 5)), lambda i: (images(i),))
 _add("sobel", lambda x: visops.sobel(x, 1, 0), lambda i: (images(i),))
+_add(
+    "letterbox unletterbox_boxes get_affine_matrix get_rotation_matrix2d warp_affine",
+    _of_sizes,
+    lambda i: (images(i), suppressed(i)[0]),
+)
 _add(
     "letterbox unletterbox_boxes",
     lambda b: visops.transform_boxes(

@@ -16,6 +16,7 @@ from exporting.inputs import STEPS
 WARN = {
     "warp_affine",
     "warp_affine size",
+    "letterbox unletterbox_boxes get_affine_matrix get_rotation_matrix2d warp_affine",
     "augment",
     "conv2d integers",
     "convolve2d",
