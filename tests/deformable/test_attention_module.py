@@ -244,3 +244,27 @@ def test_the_extensions_gradient_takes_floating_tensors(place: int, given: Any, 
         TypeError, match=rf"^visops\.compat\.ms_deform_attn_backward: {name} is a {kind}"
     ):
         compat.ms_deform_attn_backward(*arguments)
+
+
+def test_initial_samples_lie_on_kinks() -> None:
+    """There, differences disagree with each other; beside them, they agree with the gradient."""
+    torch.manual_seed(0)
+    layer = visops.MultiScaleDeformableAttention(8, 1, 1, 2).double()
+    shapes = [(3, 4)]
+    centres = torch.tensor(
+        [[(x + 0.5) / 4, (y + 0.5) / 3] for y in range(3) for x in range(4)], dtype=torch.float64
+    )
+    places = centres.view(1, 12, 1, 2)
+    query, value = torch.rand(2, 1, 12, 8, dtype=torch.float64)
+    bias = layer.sampling_offsets.bias
+
+    def call(offsets: Tensor) -> Tensor:
+        parameters = {"sampling_offsets.bias": offsets}
+        found: Tensor = torch.func.functional_call(
+            layer, parameters, (query, places, value, shapes)
+        )
+        return found
+
+    centred = bias.detach().round().requires_grad_()
+    assert not torch.autograd.gradcheck(call, centred, raise_exception=False)
+    assert torch.autograd.gradcheck(call, (centred.detach() + 0.3).requires_grad_())
