@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "jpeg/session.h"
@@ -38,14 +39,22 @@ class Tiff {
     for (size_t i = 0; i < entries; ++i) {
       const size_t entry = directory + 2 + 12 * i;
       if (entry + 12 > length_) return 1;
-      if (number(entry, 2) != 0x0112 || number(entry + 2, 2) != 3) continue;
-      const int64_t value = static_cast<int64_t>(number(entry + 8, 2));
+      const int width = width_of(number(entry + 2, 2));
+      if (number(entry, 2) != 0x0112 || width == 0) continue;
+      const int64_t value = static_cast<int64_t>(number(entry + 8, width));
       return value >= 1 && value <= 8 ? value : 1;
     }
     return 1;
   }
 
  private:
+  // Bytes of TIFF's integers: BYTE, SHORT, LONG, the same with a sign, and IFD. The standard asks
+  // for a SHORT, but cameras and editors write others. 0 for other types.
+  static int width_of(size_t type) {
+    constexpr int kWidths[] = {0, 1, 0, 2, 4, 0, 1, 0, 2, 4, 0, 0, 0, 4};
+    return type < std::size(kWidths) ? kWidths[type] : 0;
+  }
+
   size_t number(size_t place, int bytes) const {
     size_t value = 0;
     for (int i = 0; i < bytes; ++i) {

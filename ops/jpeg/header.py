@@ -17,6 +17,9 @@ REDUCTIONS = (8, 4, 2)
 # EXIF orientations that swap width and height, or reverse x or y when turned upright.
 _TRANSPOSED, _FROM_RIGHT, _FROM_BOTTOM = (5, 6, 7, 8), (2, 3, 6, 7), (3, 4, 7, 8)
 
+# Bytes of TIFF's integers, as in csrc/jpeg/decoder.cpp.
+_WIDTHS = {1: 1, 3: 2, 4: 4, 6: 1, 8: 2, 9: 4, 13: 4}
+
 
 class Stored(NamedTuple):
     """Pixels of a file, by stored rows and columns after the reduction."""
@@ -93,7 +96,7 @@ def exif_orientation(segment: bytes) -> int:
     for entry in range(directory + 2, directory + 2 + 12 * number(directory, 2), 12):
         if entry + 12 > len(tiff):
             return 1
-        if (number(entry, 2), number(entry + 2, 2)) == (0x0112, 3):
-            value = number(entry + 8, 2)
+        if number(entry, 2) == 0x0112 and (width := _WIDTHS.get(number(entry + 2, 2))):
+            value = number(entry + 8, width)
             return value if 1 <= value <= 8 else 1
     return 1

@@ -111,6 +111,29 @@ def test_windows_of_turned_images(orientation: int, decoder: str) -> None:
     )
 
 
+@pytest.mark.parametrize("order", ["little", "big"])
+@pytest.mark.parametrize("kind", range(1, 14))
+def test_exif_of_any_integer_type(kind: int, order: str, decoder: str) -> None:
+    """The standard asks for a SHORT; Pillow reads others, and editors write them."""
+
+    def number(n: int, count: int) -> bytes:
+        return n.to_bytes(count, order)  # type: ignore[arg-type]
+
+    sizes = {1: 1, 3: 2, 4: 4, 6: 1, 8: 2, 9: 4, 13: 4}
+    value = number(6, sizes.get(kind, 4)).ljust(4, b"\0")
+    # Another tag comes first, and the directory doesn't follow the header.
+    other = number(0x010F, 2) + number(2, 2) + number(1, 4) + b"A\0\0\0"
+    entry = number(0x0112, 2) + number(kind, 2) + number(1, 4) + value
+    tiff = (b"II" if order == "little" else b"MM") + number(42, 2) + number(30, 4) + bytes(22)
+    segment = b"Exif\0\0" + tiff + number(2, 2) + other + entry + bytes(4)
+    file = by_pillow(picture(8, 24))
+    data = file[:2] + b"\xff\xe1" + (len(segment) + 2).to_bytes(2, "big") + segment + file[2:]
+    assert whole(data).shape == ((24, 8, 3) if kind in sizes else (8, 24, 3))
+    if kind not in (1, 6):  # to Pillow, these are bytes
+        upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+        assert whole(data).shape == np.asarray(upright).shape
+
+
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF data")  # Pillow reads more of it
 @pytest.mark.parametrize("order", ["little", "big"])
 @pytest.mark.parametrize("value", [0, 6, 9, 300])
