@@ -248,7 +248,8 @@ def _add_other(add: Add) -> None:
         "--progress",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="show a progress bar with each stage's images/s and the slowest stage",
+        help="show a progress bar with each stage's images/s and the slowest stage; where standard "
+        "error is no terminal, a line every half minute",
     )
     add(
         "--profile",

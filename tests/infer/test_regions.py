@@ -9,6 +9,7 @@ import pytest
 import torch
 import visops
 from PIL import Image
+from torch import Tensor
 from visops import infer
 from visops.infer import Detection, Model, Preprocess, Regions
 
@@ -241,10 +242,36 @@ def test_weights_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(hashed) == 1
 
 
+@pytest.mark.parametrize("paste", [None, "replace"])
+def test_none_means_no_normalisation(paste: str | None) -> None:
+    """As in Preprocess; what is left out depends on `paste`."""
+    seen: list[Tensor] = []
+
+    def second(patches: Tensor) -> Tensor:
+        seen.append(patches)
+        return patches
+
+    values = torch.full((1, 3, 8, 8), 51, dtype=torch.uint8)
+    for options, expected in (
+        ({"mean": None, "std": None}, 0.2),
+        ({"mean": None, "std": (0.5, 0.5, 0.5)}, 0.4),
+        ({"mean": (0.1, 0.1, 0.1), "std": None}, 0.1),
+        ({}, (0.2 - infer.IMAGENET_MEAN[0]) / infer.IMAGENET_STD[0] if paste is None else 0.2),
+    ):
+        regions = Regions("r", detector(), second, (8, 8), paste=paste, **options)
+        regions._second(values)
+        torch.testing.assert_close(seen[-1][0, 0, 0, 0].item(), expected, rtol=1e-6, atol=1e-7)
+        if options.get("mean", "") is None:
+            given = infer.Preprocess((8, 8), **options)
+            assert (given.mean, given.std) == (options["mean"], options["std"])
+
+
 def test_bad_options() -> None:
     with pytest.raises(ValueError, match="paste is 'glue', must be one of"):
         Regions("r", detector(), Network(), (8, 8), paste="glue")
-    with pytest.raises(ValueError, match="mean and std of regions must both be given, or neither"):
-        Regions("r", detector(), Network(), (8, 8), mean=(0, 0, 0))
+    with pytest.raises(ValueError, match=r'mean is \(0, 0\), must be 3 numbers, or None or "auto"'):
+        Regions("r", detector(), Network(), (8, 8), mean=(0, 0))
+    with pytest.raises(ValueError, match=r"std of regions is .*, must have no 0"):
+        Regions("r", detector(), Network(), (8, 8), std=(1, 0, 1))
     with pytest.raises(ValueError, match="reduced is True, but regions"):
         infer.Pipeline([Regions("r", detector(), Network(), (8, 8))], reduced=True)

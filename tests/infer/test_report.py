@@ -101,6 +101,33 @@ def test_a_chain_reports_the_time_of_current_batches(bar: Any) -> None:
     assert chain.busy() == [stage.busy for stage in chain.times]
 
 
+def test_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """A log gets a line now and then instead of a bar."""
+    now = [100.0]
+    monkeypatch.setattr("visops.infer.view.report.time.monotonic", lambda: now[0])
+    progress, silent = Progress(10, 2), Progress(10, 2, shown=False)
+    chain = Fixed(decode=5.0, models=1.0)
+    for seconds in (0.5, 29.0, 0.5, 0.5, 29.4, 0.2):
+        now[0] += seconds
+        progress.tick(chain)
+        silent.tick(chain)
+    progress.close()
+    line = "visops.infer: 5 of 10 images, decode 1 models 3 /s, limits: decode"
+    assert capsys.readouterr().err.splitlines() == [line, line]
+
+
+def test_the_table_counts_starting_apart() -> None:
+    stages = [StageTimes("decode", 4, 40, 1.0, first=10), StageTimes("models", 4, 40, 3.0)]
+    summary = Summary(Counts(listed=40, ok=40), done=40, seconds=4.0, starting=6.0, stages=stages)
+    text = table(summary)
+    assert "40 images in 4.0 s: 10.0 images/s, after 6.0 s to start" in text
+    assert advice("models") in text
+    assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["30", "13"]
+    for stage in stages:  # one batch says nothing about speed
+        stage.batches = 1
+    assert "bottleneck" not in table(summary)
+
+
 def test_the_table_has_no_empty_lines() -> None:
     text = table(Summary(Counts(listed=3, ok=1, failed=1), pending=1))
     assert text == "3 listed: 1 ok, 1 failed, 0 skipped, 1 left"

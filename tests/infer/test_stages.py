@@ -51,6 +51,28 @@ def test_order_and_counts() -> None:
     ]
 
 
+def test_starting_is_no_work() -> None:
+    """Workers start before the first batch; more of them would not make decoding faster."""
+    ready = threading.Event()
+
+    def source() -> Any:
+        ready.wait(20)  # as long as processes start and import
+        yield from range(4)
+
+    made = chain(source(), Stage("keep", lambda item: item))
+    begun = time.perf_counter()
+    made.start()
+    until(lambda: time.perf_counter() - begun > 0.1)
+    assert made.busy()[0] == 0
+    ready.set()
+    assert made.wait(20)
+    times = made.times[0]
+    assert times.starting > 0.09
+    assert times.busy < 0.05
+    assert (times.images, times.first) == (40, 10)
+    assert times.rate() == 30 / times.busy
+
+
 def test_nothing_at_all() -> None:
     finished: list[int] = []
     run([], Stage("keep", lambda i: i, lambda: finished.append(1)))

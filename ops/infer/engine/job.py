@@ -36,6 +36,7 @@ class Processed:
     times: list[StageTimes] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
     seconds: float = 0.0
+    starting: float = 0.0
     retried: int = 0
 
 
@@ -211,6 +212,7 @@ class Job:
                 try:
                     if starting is not None:
                         starting(chain)
+                    done.starting = time.perf_counter() - begun
                     chain.start()
                     while not ended:
                         ended = chain.wait(wait)
@@ -224,7 +226,8 @@ class Job:
                 finally:
                     done.times = [self.listing, *chain.times]
                     done.commits = committer.commits
-                    done.seconds = time.perf_counter() - begun
+                    done.starting += chain.times[0].starting
+                    done.seconds = time.perf_counter() - begun - done.starting
         return done
 
     def merge(self, committed: Mapping[int, Commit] | None = None) -> Counts:

@@ -192,7 +192,7 @@ def conclude(
         summary.results = os.path.join(job.out, f"results.{job.work.options.format}")
     summary.done = sum(commit.ok + commit.failed + commit.skipped for commit in done.commits)
     summary.seconds, summary.stages, summary.retried = done.seconds, done.times, done.retried
-    summary.signal = signal
+    summary.starting, summary.signal = done.starting, signal
     summary.save(job.out, name)
     return summary
 

@@ -169,13 +169,19 @@ class Chain(Generic[T]):
         times, queue = self.times[0], self._queues[0]
         try:
             while not self._stopping.is_set():
-                start = self._begun[0] = time.perf_counter()
+                start = time.perf_counter()
+                if times.batches:  # before the first batch, workers start
+                    self._begun[0] = start
                 try:
                     item = next(self._source)
                 except StopIteration:
                     break
                 now = time.perf_counter()
-                self._count(0, item, now - start)
+                if times.batches == 0:
+                    times.starting, times.first = now - start, self._size(item)
+                    self._count(0, item, 0.0)
+                else:
+                    self._count(0, item, now - start)
                 queue.put(item)
                 times.waiting_room += time.perf_counter() - now
         except _ClosedError:

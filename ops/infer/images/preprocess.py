@@ -13,7 +13,7 @@ from torch import Tensor
 from ...warp.augment import augment
 from ..frames import Frame, Placement
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "Preprocess"]
+__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "Preprocess", "three_numbers"]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -105,12 +105,19 @@ class Preprocess:
         return batch, placements
 
 
-def _numbers(name: str, given: Any, count: int, kind: Callable[[Any], Any]) -> tuple[Any, ...]:
+def three_numbers(name: str, given: Any, others: str) -> tuple[float, ...]:
+    """Return a mean or a standard deviation; `others` says what else may be given."""
+    return _numbers(name, given, 3, float, others)
+
+
+def _numbers(
+    name: str, given: Any, count: int, kind: Callable[[Any], Any], others: str = "None"
+) -> tuple[Any, ...]:
     try:
         numbers = tuple(map(kind, given))
     except (TypeError, ValueError):
         numbers = ()
     if len(numbers) != count:
-        kinds = "integers" if kind is index else "numbers, or None"
+        kinds = "integers" if kind is index else f"numbers, or {others}"
         raise ValueError(f"visops.infer: {name} is {given!r}, must be {count} {kinds}")
     return numbers

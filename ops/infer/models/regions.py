@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...roi.crops import crop_rois, paste_rois
 from ..frames import Placement
-from ..images.preprocess import IMAGENET_MEAN, IMAGENET_STD
+from ..images.preprocess import IMAGENET_MEAN, IMAGENET_STD, three_numbers
 from .detection import Detection
 from .model import Model
 from .postprocess import Auto, PostProcess
@@ -43,9 +43,9 @@ class Regions(Model):
         Which boxes count as found; by default as the detector's `postprocess` says.
     postprocess : callable, optional
         For the second network's output, unless `paste`.
-    mean, std : three numbers, or None
-        Normalisation of the second network's input, with white at 1. By default ImageNet's, or
-        none with `paste`.
+    mean, std : three numbers, None, or "auto"
+        Subtracted from the second network's input and divided by, with white at 1. None leaves it
+        out, as in :class:`Preprocess`. "auto" is ImageNet's, or None with `paste`.
     paste : {None, "replace", "feather"}
         Paste with this blend; the second network returns pictures ``[K, 3, h', w']`` with white at
         1.
@@ -69,8 +69,8 @@ class Regions(Model):
         *,
         detection: Detection | None = None,
         postprocess: PostProcess | None = None,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
+        mean: Sequence[float] | str | None = "auto",
+        std: Sequence[float] | str | None = "auto",
         paste: str | None = None,
         feather: float = 8.0,
         batch_size: int = 64,
@@ -78,8 +78,8 @@ class Regions(Model):
     ) -> None:
         if paste not in _PASTES:
             raise ValueError(f"visops.infer: paste is {paste!r}, must be one of {_PASTES}")
-        if (mean is None) != (std is None):
-            raise ValueError("visops.infer: mean and std of regions must both be given, or neither")
+        mean = _given("mean", mean, None if paste else IMAGENET_MEAN)
+        std = _given("std", std, None if paste else IMAGENET_STD)
         self.second = Model(
             f"{name}'s second", call, postprocess=postprocess or Auto(), classes=classes
         )
@@ -89,11 +89,10 @@ class Regions(Model):
         self.detector.postprocess = self.detection
         self.size, self.paste, self.feather = size, paste, feather
         self.regions_batch_size = batch_size
-        if mean is None and paste is None:
-            mean, std = IMAGENET_MEAN, IMAGENET_STD
         self.normalise: tuple[Tensor, Tensor] | None = None
-        if mean is not None and std is not None:
-            numbers = torch.tensor([mean, std], device="cpu")[..., None, None]
+        if mean is not None or std is not None:
+            both = [mean or (0.0,) * 3, std or (1.0,) * 3]
+            numbers = torch.tensor(both, device="cpu")[..., None, None]
             self.normalise = (numbers[0], numbers[1])
         super().__init__(
             name,
@@ -207,6 +206,18 @@ class Regions(Model):
                 f"visops.infer: the second {what} of {self.name} returned {got} results for "
                 f"{regions} regions"
             )
+
+
+def _given(
+    name: str, given: Sequence[float] | str | None, default: tuple[float, ...] | None
+) -> tuple[float, ...] | None:
+    """Return three numbers, or None, for an argument that may be "auto"."""
+    if isinstance(given, str) and given == "auto":
+        return default
+    numbers = None if given is None else three_numbers(name, given, 'None or "auto"')
+    if name == "std" and 0 in (numbers or ()):
+        raise ValueError(f"visops.infer: std of regions is {numbers}, must have no 0")
+    return numbers
 
 
 def _detection(detector: Model, given: Detection | None) -> Detection:

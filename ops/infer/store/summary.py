@@ -22,6 +22,9 @@ class StageTimes:
     batches, images : int
     busy, waiting_input, waiting_room : float
         Seconds at work; waiting for input; and waiting for the next stage to have room.
+    starting, first : float, int
+        Seconds until a source's first batch, in which workers start and import packages, and the
+        images of that batch. They count neither as work nor in the rate.
     """
 
     name: str
@@ -30,10 +33,12 @@ class StageTimes:
     busy: float = 0.0
     waiting_input: float = 0.0
     waiting_room: float = 0.0
+    starting: float = 0.0
+    first: int = 0
 
     def rate(self) -> float:
         """Images per second of work: the stage's speed if nothing held it up."""
-        return self.images / self.busy if self.busy > 0 else 0.0
+        return (self.images - self.first) / self.busy if self.busy > 0 else 0.0
 
 
 @dataclass
@@ -49,7 +54,9 @@ class Summary:
     done : int
         Inputs that this run finished.
     seconds : float
-        Duration of the stages' work.
+        Duration of the stages' work, from the first decoded batch on.
+    starting : float
+        Seconds before that: networks are loaded, workers start, packages are imported.
     stages : list of StageTimes
     retried : int
         Times that a model had to run a batch image by image.
@@ -63,6 +70,7 @@ class Summary:
     pending: int = 0
     done: int = 0
     seconds: float = 0.0
+    starting: float = 0.0
     stages: list[StageTimes] = field(default_factory=list)
     retried: int = 0
     signal: int | None = None
@@ -70,7 +78,9 @@ class Summary:
 
     @property
     def limiting(self) -> StageTimes | None:
-        """The stage that worked the longest: the bottleneck."""
+        """The stage that worked the longest: the bottleneck. None where one batch is all."""
+        if max((stage.batches for stage in self.stages), default=0) < 2:
+            return None
         return max(self.stages, key=lambda stage: stage.busy, default=None)
 
     @property

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ..store.summary import StageTimes, Summary
 
 __all__ = ["Progress", "advice", "table"]
+
+LINE_EVERY = 30.0  # seconds between lines where there is no terminal
 
 _ADVICE = {
     "list": "Listing files is the bottleneck: the file system is slow.",
@@ -46,7 +49,9 @@ def table(summary: Summary) -> str:
     if summary.done:
         lines += [*_stage_lines(summary.stages, summary.seconds), ""]
         rate = summary.done / summary.seconds if summary.seconds else 0.0
-        lines.append(f"{summary.done} images in {summary.seconds:.1f} s: {rate:.1f} images/s")
+        before = f", after {summary.starting:.1f} s to start" if summary.starting else ""
+        took = f"{summary.done} images in {summary.seconds:.1f} s"
+        lines.append(f"{took}: {rate:.1f} images/s{before}")
         if summary.limiting is not None:
             lines.append(advice(summary.limiting.name))
     if summary.retried:
@@ -119,19 +124,23 @@ class Busy(Protocol):
 class Progress:
     """A bar of images, with each stage's images/s at work and the current bottleneck.
 
+    Where standard error is no terminal, it gets a line every half minute instead.
+
     Parameters
     ----------
     total, done : int
         Inputs of the plan, and those that earlier runs finished.
     shown : bool
-        False shows nothing. Neither does it if standard error is not a terminal.
+        False shows nothing.
     """
 
     def __init__(self, total: int, done: int, shown: bool = True) -> None:
         self._bar: Any = None
-        self._done = done
+        self._total, self._done = total, done
         self._before: dict[str, float] = {}
-        if shown:
+        self._printed = time.monotonic()
+        self._prints = shown and not sys.stderr.isatty()
+        if shown and not self._prints:
             try:
                 from tqdm import tqdm
             except ImportError:
@@ -142,8 +151,9 @@ class Progress:
             self._bar = tqdm(total=total, initial=done, unit="image", disable=None)
 
     def tick(self, chain: Timed) -> None:
-        """Update the bar."""
-        if self._bar is None or self._bar.disable:
+        """Update the bar, or print a line if it is time for one."""
+        has_bar = self._bar is not None and not self._bar.disable
+        if not has_bar and not (self._prints and self._is_time()):
             return
         # `times` only grow when a batch ends, which can take a network longer than a tick.
         spent = chain.busy() if isinstance(chain, Busy) else [s.busy for s in chain.times]
@@ -151,9 +161,22 @@ class Progress:
         limiting = max(busy, key=lambda name: busy[name] - self._before.get(name, 0.0))
         self._before = busy
         rates = " ".join(f"{stage.name} {stage.rate():.0f}" for stage in chain.times)
-        self._bar.set_postfix_str(f"{rates} /s, limits: {limiting}", refresh=False)
-        self._bar.n = self._done + chain.times[-1].images
+        said, done = f"{rates} /s, limits: {limiting}", self._done + chain.times[-1].images
+        if not has_bar:
+            print(
+                f"visops.infer: {done} of {self._total} images, {said}", file=sys.stderr, flush=True
+            )
+            return
+        self._bar.set_postfix_str(said, refresh=False)
+        self._bar.n = done
         self._bar.refresh()
+
+    def _is_time(self) -> bool:
+        now = time.monotonic()
+        if now - self._printed < LINE_EVERY:
+            return False
+        self._printed = now
+        return True
 
     def close(self) -> None:
         """Close the bar and leave it on the terminal."""
