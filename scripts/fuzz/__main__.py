@@ -3,6 +3,7 @@
     python scripts/fuzz --calls 20000
     python scripts/fuzz --seed 3 --call 1234           # repeat one of them in this process
     python scripts/fuzz --only nms --calls 1000
+    python scripts/fuzz --only bytes. --calls 1000000  # damaged JPEG files and run lengths
 
 A finding is a crash, a call that takes too long or too much memory, an exception that no user
 should see (verdicts.py), two equal calls with different results, or a fake kernel that promises the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from visops import compat
 from .draws import Draw, as_array, relayout, spoil, spoil_plain
 from .functions import BY_FUNCTION
 from .problem import BY_NAME, BY_OPERATOR, Problem
+from .strangers import decode_mutated, rle_mutated, transform_mutated
 
 # How a call is made; see ways.py.
 WAYS = ("plain", "plain", "plain", "gradient", "meta", "vmap", "transform")
@@ -38,6 +39,7 @@ class Target:
     arguments: Mapping[str, str]  # names and types, from the schema if there is one
     takes_arrays: bool = False
     ways: Sequence[str] = WAYS
+    spoiled: bool = True  # whether arguments are replaced by wrong ones
 
 
 @dataclass
@@ -87,7 +89,17 @@ def all_targets() -> list[Target]:
     functions += [
         _function(f"visops.compat.{name}", getattr(compat, name)) for name in compat.__all__
     ]
-    return operators + [target for target in functions if target is not None]
+    return operators + [target for target in functions if target is not None] + _strangers()
+
+
+def _strangers() -> list[Target]:
+    """Return functions of bytes, which are wrong already, though not of a wrong kind."""
+    found = []
+    for function in (decode_mutated, transform_mutated, rle_mutated):
+        target = _function(f"bytes.{function.__name__}", function)
+        assert target is not None
+        found.append(replace(target, takes_arrays=False, ways=("plain",), spoiled=False))
+    return found
 
 
 def _operator_names() -> list[str]:
@@ -172,6 +184,8 @@ def draw_call(targets: Sequence[Target], seed: int, number: int) -> Call:
     draw = Draw(f"{seed}/{number}")
     target = targets[number % len(targets)]
     call = Call(target, draw.choice(target.ways), valid_arguments(draw, target))
+    if not target.spoiled:
+        return call
     for name, value in call.arguments.items():
         if isinstance(value, Tensor) and draw.chance(0.3):
             call.arguments[name] = relayout(draw, value)

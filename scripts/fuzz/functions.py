@@ -10,6 +10,7 @@ import torch
 from . import attention, deform_conv2d, points
 from .files import FILE_VALUES
 from .problem import Problem, Value, arguments_of
+from .strangers import BY_STRANGER
 
 __all__ = ["BY_FUNCTION"]
 
@@ -24,6 +25,7 @@ BY_FUNCTION: Mapping[str, Value] = MappingProxyType(
         **deform_conv2d.BY_FUNCTION,
         **points.BY_FUNCTION,
         **FILE_VALUES,
+        **BY_STRANGER,
         **arguments_of("roi_align", features=Problem.image),  # of compat
         **arguments_of("box_iou", fmt=lambda p: p.draw.choice((*_FORMATS, "cxcywhr"))),
         **arguments_of("box_iou box_iou_rotated", kind=lambda p: p.draw.choice(("iou", "iof"))),

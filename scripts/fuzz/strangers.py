@@ -1,0 +1,191 @@
+"""Bytes from strangers: files and texts that were valid, then changed in a few places."""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+import visops
+from PIL import Image
+from torch import Tensor
+from visops import transforms
+
+__all__ = ["BY_STRANGER", "decode_mutated", "rle_mutated", "transform_mutated"]
+
+_MOST_PIXELS = 1 << 20
+_BYTES = (0, 1, 0x7F, 0x80, 0xFE, 0xFF)
+# Frames of every kind, tables, restarts, the image's start, end and scans, EXIF, Adobe, a comment.
+_MARKERS = (*range(0xC0, 0xD0), *range(0xD0, 0xDE), 0xE0, 0xE1, 0xEE, 0xFE, 0x00, 0x01)
+_ORIENTATION = 0x0112
+
+
+def decode_mutated(data: bytes, window: Any, size: Any, mode: str) -> Tensor:
+    """Decode a file, or a part of it."""
+    found = visops.decode_jpeg(data, window, size, mode=mode, max_pixels=_MOST_PIXELS)
+    assert isinstance(found, Tensor)
+    return found
+
+
+def transform_mutated(data: bytes, mode: str, reduced: bool) -> Any:
+    """Decode a file in a chain that looks at a part of it."""
+    chain = transforms.Compose(
+        [
+            transforms.DecodeJpeg(mode, reduced=reduced, max_pixels=_MOST_PIXELS),
+            transforms.RandomResizedCrop(8),
+        ],
+        seed=1,
+    )
+    return chain(data, index=0)
+
+
+def rle_mutated(rles: Sequence[dict[str, Any]], function: str) -> Any:
+    """Read texts of run lengths."""
+    if function == "area":
+        return visops.rle_area(list(rles))
+    if function == "iou":
+        return visops.rle_iou(list(rles), list(rles)[:1])
+    found = visops.rle_to_masks(list(rles), out=function)
+    return found if isinstance(found, Tensor) else found.bits
+
+
+@functools.cache
+def _files() -> tuple[bytes, ...]:
+    """Return baseline and progressive files, grey, with four inks, restart markers and EXIF."""
+    rng = np.random.default_rng(0)
+    files = []
+    for height, width in ((24, 40), (17, 9), (1, 1)):
+        pixels = rng.integers(0, 256, (height, width, 3)).astype(np.uint8)
+        pixels[: height // 2] = 90  # few coefficients
+        image = Image.fromarray(pixels)
+        for mode in ("RGB", "L", "CMYK"):
+            for progressive in (False, True):
+                for subsampling in (0, 1, 2) if mode == "RGB" else (0,):
+                    options = {"progressive": progressive, "subsampling": subsampling}
+                    files.append(_saved(image.convert(mode), **options))
+                    files.append(_saved(image.convert(mode), **options, restart_marker_blocks=1))
+        files.append(_saved(image, keep_rgb=True))
+        for orientation in (2, 5, 7):
+            exif = Image.Exif()
+            exif[_ORIENTATION] = orientation
+            files.append(_saved(image, exif=exif))
+    # Of four inks, some are YCCK: the same numbers, read in another way.
+    inks = [bytearray(file) for file in files if b"Adobe" in file]
+    for file in inks:
+        file[file.index(b"Adobe") + 11] = 2
+    return (*files, *map(bytes, inks))
+
+
+def _saved(image: Image.Image, **options: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=85, **options)
+    return file.getvalue()
+
+
+def mutated(draw: Any, data: bytes, others: Sequence[bytes]) -> bytes:
+    """Return bytes with a few edits: bits, bytes, cuts, splices, and markers of a JPEG file."""
+    result = bytearray(data)
+    for _ in range(draw.choice((1, 1, 2, 4))):
+        if len(result) < 4:
+            break
+        place = draw.between(0, len(result) - 1)
+        if draw.chance(0.3):
+            place = min(place, draw.between(0, 700))  # headers
+        draw.choice(_EDITS)(draw, result, place, others)
+    return bytes(result)
+
+
+def _flip_bit(draw: Any, data: bytearray, place: int, others: Sequence[bytes]) -> None:
+    data[place] ^= 1 << draw.between(0, 7)
+
+
+def _set_byte(draw: Any, data: bytearray, place: int, others: Sequence[bytes]) -> None:
+    data[place] = draw.choice((*_BYTES, draw.between(0, 255)))
+
+
+def _cut_end(draw: Any, data: bytearray, place: int, others: Sequence[bytes]) -> None:
+    del data[max(place, 2) :]
+
+
+def _cut_out(draw: Any, data: bytearray, place: int, others: Sequence[bytes]) -> None:
+    del data[place : place + draw.between(1, 40)]
+
+
+def _repeat(draw: Any, data: bytearray, place: int, others: Sequence[bytes]) -> None:
+    data[place:place] = data[place : place + draw.between(1, 200)]
+
+
+def _splice(draw: Any, data: bytearray, place: int, others: Sequence[bytes]) -> None:
+    other = draw.choice(others)
+    start, count = draw.between(0, len(other)), draw.between(1, 200)
+    data[place : place + draw.choice((0, count))] = other[start : start + count]
+
+
+def _edit_marker(draw: Any, data: bytearray, place: int, others: Sequence[bytes]) -> None:
+    """Change a marker, or the length of its segment; or put a marker somewhere."""
+    places = [i for i in range(len(data) - 3) if data[i] == 0xFF and data[i + 1] not in (0, 0xFF)]
+    if not places or draw.chance(0.2):
+        data[place:place] = bytes((0xFF, draw.choice(_MARKERS)))
+        return
+    at = draw.choice(places)
+    if draw.chance(0.5):
+        data[at + 1] = draw.choice(_MARKERS)
+    else:
+        data[at + 2 : at + 4] = draw.choice((0, 1, 2, 8, 11, 17, 0xFFFF)).to_bytes(2, "big")
+
+
+_EDITS = (_flip_bit, _set_byte, _cut_end, _cut_out, _repeat, _splice, _edit_marker)
+
+
+def _file_of(p: Any) -> bytes:
+    files = _files()
+    return mutated(p.draw, p.draw.choice(files), files)
+
+
+def _window_of(p: Any) -> tuple[int, ...] | None:
+    if p.draw.chance(0.5):
+        return None
+    return (*(p.draw.between(0, 9) for _ in range(2)), *(p.draw.between(1, 9) for _ in range(2)))
+
+
+def _rles_of(p: Any) -> list[dict[str, Any]]:
+    """Return texts as COCO writes them, of small masks, with edits; sizes may be wrong too."""
+    sides = p.draw.between(1, 30), p.draw.between(1, 30)
+    masks = torch.stack([p.draw.tensor(sides, torch.float32) > 0.5 for _ in range(2)])
+    masks[1] = masks[1].cummax(0).values  # long runs
+    rles = visops.masks_to_rle(masks)
+    texts = [bytes(rle["counts"]) for rle in rles]
+    found = []
+    for text in texts:
+        counts = mutated(p.draw, text, texts) if p.draw.chance(0.5) else text
+        if p.draw.chance(0.8):  # COCO's characters
+            counts = bytes(48 + (byte - 48) % 64 for byte in counts)
+        if p.draw.chance(0.1):  # digits of the largest numbers
+            at = p.draw.between(0, len(counts))
+            counts = (
+                counts[:at] + bytes([p.draw.choice(b"o`_n0")]) * p.draw.between(1, 16) + counts[at:]
+            )
+        size = [*sides]
+        if p.draw.chance(0.1):
+            size[p.draw.between(0, 1)] = p.draw.choice((0, 1, -1, 31, 1000, 1 << 40, 1 << 63))
+        as_text = p.draw.chance(0.5) and counts.isascii()
+        found.append({"size": size, "counts": counts.decode() if as_text else counts})
+    return found
+
+
+BY_STRANGER: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        "decode_mutated.data": _file_of,
+        "decode_mutated.window": _window_of,
+        "decode_mutated.size": lambda p: p.draw.choice((None, None, p.draw.between(1, 20))),
+        "decode_mutated.mode": lambda p: p.draw.choice(("rgb", "gray")),
+        "transform_mutated.data": _file_of,
+        "transform_mutated.mode": lambda p: p.draw.choice(("rgb", "gray")),
+        "rle_mutated.rles": _rles_of,
+        "rle_mutated.function": lambda p: p.draw.choice(("bool", "uint8", "packed", "area", "iou")),
+    }
+)
