@@ -105,7 +105,7 @@ def _packed(images: Tensor) -> tuple[Tensor, ...]:
     return packed.bits, packed.unpack(), area, boxes, visops.mask_iou(packed, packed)
 
 
-def _of_sizes(images: Tensor, boxes: Tensor) -> tuple[Tensor, ...]:
+def _of_sizes(images: Tensor, boxes: Tensor) -> tuple[Any, ...]:
     """Call functions of numbers with sizes that a program leaves open."""
     height, width = images.shape[-2:]
     middle = (width - 1) / 2, (height - 1) / 2
@@ -115,7 +115,6 @@ def _of_sizes(images: Tensor, boxes: Tensor) -> tuple[Tensor, ...]:
         visops.unletterbox_boxes(boxes, images.shape[-2:], images.shape[-1]),
         visops.get_affine_matrix(middle, 30, (height, 1), scale=(width / 64, 2), shear=(9, 0)),
         visops.get_rotation_matrix2d(middle, 20.0, width / 64),
-        visops.transform_points([[width - 1, 2.0]], torch.eye(2, 3, dtype=torch.float64)),
         visops.warp_affine(images, [[1, 0, width / 4], [0, 1, 0]]),
     )
 

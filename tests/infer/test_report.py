@@ -106,7 +106,7 @@ def test_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any) 
     now = [100.0]
     monkeypatch.setattr("visops.infer.view.report.time.monotonic", lambda: now[0])
     progress, silent = Progress(10, 2), Progress(10, 2, shown=False)
-    chain = Fixed(decode=5.0, models=1.0)
+    chain: Any = Fixed(decode=5.0, models=1.0)
     for seconds in (0.5, 29.0, 0.5, 0.5, 29.4, 0.2):
         now[0] += seconds
         progress.tick(chain)
