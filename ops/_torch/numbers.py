@@ -7,16 +7,18 @@ from typing import Any
 
 import torch
 
+_is_compiling = torch.compiler.is_compiling
+
 __all__ = ["is_symbol", "real_number", "tensor_of_symbols", "whole_number"]
 
 
 def is_symbol(value: Any) -> bool:
     """Whether a number, or one within lists, stands for a size that a graph leaves open."""
-    if isinstance(value, (torch.SymInt, torch.SymFloat)):
-        return True
     if isinstance(value, (list, tuple)):
-        return any(is_symbol(item) for item in value)
-    if not torch.compiler.is_compiling() or not isinstance(value, (int, float)):
+        return any(map(is_symbol, value))
+    if not isinstance(value, (int, float)):
+        return isinstance(value, (torch.SymInt, torch.SymFloat))
+    if not _is_compiling():
         return False
     # While torch.compile traces, symbols say that they are plain numbers.
     from torch.fx.experimental.symbolic_shapes import has_static_value

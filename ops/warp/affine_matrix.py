@@ -227,6 +227,10 @@ def _cos_sin_of_number(degrees: float) -> tuple[float, float]:
     return ((cos, sin), (-sin, cos), (-cos, -sin), (sin, -cos))[quarters % 4]
 
 
+def _cos_sin(degrees: Any) -> tuple[Any, Any]:
+    return (_cos_sin_of_degrees if isinstance(degrees, Tensor) else _cos_sin_of_number)(degrees)
+
+
 def _affine_elements(
     cx: Any, cy: Any, cos: Any, sin: Any, tx: Any, ty: Any, scales: Any, tan_x: Any, tan_y: Any
 ) -> tuple[Any, ...]:
@@ -252,9 +256,10 @@ def _affine_elements_of_numbers(
     names = ["center[0]", "center[1]", "angle", *pairs]
     if len(values) == 8:
         names = [*names[:7], "scale"]
+    is_open = is_symbol(values)
     numbers: list[Any] = []
     for name, value in zip(names, values, strict=True):
-        if is_symbol(value):
+        if is_open and is_symbol(value):
             tensor = tensor_of_symbols(value, device)
             if name.startswith("scale"):  # a plain 0 is refused
                 tensor = torch.where(tensor == 0, math.nan, tensor)
@@ -271,10 +276,8 @@ def _affine_elements_of_numbers(
             raise ValueError(f"visops.{op}: {name} is 0, the matrix would be singular")
         numbers.append(number)
     cx, cy, degrees, tx, ty, shear_x, shear_y, *scales = numbers
-    (cos, sin), (cos_x, sin_x), (cos_y, sin_y) = (
-        _cos_sin_of_degrees(angle) if isinstance(angle, Tensor) else _cos_sin_of_number(angle)
-        for angle in (turn * degrees, shear_x, shear_y)
-    )
-    if any(not isinstance(cosine, Tensor) and cosine == 0.0 for cosine in (cos_x, cos_y)):
+    cos, sin = _cos_sin(turn * degrees)
+    (cos_x, sin_x), (cos_y, sin_y) = _cos_sin(shear_x), _cos_sin(shear_y)
+    if 0.0 in [cosine for cosine in (cos_x, cos_y) if not isinstance(cosine, Tensor)]:
         raise ValueError(f"visops.{op}: shear is ({shear_x}, {shear_y}), must not be a right angle")
     return _affine_elements(cx, cy, cos, sin, tx, ty, scales, sin_x / cos_x, sin_y / cos_y)
