@@ -30,8 +30,10 @@ from .engine.nesting import Chain, Container, OfBatches
 
 __all__ = ["convert"]
 
-_MODULES = (box_steps, color, conversions, cropping, distortion, dtypes, erasing, geometric)
-_MODULES += (resizing, scaling)
+_MODULES = (
+    *(box_steps, color, conversions, cropping, distortion, dtypes, erasing, geometric),
+    *(resizing, scaling),
+)
 # Our classes with torchvision's names and arguments.
 _SAME: dict[str, Any] = {
     name: getattr(module, name)

@@ -39,7 +39,7 @@ SAME: dict[str, Any] = {
     "dtype": lambda M: M.ToDtype(torch.float32, scale=True),
     "tensor": lambda M: M.ToTensor(),
     "first version": lambda M: (v1 if M is v2 else T).RandomRotation(
-        10, T.InterpolationMode.NEAREST
+        10, v2.InterpolationMode.NEAREST
     ),
     "apply": lambda M: M.RandomApply([M.Pad(1), M.RandomHorizontalFlip()], 0.4),
     "choice": lambda M: M.RandomChoice([M.Pad(1), M.Pad(2)], p=[1, 3]),
