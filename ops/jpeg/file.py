@@ -11,9 +11,18 @@ from torch import Tensor
 
 from .header import REDUCTIONS, Part
 from .library import TurboDecoder, load_turbo
+from .pictures import PictureFile, is_picture
 from .pillow import PillowDecoder, load_pillow
 
-__all__ = ["CHANNELS", "MAX_PIXELS", "JpegFile", "decoder", "decoder_info", "largest_reduction"]
+__all__ = [
+    "CHANNELS",
+    "MAX_PIXELS",
+    "JpegFile",
+    "decoder",
+    "decoder_info",
+    "largest_reduction",
+    "open_file",
+]
 
 CHANNELS = {"rgb": 3, "gray": 1}
 MAX_PIXELS = 1 << 28  # more is more likely an attack than a photo
@@ -47,6 +56,17 @@ def decoder_info() -> dict[str, str | None]:
         pillow = load_pillow()
         return {"jpeg": None if isinstance(pillow, str) else pillow.name, "jpeg_error": turbo}
     return {"jpeg": turbo.name, "jpeg_error": None}
+
+
+def open_file(data: Any, exif: bool, max_pixels: int) -> JpegFile | PictureFile:
+    """Return a file whose header has been read: a JPEG, or else a PNG or WebP file.
+
+    Arguments and errors are those of :class:`JpegFile`.
+    """
+    array = _as_array(data)
+    if is_picture(array[:12].tobytes()):
+        return PictureFile(array, exif, max_pixels)
+    return JpegFile(array, exif, max_pixels)
 
 
 class JpegFile:

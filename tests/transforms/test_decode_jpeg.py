@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 import visops
 from jpeg.files import by_pillow, oriented, picture
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader
 from torchvision import tv_tensors
@@ -283,3 +285,38 @@ def test_size_limit() -> None:
     chain = transforms.Compose([transforms.DecodeJpeg(max_pixels=HEIGHT * WIDTH - 1), CROP])
     with pytest.raises(ValueError, match="DecodeJpeg: the sample is an image of 120 rows and 161"):
         chain(FILE)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WebP"])
+def test_other_files_of_a_mixed_folder(kind: str) -> None:
+    """They give what Pillow's pixels give, whatever part of them is needed."""
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (90, 120, 3), np.uint8))
+    steps: list[Any] = [transforms.RandomResizedCrop(32), transforms.RandomHorizontalFlip()]
+    ours = transforms.Compose([transforms.DecodeJpeg(), *steps], seed=3)
+    decoded = transforms.Compose(steps, seed=3)
+    for orientation in (1, 6):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        file = io.BytesIO()
+        image.save(file, kind, lossless=True, exif=exif)
+        upright = image.transpose(Image.Transpose.ROTATE_270) if orientation == 6 else image
+        for index in range(4):
+            found = ours(file.getvalue(), index=index)
+            assert torch.equal(found, decoded(upright, index=index))
+    grey = transforms.Compose([transforms.DecodeJpeg("gray")])(file.getvalue())
+    assert torch.equal(grey[0], torch.from_numpy(np.array(upright.convert("L"))))
+    jpeg = io.BytesIO()
+    image.save(jpeg, "JPEG")
+    batch = ours([jpeg.getvalue(), file.getvalue(), jpeg.getvalue()], index=range(3))
+    assert torch.equal(batch[1], ours(file.getvalue(), index=1))
+    collated = ours.collate([(jpeg.getvalue(), 0), (file.getvalue(), 1)], index=range(2))
+    assert torch.equal(collated[0][1], ours(file.getvalue(), index=1))
+    with pytest.raises(ValueError, match=r"the sample (is truncated|can.t be decoded)"):
+        ours(file.getvalue()[:300])
+    limited = transforms.Compose([transforms.DecodeJpeg(max_pixels=100)])
+    with pytest.raises(ValueError, match="must not have more than max_pixels=100 pixels"):
+        limited(file.getvalue())
+    sixteen = io.BytesIO()
+    Image.fromarray(np.zeros((4, 4), np.uint16)).save(sixteen, "PNG")
+    with pytest.raises(ValueError, match="DecodeJpeg: the sample has pixels of mode 'I;16'"):
+        ours(sixteen.getvalue())

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 from torch import Tensor
 
-from ...jpeg.file import CHANNELS, JpegFile
+from ...jpeg.file import CHANNELS, open_file
+from ...jpeg.pictures import is_picture
 from .leaf import Leaf
 
 __all__ = [
@@ -39,7 +40,7 @@ class Encoded:
 
     def __init__(self, data: Any, name: str, options: EncodedOptions) -> None:
         try:
-            self.file = JpegFile(data, options.exif, options.max_pixels)
+            self.file = open_file(data, options.exif, options.max_pixels)
         except (TypeError, ValueError) as error:
             refuse_file(name, error)
         self.shape = (*self.file.size, options.channels)
@@ -69,6 +70,7 @@ def encoded_leaf(value: Any, name: str, options: EncodedOptions, **place: Any) -
 
 
 def looks_like_file(value: Any) -> bool:
-    """Return whether this is a JPEG file, or a list that begins with one."""
+    """Return whether this is a file of an image, or a list that begins with one."""
     first = value[0] if isinstance(value, Sequence) and not isinstance(value, _BUFFERS) else value
-    return bytes(first[:2]) == b"\xff\xd8"
+    start = bytes(first[:12])
+    return start[:2] == b"\xff\xd8" or is_picture(start)
