@@ -19,7 +19,7 @@ BORROWED = frozenset(
         *("GaussianBlur", "GaussianNoise", "InterpolationMode", "JPEG", "Lambda"),
         *("LinearTransformation", "RGB", "RandomAdjustSharpness", "RandomAutocontrast"),
         *("RandomChannelPermutation", "RandomEqualize", "RandomInvert", "RandomIoUCrop"),
-        *("RandomPosterize", "RandomSolarize", "SetClampingMode", "UniformTemporalSubsample"),
+        *("RandomPosterize", "RandomSolarize", "SetClampingMode"),
     )
 )
 # What can't run in a chain, or isn't needed there, and what to use.
@@ -27,6 +27,7 @@ _INSTEAD = {
     "FiveCrop": "CenterCrop and crops at fixed places, one chain for each, on the same image",
     "TenCrop": "CenterCrop and crops at fixed places, one chain for each, on the same image",
     "SanitizeKeyPoints": "the flags in 'keypoints_visible', which a chain returns with key points",
+    "UniformTemporalSubsample": "an index on the frames, before the chain",
     "functional": "visops.augment, visops.warp_affine and torchvision.transforms.v2.functional",
     "ToTensorV2": "nothing: a chain returns tensors (ToDtype converts them)",
     "HorizontalFlip": "RandomHorizontalFlip",

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import visops
 from fuzz.calls import Target, all_targets, valid_arguments
 from fuzz.draws import Draw
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+PACKAGE = str(Path(visops.__file__).parent)
 TRIES = 30  # draws of arguments for each function; some have bad values or rare options
 
 
@@ -61,7 +63,7 @@ def call(target: Target, arguments: dict[str, Any]) -> None:
 def blame(error: ImportError) -> str:
     """Return the line of the package that led to an import."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = [frame for frame in frames if "visops" in frame.filename][-1]
+    place = [frame for frame in frames if frame.filename.startswith(PACKAGE)][-1]
     return f"{Path(place.filename).name}:{place.lineno}"
 
 

@@ -47,10 +47,8 @@ def on_devices(*calls: Call) -> Any:
 @on_devices(convolve2d, convolve2d_backward_kernel, im2col)
 def test_one_element_of_the_input_dtype(call: Call, device: str) -> None:
     input, op = INPUT.to(device), call.__name__
-    double, single = {
-        "cpu": ("Double", "Float"),
-        "meta": ("torch.float64", "torch.float32"),
-    }[device]
+    prefix = "torch." if device == "meta" else ""
+    double, single = f"{prefix}float64", f"{prefix}float32"
     for fill, message in (
         (torch.ones(2), "fill has shape [2], must be one element"),
         (torch.ones(1, dtype=torch.float64), f"fill has dtype {double}, input has {single}"),
