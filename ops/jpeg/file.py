@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .header import REDUCTIONS, Part
+from .header import REDUCTIONS, Part, check_pixels
 from .library import TurboDecoder, load_turbo
 from .pictures import PictureFile, is_picture
 from .pillow import PillowDecoder, load_pillow
@@ -95,11 +95,7 @@ class JpegFile:
         if self.data.size == 0:
             raise ValueError("data is empty, must be a JPEG file")
         header = decoder().read_header(self.data)
-        if header.height * header.width > max_pixels:
-            raise ValueError(
-                f"data is an image of {header.height} rows and {header.width} columns, must not "
-                f"have more than max_pixels={max_pixels} pixels"
-            )
+        check_pixels(header.height, header.width, max_pixels)
         if header.components not in (1, 3, 4):
             raise ValueError(f"data has {header.components} channels, must have 1, 3 or 4")
         self.header = header if exif else header._replace(orientation=1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["REDUCTIONS", "Header", "Part", "Stored", "exif_orientation"]
+__all__ = ["REDUCTIONS", "Header", "Part", "Stored", "check_pixels", "exif_orientation"]
 
 REDUCTIONS = (8, 4, 2)
 
@@ -78,6 +78,15 @@ class Header(NamedTuple):
         if self.orientation in _TRANSPOSED:
             rows, columns = columns, rows
         return Stored(reduction, rows[0], columns[0], rows[1], columns[1]), place
+
+
+def check_pixels(height: int, width: int, max_pixels: int) -> None:
+    """Refuse an image with more pixels."""
+    if height * width > max_pixels:
+        raise ValueError(
+            f"data is an image of {height} rows and {width} columns, must not have more than "
+            f"max_pixels={max_pixels} pixels"
+        )
 
 
 def exif_orientation(segment: bytes) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .header import Part
+from .header import Part, check_pixels
 
 __all__ = ["PictureFile", "is_picture"]
 
@@ -40,11 +40,7 @@ class PictureFile:
         self._data, self._exif = data, exif
         image = self._opened()
         width, height = image.size
-        if height * width > max_pixels:
-            raise ValueError(
-                f"data is an image of {height} rows and {width} columns, must not have more than "
-                f"max_pixels={max_pixels} pixels"
-            )
+        check_pixels(height, width, max_pixels)
         if image.mode in ("I", "I;16", "I;16B", "I;16L", "F"):
             raise ValueError(
                 f"data has pixels of mode {image.mode!r}, must have 8 bits (decode it before)"

@@ -73,7 +73,7 @@ def _files() -> tuple[bytes, ...]:
             exif = Image.Exif()
             exif[_ORIENTATION] = orientation
             files.append(_saved(image, exif=exif))
-    # Of four inks, some are YCCK: the same numbers, read in another way.
+    # Some files with four inks are YCCK: the same numbers, read in another way.
     inks = [bytearray(file) for file in files if b"Adobe" in file]
     for file in inks:
         file[file.index(b"Adobe") + 11] = 2

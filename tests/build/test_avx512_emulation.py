@@ -13,8 +13,8 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 EMULATION = REPOSITORY / "tests/avx512_emulation"
 AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
-# Of all results of self_test.cpp, as processors with AVX-512 give them. A change of the self-test
-# changes it: take the new one from such a processor.
+# What self_test.cpp prints on processors with AVX-512. A change of the self-test changes it: take
+# the new one from such a processor.
 DIGEST = "f966e0e4bebae518"
 
 pytestmark = pytest.mark.skipif(

@@ -119,7 +119,7 @@ def _cut(
     Parameters
     ----------
     points : ndarray ``[P, D]``
-        Of all polygons, one after another.
+        Those of all polygons, one after another.
     distance : ndarray ``[P]``
     counts : ndarray ``[N]``
         How many points each polygon has.
