@@ -214,8 +214,8 @@ test-gpu: build-tests  ## run the CUDA tests on a GPU, then again under compute-
 	    -p no:cacheprovider $(PYTEST_ARGS); \
 	done
 
-gpu-report: build-tests  ## tests, compute-sanitizer and benchmarks on a GPU, into one file to attach
-	$(PY) scripts/gpu_report.py
+gpu-report: build-tests  ## tests, compute-sanitizer and benchmarks on a GPU, into one page to attach
+	$(PY) scripts/gpu_report
 
 wheels: $(VENV)/.packages  ## build dist/visops-*.whl for every Python found, and the source distribution
 	$(PY) scripts/wheels.py build $(PYTHONS)

@@ -52,7 +52,9 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
 
 
 def as_bytes(result: torch.Tensor) -> np.ndarray:
-    """The bits themselves: NaN equals NaN, and 0 differs from -0."""
+    """The bits themselves: 0 differs from -0, but one NaN is as good as another."""
+    if result.is_floating_point():
+        result = torch.where(result.isnan(), torch.nan, result)
     return result.cpu().contiguous().view(torch.uint8).numpy()
 
 

@@ -45,8 +45,9 @@ struct AxisWindow {
 VISOPS_FN AxisWindow axis_window(double low, double high, int64_t n) {
   AxisWindow w;
   const double size = static_cast<double>(n);
-  const double from = low > 0.0 ? low : 0.0, to = high < size ? high : size;
-  const bool some = from < to;  // false for NaN
+  // A NaN stays, and then there is nothing: on a GPU, no one has looked at the numbers.
+  const double from = low < 0.0 ? 0.0 : low, to = high > size ? size : high;
+  const bool some = from < to;
   w.first = some ? static_cast<int64_t>(floor(from)) : 0;
   w.last = some ? static_cast<int64_t>(ceil(to)) - 1 : -1;
   w.low = some ? from - 0.5 : 0.0;

@@ -31,6 +31,8 @@
 // Assumes from check_augment(): sizes below 2^31, at most 4 channels with colour, values for 1
 // channel or for all. It does not assume sensible matrices, windows, colours or rectangles: a
 // matrix without an inverse, or an empty window, makes the sample `fill`.
+#include <cstring>
+
 #include "core/warp/augment_group.h"
 #include "cuda/launch.h"
 #include "cuda/tile_grid.h"
@@ -49,6 +51,8 @@ __global__ void __launch_bounds__(kSampleThreads)
   for (int64_t i = int64_t{blockIdx.x} * kSampleThreads + threadIdx.x; i < images.count;
        i += stride) {
     const int64_t sample = images.first + i;
+    // Blocks copy samples whole; compute-sanitizer would take their padding for a mistake.
+    memset(static_cast<void*>(&p.samples[sample]), 0, sizeof(AugmentSample));
     p.samples[sample] = augment_sample(p, sample, images.at(p, sample));
   }
 }

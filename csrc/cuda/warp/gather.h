@@ -90,7 +90,7 @@ inline GatherPlan gather_plan(int64_t batch, int64_t channels, int64_t height, i
   plan.bands = parts(output_height, kBandRows);
   plan.segments = parts(output_width, kSegment);
   const int32_t runs = parts(output_width, kRun);
-  plan.group_runs = parts(runs, kMostGroups);
+  plan.group_runs = runs > 0 ? parts(runs, kMostGroups) : 1;  // an empty gradient has none
   plan.groups = parts(runs, plan.group_runs);
   return plan;
 }

@@ -6,6 +6,7 @@ import argparse
 import itertools
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -193,11 +194,17 @@ def main(
         for threads in _threads(case, options.threads)
     ]
     min_time = options.min_time or (0.1 if options.quick else 0.2)
+    failed = 0
     began = time.perf_counter()
     with tqdm(runs, unit="row", leave=False, disable=None) as bar:
         table = report.Table(bar.write)
         for case, threads in bar:
-            row = run_case(case, threads, min_time, clock)
+            try:
+                row = run_case(case, threads, min_time, clock)
+            except Exception:  # one row's fault is no reason to lose the others
+                bar.write(f"{case.key} failed:\n{traceback.format_exc()}", file=sys.stderr)
+                failed += 1
+                continue
             for cell in row.cells:
                 cell.extra_bytes = extra.get(f"{case.key}/{cell.name}")
             rows.append(row)
@@ -208,4 +215,4 @@ def main(
     if path is not None:
         report.write_json(path, op, description, machine, rows)
         print(f"wrote {path}")
-    return 0
+    return 1 if failed else 0

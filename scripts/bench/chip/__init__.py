@@ -1,0 +1,1 @@
+"""The rows of ``scripts/bench/gpu.py``, by family."""

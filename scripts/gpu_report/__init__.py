@@ -1,0 +1,1 @@
+"""Runs everything that needs a GPU; see __main__.py."""
