@@ -26,6 +26,12 @@ VISOPS_FN uint16_t multiply_add(uint16_t a, uint16_t b, uint16_t sum) {
 VISOPS_FN uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t sum) { return sum + a * b; }
 VISOPS_FN uint64_t multiply_add(uint64_t a, uint64_t b, uint64_t sum) { return sum + a * b; }
 
+// Numbers that a thread reads at once: the fewer instructions read shared memory, the better.
+template <class Value>
+struct alignas(sizeof(Value) < 4 ? kPerThread * sizeof(Value) : 16) Neighbours {
+  Value value[kPerThread];
+};
+
 // The tile that begins at (first_row, first_column): rows problem.row(m) times columns
 // problem.column(j), summed in ascending depth. All threads of the block must call it.
 //
@@ -43,10 +49,11 @@ __device__ void multiply_tile(const Problem& problem, int64_t first_row, int64_t
   constexpr int kLoaders = kTileThreads / kTileSide;  // threads that read a row or column together
   constexpr int kLines = kTileThreads / kTileDepth;   // rows or columns read at once along_depth
   constexpr int kLoads = kTileSide * kTileDepth / kTileThreads;  // of a thread and operand
-  // Padded, at most two lanes of a warp store to a bank.
-  constexpr int kPadding = 4;
-  __shared__ Value left[2][kTileDepth][kTileSide + (left_along_depth ? kPadding : 0)];
-  __shared__ Value right[2][kTileDepth][kTileSide + (right_along_depth ? kPadding : 0)];
+  // Padded, few lanes of a warp store to a bank.
+  constexpr int kPadding = 16 / static_cast<int>(sizeof(Value));  // rows stay aligned
+  __shared__ __align__(16) Value left[2][kTileDepth][kTileSide + (left_along_depth ? kPadding : 0)];
+  __shared__ __align__(16)
+      Value right[2][kTileDepth][kTileSide + (right_along_depth ? kPadding : 0)];
   const int thread = static_cast<int>(threadIdx.x);
   const int own = thread % kTileSide, loader = thread / kTileSide;
   const int deep = thread % kTileDepth, line = thread / kTileDepth;
@@ -98,8 +105,9 @@ __device__ void multiply_tile(const Problem& problem, int64_t first_row, int64_t
     }
   };
 
+  // Four rows times four columns: lanes read a row of the operand side by side, or the same place.
   const int m = thread / (kTileSide / kPerThread) * kPerThread;
-  const int j = thread % (kTileSide / kPerThread);  // and every 16th after it: no bank is shared
+  const int j = thread % (kTileSide / kPerThread) * kPerThread;
   Value sum[kPerThread][kPerThread];
   for (int i = 0; i < kPerThread; ++i) {
     const Value start = problem.start(first_row + m + i);
@@ -113,19 +121,18 @@ __device__ void multiply_tile(const Problem& problem, int64_t first_row, int64_t
     __syncthreads();  // this step is there, and the one before it has been read
     if (depth + kTileDepth < problem.depth) load(depth + kTileDepth);
     for (int k = 0; k < kTileDepth; ++k) {
-      Value a[kPerThread], b[kPerThread];
+      const auto a = *reinterpret_cast<const Neighbours<Value>*>(&left[now][k][m]);
+      const auto b = *reinterpret_cast<const Neighbours<Value>*>(&right[now][k][j]);
       for (int i = 0; i < kPerThread; ++i) {
-        a[i] = left[now][k][m + i];
-        b[i] = right[now][k][j + i * (kTileSide / kPerThread)];
-      }
-      for (int i = 0; i < kPerThread; ++i) {
-        for (int l = 0; l < kPerThread; ++l) sum[i][l] = multiply_add(a[i], b[l], sum[i][l]);
+        for (int l = 0; l < kPerThread; ++l) {
+          sum[i][l] = multiply_add(a.value[i], b.value[l], sum[i][l]);
+        }
       }
     }
   }
   for (int i = 0; i < kPerThread; ++i) {
     for (int l = 0; l < kPerThread; ++l) {
-      problem.store(first_row + m + i, first_column + j + l * (kTileSide / kPerThread), sum[i][l]);
+      problem.store(first_row + m + i, first_column + j + l, sum[i][l]);
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -138,12 +139,14 @@ uint64_t low_word(py::handle number) {
 }
 
 // Images as (address, strides) of a batch [B, C, H, W] or, in a list, of each image [C, H, W].
+// None: images elsewhere, at which no step of the chain looks.
 AugmentParams images_of(py::handle images, DType dtype, const int64_t* sizes, int64_t batch,
                         int64_t channels, std::vector<AugmentImage>& list) {
   AugmentParams p = {};
   p.batch = batch;
   p.channels = channels;
   p.dtype = dtype;
+  if (images.is_none()) return p;
   if (py::isinstance<py::tuple>(images)) {
     const Place place = place_of(images, 4);
     const auto& strides = place.strides;
@@ -160,6 +163,11 @@ AugmentParams images_of(py::handle images, DType dtype, const int64_t* sizes, in
   if (static_cast<int64_t>(list.size()) != batch) throw std::invalid_argument("another batch");
   p.list = list.data();
   return p;
+}
+
+bool has_contrast(const ChainPlan& plan) {
+  return std::any_of(plan.colors.begin(), plan.colors.end(),
+                     [](const ColorStep& step) { return step.weight != 0.0; });
 }
 
 class Chain {
@@ -200,6 +208,7 @@ class Chain {
     const auto work = [&] {
       if (!draw_chain(steps_, first, second, places, sizes.data(), channels, &plan)) return false;
       if (plan.color_steps == 0) return true;
+      if (images.is_none() && has_contrast(plan)) throw std::invalid_argument("images are None");
       color.resize(static_cast<size_t>(batch * channels * (channels + 1)));
       ImageMeans grey(sampling_, image, windows);
       try {

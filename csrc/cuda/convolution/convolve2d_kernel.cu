@@ -58,9 +58,13 @@ template <class T, class Sum>
 __device__ void load_input(const ConvolveParams& p, const Operands<T>& of, int64_t y, int64_t x,
                            int rows, int columns, Sum* to) {
   const ConvolvePlane& in = p.input_plane;
+  const bool inside = y >= 0 && x >= 0 && y + rows <= in.height && x + columns <= in.width;
   for (int at = static_cast<int>(threadIdx.x); at < rows * columns; at += kThreads) {
-    const int64_t from_y = pad_index(p.boundary, y + at / columns, in.height);
-    const int64_t from_x = pad_index(p.boundary, x + at % columns, in.width);
+    int64_t from_y = y + at / columns, from_x = x + at % columns;
+    if (!inside) {
+      from_y = pad_index(p.boundary, from_y, in.height);
+      from_x = pad_index(p.boundary, from_x, in.width);
+    }
     const T* from = from_y < 0 || from_x < 0
                         ? &of.fill
                         : of.input + from_y * in.row_stride + from_x * in.column_stride;

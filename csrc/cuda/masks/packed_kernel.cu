@@ -1,15 +1,19 @@
 // Masks as bits on CUDA: packing, measuring, overlaps.
 //
 // NOTE [ Packed masks on CUDA ]
-// Strategy: neighbouring lanes read neighbouring pixels, and two ballots make a word of 64. A block
-// measures a mask: lanes count words, and the least and largest rows and columns meet in shared
-// memory. A warp has a pair of masks, and counts the words that both boxes cover.
+// Strategy: where every 16 pixels of a row are 16 aligned bytes, a lane reads those, and four lanes
+// make a word of 64. Elsewhere neighbouring lanes read neighbouring pixels, and two ballots make a
+// word. A block measures a mask: lanes count words, warps find the least and largest rows and
+// columns among theirs, and those meet in shared memory. A warp has a pair of masks, and counts the
+// words that both boxes cover.
 //
 // Split: warps stride over words and pairs, blocks over masks. Sums, minima and maxima are of
 // integers, so any order will do; an overlap is one division, in float64, for each pair.
 #include "core/masks/packed.h"
 #include "core/workspace.h"
+#include "cuda/divisor.h"
 #include "cuda/masks/threads.h"
+#include "cuda/mma.h"
 
 namespace visops {
 namespace {
@@ -31,6 +35,48 @@ __global__ void __launch_bounds__(kThreads) pack(const __grid_constant__ PackPar
   }
 }
 
+constexpr int kChunk = 16;  // pixels of a lane
+constexpr int kChunksOfWord = static_cast<int>(kPixelsPerWord) / kChunk;
+
+// Bit i: whether byte i of the four is not 0.
+__device__ inline uint32_t nonzero_bytes(uint32_t bytes) {
+  const uint32_t high = (((bytes & 0x7f7f7f7fu) + 0x7f7f7f7fu) | bytes) & 0x80808080u;
+  return ((high >> 7) * 0x01020408u >> 24) & 0xfu;  // gathers bits 0, 8, 16 and 24
+}
+
+// Whether 16 pixels of a row are always 16 aligned bytes.
+bool has_chunks(const PackParams& p) {
+  return p.width % kChunk == 0 && reinterpret_cast<uintptr_t>(p.masks) % kChunk == 0;
+}
+
+template <class Index>
+__global__ void __launch_bounds__(kThreads)
+    pack_chunks(const __grid_constant__ PackParams p, const Divisor<Index> words,
+                const Index count) {
+  const int part = static_cast<int>(threadIdx.x) % kChunksOfWord;
+  const Index stride = static_cast<Index>(all_threads() / kChunksOfWord);
+  // All lanes of a warp stay until its first word is beyond the last.
+  const Index in_warp = static_cast<Index>(threadIdx.x % kWarp / kChunksOfWord);
+  for (Index at = static_cast<Index>(first_thread() / kChunksOfWord); at - in_warp < count;
+       at += stride) {
+    uint64_t word = 0;
+    if (at < count) {
+      const Index row = words.divide(at);
+      const int64_t x = int64_t{at - row * words.value} * kPixelsPerWord + part * kChunk;
+      if (x < p.width) {
+        const Words pixels = load_words(p.masks + row * p.width + x);
+        for (int i = 0; i < 4; ++i) {
+          word |= uint64_t{nonzero_bytes(pixels.word[i])} << (part * kChunk + 4 * i);
+        }
+      }
+    }
+    for (int step = 1; step < kChunksOfWord; step *= 2) {
+      word |= __shfl_xor_sync(kWholeWarp, word, step);
+    }
+    if (part == 0 && at < count) p.bits[at] = word;
+  }
+}
+
 __global__ void __launch_bounds__(kThreads) unpack(const __grid_constant__ UnpackParams p) {
   const int64_t words = words_of(p.width), stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -41,7 +87,19 @@ __global__ void __launch_bounds__(kThreads) unpack(const __grid_constant__ Unpac
   }
 }
 
-__global__ void __launch_bounds__(kThreads) measure(const __grid_constant__ MeasureParams p) {
+constexpr int kMeasureThreads = 512;  // there may be few masks
+
+// The least of a warp's numbers, in all of its lanes.
+__device__ inline int least_of_warp(int number) {
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    const int other = __shfl_xor_sync(kWholeWarp, number, step);
+    number = other < number ? other : number;
+  }
+  return number;
+}
+
+__global__ void __launch_bounds__(kMeasureThreads)
+    measure(const __grid_constant__ MeasureParams p) {
   __shared__ unsigned long long area;
   __shared__ int x1, y1, x2, y2;
   for (int64_t i = blockIdx.x; i < p.count; i += gridDim.x) {
@@ -53,7 +111,7 @@ __global__ void __launch_bounds__(kThreads) measure(const __grid_constant__ Meas
     __syncthreads();
     unsigned long long own = 0;
     int left = kNowhere, top = kNowhere, right = 0, bottom = 0;
-    for (int64_t at = threadIdx.x; at < p.height * p.words; at += kThreads) {
+    for (int64_t at = threadIdx.x; at < p.height * p.words; at += kMeasureThreads) {
       const uint64_t word = p.bits[i * p.height * p.words + at];
       if (word == 0) continue;
       const int64_t y = at / p.words, first = (at - y * p.words) * kPixelsPerWord;
@@ -68,7 +126,14 @@ __global__ void __launch_bounds__(kThreads) measure(const __grid_constant__ Meas
       top = y < top ? static_cast<int>(y) : top;
       bottom = static_cast<int>(y) + 1;
     }
-    if (own > 0) {
+    for (int step = kWarp / 2; step > 0; step /= 2) {
+      own += __shfl_xor_sync(kWholeWarp, own, step);
+    }
+    left = least_of_warp(left);
+    top = least_of_warp(top);
+    right = -least_of_warp(-right);
+    bottom = -least_of_warp(-bottom);
+    if (own > 0 && threadIdx.x % kWarp == 0) {
       atomicAdd(&area, own);
       atomicMin(&x1, left);
       atomicMin(&y1, top);
@@ -89,13 +154,23 @@ __global__ void __launch_bounds__(kThreads) overlaps(const __grid_constant__ Mas
   for (int64_t pair = first_warp(); pair < p.first.count * p.second.count; pair += all_warps()) {
     const int64_t i = pair / p.second.count, j = pair - i * p.second.count;
     const CommonWords common = common_words(p.first.boxes[i], p.second.boxes[j]);
-    const int64_t width = common.end - common.begin;
-    const int64_t words = width > 0 ? width * (common.y2 - common.y1) : 0;
+    // Lanes walk on by rows and columns: a division for each word would take most of the time.
+    const int width = static_cast<int>(common.end - common.begin);
+    const int rows = width > 0 ? static_cast<int>(common.y2 - common.y1) : 0;
+    const int down = width > 0 ? kWarp / width : 0, across = kWarp - down * width;
+    const int64_t from = common.y1 * p.words + common.begin;
+    const uint64_t* const first = p.first.bits + i * p.height * p.words + from;
+    const uint64_t* const second = p.second.bits + j * p.height * p.words + from;
+    int y = width > 0 ? lane / width : 0, x = lane - y * width;
     int64_t count = 0;
-    for (int64_t k = lane; k < words; k += kWarp) {
-      const int64_t y = common.y1 + k / width, w = common.begin + k % width;
-      count += __popcll(p.first.bits[(i * p.height + y) * p.words + w] &
-                        p.second.bits[(j * p.height + y) * p.words + w]);
+    while (y < rows) {
+      const int64_t at = y * p.words + x;
+      count += __popcll(first[at] & second[at]);
+      x += across;
+      y += down;
+      if (x < width) continue;
+      x -= width;
+      ++y;
     }
     for (int step = kWarp / 2; step > 0; step /= 2) {
       count += __shfl_xor_sync(kWholeWarp, count, step);
@@ -104,7 +179,19 @@ __global__ void __launch_bounds__(kThreads) overlaps(const __grid_constant__ Mas
   }
 }
 
+template <class Index>
+void pack_chunks_as(const PackParams& p, void* stream) {
+  const int64_t words = words_of(p.width), count = p.rows * words;
+  launch(pack_chunks<Index>, grid_of_threads(count * kChunksOfWord), dim3(kThreads), 0, stream, p,
+         divisor_of<Index>(words), static_cast<Index>(count));
+}
+
 void pack_cuda(const PackParams& p, void* stream) {
+  if (has_chunks(p)) {
+    // Indices go beyond the last word by one step of the grid.
+    const bool is_small = p.rows * words_of(p.width) < int64_t{1} << 30;
+    return is_small ? pack_chunks_as<int32_t>(p, stream) : pack_chunks_as<int64_t>(p, stream);
+  }
   launch(pack, grid_of_warps(p.rows * words_of(p.width)), dim3(kThreads), 0, stream, p);
 }
 void unpack_cuda(const UnpackParams& p, void* stream) {
@@ -112,7 +199,7 @@ void unpack_cuda(const UnpackParams& p, void* stream) {
          p);
 }
 void measure_cuda(const MeasureParams& p, Workspace& workspace) {
-  launch(measure, grid_for(p.count), dim3(kThreads), 0, workspace.stream(), p);
+  launch(measure, grid_for(p.count), dim3(kMeasureThreads), 0, workspace.stream(), p);
 }
 void mask_iou_cuda(const MaskIouParams& p, Workspace& workspace) {
   launch(overlaps, grid_of_warps(p.first.count * p.second.count), dim3(kThreads), 0,

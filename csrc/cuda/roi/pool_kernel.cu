@@ -1,5 +1,6 @@
 // NOTE [ RoI pooling on CUDA ]
-// Forward: a thread has a bin of a channel and goes through its pixels. Backward: NOTE [ Gradients
+// Forward: a block has some bins of some channels of one box, whose region is computed once, in
+// shared memory; a thread goes through the pixels of a bin of a channel. Backward: NOTE [ Gradients
 // of maps by tiles and channels ]; lanes look at the indices of the bins that reach the tile.
 // Regions are computed once. Sums have the order of NOTE [ RoI pooling ].
 //
@@ -12,32 +13,83 @@
 namespace visops {
 namespace {
 
-template <class T>
-__global__ void __launch_bounds__(kThreads) roi_pool(const __grid_constant__ RoiPoolParams pool) {
+// How the bins of a box, in the order of their memory, are shared out among blocks.
+template <class Index>
+struct BoxSlices {
+  Index count;                   // bins of all channels of a box
+  Index slices;                  // blocks of a box
+  Divisor<Index> first, second;  // of a bin's number, by what is adjacent
+};
+
+constexpr int kBinsOfThread = 8;
+constexpr int kMostRanges = 64;  // of an axis, kept in shared memory
+
+// Where a bin begins and ends along an axis.
+struct BinRange {
+  int first, last;
+};
+
+template <class Acc>
+__device__ BinRange range_of(const PoolAxis<Acc>& axis, int64_t bin) {
+  const PixelRange range = pixels_of(axis, bin);
+  return {static_cast<int>(range.first), static_cast<int>(range.last)};
+}
+
+template <class T, class Index>
+__global__ void __launch_bounds__(kThreads)
+    roi_pool(const __grid_constant__ RoiPoolParams pool, const BoxSlices<Index> of_box) {
   using Acc = typename Accumulate<T>::type;
+  __shared__ PoolRegion<Acc> region;
+  __shared__ BinRange kept_rows[kMostRanges], kept_columns[kMostRanges];
   const RoiAlignParams& p = pool.align;
   const RoiMap& m = p.maps[0];
-  for_each_bin(p, [&](const BinAt& at) {
-    const PoolRegion<Acc> region = load_pool_region<Acc>(p, at.box);
-    Acc best = static_cast<Acc>(0);
-    int32_t index = -1;
-    if (region.valid) {
-      const T* plane = static_cast<const T*>(m.data) + region.image * m.image_stride +
-                       at.channel * m.channel_stride;
-      const PixelRange rows = pixels_of(region.y, at.y), columns = pixels_of(region.x, at.x);
-      for (int64_t y = rows.first; y < rows.last; ++y) {
-        for (int64_t x = columns.first; x < columns.last; ++x) {
-          const Acc value = load_element(plane + y * m.row_stride + x * m.column_stride);
-          if (index < 0 || is_above(value, best)) {
-            best = value;
-            index = static_cast<int32_t>(y * m.width + x);
+  const bool has_channels_last = p.channel_stride == 1;
+  const bool keeps = p.bins_y <= kMostRanges && p.bins_x <= kMostRanges;
+  const int64_t blocks = p.boxes.count * of_box.slices;
+  for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
+    const int64_t box = block / of_box.slices;
+    const Index slice = static_cast<Index>(block - box * of_box.slices);
+    __syncthreads();  // the block's last region has been read
+    if (threadIdx.x == 0) region = load_pool_region<Acc>(p, box);
+    __syncthreads();
+    const int thread = static_cast<int>(threadIdx.x);
+    if (keeps && thread < p.bins_y) kept_rows[thread] = range_of(region.y, thread);
+    if (keeps && thread < p.bins_x) kept_columns[thread] = range_of(region.x, thread);
+    __syncthreads();
+    const T* const image = static_cast<const T*>(m.data) + region.image * m.image_stride;
+    for (Index i = slice * kThreads + static_cast<Index>(threadIdx.x); i < of_box.count;
+         i += of_box.slices * kThreads) {
+      // Channel, row and column, the adjacent one last: see bin_at().
+      const Index rest = of_box.first.divide(i), inner = i - rest * of_box.first.value;
+      const Index outer = of_box.second.divide(rest), middle = rest - outer * of_box.second.value;
+      const int64_t channel = has_channels_last ? inner : outer;
+      const int64_t y = has_channels_last ? outer : middle, x = has_channels_last ? middle : inner;
+      Acc best = static_cast<Acc>(0);
+      int32_t index = -1;
+      if (region.valid) {
+        const BinRange rows = keeps ? kept_rows[y] : range_of(region.y, y);
+        const BinRange columns = keeps ? kept_columns[x] : range_of(region.x, x);
+        const T* row = image + channel * m.channel_stride + rows.first * m.row_stride +
+                       columns.first * m.column_stride;
+        int32_t row_index = rows.first * static_cast<int32_t>(m.width);
+        for (int at_y = rows.first; at_y < rows.last; ++at_y) {
+          const T* pixel = row;
+          for (int at_x = columns.first; at_x < columns.last; ++at_x) {
+            const Acc value = load_element(pixel);
+            if (index < 0 || is_above(value, best)) {
+              best = value;
+              index = row_index + at_x;
+            }
+            pixel += m.column_stride;
           }
+          row += m.row_stride;
+          row_index += static_cast<int32_t>(m.width);
         }
       }
+      store_element(static_cast<T*>(p.bins) + bin_offset(p, box, channel, y, x), best);
+      pool.index[index_offset(p, box, channel, y, x)] = index;
     }
-    store_element(static_cast<T*>(p.bins) + bin_offset(p, at), best);
-    pool.index[index_offset(p, at.box, at.channel, at.y, at.x)] = index;
-  });
+  }
 }
 
 template <class T>
@@ -133,12 +185,26 @@ __global__ void __launch_bounds__(kMostChannelThreads)
   sum_channel_tiles<Acc>(p, listed, grid, use);
 }
 
+template <class T, class Index>
+void roi_pool_as(const RoiPoolParams& pool, void* stream) {
+  const RoiAlignParams& p = pool.align;
+  const bool has_channels_last = p.channel_stride == 1;
+  const int64_t count = p.channels * p.bins_y * p.bins_x;
+  const int64_t slices = parts_of(count, kThreads * kBinsOfThread);
+  const BoxSlices<Index> of_box = {static_cast<Index>(count), static_cast<Index>(slices),
+                                   divisor_of<Index>(has_channels_last ? p.channels : p.bins_x),
+                                   divisor_of<Index>(has_channels_last ? p.bins_x : p.bins_y)};
+  launch(roi_pool<T, Index>, grid_for(p.boxes.count * slices), dim3(kThreads), 0, stream, pool,
+         of_box);
+}
+
 void roi_pool_launch(const RoiPoolParams& pool, void* stream) {
-  const auto start = [&](auto kernel) {
-    launch(kernel, grid_for_bins(pool.align), dim3(kThreads), 0, stream, pool);
-  };
-  with_element_type(pool.align.dtype, [&](auto* element) {
-    start(roi_pool<std::remove_pointer_t<decltype(element)>>);
+  const RoiAlignParams& p = pool.align;
+  // Numbers go beyond the last bin by what all blocks of a box do at once.
+  const bool is_small = p.channels * p.bins_y * p.bins_x < int64_t{1} << 30;
+  with_element_type(p.dtype, [&](auto* element) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    is_small ? roi_pool_as<T, int32_t>(pool, stream) : roi_pool_as<T, int64_t>(pool, stream);
   });
 }
 

@@ -25,6 +25,7 @@
 #include "core/warp/affine_pixel.h"
 #include "cuda/launch.h"
 #include "cuda/warp/affine_tile.h"
+#include "cuda/whole_taps.h"
 
 namespace visops {
 namespace {
@@ -38,9 +39,9 @@ struct Pixel {
   PixelTaps<mode, Acc> taps;
   bool is_fill;
 
-  __device__ T value(const AffineParams& p, const T* image, int64_t channel) const {
+  // `plane` is the channel's.
+  __device__ T value(const AffineParams& p, const T* plane, int64_t channel) const {
     if (is_fill) return element_from_bits<T>(fill_bits(p.dtype, affine_fill(p, channel)));
-    const T* plane = image + channel * p.image_stride.channel;
     if constexpr (mode == Interpolation::kNearest) {
       return load_readonly(plane + taps.y.index[0] * p.image_stride.row +
                            taps.x.index[0] * p.image_stride.column);
@@ -80,8 +81,21 @@ __device__ void warp_pixel(const AffineParams& p, const TileAt& at, const TileMa
   T* out = words ? reinterpret_cast<T*>(staged) + in_warp * p.channels
                  : run + in_warp * p.output_stride.column;
   const int64_t step = words ? 1 : p.output_stride.channel;
-  for (int64_t c = 0; c < p.channels && x < p.output_width; ++c, out += step) {
-    *out = pixel.value(p, image, c);
+  const int channels = x < p.output_width ? static_cast<int>(p.channels) : 0;
+  bool done = false;
+  if constexpr (mode == Interpolation::kBilinear) {
+    const WholeTaps whole(pixel.taps, p.image_stride.row, p.image_stride.column);
+    if (whole.whole && !pixel.is_fill) {
+      for (int c = 0; c < channels; ++c, out += step, image += p.image_stride.channel) {
+        store_element(out, whole.sample(image, pixel.taps));
+      }
+      done = true;
+    }
+  }
+  if (!done) {
+    for (int c = 0; c < channels; ++c, out += step, image += p.image_stride.channel) {
+      *out = pixel.value(p, image, c);
+    }
   }
   if (!words) return;
   __syncwarp();  // all lanes have written

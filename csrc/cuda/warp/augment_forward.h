@@ -8,6 +8,7 @@
 #include "cuda/warp/augment_modes.h"
 #include "cuda/warp/augment_pick.h"
 #include "cuda/warp/augment_pixels.h"
+#include "cuda/whole_taps.h"
 
 namespace visops {
 namespace {
@@ -20,12 +21,41 @@ struct TapSampler {
                                 PixelGroup<Acc>* group) {
     if constexpr (mode == Interpolation::kBicubic) {
       return sample_cubic(p, s, axes, point, image, count, fill_of, group);
+    } else if constexpr (mode == Interpolation::kBilinear) {
+      return sample_bilinear(p, s, axes, point, image, count, fill_of, group);
     } else {
       return tap_group<T, mode, false>(p, s, axes, point, image, count, fill_of, group);
     }
   }
 
  private:
+  template <class T, class Acc, class FillOf>
+  static __device__ bool sample_bilinear(const AugmentParams& p, const AugmentSample& s,
+                                         const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
+                                         const T* image, int count, const FillOf& fill_of,
+                                         PixelGroup<Acc>* group) {
+    constexpr Interpolation kMode = Interpolation::kBilinear;
+    PixelTaps<kMode, Acc> taps;
+    taps.x = augment_axis_taps<kMode>(axes.x, s.x, p.padding, s.soft_edge, point.x);
+    taps.y = augment_axis_taps<kMode>(axes.y, s.y, p.padding, s.soft_edge, point.y);
+    if (taps.outside()) return false;
+    const WholeTaps whole(taps, s.image.row_stride, s.image.column_stride);
+    const Strides stride = {0, s.image.channel_stride, s.image.row_stride, s.image.column_stride};
+    // Two loops: in one, the border's numbers would take registers inside the image, too.
+    if (whole.whole) {
+      for (int c = 0; c < kPixelGroup; ++c) {
+        if (c >= count) break;
+        group->value[c] = whole.sample(image + c * stride.channel, taps);
+      }
+      return true;
+    }
+    for (int c = 0; c < kPixelGroup; ++c) {
+      if (c >= count) break;
+      group->value[c] = sample_pixel(image + c * stride.channel, stride, taps, fill_of(c));
+    }
+    return true;
+  }
+
   // A column of taps at a time, of all channels: few registers are enough.
   template <class T, class Acc, class FillOf>
   static __device__ bool sample_cubic(const AugmentParams& p, const AugmentSample& s,

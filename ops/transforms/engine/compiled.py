@@ -1,13 +1,14 @@
 """Passes whose parameters `_numpy.Chain` draws and composes, in one call for a whole batch.
 
-NOTE on compiled passes. csrc/core/warp/chain*.cpp holds the arithmetic of this package's transforms
-a second time: what `draw`, `extend` and a `Plan` do, operation by operation, and the grey means of
-NOTE on the grey means in run.py. Results have the same bits. A pass is compiled if every transform
-in it names its step in C++ (:meth:`Fusable.native_step`) and overrides nothing that the class which
-names it has. A class of a user's own names none, and its whole pass runs in Python. So do passes of
-an `exact` chain, of videos, of 16-bit images and of images that are not on the CPU, calls that
-return or take parameters, and a chain's first call for a dtype and a number of channels, which
-checks them and finds what no draw changes. Where C++ refuses a sample, Python runs it and says why.
+NOTE on compiled passes. csrc/core/warp/chain*.cpp holds the arithmetic of this package's
+transforms a second time: what `draw`, `extend` and a `Plan` do, operation by operation, and the
+grey means of NOTE on the grey means in run.py. Results have the same bits. A pass is compiled if
+every transform in it names its step in C++ (:meth:`Fusable.native_step`) and overrides nothing
+that the class which names it has. A class of a user's own names none, and its whole pass runs in
+Python. So do passes of an `exact` chain, of videos and of 16-bit images, calls that return or
+take parameters, and a chain's first call for a dtype and a number of channels, which checks them
+and finds what no draw changes. So do passes with a contrast of images that are not on the CPU:
+C++ would wait for their grey means. Where C++ refuses a sample, Python runs it and says why.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..._torch.native import are_calls_watched
 from ..sample.leaf import Leaf
 from ..sample.native import Chain, place_of
 from ..targets.options import Geometry
@@ -72,6 +74,8 @@ class Compiled:
         By dtype and channels of the images: what is the same for every draw.
     least : pair of int, optional
         The least height and width of a result; None: those of the image.
+    reads_pixels : bool
+        Whether what is drawn depends on the images: the grey mean of a contrast does.
     """
 
     def __init__(self, part: Pass, steps: Steps | None) -> None:
@@ -80,6 +84,7 @@ class Compiled:
         self.sampling = sampling_of(part)
         sizes = (transform.effects().size for transform in part.transforms)
         self.least = next((size for size in reversed([*sizes]) if size is not None), None)
+        self.reads_pixels = any(getattr(t, "contrast", None) is not None for t in part.transforms)
         if steps is not None:
             self.chain = Chain(steps, *self.sampling, shows_window(part))
 
@@ -95,11 +100,15 @@ class Compiled:
         """Apply the pass to a leaf's value, or return None where only Python can."""
         dtype = pixels.dtype
         known = self.known.get((dtype, pixels.channels))
-        if known is None or leaf.frames or not pixels.on_cpu:
+        if known is None or leaf.frames:
             return None
         images = pixels.tensors(leaf)
-        if isinstance(images, list):
-            places: Any = [place_of(image) for image in images]
+        if not pixels.on_cpu:
+            if self.reads_pixels or pixels.device.type != "cuda" or are_calls_watched():
+                return None
+            places: Any = None
+        elif isinstance(images, list):
+            places = [place_of(image) for image in images]
             if None in places:
                 return None
         elif (places := place_of(images)) is None:
@@ -115,19 +124,19 @@ class Compiled:
             sampled[:, :, 2] += ties
         options = (
             *self.sampling,
-            None if window is None else torch.from_numpy(window),
-            None if color is None else torch.from_numpy(color),
+            None if window is None else pixels.put(window),
+            None if color is None else pixels.put(color),
             color is not None,
             mean,
             std,
-            None if erase is None else torch.from_numpy(erase),
+            None if erase is None else pixels.put(erase),
             erase_value,
             False,
             True,
             out_dtype,
             channels_last,
         )
-        placed = torch.from_numpy(sampled)
+        placed = pixels.put(sampled)
         if isinstance(size, tuple):
             results: Any = run_all(images, placed, size, options)
         else:
