@@ -34,7 +34,9 @@ def test_one_contender_a_line(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=file_name)
 def test_files_are_named_after_their_chips(path: Path) -> None:
     result = results.read(path)
-    assert path.stem == f"{result['op']}_{report.slug(result['machine']['cpu'])}"
+    on_gpu = any(row["device"] != "cpu" for row in result.get("rows", []))
+    chip = result["machine"]["gpu" if on_gpu else "cpu"]
+    assert path.stem == f"{result['op']}_{report.slug(chip)}"
 
 
 @pytest.mark.parametrize(
