@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch import Tensor
 from visops import transforms
 from visops.transforms.engine.compiled import Compiled
 from visops.transforms.engine.direct import run_direct
+from visops.transforms.engine.run import Pixels
 from visops.transforms.sample import native
 
 from transforms.chains import CHAINS, classification, photo
@@ -331,3 +333,34 @@ def test_videos_and_wide_integers_run_in_python() -> None:
             assert torch.equal(chain(video), video.flip(-1))
             assert torch.equal(chain(wide).int(), wide.int().flip(-1))
     assert not any(ran)
+
+
+def test_parameters_for_a_gpu_are_drawn_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless a contrast needs the grey mean: waiting for it would hold up the host."""
+    image = photo()[:, ::3, ::3]
+    batch = torch.stack((image, image.flip(0), image.flip(1)))
+    chains = {name: transforms.Compose(CHAINS[name](), seed=4) for name in CHAINS}
+    for chain in chains.values():
+        chain(batch, index=range(3))  # the first call is Python's
+    expected = {name: chain(batch, index=range(3)) for name, chain in chains.items()}
+
+    class OnGpu(Pixels):
+        def __init__(self, leaf: Any) -> None:
+            super().__init__(leaf)
+            self.on_cpu, self.device = False, SimpleNamespace(type="cuda")  # type: ignore[assignment]
+
+        def put(self, array: np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(array.copy())
+
+    outcomes: list[Any] = []
+    whole = Compiled.run
+
+    def run(self: Compiled, *arguments: Any) -> Any:
+        outcomes.append((self.reads_pixels, whole(self, *arguments)))
+        return outcomes[-1][1]
+
+    monkeypatch.setattr("visops.transforms.engine.passes.Pixels", OnGpu)
+    monkeypatch.setattr(Compiled, "run", run)
+    for name, chain in chains.items():
+        assert torch.equal(chain(batch, index=range(3)), expected[name]), name
+    assert {reads: outcome is not None for reads, outcome in outcomes} == {True: False, False: True}

@@ -81,19 +81,19 @@ __device__ void warp_pixel(const AffineParams& p, const TileAt& at, const TileMa
   T* out = words ? reinterpret_cast<T*>(staged) + in_warp * p.channels
                  : run + in_warp * p.output_stride.column;
   const int64_t step = words ? 1 : p.output_stride.channel;
-  const int channels = x < p.output_width ? static_cast<int>(p.channels) : 0;
+  const int64_t channels = x < p.output_width ? p.channels : 0;
   bool done = false;
   if constexpr (mode == Interpolation::kBilinear) {
     const WholeTaps whole(pixel.taps, p.image_stride.row, p.image_stride.column);
     if (whole.whole && !pixel.is_fill) {
-      for (int c = 0; c < channels; ++c, out += step, image += p.image_stride.channel) {
+      for (int64_t c = 0; c < channels; ++c, out += step, image += p.image_stride.channel) {
         store_element(out, whole.sample(image, pixel.taps));
       }
       done = true;
     }
   }
   if (!done) {
-    for (int c = 0; c < channels; ++c, out += step, image += p.image_stride.channel) {
+    for (int64_t c = 0; c < channels; ++c, out += step, image += p.image_stride.channel) {
       *out = pixel.value(p, image, c);
     }
   }
