@@ -160,6 +160,8 @@ def pooled() -> None:
     boxes = rois(20, 30, 20)
     maps = numbers(1, 40, 20, 30).requires_grad_()
     grown([maps], visops.roi_pool(maps, boxes, (2, 2)))
+    # Blocks go from one image to the other.
+    visops.roi_pool(numbers(2, 4, 20, 30), rois(20, 30, 20, images=2), (2, 2))
     maps.grad = None
     grown([maps], visops.ps_roi_align(maps, boxes, (2, 2)))
     maps.grad = None
