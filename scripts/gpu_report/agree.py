@@ -31,7 +31,7 @@ from fuzz.calls import Target, all_targets, describe, valid_arguments
 from fuzz.draws import Draw
 
 # Sums in another order: by the matrix units, by cuBLAS, or by FFTs.
-ROUNDED = ("conv2d", "deform_conv2d", "convolve2d")
+ROUNDED = ("conv2d", "convolve2d")  # deform_conv2d, too
 KEPT = 40  # findings in the JSON
 FOUND = 3  # exit status with findings; an exception's is 1
 # Arguments that stay on the host.
@@ -63,7 +63,7 @@ def outcome(target: Target, arguments: dict[str, Any]) -> tuple[str, list[Tensor
         return str(error), []
 
 
-def is_rounded(name: str, arguments: dict[str, Any]) -> float:
+def rounding_of(name: str, arguments: dict[str, Any]) -> float:
     """The unit of rounding where sums may have another order; 0 where bits must be equal."""
     if not any(word in name for word in ROUNDED):
         return 0.0
@@ -189,7 +189,7 @@ def main() -> int:
         if is_finding(refused, failed):
             found = f"the CPU says {refused[:200]!r}, {options.device} says {failed[:200]!r}"
         elif not (refused or failed):
-            found = difference(here, there, is_rounded(name, given))
+            found = difference(here, there, rounding_of(name, given))
         if found:
             words = ", ".join(f"{n}={describe(v)}" for n, v in given.items())
             findings.append(f"{name}, seed {seed}: {found}\n  {words[:600]}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_report.agree import difference, drawn, is_finding, is_rounded, outcome
+from gpu_report.agree import difference, drawn, is_finding, outcome, rounding_of
 from kernels import SLOTS, use_slot
 
 from build.test_every_operator import OPERATORS
@@ -25,4 +25,4 @@ def test_drawn_calls(name: str) -> None:
         (refused, here), (failed, there) = outcomes
         assert not is_finding(refused, failed), (seed, refused, failed)
         if not refused:
-            assert difference(here, there, is_rounded(name, arguments)) == "", seed
+            assert difference(here, there, rounding_of(name, arguments)) == "", seed

@@ -37,7 +37,7 @@ def keys(rows: Sequence[Case]) -> list[str]:
 
 
 def test_labels_are_unique() -> None:
-    """Of a whole run; and tables' rows come one after another."""
+    """In a whole run; and tables' rows come one after another."""
     rows = gpu.all_cases("cuda", 1.0)
     assert len(set(keys(rows))) == len(rows) == len(ROWS)
     assert all(row.device == "cuda" for row in rows)

@@ -192,7 +192,7 @@ def test_the_plan_names_files_that_exist() -> None:
 
 
 def test_the_plan_has_all_tests_for_gpus() -> None:
-    """Of a module that others import, a mark would not be seen."""
+    """A mark in a module that others import would not be seen."""
     marked = set()
     for file in (ROOT / "tests").rglob("*.py"):
         text = file.read_text(encoding="utf-8")
@@ -330,9 +330,9 @@ def test_what_differs() -> None:
 
 def test_rounding_is_allowed_to_sums_in_another_order() -> None:
     image = torch.ones(1, 1, 4, 4)
-    rounding = agree.is_rounded("conv2d", {"input": image})
+    rounding = agree.rounding_of("conv2d", {"input": image})
     assert rounding == torch.finfo(torch.float32).eps
-    assert agree.is_rounded("nms", {"boxes": image}) == 0
+    assert agree.rounding_of("nms", {"boxes": image}) == 0
     assert agree.difference([image], [image + 1e-6], rounding) == ""
     assert agree.difference([image], [image + 1e-6], 0.0) != ""
     assert agree.difference([image], [image + 1e-4], rounding) != ""

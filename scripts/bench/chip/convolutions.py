@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 import visops
+from bench.affine import noise
 from bench.harness import EXACT, Case, Contender, Tolerance
 from torch.nn import functional
 from torchvision.transforms.v2 import functional as vision
 
-from .rows import against_copy, count, noise, row
+from .rows import against_copy, count, row
 
 CLOSE = Tolerance(max_abs=1e-3, mean_abs=1e-5, why="sums in another order")
 HALF = Tolerance(max_abs=0.25, mean_abs=1e-2, why="sums in another order, rounded to float16")
@@ -54,7 +55,7 @@ def convolved(batch: int, dtype: torch.dtype, device: str) -> list[Contender]:
 
 
 def blurred(batch: int, dtype: torch.dtype, device: str) -> list[Contender]:
-    images = noise((batch, 3, 512, 512), dtype, device)
+    images = noise(dtype, batch, (512, 512), "NCHW", device)
     tolerance = CLOSE if dtype == torch.float32 else Tolerance(max_abs=1.0, why="rounding")
     peer = Contender(
         "torchvision", lambda: vision.gaussian_blur(images, [9, 9], [2.0, 2.0]), tolerance, 1.0

@@ -15,7 +15,7 @@ from torch import Tensor
 from torchvision.models.detection.roi_heads import paste_masks_in_image
 
 from .regions import IMAGE, proposals
-from .rows import against_copy, count, row
+from .rows import against_copy, count, nothing, row
 
 CLOSE = Tolerance(max_abs=1e-5, why="quotients rounded in another order")
 PASTED = Tolerance(mean_abs=0.02, why="torchvision rounds boxes to pixels")
@@ -94,12 +94,7 @@ def by_cupy(masks: Tensor, name: str) -> list[Contender]:
         for mask in masks:
             function(cupy.from_dlpack(mask.to(torch.uint8)))
 
-    return [Contender("CuPy", call, Tolerance(why="other labels"), floor=1.0, comparable=list_of)]
-
-
-def list_of(_: Any) -> list[Tensor]:
-    """Nothing to compare: labels are numbered in another order."""
-    return []
+    return [Contender("CuPy", call, Tolerance(why="other labels"), floor=1.0, comparable=nothing)]
 
 
 def alone(name: str, number: int, device: str) -> list[Contender]:
@@ -108,7 +103,7 @@ def alone(name: str, number: int, device: str) -> list[Contender]:
     peers = {"connected_components": "label", "distance_transform": "distance_transform_edt"}
     function = getattr(visops, name)
     theirs = by_cupy(masks, peers[name]) if name in peers else []
-    return against_copy(device, masks, lambda: function(masks), theirs, comparable=list_of)
+    return against_copy(device, masks, lambda: function(masks), theirs, comparable=nothing)
 
 
 def cases(device: str, share: float) -> list[Case]:

@@ -8,10 +8,11 @@ from collections.abc import Callable
 import torch
 import torchvision
 import visops
+from bench.affine import noise
 from bench.harness import Case, Contender, Tolerance
 from torch import Tensor
 
-from .rows import against_copy, count, noise, row
+from .rows import against_copy, count, row
 
 IMAGE = (800, 1344)
 SCALES = (1 / 4, 1 / 8, 1 / 16, 1 / 32)
@@ -90,7 +91,7 @@ def pooled(number: int, device: str) -> list[Contender]:
 
 def crops(number: int, device: str) -> list[Contender]:
     """Patches of photos for a second network; torchvision's roi_align of floats with one sample."""
-    images = noise((8, 3, *IMAGE), torch.uint8, device)
+    images = noise(torch.uint8, 8, IMAGE, "NCHW", device)
     boxes = proposals(number, 8, device)
 
     def theirs() -> Tensor:

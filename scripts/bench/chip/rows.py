@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -20,15 +20,8 @@ def count(number: int, share: float) -> int:
     return max(1, math.ceil(number * share))
 
 
-def noise(shape: Sequence[int], dtype: torch.dtype, device: str) -> Tensor:
-    """Random pixels: bytes, or numbers in [0, 1)."""
-    if dtype == torch.uint8:
-        return torch.randint(0, 256, tuple(shape), dtype=dtype, device=device)
-    return torch.rand(tuple(shape), device=device).to(dtype)
-
-
 def nothing(_: Any) -> list[Tensor]:
-    """What is compared of a copy."""
+    """What is compared where results must differ: of a copy, or of labels in another order."""
     return []
 
 
@@ -36,6 +29,13 @@ def size_of(values: Any) -> int:
     """Bytes of all tensors."""
     tensors = (leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor))
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def copy_of(device: str, moved: int) -> Contender:
+    """The bound: a copy that reads and writes so many bytes together."""
+    source = torch.empty(max(1, moved // 2), dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return Contender(COPY, lambda: target.copy_(source), ANYTHING, comparable=nothing, bound=True)
 
 
 def against_copy(
@@ -51,13 +51,7 @@ def against_copy(
     `moved` counts them where they are fewer than all of the inputs and the result.
     """
     total = size_of(inputs) + size_of(ours()) if moved is None else moved
-    source = torch.empty(max(1, total // 2), dtype=torch.uint8, device=device)
-    target = torch.empty_like(source)
-    return [
-        Contender("visops", ours, comparable=comparable),
-        *peers,
-        Contender(COPY, lambda: target.copy_(source), ANYTHING, comparable=nothing, bound=True),
-    ]
+    return [Contender("visops", ours, comparable=comparable), *peers, copy_of(device, total)]
 
 
 def row(group: str, label: str, build: Callable[..., Any], *arguments: Any, device: str) -> Case:
