@@ -16,6 +16,7 @@ from .arguments import MASK_FILL, mask_fills_of_chain
 from .engine.calls import CallCounter
 from .engine.decode import decoding_of
 from .engine.direct import run_direct
+from .engine.draws import Draws
 from .engine.effects import Fusable
 from .engine.fuse import Pass, split_passes
 from .engine.geometry import chain_geometry
@@ -25,7 +26,7 @@ from .engine.options import DEFAULTS, INHERITED, given_options, target_options
 from .engine.parameters import check_params, recorded
 from .engine.passes import run_passes
 from .engine.results import forms_of, refuse_named
-from .engine.source import Draws, Parameters, Source, as_whole, index_of_samples
+from .engine.source import Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
 from .sample.batches import batch_leaves
 from .sample.leaf import Leaf
@@ -211,6 +212,11 @@ class Compose(Chain):
         """The passes that the transforms form."""
         self._form()
         return self._passes
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether images come as files, which the first pass decodes."""
+        return self._files is not None
 
     def __repr__(self) -> str:
         lines = [p.describe(number) for number, p in enumerate(self.passes, start=1)]
@@ -412,7 +418,7 @@ class Compose(Chain):
         """Return how `run_within` moves the pixels of one sample: `Container.geometry`."""
         self._form()
         source = _source_within(seed, place)
-        draw = Draws(self.transforms, self.slices, source, source.key(sizes), self.draws)
+        draw = Draws(self.slices, self.draws, source, source.key(sizes), only_geometry=True)
         return chain_geometry(self._passes, draw, sizes)
 
     def _transform(

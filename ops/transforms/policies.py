@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from .._native import Step
 from .arguments import FillArgument, fill_values, interpolation_mode, whole
-from .color import check_channels, jitter, rows_of
+from .color import check_channels
 from .engine.effects import Effects, Fusable
-from .engine.numbers import Number, Params, floor, trunc, where
-from .engine.plan import Canvas, Plan
-from .geometric import about, cos_sin
+from .engine.plan import Plan
 from .transform import Builtin
 
 __all__ = ["OPERATIONS", "RandAugment", "TrivialAugment"]
@@ -28,15 +25,28 @@ OPERATIONS = (
     "Color",
     "Contrast",
 )
-(_SHEAR_X, _SHEAR_Y, _TRANSLATE_X, _TRANSLATE_Y, _ROTATE, _BRIGHTNESS, _COLOR, _CONTRAST) = range(
-    1, 9
-)
 
 
-class _Choice(Builtin):
-    """Apply one of `OPERATIONS`, drawn for each sample."""
+class _Policy(Builtin):
+    """Apply some of `OPERATIONS` one after another, drawn for each sample.
 
-    draws = 3
+    Parameters
+    ----------
+    owner : str
+        Name of the transform.
+    reach : sequence of float
+        Largest magnitude of each operation.
+    relative : bool
+        Whether those of shifts are fractions of the image's sides.
+    magnitude : int, optional
+        Level of strength; None draws it.
+    bins : int
+        Number of levels.
+    count : int
+        Number of operations.
+    numbered : bool
+        Whether names of parameters end with the place of their operation.
+    """
 
     def __init__(
         self,
@@ -47,16 +57,14 @@ class _Choice(Builtin):
         bins: int,
         interpolation: str,
         fill: tuple[float, ...],
+        count: int = 1,
+        numbered: bool = False,
     ) -> None:
         super().__init__()
-        self._owner = owner
-        self._reach = tuple(reach)  # largest magnitude of each operation
-        self._reaches = np.array(reach)
-        self._relative = relative  # shifts are fractions of the image's sides
-        self._bins = bins
-        self._magnitude = magnitude
-        self._interpolation = interpolation
-        self.fill = fill
+        self._owner, self._interpolation, self.fill, self._count = owner, interpolation, fill, count
+        self.draws = 3 * count
+        level = -1 if magnitude is None else magnitude
+        self._numbers = (count, level, bins, relative, numbered, *reach)
 
     def effects(self) -> Effects:
         return Effects(
@@ -64,59 +72,35 @@ class _Choice(Builtin):
             aligned=False,
             interpolation=self._interpolation,
             fill=self.fill,
-            colors=1,
+            colors=self._count,
         )
 
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        check_channels(self._owner, canvas.channels)
-        place = uniforms[0] * float(len(OPERATIONS))
-        if type(place) is float:
-            operation: Any = int(place)
-            reach: Number = self._reach[operation]
-        else:
-            operation = place.astype(np.int64)
-            reach = self._reaches[operation]
-        level = self._magnitude
-        magnitude = reach * (
-            (floor(uniforms[1] * self._bins) if level is None else level) / (self._bins - 1.0)
-        )
-        if self._relative:
-            magnitude = magnitude * where(operation == _TRANSLATE_X, canvas.width, 1.0)
-            magnitude = magnitude * where(operation == _TRANSLATE_Y, canvas.height, 1.0)
-        magnitude = where(uniforms[2] <= 0.5, -magnitude, magnitude)
-        return {"operation": operation, "magnitude": magnitude}
+    def chain_step(self) -> Step | None:
+        return Step("LinearPolicy", self._numbers)
 
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        apply_operations(plan, params["operation"], params["magnitude"])
+    def settle(self, plan: Plan) -> None:
+        check_channels(self._owner, plan.channels)
 
     def _get_name(self) -> str:
         return f"{self._owner}.operation"
 
 
-def apply_operations(plan: Plan, operation: Any, magnitude: Number) -> None:
-    """Add each sample's operation to the plan: its geometry and its colour step."""
-    canvas = plan.canvas
-    # At most one of the operations is not the identity. Shears fix the upper left corner, as in
-    # AutoAugment's policies.
-    turns = (operation == _ROTATE) * 1.0
-    cosine, sine = cos_sin(magnitude * turns)
-    b = sine - magnitude * (operation == _SHEAR_X)
-    c = -sine - magnitude * (operation == _SHEAR_Y)
-    x_shift = trunc(magnitude * (operation == _TRANSLATE_X))
-    y_shift = trunc(magnitude * (operation == _TRANSLATE_Y))
-    x, y = turns * canvas.width * 0.5, turns * canvas.height * 0.5
-    plan.affine(about((cosine, b, c, cosine), x, y, x_shift, y_shift), canvas)
+class _Linear(Builtin):
+    """A policy by its public name: its argument names, and the policy that does it."""
 
-    contrast = magnitude * (operation == _CONTRAST)
-    scale = 1.0 + magnitude * (operation == _BRIGHTNESS) + contrast
-    if canvas.channels == 1:
-        linear = [scale]
-    else:
-        linear = jitter(scale, 1.0 + magnitude * (operation == _COLOR))
-    plan.color(rows_of(linear), -contrast)
+    _policy: _Policy
+
+    def effects(self) -> Effects:
+        return self._policy.effects()
+
+    def chain_step(self) -> Step | None:
+        return self._policy.chain_step()
+
+    def settle(self, plan: Plan) -> None:
+        self._policy.settle(plan)
 
 
-class RandAugment(Builtin):
+class RandAugment(_Linear):
     """Apply randomly chosen operations one after another, all with the same magnitude.
 
     The operations are the linear ones of torchvision's RandAugment, with its ranges: Identity,
@@ -172,36 +156,16 @@ class RandAugment(Builtin):
         self.fill = fill_values(owner, fill)
         shift = 150.0 / 331.0
         reach = (0.0, 0.3, 0.3, shift, shift, 30.0, 0.9, 0.9, 0.9)
-        self._choices = [
-            _Choice(owner, reach, True, self.magnitude, bins, self.interpolation, self.fill)
-        ] * self.num_ops
-        self.draws = 3 * self.num_ops
-
-    def effects(self) -> Effects:
-        return Effects(
-            moves=True,
-            aligned=False,
-            interpolation=self.interpolation,
-            fill=self.fill,
-            colors=self.num_ops,
-        )
+        given = (owner, reach, True, self.magnitude, bins, self.interpolation, self.fill)
+        self._policy = _Policy(*given, count=self.num_ops, numbered=True)
+        self._operations = [_Policy(*given)] * self.num_ops
+        self.draws = self._policy.draws
 
     def parts(self) -> list[Fusable]:
-        return list(self._choices)
-
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        params: Params = {}
-        for step, choice in enumerate(self._choices):
-            own = choice.draw(uniforms[3 * step : 3 * step + 3], canvas)
-            params.update({f"{name}_{step}": value for name, value in own.items()})
-        return params
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        for step in range(self.num_ops):
-            apply_operations(plan, params[f"operation_{step}"], params[f"magnitude_{step}"])
+        return list(self._operations)
 
 
-class TrivialAugment(Builtin):
+class TrivialAugment(_Linear):
     """Apply one randomly chosen operation with a random magnitude.
 
     The operations are the linear ones of torchvision's TrivialAugmentWide, with its ranges:
@@ -247,13 +211,4 @@ class TrivialAugment(Builtin):
         self.interpolation = interpolation_mode(owner, interpolation)
         self.fill = fill_values(owner, fill)
         reach = (0.0, 0.99, 0.99, 32.0, 32.0, 135.0, 0.99, 0.99, 0.99)
-        self._choice = [_Choice(owner, reach, False, None, bins, self.interpolation, self.fill)]
-
-    def effects(self) -> Effects:
-        return self._choice[0].effects()
-
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        return self._choice[0].draw(uniforms, canvas)
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        apply_operations(plan, params["operation"], params["magnitude"])
+        self._policy = _Policy(owner, reach, False, None, bins, self.interpolation, self.fill)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._native import warp_affine as _warp_ndarray
 from .._torch.arrays import as_tensor, number_list
 from .._torch.call import renamed
 from .._torch.channels_last import empty_maps, prefers_channels_last
@@ -19,11 +20,6 @@ from .._torch.differentiable import Differentiable, refuse_lazy_out
 from .._torch.fake_checks import HEIGHT_WIDTH, check_same_device, register_fake, require
 from .._torch.numbers import is_symbol, tensor_of_symbols
 from .._torch.refusals import called, require_plain
-
-try:
-    from .._numpy import warp_affine as _warp_ndarray
-except ModuleNotFoundError:  # it is per Python version
-    from .affine_arrays import warp_affine as _warp_ndarray
 
 __all__ = ["warp_affine"]
 

@@ -1,4 +1,4 @@
-#include "numpy/array.h"
+#include "python/array.h"
 
 #include "core/check.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/check.h"
-#include "numpy/array.h"
+#include "python/array.h"
 
 namespace visops {
 

@@ -7,10 +7,10 @@
 #include <cmath>
 #include <optional>
 
-#include "numpy/array.h"
-#include "numpy/bindings.h"
-#include "numpy/drawn.h"
-#include "numpy/place.h"
+#include "python/array.h"
+#include "python/bindings.h"
+#include "python/place.h"
+#include "python/plan.h"
 
 namespace visops {
 namespace {
@@ -204,35 +204,35 @@ bool are_placed_boxes(py::handle place, int64_t count, bool wide) {
 }
 
 // move_boxes of a tensor [N, 4] into another, as a sample's image moves, by an affine map.
-void move_drawn_boxes(const Drawn& drawn, py::handle source, py::handle target, int64_t count,
+void move_drawn_boxes(const PlanObject& plan, py::handle source, py::handle target, int64_t count,
                       bool wide) {
   const TensorRows from(source, wide), to(target, wide);
   double box[4], moved[4];
   for (int64_t i = 0; i < count; ++i) {
     from.read(i, 4, box);
-    move_box(box, drawn.placement().matrix, moved);
+    move_box(box, plan.first().matrix, moved);
     to.write(i, 4, moved);
   }
 }
 
 // move_points, and then points_inside, of a tensor [N, 2 or 3] into another: the third column, a
 // visibility, becomes 0 for points that are out of sight, and `visible` [N] tells which are not.
-void move_drawn_points(const Drawn& drawn, py::handle source, py::handle target, py::handle visible,
-                       int64_t count, int64_t width, bool wide, double shift) {
+void move_drawn_points(const PlanObject& plan, py::handle source, py::handle target,
+                       py::handle visible, int64_t count, int64_t width, bool wide, double shift) {
   require_shape(width == 2 || width == 3);
   const TensorRows from(source, wide), to(target, wide);
   const Place flags = place_of(visible, 1);
-  const auto window = [](int64_t rows, int64_t columns) {
-    return std::array<double, 4>{0.0, 0.0, static_cast<double>(columns), static_cast<double>(rows)};
+  const auto window = [](const Canvas& canvas) {
+    return std::array<double, 4>{0.0, 0.0, canvas.width, canvas.height};
   };
-  const auto before = window(drawn.height, drawn.width);
-  const auto after = window(drawn.new_height(), drawn.new_width());
-  const bool still = drawn.is_still();
+  const GeometryState& at = plan.first();
+  const auto before = window(at.source), after = window(at.canvas);
+  const bool is_identity = at.is_identity();
   for (int64_t i = 0; i < count; ++i) {
     double point[3] = {}, moved[3] = {};
     from.read(i, width, point);
     std::copy_n(point, width, moved);
-    if (!still) move_point(point[0], point[1], drawn.placement().matrix, shift, moved);
+    if (!is_identity) move_point(point[0], point[1], plan.first().matrix, shift, moved);
     const bool seen = is_inside(point[0], point[1], before.data(), shift) &&
                       is_inside(moved[0], moved[1], after.data(), shift);
     if (!seen) moved[2] = 0.0;

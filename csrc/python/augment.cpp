@@ -11,10 +11,10 @@
 #include "core/warp/affine_front.h"
 #include "core/warp/augment_front.h"
 #include "core/warp/augment_shapes.h"
-#include "numpy/array.h"
-#include "numpy/augment.h"
-#include "numpy/bindings.h"
-#include "numpy/place.h"
+#include "python/array.h"
+#include "python/augment.h"
+#include "python/bindings.h"
+#include "python/place.h"
 
 namespace visops {
 namespace {

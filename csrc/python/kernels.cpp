@@ -1,4 +1,4 @@
-#include "numpy/kernels.h"
+#include "python/kernels.h"
 
 #include <cstring>
 #include <stdexcept>
@@ -13,8 +13,6 @@
 namespace visops {
 namespace {
 
-void* library_handle = nullptr;
-
 const CpuLibrary& cpu_library() {
   const std::string path = folder_of_this_library() + "lib/" + VISOPS_LIBRARY;
   std::string error;
@@ -23,9 +21,8 @@ const CpuLibrary& cpu_library() {
   const auto entry = reinterpret_cast<CpuLibraryEntry>(symbol_of(handle, kCpuLibraryEntry));
   const CpuLibrary* const library = entry == nullptr ? nullptr : entry();
   if (library == nullptr || std::strcmp(library->build, VISOPS_BUILD) != 0) {
-    throw std::runtime_error("visops: _numpy is of another build than " + path + kReinstall);
+    throw std::runtime_error("visops: _native is of another build than " + path + kReinstall);
   }
-  library_handle = handle;
   return *library;
 }
 
@@ -44,12 +41,6 @@ void take_kernels() {
   const CpuLibrary& library = cpu_library();
   take(library, affine_stub);
   take(library, augment_stub);
-}
-
-void* library_function(const char* name) {
-  void* const found = symbol_of(library_handle, name);
-  if (found == nullptr) throw std::runtime_error(std::string("visops: there is no ") + name);
-  return found;
 }
 
 }  // namespace visops

@@ -1,11 +1,11 @@
-#include "numpy/bindings.h"
+#include "python/bindings.h"
 
 #include "core/check.h"
-#include "numpy/kernels.h"
+#include "python/kernels.h"
 
 // It has no state of its own, so free-threaded interpreters need no lock.
-PYBIND11_MODULE(_numpy, m, pybind11::mod_gil_not_used()) {
-  m.doc() = "NumPy fronts of the visops kernels; use them through the visops package.";
+PYBIND11_MODULE(_native, m, pybind11::mod_gil_not_used()) {
+  m.doc() = "What the visops package calls past torch's dispatcher.";
   pybind11::register_local_exception_translator([](std::exception_ptr error) {
     try {
       if (error) std::rethrow_exception(error);
@@ -16,8 +16,10 @@ PYBIND11_MODULE(_numpy, m, pybind11::mod_gil_not_used()) {
   visops::take_kernels();
   visops::bind_affine(m);
   visops::bind_augment(m);
+  visops::bind_plan(m);
   visops::bind_chain(m);
   visops::bind_masks(m);
   visops::bind_rle(m);
+  visops::bind_runs(m);
   visops::bind_targets(m);
 }

@@ -1,4 +1,4 @@
-"""Passes in C++: the bits of the same passes in Python, and when Python runs them."""
+"""The engine of chains: whole passes, transforms one by one, and those written in Python."""
 
 from __future__ import annotations
 
@@ -18,48 +18,25 @@ from hypothesis import strategies as st
 from torch import Tensor
 from visops import transforms
 from visops.transforms.engine.compiled import Compiled
-from visops.transforms.engine.direct import run_direct
+from visops.transforms.engine.effects import step_of
 from visops.transforms.engine.run import Pixels
-from visops.transforms.sample import native
 
 from transforms.chains import CHAINS, classification, photo
 
-pytestmark = pytest.mark.skipif(native.Chain is None, reason="_numpy was not built")
-
 
 @contextmanager
-def in_python() -> Iterator[None]:
-    """Run everything as without `_numpy`."""
-    names = ("are_boxes", "move_boxes", "move_masks", "move_points", "points_inside")
+def one_by_one() -> Iterator[None]:
+    """Draw each transform by itself, and take grey means by calls of the operator."""
+    make = Compiled.__init__
+
+    def apart(self: Compiled, *arguments: Any) -> None:
+        make(self, *arguments)
+        self.is_whole = False
+
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("direct", "passes"):
-            patch.setattr(f"visops.transforms.engine.{name}.compiled", lambda *_: None)
-        for name in names:
-            patch.setattr(native, name, None)
+        patch.setattr(Compiled, "__init__", apart)
+        patch.setattr("visops.transforms.engine.run.place_of", lambda _: None)
         yield
-
-
-@contextmanager
-def counted() -> Iterator[list[bool]]:
-    """Note for each pass that C++ was asked to run whether it did."""
-    ran: list[bool] = []
-    run = Compiled.run
-
-    def noting(self: Compiled, *arguments: Any) -> Any:
-        outcome = run(self, *arguments)
-        ran.append(outcome is not None)
-        return outcome
-
-    def noting_direct(*arguments: Any) -> Any:
-        outcome = run_direct(*arguments)
-        if outcome is not None:
-            ran.append(True)
-        return outcome
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Compiled, "run", noting)
-        patch.setattr("visops.transforms.compose.run_direct", noting_direct)
-        yield ran
 
 
 def result(call: Callable[[], Any]) -> Any:
@@ -183,8 +160,9 @@ def samples(draw: Any) -> dict[str, Any]:
     samples(),
     st.sampled_from(["keep", "clamp", "sanitize"]),
     st.integers(-(2**70), 2**70),
+    st.booleans(),
 )
-def test_bits_are_those_of_python(
+def test_whole_passes_have_the_bits_of_their_transforms(
     geometry: list[Any],
     colors: list[Any],
     finish: list[Any],
@@ -192,19 +170,28 @@ def test_bits_are_those_of_python(
     sample: dict[str, Any],
     boxes: str,
     seed: int,
+    exact: bool,
 ) -> None:
+    def made() -> transforms.Compose:
+        steps = copy.deepcopy([*geometry, *colors, last, *finish])
+        return transforms.Compose(steps, seed=seed, boxes=boxes, exact=exact)
+
     try:
-        chain = transforms.Compose([*geometry, *colors, last, *finish], seed=seed, boxes=boxes)
+        made()
     except ValueError:  # more colours than a pass has room for, or the like
         return
     count = 1 if torch.is_tensor(sample["image"]) and sample["image"].dim() == 3 else None
     index = list(range(5, 5 + (count or len(sample["image"]))))
-    with in_python():
-        expected = result(lambda: chain(sample, index=index, epoch=2))
-    with counted() as ran:
-        for _ in range(2):  # the first call finds out what no draw changes
-            assert_same(result(lambda: chain(sample, index=index, epoch=2)), expected)
-    assert any(ran[len(chain.passes) :]) or isinstance(expected, str), chain
+    with one_by_one():
+        apart = made()
+        expected = result(lambda: apart(sample, index=index, epoch=2))
+    chain = made()
+    for _ in range(2):  # the first call finds out what no draw changes
+        assert_same(result(lambda: chain(sample, index=index, epoch=2)), expected)
+    whole = result(lambda: chain(sample, index=index, epoch=2, return_params=True))
+    if not isinstance(whole, str):
+        assert_same(whole[0], expected)
+        assert_same(chain(sample, params=whole[1]), expected)
 
 
 def test_draws_are_those_of_earlier_versions() -> None:
@@ -218,7 +205,7 @@ def test_draws_are_those_of_earlier_versions() -> None:
     assert steps[2]["angle"].tolist() == [1.001680811003478]
     assert steps[3]["contrast"].tolist() == [0.6956219893834059]
     indices = [-1, 7, 2**63, 2**70]
-    for _ in range(2):  # in Python, then in C++
+    for _ in range(2):  # by leaves, then directly
         alone = chain(image, index=7, epoch=1)
         batch = chain(torch.stack([image] * 4), index=indices, epoch=1)
         assert float(alone.double().sum()) == pytest.approx(-895.9806595444679, rel=1e-9)
@@ -228,24 +215,31 @@ def test_draws_are_those_of_earlier_versions() -> None:
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_chains_of_every_kind_repeat(name: str) -> None:
-    chain = transforms.Compose(CHAINS[name](), seed=1)
     image = photo()
-    with in_python():
-        expected = chain(image, index=4)
+    with one_by_one():
+        expected = transforms.Compose(CHAINS[name](), seed=1)(image, index=4)
+    chain = transforms.Compose(CHAINS[name](), seed=1)
     for _ in range(3):
         assert torch.equal(chain(image, index=4), expected)
 
 
-def test_passes_run_in_cpp_alone_in_batches_and_in_lists() -> None:
+def test_alone_in_batches_and_in_lists() -> None:
     chain, image = transforms.Compose(classification(), seed=0), photo()
-    chain(image, index=0)
-    with counted() as ran:
+    for _ in range(2):
         alone = chain(image, index=5)
         batch = chain(torch.stack([image] * 3), index=[4, 5, 6])
         listed = chain.collate([image.permute(1, 2, 0).numpy()] * 3, index=[4, 5, 6])
-    assert ran == [True] * 3
-    assert torch.equal(batch[1], alone)
-    assert torch.equal(listed, batch)
+        assert torch.equal(batch[1], alone)
+        assert torch.equal(listed, batch)
+
+
+def test_every_transform_of_the_package_is_a_step() -> None:
+    """And needs as many numbers as its class says."""
+    for name in CHAINS:
+        for transform in transforms.Compose(CHAINS[name]()).transforms:
+            step = step_of(transform)
+            assert step is not None, transform
+            assert step.num_uniforms == transform.draws, transform
 
 
 def test_attributes_that_change_count() -> None:
@@ -261,8 +255,8 @@ def test_attributes_that_change_count() -> None:
 class Upside(transforms.RandomVerticalFlip):
     """A subclass whose draw is its own."""
 
-    def draw(self, uniforms: Any, canvas: Any) -> Any:
-        return {"apply": uniforms[0] < 2.0}
+    def make_params(self, uniforms: Any, canvas: Any) -> Any:
+        return {"apply": uniforms[:, 0] < 2.0}
 
 
 class Renamed(transforms.RandomVerticalFlip):
@@ -271,18 +265,51 @@ class Renamed(transforms.RandomVerticalFlip):
 
 def test_subclasses_with_their_own_draw_run_in_python() -> None:
     image = photo()
-    for cls, expected in ((Upside, []), (Renamed, [False, True])):
-        chain = transforms.Compose([cls(1.0)], seed=0)
-        with counted() as ran:
-            for _ in range(2):
-                assert torch.equal(chain(image), image.flip(-2))
-        assert ran == expected
+    for cls, p, is_step in ((Upside, 0.0, False), (Renamed, 1.0, True)):
+        chain = transforms.Compose([cls(p)], seed=0)
+        assert (step_of(chain.transforms[0]) is not None) == is_step
+        for _ in range(2):
+            assert torch.equal(chain(image), image.flip(-2))
     replaced = transforms.RandomVerticalFlip(0.0)
-    replaced.draw = lambda uniforms, canvas: {"apply": True}  # type: ignore[method-assign]
+    replaced.make_params = lambda uniforms, canvas: {"apply": np.array([True])}  # type: ignore[method-assign]
     assert torch.equal(transforms.Compose([replaced])(image), image.flip(-2))
 
 
-def test_errors_are_those_of_python() -> None:
+class Half(transforms.RandomRotation):
+    """A subclass that draws in Python and extends in C++."""
+
+    def make_params(self, uniforms: Any, canvas: Any) -> Any:
+        params = super().make_params(uniforms, canvas)
+        return {"angle": params["angle"] * 0.5}
+
+
+def test_choices_of_transforms_in_python_and_in_cpp_agree() -> None:
+    """A group with a transform in Python makes all of them run there."""
+
+    class Same(transforms.RandomRotation):
+        def make_params(self, uniforms: Any, canvas: Any) -> Any:
+            return super().make_params(uniforms, canvas)
+
+    batch = torch.stack([photo()] * 8)
+    results = []
+    for turn in (transforms.RandomRotation, Same):
+        for exact in (False, True):
+            group = [turn(40), transforms.ColorJitter(0.4, 0.4), transforms.RandomErasing(1.0)]
+            crop = transforms.RandomResizedCrop((90, 80))
+            chain = [crop, transforms.RandomApply(group, 0.5), transforms.Resize((60, 70))]
+            composed = transforms.Compose(chain, seed=3, exact=exact)
+            results.append(composed(batch, index=range(8), return_params=True))
+    for (cpp, params), (python, others) in zip(results[:2], results[2:], strict=True):
+        assert torch.equal(cpp, python)
+        for step, other in zip(params.steps, others.steps, strict=True):
+            assert step.keys() == other.keys()
+            assert all((step[name] == other[name]).all() for name in step)
+    halves = transforms.Compose([Half((60, 60))], seed=0)
+    whole = transforms.Compose([transforms.RandomRotation((30, 30))], seed=0)
+    assert torch.equal(halves(batch), whole(batch))
+
+
+def test_errors_name_the_sample() -> None:
     chain = transforms.Compose([transforms.RandomCrop(40)], seed=0)
     for _ in range(2):
         chain(photo())
@@ -294,7 +321,7 @@ def test_errors_are_those_of_python() -> None:
         chain.collate(sizes)
 
 
-def test_copies_of_a_compiled_chain_are_compiled_anew() -> None:
+def test_copies_are_compiled_anew() -> None:
     chain, image = transforms.Compose(classification(), seed=0), photo()
     expected = [chain(image, index=3) for _ in range(2)][1]
     for twin in (copy.deepcopy(chain), pickle.loads(pickle.dumps(chain))):
@@ -305,8 +332,7 @@ def test_copies_of_a_compiled_chain_are_compiled_anew() -> None:
 
 def test_threads_share_a_chain() -> None:
     chain, image = transforms.Compose(classification(), seed=0), photo()
-    with in_python():
-        expected = [chain(image, index=i) for i in range(16)]
+    expected = [chain(image, index=i) for i in range(16)]
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda i: chain(image, index=i % 16), range(64)))
     for i, one in enumerate(found):
@@ -324,24 +350,31 @@ def test_gradients_pass_through_compiled_chains() -> None:
     assert torch.equal(gradients[0], gradients[1])
 
 
-def test_videos_and_wide_integers_run_in_python() -> None:
+def test_videos_and_wide_integers() -> None:
     chain = transforms.Compose([transforms.RandomHorizontalFlip(1.0)], per_frame=False)
     video = torch.stack([photo()] * 2)
     wide = photo().to(torch.uint16)
-    with counted() as ran:
-        for _ in range(2):
-            assert torch.equal(chain(video), video.flip(-1))
-            assert torch.equal(chain(wide).int(), wide.int().flip(-1))
-    assert not any(ran)
+    for _ in range(2):
+        assert torch.equal(chain(video), video.flip(-1))
+        assert torch.equal(chain(wide).int(), wide.int().flip(-1))
 
 
-def test_parameters_for_a_gpu_are_drawn_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless a contrast needs the grey mean: waiting for it would hold up the host."""
+def test_missing_and_odd_parameters_are_named() -> None:
+    chain = transforms.Compose([transforms.RandomRotation(9)], seed=0)
+    _, params = chain(photo(), return_params=True)
+    params.steps[0] = {}
+    with pytest.raises(ValueError, match="params has no 'angle'"):
+        chain(photo(), params=params)
+    params.steps[0] = {"angle": np.zeros(5)}
+    with pytest.raises(ValueError, match="params has 5 numbers as 'angle', must have 1"):
+        chain(photo(), params=params)
+
+
+def test_nothing_waits_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Grey means of images there stay there: no number is read back."""
     image = photo()[:, ::3, ::3]
     batch = torch.stack((image, image.flip(0), image.flip(1)))
     chains = {name: transforms.Compose(CHAINS[name](), seed=4) for name in CHAINS}
-    for chain in chains.values():
-        chain(batch, index=range(3))  # the first call is Python's
     expected = {name: chain(batch, index=range(3)) for name, chain in chains.items()}
 
     class OnGpu(Pixels):
@@ -352,15 +385,10 @@ def test_parameters_for_a_gpu_are_drawn_in_one_call(monkeypatch: pytest.MonkeyPa
         def put(self, array: np.ndarray) -> torch.Tensor:
             return torch.from_numpy(array.copy())
 
-    outcomes: list[Any] = []
-    whole = Compiled.run
-
-    def run(self: Compiled, *arguments: Any) -> Any:
-        outcomes.append((self.reads_pixels, whole(self, *arguments)))
-        return outcomes[-1][1]
-
     monkeypatch.setattr("visops.transforms.engine.passes.Pixels", OnGpu)
-    monkeypatch.setattr(Compiled, "run", run)
+    monkeypatch.setattr("visops.transforms.engine.run.place_of", lambda _: None)
+    monkeypatch.setattr(Tensor, "item", None)
+    monkeypatch.setattr(Tensor, "numpy", None)
+    monkeypatch.setattr(Tensor, "tolist", None)
     for name, chain in chains.items():
         assert torch.equal(chain(batch, index=range(3)), expected[name]), name
-    assert {reads: outcome is not None for reads, outcome in outcomes} == {True: False, False: True}

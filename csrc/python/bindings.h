@@ -9,7 +9,9 @@ void bind_affine(pybind11::module_& m);
 void bind_augment(pybind11::module_& m);
 void bind_chain(pybind11::module_& m);
 void bind_masks(pybind11::module_& m);
+void bind_plan(pybind11::module_& m);
 void bind_rle(pybind11::module_& m);
+void bind_runs(pybind11::module_& m);
 void bind_targets(pybind11::module_& m);
 
 }  // namespace visops

@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "core/masks/rle_text.h"
-#include "numpy/array.h"
-#include "numpy/bindings.h"
-#include "numpy/kernels.h"
+#include "python/array.h"
+#include "python/bindings.h"
 
 namespace visops {
 namespace {
@@ -26,11 +25,6 @@ struct Texts {
     return {text.data(), lengths.data(), pixels.data(), static_cast<int64_t>(lengths.size())};
   }
 };
-
-template <class Function>
-Function* library_function(const char* name) {
-  return reinterpret_cast<Function*>(visops::library_function(name));
-}
 
 // list[index] or dict[key], owned: in an interpreter without a lock, another thread may let it go.
 py::object item(PyObject* list, Py_ssize_t index) {
@@ -97,8 +91,6 @@ py::object rle_areas(py::handle rles) {
   if (!is_one) shape.push_back(static_cast<py::ssize_t>(texts.lengths.size()));
   py::array_t<int64_t> areas(shape);
   int64_t* const found = areas.mutable_data();
-  static auto* const text_areas =
-      library_function<decltype(visops::text_areas)>("visops_text_areas");
   bool is_good = false;
   run_unlocked(static_cast<int64_t>(texts.text.size()),
                [&] { is_good = text_areas(texts.view(), found); });
@@ -121,8 +113,6 @@ py::object rle_overlaps(py::handle rles1, py::handle rles2,
   const uint8_t* const is_crowd = crowd ? crowd->data() : nullptr;
   py::array_t<double> overlaps({first.lengths.size(), second.lengths.size()});
   double* const found = overlaps.mutable_data();
-  static auto* const text_overlaps =
-      library_function<decltype(visops::text_overlaps)>("visops_text_overlaps");
   bool is_good = false;
   const size_t work = first.text.size() * second.lengths.size() + second.text.size();
   run_unlocked(static_cast<int64_t>(work), [&] {

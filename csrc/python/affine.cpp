@@ -4,8 +4,8 @@
 #include "core/check.h"
 #include "core/overlap.h"
 #include "core/warp/affine_front.h"
-#include "numpy/array.h"
-#include "numpy/bindings.h"
+#include "python/array.h"
+#include "python/bindings.h"
 #include "torch/parallel.h"
 
 namespace visops {

@@ -8,11 +8,11 @@
 
 #include "core/check.h"
 #include "core/warp/augment_front.h"
-#include "numpy/array.h"
-#include "numpy/augment.h"
-#include "numpy/bindings.h"
-#include "numpy/drawn.h"
-#include "numpy/place.h"
+#include "python/array.h"
+#include "python/augment.h"
+#include "python/bindings.h"
+#include "python/place.h"
+#include "python/plan.h"
 
 namespace visops {
 namespace {
@@ -60,15 +60,17 @@ void move_masks(py::handle source, py::handle target, const std::string& dtype, 
 }
 
 // As a sample's image moves.
-void move_drawn_masks(const Drawn& drawn, py::handle source, py::handle target,
+void move_drawn_masks(const PlanObject& plan, py::handle source, py::handle target,
                       const std::string& dtype, int64_t count, double fill) {
-  const Placement& placement = drawn.placement();
+  const GeometryState& at = plan.first();
   double matrix[9];
-  std::copy_n(placement.matrix, 9, matrix);
-  matrix[2] += placement.ties[0];
-  matrix[5] += placement.ties[1];
-  move(source, target, dtype, count, {drawn.height, drawn.width},
-       {drawn.new_height(), drawn.new_width()}, matrix, fill);
+  std::copy_n(at.matrix, 9, matrix);
+  matrix[2] += at.ties[0];
+  matrix[5] += at.ties[1];
+  const auto size_of = [](const Canvas& canvas) {
+    return Size{static_cast<int64_t>(canvas.height), static_cast<int64_t>(canvas.width)};
+  };
+  move(source, target, dtype, count, size_of(at.source), size_of(at.canvas), matrix, fill);
 }
 
 }  // namespace
