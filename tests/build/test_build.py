@@ -374,6 +374,19 @@ def test_the_report_works_without_visops(tmp_path: Path) -> None:
     assert f"torch: {torch.__version__}" in run.stdout
 
 
+def test_the_report_imports_no_peer() -> None:
+    """It took eight seconds, of which torchvision and kornia took six."""
+    peers = {"torchvision", "kornia", "cv2", "setuptools", "sympy"}
+    script = (
+        "import runpy, sys\nsys.argv = ['visops']\n"
+        "runpy.run_module('visops', run_name='__main__')\n"
+        f"print('imported:', sorted(sys.modules.keys() & {peers}))"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "torchvision: not" not in run.stdout
+    assert run.stdout.splitlines()[-1] == "imported: []"
+
+
 def test_sanitizers_are_named_as_compilers_name_them() -> None:
     names = build_sanitizers.sanitizers({"VISOPS_SANITIZE": "address,undefined"})
     assert "-fsanitize=address,undefined" in build_sanitizers.compile_flags(names)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -215,6 +218,32 @@ def test_names(module: str) -> None:
     assert sorted(found.__all__) == NAMES[module]
     missing = [name for name in found.__all__ if not hasattr(found, name)]
     assert not missing
+
+
+def packages() -> list[str]:
+    """Return the packages whose names users see when they complete `visops.`."""
+    found = pkgutil.walk_packages(visops.__path__, "visops.")
+    return ["visops", *(m.name for m in found if m.ispkg and "._" not in m.name)]
+
+
+# In a process of its own, where no other test has imported modules that become attributes.
+STRAY_NAMES = """
+import importlib, sys
+for name in sys.argv[1:]:
+    package = importlib.import_module(name)
+    listed = getattr(package, "__all__", ())
+    names = [key for key in dir(package) if not key.startswith("_") and key not in listed]
+    for key in names:
+        if not getattr(getattr(package, key), "__name__", "").startswith(f"{name}."):
+            print(f"{name}.{key}")
+"""
+
+
+def test_packages_have_no_names_but_their_own() -> None:
+    """What a package imports for itself is not what it gives: `visops.Any`, `compat.np`."""
+    command = [sys.executable, "-c", STRAY_NAMES, *packages()]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout == ""
 
 
 def test_operators() -> None:
