@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import zopfli.zlib
+from install_extras import requirements
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
@@ -224,7 +225,7 @@ def test(pairs: list[str]) -> None:
         if not own.exists():
             run(python, "-m", "venv", "--without-pip", home)  # Debian's may lack ensurepip
         install = (sys.executable, "-m", "pip", "--python", own, "install", "--quiet")
-        run(*install, f"torch=={torch}", "torchvision", "-r", "requirements-test.txt")
+        run(*install, f"torch=={torch}", "torchvision", *requirements("test"))
         run(*install, "--no-deps", "--force-reinstall", wheel)
         place = home / "tests"
         shutil.rmtree(place, ignore_errors=True)

@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import build_sanitizers
+import install_extras
 import pytest
 import torch
 import visops
@@ -385,6 +386,15 @@ def test_the_report_imports_no_peer() -> None:
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "torchvision: not" not in run.stdout
     assert run.stdout.splitlines()[-1] == "imported: []"
+
+
+def test_an_extra_brings_those_it_refers_to() -> None:
+    """The Makefile, pip and cibuildwheel install the same lists."""
+    found = install_extras.requirements("dev")
+    for extra in ("demo", "test", "wheels"):
+        assert set(install_extras.requirements(extra)) < set(found)
+    assert len(set(found)) == len(found)
+    assert not [line for line in found if line.startswith("visops")]
 
 
 def test_sanitizers_are_named_as_compilers_name_them() -> None:
