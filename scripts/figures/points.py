@@ -120,7 +120,6 @@ def _outline(
         Rectangle((left, top), w * width, h * height, fill=False, edgecolor=colour, lw=2.4)
     )
     paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.5}
-    axes.text(
-        min(max(left, 2) + 4, 0.71 * width), top + (8 if above else h * height - 8), label, color=colour, fontsize=11,
-        weight="bold", va="top" if above else "bottom", bbox=paper,
-    )  # fmt: skip
+    x, y = min(max(left, 2) + 4, 0.71 * width), top + (8 if above else h * height - 8)
+    side = "top" if above else "bottom"
+    axes.text(x, y, label, color=colour, fontsize=11, weight="bold", va=side, bbox=paper)
