@@ -148,6 +148,20 @@ class Chain:
         /,
     ) -> None: ...
 
+def run_pixels(
+    plan: Plan,
+    address: int,
+    dtype: str,
+    height: int,
+    width: int,
+    mode: str,
+    fill: Sequence[float],
+    begin: int,
+    count: int,
+    frames: int,
+    /,
+) -> None: ...
+def pixel_operations(plan: Plan, /) -> list[list[tuple[int, float, list[float]]]]: ...
 def are_boxes(rows: NDArray[Any], /) -> bool: ...
 def are_placed_boxes(place: tuple[int, tuple[int, ...]], count: int, wide: bool, /) -> bool: ...
 def move_drawn_boxes(

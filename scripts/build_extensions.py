@@ -82,6 +82,7 @@ FAST_FRONTS = {
     *(f"csrc/torch/suppression/{n}.cpp" for n in ("nms", "nms_call", "nms_host", "soft_nms")),
     *(f"csrc/core/masks/{name}.cpp" for name in ("polygons", "rle_text")),
     *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/chain").glob("*.cpp")),
+    "csrc/core/pixels/operations.cpp",
     *(f"csrc/core/roi/{name}.cpp" for name in ("align", "align_rotated", "schedule")),
     "csrc/core/suppression/score_order.cpp",
 }
@@ -127,7 +128,7 @@ def fronts(
 def used_by_native(objects: Iterable[Path]) -> list[Path]:
     """Objects of the core that `_native` needs: what all families share, and its own."""
     families = {path.name for path in (ROOT / "csrc" / "core").iterdir() if path.is_dir()}
-    others = families - {"chain", "masks", "warp"}
+    others = families - {"chain", "masks", "pixels", "warp"}
     return [path for path in objects if path.parent.name not in others]
 
 

@@ -10,6 +10,8 @@ its own parameters.
 # `mixing` combines the samples of a batch.
 
 from . import torchvision_names
+from .auto_augment import AutoAugment, AutoAugmentPolicy
+from .blurring import GaussianBlur
 from .box_steps import ClampBoundingBoxes, ConvertBoundingBoxFormat, SanitizeBoundingBoxes
 from .choosing import RandomApply, RandomChoice, RandomOrder
 from .color import ColorJitter, RandomGrayscale
@@ -49,12 +51,23 @@ from .resizing import Letterbox, RandomResizedCrop, Resize
 from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
 from .targets.move import visible
 from .transform import Transform
+from .values import (
+    RandomAdjustSharpness,
+    RandomAutocontrast,
+    RandomEqualize,
+    RandomGamma,
+    RandomInvert,
+    RandomPosterize,
+    RandomSolarize,
+)
 
 # The full name, and torchvision's.
 RandomAugment = RandAugment
 TrivialAugmentWide = TrivialAugment
 
 __all__ = [
+    "AutoAugment",
+    "AutoAugmentPolicy",
     "Canvas",
     "CenterCrop",
     "ClampBoundingBoxes",
@@ -65,6 +78,7 @@ __all__ = [
     "CutMix",
     "DecodeJpeg",
     "Effects",
+    "GaussianBlur",
     "Grayscale",
     "Identity",
     "ImageOnly",
@@ -78,21 +92,28 @@ __all__ = [
     "Parameters",
     "Plan",
     "RandAugment",
+    "RandomAdjustSharpness",
     "RandomAffine",
     "RandomApply",
     "RandomAugment",
+    "RandomAutocontrast",
     "RandomChoice",
     "RandomCrop",
+    "RandomEqualize",
     "RandomErasing",
+    "RandomGamma",
     "RandomGrayscale",
     "RandomHorizontalFlip",
+    "RandomInvert",
     "RandomOrder",
     "RandomPerspective",
     "RandomPhotometricDistort",
+    "RandomPosterize",
     "RandomResize",
     "RandomResizedCrop",
     "RandomRotation",
     "RandomShortestSize",
+    "RandomSolarize",
     "RandomVerticalFlip",
     "RandomZoomOut",
     "Resize",

@@ -118,12 +118,21 @@ class _Fusing(_Choosing):
                     return None
                 effects = transform.effects()
                 mixed = effects.alone or effects.normalizes or effects.dtype
-                if mixed or part.refusal(name_of(transform), effects) is not None:
+                if mixed or not _fits(part, transform, effects):
                     return None  # samples of a batch can't differ in that
                 part.join(transform, effects)
                 masks.add(getattr(getattr(transform, "fill", None), "mask", None))
             groups.append(group)
         return groups if len(masks - {None}) < 2 else None
+
+
+def _fits(part: Pass, transform: Fusable, effects: Effects) -> bool:
+    """Whether a transform can join those of a group, which are of one kind of pass."""
+    if not part.transforms and transform.changes_values():
+        part.kind = "values"
+    if transform.changes_values() or part.kind == "values":
+        return transform.changes_values() and part.takes_values(effects)
+    return part.refusal(name_of(transform), effects) is None
 
 
 class _Chosen(Builtin):
@@ -137,6 +146,9 @@ class _Chosen(Builtin):
 
     def _get_name(self) -> str:
         return self._owner._get_name()
+
+    def changes_values(self) -> bool:
+        return self._contents[0][1].changes_values()
 
     def watched(self) -> list[Any]:
         return [self._owner, *(own for _, t in self._contents for own in t.watched())]

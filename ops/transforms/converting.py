@@ -11,6 +11,8 @@ import torch
 from torch import nn
 
 from . import (
+    auto_augment,
+    blurring,
     box_steps,
     choosing,
     color,
@@ -20,8 +22,10 @@ from . import (
     dtypes,
     erasing,
     geometric,
+    policies,
     resizing,
     scaling,
+    values,
 )
 from .arguments import fail
 from .compose import Compose
@@ -31,8 +35,19 @@ from .engine.nesting import Chain, Container, OfBatches
 __all__ = ["convert"]
 
 _MODULES = (
-    *(box_steps, color, conversions, cropping, distortion, dtypes, erasing, geometric),
-    *(resizing, scaling),
+    *(
+        auto_augment,
+        blurring,
+        box_steps,
+        color,
+        conversions,
+        cropping,
+        distortion,
+        dtypes,
+        erasing,
+        geometric,
+    ),
+    *(resizing, scaling, values),
 )
 # Our classes with torchvision's names and arguments.
 _SAME: dict[str, Any] = {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .._native import Step
 from .arguments import fail, interval, is_sequence, number
 from .engine.effects import Effects
 from .engine.plan import Plan
+from .engine.unfused import erase_with_noise
 from .transform import RandomlyApplied
 
 __all__ = ["RandomErasing"]
@@ -97,6 +99,9 @@ class RandomErasing(RandomlyApplied):
                 f"has {plan.channels} channels"
             )
         plan.erase_value = self.value
+
+    def run_images(self, leaf: Any, params: Mapping[str, Any]) -> None:
+        erase_with_noise(leaf, params)
 
     def extra_repr(self) -> str:
         value = "random" if self.value is None else self.value

@@ -1,18 +1,20 @@
-"""Augmentation policies: each sample draws one of the linear operations."""
+"""Augmentation policies: each sample draws some operations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from .._native import Step
-from .arguments import FillArgument, fill_values, interpolation_mode, whole
+from .arguments import FillArgument, fail, fill_values, interpolation_mode, whole
 from .color import check_channels
 from .engine.effects import Effects, Fusable
 from .engine.plan import Plan
 from .transform import Builtin
 
-__all__ = ["OPERATIONS", "RandAugment", "TrivialAugment"]
+__all__ = ["OPERATIONS", "SIGNED", "Policy", "RandAugment", "TrivialAugment", "level_table"]
 
 OPERATIONS = (
     "Identity",
@@ -24,47 +26,82 @@ OPERATIONS = (
     "Brightness",
     "Color",
     "Contrast",
+    "Sharpness",
+    "Posterize",
+    "Solarize",
+    "AutoContrast",
+    "Equalize",
+    "Invert",
 )
+LINEAR = 9  # the first ones are linear in pixels' places or values
+SIGNED = OPERATIONS[1:10]  # whose magnitudes have a random sign
 
 
-class _Policy(Builtin):
-    """Apply some of `OPERATIONS` one after another, drawn for each sample.
+def level_table(
+    levels: int, shear: float, shift: float, degrees: float, factor: float, bits: float
+) -> list[list[float]]:
+    """Return the magnitudes of each operation by level, as torchvision computes them.
 
     Parameters
     ----------
-    owner : str
-        Name of the transform.
-    reach : sequence of float
-        Largest magnitude of each operation.
-    relative : bool
-        Whether those of shifts are fractions of the image's sides.
-    magnitude : int, optional
-        Level of strength; None draws it.
-    bins : int
-        Number of levels.
-    count : int
-        Number of operations.
-    numbered : bool
-        Whether names of parameters end with the place of their operation.
+    levels : int
+    shear, shift, degrees, factor : float
+        The largest shear, shift and angle, and the largest distance of a factor from 1.
+    bits : float
+        How many bits the strongest posterization drops.
     """
 
-    def __init__(
-        self,
-        owner: str,
-        reach: Sequence[float],
-        relative: bool,
-        magnitude: int | None,
-        bins: int,
-        interpolation: str,
-        fill: tuple[float, ...],
-        count: int = 1,
-        numbered: bool = False,
-    ) -> None:
+    def up_to(most: float) -> list[float]:
+        return torch.linspace(0.0, most, levels).tolist()  # type: ignore[no-any-return]
+
+    zeros = [0.0] * levels
+    kept = 8 - torch.arange(levels) / ((levels - 1) / bits)
+    thresholds = torch.linspace(1.0, 0.0, levels).tolist()
+    shears, shifts, factors = up_to(shear), up_to(shift), up_to(factor)
+    geometry = [shears, shears, shifts, shifts, up_to(degrees)]
+    values = [*[factors] * 4, kept.round().tolist(), thresholds, zeros, zeros, zeros]
+    return [zeros, *geometry, *values]
+
+
+class Policy(Builtin):
+    """What the policies have in common.
+
+    Their operations run value by value, in a pass of their own; masks, boxes and key points follow
+    those that move pixels.
+    """
+
+    def __init__(self, owner: str, interpolation: Any, fill: FillArgument) -> None:
         super().__init__()
-        self._owner, self._interpolation, self.fill, self._count = owner, interpolation, fill, count
-        self.draws = 3 * count
-        level = -1 if magnitude is None else magnitude
-        self._numbers = (count, level, bins, relative, numbered, *reach)
+        self._owner = owner
+        self.interpolation = interpolation_mode(owner, interpolation)
+        self.fill = fill_values(owner, fill)
+
+    def changes_values(self) -> bool:
+        return True
+
+    def effects(self) -> Effects:
+        return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
+
+    def settle(self, plan: Plan) -> None:
+        check_channels(self._owner, plan.channels)
+
+
+class _Linear(Builtin):
+    """Some linear operations one after another, which fuse with the rest of a chain.
+
+    Parameters
+    ----------
+    owner : Policy
+    numbers : sequence of float
+        How many operations; level or -1, which draws it; levels; whether shifts are shares of the
+        image's sides; whether names end with the operation's place; the largest magnitude of each.
+    """
+
+    def __init__(self, owner: Any, numbers: Sequence[float]) -> None:
+        super().__init__()
+        self._name, self._interpolation, self.fill = owner._owner, owner.interpolation, owner.fill
+        self._numbers = tuple(numbers)
+        self.draws = 3 * int(numbers[0])
 
     def effects(self) -> Effects:
         return Effects(
@@ -72,40 +109,76 @@ class _Policy(Builtin):
             aligned=False,
             interpolation=self._interpolation,
             fill=self.fill,
-            colors=self._count,
+            colors=int(self._numbers[0]),
         )
 
     def chain_step(self) -> Step | None:
         return Step("LinearPolicy", self._numbers)
 
     def settle(self, plan: Plan) -> None:
-        check_channels(self._owner, plan.channels)
+        check_channels(self._name, plan.channels)
 
     def _get_name(self) -> str:
-        return f"{self._owner}.operation"
+        return f"{self._name}.operation"
 
 
-class _Linear(Builtin):
-    """A policy by its public name: its argument names, and the policy that does it."""
+class _Random(Policy):
+    """A policy that draws from a space of operations, or from its linear ones."""
 
-    _policy: _Policy
+    def __init__(
+        self,
+        owner: str,
+        interpolation: Any,
+        fill: FillArgument,
+        bins: int,
+        operations: str,
+        reach: Sequence[float],
+        *,
+        count: int = 1,
+        level: int = -1,
+        relative: bool = False,
+        numbered: bool = False,
+    ) -> None:
+        super().__init__(owner, interpolation, fill)
+        self.num_magnitude_bins = bins
+        if operations not in ("all", "linear"):
+            fail(owner, "operations", operations, "'all' or 'linear'")
+        self.operations = operations
+        self.draws = 3 * count
+        if operations == "linear":
+            shear, shift, degrees, factor, _ = reach
+            largest = (0.0, shear, shear, shift, shift, degrees, factor, factor, factor)
+            self._linear = _Linear(self, (count, level, bins, relative, numbered, *largest))
+            one = _Linear(self, (1, level, bins, relative, False, *largest))
+            self._parts: list[Fusable] = [one] * count if numbered else [self]
+            return
+        self._parts = [self]
+        spaces = level_table(bins, *reach)[:-1]  # without Invert
+        self._numbers: list[float] = [count, level, bins, numbered, len(spaces)]
+        for place, magnitudes in enumerate(spaces):
+            self._numbers += (place, OPERATIONS[place] in SIGNED, relative, *magnitudes)
+
+    def changes_values(self) -> bool:
+        return self.operations == "all"
 
     def effects(self) -> Effects:
-        return self._policy.effects()
+        return super().effects() if self.operations == "all" else self._linear.effects()
 
     def chain_step(self) -> Step | None:
-        return self._policy.chain_step()
+        if self.operations == "all":
+            return Step("RandomPolicy", self._numbers)
+        return self._linear.chain_step()
 
-    def settle(self, plan: Plan) -> None:
-        self._policy.settle(plan)
+    def parts(self) -> list[Fusable]:
+        return self._parts
 
 
-class RandAugment(_Linear):
+class RandAugment(_Random):
     """Apply randomly chosen operations one after another, all with the same magnitude.
 
-    The operations are the linear ones of torchvision's RandAugment, with its ranges: Identity,
-    ShearX, ShearY, TranslateX, TranslateY, Rotate, Brightness, Color, Contrast. (Left out:
-    Sharpness, Posterize, Solarize, AutoContrast, Equalize.)
+    The operations are torchvision's, with its ranges: Identity, ShearX, ShearY, TranslateX,
+    TranslateY, Rotate, Brightness, Color, Contrast, Sharpness, Posterize, Solarize, AutoContrast,
+    Equalize.
 
     Parameters
     ----------
@@ -115,9 +188,12 @@ class RandAugment(_Linear):
         Strength, from 0 to ``num_magnitude_bins - 1``.
     num_magnitude_bins : int
         Number of levels of strength.
-    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    interpolation : {"nearest", "bilinear", "bicubic"} or InterpolationMode
     fill : number, sequence of C numbers, or dict of such by type
         The value outside the image, in the image's units (white is 255 for uint8).
+    operations : {"all", "linear"}
+        "linear": only the first nine, which fuse with the chain around them. That is another
+        policy, and a faster one.
 
     Notes
     -----
@@ -141,43 +217,39 @@ class RandAugment(_Linear):
         num_ops: int = 2,
         magnitude: int = 9,
         num_magnitude_bins: int = 31,
-        interpolation: Any = "bilinear",
+        interpolation: Any = "nearest",
         fill: FillArgument = None,
+        operations: str = "all",
     ) -> None:
-        super().__init__()
         owner = "RandAugment"
         allowed = "a whole number from 1 to 8"
-        self.num_ops = whole(owner, "num_ops", num_ops, 1, allowed, 8)
+        count = whole(owner, "num_ops", num_ops, 1, allowed, 8)
         bins = whole(owner, "num_magnitude_bins", num_magnitude_bins, 2, "a whole number >= 2")
-        self.num_magnitude_bins = bins
         allowed = f"a whole number from 0 to num_magnitude_bins - 1, which is {bins - 1}"
-        self.magnitude = whole(owner, "magnitude", magnitude, 0, allowed, bins - 1)
-        self.interpolation = interpolation_mode(owner, interpolation)
-        self.fill = fill_values(owner, fill)
-        shift = 150.0 / 331.0
-        reach = (0.0, 0.3, 0.3, shift, shift, 30.0, 0.9, 0.9, 0.9)
-        given = (owner, reach, True, self.magnitude, bins, self.interpolation, self.fill)
-        self._policy = _Policy(*given, count=self.num_ops, numbered=True)
-        self._operations = [_Policy(*given)] * self.num_ops
-        self.draws = self._policy.draws
-
-    def parts(self) -> list[Fusable]:
-        return list(self._operations)
+        level = whole(owner, "magnitude", magnitude, 0, allowed, bins - 1)
+        reach = (0.3, 150.0 / 331.0, 30.0, 0.9, 4.0)
+        given = (owner, interpolation, fill, bins, operations, reach)
+        super().__init__(*given, count=count, level=level, relative=True, numbered=True)
+        self.num_ops, self.magnitude = count, level
 
 
-class TrivialAugment(_Linear):
+class TrivialAugment(_Random):
     """Apply one randomly chosen operation with a random magnitude.
 
-    The operations are the linear ones of torchvision's TrivialAugmentWide, with its ranges:
-    Identity, ShearX, ShearY, TranslateX, TranslateY, Rotate, Brightness, Color, Contrast.
+    The operations are those of torchvision's TrivialAugmentWide, with its ranges: Identity, ShearX,
+    ShearY, TranslateX, TranslateY, Rotate, Brightness, Color, Contrast, Sharpness, Posterize,
+    Solarize, AutoContrast, Equalize.
 
     Parameters
     ----------
     num_magnitude_bins : int
         Number of levels of strength.
-    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    interpolation : {"nearest", "bilinear", "bicubic"} or InterpolationMode
     fill : number, sequence of C numbers, or dict of such by type
         The value outside the image, in the image's units (white is 255 for uint8).
+    operations : {"all", "linear"}
+        "linear": only the first nine, which fuse with the chain around them. That is another
+        policy, and a faster one.
 
     Notes
     -----
@@ -196,19 +268,14 @@ class TrivialAugment(_Linear):
     torch.Size([3, 32, 32])
     """
 
-    draws = 3
-
     def __init__(
         self,
         num_magnitude_bins: int = 31,
-        interpolation: Any = "bilinear",
+        interpolation: Any = "nearest",
         fill: FillArgument = None,
+        operations: str = "all",
     ) -> None:
-        super().__init__()
         owner = "TrivialAugment"
         bins = whole(owner, "num_magnitude_bins", num_magnitude_bins, 2, "a whole number >= 2")
-        self.num_magnitude_bins = bins
-        self.interpolation = interpolation_mode(owner, interpolation)
-        self.fill = fill_values(owner, fill)
-        reach = (0.0, 0.99, 0.99, 32.0, 32.0, 135.0, 0.99, 0.99, 0.99)
-        self._policy = _Policy(owner, reach, False, None, bins, self.interpolation, self.fill)
+        reach = (0.99, 32.0, 135.0, 0.99, 6.0)
+        super().__init__(owner, interpolation, fill, bins, operations, reach)

@@ -188,7 +188,7 @@ SPLITS: dict[str, tuple[list[Any], list[str], list[str] | None]] = {
     "contained after a turn": ([T.RandomRotation(9), T.RandomCrop(3), T.Resize(9)], [""], None),
     "crop before a turn": ([T.RandomResizedCrop(9), T.RandomRotation(9)], [""], None),
     "policy": (
-        [T.RandAugment(2)],
+        [T.RandAugment(2, interpolation="bilinear", operations="linear")],
         [""],
         ["", "RandAugment.operation can show its fill after a change of colours"],
     ),
@@ -249,7 +249,7 @@ GEOMETRY: dict[str, Any] = {
     "affine": lambda: T.RandomAffine(30, (0.2, 0.3), (0.5, 2.0), (-20, 20, -9, 30), center=(3, 9)),
     "rotation": lambda: T.RandomRotation(180, expand=True),
     "perspective": lambda: T.RandomPerspective(0.8, 0.7),
-    "policy": lambda: T.RandAugment(2),
+    "policy": lambda: T.RandAugment(2, interpolation="bilinear", operations="linear"),
 }
 
 

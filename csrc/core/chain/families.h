@@ -12,6 +12,7 @@ StepPointer make_crop_step(const std::string& name, const std::vector<double>& n
 StepPointer make_resize_step(const std::string& name, const std::vector<double>& numbers);
 StepPointer make_warp_step(const std::string& name, const std::vector<double>& numbers);
 StepPointer make_color_step(const std::string& name, const std::vector<double>& numbers);
+StepPointer make_pixel_step(const std::string& name, const std::vector<double>& numbers);
 StepPointer make_policy_step(const std::string& name, const std::vector<double>& numbers);
 
 // What a file of steps lists.

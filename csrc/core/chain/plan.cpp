@@ -91,6 +91,12 @@ void PlanBuilder::erase(double x1, double y1, double x2, double y2) {
   if (!left_out_) std::copy_n(corners, 4, out);
 }
 
+void PlanBuilder::pixels(const PixelOperation& operation) {
+  plan_.operations.resize(static_cast<size_t>(plan_.batch));
+  if (left_out_ || operation.kind == PixelKind::kIdentity) return;
+  plan_.operations[static_cast<size_t>(sample_)].push_back(operation);
+}
+
 ColorMatrix identity_color(int64_t channels) {
   ColorMatrix matrix = {};
   for (int64_t c = 0; c < channels; ++c) matrix[static_cast<size_t>(c * (channels + 2))] = 1.0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/chain/geometry.h"
+#include "core/chain/pixel_operation.h"
 
 namespace visops {
 
@@ -41,6 +42,7 @@ struct ChainPlan {
   std::vector<GeometryState> samples;  // [batch]
   std::vector<ColorSteps> colors;
   std::vector<std::vector<double>> erased;  // each [batch, 4] x1, y1, x2, y2, or empty rectangles
+  std::vector<std::vector<PixelOperation>> operations;  // [batch], each in turn; or empty
   std::vector<uint8_t> left_out;            // [batch] to which the next steps don't apply; or empty
   int64_t moves = 0;                        // geometry calls so far
 
@@ -68,6 +70,8 @@ class PlanBuilder {
   void color(const ColorMatrix& matrix);
   void color(const ColorMatrix& matrix, double weight, const ColorMatrix* before = nullptr);
   void erase(double x1, double y1, double x2, double y2);
+  // Its geometry, if it has any, is a call of its own: targets follow that.
+  void pixels(const PixelOperation& operation);
 
   // Adds what applies to this sample only on a condition.
   template <class Add>

@@ -103,6 +103,14 @@ class Fusable(Adjustable, nn.Module, ABC):
     draws: int = 0
     form: str = ""
 
+    def run_images(self, leaf: Any, params: Mapping[str, Any]) -> None:
+        """Change the images of a leaf: only for transforms whose effects are `alone`."""
+        raise TypeError(f"visops.transforms.{self._get_name()}: it joins a pass")
+
+    def changes_values(self) -> bool:
+        """Whether it changes pixels by their values, as no matrix can: in a pass of such alone."""
+        return False
+
     def watched(self) -> list[Any]:
         """Return the transforms whose attributes decide what this one does."""
         return [self]
@@ -197,7 +205,7 @@ class TargetStep(Fusable):
         """Change the targets among the leaves; images have these sizes, ``[B, 2]``."""
 
 
-_METHODS = ("extend", "make_params", "effects", "settle")
+_METHODS = ("extend", "make_params", "effects")
 
 
 def step_of(transform: Fusable) -> Step | None:

@@ -43,7 +43,7 @@ def chain_geometry(
     matrix: np.ndarray | None = None
     for part in passes:
         plan = Plan.of_images(sizes, dtype=torch.float32)
-        if part.kind == "fused":
+        if part.kind in ("fused", "values"):
             draw.fill(plan, part)
             moved, sizes = plan.matrices, plan.sizes
             mode = part.interpolation or mode

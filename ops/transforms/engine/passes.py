@@ -18,10 +18,11 @@ from .follow import follow, plan_for, run_steps
 from .geometry import container_geometry
 from .nesting import Container, within
 from .numbers import Params
+from .pixels import run_pixels
 from .plan import Plan
 from .run import Pixels, run_plan
 from .source import Source
-from .unfused import erase_with_noise, run_foreign
+from .unfused import run_foreign
 
 if TYPE_CHECKING:
     from ..compose import Compose
@@ -81,15 +82,15 @@ def run_passes(
     pixels, now = Pixels(images[0]), sizes  # `now`: heights and widths before a pass
     dtype = pixels.dtype
     for part in passes:
-        if part.kind != "fused":
+        if part.kind not in ("fused", "values"):
             step = draw.alone(Plan.of_images(now, pixels.channels), part.transforms[0])
             if dry:
                 if isinstance(part.transforms[0], Container):
                     _, now, _ = container_geometry(part.transforms[0], step, now)
                 continue
-            if part.kind == "noise":
+            if part.kind == "alone":
                 for leaf in images:
-                    erase_with_noise(leaf, step)
+                    part.transforms[0].run_images(leaf, step)
             else:
                 with within(chain.named):
                     run_foreign(part.transforms[0], leaves, step, options)
@@ -106,8 +107,12 @@ def run_passes(
         for leaf in images:
             own = pixels if part is passes[0] and not several else Pixels(leaf)
             other = plan_for(own, plan, part, chain.slices, draw.steps) if several else plan
-            other = decode_for(other, part, leaf)
-            run_plan(other, compiled(part, chain.slices), leaf, own, chain.memory_format)
+            native = compiled(part, chain.slices)
+            if part.kind == "values":
+                run_pixels(other, native, leaf, own, chain.memory_format)
+            else:
+                other = decode_for(other, part, leaf)
+                run_plan(other, native, leaf, own, chain.memory_format)
         if has_targets:
             # Pass by pass, as the image: a canvas between passes also cuts off targets.
             follow(plan, leaves, options)
