@@ -22,7 +22,6 @@ from . import (
     dtypes,
     erasing,
     geometric,
-    policies,
     resizing,
     scaling,
     values,

@@ -179,7 +179,8 @@ def split_passes(transforms: Sequence[Callable[..., Any]], exact: bool) -> list[
         height, width = effects.size or (height, width)
         if transform.changes_values():
             if not (passes and passes[-1].takes_values(effects)):
-                passes.append(Pass([], index, f"{name} changes values by themselves", "values"))
+                reason = f"{name} changes values by themselves" if passes else ""
+                passes.append(Pass([], index, reason, "values", exact))
             passes[-1].join(transform, effects)
             continue
         if effects.alone is not None:
