@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <stdexcept>
 
 #include "core/chain/colors.h"
 #include "core/chain/families.h"
@@ -239,7 +240,88 @@ class Grayscale : public ChainStep {
   double p_;
 };
 
+// p; the scale's range; then each channel's range of what is added, or one for all channels
+class ScaleAndShift : public ChainStep {
+ public:
+  explicit ScaleAndShift(const Numbers& numbers) {
+    Reader n(numbers);
+    p_ = n.number();
+    n.numbers(scale_);
+    shifts_.assign(numbers.begin() + 3, numbers.end());
+    if (shifts_.empty() || shifts_.size() % 2 != 0) {
+      throw std::invalid_argument("ranges of shifts must be pairs");
+    }
+    const int64_t count = static_cast<int64_t>(shifts_.size() / 2);
+    uniforms(2 + count);
+    param("apply", ParamSpec::kFlag);
+    param("scale");
+    param("shift", ParamSpec::kNumber, count);
+  }
+
+  void draw(const Draws& uniforms, const Sample&, double* params) const override {
+    params[0] = uniforms[0] < p_ ? 1.0 : 0.0;
+    params[1] = uniforms.between(1, scale_[0], scale_[1]);
+    for (size_t i = 0; i < shifts_.size() / 2; ++i) {
+      params[2 + i] =
+          uniforms.between(2 + static_cast<int64_t>(i), shifts_[2 * i], shifts_[2 * i + 1]);
+    }
+  }
+  void extend(const double* params, PlanBuilder& plan) const override {
+    const int64_t channels = plan.channels();
+    if (channels > kMostColorChannels) return plan.color({});  // which refuses them
+    ColorMatrix matrix = identity_color(channels);
+    for (int64_t c = 0; c < channels && params[0] != 0.0; ++c) {
+      const int64_t own = shifts_.size() == 2 ? 0 : c;
+      matrix[static_cast<size_t>(c * (channels + 2))] = params[1];
+      matrix[static_cast<size_t>(c * (channels + 1) + channels)] = params[2 + own];
+    }
+    plan.color(matrix);
+  }
+
+ private:
+  double p_, scale_[2];
+  Numbers shifts_;
+};
+
+// The most channels that images may have
+class ChannelPermutation : public ChainStep {
+ public:
+  explicit ChannelPermutation(const Numbers& numbers)
+      : count_(std::min(static_cast<int64_t>(numbers[0]), kMostColorChannels)) {
+    uniforms(count_);
+    param("permutation", ParamSpec::kWhole, count_);
+  }
+
+  // The places of the numbers in order of size.
+  void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
+    const int64_t count = std::min(count_, sample.channels);
+    for (int64_t i = count; i < count_; ++i) params[i] = static_cast<double>(i);
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t place = 0;
+      for (int64_t k = 0; k < count; ++k) {
+        place += uniforms[k] < uniforms[i] || (uniforms[k] == uniforms[i] && k < i) ? 1 : 0;
+      }
+      params[place] = static_cast<double>(i);
+    }
+  }
+  void extend(const double* params, PlanBuilder& plan) const override {
+    const int64_t channels = plan.channels();
+    if (channels > count_) return plan.color({});  // which refuses them
+    ColorMatrix matrix = {};
+    for (int64_t c = 0; c < channels; ++c) {
+      const int64_t from = std::clamp<int64_t>(static_cast<int64_t>(params[c]), 0, channels - 1);
+      matrix[static_cast<size_t>(c * (channels + 1) + from)] = 1.0;
+    }
+    plan.color(matrix);
+  }
+
+ private:
+  int64_t count_;
+};
+
 constexpr StepKind kKinds[] = {
+    {"ScaleAndShift", kAny, make_of<ScaleAndShift>},
+    {"ChannelPermutation", 1, make_of<ChannelPermutation>},
     {"ColorJitter", 12, make_of<ColorJitter>},
     {"RandomPhotometricDistort", 13, make_of<PhotometricDistort>},
     {"RandomGrayscale", 1, make_of<Grayscale>},

@@ -253,7 +253,58 @@ class RandomPerspective : public ChainStep {
   double distortion_, p_;
 };
 
+// p, whether it also mirrors, whether it always swaps the axes: one of the square's symmetries, each
+// as likely as the others.
+class Symmetry : public ChainStep {
+ public:
+  explicit Symmetry(const Numbers& numbers) {
+    Reader n(numbers);
+    p_ = n.number();
+    mirrors_ = n.flag();
+    transposes_ = n.flag();
+    uniforms(3);
+    param("apply", ParamSpec::kFlag);
+    if (transposes_) return;
+    param("quarters", ParamSpec::kWhole);
+    if (mirrors_) param("mirror", ParamSpec::kFlag);
+  }
+
+  void draw(const Draws& uniforms, const Sample&, double* params) const override {
+    params[0] = uniforms[0] < p_ ? 1.0 : 0.0;
+    if (transposes_) return;
+    params[1] = std::floor(uniforms[1] * 4.0);
+    if (mirrors_) params[2] = uniforms[2] < 0.5 ? 1.0 : 0.0;
+  }
+
+  // Quarters turn counter-clockwise on screen, after the mirror.
+  void extend(const double* params, PlanBuilder& plan) const override {
+    const Canvas old = plan.canvas();
+    int quarters = 0;
+    bool mirror = false;
+    if (params[0] != 0.0) {
+      quarters = transposes_ ? 1 : static_cast<int>(params[1]);
+      mirror = transposes_ || (mirrors_ && params[2] != 0.0);
+    }
+    const double x_sign = mirror ? -1.0 : 1.0, x_shift = mirror ? old.width : 0.0;
+    const double w = old.width, h = old.height;
+    const double maps[4][6] = {
+        {x_sign, 0.0, x_shift, 0.0, 1.0, 0.0},
+        {0.0, 1.0, 0.0, -x_sign, 0.0, w - x_shift},
+        {-x_sign, 0.0, w - x_shift, 0.0, -1.0, h},
+        {0.0, -1.0, h, x_sign, 0.0, x_shift},
+    };
+    double map[6];
+    std::copy_n(maps[quarters & 3], 6, map);
+    plan.affine(map, quarters % 2 == 0 ? old : Canvas{w, h});
+  }
+
+ private:
+  double p_;
+  bool mirrors_, transposes_;
+};
+
 constexpr StepKind kKinds[] = {
+    {"Symmetry", 3, make_of<Symmetry>},
     {"RandomAffine", 14, make_of<RandomAffine>},
     {"RandomRotation", 6, make_of<RandomRotation>},
     {"RandomPerspective", 2, make_of<RandomPerspective>},
