@@ -37,11 +37,6 @@ def load_library() -> None:
             f"visops needs torch 2.11 or newer, and this is torch {torch.__version__}; "
             "run: pip install --upgrade torch"
         )
-    if not _NATIVE.is_file():
-        raise ImportError(
-            f"visops is for {_pythons()} here, and this is Python {platform.python_version()}; "
-            + REINSTALL
-        )
     if hasattr(torch.ops.visops, "build_info") and not _is_loaded(LIBRARY):
         raise ImportError(
             f"another copy of visops is loaded in this process already, and {LIBRARY} can't be "
@@ -56,6 +51,11 @@ def load_library() -> None:
     except OSError as error:
         # torch's own error names the file; the reason is in what caused it.
         raise _failure(LIBRARY.name, str(error.__cause__ or error)) from error
+    if not _NATIVE.is_file():
+        raise ImportError(
+            f"visops is for {_pythons()} here, and this is Python {platform.python_version()}; "
+            + REINSTALL
+        )
     try:
         check_complete(_NATIVE)
         from . import _native  # noqa: F401

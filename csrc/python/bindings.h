@@ -13,6 +13,7 @@ void bind_pixels(pybind11::module_& m);
 void bind_plan(pybind11::module_& m);
 void bind_rle(pybind11::module_& m);
 void bind_runs(pybind11::module_& m);
+void bind_steps(pybind11::module_& m);
 void bind_targets(pybind11::module_& m);
 
 }  // namespace visops

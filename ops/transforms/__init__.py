@@ -10,6 +10,7 @@ its own parameters.
 # `mixing` combines the samples of a batch.
 
 from . import torchvision_names
+from .additive import RandomBrightnessContrast, RandomChannelPermutation, RGBShift
 from .auto_augment import AutoAugment, AutoAugmentPolicy
 from .blurring import GaussianBlur
 from .box_steps import ClampBoundingBoxes, ConvertBoundingBoxFormat, SanitizeBoundingBoxes
@@ -49,6 +50,7 @@ from .policies import RandAugment, TrivialAugment
 from .preview import preview
 from .resizing import Letterbox, RandomResizedCrop, Resize
 from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
+from .symmetries import D4, RandomRotate90, Transpose
 from .targets.move import visible
 from .transform import Transform
 from .values import (
@@ -60,12 +62,14 @@ from .values import (
     RandomPosterize,
     RandomSolarize,
 )
+from .views import Views
 
 # The full name, and torchvision's.
 RandomAugment = RandAugment
 TrivialAugmentWide = TrivialAugment
 
 __all__ = [
+    "D4",
     "AutoAugment",
     "AutoAugmentPolicy",
     "Canvas",
@@ -91,12 +95,15 @@ __all__ = [
     "Pad",
     "Parameters",
     "Plan",
+    "RGBShift",
     "RandAugment",
     "RandomAdjustSharpness",
     "RandomAffine",
     "RandomApply",
     "RandomAugment",
     "RandomAutocontrast",
+    "RandomBrightnessContrast",
+    "RandomChannelPermutation",
     "RandomChoice",
     "RandomCrop",
     "RandomEqualize",
@@ -111,6 +118,7 @@ __all__ = [
     "RandomPosterize",
     "RandomResize",
     "RandomResizedCrop",
+    "RandomRotate90",
     "RandomRotation",
     "RandomShortestSize",
     "RandomSolarize",
@@ -125,8 +133,10 @@ __all__ = [
     "ToPureTensor",
     "ToTensor",
     "Transform",
+    "Transpose",
     "TrivialAugment",
     "TrivialAugmentWide",
+    "Views",
     "convert",
     "preview",
     "visible",

@@ -59,11 +59,11 @@ class GaussianBlur(Transform):
     ) -> None:
         super().__init__()
         owner, allowed = "GaussianBlur", "an odd whole number or two of them (width, height)"
-        sizes = list(kernel_size) if is_sequence(kernel_size) else [kernel_size] * 2
-        sizes = [whole(owner, "kernel_size", size, 1, allowed) for size in sizes]
+        given: Any = kernel_size if is_sequence(kernel_size) else (kernel_size, kernel_size)
+        sizes = [whole(owner, "kernel_size", size, 1, allowed) for size in given]
         if len(sizes) != 2 or any(size % 2 == 0 for size in sizes):
             fail(owner, "kernel_size", kernel_size, allowed)
-        self.kernel_size = (sizes[0], sizes[1])
+        self.kernel_size: tuple[int, int] = (sizes[0], sizes[1])
         allowed = "a number > 0 or two of them (min, max)"
         tiny = float(np.nextafter(0.0, 1.0))
         if is_sequence(sigma):

@@ -200,6 +200,7 @@ class Compose(Chain):
             self.draws += draws
         self.forms = forms_of(formed)
         self._formed, self._files = formed, files
+        self.reads_files = files is not None
         fusable = (transform for transform in formed if isinstance(transform, Fusable))
         self._watched = [own for transform in fusable for own in transform.watched()]
         self._edits = [transform._edits for transform in self._watched]
@@ -212,11 +213,6 @@ class Compose(Chain):
         """The passes that the transforms form."""
         self._form()
         return self._passes
-
-    @property
-    def reads_files(self) -> bool:
-        """Whether images come as files, which the first pass decodes."""
-        return self._files is not None
 
     def __repr__(self) -> str:
         lines = [p.describe(number) for number, p in enumerate(self.passes, start=1)]

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from . import (
+    additive,
     auto_augment,
     blurring,
     box_steps,
@@ -22,8 +23,10 @@ from . import (
     dtypes,
     erasing,
     geometric,
+    policies,
     resizing,
     scaling,
+    symmetries,
     values,
 )
 from .arguments import fail
@@ -34,19 +37,8 @@ from .engine.nesting import Chain, Container, OfBatches
 __all__ = ["convert"]
 
 _MODULES = (
-    *(
-        auto_augment,
-        blurring,
-        box_steps,
-        color,
-        conversions,
-        cropping,
-        distortion,
-        dtypes,
-        erasing,
-        geometric,
-    ),
-    *(resizing, scaling, values),
+    *(additive, auto_augment, blurring, box_steps, color, conversions, cropping, distortion),
+    *(dtypes, erasing, geometric, policies, resizing, scaling, symmetries, values),
 )
 # Our classes with torchvision's names and arguments.
 _SAME: dict[str, Any] = {

@@ -16,7 +16,7 @@ __all__ = ["find"]
 BORROWED = frozenset(
     (
         *("AugMix", "ClampKeyPoints", "ElasticTransform", "GaussianNoise", "InterpolationMode"),
-        *("JPEG", "Lambda", "LinearTransformation", "RGB", "RandomChannelPermutation"),
+        *("JPEG", "Lambda", "LinearTransformation", "RGB"),
         *("RandomIoUCrop", "SetClampingMode"),
     )
 )

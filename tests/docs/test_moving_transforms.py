@@ -60,6 +60,7 @@ CALLS: dict[str, Call] = {
     "TrivialAugmentWide": lambda m: m.TrivialAugmentWide(2)(IMAGE * 0),
     "AutoAugment": lambda m: m.AutoAugment(m.AutoAugmentPolicy.SVHN)(IMAGE * 0).shape,
     "AutoAugmentPolicy": lambda m: [policy.value == "svhn" for policy in m.AutoAugmentPolicy],
+    "RandomChannelPermutation": lambda m: m.RandomChannelPermutation()(FLOAT).sum(0),
     "RandomAdjustSharpness": lambda m: m.RandomAdjustSharpness(2, 1)(IMAGE),
     "RandomAutocontrast": lambda m: m.RandomAutocontrast(1)(IMAGE),
     "RandomEqualize": lambda m: m.RandomEqualize(1)(IMAGE),
@@ -104,6 +105,9 @@ DIFFERENCES: dict[str, Call] = {
     "RandAugment": lambda m: _takes_boxes(m.RandAugment()),
     "TrivialAugmentWide": lambda m: _takes_boxes(m.TrivialAugmentWide()),
     "AutoAugment": lambda m: _takes_boxes(m.AutoAugment()),
+    "RandomChannelPermutation": lambda m: _takes(
+        m.RandomChannelPermutation(), HALF.new_zeros(5, 9, 9)
+    ),
     "ToDtype": lambda m: m.ToDtype(torch.uint8, scale=True)(torch.tensor([[[0.5, 0.9]]])),
     "ConvertImageDtype": lambda m: m.ConvertImageDtype(torch.uint8)(torch.tensor([[[0.5, 0.9]]])),
     "ToTensor": lambda m: m.ToTensor()(IMAGE).dtype,
@@ -137,12 +141,16 @@ def _rows_differ(transform: Any) -> bool:
     return found
 
 
-def _takes_boxes(transform: Any) -> bool:
+def _takes(transform: Any, *sample: Any) -> bool:
     try:
-        transform(*TYPED)
-    except TypeError:
+        transform(*sample)
+    except (TypeError, ValueError):
         return False
     return True
+
+
+def _takes_boxes(transform: Any) -> bool:
+    return _takes(transform, *TYPED)
 
 
 # What is used unchanged, where nothing is left to chance.
@@ -150,7 +158,6 @@ THEIRS: dict[str, Callable[[], Any]] = {
     "RandomIoUCrop": lambda: v2.RandomIoUCrop(sampler_options=[2.0]),
     "ElasticTransform": lambda: v2.ElasticTransform(0.0),
     "RGB": lambda: v2.RGB(),
-    "RandomChannelPermutation": lambda: v2.RandomChannelPermutation(),
     "GaussianNoise": lambda: v2.GaussianNoise(sigma=0.0),
     "JPEG": lambda: v2.JPEG(50),
     "LinearTransformation": lambda: v2.LinearTransformation(torch.eye(360), torch.zeros(360)),
@@ -158,7 +165,7 @@ THEIRS: dict[str, Callable[[], Any]] = {
     "SetClampingMode": lambda: v2.SetClampingMode("hard"),
     "ClampKeyPoints": lambda: v2.ClampKeyPoints(),
 }
-RANDOM = {"RandomChannelPermutation", "AugMix"}
+RANDOM = {"AugMix"}
 IMAGES_ONLY = {"AugMix", "LinearTransformation"}  # they refuse targets, or a size
 FLOATING = {"GaussianNoise", "LinearTransformation"}
 # The rows with another name of ours.

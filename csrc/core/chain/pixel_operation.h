@@ -6,13 +6,13 @@ namespace visops {
 
 enum class PixelKind {
   kIdentity,
-  kAffine,        // matrix, half-pixel convention, source to destination
-  kBrightness,    // amount: factor
-  kContrast,      // factor
-  kSaturation,    // factor
-  kSharpness,     // factor: 0 blurs, 1 keeps
-  kPosterize,     // bits
-  kSolarize,      // threshold, as a share of white
+  kAffine,      // matrix, half-pixel convention, source to destination
+  kBrightness,  // amount: factor
+  kContrast,    // factor
+  kSaturation,  // factor
+  kSharpness,   // factor: 0 blurs, 1 keeps
+  kPosterize,   // bits
+  kSolarize,    // threshold, as a share of white
   kAutocontrast,
   kEqualize,
   kInvert,

@@ -72,39 +72,25 @@ void add_moved(const AffineMap& map, PlanBuilder& plan) {
 void add_operation(int operation, double magnitude, PlanBuilder& plan) {
   const Canvas canvas = plan.canvas();
   switch (operation) {
-    case kShearX:
-      return add_moved({{1.0, -magnitude, 0.0, 0.0, 1.0, 0.0}}, plan);
-    case kShearY:
-      return add_moved({{1.0, 0.0, 0.0, -magnitude, 1.0, 0.0}}, plan);
-    case kTranslateX:
-      return add_moved({{1.0, 0.0, std::trunc(magnitude), 0.0, 1.0, 0.0}}, plan);
-    case kTranslateY:
-      return add_moved({{1.0, 0.0, 0.0, 0.0, 1.0, std::trunc(magnitude)}}, plan);
+    case kShearX: return add_moved({{1.0, -magnitude, 0.0, 0.0, 1.0, 0.0}}, plan);
+    case kShearY: return add_moved({{1.0, 0.0, 0.0, -magnitude, 1.0, 0.0}}, plan);
+    case kTranslateX: return add_moved({{1.0, 0.0, std::trunc(magnitude), 0.0, 1.0, 0.0}}, plan);
+    case kTranslateY: return add_moved({{1.0, 0.0, 0.0, 0.0, 1.0, std::trunc(magnitude)}}, plan);
     case kRotate: {
       const Rotation turn = rotation_of(magnitude);
       return add_moved(
           about(turn.c, turn.s, -turn.s, turn.c, canvas.width * 0.5, canvas.height * 0.5), plan);
     }
-    case kBrightness:
-      return plan.pixels({PixelKind::kBrightness, 1.0 + magnitude});
-    case kColor:
-      return plan.pixels({PixelKind::kSaturation, 1.0 + magnitude});
-    case kContrast:
-      return plan.pixels({PixelKind::kContrast, 1.0 + magnitude});
-    case kSharpness:
-      return plan.pixels({PixelKind::kSharpness, 1.0 + magnitude});
-    case kPosterize:
-      return plan.pixels({PixelKind::kPosterize, magnitude});
-    case kSolarize:
-      return plan.pixels({PixelKind::kSolarize, magnitude});
-    case kAutocontrast:
-      return plan.pixels({PixelKind::kAutocontrast});
-    case kEqualize:
-      return plan.pixels({PixelKind::kEqualize});
-    case kInvert:
-      return plan.pixels({PixelKind::kInvert});
-    default:
-      return plan.pixels({PixelKind::kIdentity});
+    case kBrightness: return plan.pixels({PixelKind::kBrightness, 1.0 + magnitude});
+    case kColor: return plan.pixels({PixelKind::kSaturation, 1.0 + magnitude});
+    case kContrast: return plan.pixels({PixelKind::kContrast, 1.0 + magnitude});
+    case kSharpness: return plan.pixels({PixelKind::kSharpness, 1.0 + magnitude});
+    case kPosterize: return plan.pixels({PixelKind::kPosterize, magnitude});
+    case kSolarize: return plan.pixels({PixelKind::kSolarize, magnitude});
+    case kAutocontrast: return plan.pixels({PixelKind::kAutocontrast});
+    case kEqualize: return plan.pixels({PixelKind::kEqualize});
+    case kInvert: return plan.pixels({PixelKind::kInvert});
+    default: return plan.pixels({PixelKind::kIdentity});
   }
 }
 

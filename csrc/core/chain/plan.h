@@ -43,8 +43,8 @@ struct ChainPlan {
   std::vector<ColorSteps> colors;
   std::vector<std::vector<double>> erased;  // each [batch, 4] x1, y1, x2, y2, or empty rectangles
   std::vector<std::vector<PixelOperation>> operations;  // [batch], each in turn; or empty
-  std::vector<uint8_t> left_out;            // [batch] to which the next steps don't apply; or empty
-  int64_t moves = 0;                        // geometry calls so far
+  std::vector<uint8_t> left_out;  // [batch] to which the next steps don't apply; or empty
+  int64_t moves = 0;              // geometry calls so far
 
   // sizes: [batch, 2] heights and widths
   ChainPlan(const int64_t* sizes, int64_t batch, int64_t channels, bool exact);

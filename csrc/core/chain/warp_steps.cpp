@@ -253,8 +253,8 @@ class RandomPerspective : public ChainStep {
   double distortion_, p_;
 };
 
-// p, whether it also mirrors, whether it always swaps the axes: one of the square's symmetries, each
-// as likely as the others.
+// p, whether it also mirrors, whether it always swaps the axes: one of the square's symmetries,
+// each as likely as the others.
 class Symmetry : public ChainStep {
  public:
   explicit Symmetry(const Numbers& numbers) {

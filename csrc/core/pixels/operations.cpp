@@ -48,8 +48,8 @@ void for_grey(const PixelImage& image, const With& with) {
   }
   const T *const g = first + pixels, *const b = g + pixels;
   for (int64_t i = 0; i < pixels; ++i) {
-    const float grey = grey_of(static_cast<float>(first[i]), static_cast<float>(g[i]),
-                               static_cast<float>(b[i]));
+    const float grey =
+        grey_of(static_cast<float>(first[i]), static_cast<float>(g[i]), static_cast<float>(b[i]));
     with(sizeof(T) == 1 ? std::floor(grey) : grey, i);
   }
 }
@@ -243,8 +243,7 @@ void gamma(const PixelImage& image, float exponent) {
   T* const data = static_cast<T*>(image.data);
   if constexpr (sizeof(T) == 1) {
     look_up(table_of([&](int i) {
-              return cut_off(std::pow(static_cast<float>(i) / 255.0f, exponent) *
-                             (256.0f - 1e-3f));
+              return cut_off(std::pow(static_cast<float>(i) / 255.0f, exponent) * (256.0f - 1e-3f));
             }),
             data, image.size());
   } else {
@@ -256,30 +255,20 @@ template <class T>
 void run(const PixelOperation& operation, const PixelImage& image, void* scratch) {
   const float amount = static_cast<float>(operation.amount);
   switch (operation.kind) {
-    case PixelKind::kBrightness:
-      return brightness<T>(image, amount);
-    case PixelKind::kContrast:
-      return contrast<T>(image, operation.amount);
-    case PixelKind::kSaturation:
-      return saturation<T>(image, operation.amount);
+    case PixelKind::kBrightness: return brightness<T>(image, amount);
+    case PixelKind::kContrast: return contrast<T>(image, operation.amount);
+    case PixelKind::kSaturation: return saturation<T>(image, operation.amount);
     case PixelKind::kSharpness:
       return sharpness<T>(image, operation.amount, static_cast<T*>(scratch));
-    case PixelKind::kPosterize:
-      return posterize<T>(image, static_cast<int>(operation.amount));
+    case PixelKind::kPosterize: return posterize<T>(image, static_cast<int>(operation.amount));
     case PixelKind::kSolarize:
       return solarize<T>(image, operation.amount * (sizeof(T) == 1 ? 255.0 : 1.0));
-    case PixelKind::kSolarizeAt:
-      return solarize<T>(image, operation.amount);
-    case PixelKind::kAutocontrast:
-      return autocontrast<T>(image);
-    case PixelKind::kEqualize:
-      return equalize(image, scratch);
-    case PixelKind::kInvert:
-      return invert<T>(image);
-    case PixelKind::kGamma:
-      return gamma<T>(image, amount);
-    default:
-      return;
+    case PixelKind::kSolarizeAt: return solarize<T>(image, operation.amount);
+    case PixelKind::kAutocontrast: return autocontrast<T>(image);
+    case PixelKind::kEqualize: return equalize(image, scratch);
+    case PixelKind::kInvert: return invert<T>(image);
+    case PixelKind::kGamma: return gamma<T>(image, amount);
+    default: return;
   }
 }
 
