@@ -9,7 +9,7 @@ its own parameters.
 # sample into images and targets, `targets` moves targets, `engine` forms passes and runs them,
 # `mixing` combines the samples of a batch.
 
-from . import torchvision_names
+from . import presets, torchvision_names
 from .additive import RandomBrightnessContrast, RandomChannelPermutation, RGBShift
 from .auto_augment import AutoAugment, AutoAugmentPolicy
 from .blurring import GaussianBlur
@@ -138,6 +138,7 @@ __all__ = [
     "TrivialAugmentWide",
     "Views",
     "convert",
+    "presets",
     "preview",
     "visible",
 ]

@@ -87,6 +87,7 @@ class GaussianBlur(Transform):
         width, height = self.kernel_size
         images, sigmas = to_float(pixels.tensors(leaf)), params["sigma"].tolist()
         frames = pixels.frames
+        applies = params["apply"].tolist() if "apply" in params else [True] * len(sigmas)
         blurred: list[Any] = []
         for sample, sigma in enumerate(sigmas):
             part = images[sample * frames : (sample + 1) * frames]
@@ -98,7 +99,9 @@ class GaussianBlur(Transform):
                         f"{leaf.name} has {image.shape[-2]} rows and {image.shape[-1]} columns; "
                         "must be less than twice as large"
                     )
-                blurred.append(gaussian_blur(image, (height, width), sigma))
+                blurred.append(
+                    gaussian_blur(image, (height, width), sigma) if applies[sample] else image
+                )
         out: Any = [image[0] for image in blurred] if pixels.listed else torch.cat(blurred)
         pixels.store(leaf, out if dtype == _dtype_of(out) else from_float(out, dtype))
 

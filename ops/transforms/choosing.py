@@ -26,7 +26,7 @@ from .engine.random import fresh_key, uniforms
 from .engine.results import Forms
 from .engine.source import index_of_samples
 from .sample.leaf import Leaf
-from .transform import Builtin
+from .transform import Builtin, Transform
 
 __all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
 
@@ -105,6 +105,9 @@ class _Fusing(_Choosing):
         return [params[name] == group for group in range(len(ends))]
 
     def fused(self, exact: bool) -> Fusable | None:
+        only = [t for chain in self._chains for t in chain.transforms]
+        if len(only) == 1 and isinstance(only[0], Fusable) and only[0].effects().alone is not None:
+            return _ChosenAlone(self, only[0])
         groups = self.groups(exact)
         return None if groups is None else _Chosen(self, groups)
 
@@ -221,6 +224,45 @@ class _Chosen(Builtin):
             own = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
             with plan.only(conditions[group]):
                 transform.extend(plan, own)
+
+
+class _ChosenAlone(Transform):
+    """A transform that joins no pass, for those samples that have drawn it."""
+
+    def __init__(self, owner: _Fusing, content: Fusable) -> None:
+        super().__init__()
+        self._owner, self._content = owner, content
+        self.draws = 1 + content.draws
+
+    def _get_name(self) -> str:
+        return self._owner._get_name()
+
+    def watched(self) -> list[Any]:
+        return [self._owner, *self._content.watched()]
+
+    def parts(self) -> list[Any]:
+        return [self]
+
+    def __repr__(self) -> str:
+        return repr(self._owner)
+
+    def effects(self) -> Effects:
+        return self._content.effects()
+
+    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
+        params = self._owner.draw_choice(uniforms[:, 0])
+        own = self._content.checked_params(uniforms[:, 1:], canvas)
+        return {**params, **{f"0_{name}": value for name, value in own.items()}}
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        """Add nothing: it joins no pass."""
+
+    def run_images(self, leaf: Leaf, params: Mapping[str, Any]) -> None:
+        own = {k.removeprefix("0_"): v for k, v in params.items() if k.startswith("0_")}
+        chosen = np.asarray(self._owner.conditions(params)[0])
+        own["apply"] = chosen & own["apply"] if "apply" in own else chosen
+        if own["apply"].any():
+            self._content.run_images(leaf, own)
 
 
 def _listed(owner: str, transforms: Any) -> list[Any]:

@@ -361,3 +361,21 @@ def test_errors(call: Callable[[], Any], error: type[Exception], message: str) -
     with pytest.raises(error) as caught:
         call()
     assert message in str(caught.value)
+
+
+def test_a_blur_that_is_not_drawn_costs_nothing_else() -> None:
+    batch = torch.stack([photo()] * 60)
+    chain = T.Compose([T.RandomApply([T.GaussianBlur(7)], 0.5)], seed=0)
+    assert [part.kind for part in chain.passes] == ["alone"]
+    out, params = chain(batch, index=range(60), return_params=True)
+    applies, sigmas = params.steps[0]["apply"], params.steps[0]["0_sigma"]
+    assert 15 < applies.sum() < 45
+    for image, blurred, sigma in zip(out, applies.tolist(), sigmas.tolist(), strict=True):
+        expected = T.GaussianBlur(7, sigma)(photo()) if blurred else photo()
+        assert torch.equal(image, expected)
+    assert torch.equal(chain(batch, params=params), out)
+    alone = torch.stack([chain(photo(), index=i) for i in range(60)])
+    assert torch.equal(alone, out)
+    noise = T.Compose([T.RandomApply([T.RandomErasing(1.0, value="random")], 0.5)], seed=0)
+    changed = (noise(batch / 255, index=range(60)) != batch / 255).flatten(1).any(1)
+    assert 15 < changed.sum() < 45
