@@ -10,23 +10,21 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from .._native import Step
 from .arguments import fail, is_sequence, number
+from .chosen import Chosen, ChosenAlone, fits
 from .compose import Compose
 from .container import CallableContainer
 from .engine.decode import decoding_of
-from .engine.effects import Effects, Fusable, TargetStep, step_of
+from .engine.effects import Fusable, TargetStep
 from .engine.follow import combined
-from .engine.fuse import Pass, name_of
+from .engine.fuse import Pass
 from .engine.generators import whole_number
 from .engine.nesting import OfBatches, flatten
 from .engine.numbers import Number
-from .engine.plan import Canvas, Plan
 from .engine.random import fresh_key, uniforms
 from .engine.results import Forms
 from .engine.source import index_of_samples
 from .sample.leaf import Leaf
-from .transform import Builtin, Transform
 
 __all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
 
@@ -107,9 +105,9 @@ class _Fusing(_Choosing):
     def fused(self, exact: bool) -> Fusable | None:
         only = [t for chain in self._chains for t in chain.transforms]
         if len(only) == 1 and isinstance(only[0], Fusable) and only[0].effects().alone is not None:
-            return _ChosenAlone(self, only[0])
+            return ChosenAlone(self, only[0])
         groups = self.groups(exact)
-        return None if groups is None else _Chosen(self, groups)
+        return None if groups is None else Chosen(self, groups)
 
     def groups(self, exact: bool) -> list[list[Fusable]] | None:
         """Return the groups' transforms, if they fit into one pass together."""
@@ -121,148 +119,12 @@ class _Fusing(_Choosing):
                     return None
                 effects = transform.effects()
                 mixed = effects.alone or effects.normalizes or effects.dtype
-                if mixed or not _fits(part, transform, effects):
+                if mixed or not fits(part, transform, effects):
                     return None  # samples of a batch can't differ in that
                 part.join(transform, effects)
                 masks.add(getattr(getattr(transform, "fill", None), "mask", None))
             groups.append(group)
         return groups if len(masks - {None}) < 2 else None
-
-
-def _fits(part: Pass, transform: Fusable, effects: Effects) -> bool:
-    """Whether a transform can join those of a group, which are of one kind of pass."""
-    if not part.transforms and transform.changes_values():
-        part.kind = "values"
-    if transform.changes_values() or part.kind == "values":
-        return transform.changes_values() and part.takes_values(effects)
-    return part.refusal(name_of(transform), effects) is None
-
-
-class _Chosen(Builtin):
-    """The fused form: all groups join one pass, and each sample keeps what its draw has chosen."""
-
-    def __init__(self, owner: _Fusing, groups: list[list[Fusable]]) -> None:
-        super().__init__()
-        self._owner = owner
-        self._contents = [(g, t) for g, group in enumerate(groups) for t in group]
-        self.draws = 1 + sum(t.draws for _, t in self._contents)
-
-    def _get_name(self) -> str:
-        return self._owner._get_name()
-
-    def changes_values(self) -> bool:
-        return self._contents[0][1].changes_values()
-
-    def watched(self) -> list[Any]:
-        return [self._owner, *(own for _, t in self._contents for own in t.watched())]
-
-    def parts(self) -> list[Any]:
-        """Return what runs where each step must be exact: the contents may not fit together."""
-        return [self._owner.fused(exact=True) or self._owner]
-
-    def __repr__(self) -> str:
-        return repr(self._owner)
-
-    @property
-    def fill(self) -> Any:
-        """The fill of masks, where a transform's `fill` has one."""
-        fills = [getattr(t, "fill", None) for _, t in self._contents]
-        return next((fill for fill in fills if getattr(fill, "mask", None) is not None), None)
-
-    def effects(self) -> Effects:
-        part, resizes = Pass(), False
-        for _, transform in self._contents:
-            own = transform.effects()
-            resizes = resizes or own.size is not None
-            part.join(transform, own)
-        return Effects(
-            moves=any(t.effects().moves for _, t in self._contents),
-            aligned=part.aligned,
-            interpolation=part.interpolation,
-            antialias=part.antialias,
-            fill=part.fill,
-            padding_mode=part.padding_mode,
-            size=(0, 0) if resizes else None,
-            colors=part.colors,
-            erases=part.erases,
-        )
-
-    def chain_step(self) -> Step | None:
-        name, ends = self._owner.choice()
-        groups: list[list[Step]] = [[] for _ in ends]
-        for group, transform in self._contents:
-            step = step_of(transform)
-            if step is None:
-                return None
-            groups[group].append(step)
-        return Step.choice(name, ends, groups)
-
-    def settle(self, plan: Plan) -> None:
-        for _, transform in self._contents:
-            transform.settle(plan)
-
-    # The same in Python, where a transform in it has no step.
-
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
-        params = self._owner.draw_choice(uniforms[:, 0])
-        conditions = self._owner.conditions(params)
-        batch, start = len(uniforms), 1
-        plan = Plan(canvas, batch)
-        for place, (group, transform) in enumerate(self._contents):
-            own = uniforms[:, start : start + transform.draws]
-            step = transform.checked_params(own, plan.canvas)
-            start += transform.draws
-            params.update({f"{place}_{name}": value for name, value in step.items()})
-            with plan.only(conditions[group]):
-                transform.extend(plan, step)
-        return params
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        conditions = self._owner.conditions(params)
-        for place, (group, transform) in enumerate(self._contents):
-            prefix = f"{place}_"
-            own = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
-            with plan.only(conditions[group]):
-                transform.extend(plan, own)
-
-
-class _ChosenAlone(Transform):
-    """A transform that joins no pass, for those samples that have drawn it."""
-
-    def __init__(self, owner: _Fusing, content: Fusable) -> None:
-        super().__init__()
-        self._owner, self._content = owner, content
-        self.draws = 1 + content.draws
-
-    def _get_name(self) -> str:
-        return self._owner._get_name()
-
-    def watched(self) -> list[Any]:
-        return [self._owner, *self._content.watched()]
-
-    def parts(self) -> list[Any]:
-        return [self]
-
-    def __repr__(self) -> str:
-        return repr(self._owner)
-
-    def effects(self) -> Effects:
-        return self._content.effects()
-
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
-        params = self._owner.draw_choice(uniforms[:, 0])
-        own = self._content.checked_params(uniforms[:, 1:], canvas)
-        return {**params, **{f"0_{name}": value for name, value in own.items()}}
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        """Add nothing: it joins no pass."""
-
-    def run_images(self, leaf: Leaf, params: Mapping[str, Any]) -> None:
-        own = {k.removeprefix("0_"): v for k, v in params.items() if k.startswith("0_")}
-        chosen = np.asarray(self._owner.conditions(params)[0])
-        own["apply"] = chosen & own["apply"] if "apply" in own else chosen
-        if own["apply"].any():
-            self._content.run_images(leaf, own)
 
 
 def _listed(owner: str, transforms: Any) -> list[Any]:

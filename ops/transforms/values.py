@@ -171,8 +171,8 @@ class RandomAutocontrast(_ValueStep):
     --------
     >>> import torch
     >>> from visops import transforms
-    >>> transforms.RandomAutocontrast(p=1)(torch.tensor([[[50, 60, 100]]], dtype=torch.uint8))
-    tensor([[[  0,  51, 255]]], dtype=torch.uint8)
+    >>> transforms.RandomAutocontrast(p=1)(torch.tensor([[[0.2, 0.3, 0.6]]]))
+    tensor([[[0.0000, 0.2500, 1.0000]]])
     """
 
     kind = PixelKind.AUTOCONTRAST

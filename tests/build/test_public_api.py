@@ -172,6 +172,7 @@ NAMES = {
         "TrivialAugmentWide",
         "Views",
         "convert",
+        "presets",
         "preview",
         "visible",
     ],
