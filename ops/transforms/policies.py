@@ -91,15 +91,20 @@ class _Linear(Builtin):
 
     Parameters
     ----------
-    owner : Policy
+    name : str
+        Of the policy.
+    interpolation : str
+    fill : tuple of float
     numbers : sequence of float
         How many operations; level or -1, which draws it; levels; whether shifts are shares of the
         image's sides; whether names end with the operation's place; the largest magnitude of each.
     """
 
-    def __init__(self, owner: Any, numbers: Sequence[float]) -> None:
+    def __init__(
+        self, name: str, interpolation: str, fill: tuple[float, ...], numbers: Sequence[float]
+    ) -> None:
         super().__init__()
-        self._name, self._interpolation, self.fill = owner._owner, owner.interpolation, owner.fill
+        self._name, self._interpolation, self.fill = name, interpolation, fill
         self._numbers = tuple(numbers)
         self.draws = 3 * int(numbers[0])
 
@@ -148,11 +153,11 @@ class _Random(Policy):
         if operations == "linear":
             shear, shift, degrees, factor, _ = reach
             largest = (0.0, shear, shear, shift, shift, degrees, factor, factor, factor)
-            self._linear = _Linear(self, (count, level, bins, relative, numbered, *largest))
-            one = _Linear(self, (1, level, bins, relative, False, *largest))
-            self._parts: list[Fusable] = [one] * count if numbered else [self]
+            given = (owner, self.interpolation, self.fill)
+            self._linear = _Linear(*given, (count, level, bins, relative, numbered, *largest))
+            one = _Linear(*given, (1, level, bins, relative, False, *largest))
+            self._single = [one] * count if numbered else []
             return
-        self._parts = [self]
         spaces = level_table(bins, *reach)[:-1]  # without Invert
         self._numbers: list[float] = [count, level, bins, numbered, len(spaces)]
         for place, magnitudes in enumerate(spaces):
@@ -170,7 +175,8 @@ class _Random(Policy):
         return self._linear.chain_step()
 
     def parts(self) -> list[Fusable]:
-        return self._parts
+        linear = self.operations == "linear" and self._single
+        return list(self._single) if linear else [self]
 
 
 class RandAugment(_Random):

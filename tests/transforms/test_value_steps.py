@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -379,3 +381,15 @@ def test_a_blur_that_is_not_drawn_costs_nothing_else() -> None:
     noise = T.Compose([T.RandomApply([T.RandomErasing(1.0, value="random")], 0.5)], seed=0)
     changed = (noise(batch / 255, index=range(60)) != batch / 255).flatten(1).any(1)
     assert 15 < changed.sum() < 45
+
+
+@pytest.mark.parametrize("operations", ["all", "linear"])
+def test_copies_of_policies(operations: str) -> None:
+    for policy in (
+        T.RandAugment(2, operations=operations),
+        T.TrivialAugment(operations=operations),
+    ):
+        chain = T.Compose([policy, T.AutoAugment(), T.GaussianBlur(3), T.RandomGamma()], seed=0)
+        expected = chain(photo(), index=1)
+        for twin in (copy.deepcopy(chain), pickle.loads(pickle.dumps(chain))):
+            assert torch.equal(twin(photo(), index=1), expected)
