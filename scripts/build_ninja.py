@@ -33,15 +33,18 @@ from build_toolchain import (
     FLAGS,
     WINDOWS,
     Cuda,
+    cross_target,
     fail,
     find_compiler,
     is_gcc,
     isa_levels,
     switch,
+    target,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = Path("build", build_folder(sanitizers()))  # relative to ROOT, where ninja runs
+# Relative to ROOT, where ninja runs. Objects for another machine have a folder of their own.
+BUILD = Path("build", "-".join([build_folder(sanitizers()), *filter(None, [cross_target()])]))
 GENERATED = BUILD / "generated"  # headers that the build writes
 
 
@@ -192,6 +195,7 @@ def cpu_kernels(file: NinjaFile) -> list[Path]:
     """Compile csrc/cpu once per instruction set."""
     objects = []
     gcc = is_gcc(file.compiler)
+    machine = target(file.compiler)
     levels = isa_levels(file.compiler)
     for isa, (slot, flags) in levels.items():
         for source in files_below("csrc/cpu"):
@@ -201,7 +205,7 @@ def cpu_kernels(file: NinjaFile) -> list[Path]:
             slot_flags = defines({"VISOPS_ISA_SLOT": str(slot)})
             slot_flags += _AVX512_EMULATION if is_emulated else flags
             if gcc and flags != FLAGS.plain:
-                slot_flags += FLAGS.calls
+                slot_flags += FLAGS.calls if machine == "x86_64" else []
                 slot_flags += FLAGS.lean if source.as_posix() in LEAN else []
             objects += file.objects(isa, [source], slot_flags)
     return objects
