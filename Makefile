@@ -15,12 +15,12 @@ export VISOPS_WERROR ?= 1
 # share the cores, so threads that wait must not spin.
 PYTEST := OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE $(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
-SOURCES := $(shell find csrc tests/cuda_emulation tests/cuda_check tests/avx512_emulation -type f)
-CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_check tests/avx512_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
+SOURCES := $(shell find csrc tests/cuda_emulation tests/cuda_check tests/avx512_emulation tests/neon_emulation -type f)
+CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_check tests/avx512_emulation tests/neon_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help build build-tests demo test test-matrix test-infer test-gpu gpu-report test-wheel test-asan test-tsan \
-  test-cuda-check test-gpu-constants test-avx512 \
+  test-cuda-check test-gpu-constants test-avx512 test-neon test-arm \
   fuzz bench docs lint format typecheck wheels clean
 
 help:  ## list the targets
@@ -205,6 +205,17 @@ test-avx512: build/avx512/.built  ## AVX-512 kernels on processors that have AVX
 	OMP_NUM_THREADS=2 PYTHONPATH=build/avx512 $(PY) -m pytest -n auto --dist loadgroup -p no:cacheprovider \
 	  $(PYTEST_ARGS) tests/build/test_backends.py -k avx512
 	VISOPS_CPU=avx512 OMP_NUM_THREADS=2 PYTHONPATH=build/avx512 $(PY) -m pytest -n auto --dist loadgroup \
+	  -p no:cacheprovider $(PYTEST_ARGS) -m "matrix and not cluster" $(MATRIX_TESTS)
+
+# The default slot's ARM code, compiled for x86 with SIMDe (tests/neon_emulation).
+build/neon/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -name '*.py')
+	VISOPS_EMULATE_NEON=1 VISOPS_EMULATION=1 VISOPS_CUDA=0 $(PY) setup.py --quiet build --build-lib build/neon
+	@touch $@
+
+test-neon: build/neon/.built  ## ARM's kernels on x86: all kernels' bits, and the tests of values
+	OMP_NUM_THREADS=2 PYTHONPATH=build/neon $(PY) -m pytest -n auto --dist loadgroup -p no:cacheprovider \
+	  $(PYTEST_ARGS) tests/build/test_backends.py -k "default or avx2"
+	VISOPS_CPU=default OMP_NUM_THREADS=2 PYTHONPATH=build/neon $(PY) -m pytest -n auto --dist loadgroup \
 	  -p no:cacheprovider $(PYTEST_ARGS) -m "matrix and not cluster" $(MATRIX_TESTS)
 
 test-gpu: build-tests  ## run the CUDA tests on a GPU, then again under compute-sanitizer

@@ -26,6 +26,7 @@ from build_sanitizers import (
     check_flags,
     compile_flags,
     emulates_avx512,
+    emulates_neon,
     emulation_flags,
     sanitizers,
 )
@@ -191,12 +192,21 @@ _AVX512_EMULATION = [
 ]
 
 
+# ARM's kernels in x86's default slot; SIMDe is quick from SSE4.1 on.
+_NEON_EMULATION = [
+    *("-msse4.1", "-DVISOPS_NEON=1", "-isystem", "tests/neon_emulation"),
+    *("-Wno-psabi", "-Wno-ignored-attributes", "-Wno-aggressive-loop-optimizations"),
+]
+
+
 def cpu_kernels(file: NinjaFile) -> list[Path]:
     """Compile csrc/cpu once per instruction set."""
     objects = []
     gcc = is_gcc(file.compiler)
     machine = target(file.compiler)
     levels = isa_levels(file.compiler)
+    if "default" in levels and emulates_neon():
+        levels["default"] = (0, _NEON_EMULATION)
     for isa, (slot, flags) in levels.items():
         for source in files_below("csrc/cpu"):
             if isa == "avx512" and "avx2" in levels and source.as_posix() in AVX2_SUFFICES:

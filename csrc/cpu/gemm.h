@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core/platform.h"
+#include "cpu/simd/arm.h"
 #include "cpu/simd/vector.h"
 
 #if VISOPS_ISA_SLOT >= 1
@@ -28,7 +29,7 @@ namespace {
 
 // A tile has up to kGemmRows rows of kGemmVectors vectors: as many sums as fit the registers beside
 // a vector of each operand. A step takes rows + vectors loads for rows * vectors products.
-#if VISOPS_ISA_SLOT == 2
+#if VISOPS_ISA_SLOT == 2 || VISOPS_NEON
 constexpr int kGemmRows = 8, kGemmVectors = 3;
 #elif VISOPS_ISA_SLOT == 1
 constexpr int kGemmRows = 4, kGemmVectors = 3;
@@ -57,6 +58,16 @@ VISOPS_GEMM_INLINE Vector<float> gemm_multiply_add(Vector<float> a, Vector<float
 VISOPS_GEMM_INLINE Vector<double> gemm_multiply_add(Vector<double> a, Vector<double> b,
                                                     Vector<double> sum) {
   return {(Register<double>::type)_mm256_fmadd_pd((__m256d)a.v, (__m256d)b.v, (__m256d)sum.v)};
+}
+#elif VISOPS_NEON && defined(__aarch64__)
+VISOPS_GEMM_INLINE Vector<float> gemm_multiply_add(Vector<float> a, Vector<float> b,
+                                                   Vector<float> sum) {
+  return {(Register<float>::type)vfmaq_f32((float32x4_t)sum.v, (float32x4_t)a.v, (float32x4_t)b.v)};
+}
+VISOPS_GEMM_INLINE Vector<double> gemm_multiply_add(Vector<double> a, Vector<double> b,
+                                                    Vector<double> sum) {
+  return {
+      (Register<double>::type)vfmaq_f64((float64x2_t)sum.v, (float64x2_t)a.v, (float64x2_t)b.v)};
 }
 #endif
 
