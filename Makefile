@@ -218,6 +218,11 @@ test-neon: build/neon/.built  ## ARM's kernels on x86: all kernels' bits, and th
 	VISOPS_CPU=default OMP_NUM_THREADS=2 PYTHONPATH=build/neon $(PY) -m pytest -n auto --dist loadgroup \
 	  -p no:cacheprovider $(PYTEST_ARGS) -m "matrix and not cluster" $(MATRIX_TESTS)
 
+# Another part of the tests of values: make test-arm ARM_ARGS="--part 2/6"; all of them: "--all".
+ARM_ARGS ?=
+test-arm: build  ## the build for 64-bit ARM in an emulator, on Debian: x86's bits, tests of values
+	$(PY) scripts/arm $(ARM_ARGS)
+
 test-gpu: build-tests  ## run the CUDA tests on a GPU, then again under compute-sanitizer
 	$(PY) -m pytest -m cuda $(PYTEST_ARGS)
 	@set -e; for tool in memcheck racecheck initcheck synccheck; do \

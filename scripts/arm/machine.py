@@ -54,17 +54,18 @@ PLATFORMS = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_26", "manylinux_2_
 PLATFORMS += ("manylinux_2_17", "manylinux2014")
 
 # A Neoverse N1, as torch's own library for processors wants to read it.
-CPU_INFO = """\
+FEATURES = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm asimddp"
+CPU_INFO = f"""\
 processor\t: 0
 BogoMIPS\t: 243.75
-Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp
+Features\t: {FEATURES}
 CPU implementer\t: 0x41
 CPU architecture: 8
-CPU variant\t: 0x4
+CPU variant\t: 0x3
 CPU part\t: 0xd0c
 CPU revision\t: 1
 """
-MIDR = "0x00000000414fd0c1\n"
+MIDR = "0x00000000413fd0c1\n"
 
 
 def fail(message: str) -> NoReturn:
