@@ -104,7 +104,7 @@ def link_flags(libraries: Iterable[str] = (), cuda: Cuda | None = None) -> list[
         folders = [torch_lib, *cuda_dirs, Path(sys.base_prefix, "libs")]
         return [f"/LIBPATH:{d}" for d in folders] + [f"{name}.lib" for name in names] + extra
     if sys.platform == "darwin":
-        flags = ["-bundle", "-undefined", "dynamic_lookup", "-Wl,-rpath,@loader_path/../torch/lib"]
+        flags = ["-undefined", "dynamic_lookup"]
     else:
         flags = ["-shared", "-Wl,--as-needed", "-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"]
         # Templates of the standard library are visible otherwise, and taken from anywhere.
@@ -115,6 +115,18 @@ def link_flags(libraries: Iterable[str] = (), cuda: Cuda | None = None) -> list[
     flags += ["-lcudart_static", "-lrt", "-lpthread"] if cuda else []
     flags += ["-ldl"] if sys.platform == "linux" else []
     return flags + extra
+
+
+def macos_flags(place: str) -> list[str]:
+    """Linker flags of macOS that depend on the place in the package; never tried.
+
+    Python loads bundles. A C++ program links with a dynamic library, which it finds by its own
+    rpath.
+    """
+    folder, name = Path(place).parent, Path(place).name
+    up = "/".join([".."] * (1 + len(folder.parts)))
+    kind = ["-dynamiclib", f"-Wl,-install_name,@rpath/{name}"] if folder.parts else ["-bundle"]
+    return [*kind, f"-Wl,-rpath,@loader_path/{up}/torch/lib"]
 
 
 def fronts(
@@ -259,6 +271,7 @@ class BuildExtensions(build_ext):
 
         def link(place: str, inputs: Iterable[Path], flags: Iterable[str]) -> None:
             built[place] = folder / Path(place).name
+            flags = [*macos_flags(place), *flags] if sys.platform == "darwin" else flags
             file.build(built[place], "link", inputs, [*flags, *strip])
 
         front = fronts(

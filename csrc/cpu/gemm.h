@@ -41,7 +41,7 @@ template <class T>
 VISOPS_GEMM_INLINE Vector<T> gemm_multiply_add(Vector<T> a, Vector<T> b, Vector<T> sum) {
   return sum + a * b;
 }
-#if VISOPS_ISA_SLOT == 2
+#if VISOPS_ISA_SLOT == 2 && defined(__GNUC__)  // others have no casts between vectors
 VISOPS_GEMM_INLINE Vector<float> gemm_multiply_add(Vector<float> a, Vector<float> b,
                                                    Vector<float> sum) {
   return {(Register<float>::type)_mm512_fmadd_ps((__m512)a.v, (__m512)b.v, (__m512)sum.v)};
@@ -50,7 +50,7 @@ VISOPS_GEMM_INLINE Vector<double> gemm_multiply_add(Vector<double> a, Vector<dou
                                                     Vector<double> sum) {
   return {(Register<double>::type)_mm512_fmadd_pd((__m512d)a.v, (__m512d)b.v, (__m512d)sum.v)};
 }
-#elif VISOPS_ISA_SLOT == 1
+#elif VISOPS_ISA_SLOT == 1 && defined(__GNUC__)
 VISOPS_GEMM_INLINE Vector<float> gemm_multiply_add(Vector<float> a, Vector<float> b,
                                                    Vector<float> sum) {
   return {(Register<float>::type)_mm256_fmadd_ps((__m256)a.v, (__m256)b.v, (__m256)sum.v)};
