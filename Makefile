@@ -209,14 +209,15 @@ test-avx512: build/avx512/.built  ## AVX-512 kernels on processors that have AVX
 
 # The default slot's ARM code, compiled for x86 with SIMDe (tests/neon_emulation).
 build/neon/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -name '*.py')
-	VISOPS_EMULATE_NEON=1 VISOPS_EMULATION=1 VISOPS_CUDA=0 $(PY) setup.py --quiet build --build-lib build/neon
+	VISOPS_EMULATE_NEON=1 VISOPS_ISA=default VISOPS_EMULATION=0 VISOPS_CUDA=0 $(PY) setup.py --quiet build \
+	  --build-lib build/neon
 	@touch $@
 
-test-neon: build/neon/.built  ## ARM's kernels on x86: all kernels' bits, and the tests of values
+test-neon: build build/neon/.built  ## ARM's kernels on x86 (needs SIMDe): x86's bits, tests of values
+	$(PY) scripts/arm/records.py record build/neon-calls
+	PYTHONPATH=build/neon $(PY) scripts/arm/records.py replay build/neon-calls
 	OMP_NUM_THREADS=2 PYTHONPATH=build/neon $(PY) -m pytest -n auto --dist loadgroup -p no:cacheprovider \
-	  $(PYTEST_ARGS) tests/build/test_backends.py -k "default or avx2"
-	VISOPS_CPU=default OMP_NUM_THREADS=2 PYTHONPATH=build/neon $(PY) -m pytest -n auto --dist loadgroup \
-	  -p no:cacheprovider $(PYTEST_ARGS) -m "matrix and not cluster" $(MATRIX_TESTS)
+	  $(PYTEST_ARGS) -m "matrix and not cluster" $(MATRIX_TESTS)
 
 # Another part of the tests of values: make test-arm ARM_ARGS="--part 2/6"; all of them: "--all".
 ARM_ARGS ?=

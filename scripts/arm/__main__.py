@@ -13,6 +13,7 @@ code     no product is contracted with a sum, in the object code
 there    the calls of all tests/*/*_outputs.py, recorded here and made there: every bit is compared
 back     the same calls recorded there and made here
 tests    tests marked `matrix`, run there
+wheel    only if asked for: the wheel, audited, with some tests beside the oldest and newest torch
 
 All it makes is in build/arm and build/ninja-aarch64, and is kept for the next run. The emulator
 says nothing about speed, and little about the order in which ARM's cores see each other's writes:
@@ -34,10 +35,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from arm.machine import COMPILER, HOME, MACHINE, ROOT, fail, make_machine, run
+from arm.build import compile_for_arm, here, there
+from arm.machine import HOME, ROOT, fail, make_machine, run
+from arm.wheel import build_wheel, try_wheel
 
 PARTS = 6  # of the tests of values; one takes a few minutes
-LIBRARY = HOME / "lib"
 RECORDS = Path(__file__).with_name("records.py")
 JOBS = os.cpu_count() or 1
 
@@ -46,32 +48,6 @@ def shares(modules: Iterable[Path]) -> list[list[str]]:
     """Deal modules to as many processes as there are cores; the longest ones apart."""
     files = sorted(modules, key=lambda file: file.stat().st_size, reverse=True)
     return [[file.stem for file in files[job::JOBS]] for job in range(min(JOBS, len(files)))]
-
-
-def here(*arguments: str | Path) -> list[str | Path]:
-    """Return a command for this machine's Python."""
-    return [sys.executable, *arguments]
-
-
-def there(*arguments: str | Path) -> list[str | Path]:
-    """Return a command for the ARM machine's Python, with what was built for it."""
-    return ["env", f"PYTHONPATH={LIBRARY}", "OMP_NUM_THREADS=2", MACHINE / "python", *arguments]
-
-
-def compile_for_arm() -> str:
-    """Build the library and `_numpy` into a folder of their own."""
-    variables = {
-        "VISOPS_TARGET": "aarch64",
-        "CXX": f"{COMPILER} --sysroot={MACHINE / 'root'}",
-        "VISOPS_PYTHONS": str(MACHINE / "python"),
-        "VISOPS_CUDA": "0",
-        "VISOPS_EMULATION": "0",
-        "VISOPS_JPEG": "1",
-        "VISOPS_WERROR": os.environ.get("VISOPS_WERROR", "1"),
-    }
-    run(*here("setup.py", "--quiet", "build", "--build-lib", LIBRARY), **variables)
-    version = "import visops; i = visops.build_info(); print(i['compiler'], i['cpu'], i['jpeg'])"
-    return run(*there("-c", version)).strip()
 
 
 def check_code() -> str:
@@ -87,8 +63,8 @@ def compare(
 ) -> str:
     """Record the calls of all outputs on one machine, make them on the other."""
     folder = HOME / f"calls-{name}"
-    modules = [p.with_name(f"{p.parent.name}.{p.stem}") for p in ROOT.glob("tests/*/*_outputs.py")]
-    named = [module.name for module in sorted(modules)]
+    found = (f"{file.parent.name}.{file.stem}" for file in ROOT.glob("tests/*/*_outputs.py"))
+    named = [*sorted(found), "random"]
     with ThreadPoolExecutor(JOBS) as pool:
         dealt = [named[job::JOBS] for job in range(JOBS)]
         list(pool.map(lambda m: run(*recorder(RECORDS, "record", folder, *m)), filter(None, dealt)))
@@ -138,8 +114,9 @@ def main() -> None:
         "there": lambda: compare("here", here, there),
         "back": lambda: compare("there", there, here),
         "tests": lambda: run_tests(part, parts),
+        "wheel": lambda: try_wheel(build_wheel()),
     }
-    names = arguments.only.split(",") if arguments.only else list(steps)
+    names = arguments.only.split(",") if arguments.only else [*steps][:-1]
     if unknown := [name for name in names if name not in steps]:
         fail(f"no step {', '.join(unknown)}; there are {', '.join(steps)}")
     lines = []

@@ -47,7 +47,11 @@ def cases() -> Iterator[tuple[str, int, Callable[[], object]]]:
         ("float32", torch.float32),
     ):
         for mode in ("bilinear", "bicubic"):
-            yield f"warp_affine, {name}, {mode}, rotated", values, warp(image.to(dtype), turned, mode)
+            yield (
+                f"warp_affine, {name}, {mode}, rotated",
+                values,
+                warp(image.to(dtype), turned, mode),
+            )
     yield "warp_affine, uint8, bilinear, scaled", values, warp(image, scaled, "bilinear")
     yield "warp_affine, uint8, bicubic, scaled", values, warp(image, scaled, "bicubic")
     yield "warp_affine, float32, bicubic, scaled", values, warp(image.float(), scaled, "bicubic")

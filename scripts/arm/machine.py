@@ -4,12 +4,19 @@ NOTE [ An ARM machine ]
 Nothing is installed and nothing needs root, beyond two packages of the host: the cross compiler and
 qemu's emulator of user programs. `make_machine()` leaves in build/arm/machine
 
-    root/    Debian's packages for arm64, unpacked: Python, its headers, the C and C++ libraries
-    site/    aarch64 wheels of the packages that the tests import, of the versions found here
-    python   runs root's Python under the emulator; its children do so too
+    root/     Debian's packages for arm64, unpacked: Python, the C and C++ libraries
+    sysroot/  what is compiled and linked with: NOTE [ The oldest Linux ]
+    site/     aarch64 wheels of the packages that the tests import, of the versions found here
+    python    runs root's Python under the emulator; its children do so too
 
 The host's own package sources name the mirror, so the host has to be Debian; the root is of the
 same release, whose cross compiler has the same C++ library.
+
+NOTE [ The oldest Linux ]
+A library asks for the versions of the C library's functions that it was linked with, so it is
+linked with an older Debian's. That is glibc 2.31; what it has newer than 2.28 is named by its old
+version, with a library from stub_libraries.py. The C++ library is the compiler's; what we take of
+it is older still.
 
 The emulator translates programs one instruction at a time and shows them the files of root first,
 then those of the host. torch reads two files that x86 machines don't have; root gets them.
@@ -23,10 +30,12 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -34,14 +43,19 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from arm.stub_libraries import write_stubs
+from arm.stub_libraries import write_stub, write_stubs
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / "build" / "arm"
 MACHINE = HOME / "machine"
 EMULATOR = "qemu-aarch64-static"
 COMPILER = "aarch64-linux-gnu-g++"
-DEBIAN = ("python3", "libpython3-dev", "libgomp1", "libstdc++6", "libjpeg62-turbo-dev")
+DEBIAN = ("python3", "libpython3-dev", "libgomp1", "libstdc++6", "libjpeg62-turbo")
+OLD_RELEASE = "bullseye"
+OLD_DEBIAN = ("libc6-dev", "libjpeg62-turbo-dev")
+# Since 2.29 they leave errno alone; results are the same.
+OLD_NAMES = {"exp": {"GLIBC_2.17"}, "log2": {"GLIBC_2.17"}}
+LIBRARIES = Path("usr/lib/aarch64-linux-gnu")  # in a root
 # What the tests of values import; what these need comes with them.
 PACKAGES = (
     *("torch", "torchvision", "numpy", "pytest", "pytest-xdist", "hypothesis", "scipy"),
@@ -121,16 +135,29 @@ def wanted_packages(names: tuple[str, ...] = PACKAGES) -> dict[str, str]:
     return found
 
 
-def unpack_debian(root: Path) -> None:
-    """Download Debian's packages for arm64 and unpack them."""
-    state = HOME / "apt"
+def debian_source(release: str | None) -> Path:
+    """Return a file that names Debian's mirror: the host's own, or one for another release."""
+    given = [Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list")]
+    own = next((file for file in given if file.is_file() and "debian" in file.read_text()), None)
+    if own is None:
+        fail("no package source of Debian in /etc/apt; run this on Debian or in its container")
+    if release is None:
+        return own
+    mirror = re.search(r"https?://\S+/debian/?(?=\s)", own.read_text())
+    if mirror is None:
+        fail(f"{own} names no mirror of Debian")
+    source = HOME / f"{release}.list"
+    source.write_text(f"deb {mirror[0]} {release} main\n")
+    return source
+
+
+def unpack_debian(root: Path, packages: tuple[str, ...], release: str | None = None) -> None:
+    """Download Debian's packages for arm64 and unpack them; by default of the host's release."""
+    root.mkdir(parents=True, exist_ok=True)
+    state = HOME / f"apt-{release or 'host'}"
     for folder in ("state/lists/partial", "cache/archives/partial", "log"):
         (state / folder).mkdir(parents=True, exist_ok=True)
     (state / "status").write_text("")  # nothing is installed: everything needed is downloaded
-    given = [Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list")]
-    source = next((file for file in given if file.is_file() and "debian" in file.read_text()), None)
-    if source is None:
-        fail("no package source of Debian in /etc/apt; run this on Debian or in its container")
     options = {
         "APT::Architecture": "arm64",
         "APT::Architectures": "arm64",
@@ -138,7 +165,7 @@ def unpack_debian(root: Path) -> None:
         "Acquire::Languages": "none",
         "Debug::NoLocking": "1",
         "Dir::Cache": str(state / "cache"),
-        "Dir::Etc::sourcelist": str(source),
+        "Dir::Etc::sourcelist": str(debian_source(release)),
         "Dir::Etc::sourceparts": "/dev/null",
         "Dir::Log": str(state / "log"),
         "Dir::State": str(state / "state"),
@@ -146,7 +173,7 @@ def unpack_debian(root: Path) -> None:
     }
     apt = [tool("apt-get", "apt"), "-q", *[f"-o{name}={value}" for name, value in options.items()]]
     run(*apt, "update")
-    run(*apt, "install", "--download-only", "--yes", "--no-install-recommends", *DEBIAN)
+    run(*apt, "install", "--download-only", "--yes", "--no-install-recommends", *packages)
     for package in sorted((state / "cache" / "archives").glob("*.deb")):
         run("dpkg-deb", "-x", package, root)
 
@@ -156,8 +183,8 @@ def python_version(root: Path) -> str:
     return (root / "usr" / "bin" / "python3").resolve().name.removeprefix("python")
 
 
-def unpack_wheels(site: Path, version: str, packages: dict[str, str]) -> None:
-    """Download aarch64 wheels and unpack them, as pip would install them."""
+def unpack_wheels(site: Path, version: str, packages: Mapping[str, str]) -> None:
+    """Download aarch64 wheels and unpack them, as pip would install them; replace NVIDIA's."""
     wheels = HOME / "wheels"
     names = [f"{name}=={number}" for name, number in packages.items()]
     platforms = [f"--platform={name}_aarch64" for name in PLATFORMS]
@@ -169,6 +196,22 @@ def unpack_wheels(site: Path, version: str, packages: dict[str, str]) -> None:
         name, number, *_ = parse_wheel_filename(wheel.name)
         if packages.get(name) == str(number):
             zipfile.ZipFile(wheel).extractall(site)
+    write_stubs(site / "torch" / "lib", COMPILER)
+
+
+def make_sysroot(sysroot: Path, root: Path) -> None:
+    """Make what is compiled and linked with: an old C library, and root's Python's headers."""
+    unpack_debian(sysroot, OLD_DEBIAN, OLD_RELEASE)
+    for python in (root / "usr" / "include").rglob("python3*"):
+        if python.is_dir():
+            shutil.copytree(python, sysroot / python.relative_to(root), dirs_exist_ok=True)
+    old = sysroot / "old-names" / "libm.so.6"
+    old.parent.mkdir()
+    write_stub(old, OLD_NAMES, COMPILER)
+    (sysroot / LIBRARIES / "libm.so").unlink()
+    (sysroot / LIBRARIES / "libm.so").write_text(
+        f"GROUP ( {old} /lib/aarch64-linux-gnu/libm.so.6 )\n"
+    )
 
 
 def write_command(folder: Path) -> None:
@@ -200,8 +243,8 @@ def make_machine() -> Path:
     if not done.is_file() or done.read_text() != digest:
         shutil.rmtree(MACHINE, ignore_errors=True)
         root = MACHINE / "root"
-        root.mkdir(parents=True)
-        unpack_debian(root)
+        unpack_debian(root, DEBIAN)
+        make_sysroot(MACHINE / "sysroot", root)
         for name, text in {
             "proc/cpuinfo": CPU_INFO,
             "sys/devices/system/cpu/cpu0/regs/identification/midr_el1": MIDR,
@@ -209,7 +252,6 @@ def make_machine() -> Path:
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
         unpack_wheels(MACHINE / "site", python_version(root), packages)
-        write_stubs(MACHINE / "site" / "torch" / "lib", COMPILER)
         write_command(MACHINE)
         done.write_text(digest)
     return MACHINE / "python"

@@ -3,8 +3,10 @@
     python scripts/arm/records.py record FOLDER [MODULE ...]
     python scripts/arm/records.py replay FOLDER [MODULE ...]
 
-The calls are those of tests/*/*_outputs.py. Inputs are recorded, not seeds: torch's generators and
-its conversions to float16 give other bits on other machines, which is no fault of ours.
+The calls are those of tests/*/*_outputs.py, and as module "random" calls of all operators with the
+fuzzer's arguments: infinite and huge numbers, empty and odd shapes. Inputs are recorded, not seeds:
+torch's generators and its conversions to float16 give other bits on other machines, which is no
+fault of ours.
 
 `replay` ends with an error if any result differs in bits, dtype, shape or strides. NaNs with other
 payloads are counted apart: which one an addition passes on is left open by IEEE 754.
@@ -13,6 +15,7 @@ payloads are counted apart: which one an addition passes on is left open by IEEE
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import io
 import pickle
@@ -28,13 +31,33 @@ import visops
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-TESTS = Path(__file__).resolve().parents[2] / "tests"
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+RANDOM = "random"
+TRIES = 12  # random calls of each operator
+# Products of matrices, whose sums may have another order and fuse products (docs/determinism.md).
+ROUNDED = ("conv2d", "convolve2d")
 MOST_SHOWN = 5
 
 
 def modules() -> list[str]:
     """Return the modules whose outputs are compared."""
-    return sorted(f"{file.parent.name}.{file.stem}" for file in TESTS.glob("*/*_outputs.py"))
+    found = sorted(f"{file.parent.name}.{file.stem}" for file in TESTS.glob("*/*_outputs.py"))
+    return [*found, RANDOM]
+
+
+def call_at_random() -> None:
+    """Call every operator with drawn arguments; some are refused."""
+    from fuzz.calls import all_targets, valid_arguments
+    from fuzz.draws import Draw
+
+    for target in all_targets():
+        if any(word in target.name for word in ROUNDED):
+            continue
+        for number in range(TRIES):
+            arguments = valid_arguments(Draw(f"{target.name}/{number}"), target)
+            with contextlib.suppress(RuntimeError, ValueError, TypeError, NotImplementedError):
+                target.function(**arguments)
 
 
 def packed(value: Any) -> bytes:
@@ -76,7 +99,10 @@ def record(folder: Path, names: list[str]) -> None:
     for name in names:
         began = time.monotonic()
         with Recorder() as recorder:
-            dict(importlib.import_module(name).outputs())
+            if name == RANDOM:
+                call_at_random()
+            else:
+                dict(importlib.import_module(name).outputs())
         (folder / f"{name}.calls").write_bytes(pickle.dumps(recorder.calls, protocol=5))
         took = time.monotonic() - began
         print(f"recorded {name}: {len(recorder.calls)} calls, {took:.0f} s", flush=True)
@@ -154,7 +180,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("modules", nargs="*")
     arguments = parser.parse_args()
-    sys.path.insert(0, str(TESTS))
+    sys.path[:0] = [str(TESTS), str(ROOT / "scripts")]
     torch.set_num_threads(1)
     info = visops.build_info()
     print(f"{info['cpu']} kernels by {info['compiler']}, {visops.__file__}", flush=True)

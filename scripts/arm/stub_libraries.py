@@ -66,10 +66,11 @@ def write_stubs(folder: Path, compiler: str) -> None:
     for library_name in sorted(needed - names):
         if re.match(r"lib(cu|nv|nccl)", library_name):
             beginning = library_name.split(".")[0] + "."
-            _write_stub(folder / library_name, functions[beginning], compiler)
+            write_stub(folder / library_name, functions[beginning], compiler)
 
 
-def _write_stub(library: Path, functions: dict[str, set[str]], compiler: str) -> None:
+def write_stub(library: Path, functions: dict[str, set[str]], compiler: str) -> None:
+    """Write a library with functions of these versions."""
     lines = ['static const char kName[] = "no device";']
     for name in sorted(functions):
         if NAMES_AN_ERROR.search(name):
