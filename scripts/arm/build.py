@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
-from arm.machine import COMPILER, HOME, MACHINE, run
+from arm.machine import HOME, MACHINE, compiler_command, run
 
 LIBRARY = HOME / "lib"
 
@@ -25,7 +26,7 @@ def compile_with(*arguments: str | Path) -> None:
     """Run setup.py with the cross compiler."""
     variables = {
         "VISOPS_TARGET": "aarch64",
-        "CXX": f"{COMPILER} --sysroot={MACHINE / 'sysroot'}",
+        "CXX": shlex.join(compiler_command()),
         "VISOPS_PYTHONS": str(MACHINE / "python"),
         "VISOPS_CUDA": "0",
         "VISOPS_EMULATION": "0",

@@ -7,7 +7,8 @@ It is the only thing that an emulator says about speed. qemu writes down every b
 that it executes in our library, and how many are in it; two calls of a marker enclose each case.
 What torch, memcpy and Python do is not counted. Every case runs once before, to warm up.
 
-A build without NEON, to compare with: `--plain FOLDER` makes it there, if it isn't yet.
+For a build without NEON, take another clone: CXXFLAGS=-DVISOPS_NEON=0 python scripts/arm --only
+machine,build.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 MARKER = "visops_cpu_library"  # exported, does next to nothing, and is not called by operators
@@ -60,22 +62,16 @@ def cases() -> Iterator[tuple[str, int, Callable[[], object]]]:
     for layout in (torch.contiguous_format, torch.channels_last):
         given = image.contiguous(memory_format=layout)
         name = "planes" if layout == torch.contiguous_format else "pixels"
-        yield (
-            f"augment, antialiased half size, {name}",
-            3 * 64 * 64,
-            lambda given=given: visops.augment(given, smaller, (64, 64), antialias=True),
-        )
+        shrink = partial(visops.augment, given, smaller, (64, 64), antialias=True)
+        yield f"augment, antialiased half size, {name}", 3 * 64 * 64, shrink
     boxes = torch.rand(20, 4) * 30
     boxes[:, 2:] += boxes[:, :2] + 10
     rois = torch.cat([torch.zeros(20, 1), boxes], 1)
     for dtype in (torch.float32, torch.float16):
         features = torch.rand(1, 64, 48, 48).to(dtype)
         name = str(dtype).removeprefix("torch.")
-        yield (
-            f"roi_align, {name}",
-            20 * 64 * 49,
-            lambda f=features: visops.roi_align(f, rois.to(f.dtype), 7, 1.0, 2, True),
-        )
+        align = partial(visops.roi_align, features, rois.to(dtype), 7, 1.0, 2, True)
+        yield f"roi_align, {name}", 20 * 64 * 49, align
     bits = torch.rand(64, 96, 96) > 0.7
     yield "pack_masks", 64 * 96 * 96, lambda: visops.pack_masks(bits)
     packed = visops.pack_masks(bits)

@@ -37,7 +37,7 @@ import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
@@ -64,8 +64,10 @@ PACKAGES = (
 # For GPUs only.
 LEFT_OUT = ("nvidia-", "cuda-", "triton")
 # The oldest Linux that each wheel may ask for.
-PLATFORMS = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_26", "manylinux_2_24")
-PLATFORMS += ("manylinux_2_17", "manylinux2014")
+PLATFORMS = (
+    *("manylinux_2_28", "manylinux_2_27", "manylinux_2_26", "manylinux_2_24"),
+    *("manylinux_2_17", "manylinux2014"),
+)
 
 # A Neoverse N1, as torch's own library for processors wants to read it.
 FEATURES = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm asimddp"
@@ -111,7 +113,8 @@ def tool(name: str, package: str) -> Path:
 
 def wanted_packages(names: tuple[str, ...] = PACKAGES) -> dict[str, str]:
     """Return packages and what they need, with the versions that are installed here."""
-    environment = {**default_environment(), "platform_machine": "aarch64"}
+    environment = cast(dict[str, str], default_environment())
+    environment |= {"platform_machine": "aarch64", "extra": ""}
     found: dict[str, str] = {}
     left = list(names)
     while left:
@@ -128,9 +131,7 @@ def wanted_packages(names: tuple[str, ...] = PACKAGES) -> dict[str, str]:
             requirement = Requirement(line)
             if requirement.name.lower().startswith(LEFT_OUT):
                 continue
-            if requirement.marker is None or requirement.marker.evaluate(
-                {**environment, "extra": ""}
-            ):
+            if requirement.marker is None or requirement.marker.evaluate(environment):
                 left.append(requirement.name)
     return found
 
@@ -171,7 +172,11 @@ def unpack_debian(root: Path, packages: tuple[str, ...], release: str | None = N
         "Dir::State": str(state / "state"),
         "Dir::State::status": str(state / "status"),
     }
-    apt = [tool("apt-get", "apt"), "-q", *[f"-o{name}={value}" for name, value in options.items()]]
+    apt = [
+        str(tool("apt-get", "apt")),
+        "-q",
+        *[f"-o{name}={value}" for name, value in options.items()],
+    ]
     run(*apt, "update")
     run(*apt, "install", "--download-only", "--yes", "--no-install-recommends", *packages)
     for package in sorted((state / "cache" / "archives").glob("*.deb")):
@@ -205,13 +210,37 @@ def make_sysroot(sysroot: Path, root: Path) -> None:
     for python in (root / "usr" / "include").rglob("python3*"):
         if python.is_dir():
             shutil.copytree(python, sysroot / python.relative_to(root), dirs_exist_ok=True)
+    for link in (sysroot / LIBRARIES).glob("*.so"):
+        if link.is_symlink() and os.readlink(link).startswith("/"):  # as the ARM machine sees it
+            target = sysroot / os.readlink(link)[1:]
+            link.unlink()
+            link.symlink_to(target)
     old = sysroot / "old-names" / "libm.so.6"
     old.parent.mkdir()
     write_stub(old, OLD_NAMES, COMPILER)
     (sysroot / LIBRARIES / "libm.so").unlink()
     (sysroot / LIBRARIES / "libm.so").write_text(
-        f"GROUP ( {old} /lib/aarch64-linux-gnu/libm.so.6 )\n"
+        f"GROUP ( /{old.relative_to(sysroot)} /lib/aarch64-linux-gnu/libm.so.6 )\n"
     )
+
+
+def compiler_command() -> list[str]:
+    """Return the cross compiler that sees the old C library and not its own.
+
+    Debian's looks at its own headers and libraries before those of a sysroot.
+    """
+    listed = subprocess.run(
+        [COMPILER, "-E", "-v", "-x", "c++", os.devnull], capture_output=True, text=True, check=True
+    ).stderr
+    folders = listed.partition("<...> search starts here:\n")[2].partition("End of")[0].split()
+    folders = [os.path.normpath(folder) for folder in folders]
+    kept = [folder for folder in folders if "/c++/" in folder or "/gcc" in folder]
+    sysroot = MACHINE / "sysroot"
+    headers = [*kept, sysroot / "usr/include/aarch64-linux-gnu", sysroot / "usr/include"]
+    command = [COMPILER, f"--sysroot={sysroot}", "-nostdinc"]
+    for folder in headers:
+        command += ["-isystem", str(folder)]
+    return [*command, f"-L{sysroot / LIBRARIES}", f"-L{sysroot / 'lib/aarch64-linux-gnu'}"]
 
 
 def write_command(folder: Path) -> None:
