@@ -201,7 +201,7 @@ def unpack_wheels(site: Path, version: str, packages: Mapping[str, str]) -> None
         name, number, *_ = parse_wheel_filename(wheel.name)
         if packages.get(name) == str(number):
             zipfile.ZipFile(wheel).extractall(site)
-    write_stubs(site / "torch" / "lib", COMPILER)
+    write_stubs(site / "torch" / "lib", site.glob("torchvision/*.so"), COMPILER)
 
 
 def make_sysroot(sysroot: Path, root: Path) -> None:

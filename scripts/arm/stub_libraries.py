@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 # Whose functions begin how; the first that fits.
@@ -41,9 +42,9 @@ def _readelf(library: Path, *options: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def write_stubs(folder: Path, compiler: str) -> None:
-    """Write the libraries that those in `folder` need and that are nowhere, beside them."""
-    libraries = sorted(folder.glob("*.so*"))
+def write_stubs(folder: Path, others: Iterable[Path], compiler: str) -> None:
+    """Write the libraries that those in `folder` and others need, and that are nowhere, there."""
+    libraries = [*sorted(folder.glob("*.so*")), *others]
     names = {library.name for library in libraries}
     needed: set[str] = set()
     defined: set[str] = set()
