@@ -45,17 +45,20 @@ KERNELS :=
 kernels: | $(VENV)/.ninja
 	@$(PY) scripts/build_ninja.py
 
+# The extras of pyproject.toml, without visops: it is compiled meanwhile.
+INSTALL_EXTRAS := $(PY) scripts/install_extras.py --no-compile -r requirements.txt
 pip: | $(VENV)/.ninja
-	$(PIP_INSTALL) -r requirements.txt -r requirements-dev.txt
+	$(INSTALL_EXTRAS) dev
 
 pip-demo: | $(VENV)/.ninja
-	$(PIP_INSTALL) -r requirements.txt -r requirements-demo.txt
+	$(INSTALL_EXTRAS) demo
 
-$(VENV)/.packages: requirements.txt requirements-demo.txt requirements-dev.txt requirements-test.txt requirements-wheels.txt | $(VENV)/.ninja
+PACKAGE_LISTS := requirements.txt pyproject.toml scripts/install_extras.py
+$(VENV)/.packages: $(PACKAGE_LISTS) | $(VENV)/.ninja
 	+@$(MAKE) --no-print-directory -j2 pip $(KERNELS)
 	@touch $@ $(VENV)/.packages-demo
 
-$(VENV)/.packages-demo: requirements.txt requirements-demo.txt | $(VENV)/.ninja
+$(VENV)/.packages-demo: $(PACKAGE_LISTS) | $(VENV)/.ninja
 	+@$(MAKE) --no-print-directory -j2 pip-demo $(KERNELS)
 	@touch $@
 

@@ -9,7 +9,7 @@ VISOPS_JPEG : 0 leaves out the decoder of JPEG files, 1 makes it an error if it 
     default it is built where the compiler finds libjpeg-turbo.
 VISOPS_EMULATION : 1 also compiles the CUDA kernels as plain C++, for VISOPS_CPU=cuda_emulated.
 VISOPS_WERROR : 1 makes compiler warnings errors.
-VISOPS_PYTHONS : interpreters, separated as in PATH, that `_numpy` is compiled for; by default the
+VISOPS_PYTHONS : interpreters, separated as in PATH, that `_native` is compiled for; by default the
     running one.
 VISOPS_ISA : the instruction sets that CPU kernels are compiled for, such as "default,avx2", or
     "native" for the best of this processor; by default all. Without "default", the library runs
@@ -45,7 +45,7 @@ setup(
         # beside it, in a library of their own.
         Extension("visops.lib.visops", ["csrc/library.cpp", *sources("csrc/core", "csrc/torch")]),
         # pybind11 has no limited-API mode: this one is per Python version.
-        Extension("visops._numpy", sources("csrc/core", "csrc/numpy")),
+        Extension("visops._native", sources("csrc/core", "csrc/python")),
     ],
     cmdclass={"build_ext": BuildExtensions, "bdist_wheel": Wheel},
 )

@@ -277,5 +277,5 @@ constexpr visops::CpuLibrary kLibrary = {VISOPS_BUILD, kernel};
 
 }  // namespace
 
-// The CPU kernels, for `_numpy`.
+// The CPU kernels, for `_native`.
 extern "C" VISOPS_API const visops::CpuLibrary* visops_cpu_library() { return &kLibrary; }

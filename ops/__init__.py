@@ -1,15 +1,16 @@
 """PyTorch operators for vision: one pass, one build, one answer."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+# What this file needs for itself has an underscore: the package's names are its users'.
+import importlib as _importlib
+import typing as _typing
 
-from ._command import parse_early
+from ._command import parse_early as _parse_early
 
-parse_early()  # before anything that takes long to import
+_parse_early()  # before anything that takes long to import
 
-from ._loader import load_library  # noqa: E402
+from ._loader import load_library as _load_library  # noqa: E402
 
-load_library()
+_load_library()
 
 from ._build import version as __version__  # noqa: E402
 from ._info import build_info, cmake_prefix_path  # noqa: E402
@@ -102,7 +103,7 @@ from .warp import (  # noqa: E402
     warp_perspective,
 )
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from . import compat, transforms
     from . import onnx as onnx
     from .deformable.conv2d_module import DeformConv2d
@@ -211,13 +212,13 @@ __all__ = [
 _LAZY_MODULES = ("compat", "onnx", "transforms")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name in _LAZY_MODULES:
-        return import_module(f".{name}", __name__)
+        return _importlib.import_module(f".{name}", __name__)
     module = _ON_FIRST_USE.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    return getattr(_importlib.import_module(f"{__name__}.{module}"), name)
 
 
 def __dir__() -> list[str]:

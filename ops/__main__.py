@@ -7,17 +7,32 @@ then has the error that stopped the import.
 from __future__ import annotations
 
 import argparse
-import importlib
+import contextlib
 import os
 import platform
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from pathlib import Path
 
 ISA_FLAGS = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl")
 ISA_FLAGS += ("asimd", "fphp", "asimdhp", "asimddp", "sve", "sve2", "bf16", "i8mm")  # ARM's names
+# What each package may be installed as.
+PACKAGES = {
+    "torchvision": ("torchvision",),
+    "NumPy": ("numpy",),
+    "OpenCV": (
+        "opencv-python",
+        "opencv-python-headless",
+        "opencv-contrib-python",
+        "opencv-contrib-python-headless",
+    ),
+    "kornia": ("kornia",),
+    "pybind11": ("pybind11",),
+    "setuptools": ("setuptools",),
+}
 VARIABLES = ("VISOPS_", "CXX", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "TORCH_")
 
 
@@ -47,12 +62,15 @@ def cpu_model() -> str:
     return f"{name or 'unknown'}, {os.cpu_count()} cores, {' '.join(flags)}"
 
 
-def version_of(module: str) -> str:
-    """Return a package's version without failing where it is missing or broken."""
-    try:
-        return str(importlib.import_module(module).__version__)
-    except ModuleNotFoundError:
-        return "not installed"
+def version_of(*distributions: str) -> str:
+    """Return the version of the first of these distributions that is installed.
+
+    Their metadata have it: importing torchvision or kornia would take seconds.
+    """
+    for name in distributions:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return metadata.version(name)
+    return "not installed"
 
 
 def nvcc() -> str:
@@ -63,6 +81,13 @@ def nvcc() -> str:
     run = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     release = [line for line in run.stdout.splitlines() if "release" in line]
     return f"{release[0] if release else run.stderr.strip()} ({path})"
+
+
+def torch_version() -> str:
+    """Return torch's version with its build, such as +cpu, which the metadata leave out."""
+    import torch
+
+    return str(torch.__version__)
 
 
 def cuda() -> str:
@@ -104,16 +129,9 @@ def main(words: Sequence[str] | None = None) -> None:
     print(f"platform: {platform.platform()}, {' '.join(platform.libc_ver())}")
     print(f"CPU: {attempt(cpu_model)}")
     print(f"Python: {sys.version.split()[0]} ({sys.executable})")
-    for label, module in (
-        ("torch", "torch"),
-        ("torchvision", "torchvision"),
-        ("NumPy", "numpy"),
-        ("OpenCV", "cv2"),
-        ("kornia", "kornia"),
-        ("pybind11", "pybind11"),
-        ("setuptools", "setuptools"),
-    ):
-        print(f"{label}: {attempt(version_of, module)}")
+    print(f"torch: {attempt(torch_version)}")
+    for label, distributions in PACKAGES.items():
+        print(f"{label}: {attempt(version_of, *distributions)}")
     print(f"CUDA: {attempt(cuda)}")
     for command in ("g++", "clang++"):
         print(f"{command}: {attempt(first_line, command, '--version')}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import struct
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -13,8 +14,8 @@ import torch
 _NAMES = {"win32": "visops.dll", "darwin": "libvisops.dylib"}
 LIBRARY = Path(__file__).with_name("lib") / _NAMES.get(sys.platform, "libvisops.so")
 
-# The fast front for arrays, if it was built for this Python.
-_ARRAYS = Path(__file__).with_name(f"_numpy{EXTENSION_SUFFIXES[0]}")
+# Compiled for each Python.
+_NATIVE = Path(__file__).with_name(f"_native{EXTENSION_SUFFIXES[0]}")
 
 REINSTALL = "run: pip install --force-reinstall --no-deps visops"
 _OLDEST_TORCH = (2, 11)
@@ -50,12 +51,16 @@ def load_library() -> None:
     except OSError as error:
         # torch's own error names the file; the reason is in what caused it.
         raise _failure(LIBRARY.name, str(error.__cause__ or error)) from error
+    if not _NATIVE.is_file():
+        raise ImportError(
+            f"visops is for {_pythons()} here, and this is Python {platform.python_version()}; "
+            + REINSTALL
+        )
     try:
-        if _ARRAYS.is_file():
-            check_complete(_ARRAYS)
-            from . import _numpy  # noqa: F401
+        check_complete(_NATIVE)
+        from . import _native  # noqa: F401
     except (OSError, ImportError) as error:
-        raise _failure(_ARRAYS.name, str(error)) from error
+        raise _failure(_NATIVE.name, str(error)) from error
     library = ctypes.CDLL(str(LIBRARY))
     if torch.version.cuda is None:
         library.visops_refuse_cuda(b"this torch was built without CUDA")
@@ -66,6 +71,13 @@ def load_library() -> None:
     except OSError as error:
         reason = f"the CUDA kernels could not be loaded: {error}; {REINSTALL}"
         library.visops_refuse_cuda(reason.encode())
+
+
+def _pythons() -> str:
+    """Return the Pythons that this copy was built for, as their modules' names tell."""
+    modules = Path(__file__).parent.glob("_native.*[!i]")
+    tags = sorted(module.name.split(".")[1] for module in modules)
+    return ", ".join(tags) or "no Python"
 
 
 def _is_loaded(library: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Compiles visops' shared libraries and `visops._numpy`; used by setup.py only.
+"""Compiles visops' shared libraries and `visops._native`; used by setup.py only.
 
 NOTE [ How visops is built ]
 There are three shared libraries without Python, in `visops/lib`, and one Python module:
@@ -9,7 +9,7 @@ There are three shared libraries without Python, in `visops/lib`, and one Python
   tensor comes (csrc/core/cuda_library.h): only this one needs libtorch_cuda.
 - libvisops_jpeg: the decoder of JPEG files, where libjpeg-turbo's headers are. It has a C
   interface and needs libjpeg alone. Python loads it when the first file comes.
-- visops._numpy: a fast front for warps of arrays, with the kernels of libvisops
+- visops._native: a fast front for warps of arrays, with the kernels of libvisops
   (csrc/core/cpu_library.h). It is per Python version; where it was not built, arrays go through
   tensors.
 
@@ -19,7 +19,7 @@ second build compiles only what a changed source or header touches.
 - csrc/core is compiled once: it needs neither torch nor Python.
 - csrc/cpu is compiled once per instruction set; the kernels register themselves, and
   core/kernel_stub.cpp chooses at run time.
-- csrc/library.cpp and csrc/torch see torch's stable headers, csrc/numpy sees pybind11.
+- csrc/library.cpp and csrc/torch see torch's stable headers, csrc/python sees pybind11.
 - csrc/cuda goes through nvcc; with VISOPS_EMULATION=1 also through the C++ compiler, with
   tests/cuda_emulation/cuda_runtime.h standing in for CUDA's, into libvisops.
 
@@ -85,7 +85,8 @@ FAST_FRONTS = {
     "csrc/torch/tensor.cpp",
     *(f"csrc/torch/suppression/{n}.cpp" for n in ("nms", "nms_call", "nms_host", "soft_nms")),
     *(f"csrc/core/masks/{name}.cpp" for name in ("polygons", "rle_text")),
-    *(f"csrc/core/warp/{name}.cpp" for name in ("chain", "chain_colors", "chain_steps")),
+    *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/chain").glob("*.cpp")),
+    "csrc/core/pixels/operations.cpp",
     *(f"csrc/core/roi/{name}.cpp" for name in ("align", "align_rotated", "schedule")),
     "csrc/core/suppression/score_order.cpp",
 }
@@ -140,15 +141,16 @@ def fronts(
     return objects
 
 
-def used_by_numpy(objects: Iterable[Path]) -> list[Path]:
-    """Objects of the core that `_numpy` needs: what all families share, and the warps."""
+def used_by_native(objects: Iterable[Path]) -> list[Path]:
+    """Objects of the core that `_native` needs: what all families share, and its own."""
     families = {path.name for path in (ROOT / "csrc" / "core").iterdir() if path.is_dir()}
-    return [path for path in objects if path.parent.name not in families - {"warp"}]
+    others = families - {"chain", "masks", "pixels", "warp"}
+    return [path for path in objects if path.parent.name not in others]
 
 
 @dataclass(frozen=True)
 class Python:
-    """An interpreter that `_numpy` is compiled for."""
+    """An interpreter that `_native` is compiled for."""
 
     include: str
     suffix: str  # ".cpython-311-x86_64-linux-gnu.so"
@@ -295,13 +297,13 @@ class BuildExtensions(build_ext):
         for python in pythons():
             bindings = file.objects(
                 f"numpy{python.suffix}",
-                files_below("csrc/numpy"),
+                files_below("csrc/python"),
                 [*torch_api, *includes([pybind11.get_include(), python.include])],
             )
-            link(f"_numpy{python.suffix}", for_tests + used_by_numpy(core) + bindings, cpu_flags)
+            link(f"_native{python.suffix}", for_tests + used_by_native(core) + bindings, cpu_flags)
         file.run()
 
-        package = Path(self.get_ext_fullpath("visops._numpy")).parent
+        package = Path(self.get_ext_fullpath("visops._native")).parent
         install_all({package / place: ROOT / made for place, made in built.items()}, package)
         record = f"""# Written by the build: what this copy of visops was built as and with.
 version = "{version}"
@@ -329,7 +331,7 @@ class Wheel(bdist_wheel):
 
 def install_all(files: Mapping[Path, Path], package: Path) -> None:
     """Put files in their places (place: file), instead of what an earlier build left there."""
-    for stale in (*package.glob("_numpy.*[!i]"), *package.glob("lib/*")):
+    for stale in (*package.glob("_native.*[!i]"), *package.glob("lib/*")):
         stale.unlink()
     for target, source in files.items():
         install(source, target)

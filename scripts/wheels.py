@@ -4,7 +4,7 @@
     python scripts/wheels.py repair WHEEL FOLDER
     python scripts/wheels.py test [PYTHON:TORCH ...]
 
-`build` compiles `_numpy` for every interpreter that is given (by default all that are found),
+`build` compiles `_native` for every interpreter that is given (by default all that are found),
 repairs the result and leaves it in dist/: one wheel with CUDA kernels, one for each interpreter
 without them.
 
@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import zopfli.zlib
+from install_extras import requirements
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
@@ -85,20 +86,20 @@ def build(pythons: list[str]) -> None:
     if pythons and missing:
         raise SystemExit(f"no {', '.join(missing)} here")
     found = {version: path for version, path in asked.items() if path is not None}
-    print("_numpy for Python", *found)
+    print("_native for Python", *found)
     shutil.rmtree(DIST, ignore_errors=True)
     run(*SETUP, "sdist", "--dist-dir", DIST)
     wheel = compiled(found.values())
     if has_cuda(wheel) or len(found) == 1:
         repair(wheel, DIST)
         return
-    # Beside the CUDA kernels, `_numpy` for several Pythons is small. Here one Python's is enough.
+    # Beside the CUDA kernels, `_native` for several Pythons is small. Here one Python's is enough.
     for version, path in found.items():
         repair(tagged(compiled([path]), version), DIST)
 
 
 def compiled(pythons: Iterable[Path]) -> Path:
-    """Return a wheel with `_numpy` for these interpreters, as setup.py makes it."""
+    """Return a wheel with `_native` for these interpreters, as setup.py makes it."""
     build = ROOT / "build"
     raw = build / "wheel"
     for folder in (raw, *build.glob("lib*"), *build.glob("bdist*")):
@@ -152,7 +153,7 @@ def audit(wheel: Path) -> None:
         zipfile.ZipFile(wheel).extractall(unpacked)
         package = Path(unpacked, "visops")
         print(run(scripts / "torch-abi-audit", "--check", "torch", package), end="")
-        # `_numpy` is left out: it is compiled for each Python.
+        # `_native` is left out: it is compiled for each Python.
         libraries = sorted((package / "lib").iterdir())
         oldest = ("--assume-minimum-abi3", "3.11")
         print(run(scripts / "abi3audit", "--strict", "--summary", *oldest, *libraries), end="")
@@ -224,7 +225,7 @@ def test(pairs: list[str]) -> None:
         if not own.exists():
             run(python, "-m", "venv", "--without-pip", home)  # Debian's may lack ensurepip
         install = (sys.executable, "-m", "pip", "--python", own, "install", "--quiet")
-        run(*install, f"torch=={torch}", "torchvision", "-r", "requirements-test.txt")
+        run(*install, f"torch=={torch}", "torchvision", *requirements("test"))
         run(*install, "--no-deps", "--force-reinstall", wheel)
         place = home / "tests"
         shutil.rmtree(place, ignore_errors=True)

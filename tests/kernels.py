@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 import visops
-from visops import _numpy
+from visops import _native
 from visops._loader import LIBRARY
 
 SLOTS: list[str] = visops.build_info()["cpu_available"]
@@ -33,7 +33,7 @@ def use_slot(slot: str) -> Iterator[None]:
 def _force(slot: str) -> None:
     if "cuda_emulated" not in SLOTS:
         pytest.skip("only test builds (VISOPS_EMULATION=1) can change kernels")
-    for file in (LIBRARY, _numpy.__file__):
+    for file in (LIBRARY, _native.__file__):
         function = ctypes.CDLL(str(file)).visops_force_cpu
         function.restype = ctypes.c_char_p
         error = function(slot.encode())

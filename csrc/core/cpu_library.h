@@ -1,4 +1,4 @@
-// The CPU kernels are in one library. `_numpy`, which exists once per Python version, takes them
+// The CPU kernels are in one library. `_native`, which exists once per Python version, takes them
 // from there instead of holding copies.
 #pragma once
 

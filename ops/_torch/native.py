@@ -1,4 +1,4 @@
-"""Tensors as `_numpy` takes them: where C++ finds their elements. No torch lies between.
+"""Tensors as `_native` takes them: where C++ finds their elements. No torch lies between.
 
 A call through torch's dispatcher takes microseconds for every few arguments. Small problems on the
 CPU go past it, unless something has to see the call.
@@ -11,12 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from .. import _numpy as numpy_fronts
-except ImportError:  # it is per Python version
-    numpy_fronts = None  # type: ignore[assignment]
-
-__all__ = ["are_calls_watched", "numpy_fronts", "place_of"]
+__all__ = ["are_calls_watched", "place_of"]
 
 Place = tuple[int, tuple[int, ...]]
 

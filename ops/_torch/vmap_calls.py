@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from .fake_checks import check_presence
 from .refusals import unsupported
 
 __all__ = [
     "as_many_each",
     "below_vmap",
+    "check_presence",
     "complete_rule",
     "into_batch",
     "is_below_vmap",
@@ -116,11 +116,20 @@ def complete_rule(op: Any, rule: Rule, of_nothing: Rule | None = None) -> Rule:
             return of_nothing(op, in_dims, arguments)
         try:
             return rule(info, in_dims, *arguments)
-        except IndexError:
-            _no_results(op, in_dims, arguments)  # the fake kernel names a list that is too short
+        except IndexError:  # a list is too short: the operator names it
+            op(*(_entry(a, d, 0) for a, d in zip(arguments, in_dims, strict=True)))
             raise
 
     return completed
+
+
+def check_presence(op: str, argument: Any, value: Any) -> None:
+    """Raise for None, or an empty list, in place of tensors; `argument` is the schema's."""
+    name, kind = argument.name, str(argument.type)
+    if kind == "Tensor" and value is None:
+        raise RuntimeError(f"visops.{op}: {name} is None, must be a tensor")
+    if kind == "List[Tensor]" and len(value) == 0:
+        raise RuntimeError(f"visops.{op}: {name} is an empty list, must hold at least one tensor")
 
 
 def below_vmap(rule: Rule) -> Rule:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_same_device, register_fake, require
+from .._torch.fakes import register_fake
 from .._torch.vmap_calls import one_call_each
 from .iou_formulas import computed_in, overlap, rotated_overlap
 
@@ -26,51 +26,7 @@ _box_iou_backward = Differentiable("box_iou_backward")
 box_iou_rotated = Differentiable("box_iou_rotated")
 _box_iou_rotated_backward = Differentiable("box_iou_rotated_backward")
 
-_FUNCTIONS = {
-    "iou": "box_iou",
-    "iof": "box_iou",
-    "iof2": "box_iou",
-    "generalized": "generalized_box_iou",
-    "distance": "distance_box_iou",
-    "complete": "complete_box_iou",
-}
-_ROTATED = ("iou", "iof", "iof2")
 _SWAPPED = {"iof": "iof2", "iof2": "iof"}  # the others are symmetric
-
-
-def _check(op: str, boxes1: Tensor, boxes2: Tensor, numbers: int) -> None:
-    """Check shapes and devices as csrc/torch/boxes/iou.cpp does for real tensors."""
-    for name, boxes in (("boxes1", boxes1), ("boxes2", boxes2)):
-        require(
-            boxes.dim() == 2 and boxes.shape[1] == numbers,
-            lambda name=name, boxes=boxes: (  # type: ignore[misc]
-                f"visops.{op}: {name} has shape {list(boxes.shape)}, must be [N, {numbers}]"
-            ),
-        )
-    check_same_device(op, "boxes1", boxes1, "boxes2", boxes2)
-
-
-def _check_kind(op: str, kind: str) -> None:
-    require(
-        kind in _FUNCTIONS,
-        lambda: (
-            f"visops.{op}: kind is '{kind}', must be iou, iof, iof2, generalized, distance or "
-            "complete"
-        ),
-    )
-
-
-def _check_rotated_kind(op: str, kind: str) -> None:
-    require(kind in _ROTATED, lambda: f"visops.{op}: kind is '{kind}', must be iou, iof or iof2")
-
-
-def _check_grad(op: str, grad: Tensor, boxes1: Tensor, boxes2: Tensor) -> None:
-    shape = (boxes1.shape[0], boxes2.shape[0])
-    require(
-        grad.dim() == 2 and grad.shape[0] == shape[0] and grad.shape[1] == shape[1],
-        lambda: f"visops.{op}: grad has shape {list(grad.shape)}, must be {list(shape)}",
-    )
-    check_same_device(op, "boxes1", boxes1, "grad", grad)
 
 
 def result_dtype(boxes1: Tensor, boxes2: Tensor) -> torch.dtype:
@@ -84,36 +40,14 @@ def _empty_result(boxes1: Tensor, boxes2: Tensor) -> Tensor:
 
 
 @register_fake("box_iou")
-def _box_iou_fake(boxes1: Tensor, boxes2: Tensor, kind: str = "iou", eps: float = 1e-7) -> Tensor:
-    _check_kind("box_iou", kind)
-    _check(_FUNCTIONS[kind], boxes1, boxes2, 4)
+@register_fake("box_iou_rotated")
+def _overlaps_fake(boxes1: Tensor, boxes2: Tensor, *options: Any) -> Tensor:
     return _empty_result(boxes1, boxes2)
 
 
 @register_fake("box_iou_backward")
-def _box_iou_backward_fake(
-    grad: Tensor, boxes1: Tensor, boxes2: Tensor, kind: str, eps: float
-) -> Tensor:
-    _check_kind("box_iou_backward", kind)
-    _check("box_iou_backward", boxes1, boxes2, 4)
-    _check_grad("box_iou_backward", grad, boxes1, boxes2)
-    return torch.empty_like(boxes1, memory_format=torch.contiguous_format)
-
-
-@register_fake("box_iou_rotated")
-def _box_iou_rotated_fake(boxes1: Tensor, boxes2: Tensor, kind: str = "iou") -> Tensor:
-    _check_rotated_kind("box_iou_rotated", kind)
-    _check("box_iou_rotated", boxes1, boxes2, 5)
-    return _empty_result(boxes1, boxes2)
-
-
 @register_fake("box_iou_rotated_backward")
-def _box_iou_rotated_backward_fake(
-    grad: Tensor, boxes1: Tensor, boxes2: Tensor, kind: str = "iou"
-) -> Tensor:
-    _check_rotated_kind("box_iou_rotated_backward", kind)
-    _check("box_iou_rotated_backward", boxes1, boxes2, 5)
-    _check_grad("box_iou_rotated_backward", grad, boxes1, boxes2)
+def _backward_fake(grad: Tensor, boxes1: Tensor, boxes2: Tensor, *options: Any) -> Tensor:
     return torch.empty_like(boxes1, memory_format=torch.contiguous_format)
 
 

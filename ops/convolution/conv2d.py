@@ -17,14 +17,9 @@ from torch.nn import functional
 
 from .._torch.call import call_operator
 from .._torch.channels_last import prefers_channels_last
-from .._torch.fake_checks import check_pair
 from .._torch.refusals import require_plain
-from .conv2d_autograd import (
-    check_arguments,
-    result_size,
-    with_autocast,
-)
 from .conv2d_autograd import conv2d as _implicit
+from .conv2d_autograd import result_size, with_autocast
 from .im2col_autograd import im2col as _im2col
 from .spatial_arguments import one_per_dimension, padding_of_each_side
 
@@ -224,17 +219,31 @@ def _convolve(
     if method == "implicit":
         result = _implicit(images, weight, bias, *arguments, _allows_tf32(images))
     else:
-        if not torch.compiler.is_compiling():  # where sizes may be symbols; torch checks too
-            check_arguments("conv2d", images.shape, weight.shape, *arguments)
-            _check_tensors(images, weight, bias)
-        if method == "torch" and weight.shape[1] == 0:
+        compiling = torch.compiler.is_compiling()  # sizes may be symbols; torch checks too
+        if method == "torch" and weight.dim() == 4 and weight.shape[1] == 0:
             # Torch's own result has the wrong shape, [N, 0, height, width].
             result = _implicit(images, weight, bias, *arguments)
         elif method == "torch":
-            result = _by_torch(images, weight, bias, options, before, after)
+            # Torch would take a tensor on meta beside real ones, and return what nobody computed.
+            if any(t is not None and t.device != images.device for t in (weight, bias)):
+                _check(images, weight, bias, *arguments)
+            try:
+                result = _by_torch(images, weight, bias, options, before, after)
+            except (RuntimeError, TypeError, ValueError):
+                if not compiling:
+                    _check(images, weight, bias, *arguments)
+                raise
         else:
+            if not compiling:
+                _check(images, weight, bias, *arguments)
             result = _by_im2col(images, weight, bias, options, sides, before + after)
     return result[0] if single else result
+
+
+def _check(images: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any) -> None:
+    """Let the operator check the arguments of methods that don't call it, on no images."""
+    with torch.no_grad():
+        _implicit(images[:0], weight, bias, *arguments)
 
 
 def _torch_allows_tf32() -> bool:
@@ -289,16 +298,6 @@ def _require_method(method: str, dtype: torch.dtype) -> None:
         raise RuntimeError(
             f"visops.conv2d: method is {method!r} and input has dtype {_name(dtype)}, which "
             f"{function} does not take; use 'implicit'"
-        )
-
-
-def _check_tensors(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-    """Check as the operator would, for methods that don't call it."""
-    check_pair("conv2d", "input", input, "weight", weight)
-    check_pair("conv2d", "input", input, "bias", bias)
-    if bias is not None and tuple(bias.shape) != (weight.shape[0],):
-        raise RuntimeError(
-            f"visops.conv2d: bias has shape {list(bias.shape)}, must be [{weight.shape[0]}]"
         )
 
 

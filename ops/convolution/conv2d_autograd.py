@@ -14,11 +14,10 @@ from torch import Tensor
 from .._torch.autocast import autocast_dtype, cast_to, register_autocast
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_pair, check_shape, register_fake, require
+from .._torch.fakes import register_fake
 from .._torch.vmap_calls import one_call_each
 
 __all__ = [
-    "check_arguments",
     "conv2d",
     "result_size",
     "with_autocast",
@@ -28,80 +27,10 @@ _conv2d = Differentiable("conv2d")
 _backward_input = Differentiable("conv2d_backward_input")
 _backward_weight = Differentiable("conv2d_backward_weight")
 
-# The limit of strides, dilations, padding and kernel sizes in csrc/core/convolution/conv2d.cpp.
-_MOST = 2**31 - 1
-
 
 def _sides(padding: Sequence[Any]) -> list[Any]:
     """Top, bottom, left, right."""
     return list(padding) if len(padding) == 4 else [p for p in padding for _ in range(2)]
-
-
-def check_arguments(
-    op: str,
-    input_size: Sequence[Any],
-    weight_size: Sequence[Any],
-    stride: Sequence[Any],
-    padding: Sequence[Any],
-    dilation: Sequence[Any],
-    groups: Any,
-) -> list[Any]:
-    """Check as csrc/torch/convolution/conv2d.cpp, which fake tensors bypass; return result size."""
-    for name, values in (("stride", stride), ("dilation", dilation)):
-        require(len(values) == 2, f"visops.{op}: {name} has {len(values)} numbers, must have 2")
-    require(
-        len(padding) in (2, 4),
-        f"visops.{op}: padding has {len(padding)} numbers, must have 2 (y, x) or 4 (top, bottom, "
-        "left, right)",
-    )
-    shape = list(weight_size)
-    require(
-        len(input_size) == 4,
-        f"visops.{op}: input has shape {list(input_size)}, must be [N, C, H, W]",
-    )
-    require(
-        len(shape) == 4,
-        f"visops.{op}: weight has shape {shape}, must be [out channels, in channels / groups, "
-        "height, width]",
-    )
-    for name, sizes in (("input", list(input_size)), ("weight", shape)):
-        for size in sizes:
-            require(size >= 0, f"visops.{op}: {name} has shape {sizes}, sizes must be >= 0")
-    require(groups >= 1, f"visops.{op}: groups is {groups}, must be >= 1")
-    require(
-        shape[0] % groups == 0,
-        f"visops.{op}: weight has {shape[0]} output channels, must be a multiple of groups, "
-        f"{groups}",
-    )
-    require(
-        shape[1] * groups == input_size[1],
-        f"visops.{op}: weight has shape {shape}, its second size times groups ({groups}) must be "
-        f"the input's channels, {input_size[1]}",
-    )
-    sides = _sides(padding)
-    for i, axis in enumerate(("height", "width")):
-        kernel, size = shape[2 + i], input_size[2 + i]
-        for name, value, least in (
-            ("stride", stride[i], 1),
-            ("dilation", dilation[i], 1),
-            ("padding", sides[2 * i], 0),
-            ("padding", sides[2 * i + 1], 0),
-        ):
-            message = f"visops.{op}: {name} is {value}, must be >= {least} and <= {_MOST}"
-            require(value >= least, message)
-            require(value <= _MOST, message)
-        message = f"visops.{op}: weight has kernel {axis} {kernel}, must be >= 1 and <= {_MOST}"
-        require(kernel >= 1, message)
-        require(kernel <= _MOST, message)
-        padded = size + sides[2 * i] + sides[2 * i + 1]
-        reach = (kernel - 1) * dilation[i] + 1
-        dilated = f" ({reach} with dilation)" if dilation[i] != 1 else ""
-        require(
-            reach <= padded,
-            f"visops.{op}: weight has kernel {axis} {kernel}{dilated}, must be <= the padded "
-            f"input's {axis} {padded}",
-        )
-    return result_size(input_size, weight_size, stride, padding, dilation)
 
 
 def result_size(
@@ -128,16 +57,10 @@ def _conv2d_fake(
     stride: Sequence[Any] = (1, 1),
     padding: Sequence[Any] = (0, 0),
     dilation: Sequence[Any] = (1, 1),
-    groups: Any = 1,
-    allow_tf32: bool = False,
+    *options: Any,
 ) -> Tensor:
-    op = "conv2d"
-    sizes = check_arguments(op, input.shape, weight.shape, stride, padding, dilation, groups)
-    check_pair(op, "input", input, "weight", weight)
-    if bias is not None:
-        check_shape(op, "bias", bias, weight.shape[:1], str([weight.shape[0]]))
-    check_pair(op, "input", input, "bias", bias)
-    return empty_maps(input, sizes, prefers_channels_last(input))
+    size = result_size(input.shape, weight.shape, stride, padding, dilation)
+    return empty_maps(input, size, prefers_channels_last(input))
 
 
 @register_fake("conv2d_backward_input")
@@ -150,30 +73,15 @@ def _backward_input_fake(
     dilation: Sequence[Any],
     groups: Any,
     channels_last: bool,
-    allow_tf32: bool = False,
+    *options: Any,
 ) -> Tensor:
-    op = "conv2d_backward_input"
-    sizes = check_arguments(op, input_size, weight.shape, stride, padding, dilation, groups)
-    check_shape(op, "grad", grad, sizes, str(sizes))
-    check_pair(op, "grad", grad, "weight", weight)
     return empty_maps(grad, input_size, channels_last)
 
 
 @register_fake("conv2d_backward_weight")
 def _backward_weight_fake(
-    grad: Tensor,
-    input: Tensor,
-    weight_size: Sequence[Any],
-    stride: Sequence[Any],
-    padding: Sequence[Any],
-    dilation: Sequence[Any],
-    groups: Any,
-    allow_tf32: bool = False,
+    grad: Tensor, input: Tensor, weight_size: Sequence[Any], *options: Any
 ) -> Tensor:
-    op = "conv2d_backward_weight"
-    sizes = check_arguments(op, input.shape, weight_size, stride, padding, dilation, groups)
-    check_shape(op, "grad", grad, sizes, str(sizes))
-    check_pair(op, "grad", grad, "input", input)
     return empty_maps(grad, weight_size, False)
 
 

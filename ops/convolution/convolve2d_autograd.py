@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .._torch.differentiable import Differentiable, refuse_lazy_out
-from .._torch.fake_checks import INTEGERS, check_fill, check_same_device, register_fake, require
+from .._torch.fakes import register_fake
 from .._torch.shapes import broadcast_shapes
 from .._torch.vmap_calls import one_call_each
 
@@ -30,133 +30,28 @@ _Pair = Sequence[int]
 _LEAST_PART = 256
 
 
-def _check_planes(op: str, name: str, tensor: Tensor) -> None:
-    require(
-        tensor.dim() >= 2,
-        f"visops.{op}: {name} has shape {list(tensor.shape)}, must have two dimensions or more",
-    )
-
-
-def _check_dtype(op: str, name: str, tensor: Tensor) -> None:
-    require(
-        tensor.dtype not in (torch.bool, torch.complex32),
-        f"visops.{op}: {name} has dtype {tensor.dtype}, must be an integer, floating or complex "
-        "type (not complex32)",
-    )
-
-
-def _check_sides(op: str, input: Tensor, kernel: Tensor, boundary: str) -> None:
-    """Check as check_planes() in csrc/core/convolution/convolve2d.cpp."""
-    least = "must have at least one row and one column"
-    for size in kernel.shape[-2:]:
-        require(size >= 1, f"visops.{op}: kernel has shape {list(kernel.shape)}, {least}")
-    if boundary != "fill":
-        text = f"visops.{op}: input has shape {list(input.shape)}, {least} to be repeated"
-        for size in input.shape[-2:]:
-            require(size >= 1, text)
-
-
-def _check_boundary(op: str, boundary: str) -> None:
-    require(
-        boundary in ("fill", "wrap", "symm"),
-        f"visops.{op}: boundary is '{boundary}', must be 'fill', 'wrap' or 'symm'",
-    )
-
-
-def _check_fill(op: str, input: Tensor, fill: Tensor | None, boundary: str) -> None:
-    require(
-        fill is None or boundary == "fill",
-        f"visops.{op}: fill is given, boundary must be 'fill'",
-    )
-    check_fill(op, input, fill)
-
-
-def _check_pair(op: str, name: str, pair: _Pair, least: int | None = None) -> None:
-    require(len(pair) == 2, f"visops.{op}: {name} is {list(pair)}, must be two integers")
-    if least is not None:
-        text = f"visops.{op}: {name} is {list(pair)}, must be at least {least}"
-        for number in pair:
-            require(number >= least, text)
-
-
-def _leading(op: str, names: tuple[str, str], first: Tensor, second: Tensor) -> tuple[Any, ...]:
-    """Check as csrc/torch/convolution/convolve2d_operands.cpp; return broadcast leading sizes."""
-    for name, tensor in zip(names, (first, second), strict=True):
-        _check_planes(op, name, tensor)
-    check_same_device(op, names[0], first, names[1], second)
-    require(
-        first.dtype == second.dtype,
-        f"visops.{op}: {names[1]} has dtype {second.dtype}, {names[0]} has {first.dtype}",
-    )
-    try:
-        return broadcast_shapes(first.shape[:-2], second.shape[:-2])
-    except RuntimeError:
-        raise RuntimeError(
-            f"visops.{op}: {names[1]} has shape {list(second.shape)}, {names[0]} has "
-            f"{list(first.shape)}; their leading dimensions don't broadcast"
-        ) from None
-
-
 @register_fake("convolve2d")
 def _convolve2d_fake(
-    input: Tensor,
-    kernel: Tensor,
-    start: _Pair,
-    size: _Pair,
-    boundary: str = "fill",
-    fill: Tensor | None = None,
-    flip: bool = True,
+    input: Tensor, kernel: Tensor, start: _Pair, size: _Pair, *options: Any
 ) -> Tensor:
-    leading = _leading("convolve2d", ("input", "kernel"), input, kernel)
-    _check_dtype("convolve2d", "input", input)
-    _check_boundary("convolve2d", boundary)
-    _check_pair("convolve2d", "start", start)
-    _check_pair("convolve2d", "size", size, 0)
-    _check_sides("convolve2d", input, kernel, boundary)
-    _check_fill("convolve2d", input, fill, boundary)
-    return input.new_empty((*leading, *size))
+    return input.new_empty((*broadcast_shapes(input.shape[:-2], kernel.shape[:-2]), *size))
 
 
-@register_fake("convolve2d_out")
-def _convolve2d_out_fake(
-    input: Tensor,
-    kernel: Tensor,
-    start: _Pair,
-    size: _Pair,
-    boundary: str,
-    fill: Tensor | None,
-    flip: bool,
-    out: Tensor,
-) -> None:
-    shape = _convolve2d_fake(input, kernel, start, size, boundary, fill, flip).shape
-    require(
-        out.shape == shape,
-        f"visops.convolve2d: out has shape {list(out.shape)}, must be {list(shape)}",
-    )
+@register_fake("convolve2d_out", public="convolve2d")
+def _convolve2d_out_fake(input: Tensor, kernel: Tensor, *rest: Any) -> None:
+    pass
 
 
-@register_fake("convolve2d_fold", start=INTEGERS, size=INTEGERS)
+@register_fake("convolve2d_fold")
 def _fold_fake(grad: Tensor, start: _Pair, size: _Pair, boundary: str) -> Tensor:
-    _check_planes("convolve2d_fold", "grad", grad)
-    _check_boundary("convolve2d_fold", boundary)
     return grad.new_empty((*grad.shape[:-2], *size))
 
 
-@register_fake("convolve2d_backward_kernel", kernel_size=INTEGERS, start=INTEGERS)
-def _backward_kernel_fake(
-    grad: Tensor,
-    input: Tensor,
-    kernel_size: _Pair,
-    start: _Pair,
-    boundary: str,
-    fill: Tensor | None,
-    flip: bool,
-    sum_batch: bool,
-) -> Tensor:
-    leading = _leading("convolve2d_backward_kernel", ("grad", "input"), grad, input)
-    _check_boundary("convolve2d_backward_kernel", boundary)
-    _check_fill("convolve2d_backward_kernel", input, fill, boundary)
-    return grad.new_empty((*(() if sum_batch else leading), *kernel_size))
+@register_fake("convolve2d_backward_kernel")
+def _backward_kernel_fake(grad: Tensor, input: Tensor, kernel_size: _Pair, *options: Any) -> Tensor:
+    sum_batch = options[-1]
+    leading = () if sum_batch else broadcast_shapes(grad.shape[:-2], input.shape[:-2])
+    return grad.new_empty((*leading, *kernel_size))
 
 
 def _conj(tensor: Tensor | None) -> Tensor | None:

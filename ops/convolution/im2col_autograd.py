@@ -12,8 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_fill, register_fake, require
-from .spatial_arguments import output_sizes
+from .._torch.fakes import register_fake
 
 __all__ = ["col2im", "im2col"]
 
@@ -22,57 +21,7 @@ col2im = Differentiable("col2im")
 
 _Sizes = Sequence[int]
 
-# The limits of csrc/core/convolution/im2col.cpp and csrc/torch/contiguous.cpp; elements have up to
-# 16 bytes.
-_MOST = 2**31 - 1
-_MOST_ELEMENTS = (2**63 - 1) // 16
-
-
-# --- Checks: those of csrc/torch/convolution/im2col.cpp, which fake tensors bypass.
-
-
-def _check_numbers(op: str, name: str, values: _Sizes, count: int, least: int) -> None:
-    require(
-        len(values) == count,
-        f"visops.{op}: {name} is {list(values)}, must be {count} integers",
-    )
-    for value in values:
-        require(
-            value >= least,
-            f"visops.{op}: {name} is {list(values)}, must be {'>= 0' if least == 0 else '> 0'}",
-        )
-    for i, value in enumerate(values):
-        require(
-            value <= _MOST,
-            f"visops.{op}: {name}[{i}] is {value}, must be at most {_MOST}",
-        )
-
-
-def _empty(op: str, input: Tensor, shape: _Sizes) -> Tensor:
-    if all(type(size) is int for size in shape) and math.prod(shape) > _MOST_ELEMENTS:
-        raise RuntimeError(
-            f"visops.{op}: result of shape {list(shape)} can't be allocated on {input.device}: "
-            "not enough memory"
-        )
-    return input.new_empty(shape)
-
-
-def _check_window(
-    op: str, layout: str, kernel: _Sizes, stride: _Sizes, padding: _Sizes, dilation: _Sizes
-) -> None:
-    require(
-        layout in ("unfold", "patches"),
-        f"visops.{op}: layout is '{layout}', must be unfold or patches",
-    )
-    dims = len(kernel)
-    require(
-        1 <= dims <= 4,
-        f"visops.{op}: kernel_size is {list(kernel)}, must be 1 to 4 integers",
-    )
-    _check_numbers(op, "kernel_size", kernel, dims, 1)
-    _check_numbers(op, "stride", stride, dims, 1)
-    _check_numbers(op, "padding", padding, 2 * dims, 0)
-    _check_numbers(op, "dilation", dilation, dims, 1)
+# --- What results are like
 
 
 @register_fake("im2col")
@@ -85,33 +34,17 @@ def _im2col_fake(
     fill: Tensor | None = None,
     layout: str = "unfold",
 ) -> Tensor:
-    op = "im2col"
-    _check_window(op, layout, kernel_size, stride, padding, dilation)
     dims = len(kernel_size)
     leads = input.dim() - dims
-    message = f"visops.{op}: input has shape {list(input.shape)}, "
+    ends = zip(padding[:dims], padding[dims:], strict=True)
+    padded = [n + sum(both) for n, both in zip(input.shape[leads:], ends, strict=True)]
+    window = zip(padded, kernel_size, stride, dilation, strict=True)
+    places = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in window]
     if layout == "patches":
-        require(
-            leads >= 0,
-            f"{message}must have {dims} dimensions or more, as kernel_size has {dims}",
-        )
-    else:
-        require(
-            0 <= leads <= 2,
-            f"{message}must have {dims} to {dims + 2} dimensions, as kernel_size has {dims}",
-        )
-    sizes = input.shape[leads:]
-    for size in sizes:
-        are = "dimension" if dims == 1 else "dimensions"
-        require(size > 0, f"{message}its last {dims} {are} must not be empty")
-    places = output_sizes(op, sizes, kernel_size, stride, padding, dilation)
-    check_fill(op, input, fill)
-    if layout == "patches":
-        return _empty(op, input, (*input.shape[:leads], *places, *kernel_size))
+        return input.new_empty((*input.shape[:leads], *places, *kernel_size))
     channels = input.shape[leads - 1] if leads > 0 else 1
     batch = input.shape[: max(0, leads - 1)]
-    shape = (*batch, channels * math.prod(kernel_size), math.prod(places))
-    return _empty(op, input, shape)
+    return input.new_empty((*batch, channels * math.prod(kernel_size), math.prod(places)))
 
 
 @register_fake("col2im")
@@ -124,26 +57,11 @@ def _col2im_fake(
     dilation: _Sizes,
     layout: str = "unfold",
 ) -> Tensor:
-    op = "col2im"
-    _check_window(op, layout, kernel_size, stride, padding, dilation)
-    dims = len(kernel_size)
-    _check_numbers(op, "output_size", output_size, dims, 1)
-    places = output_sizes(op, output_size, kernel_size, stride, padding, dilation, "output")
     shape = input.shape
-    message = f"visops.{op}: input has shape {list(shape)}, "
     if layout == "patches":
-        last = [*places, *kernel_size]
-        message += f"its last dimensions must be {last}"
-        require(len(shape) >= 2 * dims, message)
-        for size, expected in zip(shape[-2 * dims :], last, strict=True):
-            require(size == expected, message)
-        return _empty(op, input, (*shape[: -2 * dims], *output_size))
-    rows, columns = math.prod(kernel_size), math.prod(places)
-    message += f"must be [N, C * {rows}, {columns}] or [C * {rows}, {columns}]"
-    require(len(shape) in (2, 3), message)
-    require(shape[-1] == columns, message)
-    require(shape[-2] % rows == 0, message)
-    return _empty(op, input, (*shape[:-2], shape[-2] // rows, *output_size))
+        return input.new_empty((*shape[: len(shape) - 2 * len(kernel_size)], *output_size))
+    channels = shape[-2] // math.prod(kernel_size)
+    return input.new_empty((*shape[:-2], channels, *output_size))
 
 
 # --- Gradients

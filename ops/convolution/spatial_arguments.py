@@ -8,9 +8,7 @@ from typing import Any
 
 import torch
 
-from .._torch.fake_checks import require
-
-__all__ = ["one_per_dimension", "output_sizes", "padding_of_each_side", "spatial_dims"]
+__all__ = ["one_per_dimension", "padding_of_each_side", "spatial_dims"]
 
 # The words that may stand for numbers of padding.
 _PADDING = ("same", "valid")
@@ -123,44 +121,3 @@ def padding_of_each_side(
         before.append(first)
         after.append(d * (k - 1) - first)
     return before, after
-
-
-def output_sizes(
-    op: str,
-    sizes: Sequence[int],
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    name: str = "input",
-) -> list[int]:
-    """Return how many places the kernel has along each dimension of the argument `name`.
-
-    Parameters
-    ----------
-    op : str
-        The operator, for errors.
-    sizes : sequence of int
-        Of the dimensions that the kernel moves over. Sizes may be symbolic.
-    kernel_size, stride, dilation : sequence of int
-        One integer for each dimension.
-    padding : sequence of int
-        Before the tensor, one for each dimension; then after it.
-    name : str
-        Of the argument, for errors.
-
-    Raises
-    ------
-    RuntimeError
-        Where the kernel is larger than the padded tensor.
-    """
-    dims = len(kernel_size)
-    covered = [d * (k - 1) + 1 for k, d in zip(kernel_size, dilation, strict=True)]
-    padded = [n + padding[i] + padding[dims + i] for i, n in enumerate(sizes)]
-    message = (
-        f"visops.{op}: kernel_size is {list(kernel_size)} with dilation {list(dilation)}, which "
-        f"covers {covered}, must be within the padded {name}, {padded}"
-    )
-    for c, p in zip(covered, padded, strict=True):
-        require(c <= p, message)
-    return [(p - c) // s + 1 for p, c, s in zip(padded, covered, stride, strict=True)]

@@ -11,7 +11,7 @@ from torch import Tensor
 from .._torch.autocast import autocast_dtype, cast_to, register_autocast
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_pair, check_shape, register_fake, require
+from .._torch.fakes import register_fake
 from .._torch.vmap_calls import into_batch, one_call_each
 
 __all__ = ["deform_conv2d"]
@@ -21,100 +21,6 @@ _deform_conv2d = Differentiable(_NAME)
 _backward_input = Differentiable(f"{_NAME}_backward_input")
 _backward_offset = Differentiable(f"{_NAME}_backward_offset")
 _backward_weight = Differentiable(f"{_NAME}_backward_weight")
-
-# The limit of all sizes in csrc/core/deformable/place.h. The input's are checked there alone: a
-# limit here would be one that users of torch.export must state.
-_MOST = 2**30
-
-
-def _check_arguments(
-    op: str,
-    input_size: Sequence[Any],
-    weight_size: Sequence[Any],
-    stride: Sequence[Any],
-    padding: Sequence[Any],
-    dilation: Sequence[Any],
-) -> list[Any]:
-    """Check as csrc/torch/deformable/conv2d.cpp, which fake tensors bypass; return result size."""
-    for name, numbers in (("stride", stride), ("padding", padding), ("dilation", dilation)):
-        require(len(numbers) == 2, f"visops.{op}: {name} has {len(numbers)} numbers, must have 2")
-    shape, weight = list(input_size), list(weight_size)
-    require(len(shape) == 4, f"visops.{op}: input has shape {shape}, must be [N, C, H, W]")
-    require(
-        len(weight) == 4,
-        f"visops.{op}: weight has shape {weight}, must be [out channels, in channels / groups, "
-        "height, width]",
-    )
-    for size in shape:
-        require(size >= 0, f"visops.{op}: input has shape {shape}, sizes must be >= 0")
-    for size in weight:
-        require(size >= 1, f"visops.{op}: weight has shape {weight}, sizes must be >= 1")
-    channels = shape[1]
-    message = (
-        f"visops.{op}: weight has shape {weight}, its second size must divide the input's "
-        f"channels, {channels}"
-    )
-    require(channels >= 1, message)
-    require(channels % weight[1] == 0, message)
-    groups = channels // weight[1]
-    require(
-        weight[0] % groups == 0,
-        f"visops.{op}: weight has {weight[0]} output channels, must be a multiple of groups, "
-        f"{groups}",
-    )
-    sizes = [shape[0], weight[0]]
-    for i, axis in enumerate(("height", "width")):
-        size, kernel = shape[2 + i], weight[2 + i]
-        for name, value, least in (
-            ("stride", stride[i], 1),
-            ("padding", padding[i], 0),
-            ("dilation", dilation[i], 1),
-        ):
-            message = f"visops.{op}: {name} is {value}, must be >= {least} and <= {_MOST}"
-            require(value >= least, message)
-            require(value <= _MOST, message)
-        require(
-            kernel <= _MOST,
-            f"visops.{op}: weight has kernel {axis} {kernel}, must be >= 1 and <= {_MOST}",
-        )
-        padded, reach = size + 2 * padding[i], (kernel - 1) * dilation[i] + 1
-        dilated = f" ({reach} with dilation)" if dilation[i] != 1 else ""
-        require(
-            reach <= padded,
-            f"visops.{op}: weight has kernel {axis} {kernel}{dilated}, must be <= the padded "
-            f"input's {axis} {padded}",
-        )
-        sizes.append((padded - reach) // stride[i] + 1)
-    return sizes
-
-
-def _check_offset(
-    op: str,
-    offset: Tensor,
-    mask: Tensor | None,
-    channels: Any,
-    weight_size: Sequence[Any],
-    sizes: Sequence[Any],
-) -> None:
-    taps = weight_size[2] * weight_size[3]
-    message = (
-        f"visops.{op}: offset has shape {list(offset.shape)}, must be [{sizes[0]}, 2 * offset "
-        f"groups * {taps}, {sizes[2]}, {sizes[3]}]"
-    )
-    require(offset.dim() == 4, message)
-    for i in (0, 2, 3):
-        require(offset.shape[i] == sizes[i], message)
-    require(offset.shape[1] >= 2 * taps, message)
-    require(offset.shape[1] % (2 * taps) == 0, message)
-    groups = offset.shape[1] // (2 * taps)
-    require(
-        channels % groups == 0,
-        f"visops.{op}: offset has shape {list(offset.shape)} for {groups} offset groups, which "
-        f"must divide the input's channels, {channels}",
-    )
-    if mask is not None:
-        expected = [sizes[0], groups * taps, sizes[2], sizes[3]]
-        check_shape(op, "mask", mask, expected, str(expected))
 
 
 @register_fake(_NAME)
@@ -128,72 +34,31 @@ def _fake(
     dilation: Sequence[Any] = (1, 1),
     mask: Tensor | None = None,
 ) -> Tensor:
-    sizes = _check_arguments(_NAME, input.shape, weight.shape, stride, padding, dilation)
-    check_pair(_NAME, "input", input, "weight", weight)
-    _check_offset(_NAME, offset, mask, input.shape[1], weight.shape, sizes)
-    if bias is not None:
-        check_shape(_NAME, "bias", bias, weight.shape[:1], str([weight.shape[0]]))
-        check_pair(_NAME, "input", input, "bias", bias)
-    return empty_maps(input, sizes, prefers_channels_last(input))
+    # A valid offset has the result's height and width, which needs no arithmetic.
+    size = (input.shape[0], weight.shape[0], *offset.shape[2:])
+    return empty_maps(input, size, prefers_channels_last(input))
 
 
 @register_fake(f"{_NAME}_backward_input")
 def _backward_input_fake(
-    grad: Tensor,
-    offset: Tensor,
-    weight: Tensor,
-    input_size: Sequence[Any],
-    stride: Sequence[Any],
-    padding: Sequence[Any],
-    dilation: Sequence[Any],
-    mask: Tensor | None,
-    channels_last: bool,
+    grad: Tensor, offset: Tensor, weight: Tensor, input_size: Sequence[Any], *rest: Any
 ) -> Tensor:
-    op = f"{_NAME}_backward_input"
-    sizes = _check_arguments(op, input_size, weight.shape, stride, padding, dilation)
-    check_pair(op, "grad", grad, "weight", weight)
-    _check_offset(op, offset, mask, input_size[1], weight.shape, sizes)
-    check_shape(op, "grad", grad, sizes, str(sizes))
-    return empty_maps(grad, input_size, channels_last)
+    return empty_maps(grad, input_size, rest[-1])
 
 
 @register_fake(f"{_NAME}_backward_offset")
 def _backward_offset_fake(
-    grad: Tensor,
-    input: Tensor,
-    offset: Tensor,
-    weight: Tensor,
-    stride: Sequence[Any],
-    padding: Sequence[Any],
-    dilation: Sequence[Any],
-    mask: Tensor | None,
+    grad: Tensor, input: Tensor, offset: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor]:
-    op = f"{_NAME}_backward_offset"
-    sizes = _check_arguments(op, input.shape, weight.shape, stride, padding, dilation)
-    check_pair(op, "input", input, "weight", weight)
-    _check_offset(op, offset, mask, input.shape[1], weight.shape, sizes)
-    check_pair(op, "input", input, "grad", grad)
-    check_shape(op, "grad", grad, sizes, str(sizes))
+    mask = rest[-1]
     of_mask = offset.new_empty(0) if mask is None else mask.new_empty(mask.shape)
     return offset.new_empty(offset.shape), of_mask
 
 
 @register_fake(f"{_NAME}_backward_weight")
 def _backward_weight_fake(
-    grad: Tensor,
-    input: Tensor,
-    offset: Tensor,
-    weight_size: Sequence[Any],
-    stride: Sequence[Any],
-    padding: Sequence[Any],
-    dilation: Sequence[Any],
-    mask: Tensor | None,
+    grad: Tensor, input: Tensor, offset: Tensor, weight_size: Sequence[Any], *rest: Any
 ) -> Tensor:
-    op = f"{_NAME}_backward_weight"
-    sizes = _check_arguments(op, input.shape, weight_size, stride, padding, dilation)
-    _check_offset(op, offset, mask, input.shape[1], weight_size, sizes)
-    check_pair(op, "input", input, "grad", grad)
-    check_shape(op, "grad", grad, sizes, str(sizes))
     return grad.new_empty(weight_size)
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._torch.differentiable import without_gradient
-from .._torch.fake_checks import check_shape, register_fake, require
+from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import below_vmap, complete_rule, one_call_each
 
@@ -163,41 +163,9 @@ def _targets(
 
 
 @register_fake(_OP)
-def _match_cost_fake(
-    logits: Tensor,
-    boxes: Tensor,
-    target_labels: Tensor,
-    target_boxes: Tensor,
-    counts: Sequence[Any],
-    weights: Sequence[float],
-    kind: str = "focal",
-    alpha: float = 0.25,
-    gamma: float = 2.0,
-) -> Tensor:
-    require(
-        logits.dim() == 3,
-        f"visops.{_OP}: logits has shape {list(logits.shape)}, must be [B, Q, K]",
-    )
-    images, queries = logits.shape[:2]
-    expected = (images, queries, 4)
-    check_shape(_OP, "boxes", boxes, expected, str(list(expected)))
-    require(
-        target_labels.dim() == 1,
-        f"visops.{_OP}: target_labels has shape {list(target_labels.shape)}, must be [T]",
-    )
-    targets = target_labels.shape[0]
-    check_shape(_OP, "target_boxes", target_boxes, (targets, 4), f"[{targets}, 4]")
-    require(
-        images == len(counts),
-        f"visops.{_OP}: counts is {list(counts)}, must have a number for each of {images} images",
-    )
-    require(
-        sum(counts) == targets,
-        f"visops.{_OP}: counts is {list(counts)}, must be >= 0 and sum to the number of targets, "
-        f"{targets}",
-    )
+def _match_cost_fake(logits: Tensor, boxes: Tensor, target_labels: Tensor, *options: Any) -> Tensor:
     dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
-    return logits.new_empty((queries * targets,), dtype=dtype)
+    return logits.new_empty((logits.shape[1] * target_labels.shape[0],), dtype=dtype)
 
 
 add_vmap_rule(_OP, below_vmap(complete_rule(_match_cost, one_call_each(_match_cost))))

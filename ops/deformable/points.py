@@ -251,7 +251,8 @@ def _check_logits(op: str, logits: Any, uncertainty: str) -> None:
             f"visops.{op}: logits has shape {list(logits.shape)}, must be [B, C, H, W]"
         )
     if not logits.is_floating_point():
-        raise RuntimeError(f"visops.{op}: logits has dtype {logits.dtype}, must be a floating type")
+        dtype = str(logits.dtype).removeprefix("torch.")  # as the operators name it
+        raise RuntimeError(f"visops.{op}: logits has dtype {dtype}, must be a floating type")
     if uncertainty not in _UNCERTAINTIES:
         raise ValueError(
             f"visops.{op}: uncertainty is {uncertainty!r}, must be 'logit' or 'margin'"

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._torch.channels_last import prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import FOUR, check_same_device, check_shape, register_fake, require
+from .._torch.fakes import register_fake
 from .._torch.vmap_calls import into_batch, out_of_batch
 
 __all__ = ["backward_input", "backward_points", "sample"]
@@ -25,71 +25,24 @@ backward_input = Differentiable(f"{_NAME}_backward_input")
 backward_points = Differentiable(f"{_NAME}_backward_points")
 
 
-def _check(op: str, input_size: Sequence[Any], points: Tensor) -> tuple[Any, Any, Any]:
-    """Check shapes as csrc/torch/deformable/points.cpp does; return the size of the result."""
-    batch, channels, height, width = input_size
-    message = f"visops.{op}: input has maps of {height} x {width} pixels, must have at least one"
-    for size in (height, width):
-        require(size >= 1, message)
-    message = f"visops.{op}: points has shape {list(points.shape)}, must be [{batch}, P, 2]"
-    require(points.dim() == 3, message)
-    for size, expected in zip(points.shape[::2], (batch, 2), strict=True):
-        require(size == expected, message)
-    return batch, channels, points.shape[1]
-
-
-def _check_input(op: str, input: Tensor) -> None:
-    require(
-        input.dim() == 4,
-        f"visops.{op}: input has shape {list(input.shape)}, must be [B, C, H, W]",
-    )
-
-
 @register_fake(_NAME)
-def _sample_fake(
-    input: Tensor,
-    points: Tensor,
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
-    align_corners: bool = False,
-) -> Tensor:
-    _check_input(_NAME, input)
-    batch, channels, count = _check(_NAME, input.shape, points)
+def _sample_fake(input: Tensor, points: Tensor, *options: Any) -> Tensor:
+    batch, channels, count = input.shape[0], input.shape[1], points.shape[1]
     dtype = input.dtype if input.is_floating_point() else torch.float32
     if prefers_channels_last(input):
         return input.new_empty((batch, count, channels), dtype=dtype).transpose(1, 2)
     return input.new_empty((batch, channels, count), dtype=dtype)
 
 
-@register_fake(f"{_NAME}_backward_input", input_size=FOUR)
+@register_fake(f"{_NAME}_backward_input")
 def _backward_input_fake(
-    grad: Tensor,
-    points: Tensor,
-    input_size: Sequence[Any],
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
-    align_corners: bool = False,
+    grad: Tensor, points: Tensor, input_size: Sequence[Any], *options: Any
 ) -> Tensor:
-    op = f"{_NAME}_backward_input"
-    expected = _check(op, input_size, points)
-    check_shape(op, "grad", grad, expected, str(list(expected)))
     return grad.new_empty(input_size)
 
 
 @register_fake(f"{_NAME}_backward_points")
-def _backward_points_fake(
-    grad: Tensor,
-    input: Tensor,
-    points: Tensor,
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
-    align_corners: bool = False,
-) -> Tensor:
-    op = f"{_NAME}_backward_points"
-    _check_input(op, input)
-    expected = _check(op, input.shape, points)
-    check_shape(op, "grad", grad, expected, str(list(expected)))
-    check_same_device(op, "input", input, "grad", grad)
+def _backward_points_fake(grad: Tensor, input: Tensor, points: Tensor, *options: Any) -> Tensor:
     return torch.empty_like(points, memory_format=torch.contiguous_format)
 
 

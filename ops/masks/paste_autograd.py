@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import PAIR, check_same_device, check_shape, register_fake, require
+from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import below_vmap, complete_rule
 
@@ -25,80 +25,29 @@ _paste_masks_backward = Differentiable("paste_masks_backward")
 _BINARY = {"bool": torch.bool, "uint8": torch.uint8, "packed": torch.int64}
 
 
-def _check(
-    op: str, name: str, values: Tensor, boxes: Tensor, convention: str, padding: Any
-) -> None:
-    """Check as csrc/torch/masks/paste.cpp does: fake tensors never get there."""
-    dtype = str(values.dtype).removeprefix("torch.")
-    require(
-        values.is_floating_point(),
-        f"visops.{op}: {name} has dtype {dtype}, must be a floating type",
-    )
-    require(
-        values.dim() == 3,
-        f"visops.{op}: {name} has shape {list(values.shape)}, must be [N, H, W]",
-    )
-    check_same_device(op, name, values, "boxes", boxes)
-    check_shape(op, "boxes", boxes, (values.shape[0], 4), f"[{values.shape[0]}, 4]")
-    require(
-        convention in ("detectron2", "torchvision"),
-        f"visops.{op}: convention is '{convention}', must be 'detectron2' or 'torchvision'",
-    )
-    require(padding >= 0, f"visops.{op}: padding is {padding}, must be >= 0 and below 2^30")
-    if convention == "detectron2":
-        require(
-            padding == 0,
-            f"visops.{op}: padding is {padding}, must be 0 for convention 'detectron2'",
-        )
-
-
-def _check_size(op: str, size: Sequence[Any]) -> None:
-    for side in size:
-        require(
-            side >= 0,
-            f"visops.{op}: size is ({size[0]}, {size[1]}), must have height and width >= 0 and "
-            "below 2^30",
-        )
-
-
-@register_fake("paste_masks", size=PAIR)
-def _paste_fake(
-    masks: Tensor,
-    boxes: Tensor,
-    size: Sequence[Any],
-    convention: str = "detectron2",
-    padding: Any = 0,
-) -> Tensor:
-    op = "paste_masks"
-    _check(op, "masks", masks, boxes, convention, padding)
-    _check_size(op, size)
+@register_fake("paste_masks")
+def _paste_fake(masks: Tensor, boxes: Tensor, size: Sequence[Any], *options: Any) -> Tensor:
     return masks.new_empty((masks.shape[0], *size))
 
 
-@register_fake("paste_binary_masks", size=PAIR)
+@register_fake("paste_binary_masks")
 def _paste_binary_fake(
     masks: Tensor,
     boxes: Tensor,
     size: Sequence[Any],
     threshold: float = 0.5,
     out: str = "bool",
-    convention: str = "detectron2",
-    padding: Any = 0,
+    *options: Any,
 ) -> Tensor:
-    op = "paste_binary_masks"
-    _check(op, "masks", masks, boxes, convention, padding)
-    _check_size(op, size)
-    require(out in _BINARY, f"visops.{op}: out is '{out}', must be 'bool', 'uint8' or 'packed'")
     height, width = size
     last = (width + 63) // 64 if out == "packed" else width
-    return masks.new_empty((masks.shape[0], height, last), dtype=_BINARY[out])
+    return masks.new_empty((masks.shape[0], height, last), dtype=_BINARY.get(out, torch.bool))
 
 
-@register_fake("paste_masks_backward", mask_size=PAIR)
+@register_fake("paste_masks_backward")
 def _paste_backward_fake(
-    grad: Tensor, boxes: Tensor, mask_size: Sequence[Any], convention: str, padding: Any
+    grad: Tensor, boxes: Tensor, mask_size: Sequence[Any], *options: Any
 ) -> Tensor:
-    _check("paste_masks_backward", "grad", grad, boxes, convention, padding)
     return grad.new_empty((grad.shape[0], *mask_size))
 
 

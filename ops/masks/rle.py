@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._native import rle_areas as _rle_areas
+from .._native import rle_overlaps as _rle_overlaps
 from .._torch.call import call_operator, renamed
-from .._torch.native import numpy_fronts
 from .._torch.outside_graphs import outside_graphs
 from .._torch.refusals import refuse_vmap
 from . import fakes, rle_fakes  # noqa: F401
@@ -39,8 +40,6 @@ _masks_to_runs = torch.ops.visops.masks_to_runs.default
 _runs_to_bits = torch.ops.visops.runs_to_bits.default
 _unpack_masks = torch.ops.visops.unpack_masks.default
 # They read dictionaries as COCO's tools write them, and return None for anything else.
-_rle_areas: Any = getattr(numpy_fronts, "rle_areas", None)
-_rle_overlaps: Any = getattr(numpy_fronts, "rle_overlaps", None)
 
 
 @outside_graphs
@@ -189,7 +188,7 @@ def rle_area(rles: Rles) -> Tensor:
     >>> visops.rle_area([{"size": [4, 6], "counts": b"9220003"}])
     tensor([6])
     """
-    areas = None if _rle_areas is None else _rle_areas(rles)
+    areas = _rle_areas(rles)
     if areas is None:  # another form, or an error
         runs, _, is_one = _read("rle_area", "rles", rles)
         areas = areas_of(runs)
@@ -231,7 +230,7 @@ def rle_iou(rles1: Sequence[Rle], rles2: Sequence[Rle], iscrowd: Any = None) -> 
     tensor([[0.2500, 0.0000]], dtype=torch.float64)
     """
     op = "rle_iou"
-    if _rle_overlaps is not None and isinstance(rles2, list):
+    if isinstance(rles2, list):
         overlaps = _rle_overlaps(rles1, rles2, _crowd(op, iscrowd, len(rles2)))
         if overlaps is not None:
             return torch.from_numpy(overlaps)

@@ -1,22 +1,19 @@
 """Runs of masks on the host: COCO's RLE dictionaries as arrays, and what is computed from them.
 
-The functions are in csrc/torch/masks/rle_interface.cpp, with a C interface; ctypes releases the
-interpreter's lock while they run.
+The functions are in csrc/python/runs.cpp.
 """
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import operator
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
-from .._loader import LIBRARY
+from .. import _native
 
 __all__ = [
     "Runs",
@@ -31,7 +28,6 @@ __all__ = [
 
 Size = tuple[int, int]
 
-_MOST_CHARACTERS = 7  # of a count, as csrc/core/masks/rle_text.h has it
 _MOST_PIXELS = 2**31
 
 
@@ -40,29 +36,6 @@ class Runs(NamedTuple):
 
     ends: np.ndarray  # int32 [runs]
     offsets: np.ndarray  # int64 [N + 1] where masks begin among the runs
-
-
-@cache
-def _library() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(LIBRARY))
-    array, number = ctypes.c_void_p, ctypes.c_int64
-    shapes: dict[str, list[Any]] = {
-        "write_run_text": [array, array, number, array, array],
-        "read_run_text": [array, array, array, number, array, array, array],
-        "read_run_counts": [array, array, array, number, array, array],
-        "run_areas": [array, array, number, array],
-        "run_overlaps": [array, array, number, array, array, number, array, number, array],
-        "most_polygon_runs": [array, array, array, number, number, number],
-        "polygon_runs": [array, array, array, number, number, number, array, array],
-    }
-    for name, arguments in shapes.items():
-        function = getattr(library, f"visops_{name}")
-        function.argtypes, function.restype = arguments, number
-    return library
-
-
-def _address(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 def offsets_of(lengths: Any) -> np.ndarray:
@@ -74,14 +47,10 @@ def offsets_of(lengths: Any) -> np.ndarray:
 
 def as_rles(runs: Runs, size: Size, *, compressed: bool) -> list[dict[str, Any]]:
     """Return masks of one size as COCO's dictionaries."""
-    count, offsets = len(runs.offsets) - 1, runs.offsets
+    offsets = runs.offsets
     counts: list[Any]
     if compressed:
-        text = np.empty(_MOST_CHARACTERS * len(runs.ends), np.uint8)
-        ends = np.empty(count + 1, np.int64)
-        _library().visops_write_run_text(
-            *map(_address, (runs.ends, offsets)), count, *map(_address, (text, ends))
-        )
+        text, ends = _native.write_run_text(*runs)
         whole, places = text[: ends[-1]].tobytes(), ends.tolist()
         counts = [whole[a:b] for a, b in itertools.pairwise(places)]
     else:
@@ -190,23 +159,16 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 40 and "\n" not in text else f"a {type(value).__name__}"
 
 
-def _read_text(texts: Sequence[Any], pixels: np.ndarray) -> tuple[Runs, list[int]]:
-    text = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
+def _read_text(texts: Sequence[Any], pixels: np.ndarray) -> tuple[Runs, tuple[int, int, int]]:
     begins = offsets_of([len(each) for each in texts])
-    ends, offsets = np.empty(begins[-1], np.int32), np.empty(len(begins), np.int64)
-    where = np.zeros(2, np.int64)
-    arrays = map(_address, (text, begins, pixels))
-    results = map(_address, (ends, offsets, where))
-    error = _library().visops_read_run_text(*arrays, len(texts), *results)
-    return Runs(ends[: offsets[-1]] if not error else ends, offsets), [error, *where.tolist()]
+    ends, offsets, failure = _native.read_run_text(b"".join(texts), begins, pixels)
+    return Runs(ends if failure[0] else ends[: offsets[-1]], offsets), failure
 
 
-def _read_counts(lists: Sequence[Any], pixels: np.ndarray) -> tuple[Runs, list[int]]:
-    values, offsets = np.concatenate(lists), offsets_of([len(each) for each in lists])
-    ends, where = np.empty(len(values), np.int32), np.zeros(2, np.int64)
-    arrays = map(_address, (values, offsets, pixels))
-    error = _library().visops_read_run_counts(*arrays, len(lists), *map(_address, (ends, where)))
-    return Runs(ends, offsets), [error, *where.tolist()]
+def _read_counts(lists: Sequence[Any], pixels: np.ndarray) -> tuple[Runs, tuple[int, int, int]]:
+    offsets = offsets_of([len(each) for each in lists])
+    ends, failure = _native.read_run_counts(np.concatenate(lists), offsets, pixels)
+    return Runs(ends, offsets), failure
 
 
 def _reason(error: int, detail: int, counts: Any, size: Size) -> str:
@@ -227,27 +189,12 @@ def _reason(error: int, detail: int, counts: Any, size: Size) -> str:
 
 def areas_of(runs: Runs) -> np.ndarray:
     """Return pixels of masks, int64 ``[N]``."""
-    count = len(runs.offsets) - 1
-    areas = np.empty(count, np.int64)
-    arrays = map(_address, (runs.ends, runs.offsets))
-    _library().visops_run_areas(*arrays, count, _address(areas))
-    return areas
+    return _native.run_areas(*runs)
 
 
 def overlaps_of(a: Runs, b: Runs, crowd: np.ndarray | None, height: int) -> np.ndarray:
     """Return overlaps of masks of one size, float64 ``[N, M]``; `crowd` is uint8 ``[M]``."""
-    counts = len(a.offsets) - 1, len(b.offsets) - 1
-    overlaps = np.empty(counts, np.float64)
-    _library().visops_run_overlaps(
-        *map(_address, a),
-        counts[0],
-        *map(_address, b),
-        counts[1],
-        None if crowd is None else _address(crowd),
-        height,
-        _address(overlaps),
-    )
-    return overlaps
+    return _native.run_overlaps(*a, *b, crowd, height)
 
 
 def runs_of_polygons(
@@ -263,9 +210,5 @@ def runs_of_polygons(
         Where polygons begin among points, and objects among polygons, and where the last ones end.
     size : (int, int)
     """
-    library, count = _library(), len(polygon_offsets) - 1
-    lists = [*map(_address, (points, point_offsets, polygon_offsets)), count, *size]
-    ends = np.empty(library.visops_most_polygon_runs(*lists), np.int32)
-    offsets = np.empty(count + 1, np.int64)
-    library.visops_polygon_runs(*lists, *map(_address, (ends, offsets)))
+    ends, offsets = _native.polygon_runs(points, point_offsets, polygon_offsets, *size)
     return Runs(ends[: offsets[-1]], offsets)

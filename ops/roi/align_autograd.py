@@ -14,12 +14,10 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import FOUR, PAIR, check_same_device, check_shape, register_fake, require
+from .._torch.fakes import register_fake
 from .._torch.vmap_calls import one_call_each
 
 __all__ = [
-    "check_bins",
-    "check_boxes",
     "empty_bins",
     "folds_channels",
     "not_differentiable_again",
@@ -38,85 +36,50 @@ _max_backward_input = Differentiable("roi_align_max_backward_input")
 _max_backward_boxes = Differentiable("roi_align_max_backward_boxes")
 
 
-def check_boxes(op: str, name: str, maps: Tensor, boxes: Tensor, columns: int = 5) -> None:
-    """Check shapes and devices as csrc/torch/roi/front.cpp does: fake tensors never get there."""
-    require(
-        maps.dim() == 4,
-        f"visops.{op}: {name} has shape {list(maps.shape)}, must be [N, C, H, W]",
-    )
-    count = boxes.shape[0] if boxes.dim() else 0
-    check_shape(op, "boxes", boxes, (count, columns), f"[K, {columns}]")
-    check_same_device(op, name, maps, "boxes", boxes)
-
-
-def check_bins(op: str, name: str, bins: Tensor, maps: Sequence[Any], boxes: Tensor) -> None:
-    """Raise unless `bins`, a gradient or indices, has a bin for each box and channel."""
-    text = f"[{boxes.shape[0]}, {maps[1]}, height, width]"
-    message = f"visops.{op}: {name} has shape {list(bins.shape)}, must be {text}"
-    require(bins.dim() == 4, message)
-    require(bins.shape[0] == boxes.shape[0], message)
-    require(bins.shape[1] == maps[1], message)
-    check_same_device(op, name, bins, "boxes", boxes)
-
-
 def empty_bins(maps: Tensor, boxes: Tensor, output_size: Sequence[Any]) -> Tensor:
     """Return the fake bins of all boxes on these maps."""
     shape = (boxes.shape[0], maps.shape[1], *output_size)
     return empty_maps(maps, shape, prefers_channels_last(maps))
 
 
-@register_fake("roi_align", output_size=PAIR)
+@register_fake("roi_align")
 def _roi_align_fake(
     input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> Tensor:
-    check_boxes("roi_align", "input", input, boxes)
     return empty_bins(input, boxes, output_size)
 
 
-@register_fake("roi_align_backward_input", input_size=FOUR)
+@register_fake("roi_align_backward_input")
 def _backward_input_fake(
     grad: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
 ) -> Tensor:
-    op = "roi_align_backward_input"
-    check_shape(op, "boxes", boxes, (boxes.shape[0], 5), "[K, 5]")
-    check_bins(op, "grad", grad, input_size, boxes)
     return empty_maps(grad, input_size, options[-1])
 
 
 @register_fake("roi_align_backward_boxes")
 def _backward_boxes_fake(grad: Tensor, input: Tensor, boxes: Tensor, *options: Any) -> Tensor:
-    op = "roi_align_backward_boxes"
-    check_boxes(op, "input", input, boxes)
-    check_bins(op, "grad", grad, input.shape, boxes)
     return torch.empty_like(boxes, memory_format=torch.contiguous_format)
 
 
-@register_fake("roi_align_max", output_size=PAIR)
+@register_fake("roi_align_max")
 def _max_fake(
     input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> tuple[Tensor, Tensor]:
-    check_boxes("roi_align", "input", input, boxes)
     values = empty_bins(input, boxes, output_size)
     return values, torch.empty_like(values, dtype=torch.int64)
 
 
-@register_fake("roi_align_max_at", output_size=PAIR)
+@register_fake("roi_align_max_at")
 def _max_at_fake(
     input: Tensor, index: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> Tensor:
-    check_boxes("roi_align_max_at", "input", input, boxes)
-    check_bins("roi_align_max_at", "index", index, input.shape, boxes)
     return empty_bins(input, boxes, output_size)
 
 
-@register_fake("roi_align_max_backward_input", input_size=FOUR)
+@register_fake("roi_align_max_backward_input")
 def _max_backward_input_fake(
     grad: Tensor, index: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
 ) -> Tensor:
-    op = "roi_align_max_backward_input"
-    check_shape(op, "boxes", boxes, (boxes.shape[0], 5), "[K, 5]")
-    check_bins(op, "grad", grad, input_size, boxes)
-    check_shape(op, "index", index, grad.shape, str(list(grad.shape)))
     return empty_maps(grad, input_size, options[-1])
 
 
@@ -124,10 +87,6 @@ def _max_backward_input_fake(
 def _max_backward_boxes_fake(
     grad: Tensor, index: Tensor, input: Tensor, boxes: Tensor, *options: Any
 ) -> Tensor:
-    op = "roi_align_max_backward_boxes"
-    check_boxes(op, "input", input, boxes)
-    check_bins(op, "grad", grad, input.shape, boxes)
-    check_shape(op, "index", index, grad.shape, str(list(grad.shape)))
     return torch.empty_like(boxes, memory_format=torch.contiguous_format)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import FOUR, PAIR, check_same_device, check_shape, register_fake, require
+from .._torch.fakes import register_fake
 from .._torch.vmap_calls import one_call_each
 
 __all__ = ["crop_rois", "paste_rois"]
@@ -28,103 +28,42 @@ _paste_backward_patches = Differentiable("paste_rois_backward_patches")
 _paste_backward_alpha = Differentiable("paste_rois_backward_alpha")
 
 
-def _check_images(op: str, name: str, images: Tensor) -> None:
-    """Check shapes as csrc/torch/roi/crops_front.cpp does: fake tensors never get there."""
-    require(
-        images.dim() == 4,
-        f"visops.{op}: {name} has shape {list(images.shape)}, must have four dimensions, "
-        "[B, C, H, W]",
-    )
-
-
-def _check_boxes(op: str, name: str, images: Tensor, boxes: Tensor) -> None:
-    check_shape(op, "boxes", boxes, (boxes.shape[0] if boxes.dim() else 0, 5), "[K, 5]")
-    check_same_device(op, name, images, "boxes", boxes)
-
-
-def _check_of_boxes(op: str, name: str, patches: Tensor, boxes: Tensor, channels: Any) -> None:
-    _check_images(op, name, patches)
-    text = f"[{boxes.shape[0]}, {channels}]"
-    message = f"visops.{op}: {name} has shape {list(patches.shape)}, must begin with {text}"
-    require(patches.shape[0] == boxes.shape[0], message)
-    require(patches.shape[1] == channels, message)
-    check_same_device(op, "boxes", boxes, name, patches)
-
-
-def _check_alpha(op: str, alpha: Tensor | None, blend: str, size: Sequence[Any]) -> None:
-    if alpha is None:
-        require(
-            blend != "alpha",
-            f"visops.{op}: alpha is None, must be given where blend is 'alpha'",
-        )
-        return
-    shape = (size[0], size[2], size[3])
-    check_shape(op, "alpha", alpha, shape, str(list(shape)))
-
-
 def _nothing(like: Tensor, shape: Sequence[Any]) -> Tensor:
     """Return zeros that take no memory."""
     return like.new_zeros(()).expand(*shape)
 
 
-@register_fake("crop_rois", size=PAIR)
+@register_fake("crop_rois")
 def _crop_fake(images: Tensor, boxes: Tensor, size: Sequence[Any], *options: Any) -> Tensor:
-    op = "crop_rois"
-    _check_images(op, "images", images)
-    _check_boxes(op, "images", images, boxes)
     shape = (boxes.shape[0], images.shape[1], *size)
     return empty_maps(images, shape, prefers_channels_last(images))
 
 
-@register_fake("crop_rois_backward_images", images_size=FOUR)
+@register_fake("crop_rois_backward_images")
 def _crop_backward_images_fake(
     grad: Tensor, boxes: Tensor, images_size: Sequence[Any], *options: Any
 ) -> Tensor:
-    op = "crop_rois_backward_images"
-    _check_boxes(op, "grad", grad, boxes)
-    _check_of_boxes(op, "grad", grad, boxes, images_size[1])
     return empty_maps(grad, images_size, prefers_channels_last(grad))
 
 
 @register_fake("crop_rois_backward_boxes")
 def _crop_backward_boxes_fake(grad: Tensor, images: Tensor, boxes: Tensor, *options: Any) -> Tensor:
-    op = "crop_rois_backward_boxes"
-    _check_images(op, "images", images)
-    _check_boxes(op, "images", images, boxes)
-    _check_of_boxes(op, "grad", grad, boxes, images.shape[1])
     return torch.empty_like(boxes, memory_format=torch.contiguous_format)
 
 
 @register_fake("paste_rois")
-def _paste_fake(
-    images: Tensor,
-    patches: Tensor,
-    boxes: Tensor,
-    alpha: Tensor | None = None,
-    blend: str = "replace",
-    *options: Any,
-) -> Tensor:
-    op = "paste_rois"
-    _check_images(op, "images", images)
-    _check_boxes(op, "images", images, boxes)
-    _check_of_boxes(op, "patches", patches, boxes, images.shape[1])
-    _check_alpha(op, alpha, blend, patches.shape)
+def _paste_fake(images: Tensor, patches: Tensor, boxes: Tensor, *options: Any) -> Tensor:
     return empty_maps(images, images.shape, prefers_channels_last(images))
 
 
-@register_fake("paste_rois_backward_patches", patches_size=FOUR)
+@register_fake("paste_rois_backward_patches")
 def _paste_backward_patches_fake(
     grad: Tensor,
     boxes: Tensor,
     alpha: Tensor | None,
     patches_size: Sequence[Any],
-    blend: str,
     *options: Any,
 ) -> Tensor:
-    op = "paste_rois_backward_patches"
-    _check_images(op, "grad", grad)
-    _check_boxes(op, "grad", grad, boxes)
-    _check_alpha(op, alpha, blend, patches_size)
     return empty_maps(grad, patches_size, prefers_channels_last(grad))
 
 
@@ -132,11 +71,6 @@ def _paste_backward_patches_fake(
 def _paste_backward_alpha_fake(
     grad: Tensor, images: Tensor, patches: Tensor, boxes: Tensor, alpha: Tensor, *options: Any
 ) -> Tensor:
-    op = "paste_rois_backward_alpha"
-    _check_images(op, "images", images)
-    _check_boxes(op, "images", images, boxes)
-    _check_of_boxes(op, "patches", patches, boxes, images.shape[1])
-    _check_alpha(op, alpha, "alpha", patches.shape)
     return torch.empty_like(alpha, memory_format=torch.contiguous_format)
 
 

@@ -15,11 +15,9 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import PAIR, check_same_device, check_shape, register_fake, require
+from .._torch.fakes import register_fake
 from .._torch.refusals import unsupported
 from .align_autograd import (
-    check_bins,
-    check_boxes,
     empty_bins,
     not_differentiable_again,
     roi_align,
@@ -33,58 +31,17 @@ _backward_boxes = Differentiable("multiscale_roi_align_backward_boxes")
 _COMPUTED_IN_SINGLE = (torch.float16, torch.bfloat16, torch.float32)
 
 
-def _check_pyramid(op: str, features: Sequence[Tensor], scales: Sequence[float]) -> None:
-    require(
-        len(features) == len(scales),
-        f"visops.{op}: features has {len(features)} tensors, scales has {len(scales)} numbers",
-    )
-    require(len(scales) > 0, f"visops.{op}: scales has 0 numbers, must have 1 to 8")
-    first = features[0]
-    for i, maps in enumerate(features):
-        name, shape = f"visops.{op}: features[{i}]", list(maps.shape)
-        require(maps.dim() == 4, f"{name} has shape {shape}, must be [N, C, H, W]")
-        message = f"{name} has shape {shape}, must begin with {list(first.shape[:2])}"
-        require(maps.shape[0] == first.shape[0], message)
-        require(maps.shape[1] == first.shape[1], message)
-        dtypes = [str(t.dtype).removeprefix("torch.") for t in (maps, first)]
-        require(
-            maps.dtype == first.dtype,
-            f"{name} has dtype {dtypes[0]}, the first level has {dtypes[1]}",
-        )
-        check_same_device(op, "features[0]", first, f"features[{i}]", maps)
-
-
-@register_fake("multiscale_roi_align", output_size=PAIR)
+@register_fake("multiscale_roi_align")
 def _fake(
-    features: Sequence[Tensor],
-    boxes: Tensor,
-    output_size: Sequence[Any],
-    scales: Sequence[float],
-    *options: Any,
+    features: Sequence[Tensor], boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> Tensor:
-    op = "multiscale_roi_align"
-    _check_pyramid(op, features, scales)
-    check_boxes(op, "features[0]", features[0], boxes)
     return empty_bins(features[0], boxes, output_size)
 
 
 @register_fake("multiscale_roi_align_backward_input")
 def _backward_input_fake(
-    grad: Tensor,
-    boxes: Tensor,
-    sizes: Sequence[Any],
-    batch: Any,
-    scales: Sequence[float],
-    *options: Any,
+    grad: Tensor, boxes: Tensor, sizes: Sequence[Any], batch: Any, *options: Any
 ) -> list[Tensor]:
-    op = "multiscale_roi_align_backward_input"
-    require(
-        len(sizes) == 2 * len(scales) and len(options[-1]) == len(scales),
-        f"visops.{op}: sizes is {list(sizes)}, must have two numbers for each of {len(scales)} "
-        "levels, channels_last one",
-    )
-    check_shape(op, "boxes", boxes, (boxes.shape[0], 5), "[K, 5]")
-    check_bins(op, "grad", grad, (batch, grad.shape[1]), boxes)
     return [
         empty_maps(grad, (batch, grad.shape[1], height, width), channels_last)
         for height, width, channels_last in zip(sizes[::2], sizes[1::2], options[-1], strict=True)
@@ -93,12 +50,8 @@ def _backward_input_fake(
 
 @register_fake("multiscale_roi_align_backward_boxes")
 def _backward_boxes_fake(
-    grad: Tensor, features: Sequence[Tensor], boxes: Tensor, scales: Sequence[float], *options: Any
+    grad: Tensor, features: Sequence[Tensor], boxes: Tensor, *options: Any
 ) -> Tensor:
-    op = "multiscale_roi_align_backward_boxes"
-    _check_pyramid(op, features, scales)
-    check_boxes(op, "features[0]", features[0], boxes)
-    check_bins(op, "grad", grad, features[0].shape, boxes)
     return torch.empty_like(boxes, memory_format=torch.contiguous_format)
 
 
@@ -164,10 +117,10 @@ def _level_by_level(
     """Pool all boxes from every level, then select each box's level: the same bits."""
     if message := unsupported("multiscale_roi_align", "features", list(features)):
         raise RuntimeError(message)
-    require(
-        all(math.isfinite(scale) and scale > 0 for scale in scales),
-        f"visops.multiscale_roi_align: scales is {list(scales)}, must be finite and > 0",
-    )
+    if not all(math.isfinite(scale) and scale > 0 for scale in scales):
+        raise RuntimeError(
+            f"visops.multiscale_roi_align: scales is {list(scales)}, must be finite and > 0"
+        )
     return pool_by_position(
         features, boxes, output_size, scales, sampling_ratio, aligned, scales, *levels
     )

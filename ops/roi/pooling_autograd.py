@@ -14,11 +14,9 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import PAIR, check_same_device, check_shape, register_fake, require
+from .._torch.fakes import register_fake
 from .._torch.vmap_calls import one_call_each
 from .align_autograd import (
-    check_bins,
-    check_boxes,
     empty_bins,
     folds_channels,
     same_size,
@@ -36,28 +34,10 @@ roi_align_rotated = Differentiable("roi_align_rotated")
 _rotated_backward = Differentiable("roi_align_rotated_backward")
 
 
-def _check_backward(
-    op: str, grad: Tensor, boxes: Tensor, input_size: Sequence[Any], columns: int = 5
-) -> None:
-    check_shape(op, "boxes", boxes, (boxes.shape[0], columns), f"[K, {columns}]")
-    require(
-        len(input_size) == 4,
-        f"visops.{op}: input_size is {list(input_size)}, must have four numbers",
-    )
-    require(
-        grad.dim() == 4,
-        f"visops.{op}: grad has shape {list(grad.shape)}, must be [N, C, H, W]",
-    )
-    message = f"visops.{op}: grad has shape {list(grad.shape)}, boxes has {list(boxes.shape)}"
-    require(grad.shape[0] == boxes.shape[0], message)
-    check_same_device(op, "grad", grad, "boxes", boxes)
-
-
-@register_fake("roi_pool", output_size=PAIR)
+@register_fake("roi_pool")
 def _pool_fake(
     input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> tuple[Tensor, Tensor]:
-    check_boxes("roi_pool", "input", input, boxes)
     values = empty_bins(input, boxes, output_size)
     return values, torch.empty_like(values, dtype=torch.int32)
 
@@ -66,58 +46,31 @@ def _pool_fake(
 def _pool_backward_fake(
     grad: Tensor, index: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
 ) -> Tensor:
-    _check_backward("roi_pool_backward", grad, boxes, input_size)
-    check_shape("roi_pool_backward", "index", index, grad.shape, str(list(grad.shape)))
-    check_same_device("roi_pool_backward", "grad", grad, "index", index)
     return empty_maps(grad, input_size, options[-1])
 
 
 @register_fake("roi_pool_at")
 def _pool_at_fake(input: Tensor, index: Tensor, boxes: Tensor, *options: Any) -> Tensor:
-    check_boxes("roi_pool_at", "input", input, boxes)
-    check_bins("roi_pool_at", "index", index, input.shape, boxes)
     return empty_bins(input, boxes, index.shape[2:])
 
 
-@register_fake("ps_roi_align", output_size=PAIR)
+@register_fake("ps_roi_align")
 def _ps_fake(input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any) -> Tensor:
-    op = "ps_roi_align"
-    check_boxes(op, "input", input, boxes)
-    bins = output_size[0] * output_size[1]
-    require(
-        bins > 0,
-        f"visops.{op}: output_size is {list(output_size)}, must be positive",
-    )
-    require(
-        input.shape[1] % bins == 0,
-        f"visops.{op}: input has {input.shape[1]} channels, must be a multiple of the "
-        f"number of bins, {bins}",
-    )
-    shape = (boxes.shape[0], input.shape[1] // bins, *output_size)
+    channels = input.shape[1] // (output_size[0] * output_size[1])
+    shape = (boxes.shape[0], channels, *output_size)
     return empty_maps(input, shape, prefers_channels_last(input))
 
 
-@register_fake("ps_roi_align_backward")
-def _ps_backward_fake(
-    grad: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
-) -> Tensor:
-    _check_backward("ps_roi_align_backward", grad, boxes, input_size)
-    return empty_maps(grad, input_size, options[-1])
-
-
-@register_fake("roi_align_rotated", output_size=PAIR)
+@register_fake("roi_align_rotated")
 def _rotated_fake(
     input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> Tensor:
-    check_boxes("roi_align_rotated", "input", input, boxes, 6)
     return empty_bins(input, boxes, output_size)
 
 
+@register_fake("ps_roi_align_backward")
 @register_fake("roi_align_rotated_backward")
-def _rotated_backward_fake(
-    grad: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
-) -> Tensor:
-    _check_backward("roi_align_rotated_backward", grad, boxes, input_size, 6)
+def _backward_fake(grad: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any) -> Tensor:
     return empty_maps(grad, input_size, options[-1])
 
 

@@ -6,6 +6,7 @@ csrc/torch/suppression/box_fusion.cpp.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from torch import Tensor
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, renamed
 from .._torch.differentiable import without_gradient
-from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
+from .._torch.fakes import dynamic_size, register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import as_many_each
 from .arguments import whole_ids
@@ -391,45 +392,18 @@ for _name in ("weighted_boxes_fusion", "weighted_boxes_fusion_3d", "non_maximum_
 
 
 @register_fake("weighted_boxes_fusion")
-def _plane_fake(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return _fake("weighted_boxes_fusion", 4, *arguments)
-
-
 @register_fake("weighted_boxes_fusion_3d")
-def _space_fake(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return _fake("weighted_boxes_fusion_3d", 6, *arguments)
-
-
 @register_fake("non_maximum_weighted")
-def _around_best_fake(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return _fake("non_maximum_weighted", 4, *arguments)
-
-
 def _fake(
-    op: str,
-    columns: int,
-    boxes: Sequence[Tensor],
-    scores: Sequence[Tensor],
-    labels: Sequence[Tensor],
-    *_: Any,
+    boxes: Sequence[Tensor], scores: Sequence[Tensor], labels: Sequence[Tensor], *_: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Check shapes and devices as csrc/torch/suppression/box_fusion.cpp does for real tensors."""
-    for name, values in (("scores", scores), ("labels", labels)):
-        message = f"visops.{op}: {name} has {len(values)} entries, boxes has {len(boxes)}"
-        require(len(values) == len(boxes), message)
-    for m, of_model in enumerate(boxes):
-        shape = list(of_model.shape)
-        message = f"visops.{op}: boxes[{m}] has shape {shape}, must be [N, {columns}]"
-        require(of_model.dim() == 2, message)
-        require(of_model.shape[1] == columns, message)
-        for name, values in (("boxes", boxes), ("scores", scores), ("labels", labels)):
-            if name != "boxes":
-                check_shape(op, f"{name}[{m}]", values[m], of_model.shape[:1], str(shape[:1]))
-            check_same_device(op, "boxes[0]", boxes[0], f"{name}[{m}]", values[m])
-    count = torch.library.get_ctx().new_dynamic_size(min=0)  # 0 if no box takes part
-    of_boxes, of_scores = torch.cat(list(boxes)), torch.cat(list(scores))
+    count, first = dynamic_size(), boxes[0]
     return (
-        of_boxes.new_empty((count, columns)),
-        of_scores.new_empty((count,)),
+        first.new_empty((count, first.shape[1]), dtype=_common_dtype(boxes)),
+        first.new_empty((count,), dtype=_common_dtype(scores)),
         labels[0].new_empty((count,)),
     )
+
+
+def _common_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
+    return functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))

@@ -14,7 +14,7 @@ from torch import Tensor
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, output_limit
 from .._torch.differentiable import without_gradient
-from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
+from .._torch.fakes import dynamic_size, register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import as_many_each
 from .arguments import whole_ids
@@ -110,20 +110,8 @@ def matrix_nms(
 
 
 @register_fake("matrix_nms")
-def _matrix_nms_fake(
-    objects: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any
-) -> tuple[Tensor, Tensor]:
-    shape = list(objects.shape)
-    message = (
-        f"visops.{_OP}: objects has shape {shape}, must be [N, 4] (boxes) or [N, H, W] (masks)"
-    )
-    require(objects.dim() in (2, 3), message)
-    require(objects.dim() == 3 or objects.shape[1] == 4, message)
-    for name, tensor in (("scores", scores), ("idxs", idxs)):
-        if tensor is not None:
-            check_shape(_OP, name, tensor, objects.shape[:1], str(shape[:1]))
-        check_same_device(_OP, "objects", objects, name, tensor)
-    count = torch.library.get_ctx().new_dynamic_size(min=0)  # 0 if none is kept
+def _matrix_nms_fake(objects: Tensor, scores: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    count = dynamic_size()
     return objects.new_empty((count,), dtype=torch.int64), scores.new_empty((count,))
 
 

@@ -8,15 +8,9 @@ import torch
 from torch import Tensor
 
 from .._torch.differentiable import without_gradient
-from .._torch.fake_checks import (
-    check_presence,
-    check_same_device,
-    check_shape,
-    register_fake,
-    require,
-)
+from .._torch.fakes import dynamic_size, register_fake
 from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import as_many_each
+from .._torch.vmap_calls import as_many_each, check_presence
 
 __all__ = [
     "batched_nms",
@@ -41,48 +35,8 @@ soft_nms_rotated = torch.ops.visops.soft_nms_rotated.default
 without_gradient("soft_nms", "batched_soft_nms", "soft_nms_rotated")
 
 
-def _check(
-    op: str,
-    boxes: Tensor,
-    scores: Tensor,
-    dims: tuple[int, ...],
-    ids: Tensor | None = None,
-    width: int = 4,
-) -> None:
-    """Check shapes and devices as csrc/torch/suppression/nms_call.cpp does for real tensors."""
-    forms = {2: f"[N, {width}]", 3: f"[B, N, {width}]"}
-    allowed = " or ".join(forms[dim] for dim in dims)
-    message = f"visops.{op}: boxes has shape {list(boxes.shape)}, must be {allowed}"
-    require(boxes.dim() in dims, message)
-    require(boxes.shape[-1] == width, message)
-    sizes = boxes.shape[:-1]
-    text = str(list(sizes))
-    classes = dims == (2, 3) and boxes.dim() == 3
-    suffix = f" or {text[:-1]}, classes]" if classes else ""
-    check_shape(op, "scores", scores, sizes, text + suffix, int(classes))
-    for name, tensor in (("scores", scores), ("idxs", ids)):
-        check_same_device(op, "boxes", boxes, name, tensor)
-
-
-def _check_ids(
-    op: str, boxes: Tensor, scores: Tensor, ids: Tensor | None, required: bool = True
-) -> None:
-    if ids is None:
-        require(
-            boxes.dim() == 3 or not required,
-            f"visops.{op}: idxs must be given for boxes of shape {list(boxes.shape)}",
-        )
-        return
-    shape = list(scores.shape)
-    require(
-        scores.dim() < 3,
-        f"visops.{op}: idxs can't be given with scores of shape {shape}; each class is a group",
-    )
-    check_shape(op, "idxs", ids, scores.shape, str(shape))
-
-
 def _kept(boxes: Tensor, columns: int) -> Tensor:
-    size = torch.library.get_ctx().new_dynamic_size(min=0)  # 0 if none is kept
+    size = dynamic_size()
     return boxes.new_empty((size,) if columns == 1 else (size, columns), dtype=torch.int64)
 
 
@@ -91,63 +45,38 @@ def _columns(boxes: Tensor, scores: Tensor) -> int:
 
 
 @register_fake("nms")
-def _nms_fake(boxes: Tensor, scores: Tensor, *_: Any) -> Tensor:
-    _check("nms", boxes, scores, (2,))
+@register_fake("nms_rotated")
+def _nms_fake(boxes: Tensor, *_: Any) -> Tensor:
     return _kept(boxes, 1)
 
 
 @register_fake("batched_nms")
-def _batched_nms_fake(boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any) -> Tensor:
-    _check("batched_nms", boxes, scores, (2, 3), idxs)
-    _check_ids("batched_nms", boxes, scores, idxs)
+def _batched_nms_fake(boxes: Tensor, scores: Tensor, *_: Any) -> Tensor:
     return _kept(boxes, _columns(boxes, scores))
 
 
-@register_fake("nms_rotated")
-def _nms_rotated_fake(boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any) -> Tensor:
-    _check("nms_rotated", boxes, scores, (2,), idxs, width=5)
-    _check_ids("nms_rotated", boxes, scores, idxs, required=False)
-    return _kept(boxes, 1)
-
-
 @register_fake("nms_match")
-def _nms_match_fake(boxes: Tensor, scores: Tensor, *_: Any) -> Tensor:
-    _check("nms_match", boxes, scores, (2,))
+def _nms_match_fake(boxes: Tensor, *_: Any) -> Tensor:
     return boxes.new_empty(boxes.shape[:1], dtype=torch.int64)
 
 
 @register_fake("soft_nms")
+@register_fake("soft_nms_rotated")
 def _soft_nms_fake(boxes: Tensor, scores: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    _check("soft_nms", boxes, scores, (2,))
     kept = _kept(boxes, 1)
     return kept, scores.new_empty(kept.shape)
 
 
 @register_fake("batched_soft_nms")
-def _batched_soft_nms_fake(
-    boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any
-) -> tuple[Tensor, Tensor]:
-    _check("batched_soft_nms", boxes, scores, (2, 3), idxs)
-    _check_ids("batched_soft_nms", boxes, scores, idxs)
+def _batched_soft_nms_fake(boxes: Tensor, scores: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     kept = _kept(boxes, _columns(boxes, scores))
     return kept, scores.new_empty(kept.shape[:1])
-
-
-@register_fake("soft_nms_rotated")
-def _soft_nms_rotated_fake(
-    boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any
-) -> tuple[Tensor, Tensor]:
-    _check("soft_nms_rotated", boxes, scores, (2,), idxs, width=5)
-    _check_ids("soft_nms_rotated", boxes, scores, idxs, required=False)
-    kept = _kept(boxes, 1)
-    return kept, scores.new_empty(kept.shape)
 
 
 @register_fake("nms_padded")
 def _nms_padded_fake(
     boxes: Tensor, scores: Tensor, iou_threshold: float, max_output: int, *_: Any
 ) -> tuple[Tensor, Tensor]:
-    _check("nms_padded", boxes, scores, (3,))
     batch = boxes.shape[0]
     return (
         boxes.new_empty((batch, max_output), dtype=torch.int64),

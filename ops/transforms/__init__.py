@@ -10,6 +10,9 @@ its own parameters.
 # `mixing` combines the samples of a batch.
 
 from . import torchvision_names
+from .additive import RandomBrightnessContrast, RandomChannelPermutation, RGBShift
+from .auto_augment import AutoAugment, AutoAugmentPolicy
+from .blurring import GaussianBlur
 from .box_steps import ClampBoundingBoxes, ConvertBoundingBoxFormat, SanitizeBoundingBoxes
 from .choosing import RandomApply, RandomChoice, RandomOrder
 from .color import ColorJitter, RandomGrayscale
@@ -47,14 +50,28 @@ from .policies import RandAugment, TrivialAugment
 from .preview import preview
 from .resizing import Letterbox, RandomResizedCrop, Resize
 from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
+from .symmetries import D4, RandomRotate90, Transpose
 from .targets.move import visible
 from .transform import Transform
+from .values import (
+    RandomAdjustSharpness,
+    RandomAutocontrast,
+    RandomEqualize,
+    RandomGamma,
+    RandomInvert,
+    RandomPosterize,
+    RandomSolarize,
+)
+from .views import Views
 
 # The full name, and torchvision's.
 RandomAugment = RandAugment
 TrivialAugmentWide = TrivialAugment
 
 __all__ = [
+    "D4",
+    "AutoAugment",
+    "AutoAugmentPolicy",
     "Canvas",
     "CenterCrop",
     "ClampBoundingBoxes",
@@ -65,6 +82,7 @@ __all__ = [
     "CutMix",
     "DecodeJpeg",
     "Effects",
+    "GaussianBlur",
     "Grayscale",
     "Identity",
     "ImageOnly",
@@ -77,22 +95,33 @@ __all__ = [
     "Pad",
     "Parameters",
     "Plan",
+    "RGBShift",
     "RandAugment",
+    "RandomAdjustSharpness",
     "RandomAffine",
     "RandomApply",
     "RandomAugment",
+    "RandomAutocontrast",
+    "RandomBrightnessContrast",
+    "RandomChannelPermutation",
     "RandomChoice",
     "RandomCrop",
+    "RandomEqualize",
     "RandomErasing",
+    "RandomGamma",
     "RandomGrayscale",
     "RandomHorizontalFlip",
+    "RandomInvert",
     "RandomOrder",
     "RandomPerspective",
     "RandomPhotometricDistort",
+    "RandomPosterize",
     "RandomResize",
     "RandomResizedCrop",
+    "RandomRotate90",
     "RandomRotation",
     "RandomShortestSize",
+    "RandomSolarize",
     "RandomVerticalFlip",
     "RandomZoomOut",
     "Resize",
@@ -104,8 +133,10 @@ __all__ = [
     "ToPureTensor",
     "ToTensor",
     "Transform",
+    "Transpose",
     "TrivialAugment",
     "TrivialAugmentWide",
+    "Views",
     "convert",
     "preview",
     "visible",

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from .._native import Step
 from .arguments import fail, is_sequence, number
 from .compose import Compose
 from .container import CallableContainer
 from .engine.decode import decoding_of
-from .engine.effects import Effects, Fusable, TargetStep
+from .engine.effects import Effects, Fusable, TargetStep, step_of
 from .engine.follow import combined
 from .engine.fuse import Pass, name_of
 from .engine.generators import whole_number
 from .engine.nesting import OfBatches, flatten
-from .engine.numbers import Number, Params, where
+from .engine.numbers import Number
 from .engine.plan import Canvas, Plan
 from .engine.random import fresh_key, uniforms
 from .engine.results import Forms
@@ -86,12 +87,22 @@ class _Fusing(_Choosing):
     """A choice that can be made within a fused pass, by conditions for each sample."""
 
     @abstractmethod
-    def draw_choice(self, uniform: Number) -> Params:
-        """Return the parameter that a uniform number decides."""
+    def choice(self) -> tuple[str, Sequence[float]]:
+        """Return the parameter that a uniform number decides, and where each group's range ends."""
 
-    @abstractmethod
+    def draw_choice(self, uniforms: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the parameter that uniform numbers ``[B]`` decide."""
+        name, ends = self.choice()
+        if name == "apply":
+            return {name: uniforms < ends[0]}
+        return {name: np.searchsorted(ends, uniforms, side="right")}
+
     def conditions(self, params: Mapping[str, Any]) -> list[Number]:
         """Return which samples take each group."""
+        name, ends = self.choice()
+        if name == "apply":
+            return [params[name]]
+        return [params[name] == group for group in range(len(ends))]
 
     def fused(self, exact: bool) -> Fusable | None:
         groups = self.groups(exact)
@@ -107,12 +118,21 @@ class _Fusing(_Choosing):
                     return None
                 effects = transform.effects()
                 mixed = effects.alone or effects.normalizes or effects.dtype
-                if mixed or part.refusal(name_of(transform), effects) is not None:
+                if mixed or not _fits(part, transform, effects):
                     return None  # samples of a batch can't differ in that
                 part.join(transform, effects)
                 masks.add(getattr(getattr(transform, "fill", None), "mask", None))
             groups.append(group)
         return groups if len(masks - {None}) < 2 else None
+
+
+def _fits(part: Pass, transform: Fusable, effects: Effects) -> bool:
+    """Whether a transform can join those of a group, which are of one kind of pass."""
+    if not part.transforms and transform.changes_values():
+        part.kind = "values"
+    if transform.changes_values() or part.kind == "values":
+        return transform.changes_values() and part.takes_values(effects)
+    return part.refusal(name_of(transform), effects) is None
 
 
 class _Chosen(Builtin):
@@ -126,6 +146,9 @@ class _Chosen(Builtin):
 
     def _get_name(self) -> str:
         return self._owner._get_name()
+
+    def changes_values(self) -> bool:
+        return self._contents[0][1].changes_values()
 
     def watched(self) -> list[Any]:
         return [self._owner, *(own for _, t in self._contents for own in t.watched())]
@@ -161,17 +184,34 @@ class _Chosen(Builtin):
             erases=part.erases,
         )
 
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        params = self._owner.draw_choice(uniforms[0])
+    def chain_step(self) -> Step | None:
+        name, ends = self._owner.choice()
+        groups: list[list[Step]] = [[] for _ in ends]
+        for group, transform in self._contents:
+            step = step_of(transform)
+            if step is None:
+                return None
+            groups[group].append(step)
+        return Step.choice(name, ends, groups)
+
+    def settle(self, plan: Plan) -> None:
+        for _, transform in self._contents:
+            transform.settle(plan)
+
+    # The same in Python, where a transform in it has no step.
+
+    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
+        params = self._owner.draw_choice(uniforms[:, 0])
         conditions = self._owner.conditions(params)
-        start = 1
+        batch, start = len(uniforms), 1
+        plan = Plan(canvas, batch)
         for place, (group, transform) in enumerate(self._contents):
-            step = transform.draw(uniforms[start : start + transform.draws], canvas)
+            own = uniforms[:, start : start + transform.draws]
+            step = transform.checked_params(own, plan.canvas)
             start += transform.draws
             params.update({f"{place}_{name}": value for name, value in step.items()})
-            plan = Plan(canvas)
-            transform.extend(plan, step)
-            canvas = _either(conditions[group], plan.canvas, canvas)
+            with plan.only(conditions[group]):
+                transform.extend(plan, step)
         return params
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
@@ -179,40 +219,8 @@ class _Chosen(Builtin):
         for place, (group, transform) in enumerate(self._contents):
             prefix = f"{place}_"
             own = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
-            _extend_where(conditions[group], plan, transform, own)
-
-
-def _either(condition: Number, new: Canvas, old: Canvas) -> Canvas:
-    height, width = (
-        where(condition, *sides) for sides in ((new.height, old.height), (new.width, old.width))
-    )
-    return Canvas(height, width, new.channels)
-
-
-def _extend_where(
-    condition: Number, plan: Plan, transform: Fusable, params: Mapping[str, Any]
-) -> None:
-    """Add a transform to a plan, for the samples for which a condition holds."""
-    matrix, canvas, window = plan.matrix, plan.canvas, plan.window
-    colors, erased = len(plan.colors), len(plan.erased)
-    transform.extend(plan, params)
-    if len(matrix) < len(plan.matrix):
-        matrix = [*matrix, 0.0, 0.0, 1.0]
-    plan.matrix = [where(condition, *both) for both in zip(plan.matrix, matrix, strict=True)]
-    plan.canvas = _either(condition, plan.canvas, canvas)
-    if plan.window is not None:
-        before = window or [0.0, 0.0, plan.source.width, plan.source.height]
-        plan.window = [where(condition, *both) for both in zip(plan.window, before, strict=True)]
-    for step in plan.colors[colors:]:
-        still = np.eye(canvas.channels, canvas.channels + 1).ravel().tolist()
-        step.matrix = [where(condition, *both) for both in zip(step.matrix, still, strict=True)]
-        if step.before is not None:
-            step.before = [where(condition, *both) for both in zip(step.before, still, strict=True)]
-        if step.weight is not None:
-            step.weight = where(condition, step.weight, 0.0)
-    plan.erased[erased:] = [
-        [where(condition, edge, 0.0) for edge in rectangle] for rectangle in plan.erased[erased:]
-    ]
+            with plan.only(conditions[group]):
+                transform.extend(plan, own)
 
 
 def _listed(owner: str, transforms: Any) -> list[Any]:
@@ -264,11 +272,8 @@ class RandomApply(_Fusing):
     def chosen(self, uniforms: Sequence[float]) -> Iterable[int]:
         return (0,) if uniforms[0] < self.p else ()
 
-    def draw_choice(self, uniform: Number) -> Params:
-        return {"apply": uniform < self.p}
-
-    def conditions(self, params: Mapping[str, Any]) -> list[Number]:
-        return [params["apply"]]
+    def choice(self) -> tuple[str, Sequence[float]]:
+        return "apply", (self.p,)
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
@@ -321,12 +326,8 @@ class RandomChoice(_Fusing):
     def chosen(self, uniforms: Sequence[float]) -> Iterable[int]:
         return (int(np.searchsorted(self._ends, uniforms[0], side="right")),)
 
-    def draw_choice(self, uniform: Number) -> Params:
-        choice = np.searchsorted(self._ends, uniform, side="right")
-        return {"choice": int(choice) if type(uniform) is float else choice}
-
-    def conditions(self, params: Mapping[str, Any]) -> list[Number]:
-        return [params["choice"] == place for place in range(len(self.transforms))]
+    def choice(self) -> tuple[str, Sequence[float]]:
+        return "choice", self._ends.tolist()
 
     def extra_repr(self) -> str:
         return f"p={[round(p, 4) for p in self.p]}"

@@ -16,6 +16,7 @@ from .arguments import MASK_FILL, mask_fills_of_chain
 from .engine.calls import CallCounter
 from .engine.decode import decoding_of
 from .engine.direct import run_direct
+from .engine.draws import Draws
 from .engine.effects import Fusable
 from .engine.fuse import Pass, split_passes
 from .engine.geometry import chain_geometry
@@ -25,7 +26,7 @@ from .engine.options import DEFAULTS, INHERITED, given_options, target_options
 from .engine.parameters import check_params, recorded
 from .engine.passes import run_passes
 from .engine.results import forms_of, refuse_named
-from .engine.source import Draws, Parameters, Source, as_whole, index_of_samples
+from .engine.source import Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
 from .sample.batches import batch_leaves
 from .sample.leaf import Leaf
@@ -199,6 +200,7 @@ class Compose(Chain):
             self.draws += draws
         self.forms = forms_of(formed)
         self._formed, self._files = formed, files
+        self.reads_files = files is not None
         fusable = (transform for transform in formed if isinstance(transform, Fusable))
         self._watched = [own for transform in fusable for own in transform.watched()]
         self._edits = [transform._edits for transform in self._watched]
@@ -412,7 +414,7 @@ class Compose(Chain):
         """Return how `run_within` moves the pixels of one sample: `Container.geometry`."""
         self._form()
         source = _source_within(seed, place)
-        draw = Draws(self.transforms, self.slices, source, source.key(sizes), self.draws)
+        draw = Draws(self.slices, self.draws, source, source.key(sizes), only_geometry=True)
         return chain_geometry(self._passes, draw, sizes)
 
     def _transform(

@@ -5,16 +5,13 @@ A chain reads images of any type and works on tensors, so none of these costs a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import torch
 
+from .._native import Step
 from .arguments import fail
 from .dtypes import ToDtype
-from .engine.effects import STATIC, Effects
+from .engine.effects import NO_STEP, Effects
 from .engine.nesting import REPLACEMENTS
-from .engine.plan import Plan
 from .transform import Builtin
 
 __all__ = [
@@ -35,11 +32,8 @@ class FormStep(Builtin):
     def effects(self) -> Effects:
         return Effects()
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return STATIC
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        """Add nothing: no pixel changes."""
+    def chain_step(self) -> Step | None:
+        return NO_STEP
 
 
 class Identity(FormStep):

@@ -11,6 +11,9 @@ import torch
 from torch import nn
 
 from . import (
+    additive,
+    auto_augment,
+    blurring,
     box_steps,
     choosing,
     color,
@@ -20,8 +23,11 @@ from . import (
     dtypes,
     erasing,
     geometric,
+    policies,
     resizing,
     scaling,
+    symmetries,
+    values,
 )
 from .arguments import fail
 from .compose import Compose
@@ -31,8 +37,8 @@ from .engine.nesting import Chain, Container, OfBatches
 __all__ = ["convert"]
 
 _MODULES = (
-    *(box_steps, color, conversions, cropping, distortion, dtypes, erasing, geometric),
-    *(resizing, scaling),
+    *(additive, auto_augment, blurring, box_steps, color, conversions, cropping, distortion),
+    *(dtypes, erasing, geometric, policies, resizing, scaling, symmetries, values),
 )
 # Our classes with torchvision's names and arguments.
 _SAME: dict[str, Any] = {

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from .._native import Step
 from .arguments import FillArgument, fill_values, padding_ltrb, padding_name, size_pair
 from .engine.effects import Effects
-from .engine.numbers import Number, Params, any_true, floor, maximum, rint, where
-from .engine.plan import Canvas, Plan
 from .transform import Builtin, RandomlyApplied
 
 __all__ = ["CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip"]
@@ -46,20 +44,8 @@ class CenterCrop(Builtin):
     def effects(self) -> Effects:
         return Effects(moves=True, fill=self.fill, inside=self.size, size=self.size)
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return "CenterCrop", self.size
-
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        offsets = []
-        for length, wanted in ((canvas.height, self.size[0]), (canvas.width, self.size[1])):
-            free = (length - wanted) * 0.5
-            # As in torchvision: round a crop's position half to even, and padding down.
-            offsets.append(where(free < 0.0, -floor(-free), rint(free)))
-        return {"top": offsets[0], "left": offsets[1]}
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        canvas = Canvas(float(self.size[0]), float(self.size[1]), plan.canvas.channels)
-        plan.shift(-params["left"], -params["top"], canvas)
+    def chain_step(self) -> Step | None:
+        return Step("CenterCrop", self.size)
 
 
 class RandomCrop(Builtin):
@@ -123,36 +109,9 @@ class RandomCrop(Builtin):
             size=self.size,
         )
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return "RandomCrop", (*self.size, *(self.padding or (0, 0, 0, 0)), self.pad_if_needed)
-
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        left, top, right, bottom = self.padding or (0, 0, 0, 0)
-        sides = (
-            (canvas.height, self.size[0], top, bottom),
-            (canvas.width, self.size[1], left, right),
-        )
-        offsets = []
-        for axis, (length, wanted, before, after) in enumerate(sides):
-            padded, first = length + float(before + after), float(-before)
-            if self.pad_if_needed:
-                missing = maximum(wanted - padded, 0.0)
-                padded, first = padded + 2.0 * missing, first - missing
-            if any_true(padded < wanted):
-                self._refuse(canvas.describe(padded < wanted))
-            offsets.append(first + floor(uniforms[axis] * (padded - wanted + 1.0)))
-        return {"top": offsets[0], "left": offsets[1]}
-
-    def _refuse(self, image: str) -> None:
-        padded = f", padded by {self.padding}" if self.padding else ""
-        raise ValueError(
-            f"visops.transforms.RandomCrop: size is {self.size}, {image}{padded}; must not be "
-            "larger, unless pad_if_needed"
-        )
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        canvas = Canvas(float(self.size[0]), float(self.size[1]), plan.canvas.channels)
-        plan.shift(-params["left"], -params["top"], canvas)
+    def chain_step(self) -> Step | None:
+        padding = self.padding or (0, 0, 0, 0)
+        return Step("RandomCrop", (*self.size, *padding, self.pad_if_needed))
 
 
 class Pad(Builtin):
@@ -190,14 +149,8 @@ class Pad(Builtin):
     def effects(self) -> Effects:
         return Effects(moves=True, fill=self.fill, padding_mode=self.padding_mode)
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return "Pad", self.padding
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        left, top, right, bottom = self.padding
-        old = plan.canvas
-        canvas = Canvas(old.height + (top + bottom), old.width + (left + right), old.channels)
-        plan.shift(float(left), float(top), canvas, cuts=False)
+    def chain_step(self) -> Step | None:
+        return Step("Pad", self.padding)
 
 
 class _Flip(RandomlyApplied):
@@ -208,9 +161,6 @@ class _Flip(RandomlyApplied):
 
     def effects(self) -> Effects:
         return Effects(moves=True)
-
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        return {"apply": uniforms[0] < self.p}
 
 
 class RandomHorizontalFlip(_Flip):
@@ -233,12 +183,8 @@ class RandomHorizontalFlip(_Flip):
     tensor([[[3., 2., 1.]]])
     """
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return "RandomHorizontalFlip", (self.p,)
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        flips, canvas = params["apply"], plan.canvas
-        plan.scale(1.0 - 2.0 * flips, 1.0, flips * canvas.width, 0.0, canvas, cuts=False)
+    def chain_step(self) -> Step | None:
+        return Step("RandomHorizontalFlip", (self.p,))
 
 
 class RandomVerticalFlip(_Flip):
@@ -262,9 +208,5 @@ class RandomVerticalFlip(_Flip):
              [1.]]])
     """
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return "RandomVerticalFlip", (self.p,)
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        flips, canvas = params["apply"], plan.canvas
-        plan.scale(1.0, 1.0 - 2.0 * flips, 0.0, flips * canvas.height, canvas, cuts=False)
+    def chain_step(self) -> Step | None:
+        return Step("RandomVerticalFlip", (self.p,))

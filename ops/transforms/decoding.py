@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from .._native import Step
 from ..jpeg.file import CHANNELS, MAX_PIXELS
 from .arguments import fail, whole
 from .engine.decode import Decoding
-from .engine.effects import Effects
+from .engine.effects import NO_STEP, Effects
 from .sample.encoded import EncodedOptions
 from .transform import Builtin
 
@@ -83,5 +84,5 @@ class DecodeJpeg(Decoding, Builtin):
     def effects(self) -> Effects:
         return Effects()
 
-    def extend(self, plan: object, params: object) -> None:
-        """Add nothing: :mod:`engine.decode` reads this from the pass."""
+    def chain_step(self) -> Step | None:
+        return NO_STEP  # engine/decode.py reads this from the pass

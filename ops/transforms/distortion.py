@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .._native import Step
 from .arguments import fail, number
-from .color import BRIGHTNESS, CONTRAST, HUE, SATURATION, ColorJitter, RandomGrayscale, rows_of
+from .color import ColorJitter, RandomGrayscale
 from .compose import Compose
 from .container import CallableContainer
 from .engine.effects import Effects, Fusable
-from .engine.numbers import Number, Params, where
-from .engine.plan import Canvas, Plan
 from .sample.leaf import Leaf
 
 __all__ = ["Grayscale", "RandomPhotometricDistort"]
-
-_PERMUTATIONS = tuple(itertools.permutations(range(3)))  # the first leaves channels in place
-_PERMUTED = np.array([np.eye(3)[list(order)].ravel() for order in _PERMUTATIONS])
-_BEFORE = (BRIGHTNESS, CONTRAST, SATURATION, HUE)
-_AFTER = (BRIGHTNESS, SATURATION, HUE, CONTRAST)
-_ORDERS = np.array((_AFTER, _BEFORE))
 
 
 class RandomPhotometricDistort(ColorJitter):
@@ -71,29 +63,10 @@ class RandomPhotometricDistort(ColorJitter):
         self.p = number(type(self).__name__, "p", p, 0.0, 1.0, "a probability in [0, 1]")
 
     def effects(self) -> Effects:
-        return Effects(colors=len(self._used) + 1)
+        return Effects(colors=self._used + 1)
 
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        params = super().draw([0.0 * uniforms[0], *uniforms[:4]], canvas)
-        for kind, name in self._used:
-            neutral = 0.0 if kind == HUE else 1.0
-            params[name] = where(uniforms[4 + kind] < self.p, params[name], neutral)
-        before, permutes = uniforms[8] < 0.5, uniforms[9] < self.p
-        place = uniforms[10] * float(len(_PERMUTATIONS))
-        if type(place) is float:
-            params["order"] = _BEFORE if before else _AFTER
-            params["permutation"] = int(place) if permutes else 0
-        else:
-            params["order"] = _ORDERS[before.astype(np.int64)]
-            params["permutation"] = np.where(permutes, place.astype(np.int64), 0)
-        return params
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        super().extend(plan, params)
-        if plan.canvas.channels == 3:
-            place = params["permutation"]
-            elements = _PERMUTED[place]
-            plan.color(rows_of(list(elements.T) if elements.ndim > 1 else elements.tolist()))
+    def chain_step(self) -> Step | None:
+        return Step("RandomPhotometricDistort", [*self._numbers(), self.p])
 
 
 class Grayscale(CallableContainer):

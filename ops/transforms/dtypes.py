@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._native import Step
 from .arguments import fail, is_sequence, number
-from .engine.effects import STATIC, Effects, TargetStep
+from .engine.effects import NO_STEP, Effects, TargetStep
 from .engine.integers import WHITES
 from .engine.plan import Plan
 from .sample.leaf import Leaf
@@ -66,16 +67,16 @@ class Normalize(Builtin):
     def effects(self) -> Effects:
         return Effects(normalizes=True)
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return STATIC
+    def chain_step(self) -> Step | None:
+        return NO_STEP
 
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+    def settle(self, plan: Plan) -> None:
         if not plan.dtype.is_floating_point:
             raise TypeError(
                 f"visops.transforms.Normalize: the image has dtype {plan.dtype}, must be floating; "
                 "put ToDtype(torch.float32, scale=True) before it"
             )
-        channels = plan.canvas.channels
+        channels = plan.channels
         for name, values in (("mean", self.mean), ("std", self.std)):
             if len(values) not in (1, channels):
                 raise ValueError(
@@ -126,10 +127,10 @@ class ToDtype(Builtin):
     def effects(self) -> Effects:
         return Effects(dtype=self.dtype)
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return STATIC
+    def chain_step(self) -> Step | None:
+        return NO_STEP
 
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+    def settle(self, plan: Plan) -> None:
         plan.convert(self.dtype, self.scale)
 
 
@@ -156,7 +157,10 @@ class _ToDtypes(TargetStep, ToDtype):
     def effects(self) -> Effects:
         return Effects(dtype=self.dtype)
 
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+    def chain_step(self) -> Step | None:
+        return NO_STEP
+
+    def settle(self, plan: Plan) -> None:
         if self.dtype is not None:
             plan.convert(self.dtype, self.scale)
 

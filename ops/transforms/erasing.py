@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._native import Step
 from .arguments import fail, interval, is_sequence, number
 from .engine.effects import Effects
-from .engine.numbers import Number, Params, floor
-from .engine.plan import Canvas, Plan
-from .engine.rectangles import ATTEMPTS, draw_rectangles, rectangle
+from .engine.plan import Plan
+from .engine.unfused import erase_with_noise
 from .transform import RandomlyApplied
 
 __all__ = ["RandomErasing"]
@@ -53,7 +53,7 @@ class RandomErasing(RandomlyApplied):
     16
     """
 
-    draws = 1 + 2 * ATTEMPTS + 3
+    draws = 24  # ten attempts
 
     def __init__(
         self,
@@ -86,32 +86,22 @@ class RandomErasing(RandomlyApplied):
             return Effects(alone="it erases with random values")
         return Effects(erases=tuple(self.value))
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return "RandomErasing", (self.p, *self.scale, *self._log_ratio)
+    def chain_step(self) -> Step | None:
+        random = self.value is None
+        return Step("RandomErasing", (self.p, *self.scale, *self._log_ratio, random))
 
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        if self.value is not None and len(self.value) not in (1, canvas.channels):
+    def settle(self, plan: Plan) -> None:
+        if self.value is None:
+            return
+        if len(self.value) not in (1, plan.channels):
             raise ValueError(
                 f"visops.transforms.RandomErasing: value has {len(self.value)} numbers, the image "
-                f"has {canvas.channels} channels"
+                f"has {plan.channels} channels"
             )
-        height, width, fits = draw_rectangles(
-            uniforms[1:], canvas, self.scale, self._log_ratio, strict=True
-        )
-        params = {
-            "apply": (uniforms[0] < self.p) & fits,
-            "top": floor(uniforms[-3] * (canvas.height - height + 1.0)),
-            "left": floor(uniforms[-2] * (canvas.width - width + 1.0)),
-            "height": height,
-            "width": width,
-        }
-        if self.value is None:
-            params["noise"] = uniforms[-1]
-        return params
+        plan.erase_value = self.value
 
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        """Add the rectangle; random values never reach a plan."""
-        plan.erase(rectangle(params), self.value or [0.0])
+    def run_images(self, leaf: Any, params: Mapping[str, Any]) -> None:
+        erase_with_noise(leaf, params)
 
     def extra_repr(self) -> str:
         value = "random" if self.value is None else self.value

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 
 from .arguments import interpolation_mode, whole
+from .engine.compiled import Compiled
+from .engine.draws import Draws
 from .engine.foreign import may_move
 from .engine.fuse import Pass, name_of
 from .engine.geometry import chain_geometry
 from .engine.nesting import Container
-from .engine.plan import Canvas, Plan
+from .engine.plan import Plan
 from .engine.run import Pixels, run_plan
-from .engine.source import Draws
 from .sample.images import sizes_of
 from .sample.leaf import TARGETS, Leaf
 from .sample.split import split_sample
@@ -55,10 +56,11 @@ def undo_geometry(
     back_of_maps = back * np.array([stride, stride, 1.0]) if stride > 1 else back
     mode = mode or ("bilinear" if stride > 1 else own_mode)
     part = Pass(interpolation=mode, resizes=stride > 1, fill=(0.0,) if stride > 1 else None)
+    native = Compiled(part, ())
     for leaf in leaves:
         if leaf.kind == "image":
             plan = _plan_of_map(leaf, back_of_maps, maps[0], params.size)
-            run_plan(plan, part, leaf, Pixels(leaf), chain.memory_format)
+            run_plan(plan, native, leaf, Pixels(leaf), chain.memory_format)
     if has_targets:
         options = replace(chain.options, boxes="keep", boxes_from="boxes")
         masks = [leaf for leaf in leaves if leaf.kind == "mask"]
@@ -74,7 +76,7 @@ def _geometry(chain: Compose, params: Parameters) -> tuple[np.ndarray, np.ndarra
     """Return the chain's matrices [B, 3, 3], its results' sizes [B, 2], and how it interpolates."""
     _refuse_unrecorded(chain.passes)
     source = chain.source_of(params)
-    draw = Draws(chain.transforms, chain.slices, source, None, chain.draws)
+    draw = Draws(chain.slices, chain.draws, source, None, only_geometry=True)
     return chain_geometry(chain.passes, draw, params.size)
 
 
@@ -126,9 +128,8 @@ def _refuse(leaf: Leaf, sizes: np.ndarray, wanted: np.ndarray, why: str) -> NoRe
 
 
 def _plan_of_map(leaf: Leaf, back: np.ndarray, sizes: np.ndarray, size: np.ndarray) -> Plan:
-    pixels, batch = Pixels(leaf), back.shape[0]
-    plan = Plan(Canvas.of(sizes, pixels.channels), batch, pixels.dtype)
+    pixels = Pixels(leaf)
+    plan = Plan.of_images(sizes, pixels.channels, pixels.dtype)
     affine = bool((back[:, 2] == (0.0, 0.0, 1.0)).all())
-    plan.matrix = list(back.reshape(batch, 9).T[: 6 if affine else 9])
-    plan.canvas = Canvas.of(size, pixels.channels)
+    plan.set_geometry(back[:, : 2 if affine else 3], size)
     return plan

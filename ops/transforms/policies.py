@@ -1,21 +1,20 @@
-"""Augmentation policies: each sample draws one of the linear operations."""
+"""Augmentation policies: each sample draws some operations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+import torch
 
-from .arguments import FillArgument, fill_values, interpolation_mode, whole
-from .color import check_channels, jitter, rows_of
+from .._native import Step
+from .arguments import FillArgument, fail, fill_values, interpolation_mode, whole
+from .color import check_channels
 from .engine.effects import Effects, Fusable
-from .engine.numbers import Number, Params, floor, trunc, where
-from .engine.plan import Canvas, Plan
-from .geometric import about, cos_sin
+from .engine.plan import Plan
 from .transform import Builtin
 
-__all__ = ["OPERATIONS", "RandAugment", "TrivialAugment"]
+__all__ = ["OPERATIONS", "SIGNED", "Policy", "RandAugment", "TrivialAugment", "level_table"]
 
 OPERATIONS = (
     "Identity",
@@ -27,36 +26,82 @@ OPERATIONS = (
     "Brightness",
     "Color",
     "Contrast",
+    "Sharpness",
+    "Posterize",
+    "Solarize",
+    "AutoContrast",
+    "Equalize",
+    "Invert",
 )
-(_SHEAR_X, _SHEAR_Y, _TRANSLATE_X, _TRANSLATE_Y, _ROTATE, _BRIGHTNESS, _COLOR, _CONTRAST) = range(
-    1, 9
-)
+LINEAR = 9  # the first ones are linear in pixels' places or values
+SIGNED = OPERATIONS[1:10]  # whose magnitudes have a random sign
 
 
-class _Choice(Builtin):
-    """Apply one of `OPERATIONS`, drawn for each sample."""
+def level_table(
+    levels: int, shear: float, shift: float, degrees: float, factor: float, bits: float
+) -> list[list[float]]:
+    """Return the magnitudes of each operation by level, as torchvision computes them.
 
-    draws = 3
+    Parameters
+    ----------
+    levels : int
+    shear, shift, degrees, factor : float
+        The largest shear, shift and angle, and the largest distance of a factor from 1.
+    bits : float
+        How many bits the strongest posterization drops.
+    """
 
-    def __init__(
-        self,
-        owner: str,
-        reach: Sequence[float],
-        relative: bool,
-        magnitude: int | None,
-        bins: int,
-        interpolation: str,
-        fill: tuple[float, ...],
-    ) -> None:
+    def up_to(most: float) -> list[float]:
+        return torch.linspace(0.0, most, levels).tolist()  # type: ignore[no-any-return]
+
+    zeros = [0.0] * levels
+    kept = 8 - torch.arange(levels) / ((levels - 1) / bits)
+    thresholds = torch.linspace(1.0, 0.0, levels).tolist()
+    shears, shifts, factors = up_to(shear), up_to(shift), up_to(factor)
+    geometry = [shears, shears, shifts, shifts, up_to(degrees)]
+    values = [*[factors] * 4, kept.round().tolist(), thresholds, zeros, zeros, zeros]
+    return [zeros, *geometry, *values]
+
+
+class Policy(Builtin):
+    """What the policies have in common.
+
+    Their operations run value by value, in a pass of their own; masks, boxes and key points follow
+    those that move pixels.
+    """
+
+    def __init__(self, owner: str, interpolation: Any, fill: FillArgument) -> None:
         super().__init__()
         self._owner = owner
-        self._reach = tuple(reach)  # largest magnitude of each operation
-        self._reaches = np.array(reach)
-        self._relative = relative  # shifts are fractions of the image's sides
-        self._bins = bins
-        self._magnitude = magnitude
-        self._interpolation = interpolation
-        self.fill = fill
+        self.interpolation = interpolation_mode(owner, interpolation)
+        self.fill = fill_values(owner, fill)
+
+    def changes_values(self) -> bool:
+        return True
+
+    def effects(self) -> Effects:
+        return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
+
+    def settle(self, plan: Plan) -> None:
+        check_channels(self._owner, plan.channels)
+
+
+class _Linear(Builtin):
+    """Some linear operations one after another, which fuse with the rest of a chain.
+
+    Parameters
+    ----------
+    owner : Policy
+    numbers : sequence of float
+        How many operations; level or -1, which draws it; levels; whether shifts are shares of the
+        image's sides; whether names end with the operation's place; the largest magnitude of each.
+    """
+
+    def __init__(self, owner: Any, numbers: Sequence[float]) -> None:
+        super().__init__()
+        self._name, self._interpolation, self.fill = owner._owner, owner.interpolation, owner.fill
+        self._numbers = tuple(numbers)
+        self.draws = 3 * int(numbers[0])
 
     def effects(self) -> Effects:
         return Effects(
@@ -64,64 +109,76 @@ class _Choice(Builtin):
             aligned=False,
             interpolation=self._interpolation,
             fill=self.fill,
-            colors=1,
+            colors=int(self._numbers[0]),
         )
 
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        check_channels(self._owner, canvas.channels)
-        place = uniforms[0] * float(len(OPERATIONS))
-        if type(place) is float:
-            operation: Any = int(place)
-            reach: Number = self._reach[operation]
-        else:
-            operation = place.astype(np.int64)
-            reach = self._reaches[operation]
-        level = self._magnitude
-        magnitude = reach * (
-            (floor(uniforms[1] * self._bins) if level is None else level) / (self._bins - 1.0)
-        )
-        if self._relative:
-            magnitude = magnitude * where(operation == _TRANSLATE_X, canvas.width, 1.0)
-            magnitude = magnitude * where(operation == _TRANSLATE_Y, canvas.height, 1.0)
-        magnitude = where(uniforms[2] <= 0.5, -magnitude, magnitude)
-        return {"operation": operation, "magnitude": magnitude}
+    def chain_step(self) -> Step | None:
+        return Step("LinearPolicy", self._numbers)
 
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        apply_operations(plan, params["operation"], params["magnitude"])
+    def settle(self, plan: Plan) -> None:
+        check_channels(self._name, plan.channels)
 
     def _get_name(self) -> str:
-        return f"{self._owner}.operation"
+        return f"{self._name}.operation"
 
 
-def apply_operations(plan: Plan, operation: Any, magnitude: Number) -> None:
-    """Add each sample's operation to the plan: its geometry and its colour step."""
-    canvas = plan.canvas
-    # At most one of the operations is not the identity. Shears fix the upper left corner, as in
-    # AutoAugment's policies.
-    turns = (operation == _ROTATE) * 1.0
-    cosine, sine = cos_sin(magnitude * turns)
-    b = sine - magnitude * (operation == _SHEAR_X)
-    c = -sine - magnitude * (operation == _SHEAR_Y)
-    x_shift = trunc(magnitude * (operation == _TRANSLATE_X))
-    y_shift = trunc(magnitude * (operation == _TRANSLATE_Y))
-    x, y = turns * canvas.width * 0.5, turns * canvas.height * 0.5
-    plan.affine(about((cosine, b, c, cosine), x, y, x_shift, y_shift), canvas)
+class _Random(Policy):
+    """A policy that draws from a space of operations, or from its linear ones."""
 
-    contrast = magnitude * (operation == _CONTRAST)
-    scale = 1.0 + magnitude * (operation == _BRIGHTNESS) + contrast
-    if canvas.channels == 1:
-        linear = [scale]
-    else:
-        linear = jitter(scale, 1.0 + magnitude * (operation == _COLOR))
-    plan.color(rows_of(linear), -contrast)
+    def __init__(
+        self,
+        owner: str,
+        interpolation: Any,
+        fill: FillArgument,
+        bins: int,
+        operations: str,
+        reach: Sequence[float],
+        *,
+        count: int = 1,
+        level: int = -1,
+        relative: bool = False,
+        numbered: bool = False,
+    ) -> None:
+        super().__init__(owner, interpolation, fill)
+        self.num_magnitude_bins = bins
+        if operations not in ("all", "linear"):
+            fail(owner, "operations", operations, "'all' or 'linear'")
+        self.operations = operations
+        self.draws = 3 * count
+        if operations == "linear":
+            shear, shift, degrees, factor, _ = reach
+            largest = (0.0, shear, shear, shift, shift, degrees, factor, factor, factor)
+            self._linear = _Linear(self, (count, level, bins, relative, numbered, *largest))
+            one = _Linear(self, (1, level, bins, relative, False, *largest))
+            self._parts: list[Fusable] = [one] * count if numbered else [self]
+            return
+        self._parts = [self]
+        spaces = level_table(bins, *reach)[:-1]  # without Invert
+        self._numbers: list[float] = [count, level, bins, numbered, len(spaces)]
+        for place, magnitudes in enumerate(spaces):
+            self._numbers += (place, OPERATIONS[place] in SIGNED, relative, *magnitudes)
+
+    def changes_values(self) -> bool:
+        return self.operations == "all"
+
+    def effects(self) -> Effects:
+        return super().effects() if self.operations == "all" else self._linear.effects()
+
+    def chain_step(self) -> Step | None:
+        if self.operations == "all":
+            return Step("RandomPolicy", self._numbers)
+        return self._linear.chain_step()
+
+    def parts(self) -> list[Fusable]:
+        return self._parts
 
 
-class RandAugment(Builtin):
+class RandAugment(_Random):
     """Apply randomly chosen operations one after another, all with the same magnitude.
 
-    The operations are the linear ones of torchvision's RandAugment, with its ranges: Identity,
-    ShearX, ShearY, TranslateX, TranslateY, Rotate, Brightness, Color, Contrast. (Left out:
-    Sharpness, Posterize, Solarize, AutoContrast, Equalize.)
+    The operations are torchvision's, with its ranges: Identity, ShearX, ShearY, TranslateX,
+    TranslateY, Rotate, Brightness, Color, Contrast, Sharpness, Posterize, Solarize, AutoContrast,
+    Equalize.
 
     Parameters
     ----------
@@ -131,9 +188,12 @@ class RandAugment(Builtin):
         Strength, from 0 to ``num_magnitude_bins - 1``.
     num_magnitude_bins : int
         Number of levels of strength.
-    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    interpolation : {"nearest", "bilinear", "bicubic"} or InterpolationMode
     fill : number, sequence of C numbers, or dict of such by type
         The value outside the image, in the image's units (white is 255 for uint8).
+    operations : {"all", "linear"}
+        "linear": only the first nine, which fuse with the chain around them. That is another
+        policy, and a faster one.
 
     Notes
     -----
@@ -157,63 +217,39 @@ class RandAugment(Builtin):
         num_ops: int = 2,
         magnitude: int = 9,
         num_magnitude_bins: int = 31,
-        interpolation: Any = "bilinear",
+        interpolation: Any = "nearest",
         fill: FillArgument = None,
+        operations: str = "all",
     ) -> None:
-        super().__init__()
         owner = "RandAugment"
         allowed = "a whole number from 1 to 8"
-        self.num_ops = whole(owner, "num_ops", num_ops, 1, allowed, 8)
+        count = whole(owner, "num_ops", num_ops, 1, allowed, 8)
         bins = whole(owner, "num_magnitude_bins", num_magnitude_bins, 2, "a whole number >= 2")
-        self.num_magnitude_bins = bins
         allowed = f"a whole number from 0 to num_magnitude_bins - 1, which is {bins - 1}"
-        self.magnitude = whole(owner, "magnitude", magnitude, 0, allowed, bins - 1)
-        self.interpolation = interpolation_mode(owner, interpolation)
-        self.fill = fill_values(owner, fill)
-        shift = 150.0 / 331.0
-        reach = (0.0, 0.3, 0.3, shift, shift, 30.0, 0.9, 0.9, 0.9)
-        self._choices = [
-            _Choice(owner, reach, True, self.magnitude, bins, self.interpolation, self.fill)
-        ] * self.num_ops
-        self.draws = 3 * self.num_ops
-
-    def effects(self) -> Effects:
-        return Effects(
-            moves=True,
-            aligned=False,
-            interpolation=self.interpolation,
-            fill=self.fill,
-            colors=self.num_ops,
-        )
-
-    def parts(self) -> list[Fusable]:
-        return list(self._choices)
-
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        params: Params = {}
-        for step, choice in enumerate(self._choices):
-            own = choice.draw(uniforms[3 * step : 3 * step + 3], canvas)
-            params.update({f"{name}_{step}": value for name, value in own.items()})
-        return params
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        for step in range(self.num_ops):
-            apply_operations(plan, params[f"operation_{step}"], params[f"magnitude_{step}"])
+        level = whole(owner, "magnitude", magnitude, 0, allowed, bins - 1)
+        reach = (0.3, 150.0 / 331.0, 30.0, 0.9, 4.0)
+        given = (owner, interpolation, fill, bins, operations, reach)
+        super().__init__(*given, count=count, level=level, relative=True, numbered=True)
+        self.num_ops, self.magnitude = count, level
 
 
-class TrivialAugment(Builtin):
+class TrivialAugment(_Random):
     """Apply one randomly chosen operation with a random magnitude.
 
-    The operations are the linear ones of torchvision's TrivialAugmentWide, with its ranges:
-    Identity, ShearX, ShearY, TranslateX, TranslateY, Rotate, Brightness, Color, Contrast.
+    The operations are those of torchvision's TrivialAugmentWide, with its ranges: Identity, ShearX,
+    ShearY, TranslateX, TranslateY, Rotate, Brightness, Color, Contrast, Sharpness, Posterize,
+    Solarize, AutoContrast, Equalize.
 
     Parameters
     ----------
     num_magnitude_bins : int
         Number of levels of strength.
-    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    interpolation : {"nearest", "bilinear", "bicubic"} or InterpolationMode
     fill : number, sequence of C numbers, or dict of such by type
         The value outside the image, in the image's units (white is 255 for uint8).
+    operations : {"all", "linear"}
+        "linear": only the first nine, which fuse with the chain around them. That is another
+        policy, and a faster one.
 
     Notes
     -----
@@ -232,28 +268,14 @@ class TrivialAugment(Builtin):
     torch.Size([3, 32, 32])
     """
 
-    draws = 3
-
     def __init__(
         self,
         num_magnitude_bins: int = 31,
-        interpolation: Any = "bilinear",
+        interpolation: Any = "nearest",
         fill: FillArgument = None,
+        operations: str = "all",
     ) -> None:
-        super().__init__()
         owner = "TrivialAugment"
         bins = whole(owner, "num_magnitude_bins", num_magnitude_bins, 2, "a whole number >= 2")
-        self.num_magnitude_bins = bins
-        self.interpolation = interpolation_mode(owner, interpolation)
-        self.fill = fill_values(owner, fill)
-        reach = (0.0, 0.99, 0.99, 32.0, 32.0, 135.0, 0.99, 0.99, 0.99)
-        self._choice = [_Choice(owner, reach, False, None, bins, self.interpolation, self.fill)]
-
-    def effects(self) -> Effects:
-        return self._choice[0].effects()
-
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        return self._choice[0].draw(uniforms, canvas)
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        apply_operations(plan, params["operation"], params["magnitude"])
+        reach = (0.99, 32.0, 135.0, 0.99, 6.0)
+        super().__init__(owner, interpolation, fill, bins, operations, reach)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from .._native import Step
 from .arguments import (
     fail,
     fill_values,
@@ -16,20 +17,6 @@ from .arguments import (
     whole,
 )
 from .engine.effects import Effects
-from .engine.numbers import (
-    Number,
-    Params,
-    all_true,
-    any_true,
-    floor,
-    maximum,
-    minimum,
-    negate,
-    rint,
-    where,
-)
-from .engine.plan import Canvas, Plan
-from .engine.rectangles import ATTEMPTS, draw_rectangles
 from .transform import Builtin
 
 __all__ = ["Letterbox", "RandomResizedCrop", "Resize"]
@@ -67,7 +54,7 @@ class RandomResizedCrop(Builtin):
     torch.Size([3, 32, 32])
     """
 
-    draws = 2 * ATTEMPTS + 2
+    draws = 22  # ten attempts
 
     def __init__(
         self,
@@ -95,32 +82,9 @@ class RandomResizedCrop(Builtin):
             size=self.size,
         )
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return "RandomResizedCrop", (*self.size, *self.scale, *self._log_ratio, *self.ratio)
-
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        width, height, fits = draw_rectangles(
-            uniforms, canvas, self.scale, self._log_ratio, strict=False
-        )
-        fallback = not all_true(fits)
-        if fallback:
-            whole_width = minimum(canvas.width, rint(canvas.height * self.ratio[1]))
-            whole_height = minimum(canvas.height, rint(canvas.width / self.ratio[0]))
-            width, height = where(fits, width, whole_width), where(fits, height, whole_height)
-        free_rows, free_columns = canvas.height - height, canvas.width - width
-        top = floor(uniforms[-2] * (free_rows + 1.0))
-        left = floor(uniforms[-1] * (free_columns + 1.0))
-        if fallback:
-            middle = negate(fits)
-            top = where(middle, floor(free_rows * 0.5), top)
-            left = where(middle, floor(free_columns * 0.5), left)
-        return {"top": top, "left": left, "height": height, "width": width}
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        height, width = self.size
-        x_scale, y_scale = width / params["width"], height / params["height"]
-        canvas = Canvas(float(height), float(width), plan.canvas.channels)
-        plan.scale(x_scale, y_scale, params["left"] * -x_scale, params["top"] * -y_scale, canvas)
+    def chain_step(self) -> Step | None:
+        numbers = (*self.size, *self.scale, *self._log_ratio, *self.ratio)
+        return Step("RandomResizedCrop", numbers)
 
 
 class Resize(Builtin):
@@ -189,41 +153,10 @@ class Resize(Builtin):
             size=size,
         )
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
+    def chain_step(self) -> Step | None:
         if isinstance(self.size, tuple):
-            return "Resize", self.size
-        return "ResizeSide", (self.size or -1, self.max_size or -1)
-
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        if isinstance(self.size, tuple):
-            return {"height": float(self.size[0]), "width": float(self.size[1])}
-        short = minimum(canvas.height, canvas.width)
-        long = maximum(canvas.height, canvas.width)
-        if self.size is None:
-            new_long: Number = float(self.max_size or 0)
-            new_short: Number = floor(new_long * short / long)
-        else:
-            new_short = float(self.size)
-            new_long = floor(new_short * long / short)
-            if self.max_size is not None:
-                limit = float(self.max_size)
-                new_short = where(new_long > limit, floor(limit * new_short / new_long), new_short)
-                new_long = minimum(new_long, limit)
-        if any_true(new_short <= 0.0):
-            raise ValueError(
-                f"visops.transforms.Resize: max_size is {self.max_size}, "
-                f"{canvas.describe(new_short <= 0.0)}; must leave a row and a column"
-            )
-        upright = canvas.width <= canvas.height
-        return {
-            "height": where(upright, new_long, new_short),
-            "width": where(upright, new_short, new_long),
-        }
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        old, height, width = plan.canvas, params["height"], params["width"]
-        canvas = Canvas(height, width, old.channels)
-        plan.scale(width / old.width, height / old.height, 0.0, 0.0, canvas)
+            return Step("Resize", self.size)
+        return Step("ResizeSide", (self.size or -1, self.max_size or -1))
 
 
 class Letterbox(Builtin):
@@ -290,23 +223,5 @@ class Letterbox(Builtin):
             size=self.size,
         )
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return "Letterbox", (*self.size, self.center, self.scaleup)
-
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        rows, columns = float(self.size[0]), float(self.size[1])
-        factor = minimum(rows / canvas.height, columns / canvas.width)
-        if not self.scaleup:
-            factor = minimum(factor, 1.0)
-        height = maximum(rint(canvas.height * factor), 1.0)
-        width = maximum(rint(canvas.width * factor), 1.0)
-        share = 0.5 if self.center else 0.0
-        top, left = floor((rows - height) * share), floor((columns - width) * share)
-        return {"height": height, "width": width, "top": top, "left": left}
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        old, height, width = plan.canvas, params["height"], params["width"]
-        canvas = Canvas(float(self.size[0]), float(self.size[1]), old.channels)
-        x_scale, y_scale = width / old.width, height / old.height
-        shift = (params["left"], params["top"])
-        plan.scale(x_scale, y_scale, *shift, canvas, cuts=False)
+    def chain_step(self) -> Step | None:
+        return Step("Letterbox", (*self.size, self.center, self.scaleup))

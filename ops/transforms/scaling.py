@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .._native import Step
 from .arguments import (
     FillArgument,
     fail,
@@ -17,8 +18,6 @@ from .arguments import (
     whole,
 )
 from .engine.effects import Effects
-from .engine.numbers import Number, Params, floor, maximum, minimum, where
-from .engine.plan import Canvas, Plan
 from .resizing import Resize
 from .transform import RandomlyApplied
 
@@ -35,14 +34,6 @@ class _RandomSize(Resize):
     def __init__(self, interpolation: Any, antialias: bool | None) -> None:
         super().__init__(1, interpolation, antialias=antialias)
         self.size = None
-
-
-def _scaled(canvas: Canvas, factor: Number) -> Params:
-    # Rounded down, as in torchvision; a row and a column are always left.
-    return {
-        "height": maximum(floor(canvas.height * factor), 1.0),
-        "width": maximum(floor(canvas.width * factor), 1.0),
-    }
 
 
 class ScaleJitter(_RandomSize):
@@ -87,15 +78,8 @@ class ScaleJitter(_RandomSize):
             "ScaleJitter", "scale_range", scale_range, tiny, allowed=allowed
         )
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return "ScaleJitter", (*self.target_size, *self.scale_range)
-
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        low, high = self.scale_range
-        scale = low + uniforms[0] * (high - low)
-        fit = minimum(self.target_size[1] / canvas.height, self.target_size[0] / canvas.width)
-        # 80 columns by 0.5 * 0.7 are 28, though the product is 27.999999999999996.
-        return _scaled(canvas, fit * scale * (1.0 + 1e-9))
+    def chain_step(self) -> Step | None:
+        return Step("ScaleJitter", (*self.target_size, *self.scale_range))
 
 
 class RandomShortestSize(_RandomSize):
@@ -137,21 +121,9 @@ class RandomShortestSize(_RandomSize):
             fail(owner, "min_size", min_size, f"{_SIDE} or a sequence of such")
         self.min_size = [whole(owner, "min_size", size, 1, _SIDE) for size in sizes]
         self.max_size = None if max_size is None else whole(owner, "max_size", max_size, 1, _SIDE)
-        self._sizes = np.array(self.min_size, np.float64)
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return "RandomShortestSize", (self.max_size or -1, *self._sizes)
-
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        place = uniforms[0] * float(len(self.min_size))
-        if type(place) is float:
-            size: Number = float(self.min_size[int(place)])
-        else:
-            size = self._sizes[place.astype(np.int64)]
-        factor = size / minimum(canvas.height, canvas.width)
-        if self.max_size is not None:
-            factor = minimum(factor, self.max_size / maximum(canvas.height, canvas.width))
-        return _scaled(canvas, factor)
+    def chain_step(self) -> Step | None:
+        return Step("RandomShortestSize", (self.max_size or -1, *self.min_size))
 
 
 class RandomResize(_RandomSize):
@@ -190,18 +162,9 @@ class RandomResize(_RandomSize):
         allowed = f"a whole number > min_size, which is {self.min_size}"
         self.max_size = whole(owner, "max_size", max_size, self.min_size + 1, allowed)
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
+    def chain_step(self) -> Step | None:
         assert self.max_size is not None
-        return "RandomResize", (self.min_size, self.max_size)
-
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        assert self.max_size is not None
-        short = self.min_size + floor(uniforms[0] * float(self.max_size - self.min_size))
-        long = floor(
-            short * maximum(canvas.height, canvas.width) / minimum(canvas.height, canvas.width)
-        )
-        upright = canvas.width <= canvas.height
-        return {"height": where(upright, long, short), "width": where(upright, short, long)}
+        return Step("RandomResize", (self.min_size, self.max_size))
 
 
 class RandomZoomOut(RandomlyApplied):
@@ -244,20 +207,5 @@ class RandomZoomOut(RandomlyApplied):
     def effects(self) -> Effects:
         return Effects(moves=True, fill=self.fill)
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return "RandomZoomOut", (self.p, *self.side_range)
-
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        low, high = self.side_range
-        factor = where(uniforms[0] < self.p, low + uniforms[1] * (high - low), 1.0)
-        height, width = floor(canvas.height * factor), floor(canvas.width * factor)
-        return {
-            "left": floor((width - canvas.width) * uniforms[2]),
-            "top": floor((height - canvas.height) * uniforms[3]),
-            "height": height,
-            "width": width,
-        }
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        canvas = Canvas(params["height"], params["width"], plan.canvas.channels)
-        plan.shift(params["left"], params["top"], canvas, cuts=False)
+    def chain_step(self) -> Step | None:
+        return Step("RandomZoomOut", (self.p, *self.side_range))

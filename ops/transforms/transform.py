@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,7 @@ from .._torch.outside_graphs import outside_graphs
 from .arguments import number
 from .compose import Compose
 from .engine.effects import Fusable
-from .engine.numbers import Number, Params, as_arrays
-from .engine.plan import Canvas
+from .engine.plan import Canvas, Plan
 
 __all__ = ["Builtin", "RandomlyApplied", "Transform"]
 
@@ -76,14 +75,20 @@ class Transform(Fusable):
 
 
 class Builtin(Transform):
-    """A transform of this package: its `draw` takes floats and arrays alike."""
+    """A transform of this package, which is a step in C++."""
 
     def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
         """Turn uniform numbers ``[B, draws]`` into parameters."""
-        return as_arrays(self.draw(uniforms.T, canvas), uniforms.shape[0])  # type: ignore[arg-type]
+        step = self.chain_step()
+        assert step is not None
+        return step.unpack(Plan(canvas, len(uniforms)).draw(step, uniforms))
 
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        return {}
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        """Add to a plan what the transform does with these parameters."""
+        step = self.chain_step()
+        assert step is not None
+        plan.add(step, step.pack(params, plan.batch))
+        self.settle(plan)
 
 
 class RandomlyApplied(Builtin):

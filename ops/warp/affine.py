@@ -12,18 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._native import warp_affine as _warp_ndarray
 from .._torch.arrays import as_tensor, number_list
 from .._torch.call import renamed
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, refuse_lazy_out
-from .._torch.fake_checks import HEIGHT_WIDTH, check_same_device, register_fake, require
+from .._torch.fakes import register_fake
 from .._torch.numbers import is_symbol, tensor_of_symbols
 from .._torch.refusals import called, require_plain
-
-try:
-    from .._numpy import warp_affine as _warp_ndarray
-except ModuleNotFoundError:  # it is per Python version
-    from .affine_arrays import warp_affine as _warp_ndarray
 
 __all__ = ["warp_affine"]
 
@@ -205,35 +201,6 @@ def _warp_into(
         torch.autograd.graph.increment_version(out)
 
 
-def _check_affine(op: str, images: Tensor, name: str, matrix: Tensor) -> None:
-    require(
-        images.dim() == 4,
-        lambda: (
-            f"visops.{op}: {name} has shape {list(images.shape)}, "
-            "must be [batch, channels, height, width]"
-        ),
-    )
-    require(
-        matrix.dim() in (2, 3) and tuple(matrix.shape[-2:]) == (2, 3),
-        lambda: (
-            f"visops.{op}: matrix has shape {list(matrix.shape)}, must be [2, 3] or [batch, 2, 3]"
-        ),
-    )
-    if matrix.dim() == 3:
-        require(
-            matrix.shape[0] == images.shape[0],
-            lambda: (
-                f"visops.{op}: matrix has batch {matrix.shape[0]}, "
-                f"{name} has batch {images.shape[0]}"
-            ),
-        )
-    check_same_device(op, name, images, "matrix", matrix)
-    require(
-        matrix.is_floating_point(),
-        lambda: f"visops.{op}: matrix has dtype {matrix.dtype}, must be a floating type",
-    )
-
-
 def _empty_like(images: Tensor, size: Sequence[int]) -> Tensor:
     """Make [B, C, *size], channels_last where `images` is."""
     return empty_maps(images, (*images.shape[:2], *size), prefers_channels_last(images))
@@ -241,35 +208,23 @@ def _empty_like(images: Tensor, size: Sequence[int]) -> Tensor:
 
 @register_fake("affine")
 def _affine_fake(image: Tensor, matrix: Tensor, size: Sequence[int], *_: Any) -> Tensor:
-    _check_affine("affine", image, "image", matrix)
-    require(len(size) == 2, lambda: "visops.affine: size must be (height, width)")
     return _empty_like(image, size)
 
 
-@register_fake("affine_out")
+@register_fake("affine_out", public="affine")
 def _affine_out_fake(image: Tensor, matrix: Tensor, *rest: Any) -> None:
-    out = rest[-1]
-    _check_affine("affine", image, "image", matrix)
-    require(
-        out.dim() == 4 and out.shape[0] == image.shape[0] and out.shape[1] == image.shape[1],
-        lambda: (
-            f"visops.affine: out has shape {list(out.shape)}, "
-            f"must begin with {list(image.shape[:2])}"
-        ),
-    )
+    pass
 
 
-@register_fake("affine_backward_image", image_size=HEIGHT_WIDTH)
+@register_fake("affine_backward_image")
 def _affine_backward_image_fake(
     grad: Tensor, matrix: Tensor, image_size: Sequence[int], *_: Any
 ) -> Tensor:
-    _check_affine("affine_backward_image", grad, "grad", matrix)
     return _empty_like(grad, image_size)
 
 
 @register_fake("affine_backward_matrix")
 def _affine_backward_matrix_fake(grad: Tensor, image: Tensor, matrix: Tensor, *_: Any) -> Tensor:
-    _check_affine("affine_backward_matrix", image, "image", matrix)
     return torch.empty(matrix.shape, dtype=matrix.dtype, device=matrix.device)
 
 

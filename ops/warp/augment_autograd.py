@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, refuse_lazy_out
-from .._torch.fake_checks import check_same_device, register_fake, require
+from .._torch.fakes import register_fake
 from .augment_direct import augment_direct
 
 # The options that all forms share, in the order and with the defaults of the schemas, then those of
@@ -50,127 +50,33 @@ def _sample(tensor: Tensor | None, i: int, count: int) -> Tensor | None:
     return tensor if tensor is None or tensor.shape[0] != count else tensor[i : i + 1]
 
 
-def _check(
-    op: str, first: Tensor, batch: Any, channels: Any, matrix: Tensor, options: Sequence[Any]
-) -> None:
-    """Check what fake tensors know. Real ones go through the front's checks."""
-    require(
-        matrix.dim() in (2, 3) and matrix.shape[-1] == 3 and matrix.shape[-2] in (2, 3),
-        lambda: (
-            f"visops.{op}: matrix has shape {list(matrix.shape)}, "
-            "must be [2, 3], [3, 3], [batch, 2, 3] or [batch, 3, 3]"
-        ),
-    )
-    require(
-        matrix.dim() == 2 or matrix.shape[0] == batch,
-        lambda: f"visops.{op}: matrix has batch {matrix.shape[0]}, images have batch {batch}",
-    )
-    require(
-        matrix.is_floating_point(),
-        lambda: f"visops.{op}: matrix has dtype {matrix.dtype}, must be a floating type",
-    )
-    window, color, erase = options[_WINDOW], options[_COLOR], options[_ERASE]
-    named = (("matrix", matrix), ("window", window), ("color", color), ("erase", erase))
-    for name, tensor in named:
-        check_same_device(op, "image", first, name, tensor)
-    if color is not None:
-        require(
-            color.dim() == 4 and color.shape[2] == channels and color.shape[3] == channels + 1,
-            lambda: (
-                f"visops.{op}: color has shape {list(color.shape)}, must be "
-                f"[batch, steps, {channels}, {channels + 1}] with batch {batch} or 1"
-            ),
-        )
-    for name, tensor, rank in (("window", window, 2), ("erase", erase, 3)):
-        if tensor is not None:
-            form = "[batch, 4]" if rank == 2 else "[batch, rectangles, 4]"
-            require(
-                tensor.dim() == rank and tensor.shape[0] == batch and tensor.shape[-1] == 4,
-                lambda name=name, tensor=tensor, form=form: (  # type: ignore[misc]
-                    f"visops.{op}: {name} has shape {list(tensor.shape)}, must be {form} with "
-                    f"batch {batch}"
-                ),
-            )
-
-
-def _check_batch(op: str, image: Tensor, matrix: Tensor, options: Sequence[Any]) -> None:
-    require(
-        image.dim() == 4,
-        lambda: (
-            f"visops.{op}: image has shape {list(image.shape)}, "
-            "must be [batch, channels, height, width]"
-        ),
-    )
-    _check(op, image, image.shape[0], image.shape[1], matrix, options)
-
-
-def _check_list(images: Sequence[Tensor], matrix: Tensor, options: Sequence[Any]) -> None:
-    for i, image in enumerate(images):
-        check_same_device("augment", "images[0]", images[0], f"images[{i}]", image)
-        require(
-            image.dim() == 3 and image.shape[0] == images[0].shape[0],
-            lambda i=i, image=image: (  # type: ignore[misc]
-                f"visops.augment: images[{i}] has shape {list(image.shape)}, must be "
-                f"[channels, height, width] with the channels of images[0]"
-            ),
-        )
-    first = images[0]
-    _check("augment", first, len(images), first.shape[0], matrix, options)
-
-
 @register_fake("augment")
 def _augment_fake(image: Tensor, matrix: Tensor, size: Sequence[Any], *rest: Any) -> Tensor:
-    *options, dtype, channels_last = (*rest, *_DEFAULTS[len(rest) :])
-    _check_batch("augment", image, matrix, options)
-    require(len(size) == 2, lambda: "visops.augment: size must be (height, width)")
+    *_, dtype, channels_last = (*rest, *_DEFAULTS[len(rest) :])
     shape = (image.shape[0], image.shape[1], *size)
     return empty_maps(image, shape, channels_last, dtype or torch.float32)
 
 
-@register_fake("augment_list")
+@register_fake("augment_list", public="augment")
 def _augment_list_fake(
     images: Sequence[Tensor], matrix: Tensor, size: Sequence[Any], *rest: Any
 ) -> Tensor:
-    *options, dtype, channels_last = (*rest, *_DEFAULTS[len(rest) :])
-    _check_list(images, matrix, options)
-    require(len(size) == 2, lambda: "visops.augment: size must be (height, width)")
+    *_, dtype, channels_last = (*rest, *_DEFAULTS[len(rest) :])
     shape = (len(images), images[0].shape[0], *size)
     return empty_maps(images[0], shape, channels_last, dtype or torch.float32)
 
 
-def _check_out(out: Tensor, batch: Any, channels: Any) -> None:
-    require(
-        out.dim() == 4 and out.shape[0] == batch and out.shape[1] == channels,
-        lambda: (
-            f"visops.augment: out has shape {list(out.shape)}, must begin with "
-            f"[{batch}, {channels}]"
-        ),
-    )
-
-
-@register_fake("augment_out")
-def _augment_out_fake(image: Tensor, matrix: Tensor, *rest: Any) -> None:
-    _check_batch("augment", image, matrix, rest)
-    _check_out(rest[-1], image.shape[0], image.shape[1])
-
-
-@register_fake("augment_list_out")
-def _augment_list_out_fake(images: Sequence[Tensor], matrix: Tensor, *rest: Any) -> None:
-    _check_list(images, matrix, rest)
-    _check_out(rest[-1], len(images), images[0].shape[0])
+@register_fake("augment_out", public="augment")
+@register_fake("augment_list_out", public="augment")
+def _augment_out_fake(*arguments: Any) -> None:
+    pass
 
 
 @register_fake("augment_backward")
 def _augment_backward_fake(
     grad: Tensor, image: Tensor, matrix: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    _check_batch("augment_backward", image, matrix, rest)
     image_grad, matrix_grad, color_grad = rest[_OPTIONS:]
-    color = rest[_COLOR]
-    require(
-        color is not None or not color_grad,
-        "visops.augment_backward: color is None, it has no gradient",
-    )
     device, batch = image.device, image.shape[0]
 
     def sums(wanted: bool, shape: Sequence[Any], dtype: torch.dtype = torch.float64) -> Tensor:
@@ -181,7 +87,7 @@ def _augment_backward_fake(
     else:
         single = image.dtype != torch.float64
         grad_image = sums(False, (), torch.float32 if single else torch.float64)
-    steps = color.shape[1:] if color_grad else ()
+    steps = rest[_COLOR].shape[1:] if color_grad else ()
     return (
         grad_image,
         sums(matrix_grad, (batch, *matrix.shape[-2:])),

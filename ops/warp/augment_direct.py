@@ -1,4 +1,4 @@
-"""One small batch on the CPU, past torch's dispatcher: csrc/numpy/augment.cpp.
+"""One small batch on the CPU, past torch's dispatcher: csrc/python/augment.cpp.
 
 The operator's values, in a third of its time where images are small. Whatever is unusual goes to
 the operator, which says what is wrong with it.
@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.native import are_calls_watched, numpy_fronts, place_of
+from .._native import augment as _run
+from .._torch.native import are_calls_watched, place_of
 
 __all__ = ["LARGEST", "augment_direct"]
 
-_run: Any = getattr(numpy_fronts, "augment", None)
 _NAMES = {
     dtype: str(dtype).removeprefix("torch.")
     for dtype in (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -50,7 +50,7 @@ def augment_direct(
     channels_last: bool = False,
 ) -> Tensor | None:
     """Return what the operator `augment` returns, or None where it has to be called."""
-    if _run is None or are_calls_watched() or _is_profiled():
+    if are_calls_watched() or _is_profiled():
         return None
     source, placed = place_of(image), place_of(matrix)
     if source is None or placed is None:

@@ -37,7 +37,7 @@ def compile_with(*arguments: str | Path) -> None:
 
 
 def compile_for_arm() -> str:
-    """Build the library and `_numpy` into a folder of their own."""
+    """Build the library and `_native` into a folder of their own."""
     compile_with("build", "--build-lib", LIBRARY)
     version = "import visops; i = visops.build_info(); print(i['compiler'], i['cpu'], i['jpeg'])"
     return run(*there("-c", version)).strip()

@@ -1,7 +1,7 @@
-"""Renders benchmark results: a page of tables for each result, a picture for each operator.
+"""Renders benchmark results: a page of tables and a picture for each operator.
 
-``docs/benchmarks/<op>_<chip>.json`` becomes ``docs/benchmarks/<op>_<chip>.md``, with all its rows.
-All results of an operator become ``docs/images/bench_<op>.png``, with a marker for each chip.
+All ``docs/benchmarks/<op>_<chip>.json`` become ``docs/benchmarks/<op>.md``, with their chips side
+by side, and ``docs/images/bench_<op>.png``, with a marker for each chip.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import matplotlib.pyplot as plt
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
-from bench.harness import results
-from bench.harness.report import ROOT, duration, mebibytes, rate
+from bench.harness import pages, results
+from bench.harness.report import ROOT
 from bench.inference import chart
 
 Result = dict[str, Any]
@@ -41,9 +41,8 @@ MARKERS = "os^Dv"
 def chip(result: Result) -> str:
     """The chip that the rows of a result ran on."""
     machine = result["machine"]
-    on_gpu = any(row["device"] != "cpu" for row in result["rows"])
     name = f"{machine['cpu']}, {machine['isa']} kernels"
-    return f"{machine['gpu']}, and {name}" if on_gpu else name
+    return f"{machine['gpu']}, and {name}" if pages.on_gpu(result) else name
 
 
 def versions(result: Result) -> str:
@@ -60,75 +59,11 @@ def groups(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def _markdown_cell(cell: dict[str, Any] | None, ours: bool, images: int | None) -> str:
-    if cell is None:
-        return "–"
-    if cell["min_s"] is None:
-        return f"not timed: differs by {cell['max_abs']:.3g}"
-    memory = mebibytes(cell["extra_bytes"])
-    time = f"{duration(cell['min_s'])} / {duration(cell['median_s'])}"
-    if images is not None:
-        time += f", {rate(cell['min_s'], images)}"
-    if ours:
-        return f"{time} {memory}".strip()
-    ratio = f"{cell['ratio']:.2f}×"
-    if cell["ratio"] < 1 and not cell["bound"]:
-        ratio = f"**{ratio} (lost)**"
-    elif cell["floor"] is not None and cell["ratio"] < cell["floor"]:
-        ratio = f"*{ratio} (below {cell['floor']:g})*"
-    return f"{ratio}, {time} {memory}".strip()
-
-
-def page(result: Result, path: Path) -> str:
-    """The page of a result: a heading, where it comes from, and its tables."""
-    whole_runs = "variants" in result  # of scripts/bench/infer.py
-    gpu = any(row["device"] != "cpu" for row in result.get("rows", [result]))
-    tables = chart.markdown(result) if whole_runs else markdown(result)
-    return (
-        f"# `{result['op']}` on {result['machine']['gpu' if gpu else 'cpu']}\n\n"
-        f"Written by `scripts/bench/plot.py` from `docs/benchmarks/{path.name}`. "
-        f"[Benchmarks](../benchmarks.md) explains the method.\n\n{tables}"
-    )
-
-
-def markdown(result: Result) -> str:
-    """Every row of a result, a table for each group."""
-    machine = result["machine"]
-    date = machine["date"][:10]
-    lines = [
-        f"{chip(result)}; {machine['cores']} cores; {versions(result)}; Python "
-        f"{machine['python']}; {date}, commit {machine['commit']}"
-        f"{'; ' + machine['clock'] if 'clock' in machine else ''}.",
-        "",
-        "Each cell has the ratio to visops (time of the peer / time of visops, from the minima), "
-        "then the minimum and median time of a call, then peak memory beyond the output in MiB. "
-        "Bold: visops is slower. Italic: below the ratio the project aims for. /s: images per "
-        "second.",
-    ]
-    for name, rows in groups(result["rows"]).items():
-        columns = list(dict.fromkeys(cell["name"] for row in rows for cell in row["cells"]))
-        floors = {c["name"]: c["floor"] for row in rows for c in row["cells"] if c["floor"]}
-        heads = [f"{c} (floor {floors[c]:g}×)" if c in floors else c for c in columns]
-        lines += [
-            "",
-            f"**{name}**",
-            "",
-            f"| case | threads | {' | '.join(heads)} |",
-            "|-|-|" + "-|" * len(columns),
-        ]
-        for row in rows:
-            cells = {cell["name"]: cell for cell in row["cells"]}
-            images = row["facts"].get("images")
-            texts = [_markdown_cell(cells.get(c), i == 0, images) for i, c in enumerate(columns)]
-            lines.append(f"| {row['label']} | {row['threads']} | {' | '.join(texts)} |")
-    return "\n".join(lines) + "\n"
-
-
 def picture(chips: list[Result], path: Path) -> None:
     """Ratios of all rows, peer by peer: a dot is a case on a chip, the bar their median."""
     tables = groups([{**row, "chip": i} for i, of in enumerate(chips) for row in of["rows"]])
     bars = [
-        (name, peer, _ratios(rows, peer), _floor(rows, peer))
+        (name, peer, _ratios(rows, peer))
         for name, rows in tables.items()
         for peer in dict.fromkeys(
             c["name"] for row in rows for c in row["cells"][1:] if not c["bound"]
@@ -137,29 +72,27 @@ def picture(chips: list[Result], path: Path) -> None:
     bars = [bar for bar in bars if bar[2]]
     spare = iter(SPARE_COLOURS)
     colours = dict(COLOURS)
-    for _, peer, _, _ in bars:
+    for _, peer, _ in bars:
         if peer not in colours:
             colours[peer] = next(spare, SPARE_COLOURS[-1])
 
     position, positions, labels = 0.0, [], []
     last = bars[0][0] if bars else ""
-    for name, _, _, _ in bars:
+    for name, _, _ in bars:
         position += 1.0 if name == last else 2.0
         last = name
         positions.append(position)
     figure, axes = plt.subplots(figsize=(9.5, 1.3 + 0.24 * position), layout="constrained")
-    everything = [ratio for _, _, found, _ in bars for ratio, _ in found]
+    everything = [ratio for _, _, found in bars for ratio, _ in found]
     low, high = min(everything, default=1.0), max(everything, default=1.0)
     left = 2.0 ** math.floor(math.log2(min(0.5, low * 0.9)))
-    for at, (_, peer, found, floor) in zip(positions, bars, strict=True):
+    for at, (_, peer, found) in zip(positions, bars, strict=True):
         ratios = [ratio for ratio, _ in found]
         middle = statistics.median(ratios)
         axes.barh(at, middle - 1.0, left=1.0, height=0.72, color=colours[peer], alpha=0.35)
         for ratio, i in found:  # each chip at its own height
             height = at + 0.44 * (i / max(1, len(chips) - 1) - 0.5)
             axes.plot(ratio, height, MARKERS[i], ms=3.2, color=colours[peer], mew=0, alpha=0.8)
-        if floor is not None:
-            axes.plot([floor, floor], [at - 0.42, at + 0.42], color="black", lw=1.6)
         axes.annotate(
             f"{middle:.1f}×",
             (max(ratios), at),
@@ -172,7 +105,7 @@ def picture(chips: list[Result], path: Path) -> None:
         labels.append(peer)
     axes.set_yticks(positions, labels, fontsize=8)
     named: set[str] = set()
-    for at, (name, _, _, _) in zip(positions, bars, strict=True):
+    for at, (name, _, _) in zip(positions, bars, strict=True):
         if name not in named:
             named.add(name)
             axes.annotate(
@@ -197,7 +130,7 @@ def picture(chips: list[Result], path: Path) -> None:
         axes.spines[side].set_visible(False)
     axes.set_xlabel(
         "time of the peer ÷ time of visops, log scale; left of the red line visops is slower\n"
-        "bar: median over the cases; dot: one case at one thread count; black tick: target",
+        "bar: median over the cases; dot: one case at one thread count",
         fontsize=8.5,
     )
     text = textwrap.fill(versions(max(chips, key=_date)), 110)
@@ -229,32 +162,23 @@ def _date(result: Result) -> str:
     return str(result["machine"]["date"])
 
 
-def _floor(rows: list[dict[str, Any]], peer: str) -> float | None:
-    floors: list[float | None] = [
-        c["floor"] for row in rows for c in row["cells"] if c["name"] == peer
-    ]
-    return next((floor for floor in floors if floor is not None), None)
-
-
 def render(paths: list[Path], docs: Path = ROOT / "docs") -> list[Path]:
     """Write the pages next to the results, and the pictures; returns what was written."""
     found: dict[str, list[Result]] = {}
-    written = []
     for path in paths:
         result = results.read(path)
-        if not result.get("rows", True):
-            continue
-        table = path.with_suffix(".md")
-        table.write_text(page(result, path), "utf-8")
-        written.append(table)
-        found.setdefault(result["op"], []).append(result)
+        if result.get("rows", True):
+            found.setdefault(result["op"], []).append(result)
+    written = []
     for op, chips in found.items():
+        table = paths[0].parent / f"{op}.md"
+        table.write_text(pages.page(op, chips), "utf-8")
         image = docs / "images" / f"bench_{op}.png"
         if "variants" in chips[0]:
             chart.picture(max(chips, key=_date), image)
         else:
             picture(chips, image)
-        written.append(image)
+        written += [table, image]
     return written
 
 

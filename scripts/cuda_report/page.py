@@ -17,7 +17,7 @@ INTRODUCTION = """\
 # What the compiler made of the CUDA kernels
 
 `python scripts/cuda_report --write` made this page from the object code and the PTX in
-`libvisops_cuda.so`; a test says when it is out of date. It takes no GPU, and it says nothing about
+`libvisops_cuda.so`. It takes no GPU, and it says nothing about
 time: what a kernel takes, not how fast it is.
 
 Compiled by nvcc {compiler} for {archs}.

@@ -7,11 +7,12 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import torch
 import visops
+from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from figures.augment import BLUE, JPEG, RED, TIGHT, photo, picture
+from figures.augment import BLUE, GREY, JPEG, RED, TIGHT, photo, picture
 
 COUNT = 400
 
@@ -60,41 +61,65 @@ def matched_boxes(path: Path) -> None:
     image = photo()
     height, width = image.shape[-2:]
     targets = torch.tensor(
-        [[0.44, 0.25, 0.26, 0.42], [0.5, 0.68, 0.8, 0.64], [0.86, 0.3, 0.2, 0.5]]
+        [[0.42, 0.24, 0.28, 0.4], [0.3, 0.78, 0.52, 0.4], [0.87, 0.33, 0.22, 0.56]]
     )
-    labels = torch.tensor([0, 1, 2])
-    generator = torch.Generator().manual_seed(4)
-    order = torch.tensor([2, 0, 1, 0, 1, 2])
-    noise = torch.rand(6, 4, generator=generator) - 0.5
-    boxes = targets[order] + noise * 0.16
-    logits = torch.full((6, 3), -3.0)
-    logits[torch.arange(6), labels[order]] = torch.tensor([2.0, 1.5, 1.0, -1.0, -2.0, 0.0])
+    names = ("face", "suit", "shuttle")
+    labels = torch.arange(3)
+    boxes = torch.tensor(
+        [
+            [0.4, 0.27, 0.31, 0.44],
+            [0.34, 0.76, 0.46, 0.36],
+            [0.36, 0.73, 0.3, 0.2],
+            [0.85, 0.3, 0.2, 0.5],
+        ]
+    )
+    classes = torch.tensor([0, 1, 2, 2])
+    logits = torch.full((4, 3), -3.0)
+    logits[torch.arange(4), classes] = torch.tensor([2.0, 1.5, 0.5, 1.0])
     (costs,) = visops.match_cost(logits[None], boxes[None], [labels], [targets], weights=(2, 5, 2))
+    pairs = list(zip(*linear_sum_assignment(costs), strict=True))
+    matched = {int(q): int(t) for q, t in pairs}
+
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(9.5, 4.2), layout="constrained", width_ratios=[1.2, 0.8]
+        1, 2, figsize=(11, 5), layout="constrained", width_ratios=[1, 0.9]
     )
-    left.imshow(picture(image), alpha=0.8)
-    for group, colour, sign in ((boxes, BLUE, "q"), (targets, RED, "t")):
-        for i, (cx, cy, w, h) in enumerate(group.tolist()):
-            corner = ((cx - w / 2) * width, (cy - h / 2) * height)
-            left.add_patch(
-                Rectangle(corner, w * width, h * height, fill=False, edgecolor=colour, lw=1.6)
-            )
-            left.text(
-                corner[0] + 4, corner[1] + (14 if sign == "t" else h * height - 4), f"{sign}{i}",
-                color=colour, fontsize=9, weight="bold",
-            )  # fmt: skip
+    left.imshow(picture(image), alpha=0.45)
+    for t, box in enumerate(targets.tolist()):
+        _outline(left, box, width, height, RED, f"{names[t]}", above=True)
+    for q, box in enumerate(boxes.tolist()):
+        label = f"query {q}: {names[int(classes[q])]}"
+        _outline(left, box, width, height, BLUE if q in matched else GREY, label, above=False)
+    left.set_title("targets (red), queries (blue: matched, grey: not)", fontsize=12)
     left.set_axis_off()
-    right.imshow(costs, cmap="Greys", aspect="auto")
-    middle = float(costs.mean())
-    for q in range(6):
-        for t in range(3):
-            colour = "white" if costs[q, t] > middle else "black"
-            right.text(t, q, f"{float(costs[q, t]):.1f}", ha="center", va="center", color=colour)
-    for q, t in zip(*linear_sum_assignment(costs), strict=True):
-        right.add_patch(Rectangle((t - 0.5, q - 0.5), 1, 1, fill=False, edgecolor=RED, lw=2.4))
-    right.set_xticks(range(3), [f"t{i}" for i in range(3)])
-    right.set_yticks(range(6), [f"q{i}" for i in range(6)])
-    right.set_title("match_cost, and the assignment", fontsize=9)
+    left.set_xlim(-0.5, width - 0.5)
+    left.set_ylim(height - 0.5, -0.5)
+
+    right.imshow(costs, cmap="Greys", vmin=float(costs.min()) - 2, vmax=float(costs.max()) * 2)
+    for q in range(len(boxes)):
+        for t in range(len(targets)):
+            weight = "bold" if matched.get(q) == t else "normal"
+            cost = f"{float(costs[q, t]):.1f}"
+            right.text(t, q, cost, ha="center", va="center", fontsize=15, weight=weight)
+    for q, t in pairs:
+        right.add_patch(Rectangle((t - 0.48, q - 0.48), 0.96, 0.96, fill=False, ec=RED, lw=3))
+    right.set_xticks(range(3), names, fontsize=12)
+    right.set_yticks(range(len(boxes)), [f"query {q}" for q in range(len(boxes))], fontsize=12)
+    right.tick_params(length=0)
+    right.set_title("their costs, and the cheapest assignment", fontsize=12)
     figure.savefig(path, **JPEG, **TIGHT)
     plt.close(figure)
+
+
+def _outline(
+    axes: Axes, box: list[float], width: int, height: int, colour: str, label: str, above: bool
+) -> None:
+    """Draw a box of centre and size in fractions, named at its top or bottom left corner."""
+    cx, cy, w, h = box
+    left, top = (cx - w / 2) * width, (cy - h / 2) * height
+    axes.add_patch(
+        Rectangle((left, top), w * width, h * height, fill=False, edgecolor=colour, lw=2.4)
+    )
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.5}
+    x, y = min(max(left, 2) + 4, 0.71 * width), top + (8 if above else h * height - 8)
+    side = "top" if above else "bottom"
+    axes.text(x, y, label, color=colour, fontsize=11, weight="bold", va=side, bbox=paper)

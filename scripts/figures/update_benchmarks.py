@@ -16,21 +16,14 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))  # `bench` and `figures` are packages
 
 from bench.harness import results  # noqa: E402
+from bench.harness.pages import machine_text, on_gpu, ratio_text, side_by_side  # noqa: E402
+from bench.harness.report import duration  # noqa: E402
 
 from figures import headlines  # noqa: E402
 
 DOCS = ROOT / "docs"
 BEGIN = "<!-- benchmark {}: written by scripts/figures/update_benchmarks.py -->"
 END = "<!-- end of benchmark -->"
-
-PACKAGES = {
-    "torch": "torch",
-    "cv2": "OpenCV",
-    "kornia": "kornia",
-    "torchvision": "torchvision",
-    "albumentations": "albumentations",
-    "scipy": "SciPy",
-}
 
 Row = dict[str, Any]
 
@@ -216,21 +209,12 @@ CONV = Table(
 )
 
 
-def duration(seconds: float) -> str:
-    """Three digits, and a unit that suits."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} µs"
-
-
 def on_chips(op: str) -> list[Row]:
     """An operator's result on each CPU, in the order of their names."""
     found = []
     for path in sorted((DOCS / "benchmarks").glob(f"{op}_*.json")):
         result = results.read(path)
-        devices = [row["device"] for row in result.get("rows", [result])]
-        if result["op"] == op and all(device == "cpu" for device in devices):
+        if result["op"] == op and not on_gpu(result):
             found.append(result)
     return found
 
@@ -249,16 +233,6 @@ def select(rows: list[Row], facts: dict[str, Any]) -> Row | None:
     return None
 
 
-def ratio_text(cell: Row | None) -> str:
-    """How many times as long as visops a peer takes."""
-    if cell is None:
-        return "–"
-    if cell["ratio"] is None:
-        return "differs"
-    text = f"{cell['ratio']:.1f}×" if cell["ratio"] >= 2 else f"{cell['ratio']:.2f}×"
-    return f"**{text} (lost)**" if cell["ratio"] < 1 and not cell["bound"] else text
-
-
 def text_of(table: Table, chips: list[Row]) -> str:
     """A table with the chips side by side, and how each run went."""
     names = " / ".join(chip["machine"]["cpu"] for chip in chips)
@@ -271,7 +245,7 @@ def text_of(table: Table, chips: list[Row]) -> str:
         if not any(found):
             continue
         times = [duration(row["cells"][0]["min_s"]) if row else "–" for row in found]
-        texts = [_side_by_side(found, peer) for peer in table.peers]
+        texts = [_ratios_of(found, peer) for peer in table.peers]
         lines.append(f"| {label} | {' / '.join(times)} | {' | '.join(texts)} |")
     lines += [
         "",
@@ -283,24 +257,18 @@ def text_of(table: Table, chips: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def _side_by_side(rows: list[Row | None], peer: str) -> str:
+def _ratios_of(rows: list[Row | None], peer: str) -> str:
     cells = [{cell["name"]: cell for cell in row["cells"]} if row else {} for row in rows]
-    texts = [ratio_text(found.get(peer)) for found in cells]
-    return "–" if set(texts) == {"–"} else " / ".join(texts)
+    return side_by_side(ratio_text(found.get(peer)) for found in cells)
 
 
 def _summary(chip: Row) -> list[str]:
-    """How a run went, and which rows it lost."""
+    """Where a run was, and which rows it lost."""
     rows: list[Row] = chip["rows"]
     beside = [(row, cell) for row in rows for cell in row["cells"][1:]]
     peers = [(row, cell) for row, cell in beside if not cell["bound"] and cell["ratio"] is not None]
     lost = [(row, cell) for row, cell in peers if cell["ratio"] < 1.0]
-    floors = [c for _, c in beside if c["floor"] is not None and c["ratio"] is not None]
-    met = sum(cell["ratio"] >= cell["floor"] for cell in floors)
-    text = (
-        f"{machine_text(chip)} visops lost {len(lost)} of the {len(peers)} comparisons in the run, "
-        f"and reached {met} of the {len(floors)} ratios that the project aims for."
-    )
+    text = f"{machine_text(chip)} visops lost {len(lost)} of {len(peers)} comparisons."
     if not lost:
         return [text]
     return [f"{text} Lost:", "", *(f"- {_lost_text(found)}" for found in lost)]
@@ -310,17 +278,6 @@ def _lost_text(found: tuple[Row, Row]) -> str:
     row, cell = found
     threads = f"{row['threads']} thread{'s' if row['threads'] > 1 else ''}"
     return f"{row['group']}, {row['label']}, {threads}: {cell['ratio']:.2f}× {cell['name']}"
-
-
-def machine_text(result: Row) -> str:
-    """Chip, date and versions."""
-    machine = result["machine"]
-    versions = {PACKAGES[k]: v for k, v in machine["versions"].items() if v and k in PACKAGES}
-    return (
-        f"{machine['cpu']} ({machine['isa']} kernels), {machine['cores']} cores, "
-        f"{machine['date'][:10]}{'; ' + machine['clock'] if 'clock' in machine else ''}; "
-        f"{', '.join(f'{name} {v}' for name, v in versions.items())}."
-    )
 
 
 def inference_text(result: Row) -> str:

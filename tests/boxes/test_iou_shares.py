@@ -11,7 +11,6 @@ import pytest
 import torch
 import visops
 from references import rotated as reference
-from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 from visops.boxes.iou_formulas import overlap, rotated_overlap
 
@@ -176,11 +175,9 @@ def test_bad_kinds() -> None:
         ),
     ]
     for name, operator, arguments in calls:
-        for device in ("cpu", "meta"):
-            given = [a.to(device) if isinstance(a, Tensor) else a for a in arguments]
-            with pytest.raises(RuntimeError, match="must be iou, iof or iof2") as caught:
-                operator(*given)
-            assert str(caught.value).startswith(f"visops.{name}: kind is '{arguments[-1]}'")
+        with pytest.raises(RuntimeError, match="must be iou, iof or iof2") as caught:
+            operator(*arguments)
+        assert str(caught.value).startswith(f"visops.{name}: kind is '{arguments[-1]}'")
     with pytest.raises(
         ValueError, match=r"^visops\.box_iou: kind is 'iof2', must be 'iou' or 'iof'"
     ):

@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import build_sanitizers
+import install_extras
 import pytest
 import torch
 import visops
@@ -23,7 +24,7 @@ PACKAGE = Path(visops.__file__).parent
 
 
 def libraries() -> list[Path]:
-    return sorted(PACKAGE.glob("lib/*")) + sorted(PACKAGE.glob("_numpy.*[!i]"))
+    return sorted(PACKAGE.glob("lib/*")) + sorted(PACKAGE.glob("_native.*[!i]"))
 
 
 def program(name: str) -> str:
@@ -117,13 +118,13 @@ def test_libraries_keep_to_the_stable_abi() -> None:
 def test_libraries_use_nothing_of_python() -> None:
     """abi3audit knows CPython's symbols, and which of them are stable: here are none at all."""
     pytest.importorskip("abi3audit", reason="abi3audit is not installed")
-    checked = [library for library in libraries() if not library.name.startswith("_numpy")]
+    checked = [library for library in libraries() if not library.name.startswith("_native")]
     command = [sys.executable, "-m", "abi3audit", "--strict", "--report"]
     command += ["--assume-minimum-abi3", "3.11", *map(str, checked)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(json.loads(done.stdout)["specs"]) == len(checked) >= 1
-    module = str(next(PACKAGE.glob("_numpy.*[!i]")))  # which is compiled for one Python
+    module = str(next(PACKAGE.glob("_native.*[!i]")))  # which is compiled for one Python
     assert subprocess.run([*command, module], capture_output=True, check=False).returncode == 1
 
 
@@ -201,7 +202,7 @@ def test_truncated_library(tmp_path: Path) -> None:
 )
 def test_broken_array_module(tmp_path: Path, size: int, message: str) -> None:
     """It is no module for another Python: arrays must not go through tensors unnoticed."""
-    (file,) = copy_package(tmp_path).glob("_numpy.cpython*")
+    (file,) = copy_package(tmp_path).glob("_native.cpython*")
     file.write_bytes(file.read_bytes()[:size])
     printed = import_copy(tmp_path)
     assert f"ImportError: visops' {file.name} could not be loaded: " in printed
@@ -224,11 +225,15 @@ def test_two_copies_on_the_path(tmp_path: Path) -> None:
     assert "keep one of them on sys.path" in printed
 
 
-def test_without_the_module_for_this_python(tmp_path: Path) -> None:
-    """Arrays go through tensors then; tests/warp/test_affine_arrays.py has their values."""
-    copy_package(tmp_path, "_numpy.*")
-    code = "import numpy, visops; print(visops.warp_affine(numpy.eye(3), numpy.eye(2, 3)).trace())"
-    assert import_copy(tmp_path, then=code) == "3.0\n"
+def test_another_python(tmp_path: Path) -> None:
+    """Nothing but the name tells: the file of this Python is that of another one here."""
+    copy_package(tmp_path)
+    (module,) = tmp_path.rglob("_native.cpython*")
+    module.rename(module.with_name("_native.cpython-399-x86_64-linux-gnu.so"))
+    printed = import_copy(tmp_path)
+    message = "visops is for cpython-399-x86_64-linux-gnu here, and this is Python "
+    assert message + platform.python_version() in printed
+    assert REINSTALL in printed
 
 
 def cuda_error(folder: Path, before: str = "") -> str:
@@ -324,6 +329,28 @@ def test_the_report_works_without_visops(tmp_path: Path) -> None:
     assert f"torch: {torch.__version__}" in run.stdout
 
 
+def test_the_report_imports_no_peer() -> None:
+    """It took eight seconds, of which torchvision and kornia took six."""
+    peers = {"torchvision", "kornia", "cv2", "setuptools", "sympy"}
+    script = (
+        "import runpy, sys\nsys.argv = ['visops']\n"
+        "runpy.run_module('visops', run_name='__main__')\n"
+        f"print('imported:', sorted(sys.modules.keys() & {peers}))"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "torchvision: not" not in run.stdout
+    assert run.stdout.splitlines()[-1] == "imported: []"
+
+
+def test_an_extra_brings_those_it_refers_to() -> None:
+    """The Makefile, pip and cibuildwheel install the same lists."""
+    found = install_extras.requirements("dev")
+    for extra in ("demo", "test", "wheels"):
+        assert set(install_extras.requirements(extra)) < set(found)
+    assert len(set(found)) == len(found)
+    assert not [line for line in found if line.startswith("visops")]
+
+
 def test_sanitizers_are_named_as_compilers_name_them() -> None:
     names = build_sanitizers.sanitizers({"VISOPS_SANITIZE": "address,undefined"})
     assert "-fsanitize=address,undefined" in build_sanitizers.compile_flags(names)
@@ -344,16 +371,16 @@ def test_usual_builds_have_no_sanitizers() -> None:
 
 @linux
 def test_array_module_of_another_build(tmp_path: Path) -> None:
-    """`_numpy` takes its kernels from the library beside it, and must not take wrong ones."""
-    module = Path(next(PACKAGE.glob("_numpy.cpython*")))
+    """`_native` takes its kernels from the library beside it, and must not take wrong ones."""
+    module = Path(next(PACKAGE.glob("_native.cpython*")))
     shutil.copy(module, tmp_path)
     (tmp_path / "lib").mkdir()
     library = tmp_path / "lib" / "libvisops.so"
-    load = [sys.executable, "-c", "import torch, _numpy"]
+    load = [sys.executable, "-c", "import torch, _native"]
 
     def printed() -> str:
         return subprocess.run(load, cwd=tmp_path, capture_output=True, text=True).stderr
 
     assert f"ImportError: visops: {library}: cannot open shared object file" in printed()
     compile_other_build(library, "visops_cpu_library")
-    assert f"_numpy is of another build than {library}; {REINSTALL}" in printed()
+    assert f"_native is of another build than {library}; {REINSTALL}" in printed()

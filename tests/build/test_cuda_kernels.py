@@ -15,7 +15,7 @@ from cuda_report.gates import (
     unused_limits,
 )
 from cuda_report.kernels import Library, read_library
-from cuda_report.page import PAGE, compiled_by, page_of, same_build
+from cuda_report.page import PAGE, compiled_by, same_build
 
 CUDA_LIBRARY = Path(visops.__file__).parent / "lib" / "libvisops_cuda.so"
 
@@ -77,8 +77,3 @@ def test_stack_and_occupancy(recorded: Library) -> None:
 
 def test_exceptions_are_needed(recorded: Library) -> None:
     assert listed(unused_limits(recorded)) == ""
-
-
-def test_the_page_is_up_to_date(recorded: Library) -> None:
-    """Else run: python scripts/cuda_report --write."""
-    assert PAGE.read_text(encoding="utf-8") == page_of(recorded)

@@ -172,25 +172,8 @@ def test_other_kinds_of_tensors_are_refused_by_name(kind: str, name: str) -> Non
         assert "\n" not in str(c.value)
 
 
-def on_meta(value: Any) -> Any:
-    """Return tensors, in lists too, without their values."""
-    return pytree.tree_map(lambda v: v.to("meta") if isinstance(v, Tensor) else v, value)
-
-
-def refusal(call: Callable[[], Any], argument: str) -> str:
-    """Return the message of a call that must be refused because of an argument's length."""
-    with pytest.raises(RuntimeError, match=r"^visops\.\w+: ") as caught:
-        call()
-    assert type(caught.value) is RuntimeError
-    message = str(caught.value)
-    # Sizes may be called a shape, and other lists, which must be as long, be checked first.
-    assert argument in message or argument.endswith(("_size", "sizes"))
-    return message
-
-
 @every_operator
 def test_lists_of_another_length_are_refused(name: str) -> None:
-    """The fake kernel refuses them as the real one does."""
     target, arguments = valid_call(name)
     schema = target.function.default._schema.arguments  # type: ignore[attr-defined]
     for argument in schema:
@@ -203,8 +186,12 @@ def test_lists_of_another_length_are_refused(name: str) -> None:
             if name.startswith("augment_list") and changed:
                 continue  # any number of images
             given = {**arguments, argument.name: changed}
-            refusal(lambda given=given: target.function(**given), argument.name)  # type: ignore[misc]
-            refusal(lambda given=given: target.function(**on_meta(given)), argument.name)  # type: ignore[misc]
+            with pytest.raises(RuntimeError, match=r"^visops\.\w+: ") as caught:
+                target.function(**given)
+            assert type(caught.value) is RuntimeError
+            # Sizes may be called a shape, and other lists, which must be as long, be checked first.
+            named = argument.name in str(caught.value)
+            assert named or argument.name.endswith(("_size", "sizes"))
 
 
 @every_mapped_operator

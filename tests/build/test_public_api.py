@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,6 +103,8 @@ NAMES = {
         "weighted_boxes_fusion_3d",
     ],
     "visops.transforms": [
+        "AutoAugment",
+        "AutoAugmentPolicy",
         "Canvas",
         "CenterCrop",
         "ClampBoundingBoxes",
@@ -108,8 +113,10 @@ NAMES = {
         "ConvertBoundingBoxFormat",
         "ConvertImageDtype",
         "CutMix",
+        "D4",
         "DecodeJpeg",
         "Effects",
+        "GaussianBlur",
         "Grayscale",
         "Identity",
         "ImageOnly",
@@ -122,22 +129,33 @@ NAMES = {
         "Pad",
         "Parameters",
         "Plan",
+        "RGBShift",
         "RandAugment",
+        "RandomAdjustSharpness",
         "RandomAffine",
         "RandomApply",
         "RandomAugment",
+        "RandomAutocontrast",
+        "RandomBrightnessContrast",
+        "RandomChannelPermutation",
         "RandomChoice",
         "RandomCrop",
+        "RandomEqualize",
         "RandomErasing",
+        "RandomGamma",
         "RandomGrayscale",
         "RandomHorizontalFlip",
+        "RandomInvert",
         "RandomOrder",
         "RandomPerspective",
         "RandomPhotometricDistort",
+        "RandomPosterize",
         "RandomResize",
         "RandomResizedCrop",
+        "RandomRotate90",
         "RandomRotation",
         "RandomShortestSize",
+        "RandomSolarize",
         "RandomVerticalFlip",
         "RandomZoomOut",
         "Resize",
@@ -149,8 +167,10 @@ NAMES = {
         "ToPureTensor",
         "ToTensor",
         "Transform",
+        "Transpose",
         "TrivialAugment",
         "TrivialAugmentWide",
+        "Views",
         "convert",
         "preview",
         "visible",
@@ -215,6 +235,32 @@ def test_names(module: str) -> None:
     assert sorted(found.__all__) == NAMES[module]
     missing = [name for name in found.__all__ if not hasattr(found, name)]
     assert not missing
+
+
+def packages() -> list[str]:
+    """Return the packages whose names users see when they complete `visops.`."""
+    found = pkgutil.walk_packages(visops.__path__, "visops.")
+    return ["visops", *(m.name for m in found if m.ispkg and "._" not in m.name)]
+
+
+# In a process of its own, where no other test has imported modules that become attributes.
+STRAY_NAMES = """
+import importlib, sys
+for name in sys.argv[1:]:
+    package = importlib.import_module(name)
+    listed = getattr(package, "__all__", ())
+    names = [key for key in dir(package) if not key.startswith("_") and key not in listed]
+    for key in names:
+        if not getattr(getattr(package, key), "__name__", "").startswith(f"{name}."):
+            print(f"{name}.{key}")
+"""
+
+
+def test_packages_have_no_names_but_their_own() -> None:
+    """What a package imports for itself is not what it gives: `visops.Any`, `compat.np`."""
+    command = [sys.executable, "-c", STRAY_NAMES, *packages()]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout == ""
 
 
 def test_operators() -> None:

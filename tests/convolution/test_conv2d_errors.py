@@ -87,12 +87,10 @@ SHAPES: tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...] = (
 @pytest.mark.parametrize("method", ["implicit", "im2col", "torch"])
 @pytest.mark.parametrize(("message", "tensors", "options"), SHAPES, ids=[r[0][:50] for r in SHAPES])
 def test_shapes(message: str, tensors: Any, options: dict[str, Any], method: str) -> None:
-    """Every method gives the same message, for tensors, arrays and fake tensors."""
+    """Every method gives the same message, for tensors and arrays."""
     check(RuntimeError, f"conv2d: {message}", call(*tensors, **options, method=method))
     arrays = (t.numpy() for t in tensors)
     check(ValueError, f"conv2d: {message}", call(*arrays, **options, method=method))
-    fake = (t.to("meta") for t in tensors)
-    check(RuntimeError, f"conv2d: {message}", call(*fake, **options, method=method))
 
 
 @table(
@@ -238,10 +236,9 @@ def test_operators(error: type[Exception], message: str, call: Callable[[], Any]
     check(error, message, call)
 
 
-@pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_limits_of_numbers(device: str) -> None:
+def test_limits_of_numbers() -> None:
     """Numbers stay below 2 ** 31 and sizes are not negative, so that nothing overflows."""
-    x, w, grad = (t.to(device) for t in (image(), kernel(), image(2, 8, 4, 5)))
+    x, w, grad = image(), kernel(), image(2, 8, 4, 5)
     big = f"is {2**31}, must be >= "
     for name, options in (
         ("stride", ([1, 2**31],)),

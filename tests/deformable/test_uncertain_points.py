@@ -133,7 +133,7 @@ LOGITS = torch.zeros(2, 1, 4, 5)
         (RuntimeError, "logits has shape [1, 4, 5], must be [B, C, H, W]", (LOGITS[0], 3), {}),
         (
             RuntimeError,
-            "logits has dtype torch.int64, must be a floating type",
+            "logits has dtype int64, must be a floating type",
             (LOGITS.long(), 3),
             {},
         ),

@@ -13,7 +13,6 @@ import torch
 from PIL import Image
 from torch import Tensor
 from visops import transforms as T
-from visops.transforms.policies import OPERATIONS
 
 from docs.names import NONE, SAME, rows
 
@@ -59,6 +58,16 @@ CALLS: dict[str, Call] = {
     "RandomGrayscale": lambda m: m.RandomGrayscale(1)(IMAGE),
     "RandAugment": lambda m: m.RandAugment(1, 0)(IMAGE * 0),
     "TrivialAugmentWide": lambda m: m.TrivialAugmentWide(2)(IMAGE * 0),
+    "AutoAugment": lambda m: m.AutoAugment(m.AutoAugmentPolicy.SVHN)(IMAGE * 0).shape,
+    "AutoAugmentPolicy": lambda m: [policy.value == "svhn" for policy in m.AutoAugmentPolicy],
+    "RandomChannelPermutation": lambda m: m.RandomChannelPermutation()(FLOAT).sum(0),
+    "RandomAdjustSharpness": lambda m: m.RandomAdjustSharpness(2, 1)(IMAGE),
+    "RandomAutocontrast": lambda m: m.RandomAutocontrast(1)(IMAGE),
+    "RandomEqualize": lambda m: m.RandomEqualize(1)(IMAGE),
+    "RandomInvert": lambda m: m.RandomInvert(1)(IMAGE),
+    "RandomPosterize": lambda m: m.RandomPosterize(3, 1)(IMAGE),
+    "RandomSolarize": lambda m: m.RandomSolarize(99, 1)(IMAGE),
+    "GaussianBlur": lambda m: m.GaussianBlur(5, (1.0, 1.0))(FLOAT),
     "RandomErasing": lambda m: m.RandomErasing(0)(IMAGE),
     "Normalize": lambda m: m.Normalize([0.5] * 3, [0.25] * 3)(FLOAT),
     "ToDtype": lambda m: m.ToDtype(torch.float32, scale=True)(IMAGE),
@@ -93,8 +102,12 @@ DIFFERENCES: dict[str, Call] = {
     "RandomAffine": lambda m: m.RandomAffine((20, 20))(IMAGE),
     "RandomRotation": lambda m: m.RandomRotation((20, 20))(IMAGE),
     "ColorJitter": lambda m: m.ColorJitter(hue=(0.2, 0.2))(IMAGE),
-    "RandAugment": lambda m: _has_operation(m, "Posterize"),
-    "TrivialAugmentWide": lambda m: _has_operation(m, "Equalize"),
+    "RandAugment": lambda m: _takes_boxes(m.RandAugment()),
+    "TrivialAugmentWide": lambda m: _takes_boxes(m.TrivialAugmentWide()),
+    "AutoAugment": lambda m: _takes_boxes(m.AutoAugment()),
+    "RandomChannelPermutation": lambda m: _takes(
+        m.RandomChannelPermutation(), HALF.new_zeros(5, 9, 9)
+    ),
     "ToDtype": lambda m: m.ToDtype(torch.uint8, scale=True)(torch.tensor([[[0.5, 0.9]]])),
     "ConvertImageDtype": lambda m: m.ConvertImageDtype(torch.uint8)(torch.tensor([[[0.5, 0.9]]])),
     "ToTensor": lambda m: m.ToTensor()(IMAGE).dtype,
@@ -128,8 +141,16 @@ def _rows_differ(transform: Any) -> bool:
     return found
 
 
-def _has_operation(m: Any, name: str) -> bool:
-    return name in (OPERATIONS if m is T else v2.RandAugment._AUGMENTATION_SPACE)
+def _takes(transform: Any, *sample: Any) -> bool:
+    try:
+        transform(*sample)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _takes_boxes(transform: Any) -> bool:
+    return _takes(transform, *TYPED)
 
 
 # What is used unchanged, where nothing is left to chance.
@@ -137,24 +158,15 @@ THEIRS: dict[str, Callable[[], Any]] = {
     "RandomIoUCrop": lambda: v2.RandomIoUCrop(sampler_options=[2.0]),
     "ElasticTransform": lambda: v2.ElasticTransform(0.0),
     "RGB": lambda: v2.RGB(),
-    "RandomAdjustSharpness": lambda: v2.RandomAdjustSharpness(2, 1),
-    "RandomAutocontrast": lambda: v2.RandomAutocontrast(1),
-    "RandomChannelPermutation": lambda: v2.RandomChannelPermutation(),
-    "RandomEqualize": lambda: v2.RandomEqualize(1),
-    "RandomInvert": lambda: v2.RandomInvert(1),
-    "RandomPosterize": lambda: v2.RandomPosterize(3, 1),
-    "RandomSolarize": lambda: v2.RandomSolarize(99, 1),
-    "GaussianBlur": lambda: v2.GaussianBlur(5, (1.0, 1.0)),
     "GaussianNoise": lambda: v2.GaussianNoise(sigma=0.0),
     "JPEG": lambda: v2.JPEG(50),
     "LinearTransformation": lambda: v2.LinearTransformation(torch.eye(360), torch.zeros(360)),
-    "AutoAugment": lambda: v2.AutoAugment(),
     "AugMix": lambda: v2.AugMix(),
     "SetClampingMode": lambda: v2.SetClampingMode("hard"),
     "ClampKeyPoints": lambda: v2.ClampKeyPoints(),
 }
-RANDOM = {"RandomChannelPermutation", "AutoAugment", "AugMix"}
-IMAGES_ONLY = {"AutoAugment", "AugMix", "LinearTransformation"}  # they refuse targets, or a size
+RANDOM = {"AugMix"}
+IMAGES_ONLY = {"AugMix", "LinearTransformation"}  # they refuse targets, or a size
 FLOATING = {"GaussianNoise", "LinearTransformation"}
 # The rows with another name of ours.
 OTHERS: dict[str, tuple[Any, Any]] = {

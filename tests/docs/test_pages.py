@@ -16,7 +16,8 @@ PAGES = sorted(
     if "_build" not in page.parts
 )
 FENCED = re.compile(r"^(`{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"\]\(([^)\s]+)\)")  # of images within links too
+WORKFLOW = re.compile(r"\.\./\.\./actions/workflows/([\w.]+)")
 # Files that pages name in code: `csrc/core/warp/affine.h`, but not `tests/references/<op>.py`.
 CITED = re.compile(r"`((?:csrc|ops|tests|scripts|docs|examples)/[\w./]+\.\w+)`")
 CITING = {".py", ".h", ".cpp", ".cu"}
@@ -40,15 +41,20 @@ def anchors(page: Path) -> set[str]:
     return found
 
 
-def test_readme_is_a_page() -> None:
-    assert len(README.read_text(encoding="utf-8").splitlines()) <= 120
+def test_readme_begins_with_targets_that_exist() -> None:
+    """What a stranger types first, from a clone."""
+    first = re.search(r"^```sh\n(.*?)^```", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert first
+    targets = re.findall(r"^make (\S+)", first[1], re.MULTILINE)
+    assert targets == ["demo", "test"]
+    for target in targets:
+        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 
 
 def test_readme_examples_run() -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
     assert blocks
     for block in blocks:
-        assert len([line for line in block.splitlines() if line]) <= 12
         found: dict[str, object] = {}
         exec(block, found)
         image = found["image"]
@@ -72,6 +78,9 @@ def test_titles_differ() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for link in LINK.findall(prose(page)):
         if re.match(r"[a-z]+:", link):
+            continue
+        if workflow := WORKFLOW.match(link):  # of the repository that the page is read in
+            assert (ROOT / ".github" / "workflows" / workflow[1]).exists(), link
             continue
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page

@@ -73,22 +73,11 @@ def test_functions_break_graphs() -> None:
 
 
 def test_fake_tensors() -> None:
-    with FakeTensorMode() as mode:
-        masks = mode.from_tensor(sample())
-        with pytest.raises(RuntimeError, match="masks has dtype float32, must be bool or uint8"):
-            OPS.masks_to_runs(masks.float())
-        with pytest.raises(RuntimeError, match=r"masks has dtype bool, must be int64, as pack_m"):
-            OPS.masks_to_runs(masks, 70)
-        with pytest.raises(RuntimeError, match=r"width is 129, masks has shape \[4, 9, 2\]"):
-            OPS.masks_to_runs(OPS.pack_masks(masks), 129)
+    with FakeTensorMode():
         ends = torch.zeros(7, dtype=torch.int32)
         offsets = torch.zeros(5, dtype=torch.int64)
         found = OPS.runs_to_bits(ends, offsets, [9, 70])
         assert (found.shape, found.dtype) == ((4, 9, 2), torch.int64)
-        with pytest.raises(RuntimeError, match="ends has dtype int64, must be int32"):
-            OPS.runs_to_bits(ends.long(), offsets, [9, 70])
-        with pytest.raises(RuntimeError, match=r"offsets has shape \[0\], must be \[N \+ 1\]"):
-            OPS.runs_to_bits(ends, offsets[:0], [9, 70])
 
 
 @pytest.mark.usefixtures("restored_threads")

@@ -404,39 +404,6 @@ def test_devices() -> None:
         check(RuntimeError, message + ENDS, bad)
 
 
-def test_fake_tensors_are_checked() -> None:
-    """Mistakes show when a model is compiled or exported, not when it runs."""
-    fake = boxes(**META)
-    for message, bad in (
-        ("roi_align: input has shape [3, 4], must be [N, C, H, W]", pool(maps(3, 4, **META), fake)),
-        ("roi_align: boxes has shape [2, 4], must be [K, 5]", pool(maps(**META), fake[:, 1:])),
-        ("roi_align: boxes has shape [5], must be [K, 5]", pool(maps(**META), fake[0])),
-        (
-            "roi_align: input has shape [3, 4], must be [N, C, H, W]",
-            pool(maps(3, 4, **META), fake, reduce="max"),
-        ),
-        (
-            "multiscale_roi_align: features has 1 tensors, scales has 2 numbers",
-            levels([maps(**META)], fake),
-        ),
-        (
-            "multiscale_roi_align: features[1] has shape [2, 4, 8, 9], must begin with [2, 3]",
-            levels([maps(**META), maps(2, 4, 8, 9, **META)], fake),
-        ),
-        (
-            "roi_align_backward_boxes: grad has shape [2, 2, 7, 7], must be [2, 3, height, width]",
-            call(
-                OPS.roi_align_backward_boxes,
-                torch.zeros(2, 2, 7, 7, **META),
-                maps(**META),
-                fake,
-                *OPTIONS,
-            ),
-        ),
-    ):
-        check(RuntimeError, message, bad)
-
-
 @pytest.mark.cuda
 def test_cuda() -> None:
     for message, bad in (

@@ -257,29 +257,6 @@ def test_devices() -> None:
         check(RuntimeError, message + ENDS, bad)
 
 
-def test_fake_tensors_are_checked() -> None:
-    for message, bad in (
-        ("roi_pool: boxes has shape [2, 6], must be [K, 5]", pool(maps(**META), turned(**META))),
-        (
-            "roi_align_rotated: boxes has shape [2, 5], must be [K, 6]",
-            rotated(maps(**META), boxes(**META)),
-        ),
-        (
-            "ps_roi_align: input has 4 channels, must be a multiple of the number of bins, 9",
-            ps(maps(**META), boxes(**META), 3),
-        ),
-        (
-            "ps_roi_align: output_size is [0, 2], must be positive",
-            ps(maps(**META), boxes(**META), (0, 2)),
-        ),
-        (
-            "roi_pool: input has shape [3, 4], must be [N, C, H, W]",
-            pool(maps(3, 4, **META), boxes(**META)),
-        ),
-    ):
-        check(RuntimeError, message, bad)
-
-
 @pytest.mark.parametrize("form", [pool, ps, rotated])
 def test_more_memory_than_there_is(form: Callable[..., Callable[[], Any]]) -> None:
     side = 2**20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 
 import pytest
@@ -28,15 +27,6 @@ CASES = [case for case in all_cases() if case.quick and case.memory and case.dev
 @pytest.mark.filterwarnings("ignore")
 def test_contenders_agree(case: Case) -> None:
     check_contenders(case)
-
-
-def test_groups_are_tables() -> None:
-    """A table's rows come one after another, and its first has all columns."""
-    keys = [case.key for case in all_cases()]
-    assert len(set(keys)) == len(keys)
-    groups = [(case.device, case.group) for case in all_cases()]
-    runs = [group for group, _ in itertools.groupby(groups)]
-    assert len(set(runs)) == len(runs)
 
 
 def test_bound_is_not_lost() -> None:

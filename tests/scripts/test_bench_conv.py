@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
-import torch
 
 for package in ("cv2", "scipy", "tqdm"):
     pytest.importorskip(package)
@@ -42,22 +39,3 @@ def test_kernels_are_dense(dtype: str, side: int) -> None:
     assert np.linalg.matrix_rank(kernel.astype("c16" if dtype == "complex64" else "f8")) > 1
     if dtype == "uint8" and side in images.SATURATED:
         assert int(image.max()) * int(kernel.astype(np.int64).sum()) <= 255
-
-
-def test_groups_are_tables() -> None:
-    """A table's rows come one after another, and its first has all columns."""
-    keys = [case.key for case in all_cases()]
-    assert len(set(keys)) == len(keys)
-    groups = [(case.device, case.group) for case in all_cases()]
-    runs = [group for group, _ in itertools.groupby(groups)]
-    assert len(set(runs)) == len(runs)
-    assert all(len(case.label) <= 32 for case in all_cases())
-
-
-@pytest.mark.usefixtures("restored_threads")
-def test_threads_of_slow_peers() -> None:
-    """SciPy has one thread: it is in the rows of one."""
-    for count in (1, 2):
-        torch.set_num_threads(count)
-        names = [contender.name for contender in images.allocating("float32", 3)]
-        assert ("SciPy" in names) == (count == 1)

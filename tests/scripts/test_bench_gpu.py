@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from bench import gpu  # noqa: E402
 from bench.chip import masks, regions  # noqa: E402
 from bench.chip.rows import COPY, count, size_of  # noqa: E402
 from bench.harness import Case, Contender, compare, main, results  # noqa: E402
-from gpu_report.plan import COUNTED  # noqa: E402
 
 ROWS = gpu.all_cases("cpu", 0.01)
 ONCE = ["--no-memory", "--min-time", "0.001", "--threads", "1"]
@@ -36,19 +34,6 @@ def keys(rows: Sequence[Case]) -> list[str]:
     return [row.key for row in rows]
 
 
-def test_labels_are_unique() -> None:
-    """In a whole run; and tables' rows come one after another."""
-    rows = gpu.all_cases("cuda", 1.0)
-    assert len(set(keys(rows))) == len(rows) == len(ROWS)
-    assert all(row.device == "cuda" for row in rows)
-    runs = [group for group, _ in itertools.groupby(row.group for row in rows)]
-    assert len(set(runs)) == len(runs)
-
-
-def test_labels_are_unique_in_rehearsals() -> None:
-    assert len(set(keys(ROWS))) == len(ROWS)
-
-
 @pytest.mark.usefixtures("_small")
 @pytest.mark.parametrize("row", ROWS, ids=keys(ROWS))
 def test_contenders(row: Case) -> None:
@@ -65,14 +50,6 @@ def test_contenders(row: Case) -> None:
             continue
         difference = compare(ours, peer.output())
         assert difference.within(peer.tolerance), f"{peer.name}: {difference}, {peer.tolerance}"
-
-
-@pytest.mark.usefixtures("_small")
-def test_a_table_has_all_columns() -> None:
-    """The head of a table is that of its first row."""
-    for _, group in itertools.groupby(ROWS, key=lambda row: row.group):
-        columns = [[contender.name for contender in row.build()] for row in group]
-        assert all(set(names) <= set(columns[0]) for names in columns), columns
 
 
 def test_the_copy_moves_as_many_bytes() -> None:
@@ -126,12 +103,6 @@ def test_profilers_get_one_call_of_ours(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(gpu, "all_cases", lambda *_: rows)
     assert gpu.command_line(["--device", "cpu", "--once", "b2|/a"]) == 0
     assert called == ["a, ours", "b2, ours"]
-
-
-def test_a_report_counts_rows_that_are_there() -> None:
-    """Those words name rows."""
-    rows = gpu.all_cases("cuda", 1.0)
-    assert not [word for word in COUNTED if not any(word in row.key for row in rows)]
 
 
 def test_kernels_of_a_row(

@@ -22,7 +22,7 @@ from bench.inference.changes import Changes, Limits, run_changed
 from bench.inference.clock import Timing
 from bench.inference.naive import run_naive
 from bench.inference.networks import DETECTOR, MOST, SCORE, SIDE
-from bench.inference.photos import FOLDER, defect, file_name, make_photos
+from bench.inference.photos import file_name
 from bench.inference.steps import list_files, read_records
 from PIL import Image
 
@@ -232,20 +232,6 @@ def test_comparison_of_ties() -> None:
     assert compare(record([*many, 0.5]), record([*many, 0.50001])).fine
 
 
-def test_photos(tmp_path: Path) -> None:
-    """The first files are the same for any count, and of many, some are broken."""
-    few, more = make_photos(tmp_path / "a", 2), make_photos(tmp_path / "b", 3)
-    assert make_photos(tmp_path / "a", 2) == few
-    names = list_files(few)
-    assert len(names) == 3  # and the notes
-    for name in names:
-        assert (few / name).read_bytes() == (more / name).read_bytes()
-    defects = [defect(index) for index in range(2048)]
-    assert {kind for kind in defects if kind} == {"truncated", "empty", "text", "head only"}
-    assert 10 < sum(kind is not None for kind in defects) < 40
-    assert Path(file_name(0)).name == Path(file_name(FOLDER)).name
-
-
 def test_table_and_picture(tmp_path: Path) -> None:
     def row(key: str, group: str, wall: float) -> dict[str, Any]:
         timing = Timing(wall, 2 * wall, {"decode": wall / 2, "models": wall / 3})
@@ -279,12 +265,3 @@ def test_table_and_picture(tmp_path: Path) -> None:
     chart.picture(result, tmp_path / "bench.png")
     assert (tmp_path / "bench.png").stat().st_size > 10_000
     json.dumps(result)
-
-
-def test_what_limits() -> None:
-    in_turn = Timing(10.0, 10.0, {"decode": 2.0, "models": 5.0, "write": 3.0})
-    assert in_turn.limits() == ("models", 0.5)
-    by_workers = Timing(10.0, 20.0, {"decode": 19.0, "models": 5.0, "write": 1.0}, {"decode": 2})
-    assert by_workers.limits() == ("decode", 0.95)
-    by_loop = Timing(10.0, 12.0, {"decode": 10.0, "models": 5.0, "write": 4.0}, {"decode": 2})
-    assert by_loop.limits() == ("models", 0.5)

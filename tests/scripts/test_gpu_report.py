@@ -16,8 +16,8 @@ import gpu_report.__main__ as program
 import pytest
 import torch
 from gpu_report import agree, steps
-from gpu_report.plan import SCRIPTS, TOOLS, all_steps, cuda_tests, that_fit
-from gpu_report.steps import ROOT, Result, Step, report_of, run_all, run_step
+from gpu_report.plan import SCRIPTS, all_steps, cuda_tests, that_fit
+from gpu_report.steps import ROOT, Result, Step, run_all, run_step
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups")
 
@@ -75,14 +75,6 @@ def test_a_missing_program_is_no_failure() -> None:
     assert (result.status, result.output) == ("missing", "no-such-program is not installed")
 
 
-def test_variables_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They come on top of the environment."""
-    monkeypatch.setenv("OF_ALL", "1")
-    code = "import os; print(os.environ['OF_ALL'], os.environ['OF_STEP'])"
-    command = [sys.executable, "-c", code]
-    assert run_step(Step("step", command, 60, 0, {"OF_STEP": "2"}), "1").output == "1 2\n"
-
-
 def test_a_step_that_hangs_is_ended_with_its_children() -> None:
     """The child holds the pipe: without its end, the report would wait for it."""
     code = """
@@ -95,12 +87,6 @@ time.sleep(60)
     result = run_step(python(code, seconds=3), "1")
     assert time.monotonic() - began < 30
     assert (result.status, result.output.strip()) == ("timed out", "began")
-
-
-def test_only_the_end_of_long_output_is_kept() -> None:
-    result = run_step(python("print('x' * 100000); print('summary')"), "1")
-    assert len(result.output) == steps.KEPT_CHARACTERS
-    assert result.output.endswith("summary\n")
 
 
 def test_steps_that_have_ended_are_not_run_again(tmp_path: Path) -> None:
@@ -152,16 +138,6 @@ while not pathlib.Path({other!r}).exists():
     assert run(given, tmp_path)[:2] == ["passed", "passed"]
 
 
-def test_groups_run_one_after_another(tmp_path: Path) -> None:
-    """In the order of their numbers, not of the list."""
-    place = str(tmp_path / "made")
-    given = [
-        python(f"open({place!r}).close()", name="later", group=1),
-        python(f"open({place!r}, 'w').close()", name="first", group=0),
-    ]
-    assert run(given, tmp_path) == ["passed", "passed", "first", "later"]
-
-
 # The plan
 
 
@@ -172,15 +148,6 @@ def test_the_first_groups_whose_limits_fit() -> None:
     # The last one would fit sooner, but a group that doesn't ends the list.
     assert kept == {0.9: 0, 1: 2, 1.9: 2, 2: 3, 3: 3, 3.7: 5, 9: 5}
     assert that_fit(given, 2) == given[:3]
-
-
-@pytest.mark.parametrize("device", ["cuda", "cpu"])
-def test_the_plan_takes_ten_minutes_at_most(device: str) -> None:
-    limits: dict[int, int] = {}
-    for step in plan(device=device):
-        limits[step.group] = max(step.seconds, limits.get(step.group, 0))
-    assert sum(limits.values()) <= 600
-    assert that_fit(plan(device=device), 10) == plan(device=device)
 
 
 def test_the_plan_names_files_that_exist() -> None:
@@ -207,24 +174,6 @@ def test_the_plan_has_all_tests_for_gpus() -> None:
     assert marked <= set(cuda_tests())
     (tests,) = [step for step in plan() if step.name == "tests"]
     assert marked <= set(tests.command)
-
-
-def test_no_step_writes_where_results_are_kept(tmp_path: Path) -> None:
-    """In `--out`, `run_all` has a file for each step, which would replace what the step wrote."""
-    kept = {str(tmp_path / f"{step.name.replace(' ', '_')}.json") for step in plan(tmp_path)}
-    written = [word for step in plan(tmp_path) for word in step.command if str(tmp_path) in word]
-    assert len(set(written)) == len(written)
-    assert not kept & set(written)
-
-
-def test_the_report_has_every_step() -> None:
-    names = [step.name for step in plan()]
-    assert len(set(names)) == len(names)
-    assert {"versions", "chip", "rows", "tests", *TOOLS} <= set(names)
-    report = report_of([Result(n, "command", "passed", 1.5, f"of {n}", "1") for n in names])
-    for name in names:
-        assert f"| {name} | passed | 1.5 |" in report
-        assert f"## {name}\n\n`command`: passed\n\n````text\nof {name}\n````" in report
 
 
 # The program

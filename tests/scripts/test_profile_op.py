@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ for package in ("cv2", "matplotlib", "pyinstrument", "torchvision", "tqdm"):
 
 
 import profile_op  # noqa: E402
-from bench.harness import Timing, Tolerance  # noqa: E402
+from bench.harness import Tolerance  # noqa: E402
 from profiling import (  # noqa: E402
     Climb,
     Ladder,
@@ -29,9 +28,7 @@ from profiling import (  # noqa: E402
     conv,
     ladder,
     nms,
-    plot,
     profilers,
-    report,
     roi_align,
 )
 
@@ -152,65 +149,6 @@ def test_slow_rungs_are_left_out() -> None:
     assert sizes(limit=0.07) == {"slow": [2], "fast": [2, 8], **others}
     assert set(slow) == {2}
     assert sizes(limit=0.0) == {"slow": [2], "fast": [2], **others}
-
-
-def test_threads_of_rungs() -> None:
-    seen: dict[int, set[int]] = {1: set(), 3: set()}
-
-    def rung(threads: int) -> Rung:
-        def call() -> list[int]:
-            seen[threads].add(torch.get_num_threads())
-            return [0]
-
-        return Rung(str(threads), call, threads=threads, profiled=True)
-
-    def build(size: int) -> list[Rung]:
-        return [rung(1), rung(3)]
-
-    threads = torch.get_num_threads()
-    found = climb(made(build), [1], limit=1.0, seconds=0)
-    seen[3].discard(threads)  # the last rung's result, which the others' are compared with
-    assert seen == {1: {1}, 3: {3}}
-    assert torch.get_num_threads() == threads
-    profilers.profile(found)
-    assert seen == {1: {1}, 3: {3}}
-    assert torch.get_num_threads() == threads
-
-
-def test_estimates() -> None:
-    found = Climb(made(lambda size: []), [2, 4, 8])
-    found.times = {
-        "loop": {2: Timing([3.0, 1.0]), 4: Timing([4.0])},
-        "fast": {2: Timing([0.5]), 4: Timing([0.5]), 8: Timing([0.8])},
-        "middle": {2: Timing([0.25])},
-    }
-    assert found.first == "loop"
-    assert found.minimum("loop", 2) == 1.0
-    assert found.minimum("loop", 8) is None
-    assert found.estimate("loop", 8) == 16.0
-    assert found.speed_up("fast") == (20.0, 8, False)
-    assert found.speed_up("middle") == (4.0, 2, True)
-    assert report.speed_up(found, "fast") == "≈20× at 8"
-    assert report.speed_up(found, "middle") == "4× at 2"
-    assert [report.ratio(value) for value in (0.123, 12.345, 1_234_567)] == [
-        "0.12×",
-        "12.3×",
-        "1,230,000×",
-    ]
-
-
-def test_side_by_side() -> None:
-    assert profilers.side_by_side("a\nlonger", "b", 4) == "a    │ b\nlon… │"
-
-
-@pytest.mark.parametrize("heights", [[0.5, 0.5, 0.5], [0.1, 0.9], [0.0, 0.3, 0.31, 0.32, 0.5], []])
-def test_labels_do_not_overlap(heights: list[float]) -> None:
-    moved = plot.spread(heights, 0.1)
-    ordered = sorted(moved)
-    gaps = [b - a for a, b in itertools.pairwise(ordered)]
-    assert all(gap > 0.1 - 1e-9 for gap in gaps)
-    assert sorted(range(len(moved)), key=moved.__getitem__) == list(range(len(moved)))
-    assert np.mean(moved or [0]) == pytest.approx(np.mean(heights or [0]), abs=0.05)
 
 
 def made(build: Callable[[int], Sequence[Rung]], **more: Any) -> Ladder:

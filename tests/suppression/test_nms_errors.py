@@ -296,34 +296,6 @@ def test_devices() -> None:
         check(RuntimeError, message + ends, call)
 
 
-def test_fake_tensors_are_checked() -> None:
-    """Mistakes show when a model is compiled or exported, not only when it runs."""
-    for message, call in (
-        ("nms_padded: boxes has shape [3, 4], must be", padded(boxes(**META), scores())),
-        (
-            "nms_padded: scores has shape [2, 4], must be [2, 3]",
-            padded(boxes(2, 3, **META), scores(2, 4, **META)),
-        ),
-        (
-            "nms: scores has shape [4], must be [3]",
-            nms(boxes(**META), scores(4, **META)),
-        ),
-        (
-            "batched_nms: idxs has shape [4], must be [3]",
-            batched(boxes(**META), scores(**META), ids(4, **META)),
-        ),
-        (
-            "batched_nms: idxs must be given for boxes of shape [3, 4]",
-            batched(boxes(**META), scores(**META), None),
-        ),
-        (
-            "batched_nms: idxs can't be given with scores of shape [2, 7, 5]; each class",
-            batched(boxes(2, 7, **META), scores(2, 7, 5, **META), ids(2, 7, **META)),
-        ),
-    ):
-        check(RuntimeError, message, call)
-
-
 def test_torch_names_the_argument_of_a_wrong_type() -> None:
     for call, name in (
         (nms(boxes(), scores(), "a"), "iou_threshold"),

@@ -51,8 +51,8 @@ CHAINS: dict[str, Callable[[], list[Any]]] = {
         transforms.ColorJitter(contrast=0.5),
     ],
     "policies": lambda: [
-        transforms.RandAugment(3),
-        transforms.TrivialAugment(),
+        transforms.RandAugment(3, interpolation="bilinear", operations="linear"),
+        transforms.TrivialAugment(interpolation="bilinear", operations="linear"),
         transforms.Resize(50),
         transforms.CenterCrop(70),
     ],

@@ -22,7 +22,7 @@ FUSING: dict[str, Callable[[], list[Any]]] = {
     "rotation": lambda: [T.RandomRotation((20, 40), expand=True)],
     "perspective": lambda: [T.RandomPerspective(0.5, 1.0)],
     "crop": lambda: [T.Resize((30, 44)), T.CenterCrop((20, 30))],
-    "policy": lambda: [T.RandAugment(2)],
+    "policy": lambda: [T.RandAugment(2, interpolation="bilinear", operations="linear")],
     "erasing": lambda: [T.RandomErasing(1.0)],
     "geometry and colour": lambda: [T.RandomAffine(20), T.ColorJitter(0.3, 0.3), T.Pad(2)],
 }

@@ -203,24 +203,30 @@ def test_erasing_happens_with_its_probability() -> None:
 
 def test_rand_augment_takes_every_operation() -> None:
     params = drawn(transforms.RandAugment(2, 9, 31), COUNT, 300, 400)
-    reach = [0, 0.3, 0.3, 150 / 331 * 400, 150 / 331 * 300, 30, 0.9, 0.9, 0.9]
+    shift = 150 / 331
+    reach = [0, 0.3, 0.3, shift * 400, shift * 300, 30, 0.9, 0.9, 0.9, 0.9]
+    signed = np.array([0, *[1] * 9, 0, 0, 0, 0], bool)
     for step in range(2):
         operation, magnitude = params[f"operation_{step}"], params[f"magnitude_{step}"]
-        evenly(operation, 0, 8)
-        expected = np.array(reach)[operation] * 9 / 30
-        np.testing.assert_allclose(np.abs(magnitude), expected, rtol=1e-12)
-        happens(magnitude[operation > 0] > 0, 0.5)
+        evenly(operation, 0, 13)
+        fixed = [7.0, 21 / 30, 0.0, 0.0]  # bits, threshold
+        expected = np.array([*(r * 9 / 30 for r in reach), *fixed])[operation]
+        np.testing.assert_allclose(np.abs(magnitude), expected, rtol=1e-6)
+        happens(magnitude[signed[operation]] > 0, 0.5)
+        assert (magnitude[~signed[operation]] >= 0).all()
     both = np.stack((params["operation_0"], params["operation_1"]))
     assert abs(np.corrcoef(both)[0, 1]) < 0.03
 
 
 def test_trivial_augment_takes_every_operation_and_magnitude() -> None:
     params = drawn(transforms.TrivialAugment(5), COUNT)
-    evenly(params["operation"], 0, 8)
-    reach = np.array([0, 0.99, 0.99, 32, 32, 135, 0.99, 0.99, 0.99])
-    moving = params["operation"] > 0
+    evenly(params["operation"], 0, 13)
+    reach = np.array([0, 0.99, 0.99, 32, 32, 135, 0.99, 0.99, 0.99, 0.99])
+    moving = (params["operation"] > 0) & (params["operation"] < 10)
     level = params["magnitude"][moving] / reach[params["operation"][moving]] * 4
-    np.testing.assert_allclose(level, np.rint(level), atol=1e-12)
+    np.testing.assert_allclose(level, np.rint(level), atol=1e-6)
+    bits = params["magnitude"][params["operation"] == 10]
+    assert sorted(set(bits.tolist())) == [2.0, 4.0, 5.0, 6.0, 8.0]  # halves go to even numbers
     evenly(np.abs(np.rint(level)), 0, 4)
 
 

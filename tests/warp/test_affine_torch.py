@@ -219,17 +219,6 @@ def test_fake_and_meta_tensors_have_the_real_layout() -> None:
             assert (fake.shape, fake.stride()) == (real.shape, real.stride())
 
 
-@pytest.mark.parametrize("arguments", [
-    ((2, 3, 10, 12), (3, 3)),
-    ((2, 3, 10, 12), (3, 2, 3)),
-    ((2, 3, 10, 12), (1, 1, 2, 3)),
-], ids=str)  # fmt: skip
-def test_fake_tensors_are_checked(arguments: Any) -> None:
-    image, matrix = (torch.empty(shape, device="meta") for shape in arguments)
-    with pytest.raises(RuntimeError, match=r"^visops\.warp_affine: matrix has "):
-        visops.warp_affine(image, matrix)
-
-
 def test_inference_mode() -> None:
     image, matrix = sample()
     expected = visops.warp_affine(image, matrix, SIZE)

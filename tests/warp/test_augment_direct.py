@@ -8,10 +8,7 @@ import pytest
 import torch
 import visops
 from torch.utils._python_dispatch import TorchDispatchMode
-from visops._torch.native import numpy_fronts
 from visops.warp.augment_direct import augment_direct
-
-pytestmark = pytest.mark.skipif(numpy_fronts is None, reason="_numpy is not of this Python")
 
 
 class Seen(TorchDispatchMode):

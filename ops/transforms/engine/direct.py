@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_direct"]
 
+_ZERO = [0.0]
 _is_profiled = torch._C._autograd._profiler_enabled
 
 
@@ -46,7 +47,7 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
     That must then be given the same `source`, whose numbers may have been drawn.
     """
     fast = _only_pass(chain, passes)
-    if fast is None or not fast.known:
+    if fast is None or not fast.settled:
         return None
     outline, holders, value, name = None, [], sample, "the sample"
     if type(sample) is not Tensor:
@@ -71,8 +72,8 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         return None
     address, strides = place
     channels, height, width = tuple(image.shape)[-3:]  # a slice of a Size takes far longer
-    known = fast.known.get((image.dtype, channels))
-    if known is None:
+    settled = fast.settled.get((image.dtype, channels))
+    if settled is None or image.dtype not in DTYPE_NAMES or settled[3] not in DTYPE_NAMES:
         return None
     least = fast.least or (height, width)
     if channels * least[0] * least[1] > LARGEST:
@@ -84,11 +85,11 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
             return None
         targets = found
     seed, epoch, indices = source.key_for(1)
-    drawn = fast.chain.draw(seed, epoch, indices[0], height, width, channels)
-    if drawn is None or (drawn.projective and targets):
+    plan = fast.chain.draw_one(seed, epoch, indices[0], height, width, channels, chain.exact)
+    if (plan.projective or chain.exact) and targets:
         return None
-    mean, std, erase_value, dtype = known
-    size = drawn.size
+    mean, std, erase_value, dtype = settled
+    size = plan.size
     if not 0 < channels * size[0] * size[1] <= LARGEST:
         return None
     shape = (1, channels, *size) if in_batch else (channels, *size)
@@ -96,7 +97,8 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
     origin, target = (address, strides[-3:]), (moved.data_ptr(), moved.stride()[-3:])
     names = DTYPE_NAMES[image.dtype], DTYPE_NAMES[dtype]
     try:
-        fast.chain.augment(drawn, origin, names[0], target, names[1], mean, std, erase_value)
+        values = mean, std, erase_value or _ZERO
+        fast.chain.augment(plan, origin, names[0], target, names[1], *values)
     except (TypeError, ValueError):
         return None
     form = chain.forms.image
@@ -111,7 +113,7 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
     copies: list[Any] = [h.copy() if type(h) is dict else list(h) for h in holders]
     copies[entry.holder][entry.key] = moved
     for moving in targets:
-        moving.move(drawn, copies[moving.entry.holder])
+        moving.move(plan, copies[moving.entry.holder])
     return outline.joined(copies)
 
 
@@ -137,8 +139,11 @@ def _only_pass(chain: Compose, passes: Sequence[Pass]) -> Compiled | None:
     if are_calls_watched() or _is_profiled() or forward_ad._current_level >= 0:
         return None
     part = passes[0]
-    if len(passes) > 1 or part.kind != "fused" or part.steps or outer_options() is not None:
+    if chain.reads_files or outer_options() is not None:
         return None
-    if chain.memory_format is torch.channels_last:
+    if len(passes) > 1 or part.kind != "fused" or part.steps:
         return None
-    return compiled(part, chain.slices, chain.exact)
+    if chain.memory_format is torch.channels_last or (chain.exact and part.colors):
+        return None
+    fast = compiled(part, chain.slices)
+    return fast if fast.is_whole else None

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..._native import Step
 from .adjusting import Adjustable
-from .numbers import Number, Params
 from .plan import Canvas, Plan
 
-__all__ = ["STATIC", "Effects", "Fusable", "TargetStep"]
+__all__ = ["NO_STEP", "Effects", "Fusable", "TargetStep", "step_of"]
 
 # The step of a transform that neither draws nor moves a pixel.
-STATIC: tuple[str, Sequence[float]] = ("", ())
+NO_STEP = Step("Identity", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,14 @@ class Fusable(Adjustable, nn.Module, ABC):
     draws: int = 0
     form: str = ""
 
+    def run_images(self, leaf: Any, params: Mapping[str, Any]) -> None:
+        """Change the images of a leaf: only for transforms whose effects are `alone`."""
+        raise TypeError(f"visops.transforms.{self._get_name()}: it joins a pass")
+
+    def changes_values(self) -> bool:
+        """Whether it changes pixels by their values, as no matrix can: in a pass of such alone."""
+        return False
+
     def watched(self) -> list[Any]:
         """Return the transforms whose attributes decide what this one does."""
         return [self]
@@ -132,32 +140,37 @@ class Fusable(Adjustable, nn.Module, ABC):
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         """Add to a plan what the transform does with these parameters."""
 
-    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        """Call `make_params` with numbers in a plan's form: floats, or an array [draws, B]."""
-        if isinstance(uniforms, np.ndarray):
-            rows = uniforms
-        else:
-            rows = np.array(uniforms, np.float64).reshape(self.draws, 1)
-        params = self.make_params(rows.T, canvas)
+    def checked_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
+        """Call `make_params`, and check what it returns."""
+        params = self.make_params(uniforms, canvas)
         if not isinstance(params, Mapping):
             raise TypeError(
                 f"visops.transforms.{self._get_name()}: make_params returned a "
                 f"{type(params).__name__}, must return a dict of arrays"
             )
         for name, value in params.items():
-            if np.shape(value)[:1] != (rows.shape[1],):
+            if np.shape(value)[:1] != (len(uniforms),):
                 raise ValueError(
                     f"visops.transforms.{self._get_name()}: make_params returned {name!r} of shape "
-                    f"{list(np.shape(value))}, must have a first dimension of {rows.shape[1]}, the "
+                    f"{list(np.shape(value))}, must have a first dimension of {len(uniforms)}, the "
                     "number of samples"
                 )
         return {name: np.asarray(value) for name, value in params.items()}
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        """Return the name and the numbers of the step in C++ that does the same, or None.
+    def settle(self, plan: Plan) -> None:
+        """Add what is the same for every draw: normalisation, dtype, the erased value.
 
-        Names and numbers are those of csrc/core/warp/chain_steps.cpp. A class that overrides this
-        answers for its own `draw` and `extend`; subclasses with others run in Python.
+        Raises
+        ------
+        TypeError, ValueError
+            It can't take images of the plan's dtype or channels.
+        """
+
+    def chain_step(self) -> Step | None:
+        """Return the step in C++ that draws and extends a plan, or None where Python does.
+
+        Names and numbers are those of csrc/core/chain. A class that overrides this answers for its
+        own methods; a subclass with others runs in Python.
         """
         return None
 
@@ -180,12 +193,26 @@ class TargetStep(Fusable):
     def effects(self) -> Effects:
         return Effects()
 
-    def native_step(self) -> tuple[str, Sequence[float]] | None:
-        return STATIC
+    def chain_step(self) -> Step | None:
+        return NO_STEP
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        """Add nothing: no pixel changes."""
+        """Add what is the same for every draw, if there is anything: no pixel moves."""
+        self.settle(plan)
 
     @abstractmethod
     def run(self, leaves: Sequence[Any], sizes: np.ndarray) -> None:
         """Change the targets among the leaves; images have these sizes, ``[B, 2]``."""
+
+
+_METHODS = ("extend", "make_params", "effects")
+
+
+def step_of(transform: Fusable) -> Step | None:
+    """Return a transform's step in C++, or None if its methods in Python are to run."""
+    cls = type(transform)
+    owner = next(base for base in cls.__mro__ if "chain_step" in vars(base))
+    for method in _METHODS:
+        if method in vars(transform) or getattr(cls, method) is not getattr(owner, method):
+            return None
+    return transform.chain_step()

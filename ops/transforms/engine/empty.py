@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..sample.images import sizes_of
 from ..sample.leaf import Leaf
-from .numbers import Params, as_arrays
+from .numbers import Params
 from .source import Source
 
 __all__ = ["run_empty"]
@@ -50,7 +50,7 @@ def run_empty(run: Run, leaves: list[Leaf], source: Source) -> list[Params]:
     for leaf in dense:
         leaf.value, leaf.batch = _none_of(leaf.value), 0
         leaf.visible = None if leaf.visible is None else _none_of(leaf.visible)
-    return [{name: array[:0] for name, array in as_arrays(step, 1).items()} for step in steps]
+    return [{name: array[:0] for name, array in step.items()} for step in steps]
 
 
 def _one_of(value: Any) -> Any:

@@ -8,30 +8,20 @@ import numpy as np
 
 from ..sample.leaf import Leaf
 from ..targets.move import Geometry, TargetOptions, move_targets
+from .compiled import compiled
 from .fuse import Pass
-from .numbers import Params, columns
-from .plan import Canvas, Plan
+from .numbers import Params
+from .plan import Plan
 from .run import Pixels
 
-__all__ = ["combined", "follow", "geometry_of", "plan_for", "run_steps"]
+__all__ = ["combined", "follow", "plan_for", "run_steps"]
 
 
-def follow(geometry: Geometry, leaves: Sequence[Leaf], options: TargetOptions) -> None:
+def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
     """Move the targets as a pass moved the image, from its canvas to the next."""
-    still = geometry.window is None and (geometry.matrix == _IDENTITY).all()
-    if not still or (geometry.size_in != geometry.size_out).any():
+    if plan.window is not None or not plan.is_identity:
+        geometry = Geometry(plan.matrices, plan.source_sizes, plan.sizes, plan.window, plan.ties)
         move_targets(leaves, geometry, options)
-
-
-_IDENTITY = np.eye(3)
-
-
-def geometry_of(plan: Plan) -> Geometry:
-    """Return how a plan moves targets."""
-    window, batch = plan.window, plan.batch
-    size_in, size_out = plan.source.size(batch), plan.canvas.size(batch)
-    cut = None if window is None else columns(window, batch)
-    return Geometry(plan.matrices, size_in, size_out, cut, plan.tie_shifts)
 
 
 def run_steps(part: Pass, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
@@ -40,14 +30,22 @@ def run_steps(part: Pass, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
         transform.run(leaves, sizes)
 
 
-def plan_for(pixels: Pixels, plan: Plan, part: Pass, steps: Sequence[Params]) -> Plan:
+def plan_for(
+    pixels: Pixels, plan: Plan, part: Pass, slices: Sequence[slice], steps: Sequence[Params]
+) -> Plan:
     """Return a pass's plan for another image of the sample, whose dtype may differ."""
-    if (pixels.dtype, pixels.channels) == (plan.source_dtype, plan.source.channels):
+    if (pixels.dtype, pixels.channels) == (plan.source_dtype, plan.channels):
         return plan
-    source = Canvas(plan.source.height, plan.source.width, pixels.channels)
-    again = Plan(source, plan.batch, pixels.dtype, plan.exact)
-    for transform, step in zip(part.transforms, steps[part.first :], strict=True):
-        transform.extend(again, step)
+    again = Plan.of_images(plan.source_sizes, pixels.channels, pixels.dtype, plan.exact)
+    native = compiled(part, slices)
+    for transform, step, params in zip(
+        part.transforms, native.steps, steps[part.first :], strict=True
+    ):
+        if step is None:
+            transform.extend(again, params)
+        else:
+            transform.settle(again)
+            again.add(step, step.pack(params, again.batch))
     return again
 
 

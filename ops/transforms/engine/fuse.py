@@ -32,7 +32,7 @@ class Pass:
     transforms: list[Any] = field(default_factory=list)
     first: int = 0  # index in the chain
     reason: str = ""  # why it is a new pass; empty for the first
-    kind: str = "fused"  # "fused", "foreign" or "noise"
+    kind: str = "fused"  # or "values", "foreign" or "alone"
     exact: bool = False
     interpolation: str | None = None
     antialias: bool | None = None
@@ -48,6 +48,14 @@ class Pass:
     last_cut: str = ""  # the last transform whose cut no window can describe
     compiled: Any = None  # the pass in C++: compiled.py
     steps: list[TargetStep] = field(default_factory=list)  # those of targets alone
+
+    def takes_values(self, new: Effects) -> bool:
+        """Whether a transform that changes pixels by their values can join."""
+        if self.kind != "values":
+            return False
+        if not new.moves or self.interpolation is None:
+            return True
+        return (new.interpolation, new.fill) == (self.interpolation, self.fill)
 
     def refusal(self, name: str, new: Effects) -> str | None:
         """Return why a transform can't join, or None if it can."""
@@ -128,12 +136,20 @@ class Pass:
 
     def describe(self, number: int) -> str:
         """Describe the pass on one line, and each transform on lines below it."""
-        what = {"fused": "one pass", "foreign": "as it is", "noise": "random values"}[self.kind]
+        what = _KINDS[self.kind]
         why = f": {self.reason}" if self.reason else ""
         lines = [f"  pass {number} ({what}){why}"]
         for transform in self.transforms:
             lines += [f"    {line}" for line in repr(transform).splitlines()]
         return "\n".join(lines)
+
+
+_KINDS = {
+    "fused": "one pass",
+    "values": "value by value",
+    "foreign": "as it is",
+    "alone": "by itself",
+}
 
 
 def split_passes(transforms: Sequence[Callable[..., Any]], exact: bool) -> list[Pass]:
@@ -161,8 +177,14 @@ def split_passes(transforms: Sequence[Callable[..., Any]], exact: bool) -> list[
         if inside is not None and inside[0] <= height and inside[1] <= width:
             effects = replace(effects, fill=None)
         height, width = effects.size or (height, width)
+        if transform.changes_values():
+            if not (passes and passes[-1].takes_values(effects)):
+                reason = f"{name} changes values by themselves" if passes else ""
+                passes.append(Pass([], index, reason, "values", exact))
+            passes[-1].join(transform, effects)
+            continue
         if effects.alone is not None:
-            passes.append(Pass([transform], index, f"{name}: {effects.alone}", "noise", exact))
+            passes.append(Pass([transform], index, f"{name}: {effects.alone}", "alone", exact))
             continue
         refusal = passes[-1].refusal(name, effects) if passes else ""
         if refusal is not None:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from .draws import Draws
 from .follow import combined
 from .fuse import Pass
 from .nesting import Container
-from .numbers import Params, columns
-from .plan import Canvas, Plan
-from .source import Draws
+from .numbers import Params
+from .plan import Plan
 
 __all__ = ["chain_geometry", "container_geometry"]
 
@@ -27,7 +27,7 @@ def chain_geometry(
     ----------
     passes : iterable of Pass
     draw : Draws
-        Gives the parameters of each transform: recorded ones, or new ones.
+        Gives the parameters of each transform, recorded or new, and adds only their geometry.
     sizes : ndarray, int64 ``[B, 2]``
         Heights and widths of the images before the first transform.
 
@@ -42,16 +42,13 @@ def chain_geometry(
     batch, mode = sizes.shape[0], "nearest"
     matrix: np.ndarray | None = None
     for part in passes:
-        if part.kind == "fused":
-            plan = Plan(Canvas.of(sizes), batch, torch.float32)
-            for transform in part.transforms:
-                step = draw(plan.canvas)
-                if transform.effects().moves:
-                    transform.extend(plan, step)
-            moved, sizes = plan.matrices, plan.canvas.size(batch)
+        plan = Plan.of_images(sizes, dtype=torch.float32)
+        if part.kind in ("fused", "values"):
+            draw.fill(plan, part)
+            moved, sizes = plan.matrices, plan.sizes
             mode = part.interpolation or mode
         else:
-            step = draw(Canvas.of(sizes))
+            step = draw.alone(plan, part.transforms[0])
             if not isinstance(part.transforms[0], Container):
                 continue
             moved, sizes, own = container_geometry(part.transforms[0], step, sizes)
@@ -66,7 +63,7 @@ def container_geometry(
     container: Container, step: Params, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, str]:
     """Return how a container moves each sample's pixels: as `chain_geometry` does."""
-    numbers = columns((step["seed"],), sizes.shape[0])[:, 0].tolist()
+    numbers = step["seed"].tolist()
     each = [container.geometry(n, sizes[i : i + 1]) for i, n in enumerate(numbers)]
     modes = [mode for _, _, mode in each if mode != "nearest"]
     matrices: Sequence[Any] = [matrix for matrix, _, _ in each]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .fuse import name_of
-from .numbers import Params, as_arrays
+from .numbers import Params
 from .source import Parameters
 
 __all__ = ["check_params", "recorded"]
@@ -17,7 +17,7 @@ __all__ = ["check_params", "recorded"]
 def recorded(transforms: Sequence[Any], steps: list[Params], sizes: np.ndarray) -> Parameters:
     """Return what a chain drew for images of these sizes, [B, 2]."""
     names = [name_of(transform) for transform in transforms]
-    return Parameters(names, [as_arrays(step, sizes.shape[0]) for step in steps], sizes)
+    return Parameters(names, steps, sizes)
 
 
 def check_params(transforms: Sequence[Any], params: Any, owner: str = "Compose") -> None:

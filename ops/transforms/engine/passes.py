@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from ..sample.images import image_sizes
 from ..sample.leaf import TARGETS, Leaf
@@ -13,15 +12,17 @@ from ..targets.move import TargetOptions, check_options, finish_targets
 from .canvases import refuse_sizes, stack_images
 from .compiled import compiled
 from .decode import decode_for
+from .draws import Draws
 from .empty import run_empty
-from .follow import follow, geometry_of, plan_for, run_steps
+from .follow import follow, plan_for, run_steps
 from .geometry import container_geometry
 from .nesting import Container, within
 from .numbers import Params
-from .plan import Canvas, Plan
+from .pixels import run_pixels
+from .plan import Plan
 from .run import Pixels, run_plan
-from .source import Draws, Source
-from .unfused import erase_with_noise, run_foreign
+from .source import Source
+from .unfused import run_foreign
 
 if TYPE_CHECKING:
     from ..compose import Compose
@@ -75,58 +76,46 @@ def run_passes(
     has_targets = len(leaves) > len(images) and any(leaf.kind in TARGETS for leaf in leaves)
     if has_targets:
         check_options(leaves, options)
-    channels_last = chain.memory_format is torch.channels_last
     key = source.key(sizes)
-    draw = Draws(chain.transforms, chain.slices, source, key, chain.draws)
+    several = len(images) > 1
+    draw = Draws(chain.slices, chain.draws, source, key, record=record or dry or several)
     pixels, now = Pixels(images[0]), sizes  # `now`: heights and widths before a pass
-    dtype, may_compile = pixels.dtype, not (dry or record or key is None or len(images) > 1)
+    dtype = pixels.dtype
     for part in passes:
-        if part.kind != "fused":
-            step = draw(Canvas.of(now, pixels.channels))
+        if part.kind not in ("fused", "values"):
+            step = draw.alone(Plan.of_images(now, pixels.channels), part.transforms[0])
             if dry:
                 if isinstance(part.transforms[0], Container):
                     _, now, _ = container_geometry(part.transforms[0], step, now)
                 continue
-            if part.kind == "noise":
+            if part.kind == "alone":
                 for leaf in images:
-                    erase_with_noise(leaf, step)
+                    part.transforms[0].run_images(leaf, step)
             else:
                 with within(chain.named):
                     run_foreign(part.transforms[0], leaves, step, options)
                 pixels, now = Pixels(images[0]), image_sizes(leaves)
                 dtype = pixels.dtype
             continue
-        fast = compiled(part, chain.slices, chain.exact) if may_compile else None
-        if fast is not None and key is not None:
-            own = pixels if part is passes[0] else Pixels(images[0])
-            outcome = fast.run(images[0], own, key, now, channels_last)
-            if outcome is not None:
-                draw.skip(len(part.transforms))
-                after = outcome.sizes(batch)
-                if after is outcome.size and part is passes[-1]:
-                    refuse_sizes(after)  # they differ
-                if has_targets:
-                    follow(outcome.geometry(now, after), leaves, options)
-                    run_steps(part, leaves, after)
-                dtype, now = outcome.dtype, after
-                continue
-        plan = Plan(Canvas.of(now, pixels.channels), batch, dtype, chain.exact)
-        for transform in part.transforms:
-            transform.extend(plan, draw(plan.canvas))
-        if fast is not None:
-            fast.note(plan)
-        dtype, now = plan.dtype, plan.canvas.size(batch)
+        plan = Plan.of_images(now, pixels.channels, dtype, chain.exact)
+        draw.fill(plan, part)
+        dtype, now = plan.dtype, plan.sizes
         if dry:
             continue
-        if part is passes[-1] and plan.canvas.uniform() is None:
+        if part is passes[-1] and plan.size is None:
             refuse_sizes(now)
         for leaf in images:
-            own = Pixels(leaf)
-            plan = plan_for(own, plan, part, draw.steps)
-            run_plan(decode_for(plan, part, leaf), part, leaf, own, chain.memory_format)
+            own = pixels if part is passes[0] and not several else Pixels(leaf)
+            other = plan_for(own, plan, part, chain.slices, draw.steps) if several else plan
+            native = compiled(part, chain.slices)
+            if part.kind == "values":
+                run_pixels(other, native, leaf, own, chain.memory_format)
+            else:
+                other = decode_for(other, part, leaf)
+                run_plan(other, native, leaf, own, chain.memory_format)
         if has_targets:
             # Pass by pass, as the image: a canvas between passes also cuts off targets.
-            follow(geometry_of(plan), leaves, options)
+            follow(plan, leaves, options)
             run_steps(part, leaves, now)
     if not dry:
         if passes[-1].kind != "fused":

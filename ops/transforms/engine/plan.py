@@ -1,31 +1,24 @@
 """What one pass does to each sample: transforms add to a plan before any pixel is touched.
 
-Numbers follow NOTE on numbers and arrays in numbers.py. Matrix products are written out element by
-element: a library's order of summation may depend on the number of samples.
-
-NOTE on ties. After a resize from m to n pixels, pixel i lies at (i + 1/2) m / n, with whole images
-from 0 to m. Where that is a whole number k, it lies between pixels k - 1 and k, and nearest takes
-k. A rounding error would take either. All other pixels are 1 / 2n or more away from whole numbers,
-so a shift by 1 / 4n towards larger coordinates settles ties and changes nothing else: kernels'
-errors are smaller for images of up to 20,000 pixels. Only nearest sampling takes this shift; what
-boxes and points see is the matrix itself.
+The arithmetic is in csrc/core/chain. Here are the forms in which a transform written in Python
+calls it, and what is the same for all samples: normalisation, dtypes and the erased value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
+from ..._native import Plan as NativePlan
 from .integers import WHITES
-from .numbers import Number, columns, maximum, minimum, rint, where
+from .numbers import Number, columns
 
-__all__ = ["Canvas", "Color", "Plan", "Snapshot", "full_scale"]
-
-# Windows are rounded to 2^-16 pixels: an edge at 117.00000000000001 must not let column 118 in.
-_SNAP = 65536.0
+__all__ = ["Canvas", "Plan", "full_scale"]
 
 
 @dataclass(slots=True)
@@ -43,62 +36,9 @@ class Canvas:
     width: Number
     channels: int = 3
 
-    @staticmethod
-    def of(sizes: np.ndarray, channels: int = 3) -> Canvas:
-        """Return the canvas of images with these heights and widths, ``[B, 2]``."""
-        if sizes.shape[0] == 1 or (sizes == sizes[0]).all():
-            height, width = sizes[0].tolist()
-            return Canvas(float(height), float(width), channels)
-        height, width = sizes.T.astype(np.float64)
-        return Canvas(height, width, channels)
-
-    def size(self, batch: int) -> np.ndarray:
-        """Heights and widths, int64 ``[B, 2]``."""
-        return columns((self.height, self.width), batch).astype(np.int64)
-
-    def describe(self, condition: Number) -> str:
-        """Describe the image's size, or that of the first sample for which a condition holds."""
-        sizes, which = (self.height, self.width), ""
-        if isinstance(condition, np.ndarray) and condition.ndim > 0:
-            index = int(condition.argmax())
-            sizes = tuple(np.broadcast_to(side, condition.shape)[index] for side in sizes)
-            which = f" of sample {index}"
-        return f"the image{which} has height {int(sizes[0])} and width {int(sizes[1])}"
-
-    def uniform(self) -> tuple[int, int] | None:
-        """Return the height and width of all samples, or None if they differ."""
-        sides = []
-        for side in (self.height, self.width):
-            if isinstance(side, np.ndarray):
-                if (side != side[0]).any():
-                    return None
-                side = side[0]
-            sides.append(int(side))
-        return sides[0], sides[1]
-
-
-@dataclass(slots=True)
-class Snapshot:
-    """The geometry at one point of the plan."""
-
-    matrix: list[Number]
-    canvas: Canvas
-    window: list[Number] | None
-    ties: tuple[Number, Number]
-
-
-@dataclass(slots=True)
-class Color:
-    """A colour step v' = A v + a, and the share of the grey mean that a contrast adds.
-
-    A contrast by factor c is v' = c v + (1 - c) m, where m is the grey mean of the image at that
-    point. A plan doesn't know the mean.
-    """
-
-    matrix: list[Number]  # C rows of C + 1
-    weight: Number = None  # share of the grey mean to add to every channel; None: none
-    before: list[Number] | None = None  # the part of the step that comes before the mean is taken
-    geometry: Snapshot | None = None  # of the image whose mean it is
+    def sides(self, batch: int) -> np.ndarray:
+        """Return heights and widths, float64 ``[B, 2]``."""
+        return columns((self.height, self.width), batch)
 
 
 def full_scale(dtype: torch.dtype) -> float:
@@ -106,7 +46,7 @@ def full_scale(dtype: torch.dtype) -> float:
     return 255.0 if dtype is torch.uint8 else WHITES.get(dtype, 1.0)
 
 
-class Plan:
+class Plan(NativePlan):
     """Geometry, colour, normalisation and erased rectangles of one pass, for each sample.
 
     Parameters
@@ -122,32 +62,17 @@ class Plan:
 
     Attributes
     ----------
-    canvas : Canvas
-        The image that the next transform receives.
-    matrix : list of 6 or 9 numbers
-        Maps the source to the current canvas, row by row, with ``convention="half_pixel"``: a whole
-        image spans 0, 0, W, H. There are 9 numbers after a perspective.
-    ties : pair of numbers
-        What to add to the matrix's shift for nearest sampling: NOTE on ties.
+    dtype : torch.dtype
+        That of the results so far.
+    mean, std : list of float
+        Normalize and unscaled conversions combined; empty where there are none.
+    erase_value : list of float, optional
+        In the units of the values so far; None where nothing is erased.
     """
 
-    __slots__ = (
-        "aligned",
-        "batch",
-        "canvas",
-        "colors",
-        "dtype",
-        "erase_value",
-        "erased",
-        "exact",
-        "matrix",
-        "mean",
-        "source",
-        "source_dtype",
-        "std",
-        "ties",
-        "window",
-    )
+    mean: list[float]
+    std: list[float]
+    erase_value: list[float] | None
 
     def __init__(
         self,
@@ -156,30 +81,31 @@ class Plan:
         dtype: torch.dtype = torch.uint8,
         exact: bool = False,
     ) -> None:
-        self.source = self.canvas = canvas
-        self.batch = batch
+        super().__init__(canvas.sides(batch).astype(np.int64), canvas.channels, exact)
+        self._begin(dtype)
+
+    @classmethod
+    def of_images(
+        cls,
+        sizes: np.ndarray,
+        channels: int = 3,
+        dtype: torch.dtype = torch.uint8,
+        exact: bool = False,
+    ) -> Plan:
+        """Return the plan for images of these heights and widths, int64 ``[B, 2]``."""
+        plan = cls.__new__(cls)
+        NativePlan.__init__(plan, sizes, channels, exact)
+        plan._begin(dtype)
+        return plan
+
+    def _begin(self, dtype: torch.dtype) -> None:
         self.source_dtype = self.dtype = dtype
-        self.exact = exact
-        self.aligned = True
-        self.matrix: list[Number] = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
-        self.ties: tuple[Number, Number] = (0.0, 0.0)
-        self.window: list[Number] | None = None  # x1, y1, x2, y2
-        self.colors: list[Color] = []
-        self.mean: list[float] = []  # with std: Normalize and unscaled conversions combined
-        self.std: list[float] = []
-        self.erased: list[list[Number]] = []  # each x1, y1, x2, y2
-        self.erase_value: list[float] = [0.0]  # in the current units
+        self.mean, self.std, self.erase_value = [], [], None
 
     @property
-    def matrices(self) -> np.ndarray:
-        """The matrix of each sample, float64 ``[B, 3, 3]``."""
-        bottom = [] if len(self.matrix) == 9 else [0.0, 0.0, 1.0]
-        return columns([*self.matrix, *bottom], self.batch).reshape(-1, 3, 3)
-
-    @property
-    def tie_shifts(self) -> np.ndarray:
-        """The ties of each sample, float64 ``[B, 2]``."""
-        return columns(self.ties, self.batch)
+    def canvas(self) -> Canvas:
+        """The image that the next transform receives."""
+        return Canvas(*self.canvas_sides(), self.channels)
 
     def scale(
         self,
@@ -200,95 +126,46 @@ class Plan:
         cuts : bool
             Whether that may lose some of the image before it.
         """
-        a, b, c, d, e, f, *bottom = self.matrix
-        if bottom:
-            self._project(x_scale, 0.0, x_shift, 0.0, y_scale, y_shift, 0.0, 0.0, 1.0)
-        else:
-            self.matrix = [
-                *(a * x_scale, b * x_scale, c * x_scale + x_shift),
-                *(d * y_scale, e * y_scale, f * y_scale + y_shift),
-            ]
-            x_tie, y_tie = self.ties
-            self.ties = (
-                x_tie * x_scale - _tie_shift(x_scale, canvas.width),
-                y_tie * y_scale - _tie_shift(y_scale, canvas.height),
-            )
-        self._show(canvas, cuts)
+        numbers = self._columns((x_scale, y_scale, x_shift, y_shift))
+        self.add_scale(numbers, canvas.sides(self.batch), cuts)
 
     def shift(self, x: Number, y: Number, canvas: Canvas, cuts: bool = True) -> None:
         """Shift; `canvas` and `cuts` are those of `scale`."""
-        if len(self.matrix) == 9:
-            self._project(1.0, 0.0, x, 0.0, 1.0, y, 0.0, 0.0, 1.0)
-        else:
-            a, b, c, d, e, f = self.matrix
-            self.matrix = [a, b, c + x, d, e, f + y]
-        self._show(canvas, cuts)
+        self.add_shift(self._columns((x, y)), canvas.sides(self.batch), cuts)
 
     def affine(self, matrix: Sequence[Number], canvas: Canvas) -> None:
         """Apply x' = a x + b y + c, y' = d x + e y + f, `matrix` being a, b, c, d, e, f."""
-        if len(self.matrix) == 9:
-            self._project(*matrix, 0.0, 0.0, 1.0)
-        else:
-            a, b, c, d, e, f = self.matrix
-            p, q, r, s, t, u = matrix
-            self.matrix = [
-                *(p * a + q * d, p * b + q * e, p * c + q * f + r),
-                *(s * a + t * d, s * b + t * e, s * c + t * f + u),
-            ]
-            x, y = self.ties
-            self.ties = (p * x + q * y, s * x + t * y)
-        self.aligned = False
-        self.canvas = canvas
+        self.add_affine(self._columns(matrix), canvas.sides(self.batch))
 
     def perspective(self, matrix: Sequence[Number], canvas: Canvas) -> None:
         """Apply a perspective of 9 numbers, row by row."""
-        self._project(*matrix)
-        self.aligned = False
-        self.canvas = canvas
-
-    def _project(self, *new: Number) -> None:
-        old = self.matrix if len(self.matrix) == 9 else [*self.matrix, 0.0, 0.0, 1.0]
-        self.matrix = [
-            new[row] * old[column] + new[row + 1] * old[column + 3] + new[row + 2] * old[column + 6]
-            for row in (0, 3, 6)
-            for column in (0, 1, 2)
-        ]
-        self.ties = (0.0, 0.0)
-
-    def _show(self, canvas: Canvas, cuts: bool) -> None:
-        self.canvas = canvas
-        # Whether there is a window depends on the transforms alone, not on a sample's draw: a batch
-        # has one for all of its samples or for none.
-        if not (self.exact and self.aligned and cuts):
-            return
-        old = self.window or [0.0, 0.0, self.source.width, self.source.height]
-        m = self.matrix
-        # Both edges of the canvas along each axis, in source coordinates.
-        x = (-m[2] / m[0], (canvas.width - m[2]) / m[0])
-        y = (-m[5] / m[4], (canvas.height - m[5]) / m[4])
-        low = (minimum(*x), minimum(*y))
-        high = (maximum(*x), maximum(*y))
-        edges = [
-            *(minimum(maximum(old[i], low[i]), old[i + 2]) for i in (0, 1)),
-            *(maximum(minimum(old[i + 2], high[i]), old[i]) for i in (0, 1)),
-        ]
-        self.window = [rint(edge * _SNAP) * (1.0 / _SNAP) for edge in edges]
+        self.add_perspective(self._columns(matrix), canvas.sides(self.batch))
 
     def color(
-        self, matrix: list[Number], weight: Number = None, before: list[Number] | None = None
+        self,
+        matrix: Sequence[Number],
+        weight: Number = None,
+        before: Sequence[Number] | None = None,
     ) -> None:
-        """Add a colour step; the arguments are those of a :class:`Color`."""
-        geometry = None
-        if weight is not None:
-            if np.any(weight) if isinstance(weight, np.ndarray) else weight != 0.0:
-                geometry = Snapshot(self.matrix, self.canvas, self.window, self.ties)
-            else:
-                weight = None
-        self.colors.append(Color(matrix, weight, before, geometry))
+        """Add a colour step v' = A v + a, for values with white at 1.
+
+        Parameters
+        ----------
+        matrix : sequence of float or ndarray ``[B]``
+            C rows of C + 1 numbers.
+        weight : float or ndarray ``[B]``, optional
+            The share of the grey mean that is added to every channel: 1 - c for a contrast of
+            factor c.
+        before : like `matrix`, optional
+            The part of the step that comes before the mean is taken.
+        """
+        weights = None if weight is None else self._columns((weight,))
+        first = None if before is None else self._columns(before)
+        self.add_color(self._columns(matrix), weights, first)
 
     def normalize(self, mean: list[float], std: list[float]) -> None:
         """Add v' = (v - mean) / std, for values that are floating at this point."""
-        if self.erased:
+        if self.erase_value is not None:
             values = _aligned(self.erase_value, mean, std)
             self.erase_value = [(v - m) / s for v, m, s in values]
         if not self.mean:
@@ -305,21 +182,40 @@ class Plan:
         if ratio == 1.0:
             return
         if scale:
-            if self.erased:
+            if self.erase_value is not None:
                 self.erase_value = [v * ratio for v in self.erase_value]
         else:
             self.mean = self.mean or [0.0]
             self.std = [s * ratio for s in self.std or [1.0]]
 
-    def erase(self, rectangle: list[Number], value: list[float]) -> None:
+    def erase(self, rectangle: Sequence[Number], value: list[float]) -> None:
         """Set a rectangle x1, y1, x2, y2 to a value; it may be empty."""
-        self.erased.append(rectangle)
+        self.add_erase(self._columns(rectangle))
         self.erase_value = value
 
+    @contextmanager
+    def only(self, condition: Number) -> Iterator[None]:
+        """Let what is added within apply only to samples for which a condition holds."""
+        self.begin_if(np.broadcast_to(condition, (self.batch,)))
+        yield
+        self.finish_if()
 
-def _tie_shift(scale: Number, length: Number) -> Number:
-    """Return by how much a resize into this length moves the image against the grid."""
-    return where((scale == 1.0) | (scale == -1.0), 0.0, scale / (4.0 * maximum(length, 1.0)))
+    def for_parts(self, parts: np.ndarray) -> Plan:
+        """Return the plan for decoded parts of its images.
+
+        Parameters
+        ----------
+        parts : ndarray, int64 ``[B, 5]``
+            top, left, reduction of a :class:`Part`, height and width of its pixels.
+        """
+        moved = Plan.of_images(self.source_sizes, self.channels, self.source_dtype, self.exact)
+        moved.become_parts(self, parts)
+        moved.dtype, moved.erase_value = self.dtype, self.erase_value
+        moved.mean, moved.std = self.mean, self.std
+        return moved
+
+    def _columns(self, numbers: Sequence[Any]) -> np.ndarray:
+        return columns(numbers, self.batch)
 
 
 def _aligned(*lists: list[float]) -> list[tuple[float, ...]]:

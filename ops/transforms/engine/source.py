@@ -11,12 +11,9 @@ import torch
 from torch import Tensor
 
 from .calls import CallCounter
-from .effects import Fusable
-from .numbers import Number, Params, as_numbers
-from .plan import Canvas
-from .random import call_key, fresh_key, uniforms
+from .random import call_key, fresh_key
 
-__all__ = ["Draws", "Key", "Parameters", "Source", "as_whole", "index_of_samples"]
+__all__ = ["Key", "Parameters", "Source", "as_whole", "index_of_samples"]
 
 
 # Seed, epoch and index of each sample: what `uniforms` takes.
@@ -62,11 +59,6 @@ class Source:
     params: Parameters | None
     owner: str = "Compose"  # for messages
     kept: Key | None = None
-
-    def numbers(self, sizes: np.ndarray, count: int) -> Sequence[Number]:
-        """Draw `count` uniform numbers, floats or arrays [B]; none if `params` is given."""
-        key = self.key(sizes)
-        return [] if key is None else numbers_of(key, count)
 
     def key(self, sizes: np.ndarray) -> Key | None:
         """Return what determines this call's uniform numbers; None if `params` is given."""
@@ -139,46 +131,6 @@ class Source:
         raise error(f"visops.transforms.{self.owner}: {name} is {value!r}, must be {allowed}")
 
 
-class Draws:
-    """The parameters of one call, drawn transform by transform."""
-
-    def __init__(
-        self,
-        transforms: Sequence[Any],
-        slices: Sequence[slice],
-        source: Source,
-        key: Key | None,
-        count: int,
-    ) -> None:
-        self.transforms, self.slices = transforms, slices
-        self.given = None if source.params is None else source.params.steps
-        self.key, self.count = key, count
-        self.numbers: Sequence[Number] | None = None
-        self.steps: list[Params] = []
-
-    def skip(self, count: int) -> None:
-        """Leave out the next transforms, which draw for themselves."""
-        self.steps += [{}] * count
-
-    def __call__(self, canvas: Canvas) -> Params:
-        """Return the parameters of the next transform."""
-        place = len(self.steps)
-        if self.given is not None:
-            step = as_numbers(self.given[place])
-        else:
-            if self.numbers is None:
-                assert self.key is not None
-                self.numbers = numbers_of(self.key, self.count)
-            own = self.numbers[self.slices[place]]
-            transform = self.transforms[place]
-            if isinstance(transform, Fusable):
-                step = transform.draw(own, canvas)
-            else:
-                step = {"seed": own[0]}
-        self.steps.append(step)
-        return step
-
-
 def as_whole(value: Any) -> int | None:
     """Return a whole number, be it Python's, NumPy's or a tensor's; None for anything else."""
     if isinstance(value, (Tensor, np.ndarray)) and value.ndim == 0:
@@ -186,9 +138,3 @@ def as_whole(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         return None
     return int(value)
-
-
-def numbers_of(key: Key, count: int) -> Sequence[Number]:
-    """Draw `count` uniform numbers, floats or arrays [B]."""
-    numbers = uniforms(*key, count)
-    return numbers[0].tolist() if numbers.shape[0] == 1 else numbers.T  # type: ignore[return-value]

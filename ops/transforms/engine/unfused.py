@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from ..sample.batches import batch_leaves, unbatch_leaves
 from ..sample.leaf import Leaf
 from ..targets.options import TargetOptions
@@ -14,9 +12,7 @@ from .foreign import call_foreign
 from .generators import borrowed
 from .libraries import draws_from_torch
 from .nesting import Container
-from .numbers import columns
 from .random import normals
-from .rectangles import rectangle
 from .run import Pixels
 
 __all__ = ["erase_with_noise", "run_foreign"]
@@ -32,14 +28,16 @@ def erase_with_noise(leaf: Leaf, params: Mapping[str, Any]) -> None:
         )
     images = pixels.tensors(leaf)
     images = [image.clone() for image in images] if pixels.listed else images.clone()
-    batch = 1 if leaf.batch is None else leaf.batch
-    places = columns(rectangle(params), batch).astype(np.int64).tolist()
-    keys = columns((params["noise"],), batch)[:, 0].tolist()
-    for sample, (x1, y1, x2, y2) in enumerate(places):
+    names = ("top", "left", "height", "width", "noise")
+    for sample, applies in enumerate(params["apply"].tolist()):
+        if not applies:
+            continue
+        top, left, height, width, key = (float(params[name][sample]) for name in names)
+        x1, y1, x2, y2 = int(left), int(top), int(left + width), int(top + height)
         shape = (pixels.channels, y2 - y1, x2 - x1)
         count = shape[0] * shape[1] * shape[2]
         if count > 0:
-            values = normals(keys[sample], 0, count).reshape(shape)
+            values = normals(key, 0, count).reshape(shape)
             noise = pixels.put(values).to(pixels.dtype)
             for frame in range(pixels.frames):
                 images[sample * pixels.frames + frame][:, y1:y2, x1:x2] = noise
@@ -59,7 +57,7 @@ def run_foreign(
             pixels.store(leaf, pixels.tensors(leaf))
     batched = leaves[0].batch is not None or any(leaf.batch is not None for leaf in leaves)
     samples = unbatch_leaves(leaves) if batched else [leaves]
-    numbers = columns((params["seed"],), len(samples))[:, 0].tolist()
+    numbers = params["seed"].tolist()
     if isinstance(transform, Container):
         for sample, number in zip(samples, numbers, strict=True):
             transform.run(sample, number)

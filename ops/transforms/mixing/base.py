@@ -15,9 +15,9 @@ from ..._torch.outside_graphs import outside_graphs
 from ..arguments import MASK_FILL, whole
 from ..engine.calls import CallCounter
 from ..engine.nesting import OfBatches
-from ..engine.numbers import columns
 from ..engine.options import given_options
 from ..engine.parameters import check_params
+from ..engine.random import uniforms
 from ..engine.run import Pixels
 from ..engine.source import Parameters, Source, as_whole, index_of_samples
 from ..sample.batches import batch_leaves
@@ -132,11 +132,12 @@ class Mixing(OfBatches, ABC):
             )
         if self._stacks:
             same_size(name, image, sizes)
-        numbers = source.numbers(sizes, self.draws)
+        key = source.key(sizes)
         if source.params is not None:
             step = source.params.steps[0]
         else:
-            step = self.draw(columns(numbers, len(sizes)), sizes)
+            assert key is not None
+            step = self.draw(uniforms(*key, self.draws), sizes)
         self.mix(leaves, step, sizes, sample)
         return Parameters([name], [step], sizes)
 

@@ -54,11 +54,11 @@ class Tiles:
         left, top = np.where(right, x, x - columns), np.where(lower, y, y - rows)
         full = (2.0 * size[0], 2.0 * size[1])
 
-        plan = Plan(Canvas(height, width), count)
+        plan = Plan.of_images(sizes[flat])
         plan.scale(columns / width, rows / height, 0.0, 0.0, Canvas(rows, columns))
         plan.shift(left, top, Canvas(*full))
         size_out = np.tile(np.array(full, np.int64), (count, 1))
-        geometry = Geometry(plan.matrices, sizes[flat], size_out, None, plan.tie_shifts)
+        geometry = Geometry(plan.matrices, sizes[flat], size_out, None, plan.ties)
 
         zero = np.zeros(count)
         regions = np.stack(

@@ -1,4 +1,4 @@
-"""What `_numpy` does for transforms on the CPU, in one call each; None where it wasn't built.
+"""What `_native` does for transforms on the CPU, in one call each.
 
 `Chain` draws and composes parameters: engine/compiled.py. The functions do what
 targets/coordinates.py and targets/masks.py do, with the same bits, for affine maps.
@@ -11,7 +11,19 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..._torch.native import are_calls_watched, numpy_fronts
+from ..._native import (
+    Chain,
+    are_boxes,
+    are_placed_boxes,
+    move_boxes,
+    move_drawn_boxes,
+    move_drawn_masks,
+    move_drawn_points,
+    move_masks,
+    move_points,
+    points_inside,
+)
+from ..._torch.native import are_calls_watched
 from ..._torch.native import place_of as tensor_place
 
 __all__ = [
@@ -28,17 +40,6 @@ __all__ = [
     "points_inside",
     "sample_of",
 ]
-
-Chain: Any = getattr(numpy_fronts, "Chain", None)
-are_boxes: Any = getattr(numpy_fronts, "are_boxes", None)
-are_placed_boxes: Any = getattr(numpy_fronts, "are_placed_boxes", None)
-move_boxes: Any = getattr(numpy_fronts, "move_boxes", None)
-move_drawn_boxes: Any = getattr(numpy_fronts, "move_drawn_boxes", None)
-move_drawn_masks: Any = getattr(numpy_fronts, "move_drawn_masks", None)
-move_drawn_points: Any = getattr(numpy_fronts, "move_drawn_points", None)
-move_masks: Any = getattr(numpy_fronts, "move_masks", None)
-move_points: Any = getattr(numpy_fronts, "move_points", None)
-points_inside: Any = getattr(numpy_fronts, "points_inside", None)
 
 
 def place_of(image: Tensor) -> tuple[int, tuple[int, ...]] | None:

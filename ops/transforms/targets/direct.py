@@ -81,7 +81,7 @@ class DirectTarget(ABC):
         """Whether it belongs to an image of this size, and nothing about it is unusual."""
 
     @abstractmethod
-    def move(self, drawn: Any, holder: Any) -> None:
+    def move(self, plan: Any, holder: Any) -> None:
         """Put the target, moved like its image, into a copy of its holder."""
 
     def fits_canvas(self, size: tuple[int, int]) -> bool:
@@ -103,18 +103,18 @@ class _Mask(DirectTarget):
         self.fill = mask_fill_of(self.entry.per_box, value, options)
         return value.dtype in NAMES and value.shape[-2:] == size and holds(value.dtype, self.fill)
 
-    def move(self, drawn: Any, holder: Any) -> None:
+    def move(self, plan: Any, holder: Any) -> None:
         moved = value = self.value
-        if not drawn.still:
+        if not plan.is_identity:
             counts = value.shape[:-2]
-            moved = torch.empty((*counts, *drawn.size), dtype=value.dtype, device="cpu")
+            moved = torch.empty((*counts, *plan.size), dtype=value.dtype, device="cpu")
             source, target = self.place, (moved.data_ptr(), moved.stride())
             assert source is not None
             if not counts:
                 source, target = ((at, (0, *strides)) for at, strides in (source, target))
             count = counts[0] if counts else 1
             dtype = NAMES[value.dtype]
-            native.move_drawn_masks(drawn, source, target, dtype, count, float(self.fill))
+            native.move_drawn_masks(plan, source, target, dtype, count, float(self.fill))
         self.put(holder, moved)
 
 
@@ -128,17 +128,19 @@ class _Boxes(DirectTarget):
         if type(like) is not Tensor and like.format.value != "XYXY":  # type: ignore[attr-defined]
             return False
         wide = value.dtype is torch.float64
-        return native.are_placed_boxes(self.place, value.shape[0], wide)  # type: ignore[no-any-return]
+        assert self.place is not None
+        return native.are_placed_boxes(self.place, value.shape[0], wide)
 
-    def move(self, drawn: Any, holder: Any) -> None:
+    def move(self, plan: Any, holder: Any) -> None:
         moved = value = self.value
-        if not drawn.still:
+        if not plan.is_identity:
             count = value.shape[0]
             moved = torch.empty((count, 4), dtype=value.dtype, device="cpu")
             wide = value.dtype is torch.float64
             target = moved.data_ptr(), (4, 1)
-            native.move_drawn_boxes(drawn, self.place, target, count, wide)
-        self.put(holder, moved, drawn.size)
+            assert self.place is not None
+            native.move_drawn_boxes(plan, self.place, target, count, wide)
+        self.put(holder, moved, plan.size)
 
 
 class _Points(DirectTarget):
@@ -150,7 +152,7 @@ class _Points(DirectTarget):
         usual = value.dtype in _FLOATS and value.shape[-1] in (2, 3) and value.is_contiguous()
         return usual and self.fits_canvas(size)
 
-    def move(self, drawn: Any, holder: Any) -> None:
+    def move(self, plan: Any, holder: Any) -> None:
         value, entry = self.value, self.entry
         shape = value.shape
         moved = torch.empty(shape, dtype=value.dtype, device="cpu")
@@ -160,7 +162,7 @@ class _Points(DirectTarget):
         source, target = (self.place[0], strides), (moved.data_ptr(), strides)
         flags = visible.data_ptr(), (1,)
         native.move_drawn_points(
-            drawn,
+            plan,
             source,
             target,
             flags,
@@ -169,7 +171,7 @@ class _Points(DirectTarget):
             value.dtype is torch.float64,
             self.shift,
         )
-        self.put(holder, value if drawn.still and width == 2 else moved, drawn.size)
+        self.put(holder, value if plan.is_identity and width == 2 else moved, plan.size)
         if entry.flagged and width == 2:
             holder[f"{entry.key}_visible"] = visible
 

@@ -150,7 +150,7 @@ def _finish_keypoints(leaf: Leaf, sizes: np.ndarray, convention: str) -> None:
     width = point_width(leaf)
     rows, owners, restore = rows_of(leaf.value, leaf.batch, width)
     shift = CONVENTIONS[convention]
-    if native.points_inside is not None and isinstance(rows, np.ndarray):
+    if isinstance(rows, np.ndarray):
         seen = native.points_inside(rows, sizes, native.sample_of(owners), shift)
     else:
         seen = inside(rows[:, :2], (canvas_windows(sizes) - shift)[owners])

@@ -84,7 +84,7 @@ def _in_place(
 ) -> Tensor | None:
     """Return a moved mask [H, W] or [N, H, W], or None where torch's operator has to move it."""
     dtype = NAMES.get(mask.dtype)
-    if native.move_masks is None or dtype is None or geometry.window is not None:
+    if dtype is None or geometry.window is not None:
         return None
     if mask.requires_grad or mask.dim() not in (2, 3) or mask.shape[0] == 0:
         return None

@@ -65,7 +65,7 @@ def move_boxes(
         move_rotated(leaf, areas, geometry, options)
         return
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
-    plain = native.move_boxes is not None and isinstance(rows, np.ndarray)
+    plain = isinstance(rows, np.ndarray)
     if plain and not areas and options.min_visibility == 0.0 and leaf.format == "XYXY":
         source = None if options.boxes == "keep" else geometry.source()
         found = native.move_boxes(rows, geometry.matrix, native.sample_of(owners), source)
@@ -89,7 +89,7 @@ def move_keypoints(leaf: Leaf, geometry: Geometry, convention: str) -> None:
     rows, owners, restore = rows_of(leaf.value, leaf.batch, width)
     points = rows[:, :2]
     shift = CONVENTIONS[convention]
-    if native.move_points is not None and isinstance(rows, np.ndarray):
+    if isinstance(rows, np.ndarray):
         samples = native.sample_of(owners)
         found = native.move_points(rows, geometry.matrix, samples, geometry.source(), shift)
         if found is not None:

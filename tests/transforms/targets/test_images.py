@@ -43,8 +43,12 @@ MOVING: dict[str, Make] = {
     "pad": lambda mode: transforms.Pad((1, 2, 3, 4)),
     "horizontal flip": lambda mode: transforms.RandomHorizontalFlip(1.0),
     "vertical flip": lambda mode: transforms.RandomVerticalFlip(1.0),
-    "rand augment": lambda mode: transforms.RandAugment(2, 15, interpolation=mode),
-    "trivial augment": lambda mode: transforms.TrivialAugment(interpolation=mode),
+    "rand augment": lambda mode: transforms.RandAugment(
+        2, 15, interpolation=mode, operations="linear"
+    ),
+    "trivial augment": lambda mode: transforms.TrivialAugment(
+        interpolation=mode, operations="linear"
+    ),
 }
 STAYING: dict[str, Make] = {
     "jitter": lambda mode: transforms.ColorJitter(0.3, 0.3, 0.3, 0.1),

@@ -1,0 +1,250 @@
+// Steps that shift by whole pixels, mirror or erase: crops, padding, flips, rectangles.
+#include <algorithm>
+#include <cmath>
+
+#include "core/chain/families.h"
+#include "core/chain/numbers.h"
+#include "core/check.h"
+
+namespace visops {
+
+Sides RectangleRange::draw(const Draws& uniforms, double first_limit, double second_limit,
+                           bool strict) const {
+  const double area = first_limit * second_limit;
+  const double span = scale[1] - scale[0], log_span = log_ratio[1] - log_ratio[0];
+  Sides sides = {0.0, 0.0, false};
+  for (int64_t attempt = 0; attempt < kAttempts && !sides.fits; ++attempt) {
+    const double wanted = area * (scale[0] + uniforms[attempt] * span);
+    const double aspect = exponential(log_ratio[0] + uniforms[kAttempts + attempt] * log_span);
+    sides.first = std::nearbyint(std::sqrt(wanted * aspect));
+    sides.second = std::nearbyint(std::sqrt(wanted / aspect));
+    sides.fits = strict ? sides.first < first_limit && sides.second < second_limit
+                        : sides.first <= first_limit && sides.second <= second_limit &&
+                              sides.first > 0.0 && sides.second > 0.0;
+  }
+  return sides;
+}
+
+namespace {
+
+using Numbers = std::vector<double>;
+
+// height, width
+class CenterCrop : public ChainStep {
+ public:
+  explicit CenterCrop(const Numbers& numbers) {
+    Reader n(numbers);
+    size_.height = n.number();
+    size_.width = n.number();
+    param("top");
+    param("left");
+  }
+
+  void draw(const Draws&, const Sample& sample, double* params) const override {
+    params[0] = offset(sample.canvas.height, size_.height);
+    params[1] = offset(sample.canvas.width, size_.width);
+  }
+  void extend(const double* params, PlanBuilder& plan) const override {
+    plan.shift(-params[1], -params[0], size_);
+  }
+
+ private:
+  // As in torchvision: round a crop's position half to even, and padding down.
+  static double offset(double length, double wanted) {
+    const double free = (length - wanted) * 0.5;
+    return free < 0.0 ? -std::floor(-free) : std::nearbyint(free);
+  }
+
+  Canvas size_;
+};
+
+// height, width, left, top, right, bottom, pad_if_needed
+class RandomCrop : public ChainStep {
+ public:
+  explicit RandomCrop(const Numbers& numbers) {
+    Reader n(numbers);
+    size_.height = n.number();
+    size_.width = n.number();
+    n.numbers(padding_);
+    pad_if_needed_ = n.flag();
+    uniforms(2);
+    param("top");
+    param("left");
+  }
+
+  void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
+    const double lengths[2] = {sample.canvas.height, sample.canvas.width};
+    const double wanted[2] = {size_.height, size_.width};
+    for (int axis = 0; axis < 2; ++axis) {
+      const double before = padding_[1 - axis], after = padding_[3 - axis];
+      double padded = lengths[axis] + (before + after), first = -before;
+      if (pad_if_needed_) {
+        const double missing = std::max(wanted[axis] - padded, 0.0);
+        padded += 2.0 * missing;
+        first -= missing;
+      }
+      if (padded < wanted[axis]) refuse(sample);
+      params[axis] = first + std::floor(uniforms[axis] * (padded - wanted[axis] + 1.0));
+    }
+  }
+  void extend(const double* params, PlanBuilder& plan) const override {
+    plan.shift(-params[1], -params[0], size_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const Sample& sample) const {
+    std::ostringstream padded;
+    if (std::any_of(padding_, padding_ + 4, [](double side) { return side != 0.0; })) {
+      const char* separator = ", padded by (";
+      for (double side : padding_) {
+        padded << separator << static_cast<int64_t>(side);
+        separator = ", ";
+      }
+      padded << ")";
+    }
+    fail("transforms.RandomCrop", "size is (", static_cast<int64_t>(size_.height), ", ",
+         static_cast<int64_t>(size_.width), "), ", sample.describe(), padded.str(),
+         "; must not be larger, unless pad_if_needed");
+  }
+
+  Canvas size_;
+  double padding_[4];  // left, top, right, bottom
+  bool pad_if_needed_;
+};
+
+// left, top, right, bottom
+class Pad : public ChainStep {
+ public:
+  explicit Pad(const Numbers& numbers) { Reader(numbers).numbers(padding_); }
+
+  void extend(const double*, PlanBuilder& plan) const override {
+    const Canvas& old = plan.canvas();
+    plan.shift(padding_[0], padding_[1],
+               {old.height + (padding_[1] + padding_[3]), old.width + (padding_[0] + padding_[2])},
+               false);
+  }
+
+ private:
+  double padding_[4];
+};
+
+// p
+class Flip : public ChainStep {
+ public:
+  explicit Flip(const Numbers& numbers) : p_(numbers[0]) {
+    uniforms(1);
+    param("apply", ParamSpec::kFlag);
+  }
+
+  void draw(const Draws& uniforms, const Sample&, double* params) const override {
+    params[0] = uniforms[0] < p_ ? 1.0 : 0.0;
+  }
+
+ private:
+  double p_;
+};
+
+class HorizontalFlip : public Flip {
+ public:
+  using Flip::Flip;
+
+  void extend(const double* params, PlanBuilder& plan) const override {
+    const Canvas canvas = plan.canvas();
+    plan.scale(1.0 - 2.0 * params[0], 1.0, params[0] * canvas.width, 0.0, canvas, false);
+  }
+};
+
+class VerticalFlip : public Flip {
+ public:
+  using Flip::Flip;
+
+  void extend(const double* params, PlanBuilder& plan) const override {
+    const Canvas canvas = plan.canvas();
+    plan.scale(1.0, 1.0 - 2.0 * params[0], 0.0, params[0] * canvas.height, canvas, false);
+  }
+};
+
+// p, side range low, high
+class ZoomOut : public ChainStep {
+ public:
+  explicit ZoomOut(const Numbers& numbers) {
+    Reader n(numbers);
+    p_ = n.number();
+    n.numbers(range_);
+    uniforms(4);
+    for (const char* name : {"left", "top", "height", "width"}) param(name);
+  }
+
+  void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
+    const Canvas& old = sample.canvas;
+    const double factor = uniforms[0] < p_ ? uniforms.between(1, range_[0], range_[1]) : 1.0;
+    params[2] = std::floor(old.height * factor);
+    params[3] = std::floor(old.width * factor);
+    params[0] = std::floor((params[3] - old.width) * uniforms[2]);
+    params[1] = std::floor((params[2] - old.height) * uniforms[3]);
+  }
+  void extend(const double* params, PlanBuilder& plan) const override {
+    plan.shift(params[0], params[1], {params[2], params[3]}, false);
+  }
+
+ private:
+  double p_, range_[2];
+};
+
+// p, scale low, high, log ratio low, high; whether values are random
+class Erasing : public ChainStep {
+ public:
+  explicit Erasing(const Numbers& numbers) {
+    Reader n(numbers);
+    p_ = n.number();
+    n.numbers(range_.scale);
+    n.numbers(range_.log_ratio);
+    noise_ = n.flag();
+    uniforms(2 * kAttempts + 4);
+    param("apply", ParamSpec::kFlag);
+    for (const char* name : {"top", "left", "height", "width"}) param(name);
+    if (noise_) param("noise");
+  }
+
+  void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
+    const Canvas& canvas = sample.canvas;
+    const Sides sides = range_.draw(uniforms.from(1), canvas.height, canvas.width, true);
+    params[0] = uniforms[0] < p_ && sides.fits ? 1.0 : 0.0;
+    params[1] = std::floor(uniforms[2 * kAttempts + 1] * (canvas.height - sides.first + 1.0));
+    params[2] = std::floor(uniforms[2 * kAttempts + 2] * (canvas.width - sides.second + 1.0));
+    params[3] = sides.first;
+    params[4] = sides.second;
+    if (noise_) params[5] = uniforms[2 * kAttempts + 3];
+  }
+  // Random values never reach a plan.
+  void extend(const double* p, PlanBuilder& plan) const override {
+    if (p[0] != 0.0) {
+      plan.erase(p[2], p[1], p[2] + p[4], p[1] + p[3]);
+    } else {
+      plan.erase(0.0, 0.0, 0.0, 0.0);
+    }
+  }
+
+ private:
+  double p_;
+  RectangleRange range_;
+  bool noise_;
+};
+
+constexpr StepKind kKinds[] = {
+    {"CenterCrop", 2, make_of<CenterCrop>},
+    {"RandomCrop", 7, make_of<RandomCrop>},
+    {"Pad", 4, make_of<Pad>},
+    {"RandomHorizontalFlip", 1, make_of<HorizontalFlip>},
+    {"RandomVerticalFlip", 1, make_of<VerticalFlip>},
+    {"RandomZoomOut", 3, make_of<ZoomOut>},
+    {"RandomErasing", 6, make_of<Erasing>},
+};
+
+}  // namespace
+
+StepPointer make_crop_step(const std::string& name, const Numbers& numbers) {
+  return find_step(kKinds, name, numbers);
+}
+
+}  // namespace visops

@@ -1,0 +1,62 @@
+// Each file of steps makes those that it defines; null: it has none of this name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/chain/step.h"
+
+namespace visops {
+
+StepPointer make_crop_step(const std::string& name, const std::vector<double>& numbers);
+StepPointer make_resize_step(const std::string& name, const std::vector<double>& numbers);
+StepPointer make_warp_step(const std::string& name, const std::vector<double>& numbers);
+StepPointer make_color_step(const std::string& name, const std::vector<double>& numbers);
+StepPointer make_pixel_step(const std::string& name, const std::vector<double>& numbers);
+StepPointer make_policy_step(const std::string& name, const std::vector<double>& numbers);
+
+// What a file of steps lists.
+struct StepKind {
+  const char* name;
+  size_t numbers;  // that it takes; kAny: at least 2
+  StepPointer (*make)(const std::vector<double>& numbers);
+};
+
+constexpr size_t kAny = ~size_t{0};
+
+template <class Step>
+StepPointer make_of(const std::vector<double>& numbers) {
+  return std::make_shared<const Step>(numbers);
+}
+
+// The step of a list that has this name, or null.
+template <size_t kCount>
+StepPointer find_step(const StepKind (&kinds)[kCount], const std::string& name,
+                      const std::vector<double>& numbers) {
+  for (const StepKind& kind : kinds) {
+    if (name != kind.name) continue;
+    const bool fits = kind.numbers == kAny ? numbers.size() >= 2 : numbers.size() == kind.numbers;
+    return fits ? kind.make(numbers) : nullptr;
+  }
+  return nullptr;
+}
+
+// Random rectangles of a range of areas and aspect ratios, as torchvision's transforms draw them.
+constexpr int64_t kAttempts = 10;
+
+struct Sides {
+  double first, second;
+  bool fits;
+};
+
+struct RectangleRange {
+  double scale[2];      // of the area, as a fraction of the canvas's
+  double log_ratio[2];  // of log(first side / second side)
+
+  // Draws area and log ratio until the rectangle fits, at most ten times, by 20 uniform numbers.
+  // `strict`: which of torchvision's two transforms to follow. If strict, the sides must be smaller
+  // than the limits; otherwise they may equal them. Sides are meaningless where no attempt fits.
+  Sides draw(const Draws& uniforms, double first_limit, double second_limit, bool strict) const;
+};
+
+}  // namespace visops

@@ -1,0 +1,106 @@
+#include "core/chain/plan.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace visops {
+
+bool ColorSteps::takes_means() const {
+  return !at.empty() && std::any_of(samples.begin(), samples.end(),
+                                    [](const ColorStep& step) { return step.weight != 0.0; });
+}
+
+ChainPlan::ChainPlan(const int64_t* sizes, int64_t batch, int64_t channels, bool exact)
+    : batch(batch), channels(channels), exact(exact) {
+  samples.reserve(static_cast<size_t>(batch));
+  for (int64_t i = 0; i < batch; ++i) {
+    samples.emplace_back(
+        Canvas{static_cast<double>(sizes[2 * i]), static_cast<double>(sizes[2 * i + 1])});
+  }
+}
+
+PlanBuilder::PlanBuilder(ChainPlan& plan, int64_t sample, size_t colors, size_t erased)
+    : plan_(plan),
+      state_(plan.samples[static_cast<size_t>(sample)]),
+      sample_(sample),
+      color_(colors),
+      erase_(erased),
+      left_out_(!plan.left_out.empty() && plan.left_out[static_cast<size_t>(sample)] != 0) {}
+
+void PlanBuilder::count_move() {
+  if (sample_ == 0) ++plan_.moves;
+}
+
+void PlanBuilder::scale(double x_scale, double y_scale, double x_shift, double y_shift,
+                        const Canvas& after, bool cuts) {
+  count_move();
+  state_.scale(x_scale, y_scale, x_shift, y_shift, after, plan_.exact, cuts);
+}
+
+void PlanBuilder::shift(double x, double y, const Canvas& after, bool cuts) {
+  count_move();
+  state_.shift(x, y, after, plan_.exact, cuts);
+}
+
+void PlanBuilder::affine(const double (&m)[6], const Canvas& after) {
+  count_move();
+  state_.affine(m, after);
+}
+
+void PlanBuilder::perspective(const double (&m)[9], const Canvas& after) {
+  count_move();
+  state_.perspective(m, after);
+}
+
+ColorSteps& PlanBuilder::next_color() {
+  require(plan_.channels <= kMostColorChannels, "transforms", "images have ", plan_.channels,
+          " channels, must have at most ", kMostColorChannels, " for a change of colours");
+  if (color_ == plan_.colors.size()) {
+    plan_.colors.emplace_back();
+    plan_.colors.back().samples.resize(static_cast<size_t>(plan_.batch));
+    plan_.colors.back().moves = plan_.moves;
+  }
+  return plan_.colors[color_++];
+}
+
+void PlanBuilder::color(const ColorMatrix& matrix) {
+  next_color().samples[static_cast<size_t>(sample_)].matrix =
+      left_out_ ? identity_color(plan_.channels) : matrix;
+}
+
+void PlanBuilder::color(const ColorMatrix& matrix, double weight, const ColorMatrix* before) {
+  ColorSteps& steps = next_color();
+  ColorStep& own = steps.samples[static_cast<size_t>(sample_)];
+  own.matrix = left_out_ ? identity_color(plan_.channels) : matrix;
+  own.weight = left_out_ ? 0.0 : weight;
+  if (before != nullptr) {
+    own.before = left_out_ ? identity_color(plan_.channels) : *before;
+    steps.has_before = true;
+  }
+  if (steps.at.empty()) steps.at = plan_.samples;  // those of later samples are not there yet
+  steps.at[static_cast<size_t>(sample_)] = state_;
+}
+
+void PlanBuilder::erase(double x1, double y1, double x2, double y2) {
+  if (erase_ == plan_.erased.size()) {
+    plan_.erased.emplace_back(static_cast<size_t>(plan_.batch) * 4);
+  }
+  double* const out = plan_.erased[erase_++].data() + 4 * sample_;
+  const double corners[4] = {x1, y1, x2, y2};
+  if (!left_out_) std::copy_n(corners, 4, out);
+}
+
+void PlanBuilder::pixels(const PixelOperation& operation) {
+  plan_.operations.resize(static_cast<size_t>(plan_.batch));
+  if (left_out_ || operation.kind == PixelKind::kIdentity) return;
+  plan_.operations[static_cast<size_t>(sample_)].push_back(operation);
+}
+
+ColorMatrix identity_color(int64_t channels) {
+  ColorMatrix matrix = {};
+  for (int64_t c = 0; c < channels; ++c) matrix[static_cast<size_t>(c * (channels + 2))] = 1.0;
+  return matrix;
+}
+
+}  // namespace visops

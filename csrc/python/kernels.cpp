@@ -1,0 +1,46 @@
+#include "python/kernels.h"
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "core/cpu_library.h"
+#include "core/shared_library.h"
+#include "core/warp/affine.h"
+#include "core/warp/augment.h"
+#include "visops_build.h"  // written by the build
+
+namespace visops {
+namespace {
+
+const CpuLibrary& cpu_library() {
+  const std::string path = folder_of_this_library() + "lib/" + VISOPS_LIBRARY;
+  std::string error;
+  void* const handle = open_library(path, &error);
+  if (handle == nullptr) throw std::runtime_error("visops: " + error);
+  const auto entry = reinterpret_cast<CpuLibraryEntry>(symbol_of(handle, kCpuLibraryEntry));
+  const CpuLibrary* const library = entry == nullptr ? nullptr : entry();
+  if (library == nullptr || std::strcmp(library->build, VISOPS_BUILD) != 0) {
+    throw std::runtime_error("visops: _native is of another build than " + path + kReinstall);
+  }
+  return *library;
+}
+
+template <class Params>
+void take(const CpuLibrary& library, KernelStub<Params>& stub) {
+  using Kernel = typename KernelStub<Params>::CpuKernel;
+  for (Slot slot : {Slot::kDefault, Slot::kAvx2, Slot::kAvx512, Slot::kCudaEmulated}) {
+    const AnyKernel kernel = library.kernel(stub.name(), slot);
+    if (kernel != nullptr) stub.set(slot, reinterpret_cast<Kernel>(kernel));
+  }
+}
+
+}  // namespace
+
+void take_kernels() {
+  const CpuLibrary& library = cpu_library();
+  take(library, affine_stub);
+  take(library, augment_stub);
+}
+
+}  // namespace visops

@@ -1,0 +1,126 @@
+// Pixel operations of chains, in place: each sample takes its own list of them.
+#include <pybind11/stl.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/check.h"
+#include "core/image_front.h"
+#include "core/pixels/operations.h"
+#include "core/warp/augment_front.h"
+#include "python/array.h"
+#include "python/augment.h"
+#include "python/bindings.h"
+#include "python/place.h"
+#include "python/plan.h"
+
+namespace visops {
+namespace {
+
+constexpr const char* kOp = "augment";
+
+struct Sampling {
+  Interpolation mode;
+  std::vector<double> fill;
+};
+
+// Warps an image into another of its size.
+void warp(const PixelImage& from, void* to, const PixelOperation& operation,
+          const Sampling& sampling) {
+  const int64_t plane = from.height * from.width;
+  AugmentParams p = {};
+  p.batch = 1;
+  p.channels = from.channels;
+  p.first = {from.data, from.height, from.width, plane, from.width, 1};
+  p.dtype = p.output_dtype = from.dtype;
+  p.output = to;
+  p.output_height = from.height;
+  p.output_width = from.width;
+  p.output_stride = {0, plane, from.width, 1};
+  p.matrix = {operation.matrix, DType::kFloat64, true, 0, 3, 1};
+  p.matrix_rows = 2;
+  p.mode = sampling.mode;
+  p.padding = Padding::kConstant;
+  p.half_pixel = true;
+  const std::vector<double> none, zero = {0.0};
+  const AugmentValues values = {sampling.fill, none, none, zero};
+  check_augment(kOp, p, values);
+  check_augment_data(kOp, p);
+  set_values(p, values);
+  run_augment(p, 4 * from.channels * from.width);
+}
+
+void run_list(const std::vector<PixelOperation>& operations, const PixelImage& image,
+              const Sampling& sampling) {
+  if (operations.empty() || image.size() == 0) return;
+  const size_t bytes = static_cast<size_t>(image.size() * element_size(image.dtype));
+  std::vector<unsigned char> scratch(bytes);
+  for (const PixelOperation& operation : operations) {
+    if (operation.kind == PixelKind::kAffine) {
+      warp(image, scratch.data(), operation, sampling);
+      std::memcpy(image.data, scratch.data(), bytes);
+    } else {
+      run_pixel_operation(operation, image, scratch.data());
+    }
+  }
+}
+
+// Images [count x frames, C, H, W] of the samples from `begin` on, contiguous, as an address; uint8
+// or float32.
+void run_pixels(const PlanObject& self, py::handle address, const std::string& dtype,
+                int64_t height, int64_t width, const std::string& mode,
+                const std::vector<double>& fill, int64_t begin, int64_t count, int64_t frames) {
+  const ChainPlan& plan = self.plan;
+  const Sampling sampling = {parse_interpolation(kOp, mode), fill};
+  const DType type = dtype_named(dtype);
+  if (type != DType::kUInt8 && type != DType::kFloat32) {
+    throw std::invalid_argument("no pixel operations on " + dtype);
+  }
+  auto* const first = static_cast<unsigned char*>(PyLong_AsVoidPtr(address.ptr()));
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  const int64_t size = plan.channels * height * width;
+  if (plan.operations.empty()) return;
+  if (begin < 0 || count < 0 || begin + count > plan.batch || frames < 1) {
+    throw std::invalid_argument("no such samples");
+  }
+  const int64_t images = count * frames;
+  run_unlocked(images * size, [&] {
+    const auto work = [&](int64_t from, int64_t to) {
+      for (int64_t i = from; i < to; ++i) {
+        void* const data = first + i * size * element_size(type);
+        run_list(plan.operations[static_cast<size_t>(begin + i / frames)],
+                 {data, type, plan.channels, height, width}, sampling);
+      }
+    };
+    if (images > 1) {
+      run_on_threads(images, 1, work);
+    } else {
+      work(0, images);
+    }
+  });
+}
+
+// Each sample's operations: lists of (kind, amount, matrix).
+py::list operations_of(const PlanObject& self) {
+  py::list all;
+  for (const auto& operations : self.plan.operations) {
+    py::list own;
+    for (const PixelOperation& operation : operations) {
+      py::list matrix;
+      for (double element : operation.matrix) matrix.append(element);
+      own.append(py::make_tuple(static_cast<int>(operation.kind), operation.amount, matrix));
+    }
+    all.append(own);
+  }
+  return all;
+}
+
+}  // namespace
+
+void bind_pixels(py::module_& m) {
+  m.def("run_pixels", &run_pixels);
+  m.def("pixel_operations", &operations_of);
+}
+
+}  // namespace visops

@@ -1,0 +1,36 @@
+// Tensors that Python hands over as (address, strides), with the name of their dtype. No torch.
+#pragma once
+
+#include <array>
+#include <stdexcept>
+#include <string>
+
+#include "core/check.h"
+#include "python/array.h"
+
+namespace visops {
+
+struct Place {
+  void* address;
+  std::array<int64_t, 4> strides;  // in elements
+};
+
+inline Place place_of(py::handle pair, size_t rank) {
+  const auto both = py::reinterpret_borrow<py::tuple>(pair);
+  const py::tuple strides = both[1];
+  if (strides.size() != rank) throw std::invalid_argument("a tensor has another rank");
+  Place place = {PyLong_AsVoidPtr(py::object(both[0]).ptr()), {}};
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  for (size_t i = 0; i < rank; ++i) place.strides[i] = py::cast<int64_t>(strides[i]);
+  return place;
+}
+
+inline DType dtype_named(const std::string& name) {
+  for (DType dtype :
+       {DType::kUInt8, DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat64}) {
+    if (name == dtype_name(dtype)) return dtype;
+  }
+  throw std::invalid_argument("no images of dtype " + name);
+}
+
+}  // namespace visops

@@ -1,0 +1,110 @@
+// Steps of chains, and their parameters as arrays by name.
+#include "core/chain/step.h"
+
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "core/chain/color_program.h"
+#include "python/array.h"
+#include "python/bindings.h"
+
+namespace visops {
+namespace {
+
+using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
+
+template <class T, class Fill>
+py::array_t<T> array_of(std::vector<py::ssize_t> shape, const Fill& fill) {
+  py::array_t<T> out(std::move(shape));
+  fill(out.mutable_data());
+  return out;
+}
+
+// Arrays by name, each with a first dimension of B, of numbers [B, num_params].
+py::dict unpack(const ChainStep& step, const Doubles& numbers) {
+  if (numbers.ndim() != 2 || numbers.shape(1) != step.num_params()) {
+    throw std::invalid_argument("numbers must be [B, " + std::to_string(step.num_params()) + "]");
+  }
+  const py::ssize_t batch = numbers.shape(0), all = step.num_params();
+  py::dict out;
+  const double* first = numbers.data();
+  for (const ParamSpec& spec : step.params()) {
+    const py::ssize_t width = spec.width == 0 ? 1 : spec.width;
+    std::vector<py::ssize_t> shape = {batch};
+    if (spec.width > 0) shape.push_back(width);
+    const auto column = [&](auto* to) {
+      for (py::ssize_t i = 0; i < batch; ++i) {
+        for (py::ssize_t k = 0; k < width; ++k) {
+          *to++ = static_cast<std::remove_reference_t<decltype(*to)>>(first[i * all + k]);
+        }
+      }
+    };
+    const py::str name(spec.name);
+    if (spec.type == ParamSpec::kFlag) {
+      out[name] = array_of<bool>(shape, column);
+    } else if (spec.type == ParamSpec::kWhole) {
+      out[name] = array_of<int64_t>(shape, column);
+    } else {
+      out[name] = array_of<double>(shape, column);
+    }
+    first += width;
+  }
+  return out;
+}
+
+// Undoes unpack(); an entry may also be one number for all samples.
+Doubles pack(const ChainStep& step, const py::dict& params, py::ssize_t batch) {
+  const py::ssize_t all = step.num_params();
+  Doubles out({batch, all});
+  double* first = out.mutable_data();
+  for (const ParamSpec& spec : step.params()) {
+    const py::str name(spec.name);
+    if (!params.contains(name)) {
+      throw std::invalid_argument("visops.transforms: params has no '" + spec.name +
+                                  "', must have what a call has returned");
+    }
+    const Doubles values = Doubles::ensure(params[name]);
+    if (!values) throw py::error_already_set();
+    const py::ssize_t width = spec.width == 0 ? 1 : spec.width;
+    if (values.size() != batch * width && values.size() != width) {
+      throw std::invalid_argument("visops.transforms: params has " + std::to_string(values.size()) +
+                                  " numbers as '" + spec.name + "', must have " +
+                                  std::to_string(batch * width));
+    }
+    const py::ssize_t step_of_sample = values.size() == batch * width ? width : 0;
+    for (py::ssize_t i = 0; i < batch; ++i) {
+      std::copy_n(values.data() + i * step_of_sample, width, first + i * all);
+    }
+    first += width;
+  }
+  return out;
+}
+
+}  // namespace
+
+void bind_steps(py::module_& m) {
+  py::class_<ChainStep, std::shared_ptr<ChainStep>>(m, "Step")
+      .def(py::init([](const std::string& name, const std::vector<double>& numbers) {
+        return std::const_pointer_cast<ChainStep>(make_step(name, numbers));
+      }))
+      .def_static(
+          "choice",
+          [](const std::string& param, const std::vector<double>& ends,
+             const std::vector<std::vector<std::shared_ptr<ChainStep>>>& groups) {
+            std::vector<std::vector<StepPointer>> steps;
+            for (const auto& group : groups) steps.emplace_back(group.begin(), group.end());
+            return std::const_pointer_cast<ChainStep>(make_choice(param, ends, std::move(steps)));
+          })
+      .def_property_readonly("num_uniforms", &ChainStep::num_uniforms)
+      .def_property_readonly("num_params", &ChainStep::num_params)
+      .def("unpack", &unpack)
+      .def("pack", &pack);
+  m.attr("GREY") = py::make_tuple(kGrey[0], kGrey[1], kGrey[2]);
+  m.attr("MEAN_GRID") = kMeanGrid;
+}
+
+}  // namespace visops

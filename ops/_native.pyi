@@ -1,0 +1,252 @@
+# csrc/python: what Python calls past torch's dispatcher. Arguments are positional.
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import ArrayLike, NDArray
+
+def warp_affine(
+    image: NDArray[Any],
+    matrix: ArrayLike,
+    size: Sequence[int] | None,
+    mode: str,
+    padding_mode: str,
+    fill: float | Sequence[float],
+    inverse_map: bool,
+    half_pixel: bool,
+    out: NDArray[Any] | None,
+) -> NDArray[Any]: ...
+def augment(
+    image: tuple[int, tuple[int, ...]],
+    shape: Sequence[int],
+    dtype: str,
+    out: tuple[int, tuple[int, ...]],
+    out_shape: Sequence[int],
+    out_dtype: str,
+    matrix: tuple[int, tuple[int, ...]],
+    matrix_shape: Sequence[int],
+    matrix_dtype: str,
+    interpolation: str,
+    padding_mode: str,
+    fill: list[float],
+    antialias: bool,
+    window: tuple[int, Sequence[int]] | None,
+    color: tuple[int, Sequence[int]] | None,
+    clamp: bool,
+    mean: list[float],
+    std: list[float],
+    erase: tuple[int, Sequence[int]] | None,
+    erase_value: list[float],
+    inverse_map: bool,
+    half_pixel: bool,
+    /,
+) -> None: ...
+
+GREY: tuple[float, float, float]
+MEAN_GRID: int
+
+class Step:
+    def __init__(self, name: str, numbers: Sequence[float], /) -> None: ...
+    @staticmethod
+    def choice(param: str, ends: Sequence[float], groups: Sequence[Sequence[Step]], /) -> Step: ...
+    @property
+    def num_uniforms(self) -> int: ...
+    @property
+    def num_params(self) -> int: ...
+    def unpack(self, numbers: NDArray[Any], /) -> dict[str, NDArray[Any]]: ...
+    def pack(self, params: Any, batch: int, /) -> NDArray[Any]: ...
+
+class Plan:
+    def __init__(self, sizes: NDArray[Any], channels: int, exact: bool, /) -> None: ...
+    @property
+    def batch(self) -> int: ...
+    @property
+    def channels(self) -> int: ...
+    @property
+    def exact(self) -> bool: ...
+    @property
+    def matrices(self) -> NDArray[Any]: ...
+    @property
+    def ties(self) -> NDArray[Any]: ...
+    @property
+    def window(self) -> NDArray[Any] | None: ...
+    @property
+    def erased(self) -> NDArray[Any] | None: ...
+    @property
+    def has_colors(self) -> bool: ...
+    @property
+    def source_sizes(self) -> NDArray[Any]: ...
+    @property
+    def sizes(self) -> NDArray[Any]: ...
+    @property
+    def size(self) -> tuple[int, int] | None: ...
+    @property
+    def projective(self) -> bool: ...
+    @property
+    def is_identity(self) -> bool: ...
+    def canvas_sides(self) -> tuple[Any, Any]: ...
+    def add_scale(self, numbers: NDArray[Any], sides: NDArray[Any], cuts: bool, /) -> None: ...
+    def add_shift(self, numbers: NDArray[Any], sides: NDArray[Any], cuts: bool, /) -> None: ...
+    def add_affine(self, matrices: NDArray[Any], sides: NDArray[Any], /) -> None: ...
+    def add_perspective(self, matrices: NDArray[Any], sides: NDArray[Any], /) -> None: ...
+    def add_color(
+        self,
+        matrices: NDArray[Any],
+        weights: NDArray[Any] | None,
+        before: NDArray[Any] | None,
+        /,
+    ) -> None: ...
+    def add_erase(self, rectangles: NDArray[Any], /) -> None: ...
+    def begin_if(self, condition: NDArray[Any], /) -> None: ...
+    def finish_if(self) -> None: ...
+    def draw(self, step: Step, uniforms: NDArray[Any], /) -> NDArray[Any]: ...
+    def add(self, step: Step, params: NDArray[Any], /) -> None: ...
+    def sampled(self, nearest: bool, /) -> NDArray[Any]: ...
+    def color_program(self, nearest: bool, /) -> tuple[list[Any], tuple[Any, Any]]: ...
+    def windows(
+        self, around: float, beyond: float, anywhere: bool, /
+    ) -> list[tuple[int, int, int, int]]: ...
+    def reductions(self) -> list[int]: ...
+    def become_parts(self, other: Plan, parts: NDArray[Any], /) -> None: ...
+    def set_geometry(self, matrices: NDArray[Any], sizes: NDArray[Any], /) -> None: ...
+
+class Chain:
+    def __init__(
+        self,
+        steps: Sequence[tuple[Step | None, int]],
+        interpolation: str,
+        padding_mode: str,
+        fill: list[float],
+        antialias: bool,
+        window: bool,
+        /,
+    ) -> None: ...
+    def draw(
+        self, plan: Plan, seed: int, epoch: int, indices: Sequence[int], record: bool, /
+    ) -> list[NDArray[Any]] | None: ...
+    def draw_one(
+        self,
+        seed: int,
+        epoch: int,
+        index: int,
+        height: int,
+        width: int,
+        channels: int,
+        exact: bool,
+        /,
+    ) -> Plan: ...
+    def colors(self, plan: Plan, images: Any, dtype: str, /) -> NDArray[Any]: ...
+    def augment(
+        self,
+        plan: Plan,
+        image: tuple[int, tuple[int, ...]],
+        dtype: str,
+        out: tuple[int, tuple[int, ...]],
+        out_dtype: str,
+        mean: list[float],
+        std: list[float],
+        erase_value: list[float],
+        /,
+    ) -> None: ...
+
+def run_pixels(
+    plan: Plan,
+    address: int,
+    dtype: str,
+    height: int,
+    width: int,
+    mode: str,
+    fill: Sequence[float],
+    begin: int,
+    count: int,
+    frames: int,
+    /,
+) -> None: ...
+def pixel_operations(plan: Plan, /) -> list[list[tuple[int, float, list[float]]]]: ...
+def are_boxes(rows: NDArray[Any], /) -> bool: ...
+def are_placed_boxes(place: tuple[int, tuple[int, ...]], count: int, wide: bool, /) -> bool: ...
+def move_drawn_boxes(
+    plan: Plan,
+    source: tuple[int, tuple[int, ...]],
+    target: tuple[int, tuple[int, ...]],
+    count: int,
+    wide: bool,
+    /,
+) -> None: ...
+def move_drawn_masks(
+    plan: Plan,
+    source: tuple[int, tuple[int, ...]],
+    target: tuple[int, tuple[int, ...]],
+    dtype: str,
+    count: int,
+    fill: float,
+    /,
+) -> None: ...
+def move_drawn_points(
+    plan: Plan,
+    source: tuple[int, tuple[int, ...]],
+    target: tuple[int, tuple[int, ...]],
+    visible: tuple[int, tuple[int, ...]],
+    count: int,
+    width: int,
+    wide: bool,
+    shift: float,
+    /,
+) -> None: ...
+def move_boxes(
+    rows: NDArray[Any],
+    matrices: NDArray[Any],
+    owners: NDArray[Any] | None,
+    windows: NDArray[Any] | None,
+    /,
+) -> NDArray[Any] | None: ...
+def move_masks(
+    source: Any,
+    target: Any,
+    dtype: str,
+    count: int,
+    size_in: tuple[int, int],
+    size_out: tuple[int, int],
+    matrix: NDArray[Any],
+    fill: float,
+    /,
+) -> None: ...
+def rle_areas(rles: Any, /) -> NDArray[Any] | None: ...
+def rle_overlaps(rles1: Any, rles2: Any, crowd: NDArray[Any] | None, /) -> NDArray[Any] | None: ...
+def move_points(
+    rows: NDArray[Any],
+    matrices: NDArray[Any],
+    owners: NDArray[Any] | None,
+    windows: NDArray[Any],
+    shift: float,
+    /,
+) -> tuple[NDArray[Any], NDArray[Any]] | None: ...
+def points_inside(
+    rows: NDArray[Any], sizes: NDArray[Any], owners: NDArray[Any] | None, shift: float, /
+) -> NDArray[Any]: ...
+def write_run_text(
+    ends: NDArray[Any], offsets: NDArray[Any], /
+) -> tuple[NDArray[Any], NDArray[Any]]: ...
+def read_run_text(
+    text: bytes, begins: NDArray[Any], pixels: NDArray[Any], /
+) -> tuple[NDArray[Any], NDArray[Any], tuple[int, int, int]]: ...
+def read_run_counts(
+    counts: NDArray[Any], offsets: NDArray[Any], pixels: NDArray[Any], /
+) -> tuple[NDArray[Any], tuple[int, int, int]]: ...
+def run_areas(ends: NDArray[Any], offsets: NDArray[Any], /) -> NDArray[Any]: ...
+def run_overlaps(
+    ends1: NDArray[Any],
+    offsets1: NDArray[Any],
+    ends2: NDArray[Any],
+    offsets2: NDArray[Any],
+    crowd: NDArray[Any] | None,
+    height: int,
+    /,
+) -> NDArray[Any]: ...
+def polygon_runs(
+    points: NDArray[Any],
+    point_offsets: NDArray[Any],
+    polygon_offsets: NDArray[Any],
+    height: int,
+    width: int,
+    /,
+) -> tuple[NDArray[Any], NDArray[Any]]: ...

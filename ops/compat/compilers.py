@@ -1,0 +1,17 @@
+"""What the library was compiled with, under the previous extension's names."""
+
+from __future__ import annotations
+
+from .._info import build_info
+
+__all__ = ["get_compiler_version", "get_compiling_cuda_version"]
+
+
+def get_compiler_version() -> str:
+    """Name and version of the C++ compiler that visops was built with, such as ``GCC 12.2``."""
+    return str(build_info()["compiler"])
+
+
+def get_compiling_cuda_version() -> str:
+    """CUDA version that visops was built with, such as ``13.0``; ``not available`` without CUDA."""
+    return str(build_info()["cuda_built"] or "not available")

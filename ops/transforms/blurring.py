@@ -1,0 +1,107 @@
+"""Blurs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..convolution.blurs import gaussian_blur
+from .arguments import fail, interval, is_sequence, number, whole
+from .engine.effects import Effects
+from .engine.integers import from_float, to_float
+from .engine.plan import Canvas, Plan
+from .engine.run import Pixels, refuse_dtype
+from .sample.leaf import Leaf
+from .transform import Transform
+
+__all__ = ["GaussianBlur"]
+
+
+class GaussianBlur(Transform):
+    """Blur the image with a Gaussian of a random width.
+
+    Arguments and distribution match torchvision's.
+
+    Parameters
+    ----------
+    kernel_size : int or pair of int
+        Width and height of the kernel in pixels, odd.
+    sigma : float or pair of float
+        Standard deviation in pixels, or its range.
+
+    Raises
+    ------
+    ValueError
+        An argument is wrong; the image is not larger than half of the kernel.
+
+    Notes
+    -----
+    Parameters: ``sigma``. It runs by itself, sample by sample: :func:`visops.gaussian_blur`, with
+    the image mirrored at its rim. Masks, boxes and key points stay as they are.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> image = torch.zeros(1, 5, 5)
+    >>> image[0, 2, 2] = 1.0
+    >>> transforms.GaussianBlur(3, sigma=0.8)(image)[0, 2]
+    tensor([0.0000, 0.1248, 0.2725, 0.1248, 0.0000])
+    """
+
+    draws = 1
+
+    def __init__(
+        self, kernel_size: int | Sequence[int], sigma: float | Sequence[float] = (0.1, 2.0)
+    ) -> None:
+        super().__init__()
+        owner, allowed = "GaussianBlur", "an odd whole number or two of them (width, height)"
+        given: Any = kernel_size if is_sequence(kernel_size) else (kernel_size, kernel_size)
+        sizes = [whole(owner, "kernel_size", size, 1, allowed) for size in given]
+        if len(sizes) != 2 or any(size % 2 == 0 for size in sizes):
+            fail(owner, "kernel_size", kernel_size, allowed)
+        self.kernel_size: tuple[int, int] = (sizes[0], sizes[1])
+        allowed = "a number > 0 or two of them (min, max)"
+        tiny = float(np.nextafter(0.0, 1.0))
+        if is_sequence(sigma):
+            self.sigma = interval(owner, "sigma", sigma, tiny, allowed=allowed)
+        else:
+            self.sigma = (number(owner, "sigma", sigma, tiny, allowed=allowed),) * 2
+
+    def effects(self) -> Effects:
+        return Effects(alone="it reads neighbours")
+
+    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
+        low, high = self.sigma
+        return {"sigma": low + uniforms[:, 0] * (high - low)}
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        """Add nothing: it joins no pass."""
+
+    def run_images(self, leaf: Leaf, params: Mapping[str, Any]) -> None:
+        pixels = Pixels(leaf)
+        dtype = refuse_dtype(leaf, pixels.dtype)
+        width, height = self.kernel_size
+        images, sigmas = to_float(pixels.tensors(leaf)), params["sigma"].tolist()
+        frames = pixels.frames
+        blurred: list[Any] = []
+        for sample, sigma in enumerate(sigmas):
+            part = images[sample * frames : (sample + 1) * frames]
+            own = [image.unsqueeze(0) for image in part] if isinstance(part, list) else [part]
+            for image in own:
+                if min(image.shape[-2] - height // 2, image.shape[-1] - width // 2) < 1:
+                    raise ValueError(
+                        f"visops.transforms.GaussianBlur: kernel_size is {self.kernel_size}, "
+                        f"{leaf.name} has {image.shape[-2]} rows and {image.shape[-1]} columns; "
+                        "must be less than twice as large"
+                    )
+                blurred.append(gaussian_blur(image, (height, width), sigma))
+        out: Any = [image[0] for image in blurred] if pixels.listed else torch.cat(blurred)
+        pixels.store(leaf, out if dtype == _dtype_of(out) else from_float(out, dtype))
+
+
+def _dtype_of(images: Any) -> torch.dtype:
+    return images[0].dtype if isinstance(images, list) else images.dtype  # type: ignore[no-any-return]

@@ -1,0 +1,124 @@
+"""The parameters of one call: drawn, or given, transform by transform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._native import Step
+from .compiled import compiled
+from .effects import Fusable
+from .fuse import Pass
+from .numbers import Params
+from .plan import Plan
+from .random import uniforms
+from .source import Key, Source
+
+__all__ = ["Draws"]
+
+
+class Draws:
+    """The parameters of one call.
+
+    Parameters
+    ----------
+    slices : sequence of slice
+        Where each transform's uniform numbers lie among a sample's.
+    count : int
+        How many numbers a sample has.
+    source : Source
+    key : Key, optional
+        None: `source` has recorded parameters.
+    record : bool
+        Whether parameters are wanted; else `steps` may hold empty dicts.
+    only_geometry : bool
+        Plans are for no images in particular: nothing is added that depends on dtype or channels.
+
+    Attributes
+    ----------
+    steps : list of dict of ndarray
+        The parameters of each transform so far, each with a first dimension of B.
+    """
+
+    def __init__(
+        self,
+        slices: Sequence[slice],
+        count: int,
+        source: Source,
+        key: Key | None,
+        *,
+        record: bool = False,
+        only_geometry: bool = False,
+    ) -> None:
+        self.slices, self.count, self.key = slices, count, key
+        self.record, self.only_geometry = record, only_geometry
+        self.given = None if source.params is None else source.params.steps
+        self.numbers: np.ndarray | None = None
+        self.steps: list[Params] = []
+
+    def fill(self, plan: Plan, part: Pass) -> None:
+        """Add a pass's transforms to a plan."""
+        native = compiled(part, self.slices)
+        if native.is_whole and self.key is not None:
+            if not self.only_geometry:
+                native.settle(part, plan)  # it refuses images that steps don't expect
+            drawn = native.chain.draw(plan, *self.key, self.record)
+            if drawn is None:
+                self.steps += [{}] * len(native.steps)
+            else:
+                pairs = zip(native.steps, drawn, strict=True)
+                self.steps += [step.unpack(own) for step, own in pairs if step is not None]
+            return
+        for transform, step in zip(part.transforms, native.steps, strict=True):
+            self.add(plan, transform, step)
+
+    def add(self, plan: Plan, transform: Fusable, step: Step | None) -> None:
+        """Add one transform to a plan."""
+        place = len(self.steps)
+        if step is None:
+            if self.given is None:
+                params = transform.checked_params(self.uniforms(place), plan.canvas)
+            else:
+                params = self.given[place]
+            if transform.effects().moves or not self.only_geometry:
+                transform.extend(plan, _as_numbers(params) if self.given is not None else params)
+            self.steps.append(params)
+            return
+        if not self.only_geometry:
+            transform.settle(plan)
+        if self.given is None:
+            drawn = plan.draw(step, self.uniforms(place))
+            params = step.unpack(drawn) if self.record else {}
+        else:
+            params = self.given[place]
+            drawn = step.pack(params, plan.batch)
+        plan.add(step, drawn)
+        self.steps.append(params)
+
+    def alone(self, plan: Plan, transform: Any) -> Params:
+        """Return the parameters of a transform that joins no pass."""
+        place = len(self.steps)
+        if self.given is not None:
+            params = self.given[place]
+        elif isinstance(transform, Fusable):
+            params = transform.checked_params(self.uniforms(place), plan.canvas)
+        else:
+            params = {"seed": self.uniforms(place)[:, 0]}
+        self.steps.append(params)
+        return params
+
+    def uniforms(self, place: int) -> np.ndarray:
+        """Return a transform's uniform numbers, [B, draws]."""
+        if self.numbers is None:
+            assert self.key is not None
+            self.numbers = uniforms(*self.key, self.count)
+        return self.numbers[:, self.slices[place]]
+
+
+def _as_numbers(params: Params) -> Params:
+    """Return a single sample's parameters as numbers; those of a batch unchanged."""
+    return {
+        name: array[0].tolist() if array.shape[0] == 1 else array for name, array in params.items()
+    }

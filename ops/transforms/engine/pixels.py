@@ -1,0 +1,239 @@
+"""Runs pixel operations on the images of a leaf: csrc/core/pixels, or torch's own operators.
+
+torch's run where the kernels can't: on a GPU, on float64, and where a gradient is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._native import GREY, pixel_operations
+from ..._native import run_pixels as run_native
+from ..._torch.native import are_calls_watched
+from ...warp.augment import augment
+from ..sample.leaf import Leaf
+from .compiled import DTYPE_NAMES, Compiled
+from .integers import WHITES, from_float, to_float
+from .plan import Plan
+from .run import Pixels, refuse_dtype
+
+__all__ = ["PixelKind", "run_pixels"]
+
+_NATIVE = (torch.uint8, torch.float32)
+_HALF = (torch.float16, torch.bfloat16)
+
+
+class PixelKind(IntEnum):
+    """The operations: csrc/core/chain/pixel_operation.h."""
+
+    IDENTITY = 0
+    AFFINE = 1
+    BRIGHTNESS = 2
+    CONTRAST = 3
+    SATURATION = 4
+    SHARPNESS = 5
+    POSTERIZE = 6
+    SOLARIZE = 7
+    AUTOCONTRAST = 8
+    EQUALIZE = 9
+    INVERT = 10
+    GAMMA = 11
+    SOLARIZE_AT = 12
+
+
+def run_pixels(
+    plan: Plan, native: Compiled, leaf: Leaf, pixels: Pixels, memory_format: torch.memory_format
+) -> None:
+    """Apply each sample's operations to a leaf's value."""
+    dtype = refuse_dtype(leaf, pixels.dtype)
+    images = to_float(pixels.tensors(leaf))
+    if dtype in _HALF:
+        images = [i.float() for i in images] if isinstance(images, list) else images.float()
+    mode, _, fill, _ = native.sampling
+    if dtype in WHITES:
+        fill = [value / WHITES[dtype] for value in fill]
+    listed = isinstance(images, list)
+    # Lists may hold images of several sizes.
+    groups = [image.unsqueeze(0) for image in images] if listed else [images]
+    count = 1 if listed else plan.batch
+    frames = 1 if listed else pixels.frames
+    results = []
+    for place, group in enumerate(groups):
+        begin = place // pixels.frames if listed else 0
+        results.append(_run(plan, group, mode, fill, begin, count, frames))
+    found: Any = [result[0] for result in results] if listed else results[0]
+    if dtype in WHITES:
+        found = from_float(found, dtype)
+    elif dtype in _HALF:
+        found = [f.to(dtype) for f in found] if listed else found.to(dtype)
+    if not listed:
+        found = found.contiguous(memory_format=memory_format)
+    pixels.store(leaf, found)
+
+
+def _run(
+    plan: Plan, images: Tensor, mode: str, fill: list[float], begin: int, count: int, frames: int
+) -> Tensor:
+    """Return images [count * frames, C, H, W] after the operations of their samples."""
+    watched = images.requires_grad or are_calls_watched()
+    if images.is_cpu and images.dtype in _NATIVE and not watched:
+        out = images.clone(memory_format=torch.contiguous_format)
+        height, width = images.shape[-2:]
+        options = (mode, fill, begin, count, frames)
+        run_native(plan, out.data_ptr(), DTYPE_NAMES[out.dtype], height, width, *options)
+        return out
+    lists = pixel_operations(plan)
+    if not lists:
+        return images
+    parts = []
+    for place in range(count):
+        part = images[place * frames : (place + 1) * frames]
+        for kind, amount, matrix in lists[begin + place]:
+            if kind == PixelKind.AFFINE:
+                part = _warp(part, matrix, mode, fill)
+            else:
+                part = _OPERATIONS[PixelKind(kind)](part, amount)
+        parts.append(part)
+    return torch.cat(parts) if parts else images
+
+
+def _warp(images: Tensor, matrix: Sequence[float], mode: str, fill: Any) -> Tensor:
+    rows = torch.tensor(matrix, dtype=torch.float64, device=images.device).view(2, 3)
+    options: dict[str, Any] = {"mode": mode, "fill": fill, "out_dtype": images.dtype}
+    size = tuple(images.shape[-2:])
+    return augment(images, rows, size, convention="half_pixel", layout="CHW", **options)
+
+
+def _white(images: Tensor) -> float:
+    return 255.0 if images.dtype == torch.uint8 else 1.0
+
+
+def _grey(images: Tensor) -> Tensor:
+    values = images if images.is_floating_point() else images.float()
+    if images.shape[-3] < 3:
+        return values[..., :1, :, :]
+    red, green, blue = (values[..., c : c + 1, :, :] for c in range(3))
+    grey = red * GREY[0] + green * GREY[1] + blue * GREY[2]
+    return grey if images.is_floating_point() else grey.floor()
+
+
+def _stored(values: Tensor, like: Tensor) -> Tensor:
+    values = values.clamp(0.0, _white(like))
+    return values if like.is_floating_point() else values.to(like.dtype)
+
+
+def _blend(images: Tensor, others: Tensor, ratio: float) -> Tensor:
+    values = images if images.is_floating_point() else images.float()
+    return _stored(values * ratio + others * (1.0 - ratio), images)
+
+
+def _brightness(images: Tensor, factor: float) -> Tensor:
+    values = images if images.is_floating_point() else images.float()
+    return _stored(values * factor, images)
+
+
+def _contrast(images: Tensor, factor: float) -> Tensor:
+    mean = _grey(images).to(torch.float64).mean((-3, -2, -1), keepdim=True)
+    dtype = images.dtype if images.is_floating_point() else torch.float32
+    return _blend(images, mean.to(dtype), factor)
+
+
+def _saturation(images: Tensor, factor: float) -> Tensor:
+    return images if images.shape[-3] < 3 else _blend(images, _grey(images), factor)
+
+
+def _sharpness(images: Tensor, factor: float) -> Tensor:
+    height, width = images.shape[-2:]
+    if height <= 2 or width <= 2:
+        return images
+    values = images if images.is_floating_point() else images.float()
+    # Sums of rows, then of columns, and four more of the middle.
+    rows = values[..., :-2] + values[..., 1:-1] + values[..., 2:]
+    sums = rows[..., :-2, :] + rows[..., 1:-1, :] + rows[..., 2:, :]
+    middle = values[..., 1:-1, 1:-1]
+    blurred = (sums + 4.0 * middle) * (1.0 / 13.0)
+    if not images.is_floating_point():
+        blurred = blurred.round()
+    inner = _stored(middle + (1.0 - factor) * (blurred - middle), images)
+    out = images.clone()
+    out[..., 1:-1, 1:-1] = inner
+    return out if images.dtype == torch.uint8 else out.clamp(0.0, 1.0)
+
+
+def _posterize(images: Tensor, bits: float) -> Tensor:
+    count = int(bits)
+    if images.dtype == torch.uint8:
+        return images if count >= 8 else images & (((1 << count) - 1) << (8 - count))
+    levels = float(1 << count)
+    return (images * levels).floor().clamp(0.0, levels - 1.0) * (1.0 / levels)
+
+
+def _invert(images: Tensor, _: float) -> Tensor:
+    return 255 - images if images.dtype == torch.uint8 else 1.0 - images
+
+
+def _solarize(images: Tensor, share: float) -> Tensor:
+    return _solarize_at(images, share * _white(images))
+
+
+def _solarize_at(images: Tensor, threshold: float) -> Tensor:
+    return torch.where(images >= threshold, _invert(images, 0.0), images)
+
+
+def _autocontrast(images: Tensor, _: float) -> Tensor:
+    if images.numel() == 0:
+        return images
+    values = images if images.is_floating_point() else images.float()
+    low, high = values.amin((-2, -1), keepdim=True), values.amax((-2, -1), keepdim=True)
+    scale = (high - low) * (1.0 / _white(images))
+    flat = ~(low < high)
+    stretched = (values - low) / torch.where(flat, torch.ones_like(scale), scale)
+    return torch.where(flat, images, _stored(stretched, images))
+
+
+def _equalize(images: Tensor, _: float) -> Tensor:
+    if images.numel() == 0:
+        return images
+    levels = images
+    if images.is_floating_point():
+        levels = (images.detach() * (256.0 - 1e-3)).clamp(0.0, 255.0).to(torch.uint8)
+    flat = levels.flatten(-2).long()
+    zeros = torch.zeros((*flat.shape[:-1], 256), dtype=torch.int64, device=images.device)
+    counts = zeros.scatter_add(-1, flat, torch.ones_like(flat))
+    sums = counts.cumsum(-1)
+    last = counts.gather(-1, sums.argmax(-1, keepdim=True))  # of the greatest value there is
+    step = (flat.shape[-1] - last) // 255
+    before = sums - counts
+    table = ((before + step // 2) // step.clamp(min=1)).clamp(max=255)
+    table[..., 0] = 0
+    moved = torch.where(step > 0, table.gather(-1, flat), flat).view_as(images)
+    if images.is_floating_point():
+        return moved.to(images.dtype) / 255.0
+    return moved.to(torch.uint8)
+
+
+def _gamma(images: Tensor, exponent: float) -> Tensor:
+    if images.is_floating_point():
+        return images.pow(exponent)
+    values = (images.float() / 255.0).pow(exponent)
+    return (values * (256.0 - 1e-3)).clamp(0.0, 255.0).to(torch.uint8)
+
+
+_OPERATIONS: dict[PixelKind, Callable[[Tensor, float], Tensor]] = {
+    PixelKind.BRIGHTNESS: _brightness,
+    PixelKind.CONTRAST: _contrast,
+    PixelKind.SATURATION: _saturation,
+    PixelKind.SHARPNESS: _sharpness,
+    PixelKind.POSTERIZE: _posterize,
+    PixelKind.SOLARIZE: _solarize,
+    PixelKind.AUTOCONTRAST: _autocontrast,
+    PixelKind.EQUALIZE: _equalize,
+    PixelKind.INVERT: _invert,
+    PixelKind.GAMMA: _gamma,
+    PixelKind.SOLARIZE_AT: _solarize_at,
+}
