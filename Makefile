@@ -15,12 +15,12 @@ export VISOPS_WERROR ?= 1
 # share the cores, so threads that wait must not spin.
 PYTEST := OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE $(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
-SOURCES := $(shell find csrc tests/cuda_emulation tests/cuda_check tests/avx512_emulation -type f)
-CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_check tests/avx512_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
+SOURCES := $(shell find csrc tests/cuda_emulation tests/cuda_check tests/avx512_emulation tests/neon_emulation -type f)
+CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_check tests/avx512_emulation tests/neon_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help build build-tests demo test test-matrix test-infer test-gpu gpu-report test-wheel test-asan test-tsan \
-  test-cuda-check test-gpu-constants test-avx512 \
+  test-cuda-check test-gpu-constants test-avx512 test-neon test-arm \
   fuzz bench docs lint format typecheck wheels clean
 
 help:  ## list the targets
@@ -209,6 +209,23 @@ test-avx512: build/avx512/.built  ## AVX-512 kernels on processors that have AVX
 	  $(PYTEST_ARGS) tests/build/test_backends.py -k avx512
 	VISOPS_CPU=avx512 OMP_NUM_THREADS=2 PYTHONPATH=build/avx512 $(PY) -m pytest -n auto --dist loadgroup \
 	  -p no:cacheprovider $(PYTEST_ARGS) -m "matrix and not cluster" $(MATRIX_TESTS)
+
+# The default slot's ARM code, compiled for x86 with SIMDe (tests/neon_emulation).
+build/neon/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -name '*.py')
+	VISOPS_EMULATE_NEON=1 VISOPS_ISA=default VISOPS_EMULATION=0 VISOPS_CUDA=0 $(PY) setup.py --quiet build \
+	  --build-lib build/neon
+	@touch $@
+
+test-neon: build build/neon/.built  ## ARM's kernels on x86 (needs SIMDe): x86's bits, tests of values
+	$(PY) scripts/arm/records.py record build/neon-calls
+	PYTHONPATH=build/neon $(PY) scripts/arm/records.py replay build/neon-calls
+	OMP_NUM_THREADS=2 PYTHONPATH=build/neon $(PY) -m pytest -n auto --dist loadgroup -p no:cacheprovider \
+	  $(PYTEST_ARGS) -m "matrix and not cluster" $(MATRIX_TESTS)
+
+# Another part of the tests of values: make test-arm ARM_ARGS="--part 2/6"; all of them: "--all".
+ARM_ARGS ?=
+test-arm: build  ## the build for 64-bit ARM in an emulator, on Debian: x86's bits, tests of values
+	$(PY) scripts/arm $(ARM_ARGS)
 
 test-gpu: build-tests  ## run the CUDA tests on a GPU, then again under compute-sanitizer
 	$(PY) -m pytest -m cuda $(PYTEST_ARGS)

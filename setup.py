@@ -19,6 +19,11 @@ VISOPS_SANITIZE : "address,undefined" or "thread" builds with these sanitizers, 
 VISOPS_GPU_CONSTANTS : 1 compiles emulated kernels with the constants that a GPU takes, in another
     folder. By default theirs are so small that tests see several launches, rounds and tiles.
 VISOPS_EMULATE_AVX512 : 1 compiles the AVX-512 kernels for processors with AVX2, in another folder.
+VISOPS_EMULATE_NEON : 1 compiles ARM's kernels for x86 as well, into the default slot, in another
+    folder; it takes SIMDe's headers.
+VISOPS_TARGET : x86_64 or aarch64, the machine to build for; by default that of the compiler. For
+    another one than this, it chooses a cross compiler where CXX is not set; VISOPS_PYTHONS must
+    then name that machine's Python, run by an emulator (docs/building.md).
 TORCH_CUDA_ARCH_LIST : GPU architectures; "8.0;9.0+PTX" by default.
 CXX, CXXFLAGS, LDFLAGS, CUDA_HOME, MAX_JOBS : as usual.
 """

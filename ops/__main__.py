@@ -18,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 
 ISA_FLAGS = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl")
+ISA_FLAGS += ("asimd", "fphp", "asimdhp", "asimddp", "sve", "sve2", "bf16", "i8mm")  # ARM's names
 # What each package may be installed as.
 PACKAGES = {
     "torchvision": ("torchvision",),
@@ -53,8 +54,12 @@ def cpu_model() -> str:
         return platform.processor() or "unknown"
     pairs = (line.partition(":") for line in text.splitlines())
     fields = {key.strip(): value.strip() for key, _, value in pairs}
-    flags = [flag for flag in ISA_FLAGS if flag in fields.get("flags", "").split()]
-    return f"{fields.get('model name', 'unknown')}, {os.cpu_count()} cores, {' '.join(flags)}"
+    known = (fields.get("flags") or fields.get("Features") or "").split()
+    name = fields.get("model name")
+    if name is None and "CPU part" in fields:  # ARM's Linux has numbers only
+        name = f"ARM, implementer {fields['CPU implementer']}, part {fields['CPU part']}"
+    flags = [flag for flag in ISA_FLAGS if flag in known]
+    return f"{name or 'unknown'}, {os.cpu_count()} cores, {' '.join(flags)}"
 
 
 def version_of(*distributions: str) -> str:

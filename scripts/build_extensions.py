@@ -33,6 +33,7 @@ bit for bit on every instruction set and device. The MSVC flags have not been tr
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -65,11 +66,14 @@ from build_toolchain import (
     FLAGS,
     WINDOWS,
     Cuda,
+    cross_target,
     fail,
+    find_compiler,
     find_cuda,
     find_jpeg,
     folding_flags,
     switch,
+    sysroot,
 )
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
@@ -93,7 +97,7 @@ LIBRARY = "{}.dll" if WINDOWS else "lib{}.dylib" if sys.platform == "darwin" els
 
 def link_flags(libraries: Iterable[str] = (), cuda: Cuda | None = None) -> list[str]:
     """Link with torch's libraries: their names are recorded, their paths are not."""
-    torch_lib = Path(torch.__file__).parent / "lib"
+    torch_lib = torch_folder() / "lib"
     cuda_dirs = cuda.library_dirs() if cuda else []
     extra = shlex.split(os.environ.get("LDFLAGS", ""))
     if WINDOWS:
@@ -101,7 +105,7 @@ def link_flags(libraries: Iterable[str] = (), cuda: Cuda | None = None) -> list[
         folders = [torch_lib, *cuda_dirs, Path(sys.base_prefix, "libs")]
         return [f"/LIBPATH:{d}" for d in folders] + [f"{name}.lib" for name in names] + extra
     if sys.platform == "darwin":
-        flags = ["-bundle", "-undefined", "dynamic_lookup", "-Wl,-rpath,@loader_path/../torch/lib"]
+        flags = ["-undefined", "dynamic_lookup"]
     else:
         flags = ["-shared", "-Wl,--as-needed", "-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"]
         # Templates of the standard library are visible otherwise, and taken from anywhere.
@@ -112,6 +116,18 @@ def link_flags(libraries: Iterable[str] = (), cuda: Cuda | None = None) -> list[
     flags += ["-lcudart_static", "-lrt", "-lpthread"] if cuda else []
     flags += ["-ldl"] if sys.platform == "linux" else []
     return flags + extra
+
+
+def macos_flags(place: str) -> list[str]:
+    """Linker flags of macOS that depend on the place in the package; never tried.
+
+    Python loads bundles. A C++ program links with a dynamic library, which it finds by its own
+    rpath.
+    """
+    folder, name = Path(place).parent, Path(place).name
+    up = "/".join([".."] * (1 + len(folder.parts)))
+    kind = ["-dynamiclib", f"-Wl,-install_name,@rpath/{name}"] if folder.parts else ["-bundle"]
+    return [*kind, f"-Wl,-rpath,@loader_path/{up}/torch/lib"]
 
 
 def fronts(
@@ -138,21 +154,41 @@ class Python:
 
     include: str
     suffix: str  # ".cpython-311-x86_64-linux-gnu.so"
+    torch: str | None  # the folder of its torch, which is not imported
 
 
+@functools.cache
 def pythons() -> list[Python]:
     """Interpreters named by VISOPS_PYTHONS; this one where that is not set."""
+    if cross_target() and not os.environ.get("VISOPS_PYTHONS"):
+        fail(
+            f"the compiler builds for {cross_target()}: set VISOPS_PYTHONS to a Python of that "
+            "machine with torch, run by an emulator (docs/building.md says how)"
+        )
     ask = (
-        "import json, sysconfig as s;"
-        "print(json.dumps([s.get_path('include'), s.get_config_var('EXT_SUFFIX')]))"
+        "import json, sysconfig as s; from importlib.util import find_spec;"
+        "t = find_spec('torch'); t = t and t.submodule_search_locations[0];"
+        "print(json.dumps([s.get_path('include'), s.get_config_var('EXT_SUFFIX'), t]))"
     )
+    root = sysroot(find_compiler())
     found = []
     for command in os.environ.get("VISOPS_PYTHONS", sys.executable).split(os.pathsep):
         run = subprocess.run([command, "-c", ask], capture_output=True, text=True, check=False)
         if run.returncode:
             fail(f"VISOPS_PYTHONS names {command}, which does not run: {run.stderr.strip()}")
-        found.append(Python(*json.loads(run.stdout)))
+        include, suffix, torch_there = json.loads(run.stdout)
+        # An emulated Python names its folders as it sees them: below its root.
+        below = root + include
+        found.append(Python(below if Path(below).is_dir() else include, suffix, torch_there))
     return found
+
+
+def torch_folder() -> Path:
+    """Return the folder of the torch that is linked with: the target's."""
+    if not cross_target():
+        return Path(torch.__file__).parent
+    folders = [Path(python.torch) for python in pythons() if python.torch]
+    return folders[0] if folders else fail("no Python in VISOPS_PYTHONS has torch")
 
 
 def gpu_archs() -> list[str]:
@@ -211,6 +247,8 @@ class BuildExtensions(build_ext):
         version = self.distribution.get_version()
         cuda_files = files_below("csrc/cuda", "*.cu")
         cuda = find_cuda(torch.version.cuda, gpu_archs) if cuda_files else None
+        if cross_target() and self.inplace:
+            fail(f"libraries for {cross_target()} would replace this machine's; use --build-lib")
         emulation = switch("VISOPS_EMULATION") or False
         write_build_header(version, cuda)
         write_generated("exports.map", "{ global: visops_*; PyInit_*; local: *; };\n")
@@ -235,6 +273,7 @@ class BuildExtensions(build_ext):
 
         def link(place: str, inputs: Iterable[Path], flags: Iterable[str]) -> None:
             built[place] = folder / Path(place).name
+            flags = [*macos_flags(place), *flags] if sys.platform == "darwin" else flags
             file.build(built[place], "link", inputs, [*flags, *strip])
 
         front = fronts(
@@ -284,8 +323,10 @@ class Wheel(bdist_wheel):
     """Tags the wheel: nothing in it that must load depends on the Python version."""
 
     def get_tag(self) -> tuple[str, str, str]:
-        """Any Python 3, any ABI, this platform."""
-        return "py3", "none", super().get_tag()[2]
+        """Any Python 3, any ABI, the platform that was built for."""
+        machine = cross_target()
+        platform_tag = f"linux_{machine}" if machine else super().get_tag()[2]
+        return "py3", "none", platform_tag
 
 
 def install_all(files: Mapping[Path, Path], package: Path) -> None:

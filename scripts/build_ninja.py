@@ -26,6 +26,7 @@ from build_sanitizers import (
     check_flags,
     compile_flags,
     emulates_avx512,
+    emulates_neon,
     emulation_flags,
     sanitizers,
 )
@@ -33,15 +34,18 @@ from build_toolchain import (
     FLAGS,
     WINDOWS,
     Cuda,
+    cross_target,
     fail,
     find_compiler,
     is_gcc,
     isa_levels,
     switch,
+    target,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = Path("build", build_folder(sanitizers()))  # relative to ROOT, where ninja runs
+# Relative to ROOT, where ninja runs. Objects for another machine have a folder of their own.
+BUILD = Path("build", "-".join([build_folder(sanitizers()), *filter(None, [cross_target()])]))
 GENERATED = BUILD / "generated"  # headers that the build writes
 
 
@@ -188,11 +192,21 @@ _AVX512_EMULATION = [
 ]
 
 
+# ARM's kernels in x86's default slot; SIMDe is quick from SSE4.1 on.
+_NEON_EMULATION = [
+    *("-msse4.1", "-DVISOPS_NEON=1", "-isystem", "tests/neon_emulation"),
+    *("-Wno-psabi", "-Wno-ignored-attributes", "-Wno-aggressive-loop-optimizations"),
+]
+
+
 def cpu_kernels(file: NinjaFile) -> list[Path]:
     """Compile csrc/cpu once per instruction set."""
     objects = []
     gcc = is_gcc(file.compiler)
+    machine = target(file.compiler)
     levels = isa_levels(file.compiler)
+    if "default" in levels and emulates_neon():
+        levels["default"] = (0, _NEON_EMULATION)
     for isa, (slot, flags) in levels.items():
         for source in files_below("csrc/cpu"):
             if isa == "avx512" and "avx2" in levels and source.as_posix() in AVX2_SUFFICES:
@@ -201,7 +215,7 @@ def cpu_kernels(file: NinjaFile) -> list[Path]:
             slot_flags = defines({"VISOPS_ISA_SLOT": str(slot)})
             slot_flags += _AVX512_EMULATION if is_emulated else flags
             if gcc and flags != FLAGS.plain:
-                slot_flags += FLAGS.calls
+                slot_flags += FLAGS.calls if machine == "x86_64" else []
                 slot_flags += FLAGS.lean if source.as_posix() in LEAN else []
             objects += file.objects(isa, [source], slot_flags)
     return objects

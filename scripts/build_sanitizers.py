@@ -52,10 +52,17 @@ def emulates_avx512(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get("VISOPS_EMULATE_AVX512", "0") not in ("", "0")
 
 
+def emulates_neon(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether x86's default slot gets ARM's kernels (VISOPS_EMULATE_NEON=1)."""
+    return environment.get("VISOPS_EMULATE_NEON", "0") not in ("", "0")
+
+
 def build_folder(names: list[str]) -> str:
     """Return the folder of object files below build/."""
     constants = ["gpu-constants"] if has_gpu_constants() else []
-    return "-".join(["ninja", *names, *constants, *(["avx512"] if emulates_avx512() else [])])
+    emulated = ["avx512"] if emulates_avx512() else []
+    emulated += ["neon"] if emulates_neon() else []
+    return "-".join(["ninja", *names, *constants, *emulated])
 
 
 def compile_flags(names: list[str]) -> list[str]:

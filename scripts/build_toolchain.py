@@ -28,9 +28,10 @@ class Flags:
     include: str
     system_include: str
     emulation: list[str]  # for .cu files compiled as C++, which need not be fast
-    calls: list[str]  # for kernels that copy and fill few bytes at a time; GCC only
+    calls: list[str]  # for kernels that copy and fill few bytes at a time; GCC on x86 only
     lean: list[str]  # for kernels that these make smaller and no slower; GCC only
-    plain: list[str]  # for kernels that only processors from before AVX2 run
+    plain: list[str]  # for kernels that only x86 processors from before AVX2 run
+    arm: list[str]  # for kernels that every 64-bit ARM processor runs
     small: list[str]  # for what runs once a call
     isa: dict[str, list[str]]  # in the order of Slot in core/kernel_stub.h
 
@@ -49,7 +50,7 @@ GNU = Flags(  # GCC and Clang
     system_include="-isystem",
     emulation=["-O2", "-Wno-unknown-pragmas", "-x", "c++"],
     # GCC writes copies and fills whose size it knows a limit of as `rep movs` and `rep stos`. These
-    # take dozens of cycles to begin; a call of memcpy does not.
+    # take dozens of cycles to begin; a call of memcpy does not. Only x86 has them.
     calls=["-mmemcpy-strategy=libcall:-1:noalign", "-mmemset-strategy=libcall:-1:noalign"],
     # GCC copies loops for what is the same in every turn, such as strides of 1.
     lean=[
@@ -60,6 +61,8 @@ GNU = Flags(  # GCC and Clang
     # Small: processors without AVX2 are from before 2013. The warning is a false one, of a loop
     # that is not unrolled.
     plain=["-Os", "-Wno-aggressive-loop-optimizations"],
+    # GCC 12 gives the same false warning where it unrolls that loop for ARM.
+    arm=["-Wno-aggressive-loop-optimizations"],
     small=["-Os"],
     isa={
         "default": [],
@@ -84,6 +87,7 @@ MSVC = Flags(
     calls=[],
     lean=[],
     plain=[],
+    arm=[],
     small=[],
     isa={"default": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]},
 )
@@ -95,6 +99,11 @@ NATIVE_MACROS = {
 }
 WINDOWS = os.name == "nt"
 FLAGS = MSVC if WINDOWS else GNU
+
+# Machines by what compilers for them define.
+MACHINES = {"__x86_64__": "x86_64", "__aarch64__": "aarch64"}
+SAME_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}  # other systems' names
+HOST = SAME_MACHINES.get(platform.machine().lower(), platform.machine().lower())
 
 
 def fail(message: str) -> NoReturn:
@@ -114,11 +123,51 @@ def find_compiler() -> list[str]:
     """Return the command of the C++ compiler, CXX where that is set."""
     wanted = os.environ.get("CXX")
     names = [wanted] if wanted else ["cl"] if WINDOWS else ["c++", "g++", "clang++"]
+    if not wanted and wanted_target() not in (None, HOST):
+        names = [f"{wanted_target()}-linux-gnu-g++"]  # as Debian, Ubuntu and Fedora name it
     for name in names:
         command = shlex.split(name, posix=not WINDOWS)
         if shutil.which(command[0]):
             return command
     fail(f"no C++ compiler: looked for {', '.join(names)}; install one or set CXX")
+
+
+def wanted_target() -> str | None:
+    """Return the machine in VISOPS_TARGET; None where it is unset or empty."""
+    value = os.environ.get("VISOPS_TARGET") or None
+    if value not in (None, *MACHINES.values()):
+        fail(f"VISOPS_TARGET={value} is not known; it can be {' or '.join(MACHINES.values())}")
+    return value
+
+
+def target(compiler: list[str]) -> str:
+    """Return the machine that a compiler builds for, as Linux names it."""
+    known = not WINDOWS and shutil.which(compiler[0]) is not None
+    macros = (predefined_macros(compiler) if known else None) or {}
+    machine = next((name for macro, name in MACHINES.items() if macro in macros), HOST)
+    if wanted_target() not in (None, machine):
+        fail(
+            f"VISOPS_TARGET={wanted_target()}, but {compiler[0]} compiles for {machine}; "
+            "unset CXX, or set it to a compiler for that machine"
+        )
+    return machine
+
+
+def cross_target() -> str | None:
+    """Return the machine that is built for; None where that is this one.
+
+    A compiler for another machine is only found by CXX or VISOPS_TARGET.
+    """
+    if not os.environ.get("CXX") and wanted_target() is None:
+        return None
+    machine = target(find_compiler())
+    return None if machine == HOST else machine
+
+
+def sysroot(compiler: list[str]) -> str:
+    """Return the folder that a compiler takes for the root of its target; usually none."""
+    given = (word.removeprefix("--sysroot=") for word in compiler if word.startswith("--sysroot="))
+    return next(given, "")
 
 
 @dataclass(frozen=True)
@@ -174,6 +223,8 @@ def find_cuda(torch_cuda: str | None, gpus: Callable[[], list[str]] = list) -> C
     native = gpus() if request == "native" else []
     if request == "0":
         found = "VISOPS_CUDA=0"
+    elif cross_target():
+        found = "CUDA kernels are built on the machine that they are for"
     elif request == "native" and not native:
         found = "VISOPS_CUDA=native, and torch sees no GPU here"
     else:
@@ -300,14 +351,16 @@ def native_isa(compiler: list[str]) -> str:
 
 def isa_levels(compiler: list[str]) -> dict[str, tuple[int, list[str]]]:
     """Slot number and flags per instruction set: those in VISOPS_ISA, by default all."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        return {"default": (0, [])}
-    levels = {name: (slot, flags) for slot, (name, flags) in enumerate(FLAGS.isa.items())}
-    levels["default"] = (0, FLAGS.plain)
+    machine = target(compiler)
+    levels = {"default": (0, FLAGS.arm if machine == "aarch64" else [])}
+    if machine == "x86_64":
+        levels = {name: (slot, flags) for slot, (name, flags) in enumerate(FLAGS.isa.items())}
+        levels["default"] = (0, FLAGS.plain)
     value = os.environ.get("VISOPS_ISA", "")
     wanted = value.split(",") if value else list(levels)
     if wanted == ["native"]:
-        wanted = [native_isa(compiler)]
+        wanted = [native_isa(compiler) if len(levels) > 1 else "default"]
     if not set(wanted) <= set(levels):
-        fail(f"VISOPS_ISA={value} is not known; it can be native, or hold {', '.join(levels)}")
+        known = f"native, or hold {', '.join(levels)}"
+        fail(f"VISOPS_ISA={value} is not known; it can be {known}")
     return {name: levels[name] for name in wanted}

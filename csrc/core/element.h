@@ -66,16 +66,28 @@ VISOPS_FN To bit_cast(From from) {
   return to;
 }
 
+// Every 64-bit ARM processor converts halves. nvcc does not know the type.
+#if defined(__aarch64__) && defined(__GNUC__) && !defined(__CUDACC__)
+#define VISOPS_NATIVE_HALF 1
+#endif
+
 VISOPS_FN float half_to_float(uint16_t bits) {
+#if defined(VISOPS_NATIVE_HALF)
+  return bit_cast<__fp16>(bits);
+#else
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
   const uint32_t magnitude = bits & 0x7fff;
   if (magnitude >= 0x7c00) return bit_cast<float>(sign | 0x7f800000 | ((magnitude & 0x3ff) << 13));
   // Shift exponent and mantissa into place and rescale by 2^(127-15): exact, subnormals included.
   const float scaled = bit_cast<float>(magnitude << 13) * 5.192296858534828e+33f;
   return bit_cast<float>(sign | bit_cast<uint32_t>(scaled));
+#endif
 }
 
 VISOPS_FN uint16_t float_to_half(float value) {
+#if defined(VISOPS_NATIVE_HALF)
+  return bit_cast<uint16_t>(static_cast<__fp16>(value));
+#else
   const uint32_t bits = bit_cast<uint32_t>(value);
   const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
   const uint32_t magnitude = bits & 0x7fffffff;
@@ -88,6 +100,7 @@ VISOPS_FN uint16_t float_to_half(float value) {
   }
   const uint32_t odd = (magnitude >> 13) & 1;
   return static_cast<uint16_t>(sign | ((magnitude + 0xc8000fff + odd) >> 13));
+#endif
 }
 
 VISOPS_FN uint16_t float_to_bfloat16(float value) {

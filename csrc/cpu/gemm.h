@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core/platform.h"
+#include "cpu/simd/arm.h"
 #include "cpu/simd/vector.h"
 
 #if VISOPS_ISA_SLOT >= 1
@@ -28,7 +29,7 @@ namespace {
 
 // A tile has up to kGemmRows rows of kGemmVectors vectors: as many sums as fit the registers beside
 // a vector of each operand. A step takes rows + vectors loads for rows * vectors products.
-#if VISOPS_ISA_SLOT == 2
+#if VISOPS_ISA_SLOT == 2 || VISOPS_NEON
 constexpr int kGemmRows = 8, kGemmVectors = 3;
 #elif VISOPS_ISA_SLOT == 1
 constexpr int kGemmRows = 4, kGemmVectors = 3;
@@ -40,7 +41,7 @@ template <class T>
 VISOPS_GEMM_INLINE Vector<T> gemm_multiply_add(Vector<T> a, Vector<T> b, Vector<T> sum) {
   return sum + a * b;
 }
-#if VISOPS_ISA_SLOT == 2
+#if VISOPS_ISA_SLOT == 2 && defined(__GNUC__)  // others have no casts between vectors
 VISOPS_GEMM_INLINE Vector<float> gemm_multiply_add(Vector<float> a, Vector<float> b,
                                                    Vector<float> sum) {
   return {(Register<float>::type)_mm512_fmadd_ps((__m512)a.v, (__m512)b.v, (__m512)sum.v)};
@@ -49,7 +50,7 @@ VISOPS_GEMM_INLINE Vector<double> gemm_multiply_add(Vector<double> a, Vector<dou
                                                     Vector<double> sum) {
   return {(Register<double>::type)_mm512_fmadd_pd((__m512d)a.v, (__m512d)b.v, (__m512d)sum.v)};
 }
-#elif VISOPS_ISA_SLOT == 1
+#elif VISOPS_ISA_SLOT == 1 && defined(__GNUC__)
 VISOPS_GEMM_INLINE Vector<float> gemm_multiply_add(Vector<float> a, Vector<float> b,
                                                    Vector<float> sum) {
   return {(Register<float>::type)_mm256_fmadd_ps((__m256)a.v, (__m256)b.v, (__m256)sum.v)};
@@ -57,6 +58,16 @@ VISOPS_GEMM_INLINE Vector<float> gemm_multiply_add(Vector<float> a, Vector<float
 VISOPS_GEMM_INLINE Vector<double> gemm_multiply_add(Vector<double> a, Vector<double> b,
                                                     Vector<double> sum) {
   return {(Register<double>::type)_mm256_fmadd_pd((__m256d)a.v, (__m256d)b.v, (__m256d)sum.v)};
+}
+#elif VISOPS_NEON && defined(__aarch64__)
+VISOPS_GEMM_INLINE Vector<float> gemm_multiply_add(Vector<float> a, Vector<float> b,
+                                                   Vector<float> sum) {
+  return {(Register<float>::type)vfmaq_f32((float32x4_t)sum.v, (float32x4_t)a.v, (float32x4_t)b.v)};
+}
+VISOPS_GEMM_INLINE Vector<double> gemm_multiply_add(Vector<double> a, Vector<double> b,
+                                                    Vector<double> sum) {
+  return {
+      (Register<double>::type)vfmaq_f64((float64x2_t)sum.v, (float64x2_t)a.v, (float64x2_t)b.v)};
 }
 #endif
 

@@ -23,6 +23,13 @@ _PICTURES = (None, "jpeg", "png")
 _AUTOCAST = (None, "bfloat16", "float16")
 
 
+def usable_cores() -> int:
+    """Return the cores that this process may run on; all of them where the system can't say."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of a run.
@@ -70,7 +77,7 @@ class Options:
     """
 
     batch_size: int = 64
-    workers: int = field(default_factory=lambda: min(8, len(os.sched_getaffinity(0))))
+    workers: int = field(default_factory=lambda: min(8, usable_cores()))
     device: str = "cpu"
     preprocess: Preprocess = field(default_factory=Preprocess)
     seed: int = 0

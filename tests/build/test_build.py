@@ -60,52 +60,6 @@ def test_build_info() -> None:
         assert ("cuda" in slots) == (info["cuda_error"] is None)
 
 
-def contracted(disassembled: str) -> set[tuple[str, str]]:
-    """Return functions and their instructions that fuse a product with a sum."""
-    heading = re.compile(r"^[0-9a-f]+ <(.+)>:$")
-    fused = re.compile(r"\bvfn?m(?:add|sub)\w+")
-    function = ""
-    found: set[tuple[str, str]] = set()
-    for line in disassembled.splitlines():
-        if line.endswith(">:"):
-            function = heading.match(line)[1]  # type: ignore[index]
-        elif "vf" in line:  # few lines: matching each would take half a minute
-            found.update((function, name) for name in fused.findall(line))
-    return found
-
-
-def test_no_product_is_contracted_with_a_sum() -> None:
-    """-ffp-contract=off does not keep GCC from pairing a*b + c*d with e*f - g*h into fmaddsub.
-
-    Products of matrices, which state a tolerance, are meant to be: functions named gemm_*.
-    """
-    disassembled = subprocess.run(
-        [program("objdump"), "--disassemble", "--no-show-raw-insn", str(LIBRARY)],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert "vmulps" in disassembled  # else this looks at nothing
-    found = contracted(disassembled)
-    x86 = platform.machine().lower() in ("x86_64", "amd64")
-    assert any("gemm_tile" in function for function, _ in found) == x86  # else names are lost
-    assert sorted(f for f in found if "gemm_" not in f[0]) == []
-
-
-def test_contracted_products_are_found() -> None:
-    lines = (
-        "0000000000001000 <_ZN6visops12_GLOBAL__N_19gemm_tileEv>:",
-        "    1000:\tvfmadd231ps %zmm0,%zmm1,%zmm2",
-        "0000000000001010 <_ZN6visops12_GLOBAL__N_111warp_kernelEv>:",
-        "    1010:\tvmulps %zmm0,%zmm1,%zmm2",
-        "    1016:\tvfmaddsub213ps %zmm0,%zmm1,%zmm2",
-    )
-    assert contracted("\n".join(lines)) == {
-        ("_ZN6visops12_GLOBAL__N_19gemm_tileEv", "vfmadd231ps"),
-        ("_ZN6visops12_GLOBAL__N_111warp_kernelEv", "vfmaddsub213ps"),
-    }
-
-
 @pytest.mark.parametrize("isa", ["default", "avx2", "avx512"])
 def test_isa_objects_define_nothing_others_can_see(isa: str) -> None:
     """A function shared between objects could be taken from the AVX-512 one on every CPU."""

@@ -6,6 +6,7 @@
 
 #include "core/convolution/convolve2d_element.h"
 #include "core/convolution/convolve2d_plan.h"
+#include "cpu/simd/arm.h"
 #include "cpu/simd/vector.h"
 
 #if VISOPS_ISA_SLOT > 0
@@ -64,6 +65,13 @@ VISOPS_ALWAYS_INLINE Vector<float> swap_pairs(Vector<float> x) {
 }
 VISOPS_ALWAYS_INLINE Vector<double> swap_pairs(Vector<double> x) {
   return {(Register<double>::type)_mm_shuffle_pd((__m128d)x.v, (__m128d)x.v, 0x1)};
+}
+#elif VISOPS_NEON
+VISOPS_ALWAYS_INLINE Vector<float> swap_pairs(Vector<float> x) {
+  return {(Register<float>::type)vrev64q_f32((float32x4_t)x.v)};
+}
+VISOPS_ALWAYS_INLINE Vector<double> swap_pairs(Vector<double> x) {
+  return {(Register<double>::type)vextq_f64((float64x2_t)x.v, (float64x2_t)x.v, 1)};
 }
 #else
 template <class T>

@@ -7,7 +7,7 @@
 // numbers are loaded pair by pair.
 #pragma once
 
-#include "cpu/simd/floats.h"
+#include "cpu/simd/window.h"
 
 namespace visops {
 namespace {
@@ -38,6 +38,13 @@ VISOPS_ALWAYS_INLINE Floats pick(const float* v, const int32_t* place, int32_t b
   const __m256i places = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(place));
   const __m256i lane = _mm256_sub_epi32(places, _mm256_set1_epi32(begin));
   return Floats(_mm256_permutevar8x32_ps(_mm256_loadu_ps(v), lane));
+}
+#elif VISOPS_NEON
+VISOPS_ALWAYS_INLINE Floats pick(const float* v, const int32_t* place, int32_t begin) {
+  const int32x4_t lane = vsubq_s32(vld1q_s32(place), vdupq_n_s32(begin));
+  const uint8x16_t bytes = float_places(vreinterpretq_u32_s32(lane));
+  const uint8x16_t from = vreinterpretq_u8_f32(vld1q_f32(v));
+  return Floats(vreinterpretq_f32_u8(vqtbl1q_u8(from, bytes)));
 }
 #else
 VISOPS_ALWAYS_INLINE Floats pick(const float* v, const int32_t* place, int32_t begin) {

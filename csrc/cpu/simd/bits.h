@@ -9,6 +9,7 @@
 #endif
 
 #include "core/platform.h"
+#include "cpu/simd/arm.h"
 
 namespace visops {
 namespace {
@@ -30,6 +31,19 @@ VISOPS_ALWAYS_INLINE uint64_t nonzero_bits(const uint8_t* bytes) {
   const auto high_zeros =
       static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, zero)));
   return ~(static_cast<uint64_t>(high_zeros) << 32 | low_zeros);
+}
+#elif VISOPS_NEON
+VISOPS_ALWAYS_INLINE uint64_t nonzero_bits(const uint8_t* bytes) {
+  static constexpr uint8_t kBits[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+  const uint8x16_t place = vld1q_u8(kBits);
+  uint8x16_t bits[4];
+  for (int i = 0; i < 4; ++i) {
+    const uint8x16_t v = vld1q_u8(bytes + 16 * i);
+    bits[i] = vandq_u8(vtstq_u8(v, v), place);
+  }
+  // Sums of neighbours: after three of them, each byte has the bits of eight.
+  const uint8x16_t fours = vpaddq_u8(vpaddq_u8(bits[0], bits[1]), vpaddq_u8(bits[2], bits[3]));
+  return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(fours, fours)), 0);
 }
 #else
 VISOPS_ALWAYS_INLINE uint64_t nonzero_bits(const uint8_t* bytes) {
@@ -59,6 +73,10 @@ VISOPS_ALWAYS_INLINE bool any_nonzero(const uint8_t* bytes) {
     all = _mm256_or_si256(all, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes + i)));
   }
   return _mm256_testz_si256(all, all) == 0;
+#elif VISOPS_NEON
+  uint8x16_t all = vld1q_u8(bytes);
+  for (int i = 16; i < kChunkBytes; i += 16) all = vorrq_u8(all, vld1q_u8(bytes + i));
+  return vmaxvq_u32(vreinterpretq_u32_u8(all)) != 0;
 #else
   uint64_t all = 0;
   for (int i = 0; i < kChunkBytes; i += 8) {

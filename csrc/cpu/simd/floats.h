@@ -8,7 +8,7 @@
 // Only kernel files include them, once per instruction set (VISOPS_ISA_SLOT); everything has
 // internal linkage, so that no code of one instruction set is linked into another's.
 //
-//   Floats          kWidth floats: 16 (AVX-512), 8 (AVX2), 4 (any CPU)
+//   Floats          kWidth floats: 16 (AVX-512), 8 (AVX2), 4 (NEON, any CPU)
 //   Quad            4 floats, for pixels with adjacent channels
 //   PixelPairs      for each of kWidth pixels, the 8 bytes at its address: two neighbouring taps;
 //                   load_pairs(rows, offsets, pairs) reads them from rows[r] + offsets[pixel]
@@ -25,11 +25,14 @@
 
 #include "core/element.h"
 #include "core/platform.h"
+#include "cpu/simd/arm.h"
 
 #if VISOPS_ISA_SLOT == 2
 #include "cpu/simd/avx512.h"
 #elif VISOPS_ISA_SLOT == 1
 #include "cpu/simd/avx2.h"
+#elif VISOPS_NEON
+#include "cpu/simd/neon.h"
 #else
 #include "cpu/simd/default.h"
 #endif

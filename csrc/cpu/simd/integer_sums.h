@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/platform.h"
+#include "cpu/simd/arm.h"
 
 #if VISOPS_ISA_SLOT > 0
 #include <immintrin.h>
@@ -324,7 +325,7 @@ VISOPS_ALWAYS_INLINE void pixel_sums(const PixelRuns& runs, const float* scale, 
   }
 }
 
-#else
+#elif !VISOPS_NEON
 
 constexpr int kByteBlock = 64;
 
@@ -357,8 +358,18 @@ VISOPS_ALWAYS_INLINE void word_sums(const WordRuns& runs, const float* scale, fl
 
 #endif
 
+}  // namespace
+}  // namespace visops
+
+#if VISOPS_NEON
+#include "cpu/simd/neon_sums.h"
+#endif
+
+namespace visops {
+namespace {
+
 // What a kind of kernel lacks is declared, for code that `if constexpr` leaves out.
-#if VISOPS_ISA_SLOT != 1
+#if VISOPS_ISA_SLOT != 1 && !VISOPS_NEON
 constexpr bool kPixelRuns = false;
 template <int Channels, int Pairs>
 void pixel_sums(const PixelRuns&, const float*, float, float* const (&)[4]);

@@ -3,7 +3,8 @@
 // NOTE [ Counting bits ]
 // Muła, Kurz and Lemire, "Faster Population Counts Using AVX2 Instructions" (The Computer Journal,
 // 2018): carry-save adders add sixteen vectors bit by bit before one of them is counted, by a table
-// of the counts of four bits.
+// of the counts of four bits. NEON counts the bits of bytes in one instruction, as fast as an adder
+// would add them.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,13 @@
 #endif
 
 #include "core/platform.h"
+#include "cpu/simd/arm.h"
 
 namespace visops {
 namespace {
 
 VISOPS_ALWAYS_INLINE int64_t count_bits(uint64_t word) {
-#if defined(__GNUC__) && VISOPS_ISA_SLOT >= 1
+#if defined(__GNUC__) && (VISOPS_ISA_SLOT >= 1 || VISOPS_NEON)
   return __builtin_popcountll(word);
 #else
   word -= word >> 1 & 0x5555555555555555;
@@ -28,6 +30,26 @@ VISOPS_ALWAYS_INLINE int64_t count_bits(uint64_t word) {
 #endif
 }
 
+#if VISOPS_NEON
+// The bits that are set in both of two arrays.
+inline int64_t count_common(const uint64_t* a, const uint64_t* b, int64_t words) {
+  constexpr int kVectors = 8, kWords = 2 * kVectors;  // the count of a byte stays below 65
+  uint64x2_t total = vdupq_n_u64(0);
+  int64_t at = 0;
+  for (; at + kWords <= words; at += kWords) {
+    uint8x16_t counts = vdupq_n_u8(0);
+    VISOPS_UNROLL
+    for (int i = 0; i < kVectors; ++i) {
+      const uint64x2_t common = vandq_u64(vld1q_u64(a + at + 2 * i), vld1q_u64(b + at + 2 * i));
+      counts = vaddq_u8(counts, vcntq_u8(vreinterpretq_u8_u64(common)));
+    }
+    total = vpadalq_u32(total, vpaddlq_u16(vpaddlq_u8(counts)));
+  }
+  int64_t count = static_cast<int64_t>(vaddvq_u64(total));
+  for (; at < words; ++at) count += count_bits(a[at] & b[at]);
+  return count;
+}
+#else
 #if VISOPS_ISA_SLOT == 2
 struct BitVector {
   static constexpr int64_t kWords = 8;
@@ -150,6 +172,7 @@ inline int64_t count_common(const uint64_t* a, const uint64_t* b, int64_t words)
   for (; at < words; ++at) count += count_bits(a[at] & b[at]);
   return count;
 }
+#endif
 
 }  // namespace
 }  // namespace visops

@@ -26,6 +26,8 @@ VISOPS_ALWAYS_INLINE void transpose_groups(Floats (&q)[4]) {
   q[2] = Floats(_mm256_shuffle_ps(c, d, 0x44));
   q[3] = Floats(_mm256_shuffle_ps(c, d, 0xee));
 }
+#elif VISOPS_NEON
+VISOPS_ALWAYS_INLINE void transpose_groups(Floats (&q)[4]) { transpose(q); }
 #else
 VISOPS_ALWAYS_INLINE void transpose_groups(Floats (&q)[4]) {
   for (int r = 0; r < 4; ++r) {

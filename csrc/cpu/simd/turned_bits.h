@@ -4,7 +4,7 @@
 // turn_block() transposes: bit i of from[k * stride] becomes bit k of to[i]. With AVX2 the bytes of
 // 32 words are sorted first, those of one place together; then one instruction takes the highest
 // bit of each, and a sum moves the next ones up. Otherwise halves are swapped, of ever larger
-// squares.
+// squares; NEON swaps those of two words at a time, from 8 bits on in two instructions.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #endif
 
 #include "core/platform.h"
+#include "cpu/simd/arm.h"
 
 namespace visops {
 namespace {
@@ -68,6 +69,75 @@ inline void turn_block(const uint64_t* from, int64_t stride, uint64_t* to) {
         bytes[i] = _mm256_add_epi8(bytes[i], bytes[i]);
       }
     }
+  }
+}
+#elif VISOPS_NEON
+// Swaps bits i + kShift of `low` with bits i of `high`, in every byte.
+template <int kShift>
+VISOPS_ALWAYS_INLINE void swap_bits(uint8x16_t& low, uint8x16_t& high) {
+  const uint8x16_t mask = vdupq_n_u8(255 / ((1 << kShift) + 1));
+  const uint8x16_t up = vshlq_n_u8(high, kShift), down = vshrq_n_u8(low, kShift);
+  low = vbslq_u8(mask, low, up);
+  high = vbslq_u8(mask, down, high);
+}
+// Shifts that insert swap halves of bytes; transposing instructions swap larger pieces.
+template <>
+VISOPS_ALWAYS_INLINE void swap_bits<4>(uint8x16_t& low, uint8x16_t& high) {
+  const uint8x16_t given = low;
+  low = vsliq_n_u8(low, high, 4);
+  high = vsriq_n_u8(high, given, 4);
+}
+template <>
+VISOPS_ALWAYS_INLINE void swap_bits<8>(uint8x16_t& low, uint8x16_t& high) {
+  const uint8x16_t given = low;
+  low = vtrn1q_u8(low, high);
+  high = vtrn2q_u8(given, high);
+}
+template <>
+VISOPS_ALWAYS_INLINE void swap_bits<16>(uint8x16_t& low, uint8x16_t& high) {
+  const uint16x8_t a = vreinterpretq_u16_u8(low), b = vreinterpretq_u16_u8(high);
+  low = vreinterpretq_u8_u16(vtrn1q_u16(a, b));
+  high = vreinterpretq_u8_u16(vtrn2q_u16(a, b));
+}
+template <>
+VISOPS_ALWAYS_INLINE void swap_bits<32>(uint8x16_t& low, uint8x16_t& high) {
+  const uint32x4_t a = vreinterpretq_u32_u8(low), b = vreinterpretq_u32_u8(high);
+  low = vreinterpretq_u8_u32(vtrn1q_u32(a, b));
+  high = vreinterpretq_u8_u32(vtrn2q_u32(a, b));
+}
+
+// Swaps the pieces of vectors that are kStep apart, in eight of them.
+template <int kShift, int kStep>
+VISOPS_ALWAYS_INLINE void swap_eight(uint8x16_t (&v)[8]) {
+  VISOPS_UNROLL
+  for (int i = 0; i < 8; ++i) {
+    if ((i & kStep) == 0) swap_bits<kShift>(v[i], v[i + kStep]);
+  }
+}
+
+inline void turn_block(const uint64_t* from, int64_t stride, uint64_t* to) {
+  uint8x16_t v[8];
+  for (int first = 0; first < 64; first += 16) {  // words i and i + 8 of sixteen
+    const uint64_t* word = from + first * stride;
+    VISOPS_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      const uint64x1_t low = vld1_u64(word + i * stride), high = vld1_u64(word + (i + 8) * stride);
+      v[i] = vreinterpretq_u8_u64(vcombine_u64(low, high));
+    }
+    swap_eight<4, 4>(v), swap_eight<2, 2>(v), swap_eight<1, 1>(v);
+    VISOPS_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      const uint64x2_t words = vreinterpretq_u64_u8(v[i]);
+      vst1_u64(to + first + i, vget_low_u64(words));
+      vst1_u64(to + first + i + 8, vget_high_u64(words));
+    }
+  }
+  for (int first = 0; first < 8; first += 2) {  // words first and first + 1 of each eight
+    VISOPS_UNROLL
+    for (int i = 0; i < 8; ++i) v[i] = vreinterpretq_u8_u64(vld1q_u64(to + first + 8 * i));
+    swap_eight<8, 1>(v), swap_eight<16, 2>(v), swap_eight<32, 4>(v);
+    VISOPS_UNROLL
+    for (int i = 0; i < 8; ++i) vst1q_u64(to + first + 8 * i, vreinterpretq_u64_u8(v[i]));
   }
 }
 #else

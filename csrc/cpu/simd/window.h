@@ -1,4 +1,4 @@
-// Two vectors of adjacent floats, of which any can be picked; from AVX2 on.
+// Two vectors of adjacent floats, of which any can be picked; from AVX2 on, and with NEON.
 //
 //   FloatWindow   2 x kWidth adjacent floats; at(index) picks kWidth of them
 //   WindowIndex   kWidth places in a window
@@ -8,7 +8,7 @@
 
 #include "cpu/simd/floats.h"
 
-#if VISOPS_ISA_SLOT > 0
+#if VISOPS_ISA_SLOT > 0 || VISOPS_NEON
 namespace visops {
 namespace {
 
@@ -37,7 +37,7 @@ VISOPS_ALWAYS_INLINE bool all_below(const WindowIndex& i, int count) {
   return _mm512_cmpge_epu32_mask(i.v, _mm512_set1_epi32(count)) == 0;
 }
 
-#else
+#elif VISOPS_ISA_SLOT == 1
 
 struct WindowIndex {
   __m256i v;
@@ -64,6 +64,38 @@ VISOPS_ALWAYS_INLINE WindowIndex operator+(const WindowIndex& i, int step) {
 VISOPS_ALWAYS_INLINE bool all_below(const WindowIndex& i, int count) {
   const __m256i above = _mm256_cmpgt_epi32(i.v, _mm256_set1_epi32(count - 1));
   return _mm256_movemask_epi8(_mm256_or_si256(above, _mm256_srai_epi32(i.v, 31))) == 0;
+}
+
+#else
+
+// Places of the bytes of elements `i`, which are below 64.
+VISOPS_ALWAYS_INLINE uint8x16_t float_places(uint32x4_t i) {
+  return vreinterpretq_u8_u32(vmlaq_n_u32(vdupq_n_u32(0x03020100), i, 0x04040404));
+}
+
+struct WindowIndex {
+  uint32x4_t v;
+};
+struct FloatWindow {
+  Floats low, high;
+  VISOPS_ALWAYS_INLINE Floats at(const WindowIndex& i) const {
+    const uint8x16x2_t both = {{vreinterpretq_u8_f32(low.v), vreinterpretq_u8_f32(high.v)}};
+    return Floats(vreinterpretq_f32_u8(vqtbl2q_u8(both, float_places(i.v))));
+  }
+};
+// kWidth offsets in bytes, as elements from `first`.
+template <int Size>
+VISOPS_ALWAYS_INLINE WindowIndex window_index(const int32_t* offset, int32_t first) {
+  const int32x4_t bytes = vsubq_s32(vld1q_s32(offset), vdupq_n_s32(first));
+  constexpr int kShift = Size / 2;  // log2 of 1, 2 and 4
+  return {vreinterpretq_u32_s32(kShift == 0 ? bytes : vshrq_n_s32(bytes, kShift > 0 ? kShift : 1))};
+}
+VISOPS_ALWAYS_INLINE WindowIndex operator+(const WindowIndex& i, int step) {
+  return {vaddq_u32(i.v, vdupq_n_u32(static_cast<uint32_t>(step)))};
+}
+// Whether all are in [0, count).
+VISOPS_ALWAYS_INLINE bool all_below(const WindowIndex& i, int count) {
+  return vmaxvq_u32(i.v) < static_cast<uint32_t>(count);
 }
 
 #endif

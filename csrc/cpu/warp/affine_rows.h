@@ -73,7 +73,7 @@ struct SegmentTaps {
 
 // floor() for |v| < 2^31. Without a rounding instruction, compilers would emit a call.
 VISOPS_ALWAYS_INLINE float floor_of(float v) {
-#if VISOPS_ISA_SLOT > 0
+#if VISOPS_ISA_SLOT > 0 || VISOPS_NEON
   return std::floor(v);
 #else
   const float whole = static_cast<float>(static_cast<int32_t>(v));

@@ -20,7 +20,7 @@ namespace {
 // Whether windows are worth a try. sample_window() looks at the offsets themselves.
 inline bool runs_along_rows(const double* m) { return m[3] == 0.0 && fabs(m[0]) <= 2.0; }
 
-#if VISOPS_ISA_SLOT > 0
+#if VISOPS_ISA_SLOT > 0 || VISOPS_NEON
 
 // The taps of one row: column k holds each pixel's k-th tap.
 template <int Taps>

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
+import sys
 import weakref
+
+if sys.platform == "win32":
+    raise ImportError("visops.infer forks its workers and locks files as POSIX does; not Windows")
+
+import fcntl
 
 __all__ = ["LockedFile"]
 

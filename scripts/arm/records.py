@@ -1,0 +1,198 @@
+"""Records operators' calls on one machine and makes them again on another.
+
+    python scripts/arm/records.py record FOLDER [MODULE ...]
+    python scripts/arm/records.py replay FOLDER [MODULE ...]
+
+The calls are those of tests/*/*_outputs.py, and as module "random" calls of all operators with the
+fuzzer's arguments: infinite and huge numbers, empty and odd shapes. Inputs are recorded, not seeds:
+torch's generators and its conversions to float16 give other bits on other machines, which is no
+fault of ours.
+
+`replay` ends with an error if any result differs in bits, dtype, shape or strides. NaNs with other
+payloads are counted apart: which one an addition passes on is left open by IEEE 754.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import io
+import pickle
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import visops
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+RANDOM = "random"
+TRIES = 12  # random calls of each operator
+# Products of matrices, whose sums may have another order and fuse products (docs/determinism.md).
+ROUNDED = ("conv2d", "convolve2d")
+MOST_SHOWN = 5
+
+
+def modules() -> list[str]:
+    """Return the modules whose outputs are compared."""
+    found = sorted(f"{file.parent.name}.{file.stem}" for file in TESTS.glob("*/*_outputs.py"))
+    return [*found, RANDOM]
+
+
+def call_at_random() -> None:
+    """Call every operator with drawn arguments; some are refused."""
+    from fuzz.calls import all_targets, valid_arguments
+    from fuzz.draws import Draw
+
+    for target in all_targets():
+        if any(word in target.name for word in ROUNDED):
+            continue
+        for number in range(TRIES):
+            arguments = valid_arguments(Draw(f"{target.name}/{number}"), target)
+            with contextlib.suppress(RuntimeError, ValueError, TypeError, NotImplementedError):
+                target.function(**arguments)
+
+
+def packed(value: Any) -> bytes:
+    """Return tensors and what holds them as bytes, strides included."""
+    file = io.BytesIO()
+    torch.save(value, file)
+    return file.getvalue()
+
+
+def unpacked(data: bytes) -> Any:
+    """Return what packed() was given."""
+    return torch.load(io.BytesIO(data), weights_only=False)
+
+
+class Recorder(TorchDispatchMode):
+    """Keeps each call of ours: its name, its arguments before it, and its results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, bytes, bytes]] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call; keep copies."""
+        kwargs = kwargs or {}
+        if func.namespace != "visops":
+            return func(*args, **kwargs)
+        before = packed((args, kwargs))
+        results = func(*args, **kwargs)
+        changed = (args, kwargs) if func._schema.is_mutable else None
+        self.calls.append((func.name(), before, packed((results, changed))))
+        return results
+
+
+def record(folder: Path, names: list[str]) -> None:
+    """Run the modules' outputs() and keep their calls."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        began = time.monotonic()
+        with Recorder() as recorder:
+            if name == RANDOM:
+                call_at_random()
+            else:
+                dict(importlib.import_module(name).outputs())
+        (folder / f"{name}.calls").write_bytes(pickle.dumps(recorder.calls, protocol=5))
+        took = time.monotonic() - began
+        print(f"recorded {name}: {len(recorder.calls)} calls, {took:.0f} s", flush=True)
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors of a nest."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors(item)
+    elif isinstance(value, dict):
+        yield from tensors(list(value.values()))
+
+
+def difference(got: Tensor, wanted: Tensor) -> str | None:
+    """Say how two results differ; "NaN payloads" if in those only, None if in nothing."""
+    for name in ("dtype", "shape"):
+        if getattr(got, name) != getattr(wanted, name):
+            return f"{name} {getattr(got, name)}, not {getattr(wanted, name)}"
+    if got.stride() != wanted.stride():
+        return f"strides {got.stride()}, not {wanted.stride()}"
+    if not got.numel():
+        return None
+    size = got.element_size()
+    a, b = (t.detach().contiguous().view(-1) for t in (got, wanted))
+    differs = (a.view(torch.uint8) != b.view(torch.uint8)).view(-1, size).any(1)
+    if not differs.any():
+        return None
+    if got.is_floating_point() and bool((a.isnan() & b.isnan())[differs].all()):
+        return "NaN payloads"
+    count = f"{int(differs.sum())} of {got.numel()} {got.dtype}"
+    return f"{count}: {a[differs][:3].tolist()}, not {b[differs][:3].tolist()}"
+
+
+def replay(folder: Path, names: list[str]) -> Counter[str]:
+    """Make the recorded calls; return counts of what was compared and found."""
+    total: Counter[str] = Counter()
+    for name in names:
+        began = time.monotonic()
+        count: Counter[str] = Counter()
+        calls = pickle.loads((folder / f"{name}.calls").read_bytes())
+        for number, (operator, before, after) in enumerate(calls):
+            args, kwargs = unpacked(before)
+            base, _, overload = operator.removeprefix("visops::").partition(".")
+            function = getattr(getattr(torch.ops.visops, base), overload or "default")
+            with torch.no_grad():
+                results = function(*args, **kwargs)
+            changed = (args, kwargs) if function._schema.is_mutable else None
+            got, wanted = list(tensors((results, changed))), list(tensors(unpacked(after)))
+            count["calls"] += 1
+            count["tensors"] += len(wanted)
+            if len(got) != len(wanted):
+                found = [f"{len(got)} tensors, not {len(wanted)}"]
+            else:
+                found = [f for f in map(difference, got, wanted) if f is not None]
+            count["NaN payloads"] += found.count("NaN payloads")
+            for text in (f for f in found if f != "NaN payloads"):
+                count["differ"] += 1
+                if count["differ"] <= MOST_SHOWN:
+                    print(f"  call {number}, {operator}: {text}")
+        took = time.monotonic() - began
+        print(f"replayed {name}: {dict(count)}, {took:.0f} s", flush=True)
+        total += count
+    return total
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("action", choices=["record", "replay"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("modules", nargs="*")
+    arguments = parser.parse_args()
+    sys.path[:0] = [str(TESTS), str(ROOT / "scripts")]
+    torch.set_num_threads(1)
+    info = visops.build_info()
+    print(f"{info['cpu']} kernels by {info['compiler']}, {visops.__file__}", flush=True)
+    names = arguments.modules or modules()
+    if arguments.action == "record":
+        record(arguments.folder, names)
+        return
+    total = replay(arguments.folder, names)
+    print("TOTAL", dict(total))
+    if total["differ"] or not total["tensors"]:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""scripts/arm: what it would find, and how it counts; the emulator itself is in `make test-arm`."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from arm.instructions import counts
+from arm.records import Recorder, difference, packed, replay, unpacked
+from visops import nms, warp_affine
+
+
+def nan_of(bits: int) -> torch.Tensor:
+    return torch.tensor([bits], dtype=torch.int32).view(torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "found"),
+    [
+        (torch.ones(3), torch.ones(3), None),
+        (torch.ones(0), torch.ones(0), None),
+        (torch.ones(3), torch.ones(3, dtype=torch.float64), "dtype torch.float32, not"),
+        (torch.ones(3), torch.ones(1, 3), "shape "),
+        (torch.ones(2, 3), torch.ones(3, 2).t(), "strides (3, 1), not (1, 2)"),
+        (torch.tensor([0.0]), torch.tensor([-0.0]), "1 of 1 torch.float32: [0.0], not [-0.0]"),
+        (torch.tensor([1, 2]), torch.tensor([1, 3]), "1 of 2 torch.int64: [2], not [3]"),
+        (nan_of(0x7FC00000), nan_of(0x7FC00001), "NaN payloads"),
+        (nan_of(0x7FC00000), torch.tensor([1.0]), "1 of 1"),
+        (torch.tensor([1 + 2j]), torch.tensor([1 - 2j]), "1 of 1 torch.complex64"),
+    ],
+)
+def test_differences(got: torch.Tensor, wanted: torch.Tensor, found: str | None) -> None:
+    text = difference(got, wanted)
+    assert text == found or (found is not None and text is not None and text.startswith(found))
+
+
+def recorded_calls() -> list[tuple[str, bytes, bytes]]:
+    image = torch.randint(0, 256, (3, 9, 11), dtype=torch.uint8)
+    boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 5.0], [9.0, 9.0, 12.0, 12.0]])
+    with Recorder() as recorder:
+        warp_affine(image, torch.tensor([[0.9, 0.2, 1.0], [-0.2, 0.9, 1.0]]), (8, 8))
+        nms(boxes, torch.tensor([0.5, 0.9, 0.1]), 0.5)
+    return recorder.calls
+
+
+def test_calls_give_their_results_again(tmp_path: Path) -> None:
+    calls = recorded_calls()
+    assert len(calls) >= 2
+    (tmp_path / "some.calls").write_bytes(pickle.dumps(calls))
+    total = replay(tmp_path, ["some"])
+    assert total["calls"] == len(calls)
+    assert total["tensors"] >= len(calls)
+    assert total["differ"] == 0
+
+
+def test_a_changed_bit_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = recorded_calls()
+    name, before, after = calls[0]
+    results: Any = unpacked(after)
+    warped = results[0]
+    warped.view(-1)[5] ^= 1
+    calls[0] = (name, before, packed(results))
+    (tmp_path / "some.calls").write_bytes(pickle.dumps(calls))
+    assert replay(tmp_path, ["some"])["differ"] == 1
+    assert f"call 0, {name}: 1 of " in capsys.readouterr().out
+
+
+def test_instructions_between_markers() -> None:
+    """Blocks are as long as they were when they were translated, here 2, 3 and then 1."""
+
+    def block(*addresses: int) -> list[str]:
+        return ["IN: some_function", *[f"0x{at:08x}:  d503201f  nop" for at in addresses], ""]
+
+    def executed(at: int) -> str:
+        return f"Trace 0: 0x7f5a2a430440 [0000000001009331/{at:016x}/00000001/00000200] name"
+
+    marker, first, second = 0x100, 0x200, 0x300
+    log = [
+        *(*block(marker), *block(first, first + 4), executed(first), executed(marker)),
+        *(executed(first), *block(second, second + 4, second + 8), executed(second)),
+        *(executed(first), executed(marker), executed(first), executed(marker)),
+        *(*block(first), executed(first), executed(marker)),
+    ]
+    assert list(counts(log, marker)) == [7, 1]
