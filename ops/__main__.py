@@ -17,8 +17,10 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 
-ISA_FLAGS = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl")
-ISA_FLAGS += ("asimd", "fphp", "asimdhp", "asimddp", "sve", "sve2", "bf16", "i8mm")  # ARM's names
+ISA_FLAGS = (
+    *("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"),
+    *("asimd", "fphp", "asimdhp", "asimddp", "sve", "sve2", "bf16", "i8mm"),  # ARM's names
+)
 # What each package may be installed as.
 PACKAGES = {
     "torchvision": ("torchvision",),

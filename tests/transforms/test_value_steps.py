@@ -53,7 +53,7 @@ def images() -> dict[str, Tensor]:
     noise = torch.from_numpy(rng.integers(0, 256, (3, 9, 7), np.uint8))
     flat = torch.full((3, 8, 8), 77, dtype=torch.uint8)
     flat[1, 2, 3] = 200
-    few = torch.from_numpy(rng.choice(np.uint8([0, 90, 255]), (1, 12, 11)))
+    few = torch.from_numpy(rng.choice(np.array([0, 90, 255], np.uint8), (1, 12, 11)))
     return {"photo": photo(), "dark": dark, "noise": noise, "flat": flat, "few": few}
 
 
