@@ -296,7 +296,11 @@ def test_choices_of_transforms_in_python_and_in_cpp_agree() -> None:
         for exact in (False, True):
             group = [turn(40), transforms.ColorJitter(0.4, 0.4), transforms.RandomErasing(1.0)]
             crop = transforms.RandomResizedCrop((90, 80))
-            chain: list[Any] = [crop, transforms.RandomApply(group, 0.5), transforms.Resize((60, 70))]
+            chain: list[Any] = [
+                crop,
+                transforms.RandomApply(group, 0.5),
+                transforms.Resize((60, 70)),
+            ]
             composed = transforms.Compose(chain, seed=3, exact=exact)
             results.append(composed(batch, index=range(8), return_params=True))
     for (cpp, params), (python, others) in zip(results[:2], results[2:], strict=True):
