@@ -214,9 +214,10 @@ def some_of_several() -> Pair:
     return torch.stack(ours), np.stack([chw(image) for image in theirs])
 
 
-def not_there() -> Pair:
+def transposed() -> Pair:
     A, names = library(), ("RandomRotate90", "D4", "Transpose")
-    return [hasattr(m, name) for m in (A, T) for name in names], [True] * 3 + [False] * 3
+    assert all(hasattr(module, name) for module in (A, T) for name in names)
+    return T.Transpose(1.0)(PHOTO), chw(A.Transpose(p=1)(image=PHOTO)["image"])
 
 
 def a_callable() -> Pair:

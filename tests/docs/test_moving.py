@@ -108,13 +108,13 @@ ALBUMENTATIONS: dict[str, tuple[Make, T.Transform | list[T.Transform], bool]] = 
     ),
     "the other contrast": (
         lambda A: A.RandomBrightnessContrast((0, 0), (0.2, 0.2), p=1),
-        T.ColorJitter((1.2, 1.2)),
+        T.RandomBrightnessContrast((0, 0), (0.2, 0.2), p=1),
         False,
     ),
     "the other brightness": (
         lambda A: A.RandomBrightnessContrast((0.2, 0.2), (0, 0), p=1),
-        T.ColorJitter((1.2, 1.2)),
-        True,
+        T.RandomBrightnessContrast((0.2, 0.2), (0, 0), p=1),
+        False,
     ),
     "grey": (lambda A: A.ToGray(p=1), T.RandomGrayscale(1), False),
     "float": (lambda A: A.ToFloat(), T.ToDtype(torch.float32, scale=True), False),

@@ -42,7 +42,7 @@ OF_ALBUMENTATIONS: dict[str, Runs] = {
     "KeypointParams": ((), ((rows.invisible_points, 1e-6),)),
     "BboxParams": ((), ((rows.dropped_boxes, 1e-6), (rows.slivers_are_dropped, 0))),
     "OneOf": ((), ((rows.some_of_several, 0),)),
-    "RandomRotate90": ((), ((rows.not_there, 0),)),
+    "RandomRotate90": ((), ((rows.transposed, 0),)),
     "blur": ((), ((rows.a_callable, 0),)),
 }
 OF_KORNIA: dict[str, Runs] = {
