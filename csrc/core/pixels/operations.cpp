@@ -1,12 +1,16 @@
 // NOTE: uint8 values go through float32 as torchvision's do, and are cut off, not rounded, where
 // theirs are. Where a result depends on a pixel's own value alone, it is looked up in a table of
-// 256.
+// 256. Loops take their bounds and pointers into local variables: a store of bytes may change
+// anything else, as far as the compiler knows. They round by way of int, which vectorizes.
 #include "core/pixels/operations.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
+
+#include "core/platform.h"
 
 namespace visops {
 namespace {
@@ -15,7 +19,10 @@ using Table = std::array<uint8_t, 256>;
 
 constexpr float kGreyWeights[3] = {0.2989f, 0.587f, 0.114f};
 
-uint8_t cut_off(float value) { return static_cast<uint8_t>(std::clamp(value, 0.0f, 255.0f)); }
+uint8_t cut_off(float value) {
+  const float inside = value > 0.0f ? (value < 255.0f ? value : 255.0f) : 0.0f;
+  return static_cast<uint8_t>(static_cast<int>(inside));
+}
 
 template <class Value>
 Table table_of(const Value& value) {
@@ -37,20 +44,39 @@ float grey_of(float r, float g, float b) {
   return r * kGreyWeights[0] + g * kGreyWeights[1] + b * kGreyWeights[2];
 }
 
-// Calls with(grey, place) for every pixel; integers are rounded down.
-template <class T, class With>
-void for_grey(const PixelImage& image, const With& with) {
+// The grey value of a pixel; of integers, rounded down.
+template <class T>
+float grey_level(float r, float g, float b) {
+  const float grey = grey_of(r, g, b);
+  return sizeof(T) == 1 ? static_cast<float>(static_cast<int>(grey)) : grey;
+}
+
+template <class T>
+double grey_sum(const PixelImage& image) {
   const int64_t pixels = image.height * image.width;
-  const T* const first = channel<T>(image, 0);
-  if (image.channels < 3) {
-    for (int64_t i = 0; i < pixels; ++i) with(static_cast<float>(first[i]), i);
-    return;
-  }
-  const T *const g = first + pixels, *const b = g + pixels;
-  for (int64_t i = 0; i < pixels; ++i) {
-    const float grey =
-        grey_of(static_cast<float>(first[i]), static_cast<float>(g[i]), static_cast<float>(b[i]));
-    with(sizeof(T) == 1 ? std::floor(grey) : grey, i);
+  const T* const r = channel<T>(image, 0);
+  const T *const g = image.channels < 3 ? r : r + pixels, *const b =
+                                                              image.channels < 3 ? r : g + pixels;
+  const bool is_grey = image.channels < 3;
+  if constexpr (sizeof(T) == 1) {
+    int64_t sum = 0;
+    for (int64_t begin = 0; begin < pixels; begin += 4096) {
+      const int64_t end = std::min<int64_t>(begin + 4096, pixels);
+      int part = 0;
+      for (int64_t i = begin; i < end; ++i) {
+        const float level =
+            grey_of(static_cast<float>(r[i]), static_cast<float>(g[i]), static_cast<float>(b[i]));
+        part += is_grey ? r[i] : static_cast<int>(level);
+      }
+      sum += part;
+    }
+    return static_cast<double>(sum);
+  } else {
+    double sum = 0.0;
+    for (int64_t i = 0; i < pixels; ++i) {
+      sum += static_cast<double>(is_grey ? r[i] : grey_of(r[i], g[i], b[i]));
+    }
+    return sum;
   }
 }
 
@@ -68,26 +94,26 @@ T stored(float value) {
 template <class T>
 void brightness(const PixelImage& image, float factor) {
   T* const data = static_cast<T*>(image.data);
+  const int64_t count = image.size();
   if constexpr (sizeof(T) == 1) {
-    look_up(table_of([&](int i) { return cut_off(static_cast<float>(i) * factor); }), data,
-            image.size());
+    look_up(table_of([&](int i) { return cut_off(static_cast<float>(i) * factor); }), data, count);
   } else {
-    for (int64_t i = 0; i < image.size(); ++i) data[i] = clamped(data[i] * factor, 1.0f);
+    for (int64_t i = 0; i < count; ++i) data[i] = clamped(data[i] * factor, 1.0f);
   }
 }
 
 template <class T>
 void contrast(const PixelImage& image, double factor) {
-  double sum = 0.0;
-  for_grey<T>(image, [&](float grey, int64_t) { sum += static_cast<double>(grey); });
-  const float mean = static_cast<float>(sum / static_cast<double>(image.height * image.width));
+  const double pixels = static_cast<double>(image.height * image.width);
+  const float mean = static_cast<float>(grey_sum<T>(image) / pixels);
   const float ratio = static_cast<float>(factor), rest = static_cast<float>(1.0 - factor) * mean;
   T* const data = static_cast<T*>(image.data);
+  const int64_t count = image.size();
   if constexpr (sizeof(T) == 1) {
     look_up(table_of([&](int i) { return cut_off(static_cast<float>(i) * ratio + rest); }), data,
-            image.size());
+            count);
   } else {
-    for (int64_t i = 0; i < image.size(); ++i) data[i] = clamped(data[i] * ratio + rest, 1.0f);
+    for (int64_t i = 0; i < count; ++i) data[i] = clamped(data[i] * ratio + rest, 1.0f);
   }
 }
 
@@ -95,14 +121,17 @@ template <class T>
 void saturation(const PixelImage& image, double factor) {
   if (image.channels < 3) return;
   const float ratio = static_cast<float>(factor), rest = static_cast<float>(1.0 - factor);
-  T* const data = static_cast<T*>(image.data);
   const int64_t pixels = image.height * image.width;
-  for_grey<T>(image, [&](float grey, int64_t i) {
-    for (int64_t c = 0; c < 3; ++c) {
-      T& value = data[c * pixels + i];
-      value = stored<T>(static_cast<float>(value) * ratio + grey * rest);
-    }
-  });
+  T* VISOPS_RESTRICT const r = channel<T>(image, 0);
+  T* VISOPS_RESTRICT const g = r + pixels;
+  T* VISOPS_RESTRICT const b = g + pixels;
+  for (int64_t i = 0; i < pixels; ++i) {
+    const float red = static_cast<float>(r[i]), green = static_cast<float>(g[i]);
+    const float blue = static_cast<float>(b[i]), share = grey_level<T>(red, green, blue) * rest;
+    r[i] = stored<T>(red * ratio + share);
+    g[i] = stored<T>(green * ratio + share);
+    b[i] = stored<T>(blue * ratio + share);
+  }
 }
 
 template <class T>
@@ -113,17 +142,21 @@ void sharpness(const PixelImage& image, double factor, T* before) {
   std::memcpy(before, image.data, static_cast<size_t>(image.size()) * sizeof(T));
   for (int64_t c = 0; c < image.channels; ++c) {
     for (int64_t y = 1; y + 1 < image.height; ++y) {
-      const T* const row = before + (c * image.height + y) * width;
-      T* const out = channel<T>(image, c) + y * width;
-      const T *const above = row - width, *const below = row + width;
+      const T* VISOPS_RESTRICT const row = before + (c * image.height + y) * width;
+      const T* VISOPS_RESTRICT const above = row - width;
+      const T* VISOPS_RESTRICT const below = row + width;
+      T* VISOPS_RESTRICT const out = channel<T>(image, c) + y * width;
       for (int64_t x = 1; x + 1 < width; ++x) {
-        const auto sum_of = [x](const T* r) {
-          using Sum = std::conditional_t<sizeof(T) == 1, int, float>;
+        using Sum = std::conditional_t<sizeof(T) == 1, int, float>;
+        const auto three = [x](const T* r) {
           return static_cast<Sum>(r[x - 1]) + static_cast<Sum>(r[x]) + static_cast<Sum>(r[x + 1]);
         };
-        const auto sum = sum_of(above) + sum_of(row) + sum_of(below) + 4 * row[x];
+        const Sum sum = three(above) + three(row) + three(below) + 4 * static_cast<Sum>(row[x]);
         float blurred = static_cast<float>(sum) * (1.0f / 13.0f);
-        if constexpr (sizeof(T) == 1) blurred = std::nearbyint(blurred);
+        // A sum of integers over 13 is never halfway between two.
+        if constexpr (sizeof(T) == 1) {
+          blurred = static_cast<float>(static_cast<int>(blurred + 0.5f));
+        }
         const float own = static_cast<float>(row[x]);
         out[x] = stored<T>(own + rest * (blurred - own));
       }
@@ -134,13 +167,14 @@ void sharpness(const PixelImage& image, double factor, T* before) {
 template <class T>
 void posterize(const PixelImage& image, int bits) {
   T* const data = static_cast<T*>(image.data);
+  const int64_t count = image.size();
   if constexpr (sizeof(T) == 1) {
     if (bits >= 8) return;
     const uint8_t mask = static_cast<uint8_t>(((1 << bits) - 1) << (8 - bits));
-    for (int64_t i = 0; i < image.size(); ++i) data[i] &= mask;
+    for (int64_t i = 0; i < count; ++i) data[i] &= mask;
   } else {
     const float levels = static_cast<float>(1 << bits);
-    for (int64_t i = 0; i < image.size(); ++i) {
+    for (int64_t i = 0; i < count; ++i) {
       data[i] = std::clamp(std::floor(data[i] * levels), 0.0f, levels - 1.0f) * (1.0f / levels);
     }
   }
@@ -149,6 +183,7 @@ void posterize(const PixelImage& image, int bits) {
 template <class T>
 void solarize(const PixelImage& image, double threshold) {
   T* const data = static_cast<T*>(image.data);
+  const int64_t count = image.size();
   if constexpr (sizeof(T) == 1) {
     const float least = static_cast<float>(threshold);  // as torch compares
     look_up(table_of([&](int i) {
@@ -157,7 +192,7 @@ void solarize(const PixelImage& image, double threshold) {
             data, image.size());
   } else {
     const float least = static_cast<float>(threshold);
-    for (int64_t i = 0; i < image.size(); ++i) {
+    for (int64_t i = 0; i < count; ++i) {
       if (data[i] >= least) data[i] = 1.0f - data[i];
     }
   }
@@ -166,7 +201,8 @@ void solarize(const PixelImage& image, double threshold) {
 template <class T>
 void invert(const PixelImage& image) {
   T* const data = static_cast<T*>(image.data);
-  for (int64_t i = 0; i < image.size(); ++i) {
+  const int64_t count = image.size();
+  for (int64_t i = 0; i < count; ++i) {
     if constexpr (sizeof(T) == 1) {
       data[i] = static_cast<uint8_t>(255 - data[i]);
     } else {
@@ -181,8 +217,12 @@ void autocontrast(const PixelImage& image) {
   constexpr float kWhite = sizeof(T) == 1 ? 255.0f : 1.0f;
   for (int64_t c = 0; c < image.channels; ++c) {
     T* const data = channel<T>(image, c);
-    const auto [least, most] = std::minmax_element(data, data + pixels);
-    const float low = static_cast<float>(*least), high = static_cast<float>(*most);
+    T least = data[0], most = data[0];
+    for (int64_t i = 1; i < pixels; ++i) {
+      least = data[i] < least ? data[i] : least;
+      most = data[i] > most ? data[i] : most;
+    }
+    const float low = static_cast<float>(least), high = static_cast<float>(most);
     if (!(low < high)) continue;
     const float scale = (high - low) * (1.0f / kWhite);
     const auto value = [&](float v) { return (v - low) / scale; };
@@ -241,13 +281,14 @@ void equalize(const PixelImage& image, void* scratch) {
 template <class T>
 void gamma(const PixelImage& image, float exponent) {
   T* const data = static_cast<T*>(image.data);
+  const int64_t count = image.size();
   if constexpr (sizeof(T) == 1) {
     look_up(table_of([&](int i) {
               return cut_off(std::pow(static_cast<float>(i) / 255.0f, exponent) * (256.0f - 1e-3f));
             }),
             data, image.size());
   } else {
-    for (int64_t i = 0; i < image.size(); ++i) data[i] = std::pow(data[i], exponent);
+    for (int64_t i = 0; i < count; ++i) data[i] = std::pow(data[i], exponent);
   }
 }
 
