@@ -48,7 +48,7 @@ Numbers windows_of(const ChainPlan& plan, const Sampling& sampling) {
 int64_t rows_of(const GeometryState& at) { return at.projective ? 3 : 2; }
 
 double mean_of(const AugmentParams& p, const uint8_t* picture, int64_t sample) {
-  int64_t sums[3] = {};
+  int64_t sums[kMostColorChannels] = {};
   const uint8_t* plane = picture + sample * p.output_stride.batch;
   for (int64_t c = 0; c < p.channels; ++c, plane += kMeanGrid * kMeanGrid) {
     for (int64_t i = 0; i < kMeanGrid * kMeanGrid; ++i) sums[c] += plane[i];

@@ -127,3 +127,35 @@ def test_guide_lists_every_effect_with_its_default() -> None:
     assert dict(listed) == {
         f.name: repr(f.default).replace("'", '"') for f in dataclasses.fields(T.Effects)
     }
+
+
+class Contrast(T.Transform):
+    """Half of the contrast, for any number of channels."""
+
+    def effects(self) -> T.Effects:
+        return T.Effects(colors=1)
+
+    def extend(self, plan: T.Plan, params: Mapping[str, Any]) -> None:
+        count = plan.canvas.channels
+        rows = [0.5 if c == k else 0.0 for c in range(count) for k in range(count + 1)]
+        plan.color(rows, weight=0.5)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float64])
+def test_a_contrast_takes_the_grey_mean_of_any_image(channels: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    levels = torch.randint(0, 256, (channels,)).view(-1, 1, 1).expand(-1, 40, 50)
+    image = levels.to(torch.uint8) if dtype == torch.uint8 else levels.double() / 255
+    weights = torch.tensor([1.0]) if channels == 1 else torch.tensor([0.2989, 0.587, 0.114])
+    mean = (levels[: len(weights), 0, 0] * weights).sum()
+    expected = 0.5 * levels + 0.5 * mean
+    found = T.Compose([Contrast()])(image).double() * (1 if dtype == torch.uint8 else 255)
+    assert (found - expected).abs().max() <= (0.51 if dtype == torch.uint8 else 1e-3)
+    video = T.Compose([Contrast()], per_frame=False)(torch.stack([image] * 2))  # in torch
+    assert (video[1].double() * (1 if dtype == torch.uint8 else 255) - found).abs().max() <= 1e-6
+
+
+def test_a_contrast_of_two_channels_is_refused() -> None:
+    with pytest.raises(ValueError, match="images have 2 channels, must have 1, 3 or 4 for a contr"):
+        T.Compose([Contrast()])(torch.rand(2, 40, 50))

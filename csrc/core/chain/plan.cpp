@@ -70,6 +70,8 @@ void PlanBuilder::color(const ColorMatrix& matrix) {
 }
 
 void PlanBuilder::color(const ColorMatrix& matrix, double weight, const ColorMatrix* before) {
+  require(plan_.channels != 2, "transforms",
+          "images have 2 channels, must have 1, 3 or 4 for a contrast, which takes a grey mean");
   ColorSteps& steps = next_color();
   ColorStep& own = steps.samples[static_cast<size_t>(sample_)];
   own.matrix = left_out_ ? identity_color(plan_.channels) : matrix;

@@ -301,7 +301,8 @@ void run(const PixelOperation& operation, const PixelImage& image, void* scratch
     case PixelKind::kSaturation: return saturation<T>(image, operation.amount);
     case PixelKind::kSharpness:
       return sharpness<T>(image, operation.amount, static_cast<T*>(scratch));
-    case PixelKind::kPosterize: return posterize<T>(image, static_cast<int>(operation.amount));
+    case PixelKind::kPosterize:
+      return posterize<T>(image, std::clamp(static_cast<int>(operation.amount), 0, 8));
     case PixelKind::kSolarize:
       return solarize<T>(image, operation.amount * (sizeof(T) == 1 ? 255.0 : 1.0));
     case PixelKind::kSolarizeAt: return solarize<T>(image, operation.amount);

@@ -166,7 +166,7 @@ def _sharpness(images: Tensor, factor: float) -> Tensor:
 
 
 def _posterize(images: Tensor, bits: float) -> Tensor:
-    count = int(bits)
+    count = min(max(int(bits), 0), 8)
     if images.dtype == torch.uint8:
         return images if count >= 8 else images & (((1 << count) - 1) << (8 - count))
     levels = float(1 << count)
