@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/element.h"
@@ -24,6 +25,16 @@ py::array output_argument(const char* op, const char* name, py::handle value);
 
 // TypeError for a dtype that no visops op takes.
 DType dtype_of(const char* op, const char* name, const py::array& array);
+
+using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
+
+// A new array, into whose elements fill() writes.
+template <class T, class Fill>
+py::array_t<T> array_of(std::vector<py::ssize_t> shape, const Fill& fill) {
+  py::array_t<T> out(std::move(shape));
+  fill(out.mutable_data());
+  return out;
+}
 
 // A number, or a sequence of numbers.
 std::vector<double> number_list(const char* op, const char* name, py::handle value);

@@ -63,11 +63,8 @@ void augment(py::handle image, const Shape& shape, const std::string& dtype, py:
   if (color) set_color(kOp, p, data_of(color), color->second);
   if (erase) set_erase(kOp, p, data_of(erase), erase->second);
   const AugmentValues values = {fill, mean, std, erase_value};
-  check_augment(kOp, p, values);
-  check_augment_data(kOp, p);
-  set_values(p, values);
-  const int64_t row_elements = p.channels * p.output_width;
-  run_unlocked(p.batch * p.output_height * row_elements, [&] { run_augment(p, 4 * row_elements); });
+  const int64_t elements = p.batch * p.output_height * p.channels * p.output_width;
+  run_unlocked(elements, [&] { run_augment(p, values); });
 }
 
 }  // namespace

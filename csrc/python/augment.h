@@ -3,17 +3,21 @@
 
 #include <vector>
 
+#include "core/warp/augment_front.h"
 #include "core/warp/augment_segment.h"
 #include "torch/parallel.h"
 
 namespace visops {
 
-// `cost` is of a row of the output, in elements. The emulated kernels want the scratch of CUDA's.
-inline void run_augment(AugmentParams& p, int64_t cost) {
+// Checks a problem, and runs it. The emulated kernels want the scratch of CUDA's.
+inline void run_augment(AugmentParams& p, const AugmentValues& values) {
+  check_augment("augment", p, values);
+  check_augment_data("augment", p);
+  set_values(p, values);
   const int64_t count = cpu_slot() == Slot::kCudaEmulated ? p.batch : 0;
   std::vector<AugmentSample> samples(static_cast<size_t>(count));
   p.samples = samples.data();
-  run_on_cpu(augment_stub, p, p.batch * p.output_height, cost);
+  run_on_cpu(augment_stub, p, p.batch * p.output_height, 4 * p.channels * p.output_width);
 }
 
 }  // namespace visops

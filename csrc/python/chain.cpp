@@ -1,14 +1,11 @@
 // Passes of chains whose transforms are all steps: drawn in one call, and run on images of the CPU.
 #include <pybind11/stl.h>
 
-#include <optional>
 #include <utility>
 
 #include "core/chain/color_program.h"
 #include "core/chain/step.h"
-#include "core/check.h"
 #include "core/image_front.h"
-#include "core/warp/augment_front.h"
 #include "python/array.h"
 #include "python/augment.h"
 #include "python/bindings.h"
@@ -20,7 +17,6 @@ namespace {
 
 constexpr const char* kOp = "augment";
 
-using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
 using Numbers = std::vector<double>;
 using Means = std::vector<Numbers>;
 
@@ -45,8 +41,6 @@ Numbers windows_of(const ChainPlan& plan, const Sampling& sampling) {
   return windows;
 }
 
-int64_t rows_of(const GeometryState& at) { return at.projective ? 3 : 2; }
-
 double mean_of(const AugmentParams& p, const uint8_t* picture, int64_t sample) {
   int64_t sums[kMostColorChannels] = {};
   const uint8_t* plane = picture + sample * p.output_stride.batch;
@@ -65,7 +59,7 @@ double mean_of(const AugmentParams& p, const uint8_t* picture, int64_t sample) {
 Numbers grey_means(const ChainPlan& plan, const MeanRound& round, const Means& before,
                    const Sampling& sampling, const AugmentParams& image, const Numbers& windows) {
   const ColorSteps& steps = plan.colors[round.step];
-  const int64_t rows = rows_of(steps.at[0]);
+  const int64_t rows = steps.at[0].rows();
   Numbers matrices(static_cast<size_t>(plan.batch * rows * 3));
   double* next = matrices.data();
   for (const GeometryState& at : steps.at) {
@@ -94,10 +88,7 @@ Numbers grey_means(const ChainPlan& plan, const MeanRound& round, const Means& b
   p.output_stride = {p.channels * kMeanGrid * kMeanGrid, kMeanGrid * kMeanGrid, kMeanGrid, 1};
   const Numbers none, zero = {0.0};
   const AugmentValues values = {sampling.fill, none, none, zero};
-  check_augment(kOp, p, values);
-  check_augment_data(kOp, p);
-  set_values(p, values);
-  run_augment(p, 4 * p.channels * kMeanGrid);
+  run_augment(p, values);
   Numbers means;
   for (int64_t i = 0; i < plan.batch; ++i) means.push_back(mean_of(p, picture.data(), i));
   return means;
@@ -255,12 +246,8 @@ class Chain {
     p.output = to.address;
     p.output_stride = {0, to.strides[0], to.strides[1], to.strides[2]};
     double matrix[9];
-    std::copy_n(at.matrix, 9, matrix);
-    if (sampling_.mode == Interpolation::kNearest && !at.projective) {
-      matrix[2] += at.ties[0];
-      matrix[5] += at.ties[1];
-    }
-    const int64_t rows = rows_of(at);
+    at.write_rows(sampling_.mode == Interpolation::kNearest, matrix);
+    const int64_t rows = at.rows();
     p.matrix = {matrix, DType::kFloat64, false, rows * 3, 3, 1};
     p.matrix_rows = static_cast<int>(rows);
     p.mode = sampling_.mode;
@@ -279,18 +266,14 @@ class Chain {
       p.erase_count = static_cast<int64_t>(plan.erased.size());
     }
     const AugmentValues values = {sampling_.fill, mean, std, erase_value};
-    const int64_t row_elements = c * p.output_width;
-    run_unlocked(p.output_height * row_elements, [&] {
+    run_unlocked(p.output_height * c * p.output_width, [&] {
       if (!plan.colors.empty()) {
         color = colors_with_means(plan, sampling_, source, windows);
         p.color = color.data();
         p.color_shared = p.clamp = true;
         p.color_steps = 1;
       }
-      check_augment(kOp, p, values);
-      check_augment_data(kOp, p);
-      set_values(p, values);
-      run_augment(p, 4 * row_elements);
+      run_augment(p, values);
     });
   }
 

@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/check.h"
-#include "core/warp/augment_front.h"
 #include "python/array.h"
 #include "python/augment.h"
 #include "python/bindings.h"
@@ -16,8 +14,6 @@
 
 namespace visops {
 namespace {
-
-constexpr const char* kOp = "augment";
 
 struct Size {
   int64_t height, width;
@@ -45,10 +41,7 @@ void move(py::handle source, py::handle target, const std::string& dtype, int64_
   p.output_stride = {0, to.strides[0], to.strides[1], to.strides[2]};
   const std::vector<double> none, fills = {fill}, zero = {0.0};
   const AugmentValues values = {fills, none, none, zero};
-  check_augment(kOp, p, values);
-  check_augment_data(kOp, p);
-  set_values(p, values);
-  run_augment(p, 4 * count * p.output_width);
+  run_augment(p, values);
 }
 
 void move_masks(py::handle source, py::handle target, const std::string& dtype, int64_t count,

@@ -5,10 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/check.h"
 #include "core/image_front.h"
 #include "core/pixels/operations.h"
-#include "core/warp/augment_front.h"
 #include "python/array.h"
 #include "python/augment.h"
 #include "python/bindings.h"
@@ -45,10 +43,7 @@ void warp(const PixelImage& from, void* to, const PixelOperation& operation,
   p.half_pixel = true;
   const std::vector<double> none, zero = {0.0};
   const AugmentValues values = {sampling.fill, none, none, zero};
-  check_augment(kOp, p, values);
-  check_augment_data(kOp, p);
-  set_values(p, values);
-  run_augment(p, 4 * from.channels * from.width);
+  run_augment(p, values);
 }
 
 void run_list(const std::vector<PixelOperation>& operations, const PixelImage& image,

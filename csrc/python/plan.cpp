@@ -17,7 +17,6 @@
 namespace visops {
 namespace {
 
-using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
 using Wholes = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
 using Flags = py::array_t<bool, py::array::c_style | py::array::forcecast>;
 
@@ -37,14 +36,6 @@ class Columns {
   const double* data_;
   int64_t width_;
 };
-
-template <class T, class Value>
-py::array_t<T> array_of(std::vector<py::ssize_t> shape, const Value& value) {
-  py::array_t<T> out(std::move(shape));
-  T* next = out.mutable_data();
-  value(next);
-  return out;
-}
 
 // Calls add(builder, sample) for every sample.
 template <class Add>
@@ -178,15 +169,10 @@ void extend(PlanObject& self, const ChainStep& step, const Doubles& params) {
 
 // Matrices [B, 2 or 3, 3], as images are sampled: NOTE [ Ties ].
 Doubles sampled(const PlanObject& self, bool nearest) {
-  const bool projective = self.is_projective();
-  const int64_t rows = projective ? 3 : 2;
+  const int64_t rows = self.is_projective() ? 3 : 2;
   return array_of<double>({self.plan.batch, rows, 3}, [&](double* out) {
     for (const GeometryState& at : self.plan.samples) {
-      std::copy_n(at.matrix, rows * 3, out);
-      if (nearest && !projective) {
-        out[2] += at.ties[0];
-        out[5] += at.ties[1];
-      }
+      at.write_rows(nearest, out);
       out += rows * 3;
     }
   });
@@ -266,21 +252,17 @@ py::tuple colors_of(const ColorMatrices& colors, const ChainPlan& plan) {
 // Where a mean is taken: matrices as `sampled`, size or None, sizes [B, 2], window.
 py::tuple place_of_mean(const ColorSteps& steps, bool exact, bool nearest) {
   const auto count = static_cast<py::ssize_t>(steps.at.size());
-  const int64_t rows = steps.at[0].projective ? 3 : 2;
-  Doubles matrices({count, rows, int64_t{3}});
-  double* out = matrices.mutable_data();
-  for (const GeometryState& at : steps.at) {
-    if (exact) {
-      std::copy_n(at.matrix, rows * 3, out);
-      if (nearest && rows == 2) {
-        out[2] += at.ties[0];
-        out[5] += at.ties[1];
+  const int64_t rows = steps.at[0].rows();
+  const Doubles matrices = array_of<double>({count, rows, 3}, [&](double* out) {
+    for (const GeometryState& at : steps.at) {
+      if (exact) {
+        at.write_rows(nearest, out);
+      } else {
+        write_mean_grid(at, out);
       }
-    } else {
-      write_mean_grid(at, out);
+      out += rows * 3;
     }
-    out += rows * 3;
-  }
+  });
   return py::make_tuple(matrices, uniform(steps.at),
                         sizes_of(steps.at, [](const GeometryState& at) { return at.canvas; }),
                         window_of(steps.at));
@@ -347,6 +329,8 @@ void set_geometry(PlanObject& self, const Doubles& matrices, const Wholes& sizes
 }  // namespace
 
 void bind_plan(py::module_& m) {
+  m.attr("GREY") = py::make_tuple(kGrey[0], kGrey[1], kGrey[2]);
+  m.attr("MEAN_GRID") = kMeanGrid;
   py::class_<PlanObject>(m, "Plan")
       .def(py::init(&make_plan))
       .def_property_readonly("batch", [](const PlanObject& self) { return self.plan.batch; })

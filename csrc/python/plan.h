@@ -18,7 +18,7 @@ struct PlanObject {
   };
   std::vector<Condition> conditions;
 
-  // Of a plan for one sample.
+  // The only sample of a plan for one.
   const GeometryState& first() const { return plan.samples.at(0); }
   bool is_projective() const { return !plan.samples.empty() && plan.samples[0].projective; }
 };

@@ -6,23 +6,12 @@
 #include <algorithm>
 #include <string>
 #include <type_traits>
-#include <utility>
 
-#include "core/chain/color_program.h"
 #include "python/array.h"
 #include "python/bindings.h"
 
 namespace visops {
 namespace {
-
-using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
-
-template <class T, class Fill>
-py::array_t<T> array_of(std::vector<py::ssize_t> shape, const Fill& fill) {
-  py::array_t<T> out(std::move(shape));
-  fill(out.mutable_data());
-  return out;
-}
 
 // Arrays by name, each with a first dimension of B, of numbers [B, num_params].
 py::dict unpack(const ChainStep& step, const Doubles& numbers) {
@@ -103,8 +92,6 @@ void bind_steps(py::module_& m) {
       .def_property_readonly("num_params", &ChainStep::num_params)
       .def("unpack", &unpack)
       .def("pack", &pack);
-  m.attr("GREY") = py::make_tuple(kGrey[0], kGrey[1], kGrey[2]);
-  m.attr("MEAN_GRID") = kMeanGrid;
 }
 
 }  // namespace visops

@@ -15,7 +15,6 @@
 namespace visops {
 namespace {
 
-using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
 using Owners = std::optional<py::array_t<int64_t, py::array::c_style | py::array::forcecast>>;
 
 void require_shape(bool fits) {

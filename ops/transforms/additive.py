@@ -7,22 +7,14 @@ from typing import Any
 
 from .._native import Step
 from .arguments import interval, is_sequence, number
+from .color import check_channels
 from .engine.effects import Effects
 from .engine.plan import Plan
 from .transform import Builtin, RandomlyApplied
 
 __all__ = ["RGBShift", "RandomBrightnessContrast", "RandomChannelPermutation"]
 
-_MOST = 4  # channels that a colour step can mix
-
-
-def _check(owner: str, plan: Plan, allowed: Sequence[int]) -> None:
-    if plan.channels not in allowed:
-        *others, last = map(str, allowed)
-        raise ValueError(
-            f"visops.transforms.{owner}: the image has {plan.channels} channels, must have "
-            + (f"{', '.join(others)} or {last}" if others else last)
-        )
+_MIXED = range(1, 5)  # as many channels as a colour step can mix
 
 
 def _limits(owner: str, name: str, value: Any, low: float, high: float) -> tuple[float, float]:
@@ -78,7 +70,7 @@ class RandomBrightnessContrast(RandomlyApplied):
         return Effects(colors=1)
 
     def settle(self, plan: Plan) -> None:
-        _check("RandomBrightnessContrast", plan, range(1, _MOST + 1))
+        check_channels("RandomBrightnessContrast", plan.channels, _MIXED)
 
     def chain_step(self) -> Step | None:
         low, high = self.contrast_limit
@@ -132,7 +124,7 @@ class RGBShift(RandomlyApplied):
         return Effects(colors=1)
 
     def settle(self, plan: Plan) -> None:
-        _check("RGBShift", plan, (3,))
+        check_channels("RGBShift", plan.channels, (3,))
 
     def chain_step(self) -> Step | None:
         limits = (*self.r_shift_limit, *self.g_shift_limit, *self.b_shift_limit)
@@ -156,13 +148,13 @@ class RandomChannelPermutation(Builtin):
     tensor([0.1000, 0.2000, 0.3000])
     """
 
-    draws = _MOST
+    draws = len(_MIXED)
 
     def effects(self) -> Effects:
         return Effects(colors=1)
 
     def settle(self, plan: Plan) -> None:
-        _check("RandomChannelPermutation", plan, range(1, _MOST + 1))
+        check_channels("RandomChannelPermutation", plan.channels, _MIXED)
 
     def chain_step(self) -> Step | None:
-        return Step("ChannelPermutation", (_MOST,))
+        return Step("ChannelPermutation", (len(_MIXED),))

@@ -11,8 +11,8 @@ from .policies import OPERATIONS, SIGNED, Policy, level_table
 
 __all__ = ["AutoAugment", "AutoAugmentPolicy"]
 
-# Of each pair, one is drawn for a sample: each operation's probability, and its level of 0 to 9
-# where it has a magnitude. Source: E. D. Cubuk et al., "AutoAugment: Learning Augmentation
+# A sample draws one of the pairs. Each operation has its probability, and a level of 0 to 9 where
+# it has a magnitude. Source: E. D. Cubuk et al., "AutoAugment: Learning Augmentation
 # Strategies from Data", CVPR 2019, appendix.
 _IMAGENET = """
 Posterize 0.4 8; Rotate 0.6 9

@@ -11,7 +11,7 @@ import torch
 from ..convolution.blurs import gaussian_blur
 from .arguments import fail, interval, is_sequence, number, whole
 from .engine.effects import Effects
-from .engine.integers import from_float, to_float
+from .engine.integers import WHITES, from_float, to_float
 from .engine.plan import Canvas, Plan
 from .engine.run import Pixels, refuse_dtype
 from .sample.leaf import Leaf
@@ -103,8 +103,4 @@ class GaussianBlur(Transform):
                     gaussian_blur(image, (height, width), sigma) if applies[sample] else image
                 )
         out: Any = [image[0] for image in blurred] if pixels.listed else torch.cat(blurred)
-        pixels.store(leaf, out if dtype == _dtype_of(out) else from_float(out, dtype))
-
-
-def _dtype_of(images: Any) -> torch.dtype:
-    return images[0].dtype if isinstance(images, list) else images.dtype  # type: ignore[no-any-return]
+        pixels.store(leaf, from_float(out, dtype) if dtype in WHITES else out)

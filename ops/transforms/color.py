@@ -14,11 +14,13 @@ from .transform import Builtin, RandomlyApplied
 __all__ = ["ColorJitter", "RandomGrayscale", "check_channels"]
 
 
-def check_channels(owner: str, channels: int) -> None:
-    """Refuse an image that is neither grey nor RGB."""
-    if channels not in (1, 3):
+def check_channels(owner: str, channels: int, allowed: Sequence[int] = (1, 3)) -> None:
+    """Refuse an image whose number of channels is not an allowed one."""
+    if channels not in allowed:
+        *others, last = map(str, allowed)
         raise ValueError(
-            f"visops.transforms.{owner}: the image has {channels} channels, must have 1 or 3"
+            f"visops.transforms.{owner}: the image has {channels} channels, must have "
+            + (f"{', '.join(others)} or {last}" if others else last)
         )
 
 

@@ -92,7 +92,7 @@ class _Linear(Builtin):
     Parameters
     ----------
     name : str
-        Of the policy.
+        The policy's.
     interpolation : str
     fill : tuple of float
     numbers : sequence of float

@@ -69,7 +69,7 @@ def classification_train(
     policy : {"ra", "ta_wide", "imagenet", "cifar10", "svhn"}, optional
         :class:`RandAugment`, :class:`TrivialAugment`, or a policy of :class:`AutoAugment`.
     magnitude : int
-        Of RandAugment.
+        RandAugment's.
     erasing, flip : float
         Probabilities.
     interpolation : {"bilinear", "nearest", "bicubic"}
@@ -146,8 +146,8 @@ def detection_train(
         The value around zoomed-out images.
     seed : int, optional
     **options
-        Of the :class:`Compose`. By default it clips boxes to the image and drops those that are
-        left empty, with what belongs to them: ``boxes="sanitize"``.
+        Options for :class:`Compose`. By default it clips boxes to the image and drops those that
+        are left empty, with what belongs to them: ``boxes="sanitize"``.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def segmentation_train(
         Probability.
     mean, std : sequence of float
     mask_fill : int
-        Of masks around padded images.
+        The value of masks around padded images.
     seed : int, optional
 
     Examples

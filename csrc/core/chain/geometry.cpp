@@ -120,6 +120,14 @@ void GeometryState::skip(const GeometryState& before) {
   }
 }
 
+void GeometryState::write_rows(bool nearest, double* out) const {
+  std::copy_n(matrix, 3 * rows(), out);
+  if (nearest && !projective) {
+    out[2] += ties[0];
+    out[5] += ties[1];
+  }
+}
+
 bool GeometryState::is_identity() const {
   constexpr double kIdentity[9] = {1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0};
   return source.height == canvas.height && source.width == canvas.width &&

@@ -43,6 +43,11 @@ struct GeometryState {
 
   bool is_identity() const;
 
+  // How many rows of the matrix say something.
+  int rows() const { return projective ? 3 : 2; }
+  // Writes the rows by which pixels are sampled: nearest sampling takes the ties.
+  void write_rows(bool nearest, double* out) const;
+
  private:
   void project(const double (&m)[9]);
   void show(const Canvas& after, bool exact, bool cuts);

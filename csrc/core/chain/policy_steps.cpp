@@ -1,6 +1,8 @@
-// Policies of linear operations, and groups of transforms of which each sample takes some.
+// Policies of AutoAugment's family: operations drawn for each sample.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <stdexcept>
 
 #include "core/chain/colors.h"
 #include "core/chain/families.h"
@@ -12,7 +14,8 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-// OPERATIONS of ops/transforms/policies.py.
+// The operations of torchvision's policies, in the order of OPERATIONS in
+// ops/transforms/policies.py; the first ones are linear.
 enum Operation {
   kIdentity,
   kShearX,
@@ -23,53 +26,114 @@ enum Operation {
   kBrightness,
   kColor,
   kContrast,
-  kCount
+  kSharpness,
+  kPosterize,
+  kSolarize,
+  kAutocontrast,
+  kEqualize,
+  kInvert
 };
 
-// How many operations one after another; magnitude or -1, which draws it; bins; whether shifts are
-// fractions of the image's sides; whether names end with the operation's place; the largest
-// magnitude of each operation
-class LinearPolicy : public ChainStep {
+constexpr int kLinear = kContrast + 1;
+
+void add_moved(const AffineMap& map, PlanBuilder& plan) {
+  PixelOperation operation = {PixelKind::kAffine};
+  std::copy_n(map.m, 6, operation.matrix);
+  plan.pixels(operation);
+  plan.affine(map.m, plan.canvas());
+}
+
+// What torchvision's _apply_image_or_video_transform does. Shears fix the upper left corner.
+void add_pixels(int operation, double magnitude, PlanBuilder& plan) {
+  const Canvas canvas = plan.canvas();
+  switch (operation) {
+    case kShearX: return add_moved({{1.0, -magnitude, 0.0, 0.0, 1.0, 0.0}}, plan);
+    case kShearY: return add_moved({{1.0, 0.0, 0.0, -magnitude, 1.0, 0.0}}, plan);
+    case kTranslateX: return add_moved({{1.0, 0.0, std::trunc(magnitude), 0.0, 1.0, 0.0}}, plan);
+    case kTranslateY: return add_moved({{1.0, 0.0, 0.0, 0.0, 1.0, std::trunc(magnitude)}}, plan);
+    case kRotate: {
+      const Rotation turn = rotation_of(magnitude);
+      return add_moved(
+          about(turn.c, turn.s, -turn.s, turn.c, canvas.width * 0.5, canvas.height * 0.5), plan);
+    }
+    case kBrightness: return plan.pixels({PixelKind::kBrightness, 1.0 + magnitude});
+    case kColor: return plan.pixels({PixelKind::kSaturation, 1.0 + magnitude});
+    case kContrast: return plan.pixels({PixelKind::kContrast, 1.0 + magnitude});
+    case kSharpness: return plan.pixels({PixelKind::kSharpness, 1.0 + magnitude});
+    case kPosterize: return plan.pixels({PixelKind::kPosterize, magnitude});
+    case kSolarize: return plan.pixels({PixelKind::kSolarize, magnitude});
+    case kAutocontrast: return plan.pixels({PixelKind::kAutocontrast});
+    case kEqualize: return plan.pixels({PixelKind::kEqualize});
+    case kInvert: return plan.pixels({PixelKind::kInvert});
+    default: return plan.pixels({PixelKind::kIdentity});
+  }
+}
+
+// What a shift's magnitude is multiplied by.
+double side_of(int operation, bool is_relative, const Canvas& canvas) {
+  if (!is_relative) return 1.0;
+  return operation == kTranslateX ? canvas.width : operation == kTranslateY ? canvas.height : 1.0;
+}
+
+void require_count(const Numbers& numbers, size_t count) {
+  if (numbers.size() != count) throw std::invalid_argument("another count of numbers");
+}
+
+// What a policy adds: some operations in turn, each a pair of parameters.
+class Policy : public ChainStep {
  public:
-  explicit LinearPolicy(const Numbers& numbers) {
-    Reader n(numbers);
-    repeats_ = static_cast<int>(n.number());
-    magnitude_ = n.number();
-    bins_ = n.number();
-    relative_ = n.flag();
-    const bool numbered = n.flag();
-    n.numbers(reach_);
-    uniforms(3 * repeats_);
-    for (int i = 0; i < repeats_; ++i) {
+  void extend(const double* params, PlanBuilder& plan) const override {
+    for (int64_t i = 0; i < num_params() / 2; ++i) {
+      add(static_cast<int>(params[2 * i]), params[2 * i + 1], plan);
+    }
+  }
+
+ protected:
+  virtual void add(int operation, double magnitude, PlanBuilder& plan) const {
+    add_pixels(operation, magnitude, plan);
+  }
+  void add_params(int64_t count, bool numbered) {
+    for (int64_t i = 0; i < count; ++i) {
       const std::string end = numbered ? "_" + std::to_string(i) : "";
       param("operation" + end, ParamSpec::kWhole);
       param("magnitude" + end);
     }
   }
+};
+
+// How many operations one after another; magnitude or -1, which draws it; bins; whether shifts are
+// fractions of the image's sides; whether names end with the operation's place; the largest
+// magnitude of each operation
+class LinearPolicy : public Policy {
+ public:
+  explicit LinearPolicy(const Numbers& numbers) {
+    Reader n(numbers);
+    count_ = static_cast<int64_t>(n.number());
+    magnitude_ = n.number();
+    bins_ = n.number();
+    relative_ = n.flag();
+    const bool numbered = n.flag();
+    n.numbers(reach_);
+    uniforms(3 * count_);
+    add_params(count_, numbered);
+  }
 
   void draw(const Draws& all, const Sample& sample, double* params) const override {
-    for (int i = 0; i < repeats_; ++i, params += 2) {
+    for (int64_t i = 0; i < count_; ++i, params += 2) {
       const Draws uniforms = all.from(3 * i);
-      const int operation = static_cast<int>(uniforms[0] * static_cast<double>(kCount));
+      const int operation = static_cast<int>(uniforms[0] * static_cast<double>(kLinear));
       const double level = magnitude_ < 0.0 ? std::floor(uniforms[1] * bins_) : magnitude_;
-      double magnitude = reach_[operation] * (level / (bins_ - 1.0));
-      if (relative_ && operation == kTranslateX) magnitude *= sample.canvas.width;
-      if (relative_ && operation == kTranslateY) magnitude *= sample.canvas.height;
+      const double magnitude = reach_[operation] * (level / (bins_ - 1.0)) *
+                               side_of(operation, relative_, sample.canvas);
       params[0] = operation;
       params[1] = uniforms[2] <= 0.5 ? -magnitude : magnitude;
     }
   }
 
-  void extend(const double* params, PlanBuilder& plan) const override {
-    for (int i = 0; i < repeats_; ++i, params += 2) {
-      add_operation(static_cast<int>(params[0]), params[1], plan);
-    }
-  }
-
- private:
+ protected:
   // An operation's geometry and its colour step, of which at most one is not the identity. Shears
   // fix the upper left corner, as in AutoAugment's policies.
-  static void add_operation(int operation, double magnitude, PlanBuilder& plan) {
+  void add(int operation, double magnitude, PlanBuilder& plan) const override {
     const auto of = [&](int own) { return operation == own ? magnitude : 0.0; };
     const Canvas canvas = plan.canvas();
     const Rotation turn = rotation_of(of(kRotate));
@@ -84,95 +148,114 @@ class LinearPolicy : public ChainStep {
     plan.color(jitter_matrix(scale, &saturation, nullptr, plan.channels()), -contrast);
   }
 
-  int repeats_;
-  double magnitude_, bins_, reach_[kCount];
+ private:
+  int64_t count_;
+  double magnitude_, bins_, reach_[kLinear];
   bool relative_;
 };
 
-class Choice : public ChainStep {
+// The magnitudes of an operation by level.
+struct Space {
+  int operation;
+  bool is_signed;
+  bool is_relative;  // magnitudes of shifts are shares of the image's side
+  Numbers magnitudes;
+
+  void read(Reader& n, size_t bins) {
+    operation = static_cast<int>(n.number());
+    is_signed = n.flag();
+    is_relative = n.flag();
+    magnitudes.resize(bins);
+    for (double& magnitude : magnitudes) magnitude = n.number();
+  }
+  double magnitude(size_t level, double sign, const Canvas& canvas) const {
+    const double found = magnitudes[level] * side_of(operation, is_relative, canvas);
+    return is_signed && sign <= 0.5 ? -found : found;
+  }
+};
+
+// How many operations; level or -1, which draws it; bins; whether names are numbered; how many
+// spaces; then each space: operation, whether signed, whether shifts are shares of the image's
+// sides, `bins` magnitudes
+class RandomPolicy : public Policy {
  public:
-  Choice(const std::string& name, std::vector<double> ends,
-         std::vector<std::vector<StepPointer>> groups)
-      : ends_(std::move(ends)), groups_(std::move(groups)), is_flag_(name == "apply") {
-    param(name, is_flag_ ? ParamSpec::kFlag : ParamSpec::kWhole);
-    int64_t count = 1, place = 0;
-    for (const auto& group : groups_) {
-      for (const StepPointer& step : group) {
-        for (const ParamSpec& spec : step->params()) {
-          param(std::to_string(place) + "_" + spec.name, spec.type, spec.width);
-        }
-        count += step->num_uniforms();
-        ++place;
-      }
-    }
-    uniforms(count);
+  explicit RandomPolicy(const Numbers& numbers) {
+    Reader n(numbers);
+    count_ = static_cast<int64_t>(n.number());
+    level_ = n.number();
+    bins_ = n.number();
+    const bool numbered = n.flag();
+    spaces_.resize(static_cast<size_t>(n.number()));
+    require_count(numbers, 5 + spaces_.size() * (3 + static_cast<size_t>(bins_)));
+    for (Space& space : spaces_) space.read(n, static_cast<size_t>(bins_));
+    uniforms(3 * count_);
+    add_params(count_, numbered);
   }
 
-  // A group that isn't chosen draws for the image as the chosen ones before have left it.
-  void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
-    params[0] = chosen(uniforms[0]);
-    const int64_t size[2] = {static_cast<int64_t>(sample.canvas.height),
-                             static_cast<int64_t>(sample.canvas.width)};
-    ChainPlan scratch(size, 1, sample.channels, false);
-    PlanBuilder plan(scratch, 0, 0, 0);
-    int64_t first = 1;
-    const double choice = *params++;
-    for (size_t group = 0; group < groups_.size(); ++group) {
-      for (const StepPointer& step : groups_[group]) {
-        const Sample own = {plan.canvas(), sample.channels, sample.index, sample.batch};
-        step->draw(uniforms.from(first), own, params);
-        plan.add_if(takes(choice, group), [&] { step->extend(params, plan); });
-        first += step->num_uniforms();
-        params += step->num_params();
-      }
-    }
-  }
-
-  void extend(const double* params, PlanBuilder& plan) const override {
-    const double choice = *params++;
-    for (size_t group = 0; group < groups_.size(); ++group) {
-      for (const StepPointer& step : groups_[group]) {
-        plan.add_if(takes(choice, group), [&] { step->extend(params, plan); });
-        params += step->num_params();
-      }
+  void draw(const Draws& all, const Sample& sample, double* params) const override {
+    for (int64_t i = 0; i < count_; ++i) {
+      const Draws uniforms = all.from(3 * i);
+      const double place = std::floor(uniforms[0] * static_cast<double>(spaces_.size()));
+      const Space& space = spaces_[static_cast<size_t>(place)];
+      const double level = level_ < 0.0 ? std::floor(uniforms[1] * bins_) : level_;
+      *params++ = space.operation;
+      *params++ = space.magnitude(static_cast<size_t>(level), uniforms[2], sample.canvas);
     }
   }
 
  private:
-  double chosen(double uniform) const {
-    if (is_flag_) return uniform < ends_[0] ? 1.0 : 0.0;
-    return static_cast<double>(std::upper_bound(ends_.begin(), ends_.end(), uniform) -
-                               ends_.begin());
-  }
-  bool takes(double choice, size_t group) const {
-    return is_flag_ ? choice != 0.0 : choice == static_cast<double>(group);
-  }
-
-  std::vector<double> ends_;
-  std::vector<std::vector<StepPointer>> groups_;
-  bool is_flag_;
+  int64_t count_;
+  double level_, bins_;
+  std::vector<Space> spaces_;
 };
 
-// What neither draws nor moves a pixel.
-class Identity : public ChainStep {
+// How many pairs; then each of two operations: probability, operation, whether signed, whether its
+// shift is a share of the image's side, magnitude
+class PairPolicy : public Policy {
  public:
-  explicit Identity(const Numbers&) {}
+  explicit PairPolicy(const Numbers& numbers) {
+    Reader n(numbers);
+    pairs_.resize(static_cast<size_t>(n.number()));
+    require_count(numbers, 1 + pairs_.size() * 10);
+    for (auto& pair : pairs_) {
+      for (Step& step : pair) {
+        step.p = n.number();
+        step.space.read(n, 1);
+      }
+    }
+    uniforms(5);
+    add_params(2, true);
+  }
 
-  void extend(const double*, PlanBuilder&) const override {}
+  void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
+    const double place = std::floor(uniforms[0] * static_cast<double>(pairs_.size()));
+    const auto& pair = pairs_[static_cast<size_t>(place)];
+    for (int i = 0; i < 2; ++i) {
+      const Step& step = pair[static_cast<size_t>(i)];
+      const bool applies = uniforms[1 + 2 * i] <= step.p;
+      *params++ = applies ? step.space.operation : kIdentity;
+      *params++ = applies ? step.space.magnitude(0, uniforms[2 + 2 * i], sample.canvas) : 0.0;
+    }
+  }
+
+ private:
+  struct Step {
+    double p;
+    Space space;
+  };
+  std::vector<std::array<Step, 2>> pairs_;
 };
 
-constexpr StepKind kKinds[] = {{"Identity", 0, make_of<Identity>},
-                               {"LinearPolicy", 5 + kCount, make_of<LinearPolicy>}};
+constexpr StepKind kKinds[] = {
+    {"LinearPolicy", 5 + kLinear, make_of<LinearPolicy>},
+    {"RandomPolicy", kAny, make_of<RandomPolicy>},
+    {"PairPolicy", kAny, make_of<PairPolicy>},
+};
 
 }  // namespace
 
 StepPointer make_policy_step(const std::string& name, const Numbers& numbers) {
   return find_step(kKinds, name, numbers);
-}
-
-StepPointer make_choice(const std::string& param, std::vector<double> ends,
-                        std::vector<std::vector<StepPointer>> groups) {
-  return std::make_shared<const Choice>(param, std::move(ends), std::move(groups));
 }
 
 }  // namespace visops

@@ -104,10 +104,10 @@ def run_passes(
             continue
         if part is passes[-1] and plan.size is None:
             refuse_sizes(now)
+        native = compiled(part, chain.slices)
         for leaf in images:
             own = pixels if part is passes[0] and not several else Pixels(leaf)
             other = plan_for(own, plan, part, chain.slices, draw.steps) if several else plan
-            native = compiled(part, chain.slices)
             if part.kind == "values":
                 run_pixels(other, native, leaf, own, chain.memory_format)
             else:

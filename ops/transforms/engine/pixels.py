@@ -20,7 +20,7 @@ from ..sample.leaf import Leaf
 from .compiled import DTYPE_NAMES, Compiled
 from .integers import WHITES, from_float, to_float
 from .plan import Plan
-from .run import Pixels, refuse_dtype
+from .run import Pixels, refuse_dtype, sampling_for
 
 __all__ = ["PixelKind", "run_pixels"]
 
@@ -54,9 +54,7 @@ def run_pixels(
     images = to_float(pixels.tensors(leaf))
     if dtype in _HALF:
         images = [i.float() for i in images] if isinstance(images, list) else images.float()
-    mode, _, fill, _ = native.sampling
-    if dtype in WHITES:
-        fill = [value / WHITES[dtype] for value in fill]
+    mode, _, fill, _ = sampling_for(native, pixels)
     listed = isinstance(images, list)
     # Lists may hold images of several sizes.
     groups = [image.unsqueeze(0) for image in images] if listed else [images]

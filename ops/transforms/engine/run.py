@@ -33,6 +33,7 @@ __all__ = [
     "run_all",
     "run_each",
     "run_plan",
+    "sampling_for",
 ]
 
 DTYPES = {
@@ -142,7 +143,7 @@ def run_plan(
     refuse_dtype(leaf, pixels.dtype)
     images = to_float(pixels.tensors(leaf))
     white, erase_value = WHITES.get(plan.dtype), plan.erase_value or [0.0]
-    sampling = _sampling(native, pixels)
+    sampling = sampling_for(native, pixels)
     erased = plan.erased
     options = (
         *sampling,
@@ -168,7 +169,7 @@ def run_plan(
     pixels.store(leaf, from_float(results, plan.dtype) if white else results)
 
 
-def _sampling(native: Compiled, pixels: Pixels) -> tuple[Any, ...]:
+def sampling_for(native: Compiled, pixels: Pixels) -> tuple[Any, ...]:
     """Return the operator's sampling options for a leaf."""
     mode, padding_mode, fill, antialias = native.sampling
     if pixels.dtype in WHITES:
@@ -251,7 +252,7 @@ def _grey_means(
 ) -> Tensor:
     """Return each image's grey mean at a contrast, float64 [N]."""
     matrices, size, sizes, window = place
-    exact, sampling = plan.exact, _sampling(native, pixels)
+    exact, sampling = plan.exact, sampling_for(native, pixels)
     options = (
         # A grid needs only the nearest pixels: reading them takes most of the time.
         *(sampling if exact else ("nearest", *sampling[1:3], False)),

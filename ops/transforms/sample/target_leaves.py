@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import native
+from ... import _native
 from .forms import pure
 from .images import pil_mask, sizes_of
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
@@ -220,7 +220,7 @@ def _check_boxes(leaf: Leaf) -> None:
             value = value.detach()
             value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
         known = leaf.format == "XYXY"
-        if known and native.are_boxes(value):
+        if known and _native.are_boxes(value):
             continue
         first, second = value[..., :2], value[..., 2:4]
         if leaf.format == "XYXYXYXY":

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ... import _native
 from ..._torch.native import place_of
-from ..sample import native
 from ..sample.entries import count_of
 from ..sample.leaf import tv_wrap
 from ..sample.outlines import Entry, Outline
@@ -114,7 +114,7 @@ class _Mask(DirectTarget):
                 source, target = ((at, (0, *strides)) for at, strides in (source, target))
             count = counts[0] if counts else 1
             dtype = NAMES[value.dtype]
-            native.move_drawn_masks(plan, source, target, dtype, count, float(self.fill))
+            _native.move_drawn_masks(plan, source, target, dtype, count, float(self.fill))
         self.put(holder, moved)
 
 
@@ -129,7 +129,7 @@ class _Boxes(DirectTarget):
             return False
         wide = value.dtype is torch.float64
         assert self.place is not None
-        return native.are_placed_boxes(self.place, value.shape[0], wide)
+        return _native.are_placed_boxes(self.place, value.shape[0], wide)
 
     def move(self, plan: Any, holder: Any) -> None:
         moved = value = self.value
@@ -139,7 +139,7 @@ class _Boxes(DirectTarget):
             wide = value.dtype is torch.float64
             target = moved.data_ptr(), (4, 1)
             assert self.place is not None
-            native.move_drawn_boxes(plan, self.place, target, count, wide)
+            _native.move_drawn_boxes(plan, self.place, target, count, wide)
         self.put(holder, moved, plan.size)
 
 
@@ -161,7 +161,7 @@ class _Points(DirectTarget):
         width, strides = shape[-1], (shape[-1], 1)
         source, target = (self.place[0], strides), (moved.data_ptr(), strides)
         flags = visible.data_ptr(), (1,)
-        native.move_drawn_points(
+        _native.move_drawn_points(
             plan,
             source,
             target,

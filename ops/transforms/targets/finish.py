@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ... import _native
 from ..sample import native
 from ..sample.entries import selected
 from ..sample.leaf import Leaf
@@ -151,7 +152,7 @@ def _finish_keypoints(leaf: Leaf, sizes: np.ndarray, convention: str) -> None:
     rows, owners, restore = rows_of(leaf.value, leaf.batch, width)
     shift = CONVENTIONS[convention]
     if isinstance(rows, np.ndarray):
-        seen = native.points_inside(rows, sizes, native.sample_of(owners), shift)
+        seen = _native.points_inside(rows, sizes, native.sample_of(owners), shift)
     else:
         seen = inside(rows[:, :2], (canvas_windows(sizes) - shift)[owners])
     note_visible(leaf, seen)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ... import _native
 from ...warp.augment_autograd import augment, augment_list
 from ..sample import native
 from .options import Geometry
@@ -96,7 +97,7 @@ def _in_place(
     target = moved.data_ptr(), moved.stride()
     if not counts:
         source, target = ((address, (0, *strides)) for address, strides in (source, target))
-    native.move_masks(
+    _native.move_masks(
         source,
         target,
         dtype,

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ... import _native
 from ..sample import native
 from ..sample.leaf import Leaf
 from .coordinates import area_scale, clamp_boxes, from_corners, inside, to_corners, with_origin
@@ -68,7 +69,7 @@ def move_boxes(
     plain = isinstance(rows, np.ndarray)
     if plain and not areas and options.min_visibility == 0.0 and leaf.format == "XYXY":
         source = None if options.boxes == "keep" else geometry.source()
-        found = native.move_boxes(rows, geometry.matrix, native.sample_of(owners), source)
+        found = _native.move_boxes(rows, geometry.matrix, native.sample_of(owners), source)
         if found is not None:
             leaf.value = restore(found)
             return
@@ -91,7 +92,7 @@ def move_keypoints(leaf: Leaf, geometry: Geometry, convention: str) -> None:
     shift = CONVENTIONS[convention]
     if isinstance(rows, np.ndarray):
         samples = native.sample_of(owners)
-        found = native.move_points(rows, geometry.matrix, samples, geometry.source(), shift)
+        found = _native.move_points(rows, geometry.matrix, samples, geometry.source(), shift)
         if found is not None:
             leaf.value = restore(found[0])
             note_visible(leaf, found[1])

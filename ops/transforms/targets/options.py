@@ -46,7 +46,7 @@ class Geometry:
     size_in: np.ndarray  # [B, 2] height, width
     size_out: np.ndarray  # [B, 2]
     window: np.ndarray | None = None  # [B, 4] x1, y1, x2, y2 of the source; the rest is cut
-    ties: np.ndarray | None = None  # [B, 2] shift for nearest sampling: NOTE on ties in plan.py
+    ties: np.ndarray | None = None  # [B, 2] shift for nearest sampling: Plan.ties
 
     def sampled(self) -> np.ndarray:
         """Return the matrices [B, 3, 3] by which masks take the nearest pixel."""
