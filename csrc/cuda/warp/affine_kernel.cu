@@ -4,7 +4,7 @@
 // Strategy: NOTE [ Tall tiles ]. A warp computes the map (an inversion in float64) and the origins
 // of the tile's row segments, once per tile. Every thread then works in float32 (float64 for
 // float64 images), a pixel at a time: coordinate, taps and weights once, then one blend per
-// channel. Pixels inside the image skip the padding arithmetic with its divisions.
+// channel. NOTE [ Inner pixels ]: those inside the image skip the padding arithmetic.
 //
 // Split: blocks stride over the tiles of all samples, so any size fits any grid. Pixels share
 // nothing; the result does not depend on the split.
@@ -25,7 +25,6 @@
 #include "core/warp/affine_pixel.h"
 #include "cuda/launch.h"
 #include "cuda/warp/affine_tile.h"
-#include "cuda/whole_taps.h"
 
 namespace visops {
 namespace {
@@ -62,39 +61,76 @@ __device__ bool writes_words(const AffineParams& p, const T* run, int64_t first_
          reinterpret_cast<uintptr_t>(run) % sizeof(uint32_t) == 0;
 }
 
+// Where a thread's pixel of a tile is read and written.
+template <class T>
+struct PixelPlace {
+  const T* image;
+  T* out;
+  int64_t step;  // between channels of `out`
+};
+
+// `kChannels` channels of an inner pixel, from the first that `place` names.
+template <int kChannels, class T, Interpolation mode, class Acc, class ColumnStride>
+__device__ void store_inner(const AffineParams& p, const InnerPixel<mode, Acc>& pixel,
+                            const PixelPlace<T>& place, ColumnStride column_stride) {
+  const InnerTaps<kChannels, T, mode, Acc, ColumnStride> taps(
+      pixel, place.image, p.image_stride.channel, static_cast<int32_t>(p.image_stride.row),
+      column_stride);
+  for (int c = 0; c < kChannels; ++c) {
+    if constexpr (mode == Interpolation::kNearest) {
+      place.out[c * place.step] = taps.element[c][0][0];
+    } else {
+      store_element(place.out + c * place.step, taps.blend(pixel, c));
+    }
+  }
+}
+
+// Three channels at once, since photos have as many; else one by one.
+template <class T, Interpolation mode, class Acc, class ColumnStride>
+__device__ void inner_channels(const AffineParams& p, const InnerPixel<mode, Acc>& pixel,
+                               PixelPlace<T> place, ColumnStride column_stride) {
+  if constexpr (mode != Interpolation::kBicubic) {  // whose taps would take too many registers
+    if (p.channels == 3) return store_inner<3>(p, pixel, place, column_stride);
+  }
+  for (int64_t c = 0; c < p.channels; ++c) {
+    store_inner<1>(p, pixel, place, column_stride);
+    place.image += p.image_stride.channel;
+    place.out += place.step;
+  }
+}
+
 // A pixel of this thread. `staged` is this warp's part of shared memory.
 template <class T, Interpolation mode, class Acc>
 __device__ void warp_pixel(const AffineParams& p, const TileAt& at, const TileMap<Acc>& tile,
                            int row, int column, uint32_t* staged) {
-  const T* image = static_cast<const T*>(p.image) + at.sample * p.image_stride.batch;
+  PixelPlace<T> place;
+  place.image = static_cast<const T*>(p.image) + at.sample * p.image_stride.batch;
   T* output_row = static_cast<T*>(p.output) + at.sample * p.output_stride.batch +
                   (at.y + row) * p.output_stride.row;
-
-  Pixel<T, mode> pixel;
-  pixel.taps = pixel_taps<mode>(p, tile.map, tile.origin[row], column);
-  pixel.is_fill = !tile.map.valid || pixel.taps.outside();
-
   const int in_warp = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t x = int64_t{at.x} + column;
   T* run = output_row + (x - in_warp) * p.output_stride.column;
   const bool words = writes_words(p, run, x - in_warp);  // the whole warp or none of it
-  T* out = words ? reinterpret_cast<T*>(staged) + in_warp * p.channels
-                 : run + in_warp * p.output_stride.column;
-  const int64_t step = words ? 1 : p.output_stride.channel;
-  const int64_t channels = x < p.output_width ? p.channels : 0;
-  bool done = false;
-  if constexpr (mode == Interpolation::kBilinear) {
-    const WholeTaps whole(pixel.taps, p.image_stride.row, p.image_stride.column);
-    if (whole.whole && !pixel.is_fill) {
-      for (int64_t c = 0; c < channels; ++c, out += step, image += p.image_stride.channel) {
-        store_element(out, whole.sample(image, pixel.taps));
+  place.out = words ? reinterpret_cast<T*>(staged) + in_warp * p.channels
+                    : run + in_warp * p.output_stride.column;
+  place.step = words ? 1 : p.output_stride.channel;
+  if (x < p.output_width) {
+    const auto inner = inner_pixel<mode>(tile.inner[row], from_centre<Acc>(column),
+                                         static_cast<int32_t>(p.image_stride.row),
+                                         static_cast<int32_t>(p.image_stride.column));
+    if (!inner.is_inner) {
+      Pixel<T, mode> pixel;
+      pixel.taps = pixel_taps<mode>(p, tile.map, tile.origin[row], column);
+      pixel.is_fill = !tile.map.valid || pixel.taps.outside();
+      for (int64_t c = 0; c < p.channels; ++c) {
+        *place.out = pixel.value(p, place.image, c);
+        place.out += place.step;
+        place.image += p.image_stride.channel;
       }
-      done = true;
-    }
-  }
-  if (!done) {
-    for (int64_t c = 0; c < channels; ++c, out += step, image += p.image_stride.channel) {
-      *out = pixel.value(p, image, c);
+    } else if (p.image_stride.column == 1) {
+      inner_channels(p, inner, place, UnitStride());
+    } else {
+      inner_channels(p, inner, place, static_cast<int32_t>(p.image_stride.column));
     }
   }
   if (!words) return;
@@ -118,7 +154,7 @@ __global__ void __launch_bounds__(kTileThreads,
     if (round > 0) __syncthreads();  // before this tile replaces the last one
     const TileAt at = tile_at(grid, i);
     const int rows = rows_of(grid, at, p.output_height);
-    prepare_tile(p, at, rows, &tile);
+    prepare_tile<mode>(p, at, rows, &tile);
     uint32_t* const mine = staged[threadIdx.x / kWarp];
     const bool copies = mode == Interpolation::kNearest || tile.map.integral;
     for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {

@@ -47,10 +47,14 @@ __device__ void tile_pixel(const AugmentParams& p, const TileAt& at, const Augme
     const int count = group_size(p, first);
     Acc value[kPixelGroup] = {};
     if (sampled) {
-      const AugmentSegment<Acc>& segment = tile.segment[row];
-      const LanePoint<Acc> point = segment.direct ? lane_point_direct<Acc>(tile.sample.map, x, y)
-                                                  : lane_point(segment, column);
-      sample_values<T, mode, Sampler>(p, tile, row, point, first, count, value);
+      const AugmentImage& image = tile.sample.image;
+      const T* const from = static_cast<const T*>(image.data) + first * image.channel_stride;
+      if (!Sampler::template inner<T, mode>(tile, row, column, from, count, value)) {
+        const AugmentSegment<Acc>& segment = tile.segment[row];
+        const LanePoint<Acc> point = segment.direct ? lane_point_direct<Acc>(tile.sample.map, x, y)
+                                                    : lane_point(segment, column);
+        sample_values<T, mode, Sampler>(p, tile, row, point, first, count, value);
+      }
       if (p.color_steps > 0) color_group(p, tile.plan, p.color_steps, value);
     }
     finish_group(p, tile.values, first, count, erased, value);
