@@ -25,11 +25,10 @@
 #include "core/warp/affine_pixel.h"
 #include "cuda/launch.h"
 #include "cuda/warp/affine_tile.h"
+#include "cuda/warp/tile_output.h"
 
 namespace visops {
 namespace {
-
-constexpr int kMaxInterleaved = 4;  // channels written through shared memory
 
 // One output pixel: the taps, computed once, and the value of any channel.
 template <class T, Interpolation mode>
@@ -52,14 +51,6 @@ struct Pixel {
     }
   }
 };
-
-// Whether this warp's 32 pixels are one run of whole words, at `run`, of interleaved output.
-template <class T>
-__device__ bool writes_words(const AffineParams& p, const T* run, int64_t first_column) {
-  return p.channels >= 2 && p.channels <= kMaxInterleaved && p.output_stride.channel == 1 &&
-         p.output_stride.column == p.channels && first_column + kWarp <= p.output_width &&
-         reinterpret_cast<uintptr_t>(run) % sizeof(uint32_t) == 0;
-}
 
 // Where a thread's pixel of a tile is read and written.
 template <class T>
@@ -99,55 +90,78 @@ __device__ void inner_channels(const AffineParams& p, const InnerPixel<mode, Acc
   }
 }
 
-// A pixel of this thread. `staged` is this warp's part of shared memory.
+// A pixel that may have taps beyond the border. Not inlined: it would take registers from those that
+// nearly all pixels go through.
 template <class T, Interpolation mode, class Acc>
-__device__ void warp_pixel(const AffineParams& p, const TileAt& at, const TileMap<Acc>& tile,
-                           int row, int column, uint32_t* staged) {
-  PixelPlace<T> place;
-  place.image = static_cast<const T*>(p.image) + at.sample * p.image_stride.batch;
-  T* output_row = static_cast<T*>(p.output) + at.sample * p.output_stride.batch +
-                  (at.y + row) * p.output_stride.row;
-  const int in_warp = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t x = int64_t{at.x} + column;
-  T* run = output_row + (x - in_warp) * p.output_stride.column;
-  const bool words = writes_words(p, run, x - in_warp);  // the whole warp or none of it
-  place.out = words ? reinterpret_cast<T*>(staged) + in_warp * p.channels
-                    : run + in_warp * p.output_stride.column;
-  place.step = words ? 1 : p.output_stride.channel;
-  if (x < p.output_width) {
-    const auto inner = inner_pixel<mode>(tile.inner[row], from_centre<Acc>(column),
-                                         static_cast<int32_t>(p.image_stride.row),
-                                         static_cast<int32_t>(p.image_stride.column));
-    if (!inner.is_inner) {
-      Pixel<T, mode> pixel;
-      pixel.taps = pixel_taps<mode>(p, tile.map, tile.origin[row], column);
-      pixel.is_fill = !tile.map.valid || pixel.taps.outside();
-      for (int64_t c = 0; c < p.channels; ++c) {
-        *place.out = pixel.value(p, place.image, c);
-        place.out += place.step;
-        place.image += p.image_stride.channel;
-      }
-    } else if (p.image_stride.column == 1) {
-      inner_channels(p, inner, place, UnitStride());
-    } else {
-      inner_channels(p, inner, place, static_cast<int32_t>(p.image_stride.column));
-    }
+__device__ VISOPS_NOINLINE void outer_pixel(const AffineParams& p, const TileMap<T, Acc>& tile,
+                                            int row, int column, PixelPlace<T> place) {
+  Pixel<T, mode> pixel;
+  pixel.taps = pixel_taps<mode>(p, tile.map, tile.origin[row], column);
+  pixel.is_fill = !tile.map.valid || pixel.taps.outside();
+  for (int64_t c = 0; c < p.channels; ++c) {
+    *place.out = pixel.value(p, place.image, c);
+    place.out += place.step;
+    place.image += p.image_stride.channel;
   }
-  if (!words) return;
-  __syncwarp();  // all lanes have written
-  const int size = static_cast<int>(p.channels * kWarp * sizeof(T) / sizeof(uint32_t));
-  for (int i = in_warp; i < size; i += kWarp) reinterpret_cast<uint32_t*>(run)[i] = staged[i];
-  __syncwarp();  // all lanes have read, before the next row is staged
 }
 
+// A pixel of this thread. `staged` is this warp's part of shared memory.
+template <class T, Interpolation mode, class Acc>
+__device__ void warp_pixel(const AffineParams& p, const TileMap<T, Acc>& tile, const T* image,
+                           const PixelOutput& to, int row, int column, T* staged) {
+  if (to.exists) {
+    PixelPlace<T> place = {image, reinterpret_cast<T*>(to.at), to.channel / int64_t{sizeof(T)}};
+    if (to.words) place.out = staged + lane_of_warp() * p.channels;
+    const auto column_stride = static_cast<int32_t>(p.image_stride.column);
+    const auto inner = inner_pixel<mode>(tile.inner[row], from_centre<Acc>(column),
+                                         static_cast<int32_t>(p.image_stride.row), column_stride);
+    const bool is_fill =
+        inner.is_outside && p.padding == Padding::kConstant && p.channels <= kFills;
+    if (inner.is_inner && column_stride == 1) {
+      inner_channels(p, inner, place, UnitStride());
+    } else if (inner.is_inner) {
+      inner_channels(p, inner, place, column_stride);
+    } else if (is_fill) {
+      for (int c = 0; c < p.channels; ++c) place.out[c * place.step] = tile.fill[c];
+    } else {
+      outer_pixel<T, mode>(p, tile, row, column, place);
+    }
+  }
+  if (to.words) store_words(to, staged);
+}
+
+// The pixels of a tile.
+template <class T, Interpolation mode, class Acc>
+__device__ void warp_tile(const AffineParams& p, const TileAt& at, const TileMap<T, Acc>& tile,
+                          int rows, T* staged) {
+  const OutputLayout layout = {p.output, p.output_stride, static_cast<int>(sizeof(T)), p.channels,
+                               p.output_width};
+  const T* const image = static_cast<const T*>(p.image) + at.sample * p.image_stride.batch;
+  if (layout.has_small_strides()) {
+    const TileOutput output(layout, at);
+    for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
+      warp_pixel<T, mode>(p, tile, image, output.pixel(row, column), row, column, staged);
+    });
+    return;
+  }
+  for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
+    const PixelOutput to = pixel_output(layout, layout.writes_words(), at.sample, at.y + row,
+                                        int64_t{at.x} + column);
+    warp_pixel<T, mode>(p, tile, image, to, row, column, staged);
+  });
+}
+
+// Blocks that a multiprocessor should hold, such that pixels inside the image spill no register.
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kTileThreads,
-                                  sizeof(T) == 8 && mode != Interpolation::kNearest ? 2 : 4)
+constexpr int kForwardBlocks = mode == Interpolation::kNearest ? 4
+                               : sizeof(T) == 8                ? 2
+                               : mode == Interpolation::kBicubic ? 3 : 4;
+
+template <class T, Interpolation mode>
+__global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))
     affine_forward(const __grid_constant__ AffineParams p, const TileGrid grid) {
-  using Acc = typename Accumulate<T>::type;
-  constexpr int kWords = kMaxInterleaved * kWarp * sizeof(T) / sizeof(uint32_t);
-  __shared__ TileMap<Acc> tile;
-  __shared__ __align__(8) uint32_t staged[kTileThreads / kWarp][kWords];
+  __shared__ TileMap<T> tile;
+  __shared__ __align__(8) T staged[kTileThreads / kWarp][kMaxInterleaved * kWarp];
   for (int round = 0;; ++round) {
     const int64_t i = blockIdx.x + static_cast<int64_t>(round) * gridDim.x;
     if (i >= grid.count) break;
@@ -155,15 +169,12 @@ __global__ void __launch_bounds__(kTileThreads,
     const TileAt at = tile_at(grid, i);
     const int rows = rows_of(grid, at, p.output_height);
     prepare_tile<mode>(p, at, rows, &tile);
-    uint32_t* const mine = staged[threadIdx.x / kWarp];
-    const bool copies = mode == Interpolation::kNearest || tile.map.integral;
-    for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
-      if (copies) {
-        warp_pixel<T, Interpolation::kNearest>(p, at, tile, row, column, mine);
-      } else {
-        warp_pixel<T, mode>(p, at, tile, row, column, mine);
-      }
-    });
+    T* const mine = staged[threadIdx.x / kWarp];
+    if (mode == Interpolation::kNearest || tile.map.integral) {
+      warp_tile<T, Interpolation::kNearest>(p, at, tile, rows, mine);
+    } else {
+      warp_tile<T, mode>(p, at, tile, rows, mine);
+    }
   }
 }
 

@@ -8,17 +8,20 @@
 namespace visops {
 namespace {
 
+constexpr int kFills = 4;
+
 // The map, and the segment of each row of the tile: of inner pixels and of all others.
-template <class Acc>
+template <class T, class Acc = typename Accumulate<T>::type>
 struct TileMap {
   AffineMap map;
+  T fill[kFills];  // of the first channels
   SegmentOrigin<Acc> origin[kMostTileRows];
   InnerRow<Acc> inner[kMostTileRows];
 };
 
-template <Interpolation mode, class Acc>
+template <Interpolation mode, class T, class Acc>
 __device__ inline void prepare_rows(const AffineParams& p, const AffineMap& map, const TileAt& at,
-                                    int rows, TileMap<Acc>* tile) {
+                                    int rows, TileMap<T, Acc>* tile) {
   const int lane = static_cast<int>(threadIdx.x);
   const auto step_x = static_cast<Acc>(map.m[0]), step_y = static_cast<Acc>(map.m[3]);
   const bool fits =
@@ -35,9 +38,13 @@ __device__ inline void prepare_rows(const AffineParams& p, const AffineMap& map,
 }
 
 // Called by all threads of the block, and synchronizes them. The first warp does the rows.
-template <Interpolation mode, class Acc>
+template <Interpolation mode, class T, class Acc>
 __device__ inline void prepare_tile(const AffineParams& p, const TileAt& at, int rows,
-                                    TileMap<Acc>* tile) {
+                                    TileMap<T, Acc>* tile) {
+  const int fill = static_cast<int>(threadIdx.x) - kWarp;  // of the second warp
+  if (fill >= 0 && fill < kFills && fill < p.channels) {
+    tile->fill[fill] = element_from_bits<T>(fill_bits(p.dtype, affine_fill(p, fill)));
+  }
   if (threadIdx.x < kWarp) {
     const AffineMap map = affine_map(p, at.sample);
     if (map.integral) {

@@ -130,14 +130,13 @@ struct TapSampler {
   }
 };
 
-// Blocks that a multiprocessor should hold: half of its threads, but 37 % for blends, such that no
-// register is spilled. float64 images compute in float64: arithmetic is their limit.
-template <class T, Interpolation mode>
-constexpr int kForwardBlocks =
-    std::is_same<T, double>::value ? 2 : (mode == Interpolation::kNearest ? 4 : 3);
+// Blocks that a multiprocessor should hold: 37 % of its threads, such that pixels inside the image
+// spill no register. float64 images compute in float64: arithmetic is their limit.
+template <class T>
+constexpr int kForwardBlocks = std::is_same<T, double>::value ? 2 : 3;
 
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))
+__global__ void __launch_bounds__(kTileThreads, kForwardBlocks<T>)
     augment_forward(const __grid_constant__ AugmentParams p, const TileGrid grid,
                     const int64_t first) {
   using Acc = typename Accumulate<T>::type;
@@ -151,15 +150,18 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))
   const int rows = rows_of(grid, at, p.output_height);
   prepare_tile<mode, true>(p, grid, at, rows, &tile);
   void* const mine = staged[threadIdx.x / kWarp];
-  // Two loops: in one, what does not change in either way would take registers in both.
-  if (mode == Interpolation::kNearest || tile.sample.mode == Interpolation::kNearest) {
-    for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
-      tile_pixel<T, Interpolation::kNearest, TapSampler>(p, at, tile, row, column, mine);
-    });
+  // A loop for each: in one, what does not change in either way would take registers in both.
+  const bool copies = mode == Interpolation::kNearest || tile.sample.mode == Interpolation::kNearest;
+  constexpr int kPhoto = 3;  // channels
+  const bool is_photo = p.channels == kPhoto && output_layout(p).has_small_strides();
+  if (copies && is_photo) {
+    fixed_pixels<kPhoto, T, Interpolation::kNearest, TapSampler>(p, at, tile, rows, mine);
+  } else if (copies) {
+    tile_pixels<T, Interpolation::kNearest, TapSampler>(p, at, tile, rows, mine);
+  } else if (is_photo) {
+    fixed_pixels<kPhoto, T, mode, TapSampler>(p, at, tile, rows, mine);
   } else {
-    for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
-      tile_pixel<T, mode, TapSampler>(p, at, tile, row, column, mine);
-    });
+    tile_pixels<T, mode, TapSampler>(p, at, tile, rows, mine);
   }
 }
 

@@ -20,7 +20,7 @@ struct AugmentTile {
   ColorPlan<Acc> plan;
   ChannelValues<Acc> values;
   bool erased;  // some rectangle reaches into the tile
-  bool words;   // writes_words()
+  bool words;   // OutputLayout::writes_words()
 };
 
 // The taps of an axis at which inner pixels begin. Where constant padding blends with fill by cover,
@@ -83,7 +83,7 @@ __device__ inline void prepare_tile(const AugmentParams& p, const TileGrid& grid
     }
   } else if (thread == kWarp) {
     tile->erased = tile_meets_erase(p, grid, at);
-    tile->words = writes_words(p);
+    tile->words = output_layout(p).writes_words();
   } else if (thread >= 2 * kWarp) {
     constexpr int kThreads = kTileThreads - 2 * kWarp;
     share_values(p, thread - 2 * kWarp, kThreads, &tile->values);

@@ -75,9 +75,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   const int rows = rows_of(grid, at, p.output_height);
   prepare_tile<mode, false>(p, grid, at, rows, &tile);
   void* const mine = staged[threadIdx.x / kWarp];
-  for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
-    tile_pixel<T, mode, FilterSampler>(p, at, tile, row, column, mine);
-  });
+  tile_pixels<T, mode, FilterSampler>(p, at, tile, rows, mine);
 }
 
 }  // namespace

@@ -81,10 +81,11 @@ __device__ inline int32_t floor_to_int(double v) {
 #endif
 }
 
-// A pixel whose taps are inner ones, if it `is_inner`.
+// A pixel whose taps are inner ones, if it `is_inner`. All of its taps are beyond the inner ones if
+// it `is_outside`; one that is neither may be anywhere.
 template <Interpolation mode, class Acc>
 struct InnerPixel {
-  bool is_inner;
+  bool is_inner, is_outside;
   int32_t offset;             // of its first tap, in elements
   PixelTaps<mode, Acc> taps;  // weights only; their indices are not set
 };
@@ -102,6 +103,11 @@ __device__ inline InnerPixel<mode, Acc> inner_pixel(const InnerRow<Acc>& row, Ac
   InnerPixel<mode, Acc> pixel;
   pixel.is_inner =
       static_cast<uint32_t>(x) < row.columns && static_cast<uint32_t>(y) < row.rows;
+  constexpr uint32_t kRim = tap_count(mode) - 1;
+  const uint32_t past_left = static_cast<uint32_t>(x) + kRim;
+  const uint32_t past_top = static_cast<uint32_t>(y) + kRim;
+  pixel.is_outside = (row.columns != 0 && past_left >= row.columns + 2 * kRim) ||
+                     (row.rows != 0 && past_top >= row.rows + 2 * kRim);
   // Unsigned, since those of other pixels may overflow.
   pixel.offset = static_cast<int32_t>(static_cast<uint32_t>(row.base) +
                                       static_cast<uint32_t>(y) * static_cast<uint32_t>(row_stride) +
@@ -140,7 +146,7 @@ struct InnerTaps {
   }
 
   // sample_pixel(): its bits.
-  __device__ Acc blend(const InnerPixel<mode, Acc>& pixel, int c) const {
+  __device__ VISOPS_ALWAYS_INLINE Acc blend(const InnerPixel<mode, Acc>& pixel, int c) const {
     Acc value[kTaps][kTaps];
     for (int i = 0; i < kTaps; ++i) {
       for (int j = 0; j < kTaps; ++j) {

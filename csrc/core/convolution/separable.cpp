@@ -1,0 +1,22 @@
+#include "core/convolution/separable.h"
+
+#include "core/check.h"
+
+namespace visops {
+
+ScheduledStub<SeparableParams> separable_stub("filter_separable");
+
+void check_separable(const char* op, const SeparableParams& p) {
+  const bool is_known = p.dtype == DType::kUInt8 || p.dtype == DType::kFloat16 ||
+                        p.dtype == DType::kBFloat16 || p.dtype == DType::kFloat32;
+  require(is_known, op, "images have dtype ", dtype_name(p.dtype),
+          ", must be uint8, float16, bfloat16 or float32");
+  const std::pair<const char*, int64_t> sides[] = {{"rows", p.row_taps},
+                                                   {"columns", p.column_taps}};
+  for (const auto& [name, taps] : sides) {
+    require(taps >= 1 && taps <= kMostFilterTaps, op, name, " have ", taps,
+            " taps, must have 1 to ", kMostFilterTaps);
+  }
+}
+
+}  // namespace visops
