@@ -56,7 +56,7 @@ def filter_separable(
     Examples
     --------
     >>> import torch
-    >>> from visops.pixels.separable import filter_separable
+    >>> from visops.convolution.filter_separable import filter_separable
     >>> filter_separable(torch.eye(3)[None, None], [0.25, 0.5, 0.25], [1.0])[0, 0]
     tensor([[0.5000, 0.2500, 0.0000],
             [0.5000, 0.5000, 0.5000],
