@@ -120,13 +120,13 @@ class GaussianBlur(Transform):
     ) -> torch.Tensor:
         """Blur all images at once, each with its own width."""
         width, height = self.kernel_size
-        rows: list[float] = []
-        columns: list[float] = []
-        for sigma, apply in zip(sigmas, applies, strict=True):
-            for size, weights in ((width, rows), (height, columns)):
-                own = gaussian(size, sigma) if apply else np.eye(1, size, size // 2)[0]
-                weights += frames * own.tolist()
-        return filter_separable(images, rows, columns, shared=False)
+        kept = ~np.array(applies)
+        weights = []
+        for size in (width, height):
+            own = gaussian(size, np.array(sigmas)[:, None])
+            own[kept] = np.arange(size) == size // 2
+            weights.append(own.repeat(frames, 0).ravel().tolist())
+        return filter_separable(images, *weights, shared=False)
 
 
 def _takes_batches(images: Any) -> bool:

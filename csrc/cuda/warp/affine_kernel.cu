@@ -105,49 +105,49 @@ __device__ VISOPS_NOINLINE void outer_pixel(const AffineParams& p, const TileMap
   }
 }
 
-// A pixel of this thread. `staged` is this warp's part of shared memory.
+// A pixel of this thread, of a tile's row.
 template <class T, Interpolation mode, class Acc>
-__device__ void warp_pixel(const AffineParams& p, const TileMap<T, Acc>& tile, const T* image,
-                           const PixelOutput& to, int row, int column, T* staged) {
-  if (to.exists) {
-    PixelPlace<T> place = {image, reinterpret_cast<T*>(to.at), to.channel / int64_t{sizeof(T)}};
-    if (to.words) place.out = staged + lane_of_warp() * p.channels;
-    const auto column_stride = static_cast<int32_t>(p.image_stride.column);
-    const auto inner = inner_pixel<mode>(tile.inner[row], from_centre<Acc>(column),
-                                         static_cast<int32_t>(p.image_stride.row), column_stride);
-    const bool is_fill =
-        inner.is_outside && p.padding == Padding::kConstant && p.channels <= kFills;
-    if (inner.is_inner && column_stride == 1) {
-      inner_channels(p, inner, place, UnitStride());
-    } else if (inner.is_inner) {
-      inner_channels(p, inner, place, column_stride);
-    } else if (is_fill) {
-      for (int c = 0; c < p.channels; ++c) place.out[c * place.step] = tile.fill[c];
-    } else {
-      outer_pixel<T, mode>(p, tile, row, column, place);
-    }
+__device__ void warp_pixel(const AffineParams& p, const TileMap<T, Acc>& tile, int row, int column,
+                           const PixelPlace<T>& place) {
+  const auto column_stride = static_cast<int32_t>(p.image_stride.column);
+  const auto inner = inner_pixel<mode>(tile.inner[row], from_centre<Acc>(column),
+                                       static_cast<int32_t>(p.image_stride.row), column_stride);
+  if (inner.is_inner) {
+    if (column_stride == 1) return inner_channels(p, inner, place, UnitStride());
+    return inner_channels(p, inner, place, column_stride);
   }
-  if (to.words) store_words(to, staged);
+  if (p.padding == Padding::kConstant && p.channels <= kFills &&
+      is_outside(tile.inner[row], inner)) {
+    for (int c = 0; c < p.channels; ++c) place.out[c * place.step] = tile.fill[c];
+    return;
+  }
+  outer_pixel<T, mode>(p, tile, row, column, place);
 }
 
-// The pixels of a tile.
+// The pixels of a tile. `staged` is this warp's part of shared memory.
 template <class T, Interpolation mode, class Acc>
 __device__ void warp_tile(const AffineParams& p, const TileAt& at, const TileMap<T, Acc>& tile,
                           int rows, T* staged) {
   const OutputLayout layout = {p.output, p.output_stride, static_cast<int>(sizeof(T)), p.channels,
                                p.output_width};
   const T* const image = static_cast<const T*>(p.image) + at.sample * p.image_stride.batch;
-  if (layout.has_small_strides()) {
-    const TileOutput output(layout, at);
-    for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
-      warp_pixel<T, mode>(p, tile, image, output.pixel(row, column), row, column, staged);
-    });
+  if (!layout.writes_words()) {
+    const TileWalk walk = tile_walk(at, p.output_width);
+    if (at.x + walk.column >= p.output_width) return;
+    const Strides& stride = p.output_stride;
+    T* out = static_cast<T*>(p.output) + at.sample * stride.batch + (at.y + walk.row) * stride.row +
+             (at.x + walk.column) * stride.column;
+    for (int row = walk.row; row < rows; row += walk.step, out += walk.step * stride.row) {
+      warp_pixel<T, mode>(p, tile, row, walk.column, PixelPlace<T>{image, out, stride.channel});
+    }
     return;
   }
   for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
-    const PixelOutput to = pixel_output(layout, layout.writes_words(), at.sample, at.y + row,
-                                        int64_t{at.x} + column);
-    warp_pixel<T, mode>(p, tile, image, to, row, column, staged);
+    const PixelOutput to =
+        pixel_output(layout, true, at.sample, at.y + row, int64_t{at.x} + column);
+    T* const out = to.words ? staged + lane_of_warp() * p.channels : reinterpret_cast<T*>(to.at);
+    if (to.exists) warp_pixel<T, mode>(p, tile, row, column, PixelPlace<T>{image, out, 1});
+    if (to.words) store_words(to, staged);
   });
 }
 

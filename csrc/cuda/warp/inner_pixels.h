@@ -81,11 +81,11 @@ __device__ inline int32_t floor_to_int(double v) {
 #endif
 }
 
-// A pixel whose taps are inner ones, if it `is_inner`. All of its taps are beyond the inner ones if
-// it `is_outside`; one that is neither may be anywhere.
+// A pixel whose taps are inner ones, if it `is_inner`.
 template <Interpolation mode, class Acc>
 struct InnerPixel {
-  bool is_inner, is_outside;
+  int32_t x, y;  // its first tap, as an InnerRow counts
+  bool is_inner;
   int32_t offset;             // of its first tap, in elements
   PixelTaps<mode, Acc> taps;  // weights only; their indices are not set
 };
@@ -101,13 +101,10 @@ __device__ inline InnerPixel<mode, Acc> inner_pixel(const InnerRow<Acc>& row, Ac
   const int32_t whole_y = floor_to_int(kNearest ? v + half : v);
   const int32_t x = row.x + whole_x, y = row.y + whole_y;
   InnerPixel<mode, Acc> pixel;
-  pixel.is_inner =
-      static_cast<uint32_t>(x) < row.columns && static_cast<uint32_t>(y) < row.rows;
-  constexpr uint32_t kRim = tap_count(mode) - 1;
-  const uint32_t past_left = static_cast<uint32_t>(x) + kRim;
-  const uint32_t past_top = static_cast<uint32_t>(y) + kRim;
-  pixel.is_outside = (row.columns != 0 && past_left >= row.columns + 2 * kRim) ||
-                     (row.rows != 0 && past_top >= row.rows + 2 * kRim);
+  pixel.x = x;
+  pixel.y = y;
+  // Not &&: it would be a branch.
+  pixel.is_inner = (static_cast<uint32_t>(x) < row.columns) & (static_cast<uint32_t>(y) < row.rows);
   // Unsigned, since those of other pixels may overflow.
   pixel.offset = static_cast<int32_t>(static_cast<uint32_t>(row.base) +
                                       static_cast<uint32_t>(y) * static_cast<uint32_t>(row_stride) +
@@ -119,6 +116,15 @@ __device__ inline InnerPixel<mode, Acc> inner_pixel(const InnerRow<Acc>& row, Ac
     tap_weights<mode>(pixel.taps.y.t, pixel.taps.y.weight);
   }
   return pixel;
+}
+
+// Whether all taps of a pixel are certainly beyond the inner ones.
+template <Interpolation mode, class Acc>
+__device__ inline bool is_outside(const InnerRow<Acc>& row, const InnerPixel<mode, Acc>& pixel) {
+  constexpr uint32_t kRim = tap_count(mode) - 1;
+  const uint32_t x = static_cast<uint32_t>(pixel.x) + kRim, y = static_cast<uint32_t>(pixel.y) + kRim;
+  return (row.columns != 0 && x >= row.columns + 2 * kRim) ||
+         (row.rows != 0 && y >= row.rows + 2 * kRim);
 }
 
 // A stride of 1, known to the compiler.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -124,9 +125,8 @@ def _in_rounds(
 
 def _warp(images: Tensor, matrices: Sequence[Any], mode: str, fill: Any) -> Tensor:
     """Warp images by a matrix each, or all by one."""
-    rows = torch.tensor(matrices, dtype=torch.float64).view(-1, 2, 3)
-    if images.is_cuda:
-        rows = rows.pin_memory().to(images.device, non_blocking=True)
+    rows = torch.from_numpy(np.array(matrices, np.float64).reshape(-1, 2, 3))
+    rows = rows.to(images.device, non_blocking=True)
     options: dict[str, Any] = {"mode": mode, "fill": fill, "out_dtype": images.dtype}
     size = tuple(images.shape[-2:])
     return augment(images, rows, size, convention="half_pixel", layout="CHW", **options)
