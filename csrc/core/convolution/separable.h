@@ -10,7 +10,6 @@
 
 #include "core/element.h"
 #include "core/kernel_stub.h"
-#include "core/sampling.h"
 #include "core/workspace.h"
 
 namespace visops {
@@ -46,8 +45,14 @@ inline bool copies_images(const SeparableParams& p, int64_t set) {
 
 void check_separable(const char* op, const SeparableParams& p);
 
-// The pixel that stands for number `i` of `n`.
-VISOPS_FN int64_t mirrored(int64_t i, int64_t n) { return pad_index(Padding::kReflect, i, n); }
+// The pixel that stands for number `i` of `n`, mirrored at 0 and n - 1 until it is inside.
+VISOPS_FN int32_t mirrored(int32_t i, int32_t n) {
+  while (i < 0 || i >= n) {
+    if (n == 1) return 0;
+    i = i < 0 ? -i : 2 * (n - 1) - i;
+  }
+  return i;
+}
 
 // f(pointer) with a null pointer to the type of elements.
 template <class F>

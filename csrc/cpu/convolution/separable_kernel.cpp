@@ -23,15 +23,16 @@ void add_row(const float* VISOPS_RESTRICT values, const float* weights, int64_t 
 template <class T>
 void filter_channel(const SeparableParams& p, const T* from, const float* row, const float* column,
                     float* scratch, T* to) {
+  const auto columns = static_cast<int32_t>(p.width), lines = static_cast<int32_t>(p.height);
   const int64_t width = p.width, left = p.row_taps / 2, above = p.column_taps / 2;
   float* const extended = scratch + p.height * width;
   float* const sums = extended + width + p.row_taps - 1;
   for (int64_t y = 0; y < p.height; ++y) {
     const T* const line = from + y * width;
     for (int64_t x = 0; x < width; ++x) extended[left + x] = load_element(line + x);
-    for (int64_t k = 0; k < left; ++k) extended[k] = load_element(line + mirrored(k - left, width));
+    for (int64_t k = 0; k < left; ++k) extended[k] = load_element(line + mirrored(static_cast<int32_t>(k - left), columns));
     for (int64_t k = left + width; k < width + p.row_taps - 1; ++k) {
-      extended[k] = load_element(line + mirrored(k - left, width));
+      extended[k] = load_element(line + mirrored(static_cast<int32_t>(k - left), columns));
     }
     add_row(extended, row, p.row_taps, width, scratch + y * width);
   }
@@ -39,7 +40,7 @@ void filter_channel(const SeparableParams& p, const T* from, const float* row, c
     for (int64_t x = 0; x < width; ++x) sums[x] = 0.0f;
     for (int64_t k = 0; k < p.column_taps; ++k) {
       const float weight = column[k];
-      const float* VISOPS_RESTRICT const line = scratch + mirrored(y + k - above, p.height) * width;
+      const float* VISOPS_RESTRICT const line = scratch + mirrored(static_cast<int32_t>(y + k - above), lines) * width;
       for (int64_t x = 0; x < width; ++x) sums[x] += weight * line[x];
     }
     for (int64_t x = 0; x < width; ++x) store_element(to + y * width + x, sums[x]);

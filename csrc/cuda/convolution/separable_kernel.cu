@@ -37,16 +37,16 @@ struct FilterWeights {
 
 // Reads rows of values from (y, x) on, mirrored at the rim.
 template <class T>
-__device__ void load_tile(const SeparableParams& p, const T* channel, int64_t y, int64_t x, int rows,
+__device__ void load_tile(const SeparableParams& p, const T* channel, int32_t y, int32_t x, int rows,
                           int columns, float* to) {
-  const bool inside = y >= 0 && x >= 0 && y + rows <= p.height && x + columns <= p.width;
+  const auto height = static_cast<int32_t>(p.height), width = static_cast<int32_t>(p.width);
+  const bool inside = x >= 0 && x + columns <= width;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   for (int row = static_cast<int>(threadIdx.x) / kLanes; row < rows; row += kWarps) {
-    const int64_t from_y = inside ? y + row : mirrored(y + row, p.height);
-    const T* const line = channel + from_y * p.width;
+    const T* const line = channel + mirrored(y + row, height) * p.width;
     for (int column = lane; column < columns; column += kLanes) {
-      const int64_t from_x = inside ? x + column : mirrored(x + column, p.width);
-      to[row * columns + column] = load_element(line + from_x);
+      const int32_t from = inside ? x + column : mirrored(x + column, width);
+      to[row * columns + column] = load_element(line + from);
     }
   }
 }
@@ -121,7 +121,8 @@ __global__ void __launch_bounds__(kThreads)
   const int thread = static_cast<int>(threadIdx.x);
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t channel = tile / (across * down);
-    const int64_t y = tile / across % down * kTileHeight, x = tile % across * kTileWidth;
+    const auto y = static_cast<int32_t>(tile / across % down * kTileHeight);
+    const auto x = static_cast<int32_t>(tile % across * kTileWidth);
     const int64_t set = weights.shared ? 0 : channel / p.channels;
     const float* const own = weights.weight + set * (row_taps + column_taps);
     const int64_t place = (weights.first * p.channels + channel) * p.pixels();
