@@ -16,8 +16,8 @@ std::vector<PixelOperation> adjust_operations(const char* op, int64_t batch,
                                               const std::vector<int64_t>& kinds,
                                               const std::vector<double>& amounts) {
   const auto count = static_cast<size_t>(batch);
-  require(kinds.size() == count, op, "kinds has ", kinds.size(), " numbers, must have one for each ",
-          "of ", batch, " images");
+  require(kinds.size() == count, op, "kinds has ", kinds.size(),
+          " numbers, must have one for each ", "of ", batch, " images");
   require(amounts.size() == count, op, "amounts has ", amounts.size(),
           " numbers, must have one for each of ", batch, " images");
   std::vector<PixelOperation> operations(count);
@@ -37,7 +37,8 @@ void check_adjust(const char* op, const AdjustParams& p) {
   require(p.dtype == DType::kUInt8 || p.dtype == DType::kFloat32, op, "images have dtype ",
           dtype_name(p.dtype), ", must be uint8 or float32");
   require(p.height < kMostPixels && p.width < kMostPixels && p.pixels() < kMostPixels, op,
-          "images have ", p.height, " rows and ", p.width, " columns, must have less than 2^31 pixels");
+          "images have ", p.height, " rows and ", p.width,
+          " columns, must have less than 2^31 pixels");
   const bool grey = p.channels == 1 || p.channels == 3;
   for (int64_t i = 0; i < p.batch; ++i) {
     const PixelKind kind = p.operations[i].kind;

@@ -1,7 +1,7 @@
 // NOTE: The arithmetic is that of core/pixels/values.h. Where a result depends on a pixel's own
-// value alone, uint8 is looked up in a table of 256. Loops take their bounds and pointers into local
-// variables: a store of bytes may change anything else, as far as the compiler knows. They round by
-// way of int, which vectorizes.
+// value alone, uint8 is looked up in a table of 256. Loops take their bounds and pointers into
+// local variables: a store of bytes may change anything else, as far as the compiler knows. They
+// round by way of int, which vectorizes.
 #include "core/pixels/operations.h"
 
 #include <algorithm>

@@ -51,9 +51,7 @@ VISOPS_FN T lowest() {
   }
 }
 
-VISOPS_FN float grey_of(float r, float g, float b) {
-  return r * 0.2989f + g * 0.587f + b * 0.114f;
-}
+VISOPS_FN float grey_of(float r, float g, float b) { return r * 0.2989f + g * 0.587f + b * 0.114f; }
 
 // The grey value of a pixel; of integers, rounded down.
 template <class T>

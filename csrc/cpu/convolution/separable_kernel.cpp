@@ -30,7 +30,8 @@ void filter_channel(const SeparableParams& p, const T* from, const float* row, c
   for (int64_t y = 0; y < p.height; ++y) {
     const T* const line = from + y * width;
     for (int64_t x = 0; x < width; ++x) extended[left + x] = load_element(line + x);
-    for (int64_t k = 0; k < left; ++k) extended[k] = load_element(line + mirrored(static_cast<int32_t>(k - left), columns));
+    for (int64_t k = 0; k < left; ++k)
+      extended[k] = load_element(line + mirrored(static_cast<int32_t>(k - left), columns));
     for (int64_t k = left + width; k < width + p.row_taps - 1; ++k) {
       extended[k] = load_element(line + mirrored(static_cast<int32_t>(k - left), columns));
     }
@@ -40,7 +41,8 @@ void filter_channel(const SeparableParams& p, const T* from, const float* row, c
     for (int64_t x = 0; x < width; ++x) sums[x] = 0.0f;
     for (int64_t k = 0; k < p.column_taps; ++k) {
       const float weight = column[k];
-      const float* VISOPS_RESTRICT const line = scratch + mirrored(static_cast<int32_t>(y + k - above), lines) * width;
+      const float* VISOPS_RESTRICT const line =
+          scratch + mirrored(static_cast<int32_t>(y + k - above), lines) * width;
       for (int64_t x = 0; x < width; ++x) sums[x] += weight * line[x];
     }
     for (int64_t x = 0; x < width; ++x) store_element(to + y * width + x, sums[x]);

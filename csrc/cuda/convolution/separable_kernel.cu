@@ -30,15 +30,15 @@ static_assert(kTileHeight * kTileWidth % (kThreads * kSums) == 0, "threads have 
 
 struct FilterWeights {
   int64_t first, count;           // images
-  bool shared;                     // one set for all of them
-  bool copies[kMostWeights / 2];   // of [sets]: weights that leave an image as it is
-  float weight[kMostWeights];      // [sets, row_taps + column_taps]
+  bool shared;                    // one set for all of them
+  bool copies[kMostWeights / 2];  // of [sets]: weights that leave an image as it is
+  float weight[kMostWeights];     // [sets, row_taps + column_taps]
 };
 
 // Reads rows of values from (y, x) on, mirrored at the rim.
 template <class T>
-__device__ void load_tile(const SeparableParams& p, const T* channel, int32_t y, int32_t x, int rows,
-                          int columns, float* to) {
+__device__ void load_tile(const SeparableParams& p, const T* channel, int32_t y, int32_t x,
+                          int rows, int columns, float* to) {
   const auto height = static_cast<int32_t>(p.height), width = static_cast<int32_t>(p.width);
   const bool inside = x >= 0 && x + columns <= width;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -150,8 +150,8 @@ void launch_part(const SeparableParams& p, const FilterWeights& weights, Workspa
   const int64_t floats = rows * (kTileWidth + p.row_taps - 1 + kTileWidth);
   with_filter_type(p.dtype, [&](auto* type) {
     launch(filter_separable<std::remove_pointer_t<decltype(type)>>, grid_for(tiles), dim3(kThreads),
-           static_cast<size_t>(floats) * sizeof(float), workspace.stream(), p, weights, across, down,
-           tiles);
+           static_cast<size_t>(floats) * sizeof(float), workspace.stream(), p, weights, across,
+           down, tiles);
   });
 }
 

@@ -60,7 +60,7 @@ struct DeformProblem {
   __device__ Acc left(int64_t m, const At& at) const {
     if (m >= rows) return Acc{};
     return load_element(weights + (group * rows + m) * depth + at.tap * p.group_channels() +
-                       at.channel);
+                        at.channel);
   }
   __device__ Acc right(const At& at, Column& column) const {
     if (!column.inside) return Acc{};

@@ -3,8 +3,8 @@
 //
 // The first prepares: a block for each channel of an image. Where an operation needs the channel's
 // values (the extremes for an autocontrast, the histogram for an equalization, the grey mean for a
-// contrast), it reads them all. It leaves the channel's two numbers, and for bytes, or the levels of
-// an equalization, the table of 256 results.
+// contrast), it reads them all. It leaves the channel's two numbers, and for bytes, or the levels
+// of an equalization, the table of 256 results.
 //
 // The second changes values: a block for a part of a channel. What depends on a value alone is
 // looked up, or computed from the two numbers. A saturation is done by the blocks of the first
@@ -19,8 +19,8 @@
 #include "core/lane_sum.h"
 #include "core/pixels/adjust.h"
 #include "core/pixels/values.h"
-#include "cuda/launch.h"
 #include "cuda/lane_sum.h"
+#include "cuda/launch.h"
 #include "cuda/parts.h"
 
 namespace visops {
@@ -157,10 +157,10 @@ __device__ double sum_grey(const AdjustParams& p, const T* image, double* row_su
     for (int64_t x = lane; x < p.width; x += kWarpLanes) {
       const T* const at = image + y * p.width + x;
       const auto red = static_cast<float>(at[0]);
-      sum += static_cast<double>(
-          p.channels < 3 ? red
-                         : grey_level<T>(red, static_cast<float>(at[pixels]),
-                                         static_cast<float>(at[2 * pixels])));
+      sum +=
+          static_cast<double>(p.channels < 3 ? red
+                                             : grey_level<T>(red, static_cast<float>(at[pixels]),
+                                                             static_cast<float>(at[2 * pixels])));
     }
     sum = sum_lanes(sum);
     if (lane == 0) row_sum[y] = sum;
@@ -223,7 +223,8 @@ __global__ void __launch_bounds__(kPrepareThreads)
     } else if (a.kind == PixelKind::kEqualize) {
       step = sum_levels(data, pixels, shared);
     } else if (a.kind == PixelKind::kContrast && channel == 0) {
-      const double sum = sum_grey(p, first, scratch.row_sum + (adjustments.first + image) * p.height);
+      const double sum =
+          sum_grey(p, first, scratch.row_sum + (adjustments.first + image) * p.height);
       const float mean = static_cast<float>(sum / static_cast<double>(pixels));
       if (thread == 0) shared.numbers.low = a.rest * mean;
     }
@@ -360,8 +361,8 @@ void adjust_as(const AdjustParams& p, Workspace& workspace) {
     }
     launch(prepare_adjustments<T>, grid_for(adjustments.count * p.channels), dim3(kPrepareThreads),
            0, workspace.stream(), p, adjustments, scratch);
-    launch(adjust_pixels<T>, grid_for(adjustments.count * p.channels * parts),
-           dim3(kAdjustThreads), 0, workspace.stream(), p, adjustments, scratch, parts);
+    launch(adjust_pixels<T>, grid_for(adjustments.count * p.channels * parts), dim3(kAdjustThreads),
+           0, workspace.stream(), p, adjustments, scratch, parts);
   }
 }
 

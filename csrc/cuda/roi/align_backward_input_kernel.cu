@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
           const Acc weight = weight_of(roi.y, y, factor, at.row);
           if (weight < static_cast<Acc>(0)) continue;
           along_y += weight * load_element(static_cast<const T*>(p.bins) +
-                                          bin_offset(p, k, at.channel, y, x));
+                                           bin_offset(p, k, at.channel, y, x));
         }
         sum += column_weight * along_y;
       }

@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 4)
       if (column_weight < static_cast<Acc>(0)) return;
       sum +=
           column_weight * (row_weight * load_element(static_cast<const T*>(p.bins) +
-                                                    bin_offset(p, k, bin.channel, bin.y, bin.x)));
+                                                     bin_offset(p, k, bin.channel, bin.y, bin.x)));
     });
     *map_pixel<Acc>(map, at.image, at.channel, at.row, at.column) = sum;
   });

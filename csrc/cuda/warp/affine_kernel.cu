@@ -90,8 +90,8 @@ __device__ void inner_channels(const AffineParams& p, const InnerPixel<mode, Acc
   }
 }
 
-// A pixel that may have taps beyond the border. Not inlined: it would take registers from those that
-// nearly all pixels go through.
+// A pixel that may have taps beyond the border. Not inlined: it would take registers from those
+// that nearly all pixels go through.
 template <class T, Interpolation mode, class Acc>
 __device__ VISOPS_NOINLINE void outer_pixel(const AffineParams& p, const TileMap<T, Acc>& tile,
                                             int row, int column, PixelPlace<T> place) {
@@ -153,9 +153,10 @@ __device__ void warp_tile(const AffineParams& p, const TileAt& at, const TileMap
 
 // Blocks that a multiprocessor should hold, such that pixels inside the image spill no register.
 template <class T, Interpolation mode>
-constexpr int kForwardBlocks = mode == Interpolation::kNearest ? 4
-                               : sizeof(T) == 8                ? 2
-                               : mode == Interpolation::kBicubic ? 3 : 4;
+constexpr int kForwardBlocks = mode == Interpolation::kNearest   ? 4
+                               : sizeof(T) == 8                  ? 2
+                               : mode == Interpolation::kBicubic ? 3
+                                                                 : 4;
 
 template <class T, Interpolation mode>
 __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))

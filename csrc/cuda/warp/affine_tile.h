@@ -24,9 +24,8 @@ __device__ inline void prepare_rows(const AffineParams& p, const AffineMap& map,
                                     int rows, TileMap<T, Acc>* tile) {
   const int lane = static_cast<int>(threadIdx.x);
   const auto step_x = static_cast<Acc>(map.m[0]), step_y = static_cast<Acc>(map.m[3]);
-  const bool fits =
-      map.valid && is_small_step(step_x) && is_small_step(step_y) &&
-      has_small_offsets(p.height, p.width, p.image_stride.row, p.image_stride.column);
+  const bool fits = map.valid && is_small_step(step_x) && is_small_step(step_y) &&
+                    has_small_offsets(p.height, p.width, p.image_stride.row, p.image_stride.column);
   for (int row = lane; row < rows; row += kWarp) {
     const SegmentOrigin<Acc> origin = segment_origin<Acc>(map.m, at.x, at.y + row);
     tile->origin[row] = origin;

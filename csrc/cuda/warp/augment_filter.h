@@ -202,8 +202,8 @@ __device__ void filter_pixel_at(const AugmentParams& p, const FilterTile<T, inte
       color_group(p, tile.plan, p.color_steps, static_cast<int>(p.channels), value);
     }
     finish_group(p, tile.values, channels, is_erased_here(), value);
-    const PixelOutput output = pixel_output(output_layout(p), tile.words, tile.index,
-                                            tile.top + row, tile.left + column);
+    const PixelOutput output =
+        pixel_output(output_layout(p), tile.words, tile.index, tile.top + row, tile.left + column);
     store_group(p, output, channels, value, scratch->column);
   }
 }

@@ -151,7 +151,8 @@ __global__ void __launch_bounds__(kTileThreads, kForwardBlocks<T>)
   prepare_tile<mode, true>(p, grid, at, rows, &tile);
   void* const mine = staged[threadIdx.x / kWarp];
   // A loop for each: in one, what does not change in either way would take registers in both.
-  const bool copies = mode == Interpolation::kNearest || tile.sample.mode == Interpolation::kNearest;
+  const bool copies =
+      mode == Interpolation::kNearest || tile.sample.mode == Interpolation::kNearest;
   constexpr int kPhoto = 3;  // channels
   const bool is_photo = p.channels == kPhoto && output_layout(p).has_small_strides();
   if (copies && is_photo) {

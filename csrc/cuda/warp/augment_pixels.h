@@ -61,8 +61,7 @@ __device__ void pixel_group(const AugmentParams& p, const TileAt& at, const Augm
   Acc value[kPixelGroup] = {};
   if (output.exists && !erased) {
     const AugmentImage& image = tile.sample.image;
-    const T* const from =
-        static_cast<const T*>(image.data) + channels.first * image.channel_stride;
+    const T* const from = static_cast<const T*>(image.data) + channels.first * image.channel_stride;
     if (!Sampler::template inner<T, mode>(tile, row, column, from, channels.count(), value)) {
       Acc outer[kPixelGroup];  // its address is taken; that of `value` is not
       outer_values<T, mode, Sampler>(p, at, tile, channels, row, column, from, outer);
@@ -82,8 +81,8 @@ template <class T, Interpolation mode, class Sampler, class Acc>
 __device__ void tile_pixels(const AugmentParams& p, const TileAt& at, const AugmentTile<Acc>& tile,
                             int rows, void* staged) {
   for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
-    const PixelOutput output = pixel_output(output_layout(p), tile.words, at.sample, at.y + row,
-                                            int64_t{at.x} + column);
+    const PixelOutput output =
+        pixel_output(output_layout(p), tile.words, at.sample, at.y + row, int64_t{at.x} + column);
     for (int64_t first = 0; first < p.channels; first += kPixelGroup) {
       const ChannelGroup<0> channels = {first, group_size(p, first)};
       pixel_group<T, mode, Sampler>(p, at, tile, output, channels, row, column, staged);

@@ -32,8 +32,9 @@ __device__ inline bool tile_meets_erase(const AugmentParams& p, const TileGrid& 
   return false;
 }
 
-// The channels of a pixel that are computed together: from `first` on. Where a kernel is compiled for
-// kFixed channels, which are then all, their number is known and values need no index of their own.
+// The channels of a pixel that are computed together: from `first` on. Where a kernel is compiled
+// for kFixed channels, which are then all, their number is known and values need no index of their
+// own.
 template <int kFixed>
 struct ChannelGroup {
   int64_t first;

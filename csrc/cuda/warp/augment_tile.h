@@ -23,11 +23,12 @@ struct AugmentTile {
   bool words;   // OutputLayout::writes_words()
 };
 
-// The taps of an axis at which inner pixels begin. Where constant padding blends with fill by cover,
-// the pixels that `width` reaches are left out, and one more, as their distances are rounded.
+// The taps of an axis at which inner pixels begin. Where constant padding blends with fill by
+// cover, the pixels that `width` reaches are left out, and one more, as their distances are
+// rounded.
 template <Interpolation mode>
-__device__ inline InnerAxis augment_inner_axis(const AxisWindow& window, int64_t origin, bool blends,
-                                               double width) {
+__device__ inline InnerAxis augment_inner_axis(const AxisWindow& window, int64_t origin,
+                                               bool blends, double width) {
   if (!blends) return inner_axis<mode>(origin, window.first, window.last);
   const double rim = 0.5 * width + 1.0;
   const int64_t first = static_cast<int64_t>(ceil(window.low + rim));
@@ -76,9 +77,10 @@ __device__ inline void prepare_tile(const AugmentParams& p, const TileGrid& grid
       tile->segment[row] = segment;
       tile->axes[row] = segment_axes(tile->sample, segment);
       if constexpr (kInner) {
-        tile->inner[row] = tile->sample.mode == Interpolation::kNearest
-                               ? augment_inner_row<Interpolation::kNearest>(p, tile->sample, segment)
-                               : augment_inner_row<mode>(p, tile->sample, segment);
+        tile->inner[row] =
+            tile->sample.mode == Interpolation::kNearest
+                ? augment_inner_row<Interpolation::kNearest>(p, tile->sample, segment)
+                : augment_inner_row<mode>(p, tile->sample, segment);
       }
     }
   } else if (thread == kWarp) {

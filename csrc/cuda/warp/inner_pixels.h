@@ -41,8 +41,8 @@ VISOPS_FN bool has_small_offsets(int64_t rows, int64_t columns, int64_t row_stri
   return (rows - 1) * row_stride + (columns - 1) * column_stride <= most;
 }
 
-// The taps from `first` to `last` of an axis, at which a pixel may begin, and its origin: kNeverInner
-// if 32 bits can't hold it.
+// The taps from `first` to `last` of an axis, at which a pixel may begin, and its origin:
+// kNeverInner if 32 bits can't hold it.
 struct InnerAxis {
   int32_t origin;  // relative to `first`
   uint32_t count;
@@ -106,9 +106,10 @@ __device__ inline InnerPixel<mode, Acc> inner_pixel(const InnerRow<Acc>& row, Ac
   // Not &&: it would be a branch.
   pixel.is_inner = (static_cast<uint32_t>(x) < row.columns) & (static_cast<uint32_t>(y) < row.rows);
   // Unsigned, since those of other pixels may overflow.
-  pixel.offset = static_cast<int32_t>(static_cast<uint32_t>(row.base) +
-                                      static_cast<uint32_t>(y) * static_cast<uint32_t>(row_stride) +
-                                      static_cast<uint32_t>(x) * static_cast<uint32_t>(column_stride));
+  pixel.offset =
+      static_cast<int32_t>(static_cast<uint32_t>(row.base) +
+                           static_cast<uint32_t>(y) * static_cast<uint32_t>(row_stride) +
+                           static_cast<uint32_t>(x) * static_cast<uint32_t>(column_stride));
   if constexpr (!kNearest) {
     pixel.taps.x.t = u - static_cast<Acc>(whole_x);
     pixel.taps.y.t = v - static_cast<Acc>(whole_y);
@@ -122,7 +123,8 @@ __device__ inline InnerPixel<mode, Acc> inner_pixel(const InnerRow<Acc>& row, Ac
 template <Interpolation mode, class Acc>
 __device__ inline bool is_outside(const InnerRow<Acc>& row, const InnerPixel<mode, Acc>& pixel) {
   constexpr uint32_t kRim = tap_count(mode) - 1;
-  const uint32_t x = static_cast<uint32_t>(pixel.x) + kRim, y = static_cast<uint32_t>(pixel.y) + kRim;
+  const uint32_t x = static_cast<uint32_t>(pixel.x) + kRim,
+                 y = static_cast<uint32_t>(pixel.y) + kRim;
   return (row.columns != 0 && x >= row.columns + 2 * kRim) ||
          (row.rows != 0 && y >= row.rows + 2 * kRim);
 }

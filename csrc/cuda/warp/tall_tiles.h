@@ -42,8 +42,8 @@ __device__ inline int rows_of(const TileGrid& grid, const TileAt& at, int64_t ou
   return left < grid.height ? static_cast<int>(left) : grid.height;
 }
 
-// This thread's pixels of a tile: of one column, every `step`-th row from `row` on. All threads of a
-// warp have the same rows. The column may be beyond the output.
+// This thread's pixels of a tile: of one column, every `step`-th row from `row` on. All threads of
+// a warp have the same rows. The column may be beyond the output.
 struct TileWalk {
   int column, row, step;
 };
