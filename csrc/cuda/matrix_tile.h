@@ -35,25 +35,21 @@ struct alignas(sizeof(Value) < 4 ? kPerThread * sizeof(Value) : 16) Neighbours {
 // The tile that begins at (first_row, first_column): rows problem.row(m) times columns
 // problem.column(j), summed in ascending depth. All threads of the block must call it.
 //
-// Lanes read adjacent rows or columns; where an operand's numbers are adjacent `along_depth`, half
-// a warp reads 16 of one row or column. A right operand of that kind may prepare itself: all
-// threads call problem.begin(depth), and synchronise there before they read what it writes.
+// Lanes read adjacent rows or columns; where the left operand's numbers are adjacent `along_depth`,
+// half a warp reads 16 of one row.
 //
 // problem.at(k) is a place in the depth, and problem.go_on(&at, n) moves it on by n: divisions are
 // for the first place only. Shared memory has two steps of the sum: while threads multiply one,
 // their loads of the next are under way.
-template <class Value, bool left_along_depth = false, bool right_along_depth = false, class Problem>
+template <class Value, bool left_along_depth = false, class Problem>
 __device__ void multiply_tile(const Problem& problem, int64_t first_row, int64_t first_column) {
-  constexpr bool some_across = !left_along_depth || !right_along_depth;
-  constexpr bool some_along = left_along_depth || right_along_depth;
   constexpr int kLoaders = kTileThreads / kTileSide;  // threads that read a row or column together
-  constexpr int kLines = kTileThreads / kTileDepth;   // rows or columns read at once along_depth
+  constexpr int kLines = kTileThreads / kTileDepth;   // rows read at once along_depth
   constexpr int kLoads = kTileSide * kTileDepth / kTileThreads;  // of a thread and operand
   // Padded, few lanes of a warp store to a bank.
   constexpr int kPadding = 16 / static_cast<int>(sizeof(Value));  // rows stay aligned
   __shared__ __align__(16) Value left[2][kTileDepth][kTileSide + (left_along_depth ? kPadding : 0)];
-  __shared__ __align__(16)
-      Value right[2][kTileDepth][kTileSide + (right_along_depth ? kPadding : 0)];
+  __shared__ __align__(16) Value right[2][kTileDepth][kTileSide];
   const int thread = static_cast<int>(threadIdx.x);
   const int own = thread % kTileSide, loader = thread / kTileSide;
   const int deep = thread % kTileDepth, line = thread / kTileDepth;
@@ -61,37 +57,27 @@ __device__ void multiply_tile(const Problem& problem, int64_t first_row, int64_t
   [[maybe_unused]] auto column = problem.column(first_column + own);  // may remember its samples
   decltype(problem.at(0)) across = {}, along = {};
   if (problem.depth > 0) {  // else there may be nothing to divide by
-    if constexpr (some_across) across = problem.at(loader);
-    if constexpr (some_along) along = problem.at(deep);
+    across = problem.at(loader);
+    if constexpr (left_along_depth) along = problem.at(deep);
   }
 
   Value from_left[kLoads], from_right[kLoads];
   const auto load = [&](int64_t depth) {
-    if constexpr (right_along_depth) problem.begin(depth);
-    if constexpr (some_across) {
 #pragma unroll
-      for (int n = 0; n < kLoads; ++n) {
-        const bool inside = depth + loader + n * kLoaders < problem.depth;
-        if constexpr (!left_along_depth) {
-          from_left[n] = inside ? problem.left(row, across) : Value{};
-        }
-        if constexpr (!right_along_depth) {
-          from_right[n] = inside ? problem.right(across, column) : Value{};
-        }
-        problem.go_on(&across, kLoaders);
+    for (int n = 0; n < kLoads; ++n) {
+      const bool inside = depth + loader + n * kLoaders < problem.depth;
+      if constexpr (!left_along_depth) {
+        from_left[n] = inside ? problem.left(row, across) : Value{};
       }
+      from_right[n] = inside ? problem.right(across, column) : Value{};
+      problem.go_on(&across, kLoaders);
     }
-    if constexpr (some_along) {
+    if constexpr (left_along_depth) {
       const bool inside = depth + deep < problem.depth;
 #pragma unroll
       for (int n = 0; n < kLoads; ++n) {
         const int64_t i = line + n * kLines;
-        if constexpr (left_along_depth) {
-          from_left[n] = inside ? problem.left(problem.row(first_row + i), along) : Value{};
-        }
-        if constexpr (right_along_depth) {
-          from_right[n] = inside ? problem.right(along, problem.column(first_column + i)) : Value{};
-        }
+        from_left[n] = inside ? problem.left(problem.row(first_row + i), along) : Value{};
       }
       problem.go_on(&along, kTileDepth);
     }
@@ -101,7 +87,7 @@ __device__ void multiply_tile(const Problem& problem, int64_t first_row, int64_t
     for (int n = 0; n < kLoads; ++n) {
       const int k = loader + n * kLoaders, i = line + n * kLines;
       left[now][left_along_depth ? deep : k][left_along_depth ? i : own] = from_left[n];
-      right[now][right_along_depth ? deep : k][right_along_depth ? i : own] = from_right[n];
+      right[now][k][own] = from_right[n];
     }
   };
 

@@ -35,8 +35,8 @@ def filter_separable(
     rows, columns : sequence of float
         Weights, at most 33 of each; the middle of n is number n // 2.
     shared : bool
-        Whether all images have the same weights. Else each has as many of its own, one image's after
-        another's.
+        Whether all images have the same weights. Else each has as many of its own, one image's
+        after another's.
 
     Returns
     -------

@@ -5,6 +5,7 @@
 namespace visops {
 
 ScheduledStub<DeformConvParams> deform_conv2d_stub("deform_conv2d");
+ScheduledStub<DeformRowsParams> deform_conv2d_rows_stub("deform_conv2d_rows");
 ScheduledStub<DeformConvParams> deform_conv2d_backward_input_stub("deform_conv2d_backward_input");
 ScheduledStub<DeformConvParams> deform_conv2d_backward_offset_stub("deform_conv2d_backward_offset");
 ScheduledStub<DeformConvParams> deform_conv2d_backward_weight_stub("deform_conv2d_backward_weight");

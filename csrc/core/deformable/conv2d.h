@@ -14,8 +14,9 @@
 //     sample = (w00 v00 + w01 v01) + (w10 v10 + w11 v11),   w = v = 0 for pixels outside
 //
 // Samples make a row of numbers for each output pixel: by tap, then by the group's channel (a
-// column of im2col). The result is the product of these rows and the weights, plus the bias. No
-// kernel holds more of the rows than it multiplies at a time.
+// column of im2col). The result is the product of these rows and the weights, plus the bias. On the
+// CPU no kernel holds more of the rows than it multiplies at a time. On CUDA a kernel writes a part
+// of them, of kRowBytes at most where one pixel does not need more, and torch multiplies it.
 //
 // NOTE [ Gradients of a deformable convolution ]
 // The product of the result's gradient and the weights is that of the rows. From it come
@@ -96,11 +97,21 @@ struct DeformConvParams {
   }
 };
 
-extern ScheduledStub<DeformConvParams> deform_conv2d_stub;
+// Some of the rows: output pixels [first, first + count) of all images. Each has `depth` numbers:
+// those of its samples, then a 1 for the bias if there is one, then zeros.
+struct DeformRowsParams {
+  DeformConvParams conv;
+  int64_t first, count, depth;
+  void* rows;  // dtype: [groups, count, depth]
+};
+constexpr int64_t kRowBytes = int64_t{256} << 20;
+
+extern ScheduledStub<DeformConvParams> deform_conv2d_stub;       // on the CPU
+extern ScheduledStub<DeformRowsParams> deform_conv2d_rows_stub;  // on CUDA
 // On CUDA in two steps, because torch sorts in between: without an `order`, fills `cells`.
 extern ScheduledStub<DeformConvParams> deform_conv2d_backward_input_stub;
 extern ScheduledStub<DeformConvParams> deform_conv2d_backward_offset_stub;
-extern ScheduledStub<DeformConvParams> deform_conv2d_backward_weight_stub;
+extern ScheduledStub<DeformConvParams> deform_conv2d_backward_weight_stub;  // on the CPU
 
 // Checks one axis, which errors name, and adds the size of its output.
 DeformAxis deform_axis(const char* op, const char* name, DeformAxis axis);

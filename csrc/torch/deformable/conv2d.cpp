@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "torch/contiguous.h"
 #include "torch/deformable/cells.h"
+#include "torch/deformable/rows.h"
 #include "torch/register.h"
 
 namespace visops {
@@ -196,7 +197,11 @@ Tensor deform_conv2d(const Tensor& input, const Tensor& offset, const Tensor& we
   p.output_batch = p.out_channels * p.pixels();
   p.output_channel = is_channels_last ? 1 : p.pixels();
   p.output_pixel = is_channels_last ? p.out_channels : 1;
-  run(deform_conv2d_stub, call.op, p, input);
+  if (runs_cuda_kernels(input)) {
+    multiply_rows(call.op, p, input, weight, bias.has_value() ? &*bias : nullptr, output);
+  } else {
+    run(deform_conv2d_stub, call.op, p, input);
+  }
   return output;
 }
 
@@ -268,6 +273,11 @@ Tensor backward_weight(const Tensor& grad, const Tensor& input, const Tensor& of
   call.set_input(input);
   call.set_offset("input", input, offset, mask);
   call.require_dtype("grad", grad, "input");
+  if (runs_cuda_kernels(input)) {
+    check_same_device(call.op, "input", input, "grad", grad);
+    check_shape(call.op, "grad", grad, {p.batch, p.out_channels, p.y.output, p.x.output});
+    return multiply_gradient(call.op, p, input, torch::stable::contiguous(grad), weight_size);
+  }
   call.set_grad("input", input, grad);
   const Tensor gradient =
       empty_contiguous(call.op, "gradient", grad, weight_size, grad.scalar_type());
