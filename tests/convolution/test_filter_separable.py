@@ -69,6 +69,15 @@ def test_gaussian_blur_has_the_same_bits(slot: str) -> None:
             assert torch.equal(filter_separable(picture, row, column), blurred)
 
 
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float64])
+def test_gaussian_blur_on_a_gpu_has_the_cpu_s_bits(dtype: torch.dtype) -> None:
+    images = (torch.rand(2, 3, 90, 70) * 255).to(dtype)
+    for size, sigma in (((5, 9), (0.8, 2.0)), (3, None), (41, 6.0)):
+        on_cpu = visops.gaussian_blur(images, size, sigma)
+        assert torch.equal(visops.gaussian_blur(images.cuda(), size, sigma).cpu(), on_cpu)
+
+
 @every_slot
 def test_images_without_a_filter_are_copied(slot: str) -> None:
     """Infinities don't reach their neighbours, and -0 keeps its sign."""

@@ -393,3 +393,22 @@ def test_copies_of_policies(operations: str) -> None:
         expected = chain(photo(), index=1)
         for twin in (copy.deepcopy(chain), pickle.loads(pickle.dumps(chain))):
             assert torch.equal(twin(photo(), index=1), expected)
+
+
+CHAINS: dict[str, Callable[[], list[Any]]] = {
+    "RandAugment": lambda: [T.RandAugment(4)],
+    "TrivialAugmentWide": lambda: [T.TrivialAugmentWide()],
+    "blur": lambda: [T.RandomApply([T.GaussianBlur(9, (0.1, 2.0))], p=0.7)],
+    "values": lambda: [T.RandomEqualize(0.5), T.RandomPosterize(3, 0.5), T.RandomGamma(p=0.5)],
+}
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_gpu_has_the_cpu_s_bits(name: str) -> None:
+    batch = torch.stack([photo(), photo().flip(-1), photo() // 3] * 7)
+    for pictures in (batch, batch.float() / 255):
+        chain = T.Compose([*CHAINS[name](), T.RandomHorizontalFlip()], seed=3)
+        on_cpu = chain(pictures, index=range(len(pictures)))
+        on_gpu = chain(pictures.cuda(), index=range(len(pictures)))
+        assert torch.equal(on_gpu.cpu(), on_cpu)
