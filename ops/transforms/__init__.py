@@ -12,6 +12,7 @@ its own parameters.
 from . import presets, torchvision_names
 from .additive import RandomBrightnessContrast, RandomChannelPermutation, RGBShift
 from .auto_augment import AutoAugment, AutoAugmentPolicy
+from .bending import ElasticTransform, GridDistortion, OpticalDistortion, ThinPlateSpline
 from .blurring import GaussianBlur
 from .box_steps import ClampBoundingBoxes, ConvertBoundingBoxFormat, SanitizeBoundingBoxes
 from .choosing import RandomApply, RandomChoice, RandomOrder
@@ -82,7 +83,9 @@ __all__ = [
     "CutMix",
     "DecodeJpeg",
     "Effects",
+    "ElasticTransform",
     "GaussianBlur",
+    "GridDistortion",
     "Grayscale",
     "Identity",
     "ImageOnly",
@@ -91,6 +94,7 @@ __all__ = [
     "MixUp",
     "Mosaic",
     "Normalize",
+    "OpticalDistortion",
     "PILToTensor",
     "Pad",
     "Parameters",
@@ -127,6 +131,7 @@ __all__ = [
     "Resize",
     "SanitizeBoundingBoxes",
     "ScaleJitter",
+    "ThinPlateSpline",
     "ToDtype",
     "ToImage",
     "ToPILImage",
