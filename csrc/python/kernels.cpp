@@ -6,6 +6,7 @@
 
 #include "core/cpu_library.h"
 #include "core/pixels/filter.h"
+#include "core/pixels/hsv.h"
 #include "core/pixels/noise.h"
 #include "core/shared_library.h"
 #include "core/warp/affine.h"
@@ -45,6 +46,7 @@ void take_kernels() {
   take(library, affine_stub);
   take(library, augment_stub);
   take(library, filter_stub);
+  take(library, hsv_stub);
   take(library, noise_stub);
   take(library, remap_stub);
 }

@@ -37,6 +37,7 @@ from .cropping import (
 )
 from .decoding import DecodeJpeg
 from .distortion import Grayscale, RandomPhotometricDistort
+from .dropping import ChannelDropout, CoarseDropout, GridDropout
 from .dtypes import Normalize, ToDtype
 from .engine.effects import Effects
 from .engine.foreign import ImageOnly
@@ -47,6 +48,17 @@ from .indexed_dataset import IndexedDataset
 from .mixing.cut_mix import CutMix
 from .mixing.mix_up import MixUp
 from .mixing.mosaic import Mosaic
+from .neighbourhoods import (
+    CLAHE,
+    Blur,
+    Downscale,
+    Emboss,
+    MedianBlur,
+    MotionBlur,
+    Sharpen,
+    UnsharpMask,
+)
+from .noise import GaussianNoise, RandomHSV, SaltAndPepper, ShotNoise
 from .policies import RandAugment, TrivialAugment
 from .preview import preview
 from .resizing import Letterbox, RandomResizedCrop, Resize
@@ -70,29 +82,39 @@ RandomAugment = RandAugment
 TrivialAugmentWide = TrivialAugment
 
 __all__ = [
+    "CLAHE",
     "D4",
     "AutoAugment",
     "AutoAugmentPolicy",
+    "Blur",
     "Canvas",
     "CenterCrop",
+    "ChannelDropout",
     "ClampBoundingBoxes",
+    "CoarseDropout",
     "ColorJitter",
     "Compose",
     "ConvertBoundingBoxFormat",
     "ConvertImageDtype",
     "CutMix",
     "DecodeJpeg",
+    "Downscale",
     "Effects",
     "ElasticTransform",
+    "Emboss",
     "GaussianBlur",
-    "GridDistortion",
+    "GaussianNoise",
     "Grayscale",
+    "GridDistortion",
+    "GridDropout",
     "Identity",
     "ImageOnly",
     "IndexedDataset",
     "Letterbox",
+    "MedianBlur",
     "MixUp",
     "Mosaic",
+    "MotionBlur",
     "Normalize",
     "OpticalDistortion",
     "PILToTensor",
@@ -114,6 +136,7 @@ __all__ = [
     "RandomErasing",
     "RandomGamma",
     "RandomGrayscale",
+    "RandomHSV",
     "RandomHorizontalFlip",
     "RandomInvert",
     "RandomOrder",
@@ -129,8 +152,11 @@ __all__ = [
     "RandomVerticalFlip",
     "RandomZoomOut",
     "Resize",
+    "SaltAndPepper",
     "SanitizeBoundingBoxes",
     "ScaleJitter",
+    "Sharpen",
+    "ShotNoise",
     "ThinPlateSpline",
     "ToDtype",
     "ToImage",
@@ -141,6 +167,7 @@ __all__ = [
     "Transpose",
     "TrivialAugment",
     "TrivialAugmentWide",
+    "UnsharpMask",
     "Views",
     "convert",
     "presets",

@@ -263,9 +263,9 @@ class GridDistortion(_Bending):
             return factors
         step = np.floor(side / self.num_steps)
         factors = factors.copy()
-        factors[:, -1] *= (np.minimum(side, (self.num_steps + 1) * step) - self.num_steps * step) / (
-            step
-        )
+        factors[:, -1] *= (
+            np.minimum(side, (self.num_steps + 1) * step) - self.num_steps * step
+        ) / (step)
         total = factors[:, 0].copy()
         for place in range(1, factors.shape[1]):  # in turn: a sum's order is the library's
             total += factors[:, place]

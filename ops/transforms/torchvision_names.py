@@ -15,7 +15,7 @@ __all__ = ["find"]
 # torchvision's own, which a chain runs outside its passes.
 BORROWED = frozenset(
     (
-        *("AugMix", "ClampKeyPoints", "GaussianNoise", "InterpolationMode"),
+        *("AugMix", "ClampKeyPoints", "InterpolationMode"),
         *("JPEG", "Lambda", "LinearTransformation", "RGB"),
         *("RandomIoUCrop", "SetClampingMode"),
     )
@@ -36,7 +36,6 @@ _INSTEAD = {
     "Affine": "RandomAffine",
     "ShiftScaleRotate": "RandomAffine",
     "Perspective": "RandomPerspective",
-    "CoarseDropout": "RandomErasing",
     "OneOf": "RandomChoice",
     "Sequential": "Compose",
 }

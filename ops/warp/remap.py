@@ -93,7 +93,9 @@ def remap(
     rank = pixels.dim()
     if rank not in (2, 3, 4):
         what = "[H, W], [H, W, C] or [B, H, W, C]" if is_array else "[H, W], [C, H, W] or "
-        _fail("image", f"of shape {list(pixels.shape)}", what + ("" if is_array else "[B, C, H, W]"))
+        _fail(
+            "image", f"of shape {list(pixels.shape)}", what + ("" if is_array else "[B, C, H, W]")
+        )
     if is_array and rank > 2:
         pixels = pixels.movedim(-1, -3)
     batch = pixels[(None,) * (4 - rank)]

@@ -1,4 +1,7 @@
 // Steps of one pixel operation, and of none.
+#include <algorithm>
+#include <cmath>
+
 #include "core/chain/families.h"
 #include "core/chain/numbers.h"
 
@@ -36,6 +39,61 @@ class RandomOperation : public ChainStep {
   bool draws_amount_;
 };
 
+// How a number is drawn from its range.
+enum class Range { kReal, kWhole, kOdd };
+
+// kind, p, and low, high, Range for the amount and for each further number
+class RandomOperationOf : public ChainStep {
+ public:
+  explicit RandomOperationOf(const Numbers& numbers) {
+    Reader n(numbers);
+    kind_ = static_cast<PixelKind>(n.number());
+    p_ = n.number();
+    int64_t count = 1;
+    for (Draw& draw : draws_) {
+      draw.low = n.number();
+      draw.high = n.number();
+      draw.range = static_cast<Range>(n.number());
+      draw.place = draw.low != draw.high ? count++ : 0;
+    }
+    uniforms(count);
+    param("apply", ParamSpec::kFlag);
+    param("amounts", ParamSpec::kNumber, 1 + kMoreNumbers);
+  }
+
+  void draw(const Draws& uniforms, const Sample&, double* params) const override {
+    *params++ = uniforms[0] < p_ ? 1.0 : 0.0;
+    for (const Draw& draw : draws_) *params++ = value_of(draw, uniforms);
+  }
+  void extend(const double* params, PlanBuilder& plan) const override {
+    PixelOperation operation = {params[0] != 0.0 ? kind_ : PixelKind::kIdentity, params[1]};
+    std::copy_n(params + 2, kMoreNumbers, operation.more);
+    plan.pixels(operation);
+  }
+
+ private:
+  struct Draw {
+    double low, high;
+    Range range;
+    int64_t place;  // of its uniform number; 0: it is not drawn
+  };
+
+  static double value_of(const Draw& draw, const Draws& uniforms) {
+    if (draw.place == 0) return draw.low;
+    const double u = uniforms[draw.place];
+    switch (draw.range) {
+      case Range::kWhole: return draw.low + std::floor(u * (draw.high - draw.low + 1.0));
+      case Range::kOdd:
+        return draw.low + 2.0 * std::floor(u * (std::floor((draw.high - draw.low) / 2.0) + 1.0));
+      default: return draw.low + u * (draw.high - draw.low);
+    }
+  }
+
+  PixelKind kind_;
+  double p_;
+  Draw draws_[1 + kMoreNumbers];
+};
+
 // What neither draws nor moves a pixel.
 class Identity : public ChainStep {
  public:
@@ -47,6 +105,7 @@ class Identity : public ChainStep {
 constexpr StepKind kKinds[] = {
     {"Identity", 0, make_of<Identity>},
     {"RandomOperation", 4, make_of<RandomOperation>},
+    {"RandomOperationOf", 2 + 3 * (1 + kMoreNumbers), make_of<RandomOperationOf>},
 };
 
 }  // namespace

@@ -30,10 +30,10 @@ struct NoiseParams {
   bool clip;  // of kGaussian: to black and white; else uint8 wraps
 };
 
-// CPU kernels take ranges of blocks of 64 values; of kSaltAndPepper, of a channel's.
+// CPU kernels take ranges of blocks of 128 values; of kSaltAndPepper, of a channel's.
 extern KernelStub<NoiseParams> noise_stub;
 
-constexpr int64_t kNoiseBlock = 64;
+constexpr int64_t kNoiseBlock = 128;
 
 inline int64_t noise_blocks(const NoiseParams& p) {
   const int64_t count = p.kind == NoiseKind::kSaltAndPepper ? p.plane : p.count;

@@ -1,7 +1,7 @@
 // Noise on the CPU.
 //
 // NOTE [ Noise on the CPU ]
-// A block of 64 random numbers at a time, then the arithmetic on them, both in loops that compilers
+// A block of 128 random numbers at a time, then the arithmetic on them, both in loops that compilers
 // vectorize. Split: by blocks. Poisson numbers are found by adding up probabilities from 0 on, in
 // float64, until they pass a uniform number; expected counts above kMostCounted, where that takes
 // long, by a normal number. Rounding: as torchvision, noise for uint8 is cut off to an integer

@@ -6,7 +6,6 @@ torch's run where the kernels can't: on a GPU, on float64, and where a gradient 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import IntEnum
 from typing import Any
 
 import torch
@@ -19,31 +18,15 @@ from ...warp.augment import augment
 from ..sample.leaf import Leaf
 from .compiled import DTYPE_NAMES, Compiled
 from .integers import WHITES, from_float, to_float
+from .more_pixels import run_more
+from .pixel_kinds import MORE_NUMBERS, PixelKind
 from .plan import Plan
 from .run import Pixels, refuse_dtype, sampling_for
 
-__all__ = ["PixelKind", "run_pixels"]
+__all__ = ["MORE_NUMBERS", "PixelKind", "run_pixels"]
 
 _NATIVE = (torch.uint8, torch.float32)
 _HALF = (torch.float16, torch.bfloat16)
-
-
-class PixelKind(IntEnum):
-    """The operations: csrc/core/chain/pixel_operation.h."""
-
-    IDENTITY = 0
-    AFFINE = 1
-    BRIGHTNESS = 2
-    CONTRAST = 3
-    SATURATION = 4
-    SHARPNESS = 5
-    POSTERIZE = 6
-    SOLARIZE = 7
-    AUTOCONTRAST = 8
-    EQUALIZE = 9
-    INVERT = 10
-    GAMMA = 11
-    SOLARIZE_AT = 12
 
 
 def run_pixels(
@@ -91,11 +74,14 @@ def _run(
     parts = []
     for place in range(count):
         part = images[place * frames : (place + 1) * frames]
-        for kind, amount, matrix in lists[begin + place]:
+        for number, amount, numbers in lists[begin + place]:
+            kind = PixelKind(number)
             if kind == PixelKind.AFFINE:
-                part = _warp(part, matrix, mode, fill)
+                part = _warp(part, numbers, mode, fill)
+            elif kind in _OPERATIONS:
+                part = _OPERATIONS[kind](part, amount)
             else:
-                part = _OPERATIONS[PixelKind(kind)](part, amount)
+                part = run_more(kind, part, amount, numbers)
         parts.append(part)
     return torch.cat(parts) if parts else images
 
