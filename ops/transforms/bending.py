@@ -263,9 +263,8 @@ class GridDistortion(_Bending):
             return factors
         step = np.floor(side / self.num_steps)
         factors = factors.copy()
-        factors[:, -1] *= (
-            np.minimum(side, (self.num_steps + 1) * step) - self.num_steps * step
-        ) / (step)
+        whole = self.num_steps * step  # columns of whole cells
+        factors[:, -1] *= (np.minimum(side, whole + step) - whole) / step
         total = factors[:, 0].copy()
         for place in range(1, factors.shape[1]):  # in turn: a sum's order is the library's
             total += factors[:, place]
@@ -308,8 +307,9 @@ class OpticalDistortion(_Bending):
 
     Notes
     -----
-    Parameters: ``apply`` and ``k``. The middle is at W / 2, H / 2, as in albumentations. Targets
-    follow as for :class:`ElasticTransform`.
+    Parameters: ``apply`` and ``k``. Targets follow as for :class:`ElasticTransform`. The camera's
+    middle is the middle pixel; in albumentations the image is also shifted by half a pixel, even
+    for k = 0.
 
     Examples
     --------
@@ -371,7 +371,7 @@ class ThinPlateSpline(_Bending):
     Notes
     -----
     Parameters: ``apply`` and ``shifts`` ``[B, 2 N]``, x and y of each point. The spline is
-    evaluated at every fourth pixel, and bilinearly between. Its kernel is Duchon's r^2 log r;
+    evaluated at some pixels, and bilinearly between, to 0.05 pixels. Its kernel is Duchon's r^2 log r;
     albumentations takes r^4 log r^2 for the weights and r^2 log r^2 for the pixels, so there the
     points don't arrive where they should. Targets follow as for :class:`ElasticTransform`.
 

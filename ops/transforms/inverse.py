@@ -83,10 +83,11 @@ def _geometry(chain: Compose, params: Parameters) -> tuple[np.ndarray, np.ndarra
 def _refuse_unrecorded(passes: Iterable[Pass]) -> None:
     """Refuse a chain with another library's transform that may move pixels, at any depth."""
     for part in passes:
-        if any(getattr(transform, "bends", False) for transform in part.transforms):
+        if getattr(part.transforms[0], "bends", False):
+            name = name_of(part.transforms[0])
             raise TypeError(
-                f"visops.transforms.Compose.inverse: the chain holds {name_of(part.transforms[0])}, "
-                "which bends images, as no matrix undoes; must be left out"
+                f"visops.transforms.Compose.inverse: the chain holds {name}, which bends images, "
+                "as no matrix undoes; must be left out"
             )
         if part.kind != "foreign":
             continue

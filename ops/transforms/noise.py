@@ -154,6 +154,7 @@ class RandomHSV(OperationStep):
     """Shift the hue, and multiply saturation and value, in HSV: YOLO's colour augmentation.
 
     Ultralytics' transform of this name, with OpenCV's formulas for uint8: the hue has 180 steps.
+    Results are rounded, as by OpenCV's scalar code; its vector code cuts off, a level less.
 
     Parameters
     ----------

@@ -22,8 +22,9 @@ void grid_field(const FieldSize& size, const double* grid, int64_t rows, int64_t
 void steps_field(const FieldSize& size, const double* x_steps, const double* y_steps, int64_t steps,
                  float* field);
 
-// OpenCV's radial distortion about the middle: camera, with k1 = k2 = k and a focal length of the
-// image's sides; or fisheye, r' = r (1 + k r^2) with r = 1 in the corners.
+// OpenCV's radial distortion about the middle pixel: camera, with k1 = k2 = k and a focal length of
+// the image's sides; or albumentations' fisheye about W / 2, H / 2, r' = r (1 + k r^2) with r = 1 in
+// the corners.
 void lens_field(const FieldSize& size, double k, bool fisheye, float* field);
 
 // A thin-plate spline through control points [count, 2] x, y that move to `moved`, both in units of
