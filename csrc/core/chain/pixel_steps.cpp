@@ -4,6 +4,7 @@
 
 #include "core/chain/families.h"
 #include "core/chain/numbers.h"
+#include "core/check.h"
 
 namespace visops {
 namespace {
@@ -94,6 +95,36 @@ class RandomOperationOf : public ChainStep {
   Draw draws_[1 + kMoreNumbers];
 };
 
+// kernel's width and height, sigma low, high
+class GaussianBlur : public ChainStep {
+ public:
+  explicit GaussianBlur(const Numbers& numbers) {
+    Reader n(numbers);
+    n.numbers(kernel_);
+    n.numbers(sigma_);
+    uniforms(1);
+    param("sigma");
+  }
+
+  void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
+    const Canvas& canvas = sample.canvas;
+    const bool fits = canvas.width > std::floor(kernel_[0] / 2.0) &&
+                      canvas.height > std::floor(kernel_[1] / 2.0);
+    require(fits || canvas.width * canvas.height == 0.0, "transforms.GaussianBlur",
+            "kernel_size is (", kernel_[0], ", ", kernel_[1], "), ", sample.describe(),
+            "; must be less than twice as large");
+    params[0] = uniforms.between(0, sigma_[0], sigma_[1]);
+  }
+  void extend(const double* params, PlanBuilder& plan) const override {
+    PixelOperation operation = {PixelKind::kGaussianBlur, params[0]};
+    std::copy_n(kernel_, 2, operation.more);
+    plan.pixels(operation);
+  }
+
+ private:
+  double kernel_[2], sigma_[2];
+};
+
 // What neither draws nor moves a pixel.
 class Identity : public ChainStep {
  public:
@@ -103,6 +134,7 @@ class Identity : public ChainStep {
 };
 
 constexpr StepKind kKinds[] = {
+    {"GaussianBlur", 4, make_of<GaussianBlur>},
     {"Identity", 0, make_of<Identity>},
     {"RandomOperation", 4, make_of<RandomOperation>},
     {"RandomOperationOf", 2 + 3 * (1 + kMoreNumbers), make_of<RandomOperationOf>},
