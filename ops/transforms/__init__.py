@@ -18,6 +18,7 @@ from .box_steps import ClampBoundingBoxes, ConvertBoundingBoxFormat, SanitizeBou
 from .choosing import RandomApply, RandomChoice, RandomOrder
 from .color import ColorJitter, RandomGrayscale
 from .compose import Compose, Parameters
+from .compressing import JPEG
 from .conversions import (
     ConvertImageDtype,
     Identity,
@@ -35,6 +36,7 @@ from .cropping import (
     RandomHorizontalFlip,
     RandomVerticalFlip,
 )
+from .crops_at_places import FiveCrop, RandomSizeCrop, TenCrop
 from .decoding import DecodeJpeg
 from .distortion import Grayscale, RandomPhotometricDistort
 from .dropping import ChannelDropout, CoarseDropout, GridDropout
@@ -45,6 +47,7 @@ from .engine.plan import Canvas, Plan
 from .erasing import RandomErasing
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
 from .indexed_dataset import IndexedDataset
+from .linear import LinearTransformation, UniformTemporalSubsample
 from .mixing.cut_mix import CutMix
 from .mixing.mix_up import MixUp
 from .mixing.mosaic import Mosaic
@@ -63,6 +66,7 @@ from .policies import RandAugment, TrivialAugment
 from .preview import preview
 from .resizing import Letterbox, RandomResizedCrop, Resize
 from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
+from .searching import CropByCategory, RandomIoUCrop
 from .symmetries import D4, RandomRotate90, Transpose
 from .targets.move import visible
 from .transform import Transform
@@ -84,6 +88,7 @@ TrivialAugmentWide = TrivialAugment
 __all__ = [
     "CLAHE",
     "D4",
+    "JPEG",
     "AutoAugment",
     "AutoAugmentPolicy",
     "Blur",
@@ -96,12 +101,14 @@ __all__ = [
     "Compose",
     "ConvertBoundingBoxFormat",
     "ConvertImageDtype",
+    "CropByCategory",
     "CutMix",
     "DecodeJpeg",
     "Downscale",
     "Effects",
     "ElasticTransform",
     "Emboss",
+    "FiveCrop",
     "GaussianBlur",
     "GaussianNoise",
     "Grayscale",
@@ -111,6 +118,7 @@ __all__ = [
     "ImageOnly",
     "IndexedDataset",
     "Letterbox",
+    "LinearTransformation",
     "MedianBlur",
     "MixUp",
     "Mosaic",
@@ -139,6 +147,7 @@ __all__ = [
     "RandomHSV",
     "RandomHorizontalFlip",
     "RandomInvert",
+    "RandomIoUCrop",
     "RandomOrder",
     "RandomPerspective",
     "RandomPhotometricDistort",
@@ -148,6 +157,7 @@ __all__ = [
     "RandomRotate90",
     "RandomRotation",
     "RandomShortestSize",
+    "RandomSizeCrop",
     "RandomSolarize",
     "RandomVerticalFlip",
     "RandomZoomOut",
@@ -157,6 +167,7 @@ __all__ = [
     "ScaleJitter",
     "Sharpen",
     "ShotNoise",
+    "TenCrop",
     "ThinPlateSpline",
     "ToDtype",
     "ToImage",
@@ -167,6 +178,7 @@ __all__ = [
     "Transpose",
     "TrivialAugment",
     "TrivialAugmentWide",
+    "UniformTemporalSubsample",
     "UnsharpMask",
     "Views",
     "convert",

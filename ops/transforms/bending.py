@@ -44,7 +44,7 @@ __all__ = ["ElasticTransform", "GridDistortion", "OpticalDistortion", "ThinPlate
 class _Bending(Transform):
     """A field for each sample, with probability `p`."""
 
-    bends = True
+    no_inverse = "bends images, as no matrix undoes"
     padding_mode = "constant"
 
     def __init__(self, p: float, interpolation: Any, fill: FillArgument) -> None:

@@ -166,8 +166,8 @@ class ChosenAlone(Transform):
         """Add nothing: it joins no pass."""
 
     @property
-    def bends(self) -> bool:  # type: ignore[override]
-        return self._content.bends
+    def no_inverse(self) -> str:  # type: ignore[override]
+        return self._content.no_inverse
 
     def run_leaves(
         self, leaves: Sequence[Leaf], params: Mapping[str, Any], options: TargetOptions

@@ -102,7 +102,7 @@ class Fusable(Adjustable, nn.Module, ABC):
 
     draws: int = 0
     form: str = ""
-    bends: bool = False  # it moves pixels as no matrix does
+    no_inverse: str = ""  # what it does to pixels' places that no recorded matrix undoes
 
     def run_leaves(self, leaves: Any, params: Mapping[str, Any], options: Any) -> None:
         """Change the leaves of a sample: only for transforms whose effects are `alone`."""

@@ -93,8 +93,8 @@ def run_passes(
             else:
                 with within(chain.named):
                     run_foreign(part.transforms[0], leaves, step, options)
-                pixels, now = Pixels(images[0]), image_sizes(leaves)
-                dtype = pixels.dtype
+            pixels, now = Pixels(images[0]), image_sizes(leaves)
+            dtype = pixels.dtype
             continue
         plan = Plan.of_images(now, pixels.channels, dtype, chain.exact)
         draw.fill(plan, part)
