@@ -71,8 +71,8 @@ extern "C" VISOPS_API int visops_jpeg_round_trip(const uint8_t* pixels, int64_t 
                                                  int64_t width, int64_t channels, int64_t quality,
                                                  uint8_t* out, char* message, int64_t capacity) {
   try {
-    const auto file = visops::jpeg::encode(pixels, height, width, channels,
-                                           static_cast<int>(quality));
+    const auto file =
+        visops::jpeg::encode(pixels, height, width, channels, static_cast<int>(quality));
     visops::jpeg::decode(file.data(), file.size(), {1, 0, 0, height, width, channels, 1}, out);
     return 0;
   } catch (const std::exception& error) {

@@ -31,7 +31,8 @@ float* floats_at(py::handle address) {
 }
 
 void fill_with_units(float* data, int64_t count, uint64_t key) {
-  const NoiseParams p = {data, DType::kFloat32, count, count, NoiseKind::kUnit, key, 0.0, 0.0, false};
+  const NoiseParams p = {data, DType::kFloat32, count, count, NoiseKind::kUnit, key, 0.0, 0.0,
+                         false};
   const auto kernel = plain_kernel(noise_stub);
   run_on_threads(noise_blocks(p), 256, [&](int64_t begin, int64_t end) { kernel(p, begin, end); });
 }
@@ -93,7 +94,8 @@ void make_field(const std::string& kind, const std::vector<double>& numbers, int
   float* const field = floats_at(address);
   const FieldSize size = {height, width};
   const auto need = [&](double count) {
-    if (numbers.empty() || static_cast<double>(numbers.size()) != count || height < 1 || width < 1) {
+    if (numbers.empty() || static_cast<double>(numbers.size()) != count || height < 1 ||
+        width < 1) {
       throw std::invalid_argument("no field " + kind + " of " + std::to_string(numbers.size()));
     }
   };
@@ -183,8 +185,8 @@ void random_floats(double key, bool normal, py::handle address, int64_t count) {
   const py::gil_scoped_release release;
   if (!normal) return fill_with_units(data, count, whole);
   std::fill_n(data, count, 0.0f);
-  const NoiseParams p = {data,  DType::kFloat32, count, count, NoiseKind::kGaussian,
-                         whole, 0.0,             1.0,   false};
+  const NoiseParams p = {data, DType::kFloat32, count, count, NoiseKind::kGaussian, whole, 0.0, 1.0,
+                         false};
   plain_kernel(noise_stub)(p, 0, noise_blocks(p));
 }
 

@@ -371,9 +371,10 @@ class ThinPlateSpline(_Bending):
     Notes
     -----
     Parameters: ``apply`` and ``shifts`` ``[B, 2 N]``, x and y of each point. The spline is
-    evaluated at some pixels, and bilinearly between, to 0.05 pixels. Its kernel is Duchon's r^2 log r;
-    albumentations takes r^4 log r^2 for the weights and r^2 log r^2 for the pixels, so there the
-    points don't arrive where they should. Targets follow as for :class:`ElasticTransform`.
+    evaluated at some pixels, and bilinearly between, to 0.05 pixels. Its kernel is Duchon's
+    r^2 log r; albumentations takes r^4 log r^2 for the weights and r^2 log r^2 for the pixels, so
+    there the points don't arrive where they should. Targets follow as for
+    :class:`ElasticTransform`.
 
     Source: F. L. Bookstein, "Principal warps: thin-plate splines and the decomposition of
     deformations", IEEE Trans. PAMI 11(6), 1989.

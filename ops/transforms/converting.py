@@ -212,8 +212,8 @@ _PLAIN: dict[str, Any] = {
 
 def _arguments(given: Any, ours: Any) -> dict[str, Any] | None:
     """Return the arguments for our class of the same name, or None where it can't do the same."""
-    for name, values in _PLAIN.items():
-        if hasattr(given, name) and getattr(given, name) not in values:
+    for name, alike in _PLAIN.items():
+        if hasattr(given, name) and getattr(given, name) not in alike:
             return None
     if str(getattr(given, "fill", "")).startswith("inpaint"):
         return None

@@ -170,7 +170,8 @@ class RandomSizeCrop(Transform):
     --------
     >>> import torch
     >>> from visops import transforms
-    >>> crop = transforms.Compose([transforms.RandomSizeCrop(384, 600), transforms.Resize((64, 64))])
+    >>> steps = [transforms.RandomSizeCrop(384, 600), transforms.Resize((64, 64))]
+    >>> crop = transforms.Compose(steps)
     >>> len(crop.passes), crop(torch.zeros(3, 500, 700)).shape
     (1, torch.Size([3, 64, 64]))
     """

@@ -129,8 +129,8 @@ class UniformTemporalSubsample(_Alone):
         for leaf in leaves:
             if leaf.kind in ("mask", "boxes", "keypoints", "polygons"):
                 raise TypeError(
-                    f"visops.transforms.UniformTemporalSubsample: {leaf.name} would keep all of its "
-                    "frames; must be left out"
+                    f"visops.transforms.UniformTemporalSubsample: {leaf.name} would keep all "
+                    "of its frames; must be left out"
                 )
             if leaf.kind == "image":
                 self.run_images(leaf, params)

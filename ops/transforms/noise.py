@@ -205,5 +205,6 @@ class RandomHSV(OperationStep):
 def _refuse_integers(owner: str, plan: Plan) -> None:
     if full_scale(plan.dtype) not in (1.0, 255.0):
         raise TypeError(
-            f"visops.transforms.{owner}: the image has dtype {plan.dtype}, must be uint8 or floating"
+            f"visops.transforms.{owner}: the image has dtype {plan.dtype}, must be uint8 or "
+            "floating"
         )

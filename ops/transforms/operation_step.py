@@ -19,7 +19,6 @@ __all__ = [
     "odd_side",
     "odd_sides",
     "real",
-    "whole_numbers",
 ]
 
 # Least, greatest, and how to draw between them: 0 any number, 1 a whole one, 2 an odd one.
@@ -28,15 +27,13 @@ Range = tuple[float, float, int]
 KEY: Range = (0.0, 1.0, 0)  # of random numbers
 
 
-def real(limits: Sequence[float]) -> Range:
-    return limits[0], limits[1], 0
-
-
-def whole_numbers(limits: Sequence[float]) -> Range:
-    return limits[0], limits[1], 1
+def real(ends: Sequence[float]) -> Range:
+    """Return the range of a real number."""
+    return ends[0], ends[1], 0
 
 
 def fixed(value: float) -> Range:
+    """Return the range of a number that isn't drawn."""
     return float(value), float(value), 0
 
 
@@ -63,6 +60,7 @@ class OperationStep(RandomlyApplied):
 
 
 def odd_side(owner: str, name: str, value: Any, least: int = 1) -> int:
+    """Check one odd side."""
     allowed = f"an odd whole number >= {least}"
     side = whole(owner, name, value, least, allowed)
     if side % 2 == 0:

@@ -9,27 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from .arguments import fail
 from .auto_augment import AutoAugment
 from .blurring import GaussianBlur
 from .choosing import RandomApply, RandomChoice
 from .color import ColorJitter, RandomGrayscale
 from .compose import Compose
-from .cropping import CenterCrop, RandomCrop, RandomHorizontalFlip, RandomVerticalFlip
+from .cropping import CenterCrop, RandomCrop, RandomHorizontalFlip
 from .crops_at_places import RandomSizeCrop
 from .distortion import RandomPhotometricDistort
-from .dtypes import Normalize, ToDtype
 from .erasing import RandomErasing
-from .geometric import RandomAffine
-from .neighbourhoods import Downscale
-from .noise import GaussianNoise, RandomHSV
 from .policies import RandAugment, TrivialAugment
+from .recipes import MEAN, STD, mmsegmentation_train, nnunet_2d, to_float, yolo_train
 from .resizing import RandomResizedCrop, Resize
 from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
-from .searching import CropByCategory, RandomIoUCrop
-from .values import RandomGamma, RandomInvert, RandomSolarize
+from .searching import RandomIoUCrop
+from .values import RandomSolarize
 from .views import Views
 
 __all__ = [
@@ -46,13 +41,6 @@ __all__ = [
     "simclr",
     "yolo_train",
 ]
-
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
-
-
-def _to_float(mean: Sequence[float] | None, std: Sequence[float]) -> list[Any]:
-    steps: list[Any] = [ToDtype(torch.float32, scale=True)]
-    return steps if mean is None else [*steps, Normalize(mean, std)]
 
 
 def classification_train(
@@ -104,7 +92,7 @@ def classification_train(
             allowed = "None, 'ra', 'ta_wide', 'imagenet', 'cifar10' or 'svhn'"
             fail("presets.classification_train", "policy", policy, allowed)
         steps.append(AutoAugment(policy, interpolation))
-    steps += _to_float(mean, std)
+    steps += to_float(mean, std)
     if erasing > 0.0:
         steps.append(RandomErasing(erasing))
     return Compose(steps, seed=seed)
@@ -128,7 +116,7 @@ def classification_eval(
     torch.Size([3, 224, 224])
     """
     steps = [Resize(resize, interpolation=interpolation), CenterCrop(size)]
-    return Compose([*steps, *_to_float(mean, std)])
+    return Compose([*steps, *to_float(mean, std)])
 
 
 _SHORT_SIDES = (480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800)
@@ -191,12 +179,12 @@ def detection_train(
         allowed = "'hflip', 'multiscale', 'lsj', 'ssd', 'ssdlite' or 'detr'"
         fail("presets.detection_train", "kind", kind, allowed)
     options = {"boxes": "sanitize", **options}
-    return Compose([*steps, *_to_float(None, STD)], seed=seed, **options)
+    return Compose([*steps, *to_float(None, STD)], seed=seed, **options)
 
 
 def detection_eval() -> Compose:
     """Return torchvision's reference recipe for evaluating detectors: floats from 0 to 1."""
-    return Compose(_to_float(None, STD))
+    return Compose(to_float(None, STD))
 
 
 def segmentation_train(
@@ -237,7 +225,7 @@ def segmentation_train(
     if flip > 0.0:
         steps.append(RandomHorizontalFlip(flip))
     steps.append(RandomCrop(crop_size, pad_if_needed=True))
-    return Compose([*steps, *_to_float(mean, std)], seed=seed, mask_fill=mask_fill)
+    return Compose([*steps, *to_float(mean, std)], seed=seed, mask_fill=mask_fill)
 
 
 def segmentation_eval(
@@ -247,159 +235,7 @@ def segmentation_eval(
     std: Sequence[float] = STD,
 ) -> Compose:
     """Return torchvision's reference recipe for evaluating semantic segmentation."""
-    return Compose([Resize((base_size, base_size)), *_to_float(mean, std)])
-
-
-def mmsegmentation_train(
-    crop_size: int | Sequence[int] = (512, 1024),
-    scale: Sequence[int] = (2048, 1024),
-    *,
-    ratio_range: tuple[float, float] = (0.5, 2.0),
-    cat_max_ratio: float = 0.75,
-    mean: Sequence[float] | None = MEAN,
-    std: Sequence[float] = STD,
-    seed: int | None = None,
-) -> Compose:
-    """Return mmsegmentation's usual recipe: a random size, a crop by classes, a mirror, colours.
-
-    Parameters
-    ----------
-    crop_size : int or pair of int
-        Height and width of the result; smaller images are padded.
-    scale : pair of int
-        The longer and the shorter side before the random size: the image is fitted into it.
-    ratio_range : pair of float
-        Range of the factor by which that is resized.
-    cat_max_ratio : float
-        The greatest share of a class in a crop.
-    mean, std : sequence of float
-    seed : int, optional
-
-    Examples
-    --------
-    >>> import torch
-    >>> from visops.transforms import presets
-    >>> chain = presets.mmsegmentation_train(48, (80, 60), seed=0)
-    >>> sample = {"image": torch.zeros(3, 90, 80), "mask": torch.zeros(90, 80).long()}
-    >>> chain(sample, index=0)["mask"].shape
-    torch.Size([48, 48])
-    """
-    low, high = ratio_range
-    sides = [round(min(scale) * (low + (high - low) * i / 31)) for i in range(32)]
-    longest = round(max(scale) * high)
-    steps: list[Any] = [
-        RandomShortestSize(sides, max_size=longest),
-        CropByCategory(crop_size, cat_max_ratio),
-        RandomHorizontalFlip(),
-        RandomPhotometricDistort(p=1.0),
-        *_to_float(mean, std),
-        RandomCrop(crop_size, pad_if_needed=True),
-    ]
-    return Compose(steps, seed=seed)
-
-
-def nnunet_2d(size: int | Sequence[int] = (256, 256), *, seed: int | None = None) -> Compose:
-    """Return nnU-Net's augmentation of 2-D slices, for floating images of 1 to 4 channels.
-
-    Rotation and scale, Gaussian noise and blur, brightness, contrast, a lower resolution, gamma of
-    the inverted and of the plain image, and mirrors, with nnU-Net's probabilities and ranges.
-
-    Parameters
-    ----------
-    size : int or pair of int
-        Height and width of the patch, cut from the middle.
-    seed : int, optional
-
-    Notes
-    -----
-    Where it differs: values are in [0, 1], where nnU-Net's are normalised before, so brightness and
-    gamma keep to that range; rotation and scale are drawn by one transform, whose parts nnU-Net
-    applies with probability 0.2 each; gamma's parameters are not per channel.
-
-    Source: F. Isensee et al., "nnU-Net: a self-configuring method for deep learning-based
-    biomedical image segmentation", Nature Methods 18, 2021.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from visops.transforms import presets
-    >>> chain = presets.nnunet_2d(64, seed=0)
-    >>> sample = {"image": torch.rand(1, 80, 80), "mask": torch.zeros(80, 80).long()}
-    >>> chain(sample, index=0)["image"].shape
-    torch.Size([1, 64, 64])
-    """
-    turned = RandomAffine(180, scale=(0.7, 1.4), interpolation="bicubic")
-    inverted = [RandomInvert(1.0), RandomGamma((0.7, 1.5), 1.0), RandomInvert(1.0)]
-    steps: list[Any] = [
-        RandomApply([turned], 0.36),
-        CenterCrop(size),
-        RandomHorizontalFlip(),
-        RandomVerticalFlip(),
-        GaussianNoise(0.0, (0.0, 0.316), p=0.1),
-        RandomApply([GaussianBlur(9, (0.5, 1.0))], 0.2),
-        RandomApply([ColorJitter(brightness=(0.75, 1.25))], 0.15),
-        RandomApply([ColorJitter(contrast=(0.75, 1.25))], 0.15),
-        Downscale((0.5, 0.999), 0.25),
-        RandomApply(inverted, 0.1),
-        RandomGamma((0.7, 1.5), 0.3),
-    ]
-    return Compose(steps, seed=seed)
-
-
-def yolo_train(
-    size: int = 640,
-    *,
-    degrees: float = 0.0,
-    translate: float = 0.1,
-    scale: float = 0.5,
-    shear: float = 0.0,
-    hsv: tuple[float, float, float] = (0.015, 0.7, 0.4),
-    flip: float = 0.5,
-    seed: int | None = None,
-    **options: Any,
-) -> Compose:
-    """Return Ultralytics' YOLO augmentation behind its mosaic.
-
-    Call it on batches that :class:`Mosaic` makes, of canvases of twice `size`; on single images, it
-    is what YOLO does without a mosaic.
-
-    Parameters
-    ----------
-    size : int
-        Height and width of the result.
-    degrees, translate, scale, shear : float
-        Ranges of rotation, shift, zoom and shear, with YOLO's meaning.
-    hsv : tuple of float
-        Gains of :class:`RandomHSV`.
-    flip : float
-        Probability.
-    seed : int, optional
-    **options
-        Options for :class:`Compose`; by default boxes are clipped and dropped where too little is
-        left: ``boxes="sanitize", min_size=2, min_visibility=0.1``.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from visops import transforms
-    >>> from visops.transforms import presets
-    >>> photos = [{"image": torch.zeros(3, 50, 60, dtype=torch.uint8)} for _ in range(4)]
-    >>> batch = transforms.Mosaic(64, seed=0).collate(photos)
-    >>> presets.yolo_train(64, seed=0)(batch)["image"].shape
-    torch.Size([4, 3, 64, 64])
-    """
-    options = {"boxes": "sanitize", "min_size": 2.0, "min_visibility": 0.1, **options}
-    shift = (translate, translate) if translate > 0.0 else None
-    tilt = (-shear, shear, -shear, shear) if shear > 0.0 else None
-    moved = RandomAffine(degrees, shift, (1.0 - scale, 1.0 + scale), tilt, fill=114)
-    steps: list[Any] = [
-        moved,
-        CenterCrop(size, fill=114),
-        RandomHorizontalFlip(flip),
-        RandomHSV(*hsv),
-        ToDtype(torch.float32, scale=True),
-    ]
-    return Compose(steps, seed=seed, **options)
+    return Compose([Resize((base_size, base_size)), *to_float(mean, std)])
 
 
 def _view(
@@ -423,7 +259,7 @@ def _view(
     ]
     if solarize > 0.0:
         steps.append(RandomSolarize(128, solarize))
-    return [*steps, *_to_float(MEAN, STD)]
+    return [*steps, *to_float(MEAN, STD)]
 
 
 def simclr(size: int = 224, strength: float = 1.0, *, seed: int | None = None) -> Views:

@@ -173,11 +173,10 @@ def remapped(
             return out
         bits = torch.tensor(fills[:1]).to(image.dtype).view(torch.uint8).numpy().tobytes()
         if len(set(fills)) == 1 or not nearest:
-            _native.remap(
-                *(place, (channels, height, width), _NATIVE.get(image.dtype, ""), len(bits)),
-                *(out.data_ptr(), own.data_ptr(), relative, size, mode, padding_mode),
-                *(fills, bits),
-            )
+            shape, name = (channels, height, width), _NATIVE.get(image.dtype, "")
+            where, at = out.data_ptr(), own.data_ptr()
+            options = (mode, padding_mode, fills, bits)
+            _native.remap(place, shape, name, len(bits), where, at, relative, size, *options)
             return out
     return _with_torch(image, places, relative, mode, padding_mode, fills)
 
@@ -256,7 +255,7 @@ def _padded(i: Tensor, n: int, padding: str) -> Tensor:
 def displacement_field(
     grid: Any, size: Sequence[int], *, spline: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Displacements of every pixel, of those of a control grid: what ``remap(relative=True)`` takes.
+    """Displacements of all pixels, of a control grid's: what ``remap(relative=True)`` takes.
 
     Parameters
     ----------

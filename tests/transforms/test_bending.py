@@ -280,15 +280,37 @@ def test_areas_and_clamped_boxes() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: T.ElasticTransform(sigma=-1), "ElasticTransform: sigma is -1, must be a number >= 0 or two (x, y)"),
-        (lambda: T.ElasticTransform(sigma=(0, 3)), "ElasticTransform: sigma is (0, 3), must be 0 for both directions or for none"),
-        (lambda: T.GridDistortion(0), "GridDistortion: num_steps is 0, must be a whole number >= 1"),
-        (lambda: T.GridDistortion(9)(torch.zeros(3, 4, 40)), "GridDistortion: num_steps is 9, an image has 4 rows or columns; must have as many"),
-        (lambda: T.OpticalDistortion(mode="lens"), "OpticalDistortion: mode is 'lens', must be 'camera' or 'fisheye'"),
-        (lambda: T.ThinPlateSpline(num_control_points=1), "ThinPlateSpline: num_control_points is 1, must be a whole number from 2 to 16"),
-        (lambda: T.ElasticTransform(fill=(1, 2))(torch.zeros(3, 4, 40)), "ElasticTransform: fill has 2 numbers, the sample has 3 channels; must be one, or one for each"),
+        (
+            lambda: T.ElasticTransform(sigma=-1),
+            "ElasticTransform: sigma is -1, must be a number >= 0 or two (x, y)",
+        ),
+        (
+            lambda: T.ElasticTransform(sigma=(0, 3)),
+            "ElasticTransform: sigma is (0, 3), must be 0 for both directions or for none",
+        ),
+        (
+            lambda: T.GridDistortion(0),
+            "GridDistortion: num_steps is 0, must be a whole number >= 1",
+        ),
+        (
+            lambda: T.GridDistortion(9)(torch.zeros(3, 4, 40)),
+            "GridDistortion: num_steps is 9, an image has 4 rows or columns; must have as many",
+        ),
+        (
+            lambda: T.OpticalDistortion(mode="lens"),
+            "OpticalDistortion: mode is 'lens', must be 'camera' or 'fisheye'",
+        ),
+        (
+            lambda: T.ThinPlateSpline(num_control_points=1),
+            "ThinPlateSpline: num_control_points is 1, must be a whole number from 2 to 16",
+        ),
+        (
+            lambda: T.ElasticTransform(fill=(1, 2))(torch.zeros(3, 4, 40)),
+            "ElasticTransform: fill has 2 numbers, the sample has 3 channels; must be one, or one "
+            "for each",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_input(make: Callable[[], Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError)) as error:
         make()

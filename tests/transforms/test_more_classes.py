@@ -139,7 +139,7 @@ def test_random_size_crops_are_detr_s() -> None:
     assert whole.any()
     sample = detection()
     out = T.Compose([T.RandomSizeCrop(100, 300)], seed=1)(sample, index=0)
-    top, left, height, width = crop_of(sample, out)
+    top, left, *_ = crop_of(sample, out)
     torch.testing.assert_close(
         out["boxes"], sample["boxes"] - torch.tensor([left, top, left, top]).float()
     )
@@ -184,7 +184,9 @@ def test_jpeg_is_torchvision_s() -> None:
     assert torch.equal(out[7], F.jpeg(batch[7], int(qualities[7])))
     some = T.Compose([T.RandomApply([T.JPEG(20)], 0.5)], seed=0)(batch, index=range(300))
     assert 0.4 < (some != batch).flatten(1).any(1).float().mean() < 0.6
-    with pytest.raises(TypeError, match="JPEG: the sample has dtype torch.float32 and 3 channels"):
+    with pytest.raises(
+        TypeError, match=r"JPEG: the sample has dtype torch\.float32 and 3 channels"
+    ):
         T.JPEG(20)(image / 255)
 
 
@@ -235,15 +237,34 @@ def test_recipes() -> None:
     ("make", "message"),
     [
         (lambda: T.JPEG(0), "JPEG: quality is 0, must be a whole number from 1 to 100"),
-        (lambda: T.JPEG((50, 20)), "JPEG: quality is (50, 20), must be a whole number from 1 to 100, or two (min, max), the smaller first"),
+        (
+            lambda: T.JPEG((50, 20)),
+            "JPEG: quality is (50, 20), must be a whole number from 1 to 100, or two (min, max), "
+            "the smaller first",
+        ),
         (lambda: T.RandomIoUCrop(0.5, 0.3), "RandomIoUCrop: min_scale is (0.5, 0.3), must be"),
-        (lambda: T.RandomIoUCrop(sampler_options=[]), "RandomIoUCrop: sampler_options is [], must be at least one number >= 0"),
-        (lambda: T.CropByCategory(4, 0), "CropByCategory: cat_max_ratio is 0, must be a number in (0, 1]"),
-        (lambda: T.RandomSizeCrop(9, 4), "RandomSizeCrop: max_size is 4, must be at least min_size, 9"),
-        (lambda: T.LinearTransformation(torch.ones(2, 3), torch.ones(2)), "LinearTransformation: transformation_matrix is [2, 3], must be of shape [D, D]"),
-        (lambda: T.UniformTemporalSubsample(0), "UniformTemporalSubsample: num_samples is 0, must be a whole number >= 1"),
+        (
+            lambda: T.RandomIoUCrop(sampler_options=[]),
+            "RandomIoUCrop: sampler_options is [], must be at least one number >= 0",
+        ),
+        (
+            lambda: T.CropByCategory(4, 0),
+            "CropByCategory: cat_max_ratio is 0, must be a number in (0, 1]",
+        ),
+        (
+            lambda: T.RandomSizeCrop(9, 4),
+            "RandomSizeCrop: max_size is 4, must be at least min_size, 9",
+        ),
+        (
+            lambda: T.LinearTransformation(torch.ones(2, 3), torch.ones(2)),
+            "LinearTransformation: transformation_matrix is [2, 3], must be of shape [D, D]",
+        ),
+        (
+            lambda: T.UniformTemporalSubsample(0),
+            "UniformTemporalSubsample: num_samples is 0, must be a whole number >= 1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_input(make: Callable[[], Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError)) as error:
         make()

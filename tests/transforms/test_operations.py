@@ -349,23 +349,59 @@ def test_gradients() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: T.GaussianNoise(sigma=-1), "GaussianNoise: sigma is -1, must be a number >= 0 or two (min, max)"),
-        (lambda: T.ShotNoise((0, 1)), "ShotNoise: scale_range is (0, 1), must be two numbers > 0 (min, max)"),
-        (lambda: T.SaltAndPepper((0, 2)), "SaltAndPepper: amount is (0, 2), must be two numbers in [0, 1] (min, max)"),
+        (
+            lambda: T.GaussianNoise(sigma=-1),
+            "GaussianNoise: sigma is -1, must be a number >= 0 or two (min, max)",
+        ),
+        (
+            lambda: T.ShotNoise((0, 1)),
+            "ShotNoise: scale_range is (0, 1), must be two numbers > 0 (min, max)",
+        ),
+        (
+            lambda: T.SaltAndPepper((0, 2)),
+            "SaltAndPepper: amount is (0, 2), must be two numbers in [0, 1] (min, max)",
+        ),
         (lambda: T.RandomHSV(2), "RandomHSV: hgain is 2, must be a number in [0, 1]"),
         (lambda: T.Blur(4), "Blur: blur_limit is 4, must be an odd whole number >= 3"),
-        (lambda: T.MotionBlur((7, 3)), "MotionBlur: blur_limit is (7, 3), must be an odd whole number >= 3, or two of them (min, max), the smaller first"),
-        (lambda: T.CLAHE(4, (0, 8)), "CLAHE: tile_grid_size is 0, must be two whole numbers >= 1 (x, y)"),
-        (lambda: T.Downscale((0, 0.5)), "Downscale: scale_range is (0, 0.5), must be two numbers in (0, 1) (min, max)"),
-        (lambda: T.CoarseDropout(fill="mean"), "CoarseDropout: fill is 'mean', must be a finite number, 'random' or 'random_uniform'"),
-        (lambda: T.CoarseDropout((1, 1), (0.5, 3)), "CoarseDropout: hole_height_range is (0.5, 3), must be two numbers >= 0 (min, max), both below 1 or both whole"),
+        (
+            lambda: T.MotionBlur((7, 3)),
+            "MotionBlur: blur_limit is (7, 3), must be an odd whole number >= 3, or two of them "
+            "(min, max), the smaller first",
+        ),
+        (
+            lambda: T.CLAHE(4, (0, 8)),
+            "CLAHE: tile_grid_size is 0, must be two whole numbers >= 1 (x, y)",
+        ),
+        (
+            lambda: T.Downscale((0, 0.5)),
+            "Downscale: scale_range is (0, 0.5), must be two numbers in (0, 1) (min, max)",
+        ),
+        (
+            lambda: T.CoarseDropout(fill="mean"),
+            "CoarseDropout: fill is 'mean', must be a finite number, 'random' or 'random_uniform'",
+        ),
+        (
+            lambda: T.CoarseDropout((1, 1), (0.5, 3)),
+            "CoarseDropout: hole_height_range is (0.5, 3), must be two numbers >= 0 (min, max), "
+            "both below 1 or both whole",
+        ),
         (lambda: T.GridDropout(0), "GridDropout: ratio is 0, must be a number in (0, 1]"),
-        (lambda: T.GridDropout(holes_number_xy=3), "GridDropout: holes_number_xy is 3, must be two whole numbers >= 1 (x, y)"),
-        (lambda: T.ChannelDropout((0, 1)), "ChannelDropout: channel_drop_range is (0, 1), must be two whole numbers >= 1 (min, max)"),
+        (
+            lambda: T.GridDropout(holes_number_xy=3),  # type: ignore[arg-type]
+            "GridDropout: holes_number_xy is 3, must be two whole numbers >= 1 (x, y)",
+        ),
+        (
+            lambda: T.ChannelDropout((0, 1)),
+            "ChannelDropout: channel_drop_range is (0, 1), must be two whole numbers >= 1 (min, "
+            "max)",
+        ),
         (lambda: T.RandomHSV(p=1)(torch.zeros(1, 4, 4)), "RandomHSV"),
-        (lambda: T.GaussianNoise()(torch.zeros((3, 4, 4), dtype=torch.int16)), "GaussianNoise: the image has dtype torch.int16, must be uint8 or floating"),
+        (
+            lambda: T.GaussianNoise()(torch.zeros((3, 4, 4), dtype=torch.int16)),
+            "GaussianNoise: the image has dtype torch.int16, must be uint8 or floating",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_input(make: Callable[[], Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError)) as error:
         make()

@@ -108,8 +108,8 @@ class GaussianBlur : public ChainStep {
 
   void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
     const Canvas& canvas = sample.canvas;
-    const bool fits = canvas.width > std::floor(kernel_[0] / 2.0) &&
-                      canvas.height > std::floor(kernel_[1] / 2.0);
+    const bool fits =
+        canvas.width > std::floor(kernel_[0] / 2.0) && canvas.height > std::floor(kernel_[1] / 2.0);
     require(fits || canvas.width * canvas.height == 0.0, "transforms.GaussianBlur",
             "kernel_size is (", kernel_[0], ", ", kernel_[1], "), ", sample.describe(),
             "; must be less than twice as large");

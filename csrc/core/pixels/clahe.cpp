@@ -1,12 +1,12 @@
 // Contrast limited adaptive histogram equalization, as cv2.createCLAHE.
 //
 // NOTE [ CLAHE ]
-// Each tile has a histogram whose counts are cut at a limit, and what is cut is given to all levels;
-// its running sum is a table. A pixel's value is interpolated between the tables of the four tiles
-// around it. Images that tiles don't divide are extended by their mirror image, in both directions,
-// as OpenCV does. (K. Zuiderveld, "Contrast limited adaptive histogram equalization", Graphics Gems
-// IV, 1994.) Colours go through CIE Lab of 8 bits in float32, where OpenCV has fixed point: results
-// may differ from its by two levels.
+// Each tile has a histogram whose counts are cut at a limit, and what is cut is given to all
+// levels; its running sum is a table. A pixel's value is interpolated between the tables of the
+// four tiles around it. Images that tiles don't divide are extended by their mirror image, in both
+// directions, as OpenCV does. (K. Zuiderveld, "Contrast limited adaptive histogram equalization",
+// Graphics Gems IV, 1994.) Colours go through CIE Lab of 8 bits in float32, where OpenCV has fixed
+// point: results may differ from its by two levels.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -94,10 +94,10 @@ void equalize(uint8_t* data, int64_t height, int64_t width, double clip_limit, i
       const Column& own = across[static_cast<size_t>(x)];
       const int64_t left = own.left + line[x], right = own.right + line[x];
       const float rest = 1.0f - own.share;
-      const float upper = static_cast<float>(above[left]) * rest +
-                          static_cast<float>(above[right]) * own.share;
-      const float lower = static_cast<float>(below[left]) * rest +
-                          static_cast<float>(below[right]) * own.share;
+      const float upper =
+          static_cast<float>(above[left]) * rest + static_cast<float>(above[right]) * own.share;
+      const float lower =
+          static_cast<float>(below[left]) * rest + static_cast<float>(below[right]) * own.share;
       line[x] = rounded(upper * (1.0f - down.share) + lower * down.share);
     }
   }

@@ -83,8 +83,7 @@ int64_t side_of_hole(Numbers& numbers, double low, double high, int64_t side) {
 }
 
 std::vector<Hole> random_holes(const double* more, const PixelImage& image, Numbers& numbers) {
-  const int64_t count =
-      numbers.whole(static_cast<int64_t>(more[1]), static_cast<int64_t>(more[2]));
+  const int64_t count = numbers.whole(static_cast<int64_t>(more[1]), static_cast<int64_t>(more[2]));
   std::vector<Hole> holes;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t height = side_of_hole(numbers, more[3], more[4], image.height);
@@ -101,7 +100,8 @@ std::vector<int64_t> cells_of(int64_t side, int64_t count, Numbers& numbers) {
   std::vector<int64_t> sides(static_cast<size_t>(count), side / count);
   for (int64_t i = 0; i < side % count; ++i) ++sides[static_cast<size_t>(i)];
   for (size_t i = sides.size(); i > 1; --i) {
-    std::swap(sides[i - 1], sides[static_cast<size_t>(numbers.whole(0, static_cast<int64_t>(i) - 1))]);
+    std::swap(sides[i - 1],
+              sides[static_cast<size_t>(numbers.whole(0, static_cast<int64_t>(i) - 1))]);
   }
   std::vector<int64_t> places = {0};
   for (const int64_t own : sides) places.push_back(places.back() + own);
@@ -135,8 +135,8 @@ std::vector<Hole> grid_holes(const double* more, const PixelImage& image, Number
   const std::vector<int64_t> x = cells_of(image.width, columns, numbers);
   const auto part = [ratio](int64_t side) {
     const double own = std::max(static_cast<double>(side) * ratio, 1.0);
-    return std::max<int64_t>(
-        static_cast<int64_t>(std::min(own, static_cast<double>(side) - 1.0)), 0);
+    return std::max<int64_t>(static_cast<int64_t>(std::min(own, static_cast<double>(side) - 1.0)),
+                             0);
   };
   for (size_t r = 0; r + 1 < y.size(); ++r) {
     for (size_t c = 0; c + 1 < x.size(); ++c) {
@@ -155,16 +155,17 @@ std::vector<Hole> grid_holes(const double* more, const PixelImage& image, Number
 }
 
 void drop_channels(const double* more, const PixelImage& image, double value, Numbers& numbers) {
-  int64_t left = std::min(numbers.whole(static_cast<int64_t>(more[0]), static_cast<int64_t>(more[1])),
-                          image.channels);
+  int64_t left = std::min(
+      numbers.whole(static_cast<int64_t>(more[0]), static_cast<int64_t>(more[1])), image.channels);
   for (int64_t c = 0; c < image.channels && left > 0; ++c) {
     // Every set of channels is as likely as another.
-    if (numbers.unit() * static_cast<double>(image.channels - c) >= static_cast<double>(left)) continue;
+    if (numbers.unit() * static_cast<double>(image.channels - c) >= static_cast<double>(left))
+      continue;
     --left;
     PixelImage own = image;
     own.channels = 1;
-    own.data = static_cast<char*>(image.data) +
-               c * image.height * image.width * element_size(image.dtype);
+    own.data =
+        static_cast<char*>(image.data) + c * image.height * image.width * element_size(image.dtype);
     fill_holes(own, {{0, 0, image.width, image.height}}, value, 0.0, numbers);
   }
 }

@@ -1,8 +1,8 @@
 // Filters of one channel: what fronts and kernels share.
 //
 // NOTE [ Filters of pixels ]
-// Values are read once into float32, mirrored at the rim, and summed there in the order of the taps.
-// Results are rounded half to even.
+// Values are read once into float32, mirrored at the rim, and summed there in the order of the
+// taps. Results are rounded half to even.
 #pragma once
 
 #include <cstdint>

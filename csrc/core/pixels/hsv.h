@@ -14,10 +14,10 @@
 namespace visops {
 
 struct HsvParams {
-  void* data;  // [3, pixels], red first; in place
+  void* data;   // [3, pixels], red first; in place
   DType dtype;  // uint8 or float32
   int64_t pixels;
-  double hue, saturation, value;  // shift in turns; gains minus 1
+  double hue, saturation, value;                                    // shift in turns; gains minus 1
   int32_t hue_table[256], saturation_table[256], value_table[256];  // of uint8
   int32_t saturation_factor[256], hue_factor[256];  // 2^12 x 255 / v, and 2^12 x 30 / difference
 };

@@ -80,8 +80,8 @@ void for_each_plane(const PixelImage& image, const Each& each) {
 
 void blur(const PixelImage& image, const Taps& row, const Taps& column, float factor = 1.0f) {
   Taps scratch;
-  for_each_plane(image,
-                 [&](const Plane& plane) { filter_separably(plane, row, column, factor, scratch); });
+  for_each_plane(
+      image, [&](const Plane& plane) { filter_separably(plane, row, column, factor, scratch); });
 }
 
 // Taps of any kernel within a square.
@@ -132,7 +132,8 @@ Kernel motion(int64_t side, const double* more) {
   const double last = direction < 0.0 ? length * (1.0 + direction) : length;
   std::vector<std::pair<int64_t, int64_t>> points;
   for (int64_t i = 0; i < side; ++i) {
-    const double t = first + (last - first) * static_cast<double>(i) / static_cast<double>(side - 1);
+    const double t =
+        first + (last - first) * static_cast<double>(i) / static_cast<double>(side - 1);
     const auto place = [&](double step, double shift) {
       const double at = length + step * t + shift * length / 2.0;
       return std::clamp<int64_t>(static_cast<int64_t>(std::nearbyint(at)), 0, side - 1) - half;
@@ -206,7 +207,8 @@ std::vector<int64_t> downscaled_places(int64_t side, double factor) {
   const double down = 1.0 / factor, up = static_cast<double>(small) / static_cast<double>(side);
   std::vector<int64_t> places;
   for (int64_t i = 0; i < side; ++i) {
-    const auto at = std::min(static_cast<int64_t>(std::floor(static_cast<double>(i) * up)), small - 1);
+    const auto at =
+        std::min(static_cast<int64_t>(std::floor(static_cast<double>(i) * up)), small - 1);
     places.push_back(
         std::min(static_cast<int64_t>(std::floor(static_cast<double>(at) * down)), side - 1));
   }

@@ -2,7 +2,8 @@
 //
 // NOTE [ Noise ]
 // The random number of a value depends on a key and on the value's place in its image, so results
-// don't depend on threads, batches or instruction sets. Keys are 64 bits, of which a chain draws 53.
+// don't depend on threads, batches or instruction sets. Keys are 64 bits, of which a chain
+// draws 53.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ enum class NoiseKind : int {
 };
 
 struct NoiseParams {
-  void* data;  // [count] of one image; in place
-  DType dtype;     // uint8 or float32
+  void* data;   // [count] of one image; in place
+  DType dtype;  // uint8 or float32
   int64_t count;
   int64_t plane;  // values of a channel
   NoiseKind kind;

@@ -10,8 +10,8 @@ namespace {
 void add_noise(const PixelImage& image, NoiseKind kind, double key, double first, double second,
                bool clip) {
   const int64_t plane = image.height * image.width;
-  const NoiseParams p = {image.data, image.dtype, image.size(), plane,
-                         kind,       static_cast<uint64_t>(key * 0x1p53),
+  const NoiseParams p = {image.data, image.dtype, image.size(),
+                         plane,      kind,        static_cast<uint64_t>(key * 0x1p53),
                          first,      second,      clip};
   plain_kernel(noise_stub)(p, 0, noise_blocks(p));
 }
@@ -34,8 +34,8 @@ bool run_noise(const PixelOperation& operation, const PixelImage& image) {
       return true;
     case PixelKind::kHsv:
       if (image.channels == 3) {
-        const HsvParams p = make_hsv(image.data, image.dtype, image.height * image.width, amount,
-                                     more[0], more[1]);
+        const HsvParams p =
+            make_hsv(image.data, image.dtype, image.height * image.width, amount, more[0], more[1]);
         plain_kernel(hsv_stub)(p, 0, p.pixels);
       }
       return true;

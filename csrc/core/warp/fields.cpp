@@ -71,9 +71,9 @@ void steps_field(const FieldSize& size, const double* x_steps, const double* y_s
       const int64_t start = i * step, end = std::min(start + step, side);
       const double after = before + static_cast<double>(step) * own[i];
       for (int64_t k = start; k < end; ++k) {  // numpy.linspace: the last is `after` itself
-        const double share = end - start > 1 ? static_cast<double>(k - start) /
-                                                   static_cast<double>(end - start - 1)
-                                             : 0.0;
+        const double share =
+            end - start > 1 ? static_cast<double>(k - start) / static_cast<double>(end - start - 1)
+                            : 0.0;
         const auto place = static_cast<float>(before + share * (after - before));
         out[static_cast<size_t>(k)] = place - static_cast<float>(k);
       }
@@ -166,13 +166,15 @@ bool spline_field(const FieldSize& size, const double* points, const double* mov
   std::vector<double> grid(static_cast<size_t>(2 * rows * columns));
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
-      const double share_x = columns > 1 ? static_cast<double>(c) / static_cast<double>(columns - 1)
-                                         : 0.0;
-      const double share_y = rows > 1 ? static_cast<double>(r) / static_cast<double>(rows - 1) : 0.0;
+      const double share_x =
+          columns > 1 ? static_cast<double>(c) / static_cast<double>(columns - 1) : 0.0;
+      const double share_y =
+          rows > 1 ? static_cast<double>(r) / static_cast<double>(rows - 1) : 0.0;
       const double x = share_x * (sides[0] - 1.0) / sides[0];
       const double y = share_y * (sides[1] - 1.0) / sides[1];
       double sum[2];
-      for (size_t k = 0; k < 2; ++k) sum[k] = b[n * 2 + k] + b[n * 2 + 2 + k] * x + b[n * 2 + 4 + k] * y;
+      for (size_t k = 0; k < 2; ++k)
+        sum[k] = b[n * 2 + k] + b[n * 2 + 2 + k] * x + b[n * 2 + 4 + k] * y;
       for (size_t j = 0; j < n; ++j) {
         const double bent = bending(squared(x, y, j));
         for (size_t k = 0; k < 2; ++k) sum[k] += b[2 * j + k] * bent;

@@ -13,7 +13,8 @@ struct FieldSize {
 };
 
 // A grid of displacements [2, rows, columns] whose corners lie on the image's corner pixels:
-// bilinear, or a cubic B-spline, of which the grid holds the coefficients and goes on as at its rim.
+// bilinear, or a cubic B-spline, of which the grid holds the coefficients and goes on as at its
+// rim.
 void grid_field(const FieldSize& size, const double* grid, int64_t rows, int64_t columns,
                 bool spline, float* field);
 
@@ -23,8 +24,8 @@ void steps_field(const FieldSize& size, const double* x_steps, const double* y_s
                  float* field);
 
 // OpenCV's radial distortion about the middle pixel: camera, with k1 = k2 = k and a focal length of
-// the image's sides; or albumentations' fisheye about W / 2, H / 2, r' = r (1 + k r^2) with r = 1 in
-// the corners.
+// the image's sides; or albumentations' fisheye about W / 2, H / 2, r' = r (1 + k r^2) with r = 1
+// in the corners.
 void lens_field(const FieldSize& size, double k, bool fisheye, float* field);
 
 // A thin-plate spline through control points [count, 2] x, y that move to `moved`, both in units of

@@ -15,7 +15,8 @@ double map_at(const RemapParams& p, const float* map, double x, double y) {
   const double bottom = static_cast<double>(p.target_height - 1);
   const double u = std::min(std::max(x, 0.0), right), v = std::min(std::max(y, 0.0), bottom);
   const auto x0 = static_cast<int64_t>(u), y0 = static_cast<int64_t>(v);
-  const int64_t x1 = std::min(x0 + 1, p.target_width - 1), y1 = std::min(y0 + 1, p.target_height - 1);
+  const int64_t x1 = std::min(x0 + 1, p.target_width - 1),
+                y1 = std::min(y0 + 1, p.target_height - 1);
   const double fx = u - static_cast<double>(x0), fy = v - static_cast<double>(y0);
   const auto row = [&](int64_t at) {
     const float* const line = map + at * p.target_width;

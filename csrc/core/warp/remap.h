@@ -20,7 +20,7 @@ struct RemapParams {
   const void* source;  // [channels, height, width]
   int64_t channels, height, width;
   int64_t channel_stride, row_stride, column_stride;  // in elements
-  DType dtype;  // uint8, float16, bfloat16 or float32; nearest reads only its size
+  DType dtype;   // uint8, float16, bfloat16 or float32; nearest reads only its size
   void* target;  // [channels, target_height, target_width], contiguous
   int64_t target_height, target_width;
   const float* x;  // [target_height, target_width], contiguous

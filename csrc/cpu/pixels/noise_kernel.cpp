@@ -1,11 +1,11 @@
 // Noise on the CPU.
 //
 // NOTE [ Noise on the CPU ]
-// A block of 128 random numbers at a time, then the arithmetic on them, both in loops that compilers
-// vectorize. Split: by blocks. Poisson numbers are found by adding up probabilities from 0 on, in
-// float64, until they pass a uniform number; expected counts above kMostCounted, where that takes
-// long, by a normal number. Rounding: as torchvision, noise for uint8 is cut off to an integer
-// before it is added; shot noise is rounded to the nearest.
+// A block of 128 random numbers at a time, then the arithmetic on them, both in loops that
+// compilers vectorize. Split: by blocks. Poisson numbers are found by adding up probabilities from
+// 0 on, in float64, until they pass a uniform number; expected counts above kMostCounted, where
+// that takes long, by a normal number. Rounding: as torchvision, noise for uint8 is cut off to an
+// integer before it is added; shot noise is rounded to the nearest.
 #include "core/pixels/noise.h"
 
 #include "core/elementary.h"
@@ -114,9 +114,9 @@ void shot(const NoiseParams& p, int64_t begin, int64_t end) {
       } else {
         photons = photons_of(static_cast<double>(value), scale);
       }
-      const double seen = scale * poisson(photons.rate, photons.none,
-                                          static_cast<double>(units[i]) + 2.98e-8,
-                                          static_cast<double>(normals[i]));
+      const double seen =
+          scale * poisson(photons.rate, photons.none, static_cast<double>(units[i]) + 2.98e-8,
+                          static_cast<double>(normals[i]));
       const float out = static_cast<float>(power(seen < 1.0 ? seen : 1.0, 1.0 / kGamma));
       store_element(&value, sizeof(T) == 1 ? out * 255.0f : out);
     }
