@@ -190,4 +190,24 @@ bool spline_field(const FieldSize& size, const double* points, const double* mov
   return true;
 }
 
+void widen_field(const float* plane, const FieldSize& coarse, int64_t step, const FieldSize& size,
+                 float* field) {
+  const float part = 1.0f / static_cast<float>(step);
+  const auto columns = static_cast<size_t>(coarse.width);
+  std::vector<float> line(columns), wide((columns + 1) * static_cast<size_t>(step));
+  for (int64_t y = 0; y < size.height; ++y, field += size.width) {
+    const int64_t row = y / step;
+    const float* const above = plane + row * coarse.width;
+    const float* const below = plane + std::min(row + 1, coarse.height - 1) * coarse.width;
+    const float share = static_cast<float>(y % step) * part;
+    for (size_t c = 0; c < columns; ++c) line[c] = above[c] + share * (below[c] - above[c]);
+    float* to = wide.data();
+    for (size_t c = 0; c < columns; ++c) {
+      const float first = line[c], change = (line[std::min(c + 1, columns - 1)] - first) * part;
+      for (int64_t k = 0; k < step; ++k) *to++ = first + static_cast<float>(k) * change;
+    }
+    std::copy_n(wide.data(), size.width, field);
+  }
+}
+
 }  // namespace visops

@@ -75,6 +75,10 @@ VISOPS_ALWAYS_INLINE float between(float a, float b, float c, float d, float rig
   return (a * left + b * right) * above + (c * left + d * right) * below;
 }
 
+// Of two bytes in memory; byte orders with the first one low.
+VISOPS_ALWAYS_INLINE float first_of(int32_t both) { return static_cast<float>(both & 255); }
+VISOPS_ALWAYS_INLINE float second_of(int32_t both) { return static_cast<float>(both >> 8); }
+
 template <class T>
 void bilinear(const Channel<T>& channel, const Places& places, int count, T* to) {
   const RemapParams& p = channel.p;
@@ -83,11 +87,26 @@ void bilinear(const Channel<T>& channel, const Places& places, int count, T* to)
     const auto row_stride = static_cast<int32_t>(p.row_stride);
     const auto column_stride = static_cast<int32_t>(p.column_stride);
     const T* const data = channel.data;
-    for (int i = 0; i < count; ++i) {
-      const T* const at = data + (places.y[i] * row_stride + places.x[i] * column_stride);
-      const T* const under = at + row_stride;
-      values[i] = between(load_element(at), load_element(at + column_stride), load_element(under),
-                          load_element(under + column_stride), places.right[i], places.below[i]);
+    if (sizeof(T) == 1 && column_stride == 1) {
+      // Two neighbours with one load; the arithmetic is a loop of its own.
+      uint16_t upper[kChunk], lower[kChunk];
+      for (int i = 0; i < count; ++i) {
+        const T* const at = data + (places.y[i] * row_stride + places.x[i]);
+        std::memcpy(upper + i, at, 2);
+        std::memcpy(lower + i, at + row_stride, 2);
+      }
+      for (int i = 0; i < count; ++i) {
+        const int32_t above = upper[i], under = lower[i];
+        values[i] = between(first_of(above), second_of(above), first_of(under), second_of(under),
+                            places.right[i], places.below[i]);
+      }
+    } else {
+      for (int i = 0; i < count; ++i) {
+        const T* const at = data + (places.y[i] * row_stride + places.x[i] * column_stride);
+        const T* const under = at + row_stride;
+        values[i] = between(load_element(at), load_element(at + column_stride), load_element(under),
+                            load_element(under + column_stride), places.right[i], places.below[i]);
+      }
     }
   } else {
     for (int i = 0; i < count; ++i) {
