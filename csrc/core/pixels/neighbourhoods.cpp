@@ -221,9 +221,13 @@ void downscale(const PixelImage& image, double factor, const T* before) {
   const std::vector<int64_t> columns = downscaled_places(image.width, factor);
   T* to = static_cast<T*>(image.data);
   for (int64_t c = 0; c < image.channels; ++c) {
-    for (const int64_t y : rows) {
-      const T* const row = before + (c * image.height + y) * image.width;
-      for (const int64_t x : columns) *to++ = row[x];
+    for (size_t i = 0; i < rows.size(); ++i, to += image.width) {
+      if (i > 0 && rows[i] == rows[i - 1]) {
+        std::copy_n(to - image.width, image.width, to);
+        continue;
+      }
+      const T* const row = before + (c * image.height + rows[i]) * image.width;
+      for (size_t k = 0; k < columns.size(); ++k) to[k] = row[columns[k]];
     }
   }
 }

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/platform.h"
+
 namespace visops {
 namespace {
 
@@ -90,24 +92,29 @@ void lens_field(const FieldSize& size, double k, bool fisheye, float* field) {
   const double height = static_cast<double>(size.height), width = static_cast<double>(size.width);
   const double half = fisheye ? 0.0 : 0.5;
   const double middle_x = width / 2.0 - half, middle_y = height / 2.0 - half;
-  float* const x_field = field;
-  float* const y_field = field + size.height * size.width;
-  const double corner = middle_x * middle_x + middle_y * middle_y;
+  const double corner = width * width / 4.0 + height * height / 4.0;
+  // The radius grows by the share k r + more r^2, of squared radii r.
+  const auto x_scale = static_cast<float>(fisheye ? 1.0 / corner : 1.0 / (width * width));
+  const auto y_scale = static_cast<float>(fisheye ? 1.0 / corner : 1.0 / (height * height));
+  const auto once = static_cast<float>(k), twice = fisheye ? 0.0f : once;
+  std::vector<float> across;
+  for (int64_t column = 0; column < size.width; ++column) {
+    across.push_back(static_cast<float>(static_cast<double>(column) - middle_x));
+  }
+  float* VISOPS_RESTRICT x_field = field;
+  float* VISOPS_RESTRICT y_field = field + size.height * size.width;
+  const float* const dx = across.data();
   for (int64_t row = 0; row < size.height; ++row) {
-    for (int64_t column = 0; column < size.width; ++column) {
-      const double dx = static_cast<double>(column) - middle_x;
-      const double dy = static_cast<double>(row) - middle_y;
-      double more;  // the radius grows by this share of it
-      if (fisheye) {
-        more = k * (dx * dx + dy * dy) / corner;
-      } else {
-        const double x = dx / width, y = dy / height, r = x * x + y * y;
-        more = k * r + k * r * r;
-      }
-      const int64_t i = row * size.width + column;
-      x_field[i] = static_cast<float>(dx * more);
-      y_field[i] = static_cast<float>(dy * more);
+    const auto dy = static_cast<float>(static_cast<double>(row) - middle_y);
+    const float down = dy * dy * y_scale;
+    for (int64_t i = 0; i < size.width; ++i) {
+      const float r = dx[i] * dx[i] * x_scale + down;
+      const float share = once * r + twice * r * r;
+      x_field[i] = dx[i] * share;
+      y_field[i] = dy * share;
     }
+    x_field += size.width;
+    y_field += size.width;
   }
 }
 

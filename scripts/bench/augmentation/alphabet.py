@@ -162,11 +162,7 @@ def _nnunet() -> list[Contender]:
     theirs = v2.Compose(
         [
             v2.RandomApply(
-                [
-                    v2.RandomAffine(
-                        180, scale=(0.7, 1.4), interpolation=v2.InterpolationMode.BICUBIC
-                    )
-                ],
+                [v2.RandomAffine(180, scale=(0.7, 1.4), interpolation=bilinear)],
                 0.36,
             ),
             v2.CenterCrop(size),
