@@ -165,6 +165,37 @@ def run_pixels(
     frames: int,
     /,
 ) -> None: ...
+def make_field(
+    kind: str, numbers: Sequence[float], height: int, width: int, address: int, /
+) -> None: ...
+def remap(
+    image: tuple[int, tuple[int, ...]],
+    shape: tuple[int, int, int],
+    dtype: str,
+    element: int,
+    out: int,
+    map: int,
+    relative: bool,
+    size: Sequence[int],
+    mode: str,
+    padding: str,
+    fill: Sequence[float],
+    fill_bits: bytes,
+    /,
+) -> None: ...
+def move_by_field(points: NDArray[Any], field: int, size: Sequence[int], /) -> NDArray[Any]: ...
+def random_floats(key: float, normal: bool, address: int, count: int, /) -> None: ...
+def run_operation(
+    kind: int,
+    amount: float,
+    more: Sequence[float],
+    address: int,
+    dtype: str,
+    channels: int,
+    height: int,
+    width: int,
+    /,
+) -> None: ...
 def pixel_operations(plan: Plan, /) -> list[list[tuple[int, float, list[float]]]]: ...
 def are_boxes(rows: NDArray[Any], /) -> bool: ...
 def are_placed_boxes(place: tuple[int, tuple[int, ...]], count: int, wide: bool, /) -> bool: ...

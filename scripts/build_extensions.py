@@ -86,7 +86,8 @@ FAST_FRONTS = {
     *(f"csrc/torch/suppression/{n}.cpp" for n in ("nms", "nms_call", "nms_host", "soft_nms")),
     *(f"csrc/core/masks/{name}.cpp" for name in ("polygons", "rle_text")),
     *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/chain").glob("*.cpp")),
-    "csrc/core/pixels/operations.cpp",
+    *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/pixels").glob("*.cpp")),
+    *(f"csrc/core/warp/{name}.cpp" for name in ("fields", "remap")),
     *(f"csrc/core/roi/{name}.cpp" for name in ("align", "align_rotated", "schedule")),
     "csrc/core/suppression/score_order.cpp",
 }

@@ -5,9 +5,13 @@
 #include <string>
 
 #include "core/cpu_library.h"
+#include "core/pixels/filter.h"
+#include "core/pixels/hsv.h"
+#include "core/pixels/noise.h"
 #include "core/shared_library.h"
 #include "core/warp/affine.h"
 #include "core/warp/augment.h"
+#include "core/warp/remap.h"
 #include "visops_build.h"  // written by the build
 
 namespace visops {
@@ -41,6 +45,10 @@ void take_kernels() {
   const CpuLibrary& library = cpu_library();
   take(library, affine_stub);
   take(library, augment_stub);
+  take(library, filter_stub);
+  take(library, hsv_stub);
+  take(library, noise_stub);
+  take(library, remap_stub);
 }
 
 }  // namespace visops

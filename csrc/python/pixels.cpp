@@ -1,6 +1,7 @@
 // Pixel operations of chains, in place: each sample takes its own list of them.
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -96,15 +97,31 @@ void run_pixels(const PlanObject& self, py::handle address, const std::string& d
   });
 }
 
-// Each sample's operations: lists of (kind, amount, matrix).
+// Runs one operation on an image [C, H, W], contiguous, uint8 or float32.
+void run_operation(int kind, double amount, const std::vector<double>& more, py::handle address,
+                   const std::string& dtype, int64_t channels, int64_t height, int64_t width) {
+  PixelOperation operation = {static_cast<PixelKind>(kind), amount};
+  std::copy_n(more.begin(), std::min<size_t>(more.size(), kMoreNumbers), operation.more);
+  void* const data = PyLong_AsVoidPtr(address.ptr());
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  const PixelImage image = {data, dtype_named(dtype), channels, height, width};
+  run_unlocked(image.size(), [&] { run_list({operation}, image, {}); });
+}
+
+// Each sample's operations: lists of (kind, amount, numbers), which are the matrix of an affine one
+// and for others what `more` holds.
 py::list operations_of(const PlanObject& self) {
   py::list all;
   for (const auto& operations : self.plan.operations) {
     py::list own;
     for (const PixelOperation& operation : operations) {
-      py::list matrix;
-      for (double element : operation.matrix) matrix.append(element);
-      own.append(py::make_tuple(static_cast<int>(operation.kind), operation.amount, matrix));
+      py::list numbers;
+      if (operation.kind == PixelKind::kAffine) {
+        for (double element : operation.matrix) numbers.append(element);
+      } else {
+        for (double number : operation.more) numbers.append(number);
+      }
+      own.append(py::make_tuple(static_cast<int>(operation.kind), operation.amount, numbers));
     }
     all.append(own);
   }
@@ -114,6 +131,7 @@ py::list operations_of(const PlanObject& self) {
 }  // namespace
 
 void bind_pixels(py::module_& m) {
+  m.def("run_operation", &run_operation);
   m.def("run_pixels", &run_pixels);
   m.def("pixel_operations", &operations_of);
 }

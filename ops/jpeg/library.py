@@ -32,6 +32,8 @@ class TurboDecoder:
         self._read_header.argtypes = [data, length, _Numbers, ctypes.c_char_p, length]
         self._decode = library.visops_jpeg_decode
         self._decode.argtypes = [data, length, _Numbers, data, ctypes.c_char_p, length]
+        self._round_trip = library.visops_jpeg_round_trip
+        self._round_trip.argtypes = [data, *[length] * 4, data, ctypes.c_char_p, length]
         number = library.visops_jpeg_turbo_version()
         version = f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
         self.name = f"libjpeg-turbo {version}"
@@ -51,6 +53,15 @@ class TurboDecoder:
         message = ctypes.create_string_buffer(_MESSAGE)
         where = out.ctypes.data
         if self._decode(data.ctypes.data, data.size, numbers, where, message, _MESSAGE):
+            raise ValueError(message.value.decode(errors="replace"))
+        return out
+
+    def round_trip(self, pixels: np.ndarray, quality: int) -> np.ndarray:
+        """Compress pixels ``[H, W, C]``, uint8 of 1 or 3 channels, and decode the file."""
+        image = np.ascontiguousarray(pixels)
+        out, message = np.empty_like(image), ctypes.create_string_buffer(_MESSAGE)
+        place, where = image.ctypes.data, out.ctypes.data
+        if self._round_trip(place, *image.shape, quality, where, message, _MESSAGE):
             raise ValueError(message.value.decode(errors="replace"))
         return out
 

@@ -12,11 +12,13 @@ its own parameters.
 from . import presets, torchvision_names
 from .additive import RandomBrightnessContrast, RandomChannelPermutation, RGBShift
 from .auto_augment import AutoAugment, AutoAugmentPolicy
+from .bending import ElasticTransform, GridDistortion, OpticalDistortion, ThinPlateSpline
 from .blurring import GaussianBlur
 from .box_steps import ClampBoundingBoxes, ConvertBoundingBoxFormat, SanitizeBoundingBoxes
 from .choosing import RandomApply, RandomChoice, RandomOrder
 from .color import ColorJitter, RandomGrayscale
 from .compose import Compose, Parameters
+from .compressing import JPEG
 from .conversions import (
     ConvertImageDtype,
     Identity,
@@ -34,8 +36,10 @@ from .cropping import (
     RandomHorizontalFlip,
     RandomVerticalFlip,
 )
+from .crops_at_places import FiveCrop, RandomSizeCrop, TenCrop
 from .decoding import DecodeJpeg
 from .distortion import Grayscale, RandomPhotometricDistort
+from .dropping import ChannelDropout, CoarseDropout, GridDropout
 from .dtypes import Normalize, ToDtype
 from .engine.effects import Effects
 from .engine.foreign import ImageOnly
@@ -43,13 +47,26 @@ from .engine.plan import Canvas, Plan
 from .erasing import RandomErasing
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
 from .indexed_dataset import IndexedDataset
+from .linear import LinearTransformation, UniformTemporalSubsample
 from .mixing.cut_mix import CutMix
 from .mixing.mix_up import MixUp
 from .mixing.mosaic import Mosaic
+from .neighbourhoods import (
+    CLAHE,
+    Blur,
+    Downscale,
+    Emboss,
+    MedianBlur,
+    MotionBlur,
+    Sharpen,
+    UnsharpMask,
+)
+from .noise import GaussianNoise, RandomHSV, SaltAndPepper, ShotNoise
 from .policies import RandAugment, TrivialAugment
 from .preview import preview
 from .resizing import Letterbox, RandomResizedCrop, Resize
 from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
+from .searching import CropByCategory, RandomIoUCrop
 from .symmetries import D4, RandomRotate90, Transpose
 from .targets.move import visible
 from .transform import Transform
@@ -69,28 +86,45 @@ RandomAugment = RandAugment
 TrivialAugmentWide = TrivialAugment
 
 __all__ = [
+    "CLAHE",
     "D4",
+    "JPEG",
     "AutoAugment",
     "AutoAugmentPolicy",
+    "Blur",
     "Canvas",
     "CenterCrop",
+    "ChannelDropout",
     "ClampBoundingBoxes",
+    "CoarseDropout",
     "ColorJitter",
     "Compose",
     "ConvertBoundingBoxFormat",
     "ConvertImageDtype",
+    "CropByCategory",
     "CutMix",
     "DecodeJpeg",
+    "Downscale",
     "Effects",
+    "ElasticTransform",
+    "Emboss",
+    "FiveCrop",
     "GaussianBlur",
+    "GaussianNoise",
     "Grayscale",
+    "GridDistortion",
+    "GridDropout",
     "Identity",
     "ImageOnly",
     "IndexedDataset",
     "Letterbox",
+    "LinearTransformation",
+    "MedianBlur",
     "MixUp",
     "Mosaic",
+    "MotionBlur",
     "Normalize",
+    "OpticalDistortion",
     "PILToTensor",
     "Pad",
     "Parameters",
@@ -110,8 +144,10 @@ __all__ = [
     "RandomErasing",
     "RandomGamma",
     "RandomGrayscale",
+    "RandomHSV",
     "RandomHorizontalFlip",
     "RandomInvert",
+    "RandomIoUCrop",
     "RandomOrder",
     "RandomPerspective",
     "RandomPhotometricDistort",
@@ -121,12 +157,18 @@ __all__ = [
     "RandomRotate90",
     "RandomRotation",
     "RandomShortestSize",
+    "RandomSizeCrop",
     "RandomSolarize",
     "RandomVerticalFlip",
     "RandomZoomOut",
     "Resize",
+    "SaltAndPepper",
     "SanitizeBoundingBoxes",
     "ScaleJitter",
+    "Sharpen",
+    "ShotNoise",
+    "TenCrop",
+    "ThinPlateSpline",
     "ToDtype",
     "ToImage",
     "ToPILImage",
@@ -136,6 +178,8 @@ __all__ = [
     "Transpose",
     "TrivialAugment",
     "TrivialAugmentWide",
+    "UniformTemporalSubsample",
+    "UnsharpMask",
     "Views",
     "convert",
     "presets",

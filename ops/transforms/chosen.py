@@ -13,6 +13,7 @@ from .engine.fuse import Pass, name_of
 from .engine.numbers import Number
 from .engine.plan import Canvas, Plan
 from .sample.leaf import Leaf
+from .targets.options import TargetOptions
 from .transform import Builtin, Transform
 
 __all__ = ["Chosen", "ChosenAlone", "fits"]
@@ -164,9 +165,15 @@ class ChosenAlone(Transform):
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         """Add nothing: it joins no pass."""
 
-    def run_images(self, leaf: Leaf, params: Mapping[str, Any]) -> None:
+    @property
+    def no_inverse(self) -> str:  # type: ignore[override]
+        return self._content.no_inverse
+
+    def run_leaves(
+        self, leaves: Sequence[Leaf], params: Mapping[str, Any], options: TargetOptions
+    ) -> None:
         own = {k.removeprefix("0_"): v for k, v in params.items() if k.startswith("0_")}
         chosen = np.asarray(self._owner.conditions(params)[0])
         own["apply"] = chosen & own["apply"] if "apply" in own else chosen
         if own["apply"].any():
-            self._content.run_images(leaf, own)
+            self._content.run_leaves(leaves, own, options)

@@ -13,19 +13,26 @@ from torch import nn
 from . import (
     additive,
     auto_augment,
+    bending,
     blurring,
     box_steps,
     choosing,
     color,
+    compressing,
     conversions,
     cropping,
     distortion,
+    dropping,
     dtypes,
     erasing,
     geometric,
+    linear,
+    neighbourhoods,
+    noise,
     policies,
     resizing,
     scaling,
+    searching,
     symmetries,
     values,
 )
@@ -39,6 +46,7 @@ __all__ = ["convert"]
 _MODULES = (
     *(additive, auto_augment, blurring, box_steps, color, conversions, cropping, distortion),
     *(dtypes, erasing, geometric, policies, resizing, scaling, symmetries, values),
+    *(bending, compressing, linear, noise, searching),
 )
 # Our classes with torchvision's names and arguments.
 _SAME: dict[str, Any] = {
@@ -167,6 +175,8 @@ def _from_albumentations(given: Any, name: str, notes: list[str]) -> list[Any]:
         )
         return _at_times([one], given.p)
     make = _ALBUMENTATIONS.get(name)
+    if name in _ALIKE and (arguments := _arguments(given, _ALIKE[name])) is not None:
+        return [_ALIKE[name](**arguments)]
     if make is None:
         notes.append(f"{name} stays albumentations' and runs on its own, on the image alone")
         return [given]
@@ -182,6 +192,40 @@ def _at_times(steps: Sequence[Any], p: float) -> list[Any]:
 
 def _mode(given: Any) -> str:
     return _CV2.get(getattr(given, "interpolation", 1), "bilinear")
+
+
+# Classes with albumentations' names and arguments.
+_ALIKE: dict[str, Any] = {
+    name: getattr(module, name)
+    for module in (bending, dropping, neighbourhoods, noise)
+    for name in module.__all__
+    if name not in ("ElasticTransform", "GaussianNoise", "RandomHSV")
+}
+_BORDERS = {0: "constant", 1: "replicate", 2: "symmetric", 3: "circular", 4: "reflect"}  # cv2's
+# Arguments that ours don't have, and the values with which that makes no difference.
+_PLAIN: dict[str, Any] = {
+    "fill_mask": (None, 0),
+    "interpolation_pair": ({"downscale": 0, "upscale": 0},),
+    "method": ("kernel",),
+}
+
+
+def _arguments(given: Any, ours: Any) -> dict[str, Any] | None:
+    """Return the arguments for our class of the same name, or None where it can't do the same."""
+    for name, alike in _PLAIN.items():
+        if hasattr(given, name) and getattr(given, name) not in alike:
+            return None
+    if str(getattr(given, "fill", "")).startswith("inpaint"):
+        return None
+    arguments = {}
+    for name in list(inspect.signature(ours.__init__).parameters)[1:]:
+        if name == "interpolation":
+            arguments[name] = _mode(given)
+        elif name == "padding_mode":
+            arguments[name] = _BORDERS.get(given.border_mode, "constant")
+        elif hasattr(given, name):
+            arguments[name] = getattr(given, name)
+    return arguments
 
 
 def _normalize(given: Any) -> list[Any]:

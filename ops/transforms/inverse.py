@@ -83,9 +83,14 @@ def _geometry(chain: Compose, params: Parameters) -> tuple[np.ndarray, np.ndarra
 def _refuse_unrecorded(passes: Iterable[Pass]) -> None:
     """Refuse a chain with another library's transform that may move pixels, at any depth."""
     for part in passes:
+        transform = part.transforms[0]
+        if why := getattr(transform, "no_inverse", ""):
+            raise TypeError(
+                f"visops.transforms.Compose.inverse: the chain holds {name_of(transform)}, which "
+                f"{why}; must be left out"
+            )
         if part.kind != "foreign":
             continue
-        transform = part.transforms[0]
         if isinstance(transform, Container):
             _refuse_unrecorded(transform.passes())
         elif may_move(transform):

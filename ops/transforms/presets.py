@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from .arguments import fail
 from .auto_augment import AutoAugment
 from .blurring import GaussianBlur
@@ -18,13 +16,14 @@ from .choosing import RandomApply, RandomChoice
 from .color import ColorJitter, RandomGrayscale
 from .compose import Compose
 from .cropping import CenterCrop, RandomCrop, RandomHorizontalFlip
+from .crops_at_places import RandomSizeCrop
 from .distortion import RandomPhotometricDistort
-from .dtypes import Normalize, ToDtype
 from .erasing import RandomErasing
 from .policies import RandAugment, TrivialAugment
+from .recipes import MEAN, STD, mmsegmentation_train, nnunet_2d, to_float, yolo_train
 from .resizing import RandomResizedCrop, Resize
 from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
-from .torchvision_names import find
+from .searching import RandomIoUCrop
 from .values import RandomSolarize
 from .views import Views
 
@@ -34,18 +33,14 @@ __all__ = [
     "detection_eval",
     "detection_train",
     "dino",
+    "mmsegmentation_train",
     "moco",
+    "nnunet_2d",
     "segmentation_eval",
     "segmentation_train",
     "simclr",
+    "yolo_train",
 ]
-
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
-
-
-def _to_float(mean: Sequence[float] | None, std: Sequence[float]) -> list[Any]:
-    steps: list[Any] = [ToDtype(torch.float32, scale=True)]
-    return steps if mean is None else [*steps, Normalize(mean, std)]
 
 
 def classification_train(
@@ -97,7 +92,7 @@ def classification_train(
             allowed = "None, 'ra', 'ta_wide', 'imagenet', 'cifar10' or 'svhn'"
             fail("presets.classification_train", "policy", policy, allowed)
         steps.append(AutoAugment(policy, interpolation))
-    steps += _to_float(mean, std)
+    steps += to_float(mean, std)
     if erasing > 0.0:
         steps.append(RandomErasing(erasing))
     return Compose(steps, seed=seed)
@@ -121,7 +116,7 @@ def classification_eval(
     torch.Size([3, 224, 224])
     """
     steps = [Resize(resize, interpolation=interpolation), CenterCrop(size)]
-    return Compose([*steps, *_to_float(mean, std)])
+    return Compose([*steps, *to_float(mean, std)])
 
 
 _SHORT_SIDES = (480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800)
@@ -173,23 +168,23 @@ def detection_train(
         steps = [ScaleJitter((1024, 1024)), crop, flip]
     elif kind == "ssd":
         colors = RandomPhotometricDistort()
-        steps = [colors, RandomZoomOut(fill), find("RandomIoUCrop")(), flip]
+        steps = [colors, RandomZoomOut(fill), RandomIoUCrop(), flip]
     elif kind == "ssdlite":
-        steps = [find("RandomIoUCrop")(), flip]
+        steps = [RandomIoUCrop(), flip]
     elif kind == "detr":
         whole = RandomShortestSize(_SHORT_SIDES, max_size=1333)
-        part = Compose([RandomShortestSize([400, 500, 600]), RandomCrop(384, pad_if_needed=True)])
+        part = Compose([RandomShortestSize([400, 500, 600]), RandomSizeCrop(384, 600)])
         steps = [flip, RandomChoice([whole, Compose([part, whole])])]
     else:
         allowed = "'hflip', 'multiscale', 'lsj', 'ssd', 'ssdlite' or 'detr'"
         fail("presets.detection_train", "kind", kind, allowed)
     options = {"boxes": "sanitize", **options}
-    return Compose([*steps, *_to_float(None, STD)], seed=seed, **options)
+    return Compose([*steps, *to_float(None, STD)], seed=seed, **options)
 
 
 def detection_eval() -> Compose:
     """Return torchvision's reference recipe for evaluating detectors: floats from 0 to 1."""
-    return Compose(_to_float(None, STD))
+    return Compose(to_float(None, STD))
 
 
 def segmentation_train(
@@ -230,7 +225,7 @@ def segmentation_train(
     if flip > 0.0:
         steps.append(RandomHorizontalFlip(flip))
     steps.append(RandomCrop(crop_size, pad_if_needed=True))
-    return Compose([*steps, *_to_float(mean, std)], seed=seed, mask_fill=mask_fill)
+    return Compose([*steps, *to_float(mean, std)], seed=seed, mask_fill=mask_fill)
 
 
 def segmentation_eval(
@@ -240,7 +235,7 @@ def segmentation_eval(
     std: Sequence[float] = STD,
 ) -> Compose:
     """Return torchvision's reference recipe for evaluating semantic segmentation."""
-    return Compose([Resize((base_size, base_size)), *_to_float(mean, std)])
+    return Compose([Resize((base_size, base_size)), *to_float(mean, std)])
 
 
 def _view(
@@ -264,7 +259,7 @@ def _view(
     ]
     if solarize > 0.0:
         steps.append(RandomSolarize(128, solarize))
-    return [*steps, *_to_float(MEAN, STD)]
+    return [*steps, *to_float(MEAN, STD)]
 
 
 def simclr(size: int = 224, strength: float = 1.0, *, seed: int | None = None) -> Views:

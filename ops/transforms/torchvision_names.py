@@ -15,17 +15,13 @@ __all__ = ["find"]
 # torchvision's own, which a chain runs outside its passes.
 BORROWED = frozenset(
     (
-        *("AugMix", "ClampKeyPoints", "ElasticTransform", "GaussianNoise", "InterpolationMode"),
-        *("JPEG", "Lambda", "LinearTransformation", "RGB"),
-        *("RandomIoUCrop", "SetClampingMode"),
+        *("AugMix", "ClampKeyPoints", "InterpolationMode"),
+        *("Lambda", "RGB", "SetClampingMode"),
     )
 )
 # What can't run in a chain, or isn't needed there, and what to use.
 _INSTEAD = {
-    "FiveCrop": "CenterCrop and crops at fixed places, one chain for each, on the same image",
-    "TenCrop": "CenterCrop and crops at fixed places, one chain for each, on the same image",
     "SanitizeKeyPoints": "the flags in 'keypoints_visible', which a chain returns with key points",
-    "UniformTemporalSubsample": "an index on the frames, before the chain",
     "functional": "visops.augment, visops.warp_affine and torchvision.transforms.v2.functional",
     "ToTensorV2": "nothing: a chain returns tensors (ToDtype converts them)",
     "HorizontalFlip": "RandomHorizontalFlip",
@@ -36,7 +32,6 @@ _INSTEAD = {
     "Affine": "RandomAffine",
     "ShiftScaleRotate": "RandomAffine",
     "Perspective": "RandomPerspective",
-    "CoarseDropout": "RandomErasing",
     "OneOf": "RandomChoice",
     "Sequential": "Compose",
 }

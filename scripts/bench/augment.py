@@ -19,7 +19,17 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
-from bench.augmentation import chains, gradients, jpeg, layouts, one_warp, plain, ragged, samples
+from bench.augmentation import (
+    alphabet,
+    chains,
+    gradients,
+    jpeg,
+    layouts,
+    one_warp,
+    plain,
+    ragged,
+    samples,
+)
 from bench.harness import Case, main
 
 
@@ -35,6 +45,7 @@ def all_cases() -> list[Case]:
         *jpeg.cases(),
         *gradients.cases(),
         *layouts.cases(),
+        *alphabet.cases(),
     ]
     if torch.cuda.is_available():
         cases += gradients.cases("cuda")

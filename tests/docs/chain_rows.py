@@ -154,9 +154,28 @@ def one_rectangle() -> Pair:
     found = [
         T.RandomErasing(1)(WHITE)[0].numpy() == 0,
         A.Erasing(fill=0, p=1)(image=WHITE)["image"][..., 0] == 0,
-        A.CoarseDropout((1, 1), fill=0, p=1)(image=WHITE)["image"][..., 0] == 0,
     ]
-    return [_is_rectangle(erased) for erased in found], [True] * 3
+    return [_is_rectangle(erased) for erased in found], [True] * 2
+
+
+def unbent_fisheye() -> Pair:
+    A = library()
+    options: dict[str, Any] = {"mode": "fisheye", "p": 1.0}
+    theirs = A.OpticalDistortion((0.2, 0.2), **options)(image=PHOTO)["image"]
+    return T.OpticalDistortion((0.2, 0.2), **options)(PHOTO).permute(1, 2, 0), theirs
+
+
+def medians() -> Pair:
+    A = library()
+    theirs = A.MedianBlur((5, 5), p=1.0)(image=PHOTO)["image"]
+    return T.MedianBlur((5, 5), p=1.0)(PHOTO).permute(1, 2, 0), theirs
+
+
+def holes_in_a_grid() -> Pair:
+    A = library()
+    theirs = A.GridDropout(0.5, False, holes_number_xy=(5, 5), p=1.0)(image=WHITE)["image"]
+    ours = T.GridDropout(0.5, False, holes_number_xy=(5, 5), p=1.0)(WHITE)
+    return ours.permute(1, 2, 0), theirs
 
 
 def filled_masks() -> Pair:

@@ -43,7 +43,10 @@ OF_ALBUMENTATIONS: dict[str, Runs] = {
     "BboxParams": ((), ((rows.dropped_boxes, 1e-6), (rows.slivers_are_dropped, 0))),
     "OneOf": ((), ((rows.some_of_several, 0),)),
     "RandomRotate90": ((), ((rows.transposed, 0),)),
-    "blur": ((), ((rows.a_callable, 0),)),
+    "GridDistortion": ((), ((rows.unbent_fisheye, 1),)),
+    "MotionBlur": ((), ((rows.medians, 0),)),
+    "ShotNoise": ((), ((rows.holes_in_a_grid, 0),)),
+    "weather": ((), ((rows.a_callable, 0),)),
 }
 OF_KORNIA: dict[str, Runs] = {
     "AugmentationSequential": ((), ((rows.data_keys, 1e-3),)),

@@ -69,8 +69,8 @@ def test_whole_pipelines() -> None:
 
 
 def test_what_does_not_map_is_said() -> None:
-    with pytest.warns(UserWarning, match="GaussianNoise stays torchvision's and runs on its own"):
-        chain = T.convert(v2.Compose([v2.GaussianNoise(clip=False), v2.Pad(1)]), seed=0)
+    with pytest.warns(UserWarning, match="AugMix stays torchvision's and runs on its own"):
+        chain = T.convert(v2.Compose([v2.AugMix(), v2.Pad(1)]), seed=0)
     assert chain(PHOTO, index=0).shape == (3, 42, 62)
     with pytest.warns(UserWarning, match="neg runs as it is, on each sample's image"):
         T.convert([torch.neg])
@@ -104,9 +104,58 @@ def test_albumentations() -> None:
         image=PHOTO
     )
     np.testing.assert_allclose(flip(PHOTO).movedim(0, -1), expected["image"], atol=1e-5)
-    with pytest.warns(UserWarning, match="CLAHE stays albumentations' and runs on its own, on"):
-        chain = T.convert(A.Compose([A.CLAHE(p=1.0)]), seed=0)
+    with pytest.warns(UserWarning, match="Defocus stays albumentations' and runs on its own, on"):
+        chain = T.convert(A.Compose([A.Defocus(p=1.0)]), seed=0)
     assert chain(PHOTO, index=0).shape == (3, 40, 60)
     boxes = A.BboxParams(format="pascal_voc", label_fields=["labels"])
     with pytest.warns(UserWarning, match="bbox_params and keypoint_params are left out"):
         T.convert(A.Compose([A.HorizontalFlip()], bbox_params=boxes))
+
+
+ALIKE: dict[str, Any] = {
+    "GridDistortion": lambda A: A.GridDistortion(4, (-0.2, 0.1), p=0.4),
+    "OpticalDistortion": lambda A: A.OpticalDistortion(0.2, mode="fisheye", border_mode=1, p=0.3),
+    "ThinPlateSpline": lambda A: A.ThinPlateSpline((0.1, 0.3), 3, p=1),
+    "MotionBlur": lambda A: A.MotionBlur((5, 7), False, p=0.2),
+    "MedianBlur": lambda A: A.MedianBlur((3, 5), p=0.2),
+    "Blur": lambda A: A.Blur((3, 5), p=0.2),
+    "CLAHE": lambda A: A.CLAHE((1, 3), (4, 5), p=0.2),
+    "Downscale": lambda A: A.Downscale((0.3, 0.5), p=0.2),
+    "Emboss": lambda A: A.Emboss((0.1, 0.3), p=0.2),
+    "Sharpen": lambda A: A.Sharpen((0.1, 0.3), p=0.2),
+    "UnsharpMask": lambda A: A.UnsharpMask((3, 5), p=0.2),
+    "ShotNoise": lambda A: A.ShotNoise((0.1, 0.2), p=0.2),
+    "SaltAndPepper": lambda A: A.SaltAndPepper((0.1, 0.2), p=0.2),
+    "ChannelDropout": lambda A: A.ChannelDropout((1, 2), 5, p=0.2),
+    "CoarseDropout": lambda A: A.CoarseDropout((2, 3), (3, 5), (4, 6), 7, p=0.2),
+    "GridDropout": lambda A: A.GridDropout(0.3, True, (4, 6), p=0.2),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_albumentations_names_with_the_same_arguments(name: str) -> None:
+    theirs = ALIKE[name](pytest.importorskip("albumentations"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours = T.convert(theirs).transforms[0]
+    assert type(ours).__name__ == name
+    assert ours.p == theirs.p
+    for argument in ("distort_limit", "scale_range", "blur_limit", "clip_limit", "alpha", "amount"):
+        if hasattr(ours, argument):
+            assert tuple(getattr(ours, argument)) == tuple(getattr(theirs, argument)), argument
+    if name == "OpticalDistortion":
+        assert (ours.mode, ours.padding_mode) == ("fisheye", "replicate")
+    if name == "CoarseDropout":
+        assert (ours.num_holes_range, ours.hole_width_range, ours.fill) == ((2, 3), (4, 6), 7)
+    assert T.Compose([ours])(PHOTO).shape == (3, 40, 60)
+
+
+def test_what_only_albumentations_does_stays_there() -> None:
+    A = pytest.importorskip("albumentations")
+    for theirs in (
+        A.CoarseDropout(fill="inpaint_ns", p=1),
+        A.Downscale(interpolation_pair={"downscale": 1, "upscale": 1}, p=1),
+        A.Sharpen(method="gaussian", p=1),
+    ):
+        with pytest.warns(UserWarning, match="stays albumentations'"):
+            T.convert(theirs)

@@ -352,7 +352,7 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: T.GaussianBlur(17)(IMAGE),
         ValueError,
-        "GaussianBlur: kernel_size is (17, 17), the sample has 8 rows and 9 columns; must be less",
+        "GaussianBlur: kernel_size is (17, 17), the image has height 8 and width 9; must be less",
     ),
     (lambda: T.TrivialAugment()(IMAGE[:2]), ValueError, "the image has 2 channels, must have 1 or"),
 ]
@@ -368,7 +368,7 @@ def test_errors(call: Callable[[], Any], error: type[Exception], message: str) -
 def test_a_blur_that_is_not_drawn_costs_nothing_else() -> None:
     batch = torch.stack([photo()] * 60)
     chain = T.Compose([T.RandomApply([T.GaussianBlur(7)], 0.5)], seed=0)
-    assert [part.kind for part in chain.passes] == ["alone"]
+    assert [part.kind for part in chain.passes] == ["values"]
     out, params = chain(batch, index=range(60), return_params=True)
     applies, sigmas = params.steps[0]["apply"], params.steps[0]["0_sigma"]
     assert 15 < applies.sum() < 45

@@ -23,9 +23,9 @@ std::vector<PixelOperation> adjust_operations(const char* op, int64_t batch,
   std::vector<PixelOperation> operations(count);
   for (size_t i = 0; i < count; ++i) {
     const auto kind = static_cast<PixelKind>(kinds[i]);
-    const bool exists = kinds[i] >= 0 && kinds[i] < static_cast<int64_t>(PixelKind::kCount);
+    const bool exists = kinds[i] >= 0 && kind <= PixelKind::kSolarizeAt;
     require(exists && kind != PixelKind::kAffine, op, "kinds[", i, "] is ", kinds[i],
-            ", no pixel operation has that number");
+            ", no operation of one number is that");
     require(is_finite(amounts[i]), op, "amounts[", i, "] is ", amounts[i], ", must be finite");
     operations[i].kind = kind;
     operations[i].amount = amounts[i];

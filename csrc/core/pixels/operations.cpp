@@ -11,6 +11,9 @@
 #include <type_traits>
 
 #include "core/lane_sum.h"
+#include "core/pixels/dropouts.h"
+#include "core/pixels/neighbourhoods.h"
+#include "core/pixels/noise_steps.h"
 #include "core/pixels/values.h"
 
 namespace visops {
@@ -271,6 +274,8 @@ void run(const PixelOperation& operation, const PixelImage& image, void* scratch
 
 void run_pixel_operation(const PixelOperation& operation, const PixelImage& image, void* scratch) {
   if (image.size() == 0) return;
+  if (run_noise(operation, image) || run_dropout(operation, image)) return;
+  if (run_neighbourhood(operation, image, scratch)) return;
   if (image.dtype == DType::kUInt8) return run<uint8_t>(operation, image, scratch);
   run<float>(operation, image, scratch);
 }

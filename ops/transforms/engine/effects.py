@@ -102,6 +102,13 @@ class Fusable(Adjustable, nn.Module, ABC):
 
     draws: int = 0
     form: str = ""
+    no_inverse: str = ""  # what it does to pixels' places that no recorded matrix undoes
+
+    def run_leaves(self, leaves: Any, params: Mapping[str, Any], options: Any) -> None:
+        """Change the leaves of a sample: only for transforms whose effects are `alone`."""
+        for leaf in leaves:
+            if leaf.kind == "image":
+                self.run_images(leaf, params)
 
     def run_images(self, leaf: Any, params: Mapping[str, Any]) -> None:
         """Change the images of a leaf: only for transforms whose effects are `alone`."""

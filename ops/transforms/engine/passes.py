@@ -89,13 +89,12 @@ def run_passes(
                     _, now, _ = container_geometry(part.transforms[0], step, now)
                 continue
             if part.kind == "alone":
-                for leaf in images:
-                    part.transforms[0].run_images(leaf, step)
+                part.transforms[0].run_leaves(leaves, step, options)
             else:
                 with within(chain.named):
                     run_foreign(part.transforms[0], leaves, step, options)
-                pixels, now = Pixels(images[0]), image_sizes(leaves)
-                dtype = pixels.dtype
+            pixels, now = Pixels(images[0]), image_sizes(leaves)
+            dtype = pixels.dtype
             continue
         plan = Plan.of_images(now, pixels.channels, dtype, chain.exact)
         draw.fill(plan, part)

@@ -1,12 +1,12 @@
 """Runs pixel operations on the images of a leaf: csrc/core/pixels, or torch's own operators.
 
-torch's run where the kernels can't: on float64, and where a gradient is wanted.
+torch's run where the kernels can't: on float64, where a gradient is wanted, and on a GPU for those
+operations that have no kernel there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -16,39 +16,25 @@ from torch import Tensor
 from ..._native import GREY, pixel_operations
 from ..._native import run_pixels as run_native
 from ..._torch.native import are_calls_watched
+from ...convolution.blurs import gaussian
+from ...convolution.filter_separable import MOST_TAPS, filter_separable
 from ...pixels.adjust import adjust_pixels
 from ...warp.augment import augment
 from ..sample.leaf import Leaf
 from .compiled import DTYPE_NAMES, Compiled
 from .integers import WHITES, from_float, to_float
+from .more_pixels import run_more
+from .pixel_kinds import MORE_NUMBERS, PixelKind
 from .plan import Plan
 from .run import Pixels, refuse_dtype, sampling_for
 
-__all__ = ["PixelKind", "run_pixels"]
+__all__ = ["MORE_NUMBERS", "PixelKind", "run_pixels"]
 
 _NATIVE = (torch.uint8, torch.float32)
 _HALF = (torch.float16, torch.bfloat16)
-
-
-class PixelKind(IntEnum):
-    """The operations: csrc/core/chain/pixel_operation.h."""
-
-    IDENTITY = 0
-    AFFINE = 1
-    BRIGHTNESS = 2
-    CONTRAST = 3
-    SATURATION = 4
-    SHARPNESS = 5
-    POSTERIZE = 6
-    SOLARIZE = 7
-    AUTOCONTRAST = 8
-    EQUALIZE = 9
-    INVERT = 10
-    GAMMA = 11
-    SOLARIZE_AT = 12
-
-
-_NOTHING = (PixelKind.IDENTITY, 0.0, (1.0, 0.0, 0.0, 0.0, 1.0, 0.0))
+# A sample's operation: its kind, its amount, and more numbers.
+Operation = tuple[int, float, Sequence[float]]
+_NOTHING: Operation = (0, 0.0, (1.0, 0.0, 0.0, 0.0, 1.0, 0.0))
 
 
 def run_pixels(
@@ -94,37 +80,85 @@ def _run(
     if not lists:
         return images
     if images.dtype in _NATIVE and not images.requires_grad:
-        return _in_rounds(lists[begin : begin + count], images, mode, fill, frames)
+        return _in_turns(lists[begin : begin + count], images, mode, fill, frames)
     parts = []
     for place in range(count):
         part = images[place * frames : (place + 1) * frames]
-        for kind, amount, matrix in lists[begin + place]:
+        for number, amount, numbers in lists[begin + place]:
+            kind = PixelKind(number)
             if kind == PixelKind.AFFINE:
-                part = _warp(part, [matrix] * len(part), mode, fill)
+                part = _warp(part, [numbers] * len(part), mode, fill)
+            elif kind in _OPERATIONS:
+                part = _OPERATIONS[kind](part, amount)
             else:
-                part = _OPERATIONS[PixelKind(kind)](part, amount)
+                part = run_more(kind, part, amount, numbers)
         parts.append(part)
     return torch.cat(parts) if parts else images
 
 
-def _in_rounds(
-    lists: Sequence[Sequence[Any]], images: Tensor, mode: str, fill: list[float], frames: int
+def _in_turns(
+    lists: Sequence[Sequence[Operation]],
+    images: Tensor,
+    mode: str,
+    fill: list[float],
+    frames: int,
 ) -> Tensor:
     """Run all samples' first operations at once, then all second ones, and so on."""
     for turn in range(max(map(len, lists), default=0)):
         own = [operations[turn] if turn < len(operations) else _NOTHING for operations in lists]
-        of_frames = [operation for operation in own for _ in range(frames)]
-        if any(kind == PixelKind.AFFINE for kind, _, _ in own):
-            images = _warp(images, [matrix for _, _, matrix in of_frames], mode, fill)
-        kinds = [0 if kind == PixelKind.AFFINE else int(kind) for kind, _, _ in of_frames]
-        if any(kinds):
-            amounts = [float(amount) for _, amount, _ in of_frames]
-            images = adjust_pixels(images, kinds, amounts)
+        images = _one_each([operation for operation in own for _ in range(frames)], images, mode, fill)
     return images
 
 
+def _one_each(
+    operations: Sequence[Operation], images: Tensor, mode: str, fill: list[float]
+) -> Tensor:
+    """Run an operation for each image: those of a kind together, in as many calls as kinds."""
+    kinds = [PixelKind(number) for number, _, _ in operations]
+    if PixelKind.AFFINE in kinds:
+        pairs = zip(kinds, operations, strict=True)
+        matrices = [(o if kind == PixelKind.AFFINE else _NOTHING)[2][:6] for kind, o in pairs]
+        images = _warp(images, matrices, mode, fill)
+    known = [kind if kind in _OPERATIONS else PixelKind.IDENTITY for kind in kinds]
+    if any(known):
+        images = adjust_pixels(images, known, [float(amount) for _, amount, _ in operations])
+    sizes = {tuple(map(int, o[2][:2])) for o in operations if o[0] == PixelKind.GAUSSIAN_BLUR}
+    for size in sorted(sizes):
+        images = _blur(operations, images, size)
+    others = [i for i, kind in enumerate(kinds) if kind not in _DONE]
+    if others:
+        images = images.clone()
+        for i in others:
+            one = slice(i, i + 1)
+            images[one] = run_more(kinds[i], images[one], operations[i][1], operations[i][2])
+    return images
+
+
+def _blur(operations: Sequence[Operation], images: Tensor, size: tuple[int, ...]) -> Tensor:
+    """Blur the images that want a kernel of this width and height; others stay as they are."""
+    takes = [
+        kind == PixelKind.GAUSSIAN_BLUR and tuple(map(int, more[:2])) == size
+        for kind, _, more in operations
+    ]
+    if max(size) > MOST_TAPS:
+        images = images.clone()
+        for i, (kind, sigma, more) in enumerate(operations):
+            if takes[i]:
+                one = slice(i, i + 1)
+                images[one] = run_more(PixelKind(kind), images[one], sigma, more)
+        return images
+    pairs = zip(takes, operations, strict=True)
+    sigmas = np.array([[sigma if take else 1.0] for take, (_, sigma, _) in pairs])
+    weights = []
+    for taps in size:
+        own = gaussian(taps, sigmas)
+        own[~np.array(takes)] = np.arange(taps) == taps // 2
+        weights.append(own.ravel().tolist())
+    return filter_separable(images, *weights, shared=False)
+
+
 def _warp(images: Tensor, matrices: Sequence[Any], mode: str, fill: Any) -> Tensor:
-    """Warp images by a matrix each, or all by one."""
+    """Warp each image by a matrix of its own."""
     rows = torch.from_numpy(np.array(matrices, np.float64).reshape(-1, 2, 3))
     rows = rows.to(images.device, non_blocking=True)
     options: dict[str, Any] = {"mode": mode, "fill": fill, "out_dtype": images.dtype}
@@ -260,3 +294,4 @@ _OPERATIONS: dict[PixelKind, Callable[[Tensor, float], Tensor]] = {
     PixelKind.GAMMA: _gamma,
     PixelKind.SOLARIZE_AT: _solarize_at,
 }
+_DONE = {PixelKind.IDENTITY, PixelKind.AFFINE, PixelKind.GAUSSIAN_BLUR, *_OPERATIONS}

@@ -1,0 +1,193 @@
+// Contrast limited adaptive histogram equalization, as cv2.createCLAHE.
+//
+// NOTE [ CLAHE ]
+// Each tile has a histogram whose counts are cut at a limit, and what is cut is given to all
+// levels; its running sum is a table. A pixel's value is interpolated between the tables of the
+// four tiles around it. Images that tiles don't divide are extended by their mirror image, in both
+// directions, as OpenCV does. (K. Zuiderveld, "Contrast limited adaptive histogram equalization",
+// Graphics Gems IV, 1994.) Colours go through CIE Lab of 8 bits in float32, where OpenCV has fixed
+// point: results may differ from its by two levels.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "core/pixels/neighbourhoods.h"
+#include "core/sampling.h"
+
+namespace visops {
+namespace {
+
+uint8_t rounded(float value) {
+  uint8_t out;
+  store_element(&out, value);
+  return out;
+}
+
+struct Tiles {
+  int64_t rows, columns, height, width;  // height and width of a tile
+};
+
+void fill_table(const uint8_t* data, int64_t image_height, int64_t image_width, const Tiles& tiles,
+                int64_t row, int64_t column, int limit, uint8_t* table) {
+  int counts[256] = {};
+  for (int64_t y = row * tiles.height; y < (row + 1) * tiles.height; ++y) {
+    const uint8_t* const line = data + pad_index(Padding::kReflect, y, image_height) * image_width;
+    for (int64_t x = column * tiles.width; x < (column + 1) * tiles.width; ++x) {
+      ++counts[line[x < image_width ? x : pad_index(Padding::kReflect, x, image_width)]];
+    }
+  }
+  if (limit > 0) {
+    int cut = 0;
+    for (int& count : counts) {
+      cut += std::max(count - limit, 0);
+      count = std::min(count, limit);
+    }
+    const int share = cut / 256;
+    int rest = cut - share * 256;
+    for (int& count : counts) count += share;
+    if (rest != 0) {
+      const int step = std::max(256 / rest, 1);
+      for (int i = 0; i < 256 && rest > 0; i += step, --rest) ++counts[i];
+    }
+  }
+  const float scale = 255.0f / static_cast<float>(tiles.height * tiles.width);
+  int sum = 0;
+  for (int i = 0; i < 256; ++i) {
+    sum += counts[i];
+    table[i] = rounded(static_cast<float>(sum) * scale);
+  }
+}
+
+void equalize(uint8_t* data, int64_t height, int64_t width, double clip_limit, int64_t rows,
+              int64_t columns) {
+  const bool whole = height % rows == 0 && width % columns == 0;
+  const int64_t high = whole ? height : height + rows - height % rows;
+  const int64_t wide = whole ? width : width + columns - width % columns;
+  const Tiles tiles = {rows, columns, high / rows, wide / columns};
+  const auto area = static_cast<double>(tiles.height * tiles.width);
+  const int limit = clip_limit > 0.0 ? std::max(static_cast<int>(clip_limit * area / 256.0), 1) : 0;
+  std::vector<uint8_t> tables(static_cast<size_t>(rows * columns * 256));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      fill_table(data, height, width, tiles, r, c, limit, tables.data() + (r * columns + c) * 256);
+    }
+  }
+  struct Column {
+    int64_t left, right;
+    float share;
+  };
+  const auto between = [](int64_t at, int64_t side, int64_t count) {
+    const float place = static_cast<float>(at) * (1.0f / static_cast<float>(side)) - 0.5f;
+    const auto first = static_cast<int64_t>(std::floor(place));
+    return Column{std::max<int64_t>(first, 0) * 256, std::min(first + 1, count - 1) * 256,
+                  place - static_cast<float>(first)};
+  };
+  std::vector<Column> across;
+  for (int64_t x = 0; x < width; ++x) across.push_back(between(x, tiles.width, columns));
+  for (int64_t y = 0; y < height; ++y) {
+    const Column down = between(y, tiles.height, rows);
+    const uint8_t* const above = tables.data() + down.left * columns;
+    const uint8_t* const below = tables.data() + down.right * columns;
+    uint8_t* const line = data + y * width;
+    for (int64_t x = 0; x < width; ++x) {
+      const Column& own = across[static_cast<size_t>(x)];
+      const int64_t left = own.left + line[x], right = own.right + line[x];
+      const float rest = 1.0f - own.share;
+      const float upper =
+          static_cast<float>(above[left]) * rest + static_cast<float>(above[right]) * own.share;
+      const float lower =
+          static_cast<float>(below[left]) * rest + static_cast<float>(below[right]) * own.share;
+      line[x] = rounded(upper * (1.0f - down.share) + lower * down.share);
+    }
+  }
+}
+
+constexpr int kSteps = 16384;  // of tables of functions on [0, 1]
+
+template <class Function>
+std::vector<float> table_of(int count, const Function& function) {
+  std::vector<float> table;
+  for (int i = 0; i < count; ++i) table.push_back(static_cast<float>(function(i)));
+  return table;
+}
+
+// sRGB with D65's white, as OpenCV has it.
+struct Lab {
+  std::vector<float> linear = table_of(256, [](int i) {
+    const double v = i / 255.0;
+    return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4);
+  });
+  std::vector<float> root = table_of(kSteps + 1, [](int i) {
+    const double v = static_cast<double>(i) / kSteps;
+    return v > 216.0 / 24389.0 ? std::cbrt(v) : (24389.0 / 27.0 * v + 16.0) / 116.0;
+  });
+  std::vector<float> display = table_of(kSteps + 1, [](int i) {
+    const double v = static_cast<double>(i) / kSteps;
+    return 255.0 * (v <= 0.0031308 ? 12.92 * v : 1.055 * std::pow(v, 1.0 / 2.4) - 0.055);
+  });
+
+  static float look_up(const std::vector<float>& table, float value) {
+    const float place = std::min(std::max(value, 0.0f), 1.0f) * kSteps + 0.5f;
+    return table[static_cast<size_t>(place)];
+  }
+};
+
+void equalize_lightness(uint8_t* data, int64_t height, int64_t width, double clip_limit,
+                        int64_t rows, int64_t columns) {
+  static const Lab lab;
+  const int64_t pixels = height * width;
+  uint8_t *const red = data, *const green = red + pixels, *const blue = green + pixels;
+  for (int64_t i = 0; i < pixels; ++i) {
+    const float r = lab.linear[red[i]], g = lab.linear[green[i]], b = lab.linear[blue[i]];
+    const float x = (0.412453f * r + 0.357580f * g + 0.180423f * b) / 0.950456f;
+    const float y = 0.212671f * r + 0.715160f * g + 0.072169f * b;
+    const float z = (0.019334f * r + 0.119193f * g + 0.950227f * b) / 1.088754f;
+    const float fx = Lab::look_up(lab.root, x), fy = Lab::look_up(lab.root, y);
+    const float fz = Lab::look_up(lab.root, z);
+    red[i] = rounded((116.0f * fy - 16.0f) * 2.55f);
+    green[i] = rounded(500.0f * (fx - fy) + 128.0f);
+    blue[i] = rounded(200.0f * (fy - fz) + 128.0f);
+  }
+  equalize(red, height, width, clip_limit, rows, columns);
+  const auto cubed = [](float f) {
+    return f > 6.0f / 29.0f ? f * f * f : (116.0f * f - 16.0f) * (27.0f / 24389.0f);
+  };
+  for (int64_t i = 0; i < pixels; ++i) {
+    const float fy = (static_cast<float>(red[i]) * (1.0f / 2.55f) + 16.0f) * (1.0f / 116.0f);
+    const float fx = fy + (static_cast<float>(green[i]) - 128.0f) * (1.0f / 500.0f);
+    const float fz = fy - (static_cast<float>(blue[i]) - 128.0f) * (1.0f / 200.0f);
+    const float x = cubed(fx) * 0.950456f, y = cubed(fy), z = cubed(fz) * 1.088754f;
+    red[i] = rounded(Lab::look_up(lab.display, 3.240479f * x - 1.53715f * y - 0.498535f * z));
+    green[i] = rounded(Lab::look_up(lab.display, -0.969256f * x + 1.875991f * y + 0.041556f * z));
+    blue[i] = rounded(Lab::look_up(lab.display, 0.055648f * x - 0.204043f * y + 1.057311f * z));
+  }
+}
+
+}  // namespace
+
+void clahe(const PixelImage& image, double clip_limit, int64_t rows, int64_t columns) {
+  std::vector<uint8_t> levels;
+  auto* bytes = static_cast<uint8_t*>(image.data);
+  const int64_t count = image.size(), pixels = image.height * image.width;
+  const bool floats = image.dtype == DType::kFloat32;
+  if (floats) {
+    levels.resize(static_cast<size_t>(count));
+    bytes = levels.data();
+    const float* const from = static_cast<const float*>(image.data);
+    for (int64_t i = 0; i < count; ++i) bytes[i] = rounded(from[i] * 255.0f);
+  }
+  if (image.channels == 3) {
+    equalize_lightness(bytes, image.height, image.width, clip_limit, rows, columns);
+  } else {
+    for (int64_t c = 0; c < image.channels; ++c) {
+      equalize(bytes + c * pixels, image.height, image.width, clip_limit, rows, columns);
+    }
+  }
+  if (floats) {
+    float* const to = static_cast<float*>(image.data);
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(bytes[i]) * (1.0f / 255.0f);
+  }
+}
+
+}  // namespace visops

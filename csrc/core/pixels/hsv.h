@@ -1,0 +1,31 @@
+// Gains in HSV: what fronts and kernels share.
+//
+// NOTE [ HSV ]
+// For uint8 as YOLO has it with OpenCV: hue in 180 steps, saturation and value in 255; a table for
+// each; and back. The way there is in OpenCV's fixed point, the way back in float32. float32 images
+// take the same formulas without steps.
+#pragma once
+
+#include <cstdint>
+
+#include "core/element.h"
+#include "core/kernel_stub.h"
+
+namespace visops {
+
+struct HsvParams {
+  void* data;   // [3, pixels], red first; in place
+  DType dtype;  // uint8 or float32
+  int64_t pixels;
+  double hue, saturation, value;                                    // shift in turns; gains minus 1
+  int32_t hue_table[256], saturation_table[256], value_table[256];  // of uint8
+  int32_t saturation_factor[256], hue_factor[256];  // 2^12 x 255 / v, and 2^12 x 30 / difference
+};
+
+HsvParams make_hsv(void* data, DType dtype, int64_t pixels, double hue, double saturation,
+                   double value);
+
+// CPU kernels take ranges of pixels.
+extern KernelStub<HsvParams> hsv_stub;
+
+}  // namespace visops

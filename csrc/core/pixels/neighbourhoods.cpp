@@ -1,0 +1,278 @@
+#include "core/pixels/neighbourhoods.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "core/pixels/filter.h"
+#include "core/plain_kernel.h"
+
+namespace visops {
+namespace {
+
+constexpr double kRadians = 3.14159265358979323846 / 180.0;
+
+using Taps = std::vector<float>;
+
+// Half of a Gaussian's taps from the middle on. Without a sigma, those of OpenCV.
+Taps gaussian(int64_t side, double sigma) {
+  if (!(sigma > 0.0)) {
+    constexpr float kSmall[5][5] = {{256.0f},
+                                    {128.0f, 64.0f},
+                                    {96.0f, 64.0f, 16.0f},
+                                    {72.0f, 56.0f, 28.0f, 8.0f},
+                                    {60.0f, 51.0f, 30.0f, 13.0f, 4.0f}};
+    if (side <= 9) {
+      Taps taps(kSmall[side / 2], kSmall[side / 2] + side / 2 + 1);
+      for (float& tap : taps) tap *= 1.0f / 256.0f;
+      return taps;
+    }
+    sigma = 0.3 * (static_cast<double>(side - 1) / 2.0 - 1.0) + 0.8;
+  }
+  std::vector<double> taps;
+  double sum = 0.0;
+  for (int64_t i = 0; i <= side / 2; ++i) {
+    const double at = static_cast<double>(i) / sigma;
+    taps.push_back(std::exp(-0.5 * at * at));
+    sum += i == 0 ? taps.back() : 2.0 * taps.back();
+  }
+  Taps out;
+  for (const double tap : taps) out.push_back(static_cast<float>(tap / sum));
+  return out;
+}
+
+struct Plane {
+  const void* source;
+  void* target;
+  DType dtype;
+  int64_t height, width;
+};
+
+void filter_separably(const Plane& plane, const Taps& row, const Taps& column, float factor,
+                      Taps& scratch) {
+  FilterParams p = {};
+  p.source = plane.source;
+  p.target = plane.target;
+  p.dtype = plane.dtype;
+  p.height = plane.height;
+  p.width = plane.width;
+  p.row = row.data();
+  p.column = column.data();
+  p.row_radius = static_cast<int64_t>(row.size()) - 1;
+  p.column_radius = static_cast<int64_t>(column.size()) - 1;
+  p.factor = factor;
+  const int64_t numbers = filter_scratch(p.height, p.width, p.row_radius, p.column_radius);
+  if (static_cast<int64_t>(scratch.size()) < numbers) scratch.resize(static_cast<size_t>(numbers));
+  p.scratch = scratch.data();
+  plain_kernel(filter_stub)(p, 0, 1);
+}
+
+template <class Each>
+void for_each_plane(const PixelImage& image, const Each& each) {
+  const int64_t bytes = image.height * image.width * element_size(image.dtype);
+  for (int64_t c = 0; c < image.channels; ++c) {
+    char* const data = static_cast<char*>(image.data) + c * bytes;
+    each(Plane{data, data, image.dtype, image.height, image.width});
+  }
+}
+
+void blur(const PixelImage& image, const Taps& row, const Taps& column, float factor = 1.0f) {
+  Taps scratch;
+  for_each_plane(
+      image, [&](const Plane& plane) { filter_separably(plane, row, column, factor, scratch); });
+}
+
+// Taps of any kernel within a square.
+struct Kernel {
+  std::vector<int32_t> offsets;
+  Taps weights;
+  int64_t radius = 0;
+
+  void add(int64_t y, int64_t x, double weight) {
+    offsets.push_back(static_cast<int32_t>(y));
+    offsets.push_back(static_cast<int32_t>(x));
+    weights.push_back(static_cast<float>(weight));
+    radius = std::max(radius, std::max(std::abs(x), std::abs(y)));
+  }
+};
+
+void filter(const PixelImage& image, const Kernel& kernel, bool clip) {
+  Taps scratch(
+      static_cast<size_t>(filter_scratch(image.height, image.width, kernel.radius, kernel.radius)));
+  for_each_plane(image, [&](const Plane& plane) {
+    FilterParams p = {};
+    p.source = plane.source;
+    p.target = plane.target;
+    p.dtype = plane.dtype;
+    p.height = plane.height;
+    p.width = plane.width;
+    p.row_radius = p.column_radius = kernel.radius;
+    p.offsets = kernel.offsets.data();
+    p.weights = kernel.weights.data();
+    p.tap_count = static_cast<int64_t>(kernel.weights.size());
+    p.factor = 1.0f;
+    p.scratch = scratch.data();
+    plain_kernel(filter_stub)(p, 0, 1);
+    if (!clip || plane.dtype != DType::kFloat32) return;
+    float* const data = static_cast<float*>(plane.target);
+    for (int64_t i = 0; i < plane.height * plane.width; ++i) {
+      data[i] = std::min(std::max(data[i], 0.0f), 1.0f);
+    }
+  });
+}
+
+// albumentations' line of a motion: side points on it, rounded and kept in the square, each once.
+Kernel motion(int64_t side, const double* more) {
+  const int64_t half = side / 2;
+  const double length = static_cast<double>(half), angle = more[0] * kRadians;
+  const double direction = std::clamp(more[1], -1.0, 1.0);
+  const double first = direction > 0.0 ? -length * (1.0 - direction) : -length;
+  const double last = direction < 0.0 ? length * (1.0 + direction) : length;
+  std::vector<std::pair<int64_t, int64_t>> points;
+  for (int64_t i = 0; i < side; ++i) {
+    const double t =
+        first + (last - first) * static_cast<double>(i) / static_cast<double>(side - 1);
+    const auto place = [&](double step, double shift) {
+      const double at = length + step * t + shift * length / 2.0;
+      return std::clamp<int64_t>(static_cast<int64_t>(std::nearbyint(at)), 0, side - 1) - half;
+    };
+    points.emplace_back(place(std::sin(angle), more[3]), place(std::cos(angle), more[2]));
+  }
+  std::sort(points.begin(), points.end());
+  points.erase(std::unique(points.begin(), points.end()), points.end());
+  Kernel kernel;
+  for (const auto& [y, x] : points) kernel.add(y, x, 1.0 / static_cast<double>(points.size()));
+  return kernel;
+}
+
+Kernel emboss(double alpha, double strength) {
+  Kernel kernel;
+  const double own[3][3] = {{-1.0 - strength, -strength, 0.0},
+                            {-strength, 1.0, strength},
+                            {0.0, strength, 1.0 + strength}};
+  for (int y = 0; y < 3; ++y) {
+    for (int x = 0; x < 3; ++x) {
+      const double middle = x == 1 && y == 1 ? 1.0 - alpha : 0.0;
+      kernel.add(y - 1, x - 1, middle + alpha * own[y][x]);
+    }
+  }
+  return kernel;
+}
+
+Kernel sharpen(double alpha, double lightness) {
+  Kernel kernel;
+  for (int y = -1; y <= 1; ++y) {
+    for (int x = -1; x <= 1; ++x) {
+      const bool middle = x == 0 && y == 0;
+      kernel.add(y, x, middle ? (1.0 - alpha) + alpha * (8.0 + lightness) : -alpha);
+    }
+  }
+  return kernel;
+}
+
+// albumentations' unsharp mask: edges of more than a threshold grow, softly blended in.
+template <class T>
+void unsharp_mask(const PixelImage& image, double share, const double* more) {
+  const Taps taps = gaussian(static_cast<int64_t>(more[0]), more[1]);
+  const auto count = static_cast<size_t>(image.height * image.width);
+  const float alpha = static_cast<float>(share), threshold = static_cast<float>(more[2]);
+  const float white = sizeof(T) == 1 ? 255.0f : 1.0f;
+  Taps scratch, own(count), near(count), soft(count);
+  for (int64_t c = 0; c < image.channels; ++c) {
+    T* const data = static_cast<T*>(image.data) + static_cast<size_t>(c) * count;
+    for (size_t i = 0; i < count; ++i) own[i] = static_cast<float>(data[i]) / white;
+    const auto blurred = [&](const Taps& from, Taps& to) {
+      const Plane plane = {from.data(), to.data(), DType::kFloat32, image.height, image.width};
+      filter_separably(plane, taps, taps, 1.0f, scratch);
+    };
+    blurred(own, near);
+    for (size_t i = 0; i < count; ++i) {
+      soft[i] = std::fabs(own[i] - near[i]) * 255.0f > threshold ? 1.0f : 0.0f;
+    }
+    blurred(soft, soft);
+    for (size_t i = 0; i < count; ++i) {
+      const float sharp = std::min(std::max(own[i] + alpha * (own[i] - near[i]), 0.0f), 1.0f);
+      const float mixed = sharp * soft[i] + own[i] * (1.0f - soft[i]);
+      store_element(data + i, std::min(std::max(mixed, 0.0f), 1.0f) * white);
+    }
+  }
+}
+
+// The nearest pixels of a smaller image: as cv2.resize with INTER_NEAREST there and back.
+std::vector<int64_t> downscaled_places(int64_t side, double factor) {
+  const auto small = std::max<int64_t>(
+      static_cast<int64_t>(std::nearbyint(static_cast<double>(side) * factor)), 1);
+  const double down = 1.0 / factor, up = static_cast<double>(small) / static_cast<double>(side);
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < side; ++i) {
+    const auto at =
+        std::min(static_cast<int64_t>(std::floor(static_cast<double>(i) * up)), small - 1);
+    places.push_back(
+        std::min(static_cast<int64_t>(std::floor(static_cast<double>(at) * down)), side - 1));
+  }
+  return places;
+}
+
+template <class T>
+void downscale(const PixelImage& image, double factor, const T* before) {
+  const std::vector<int64_t> rows = downscaled_places(image.height, factor);
+  const std::vector<int64_t> columns = downscaled_places(image.width, factor);
+  T* to = static_cast<T*>(image.data);
+  for (int64_t c = 0; c < image.channels; ++c) {
+    for (size_t i = 0; i < rows.size(); ++i, to += image.width) {
+      if (i > 0 && rows[i] == rows[i - 1]) {
+        std::copy_n(to - image.width, image.width, to);
+        continue;
+      }
+      const T* const row = before + (c * image.height + rows[i]) * image.width;
+      for (size_t k = 0; k < columns.size(); ++k) to[k] = row[columns[k]];
+    }
+  }
+}
+
+}  // namespace
+
+bool run_neighbourhood(const PixelOperation& operation, const PixelImage& image, void* scratch) {
+  const double amount = operation.amount;
+  const double* const more = operation.more;
+  const bool bytes = image.dtype == DType::kUInt8;
+  const auto size = static_cast<size_t>(image.size() * element_size(image.dtype));
+  const auto side = static_cast<int64_t>(amount);
+  switch (operation.kind) {
+    case PixelKind::kBoxBlur: {
+      const Taps ones(static_cast<size_t>(side / 2 + 1), 1.0f);
+      blur(image, ones, ones, static_cast<float>(1.0 / static_cast<double>(side * side)));
+      return true;
+    }
+    case PixelKind::kGaussianBlur:
+      blur(image, gaussian(static_cast<int64_t>(more[0]), amount),
+           gaussian(static_cast<int64_t>(more[1]), amount));
+      return true;
+    case PixelKind::kMedianBlur:
+      std::memcpy(scratch, image.data, size);
+      median_blur(image, side, scratch);
+      return true;
+    case PixelKind::kMotionBlur: filter(image, motion(side, more), false); return true;
+    case PixelKind::kUnsharpMask:
+      bytes ? unsharp_mask<uint8_t>(image, amount, more) : unsharp_mask<float>(image, amount, more);
+      return true;
+    case PixelKind::kEmboss: filter(image, emboss(amount, more[0]), true); return true;
+    case PixelKind::kSharpen: filter(image, sharpen(amount, more[0]), true); return true;
+    case PixelKind::kClahe:
+      clahe(image, amount, static_cast<int64_t>(more[0]), static_cast<int64_t>(more[1]));
+      return true;
+    case PixelKind::kDownscale:
+      std::memcpy(scratch, image.data, size);
+      if (bytes) {
+        downscale(image, amount, static_cast<const uint8_t*>(scratch));
+      } else {
+        downscale(image, amount, static_cast<const float*>(scratch));
+      }
+      return true;
+    default: return false;
+  }
+}
+
+}  // namespace visops

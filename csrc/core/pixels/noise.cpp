@@ -1,0 +1,7 @@
+#include "core/pixels/noise.h"
+
+namespace visops {
+
+KernelStub<NoiseParams> noise_stub{"noise"};
+
+}  // namespace visops

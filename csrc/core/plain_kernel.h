@@ -1,0 +1,20 @@
+// Kernels that exist on processors alone.
+#pragma once
+
+#include "core/kernel_stub.h"
+
+namespace visops {
+
+// The kernel to call on the CPU, also where tests put emulated CUDA kernels in force: this stub has
+// none of them.
+template <class Params>
+typename KernelStub<Params>::CpuKernel plain_kernel(const KernelStub<Params>& stub) {
+  if (cpu_slot() != Slot::kCudaEmulated) return stub.cpu();
+  for (const Slot slot : {Slot::kDefault, Slot::kAvx2, Slot::kAvx512}) {
+    if (!stub.has(slot)) continue;
+    return reinterpret_cast<typename KernelStub<Params>::CpuKernel>(stub.kernel(slot));
+  }
+  return stub.cpu();  // says what is missing
+}
+
+}  // namespace visops

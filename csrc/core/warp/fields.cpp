@@ -1,0 +1,220 @@
+#include "core/warp/fields.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "core/platform.h"
+
+namespace visops {
+namespace {
+
+// Where a pixel lies in a grid: the first of its neighbours and their weights.
+struct GridPlace {
+  int64_t first;
+  double weights[4];
+  int taps;
+};
+
+GridPlace place_in_grid(int64_t pixel, int64_t side, int64_t points, bool spline) {
+  const double at = side > 1 ? static_cast<double>(pixel) * static_cast<double>(points - 1) /
+                                   static_cast<double>(side - 1)
+                             : 0.0;
+  const auto whole = std::min(static_cast<int64_t>(at), std::max<int64_t>(points - 2, 0));
+  const double t = at - static_cast<double>(whole), u = 1.0 - t;
+  if (!spline) return {whole, {u, t, 0.0, 0.0}, 2};
+  const double sixth = 1.0 / 6.0;
+  return {whole - 1,
+          {u * u * u * sixth, (3.0 * t * t * t - 6.0 * t * t + 4.0) * sixth,
+           (3.0 * u * u * u - 6.0 * u * u + 4.0) * sixth, t * t * t * sixth},
+          4};
+}
+
+}  // namespace
+
+void grid_field(const FieldSize& size, const double* grid, int64_t rows, int64_t columns,
+                bool spline, float* field) {
+  std::vector<GridPlace> across;
+  for (int64_t x = 0; x < size.width; ++x) {
+    across.push_back(place_in_grid(x, size.width, columns, spline));
+  }
+  std::vector<double> line(static_cast<size_t>(columns));
+  for (int64_t axis = 0; axis < 2; ++axis, grid += rows * columns) {
+    for (int64_t y = 0; y < size.height; ++y) {
+      const GridPlace down = place_in_grid(y, size.height, rows, spline);
+      for (int64_t c = 0; c < columns; ++c) {
+        double sum = 0.0;
+        for (int k = 0; k < down.taps; ++k) {
+          const int64_t row = std::clamp<int64_t>(down.first + k, 0, rows - 1);
+          sum += down.weights[k] * grid[row * columns + c];
+        }
+        line[static_cast<size_t>(c)] = sum;
+      }
+      for (const GridPlace& place : across) {
+        double sum = 0.0;
+        for (int k = 0; k < place.taps; ++k) {
+          const int64_t c = std::clamp<int64_t>(place.first + k, 0, columns - 1);
+          sum += place.weights[k] * line[static_cast<size_t>(c)];
+        }
+        *field++ = static_cast<float>(sum);
+      }
+    }
+  }
+}
+
+void steps_field(const FieldSize& size, const double* x_steps, const double* y_steps, int64_t steps,
+                 float* field) {
+  const auto shifts = [&](int64_t side, const double* own) {
+    std::vector<float> out(static_cast<size_t>(side));
+    const int64_t step = side / (steps - 1);
+    double before = 0.0;
+    for (int64_t i = 0; i < steps; ++i) {
+      const int64_t start = i * step, end = std::min(start + step, side);
+      const double after = before + static_cast<double>(step) * own[i];
+      for (int64_t k = start; k < end; ++k) {  // numpy.linspace: the last is `after` itself
+        const double share =
+            end - start > 1 ? static_cast<double>(k - start) / static_cast<double>(end - start - 1)
+                            : 0.0;
+        const auto place = static_cast<float>(before + share * (after - before));
+        out[static_cast<size_t>(k)] = place - static_cast<float>(k);
+      }
+      before = after;
+    }
+    return out;
+  };
+  const std::vector<float> x = shifts(size.width, x_steps), y = shifts(size.height, y_steps);
+  for (int64_t row = 0; row < size.height; ++row) field = std::copy(x.begin(), x.end(), field);
+  for (const float shift : y) field = std::fill_n(field, size.width, shift);
+}
+
+void lens_field(const FieldSize& size, double k, bool fisheye, float* field) {
+  const double height = static_cast<double>(size.height), width = static_cast<double>(size.width);
+  const double half = fisheye ? 0.0 : 0.5;
+  const double middle_x = width / 2.0 - half, middle_y = height / 2.0 - half;
+  const double corner = width * width / 4.0 + height * height / 4.0;
+  // The radius grows by the share k r + more r^2, of squared radii r.
+  const auto x_scale = static_cast<float>(fisheye ? 1.0 / corner : 1.0 / (width * width));
+  const auto y_scale = static_cast<float>(fisheye ? 1.0 / corner : 1.0 / (height * height));
+  const auto once = static_cast<float>(k), twice = fisheye ? 0.0f : once;
+  std::vector<float> across;
+  for (int64_t column = 0; column < size.width; ++column) {
+    across.push_back(static_cast<float>(static_cast<double>(column) - middle_x));
+  }
+  float* VISOPS_RESTRICT x_field = field;
+  float* VISOPS_RESTRICT y_field = field + size.height * size.width;
+  const float* const dx = across.data();
+  for (int64_t row = 0; row < size.height; ++row) {
+    const auto dy = static_cast<float>(static_cast<double>(row) - middle_y);
+    const float down = dy * dy * y_scale;
+    for (int64_t i = 0; i < size.width; ++i) {
+      const float r = dx[i] * dx[i] * x_scale + down;
+      const float share = once * r + twice * r * r;
+      x_field[i] = dx[i] * share;
+      y_field[i] = dy * share;
+    }
+    x_field += size.width;
+    y_field += size.width;
+  }
+}
+
+namespace {
+
+// Solves a system [n, n] for two right sides [n, 2] by elimination with pivots.
+bool solve(std::vector<double>& a, std::vector<double>& b, size_t n) {
+  for (size_t k = 0; k < n; ++k) {
+    size_t pivot = k;
+    for (size_t i = k + 1; i < n; ++i) {
+      if (std::fabs(a[i * n + k]) > std::fabs(a[pivot * n + k])) pivot = i;
+    }
+    if (!(std::fabs(a[pivot * n + k]) > 1e-12)) return false;
+    for (size_t j = 0; j < n; ++j) std::swap(a[k * n + j], a[pivot * n + j]);
+    for (size_t j = 0; j < 2; ++j) std::swap(b[k * 2 + j], b[pivot * 2 + j]);
+    for (size_t i = 0; i < n; ++i) {
+      if (i == k) continue;
+      const double ratio = a[i * n + k] / a[k * n + k];
+      for (size_t j = k; j < n; ++j) a[i * n + j] -= ratio * a[k * n + j];
+      for (size_t j = 0; j < 2; ++j) b[i * 2 + j] -= ratio * b[k * 2 + j];
+    }
+  }
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < 2; ++j) b[i * 2 + j] /= a[i * n + i];
+  }
+  return true;
+}
+
+// r^2 ln r, by the squared distance.
+double bending(double squared) { return squared > 0.0 ? 0.5 * squared * std::log(squared) : 0.0; }
+
+}  // namespace
+
+bool spline_field(const FieldSize& size, const double* points, const double* moved, int64_t count,
+                  float* field) {
+  const auto n = static_cast<size_t>(count), all = n + 3;
+  const auto squared = [&](double x, double y, size_t j) {
+    const double dx = x - points[2 * j], dy = y - points[2 * j + 1];
+    return dx * dx + dy * dy;
+  };
+  std::vector<double> a(all * all), b(all * 2);
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      a[i * all + j] = bending(squared(points[2 * i], points[2 * i + 1], j));
+    }
+    const double affine[3] = {1.0, points[2 * i], points[2 * i + 1]};
+    for (size_t j = 0; j < 3; ++j) a[i * all + n + j] = a[(n + j) * all + i] = affine[j];
+    for (size_t j = 0; j < 2; ++j) b[i * 2 + j] = moved[2 * i + j] - points[2 * i + j];
+  }
+  if (!solve(a, b, all)) return false;
+  const double sides[2] = {static_cast<double>(size.width), static_cast<double>(size.height)};
+  // It bends slowly: some pixels, and straight lines between, are within 0.05 pixels of it.
+  const int64_t step = std::min(size.height, size.width) >= 256 ? 4 : 2;
+  const int64_t rows = (size.height + step - 2) / step + 1;
+  const int64_t columns = (size.width + step - 2) / step + 1;
+  std::vector<double> grid(static_cast<size_t>(2 * rows * columns));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      const double share_x =
+          columns > 1 ? static_cast<double>(c) / static_cast<double>(columns - 1) : 0.0;
+      const double share_y =
+          rows > 1 ? static_cast<double>(r) / static_cast<double>(rows - 1) : 0.0;
+      const double x = share_x * (sides[0] - 1.0) / sides[0];
+      const double y = share_y * (sides[1] - 1.0) / sides[1];
+      double sum[2];
+      for (size_t k = 0; k < 2; ++k)
+        sum[k] = b[n * 2 + k] + b[n * 2 + 2 + k] * x + b[n * 2 + 4 + k] * y;
+      for (size_t j = 0; j < n; ++j) {
+        const double bent = bending(squared(x, y, j));
+        for (size_t k = 0; k < 2; ++k) sum[k] += b[2 * j + k] * bent;
+      }
+      for (size_t k = 0; k < 2; ++k) {
+        grid[(k * static_cast<size_t>(rows) + static_cast<size_t>(r)) *
+                 static_cast<size_t>(columns) +
+             static_cast<size_t>(c)] = sum[k] * sides[k];
+      }
+    }
+  }
+  grid_field(size, grid.data(), rows, columns, false, field);
+  return true;
+}
+
+void widen_field(const float* plane, const FieldSize& coarse, int64_t step, const FieldSize& size,
+                 float* field) {
+  const float part = 1.0f / static_cast<float>(step);
+  const auto columns = static_cast<size_t>(coarse.width);
+  std::vector<float> line(columns), wide((columns + 1) * static_cast<size_t>(step));
+  for (int64_t y = 0; y < size.height; ++y, field += size.width) {
+    const int64_t row = y / step;
+    const float* const above = plane + row * coarse.width;
+    const float* const below = plane + std::min(row + 1, coarse.height - 1) * coarse.width;
+    const float share = static_cast<float>(y % step) * part;
+    for (size_t c = 0; c < columns; ++c) line[c] = above[c] + share * (below[c] - above[c]);
+    float* to = wide.data();
+    for (size_t c = 0; c < columns; ++c) {
+      const float first = line[c], change = (line[std::min(c + 1, columns - 1)] - first) * part;
+      for (int64_t k = 0; k < step; ++k) *to++ = first + static_cast<float>(k) * change;
+    }
+    std::copy_n(wide.data(), size.width, field);
+  }
+}
+
+}  // namespace visops

@@ -1,0 +1,206 @@
+// Images moved by a map, on the CPU.
+//
+// NOTE [ Maps on the CPU ]
+// Places of kChunk pixels of a row at a time are split into whole and fractional parts; then each
+// channel is read. Where all neighbours of a chunk are inside, that is a loop without conditions;
+// otherwise each neighbour is padded. Both add in the same order. Split: by rows.
+#include "core/warp/remap.h"
+
+#include <cstring>
+
+#include "core/element_types.h"
+
+namespace visops {
+namespace {
+
+constexpr int kChunk = 64;
+constexpr float kFar = 1e7f;
+
+struct Places {
+  int32_t x[kChunk], y[kChunk];  // whole parts
+  float right[kChunk], below[kChunk];
+  bool inside;  // all taps are
+};
+
+VISOPS_ALWAYS_INLINE int32_t whole_part(float value) {
+  const auto cut = static_cast<int32_t>(value);
+  return cut - (static_cast<float>(cut) > value ? 1 : 0);
+}
+
+VISOPS_ALWAYS_INLINE float limited(float value) {
+  const float above = value > -kFar ? value : -kFar;  // NaN too
+  return above < kFar ? above : kFar;
+}
+
+// Fills the places of a chunk from column `first` on. `before` and `after`: how far taps reach.
+VISOPS_ALWAYS_INLINE void find_places(const RemapParams& p, int64_t row, int64_t first, int count,
+                                      float shift, int before, int after, Places& places) {
+  const float* const map_x = p.x + row * p.target_width + first;
+  const float* const map_y = p.y + row * p.target_width + first;
+  const float base_x = p.relative ? static_cast<float>(first) : 0.0f;
+  const float base_y = p.relative ? static_cast<float>(row) : 0.0f;
+  const float step = p.relative ? 1.0f : 0.0f;
+  const auto last_x = static_cast<int32_t>(p.width - 1 - after);
+  const auto last_y = static_cast<int32_t>(p.height - 1 - after);
+  int outside = 0;
+  for (int i = 0; i < count; ++i) {
+    const float own_x = base_x + step * static_cast<float>(i);
+    const float x = limited(map_x[i] + own_x) + shift, y = limited(map_y[i] + base_y) + shift;
+    const int32_t whole_x = whole_part(x), whole_y = whole_part(y);
+    places.x[i] = whole_x;
+    places.y[i] = whole_y;
+    places.right[i] = x - static_cast<float>(whole_x);
+    places.below[i] = y - static_cast<float>(whole_y);
+    outside |= (whole_x < before) | (whole_x > last_x) | (whole_y < before) | (whole_y > last_y);
+  }
+  places.inside = outside == 0;
+}
+
+template <class T>
+struct Channel {
+  const RemapParams& p;
+  const T* data;
+  float fill;
+
+  float padded(int64_t x, int64_t y) const {
+    const int64_t column = pad_index(p.padding, x, p.width);
+    const int64_t row = pad_index(p.padding, y, p.height);
+    if (column < 0 || row < 0) return fill;
+    return load_element(data + row * p.row_stride + column * p.column_stride);
+  }
+};
+
+VISOPS_ALWAYS_INLINE float between(float a, float b, float c, float d, float right, float below) {
+  const float left = 1.0f - right, above = 1.0f - below;
+  return (a * left + b * right) * above + (c * left + d * right) * below;
+}
+
+// Of two bytes in memory; byte orders with the first one low.
+VISOPS_ALWAYS_INLINE float first_of(int32_t both) { return static_cast<float>(both & 255); }
+VISOPS_ALWAYS_INLINE float second_of(int32_t both) { return static_cast<float>(both >> 8); }
+
+template <class T>
+void bilinear(const Channel<T>& channel, const Places& places, int count, T* to) {
+  const RemapParams& p = channel.p;
+  float values[kChunk];
+  if (places.inside) {
+    const auto row_stride = static_cast<int32_t>(p.row_stride);
+    const auto column_stride = static_cast<int32_t>(p.column_stride);
+    const T* const data = channel.data;
+    if (sizeof(T) == 1 && column_stride == 1) {
+      // Two neighbours with one load; the arithmetic is a loop of its own.
+      uint16_t upper[kChunk], lower[kChunk];
+      for (int i = 0; i < count; ++i) {
+        const T* const at = data + (places.y[i] * row_stride + places.x[i]);
+        std::memcpy(upper + i, at, 2);
+        std::memcpy(lower + i, at + row_stride, 2);
+      }
+      for (int i = 0; i < count; ++i) {
+        const int32_t above = upper[i], under = lower[i];
+        values[i] = between(first_of(above), second_of(above), first_of(under), second_of(under),
+                            places.right[i], places.below[i]);
+      }
+    } else {
+      for (int i = 0; i < count; ++i) {
+        const T* const at = data + (places.y[i] * row_stride + places.x[i] * column_stride);
+        const T* const under = at + row_stride;
+        values[i] = between(load_element(at), load_element(at + column_stride), load_element(under),
+                            load_element(under + column_stride), places.right[i], places.below[i]);
+      }
+    }
+  } else {
+    for (int i = 0; i < count; ++i) {
+      const int64_t x = places.x[i], y = places.y[i];
+      values[i] = between(channel.padded(x, y), channel.padded(x + 1, y), channel.padded(x, y + 1),
+                          channel.padded(x + 1, y + 1), places.right[i], places.below[i]);
+    }
+  }
+  for (int i = 0; i < count; ++i) store_element(to + i, values[i]);
+}
+
+template <class T>
+void bicubic(const Channel<T>& channel, const Places& places, int count, T* to) {
+  for (int i = 0; i < count; ++i) {
+    float across[4], down[4], sum = 0.0f;
+    cubic_weights(places.right[i], across);
+    cubic_weights(places.below[i], down);
+    for (int k = 0; k < 4; ++k) {
+      float line = 0.0f;
+      for (int j = 0; j < 4; ++j) {
+        line += across[j] * channel.padded(places.x[i] + j - 1, places.y[i] + k - 1);
+      }
+      sum += down[k] * line;
+    }
+    store_element(to + i, sum);
+  }
+}
+
+template <class T>
+void interpolate(const RemapParams& p, int64_t begin, int64_t end) {
+  const int64_t plane = p.target_height * p.target_width;
+  const bool linear = p.mode == Interpolation::kBilinear;
+  Places places;
+  for (int64_t row = begin; row < end; ++row) {
+    for (int64_t first = 0; first < p.target_width; first += kChunk) {
+      const int64_t left = p.target_width - first;
+      const int count = left < kChunk ? static_cast<int>(left) : kChunk;
+      find_places(p, row, first, count, 0.0f, linear ? 0 : 1, linear ? 1 : 2, places);
+      for (int64_t c = 0; c < p.channels; ++c) {
+        const Channel<T> channel = {p, static_cast<const T*>(p.source) + c * p.channel_stride,
+                                    p.fill[c]};
+        T* const to = static_cast<T*>(p.target) + c * plane + row * p.target_width + first;
+        linear ? bilinear(channel, places, count, to) : bicubic(channel, places, count, to);
+      }
+    }
+  }
+}
+
+// Elements of a size, whatever they hold.
+template <class Bits>
+void nearest(const RemapParams& p, int64_t begin, int64_t end) {
+  const int64_t plane = p.target_height * p.target_width;
+  Bits fill;
+  std::memcpy(&fill, p.fill_bits, sizeof(Bits));
+  Places places;
+  for (int64_t row = begin; row < end; ++row) {
+    for (int64_t first = 0; first < p.target_width; first += kChunk) {
+      const int64_t left = p.target_width - first;
+      const int count = left < kChunk ? static_cast<int>(left) : kChunk;
+      find_places(p, row, first, count, 0.5f, 0, 0, places);
+      for (int64_t c = 0; c < p.channels; ++c) {
+        const Bits* const data = static_cast<const Bits*>(p.source) + c * p.channel_stride;
+        Bits* const to = static_cast<Bits*>(p.target) + c * plane + row * p.target_width + first;
+        for (int i = 0; i < count; ++i) {
+          int64_t x = places.x[i], y = places.y[i];
+          if (!places.inside) {
+            x = pad_index(p.padding, x, p.width);
+            y = pad_index(p.padding, y, p.height);
+          }
+          to[i] = x < 0 || y < 0 ? fill : data[y * p.row_stride + x * p.column_stride];
+        }
+      }
+    }
+  }
+}
+
+void remap_kernel(const RemapParams& p, int64_t begin, int64_t end) {
+  if (p.mode == Interpolation::kNearest) {
+    switch (element_size(p.dtype)) {
+      case 1: return nearest<uint8_t>(p, begin, end);
+      case 2: return nearest<uint16_t>(p, begin, end);
+      case 4: return nearest<uint32_t>(p, begin, end);
+      default: return nearest<uint64_t>(p, begin, end);
+    }
+  }
+  switch (p.dtype) {
+    case DType::kUInt8: return interpolate<uint8_t>(p, begin, end);
+    case DType::kFloat16: return interpolate<Half>(p, begin, end);
+    case DType::kBFloat16: return interpolate<BFloat16>(p, begin, end);
+    default: return interpolate<float>(p, begin, end);
+  }
+}
+
+const bool registered = remap_stub.set(kIsaSlot, remap_kernel);
+
+}  // namespace
+}  // namespace visops

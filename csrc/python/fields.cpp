@@ -1,0 +1,230 @@
+// Displacement fields, and images and points that follow them.
+#include "core/warp/fields.h"
+
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/image_front.h"
+#include "core/pixels/filter.h"
+#include "core/pixels/noise.h"
+#include "core/plain_kernel.h"
+#include "core/warp/remap.h"
+#include "python/array.h"
+#include "python/bindings.h"
+#include "python/place.h"
+#include "torch/parallel.h"
+
+namespace visops {
+namespace {
+
+constexpr const char* kOp = "remap";
+
+float* floats_at(py::handle address) {
+  auto* const data = static_cast<float*>(PyLong_AsVoidPtr(address.ptr()));
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return data;
+}
+
+void fill_with_units(float* data, int64_t count, uint64_t key) {
+  const NoiseParams p = {data, DType::kFloat32, count, count, NoiseKind::kUnit, key, 0.0, 0.0,
+                         false};
+  const auto kernel = plain_kernel(noise_stub);
+  run_on_threads(noise_blocks(p), 256, [&](int64_t begin, int64_t end) { kernel(p, begin, end); });
+}
+
+// Half of a Gaussian's taps, from the middle on, which add up to 1 with their mirror image.
+std::vector<float> gaussian_taps(double sigma, int64_t radius) {
+  std::vector<double> taps;
+  double sum = 0.0;
+  for (int64_t i = 0; i <= radius; ++i) {
+    const double at = static_cast<double>(i) / sigma;
+    taps.push_back(std::exp(-0.5 * at * at));
+    sum += i == 0 ? taps.back() : 2.0 * taps.back();
+  }
+  std::vector<float> out;
+  for (const double tap : taps) out.push_back(static_cast<float>(tap / sum));
+  return out;
+}
+
+// Blurs a plane of uniform noise, of which 1 and 0 become factor and -factor.
+void blur_noise(float* plane, const FieldSize& size, float factor, const double* sigma,
+                int64_t radius) {
+  const std::vector<float> row = gaussian_taps(sigma[0], radius);
+  const std::vector<float> column = gaussian_taps(sigma[1], radius);
+  std::vector<float> scratch(
+      static_cast<size_t>(filter_scratch(size.height, size.width, radius, radius)));
+  FilterParams p = {};
+  p.source = p.target = plane;
+  p.dtype = DType::kFloat32;
+  p.height = size.height;
+  p.width = size.width;
+  p.row = row.data();
+  p.column = column.data();
+  p.row_radius = p.column_radius = radius;
+  p.factor = 2.0f * factor;  // taps add up to 1: 2 u - 1 may be taken afterwards
+  p.shift = -factor;
+  p.scratch = scratch.data();
+  plain_kernel(filter_stub)(p, 0, 1);
+}
+
+// NOTE [ Elastic fields ]
+// torchvision's elastic transform: uniform noise in [-1, 1] that is blurred and multiplied. The x
+// field's kernel reaches radius[0] pixels in both directions and the y field's radius[1]; both have
+// the widths sigma x and y. A field whose own sigma is 0 isn't blurred.
+//
+// Noise that a wide Gaussian has blurred changes slowly. At every s-th pixel it has the variance
+// and the correlations of noise there alone that is s times less and is blurred by sigma / s. So
+// that is what is made, and straight lines between: the standard deviation there is up to 1% too
+// small.
+void elastic_field(const FieldSize& size, uint64_t key, const double* factor, const double* sigma,
+                   const double* radius, float* field) {
+  const int64_t plane = size.height * size.width;
+  int64_t step = 1;
+  while (step < 8 && std::min(sigma[0], sigma[1]) >= 5.0 * static_cast<double>(step) &&
+         std::min(size.height, size.width) > 16 * step) {
+    step *= 2;
+  }
+  const FieldSize coarse = {(size.height + step - 2) / step + 1,
+                            (size.width + step - 2) / step + 1};
+  const int64_t count = coarse.height * coarse.width;
+  std::vector<float> own(step > 1 ? static_cast<size_t>(2 * count) : 0);
+  float* const noise = step > 1 ? own.data() : field;
+  fill_with_units(noise, 2 * (step > 1 ? count : plane), key);
+  const double part = static_cast<double>(step);
+  const double widths[2] = {sigma[0] / part, sigma[1] / part};
+  run_on_threads(2, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t axis = begin; axis < end; ++axis) {
+      const auto scale = static_cast<float>(factor[axis] / part);
+      float* const to = field + axis * plane;
+      if (!(sigma[axis] > 0.0)) {
+        for (int64_t i = 0; i < plane; ++i) to[i] = (to[i] * 2.0f - 1.0f) * scale;
+        continue;
+      }
+      const auto reach = static_cast<int64_t>(std::ceil(radius[axis] / part));
+      if (step == 1) {
+        blur_noise(to, size, scale, widths, reach);
+      } else {
+        blur_noise(noise + axis * count, coarse, scale, widths, reach);
+        widen_field(noise + axis * count, coarse, step, size, to);
+      }
+    }
+  });
+}
+
+// Writes a field [2, height, width] of a kind; `numbers` are what its function takes.
+void make_field(const std::string& kind, const std::vector<double>& numbers, int64_t height,
+                int64_t width, py::handle address) {
+  float* const field = floats_at(address);
+  const FieldSize size = {height, width};
+  const auto need = [&](double count) {
+    if (numbers.empty() || static_cast<double>(numbers.size()) != count || height < 1 ||
+        width < 1) {
+      throw std::invalid_argument("no field " + kind + " of " + std::to_string(numbers.size()));
+    }
+  };
+  const double* const n = numbers.data();
+  const py::gil_scoped_release release;
+  if (kind == "grid") {
+    need(3.0 + 2.0 * n[0] * n[1]);
+    grid_field(size, n + 3, static_cast<int64_t>(n[0]), static_cast<int64_t>(n[1]), n[2] != 0.0,
+               field);
+  } else if (kind == "steps") {
+    need(1.0 + 2.0 * n[0]);
+    const auto count = static_cast<int64_t>(n[0]);
+    steps_field(size, n + 1, n + 1 + count, count, field);
+  } else if (kind == "lens") {
+    need(2.0);
+    lens_field(size, n[0], n[1] != 0.0, field);
+  } else if (kind == "spline") {
+    need(1.0 + 4.0 * n[0]);
+    const auto count = static_cast<int64_t>(n[0]);
+    if (!spline_field(size, n + 1, n + 1 + 2 * count, count, field)) {
+      throw std::invalid_argument("the points determine no thin-plate spline");
+    }
+  } else if (kind == "elastic") {
+    need(7.0);
+    elastic_field(size, static_cast<uint64_t>(n[0] * 0x1p53), n + 1, n + 3, n + 5, field);
+  } else {
+    throw std::invalid_argument("no field " + kind);
+  }
+}
+
+// Reads an image [C, H, W], an address with strides, at the places of a map [2, *size].
+void remap(py::handle image, const std::vector<int64_t>& shape, const std::string& dtype,
+           int64_t element, py::handle out, py::handle map, bool relative,
+           const std::vector<int64_t>& size, const std::string& mode, const std::string& padding,
+           const std::vector<float>& fill, const std::string& fill_bits) {
+  const Place from = place_of(image, 3);
+  RemapParams p = {};
+  p.source = from.address;
+  p.channels = shape.at(0);
+  p.height = shape.at(1);
+  p.width = shape.at(2);
+  p.channel_stride = from.strides[0];
+  p.row_stride = from.strides[1];
+  p.column_stride = from.strides[2];
+  p.mode = parse_interpolation(kOp, mode);
+  p.padding = parse_padding(kOp, padding);
+  if (p.mode == Interpolation::kNearest) {
+    constexpr DType kOfSize[] = {DType::kUInt8, DType::kUInt8, DType::kInt16, DType::kUInt8,
+                                 DType::kInt32};
+    p.dtype = element == 8 ? DType::kInt64 : kOfSize[element];
+    if (static_cast<int64_t>(fill_bits.size()) != element) throw std::invalid_argument("no fill");
+  } else {
+    p.dtype = dtype_named(dtype);
+    if (static_cast<int64_t>(fill.size()) != p.channels) throw std::invalid_argument("no fill");
+  }
+  p.target = floats_at(out);
+  p.target_height = size.at(0);
+  p.target_width = size.at(1);
+  p.x = floats_at(map);
+  p.y = p.x + p.target_height * p.target_width;
+  p.relative = relative;
+  p.fill = fill.data();
+  p.fill_bits = fill_bits.data();
+  const auto kernel = plain_kernel(remap_stub);
+  run_unlocked(p.channels * p.target_height * p.target_width, [&] {
+    run_on_threads(p.target_height, grain_of(8 * p.channels * p.target_width),
+                   [&](int64_t begin, int64_t end) { kernel(p, begin, end); });
+  });
+}
+
+// Points [N, 2] of the source where a relative map [2, *size] puts them.
+Doubles move_by_field(const Doubles& points, py::handle map, const std::vector<int64_t>& size) {
+  RemapParams p = {};
+  p.target_height = size.at(0);
+  p.target_width = size.at(1);
+  p.x = floats_at(map);
+  p.y = p.x + p.target_height * p.target_width;
+  Doubles out({points.shape(0), py::ssize_t{2}});
+  invert_map(p, points.data(), points.shape(0), out.mutable_data());
+  return out;
+}
+
+// Random numbers [count] of a key: uniform in [0, 1), or normally distributed.
+void random_floats(double key, bool normal, py::handle address, int64_t count) {
+  float* const data = floats_at(address);
+  const auto whole = static_cast<uint64_t>(key * 0x1p53);
+  const py::gil_scoped_release release;
+  if (!normal) return fill_with_units(data, count, whole);
+  std::fill_n(data, count, 0.0f);
+  const NoiseParams p = {data, DType::kFloat32, count, count, NoiseKind::kGaussian, whole, 0.0, 1.0,
+                         false};
+  plain_kernel(noise_stub)(p, 0, noise_blocks(p));
+}
+
+}  // namespace
+
+void bind_fields(py::module_& m) {
+  m.def("make_field", &make_field);
+  m.def("remap", &remap);
+  m.def("move_by_field", &move_by_field);
+  m.def("random_floats", &random_floats);
+}
+
+}  // namespace visops

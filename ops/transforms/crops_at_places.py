@@ -1,0 +1,206 @@
+"""Crops at fixed places, several of one image, and crops of random size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .arguments import fail, size_pair, whole
+from .compose import Compose
+from .cropping import RandomHorizontalFlip, RandomVerticalFlip
+from .engine.effects import Effects
+from .engine.plan import Canvas, Plan
+from .transform import Transform
+from .views import Views
+
+__all__ = ["FiveCrop", "RandomSizeCrop", "TenCrop"]
+
+_PLACES = {
+    "top left": (0.0, 0.0),
+    "top right": (0.0, 1.0),
+    "bottom left": (1.0, 0.0),
+    "bottom right": (1.0, 1.0),
+    "middle": (0.5, 0.5),
+}
+
+
+def _refuse_small(owner: str, canvas: Canvas, batch: int, size: Sequence[float]) -> None:
+    sides = canvas.sides(batch)
+    small = (sides < np.asarray(size)).any(1)
+    if small.any():
+        height, width = sides[small][0]
+        raise ValueError(
+            f"visops.transforms.{owner}: size is ({size[0]:g}, {size[1]:g}), an image has height "
+            f"{height:g} and width {width:g}; must not be larger"
+        )
+
+
+class _CropAt(Transform):
+    """A crop of a size at a place."""
+
+    def __init__(self, owner: str, size: tuple[int, int], place: str) -> None:
+        super().__init__()
+        self.owner, self.size, self.place = owner, size, place
+
+    def effects(self) -> Effects:
+        return Effects(moves=True, size=self.size)
+
+    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
+        _refuse_small(self.owner, canvas, len(uniforms), self.size)
+        sides = canvas.sides(len(uniforms))
+        down, across = _PLACES[self.place]
+        # In the middle as torchvision's: halves round to even.
+        top = np.rint((sides[:, 0] - self.size[0]) * down)
+        left = np.rint((sides[:, 1] - self.size[1]) * across)
+        return {"top": top, "left": left}
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        height, width = self.size
+        canvas = Canvas(float(height), float(width), plan.channels)
+        plan.shift(-params["left"], -params["top"], canvas)
+
+
+class FiveCrop(Views):
+    """Crop the four corners and the middle, for tests.
+
+    torchvision's transform of this name. It is called on a sample, as :class:`Views` is, and
+    returns a tuple; it can't stand within a :class:`Compose`. Targets follow.
+
+    Parameters
+    ----------
+    size : int or pair of int
+        Height and width of each crop.
+    then : sequence of transforms
+        What follows: it shares a pass with the crop.
+    seed : int, optional
+        For random transforms that follow.
+
+    Notes
+    -----
+    Order: top left, top right, bottom left, bottom right, middle.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> crops = transforms.FiveCrop(4, then=[transforms.ToDtype(torch.float32, scale=True)])
+    >>> torch.stack(crops(torch.zeros(3, 8, 9, dtype=torch.uint8))).shape
+    torch.Size([5, 3, 4, 4])
+    """
+
+    def __init__(
+        self, size: int | Sequence[int], then: Sequence[Any] = (), *, seed: int | None = None
+    ) -> None:
+        own = size_pair("FiveCrop", "size", size)
+        super().__init__(
+            [Compose([_CropAt("FiveCrop", own, place), *then]) for place in _PLACES],
+            seed=seed,
+        )
+        self.size = own
+
+
+class TenCrop(Views):
+    """Crop the four corners and the middle, of the image and of its mirror image, for tests.
+
+    torchvision's transform of this name; called as :class:`FiveCrop`.
+
+    Parameters
+    ----------
+    size : int or pair of int
+        Height and width of each crop.
+    vertical_flip : bool
+        Mirror top and bottom instead of left and right.
+    then : sequence of transforms
+        What follows: it shares a pass with the crop.
+    seed : int, optional
+        For random transforms that follow.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> len(transforms.TenCrop(4)(torch.zeros(3, 8, 9)))
+    10
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        vertical_flip: bool = False,
+        then: Sequence[Any] = (),
+        *,
+        seed: int | None = None,
+    ) -> None:
+        own = size_pair("TenCrop", "size", size)
+        flip: Any = RandomVerticalFlip(1.0) if vertical_flip else RandomHorizontalFlip(1.0)
+        super().__init__(
+            [
+                Compose([*mirror, _CropAt("TenCrop", own, place), *then])
+                for mirror in ([], [flip])
+                for place in _PLACES
+            ],
+            seed=seed,
+        )
+        self.size, self.vertical_flip = own, bool(vertical_flip)
+
+
+class RandomSizeCrop(Transform):
+    """Crop a rectangle of a random height and width: DETR's.
+
+    Parameters
+    ----------
+    min_size, max_size : int
+        Height and width are drawn from `min_size` to `max_size`, or to the image's if that is
+        smaller.
+
+    Raises
+    ------
+    ValueError
+        The image is smaller than `min_size`.
+
+    Notes
+    -----
+    Parameters: ``top``, ``left``, ``height``, ``width``.
+
+    Source: N. Carion et al., "End-to-end object detection with transformers", ECCV 2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> steps = [transforms.RandomSizeCrop(384, 600), transforms.Resize((64, 64))]
+    >>> crop = transforms.Compose(steps)
+    >>> len(crop.passes), crop(torch.zeros(3, 500, 700)).shape
+    (1, torch.Size([3, 64, 64]))
+    """
+
+    draws = 4
+
+    def __init__(self, min_size: int, max_size: int) -> None:
+        super().__init__()
+        owner = "RandomSizeCrop"
+        self.min_size = whole(owner, "min_size", min_size, 1, "a whole number >= 1")
+        self.max_size = whole(owner, "max_size", max_size, 1, "a whole number >= 1")
+        if self.min_size > self.max_size:
+            fail(owner, "max_size", max_size, f"at least min_size, {min_size}")
+
+    def effects(self) -> Effects:
+        return Effects(moves=True, size=(0, 0))
+
+    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
+        least = (self.min_size, self.min_size)
+        _refuse_small("RandomSizeCrop", canvas, len(uniforms), least)
+        sides = canvas.sides(len(uniforms))
+        most = np.minimum(sides, self.max_size)
+        # DETR draws the width first.
+        width = self.min_size + np.floor(uniforms[:, 0] * (most[:, 1] - self.min_size + 1))
+        height = self.min_size + np.floor(uniforms[:, 1] * (most[:, 0] - self.min_size + 1))
+        top = np.floor(uniforms[:, 2] * (sides[:, 0] - height + 1))
+        left = np.floor(uniforms[:, 3] * (sides[:, 1] - width + 1))
+        return {"top": top, "left": left, "height": height, "width": width}
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        canvas = Canvas(params["height"], params["width"], plan.channels)
+        plan.shift(-params["left"], -params["top"], canvas)

@@ -1,0 +1,149 @@
+"""Moves targets of images that are bent, by a field of displacements for each sample.
+
+A field says where each output pixel is read, so a point of the source is found by its inverse: a
+fixed point, to 1e-4 pixels where the field changes by less than a pixel per pixel. Where it changes
+faster, the image is folded, and a point may have several places or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ... import _native
+from ...warp.remap import remapped
+from ..sample.leaf import Leaf
+from .coordinates import clamp_boxes, from_corners, to_corners
+from .finish import note_cut
+from .masks import as_given, as_tensor
+from .options import CONVENTIONS, TargetOptions, canvas_windows, mask_fill_of
+from .rotated import ROTATED
+from .rows import note_visible, point_width, rows_of, scale_area
+
+__all__ = ["Field", "bend_targets"]
+
+_PARTS = 16  # into which a box's sides are cut
+
+
+class Field:
+    """A sample's displacements, float32 ``[2, H, W]`` on the CPU."""
+
+    def __init__(self, values: Tensor) -> None:
+        self.values = values
+        self.size: tuple[int, int] = (values.shape[1], values.shape[2])
+
+    def move(self, points: np.ndarray) -> np.ndarray:
+        """Move points ``[N, 2]`` of the half-pixel convention."""
+        rows = np.ascontiguousarray(points - 0.5)
+        return _native.move_by_field(rows, self.values.data_ptr(), self.size) + 0.5
+
+
+def bend_targets(
+    leaves: Sequence[Leaf], fields: Sequence[Field | None], options: TargetOptions
+) -> None:
+    """Move all targets; None: the sample stays as it is."""
+    for leaf in leaves:
+        if leaf.kind == "mask":
+            _bend_masks(leaf, fields, options)
+        elif leaf.kind == "boxes":
+            areas = [x for x in leaves if x.kind == "area" and x.group == leaf.group]
+            _bend_boxes(leaf, areas, fields, options)
+        elif leaf.kind == "keypoints":
+            _bend_points(leaf, fields, options)
+        elif leaf.kind == "polygons":
+            samples = [
+                objects if field is None else [[field.move(p) for p in own] for own in objects]
+                for objects, field in zip(leaf.samples(), fields, strict=True)
+            ]
+            leaf.value = samples[0] if leaf.batch is None else samples
+
+
+def _bend_masks(leaf: Leaf, fields: Sequence[Field | None], options: TargetOptions) -> None:
+    bent = []
+    for value, field in zip(leaf.samples(), fields, strict=True):
+        if field is None:
+            bent.append(value)
+            continue
+        mask = as_tensor(value)
+        fill = float(mask_fill_of(leaf.per_box, value, options))
+        planes = mask.reshape(-1, *mask.shape[-2:])
+        if planes.shape[0] > 0:
+            planes = remapped(planes, field.values, True, "nearest", "constant", [fill])
+        bent.append(as_given(planes.reshape(mask.shape), value))
+    if leaf.batch is None:
+        leaf.value = bent[0]
+    elif isinstance(leaf.value, list):
+        leaf.value = bent
+    else:
+        leaf.value = torch.stack(bent) if isinstance(leaf.value, Tensor) else np.stack(bent)
+
+
+def _moved(rows: Any, owners: Any, fields: Sequence[Field | None]) -> Any:
+    """Move points ``[R, K, 2]`` of each sample; K belong to a row."""
+    points = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else rows
+    out = np.array(points, np.float64)
+    owner = np.zeros(len(points), np.int64) if isinstance(owners, slice) else owners
+    for sample, field in enumerate(fields):
+        own = owner == sample
+        if field is not None and own.any():
+            out[own] = field.move(points[own].reshape(-1, 2)).reshape(points[own].shape)
+    return torch.from_numpy(out).to(rows.device) if isinstance(rows, Tensor) else out
+
+
+def _bend_points(leaf: Leaf, fields: Sequence[Field | None], options: TargetOptions) -> None:
+    width = point_width(leaf)
+    rows, owners, restore = rows_of(leaf.value, leaf.batch, width)
+    shift = CONVENTIONS[options.keypoint_convention]
+    moved = _moved(rows[:, None, :2] + shift, owners, fields)[:, 0] - shift
+    if width > 2:
+        xp: Any = torch if isinstance(rows, Tensor) else np
+        moved = xp.concatenate((moved, rows[:, 2:]), 1)
+    leaf.value = restore(moved)
+    finite = moved[:, 0] == moved[:, 0]
+    note_visible(leaf, finite)
+
+
+def _bend_boxes(
+    leaf: Leaf, areas: Sequence[Leaf], fields: Sequence[Field | None], options: TargetOptions
+) -> None:
+    if leaf.format in ROTATED:
+        raise TypeError(
+            f"visops.transforms: {leaf.name} has the format {leaf.format}, and what bends an image "
+            "makes no rectangles of rotated boxes; must be XYXY, XYWH or CXCYWH, or polygons"
+        )
+    rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
+    corners = to_corners(rows, leaf.format)
+    if options.boxes != "keep":
+        sizes = np.array([(0, 0) if field is None else field.size for field in fields])
+        windows = canvas_windows(sizes)
+        windows[[field is None for field in fields]] = (-np.inf, -np.inf, np.inf, np.inf)
+        inside = clamp_boxes(corners, windows[owners])
+        note_cut(leaf, areas, corners, inside, options)
+        corners = inside
+    share = np.linspace(0.0, 1.0, _PARTS + 1)
+    ones, zeros = np.ones_like(share), np.zeros_like(share)
+    u = np.concatenate((share, ones, share, zeros))
+    v = np.concatenate((zeros, share, ones, share))
+    plain = corners.detach().cpu().numpy() if isinstance(corners, Tensor) else corners
+    x1, y1, x2, y2 = (plain[:, i, None] for i in range(4))
+    outline = np.stack((x1 + (x2 - x1) * u, y1 + (y2 - y1) * v), -1)
+    moved = _moved(outline, owners, fields)
+    bounds: Any = np.concatenate((moved.min(1), moved.max(1)), 1)
+    for area in areas:
+        scale_area(area, _area_scale(plain, owners, fields))
+    if isinstance(corners, Tensor):
+        bounds = torch.from_numpy(bounds).to(corners.device)
+    leaf.value = restore(from_corners(bounds, leaf.format))
+
+
+def _area_scale(corners: np.ndarray, owners: Any, fields: Sequence[Field | None]) -> np.ndarray:
+    """Return the factor by which area grows about the centre of each box."""
+    middle = (corners[:, :2] + corners[:, 2:]) / 2
+    steps = np.array([(1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0)])
+    around = _moved(middle[:, None] + steps, owners, fields)
+    along, down = (around[:, 0] - around[:, 1]) / 2, (around[:, 2] - around[:, 3]) / 2
+    return np.abs(along[:, 0] * down[:, 1] - along[:, 1] * down[:, 0])

@@ -1,0 +1,335 @@
+"""Transforms that bend the image: their fields are their peers', and targets follow."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import albumentations.augmentations.geometric.functional as geometric
+import cv2
+import numpy as np
+import pytest
+import torch
+import visops
+from scipy.interpolate import RBFInterpolator
+from torch import Tensor
+from torchvision import tv_tensors as tv
+from torchvision.transforms import v2
+from torchvision.transforms.v2 import functional as F
+from visops import transforms as T
+
+from transforms.chains import photo
+
+STEPS: dict[str, Callable[[], Any]] = {
+    "elastic": lambda: T.ElasticTransform(120.0, 8.0),
+    "grid": lambda: T.GridDistortion(p=1.0),
+    "camera": lambda: T.OpticalDistortion((0.3, 0.4), p=1.0),
+    "fisheye": lambda: T.OpticalDistortion((0.3, 0.4), mode="fisheye", p=1.0),
+    "plate": lambda: T.ThinPlateSpline(p=1.0),
+}
+
+
+def picture() -> Tensor:
+    return photo()[:, 40:151, 100:233].contiguous()
+
+
+def ramps(height: int, width: int) -> Tensor:
+    """An image that says where each of its pixels is."""
+    y, x = np.mgrid[:height, :width]
+    return torch.from_numpy(np.stack((x, y))).double()
+
+
+def field_of(step: Any, size: tuple[int, int], index: int = 0) -> np.ndarray:
+    """Where each pixel of a result is read, [2, H, W], inside of the image."""
+    step.padding_mode = "replicate"
+    chain = T.Compose([step], seed=0)
+    return chain(ramps(*size)[[0, 1, 1]], index=index)[:2].numpy()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_pixels_are_those_of_opencv_by_the_same_map(name: str) -> None:
+    image = picture()
+    chain = T.Compose([STEPS[name]()], seed=0)
+    expected_at = T.Compose([STEPS[name]()], seed=0)
+    expected_at.transforms[0].padding_mode = "replicate"
+    x, y = expected_at(ramps(*image.shape[-2:])[[0, 1, 1]], index=7)[:2].float().numpy()
+    inside = (x > 1) & (y > 1) & (x < image.shape[2] - 2) & (y < image.shape[1] - 2)
+    array = np.ascontiguousarray(image.permute(1, 2, 0).numpy())
+    expected = cv2.remap(array, x, y, cv2.INTER_LINEAR)
+    found = chain(image, index=7).permute(1, 2, 0).numpy()
+    assert inside.mean() > 0.5
+    assert np.abs(found.astype(int) - expected.astype(int))[inside].max() <= 1
+    assert (found != array).mean() > 0.3
+
+
+def test_elastic_fields_are_torchvision_s() -> None:
+    """Of noise alone: the same spread and the same likeness of neighbours."""
+    size, alpha, sigma = (160, 200), [60.0, 30.0], [4.0, 6.0]
+    place = ramps(*size).numpy()
+    ours, theirs = [], []
+    torch.manual_seed(0)
+    for index in range(12):
+        ours.append(field_of(T.ElasticTransform(alpha, sigma), size, index) - place)
+        drawn = v2.ElasticTransform(alpha, sigma).make_params([tv.Image(torch.zeros(3, *size))])
+        shift = drawn["displacement"][0].permute(2, 0, 1).numpy()
+        theirs.append(shift * np.array(size[::-1])[:, None, None] / 2)
+    a, b = (np.stack(f)[:, :, 30:-30, 30:-30] for f in (ours, theirs))
+    for axis in (0, 1):
+        assert abs(a[:, axis].std() / b[:, axis].std() - 1) < 0.08
+        for lag in (3, 8):
+            likeness = [
+                (f[:, axis, :, lag:] * f[:, axis, :, :-lag]).mean() / f[:, axis].var()
+                for f in (a, b)
+            ]
+            assert abs(likeness[0] - likeness[1]) < 0.08
+    assert abs(np.corrcoef(a[:, 0].ravel(), a[:, 1].ravel())[0, 1]) < 0.1
+    rough = field_of(T.ElasticTransform(2.0, 0.0), size) - place
+    assert 0.9 < np.abs(rough[:, 30:-30, 30:-30]).max() <= 1.0
+
+
+def test_an_elastic_result_is_torchvision_s_by_the_same_field() -> None:
+    image = picture().float() / 255
+    height, width = image.shape[-2:]
+    places = field_of(T.ElasticTransform(50.0, 5.0), (height, width))
+    shift = (places - ramps(height, width).numpy()) * 2 / np.array([width, height])[:, None, None]
+    grid = torch.from_numpy(shift).permute(1, 2, 0)[None].float()
+    expected = F.elastic(image, grid, fill=[0.0])
+    found = T.Compose([T.ElasticTransform(50.0, 5.0)], seed=0)(image, index=0)
+    inner = (..., slice(12, -12), slice(12, -12))
+    torch.testing.assert_close(found[inner], expected[inner], rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_a_grid_s_field_is_albumentations(normalized: bool) -> None:
+    height, width, count = 97, 123, 5
+    step = T.GridDistortion(count, 0.4, normalized=normalized, p=1)
+    chain = T.Compose([step], seed=0)
+    image = torch.zeros(3, height, width)
+    params = chain.make_params(image, index=3).steps[0]
+    x, y = params["x_factors"][0], params["y_factors"][0]
+    expected = geometric.generate_grid((height, width), x.tolist(), y.tolist(), count)
+    found = field_of(step, (height, width), 3)
+    clipped = [np.clip(e, 0, n - 1) for e, n in zip(expected, (width, height), strict=True)]
+    np.testing.assert_allclose(found, np.stack(clipped), atol=2e-3)
+    if normalized:
+        raw = T.Compose([T.GridDistortion(count, 0.4, normalized=False, p=1)], seed=0)
+        plain = raw.make_params(image, index=3).steps[0]
+        whole = geometric.normalize_grid_distortion_steps(
+            (height, width), count, plain["x_factors"][0].tolist(), plain["y_factors"][0].tolist()
+        )
+        np.testing.assert_allclose(x, whole["steps_x"], rtol=1e-12)
+        np.testing.assert_allclose(y, whole["steps_y"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", [-0.3, 0.4])
+def test_lenses_are_albumentations(k: float) -> None:
+    size = (90, 130)
+    for mode, maps in (
+        ("camera", geometric.get_camera_matrix_distortion_maps),
+        ("fisheye", geometric.get_fisheye_distortion_maps),
+    ):
+        found = field_of(T.OpticalDistortion((k, k), mode=mode, p=1), size)
+        expected = maps(size, k)
+        shift = 0.5 if mode == "camera" else 0.0  # theirs, even where nothing is distorted
+        clipped = [np.clip(e - shift, 0, n - 1) for e, n in zip(expected, size[::-1], strict=True)]
+        np.testing.assert_allclose(found, np.stack(clipped), atol=3e-3)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_plate_is_scipy_s(count: int) -> None:
+    height, width = 85, 101
+    step = T.ThinPlateSpline((0.3, 0.3), count, p=1)
+    chain = T.Compose([step], seed=0)
+    shifts = chain.make_params(torch.zeros(3, height, width), index=1).steps[0]["shifts"][0]
+    points = np.array(step._points())
+    spline = RBFInterpolator(points, points + shifts.reshape(-1, 2), kernel="thin_plate_spline")
+    y, x = np.mgrid[:height, :width]
+    sides = np.array([width, height])
+    expected = spline(np.stack((x, y), -1).reshape(-1, 2) / sides) * sides
+    expected = np.clip(expected, 0, sides - 1).T.reshape(2, height, width)
+    assert np.abs(field_of(step, (height, width), 1) - expected).max() < 0.05
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_targets_follow(name: str) -> None:
+    """Paint a dot and a box, bend the picture, and find them."""
+    height, width = 150, 190
+    generator = np.random.default_rng(3)
+    chain = T.Compose([STEPS[name]()], seed=0)
+    for index in range(6):
+        x, y = generator.uniform(40, width - 40), generator.uniform(40, height - 40)
+        rows, columns = np.mgrid[:height, :width]
+        dot = np.exp(-((columns - x) ** 2 + (rows - y) ** 2) / 18.0)
+        mask = np.zeros((height, width), np.uint8)
+        mask[int(y) - 12 : int(y) + 9, int(x) - 7 : int(x) + 15] = 3
+        box = [int(x) - 7, int(y) - 12, int(x) + 15, int(y) + 9]
+        polygon = np.array([box[:2], [box[2], box[1]], box[2:], [box[0], box[3]]], np.float64)
+        sample = {
+            "image": torch.from_numpy(np.stack([dot] * 3)),
+            "mask": mask,
+            "boxes": torch.tensor([box], dtype=torch.float64),
+            "keypoints": torch.tensor([[x, y]], dtype=torch.float64),
+            "polygons": [[polygon]],
+        }
+        out = chain(sample, index=index)
+        found = out["image"][0].numpy()
+        weight = found / found.sum()
+        seen = (weight * columns).sum(), (weight * rows).sum()
+        assert np.abs(out["keypoints"][0].numpy() - seen).max() < 1.2
+        inside = out["mask"] == 3
+        assert set(np.unique(out["mask"])) <= {0, 3, 255}
+        places = np.argwhere(inside)
+        bounds = [*places.min(0)[::-1], *(places.max(0)[::-1] + 1)]
+        assert np.abs(out["boxes"][0].numpy() - bounds).max() <= 1.5
+        moved = out["polygons"][0][0]
+        edges = out["boxes"][0].numpy()
+        assert (moved >= edges[:2] - 1e-6).all()
+        assert (moved <= edges[2:] + 1e-6).all()
+
+
+def test_points_are_found_to_the_stated_tolerance() -> None:
+    height, width = 120, 160
+    step = T.ElasticTransform(100.0, 6.0)
+    places = field_of(step, (height, width))
+    q = np.array([[70, 50], [90, 80], [30, 60]])  # pixels of the result
+    sources = places[:, q[:, 1], q[:, 0]].T
+    sample = {"image": torch.zeros(3, height, width), "keypoints": torch.from_numpy(sources)}
+    found = T.Compose([step], seed=0)(sample, index=0)["keypoints"].numpy()
+    assert np.abs(found - q).max() < 1e-3
+    half = T.Compose([step], seed=0, keypoint_convention="half_pixel")
+    sample["keypoints"] = torch.from_numpy(sources + 0.5)
+    assert np.abs(half(sample, index=0)["keypoints"].numpy() - q - 0.5).max() < 1e-3
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_batches_videos_threads_and_dtypes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = picture()
+    chain = T.Compose([STEPS[name]()], seed=1)
+    expected = torch.stack([chain(image, index=i) for i in range(3)])
+    batch = torch.stack([image] * 3)
+    assert torch.equal(chain(batch, index=range(3)), expected)
+    assert torch.equal(chain([image] * 3, index=range(3)), expected)
+    assert torch.equal(chain(image.numpy().transpose(1, 2, 0), index=1), expected[1])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    assert torch.equal(chain(batch, index=range(3)), expected)
+    torch.set_num_threads(threads)
+    frames = chain(tv.Video(batch), index=1)
+    assert all(torch.equal(frame, expected[1]) for frame in frames.as_subclass(Tensor))
+    again = copy.deepcopy(pickle.loads(pickle.dumps(chain)))
+    assert torch.equal(again(image, index=2), expected[2])
+    _, params = chain(batch, index=range(3), return_params=True)
+    assert torch.equal(chain(batch, params=params), expected)
+    for dtype, tolerance in ((torch.float32, 0.51), (torch.float64, 0.51), (torch.int16, 0.51)):
+        out = chain(image.to(dtype), index=0)
+        assert out.dtype == dtype
+        assert (out.double() - expected[0].double()).abs().max() <= tolerance
+    monkeypatch.setattr(sys.modules["visops.warp.remap"], "_NATIVE", {})
+    assert (chain(image, index=0).int() - expected[0].int()).abs().max() <= 1
+    resized = T.Compose([STEPS[name](), T.Resize((40, 40))], seed=1)
+    ragged = resized([image, image[:, :70]], index=[0, 1])
+    assert torch.equal(ragged[1], resized(image[:, :70], index=1))
+
+
+def test_probability_and_choices() -> None:
+    image = picture()[:, ::3, ::3].contiguous()
+    for step in (T.GridDistortion(p=0.3), T.RandomApply([T.ElasticTransform(90.0, 2.0)], 0.3)):
+        out = T.Compose([step], seed=0)(torch.stack([image] * 400), index=range(400))
+        moved = (out != image).flatten(1).any(1).float().mean()
+        assert 0.2 < moved < 0.4
+    several = T.Compose([T.RandomChoice([T.ElasticTransform(), T.RandomHorizontalFlip(1)])], seed=0)
+    sample = {"image": image, "boxes": torch.tensor([[4.0, 4, 20, 20]])}
+    assert several(sample, index=1)["boxes"].shape == (1, 4)
+    chain = T.Compose([T.RandomResizedCrop(32), T.ElasticTransform(), T.RandomHorizontalFlip()])
+    assert [part.kind for part in chain.passes] == ["fused", "alone", "fused"]
+    assert chain(torch.stack([image] * 2)).shape == (2, 3, 32, 32)
+
+
+def test_inverse_refuses() -> None:
+    image = picture()
+    for step in (T.ElasticTransform(), T.RandomApply([T.GridDistortion(p=1)], 1.0)):
+        chain = T.Compose([step])
+        out, params = chain(image, return_params=True)
+        with pytest.raises(TypeError, match="which bends images, as no matrix undoes"):
+            chain.inverse(out, params)
+
+
+def test_areas_and_clamped_boxes() -> None:
+    sample = {
+        "image": torch.zeros(3, 100, 100),
+        "boxes": torch.tensor([[40.0, 40, 60, 60], [-20, 10, 30, 40]]),
+        "area": torch.tensor([400.0, 1500.0]),
+        "labels": torch.tensor([1, 2]),
+    }
+    chain = T.Compose([T.OpticalDistortion((0.5, 0.5), p=1)], boxes="sanitize", seed=0)
+    out = chain(sample, index=0)
+    assert len(out["boxes"]) == len(out["labels"]) == len(out["area"]) == 2
+    sides = out["boxes"][0, 2:] - out["boxes"][0, :2]
+    assert abs(float(out["area"][0] / sides.prod()) - 1) < 0.05
+    assert out["boxes"].min() >= 0
+    rotated = tv.BoundingBoxes(
+        torch.tensor([[30.0, 30, 10, 10, 20]]), format="CXCYWHR", canvas_size=(100, 100)
+    )
+    with pytest.raises(TypeError, match="makes no rectangles of rotated boxes"):
+        chain({"image": sample["image"], "boxes": rotated})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: T.ElasticTransform(sigma=-1),
+            "ElasticTransform: sigma is -1, must be a number >= 0 or two (x, y)",
+        ),
+        (
+            lambda: T.ElasticTransform(sigma=(0, 3)),
+            "ElasticTransform: sigma is (0, 3), must be 0 for both directions or for none",
+        ),
+        (
+            lambda: T.GridDistortion(0),
+            "GridDistortion: num_steps is 0, must be a whole number >= 1",
+        ),
+        (
+            lambda: T.GridDistortion(9)(torch.zeros(3, 4, 40)),
+            "GridDistortion: num_steps is 9, an image has 4 rows or columns; must have as many",
+        ),
+        (
+            lambda: T.OpticalDistortion(mode="lens"),
+            "OpticalDistortion: mode is 'lens', must be 'camera' or 'fisheye'",
+        ),
+        (
+            lambda: T.ThinPlateSpline(num_control_points=1),
+            "ThinPlateSpline: num_control_points is 1, must be a whole number from 2 to 16",
+        ),
+        (
+            lambda: T.ElasticTransform(fill=(1, 2))(torch.zeros(3, 4, 40)),
+            "ElasticTransform: fill has 2 numbers, the sample has 3 channels; must be one, or one "
+            "for each",
+        ),
+    ],
+)
+def test_bad_input(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as error:
+        make()
+    assert message in str(error.value)
+
+
+def test_remap_s_field_is_a_control_grid() -> None:
+    grid = np.random.default_rng(0).normal(0, 3, (2, 4, 5, 2))
+    for spline in (False, True):
+        dx, dy = visops.displacement_field(grid, (40, 60), spline=spline)
+        assert dx.shape == dy.shape == (2, 40, 60)
+        wanted = torch.from_numpy(grid).requires_grad_()
+        again, _ = visops.displacement_field(wanted, (40, 60), spline=spline)
+        torch.testing.assert_close(again.float(), dx, rtol=0, atol=1e-5)
+        again.sum().backward()
+        assert wanted.grad is not None
+        if not spline:
+            for corner, point in (
+                (dx[:, 0, 0], grid[:, 0, 0, 0]),
+                (dx[:, -1, -1], grid[:, -1, -1, 0]),
+            ):
+                np.testing.assert_allclose(corner, point, rtol=1e-5)

@@ -1,0 +1,281 @@
+"""Crops that look at targets, crops at places, JPEG, frames and the recipes made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torchvision import tv_tensors as tv
+from torchvision.ops import box_iou
+from torchvision.transforms import v2
+from torchvision.transforms.v2 import functional as F
+from visops import transforms as T
+from visops.transforms import presets
+
+from transforms.chains import photo
+
+
+def detection(count: int = 3, seed: int = 0) -> dict[str, Any]:
+    generator = np.random.default_rng(seed)
+    x, y = generator.uniform(0, 300, count), generator.uniform(0, 250, count)
+    w, h = generator.uniform(20, 130, count), generator.uniform(20, 120, count)
+    boxes = torch.from_numpy(np.stack((x, y, x + w, y + h), 1)).float()
+    mask = torch.arange(380 * 440).reshape(380, 440) % 251
+    return {"image": photo(), "boxes": boxes, "labels": torch.arange(count), "mask": mask.byte()}
+
+
+def crop_of(sample: dict[str, Any], out: dict[str, Any]) -> tuple[int, int, int, int]:
+    """Find where a crop of the photo was."""
+    height, width = out["image"].shape[-2:]
+    first = out["image"][:, 0, 0]
+    places = (sample["image"] == first[:, None, None]).all(0).nonzero()
+    for top, left in places.tolist():
+        part = sample["image"][:, top : top + height, left : left + width]
+        if part.shape == out["image"].shape and torch.equal(part, out["image"]):
+            return top, left, height, width
+    raise AssertionError("no crop")
+
+
+def test_iou_crops_keep_an_overlap() -> None:
+    sample = detection()
+    for least in (0.1, 0.3, 0.5):
+        chain = T.Compose([T.RandomIoUCrop(sampler_options=[least])], seed=0)
+        for index in range(15):
+            out = chain(sample, index=index)
+            top, left, height, width = crop_of(sample, out)
+            crop = torch.tensor([[left, top, left + width, top + height]]).float()
+            centre = (sample["boxes"][:, :2] + sample["boxes"][:, 2:]) / 2
+            inside = (centre > crop[:, :2]).all(1) & (centre < crop[:, 2:]).all(1)
+            assert inside.any()
+            assert box_iou(sample["boxes"][inside], crop).max() >= least
+            assert 0.5 <= width / height <= 2.0
+            assert min(height / 380, width / 440) >= 0.3 - 1 / 380
+            moved = sample["boxes"] - crop[0, :2].repeat(2)
+            moved[~inside] = 0
+            torch.testing.assert_close(out["boxes"], moved)
+            part = sample["mask"][top : top + height, left : left + width]
+            assert torch.equal(out["mask"], part)
+            assert torch.equal(chain(sample, index=index)["image"], out["image"])
+
+
+def test_iou_crops_are_drawn_as_torchvision_s() -> None:
+    sample = detection(2, 3)
+    typed = tv.BoundingBoxes(sample["boxes"], format="XYXY", canvas_size=(380, 440))
+    ours, theirs = [], []
+    chain, other = T.Compose([T.RandomIoUCrop()], seed=0), v2.RandomIoUCrop()
+    torch.manual_seed(0)
+    small = {"image": photo()[:1], "boxes": sample["boxes"]}
+    for index in range(250):
+        ours.append(tuple(chain(small, index=index)["image"].shape[-2:]))
+        theirs.append(tuple(other(tv.Image(small["image"]), typed)[0].shape[-2:]))
+    a, b = (np.array(s, np.float64) for s in (ours, theirs))
+    whole = [(s == (380, 440)).all(1).mean() for s in (a, b)]
+    assert abs(whole[0] - whole[1]) < 0.1
+    assert (np.abs(a.mean(0) - b.mean(0)) < 25).all()
+    assert (np.abs(a.std(0) - b.std(0)) < 20).all()
+
+
+def test_iou_crops_of_batches() -> None:
+    samples = [detection(3, seed) for seed in range(4)]
+    steps = [T.RandomIoUCrop(), T.Resize((64, 64)), T.RandomHorizontalFlip()]
+    chain = T.Compose(steps, seed=0, boxes="sanitize")
+    batch = chain.collate([{**s, "index": i} for i, s in enumerate(samples)])
+    assert batch["image"].shape == (4, 3, 64, 64)
+    for i, sample in enumerate(samples):
+        alone = chain(sample, index=i)
+        assert torch.equal(alone["image"], batch["image"][i])
+        assert torch.equal(alone["boxes"], batch["boxes"][i])
+        assert len(alone["boxes"]) == len(alone["labels"])
+    empty = {**samples[0], "boxes": torch.zeros(0, 4), "labels": torch.zeros(0)}
+    whole = T.Compose([T.RandomIoUCrop()], seed=0)
+    assert torch.equal(whole(empty, index=0)["image"], photo())
+    with pytest.raises(TypeError, match="RandomIoUCrop: the sample has no boxes"):
+        whole(photo())
+    sometimes = T.Compose([T.RandomApply([T.RandomIoUCrop(sampler_options=[0.5])], 0.5)], seed=0)
+    sizes = {tuple(sometimes(samples[0], index=i)["image"].shape) for i in range(30)}
+    assert (3, 380, 440) in sizes
+    assert len(sizes) > 8
+    out, params = chain(samples[1], index=0, return_params=True)
+    assert torch.equal(chain(samples[1], params=params)["image"], out["image"])
+    with pytest.raises(TypeError, match="which chooses its crop by the targets"):
+        chain.inverse(out, params)
+
+
+def test_crops_by_category() -> None:
+    mask = torch.zeros(100, 120, dtype=torch.uint8)
+    mask[30:60, 20:90] = 1
+    mask[:10] = 255
+    sample = {"image": torch.arange(12000).reshape(1, 100, 120).float(), "mask": mask}
+    chain = T.Compose([T.CropByCategory((40, 50), 0.75)], seed=0)
+    good = 0
+    for index in range(60):
+        out = chain(sample, index=index)
+        assert out["mask"].shape == (40, 50)
+        counts = torch.bincount(out["mask"].flatten().long(), minlength=256)[:255].double()
+        good += float(counts.max() / counts.sum()) < 0.75
+        first = int(out["image"][0, 0, 0])
+        assert torch.equal(out["mask"], mask[first // 120 :, first % 120 :][:40, :50])
+    assert good > 55
+    random = T.Compose([T.CropByCategory((40, 50), 1.0)], seed=0)
+    assert random(sample, index=0)["mask"].shape == (40, 50)
+    with pytest.raises(TypeError, match=r"has shape \[1, 100, 120\] and dtype"):
+        chain({"image": sample["image"], "mask": mask[None]})
+
+
+def test_random_size_crops_are_detr_s() -> None:
+    image = torch.zeros(1, 90, 120)
+    chain = T.Compose([T.RandomSizeCrop(40, 100)], seed=0)
+    params = chain.make_params(image.expand(4000, 1, 90, 120), index=range(4000)).steps[0]
+    for name, low, high in (("width", 40, 100), ("height", 40, 90)):
+        assert (params[name].min(), params[name].max()) == (low, high)
+        assert abs(params[name].mean() - (low + high) / 2) < 1
+    assert (params["top"] + params["height"] <= 90).all()
+    assert (params["left"] + params["width"] <= 120).all()
+    whole = (params["top"] + params["height"] == 90) & (params["height"] < 60)
+    assert whole.any()
+    sample = detection()
+    out = T.Compose([T.RandomSizeCrop(100, 300)], seed=1)(sample, index=0)
+    top, left, *_ = crop_of(sample, out)
+    torch.testing.assert_close(
+        out["boxes"], sample["boxes"] - torch.tensor([left, top, left, top]).float()
+    )
+    fused = T.Compose([T.RandomSizeCrop(50, 90), T.Resize(32), T.RandomHorizontalFlip()])
+    assert len(fused.passes) == 1
+    with pytest.raises(ValueError, match=r"RandomSizeCrop: size is \(200, 200\), an image has"):
+        T.RandomSizeCrop(200, 300)(image)
+
+
+@pytest.mark.parametrize("size", [(30, 45), (31, 44), (60, 80)])
+def test_five_and_ten_crops(size: tuple[int, int]) -> None:
+    image = photo()[:, :60, :80].contiguous()
+    for ours, theirs in (
+        (T.FiveCrop(size), F.five_crop(image, list(size))),
+        (T.TenCrop(size), F.ten_crop(image, list(size))),
+        (T.TenCrop(size, vertical_flip=True), F.ten_crop(image, list(size), True)),
+    ):
+        for a, b in zip(ours(image), theirs, strict=True):
+            assert torch.equal(a, b)
+    boxes = T.FiveCrop(size)({"image": image, "boxes": torch.tensor([[50.0, 40, 70, 55]])})
+    assert boxes[3]["boxes"].tolist() == [
+        [50.0 - 80 + size[1], 40 - 60 + size[0], 70 - 80 + size[1], 55 - 60 + size[0]]
+    ]
+    steps = [T.ToDtype(torch.float32, scale=True), T.Normalize([0.5], [0.5])]
+    normal = T.FiveCrop(size, then=steps)
+    assert all(len(chain.passes) == 1 for chain in normal.chains)
+    torch.testing.assert_close(normal(image)[4], T.FiveCrop(size)(image)[4] / 127.5 - 1)
+    with pytest.raises(ValueError, match=r"FiveCrop: size is \(61, 20\), an image has height 60"):
+        T.FiveCrop((61, 20))(image)
+
+
+def test_jpeg_is_torchvision_s() -> None:
+    image = photo()
+    for quality in (3, 40, 95):
+        for own in (image, image[:1]):
+            assert torch.equal(T.JPEG(quality)(own), F.jpeg(own, quality))
+    chain = T.Compose([T.JPEG((10, 90))], seed=0)
+    batch = torch.stack([image[:, :40, :50]] * 300)
+    out, params = chain(batch, index=range(300), return_params=True)
+    qualities = params.steps[0]["quality"]
+    assert (qualities.min(), qualities.max()) == (10, 90)
+    assert torch.equal(out[7], F.jpeg(batch[7], int(qualities[7])))
+    some = T.Compose([T.RandomApply([T.JPEG(20)], 0.5)], seed=0)(batch, index=range(300))
+    assert 0.4 < (some != batch).flatten(1).any(1).float().mean() < 0.6
+    with pytest.raises(
+        TypeError, match=r"JPEG: the sample has dtype torch\.float32 and 3 channels"
+    ):
+        T.JPEG(20)(image / 255)
+
+
+def test_frames_and_matrices() -> None:
+    clip = torch.arange(2 * 7 * 3 * 4).reshape(2, 7, 3, 2, 2).float()
+    expected = F.uniform_temporal_subsample(clip, 4)
+    chain = T.Compose([T.UniformTemporalSubsample(4)], per_frame=False)
+    assert torch.equal(chain(clip), expected)
+    assert torch.equal(chain(clip[0]), expected[0])
+    assert torch.equal(T.UniformTemporalSubsample(4)(tv.Video(clip[0])), expected[0])
+    assert chain(tv.Video(clip[0][:2])).shape == (4, 3, 2, 2)
+    with pytest.raises(TypeError, match="UniformTemporalSubsample: the sample is no video"):
+        T.UniformTemporalSubsample(4)(clip[0, 0])
+    matrix, mean = torch.rand(12, 12, dtype=torch.float64), torch.rand(12, dtype=torch.float64)
+    theirs = v2.LinearTransformation(matrix, mean)
+    images = torch.rand(5, 3, 2, 2, dtype=torch.float64)
+    torch.testing.assert_close(T.LinearTransformation(matrix, mean)(images), theirs(images))
+    with pytest.raises(ValueError, match="must have 12 values"):
+        T.LinearTransformation(matrix, mean)(torch.rand(3, 2, 3))
+
+
+def test_recipes() -> None:
+    sample = detection()
+    for kind in ("ssd", "ssdlite", "detr"):
+        out = presets.detection_train(kind, seed=0)(sample, index=2)
+        assert out["image"].dtype == torch.float32
+        assert len(out["boxes"]) == len(out["labels"])
+    segmented = {"image": photo(), "mask": sample["mask"].long()}
+    out = presets.mmsegmentation_train(96, (400, 200), seed=0)(segmented, index=1)
+    assert out["image"].shape == (3, 96, 96)
+    assert out["mask"].shape == (96, 96)
+    medical = {"image": photo()[:1] / 255, "mask": sample["mask"]}
+    chain = presets.nnunet_2d((64, 80), seed=0)
+    for index in range(30):
+        out = chain(medical, index=index)
+        assert out["image"].shape == (1, 64, 80)
+        assert out["mask"].shape == (64, 80)
+        assert out["image"].isfinite().all()
+    yolo = presets.yolo_train(160, degrees=5, shear=2, seed=0)
+    mosaic = T.Mosaic(160, seed=0).collate([detection(2, s) for s in range(4)])
+    batch = yolo(mosaic)
+    assert batch["image"].shape == (4, 3, 160, 160)
+    assert [len(b) for b in batch["boxes"]] == [len(x) for x in batch["labels"]]
+    assert len(yolo.passes) == 3
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: T.JPEG(0), "JPEG: quality is 0, must be a whole number from 1 to 100"),
+        (
+            lambda: T.JPEG((50, 20)),
+            "JPEG: quality is (50, 20), must be a whole number from 1 to 100, or two (min, max), "
+            "the smaller first",
+        ),
+        (lambda: T.RandomIoUCrop(0.5, 0.3), "RandomIoUCrop: min_scale is (0.5, 0.3), must be"),
+        (
+            lambda: T.RandomIoUCrop(sampler_options=[]),
+            "RandomIoUCrop: sampler_options is [], must be at least one number >= 0",
+        ),
+        (
+            lambda: T.CropByCategory(4, 0),
+            "CropByCategory: cat_max_ratio is 0, must be a number in (0, 1]",
+        ),
+        (
+            lambda: T.RandomSizeCrop(9, 4),
+            "RandomSizeCrop: max_size is 4, must be at least min_size, 9",
+        ),
+        (
+            lambda: T.LinearTransformation(torch.ones(2, 3), torch.ones(2)),
+            "LinearTransformation: transformation_matrix is [2, 3], must be of shape [D, D]",
+        ),
+        (
+            lambda: T.UniformTemporalSubsample(0),
+            "UniformTemporalSubsample: num_samples is 0, must be a whole number >= 1",
+        ),
+    ],
+)
+def test_bad_input(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as error:
+        make()
+    assert message in str(error.value)
+
+
+def test_types_come_back(tmp_path: Any) -> None:
+    image = tv.Image(photo())
+    boxes = tv.BoundingBoxes([[10.0, 20, 90, 80]], format="XYXY", canvas_size=(380, 440))
+    out, moved = T.Compose([T.RandomIoUCrop(sampler_options=[0.0])], seed=0)(image, boxes)
+    assert isinstance(out, tv.Image)
+    assert isinstance(moved, tv.BoundingBoxes)
+    assert moved.canvas_size == tuple(out.shape[-2:])
+    assert isinstance(moved.as_subclass(Tensor), Tensor)

@@ -1,0 +1,408 @@
+"""Noise, HSV, dropouts and neighbourhoods: values of their peers, and how they are drawn."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import albumentations as A
+import albumentations.augmentations.blur.functional as blurs
+import albumentations.augmentations.pixel.functional as pixels
+import cv2
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+from torchvision.transforms.v2 import functional as F
+from visops import transforms as T
+
+from transforms.chains import photo
+
+# Always applied, with fixed numbers but for keys.
+STEPS: dict[str, Callable[[], Any]] = {
+    "gaussian noise": lambda: T.GaussianNoise(0.05, 0.1),
+    "unclipped noise": lambda: T.GaussianNoise(0.0, 0.2, clip=False),
+    "shot noise": lambda: T.ShotNoise((0.1, 0.1), 1.0),
+    "fine shot noise": lambda: T.ShotNoise((0.002, 0.002), 1.0),
+    "salt and pepper": lambda: T.SaltAndPepper((0.2, 0.2), (0.3, 0.3), 1.0),
+    "hsv": lambda: T.RandomHSV(0.2, 0.6, 0.5),
+    "channels": lambda: T.ChannelDropout((1, 2), 7 / 8, 1.0),
+    "holes": lambda: T.CoarseDropout((3, 5), fill=0.25, p=1.0),
+    "random holes": lambda: T.CoarseDropout((2, 2), (9, 20), (5, 30), "random", 1.0),
+    "plain holes": lambda: T.CoarseDropout((2, 2), fill="random_uniform", p=1.0),
+    "grid": lambda: T.GridDropout(0.4, p=1.0),
+    "box": lambda: T.Blur((5, 5), 1.0),
+    "median": lambda: T.MedianBlur((3, 3), 1.0),
+    "large median": lambda: T.MedianBlur((7, 7), 1.0),
+    "motion": lambda: T.MotionBlur((7, 7), p=1.0),
+    "unsharp": lambda: T.UnsharpMask((5, 5), p=1.0),
+    "emboss": lambda: T.Emboss(p=1.0),
+    "sharpen": lambda: T.Sharpen(p=1.0),
+    "clahe": lambda: T.CLAHE((3, 3), p=1.0),
+    "downscale": lambda: T.Downscale((0.3, 0.3), 1.0),
+}
+ON_CPU = ("shot noise", "fine shot noise", "random holes", "plain holes", "clahe")
+
+
+def picture() -> Tensor:
+    return photo()[:, 40:151, 100:233].contiguous()
+
+
+def amounts(step: Any, image: Tensor, *values: float) -> T.Parameters:
+    """Parameters with which a step is applied to an image."""
+    numbers = np.zeros((1, 10))
+    numbers[0, : len(values)] = values
+    drawn = {"apply": np.array([True]), "amounts": numbers}
+    return T.Parameters([type(step).__name__], [drawn], np.array([image.shape[-2:]]))
+
+
+def run(step: Any, image: Tensor, *values: float) -> Tensor:
+    return T.Compose([step])(image, params=amounts(step, image, *values))  # type: ignore[no-any-return]
+
+
+def as_array(image: Tensor) -> np.ndarray:
+    return np.ascontiguousarray(image.permute(1, 2, 0).numpy())
+
+
+def levels(found: Tensor, expected: np.ndarray) -> np.ndarray:
+    """How far apart images are, in levels of 255."""
+    scale = 1 if found.dtype == torch.uint8 else 255
+    return np.abs(as_array(found).astype(np.float64) - expected.astype(np.float64)) * scale
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_torch_s_operators_give_the_same(
+    name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run on a GPU, and where gradients are wanted."""
+    image = picture() if dtype == torch.uint8 else picture() / 255
+    chain = T.Compose([STEPS[name]()], seed=3)
+    expected = chain(image, index=4)
+    assert not torch.equal(expected, image)
+    monkeypatch.setattr("visops.transforms.engine.pixels._NATIVE", ())
+    found = chain(image, index=4)
+    assert found.dtype == dtype
+    tolerance = 1.0 if dtype == torch.uint8 else 4e-6
+    distance = (found.double() - expected.double()).abs()
+    assert distance.max() <= tolerance
+    assert (distance > 1e-5).double().mean() < 2e-3
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_batches_videos_and_threads(name: str) -> None:
+    image = picture()
+    chain = T.Compose([STEPS[name]()], seed=1)
+    expected = torch.stack([chain(image, index=i) for i in range(3)])
+    batch = torch.stack([image] * 3)
+    assert torch.equal(chain(batch, index=range(3)), expected)
+    assert torch.equal(chain([image] * 3, index=range(3)), expected)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    assert torch.equal(chain(batch, index=range(3)), expected)
+    torch.set_num_threads(threads)
+    still = T.Compose([STEPS[name]()], seed=1, per_frame=False)
+    frames = still(torch.stack([image, image]), index=0)
+    assert torch.equal(frames[0], frames[1])
+    again = pickle.loads(pickle.dumps(chain))
+    assert torch.equal(copy.deepcopy(again)(image, index=1), expected[1])
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_other_forms(name: str) -> None:
+    chain, image = T.Compose([STEPS[name]()], seed=2), picture()
+    for dtype in (torch.float16, torch.float64):
+        own = (image / 255).to(dtype)
+        out = chain(own, index=0)
+        assert out.dtype == dtype
+        distance = (out.double() - chain(image / 255, index=0).double()).abs()
+        if name not in ("clahe", "unsharp"):  # they have thresholds
+            assert distance.max() < (0.02 if dtype == torch.float16 else 1e-4) or "shot" in name
+    assert chain(torch.zeros((0, 3, 4, 4), dtype=torch.uint8)).shape == (0, 3, 4, 4)
+    sample = {"image": image, "boxes": torch.tensor([[1.0, 2, 3, 4]])}
+    assert torch.equal(chain(sample)["boxes"], sample["boxes"])
+    tiny = chain(image[:, :1, :2], index=0)
+    assert tiny.shape == (3, 1, 2)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_p_is_a_probability_for_each_sample(name: str) -> None:
+    step = STEPS[name]()
+    step.p = 0.25
+    image = picture()[:, ::4, ::4].contiguous()
+    out, params = T.Compose([step], seed=0)(
+        torch.stack([image] * 400), index=range(400), return_params=True
+    )
+    changed = (out != image).flatten(1).any(1).numpy()
+    assert (changed <= params.steps[0]["apply"]).all()
+    assert 0.17 < params.steps[0]["apply"].mean() < 0.33
+
+
+def test_gaussian_noise_is_normal() -> None:
+    grey = torch.full((3, 300, 400), 0.5)
+    chain = T.Compose([T.GaussianNoise(0.0, 0.1, clip=False)], seed=0)
+    noise = [
+        ((chain(grey, index=i, epoch=e) - grey) / 0.1).double() for i, e in ((0, 0), (1, 0), (0, 1))
+    ]
+    for own in noise:
+        flat = own.flatten().numpy()
+        assert abs(flat.mean()) < 5 / len(flat) ** 0.5
+        assert abs(flat.std() - 1) < 5e-3
+        assert abs(stats.kurtosis(flat)) < 0.03
+        assert stats.kstest(flat[:50000], "norm").pvalue > 1e-3
+    # Independent: channels, neighbours, samples, epochs.
+    pairs = [(noise[0][0], noise[0][1]), (noise[0][:, :, 1:], noise[0][:, :, :-1])]
+    pairs += [(noise[0][:, 1:], noise[0][:, :-1]), (noise[0], noise[1]), (noise[0], noise[2])]
+    for a, b in pairs:
+        assert abs(float((a * b).mean())) < 5 / a.numel() ** 0.5
+
+
+def test_gaussian_noise_is_torchvision_s() -> None:
+    image = photo()
+    chain = T.Compose([T.GaussianNoise(0.03, 0.15)], seed=0)
+    ours = (chain(image, index=0).double() - image.double()).flatten()
+    theirs = (F.gaussian_noise(image, 0.03, 0.15).double() - image.double()).flatten()
+    assert stats.ks_2samp(ours[::7], theirs[::7]).pvalue > 1e-3
+    wrapped = T.Compose([T.GaussianNoise(0.0, 0.5, clip=False)], seed=0)(image, index=0)
+    assert (wrapped.int() - image.int()).abs().max() > 200
+
+
+def test_shot_noise_is_albumentations() -> None:
+    for scale in (0.05, 0.2, 0.004):
+        image = torch.full((1, 200, 200), 160, dtype=torch.uint8)
+        ours = run(T.ShotNoise(), image, scale, 0.37)
+        theirs = pixels.shot_noise(as_array(image), scale, np.random.default_rng(0))
+        pair = ours.numpy().ravel().astype(float), theirs.ravel().astype(float)
+        assert abs(pair[0].mean() - pair[1].mean()) < 1.0
+        assert abs(pair[0].std() / pair[1].std() - 1) < 0.03
+        assert set(np.unique(ours)) <= set(np.unique(theirs)) | set(range(256))
+        counts = [np.bincount(p.astype(int), minlength=256) / p.size for p in pair]
+        assert np.abs(counts[0] - counts[1]).max() < 0.02
+
+
+def test_salt_and_pepper_changes_as_many_pixels() -> None:
+    image = torch.full((3, 300, 300), 100, dtype=torch.uint8)
+    out = run(T.SaltAndPepper(), image, 0.1, 0.25, 0.6)
+    assert (out == out[:1]).all()
+    assert abs(float((out == 255).float().mean()) - 0.025) < 0.002
+    assert abs(float((out == 0).float().mean()) - 0.075) < 0.003
+
+
+def yolo_hsv(image: np.ndarray, gains: tuple[float, float, float]) -> np.ndarray:
+    """What Ultralytics' RandomHSV does by OpenCV, in RGB."""
+    levels = np.arange(256)
+    hues = ((levels + gains[0] * 180) % 180).astype(np.uint8)
+    saturations = np.clip(levels * (gains[1] + 1), 0, 255).astype(np.uint8)
+    saturations[0] = 0
+    values = np.clip(levels * (gains[2] + 1), 0, 255).astype(np.uint8)
+    h, s, v = cv2.split(cv2.cvtColor(image, cv2.COLOR_RGB2HSV))
+    tables = ((h, hues), (s, saturations), (v, values))
+    return cv2.cvtColor(cv2.merge([cv2.LUT(p, t) for p, t in tables]), cv2.COLOR_HSV2RGB)
+
+
+@pytest.mark.parametrize("gains", [(0.0, 0.0, 0.0), (0.3, 0.5, -0.4), (-0.21, -0.7, 0.6)])
+def test_hsv_is_yolo_s(gains: tuple[float, float, float]) -> None:
+    colours = torch.cartesian_prod(*[torch.arange(0, 256, 5, dtype=torch.uint8)] * 3)
+    image = colours.T.reshape(3, -1, 1).contiguous()
+    # In wide images, OpenCV's vectors cut off what its scalars round.
+    distance = levels(run(T.RandomHSV(), image, *gains), yolo_hsv(as_array(image), gains))
+    assert distance.max() <= 1
+    assert (distance > 0).mean() < 1e-3
+    wide = image.reshape(3, 52, -1)
+    assert levels(run(T.RandomHSV(), wide, *gains), yolo_hsv(as_array(wide), gains)).max() <= 1
+    floats = run(T.RandomHSV(), image / 255, *gains)
+    assert np.abs(as_array(floats) * 255 - yolo_hsv(as_array(image), gains)).mean() < 2.5
+
+
+def test_channels_and_holes() -> None:
+    image = torch.ones(4, 60, 80)
+    counts = [0] * 16
+    dropped = T.Compose([T.ChannelDropout((1, 2), p=1)], seed=0)(
+        torch.stack([image[:, :2, :2]] * 4000), index=range(4000)
+    )
+    for own in (dropped[:, :, 0, 0] == 0).int() @ torch.tensor([1, 2, 4, 8], dtype=torch.int32):
+        counts[int(own)] += 1
+    ones = [counts[i] for i in (1, 2, 4, 8)]
+    twos = [counts[i] for i in (3, 5, 6, 9, 10, 12)]
+    assert sum(ones) + sum(twos) == 4000
+    assert abs(sum(ones) - 2000) < 160
+    assert max(abs(n - 500) for n in ones) < 100
+    assert max(abs(n - 333) for n in twos) < 85
+    with pytest.raises(ValueError, match="must leave one"):
+        T.ChannelDropout((1, 3), p=1)(torch.ones(3, 2, 2))
+    hole = T.Compose([T.CoarseDropout((1, 1), (0.1, 0.3), (0.2, 0.5), p=1)], seed=0)
+    for index in range(40):
+        rows, columns = (hole(image, index=index)[0] == 0).nonzero().unbind(1)
+        height, width = (int(v.max() - v.min()) + 1 for v in (rows, columns))
+        assert 6 <= height <= 18
+        assert 16 <= width <= 40
+        assert len(rows) == height * width
+
+
+def test_a_grid_of_holes_is_albumentations() -> None:
+    image = torch.ones(1, 90, 120)
+    fixed = T.GridDropout(0.5, False, holes_number_xy=(4, 3), shift_xy=(3, 5), p=1)(image)
+    theirs = A.GridDropout(0.5, False, holes_number_xy=(3, 4), shift_xy=(3, 5), p=1)
+    assert (fixed[0] == 0).sum() == 4 * 3 * 15 * 15
+    expected = theirs(image=np.ones((90, 120, 1), np.float32))["image"]
+    assert np.array_equal(fixed[0].numpy(), expected[..., 0])
+    odd = T.GridDropout(0.5, unit_size_range=(10, 20), p=1)(torch.ones(1, 97, 131))
+    assert 0.15 < float((odd == 0).float().mean()) < 0.3
+
+
+@pytest.mark.parametrize("side", [3, 5, 9])
+def test_blurs_are_opencv_s(side: int) -> None:
+    image = picture()
+    array = as_array(image)
+    assert levels(run(T.Blur(), image, side), cv2.blur(array, (side, side))).max() <= 1
+    assert levels(run(T.MedianBlur(), image, side), cv2.medianBlur(array, side)).max() == 0
+    floats = image / 255
+    if side < 6:  # as far as OpenCV has it
+        found = run(T.MedianBlur(), floats, side)
+        assert levels(found, cv2.medianBlur(as_array(floats), side)).max() == 0
+    found = run(T.Blur(), floats, side)
+    assert levels(found, cv2.blur(as_array(floats), (side, side))).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    "numbers", [(7, 30, 0.0, 0, 0), (5, 200, -0.6, 0.5, -1), (9, 95, 1, -0.7, 1)]
+)
+def test_motion_is_albumentations(numbers: tuple[float, ...]) -> None:
+    side, angle, direction, *shifts = numbers
+
+    class Shifts:
+        def uniform(self, low: float, high: float) -> float:
+            return shifts.pop(0)
+
+    image = picture()
+    kernel = blurs.create_motion_kernel(int(side), angle, direction, True, Shifts())  # type: ignore[arg-type]
+    expected = cv2.filter2D(as_array(image), -1, kernel / kernel.sum())
+    assert levels(run(T.MotionBlur(), image, *numbers), expected).max() <= 1
+
+
+def test_sharpening_is_albumentations() -> None:
+    image = picture()
+    array = as_array(image)
+    for dtype in (torch.uint8, torch.float32):
+        own = image if dtype == torch.uint8 else image / 255
+        own_array, bound = as_array(own), 1.0 if dtype == torch.uint8 else 1e-3
+        emboss: Any = A.Emboss((0.4, 0.4), (0.6, 0.6), p=1)
+        assert (
+            levels(run(T.Emboss(), own, 0.4, 0.6), emboss(image=own_array)["image"]).max() <= bound
+        )
+        sharpen: Any = A.Sharpen((0.4, 0.4), (0.6, 0.6), p=1)
+        found = run(T.Sharpen(), own, 0.4, 0.6)
+        assert levels(found, sharpen(image=own_array)["image"]).max() <= bound
+    for sigma in (0.0, 1.3):
+        found = run(T.UnsharpMask(), image, 0.5, 5, sigma, 10)
+        expected = pixels.unsharp_mask(array, 5, sigma=sigma, alpha=0.5, threshold=10)
+        distance = levels(found, expected)
+        assert distance.max() <= 4  # where a difference is as large as the threshold
+        assert (distance > 1).mean() < 1e-3
+
+
+@pytest.mark.parametrize("size", [(96, 128), (111, 133), (64, 133)])
+@pytest.mark.parametrize("clip", [0.0, 1.0, 3.5])
+def test_clahe_is_opencv_s(size: tuple[int, int], clip: float) -> None:
+    image = photo()[:1, : size[0], : size[1]].contiguous()
+    for grid in ((8, 8), (3, 5)):
+        expected = cv2.createCLAHE(clip, grid).apply(image[0].numpy())
+        step = T.CLAHE((clip, clip), grid, p=1)
+        assert levels(step(image), expected[..., None]).max() == 0
+
+
+def test_clahe_of_colours_is_albumentations() -> None:
+    image = photo()
+    expected = pixels.clahe(as_array(image), 3.0, (8, 8))
+    distance = levels(T.CLAHE((3, 3), p=1)(image), expected)
+    assert distance.mean() < 1.0
+    assert (distance > 8).mean() < 1e-3
+
+
+@pytest.mark.parametrize("scale", [0.25, 0.5, 0.37])
+def test_downscale_is_albumentations(scale: float) -> None:
+    image = picture()
+    step: Any = A.Downscale((scale, scale), p=1)
+    assert levels(run(T.Downscale(), image, scale), step(image=as_array(image))["image"]).max() == 0
+
+
+def test_sides_are_odd_and_as_likely() -> None:
+    step = T.Compose([T.Blur((3, 7), 1.0)], seed=0)
+    _, params = step(torch.zeros(3000, 1, 2, 2), index=range(3000), return_params=True)
+    sides, counts = np.unique(params.steps[0]["amounts"][:, 0], return_counts=True)
+    assert sides.tolist() == [3, 5, 7]
+    assert (np.abs(counts - 1000) < 130).all()
+
+
+def test_gradients() -> None:
+    image = (picture()[:, ::4, ::4] / 255).double()
+    for name in ("gaussian noise", "hsv", "holes", "box", "motion", "downscale", "sharpen"):
+        value = image.clone().requires_grad_()
+        STEPS[name]()(value).sum().backward()
+        assert value.grad is not None
+        assert value.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: T.GaussianNoise(sigma=-1),
+            "GaussianNoise: sigma is -1, must be a number >= 0 or two (min, max)",
+        ),
+        (
+            lambda: T.ShotNoise((0, 1)),
+            "ShotNoise: scale_range is (0, 1), must be two numbers > 0 (min, max)",
+        ),
+        (
+            lambda: T.SaltAndPepper((0, 2)),
+            "SaltAndPepper: amount is (0, 2), must be two numbers in [0, 1] (min, max)",
+        ),
+        (lambda: T.RandomHSV(2), "RandomHSV: hgain is 2, must be a number in [0, 1]"),
+        (lambda: T.Blur(4), "Blur: blur_limit is 4, must be an odd whole number >= 3"),
+        (
+            lambda: T.MotionBlur((7, 3)),
+            "MotionBlur: blur_limit is (7, 3), must be an odd whole number >= 3, or two of them "
+            "(min, max), the smaller first",
+        ),
+        (
+            lambda: T.CLAHE(4, (0, 8)),
+            "CLAHE: tile_grid_size is 0, must be two whole numbers >= 1 (x, y)",
+        ),
+        (
+            lambda: T.Downscale((0, 0.5)),
+            "Downscale: scale_range is (0, 0.5), must be two numbers in (0, 1) (min, max)",
+        ),
+        (
+            lambda: T.CoarseDropout(fill="mean"),
+            "CoarseDropout: fill is 'mean', must be a finite number, 'random' or 'random_uniform'",
+        ),
+        (
+            lambda: T.CoarseDropout((1, 1), (0.5, 3)),
+            "CoarseDropout: hole_height_range is (0.5, 3), must be two numbers >= 0 (min, max), "
+            "both below 1 or both whole",
+        ),
+        (lambda: T.GridDropout(0), "GridDropout: ratio is 0, must be a number in (0, 1]"),
+        (
+            lambda: T.GridDropout(holes_number_xy=3),  # type: ignore[arg-type]
+            "GridDropout: holes_number_xy is 3, must be two whole numbers >= 1 (x, y)",
+        ),
+        (
+            lambda: T.ChannelDropout((0, 1)),
+            "ChannelDropout: channel_drop_range is (0, 1), must be two whole numbers >= 1 (min, "
+            "max)",
+        ),
+        (lambda: T.RandomHSV(p=1)(torch.zeros(1, 4, 4)), "RandomHSV"),
+        (
+            lambda: T.GaussianNoise()(torch.zeros((3, 4, 4), dtype=torch.int16)),
+            "GaussianNoise: the image has dtype torch.int16, must be uint8 or floating",
+        ),
+    ],
+)
+def test_bad_input(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as error:
+        make()
+    assert message in str(error.value)
