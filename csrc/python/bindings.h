@@ -8,6 +8,7 @@ namespace visops {
 void bind_affine(pybind11::module_& m);
 void bind_augment(pybind11::module_& m);
 void bind_chain(pybind11::module_& m);
+void bind_files(pybind11::module_& m);
 void bind_masks(pybind11::module_& m);
 void bind_pixels(pybind11::module_& m);
 void bind_plan(pybind11::module_& m);
