@@ -43,6 +43,8 @@ from .engine.plan import Canvas, Plan
 from .erasing import RandomErasing
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
 from .indexed_dataset import IndexedDataset
+from .loader import Loader
+from .loading.statistics import LoaderStats
 from .mixing.cut_mix import CutMix
 from .mixing.mix_up import MixUp
 from .mixing.mosaic import Mosaic
@@ -88,6 +90,8 @@ __all__ = [
     "ImageOnly",
     "IndexedDataset",
     "Letterbox",
+    "Loader",
+    "LoaderStats",
     "MixUp",
     "Mosaic",
     "Normalize",
