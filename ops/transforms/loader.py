@@ -176,9 +176,10 @@ class Loader:
             fail(_OWNER, "seed", None, "a whole number, the same in all ranks, to shuffle")
         self._epoch = 0
         self._drawn: int | None = None  # a seed from torch's generator
-        self._progress: Progress | None = None  # of the latest iteration
+        self._progress: Progress | None = None
         self._resumed: Progress | None = None  # where the next one begins
-        self._work: Work | None = None  # likewise; not the iterator, which must be collected
+        self._blocks: Blocks | None = None
+        self._work: Work | None = None  # of the latest iteration; not the iterator, which must be collected
 
     def _batch_size(self, batch_size: int | None) -> int | None:
         if self.batch_sampler is None:
@@ -233,7 +234,8 @@ class Loader:
         chain_seed = getattr(self.chain, "seed", None)
         draws = progress.seed if chain_seed is None else chain_seed
         samples = Samples(self.dataset, self.chain, draws, progress.epoch)
-        pinned = torch.cuda.is_available()
+        if self._blocks is None:
+            self._blocks = Blocks(self.prefetch + 2, pinned=torch.cuda.is_available())
         transfer = Transfer(self.device)
         collating = Collating(getattr(self.chain, "forms", Forms()), self.collate)
 
@@ -245,7 +247,7 @@ class Loader:
             progress.batch,
             samples,
             finish,
-            Blocks(self.prefetch + 2, pinned),
+            self._blocks,
             self.prefetch,
             self.on_error == "skip",
         )
@@ -372,7 +374,7 @@ class Loader:
         return lines
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_work": None}
+        return {**self.__dict__, "_work": None, "_blocks": None}
 
 
 def _check_dataset(dataset: Any, needs_length: bool) -> None:

@@ -23,7 +23,7 @@ from .blocks import Blocks
 from .samples import Samples, UnreadableError
 from .statistics import Skipped, Times
 
-__all__ = ["Work", "stop", "work"]
+__all__ = ["Work", "stop", "use_one_thread", "work"]
 
 _CHECK = 1.0  # seconds after which a consumer looks whether threads still live
 _END = 5.0  # seconds that threads have to end; what they read may block for longer
@@ -204,7 +204,7 @@ class Work:
 def work(own: Work, times: Times) -> None:
     """Load samples until there are no more: what a thread runs."""
     try:
-        _use_one_thread()
+        use_one_thread()
         while (task := own.take(times)) is not None:
             batch, place = task
             try:
@@ -253,7 +253,7 @@ def stop(own: Work, process: int) -> None:
             thread.join(max(last - monotonic(), 0.0))
 
 
-def _use_one_thread() -> None:
+def use_one_thread() -> None:
     """Let torch's operators in this thread use it alone: its neighbours have work of their own.
 
     torch.set_num_threads would change other threads' number as well.

@@ -217,7 +217,7 @@ def test_an_error_of_a_thread_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise MemoryError("no stack")
 
-    monkeypatch.setattr(threads, "_use_one_thread", fail)
+    monkeypatch.setattr(threads, "use_one_thread", fail)
     with pytest.raises(MemoryError, match="no stack"):
         list(make(FILES))
 
