@@ -129,7 +129,9 @@ class Bound:
             moved = plan.for_parts(np.array([(*place, *pixels.shape[:2])]))
             values = plan.mean, plan.std, [0.0]
             augment = functools.partial(native.chain.augment, moved)
-            self.jobs.append((functools.partial(file.decode, window, reduction, 3), augment, values))
+            self.jobs.append(
+                (functools.partial(file.decode, window, reduction, 3), augment, values)
+            )
         self.pool = ThreadPoolExecutor(THREADS, initializer=use_one_thread)
         self.out = torch.empty(len(paths), 3, TARGET, TARGET)
 
@@ -146,7 +148,7 @@ class Bound:
     def _run(self, index: int) -> None:
         decode, augment, values = self.jobs[index]
         pixels, _ = decode()
-        rows, columns, channels = pixels.shape
+        _, columns, channels = pixels.shape
         image = pixels.ctypes.data, (1, columns * channels, channels)
         target = self.out[index]
         place = target.data_ptr(), target.stride()

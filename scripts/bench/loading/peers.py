@@ -167,7 +167,9 @@ class Dali:
         types: Any = importlib.import_module("nvidia.dali.types")
         self.batches = len(paths) // BATCH
         brightness, contrast, saturation, hue = JITTER
-        build: Any = dali.pipeline_def(batch_size=BATCH, num_threads=THREADS, device_id=None, seed=0)
+        build: Any = dali.pipeline_def(
+            batch_size=BATCH, num_threads=THREADS, device_id=None, seed=0
+        )
 
         @build
         def define() -> Any:

@@ -127,11 +127,24 @@ def test_errors_of_the_chain_are_never_skipped() -> None:
 
 
 def test_the_first_error_in_order_is_raised() -> None:
-    """Whichever thread is faster."""
-    samples = [b"" if index in (3, 4, 9) else file for index, file in enumerate(FILES)]
-    for threads in (1, 2, 8):
-        with pytest.raises(ValueError, match="sample 3: "):
-            list(make(samples, threads=threads))
+    """Though that of a later sample came before it."""
+    later = threading.Event()
+
+    class Racing:
+        def __len__(self) -> int:
+            return COUNT
+
+        def __getitem__(self, index: int) -> bytes:
+            if index == 3:
+                later.wait(60)
+            if index == 5:  # thread 2 has noted the error of sample 4 by now
+                later.set()
+            if index in (3, 4):
+                raise ValueError(f"number {index}")
+            return FILES[index]
+
+    with pytest.raises(ValueError, match="number 3"):
+        list(make(Racing(), threads=2, batch_size=8))
 
 
 def test_an_error_ends_the_iteration() -> None:
