@@ -181,6 +181,7 @@ class FilePass:
         /,
     ) -> tuple[bool, int, int, Plan, tuple[float, float, float]] | None: ...
 
+def png_rows(rows: bytes, height: int, width: int, /) -> NDArray[Any] | None: ...
 def stored_part(
     height: int,
     width: int,

@@ -11,6 +11,7 @@ void bind_chain(pybind11::module_& m);
 void bind_files(pybind11::module_& m);
 void bind_masks(pybind11::module_& m);
 void bind_pixels(pybind11::module_& m);
+void bind_png(pybind11::module_& m);
 void bind_plan(pybind11::module_& m);
 void bind_rle(pybind11::module_& m);
 void bind_runs(pybind11::module_& m);

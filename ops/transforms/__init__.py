@@ -7,7 +7,7 @@ its own parameters.
 
 # The transforms are on top of four rooms, each importing only those before it: `sample` splits a
 # sample into images and targets, `targets` moves targets, `engine` forms passes and runs them,
-# `mixing` combines the samples of a batch.
+# `mixing` combines the samples of a batch; above the transforms, `loading` runs chains in threads.
 
 from . import presets, torchvision_names
 from .additive import RandomBrightnessContrast, RandomChannelPermutation, RGBShift

@@ -179,7 +179,9 @@ class Loader:
         self._progress: Progress | None = None
         self._resumed: Progress | None = None  # where the next one begins
         self._blocks: Blocks | None = None
-        self._work: Work | None = None  # of the latest iteration; not the iterator, which must be collected
+        self._work: Work | None = (
+            None  # of the latest iteration; not the iterator, which must be collected
+        )
 
     def _batch_size(self, batch_size: int | None) -> int | None:
         if self.batch_sampler is None:

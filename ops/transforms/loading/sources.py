@@ -15,6 +15,7 @@ from torch.utils.data import Subset
 
 from ..sample.encoded import DamagedFileError, is_encoded
 from ..sample.images import pil_mask
+from .png import read_png
 
 __all__ = ["File", "buffer_of", "find_file", "reader_of", "with_content", "with_masks"]
 
@@ -121,17 +122,25 @@ def with_masks(sample: Any, kinds: Mapping[str, str]) -> Any:
 
 
 def _read_mask(value: Any, name: str) -> np.ndarray:
+    content = value
+    if isinstance(value, _PATHS):
+        with open(value, "rb") as opened:
+            content = opened.read()
+    found = read_png(bytes(content))
+    return _by_pillow(content, name) if found is None else found
+
+
+def _by_pillow(content: Any, name: str) -> np.ndarray:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
         raise ValueError(f"visops.transforms.Loader: {name} needs Pillow: {error}") from None
     try:
-        with Image.open(value if isinstance(value, _PATHS) else io.BytesIO(value)) as image:
+        with Image.open(io.BytesIO(content)) as image:
             return np.array(pil_mask(image, name))
-    except (SyntaxError, Image.DecompressionBombError, UnidentifiedImageError) as error:
-        raise DamagedFileError(
-            f"visops.transforms.Loader: {name} can't be decoded: {error}"
-        ) from None
+    except (OSError, SyntaxError, Image.DecompressionBombError, UnidentifiedImageError) as error:
+        message = f"visops.transforms.Loader: {name} can't be decoded: {error}"
+        raise DamagedFileError(message) from None
 
 
 def buffer_of(content: Any) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from torch.utils.data import Subset
 from torchvision.datasets import CocoDetection, ImageFolder
 from torchvision.transforms import v2
 from visops import transforms
+from visops.transforms.loading.png import read_png
 
 from .photos import COUNT, FILES, chain, equal, png, size_of, write
 from .test_bytes import expected, loaded
@@ -142,6 +146,80 @@ def test_masks_in_png_files(tmp_path: Path) -> None:
     decoded = [{"image": p, "mask": m} for p, m in zip(photos, files, strict=True)]
     plain = transforms.Compose([transforms.RandomCrop(24)], seed=1)
     assert loaded(decoded, plain)[0]["mask"].shape == (5, 24, 24)
+
+
+def pillow_png(array: np.ndarray, **options: Any) -> bytes:
+    file = io.BytesIO()
+    image = Image.fromarray(array)
+    if "palette" in options:
+        image.putpalette(options.pop("palette"))
+    image.save(file, "PNG", **options)
+    return file.getvalue()
+
+
+def filtered(array: np.ndarray, filters: list[int]) -> bytes:
+    """A PNG file whose rows have these filters in turn, as the standard defines them."""
+    height, width = array.shape
+    rows = bytearray()
+    wide = np.zeros((height + 1, width + 1), np.int64)
+    wide[1:, 1:] = array
+    for y in range(1, height + 1):
+        left, above, corner = wide[y, :-1], wide[y - 1, 1:], wide[y - 1, :-1]
+        guess = left + above - corner
+        near = np.abs(np.stack([guess - left, guess - above, guess - corner])).argmin(0)
+        paeth = np.choose(near, [left, above, corner])
+        own = filters[y % len(filters)]
+        guesses = [0 * left, left, above, (left + above) // 2, paeth]
+        rows += bytes([own]) + ((wide[y, 1:] - guesses[own]) % 256).astype(np.uint8).tobytes()
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        check = zlib.crc32(name + content)
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", check)
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    data = zlib.compress(bytes(rows))
+    half = len(data) // 2
+    parts = [chunk(b"IDAT", data[:half]), chunk(b"IDAT", data[half:]), chunk(b"tEXt", b"a\0b")]
+    start = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
+    return start + b"".join(parts) + chunk(b"IEND", b"")
+
+
+def test_png_files_are_read_as_pillow_reads_them() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 256, (23, 31), dtype=np.uint8)
+    smooth = (np.add.outer(np.arange(23), np.arange(31)) * 3).astype(np.uint8)
+    for array in (noise, smooth, noise[:1, :1]):
+        for filters in ([0], [1], [2], [3], [4], [0, 1, 2, 3, 4]):
+            content = filtered(array, filters)
+            found = read_png(content)
+            assert found is not None
+            assert np.array_equal(found, array)
+            assert np.array_equal(np.asarray(Image.open(io.BytesIO(content))), array)
+        assert np.array_equal(read_png(pillow_png(array, optimize=True)), array)  # type: ignore[arg-type]
+    colours = rng.integers(0, 256, 768).tolist()
+    assert np.array_equal(read_png(pillow_png(noise, palette=colours)), noise)  # type: ignore[arg-type]
+
+
+def test_other_png_files_are_left_to_pillow() -> None:
+    array = np.arange(20, dtype=np.uint8).reshape(4, 5)
+    good = filtered(array, [1])
+    others = {
+        "colours": pillow_png(np.zeros((4, 5, 3), np.uint8)),
+        "bits": pillow_png(array > 9),
+        "few colours": pillow_png(array % 4, palette=list(range(12))),
+        "16 bits": pillow_png(array.astype(np.uint16)),
+        "cut": good[:50],
+        "codes": good[:60] + bytes(5) + good[65:],
+        "filter": filtered(array, [0]).replace(b"IHDR", b"IHDX"),
+        "too many pixels": good[:16] + struct.pack(">II", 1 << 15, 1 << 15) + good[24:],
+        "fewer rows": good[:20] + struct.pack(">I", 9) + good[24:],
+        "more rows": good[:20] + struct.pack(">I", 2) + good[24:],
+        "no picture": b"no picture",
+        "nothing": b"",
+    }
+    assert read_png(good) is not None
+    for name, content in others.items():
+        assert read_png(content) is None, name
 
 
 def test_a_damaged_mask_is_skipped(tmp_path: Path) -> None:
