@@ -122,6 +122,8 @@ NAMES = {
         "ImageOnly",
         "IndexedDataset",
         "Letterbox",
+        "Loader",
+        "LoaderStats",
         "MixUp",
         "Mosaic",
         "Normalize",

@@ -77,7 +77,12 @@ def test_the_order_of_calls_on_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: current)
     record = lambda tensor, stream: log.append(f"memory used by {stream.name}")  # noqa: E731
     monkeypatch.setattr(torch.Tensor, "record_stream", record)
-    monkeypatch.setattr(transfer, "moved", lambda value, device: log.append("copied") or value)
+
+    def moved(value: Any, device: torch.device) -> Any:
+        log.append("copied")
+        return value
+
+    monkeypatch.setattr(transfer, "moved", moved)
     made = transfer.Transfer(torch.device("cuda"))
     value = (torch.zeros(2), [torch.ones(1)], 3)
     sent = made.send(value)

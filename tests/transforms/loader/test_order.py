@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import pickle
 from typing import Any
@@ -227,6 +228,14 @@ def test_bad_states() -> None:
         loader.load_state_dict({**state, "batch_size": 7})
     with pytest.raises(ValueError, match="set_epoch: epoch is 'a', must be a whole number"):
         loader.set_epoch("a")
+
+
+def test_copies_have_the_same_batches() -> None:
+    loader = make(shuffle=True, own=chain())
+    first = list(loader)
+    for other in (pickle.loads(pickle.dumps(loader)), copy.deepcopy(loader)):
+        other.set_epoch(0)
+        assert equal(list(other), first)
 
 
 def test_an_empty_data_set() -> None:
