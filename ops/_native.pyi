@@ -152,6 +152,48 @@ class Chain:
         /,
     ) -> None: ...
 
+class FilePass:
+    def __init__(
+        self,
+        chain: Chain,
+        read_header: int,
+        decode: int,
+        channels: int,
+        max_pixels: int,
+        exif: bool,
+        reduces: bool,
+        exact: bool,
+        around: float,
+        beyond: float,
+        anywhere: bool,
+        mean: list[float],
+        std: list[float],
+        erase_value: list[float],
+        dtype: str,
+        /,
+    ) -> None: ...
+    def load(
+        self,
+        source: Any,
+        is_path: bool,
+        seed: int,
+        epoch: int,
+        index: int,
+        place: tuple[int, tuple[int, ...]] | None,
+        height: int,
+        width: int,
+        /,
+    ) -> tuple[bool, int, int, Plan, tuple[float, float, float]] | None: ...
+
+def png_rows(rows: bytes, height: int, width: int, /) -> NDArray[Any] | None: ...
+def stored_part(
+    height: int,
+    width: int,
+    orientation: int,
+    window: tuple[int, int, int, int],
+    reduction: int,
+    /,
+) -> tuple[int, int, int, int, int, int]: ...
 def run_pixels(
     plan: Plan,
     address: int,

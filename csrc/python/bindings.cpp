@@ -20,7 +20,9 @@ PYBIND11_MODULE(_native, m, pybind11::mod_gil_not_used()) {
   visops::bind_plan(m);
   visops::bind_chain(m);
   visops::bind_fields(m);
+  visops::bind_files(m);
   visops::bind_pixels(m);
+  visops::bind_png(m);
   visops::bind_masks(m);
   visops::bind_rle(m);
   visops::bind_runs(m);

@@ -1,13 +1,10 @@
-// Passes of chains whose transforms are all steps: drawn in one call, and run on images of the CPU.
+#include "python/chain.h"
+
 #include <pybind11/stl.h>
 
-#include <utility>
-
 #include "core/chain/color_program.h"
-#include "core/chain/step.h"
 #include "core/image_front.h"
 #include "python/array.h"
-#include "python/augment.h"
 #include "python/bindings.h"
 #include "python/place.h"
 #include "python/plan.h"
@@ -19,15 +16,6 @@ constexpr const char* kOp = "augment";
 
 using Numbers = std::vector<double>;
 using Means = std::vector<Numbers>;
-
-// How the pass samples its images.
-struct Sampling {
-  Interpolation mode;
-  Padding padding;
-  Numbers fill;
-  bool antialias;
-  bool window;  // the whole source, which makes the rim one output pixel wide
-};
 
 // Windows [batch, 4], if there are any.
 Numbers windows_of(const ChainPlan& plan, const Sampling& sampling) {
@@ -57,7 +45,8 @@ double mean_of(const AugmentParams& p, const uint8_t* picture, int64_t sample) {
 
 // Means of small pictures of the images: NOTE [ Grey means ].
 Numbers grey_means(const ChainPlan& plan, const MeanRound& round, const Means& before,
-                   const Sampling& sampling, const AugmentParams& image, const Numbers& windows) {
+                   const Sampling& sampling, const AugmentParams& image, const Numbers& windows,
+                   Threads threads) {
   const ColorSteps& steps = plan.colors[round.step];
   const int64_t rows = steps.at[0].rows();
   Numbers matrices(static_cast<size_t>(plan.batch * rows * 3));
@@ -88,7 +77,7 @@ Numbers grey_means(const ChainPlan& plan, const MeanRound& round, const Means& b
   p.output_stride = {p.channels * kMeanGrid * kMeanGrid, kMeanGrid * kMeanGrid, kMeanGrid, 1};
   const Numbers none, zero = {0.0};
   const AugmentValues values = {sampling.fill, none, none, zero};
-  run_augment(p, values);
+  run_augment(p, values, threads);
   Numbers means;
   for (int64_t i = 0; i < plan.batch; ++i) means.push_back(mean_of(p, picture.data(), i));
   return means;
@@ -96,19 +85,13 @@ Numbers grey_means(const ChainPlan& plan, const MeanRound& round, const Means& b
 
 // Colour matrices [batch, 1, C, C + 1] of a plan that is not exact.
 Numbers colors_with_means(const ChainPlan& plan, const Sampling& sampling,
-                          const AugmentParams& image, const Numbers& windows) {
+                          const AugmentParams& image, const Numbers& windows, Threads threads) {
   const ColorProgram program = color_program(plan);
   Means means;
   for (const MeanRound& round : program.rounds) {
-    means.push_back(grey_means(plan, round, means, sampling, image, windows));
+    means.push_back(grey_means(plan, round, means, sampling, image, windows, threads));
   }
   return with_means(program.whole, plan.batch, plan.channels, means);
-}
-
-uint64_t low_word(py::handle number) {
-  const uint64_t word = PyLong_AsUnsignedLongLongMask(number.ptr());
-  if (word == ~uint64_t{0} && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  return word;
 }
 
 // Images as (address, strides) of a batch [B, C, H, W] or, in a list, of each image [C, H, W].
@@ -139,153 +122,161 @@ AugmentParams images_of(py::handle images, DType dtype, const ChainPlan& plan,
   return p;
 }
 
-class Chain {
- public:
-  // Steps, each with the place of its first uniform number.
-  Chain(const py::list& steps, const std::string& interpolation, const std::string& padding_mode,
-        Numbers fill, bool antialias, bool window)
-      : sampling_{parse_interpolation(kOp, interpolation), parse_padding(kOp, padding_mode),
-                  std::move(fill), antialias, window} {
-    for (py::handle each : steps) {
-      const auto pair = py::cast<py::tuple>(each);
-      steps_.push_back({py::cast<std::shared_ptr<ChainStep>>(pair[0]), py::cast<int64_t>(pair[1])});
-    }
-  }
+}  // namespace
 
-  // Draws all steps and adds them to a plan. Returns the parameters of each, [B, its count], where
-  // they are wanted.
-  py::object draw(PlanObject& self, py::handle seed, py::handle epoch, const py::sequence& indices,
-                  bool record) const {
-    if (static_cast<int64_t>(indices.size()) != self.plan.batch) {
-      throw std::invalid_argument("an index per sample is needed");
-    }
-    const uint64_t first = low_word(seed), second = low_word(epoch);
-    std::vector<Uniforms> uniforms;
-    uniforms.reserve(indices.size());
-    for (py::handle index : indices) uniforms.emplace_back(first, second, low_word(index));
-    std::vector<Numbers> drawn(record ? steps_.size() : 0);
-    const auto work = [&] {
-      Numbers scratch;
-      for (size_t i = 0; i < steps_.size(); ++i) {
-        Numbers& params = record ? drawn[i] : scratch;
-        const ChainStep& step = *steps_[i].first;
-        params.resize(static_cast<size_t>(self.plan.batch * step.num_params()));
-        draw_step(step, self.plan, uniforms, steps_[i].second, params.data());
-        extend_plan(step, params.data(), self.plan);
-      }
-    };
-    if (self.plan.batch == 1) {
-      work();
-    } else {
-      const py::gil_scoped_release release;
-      work();
-    }
-    if (!record) return py::none();
-    py::list out;
+uint64_t low_word(py::handle number) {
+  const uint64_t word = PyLong_AsUnsignedLongLongMask(number.ptr());
+  if (word == ~uint64_t{0} && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return word;
+}
+
+Chain::Chain(const py::list& steps, const std::string& interpolation,
+             const std::string& padding_mode, Numbers fill, bool antialias, bool window)
+    : sampling_{parse_interpolation(kOp, interpolation), parse_padding(kOp, padding_mode),
+                std::move(fill), antialias, window} {
+  for (py::handle each : steps) {
+    const auto pair = py::cast<py::tuple>(each);
+    steps_.push_back({py::cast<std::shared_ptr<ChainStep>>(pair[0]), py::cast<int64_t>(pair[1])});
+  }
+}
+
+ChainPlan Chain::plan_of_one(const SampleKey& key, int64_t height, int64_t width, int64_t channels,
+                             bool exact) const {
+  const int64_t sizes[2] = {height, width};
+  ChainPlan plan(sizes, 1, channels, exact);
+  std::vector<Uniforms> uniforms = {Uniforms(key.seed, key.epoch, key.index)};
+  Numbers params;
+  for (const auto& [step, first] : steps_) {
+    params.resize(static_cast<size_t>(step->num_params()));
+    draw_step(*step, plan, uniforms, first, params.data());
+    extend_plan(*step, params.data(), plan);
+  }
+  return plan;
+}
+
+void Chain::run_one(const ChainPlan& plan, const AugmentImage& image, DType dtype, const Place& to,
+                    DType out_dtype, const Finish& finish, Threads threads) const {
+  const GeometryState& at = plan.samples.at(0);
+  AugmentParams p = {};
+  p.batch = 1;
+  p.channels = plan.channels;
+  p.first = image;
+  p.dtype = dtype;
+  const AugmentParams source = p;
+  p.output_dtype = out_dtype;
+  p.output_height = static_cast<int64_t>(at.canvas.height);
+  p.output_width = static_cast<int64_t>(at.canvas.width);
+  p.output = to.address;
+  p.output_stride = {0, to.strides[0], to.strides[1], to.strides[2]};
+  double matrix[9];
+  at.write_rows(sampling_.mode == Interpolation::kNearest, matrix);
+  const int64_t rows = at.rows();
+  p.matrix = {matrix, DType::kFloat64, false, rows * 3, 3, 1};
+  p.matrix_rows = static_cast<int>(rows);
+  p.mode = sampling_.mode;
+  p.padding = sampling_.padding;
+  p.antialias = sampling_.antialias;
+  p.half_pixel = true;
+  const Numbers windows = windows_of(plan, sampling_);
+  if (!windows.empty()) p.window = windows.data();
+  std::vector<int64_t> erased;
+  for (const Numbers& rectangle : plan.erased) {
+    for (double edge : rectangle) erased.push_back(static_cast<int64_t>(edge));
+  }
+  if (!erased.empty()) {
+    p.erase = erased.data();
+    p.erase_count = static_cast<int64_t>(plan.erased.size());
+  }
+  Numbers color;
+  if (!plan.colors.empty()) {
+    color = colors_with_means(plan, sampling_, source, windows, threads);
+    p.color = color.data();
+    p.color_shared = p.clamp = true;
+    p.color_steps = 1;
+  }
+  const AugmentValues values = {sampling_.fill, finish.mean, finish.std, finish.erase_value};
+  run_augment(p, values, threads);
+}
+
+py::object Chain::draw(PlanObject& self, py::handle seed, py::handle epoch,
+                       const py::sequence& indices, bool record) const {
+  if (static_cast<int64_t>(indices.size()) != self.plan.batch) {
+    throw std::invalid_argument("an index per sample is needed");
+  }
+  const uint64_t first = low_word(seed), second = low_word(epoch);
+  std::vector<Uniforms> uniforms;
+  uniforms.reserve(indices.size());
+  for (py::handle index : indices) uniforms.emplace_back(first, second, low_word(index));
+  std::vector<Numbers> drawn(record ? steps_.size() : 0);
+  const auto work = [&] {
+    Numbers scratch;
     for (size_t i = 0; i < steps_.size(); ++i) {
-      const py::ssize_t count = steps_[i].first->num_params();
-      out.append(
-          py::array_t<double>({static_cast<py::ssize_t>(self.plan.batch), count}, drawn[i].data()));
+      Numbers& params = record ? drawn[i] : scratch;
+      const ChainStep& step = *steps_[i].first;
+      params.resize(static_cast<size_t>(self.plan.batch * step.num_params()));
+      draw_step(step, self.plan, uniforms, steps_[i].second, params.data());
+      extend_plan(step, params.data(), self.plan);
     }
-    return out;
+  };
+  if (self.plan.batch == 1) {
+    work();
+  } else {
+    const py::gil_scoped_release release;
+    work();
   }
-
-  // The plan of one image, drawn.
-  PlanObject draw_one(py::handle seed, py::handle epoch, py::handle index, int64_t height,
-                      int64_t width, int64_t channels, bool exact) const {
-    const int64_t sizes[2] = {height, width};
-    PlanObject self = {ChainPlan(sizes, 1, channels, exact), {}};
-    std::vector<Uniforms> uniforms = {Uniforms(low_word(seed), low_word(epoch), low_word(index))};
-    Numbers params;
-    for (const auto& [step, first] : steps_) {
-      params.resize(static_cast<size_t>(step->num_params()));
-      draw_step(*step, self.plan, uniforms, first, params.data());
-      extend_plan(*step, params.data(), self.plan);
-    }
-    return self;
+  if (!record) return py::none();
+  py::list out;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const py::ssize_t count = steps_[i].first->num_params();
+    out.append(
+        py::array_t<double>({static_cast<py::ssize_t>(self.plan.batch), count}, drawn[i].data()));
   }
+  return out;
+}
 
-  // Colours [B, 1, C, C + 1] of images on the CPU, grey means included. For a plan of colours that
-  // is not exact.
-  py::array_t<double> colors(const PlanObject& self, py::handle images,
-                             const std::string& dtype) const {
-    const ChainPlan& plan = self.plan;
-    std::vector<AugmentImage> list;
-    const AugmentParams image = images_of(images, dtype_named(dtype), plan, list);
-    const Numbers windows = windows_of(plan, sampling_);
-    Numbers color;
-    run_unlocked(plan.batch * kMeanGrid * kMeanGrid,
-                 [&] { color = colors_with_means(plan, sampling_, image, windows); });
-    const int64_t c = plan.channels;
-    return py::array_t<double>({plan.batch, int64_t{1}, c, c + 1}, color.data());
-  }
+PlanObject Chain::draw_one(py::handle seed, py::handle epoch, py::handle index, int64_t height,
+                           int64_t width, int64_t channels, bool exact) const {
+  const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
+  return {plan_of_one(key, height, width, channels, exact), {}};
+}
 
-  // Runs the pass on an image [C, H, W]; images are (address, strides). Where this throws, the
-  // caller's other path says what is wrong.
-  void augment(const PlanObject& self, py::handle image, const std::string& dtype, py::handle out,
-               const std::string& out_dtype, const Numbers& mean, const Numbers& std,
-               const Numbers& erase_value) const {
-    const ChainPlan& plan = self.plan;
-    const Place from = place_of(image, 3), to = place_of(out, 3);
-    const GeometryState& at = self.first();
-    const int64_t c = plan.channels;
-    AugmentParams p = {};
-    p.batch = 1;
-    p.channels = c;
-    p.first = {from.address,
-               static_cast<int64_t>(at.source.height),
-               static_cast<int64_t>(at.source.width),
-               from.strides[0],
-               from.strides[1],
-               from.strides[2]};
-    p.dtype = dtype_named(dtype);
-    const AugmentParams source = p;
-    p.output_dtype = dtype_named(out_dtype);
-    p.output_height = static_cast<int64_t>(at.canvas.height);
-    p.output_width = static_cast<int64_t>(at.canvas.width);
-    p.output = to.address;
-    p.output_stride = {0, to.strides[0], to.strides[1], to.strides[2]};
-    double matrix[9];
-    at.write_rows(sampling_.mode == Interpolation::kNearest, matrix);
-    const int64_t rows = at.rows();
-    p.matrix = {matrix, DType::kFloat64, false, rows * 3, 3, 1};
-    p.matrix_rows = static_cast<int>(rows);
-    p.mode = sampling_.mode;
-    p.padding = sampling_.padding;
-    p.antialias = sampling_.antialias;
-    p.half_pixel = true;
-    const Numbers windows = windows_of(plan, sampling_);
-    Numbers color;
-    if (!windows.empty()) p.window = windows.data();
-    std::vector<int64_t> erased;
-    for (const Numbers& rectangle : plan.erased) {
-      for (double edge : rectangle) erased.push_back(static_cast<int64_t>(edge));
-    }
-    if (!erased.empty()) {
-      p.erase = erased.data();
-      p.erase_count = static_cast<int64_t>(plan.erased.size());
-    }
-    const AugmentValues values = {sampling_.fill, mean, std, erase_value};
-    run_unlocked(p.output_height * c * p.output_width, [&] {
-      if (!plan.colors.empty()) {
-        color = colors_with_means(plan, sampling_, source, windows);
-        p.color = color.data();
-        p.color_shared = p.clamp = true;
-        p.color_steps = 1;
-      }
-      run_augment(p, values);
-    });
-  }
+py::array_t<double> Chain::colors(const PlanObject& self, py::handle images,
+                                  const std::string& dtype) const {
+  const ChainPlan& plan = self.plan;
+  std::vector<AugmentImage> list;
+  const AugmentParams image = images_of(images, dtype_named(dtype), plan, list);
+  const Numbers windows = windows_of(plan, sampling_);
+  Numbers color;
+  run_unlocked(plan.batch * kMeanGrid * kMeanGrid, [&] {
+    color = colors_with_means(plan, sampling_, image, windows, Threads::kTorch);
+  });
+  const int64_t c = plan.channels;
+  return py::array_t<double>({plan.batch, int64_t{1}, c, c + 1}, color.data());
+}
 
- private:
-  Sampling sampling_;
-  std::vector<std::pair<StepPointer, int64_t>> steps_;
-};
+void Chain::augment(const PlanObject& self, py::handle image, const std::string& dtype,
+                    py::handle out, const std::string& out_dtype, const Numbers& mean,
+                    const Numbers& std, const Numbers& erase_value) const {
+  const Place from = place_of(image, 3), to = place_of(out, 3);
+  const GeometryState& at = self.first();
+  const AugmentImage source = {from.address,
+                               static_cast<int64_t>(at.source.height),
+                               static_cast<int64_t>(at.source.width),
+                               from.strides[0],
+                               from.strides[1],
+                               from.strides[2]};
+  const DType own = dtype_named(dtype), result = dtype_named(out_dtype);
+  const Finish finish = {mean, std, erase_value};
+  const double elements =
+      at.canvas.height * at.canvas.width * static_cast<double>(self.plan.channels);
+  run_unlocked(static_cast<int64_t>(elements),
+               [&] { run_one(self.plan, source, own, to, result, finish, Threads::kTorch); });
+}
 
 // Uniform numbers [B, count] of samples, column by column.
-py::array_t<double, py::array::f_style> uniform_numbers(py::handle seed, py::handle epoch,
-                                                        const py::sequence& indices, int64_t count,
-                                                        py::handle stream) {
+static py::array_t<double, py::array::f_style> uniform_numbers(py::handle seed, py::handle epoch,
+                                                               const py::sequence& indices,
+                                                               int64_t count, py::handle stream) {
   const auto batch = static_cast<int64_t>(indices.size());
   py::array_t<double, py::array::f_style> numbers({batch, count});
   double* const to = numbers.mutable_data();
@@ -297,11 +288,9 @@ py::array_t<double, py::array::f_style> uniform_numbers(py::handle seed, py::han
   return numbers;
 }
 
-}  // namespace
-
 void bind_chain(py::module_& m) {
   m.def("uniforms", &uniform_numbers);
-  py::class_<Chain>(m, "Chain")
+  py::class_<Chain, std::shared_ptr<Chain>>(m, "Chain")
       .def(py::init<const py::list&, const std::string&, const std::string&, Numbers, bool, bool>())
       .def("draw", &Chain::draw)
       .def("draw_one", &Chain::draw_one)

@@ -1,21 +1,20 @@
 """What a file says before its pixels, and which stored pixels make up a part of the upright image.
 
-NOTE on places. `Part` counts pixels of the upright image at full size. A file stores rows and
-columns that its EXIF orientation may swap or reverse, and a reduction by r gives ceil(n / r) of n,
-counted from the stored start. So where an axis is reversed and n is no multiple of r, the grid of
-reduced pixels starts before the upright image, at n - r ceil(n / r).
+`Part` counts pixels of the upright image at full size: NOTE [ Stored pixels ] in
+csrc/core/chain/stored.h.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from .._native import stored_part
+
 __all__ = ["REDUCTIONS", "Header", "Part", "Stored", "check_pixels", "exif_orientation"]
 
 REDUCTIONS = (8, 4, 2)
 
-# EXIF orientations that swap width and height, or reverse x or y when turned upright.
-_TRANSPOSED, _FROM_RIGHT, _FROM_BOTTOM = (5, 6, 7, 8), (2, 3, 6, 7), (3, 4, 7, 8)
+_TRANSPOSED = (5, 6, 7, 8)  # EXIF orientations that swap width and height
 
 # Bytes of TIFF's integers, as in csrc/jpeg/decoder.cpp.
 _WIDTHS = {1: 1, 3: 2, 4: 4, 6: 1, 8: 2, 9: 4, 13: 4}
@@ -62,22 +61,10 @@ class Header(NamedTuple):
         -------
         Stored
         (int, int)
-            Where their first row and column begin in the upright image; NOTE on places.
+            Where their first row and column begin in the upright image.
         """
-        sides = []
-        for axis, reversing in enumerate((_FROM_BOTTOM, _FROM_RIGHT)):
-            full, first, count = self.size[axis], window[axis], window[axis + 2]
-            reduced = -(-full // reduction)
-            reverse = self.orientation in reversing
-            origin = full - reduced * reduction if reverse else 0
-            begin, end = (first - origin) // reduction, -((origin - first - count) // reduction)
-            stored = reduced - end if reverse else begin
-            sides.append((stored, end - begin, origin + begin * reduction))
-        rows, columns = sides
-        place = (rows[2], columns[2])
-        if self.orientation in _TRANSPOSED:
-            rows, columns = columns, rows
-        return Stored(reduction, rows[0], columns[0], rows[1], columns[1]), place
+        numbers = stored_part(*self.size, self.orientation, window, reduction)
+        return Stored(reduction, *numbers[:4]), numbers[4:]
 
 
 def check_pixels(height: int, width: int, max_pixels: int) -> None:

@@ -38,6 +38,11 @@ class TurboDecoder:
         version = f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
         self.name = f"libjpeg-turbo {version}"
 
+    def addresses(self) -> tuple[int, int]:
+        """Return where C++ finds the functions that read a header, and that decode."""
+        functions = (self._read_header, self._decode)
+        return tuple(ctypes.cast(own, ctypes.c_void_p).value for own in functions)  # type: ignore
+
     def read_header(self, data: np.ndarray) -> Header:
         """Read the header of a file, uint8 ``[N]``."""
         numbers, message = _Numbers(), ctypes.create_string_buffer(_MESSAGE)

@@ -7,7 +7,7 @@ its own parameters.
 
 # The transforms are on top of four rooms, each importing only those before it: `sample` splits a
 # sample into images and targets, `targets` moves targets, `engine` forms passes and runs them,
-# `mixing` combines the samples of a batch.
+# `mixing` combines the samples of a batch; above the transforms, `loading` runs chains in threads.
 
 from . import presets, torchvision_names
 from .additive import RandomBrightnessContrast, RandomChannelPermutation, RGBShift
@@ -48,6 +48,8 @@ from .erasing import RandomErasing
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
 from .indexed_dataset import IndexedDataset
 from .linear import LinearTransformation, UniformTemporalSubsample
+from .loader import Loader
+from .loading.statistics import LoaderStats
 from .mixing.cut_mix import CutMix
 from .mixing.mix_up import MixUp
 from .mixing.mosaic import Mosaic
@@ -119,6 +121,8 @@ __all__ = [
     "IndexedDataset",
     "Letterbox",
     "LinearTransformation",
+    "Loader",
+    "LoaderStats",
     "MedianBlur",
     "MixUp",
     "Mosaic",

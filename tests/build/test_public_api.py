@@ -139,6 +139,8 @@ NAMES = {
         "Letterbox",
         "LinearTransformation",
         "MedianBlur",
+        "Loader",
+        "LoaderStats",
         "MixUp",
         "Mosaic",
         "MotionBlur",

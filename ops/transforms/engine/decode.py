@@ -22,7 +22,7 @@ from .effects import Fusable
 from .fuse import Pass
 from .plan import Plan
 
-__all__ = ["Decoding", "decode_for", "decoding_of"]
+__all__ = ["Decoding", "decode_for", "decoding_of", "reach_of"]
 
 # How far sampling reads: around the canvas in pixels of the result, since a filter that shrinks is
 # that wide, and around its source in pixels of the image. One more than the filters need.
@@ -76,9 +76,7 @@ def decode_for(plan: Plan, part: Pass, leaf: Leaf) -> Any:
     files = leaf.value if isinstance(leaf.value, list) else [leaf.value]
     if not isinstance(files[0], Encoded):
         return plan
-    around, beyond = _AROUND[part.interpolation or "nearest"]
-    anywhere = part.fill is not None and part.padding_mode in _REPEATING
-    windows = plan.windows(around if part.antialias else 1.0, beyond, anywhere)
+    windows = plan.windows(*reach_of(part))
     transform = part.transforms[0]
     reduces = isinstance(transform, Decoding) and transform.reduced and not plan.exact
     reductions = plan.reductions() if reduces and part.antialias else [1] * len(files)
@@ -96,6 +94,13 @@ def decode_for(plan: Plan, part: Pass, leaf: Leaf) -> Any:
         leaf.value = leaf.value[0]
     parts = [(*own, *pixels.shape[:2]) for pixels, own in decoded]
     return plan.for_parts(np.array(parts, np.int64))
+
+
+def reach_of(part: Pass) -> tuple[float, float, bool]:
+    """Return how far a pass reads: around its canvas, around its source, from anywhere."""
+    around, beyond = _AROUND[part.interpolation or "nearest"]
+    anywhere = part.fill is not None and part.padding_mode in _REPEATING
+    return around if part.antialias else 1.0, beyond, anywhere
 
 
 def _all(decode: Any, count: int) -> list[tuple[np.ndarray, Part]]:

@@ -106,7 +106,9 @@ def _in_turns(
     """Run all samples' first operations at once, then all second ones, and so on."""
     for turn in range(max(map(len, lists), default=0)):
         own = [operations[turn] if turn < len(operations) else _NOTHING for operations in lists]
-        images = _one_each([operation for operation in own for _ in range(frames)], images, mode, fill)
+        images = _one_each(
+            [operation for operation in own for _ in range(frames)], images, mode, fill
+        )
     return images
 
 

@@ -13,6 +13,7 @@ from ...jpeg.pictures import is_picture
 from .leaf import Leaf
 
 __all__ = [
+    "DamagedFileError",
     "Encoded",
     "EncodedOptions",
     "encoded_leaf",
@@ -22,6 +23,18 @@ __all__ = [
 ]
 
 _BUFFERS = (bytes, bytearray, memoryview)
+
+
+class DamagedFileError(ValueError):
+    """The error of a file that can't be decoded.
+
+    Attributes
+    ----------
+    path : str, optional
+        Where it is, as far as is known.
+    """
+
+    path: str | None = None
 
 
 class EncodedOptions:
@@ -49,7 +62,8 @@ class Encoded:
 def refuse_file(name: str, error: Exception) -> NoReturn:
     """Raise the error of a file, whose message begins with "data", under its name."""
     reason = str(error).removeprefix("data ")
-    raise type(error)(f"visops.transforms.DecodeJpeg: {name} {reason}") from None
+    message = f"visops.transforms.DecodeJpeg: {name} {reason}"
+    raise (DamagedFileError if type(error) is ValueError else type(error))(message) from None
 
 
 def is_encoded(value: Any) -> bool:

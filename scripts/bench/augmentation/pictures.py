@@ -59,17 +59,19 @@ def ragged_noise(count: int) -> tuple[Photo, ...]:
 
 
 @functools.lru_cache(maxsize=2)
-def jpeg_files(count: int, large: bool = False) -> tuple[bytes, ...]:
+def jpeg_files(count: int, large: bool = False, size: Size | None = None) -> tuple[bytes, ...]:
     """Real photos as JPEG files (quality 90, colour at half resolution).
 
     They are cut at random from the photos that come with scikit-image and scikit-learn, and
-    resized: to about 640x480, or `large`, 2016x1512, which most of them have to be enlarged to.
+    resized: to about 640x480, or `large`, 2016x1512, which most of them have to be enlarged to; or
+    all to one `size`.
     """
     rng = np.random.default_rng(0)
     photos = [Image.fromarray(p) for p in packaged_photos().values() if min(p.shape[:2]) >= 300]
     files = []
     for index in range(count):
-        height, width = (1512, 2016) if large else MIXED_SIZES[index % len(MIXED_SIZES)]
+        mixed = MIXED_SIZES[index % len(MIXED_SIZES)]
+        height, width = size or ((1512, 2016) if large else mixed)
         photo = photos[index % len(photos)]
         scale = min(photo.width / width, photo.height / height) * rng.uniform(0.7, 1.0)
         cut_width, cut_height = width * scale, height * scale

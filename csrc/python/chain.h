@@ -1,0 +1,80 @@
+// Passes of chains whose transforms are all steps: drawn in one call, and run on images of the CPU.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/chain/step.h"
+#include "core/warp/augment.h"
+#include "python/augment.h"
+#include "python/place.h"
+#include "python/plan.h"
+
+namespace visops {
+
+namespace py = pybind11;
+
+// The lower 64 bits of a Python number.
+uint64_t low_word(py::handle number);
+
+// How a pass samples its images.
+struct Sampling {
+  Interpolation mode;
+  Padding padding;
+  std::vector<double> fill;
+  bool antialias;
+  bool window;  // the whole source, which makes the rim one output pixel wide
+};
+
+// What determines a sample's uniform numbers.
+struct SampleKey {
+  uint64_t seed, epoch, index;
+};
+
+// What the pass does to a sample's values once they are sampled and coloured: as in visops.augment.
+struct Finish {
+  const std::vector<double>&mean, &std, &erase_value;
+};
+
+class Chain {
+ public:
+  using Numbers = std::vector<double>;
+
+  // Steps, each with the place of its first uniform number.
+  Chain(const py::list& steps, const std::string& interpolation, const std::string& padding_mode,
+        Numbers fill, bool antialias, bool window);
+
+  // These two touch no Python.
+  ChainPlan plan_of_one(const SampleKey& key, int64_t height, int64_t width, int64_t channels,
+                        bool exact) const;
+  // Runs the pass on one image [C, H, W].
+  void run_one(const ChainPlan& plan, const AugmentImage& image, DType dtype, const Place& to,
+               DType out_dtype, const Finish& finish, Threads threads) const;
+
+  // Draws all steps and adds them to a plan. Returns the parameters of each, [B, its count], where
+  // they are wanted.
+  py::object draw(PlanObject& self, py::handle seed, py::handle epoch, const py::sequence& indices,
+                  bool record) const;
+  // The plan of one image, drawn.
+  PlanObject draw_one(py::handle seed, py::handle epoch, py::handle index, int64_t height,
+                      int64_t width, int64_t channels, bool exact) const;
+  // Colours [B, 1, C, C + 1] of images on the CPU, grey means included. For a plan of colours that
+  // is not exact.
+  py::array_t<double> colors(const PlanObject& self, py::handle images,
+                             const std::string& dtype) const;
+  // Runs the pass on an image [C, H, W]; images are (address, strides). Where this throws, the
+  // caller's other path says what is wrong.
+  void augment(const PlanObject& self, py::handle image, const std::string& dtype, py::handle out,
+               const std::string& out_dtype, const Numbers& mean, const Numbers& std,
+               const Numbers& erase_value) const;
+
+ private:
+  Sampling sampling_;
+  std::vector<std::pair<StepPointer, int64_t>> steps_;
+};
+
+}  // namespace visops

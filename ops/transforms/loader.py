@@ -1,0 +1,427 @@
+"""Batches from files, by threads of one process."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from .arguments import fail, whole
+from .compose import Compose
+from .engine.file_pass import slow_passes
+from .engine.random import fresh_key
+from .engine.results import Forms
+from .engine.source import as_whole
+from .indexed_dataset import IndexedDataset
+from .loading.batch import Batch, Collating
+from .loading.blocks import Blocks
+from .loading.iteration import Iteration, Progress, stats_of
+from .loading.order import Order, OwnOrder, SampledOrder
+from .loading.samples import Samples
+from .loading.statistics import LoaderStats
+from .loading.threads import Work
+from .loading.transfer import Transfer
+
+__all__ = ["Loader"]
+
+_OWNER = "Loader"
+_STATE = 1  # version of state_dict
+
+
+class Loader:
+    """Load, transform and collate a data set's samples, by threads of this process.
+
+    It iterates over batches as ``torch.utils.data.DataLoader`` does, and no process is started, no
+    sample pickled, no data set copied. If the chain begins with :class:`DecodeJpeg` and has one
+    pass, a call of C++ does all that is to be done for a file, from reading it to storing the image
+    in its place of the batch, without the interpreter's lock. Other chains run in the same threads
+    and hold it longer: ``print(loader)`` says what does.
+
+    Parameters
+    ----------
+    dataset : map-style data set
+        Anything with ``__getitem__`` and ``__len__``: a list of paths will do. Its samples are as
+        the chain takes them. A chain that begins with ``DecodeJpeg`` also takes paths (str or
+        PathLike) in the places of files: the sample itself, an entry ``"image"`` of a dict, the
+        first path of a tuple. Masks under their names in a dict may be paths or content of PNG
+        files. ``__getitem__`` runs in the loader's threads, several at a time. torchvision's
+        ``ImageFolder`` and ``CocoDetection``, without transforms, are asked for paths instead of
+        photos that they decode.
+    chain : Compose
+        Or another callable, such as :class:`Views`, which gets ``(sample, index=..., epoch=...)``.
+    batch_size : int
+        Samples per batch. Left out with `batch_sampler`.
+    shuffle : bool
+        Draw another order for each epoch.
+    seed : int, optional
+        Of the order; and of the chain's draws, if that has no seed of its own. By default the
+        chain's; without that, a number from torch's generator, drawn when iteration first begins.
+    sampler : iterable, optional
+        Indices of an epoch's samples, instead of `shuffle`.
+    batch_sampler : iterable, optional
+        Lists of indices, one for each batch.
+    drop_last : bool
+        Leave out the last batch if it is smaller; with ranks, also the samples by which some would
+        have more than others.
+    threads : int, optional
+        By default one for each CPU that this process may use.
+    prefetch : int
+        Batches that may be begun, or ready, beyond those that were handed over. With the size of a
+        batch, it bounds memory.
+    rank, world_size : int, optional
+        Load only this rank's share: the samples that ``DistributedSampler`` gives it.
+    pad : bool
+        With ranks and without `drop_last`: repeat the first samples at the end, so that all ranks
+        have as many. False: every sample is in one rank, as an evaluation wants it.
+    device : torch.device or str, optional
+        Copy batches there, on a stream of their own, as soon as they are made. By default they stay
+        on the CPU, in pinned memory where there is a CUDA device.
+    collate : callable, optional
+        Makes a batch of a list of transformed samples. By default what ``Compose.collate`` returns.
+    on_error : {"raise", "skip"}
+        What becomes of a sample that can't be read or decoded: its error is raised when its batch
+        is due, with its index and path; or it is left out, its batch is smaller, and
+        ``stats().skipped`` lists it. Errors of the chain are always raised. If no sample of an
+        epoch can be loaded, the first one's error is raised.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong, or two exclude each other.
+
+    Notes
+    -----
+    A sample's draws follow from seed, epoch and index, as with :class:`IndexedDataset`: batches
+    have the same bytes for any number of threads, and after a resume. Epochs count from 0, one for
+    each iteration, unless :meth:`set_epoch` says which one comes next.
+
+    A loop that is left early, an error, or the collection of the iterator ends its threads. In a
+    process that was forked, begin a new iteration.
+
+    The memory of a batch is used again once no tensor over it is left.
+
+    Examples
+    --------
+    >>> import io
+    >>> import numpy as np
+    >>> from PIL import Image
+    >>> from visops import transforms
+    >>> def photo(side):
+    ...     file = io.BytesIO()
+    ...     Image.fromarray(np.full((side, 80, 3), side, np.uint8)).save(file, "JPEG")
+    ...     return file.getvalue()
+    >>> samples = [(photo(60 + i), i % 2) for i in range(10)]  # or paths
+    >>> chain = transforms.Compose(
+    ...     [transforms.DecodeJpeg(), transforms.RandomResizedCrop(32)], seed=0
+    ... )
+    >>> loader = transforms.Loader(samples, chain, batch_size=4, shuffle=True)
+    >>> len(loader)
+    3
+    >>> [(tuple(images.shape), len(labels)) for images, labels in loader]
+    [((4, 3, 32, 32), 4), ((4, 3, 32, 32), 4), ((2, 3, 32, 32), 2)]
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        chain: Callable[..., Any],
+        batch_size: int | None = None,
+        *,
+        shuffle: bool = False,
+        seed: int | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        drop_last: bool = False,
+        threads: int | None = None,
+        prefetch: int = 2,
+        rank: int | None = None,
+        world_size: int | None = None,
+        pad: bool = True,
+        device: torch.device | str | None = None,
+        collate: Callable[[list[Any]], Any] | None = None,
+        on_error: str = "raise",
+    ) -> None:
+        _check_dataset(dataset, sampler is None and batch_sampler is None)
+        if not callable(chain):
+            raise TypeError(
+                f"visops.transforms.{_OWNER}: chain is a {type(chain).__name__}, must be a Compose"
+            )
+        if collate is not None and not callable(collate):
+            raise TypeError(
+                f"visops.transforms.{_OWNER}: collate is a {type(collate).__name__}, must be "
+                "callable or None"
+            )
+        if on_error not in ("raise", "skip"):
+            fail(_OWNER, "on_error", on_error, "'raise' or 'skip'")
+        self.dataset, self.chain = dataset, chain
+        self.shuffle, self.drop_last, self.pad = bool(shuffle), bool(drop_last), bool(pad)
+        self.sampler, self.batch_sampler = sampler, batch_sampler
+        self.cpus = _cpus()
+        self.threads = _count("threads", threads, self.cpus)
+        self.prefetch = _count("prefetch", prefetch, 2)
+        self.rank, self.world_size = _ranks(rank, world_size)
+        self.device = torch.device("cpu" if device is None else device)
+        torch.empty(0, device=self.device)  # an unavailable one is an error here
+        self.collate, self.on_error = collate, on_error
+        self.seed = None if seed is None else as_whole(seed)
+        if seed is not None and self.seed is None:
+            fail(_OWNER, "seed", seed, "a whole number or None")
+        self.batch_size = self._batch_size(batch_size)
+        self.order: Order = self._order()
+        own_seed = self.seed if self.seed is not None else getattr(chain, "seed", None)
+        if self.world_size > 1 and self.shuffle and own_seed is None:
+            fail(_OWNER, "seed", None, "a whole number, the same in all ranks, to shuffle")
+        self._epoch = 0
+        self._drawn: int | None = None  # a seed from torch's generator
+        self._progress: Progress | None = None
+        self._resumed: Progress | None = None  # where the next one begins
+        self._blocks: Blocks | None = None
+        self._work: Work | None = (
+            None  # of the latest iteration; not the iterator, which must be collected
+        )
+
+    def _batch_size(self, batch_size: int | None) -> int | None:
+        if self.batch_sampler is None:
+            return whole(_OWNER, "batch_size", batch_size, 1, "a whole number >= 1")
+        excluded = {
+            "batch_size": batch_size is not None,
+            "shuffle": self.shuffle,
+            "sampler": self.sampler is not None,
+            "drop_last": self.drop_last,
+        }
+        for name, given in excluded.items():
+            if given:
+                raise ValueError(
+                    f"visops.transforms.{_OWNER}: {name} is given beside batch_sampler, must be "
+                    "left out"
+                )
+        return None
+
+    def _order(self) -> Order:
+        own = self.batch_sampler if self.batch_sampler is not None else self.sampler
+        if own is None:
+            assert self.batch_size is not None
+            size, ranks = self.batch_size, (self.rank, self.world_size, self.pad)
+            return OwnOrder(len(self.dataset), size, self.shuffle, self.drop_last, *ranks)
+        name = "sampler" if self.batch_sampler is None else "batch_sampler"
+        if not hasattr(own, "__iter__"):
+            raise TypeError(
+                f"visops.transforms.{_OWNER}: {name} is a {type(own).__name__}, must be iterable"
+            )
+        if isinstance(own, Iterator):
+            raise TypeError(
+                f"visops.transforms.{_OWNER}: {name} is an iterator, which is used up by one "
+                "epoch; must be a sequence or a Sampler"
+            )
+        if self.shuffle or self.world_size > 1:
+            other = "shuffle" if self.shuffle else "world_size"
+            raise ValueError(
+                f"visops.transforms.{_OWNER}: {other} is given beside {name}, must be left out "
+                f"(the {name} decides)"
+            )
+        return SampledOrder(own, self.batch_size, self.drop_last)
+
+    def __len__(self) -> int:
+        """Return the number of batches of an epoch."""
+        return len(self.order)
+
+    def __iter__(self) -> Iteration:
+        progress, self._resumed = self._resumed, None
+        if progress is None:
+            progress = Progress(self._epoch, self._seed(), 0)
+        self._progress, self._epoch = progress, progress.epoch + 1
+        chain_seed = getattr(self.chain, "seed", None)
+        draws = progress.seed if chain_seed is None else chain_seed
+        samples = Samples(self.dataset, self.chain, draws, progress.epoch)
+        if self._blocks is None:
+            self._blocks = Blocks(self.prefetch + 2, pinned=torch.cuda.is_available())
+        transfer = Transfer(self.device)
+        collating = Collating(getattr(self.chain, "forms", Forms()), self.collate)
+
+        def finish(batch: Batch) -> Any:
+            return transfer.send(collating(batch))
+
+        work = Work(
+            self._batches(progress),
+            progress.batch,
+            samples,
+            finish,
+            self._blocks,
+            self.prefetch,
+            self.on_error == "skip",
+        )
+        self._work = work
+        return Iteration(work, progress, self.threads, transfer.receive)
+
+    def _batches(self, progress: Progress) -> Iterator[Any]:
+        """Return the batches that are left of an epoch."""
+        epoch, seed, first = progress.epoch, progress.seed, progress.batch
+        sampler = self.batch_sampler if self.batch_sampler is not None else self.sampler
+        if sampler is None:
+            return self.order.batches(seed, epoch, first)
+        for own in (sampler, getattr(sampler, "sampler", None)):  # that of a BatchSampler
+            if callable(getattr(own, "set_epoch", None)):
+                own.set_epoch(epoch)  # type: ignore[union-attr]
+        if progress.random is None:
+            progress.random = torch.get_rng_state()
+            return _begun(self.order.batches(seed, epoch, first))
+        with torch.random.fork_rng(devices=[]):  # a sampler that draws by torch's generator
+            torch.set_rng_state(progress.random)
+            return _begun(self.order.batches(seed, epoch, first))
+
+    def _seed(self) -> int:
+        for seed in (self.seed, getattr(self.chain, "seed", None), self._drawn):
+            if seed is not None:
+                return int(seed)
+        self._drawn = fresh_key(None)
+        return self._drawn
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next iteration loads."""
+        return self._epoch if self._resumed is None else self._resumed.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch the next iteration loads; those after it count on from there."""
+        number = as_whole(epoch)
+        if number is None:
+            fail(_OWNER + ".set_epoch", "epoch", epoch, "a whole number")
+        if self._resumed is None or self._resumed.epoch != number:
+            self._resumed, self._epoch = None, number
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the latest iteration is: after the last batch that it has handed over."""
+        own = self._resumed or self._progress
+        if own is None or own.ended:
+            own = Progress(self._epoch, self._seed(), 0)
+        return {
+            "version": _STATE,
+            "epoch": own.epoch,
+            "batch": own.batch,
+            "seed": own.seed,
+            "batch_size": self.batch_size,
+            "world_size": self.world_size,
+            "random": own.random,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Let the next iteration continue where another loader's was.
+
+        Data set, order and chain must be the same, and so must the size of batches and the number
+        of ranks. Samplers must give their indices in the same order again: those with a seed, or
+        torch's, which draw by its generator.
+        """
+        version = state.get("version")
+        if version != _STATE:
+            fail(_OWNER + ".load_state_dict", "state['version']", version, str(_STATE))
+        for name in ("batch_size", "world_size"):
+            if state[name] != getattr(self, name):
+                fail(
+                    _OWNER + ".load_state_dict",
+                    f"state[{name!r}]",
+                    state[name],
+                    f"{getattr(self, name)!r}, as of this loader",
+                )
+        self._resumed = Progress(state["epoch"], state["seed"], state["batch"], state["random"])
+
+    def stats(self) -> LoaderStats:
+        """Return images per second and where the time goes, of the latest iteration.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from visops import transforms
+        >>> chain = transforms.Compose([transforms.CenterCrop(8)], seed=0)
+        >>> images = [torch.zeros(3, 16, 16)] * 5
+        >>> loader = transforms.Loader(images, chain, batch_size=5, threads=2)
+        >>> for batch in loader:
+        ...     pass
+        >>> loader.stats().images
+        5
+        """
+        if self._work is None:
+            raise RuntimeError(
+                f"visops.transforms.{_OWNER}.stats: nothing was loaded yet, must be called during "
+                "or after an iteration"
+            )
+        return stats_of(self._work, self.cpus)
+
+    def __repr__(self) -> str:
+        try:
+            batches = f", {len(self)} batches"
+        except TypeError:
+            batches = ""
+        size = "" if self.batch_size is None else f" of {self.batch_size}"
+        samples = f"{len(self.dataset)} samples" if hasattr(self.dataset, "__len__") else "samples"
+        head = f"{samples}{batches}{size}, {self.threads} threads"
+        return "\n".join([f"Loader({head}, prefetch={self.prefetch}", *self._steps(), ")"])
+
+    def _steps(self) -> list[str]:
+        """Return what happens to a sample, line by line, and what holds the interpreter's lock."""
+        name = type(self.dataset).__name__
+        lines = [f"  read: {name}.__getitem__, which holds the interpreter's lock but for its I/O"]
+        if not isinstance(self.chain, Compose):
+            return [*lines, f"  {type(self.chain).__name__}: holds it"]
+        slow = {id(part): reason for part, reason in slow_passes(self.chain)}
+        for number, part in enumerate(self.chain.passes, start=1):
+            names = ", ".join(type(t).__name__ for t in part.transforms)
+            reason = slow.get(id(part))
+            lock = "without the lock" if reason is None else f"holds it, but for pixels: {reason}"
+            lines.append(f"  pass {number}: {names}: {lock}")
+        if self.collate is not None:
+            lines.append("  collate: holds it")
+        return lines
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_work": None, "_blocks": None}
+
+
+def _check_dataset(dataset: Any, needs_length: bool) -> None:
+    if isinstance(dataset, IndexedDataset):
+        raise TypeError(
+            f"visops.transforms.{_OWNER}: dataset is an IndexedDataset, must be the data set in "
+            "it: the loader passes the index itself"
+        )
+    names = ["__getitem__", "__len__"] if needs_length else ["__getitem__"]
+    if not all(hasattr(dataset, name) for name in names):
+        raise TypeError(
+            f"visops.transforms.{_OWNER}: dataset is a {type(dataset).__name__}, must have "
+            f"{' and '.join(names)}"
+        )
+
+
+def _count(name: str, value: int | None, default: int) -> int:
+    if value is None:
+        return default
+    return whole(_OWNER, name, value, 1, "a whole number >= 1")
+
+
+def _cpus() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    if (rank is None) != (world_size is None):
+        name = "rank" if rank is None else "world_size"
+        other = "world_size" if rank is None else "rank"
+        raise ValueError(
+            f"visops.transforms.{_OWNER}: {name} is None, must be given beside {other}"
+        )
+    if rank is None or world_size is None:
+        return 0, 1
+    size = whole(_OWNER, "world_size", world_size, 1, "a whole number >= 1")
+    own = as_whole(rank)
+    if own is None or not 0 <= own < size:
+        fail(_OWNER, "rank", rank, f"a whole number from 0 to {size - 1}")
+    return own, size
+
+
+def _begun(batches: Iterator[Any]) -> Iterator[Any]:
+    """Return an iterator whose first value is drawn already, by whoever is asked for it."""
+    first = next(batches, None)
+    return iter(()) if first is None else itertools.chain([first], batches)

@@ -1,0 +1,1 @@
+"""What a `Loader` is made of: order, threads, samples, batches, statistics."""

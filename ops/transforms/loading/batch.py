@@ -1,0 +1,179 @@
+"""Batches while their samples are loaded, and what becomes of these."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..engine.canvases import refuse_sizes
+from ..engine.results import Forms
+from ..sample.batches import batch_leaves
+from ..sample.leaf import Leaf
+from ..sample.split import Rebuild
+from .blocks import Blocks
+
+__all__ = ["Batch", "Collating", "Item"]
+
+
+@dataclass(slots=True)
+class Item:
+    """A loaded sample.
+
+    Attributes
+    ----------
+    leaves : list of Leaf
+        Its values after the chain. Those of a `plain` sample stand for those of all such samples.
+    rebuild : callable
+        Puts them together.
+    plain : sequence, optional
+        The values of a sample that has nothing to move but its image, one for each leaf.
+    image : Tensor, optional
+        ``[C, H, W]``, in the batch's memory or of its own.
+    result : Any
+        Without leaves: what a transform that is no chain has returned.
+    """
+
+    leaves: list[Leaf]
+    rebuild: Rebuild | None
+    plain: Sequence[Any] | None = None
+    image: Tensor | None = None
+    result: Any = None
+
+    def own_leaves(self) -> list[Leaf]:
+        """Return leaves that hold this sample's values."""
+        leaves = self.leaves
+        if self.plain is not None:
+            pairs = zip(leaves, self.plain, strict=True)
+            leaves = [dataclasses.replace(leaf, value=own, like=own) for leaf, own in pairs]
+        for place, leaf in enumerate(leaves):
+            if leaf.kind == "image" and self.image is not None:
+                leaves[place] = dataclasses.replace(leaf, value=self.image, layout="CHW")
+        return leaves
+
+
+class Batch:
+    """The samples of one batch, which threads load.
+
+    Attributes
+    ----------
+    number : int
+        In the epoch.
+    indices : sequence
+        Of its samples, in the data set.
+    items : list of Item
+        None: not loaded, or skipped.
+    missing : int
+        Samples that are still to be loaded; guarded by the lock of the threads' work.
+    error : tuple of int and BaseException, optional
+        The first by place: which, and what.
+    """
+
+    def __init__(self, number: int, indices: Sequence[Any], blocks: Blocks) -> None:
+        self.number, self.indices, self.blocks = number, indices, blocks
+        self.items: list[Item | None] = [None] * len(indices)
+        self.begun = 0
+        self.missing = len(indices)
+        self.error: tuple[int, BaseException] | None = None
+        self.result: Any = None
+        self.ready = False
+        self.block: Tensor | None = None
+        self._lock = threading.Lock()
+
+    def slot(
+        self,
+        place: int,
+        shape: tuple[int, int, int],
+        dtype: torch.dtype,
+        memory_format: torch.memory_format,
+    ) -> Tensor | None:
+        """Return where a sample's image goes, or None if the batch's others are not like it."""
+        block = self.block
+        if block is None:
+            with self._lock:
+                if self.block is None:
+                    self.block = self.blocks((len(self.items), *shape), dtype, memory_format)
+                block = self.block
+        fits = block.shape[1:] == shape and block.dtype == dtype
+        return block[place] if fits else None
+
+    def fail(self, place: int, error: BaseException) -> None:
+        """Note a sample's error."""
+        with self._lock:
+            if self.error is None or place < self.error[0]:
+                self.error = place, error
+
+
+@dataclass(frozen=True)
+class Collating:
+    """How samples become a batch.
+
+    Attributes
+    ----------
+    forms : Forms
+        The types of the results.
+    collate : callable, optional
+        That of the user, which gets a list of samples; None: as ``Compose.collate``.
+    """
+
+    forms: Forms
+    collate: Callable[[list[Any]], Any] | None
+
+    def __call__(self, batch: Batch) -> Any:
+        """Return a batch of the samples that were not skipped; there is at least one."""
+        places = [place for place, item in enumerate(batch.items) if item is not None]
+        items = [item for item in batch.items if item is not None]
+        if self.collate is not None:
+            return self.collate([self._alone(item) for item in items])
+        first = items[0]
+        if first.rebuild is None:
+            return torch.utils.data.default_collate([item.result for item in items])
+        if first.plain is not None and all(item.leaves is first.leaves for item in items):
+            leaves = self._plain(items)
+        else:
+            leaves = batch_leaves([item.own_leaves() for item in items], stack=False)
+        for leaf in leaves:
+            if leaf.kind == "image" and items[0].image is not None:
+                leaf.value, leaf.layout = _stacked(batch, places, items), "CHW"
+            elif leaf.kind == "image":
+                leaf.value = torch.stack(leaf.value)
+        self.forms.apply(leaves)
+        return first.rebuild(leaves)
+
+    def _alone(self, item: Item) -> Any:
+        if item.rebuild is None:
+            return item.result
+        leaves = item.own_leaves()
+        self.forms.apply(leaves)
+        return item.rebuild(leaves)
+
+    def _plain(self, items: list[Item]) -> list[Leaf]:
+        first = items[0]
+        values: list[list[Any]] = [item.plain for item in items]  # type: ignore[misc]
+        columns = zip(*values, strict=True)
+        leaves = []
+        for leaf, column in zip(first.leaves, columns, strict=True):
+            if leaf.kind == "image":
+                leaves.append(dataclasses.replace(leaf, batch=len(items), like=[None] * len(items)))
+            else:
+                own = [[dataclasses.replace(leaf, value=value)] for value in column]
+                leaves += batch_leaves(own, stack=False)
+        return leaves
+
+
+def _stacked(batch: Batch, places: list[int], items: list[Item]) -> Tensor:
+    """Return the images as a batch, which they are already unless some were skipped."""
+    images: list[Tensor] = [item.image for item in items]  # type: ignore[misc]
+    sizes = np.array([image.shape[1:] for image in images], np.int64)
+    if (sizes != sizes[0]).any():
+        refuse_sizes(sizes)
+    block = batch.block
+    if block is None or any(image.dtype != block.dtype for image in images):
+        return torch.stack(images)
+    return block if len(places) == len(batch.items) else block[places]

@@ -1,0 +1,236 @@
+"""Loads samples: what one thread does with one index.
+
+NOTE [ Three ways ]
+A sample whose image is a JPEG file goes through C++, which reads, decodes, transforms and stores it
+in one call without the interpreter's lock. Where nothing else of it has to move, its other values
+are just kept. Where something has, Python moves that by the plan which C++ has drawn. Whatever C++
+doesn't take, such as PNG files, decoded images, damaged files and chains of several passes, goes
+through the chain as in a call of it, which also says what is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..compose import Compose
+from ..engine.file_pass import file_pass
+from ..engine.follow import follow, run_steps
+from ..engine.passes import run_passes
+from ..engine.source import Source, as_whole
+from ..sample.encoded import DamagedFileError
+from ..sample.images import image_sizes
+from ..sample.leaf import TARGETS, Leaf
+from ..sample.names import PLAIN_ATOMS, named_kinds
+from ..sample.split import Rebuild, split_sample
+from ..targets.move import check_options, finish_targets
+from .batch import Batch, Item
+from .sources import File, buffer_of, find_file, reader_of, with_content, with_masks
+from .statistics import Times
+
+__all__ = ["Samples", "UnreadableError"]
+
+_MOST_FORMS = 64
+_MOVING = ("mask", "masks", "boxes", "keypoints", "polygons")
+
+
+class UnreadableError(Exception):
+    """Stands for the error of a sample that can't be read, which is its cause."""
+
+    def __init__(self, path: str | None) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+class Samples:
+    """Reads and transforms samples.
+
+    Parameters
+    ----------
+    dataset : Any
+        With ``__getitem__``.
+    chain : Compose or callable
+    seed, epoch : int
+        What draws depend on, beside the index.
+    """
+
+    def __init__(self, dataset: Any, chain: Any, seed: int, epoch: int) -> None:
+        self.seed, self.epoch, self.chain = seed, epoch, chain
+        self.dataset = dataset
+        self.is_chain = isinstance(chain, Compose)
+        self.takes_files = bool(getattr(chain, "reads_files", False))
+        self.read: Callable[[Any], Any] = reader_of(dataset, self.takes_files)
+        self.native: tuple[Any, torch.dtype] | None = None
+        self.kinds = named_kinds(getattr(chain, "keys", None))
+        if self.is_chain:
+            assert chain.passes  # forms them, once for all threads
+            self.native = file_pass(chain)
+        self._forms: dict[Any, tuple[list[Leaf], Rebuild] | None] = {}
+
+    def load(self, batch: Batch, place: int, times: Times) -> None:
+        """Load a sample into its place of a batch."""
+        index = batch.indices[place]
+        file: File | None = None
+        begin = perf_counter()
+        try:
+            sample = self.read(index)
+            file = find_file(sample, self.kinds) if self.takes_files else None
+        except Exception as error:
+            raise UnreadableError(None) from error
+        finally:
+            times.reading += perf_counter() - begin
+        position = self._position(index)
+        item = None
+        if file is not None and self.native is not None:
+            item = self._by_file(sample, file, position, batch, place, times)
+        if item is None:
+            item = self._by_chain(sample, file, position, batch, place, times)
+        batch.items[place] = item
+        times.images += 1
+
+    def _position(self, index: Any) -> Any:
+        """Return what the draws of a sample depend on: its place in the data set."""
+        position = index if type(index) is int else as_whole(index)
+        if position is None:
+            return index
+        return position + len(self.dataset) if position < 0 else position
+
+    def _by_file(
+        self, sample: Any, file: File, index: Any, batch: Batch, place: int, times: Times
+    ) -> Item | None:
+        """Load a sample whose image is a JPEG file; None: it is something else, or damaged."""
+        assert self.native is not None
+        if type(index) is not int:
+            return None
+        begin = perf_counter()
+        chain, (native, dtype) = self.chain, self.native
+        is_path = file.content is None
+        source = os.fsencode(file.path) if is_path else buffer_of(file.content)  # type: ignore[arg-type]
+        key = (self.seed, self.epoch, index)
+        slot: Tensor | None = None
+        height = width = 0
+        if batch.block is not None:
+            slot = batch.block[place]
+            height, width = slot.shape[1:]
+        stages = [0.0, 0.0, 0.0]
+        while True:
+            where = None if slot is None else (slot.data_ptr(), slot.stride())
+            try:
+                found = native.load(source, is_path, *key, where, height, width)
+            except OSError as error:
+                raise UnreadableError(file.path) from error
+            if found is None:
+                return None
+            stored, height, width, plan, seconds = found
+            stages = [a + b for a, b in zip(stages, seconds, strict=True)]
+            if stored:
+                break
+            # The first of its batch, or one of another size.
+            shape = (plan.channels, height, width)
+            slot = batch.slot(place, shape, dtype, chain.memory_format)
+            if slot is None:
+                slot = torch.empty(shape, dtype=dtype, device="cpu")
+        assert slot is not None
+        item = self._plain_item(sample, file)
+        if item is None:
+            item = self._moved_item(sample, file, plan)
+        item.image = slot
+        times.reading += stages[0]
+        times.decoding += stages[1]
+        times.transforming += stages[2]
+        times.python += perf_counter() - begin - sum(stages)
+        return item
+
+    def _plain_item(self, sample: Any, file: File) -> Item | None:
+        """Return a sample that holds nothing else that moves, or None."""
+        cls = type(sample)
+        if file.key is None:
+            values: list[Any] = [None]
+            form: Any = None
+        elif cls is tuple or cls is list:
+            values = list(sample)
+            values[file.key] = None
+            types = tuple(map(type, values))
+            form = cls, file.key, types
+        elif cls is dict:
+            values = list(sample.values())
+            values[list(sample).index(file.key)] = None
+            types = tuple(map(type, values))
+            form = tuple(sample), file.key, types
+        else:
+            return None
+        if form is not None and not PLAIN_ATOMS.issuperset(types):
+            return None
+        if form not in self._forms:
+            if len(self._forms) >= _MOST_FORMS:
+                self._forms.clear()
+            self._forms[form] = self._plain_form(sample, file, len(values))
+        known = self._forms[form]
+        return None if known is None else Item(known[0], known[1], values)
+
+    def _plain_form(self, sample: Any, file: File, count: int) -> tuple[list[Leaf], Rebuild] | None:
+        if isinstance(sample, dict) and any(self.kinds.get(key) in _MOVING for key in sample):
+            return None
+        leaves, rebuild = self.chain._split(with_content(sample, file))
+        alike = len(leaves) == count and not any(leaf.kind in TARGETS for leaf in leaves)
+        return (leaves, rebuild) if alike else None
+
+    def _moved_item(self, sample: Any, file: File, plan: Any) -> Item:
+        """Return a sample whose targets have moved as its image did."""
+        chain = self.chain
+        (height, width) = plan.source_sizes[0].tolist()
+        stand_in = torch.empty(1, dtype=torch.uint8, device="cpu").expand(3, height, width)
+        whole = with_masks(with_content(sample, replace(file, content=stand_in)), self.kinds)
+        leaves, rebuild = split_sample(
+            whole, chain.keys, frames=not chain.named["per_frame"], layout="CHW"
+        )
+        image_sizes(leaves)  # refuses targets of other sizes
+        if any(leaf.kind in TARGETS for leaf in leaves):
+            check_options(leaves, chain.options)
+            follow(plan, leaves, chain.options)
+            run_steps(chain.passes[0], leaves, plan.sizes)
+            finish_targets(leaves, plan.sizes, chain.options)
+        return Item(leaves, rebuild)
+
+    def _by_chain(
+        self, sample: Any, file: File | None, index: Any, batch: Batch, place: int, times: Times
+    ) -> Item:
+        """Load a sample as a call of the chain does."""
+        chain = self.chain
+        if file is not None:
+            begin = perf_counter()
+            try:
+                sample = with_content(sample, file)
+            except OSError as error:
+                raise UnreadableError(file.path) from error
+            finally:
+                times.reading += perf_counter() - begin
+        begin = perf_counter()
+        try:
+            if not self.is_chain:
+                return Item([], None, result=chain(sample, index=index, epoch=self.epoch))
+            leaves, rebuild = chain._split(with_masks(sample, self.kinds))
+            source = Source(self.seed, None, None, index, self.epoch, None)
+            run_passes(chain, leaves, source)
+        except DamagedFileError as error:
+            error.path = None if file is None else file.path
+            raise
+        finally:
+            times.transforming += perf_counter() - begin
+        item = Item(leaves, rebuild)
+        images = [leaf for leaf in leaves if leaf.kind == "image"]
+        value = images[0].value
+        if len(images) == 1 and isinstance(value, Tensor) and value.dim() == 3:
+            shape: Any = tuple(value.shape)
+            item.image = batch.slot(place, shape, value.dtype, chain.memory_format)
+            if item.image is None:
+                item.image = value
+            else:
+                item.image.copy_(value)
+        return item

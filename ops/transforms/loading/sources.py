@@ -1,0 +1,198 @@
+"""Where the files of a sample are, and how to read data sets that would decode them."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from torch.utils.data import Subset
+
+from ..sample.encoded import DamagedFileError, is_encoded
+from ..sample.images import pil_mask
+from .png import read_png
+
+__all__ = ["File", "buffer_of", "find_file", "reader_of", "with_content", "with_masks"]
+
+_PATHS = (str, os.PathLike)
+
+
+@dataclass(slots=True)
+class File:
+    """The file of a sample: a path, or content.
+
+    Attributes
+    ----------
+    key : Any
+        Its key or place in the sample; None: it is the sample.
+    value : Any
+        What is there.
+    path : str, optional
+    content : Any
+        Bytes, a buffer, or a uint8 tensor or array; None: they are to be read from `path`.
+    """
+
+    key: Any
+    value: Any
+    path: str | None
+    content: Any
+
+
+def find_file(sample: Any, kinds: Mapping[str, str]) -> File | None:
+    """Find the file that stands for a sample's image, or return None.
+
+    It is the sample itself, the value under a name of images in a dict, or in a tuple or list the
+    first content of a file; where there is none, the first path.
+    """
+    if isinstance(sample, (tuple, list)):
+        path = None
+        for place, value in enumerate(sample):
+            if is_encoded(value) and not isinstance(value, list):
+                return File(place, value, None, value)
+            if path is None and isinstance(value, _PATHS):
+                path = place
+        if path is not None:
+            return File(path, sample[path], os.fspath(sample[path]), None)
+        for place, value in enumerate(sample):
+            if isinstance(value, Mapping):
+                found = _undecoded(place, value)
+                if found is not None:
+                    return found
+        return None
+    if isinstance(sample, Mapping):
+        for key, value in sample.items():
+            if kinds.get(key) == "image":
+                return _file(key, value)
+        return _undecoded(None, sample)
+    return _file(None, sample)
+
+
+def _file(key: Any, value: Any) -> File | None:
+    if isinstance(value, _PATHS):
+        return File(key, value, os.fspath(value), None)
+    if isinstance(value, Mapping):
+        return _undecoded(key, value)
+    if is_encoded(value) and not isinstance(value, list):
+        return File(key, value, None, value)
+    return None
+
+
+def _undecoded(key: Any, value: Mapping[Any, Any]) -> File | None:
+    """Return the file of a Hugging Face image that is not decoded: its bytes and its path."""
+    if value.keys() != {"bytes", "path"}:
+        return None
+    path, content = value["path"], value["bytes"]
+    if content is None and path is None:
+        return None
+    return File(key, value, None if path is None else os.fspath(path), content)
+
+
+def with_content(sample: Any, file: File) -> Any:
+    """Return a sample with its file's content in the file's place, reading it if need be."""
+    content = file.content
+    if content is None:
+        assert file.path is not None
+        with open(file.path, "rb") as opened:
+            content = opened.read()
+    if file.key is None:
+        return content
+    if isinstance(sample, Mapping):
+        return {**sample, file.key: content}
+    values = list(sample)
+    values[file.key] = content
+    if hasattr(sample, "_fields"):  # a namedtuple
+        return type(sample)(*values)
+    return type(sample)(values)
+
+
+def with_masks(sample: Any, kinds: Mapping[str, str]) -> Any:
+    """Return a sample whose masks are arrays [H, W], not files of pictures such as PNG."""
+    if not isinstance(sample, Mapping):
+        return sample
+    found = {}
+    for key, value in sample.items():
+        if kinds.get(key) == "mask" and isinstance(value, (*_PATHS, bytes, bytearray, memoryview)):
+            found[key] = _read_mask(value, f"sample[{key!r}]")
+    return {**sample, **found} if found else sample
+
+
+def _read_mask(value: Any, name: str) -> np.ndarray:
+    content = value
+    if isinstance(value, _PATHS):
+        with open(value, "rb") as opened:
+            content = opened.read()
+    found = read_png(bytes(content))
+    return _by_pillow(content, name) if found is None else found
+
+
+def _by_pillow(content: Any, name: str) -> np.ndarray:
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise ValueError(f"visops.transforms.Loader: {name} needs Pillow: {error}") from None
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            return np.array(pil_mask(image, name))
+    except (OSError, SyntaxError, Image.DecompressionBombError, UnidentifiedImageError) as error:
+        message = f"visops.transforms.Loader: {name} can't be decoded: {error}"
+        raise DamagedFileError(message) from None
+
+
+def buffer_of(content: Any) -> Any:
+    """Return content as C++ reads it."""
+    return np.ascontiguousarray(content.numpy()) if isinstance(content, Tensor) else content
+
+
+def reader_of(dataset: Any, takes_files: bool) -> Callable[[Any], Any]:
+    """Return what reads a sample of a data set.
+
+    Of torchvision's ImageFolder and CocoDetection, a chain that decodes files gets paths: their own
+    loaders would decode the photos whole. If they were given a `transform`, or their class is a
+    subclass with another ``__getitem__``, they read for themselves.
+    """
+    if not takes_files:
+        return dataset.__getitem__  # type: ignore[no-any-return]
+    if type(dataset) is Subset:
+        inner, indices = reader_of(dataset.dataset, takes_files), dataset.indices
+        return lambda index: inner(indices[index])
+    folder, coco = _class("folder", "DatasetFolder"), _class("coco", "CocoDetection")
+    for cls, make in ((folder, _of_folder), (coco, _of_coco)):
+        if cls is not None and isinstance(dataset, cls):
+            # With a `target_transform`, `transforms` holds that alone.
+            joint = dataset.transforms is not None and dataset.target_transform is None
+            plain = dataset.transform is None and not joint
+            if plain and type(dataset).__getitem__ is cls.__getitem__:
+                return make(dataset)
+    return dataset.__getitem__  # type: ignore[no-any-return]
+
+
+def _class(module: str, name: str) -> Any:
+    found = sys.modules.get(f"torchvision.datasets.{module}")
+    return None if found is None else getattr(found, name, None)
+
+
+def _of_folder(dataset: Any) -> Callable[[Any], Any]:
+    samples, change = dataset.samples, dataset.target_transform
+
+    def read(index: Any) -> Any:
+        path, target = samples[index]
+        return path, target if change is None else change(target)
+
+    return read
+
+
+def _of_coco(dataset: Any) -> Callable[[Any], Any]:
+    root, coco, ids, change = dataset.root, dataset.coco, dataset.ids, dataset.target_transform
+
+    def read(index: Any) -> Any:
+        own = ids[index]
+        path = os.path.join(root, coco.loadImgs(own)[0]["file_name"])
+        target = coco.loadAnns(coco.getAnnIds(own))
+        return path, target if change is None else change(target)
+
+    return read

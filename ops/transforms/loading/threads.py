@@ -1,0 +1,267 @@
+"""The threads of a loader, and what they share.
+
+NOTE [ Threads ]
+Threads take the samples of an epoch one by one. A batch is complete when its last sample is, and is
+handed over in order. At most `prefetch` batches are begun beyond those that the consumer has taken:
+that bounds memory. Threads know only the work, not the iterator over it: once nobody holds that, it
+is collected, and stops them. All that threads share changes under one lock, which is reentrant, as
+a collection of garbage may stop the work of a thread that holds it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from time import monotonic, perf_counter
+from typing import Any
+
+from ..sample.encoded import DamagedFileError
+from .batch import Batch
+from .blocks import Blocks
+from .samples import Samples, UnreadableError
+from .statistics import Skipped, Times
+
+__all__ = ["Work", "stop", "use_one_thread", "work"]
+
+_CHECK = 1.0  # seconds after which a consumer looks whether threads still live
+_END = 5.0  # seconds that threads have to end; what they read may block for longer
+
+
+class Work:
+    """One epoch: batches that are to be begun, are being loaded, and are ready.
+
+    Parameters
+    ----------
+    batches : iterator of indices
+    first : int
+        Number of the first batch.
+    samples : Samples
+    finish : callable
+        Makes the result of a batch.
+    blocks : Blocks
+    prefetch : int
+    skips : bool
+        Whether samples that can't be read are left out.
+    """
+
+    def __init__(
+        self,
+        batches: Iterator[Sequence[Any]],
+        first: int,
+        samples: Samples,
+        finish: Callable[[Batch], Any],
+        blocks: Blocks,
+        prefetch: int,
+        skips: bool,
+    ) -> None:
+        self.batches, self.samples, self.finish = batches, samples, finish
+        self.blocks, self.prefetch, self.skips = blocks, prefetch, skips
+        self.lock = threading.RLock()
+        self.may_begin = threading.Condition(self.lock)
+        self.is_ready = threading.Condition(self.lock)
+        self.next = self.taken = first  # numbers of the batches to be begun and handed over next
+        self.open: dict[int, Batch] = {}
+        self.current: Batch | None = None
+        self.exhausted = self.stopped = False
+        self.failure: BaseException | None = None  # of a thread, rather than of a sample
+        self.skipped: list[Skipped] = []
+        self.first_error: BaseException | None = None
+        self.loaded = 0
+        self.begin, self.end, self.consumer = perf_counter(), 0.0, 0.0
+        self.times: list[Times] = []
+        self.threads: list[threading.Thread] = []
+
+    def take(self, times: Times) -> tuple[Batch, int] | None:
+        """Return the next sample, as a batch and a place in it; None: there is no more to do."""
+        with self.lock:
+            while not self.stopped:
+                batch = self.current
+                if batch is not None:
+                    place = batch.begun
+                    batch.begun += 1
+                    if batch.begun == len(batch.items):
+                        self.current = None
+                    return batch, place
+                if self.exhausted:
+                    return None
+                if self.next - self.taken < self.prefetch:
+                    self._begin()
+                    continue
+                begin = perf_counter()
+                self.may_begin.wait()
+                times.waiting += perf_counter() - begin
+            return None
+
+    def _begin(self) -> None:
+        """Begin the next batch, if there is one."""
+        failed: BaseException | None = None
+        try:
+            indices = next(self.batches, None)
+        except BaseException as error:  # of the user's sampler
+            indices, failed = [], error
+        if indices is None or failed is not None:
+            self.exhausted = True
+            self.may_begin.notify_all()
+            self.is_ready.notify_all()
+        if indices is None:
+            return
+        batch = Batch(self.next, indices, self.blocks)
+        self.open[self.next] = batch
+        self.next += 1
+        if batch.items:
+            self.current = batch
+            self.may_begin.notify(len(batch.items) - 1)
+        else:
+            batch.error = None if failed is None else (0, failed)
+            batch.ready = True
+
+    def done(self, batch: Batch, times: Times) -> None:
+        """Note that another sample is loaded; the last one finishes its batch."""
+        with self.lock:
+            batch.missing -= 1
+            if batch.missing > 0 or self.stopped:
+                return
+        begin = perf_counter()
+        if batch.error is None and any(item is not None for item in batch.items):
+            try:
+                batch.result = self.finish(batch)
+            except BaseException as error:
+                batch.fail(0, error)
+        batch.block = None
+        times.collating += perf_counter() - begin
+        with self.lock:
+            batch.ready = True
+            if batch.error is not None:
+                self.exhausted = True  # nothing comes after it
+                self.current = None
+                self.may_begin.notify_all()
+            self.is_ready.notify_all()
+
+    def skip(self, index: Any, path: str | None, error: BaseException) -> None:
+        """Count a sample that was left out."""
+        with self.lock:
+            text = f"{type(error).__name__}: {error}"
+            self.skipped.append(Skipped(index, path, text))
+            self.first_error = self.first_error or error
+
+    def fail(self, error: BaseException) -> None:
+        """Note the error of a thread, rather than of a sample."""
+        with self.lock:
+            self.failure = self.failure or error
+            self.exhausted = True
+            self.is_ready.notify_all()
+            self.may_begin.notify_all()
+
+    def hand_over(self) -> Batch | None:
+        """Wait for the next batch, and return it; None: there is no more."""
+        begin = perf_counter()
+        with self.lock:
+            while True:
+                batch = self.open.get(self.taken)
+                if batch is not None and batch.ready:
+                    break
+                if self.failure is not None:
+                    raise self.failure
+                if batch is None and self.exhausted:
+                    self._finish()
+                    return None
+                if not self.is_ready.wait(_CHECK):
+                    self._check_threads()
+            del self.open[self.taken]
+            self.taken += 1
+            self.may_begin.notify_all()
+        self.consumer += perf_counter() - begin
+        if batch.error is not None:
+            raise batch.error[1]
+        self.loaded += sum(item is not None for item in batch.items)
+        return batch
+
+    def _finish(self) -> None:
+        self.end = self.end or perf_counter()
+        if self.loaded == 0 and self.first_error is not None:
+            raise self.first_error  # all were skipped: more is wrong than single files
+
+    def _check_threads(self) -> None:
+        if not any(thread.is_alive() for thread in self.threads):
+            raise RuntimeError(
+                "visops.transforms.Loader: its threads have ended before the epoch has; if the "
+                "process was forked meanwhile, begin a new iteration in the child"
+            )
+
+    def stop(self) -> None:
+        """Let threads end after the samples that they are loading."""
+        with self.lock:
+            self.stopped = True
+            self.end = self.end or perf_counter()
+            self.current = None
+            self.open.clear()
+            self.may_begin.notify_all()
+            self.is_ready.notify_all()
+
+
+def work(own: Work, times: Times) -> None:
+    """Load samples until there are no more: what a thread runs."""
+    try:
+        use_one_thread()
+        while (task := own.take(times)) is not None:
+            batch, place = task
+            try:
+                own.samples.load(batch, place, times)
+            except (UnreadableError, DamagedFileError) as error:
+                _refuse(own, batch, place, error)
+            except BaseException as error:
+                _refuse(own, batch, place, error, may_skip=False)
+            own.done(batch, times)
+            del batch, task
+    except BaseException as error:
+        own.fail(error)
+
+
+def _refuse(
+    own: Work, batch: Batch, place: int, error: BaseException, may_skip: bool = True
+) -> None:
+    """Skip a sample, or note its error, which then says which sample it is."""
+    index, path = batch.indices[place], None
+    if isinstance(error, UnreadableError):
+        path = error.path
+        error = error.__cause__ or error
+    elif isinstance(error, DamagedFileError):
+        path = error.path
+    named = f"sample {index!r}" if path is None else f"sample {index!r}, {path}"
+    if isinstance(error, DamagedFileError):
+        reason = str(error).removeprefix("visops.transforms.DecodeJpeg: the sample ")
+        named_error = DamagedFileError(f"visops.transforms.Loader: {named}: {reason}")
+        error = named_error.with_traceback(error.__traceback__)
+    else:
+        error.add_note(f"visops.transforms.Loader: {named}")
+    if own.skips and may_skip:
+        own.skip(index, path, error)
+    else:
+        batch.fail(place, error)
+
+
+def stop(own: Work, process: int) -> None:
+    """End the threads, unless this is another process than theirs."""
+    if os.getpid() != process:
+        return
+    own.stop()
+    if threading.current_thread() not in own.threads:
+        last = monotonic() + _END
+        for thread in own.threads:
+            thread.join(max(last - monotonic(), 0.0))
+
+
+def use_one_thread() -> None:
+    """Let torch's operators in this thread use it alone: its neighbours have work of their own.
+
+    torch.set_num_threads would change other threads' number as well.
+    """
+    setter = getattr(_process(), "omp_set_num_threads", None)
+    if setter is not None:
+        setter(1)
+
+
+def _process() -> Any:
+    return ctypes.CDLL(None) if os.name == "posix" else None

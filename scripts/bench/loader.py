@@ -1,0 +1,114 @@
+"""From JPEG files on disk to batches: our loader's threads against workers and other libraries.
+
+A call is an epoch of 256 photos in batches of 64, by two threads or two worker processes that have
+started already; files are in the page cache. Crop, flip, jitter, normalise, at random parameters:
+what is compared is the mean of each channel. "bound" decodes the same windows with the same decoder
+and augments them in two threads, with all parameters prepared: the least that the loader could
+take. Rows of "visops, ..." are our own chain in a DataLoader, sample by sample and by
+`Compose.collate`. Peers decode with simplejpeg, the fastest that they have; SPDL's own decoder
+needs FFmpeg's libraries. `--costs` prints instead what a second run measures: the first batch, the
+memory of a large data set, images per second by threads, and the share of each stage.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
+
+from bench.augmentation.jpeg import SAME_MEAN
+from bench.augmentation.pictures import Size
+from bench.harness import EXACT, Case, Contender, Tolerance, case, main
+from bench.loading import costs, files, ours, peers
+
+FLOORS = {
+    "bound": 0.9,
+    "visops, sample by sample": 1.4,
+    "visops, collate": 1.4,
+    "torchvision": 4.0,
+    "albumentations": 2.5,
+    "SPDL": 1.0,
+    "DALI": 1.0,
+}
+SAME_WORK = Tolerance(mean_abs=SAME_MEAN.mean_abs, why=SAME_MEAN.why)
+
+
+def photo_contenders(size: Size) -> list[Contender]:
+    """Photos alone."""
+    paths, own = files.paths_of(size), ours.chain()
+    calls: dict[str, Any] = {
+        "visops": ours.loader(paths, own),
+        "bound": ours.Bound(paths, own),
+        "visops, sample by sample": ours.one_by_one(paths, own),
+        "visops, collate": ours.collated(paths, ours.chain()),
+        "torchvision": peers.in_workers(paths, peers.ByTorchvision()),
+        "albumentations": peers.in_workers(paths, peers.ByAlbumentations()),
+    }
+    if importlib.util.find_spec("spdl") is not None:
+        calls["SPDL"] = peers.Spdl(paths)
+    if importlib.util.find_spec("nvidia.dali") is not None:
+        calls["DALI"] = peers.Dali(paths)
+    return [_contender(name, call) for name, call in calls.items()]
+
+
+def detection_contenders(size: Size) -> list[Contender]:
+    """Photos with eight boxes, and a mask in a PNG file."""
+    samples = files.objects_of(size)
+    own = ours.chain(boxes="sanitize")
+    return [
+        _contender("visops", ours.loader(samples, own)),
+        _contender("visops, collate", ours.collated(samples, own)),
+        Contender(
+            "torchvision",
+            peers.in_workers(samples, peers.DetectionByTorchvision(), peers.lists_of_boxes),
+            SAME_WORK,
+            floor=3.0,
+            comparable=ours.mean,
+        ),
+    ]
+
+
+def _contender(name: str, call: Any) -> Contender:
+    same = name in ("bound", "visops, sample by sample")
+    tolerance = EXACT if same else SAME_WORK
+    bound = name == "bound" or name.startswith("visops,")
+    return Contender(name, call, tolerance, FLOORS.get(name), ours.mean, bound)
+
+
+def all_cases() -> list[Case]:
+    """Two sizes of photos, and one with targets."""
+    options: dict[str, Any] = {
+        "threads": 1,
+        "memory": False,
+        "workers": True,
+        "images": files.COUNT,
+    }
+    return [
+        *(
+            case(
+                "JPEG files → batches of 64, 2 threads or workers",
+                f"{size[1]}×{size[0]}",
+                photo_contenders,
+                size,
+                quick=size == (480, 640),
+                **options,
+            )
+            for size in ((480, 640), (375, 500))
+        ),
+        case(
+            "the same with 8 boxes and a mask in a PNG file",
+            "640×480",
+            detection_contenders,
+            (480, 640),
+            **options,
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    if "--costs" in sys.argv:
+        sys.exit(costs.main())
+    sys.exit(main("loader", __doc__ or "", all_cases()))

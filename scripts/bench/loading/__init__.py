@@ -1,0 +1,1 @@
+"""The contenders of scripts/bench/loader.py."""

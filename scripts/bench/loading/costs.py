@@ -1,0 +1,200 @@
+"""What a table of ratios leaves out: the first batch, memory, threads, and the share of stages."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from bench.harness.report import describe, machine_facts
+from bench.loading import files, ours
+from torch.utils.data import DataLoader
+from visops import transforms as V
+from visops.transforms.loading.batch import Batch
+from visops.transforms.loading.blocks import Blocks
+from visops.transforms.loading.samples import Samples
+from visops.transforms.loading.statistics import Times
+
+SIZE = (480, 640)
+MANY = 1_000_000  # paths in the list of a data set
+WORKERS = 8
+
+
+def first_batch() -> None:
+    """Seconds from the construction of a loader to its first batch."""
+    paths, own = files.paths_of(SIZE), ours.chain()
+
+    def by_loader() -> Any:
+        return iter(V.Loader(paths, own, files.BATCH, threads=files.THREADS))
+
+    def by_workers(start: str) -> Callable[[], Any]:
+        dataset = V.IndexedDataset(ours.Contents(paths), own)
+        options: Any = {"num_workers": files.THREADS, "multiprocessing_context": start}
+        return lambda: iter(DataLoader(dataset, files.BATCH, **options))
+
+    makers = {
+        "Loader": by_loader,
+        "DataLoader, 2 workers, fork": by_workers("fork"),
+        "DataLoader, 2 workers, spawn": by_workers("spawn"),
+    }
+    times: dict[str, list[float]] = {name: [] for name in makers}
+    for _ in range(3):
+        for name, make in makers.items():
+            begin = time.perf_counter()
+            iterator = make()
+            next(iterator)
+            times[name].append(time.perf_counter() - begin)
+            del iterator
+    print("\nFirst batch of 64 after construction, the least of 3:")
+    for name, own_times in times.items():
+        print(f"  {name:<32}{min(own_times):.2f} s")
+
+
+class Many(ours.Contents):
+    """A list of a million paths, as ImageFolder holds them."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        super().__init__([])
+        # Each with a string of its own, as from a listing of a folder.
+        self.samples = [(f"{paths[i % len(paths)]}", i) for i in range(MANY)]
+
+    def __getitem__(self, index: int) -> Any:
+        path, label = self.samples[index]
+        return path, label
+
+
+class ManyContents(Many):
+    """The same, read by itself."""
+
+    def __getitem__(self, index: int) -> Any:
+        path, label = self.samples[index]
+        return Path(path).read_bytes(), label
+
+
+def _proportional(process: int) -> int:
+    """Bytes of memory of a process, of which shared pages count as shares."""
+    text = Path(f"/proc/{process}/smaps_rollup").read_text()
+    lines = [line.split() for line in text.splitlines()]
+    return next(int(line[1]) for line in lines if line[0] == "Pss:") * 1024
+
+
+def _measure(kind: str, paths: Sequence[str], connection: Any) -> None:
+    own = ours.chain()
+    batches: Any
+    if kind == "Loader":
+        dataset = Many(paths)
+        batches = iter(V.Loader(dataset, own, files.BATCH, shuffle=True, threads=WORKERS))
+    else:
+        indexed = V.IndexedDataset(ManyContents(paths), own)
+        batches = iter(DataLoader(indexed, files.BATCH, shuffle=True, num_workers=WORKERS))
+    for _ in range(24):
+        next(batches)
+    children = [child.pid for child in multiprocessing.active_children()]
+    connection.send(sum(_proportional(p) for p in [os.getpid(), *filter(None, children)]))
+    del batches
+
+
+def memory() -> None:
+    """Memory of all processes, in a fresh process each, after 24 batches."""
+    print(f"\nMemory with a list of {MANY:,} paths, 8 threads or workers, shuffled:")
+    context = multiprocessing.get_context("spawn")
+    paths = files.paths_of(SIZE)
+    for kind in ("Loader", "DataLoader"):
+        receiver, sender = context.Pipe(False)
+        process = context.Process(target=_measure, args=(kind, paths, sender))
+        process.start()
+        print(f"  {kind:<16}{receiver.recv() / 2**20:,.0f} MiB", flush=True)
+        process.join()
+
+
+def by_threads() -> None:
+    """Images per second and stages, by the number of threads."""
+    print("\nImages per second by threads, the best of 5 epochs in turn; shares of threads' time:")
+    paths, own = files.paths_of(SIZE), ours.chain()
+    loaders = {n: V.Loader(paths, own, files.BATCH, threads=n) for n in (1, 2, 4, 16)}
+    best: dict[int, Any] = {}
+    for _ in range(5):
+        for number, loader in loaders.items():
+            loader.set_epoch(0)
+            for _batch in loader:
+                pass
+            stats = loader.stats()
+            if number not in best or stats.seconds < best[number].seconds:
+                best[number] = stats
+    for number, stats in best.items():
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in stats.shares.items())
+        print(f"  {number:>2}  {stats.images_per_second:>5.0f}  {shares}")
+
+
+def of_the_bound() -> None:
+    """Processor time, which other programs hardly change: the loader's and the bound's."""
+    print("\nProcessor time for a photo, the least of 10 epochs in turn:")
+    for size in (SIZE, (375, 500)):
+        paths, own = files.paths_of(size), ours.chain()
+        calls = {"Loader": ours.loader(paths, own), "bound": ours.Bound(paths, own)}
+        least = dict.fromkeys(calls, float("inf"))
+        for _ in range(10):
+            for name, call in calls.items():
+                begin = time.process_time()
+                call()
+                least[name] = min(least[name], (time.process_time() - begin) / len(paths))
+        own_time, bound = (1e6 * least[name] for name in calls)
+        print(
+            f"  {size[1]}×{size[0]}: {own_time:.0f} µs, of the bound {bound:.0f} µs: "
+            f"{bound / own_time:.2f}"
+        )
+
+
+class _Recorded:
+    """Answers at once what C++ has answered before."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+        self.found: dict[int, Any] = {}
+
+    def load(self, *arguments: Any) -> Any:
+        index, height = arguments[4], arguments[6]
+        if height == 0:  # the first of its batch, which only asks for a size
+            return self.real.load(*arguments)
+        if index not in self.found:
+            self.found[index] = self.real.load(*arguments)
+        return self.found[index]
+
+
+def lock_held() -> None:
+    """How long a sample holds the interpreter's lock: what bounds any number of threads."""
+    paths = files.paths_of(SIZE)
+    samples, times = Samples(paths, ours.chain(), 0, 0), Times()
+    assert samples.native is not None
+    samples.native = _Recorded(samples.native[0]), samples.native[1]
+    blocks = Blocks(2, False)
+    best = float("inf")
+    for _ in range(10):
+        begin = time.thread_time()
+        for first in range(0, len(paths), files.BATCH):
+            batch = Batch(0, range(first, first + files.BATCH), blocks)
+            for place in range(files.BATCH):
+                samples.load(batch, place, times)
+        best = min(best, (time.thread_time() - begin) / len(paths))
+    print(
+        f"\nPython for a sample, around the call of C++: {1e6 * best:.0f} µs with the lock, so at "
+        f"most {1 / best:,.0f} images per second for any number of threads"
+    )
+
+
+def main() -> int:
+    """Print all."""
+    argparse.ArgumentParser(description=__doc__).parse_known_args()
+    torch.set_num_threads(1)
+    print(describe(machine_facts()))
+    first_batch()
+    by_threads()
+    of_the_bound()
+    lock_held()
+    memory()
+    return 0

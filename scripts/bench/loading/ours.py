@@ -1,0 +1,156 @@
+"""Our loader, its bound, and our chain in a DataLoader."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from bench.augmentation.pictures import MEAN, STD
+from bench.loading.files import BATCH, JITTER, SCALE, TARGET, THREADS
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from visops import transforms as V
+from visops.jpeg.file import JpegFile
+from visops.transforms.engine.compiled import DTYPE_NAMES, compiled
+from visops.transforms.engine.decode import reach_of
+from visops.transforms.engine.plan import Plan
+from visops.transforms.loading.threads import use_one_thread
+
+Epoch = Callable[[], Any]
+
+
+def chain(**options: Any) -> V.Compose:
+    """Crop, flip, jitter, normalise; from files."""
+    return V.Compose(
+        [
+            V.DecodeJpeg(),
+            V.RandomResizedCrop(TARGET, SCALE),
+            V.RandomHorizontalFlip(),
+            V.ColorJitter(*JITTER),
+            V.ToDtype(torch.float32, scale=True),
+            V.Normalize(MEAN, STD),
+        ],
+        seed=0,
+        **options,
+    )
+
+
+def channel_means(batches: Iterable[Any]) -> list[Tensor]:
+    """Take batches as a training loop does; return what is compared: the means of channels."""
+    means = []
+    for batch in batches:
+        images = batch["image"] if isinstance(batch, dict) else batch
+        images = images[0] if isinstance(images, (tuple, list)) else images
+        means.append(images[:, :, ::8, ::8].mean((0, 2, 3)))
+    return means
+
+
+def mean(batches: list[Tensor]) -> Tensor:
+    """Over all batches."""
+    return torch.stack(batches).mean(0)
+
+
+def loader(samples: Sequence[Any], own: V.Compose, threads: int = THREADS) -> Epoch:
+    """The loader under test."""
+    made = V.Loader(samples, own, BATCH, threads=threads)
+
+    def epoch() -> list[Tensor]:
+        made.set_epoch(0)
+        return channel_means(made)
+
+    return epoch
+
+
+class Contents(Dataset[Any]):
+    """Files' contents, and what belongs to them."""
+
+    def __init__(self, samples: Sequence[Any]) -> None:
+        self.samples = samples
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> Any:
+        sample = self.samples[index]
+        if not isinstance(sample, dict):
+            return Path(sample).read_bytes()
+        from PIL import Image
+
+        mask = np.asarray(Image.open(sample["mask"]))
+        return {**sample, "image": Path(sample["image"]).read_bytes(), "mask": mask}
+
+
+class InWorkers:
+    """A DataLoader with two workers that persist; a call is an epoch."""
+
+    def __init__(self, dataset: Any, collate: Any = None, start: Any = None) -> None:
+        self.loader: Any = DataLoader(
+            dataset,
+            batch_size=BATCH,
+            num_workers=THREADS,
+            collate_fn=collate,
+            worker_init_fn=start,
+            persistent_workers=True,
+        )
+
+    def __call__(self) -> list[Tensor]:
+        return channel_means(self.loader)
+
+
+def one_by_one(samples: Sequence[Any], own: V.Compose, collate: Any = None) -> InWorkers:
+    """`IndexedDataset` in a DataLoader."""
+    return InWorkers(V.IndexedDataset(Contents(samples), own), collate)
+
+
+def collated(samples: Sequence[Any], own: V.Compose) -> InWorkers:
+    """`Compose.collate` in a DataLoader."""
+    return InWorkers(Contents(samples), own.collate)
+
+
+class Bound:
+    """Decoding the same windows and augmenting them, prepared: nothing is drawn or collated."""
+
+    def __init__(self, paths: Sequence[str], own: V.Compose) -> None:
+        (part,) = own.passes
+        native = compiled(part, own.slices)
+        self.jobs = []
+        for index, path in enumerate(paths):
+            file = JpegFile(Path(path).read_bytes(), True, 1 << 28)
+            plan = Plan.of_images(np.array([file.size]), 3, torch.uint8, False)
+            native.settle(part, plan)
+            native.chain.draw(plan, 0, 0, [index], False)
+            window, reduction = plan.windows(*reach_of(part))[0], plan.reductions()[0]
+            pixels, place = file.decode(window, reduction, 3)
+            moved = plan.for_parts(np.array([(*place, *pixels.shape[:2])]))
+            values = plan.mean, plan.std, [0.0]
+            augment = functools.partial(native.chain.augment, moved)
+            self.jobs.append(
+                (functools.partial(file.decode, window, reduction, 3), augment, values)
+            )
+        self.pool = ThreadPoolExecutor(THREADS, initializer=use_one_thread)
+        self.out = torch.empty(len(paths), 3, TARGET, TARGET)
+
+    def __call__(self) -> list[Tensor]:
+        return channel_means(self._batches())
+
+    def _batches(self) -> Iterator[Tensor]:
+        found = self.pool.map(self._run, range(len(self.jobs)))
+        for begin in range(0, len(self.jobs), BATCH):
+            for _ in range(begin, min(begin + BATCH, len(self.jobs))):
+                next(found)
+            yield self.out[begin : begin + BATCH]
+
+    def _run(self, index: int) -> None:
+        decode, augment, values = self.jobs[index]
+        pixels, _ = decode()
+        _, columns, channels = pixels.shape
+        image = pixels.ctypes.data, (1, columns * channels, channels)
+        target = self.out[index]
+        place = target.data_ptr(), target.stride()
+        name = DTYPE_NAMES[torch.float32]
+        augment(image, "uint8", place, name, *values)

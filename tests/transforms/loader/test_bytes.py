@@ -1,0 +1,207 @@
+"""A loader's batches are those of `IndexedDataset`, the chain and `Compose.collate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from PIL import Image
+from torch.utils.data import DataLoader, default_collate
+from torchvision import tv_tensors
+from torchvision.transforms import v2
+from visops import transforms
+from visops.transforms.engine.file_pass import file_pass
+
+from .photos import COUNT, FILES, Detections, chain, equal, png
+
+BATCH = 5
+
+
+def expected(samples: Any, own: Any, epoch: int = 0) -> list[Any]:
+    """What `Compose.collate` makes of the data set, batch by batch."""
+    batches = []
+    for begin in range(0, len(samples), BATCH):
+        places = range(begin, min(begin + BATCH, len(samples)))
+        batch = own.collate([samples[i] for i in places], index=places, epoch=epoch)
+        if isinstance(batch, dict) and isinstance(batch.get("mask"), list):
+            # It lists masks that came in several sizes; a loader knows only what comes out.
+            batch["mask"] = torch.stack(batch["mask"])
+        batches.append(batch)
+    return batches
+
+
+def loaded(samples: Any, own: Any, threads: int = 3, **options: Any) -> list[Any]:
+    return list(transforms.Loader(samples, own, BATCH, threads=threads, **options))
+
+
+PHOTOS = [visops.decode_jpeg(file) for file in FILES]
+ARRAYS = [visops.decode_jpeg(np.frombuffer(file, np.uint8)) for file in FILES]
+
+SAMPLES: dict[str, Any] = {
+    "files": FILES,
+    "files and labels": [(file, index % 3) for index, file in enumerate(FILES)],
+    "labels first": [(index, file) for index, file in enumerate(FILES)],
+    "lists": [[file, index, "name"] for index, file in enumerate(FILES)],
+    "dicts": [{"image": file, "label": index} for index, file in enumerate(FILES)],
+    "nested": [(file, {"label": index}) for index, file in enumerate(FILES)],
+    "buffers": [memoryview(file) for file in FILES],
+    "tensors": [torch.frombuffer(bytearray(file), dtype=torch.uint8) for file in FILES],
+    "detections": Detections(),
+    "PNG among them": [*FILES[:7], png(ARRAYS[7][..., ::-1].copy()), *FILES[8:]],
+}
+
+CHAINS: dict[str, Callable[[], transforms.Compose]] = {
+    "one pass": chain,
+    "channels last": lambda: chain(memory_format=torch.channels_last),
+    "uint8": lambda: transforms.Compose(
+        [transforms.DecodeJpeg(), transforms.RandomResizedCrop(24)], seed=1
+    ),
+    "grey, bfloat16": lambda: transforms.Compose(
+        [
+            transforms.DecodeJpeg("gray"),
+            transforms.Resize((20, 30)),
+            transforms.RandomAffine(20, shear=5, fill=7),
+            transforms.ToDtype(torch.bfloat16, scale=True),
+            transforms.RandomErasing(p=0.5),
+        ],
+        seed=2,
+    ),
+    "exact": lambda: transforms.Compose(
+        [
+            transforms.DecodeJpeg(),
+            transforms.RandomResizedCrop(24),
+            transforms.RandomRotation(20),
+            transforms.CenterCrop(16),
+        ],
+        seed=3,
+        exact=True,
+    ),
+    "sanitize": lambda: chain(boxes="sanitize", min_visibility=0.3),
+    "policies": lambda: chain(transforms.RandAugment()),
+    "another package's": lambda: transforms.Compose(
+        [*chain().transforms, v2.GaussianNoise()], seed=1
+    ),
+}
+FAST = ("one pass", "channels last", "uint8", "grey, bfloat16", "exact", "sanitize")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples_of_every_kind(name: str) -> None:
+    own = chain()
+    assert equal(loaded(SAMPLES[name], own), expected(SAMPLES[name], own))
+
+
+@pytest.mark.parametrize("samples", ["files and labels", "detections"])
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_of_every_kind(name: str, samples: str) -> None:
+    own = CHAINS[name]()
+    assert (file_pass(own) is not None) == (name in FAST)
+    assert equal(loaded(SAMPLES[samples], own), expected(SAMPLES[samples], own))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5, 16])
+def test_any_number_of_threads(threads: int) -> None:
+    own = chain()
+    samples = SAMPLES["files and labels"]
+    assert equal(loaded(samples, own, threads, prefetch=1 + threads % 3), expected(samples, own))
+
+
+def test_batches_of_an_indexed_data_set() -> None:
+    own, samples = chain(), SAMPLES["files and labels"]
+    dataset = transforms.IndexedDataset(samples, own)
+    loader = transforms.Loader(samples, own, BATCH, threads=2)
+    for epoch in range(2):
+        dataset.set_epoch(epoch)
+        assert equal(list(loader), [tuple(b) for b in DataLoader(dataset, BATCH)])
+
+
+def test_photos_that_are_decoded_already() -> None:
+    steps = chain().transforms[1:]
+    for photos in (
+        [(photo, 3) for photo in PHOTOS],
+        ARRAYS,
+        [Image.fromarray(array) for array in ARRAYS],
+        [{"image": tv_tensors.Image(photo), "label": 2} for photo in PHOTOS],
+    ):
+        own = transforms.Compose(steps, seed=4)
+        assert equal(loaded(photos, own), expected(photos, own))
+
+
+def test_frames_of_videos() -> None:
+    clips = [(torch.rand(4, 3, 20, 24), index) for index in range(7)]
+    own = transforms.Compose([transforms.RandomResizedCrop(16)], seed=4, per_frame=False)
+    assert equal(loaded(clips, own), expected(clips, own))
+
+
+def test_a_collate_of_ones_own_gets_transformed_samples() -> None:
+    """They are those of single calls, and may differ in size."""
+    own = transforms.Compose([transforms.DecodeJpeg(), transforms.RandomHorizontalFlip()], seed=6)
+    dataset = Detections()
+    batches = loaded(dataset, own, collate=list)
+    assert [len(batch) for batch in batches] == [5, 5, 5, 5, 3]
+    for index, found in enumerate(sample for batch in batches for sample in batch):
+        assert equal(found, own(dataset[index], index=index))
+    both = loaded(SAMPLES["files and labels"], chain(), collate=default_collate)
+    assert equal([tuple(b) for b in both], expected(SAMPLES["files and labels"], chain()))
+
+
+def test_views() -> None:
+    crop = transforms.Compose([transforms.DecodeJpeg(), transforms.RandomResizedCrop(16)], seed=0)
+    views = transforms.Views([crop, crop])
+    batches = loaded(FILES, views)
+    first = views(FILES[0], index=0, epoch=0)
+    assert [tuple(view.shape) for view in batches[0]] == [(5, 3, 16, 16)] * 2
+    assert all(torch.equal(view[0], own) for view, own in zip(batches[0], first, strict=True))
+
+
+def test_epochs_count_by_themselves() -> None:
+    own = chain()
+    loader = transforms.Loader(FILES, own, BATCH)
+    assert loader.epoch == 0
+    assert equal(list(loader), expected(FILES, own, 0))
+    assert equal(list(loader), expected(FILES, own, 1))
+    loader.set_epoch(7)
+    assert equal(list(loader), expected(FILES, own, 7))
+    assert loader.epoch == 8
+
+
+def test_a_chain_without_a_seed() -> None:
+    """The loader's seed is its seed; without either, torch's generator gives one."""
+    plain = chain(seed=None)
+    assert equal(loaded(FILES, plain, seed=5), expected(FILES, chain(seed=5)))
+    found = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        found.append(torch.cat(loaded(FILES, plain)))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+
+
+def test_sizes_must_agree_unless_a_collate_takes_them() -> None:
+    own = transforms.Compose([transforms.DecodeJpeg(), transforms.RandomHorizontalFlip()], seed=6)
+    with pytest.raises(
+        ValueError, match=r"sample 0 comes out with 60 rows and 90 columns, sample 1"
+    ):
+        loaded(FILES, own)
+
+
+def test_negative_indices_draw_as_their_positions() -> None:
+    own = chain()
+    batches = transforms.Loader(FILES, own, 2, sampler=[-1, 3])
+    assert torch.equal(next(iter(batches))[0], own(FILES[-1], index=COUNT - 1, epoch=0))
+
+
+def test_memory_is_used_again_only_when_nobody_holds_it() -> None:
+    own = chain()
+    kept = [batch[1] for batch in transforms.Loader(FILES, own, BATCH, threads=2, prefetch=1)]
+    values = [batch[1].clone() for batch in transforms.Loader(FILES, own, BATCH)]
+    assert equal(kept, [batch[1] for batch in expected(FILES, own)])
+    del values
+    places = set()
+    for batch in transforms.Loader(FILES * 8, own, BATCH, threads=1, prefetch=1):
+        places.add(batch.data_ptr())
+    assert len(places) <= 4
