@@ -20,7 +20,7 @@ AMOUNTS = {
     PixelKind.GAMMA: (0.45, 1.0, 2.2, 3.0),
     PixelKind.SOLARIZE_AT: (0.3, 90.0),
 }
-KINDS = [kind for kind in PixelKind if kind != PixelKind.AFFINE]
+KINDS = [k for k in PixelKind if k <= PixelKind.SOLARIZE_AT and k != PixelKind.AFFINE]
 
 
 def pictures(size: tuple[int, int], channels: int, dtype: torch.dtype) -> torch.Tensor:

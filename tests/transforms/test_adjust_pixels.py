@@ -53,8 +53,8 @@ def test_values_are_torchvision_s(kind: PixelKind, dtype: torch.dtype, slot: str
 @every_slot
 def test_each_image_has_its_own(slot: str) -> None:
     batch = images(torch.uint8).repeat(5, 1, 1, 1)[:13]
-    kinds = [int(kind) for kind in PixelKind if kind != PixelKind.AFFINE][:13]
-    kinds += [0] * (13 - len(kinds))
+    kinds = [int(kind) for kind in PixelKind if kind <= PixelKind.SOLARIZE_AT]
+    kinds[PixelKind.AFFINE] = PixelKind.IDENTITY
     amounts = [float(i) / 4 + 0.5 for i in range(13)]
     with use_slot(slot):
         found = adjust_pixels(batch, kinds, amounts)
@@ -100,10 +100,10 @@ def call(**arguments: Any) -> Call:
     (RuntimeError, OP + "amounts has 3 numbers, must have one for each", call(amounts=[0] * 3)),
     (
         RuntimeError,
-        OP + "kinds[1] is 1, no pixel operation has that number",
+        OP + "kinds[1] is 1, no operation of one number is that",
         call(kinds=[0, int(PixelKind.AFFINE)]),
     ),
-    (RuntimeError, OP + "kinds[0] is -1, no pixel operation", call(kinds=[-1, 0])),
+    (RuntimeError, OP + "kinds[0] is -1, no operation of one number", call(kinds=[-1, 0])),
     (
         RuntimeError,
         OP + "amounts[1] is inf, must be finite",

@@ -80,15 +80,19 @@ VISOPS_FN T posterized(T value, int bits) {
   }
 }
 
-// base to the power of an exponent > 0, with the same bits everywhere.
+// base to the power of an exponent, as powf(), with the same bits everywhere.
 VISOPS_FN float power_of(float base, float exponent) {
+  if (exponent == 0.0f) return 1.0f;
   const double size = fabs(static_cast<double>(base));
-  if (!(size > 0.0) || !is_finite(size)) return base == 0.0f ? 0.0f : powf(base, exponent);
-  const double x = log2_of(size) * static_cast<double>(exponent) * 0.6931471804855994531;
-  const float power = static_cast<float>(exp_of(x));
-  if (base > 0.0f) return power;
-  const float whole = floorf(exponent);
-  if (whole != exponent) return NAN;
+  float power = static_cast<float>(size);  // of 0, infinity and NaN
+  if (size > 0.0 && is_finite(size)) {
+    const double x = log2_of(size) * static_cast<double>(exponent) * 0.6931471804855994531;
+    power = static_cast<float>(exp_of(x));
+  } else if (exponent < 0.0f) {
+    power = 1.0f / power;
+  }
+  if (!(base < 0.0f)) return power;
+  if (floorf(exponent) != exponent) return is_finite(size) ? NAN : power;
   return floorf(exponent * 0.5f) * 2.0f == exponent ? power : -power;
 }
 
