@@ -44,6 +44,10 @@ def augment(
 GREY: tuple[float, float, float]
 MEAN_GRID: int
 
+def uniforms(
+    seed: int, epoch: int, indices: Sequence[int], count: int, stream: int, /
+) -> NDArray[Any]: ...
+
 class Step:
     def __init__(self, name: str, numbers: Sequence[float], /) -> None: ...
     @staticmethod

@@ -21,9 +21,9 @@ import visops
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = ROOT / "ops" / "include" / "visops" / "ops.h"
 
-# Parts of other operators (their backward passes, their forms with `out`), and build_info, which
-# Python decodes: their schemas may change with any version.
-PRIVATE = re.compile(r".*_(backward(_\w+)?|out|at|fold)|build_info")
+# Parts of other operators (their backward passes, their forms with `out`), what only transforms
+# call, and build_info, which Python decodes: their schemas may change with any version.
+PRIVATE = re.compile(r".*_(backward(_\w+)?|out|at|fold)|adjust_pixels|filter_separable|build_info")
 
 # Operators whose function in Python has another name; its first line describes them.
 DOCUMENTED_AS = {

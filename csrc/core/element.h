@@ -74,6 +74,10 @@ VISOPS_FN To bit_cast(From from) {
 VISOPS_FN float half_to_float(uint16_t bits) {
 #if defined(VISOPS_NATIVE_HALF)
   return bit_cast<__fp16>(bits);
+#elif defined(__CUDA_ARCH__)
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
 #else
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
   const uint32_t magnitude = bits & 0x7fff;
@@ -87,6 +91,10 @@ VISOPS_FN float half_to_float(uint16_t bits) {
 VISOPS_FN uint16_t float_to_half(float value) {
 #if defined(VISOPS_NATIVE_HALF)
   return bit_cast<uint16_t>(static_cast<__fp16>(value));
+#elif defined(__CUDA_ARCH__)
+  uint16_t half;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+  return half;
 #else
   const uint32_t bits = bit_cast<uint32_t>(value);
   const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
@@ -104,9 +112,15 @@ VISOPS_FN uint16_t float_to_half(float value) {
 }
 
 VISOPS_FN uint16_t float_to_bfloat16(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint16_t rounded;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded) : "f"(value));
+  return rounded;
+#else
   const uint32_t bits = bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+#endif
 }
 
 // The type that samples of a stored type are computed in.
@@ -119,10 +133,20 @@ struct Accumulate<double> {
   using type = double;
 };
 
+// An integer below 2^23 as a float. GPUs convert integers at a fraction of the rate at which they
+// add: as the low bits of 2^23's mantissa it needs no conversion.
+VISOPS_FN float small_to_float(uint32_t value) {
+#if defined(__CUDA_ARCH__)
+  return bit_cast<float>(0x4b000000 | value) - 8388608.0f;
+#else
+  return static_cast<float>(value);
+#endif
+}
+
 VISOPS_FN float load_element(const Truth* p) { return p->value != 0 ? 1.0f : 0.0f; }
-VISOPS_FN float load_element(const uint8_t* p) { return static_cast<float>(*p); }
+VISOPS_FN float load_element(const uint8_t* p) { return small_to_float(*p); }
 VISOPS_FN float load_element(const int16_t* p) { return static_cast<float>(*p); }
-VISOPS_FN float load_element(const uint16_t* p) { return static_cast<float>(*p); }
+VISOPS_FN float load_element(const uint16_t* p) { return small_to_float(*p); }
 VISOPS_FN float load_element(const Half* p) { return half_to_float(p->bits); }
 VISOPS_FN float load_element(const BFloat16* p) {
   return bit_cast<float>(static_cast<uint32_t>(p->bits) << 16);

@@ -38,21 +38,21 @@ VISOPS_FN PhiloxBlock philox(uint64_t key0, uint64_t key1, PhiloxBlock counter) 
 // One sample's uniform numbers in [0, 1), multiples of 2^-53, in any order.
 class Uniforms {
  public:
-  Uniforms(uint64_t seed, uint64_t epoch, uint64_t index)
-      : seed_(seed), epoch_(epoch), index_(index) {}
+  Uniforms(uint64_t seed, uint64_t epoch, uint64_t index, uint64_t stream = 0)
+      : seed_(seed), epoch_(epoch), index_(index), stream_(stream) {}
 
   double operator[](int64_t place) {
     const int64_t block = place / 4;
     if (block != block_) {
       // NumPy counts before it draws, so blocks begin at 1.
-      words_ = philox(seed_, epoch_, {static_cast<uint64_t>(block) + 1, index_, 0, 0});
+      words_ = philox(seed_, epoch_, {static_cast<uint64_t>(block) + 1, index_, stream_, 0});
       block_ = block;
     }
     return static_cast<double>(words_[static_cast<size_t>(place % 4)] >> 11) * 0x1p-53;
   }
 
  private:
-  uint64_t seed_, epoch_, index_;
+  uint64_t seed_, epoch_, index_, stream_;
   int64_t block_ = -1;
   PhiloxBlock words_ = {};
 };

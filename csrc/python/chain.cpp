@@ -273,7 +273,27 @@ void Chain::augment(const PlanObject& self, py::handle image, const std::string&
                [&] { run_one(self.plan, source, own, to, result, finish, Threads::kTorch); });
 }
 
+namespace {
+
+// Uniform numbers [B, count] of samples, column by column.
+py::array_t<double, py::array::f_style> uniform_numbers(py::handle seed, py::handle epoch,
+                                                        const py::sequence& indices, int64_t count,
+                                                        py::handle stream) {
+  const auto batch = static_cast<int64_t>(indices.size());
+  py::array_t<double, py::array::f_style> numbers({batch, count});
+  double* const to = numbers.mutable_data();
+  for (int64_t i = 0; i < batch; ++i) {
+    Uniforms own(low_word(seed), low_word(epoch), low_word(indices[static_cast<size_t>(i)]),
+                 low_word(stream));
+    for (int64_t k = 0; k < count; ++k) to[k * batch + i] = own[k];
+  }
+  return numbers;
+}
+
+}  // namespace
+
 void bind_chain(py::module_& m) {
+  m.def("uniforms", &uniform_numbers);
   py::class_<Chain, std::shared_ptr<Chain>>(m, "Chain")
       .def(py::init<const py::list&, const std::string&, const std::string&, Numbers, bool, bool>())
       .def("draw", &Chain::draw)

@@ -265,8 +265,13 @@ def _gaussian(op: str, size: Any, sigma: Any, reach: int) -> np.ndarray:
             side = _SMALL[size]
             return np.array([*reversed(side[1:]), *side]) / 256
         sigma = 0.3 * ((size - 1) / 2 - 1) + 0.8
+    return gaussian(size, sigma)
+
+
+def gaussian(size: int, sigma: float | np.ndarray) -> np.ndarray:
+    """Return a Gaussian's weights [size], whose sum is 1; of sigma [N, 1], [N, size]."""
     weights = np.exp(-0.5 * ((np.arange(size) - size // 2) / sigma) ** 2)
-    return weights / weights.sum()  # type: ignore[no-any-return]
+    return weights / weights.sum(-1, keepdims=True)  # type: ignore[no-any-return]
 
 
 def _derivative(order: int, size: int) -> np.ndarray:

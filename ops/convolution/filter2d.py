@@ -18,6 +18,7 @@ from .._torch.call import renamed
 from .._torch.refusals import require_plain
 from .convolve2d import correlate2d
 from .convolve2d_extension import extended_along
+from .filter_separable import DTYPES, MOST_TAPS, filter_separable
 
 __all__ = ["computed_in", "filter2d", "filtered"]
 
@@ -154,6 +155,12 @@ def filtered(
     result_dtype = planes.dtype if dtype is None else _torch_dtype(op, dtype)
     wide = computed_in(op, planes.dtype)
     sides = planes.shape[-2:]
+    plain = border == "reflect_101" and divisor == 1 and method == "auto"
+    if plain and _takes_separable(planes, kernels, result_dtype):
+        row, column = (kernel.ravel().tolist() for kernel in kernels)
+        batch = planes.reshape(1, -1, *sides)
+        result = filter_separable(batch, row, column).view(planes.shape)
+        return result.movedim(-3, -1) if last else result
     folded = [_folded(kernel, sides, _BORDERS[border]) for kernel in kernels]
     read = [_kernel(op, kernel, planes.device, wide) for kernel in folded]
     values = planes.to(wide)
@@ -166,6 +173,20 @@ def filtered(
     if last:
         result = result.movedim(-3, -1)
     return result.detach().contiguous().numpy() if isinstance(image, np.ndarray) else result
+
+
+def _takes_separable(planes: Tensor, kernels: Sequence[Any], dtype: torch.dtype) -> bool:
+    """Whether one kernel on a GPU does all: of a row and a column, with the same bits."""
+    return (
+        planes.is_cuda
+        and planes.dtype == dtype
+        and dtype in DTYPES
+        and len(kernels) == 2
+        and all(isinstance(k, np.ndarray) and k.size <= MOST_TAPS for k in kernels)
+        and not (planes.requires_grad and torch.is_grad_enabled())
+        and not torch.compiler.is_compiling()
+        and kernels[0].shape[0] == kernels[1].shape[1] == 1
+    )
 
 
 def _planes(op: str, image: Any, channels: str | None) -> tuple[Tensor, bool]:

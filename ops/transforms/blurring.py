@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..convolution.blurs import gaussian_blur
+from ..convolution.blurs import gaussian, gaussian_blur
+from ..convolution.filter_separable import DTYPES, MOST_TAPS, filter_separable
 from .arguments import fail, interval, is_sequence, number, whole
 from .engine.effects import Effects
 from .engine.integers import WHITES, from_float, to_float
@@ -88,19 +89,50 @@ class GaussianBlur(Transform):
         images, sigmas = to_float(pixels.tensors(leaf)), params["sigma"].tolist()
         frames = pixels.frames
         applies = params["apply"].tolist() if "apply" in params else [True] * len(sigmas)
-        blurred: list[Any] = []
+        for image in images if pixels.listed else images[:1]:
+            self._check_size(leaf, image)
+        if _takes_batches(images) and max(self.kernel_size) <= MOST_TAPS:
+            blurred = self._blur_batch(images, sigmas, applies, frames)
+            pixels.store(leaf, from_float(blurred, dtype) if dtype in WHITES else blurred)
+            return
+        parts: list[Any] = []
         for sample, sigma in enumerate(sigmas):
             part = images[sample * frames : (sample + 1) * frames]
             own = [image.unsqueeze(0) for image in part] if isinstance(part, list) else [part]
             for image in own:
-                if min(image.shape[-2] - height // 2, image.shape[-1] - width // 2) < 1:
-                    raise ValueError(
-                        f"visops.transforms.GaussianBlur: kernel_size is {self.kernel_size}, "
-                        f"{leaf.name} has {image.shape[-2]} rows and {image.shape[-1]} columns; "
-                        "must be less than twice as large"
-                    )
-                blurred.append(
+                parts.append(
                     gaussian_blur(image, (height, width), sigma) if applies[sample] else image
                 )
-        out: Any = [image[0] for image in blurred] if pixels.listed else torch.cat(blurred)
+        out: Any = [image[0] for image in parts] if pixels.listed else torch.cat(parts)
         pixels.store(leaf, from_float(out, dtype) if dtype in WHITES else out)
+
+    def _check_size(self, leaf: Leaf, image: torch.Tensor) -> None:
+        width, height = self.kernel_size
+        if min(image.shape[-2] - height // 2, image.shape[-1] - width // 2) < 1:
+            raise ValueError(
+                f"visops.transforms.GaussianBlur: kernel_size is {self.kernel_size}, "
+                f"{leaf.name} has {image.shape[-2]} rows and {image.shape[-1]} columns; "
+                "must be less than twice as large"
+            )
+
+    def _blur_batch(
+        self, images: torch.Tensor, sigmas: list[float], applies: list[bool], frames: int
+    ) -> torch.Tensor:
+        """Blur all images at once, each with its own width."""
+        width, height = self.kernel_size
+        kept = ~np.array(applies)
+        weights = []
+        for size in (width, height):
+            own = gaussian(size, np.array(sigmas)[:, None])
+            own[kept] = np.arange(size) == size // 2
+            weights.append(own.repeat(frames, 0).ravel().tolist())
+        return filter_separable(images, *weights, shared=False)
+
+
+def _takes_batches(images: Any) -> bool:
+    return (
+        isinstance(images, torch.Tensor)
+        and images.is_cuda
+        and images.dtype in DTYPES
+        and not (images.requires_grad and torch.is_grad_enabled())
+    )

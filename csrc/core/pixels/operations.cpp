@@ -1,7 +1,7 @@
-// NOTE: uint8 values go through float32 as torchvision's do, and are cut off, not rounded, where
-// theirs are. Where a result depends on a pixel's own value alone, it is looked up in a table of
-// 256. Loops take their bounds and pointers into local variables: a store of bytes may change
-// anything else, as far as the compiler knows. They round by way of int, which vectorizes.
+// NOTE: The arithmetic is that of core/pixels/values.h. Where a result depends on a pixel's own
+// value alone, uint8 is looked up in a table of 256. Loops take their bounds and pointers into
+// local variables: a store of bytes may change anything else, as far as the compiler knows. They
+// round by way of int, which vectorizes.
 #include "core/pixels/operations.h"
 
 #include <algorithm>
@@ -10,19 +10,13 @@
 #include <cstring>
 #include <type_traits>
 
-#include "core/platform.h"
+#include "core/lane_sum.h"
+#include "core/pixels/values.h"
 
 namespace visops {
 namespace {
 
 using Table = std::array<uint8_t, 256>;
-
-constexpr float kGreyWeights[3] = {0.2989f, 0.587f, 0.114f};
-
-uint8_t cut_off(float value) {
-  const float inside = value > 0.0f ? (value < 255.0f ? value : 255.0f) : 0.0f;
-  return static_cast<uint8_t>(static_cast<int>(inside));
-}
 
 template <class Value>
 Table table_of(const Value& value) {
@@ -40,54 +34,55 @@ T* channel(const PixelImage& image, int64_t c) {
   return static_cast<T*>(image.data) + c * image.height * image.width;
 }
 
-float grey_of(float r, float g, float b) {
-  return r * kGreyWeights[0] + g * kGreyWeights[1] + b * kGreyWeights[2];
+// The sum of `count` values, of lanes: NOTE [ Lane sums ] (core/lane_sum.h).
+template <class Value>
+double lane_sum(int64_t count, const Value& value) {
+  double lanes[kSumLanes] = {};
+  for (int64_t begin = 0; begin < count; begin += kSumLanes) {
+    const int64_t some = std::min<int64_t>(kSumLanes, count - begin);
+    for (int64_t j = 0; j < some; ++j) lanes[j] += static_cast<double>(value(begin + j));
+  }
+  for (int64_t half = kSumLanes / 2; half > 0; half /= 2) {
+    for (int64_t j = 0; j < half; ++j) lanes[j] += lanes[j + half];
+  }
+  return lanes[0];
 }
 
-// The grey value of a pixel; of integers, rounded down.
-template <class T>
-float grey_level(float r, float g, float b) {
-  const float grey = grey_of(r, g, b);
-  return sizeof(T) == 1 ? static_cast<float>(static_cast<int>(grey)) : grey;
+// Of integers, in whatever order; parts are small enough for an int.
+template <class Value>
+int64_t integer_sum(int64_t count, const Value& value) {
+  int64_t sum = 0;
+  for (int64_t begin = 0; begin < count; begin += 4096) {
+    const int64_t end = std::min<int64_t>(begin + 4096, count);
+    int part = 0;
+    for (int64_t i = begin; i < end; ++i) part += value(i);
+    sum += part;
+  }
+  return sum;
 }
 
+// Row by row, so that GPUs can share the work. One channel is grey itself.
 template <class T>
 double grey_sum(const PixelImage& image) {
   const int64_t pixels = image.height * image.width;
   const T* const r = channel<T>(image, 0);
-  const T *const g = image.channels < 3 ? r : r + pixels, *const b =
-                                                              image.channels < 3 ? r : g + pixels;
   const bool is_grey = image.channels < 3;
+  const T *const g = is_grey ? r : r + pixels, *const b = is_grey ? r : g + pixels;
   if constexpr (sizeof(T) == 1) {
-    int64_t sum = 0;
-    for (int64_t begin = 0; begin < pixels; begin += 4096) {
-      const int64_t end = std::min<int64_t>(begin + 4096, pixels);
-      int part = 0;
-      for (int64_t i = begin; i < end; ++i) {
-        const float level =
-            grey_of(static_cast<float>(r[i]), static_cast<float>(g[i]), static_cast<float>(b[i]));
-        part += is_grey ? r[i] : static_cast<int>(level);
-      }
-      sum += part;
-    }
-    return static_cast<double>(sum);
+    return static_cast<double>(integer_sum(pixels, [=](int64_t i) {
+      const float level =
+          grey_of(static_cast<float>(r[i]), static_cast<float>(g[i]), static_cast<float>(b[i]));
+      return is_grey ? r[i] : static_cast<int>(level);
+    }));
   } else {
     double sum = 0.0;
-    for (int64_t i = 0; i < pixels; ++i) {
-      sum += static_cast<double>(is_grey ? r[i] : grey_of(r[i], g[i], b[i]));
+    for (int64_t begin = 0; begin < pixels; begin += image.width) {
+      sum += lane_sum(image.width, [=](int64_t i) {
+        const int64_t at = begin + i;
+        return is_grey ? r[at] : grey_of(r[at], g[at], b[at]);
+      });
     }
     return sum;
-  }
-}
-
-float clamped(float value, float white) { return std::min(std::max(value, 0.0f), white); }
-
-template <class T>
-T stored(float value) {
-  if constexpr (sizeof(T) == 1) {
-    return cut_off(value);
-  } else {
-    return clamped(value, 1.0f);
   }
 }
 
@@ -125,13 +120,7 @@ void saturation(const PixelImage& image, double factor) {
   T* VISOPS_RESTRICT const r = channel<T>(image, 0);
   T* VISOPS_RESTRICT const g = r + pixels;
   T* VISOPS_RESTRICT const b = g + pixels;
-  for (int64_t i = 0; i < pixels; ++i) {
-    const float red = static_cast<float>(r[i]), green = static_cast<float>(g[i]);
-    const float blue = static_cast<float>(b[i]), share = grey_level<T>(red, green, blue) * rest;
-    r[i] = stored<T>(red * ratio + share);
-    g[i] = stored<T>(green * ratio + share);
-    b[i] = stored<T>(blue * ratio + share);
-  }
+  for (int64_t i = 0; i < pixels; ++i) saturate(r[i], g[i], b[i], ratio, rest);
 }
 
 template <class T>
@@ -147,18 +136,7 @@ void sharpness(const PixelImage& image, double factor, T* before) {
       const T* VISOPS_RESTRICT const below = row + width;
       T* VISOPS_RESTRICT const out = channel<T>(image, c) + y * width;
       for (int64_t x = 1; x + 1 < width; ++x) {
-        using Sum = std::conditional_t<sizeof(T) == 1, int, float>;
-        const auto three = [x](const T* r) {
-          return static_cast<Sum>(r[x - 1]) + static_cast<Sum>(r[x]) + static_cast<Sum>(r[x + 1]);
-        };
-        const Sum sum = three(above) + three(row) + three(below) + 4 * static_cast<Sum>(row[x]);
-        float blurred = static_cast<float>(sum) * (1.0f / 13.0f);
-        // A sum of integers over 13 is never halfway between two.
-        if constexpr (sizeof(T) == 1) {
-          blurred = static_cast<float>(static_cast<int>(blurred + 0.5f));
-        }
-        const float own = static_cast<float>(row[x]);
-        out[x] = stored<T>(own + rest * (blurred - own));
+        out[x] = sharpened(above + x, row + x, below + x, rest);
       }
     }
   }
@@ -168,33 +146,18 @@ template <class T>
 void posterize(const PixelImage& image, int bits) {
   T* const data = static_cast<T*>(image.data);
   const int64_t count = image.size();
-  if constexpr (sizeof(T) == 1) {
-    if (bits >= 8) return;
-    const uint8_t mask = static_cast<uint8_t>(((1 << bits) - 1) << (8 - bits));
-    for (int64_t i = 0; i < count; ++i) data[i] &= mask;
-  } else {
-    const float levels = static_cast<float>(1 << bits);
-    for (int64_t i = 0; i < count; ++i) {
-      data[i] = std::clamp(std::floor(data[i] * levels), 0.0f, levels - 1.0f) * (1.0f / levels);
-    }
-  }
+  for (int64_t i = 0; i < count; ++i) data[i] = posterized(data[i], bits);
 }
 
 template <class T>
 void solarize(const PixelImage& image, double threshold) {
   T* const data = static_cast<T*>(image.data);
   const int64_t count = image.size();
+  const float least = static_cast<float>(threshold);  // as torch compares
   if constexpr (sizeof(T) == 1) {
-    const float least = static_cast<float>(threshold);  // as torch compares
-    look_up(table_of([&](int i) {
-              return static_cast<uint8_t>(static_cast<float>(i) >= least ? 255 - i : i);
-            }),
-            data, image.size());
+    look_up(table_of([&](int i) { return solarized(static_cast<T>(i), least); }), data, count);
   } else {
-    const float least = static_cast<float>(threshold);
-    for (int64_t i = 0; i < count; ++i) {
-      if (data[i] >= least) data[i] = 1.0f - data[i];
-    }
+    for (int64_t i = 0; i < count; ++i) data[i] = solarized(data[i], least);
   }
 }
 
@@ -202,13 +165,7 @@ template <class T>
 void invert(const PixelImage& image) {
   T* const data = static_cast<T*>(image.data);
   const int64_t count = image.size();
-  for (int64_t i = 0; i < count; ++i) {
-    if constexpr (sizeof(T) == 1) {
-      data[i] = static_cast<uint8_t>(255 - data[i]);
-    } else {
-      data[i] = 1.0f - data[i];
-    }
-  }
+  for (int64_t i = 0; i < count; ++i) data[i] = inverted(data[i]);
 }
 
 template <class T>
@@ -217,19 +174,19 @@ void autocontrast(const PixelImage& image) {
   constexpr float kWhite = sizeof(T) == 1 ? 255.0f : 1.0f;
   for (int64_t c = 0; c < image.channels; ++c) {
     T* const data = channel<T>(image, c);
-    T least = data[0], most = data[0];
-    for (int64_t i = 1; i < pixels; ++i) {
+    T least = highest<T>(), most = lowest<T>();  // NaN is neither
+    for (int64_t i = 0; i < pixels; ++i) {
       least = data[i] < least ? data[i] : least;
       most = data[i] > most ? data[i] : most;
     }
     const float low = static_cast<float>(least), high = static_cast<float>(most);
     if (!(low < high)) continue;
     const float scale = (high - low) * (1.0f / kWhite);
-    const auto value = [&](float v) { return (v - low) / scale; };
     if constexpr (sizeof(T) == 1) {
-      look_up(table_of([&](int i) { return cut_off(value(static_cast<float>(i))); }), data, pixels);
+      look_up(table_of([&](int i) { return stretched(static_cast<T>(i), low, scale); }), data,
+              pixels);
     } else {
-      for (int64_t i = 0; i < pixels; ++i) data[i] = clamped(value(data[i]), 1.0f);
+      for (int64_t i = 0; i < pixels; ++i) data[i] = stretched(data[i], low, scale);
     }
   }
 }
@@ -249,14 +206,13 @@ bool equalizing_table(const uint8_t* data, int64_t pixels, Table& table) {
     counts[v] = parts[0][v] + parts[1][v] + parts[2][v] + parts[3][v];
     if (counts[v] > 0) last = counts[v];
   }
-  const int64_t step = (pixels - last) / 255;
+  const int64_t step = equalizing_step(pixels, last);
   if (step == 0) return false;
-  int64_t sum = step / 2;
+  int64_t below = 0;
   for (size_t v = 0; v < 256; ++v) {
-    table[v] = static_cast<uint8_t>(std::min<int64_t>(sum / step, 255));
-    sum += counts[v];
+    table[v] = equalized(below, step, static_cast<int>(v));
+    below += counts[v];
   }
-  table[0] = 0;
   return true;
 }
 
@@ -272,7 +228,7 @@ void equalize(const PixelImage& image, void* scratch) {
     // Floating values take the levels of uint8: those whose integers they round down to.
     float* const data = channel<float>(image, c);
     uint8_t* const levels = static_cast<uint8_t*>(scratch);
-    for (int64_t i = 0; i < pixels; ++i) levels[i] = cut_off(data[i] * (256.0f - 1e-3f));
+    for (int64_t i = 0; i < pixels; ++i) levels[i] = cut_off(data[i] * kLevels);
     if (equalizing_table(levels, pixels, table)) look_up(table, levels, pixels);
     for (int64_t i = 0; i < pixels; ++i) data[i] = static_cast<float>(levels[i]) / 255.0f;
   }
@@ -283,12 +239,9 @@ void gamma(const PixelImage& image, float exponent) {
   T* const data = static_cast<T*>(image.data);
   const int64_t count = image.size();
   if constexpr (sizeof(T) == 1) {
-    look_up(table_of([&](int i) {
-              return cut_off(std::pow(static_cast<float>(i) / 255.0f, exponent) * (256.0f - 1e-3f));
-            }),
-            data, image.size());
+    look_up(table_of([&](int i) { return gamma_of(static_cast<T>(i), exponent); }), data, count);
   } else {
-    for (int64_t i = 0; i < count; ++i) data[i] = std::pow(data[i], exponent);
+    for (int64_t i = 0; i < count; ++i) data[i] = gamma_of(data[i], exponent);
   }
 }
 

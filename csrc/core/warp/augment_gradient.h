@@ -160,7 +160,7 @@ VISOPS_FN void pull_color_to(const AugmentParams& p, const ColorPlan<Acc>& plan,
   const int channels = static_cast<int>(p.channels);
   for (int64_t k = p.color_steps - 1;; --k) {
     for (int c = 0; c < kPixelGroup; ++c) input[c] = value[c];
-    if (p.clamp || k == step) color_group(p, plan, k, input);
+    if (p.clamp || k == step) color_group(p, plan, k, channels, input);
     if (p.clamp) {
       Acc unclamped[kPixelGroup];
       color_step(plan, k, channels, input, unclamped);

@@ -185,11 +185,10 @@ VISOPS_FN void color_step(const ColorPlan<Acc>& plan, int64_t step, int channels
   }
 }
 
-// color_pixel() for a group.
+// color_pixel() for a group: all `channels` of p.
 template <class Acc>
 VISOPS_FN void color_group(const AugmentParams& p, const ColorPlan<Acc>& plan, int64_t steps,
-                           Acc value[kPixelGroup]) {
-  const int channels = static_cast<int>(p.channels);
+                           int channels, Acc value[kPixelGroup]) {
   for (int64_t k = 0; k < steps; ++k) {
     Acc next[kPixelGroup];
     color_step(plan, k, channels, value, next);

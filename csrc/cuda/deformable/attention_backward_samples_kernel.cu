@@ -20,12 +20,12 @@ __device__ void add_products(const AttentionParams& p, const SamplePlace<Acc>& p
                              const T* value, int64_t row_step, const T* grad, int lane,
                              Acc sum[4]) {
   for (int64_t c = lane; c < p.channels; c += kWarpLanes) {
-    const Acc g = load_number(grad + c);
+    const Acc g = load_element(grad + c);
     const T* at = value + c;
-    if ((place.taps & kTap00) != 0) sum[0] += g * load_number(at);
-    if ((place.taps & kTap01) != 0) sum[1] += g * load_number(at + p.position_stride);
-    if ((place.taps & kTap10) != 0) sum[2] += g * load_number(at + row_step);
-    if ((place.taps & kTap11) != 0) sum[3] += g * load_number(at + row_step + p.position_stride);
+    if ((place.taps & kTap00) != 0) sum[0] += g * load_element(at);
+    if ((place.taps & kTap01) != 0) sum[1] += g * load_element(at + p.position_stride);
+    if ((place.taps & kTap10) != 0) sum[2] += g * load_element(at + row_step);
+    if ((place.taps & kTap11) != 0) sum[3] += g * load_element(at + row_step + p.position_stride);
   }
 }
 

@@ -64,7 +64,7 @@ __device__ typename Accumulate<T>::type sum_lists(const AttentionParams& p,
     }
     if (channel < p.channels) {
       const T* grad = static_cast<const T*>(p.grad) + i / p.samples * p.channels;
-      sum += weight * load_number(grad + channel);
+      sum += weight * load_element(grad + channel);
     }
   }
 }

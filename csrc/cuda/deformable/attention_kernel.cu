@@ -55,7 +55,7 @@ __device__ void add_sample(const T* value, int64_t position_stride, const Placed
                            Acc sum[V]) {
   const Pack<T, V> v00 = load_tap<T, V>(value, s.first, (s.taps & kTap00) != 0);
   if constexpr (is_discrete) {
-    for (int i = 0; i < V; ++i) sum[i] += s.weight[0] * load_number(&v00.element[i]);
+    for (int i = 0; i < V; ++i) sum[i] += s.weight[0] * load_element(&v00.element[i]);
     return;
   }
   const int64_t below = s.first + s.row_step;
@@ -65,9 +65,9 @@ __device__ void add_sample(const T* value, int64_t position_stride, const Placed
 #pragma unroll
   for (int i = 0; i < V; ++i) {
     const Acc top =
-        s.weight[0] * load_number(&v00.element[i]) + s.weight[1] * load_number(&v01.element[i]);
+        s.weight[0] * load_element(&v00.element[i]) + s.weight[1] * load_element(&v01.element[i]);
     const Acc bottom =
-        s.weight[2] * load_number(&v10.element[i]) + s.weight[3] * load_number(&v11.element[i]);
+        s.weight[2] * load_element(&v10.element[i]) + s.weight[3] * load_element(&v11.element[i]);
     sum[i] += top + bottom;
   }
 }

@@ -23,10 +23,10 @@ __device__ void add_products(const DeformConvParams& p, const SamplePlace<Acc>& 
   for (int64_t c = lane; c < channels; c += kWarpLanes) {
     const Acc g = gradient[c];
     const T* at = first + c * p.input_channel;
-    if ((place.taps & kTap00) != 0) sum[0] += g * load_number(at);
-    if ((place.taps & kTap01) != 0) sum[1] += g * load_number(at + p.input_column);
-    if ((place.taps & kTap10) != 0) sum[2] += g * load_number(at + p.input_row);
-    if ((place.taps & kTap11) != 0) sum[3] += g * load_number(at + p.input_row + p.input_column);
+    if ((place.taps & kTap00) != 0) sum[0] += g * load_element(at);
+    if ((place.taps & kTap01) != 0) sum[1] += g * load_element(at + p.input_column);
+    if ((place.taps & kTap10) != 0) sum[2] += g * load_element(at + p.input_row);
+    if ((place.taps & kTap11) != 0) sum[3] += g * load_element(at + p.input_row + p.input_column);
   }
 }
 

@@ -37,7 +37,7 @@ struct DeformProblem {
   __device__ int64_t row(int64_t m) const { return m; }
   __device__ Acc start(int64_t m) const {
     if (m >= rows || p.bias == nullptr) return Acc{};
-    return load_number(static_cast<const T*>(p.bias) + group * rows + m);
+    return load_element(static_cast<const T*>(p.bias) + group * rows + m);
   }
   __device__ Column column(int64_t j) const {
     Column column = {};
@@ -59,8 +59,8 @@ struct DeformProblem {
   }
   __device__ Acc left(int64_t m, const At& at) const {
     if (m >= rows) return Acc{};
-    return load_number(weights + (group * rows + m) * depth + at.tap * p.group_channels() +
-                       at.channel);
+    return load_element(weights + (group * rows + m) * depth + at.tap * p.group_channels() +
+                        at.channel);
   }
   __device__ Acc right(const At& at, Column& column) const {
     if (!column.inside) return Acc{};

@@ -58,7 +58,7 @@ struct RowGradientProblem {
   }
   __device__ Acc right(int64_t k, const Column& column) const {
     if (!column.inside) return Acc{};
-    return load_number(weights + column.at + k * p.group_channels() * p.taps());
+    return load_element(weights + column.at + k * p.group_channels() * p.taps());
   }
   __device__ void store(int64_t m, int64_t j, Acc value) const {
     if (m < rows && j < columns) static_cast<Acc*>(part.data)[m * columns + j] = value;

@@ -5,7 +5,6 @@
 #include "core/deformable/conv2d.h"
 #include "core/element_types.h"
 #include "cuda/launch.h"
-#include "cuda/load_number.h"
 #include "cuda/parts.h"
 
 namespace visops {
@@ -72,10 +71,10 @@ __device__ Acc read_sample(const DeformConvParams& p, const SampleTaps<Acc>& s, 
   const T* from = static_cast<const T*>(p.input) + s.first + channel * p.input_channel;
   const Acc zero = static_cast<Acc>(0);
   if (s.taps == 0) return zero;
-  const Acc v00 = (s.taps & kTap00) != 0 ? load_number(from) : zero;
-  const Acc v01 = (s.taps & kTap01) != 0 ? load_number(from + p.input_column) : zero;
-  const Acc v10 = (s.taps & kTap10) != 0 ? load_number(from + p.input_row) : zero;
-  const Acc v11 = (s.taps & kTap11) != 0 ? load_number(from + p.input_row + p.input_column) : zero;
+  const Acc v00 = (s.taps & kTap00) != 0 ? load_element(from) : zero;
+  const Acc v01 = (s.taps & kTap01) != 0 ? load_element(from + p.input_column) : zero;
+  const Acc v10 = (s.taps & kTap10) != 0 ? load_element(from + p.input_row) : zero;
+  const Acc v11 = (s.taps & kTap11) != 0 ? load_element(from + p.input_row + p.input_column) : zero;
   return (s.weight[0] * v00 + s.weight[1] * v01) + (s.weight[2] * v10 + s.weight[3] * v11);
 }
 

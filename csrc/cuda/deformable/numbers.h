@@ -3,7 +3,6 @@
 
 #include "core/element.h"
 #include "cuda/launch.h"
-#include "cuda/load_number.h"
 #include "cuda/parts.h"
 
 namespace visops {
@@ -16,8 +15,8 @@ __device__ Acc number_at(const void* from, DType dtype, int64_t at) {
     return static_cast<const double*>(from)[at];
   } else {
     if (dtype == DType::kFloat32) return static_cast<const float*>(from)[at];
-    if (dtype == DType::kFloat16) return load_number(static_cast<const Half*>(from) + at);
-    return load_number(static_cast<const BFloat16*>(from) + at);
+    if (dtype == DType::kFloat16) return load_element(static_cast<const Half*>(from) + at);
+    return load_element(static_cast<const BFloat16*>(from) + at);
   }
 }
 

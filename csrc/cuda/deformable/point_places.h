@@ -5,7 +5,6 @@
 #include "core/element_types.h"
 #include "cuda/deformable/numbers.h"
 #include "cuda/launch.h"
-#include "cuda/load_number.h"
 
 namespace visops {
 namespace {
@@ -61,7 +60,7 @@ __device__ int64_t first_tap(const PointsParams& p, const PlacedPoint<Acc>& plac
 template <class T>
 __device__ typename Accumulate<T>::type load_tap(const T* plane, int64_t at, bool exists) {
   using Acc = typename Accumulate<T>::type;
-  return exists ? static_cast<Acc>(load_number(plane + at)) : static_cast<Acc>(0);
+  return exists ? static_cast<Acc>(load_element(plane + at)) : static_cast<Acc>(0);
 }
 
 // The values of a point's taps, 0 for those outside.

@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int64_t c = 0; c < (place.taps != 0 ? p.channels : 0); ++c) {
       Acc v[4];
       load_taps(p, map + c * p.channel_stride, first, place.taps, v);
-      const Acc g = load_number(grad + c * p.points);
+      const Acc g = load_element(grad + c * p.points);
       along_x += g * ((one - fy) * (v[1] - v[0]) + fy * (v[3] - v[2]));
       along_y += g * ((one - fx) * (v[2] - v[0]) + fx * (v[3] - v[1]));
     }
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kThreads)
       const int64_t point = i - image * p.points;
 #pragma unroll
       for (int k = 0; k < kChannelsOfThread; ++k) {
-        if (c + k < p.channels) sum[k] += weight * load_number(grad + k * p.points + point);
+        if (c + k < p.channels) sum[k] += weight * load_element(grad + k * p.points + point);
       }
     }
     Acc* out = static_cast<Acc*>(p.grad_input) + (image * p.channels + c) * area + pixel;

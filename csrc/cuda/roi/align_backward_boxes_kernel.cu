@@ -65,7 +65,7 @@ __device__ BoxSums<Acc> change_of_mean(const T* data, const Slopes& rows, const 
     const T* at_row = data + row.offset;
     Acc weight = 0, by_begin = 0, by_end = 0;
     for (auto rest = columns.begin(); rest.next(&column);) {
-      const Acc pixel = load_number(at_row + column.offset);
+      const Acc pixel = load_element(at_row + column.offset);
       add_column(column.slope(), pixel, &weight, &by_begin, &by_end);
     }
     add_row(row.slope(), weight, by_begin, by_end, &change.x1, &change.y1, &change.x2, &change.y2);
@@ -99,7 +99,7 @@ __device__ void sum_box(const RoiAlignParams& p, const ListRoom& room, int64_t k
           change = change_of_mean<T, Acc>(data, Stream::of(p, roi, true, y),
                                           Stream::of(p, roi, false, x));
         }
-        const Acc g = load_number(grad + x * p.bin_column_stride);
+        const Acc g = load_element(grad + x * p.bin_column_stride);
         sum.x1 += g * change.x1;
         sum.y1 += g * change.y1;
         sum.x2 += g * change.x2;

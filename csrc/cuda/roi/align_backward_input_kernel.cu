@@ -64,7 +64,7 @@ struct ChannelSums {
         const T* at = grad + (y * row_stride + x * column_stride);
 #pragma unroll
         for (int c = 0; c < kGroup; ++c) {
-          if (c < count) along_y[c] += weight * load_number(at + c * step);
+          if (c < count) along_y[c] += weight * load_element(at + c * step);
         }
       }
 #pragma unroll
@@ -136,7 +136,7 @@ struct ColumnSums {
           const T* at = grad + (first * step + y * row_stride + x * column_stride);
 #pragma unroll
           for (int c = 0; c < kGroup; ++c) {
-            if (first + c < count) along_y[c] += weight * load_number(at + c * step);
+            if (first + c < count) along_y[c] += weight * load_element(at + c * step);
           }
         }
 #pragma unroll
@@ -187,8 +187,8 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
         for (int64_t y = rows.begin; y < rows.end; ++y) {
           const Acc weight = weight_of(roi.y, y, factor, at.row);
           if (weight < static_cast<Acc>(0)) continue;
-          along_y += weight * load_number(static_cast<const T*>(p.bins) +
-                                          bin_offset(p, k, at.channel, y, x));
+          along_y += weight * load_element(static_cast<const T*>(p.bins) +
+                                           bin_offset(p, k, at.channel, y, x));
         }
         sum += column_weight * along_y;
       }

@@ -76,7 +76,7 @@ __device__ void add_box(const RoiAlignParams& p, const TileBoxes<Acc>& boxes, in
       if (!s.is_on_map) continue;
       const Acc row_weight = tap_weight(s.y, tile.row + row);
       if (row_weight == zero) continue;
-      const Acc g = load_number(grad + x * p.bin_column_stride);
+      const Acc g = load_element(grad + x * p.bin_column_stride);
       const Acc low = row_weight * s.x.low_weight, high = row_weight * s.x.high_weight;
       const int64_t left = s.x.low - tile.column, right = s.x.high - tile.column;
       if (low != zero && left >= 0 && left < kColumns) sums->sum[left][lane] += low * g;
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kSumThreads, sizeof(T) == 8 ? 2 : 4)
       for (int32_t x = 0; x < p.bins_x; ++x) {
         const TakenSample<Acc> s = taken_sample(roi, y, x, index[x * p.index_column_stride]);
         if (!s.is_on_map) continue;
-        const Acc g = load_number(grad + x * p.bin_column_stride);
+        const Acc g = load_element(grad + x * p.bin_column_stride);
         const SamplePixels<Acc> v = load_sample<T, Acc>(map, roi.image, c, s);
         add_slopes(g * slope_along_y(s.y, s.x, v.a, v.b, v.c, v.d),
                    g * slope_along_x(s.y, s.x, v.a, v.b, v.c, v.d),

@@ -109,9 +109,9 @@ __device__ void take_largest(const T* data, int count, Offset step, const Sample
       for (int c = 0; c < channels; ++c) {
         if (c >= count) break;
         const Acc value = sample_value(
-            row.weights(), column.weights(), load_number(low + column.low + c * step),
-            load_number(low + column.high + c * step), load_number(high + column.low + c * step),
-            load_number(high + column.high + c * step));
+            row.weights(), column.weights(), load_element(low + column.low + c * step),
+            load_element(low + column.high + c * step), load_element(high + column.low + c * step),
+            load_element(high + column.high + c * step));
         if (largest->place[c] < 0 || is_above(value, largest->value[c])) {
           largest->value[c] = value;
           largest->place[c] = place;

@@ -62,7 +62,7 @@ __device__ void mean_of_bin(const RoiMap& m, const RotatedRoi<Acc>& roi, const T
       for (int c = 0; c < most; ++c) {
         if (c >= count) break;
         const auto term = [&](int i) {
-          return sample.weight(i) * load_number(corners[i] + c * step);
+          return sample.weight(i) * load_element(corners[i] + c * step);
         };
         sums[c] += term(0) + term(1) + term(2) + term(3);
       }
@@ -265,7 +265,7 @@ __global__ void __launch_bounds__(kMostChannelThreads, sizeof(T) == 8 ? 4 : 7)
       const TileSample<Acc>& s = samples[n];
       if (s.grad_at != at) {
         at = s.grad_at;
-        grad = load_number(grads + at) / s.samples;
+        grad = load_element(grads + at) / s.samples;
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) {

@@ -4,7 +4,6 @@
 #include "core/element_types.h"
 #include "core/roi/layout.h"
 #include "core/workspace.h"
-#include "cuda/load_number.h"
 #include "cuda/parts.h"
 
 namespace visops {

@@ -57,7 +57,7 @@ __device__ void pool_bin(const T* data, int count, Step step, const Pixels& rows
       const T* at = at_row + column.offset;
 #pragma unroll
       for (int c = 0; c < kGroup; ++c) {
-        if (c < count) part[c] += column.weight * load_number(at + c * step);
+        if (c < count) part[c] += column.weight * load_element(at + c * step);
       }
     }
 #pragma unroll

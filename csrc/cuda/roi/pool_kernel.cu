@@ -158,8 +158,8 @@ __global__ void __launch_bounds__(kMostChannelThreads)
       const int32_t row = width.divide(pixel);
       const int at = pixel_of_tile(tile, row, pixel - row * width.value);
       if (at < 0) return;
-      sums.add(at, load_number(static_cast<const T*>(p.bins) + bin.grad_at +
-                               sums.channel * p.channel_stride));
+      sums.add(at, load_element(static_cast<const T*>(p.bins) + bin.grad_at +
+                                sums.channel * p.channel_stride));
     };
     const int64_t last = count * bins_of_box;
     int found = 0;

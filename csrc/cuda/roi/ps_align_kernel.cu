@@ -77,7 +77,7 @@ struct ChannelSums {
     const Acc row_weight = weights.of_row[bin_y * kTileRows + row];
     if (row_weight < static_cast<Acc>(0)) return;
     const Acc of_row =
-        row_weight * load_number(static_cast<const T*>(p.bins) + k * p.roi_stride + grad_at);
+        row_weight * load_element(static_cast<const T*>(p.bins) + k * p.roi_stride + grad_at);
 #pragma unroll
     for (int column = 0; column < kColumns; ++column) {
       const Acc weight = weights.of_column[bin_x * kColumns + column];
@@ -125,7 +125,7 @@ struct ColumnSums {
       const Acc row_weight = weights.of_row[y * kTileRows + row];
       if (row_weight >= static_cast<Acc>(0)) {
         const Acc of_row =
-            row_weight * load_number(grad + y * p.bin_row_stride + x * p.bin_column_stride);
+            row_weight * load_element(grad + y * p.bin_row_stride + x * p.bin_column_stride);
         const Acc weight = weights.of_column[x * kColumns + lane];
         if (weight >= static_cast<Acc>(0)) sum[c] += weight * of_row;
       }
@@ -172,8 +172,8 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 4)
       const Acc column_weight = weight_of(roi.x, bin.x, static_cast<Acc>(1), at.column);
       if (column_weight < static_cast<Acc>(0)) return;
       sum +=
-          column_weight * (row_weight * load_number(static_cast<const T*>(p.bins) +
-                                                    bin_offset(p, k, bin.channel, bin.y, bin.x)));
+          column_weight * (row_weight * load_element(static_cast<const T*>(p.bins) +
+                                                     bin_offset(p, k, bin.channel, bin.y, bin.x)));
     });
     *map_pixel<Acc>(map, at.image, at.channel, at.row, at.column) = sum;
   });

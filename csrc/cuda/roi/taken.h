@@ -19,8 +19,8 @@ __device__ SamplePixels<Acc> load_sample(const RoiMap& map, int64_t image, int64
   const T* low = map_pixel<const T>(map, image, channel, s.y.low, 0);
   const T* high = map_pixel<const T>(map, image, channel, s.y.high, 0);
   const int64_t left = s.x.low * map.column_stride, right = s.x.high * map.column_stride;
-  return {load_number(low + left), load_number(low + right), load_number(high + left),
-          load_number(high + right)};
+  return {load_element(low + left), load_element(low + right), load_element(high + left),
+          load_element(high + right)};
 }
 
 }  // namespace

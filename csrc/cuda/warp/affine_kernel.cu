@@ -4,7 +4,7 @@
 // Strategy: NOTE [ Tall tiles ]. A warp computes the map (an inversion in float64) and the origins
 // of the tile's row segments, once per tile. Every thread then works in float32 (float64 for
 // float64 images), a pixel at a time: coordinate, taps and weights once, then one blend per
-// channel. Pixels inside the image skip the padding arithmetic with its divisions.
+// channel. NOTE [ Inner pixels ]: those inside the image skip the padding arithmetic.
 //
 // Split: blocks stride over the tiles of all samples, so any size fits any grid. Pixels share
 // nothing; the result does not depend on the split.
@@ -25,12 +25,10 @@
 #include "core/warp/affine_pixel.h"
 #include "cuda/launch.h"
 #include "cuda/warp/affine_tile.h"
-#include "cuda/whole_taps.h"
+#include "cuda/warp/tile_output.h"
 
 namespace visops {
 namespace {
-
-constexpr int kMaxInterleaved = 4;  // channels written through shared memory
 
 // One output pixel: the taps, computed once, and the value of any channel.
 template <class T, Interpolation mode>
@@ -54,80 +52,130 @@ struct Pixel {
   }
 };
 
-// Whether this warp's 32 pixels are one run of whole words, at `run`, of interleaved output.
+// Where a thread's pixel of a tile is read and written.
 template <class T>
-__device__ bool writes_words(const AffineParams& p, const T* run, int64_t first_column) {
-  return p.channels >= 2 && p.channels <= kMaxInterleaved && p.output_stride.channel == 1 &&
-         p.output_stride.column == p.channels && first_column + kWarp <= p.output_width &&
-         reinterpret_cast<uintptr_t>(run) % sizeof(uint32_t) == 0;
+struct PixelPlace {
+  const T* image;
+  T* out;
+  int64_t step;  // between channels of `out`
+};
+
+// `kChannels` channels of an inner pixel, from the first that `place` names.
+template <int kChannels, class T, Interpolation mode, class Acc, class ColumnStride>
+__device__ void store_inner(const AffineParams& p, const InnerPixel<mode, Acc>& pixel,
+                            const PixelPlace<T>& place, ColumnStride column_stride) {
+  const InnerTaps<kChannels, T, mode, Acc, ColumnStride> taps(
+      pixel, place.image, p.image_stride.channel, static_cast<int32_t>(p.image_stride.row),
+      column_stride);
+  for (int c = 0; c < kChannels; ++c) {
+    if constexpr (mode == Interpolation::kNearest) {
+      place.out[c * place.step] = taps.element[c][0][0];
+    } else {
+      store_element(place.out + c * place.step, taps.blend(pixel, c));
+    }
+  }
 }
 
-// A pixel of this thread. `staged` is this warp's part of shared memory.
-template <class T, Interpolation mode, class Acc>
-__device__ void warp_pixel(const AffineParams& p, const TileAt& at, const TileMap<Acc>& tile,
-                           int row, int column, uint32_t* staged) {
-  const T* image = static_cast<const T*>(p.image) + at.sample * p.image_stride.batch;
-  T* output_row = static_cast<T*>(p.output) + at.sample * p.output_stride.batch +
-                  (at.y + row) * p.output_stride.row;
+// Three channels at once, since photos have as many; else one by one.
+template <class T, Interpolation mode, class Acc, class ColumnStride>
+__device__ void inner_channels(const AffineParams& p, const InnerPixel<mode, Acc>& pixel,
+                               PixelPlace<T> place, ColumnStride column_stride) {
+  if constexpr (mode != Interpolation::kBicubic) {  // whose taps would take too many registers
+    if (p.channels == 3) return store_inner<3>(p, pixel, place, column_stride);
+  }
+  for (int64_t c = 0; c < p.channels; ++c) {
+    store_inner<1>(p, pixel, place, column_stride);
+    place.image += p.image_stride.channel;
+    place.out += place.step;
+  }
+}
 
+// A pixel that may have taps beyond the border. Not inlined: it would take registers from those
+// that nearly all pixels go through.
+template <class T, Interpolation mode, class Acc>
+__device__ VISOPS_NOINLINE void outer_pixel(const AffineParams& p, const TileMap<T, Acc>& tile,
+                                            int row, int column, PixelPlace<T> place) {
   Pixel<T, mode> pixel;
   pixel.taps = pixel_taps<mode>(p, tile.map, tile.origin[row], column);
   pixel.is_fill = !tile.map.valid || pixel.taps.outside();
-
-  const int in_warp = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t x = int64_t{at.x} + column;
-  T* run = output_row + (x - in_warp) * p.output_stride.column;
-  const bool words = writes_words(p, run, x - in_warp);  // the whole warp or none of it
-  T* out = words ? reinterpret_cast<T*>(staged) + in_warp * p.channels
-                 : run + in_warp * p.output_stride.column;
-  const int64_t step = words ? 1 : p.output_stride.channel;
-  const int64_t channels = x < p.output_width ? p.channels : 0;
-  bool done = false;
-  if constexpr (mode == Interpolation::kBilinear) {
-    const WholeTaps whole(pixel.taps, p.image_stride.row, p.image_stride.column);
-    if (whole.whole && !pixel.is_fill) {
-      for (int64_t c = 0; c < channels; ++c, out += step, image += p.image_stride.channel) {
-        store_element(out, whole.sample(image, pixel.taps));
-      }
-      done = true;
-    }
+  for (int64_t c = 0; c < p.channels; ++c) {
+    *place.out = pixel.value(p, place.image, c);
+    place.out += place.step;
+    place.image += p.image_stride.channel;
   }
-  if (!done) {
-    for (int64_t c = 0; c < channels; ++c, out += step, image += p.image_stride.channel) {
-      *out = pixel.value(p, image, c);
-    }
-  }
-  if (!words) return;
-  __syncwarp();  // all lanes have written
-  const int size = static_cast<int>(p.channels * kWarp * sizeof(T) / sizeof(uint32_t));
-  for (int i = in_warp; i < size; i += kWarp) reinterpret_cast<uint32_t*>(run)[i] = staged[i];
-  __syncwarp();  // all lanes have read, before the next row is staged
 }
 
+// A pixel of this thread, of a tile's row.
+template <class T, Interpolation mode, class Acc>
+__device__ void warp_pixel(const AffineParams& p, const TileMap<T, Acc>& tile, int row, int column,
+                           const PixelPlace<T>& place) {
+  const auto column_stride = static_cast<int32_t>(p.image_stride.column);
+  const auto inner = inner_pixel<mode>(tile.inner[row], from_centre<Acc>(column),
+                                       static_cast<int32_t>(p.image_stride.row), column_stride);
+  if (inner.is_inner) {
+    if (column_stride == 1) return inner_channels(p, inner, place, UnitStride());
+    return inner_channels(p, inner, place, column_stride);
+  }
+  if (p.padding == Padding::kConstant && p.channels <= kFills &&
+      is_outside(tile.inner[row], inner)) {
+    for (int c = 0; c < p.channels; ++c) place.out[c * place.step] = tile.fill[c];
+    return;
+  }
+  outer_pixel<T, mode>(p, tile, row, column, place);
+}
+
+// The pixels of a tile. `staged` is this warp's part of shared memory.
+template <class T, Interpolation mode, class Acc>
+__device__ void warp_tile(const AffineParams& p, const TileAt& at, const TileMap<T, Acc>& tile,
+                          int rows, T* staged) {
+  const OutputLayout layout = {p.output, p.output_stride, static_cast<int>(sizeof(T)), p.channels,
+                               p.output_width};
+  const T* const image = static_cast<const T*>(p.image) + at.sample * p.image_stride.batch;
+  if (!layout.writes_words()) {
+    const TileWalk walk = tile_walk(at, p.output_width);
+    if (at.x + walk.column >= p.output_width) return;
+    const Strides& stride = p.output_stride;
+    T* out = static_cast<T*>(p.output) + at.sample * stride.batch + (at.y + walk.row) * stride.row +
+             (at.x + walk.column) * stride.column;
+    for (int row = walk.row; row < rows; row += walk.step, out += walk.step * stride.row) {
+      warp_pixel<T, mode>(p, tile, row, walk.column, PixelPlace<T>{image, out, stride.channel});
+    }
+    return;
+  }
+  for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
+    const PixelOutput to =
+        pixel_output(layout, true, at.sample, at.y + row, int64_t{at.x} + column);
+    T* const out = to.words ? staged + lane_of_warp() * p.channels : reinterpret_cast<T*>(to.at);
+    if (to.exists) warp_pixel<T, mode>(p, tile, row, column, PixelPlace<T>{image, out, 1});
+    if (to.words) store_words(to, staged);
+  });
+}
+
+// Blocks that a multiprocessor should hold, such that pixels inside the image spill no register.
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kTileThreads,
-                                  sizeof(T) == 8 && mode != Interpolation::kNearest ? 2 : 4)
+constexpr int kForwardBlocks = mode == Interpolation::kNearest   ? 4
+                               : sizeof(T) == 8                  ? 2
+                               : mode == Interpolation::kBicubic ? 3
+                                                                 : 4;
+
+template <class T, Interpolation mode>
+__global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))
     affine_forward(const __grid_constant__ AffineParams p, const TileGrid grid) {
-  using Acc = typename Accumulate<T>::type;
-  constexpr int kWords = kMaxInterleaved * kWarp * sizeof(T) / sizeof(uint32_t);
-  __shared__ TileMap<Acc> tile;
-  __shared__ __align__(8) uint32_t staged[kTileThreads / kWarp][kWords];
+  __shared__ TileMap<T> tile;
+  __shared__ __align__(8) T staged[kTileThreads / kWarp][kMaxInterleaved * kWarp];
   for (int round = 0;; ++round) {
     const int64_t i = blockIdx.x + static_cast<int64_t>(round) * gridDim.x;
     if (i >= grid.count) break;
     if (round > 0) __syncthreads();  // before this tile replaces the last one
     const TileAt at = tile_at(grid, i);
     const int rows = rows_of(grid, at, p.output_height);
-    prepare_tile(p, at, rows, &tile);
-    uint32_t* const mine = staged[threadIdx.x / kWarp];
-    const bool copies = mode == Interpolation::kNearest || tile.map.integral;
-    for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
-      if (copies) {
-        warp_pixel<T, Interpolation::kNearest>(p, at, tile, row, column, mine);
-      } else {
-        warp_pixel<T, mode>(p, at, tile, row, column, mine);
-      }
-    });
+    prepare_tile<mode>(p, at, rows, &tile);
+    T* const mine = staged[threadIdx.x / kWarp];
+    if (mode == Interpolation::kNearest || tile.map.integral) {
+      warp_tile<T, Interpolation::kNearest>(p, at, tile, rows, mine);
+    } else {
+      warp_tile<T, mode>(p, at, tile, rows, mine);
+    }
   }
 }
 

@@ -187,7 +187,8 @@ __device__ void filter_pixel_at(const AugmentParams& p, const FilterTile<T, inte
     return tile.erased && is_erased(p, tile.index, tile.left + column, tile.top + row);
   };
   for (int first = 0; first < p.channels; first += kPixelGroup) {
-    const int count = group_size(p, first);
+    const ChannelGroup<0> channels = {first, group_size(p, first)};
+    const int count = channels.count();
     Acc value[kPixelGroup] = {};
     const bool inside = tile.left + column < p.output_width && !is_erased_here() &&
                         uncovered(p, tile, row, column) < static_cast<Acc>(1);
@@ -197,10 +198,13 @@ __device__ void filter_pixel_at(const AugmentParams& p, const FilterTile<T, inte
       if (c >= count) break;
       value[c] = blend_fill(value[c], tile.values.fill[value_index(p, first + c)], out);
     }
-    if (p.color_steps > 0) color_group(p, tile.plan, p.color_steps, value);
-    finish_group(p, tile.values, first, count, is_erased_here(), value);
-    store_group(p, tile.words, tile.index, tile.top + row, tile.left + column, first, count, value,
-                scratch->column);
+    if (p.color_steps > 0) {
+      color_group(p, tile.plan, p.color_steps, static_cast<int>(p.channels), value);
+    }
+    finish_group(p, tile.values, channels, is_erased_here(), value);
+    const PixelOutput output =
+        pixel_output(output_layout(p), tile.words, tile.index, tile.top + row, tile.left + column);
+    store_group(p, output, channels, value, scratch->column);
   }
 }
 

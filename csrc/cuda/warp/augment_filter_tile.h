@@ -40,7 +40,7 @@ struct FilterTile {
   ColorPlan<Acc> plan;
   ChannelValues<Acc> values;
   bool erased;  // some rectangle reaches into the tile
-  bool words;   // writes_words()
+  bool words;   // OutputLayout::writes_words()
 };
 
 // One thread's column of the tile, or row.
@@ -111,7 +111,7 @@ __device__ inline void prepare_filter(const AugmentParams& p, const TileGrid& gr
     tile->sample = p.samples[at.sample];
   } else if (thread == kWarp) {
     tile->erased = tile_meets_erase(p, grid, at);
-    tile->words = writes_words(p);
+    tile->words = output_layout(p).writes_words();
   } else if (thread >= 2 * kWarp) {
     constexpr int kThreads = kFilterThreads - 2 * kWarp;
     share_values(p, thread - 2 * kWarp, kThreads, &tile->values);

@@ -14,6 +14,27 @@ namespace visops {
 namespace {
 
 struct TapSampler {
+  // NOTE [ Inner pixels ]: false for any other, which sample() then takes.
+  template <class T, Interpolation mode, class Acc>
+  static __device__ bool inner(const AugmentTile<Acc>& tile, int row, int column, const T* image,
+                               int count, Acc value[kPixelGroup]) {
+    const AugmentImage& from = tile.sample.image;
+    const auto row_stride = static_cast<int32_t>(from.row_stride);
+    const auto column_stride = static_cast<int32_t>(from.column_stride);
+    Acc t = from_centre<Acc>(column);
+    if (tile.sample.map.perspective) {
+      t = t / (static_cast<Acc>(1) + tile.segment[row].bend * t);
+    }
+    const auto pixel = inner_pixel<mode>(tile.inner[row], t, row_stride, column_stride);
+    if (!pixel.is_inner) return false;
+    if (column_stride == 1) {
+      inner_group(pixel, image, from.channel_stride, row_stride, UnitStride(), count, value);
+    } else {
+      inner_group(pixel, image, from.channel_stride, row_stride, column_stride, count, value);
+    }
+    return true;
+  }
+
   template <class T, Interpolation mode, class Acc, class FillOf>
   static __device__ bool sample(const AugmentParams& p, const AugmentSample& s,
                                 const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
@@ -29,6 +50,28 @@ struct TapSampler {
   }
 
  private:
+  // Three channels at once, since photos have as many; else one by one.
+  template <class T, Interpolation mode, class Acc, class ColumnStride>
+  static __device__ void inner_group(const InnerPixel<mode, Acc>& pixel, const T* image,
+                                     int64_t channel_stride, int32_t row_stride,
+                                     ColumnStride column_stride, int count,
+                                     Acc value[kPixelGroup]) {
+    if constexpr (mode != Interpolation::kBicubic) {  // whose taps would take too many registers
+      if (count == 3) {
+        const InnerTaps<3, T, mode, Acc, ColumnStride> taps(pixel, image, channel_stride,
+                                                            row_stride, column_stride);
+        for (int c = 0; c < 3; ++c) value[c] = taps.blend(pixel, c);
+        return;
+      }
+    }
+    for (int c = 0; c < kPixelGroup; ++c) {
+      if (c >= count) break;
+      const InnerTaps<1, T, mode, Acc, ColumnStride> taps(pixel, image + c * channel_stride, 0,
+                                                          row_stride, column_stride);
+      value[c] = taps.blend(pixel, 0);
+    }
+  }
+
   template <class T, class Acc, class FillOf>
   static __device__ bool sample_bilinear(const AugmentParams& p, const AugmentSample& s,
                                          const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
@@ -87,14 +130,13 @@ struct TapSampler {
   }
 };
 
-// Blocks that a multiprocessor should hold: half of its threads, but 37 % for bicubic, such that no
-// register is spilled. float64 images compute in float64: arithmetic is their limit.
-template <class T, Interpolation mode>
-constexpr int kForwardBlocks =
-    std::is_same<T, double>::value ? 2 : (mode == Interpolation::kBicubic ? 3 : 4);
+// Blocks that a multiprocessor should hold: 37 % of its threads, such that pixels inside the image
+// spill no register. float64 images compute in float64: arithmetic is their limit.
+template <class T>
+constexpr int kForwardBlocks = std::is_same<T, double>::value ? 2 : 3;
 
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))
+__global__ void __launch_bounds__(kTileThreads, kForwardBlocks<T>)
     augment_forward(const __grid_constant__ AugmentParams p, const TileGrid grid,
                     const int64_t first) {
   using Acc = typename Accumulate<T>::type;
@@ -106,17 +148,21 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))
     return;
   }
   const int rows = rows_of(grid, at, p.output_height);
-  prepare_tile(p, grid, at, rows, &tile);
+  prepare_tile<mode, true>(p, grid, at, rows, &tile);
   void* const mine = staged[threadIdx.x / kWarp];
-  // Two loops: in one, what does not change in either way would take registers in both.
-  if (mode == Interpolation::kNearest || tile.sample.mode == Interpolation::kNearest) {
-    for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
-      tile_pixel<T, Interpolation::kNearest, TapSampler>(p, at, tile, row, column, mine);
-    });
+  // A loop for each: in one, what does not change in either way would take registers in both.
+  const bool copies =
+      mode == Interpolation::kNearest || tile.sample.mode == Interpolation::kNearest;
+  constexpr int kPhoto = 3;  // channels
+  const bool is_photo = p.channels == kPhoto && output_layout(p).has_small_strides();
+  if (copies && is_photo) {
+    fixed_pixels<kPhoto, T, Interpolation::kNearest, TapSampler>(p, at, tile, rows, mine);
+  } else if (copies) {
+    tile_pixels<T, Interpolation::kNearest, TapSampler>(p, at, tile, rows, mine);
+  } else if (is_photo) {
+    fixed_pixels<kPhoto, T, mode, TapSampler>(p, at, tile, rows, mine);
   } else {
-    for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
-      tile_pixel<T, mode, TapSampler>(p, at, tile, row, column, mine);
-    });
+    tile_pixels<T, mode, TapSampler>(p, at, tile, rows, mine);
   }
 }
 

@@ -1,21 +1,22 @@
 // Output of the augmentation kernels.
 #pragma once
 
+#include <type_traits>
+
 #include "core/warp/augment_group.h"
 #include "cuda/launch.h"
 #include "cuda/tile_grid.h"
 #include "cuda/warp/augment_values.h"
+#include "cuda/warp/tile_output.h"
 
 namespace visops {
 namespace {
 
-constexpr int kMaxInterleaved = 4;                // channels written through shared memory
 constexpr int kStaged = kMaxInterleaved * kWarp;  // elements of a warp, 8 bytes each at most
 
-// Whether warps write runs of an output of this layout as words.
-__device__ inline bool writes_words(const AugmentParams& p) {
-  return p.channels >= 2 && p.channels <= kMaxInterleaved && p.output_stride.channel == 1 &&
-         p.output_stride.column == p.channels;
+__device__ inline OutputLayout output_layout(const AugmentParams& p) {
+  return {p.output, p.output_stride, static_cast<int>(element_size(p.output_dtype)), p.channels,
+          p.output_width};
 }
 
 // Whether a rectangle reaches into a tile.
@@ -31,50 +32,74 @@ __device__ inline bool tile_meets_erase(const AugmentParams& p, const TileGrid& 
   return false;
 }
 
+// The channels of a pixel that are computed together: from `first` on. Where a kernel is compiled
+// for kFixed channels, which are then all, their number is known and values need no index of their
+// own.
+template <int kFixed>
+struct ChannelGroup {
+  int64_t first;
+  int runtime_count;
+
+  __device__ int count() const { return kFixed > 0 ? kFixed : runtime_count; }
+  __device__ int64_t value(const AugmentParams& p, int c) const {
+    return kFixed > 0 ? c : value_index(p, first + c);
+  }
+};
+
 // What is stored for this thread's pixel, from its colours.
-template <class Acc>
+template <int kFixed, class Acc>
 __device__ void finish_group(const AugmentParams& p, const ChannelValues<Acc>& values,
-                             int64_t first, int count, bool erased, Acc value[kPixelGroup]) {
+                             const ChannelGroup<kFixed>& group, bool erased,
+                             Acc value[kPixelGroup]) {
   for (int c = 0; c < kPixelGroup; ++c) {
-    if (c >= count) break;
-    const int64_t i = value_index(p, first + c);
+    if (c >= group.count()) break;
+    const int64_t i = group.value(p, c);
     value[c] =
         erased ? values.erase[i]
                : finish_value(p, values.input_scale, values.scale[i], values.offset[i], value[c]);
   }
 }
 
-// Stores this thread's pixel; or, where writes_words() and the warp's pixels are one run of whole
-// words, its share of them.
-template <class Acc>
-__device__ void store_group(const AugmentParams& p, bool words, int64_t sample, int64_t y,
-                            int64_t x, int64_t first, int count, const Acc value[kPixelGroup],
-                            void* staged) {
-  const Strides stride = p.output_stride;
-  const int in_warp = static_cast<int>(threadIdx.x) % kWarp;
-  const int bytes = static_cast<int>(element_size(p.output_dtype));
-  char* const output = static_cast<char*>(p.output) +
-                       (sample * stride.batch + y * stride.row + x * stride.column) * bytes;
-  char* const run = output - in_warp * stride.column * bytes;
-  const bool whole = words && x - in_warp + kWarp <= p.output_width &&
-                     reinterpret_cast<uintptr_t>(run) % sizeof(uint32_t) == 0;
-  if (!whole) {
-    if (x >= p.output_width) return;
-    for (int c = 0; c < kPixelGroup; ++c) {
-      if (c >= count) break;
-      store_output(p.output_dtype, output, (first + c) * stride.channel, value[c]);
-    }
-    return;
-  }
+// Values of a pixel as elements, `step` bytes apart.
+template <class Element, class Acc>
+__device__ void store_values(char* to, int64_t step, int count, const Acc value[kPixelGroup]) {
   for (int c = 0; c < kPixelGroup; ++c) {
     if (c >= count) break;
-    store_output(p.output_dtype, staged, in_warp * count + c, value[c]);
+    auto* const element = reinterpret_cast<Element*>(to + c * step);
+    if constexpr (std::is_same<Element, double>::value) {
+      store_element(element, static_cast<double>(value[c]));
+    } else {
+      store_element(element, static_cast<float>(value[c]));
+    }
   }
-  __syncwarp();  // all lanes have written
-  const int size = count * bytes * kWarp / int{sizeof(uint32_t)};
-  uint32_t* out = reinterpret_cast<uint32_t*>(run);
-  for (int i = in_warp; i < size; i += kWarp) out[i] = static_cast<const uint32_t*>(staged)[i];
-  __syncwarp();  // all lanes have read, before the next row is staged
+}
+
+template <class Acc>
+__device__ void store_values(DType dtype, char* to, int64_t step, int count,
+                             const Acc value[kPixelGroup]) {
+  switch (dtype) {
+    case DType::kUInt8: return store_values<uint8_t>(to, step, count, value);
+    case DType::kFloat16: return store_values<Half>(to, step, count, value);
+    case DType::kBFloat16: return store_values<BFloat16>(to, step, count, value);
+    case DType::kFloat64: return store_values<double>(to, step, count, value);
+    default: return store_values<float>(to, step, count, value);
+  }
+}
+
+// Stores this thread's pixel; or, where they are words, its share of the warp's.
+template <int kFixed, class Acc>
+__device__ void store_group(const AugmentParams& p, const PixelOutput& out,
+                            const ChannelGroup<kFixed>& group, const Acc value[kPixelGroup],
+                            void* staged) {
+  if (!out.words) {
+    if (!out.exists) return;
+    char* const to = kFixed > 0 ? out.at : out.at + group.first * out.channel;
+    store_values(p.output_dtype, to, out.channel, group.count(), value);
+    return;
+  }
+  char* const own = static_cast<char*>(staged) + lane_of_warp() * static_cast<int>(out.column);
+  store_values(p.output_dtype, own, out.channel, group.count(), value);
+  store_words(out, staged);
 }
 
 }  // namespace

@@ -19,6 +19,11 @@ namespace {
 constexpr int kFilterRun = 4;
 
 struct FilterSampler {
+  template <class T, Interpolation mode, class Acc>
+  static __device__ bool inner(const AugmentTile<Acc>&, int, int, const T*, int, Acc*) {
+    return false;
+  }
+
   template <class T, Interpolation mode, class Acc, class FillOf>
   static __device__ bool sample(const AugmentParams& p, const AugmentSample& s,
                                 const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
@@ -68,11 +73,9 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   const TileAt at = tile_at(grid, first + blockIdx.x);
   if (kind_of(p.samples[at.sample]) != SampleKind::kTurned) return;
   const int rows = rows_of(grid, at, p.output_height);
-  prepare_tile(p, grid, at, rows, &tile);
+  prepare_tile<mode, false>(p, grid, at, rows, &tile);
   void* const mine = staged[threadIdx.x / kWarp];
-  for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
-    tile_pixel<T, mode, FilterSampler>(p, at, tile, row, column, mine);
-  });
+  tile_pixels<T, mode, FilterSampler>(p, at, tile, rows, mine);
 }
 
 }  // namespace

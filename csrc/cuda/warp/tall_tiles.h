@@ -5,7 +5,7 @@
 // device. Then most lanes of a warp have a row to prepare, and hundreds of pixels share its work.
 //
 // Threads go through the tile in pieces of kTileWidth columns of a row, so that narrow outputs
-// leave none of them idle.
+// leave none of them idle; each keeps to one column.
 #pragma once
 
 #include "core/warp/affine.h"
@@ -42,19 +42,25 @@ __device__ inline int rows_of(const TileGrid& grid, const TileAt& at, int64_t ou
   return left < grid.height ? static_cast<int>(left) : grid.height;
 }
 
-// use(row, column) for this thread's pixels of a tile; those of its last columns may be beyond the
-// output. All threads of a warp have the same row.
+// This thread's pixels of a tile: of one column, every `step`-th row from `row` on. All threads of
+// a warp have the same rows. The column may be beyond the output.
+struct TileWalk {
+  int column, row, step;
+};
+
+__device__ inline TileWalk tile_walk(const TileAt& at, int64_t output_width) {
+  static_assert(kSegment == 2 * kTileWidth, "a row has one piece or two");
+  const int pieces = output_width - at.x > kTileWidth ? 2 : 1;
+  const int part = static_cast<int>(threadIdx.x) / kTileWidth;
+  return {part % pieces * kTileWidth + static_cast<int>(threadIdx.x) % kTileWidth, part / pieces,
+          kTileParts / pieces};
+}
+
+// use(row, column) for this thread's pixels of a tile.
 template <class Use>
 __device__ void for_tile_pixels(const TileAt& at, int rows, int64_t output_width, const Use& use) {
-  static_assert(kSegment == 2 * kTileWidth, "a row has one piece or two");
-  const bool is_wide = output_width - at.x > kTileWidth;
-  const int pieces = is_wide ? 2 * rows : rows;
-  const int lane = static_cast<int>(threadIdx.x) % kTileWidth;
-  for (int piece = static_cast<int>(threadIdx.x) / kTileWidth; piece < pieces;
-       piece += kTileParts) {
-    const int row = is_wide ? piece / 2 : piece;
-    use(row, (is_wide ? piece % 2 * kTileWidth : 0) + lane);
-  }
+  const TileWalk walk = tile_walk(at, output_width);
+  for (int row = walk.row; row < rows; row += walk.step) use(row, walk.column);
 }
 
 }  // namespace

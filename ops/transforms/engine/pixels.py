@@ -1,6 +1,6 @@
 """Runs pixel operations on the images of a leaf: csrc/core/pixels, or torch's own operators.
 
-torch's run where the kernels can't: on a GPU, on float64, and where a gradient is wanted.
+torch's run where the kernels can't: on float64, and where a gradient is wanted.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..._native import GREY, pixel_operations
 from ..._native import run_pixels as run_native
 from ..._torch.native import are_calls_watched
+from ...pixels.adjust import adjust_pixels
 from ...warp.augment import augment
 from ..sample.leaf import Leaf
 from .compiled import DTYPE_NAMES, Compiled
@@ -44,6 +46,9 @@ class PixelKind(IntEnum):
     INVERT = 10
     GAMMA = 11
     SOLARIZE_AT = 12
+
+
+_NOTHING = (PixelKind.IDENTITY, 0.0, (1.0, 0.0, 0.0, 0.0, 1.0, 0.0))
 
 
 def run_pixels(
@@ -88,20 +93,40 @@ def _run(
     lists = pixel_operations(plan)
     if not lists:
         return images
+    if images.dtype in _NATIVE and not images.requires_grad:
+        return _in_rounds(lists[begin : begin + count], images, mode, fill, frames)
     parts = []
     for place in range(count):
         part = images[place * frames : (place + 1) * frames]
         for kind, amount, matrix in lists[begin + place]:
             if kind == PixelKind.AFFINE:
-                part = _warp(part, matrix, mode, fill)
+                part = _warp(part, [matrix] * len(part), mode, fill)
             else:
                 part = _OPERATIONS[PixelKind(kind)](part, amount)
         parts.append(part)
     return torch.cat(parts) if parts else images
 
 
-def _warp(images: Tensor, matrix: Sequence[float], mode: str, fill: Any) -> Tensor:
-    rows = torch.tensor(matrix, dtype=torch.float64, device=images.device).view(2, 3)
+def _in_rounds(
+    lists: Sequence[Sequence[Any]], images: Tensor, mode: str, fill: list[float], frames: int
+) -> Tensor:
+    """Run all samples' first operations at once, then all second ones, and so on."""
+    for turn in range(max(map(len, lists), default=0)):
+        own = [operations[turn] if turn < len(operations) else _NOTHING for operations in lists]
+        of_frames = [operation for operation in own for _ in range(frames)]
+        if any(kind == PixelKind.AFFINE for kind, _, _ in own):
+            images = _warp(images, [matrix for _, _, matrix in of_frames], mode, fill)
+        kinds = [0 if kind == PixelKind.AFFINE else int(kind) for kind, _, _ in of_frames]
+        if any(kinds):
+            amounts = [float(amount) for _, amount, _ in of_frames]
+            images = adjust_pixels(images, kinds, amounts)
+    return images
+
+
+def _warp(images: Tensor, matrices: Sequence[Any], mode: str, fill: Any) -> Tensor:
+    """Warp images by a matrix each, or all by one."""
+    rows = torch.from_numpy(np.array(matrices, np.float64).reshape(-1, 2, 3))
+    rows = rows.to(images.device, non_blocking=True)
     options: dict[str, Any] = {"mode": mode, "fill": fill, "out_dtype": images.dtype}
     size = tuple(images.shape[-2:])
     return augment(images, rows, size, convention="half_pixel", layout="CHW", **options)

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.random import Philox
 
+from ..._native import uniforms as native_uniforms
 from ..._torch.native import are_calls_watched
 
 __all__ = ["call_key", "fresh_key", "normals", "uniforms"]
@@ -90,12 +91,7 @@ def uniforms(
     >>> bool((batch[1] == uniforms(seed=1, epoch=0, indices=[6], count=9)[0, :4]).all())
     True
     """
-    raw = np.empty((len(indices), count), np.uint64, order="F")
-    key = (seed, epoch)
-    for row, index in enumerate(indices):
-        raw[row] = _bits.seek(key, index, stream).random_raw(count)
-    raw >>= np.uint64(11)
-    return raw * 2.0**-53
+    return native_uniforms(seed, epoch, indices, count, stream)
 
 
 def normals(key: float, stream: int, count: int) -> np.ndarray:

@@ -116,15 +116,33 @@ def shrunk(batch: int, device: str) -> list[Contender]:
     )
 
 
-def chain(batch: int, with_jitter: bool, device: str) -> list[Contender]:
-    """A training recipe, from bytes to a normalised batch; torchvision draws once a batch."""
+def extras(library: Any) -> dict[str, list[Any]]:
+    """What recipes have besides a crop and a flip."""
+    return {
+        "normalise": [],
+        "jitter": [library.ColorJitter(0.4, 0.4, 0.4)],
+        "TrivialAugmentWide": [library.TrivialAugmentWide()],
+        "RandAugment": [library.RandAugment()],
+        "SimCLR": [
+            library.RandomApply([library.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8),
+            library.RandomGrayscale(0.2),
+            library.GaussianBlur(23, (0.1, 2.0)),
+        ],
+    }
+
+
+def chain(batch: int, recipe_name: str, device: str) -> list[Contender]:
+    """A training recipe, from bytes to a normalised batch.
+
+    torchvision draws once a batch, so it blurs all images alike and all get one operation.
+    """
     images = noise(torch.uint8, batch, IMAGE, "NCHW", device)
 
     def recipe(library: Any) -> Callable[..., Tensor]:
         steps = [
             library.RandomResizedCrop(CROP, antialias=True),
             library.RandomHorizontalFlip(),
-            *([library.ColorJitter(0.4, 0.4, 0.4)] if with_jitter else []),
+            *extras(library)[recipe_name],
             library.ToDtype(torch.float32, scale=True),
             library.Normalize(MEAN, STD),
         ]
@@ -178,6 +196,8 @@ def cases(device: str, share: float) -> list[Case]:
         one("warp", f"gradient of warp_affine's image, {few}", image_gradient, few),
         one("gradients", f"augment, all, {few}×3×224²", all_gradients, few),
         one("resize", f"antialiased {few}×3×1080×1920 → 224²", shrunk, few),
-        one("chain", f"crop, flip, normalise, {batch}×3×512² → 224²", chain, batch, False),
-        one("chain", f"with jitter, {batch}×3×512² → 224²", chain, batch, True),
+        *(
+            one("chain", f"crop, flip, {name}, {batch}×3×512² → 224²", chain, batch, name)
+            for name in extras(transforms)
+        ),
     ]

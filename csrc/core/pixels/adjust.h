@@ -1,0 +1,33 @@
+// A batch of images, each changed by a pixel operation of its own.
+#pragma once
+
+#include <vector>
+
+#include "core/kernel_stub.h"
+#include "core/pixels/operations.h"
+#include "core/workspace.h"
+
+namespace visops {
+
+struct AdjustParams {
+  const void* images;  // [batch, channels, height, width], contiguous; uint8 or float32
+  void* output;        // likewise
+  DType dtype;
+  int64_t batch, channels, height, width;
+  const PixelOperation* operations;  // [batch], in host memory; none is kAffine
+
+  VISOPS_DEVICE int64_t pixels() const { return height * width; }
+  VISOPS_DEVICE int64_t size() const { return channels * pixels(); }  // of an image
+};
+
+extern ScheduledStub<AdjustParams> adjust_stub;
+
+// The operations that numbers name. Throws where there are none such, or not one for each image.
+std::vector<PixelOperation> adjust_operations(const char* op, int64_t batch,
+                                              const std::vector<int64_t>& kinds,
+                                              const std::vector<double>& amounts);
+
+// Throws where a problem is none.
+void check_adjust(const char* op, const AdjustParams& p);
+
+}  // namespace visops

@@ -1,0 +1,149 @@
+// One value, or one pixel, of the pixel operations: the arithmetic that all backends share.
+//
+// Values of uint8 images go through float32 as torchvision's do, and are cut off, not rounded,
+// where theirs are.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "core/elementary.h"
+
+namespace visops {
+
+// Floating values become the levels of uint8 whose integers they round down to, with white at 255.
+constexpr float kLevels = 256.0f - 1e-3f;
+
+VISOPS_FN float clamped(float value, float white) {
+  const float above = value < 0.0f ? 0.0f : value;
+  return white < above ? white : above;
+}
+
+VISOPS_FN uint8_t cut_off(float value) {
+  const float inside = value > 0.0f ? (value < 255.0f ? value : 255.0f) : 0.0f;
+  return static_cast<uint8_t>(static_cast<int>(inside));
+}
+
+// A result as an element: uint8 cut off, floats between 0 and 1.
+template <class T>
+VISOPS_FN T stored(float value) {
+  if constexpr (sizeof(T) == 1) {
+    return cut_off(value);
+  } else {
+    return clamped(value, 1.0f);
+  }
+}
+
+template <class T>
+VISOPS_FN T highest() {
+  if constexpr (sizeof(T) == 1) {
+    return 255;
+  } else {
+    return INFINITY;
+  }
+}
+template <class T>
+VISOPS_FN T lowest() {
+  if constexpr (sizeof(T) == 1) {
+    return 0;
+  } else {
+    return -INFINITY;
+  }
+}
+
+VISOPS_FN float grey_of(float r, float g, float b) { return r * 0.2989f + g * 0.587f + b * 0.114f; }
+
+// The grey value of a pixel; of integers, rounded down.
+template <class T>
+VISOPS_FN float grey_level(float r, float g, float b) {
+  const float grey = grey_of(r, g, b);
+  return sizeof(T) == 1 ? static_cast<float>(static_cast<int>(grey)) : grey;
+}
+
+template <class T>
+VISOPS_FN T inverted(T value) {
+  return sizeof(T) == 1 ? static_cast<T>(255 - value) : static_cast<T>(1.0f - value);
+}
+
+template <class T>
+VISOPS_FN T solarized(T value, float least) {
+  return static_cast<float>(value) >= least ? inverted(value) : value;
+}
+
+template <class T>
+VISOPS_FN T posterized(T value, int bits) {
+  if constexpr (sizeof(T) == 1) {
+    return bits >= 8 ? value : static_cast<T>(value & (((1 << bits) - 1) << (8 - bits)));
+  } else {
+    const float levels = static_cast<float>(1 << bits);
+    return clamped(floorf(value * levels), levels - 1.0f) * (1.0f / levels);
+  }
+}
+
+// base to the power of an exponent > 0, with the same bits everywhere.
+VISOPS_FN float power_of(float base, float exponent) {
+  const double size = fabs(static_cast<double>(base));
+  if (!(size > 0.0) || !is_finite(size)) return base == 0.0f ? 0.0f : powf(base, exponent);
+  const double x = log2_of(size) * static_cast<double>(exponent) * 0.6931471804855994531;
+  const float power = static_cast<float>(exp_of(x));
+  if (base > 0.0f) return power;
+  const float whole = floorf(exponent);
+  if (whole != exponent) return NAN;
+  return floorf(exponent * 0.5f) * 2.0f == exponent ? power : -power;
+}
+
+template <class T>
+VISOPS_FN T gamma_of(T value, float exponent) {
+  if constexpr (sizeof(T) == 1) {
+    return cut_off(power_of(static_cast<float>(value) / 255.0f, exponent) * kLevels);
+  } else {
+    return power_of(value, exponent);
+  }
+}
+
+// Stretched from [low, low + scale] to all of the range; scale is a share of white.
+template <class T>
+VISOPS_FN T stretched(T value, float low, float scale) {
+  return stored<T>((static_cast<float>(value) - low) / scale);
+}
+
+// Three channels of a pixel, towards or away from their grey value.
+template <class T>
+VISOPS_FN void saturate(T& r, T& g, T& b, float ratio, float rest) {
+  const float red = static_cast<float>(r), green = static_cast<float>(g);
+  const float blue = static_cast<float>(b), share = grey_level<T>(red, green, blue) * rest;
+  r = stored<T>(red * ratio + share);
+  g = stored<T>(green * ratio + share);
+  b = stored<T>(blue * ratio + share);
+}
+
+// A pixel inside the image, from its three rows: towards or away from its neighbours' mean, to
+// which it counts five times.
+template <class T>
+VISOPS_FN T sharpened(const T* above, const T* row, const T* below, float rest) {
+  if constexpr (sizeof(T) == 1) {
+    const int sum = (above[-1] + above[0] + above[1]) + (row[-1] + row[0] + row[1]) +
+                    (below[-1] + below[0] + below[1]) + 4 * row[0];
+    // A sum of integers over 13 is never halfway between two.
+    const float blurred =
+        static_cast<float>(static_cast<int>(static_cast<float>(sum) * (1.0f / 13.0f) + 0.5f));
+    const float own = static_cast<float>(row[0]);
+    return stored<T>(own + rest * (blurred - own));
+  } else {
+    const float sum = (above[-1] + above[0] + above[1]) + (row[-1] + row[0] + row[1]) +
+                      (below[-1] + below[0] + below[1]) + 4.0f * row[0];
+    const float own = row[0];
+    return stored<T>(own + rest * (sum * (1.0f / 13.0f) - own));
+  }
+}
+
+// The histogram of a channel, equalized by Pillow's scheme: table[v] = (sum below v + step / 2) /
+// step, at most 255, and 0 for 0. With a step of 0 the channel stays as it is.
+VISOPS_FN int64_t equalizing_step(int64_t pixels, int64_t last) { return (pixels - last) / 255; }
+
+VISOPS_FN uint8_t equalized(int64_t below, int64_t step, int value) {
+  const int64_t level = (below + step / 2) / step;
+  return value == 0 ? 0 : static_cast<uint8_t>(level < 255 ? level : 255);
+}
+
+}  // namespace visops

@@ -1,0 +1,377 @@
+// NOTE [ Pixel operations on CUDA ]
+// Two kernels, for all images of a batch, whatever their operations are.
+//
+// The first prepares: a block for each channel of an image. Where an operation needs the channel's
+// values (the extremes for an autocontrast, the histogram for an equalization, the grey mean for a
+// contrast), it reads them all. It leaves the channel's two numbers, and for bytes, or the levels
+// of an equalization, the table of 256 results.
+//
+// The second changes values: a block for a part of a channel. What depends on a value alone is
+// looked up, or computed from the two numbers. A saturation is done by the blocks of the first
+// channel, for three of them.
+//
+// Sums are deterministic: those of grey values as on the CPU, a warp a row by NOTE [ Lane sums ],
+// and rows in order. Histograms count integers, so the order of their atomics does not matter.
+//
+// Operations travel by value, kMostAdjusted to a launch.
+#include <algorithm>
+
+#include "core/lane_sum.h"
+#include "core/pixels/adjust.h"
+#include "core/pixels/values.h"
+#include "cuda/lane_sum.h"
+#include "cuda/launch.h"
+#include "cuda/parts.h"
+
+namespace visops {
+namespace {
+
+constexpr int kLevelCount = 256;
+#if defined(VISOPS_SMALL_CONSTANTS)
+constexpr int kMostAdjusted = 3;  // so that tests see several launches
+constexpr int kPartPixels = 512;
+#else
+constexpr int kMostAdjusted = 128;
+constexpr int kPartPixels = 8192;
+#endif
+constexpr int kPrepareThreads = 512;
+constexpr int kAdjustThreads = 256;
+static_assert(kPrepareThreads >= kLevelCount && kAdjustThreads >= kLevelCount, "an entry each");
+
+// An operation with its amount as kernels compute with it.
+struct Adjustment {
+  PixelKind kind;
+  float amount, rest;
+};
+
+struct Adjustments {
+  int64_t first;  // image
+  int32_t count;
+  Adjustment of_image[kMostAdjusted];
+};
+
+template <class T>
+Adjustment adjustment_of(const PixelOperation& operation) {
+  constexpr double kWhite = sizeof(T) == 1 ? 255.0 : 1.0;
+  Adjustment a = {operation.kind, static_cast<float>(operation.amount),
+                  static_cast<float>(1.0 - operation.amount)};
+  if (a.kind == PixelKind::kSolarize) {
+    a.kind = PixelKind::kSolarizeAt;
+    a.amount = static_cast<float>(operation.amount * kWhite);
+  }
+  if (a.kind == PixelKind::kPosterize) {
+    a.amount = static_cast<float>(std::clamp(static_cast<int>(operation.amount), 0, 8));
+  }
+  return a;
+}
+
+// What the first kernel leaves for a channel: autocontrast's low end and scale, or a contrast's
+// share of grey. Unless it `changes`, it stays as it is.
+struct ChannelNumbers {
+  float low, scale;
+  bool changes;
+};
+
+struct AdjustScratch {
+  ChannelNumbers* numbers;  // [batch, channels]
+  uint8_t* table;           // [batch, channels, kLevelCount]
+  double* row_sum;          // [batch, height]
+};
+
+__device__ inline bool has_table(PixelKind kind, bool is_bytes) {
+  switch (kind) {
+    case PixelKind::kIdentity:
+    case PixelKind::kSaturation:
+    case PixelKind::kSharpness: return false;
+    case PixelKind::kEqualize: return true;
+    default: return is_bytes;
+  }
+}
+
+// What an operation makes of one value, but a saturation, a sharpness and an equalization.
+template <class T>
+__device__ T adjusted(const Adjustment& a, const ChannelNumbers& numbers, T value) {
+  const auto number = static_cast<float>(value);
+  switch (a.kind) {
+    case PixelKind::kBrightness: return stored<T>(number * a.amount);
+    case PixelKind::kContrast: return stored<T>(number * a.amount + numbers.low);
+    case PixelKind::kPosterize: return posterized(value, static_cast<int>(a.amount));
+    case PixelKind::kSolarizeAt: return solarized(value, a.amount);
+    case PixelKind::kAutocontrast:
+      return numbers.changes ? stretched(value, numbers.low, numbers.scale) : value;
+    case PixelKind::kInvert: return inverted(value);
+    case PixelKind::kGamma: return gamma_of(value, a.amount);
+    default: return value;
+  }
+}
+
+// A value's level for an equalization.
+__device__ inline int level_of(uint8_t value) { return value; }
+__device__ inline int level_of(float value) { return cut_off(value * kLevels); }
+
+template <class T>
+struct PrepareShared {
+  T least[kPrepareThreads / kWarpLanes], most[kPrepareThreads / kWarpLanes];
+  unsigned count[kLevelCount];
+  int last;  // the greatest level that occurs
+  ChannelNumbers numbers;
+};
+
+// The extremes of a channel; the first thread knows them.
+template <class T>
+__device__ void find_extremes(const T* data, int64_t pixels, PrepareShared<T>& shared) {
+  T least = highest<T>(), most = lowest<T>();
+  for (int64_t i = threadIdx.x; i < pixels; i += kPrepareThreads) {
+    least = data[i] < least ? data[i] : least;
+    most = data[i] > most ? data[i] : most;
+  }
+  for (int half = kWarpLanes / 2; half > 0; half /= 2) {
+    const T low = static_cast<T>(__shfl_down_sync(kAllLanes, static_cast<float>(least), half));
+    const T high = static_cast<T>(__shfl_down_sync(kAllLanes, static_cast<float>(most), half));
+    least = low < least ? low : least;
+    most = high > most ? high : most;
+  }
+  const int warp = static_cast<int>(threadIdx.x) / kWarpLanes;
+  if (threadIdx.x % kWarpLanes == 0) {
+    shared.least[warp] = least;
+    shared.most[warp] = most;
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int i = 0; i < kPrepareThreads / kWarpLanes; ++i) {
+    least = shared.least[i] < least ? shared.least[i] : least;
+    most = shared.most[i] > most ? shared.most[i] : most;
+  }
+  constexpr float kWhite = sizeof(T) == 1 ? 255.0f : 1.0f;
+  const float low = static_cast<float>(least), high = static_cast<float>(most);
+  shared.numbers = {low, (high - low) * (1.0f / kWhite), low < high};
+}
+
+// The first thread's sum of an image's grey values.
+template <class T>
+__device__ double sum_grey(const AdjustParams& p, const T* image, double* row_sum) {
+  const int64_t pixels = p.pixels();
+  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
+  for (int64_t y = threadIdx.x / kWarpLanes; y < p.height; y += kPrepareThreads / kWarpLanes) {
+    double sum = 0.0;
+    for (int64_t x = lane; x < p.width; x += kWarpLanes) {
+      const T* const at = image + y * p.width + x;
+      const auto red = static_cast<float>(at[0]);
+      sum +=
+          static_cast<double>(p.channels < 3 ? red
+                                             : grey_level<T>(red, static_cast<float>(at[pixels]),
+                                                             static_cast<float>(at[2 * pixels])));
+    }
+    sum = sum_lanes(sum);
+    if (lane == 0) row_sum[y] = sum;
+  }
+  __syncthreads();
+  double sum = 0.0;
+  for (int64_t y = 0; threadIdx.x == 0 && y < p.height; ++y) sum += row_sum[y];
+  return sum;
+}
+
+// Counts the levels of a channel, then sums them up: count[v] becomes the pixels below v. Returns
+// the step of the equalization.
+template <class T>
+__device__ int64_t sum_levels(const T* data, int64_t pixels, PrepareShared<T>& shared) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < kLevelCount) shared.count[thread] = 0;
+  if (thread == 0) shared.last = 0;
+  __syncthreads();
+  for (int64_t i = thread; i < pixels; i += kPrepareThreads) {
+    atomicAdd(&shared.count[level_of(data[i])], 1u);
+  }
+  __syncthreads();
+  unsigned own = 0;
+  if (thread < kLevelCount) own = shared.count[thread];
+  if (own > 0) atomicMax(&shared.last, thread);
+  __syncthreads();
+  const auto last = static_cast<int64_t>(shared.count[shared.last]);
+  __syncthreads();
+  for (int reach = 1; reach < kLevelCount; reach *= 2) {
+    unsigned other = 0;
+    if (thread >= reach && thread < kLevelCount) other = shared.count[thread - reach];
+    __syncthreads();
+    if (thread < kLevelCount) shared.count[thread] += other;
+    __syncthreads();
+  }
+  if (thread < kLevelCount) shared.count[thread] -= own;
+  __syncthreads();
+  return equalizing_step(pixels, last);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kPrepareThreads)
+    prepare_adjustments(const __grid_constant__ AdjustParams p,
+                        const __grid_constant__ Adjustments adjustments,
+                        const AdjustScratch scratch) {
+  __shared__ PrepareShared<T> shared;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int64_t pixels = p.pixels();
+  for (int64_t i = blockIdx.x; i < adjustments.count * p.channels; i += gridDim.x) {
+    const int64_t image = i / p.channels, channel = i - image * p.channels;
+    const Adjustment a = adjustments.of_image[image];
+    const int64_t place = (adjustments.first + image) * p.channels + channel;
+    const T* const first = static_cast<const T*>(p.images) + (adjustments.first + image) * p.size();
+    const T* const data = first + channel * pixels;
+    int64_t step = 0;
+    if (thread == 0) shared.numbers = {0.0f, 0.0f, true};
+    __syncthreads();
+    if (a.kind == PixelKind::kAutocontrast) {
+      find_extremes(data, pixels, shared);
+    } else if (a.kind == PixelKind::kEqualize) {
+      step = sum_levels(data, pixels, shared);
+    } else if (a.kind == PixelKind::kContrast && channel == 0) {
+      const double sum =
+          sum_grey(p, first, scratch.row_sum + (adjustments.first + image) * p.height);
+      const float mean = static_cast<float>(sum / static_cast<double>(pixels));
+      if (thread == 0) shared.numbers.low = a.rest * mean;
+    }
+    __syncthreads();
+    const ChannelNumbers numbers = shared.numbers;
+    // The first channel's contrast is that of all.
+    const bool is_contrast = a.kind == PixelKind::kContrast;
+    const int64_t channels = is_contrast ? (channel == 0 ? p.channels : 0) : 1;
+    for (int64_t c = 0; c < channels; ++c) {
+      if (thread == 0) scratch.numbers[place + c] = numbers;
+      if (thread >= kLevelCount || !has_table(a.kind, sizeof(T) == 1)) continue;
+      uint8_t entry = static_cast<uint8_t>(thread);
+      if (a.kind == PixelKind::kEqualize) {
+        if (step > 0) entry = equalized(static_cast<int64_t>(shared.count[thread]), step, thread);
+      } else {
+        entry = adjusted(a, numbers, entry);
+      }
+      scratch.table[(place + c) * kLevelCount + thread] = entry;
+    }
+    __syncthreads();  // before the next channel's numbers replace these
+  }
+}
+
+// A part of a channel: pixels [begin, end).
+template <class T>
+struct AdjustPart {
+  const T* from;
+  T* to;
+  int64_t begin, end;
+};
+
+// Bytes by a table in shared memory, four at a time where they lie so.
+__device__ inline void look_up(const AdjustPart<uint8_t>& part, const uint8_t* table) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const uint8_t* const from = part.from + part.begin;
+  uint8_t* const to = part.to + part.begin;
+  const int64_t count = part.end - part.begin;
+  int64_t done = 0;
+  if (reinterpret_cast<uintptr_t>(from) % 4 == 0 && reinterpret_cast<uintptr_t>(to) % 4 == 0) {
+    done = count / 4 * 4;
+    for (int64_t i = thread; i < count / 4; i += kAdjustThreads) {
+      uint32_t word;
+      memcpy(&word, from + 4 * i, 4);
+      word = table[word & 255] | static_cast<uint32_t>(table[word >> 8 & 255]) << 8 |
+             static_cast<uint32_t>(table[word >> 16 & 255]) << 16 |
+             static_cast<uint32_t>(table[word >> 24]) << 24;
+      memcpy(to + 4 * i, &word, 4);
+    }
+  }
+  for (int64_t i = done + thread; i < count; i += kAdjustThreads) to[i] = table[from[i]];
+}
+
+__device__ inline void equalize(const AdjustPart<float>& part, const uint8_t* table) {
+  for (int64_t i = part.begin + threadIdx.x; i < part.end; i += kAdjustThreads) {
+    part.to[i] = static_cast<float>(table[level_of(part.from[i])]) / 255.0f;
+  }
+}
+
+template <class T>
+__device__ void sharpen(const AdjustParams& p, const AdjustPart<T>& part, float rest) {
+  for (int64_t i = part.begin + threadIdx.x; i < part.end; i += kAdjustThreads) {
+    const int64_t y = i / p.width, x = i - y * p.width;
+    const bool inside = y > 0 && y + 1 < p.height && x > 0 && x + 1 < p.width;
+    const T* const at = part.from + i;
+    part.to[i] = inside ? sharpened(at - p.width, at, at + p.width, rest) : *at;
+  }
+}
+
+template <class T>
+__device__ void saturate_part(const AdjustParams& p, const AdjustPart<T>& part,
+                              const Adjustment& a) {
+  const int64_t pixels = p.pixels();
+  for (int64_t i = part.begin + threadIdx.x; i < part.end; i += kAdjustThreads) {
+    T r = part.from[i], g = part.from[i + pixels], b = part.from[i + 2 * pixels];
+    saturate(r, g, b, a.amount, a.rest);
+    part.to[i] = r;
+    part.to[i + pixels] = g;
+    part.to[i + 2 * pixels] = b;
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kAdjustThreads)
+    adjust_pixels(const __grid_constant__ AdjustParams p,
+                  const __grid_constant__ Adjustments adjustments, const AdjustScratch scratch,
+                  const int64_t parts) {
+  __shared__ uint8_t table[kLevelCount];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int64_t pixels = p.pixels();
+  for (int64_t i = blockIdx.x; i < adjustments.count * p.channels * parts; i += gridDim.x) {
+    const int64_t of_batch = i / parts, image = of_batch / p.channels;
+    const int64_t channel = of_batch - image * p.channels;
+    const Adjustment a = adjustments.of_image[image];
+    const int64_t place = adjustments.first * p.channels + of_batch;
+    const int64_t begin = (i - of_batch * parts) * kPartPixels;
+    const int64_t end = begin + kPartPixels < pixels ? begin + kPartPixels : pixels;
+    const AdjustPart<T> part = {static_cast<const T*>(p.images) + place * pixels,
+                                static_cast<T*>(p.output) + place * pixels, begin, end};
+    if (has_table(a.kind, sizeof(T) == 1)) {
+      __syncthreads();  // the last part is done with its table
+      if (thread < kLevelCount) table[thread] = scratch.table[place * kLevelCount + thread];
+      __syncthreads();
+      if constexpr (sizeof(T) == 1) {
+        look_up(part, table);
+      } else {
+        equalize(part, table);
+      }
+    } else if (a.kind == PixelKind::kSharpness && p.height > 2 && p.width > 2) {
+      sharpen(p, part, a.rest);
+    } else if (a.kind == PixelKind::kSaturation && p.channels >= 3 && channel < 3) {
+      if (channel == 0) saturate_part(p, part, a);
+    } else {
+      const ChannelNumbers numbers = scratch.numbers[place];
+      for (int64_t k = begin + thread; k < end; k += kAdjustThreads) {
+        part.to[k] = adjusted(a, numbers, part.from[k]);
+      }
+    }
+  }
+}
+
+template <class T>
+void adjust_as(const AdjustParams& p, Workspace& workspace) {
+  const int64_t channels = p.batch * p.channels;
+  const AdjustScratch scratch = {allocate<ChannelNumbers>(workspace, channels),
+                                 allocate<uint8_t>(workspace, channels * kLevelCount),
+                                 allocate<double>(workspace, p.batch * p.height)};
+  const int64_t parts = parts_of(p.pixels(), kPartPixels);
+  for (int64_t first = 0; first < p.batch; first += kMostAdjusted) {
+    Adjustments adjustments = {};
+    adjustments.first = first;
+    adjustments.count = static_cast<int32_t>(std::min<int64_t>(kMostAdjusted, p.batch - first));
+    for (int i = 0; i < adjustments.count; ++i) {
+      adjustments.of_image[i] = adjustment_of<T>(p.operations[first + i]);
+    }
+    launch(prepare_adjustments<T>, grid_for(adjustments.count * p.channels), dim3(kPrepareThreads),
+           0, workspace.stream(), p, adjustments, scratch);
+    launch(adjust_pixels<T>, grid_for(adjustments.count * p.channels * parts), dim3(kAdjustThreads),
+           0, workspace.stream(), p, adjustments, scratch, parts);
+  }
+}
+
+void adjust_cuda(const AdjustParams& p, Workspace& workspace) {
+  if (p.dtype == DType::kUInt8) return adjust_as<uint8_t>(p, workspace);
+  adjust_as<float>(p, workspace);
+}
+
+const bool registered = adjust_stub.set(kCudaSlot, adjust_cuda);
+
+}  // namespace
+}  // namespace visops

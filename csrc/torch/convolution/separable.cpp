@@ -1,0 +1,56 @@
+// The torch front of separable filters: tensors -> SeparableParams.
+#include "core/convolution/separable.h"
+
+#include "core/check.h"
+#include "torch/register.h"
+#include "torch/tensor.h"
+
+namespace visops {
+namespace {
+
+constexpr const char* kOp = "filter_separable";
+
+using Numbers = std::vector<double>;
+
+// `taps` weights for each image, or for all of them.
+std::vector<float> weights_of(const char* name, const Numbers& given, int64_t sets) {
+  const auto count = static_cast<int64_t>(given.size());
+  require(sets > 0 && count % sets == 0, kOp, name, " has ", count, " numbers, must have as many ",
+          "for each of ", sets, " images");
+  std::vector<float> weights(given.size());
+  for (size_t i = 0; i < given.size(); ++i) weights[i] = static_cast<float>(given[i]);
+  return weights;
+}
+
+Tensor filter_separable(const Tensor& images, const Numbers& rows, const Numbers& columns,
+                        bool shared) {
+  require(images.dim() == 4, kOp, "images have shape ", shape_text(images),
+          ", must be [B, C, H, W]");
+  SeparableParams p = {};
+  p.dtype = dtype_of(kOp, "images", images);
+  p.batch = images.size(0);
+  p.channels = images.size(1);
+  p.height = images.size(2);
+  p.width = images.size(3);
+  p.sets = shared || p.batch == 0 ? 1 : p.batch;
+  const std::vector<float> row = weights_of("rows", rows, p.sets);
+  const std::vector<float> column = weights_of("columns", columns, p.sets);
+  p.rows = row.data();
+  p.columns = column.data();
+  p.row_taps = static_cast<int64_t>(row.size()) / p.sets;
+  p.column_taps = static_cast<int64_t>(column.size()) / p.sets;
+  check_separable(kOp, p);
+  const Tensor read = torch::stable::contiguous(images);
+  const Tensor output =
+      empty_tensor(kOp, "result", images, {p.batch, p.channels, p.height, p.width}, p.dtype);
+  if (output.numel() == 0) return output;
+  p.images = read.const_data_ptr();
+  p.output = output.mutable_data_ptr();
+  run(separable_stub, kOp, p, images);
+  return output;
+}
+
+}  // namespace
+}  // namespace visops
+
+VISOPS_KERNELS(m) { m.impl("filter_separable", TORCH_BOX(&visops::filter_separable)); }

@@ -1,0 +1,1 @@
+"""Pixel operations: values that no matrix expresses."""

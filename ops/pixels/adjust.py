@@ -1,0 +1,64 @@
+"""Pixel operations of a batch, one for each image.
+
+The schema is in csrc/library.cpp, checks of arguments in csrc/core/pixels/adjust.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .._torch.differentiable import without_gradient
+from .._torch.fakes import register_fake
+
+__all__ = ["adjust_pixels"]
+
+_OP = "adjust_pixels"
+_adjust_pixels = torch.ops.visops.adjust_pixels.default
+without_gradient(_OP)
+
+
+def adjust_pixels(images: Tensor, kinds: Sequence[int], amounts: Sequence[float]) -> Tensor:
+    """Change each image [C, H, W] of a batch by an operation of its own.
+
+    Parameters
+    ----------
+    images : Tensor ``[B, C, H, W]``
+        uint8, or float32 with white at 1.
+    kinds : sequence of int
+        An operation for each image, by the numbers of ``csrc/core/chain/pixel_operation.h``.
+    amounts : sequence of float
+        Each operation's factor, threshold or exponent.
+
+    Returns
+    -------
+    Tensor ``[B, C, H, W]``
+        Contiguous; the images' dtype.
+
+    Raises
+    ------
+    RuntimeError
+        If the dtype is another, a number names no operation, or there is not one for each image; if
+        a contrast is asked of images that have neither 1 nor 3 channels.
+
+    Notes
+    -----
+    Values are those of torchvision's functionals. No gradient. On a GPU, two kernels run whatever
+    the operations are.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops.pixels.adjust import adjust_pixels
+    >>> images = torch.tensor([100, 200], dtype=torch.uint8).view(2, 1, 1, 1)
+    >>> adjust_pixels(images, [10, 2], [0.0, 1.25]).flatten()  # inverted; brighter
+    tensor([155, 250], dtype=torch.uint8)
+    """
+    return _adjust_pixels(images, list(kinds), list(amounts))  # type: ignore[no-any-return]
+
+
+@register_fake(_OP)
+def _adjust_pixels_fake(images: Tensor, *_: object) -> Tensor:
+    return torch.empty_like(images, memory_format=torch.contiguous_format)

@@ -1,0 +1,48 @@
+"""What valid calls of pixel operations and separable filters look like; for problem.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["BY_OPERATOR"]
+
+_AFFINE, _CONTRAST, _SATURATION = 1, 3, 4
+_KINDS = 13
+
+
+def _images(p: Any, *others: torch.dtype) -> Tensor:
+    dtype = p.draw.choice((torch.uint8, torch.float32, *others))
+    return p.maps(p.batch, p.channels, p.height, p.width, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def _kinds(p: Any) -> list[int]:
+    refused = {_AFFINE}
+    if p.channels not in (1, 3):
+        refused.add(_CONTRAST)
+    if p.channels < 3 and p.channels != 1:
+        refused.add(_SATURATION)
+    return [p.draw.choice([k for k in range(_KINDS) if k not in refused]) for _ in range(p.batch)]
+
+
+def _shared(p: Any) -> bool:
+    return p.layout == "unfold"  # as good as a coin, and known before it is asked for
+
+
+def _weights(p: Any, taps: int) -> list[float]:
+    sets = 1 if _shared(p) or not p.batch else p.batch
+    return [p.draw.uniform(-0.5, 1) for _ in range(sets * taps)]
+
+
+BY_OPERATOR: dict[str, Callable[[Any], Any]] = {
+    "adjust_pixels.images": _images,
+    "adjust_pixels.kinds": _kinds,
+    "adjust_pixels.amounts": lambda p: [p.draw.uniform(0.1, 4) for _ in range(p.batch)],
+    "filter_separable.images": lambda p: _images(p, torch.float16, torch.bfloat16),
+    "filter_separable.shared": _shared,
+    "filter_separable.rows": lambda p: _weights(p, p.kernel[1]),
+    "filter_separable.columns": lambda p: _weights(p, p.kernel[0]),
+}

@@ -1,0 +1,61 @@
+"""Every output of the pixel operations' kernels, to compare between backends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from visops.pixels.adjust import adjust_pixels
+from visops.transforms.engine.pixels import PixelKind
+
+SIZES = [(1, 1), (2, 5), (3, 3), (17, 64), (60, 47), (33, 1), (1, 40)]
+AMOUNTS = {
+    PixelKind.BRIGHTNESS: (0.0, 0.4, 1.7),
+    PixelKind.CONTRAST: (0.0, 0.6, 1.9),
+    PixelKind.SATURATION: (0.0, 0.3, 2.2),
+    PixelKind.SHARPNESS: (0.0, 0.5, 2.3),
+    PixelKind.POSTERIZE: (0.0, 3.0, 8.0),
+    PixelKind.SOLARIZE: (0.0, 0.5, 1.0),
+    PixelKind.GAMMA: (0.45, 1.0, 2.2, 3.0),
+    PixelKind.SOLARIZE_AT: (0.3, 90.0),
+}
+KINDS = [kind for kind in PixelKind if kind != PixelKind.AFFINE]
+
+
+def pictures(size: tuple[int, int], channels: int, dtype: torch.dtype) -> torch.Tensor:
+    """One smooth image, one of noise, one dark, one flat; floats also beyond 0 and 1."""
+    generator = torch.Generator().manual_seed(size[0] * 100 + size[1])
+    height, width = size
+    noise = torch.rand((channels, height, width), generator=generator)
+    ramp = torch.linspace(0, 1, width).expand(channels, height, width)
+    images = torch.stack([ramp, noise, noise / 5, torch.full_like(noise, 0.3)])
+    if dtype == torch.uint8:
+        return (images * 255).round().to(dtype)
+    images[1] = images[1] * 1.4 - 0.2
+    return images
+
+
+def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
+    """Names and values of all operations on all kinds of images."""
+    for dtype in (torch.uint8, torch.float32):
+        for channels in (1, 3):
+            for size in SIZES:
+                images = pictures(size, channels, dtype).to(device)
+                for kind in KINDS:
+                    for amount in AMOUNTS.get(kind, (0.0,)):
+                        count = len(images)
+                        found = adjust_pixels(images, [kind] * count, [amount] * count)
+                        name = f"{kind.name}-{amount}-{channels}-{size}-{dtype}"
+                        yield name, found.nan_to_num(7.0).cpu().numpy()
+                # Each with an operation of its own, in several launches.
+                turns = [KINDS[i % len(KINDS)] for i in range(2 * len(KINDS))]
+                amounts = [AMOUNTS.get(kind, (0.0,))[-1] for kind in turns]
+                found = adjust_pixels(images[:2].repeat(len(KINDS), 1, 1, 1), turns, amounts)
+                yield f"mixed-{channels}-{size}-{dtype}", found.nan_to_num(7.0).cpu().numpy()
+
+
+def check(found: dict[str, np.ndarray]) -> None:
+    """Check that there are many cases, and that most of them are not constant."""
+    assert len(found) > 600
+    assert np.mean([np.unique(v).size > 2 for v in found.values()]) > 0.7

@@ -1,0 +1,119 @@
+"""Pixel operations of a batch, against torchvision and the operations one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from bad_input import Call, check, table
+from kernels import every_slot, use_slot
+from torch import Tensor
+from torchvision.transforms.v2 import functional as F
+from visops.pixels.adjust import adjust_pixels
+from visops.transforms.engine.pixels import PixelKind
+
+from transforms.chains import photo
+
+OPERATIONS: dict[PixelKind, tuple[float, Any]] = {
+    PixelKind.IDENTITY: (0.0, lambda i: i),
+    PixelKind.BRIGHTNESS: (1.3, lambda i: F.adjust_brightness(i, 1.3)),
+    PixelKind.CONTRAST: (0.4, lambda i: F.adjust_contrast(i, 0.4)),
+    PixelKind.SATURATION: (1.8, lambda i: F.adjust_saturation(i, 1.8)),
+    PixelKind.SHARPNESS: (2.3, lambda i: F.adjust_sharpness(i, 2.3)),
+    PixelKind.POSTERIZE: (3.0, lambda i: F.posterize(i, 3)),
+    PixelKind.AUTOCONTRAST: (0.0, F.autocontrast),
+    PixelKind.EQUALIZE: (0.0, F.equalize),
+    PixelKind.INVERT: (0.0, F.invert),
+    PixelKind.GAMMA: (1.7, lambda i: F.adjust_gamma(i, 1.7)),
+}
+
+
+def images(dtype: torch.dtype) -> Tensor:
+    pictures = torch.stack([photo(), photo() // 3, photo().flip(-1)])
+    return pictures if dtype == torch.uint8 else pictures.to(dtype) / 255
+
+
+@every_slot
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("kind", list(OPERATIONS), ids=lambda kind: kind.name)
+def test_values_are_torchvision_s(kind: PixelKind, dtype: torch.dtype, slot: str) -> None:
+    batch = images(dtype)
+    amount, theirs = OPERATIONS[kind]
+    with use_slot(slot):
+        found = adjust_pixels(batch, [int(kind)] * 3, [amount] * 3)
+    expected = theirs(batch)
+    if dtype == torch.uint8:
+        assert int((found.int() - expected.int()).abs().max()) <= 1
+        assert float((found != expected).float().mean()) < 0.02
+    else:
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=2e-5)
+
+
+@every_slot
+def test_each_image_has_its_own(slot: str) -> None:
+    batch = images(torch.uint8).repeat(5, 1, 1, 1)[:13]
+    kinds = [int(kind) for kind in PixelKind if kind != PixelKind.AFFINE][:13]
+    kinds += [0] * (13 - len(kinds))
+    amounts = [float(i) / 4 + 0.5 for i in range(13)]
+    with use_slot(slot):
+        found = adjust_pixels(batch, kinds, amounts)
+        for i in range(13):
+            alone = adjust_pixels(batch[i : i + 1], kinds[i : i + 1], amounts[i : i + 1])
+            assert torch.equal(found[i], alone[0]), kinds[i]
+
+
+def test_nan_is_neither_extreme() -> None:
+    """Values beside it are stretched as if it were not there."""
+    image = torch.tensor([0.25, float("nan"), 0.75, 0.5]).view(1, 1, 2, 2)
+    found = adjust_pixels(image, [int(PixelKind.AUTOCONTRAST)], [0.0]).flatten()
+    assert found[[0, 2, 3]].tolist() == [0.0, 1.0, 0.5]
+    assert bool(found[1].isnan())
+
+
+def test_empty_batches() -> None:
+    assert adjust_pixels(torch.zeros(0, 3, 4, 5), [], []).shape == (0, 3, 4, 5)
+    assert adjust_pixels(torch.zeros(2, 3, 0, 5), [9, 3], [0, 1]).shape == (2, 3, 0, 5)
+
+
+OP = "adjust_pixels: "
+IMAGES = torch.zeros(2, 4, 3, 4)
+
+
+def call(**arguments: Any) -> Call:
+    given: dict[str, Any] = {"images": IMAGES, "kinds": [0, 0], "amounts": [0, 0], **arguments}
+    return lambda: adjust_pixels(**given)
+
+
+@table(
+    (
+        RuntimeError,
+        OP + "images have shape [4, 3, 4], must be [B, C, H, W]",
+        call(images=IMAGES[0]),
+    ),
+    (
+        RuntimeError,
+        OP + "images have dtype float64, must be uint8 or float32",
+        call(images=IMAGES.double()),
+    ),
+    (RuntimeError, OP + "kinds has 1 numbers, must have one for each of 2", call(kinds=[0])),
+    (RuntimeError, OP + "amounts has 3 numbers, must have one for each", call(amounts=[0] * 3)),
+    (
+        RuntimeError,
+        OP + "kinds[1] is 1, no pixel operation has that number",
+        call(kinds=[0, int(PixelKind.AFFINE)]),
+    ),
+    (RuntimeError, OP + "kinds[0] is -1, no pixel operation", call(kinds=[-1, 0])),
+    (
+        RuntimeError,
+        OP + "amounts[1] is inf, must be finite",
+        call(amounts=[0.0, float("inf")]),
+    ),
+    (
+        RuntimeError,
+        OP + "images have 4 channels, must have 1 or 3 for a contrast",
+        call(kinds=[0, int(PixelKind.CONTRAST)]),
+    ),
+)
+def test_errors(error: type[Exception], message: str, call: Call) -> None:
+    check(error, message, call)
