@@ -5,6 +5,8 @@
 // path then handles it, or says what is wrong.
 #include <pybind11/stl.h>
 
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <memory>
