@@ -155,7 +155,7 @@ class Chain:
 class FilePass:
     def __init__(
         self,
-        chain: Chain,
+        stages: list[tuple[Chain, bool, list[float], list[float], list[float], str]],
         read_header: int,
         decode: int,
         channels: int,
@@ -166,10 +166,6 @@ class FilePass:
         around: float,
         beyond: float,
         anywhere: bool,
-        mean: list[float],
-        std: list[float],
-        erase_value: list[float],
-        dtype: str,
         /,
     ) -> None: ...
     def load(
@@ -183,7 +179,7 @@ class FilePass:
         height: int,
         width: int,
         /,
-    ) -> tuple[bool, int, int, Plan, tuple[float, float, float]] | None: ...
+    ) -> tuple[bool, int, int, list[Plan], tuple[float, float, float]] | None: ...
 
 def png_rows(rows: bytes, height: int, width: int, /) -> NDArray[Any] | None: ...
 def stored_part(

@@ -273,10 +273,12 @@ void Chain::augment(const PlanObject& self, py::handle image, const std::string&
                [&] { run_one(self.plan, source, own, to, result, finish, Threads::kTorch); });
 }
 
+namespace {
+
 // Uniform numbers [B, count] of samples, column by column.
-static py::array_t<double, py::array::f_style> uniform_numbers(py::handle seed, py::handle epoch,
-                                                               const py::sequence& indices,
-                                                               int64_t count, py::handle stream) {
+py::array_t<double, py::array::f_style> uniform_numbers(py::handle seed, py::handle epoch,
+                                                        const py::sequence& indices, int64_t count,
+                                                        py::handle stream) {
   const auto batch = static_cast<int64_t>(indices.size());
   py::array_t<double, py::array::f_style> numbers({batch, count});
   double* const to = numbers.mutable_data();
@@ -287,6 +289,8 @@ static py::array_t<double, py::array::f_style> uniform_numbers(py::handle seed, 
   }
   return numbers;
 }
+
+}  // namespace
 
 void bind_chain(py::module_& m) {
   m.def("uniforms", &uniform_numbers);

@@ -72,6 +72,8 @@ class Chain {
                const std::string& out_dtype, const Numbers& mean, const Numbers& std,
                const Numbers& erase_value) const;
 
+  const Sampling& sampling() const { return sampling_; }
+
  private:
   Sampling sampling_;
   std::vector<std::pair<StepPointer, int64_t>> steps_;

@@ -5,10 +5,11 @@
 // path then handles it, or says what is wrong.
 #include <pybind11/stl.h>
 
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "core/chain/stored.h"
 #include "python/bindings.h"
 #include "python/chain.h"
+#include "python/pixels.h"
 
 namespace visops {
 namespace {
@@ -104,39 +106,46 @@ struct Slot {
   int64_t height, width;
 };
 
+// One pass of the chain. All but the first take what the one before made, contiguous.
+struct Stage {
+  std::shared_ptr<const Chain> chain;
+  bool by_values;  // pixel operations, in place; else geometry and colours into another image
+  Numbers mean, std, erase_value;
+  DType dtype;  // that it makes
+};
+
 enum class Outcome { kStored, kOtherSize, kUnusual, kNotRead };
 
 class FilePass {
  public:
-  FilePass(std::shared_ptr<const Chain> chain, uint64_t read_header, uint64_t decode,
-           const FileOptions& options, Numbers mean, Numbers std, Numbers erase_value,
-           const std::string& dtype)
-      : chain_(std::move(chain)),
+  FilePass(std::vector<Stage> stages, uint64_t read_header, uint64_t decode,
+           const FileOptions& options)
+      : stages_(std::move(stages)),
         jpeg_{reinterpret_cast<JpegFunctions::ReadHeader>(read_header),
               reinterpret_cast<JpegFunctions::Decode>(decode)},
-        options_(options),
-        mean_(std::move(mean)),
-        std_(std::move(std)),
-        erase_value_(std::move(erase_value)),
-        dtype_(dtype_named(dtype)) {}
+        options_(options) {
+    if (stages_.empty() || stages_.front().by_values || stages_.back().by_values) {
+      throw std::invalid_argument("the first pass and the last must make an image");
+    }
+  }
 
   // Stores the image of a file, given by its path as bytes or by its content, and returns (stored,
-  // height, width, plan, times): the size that it comes out with, the plan of the whole image, and
-  // the seconds of reading, decoding and transforming. It is not stored if its slot, (address,
-  // strides), has another size; 0: there is none. None: see above.
+  // height, width, plans, times): the size that it comes out with, the plan of each pass for whole
+  // images, and the seconds of reading, decoding and transforming. It is not stored if its slot,
+  // (address, strides), has another size; 0: there is none. None: see above.
   py::object load(py::handle source, bool is_path, py::handle seed, py::handle epoch,
                   py::handle index, py::handle place, int64_t height, int64_t width) const {
     const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
     const Slot slot = {height > 0 ? place_of(place, 3) : Place{}, height, width};
     const View view(source);
-    std::optional<ChainPlan> plan;
+    std::vector<ChainPlan> plans;
     Times times;
     int error = 0;
     Outcome outcome;
     {
       const py::gil_scoped_release release;
       errno = 0;
-      outcome = run(view.content(), is_path, key, slot, plan, times);
+      outcome = run(view.content(), is_path, key, slot, plans, times);
       error = errno;
     }
     if (outcome == Outcome::kUnusual) return py::none();
@@ -145,9 +154,11 @@ class FilePass {
       PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, source.ptr());
       throw py::error_already_set();
     }
-    const Canvas canvas = plan->samples[0].canvas;
+    const Canvas canvas = plans.back().samples[0].canvas;
+    py::list whole;
+    for (ChainPlan& plan : plans) whole.append(PlanObject{std::move(plan), {}});
     return py::make_tuple(outcome == Outcome::kStored, static_cast<int64_t>(canvas.height),
-                          static_cast<int64_t>(canvas.width), PlanObject{*std::move(plan), {}},
+                          static_cast<int64_t>(canvas.width), whole,
                           py::make_tuple(times.reading, times.decoding, times.transforming));
   }
 
@@ -172,7 +183,7 @@ class FilePass {
   };
 
   Outcome run(Content source, bool is_path, const SampleKey& key, const Slot& slot,
-              std::optional<ChainPlan>& plan, Times& times) const {
+              std::vector<ChainPlan>& plans, Times& times) const {
     thread_local Buffer file, pixels;
     Clock clock;
     if (is_path) {
@@ -192,15 +203,21 @@ class FilePass {
     if (!known || header[0] * header[1] > options_.max_pixels) return Outcome::kUnusual;
     if (swaps_sides(orientation)) std::swap(header[0], header[1]);
     const int64_t channels = options_.channels;
-    plan.emplace(chain_->plan_of_one(key, header[0], header[1], channels, options_.exact));
-    const Canvas canvas = plan->samples[0].canvas;
-    if (static_cast<int64_t>(canvas.height) != slot.height ||
-        static_cast<int64_t>(canvas.width) != slot.width) {
+    double height = static_cast<double>(header[0]), width = static_cast<double>(header[1]);
+    for (const Stage& stage : stages_) {
+      plans.push_back(stage.chain->plan_of_one(key, static_cast<int64_t>(height),
+                                               static_cast<int64_t>(width), channels,
+                                               options_.exact));
+      height = plans.back().samples[0].canvas.height;
+      width = plans.back().samples[0].canvas.width;
+    }
+    if (static_cast<int64_t>(height) != slot.height || static_cast<int64_t>(width) != slot.width) {
       return Outcome::kOtherSize;
     }
-    const int64_t reduction = options_.reduces ? reductions(*plan)[0] : 1;
+    const ChainPlan& first = plans.front();
+    const int64_t reduction = options_.reduces ? reductions(first)[0] : 1;
     const StoredPart part = stored_part(header[0], header[1], orientation,
-                                        windows_read(*plan, options_.reach)[0], reduction);
+                                        windows_read(first, options_.reach)[0], reduction);
     uint8_t* const decoded =
         pixels.of_size(static_cast<size_t>(part.height * part.width * channels));
     const int64_t request[7] = {reduction,  part.top, part.left,  part.height,
@@ -212,20 +229,49 @@ class FilePass {
     const bool swaps = swaps_sides(orientation);
     const int64_t rows = swaps ? part.width : part.height;
     const int64_t columns = swaps ? part.height : part.width;
-    ChainPlan own = *plan;
+    ChainPlan own = first;
     move_to_parts({{part.place_top, part.place_left, reduction, rows, columns}}, own);
     const AugmentImage image = {decoded, rows, columns, 1, columns * channels, channels};
-    chain_->run_one(own, image, DType::kUInt8, slot.place, dtype_, {mean_, std_, erase_value_},
-                    Threads::kCaller);
+    run_stages(own, plans, image, slot.place);
     times.transforming = clock.lap();
     return Outcome::kStored;
   }
 
-  std::shared_ptr<const Chain> chain_;
+  // Runs all passes, the first on what was decoded; `moved` is its plan for that.
+  void run_stages(const ChainPlan& moved, const std::vector<ChainPlan>& plans, AugmentImage image,
+                  const Place& slot) const {
+    thread_local Buffer between[2];
+    size_t made = 0;
+    DType dtype = DType::kUInt8;
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      const Stage& stage = stages_[i];
+      const ChainPlan& plan = i == 0 ? moved : plans[i];
+      const int64_t channels = plan.channels;
+      if (stage.by_values) {
+        if (plan.operations.empty()) continue;
+        const Sampling& sampling = stage.chain->sampling();
+        run_pixel_list(plan.operations[0],
+                       {const_cast<void*>(image.data), dtype, channels, image.height, image.width},
+                       {sampling.mode, sampling.fill}, Threads::kCaller);
+        continue;
+      }
+      const auto height = static_cast<int64_t>(plan.samples[0].canvas.height);
+      const auto width = static_cast<int64_t>(plan.samples[0].canvas.width);
+      Place to = slot;
+      if (i + 1 < stages_.size()) {
+        const int64_t bytes = channels * height * width * element_size(stage.dtype);
+        to = {between[made++ % 2].of_size(static_cast<size_t>(bytes)), {height * width, width, 1}};
+      }
+      stage.chain->run_one(plan, image, dtype, to, stage.dtype,
+                           {stage.mean, stage.std, stage.erase_value}, Threads::kCaller);
+      image = {to.address, height, width, height * width, width, 1};
+      dtype = stage.dtype;
+    }
+  }
+
+  std::vector<Stage> stages_;
   JpegFunctions jpeg_;
   FileOptions options_;
-  Numbers mean_, std_, erase_value_;
-  DType dtype_;
 };
 
 py::tuple cover(int64_t height, int64_t width, int64_t orientation,
@@ -243,14 +289,20 @@ void bind_files(py::module_& m) {
   // Returns the fields of StoredPart.
   m.def("stored_part", &cover);
   py::class_<FilePass>(m, "FilePass")
-      .def(py::init([](std::shared_ptr<Chain> chain, uint64_t read_header, uint64_t decode,
+      // Stages as (chain, whether by values, mean, std, erase_value, dtype).
+      .def(py::init([](const py::list& passes, uint64_t read_header, uint64_t decode,
                        int64_t channels, int64_t max_pixels, bool exif, bool reduces, bool exact,
-                       double around, double beyond, bool anywhere, Numbers mean, Numbers std,
-                       Numbers erase_value, const std::string& dtype) {
+                       double around, double beyond, bool anywhere) {
         const FileOptions options = {channels, max_pixels, exif,
                                      reduces,  exact,      {around, beyond, anywhere}};
-        return FilePass(std::move(chain), read_header, decode, options, std::move(mean),
-                        std::move(std), std::move(erase_value), dtype);
+        std::vector<Stage> stages;
+        for (py::handle each : passes) {
+          const auto own = py::cast<py::tuple>(each);
+          stages.push_back({py::cast<std::shared_ptr<Chain>>(own[0]), py::cast<bool>(own[1]),
+                            py::cast<Numbers>(own[2]), py::cast<Numbers>(own[3]),
+                            py::cast<Numbers>(own[4]), dtype_named(py::cast<std::string>(own[5]))});
+        }
+        return FilePass(std::move(stages), read_header, decode, options);
       }))
       .def("load", &FilePass::load);
 }

@@ -1,4 +1,5 @@
-// Pixel operations of chains, in place: each sample takes its own list of them.
+#include "python/pixels.h"
+
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -19,14 +20,9 @@ namespace {
 
 constexpr const char* kOp = "augment";
 
-struct Sampling {
-  Interpolation mode;
-  std::vector<double> fill;
-};
-
 // Warps an image into another of its size.
 void warp(const PixelImage& from, void* to, const PixelOperation& operation,
-          const Sampling& sampling) {
+          const PixelSampling& sampling, Threads threads) {
   const int64_t plane = from.height * from.width;
   AugmentParams p = {};
   p.batch = 1;
@@ -44,17 +40,19 @@ void warp(const PixelImage& from, void* to, const PixelOperation& operation,
   p.half_pixel = true;
   const std::vector<double> none, zero = {0.0};
   const AugmentValues values = {sampling.fill, none, none, zero};
-  run_augment(p, values);
+  run_augment(p, values, threads);
 }
 
-void run_list(const std::vector<PixelOperation>& operations, const PixelImage& image,
-              const Sampling& sampling) {
+}  // namespace
+
+void run_pixel_list(const std::vector<PixelOperation>& operations, const PixelImage& image,
+                    const PixelSampling& sampling, Threads threads) {
   if (operations.empty() || image.size() == 0) return;
   const size_t bytes = static_cast<size_t>(image.size() * element_size(image.dtype));
   std::vector<unsigned char> scratch(bytes);
   for (const PixelOperation& operation : operations) {
     if (operation.kind == PixelKind::kAffine) {
-      warp(image, scratch.data(), operation, sampling);
+      warp(image, scratch.data(), operation, sampling, threads);
       std::memcpy(image.data, scratch.data(), bytes);
     } else {
       run_pixel_operation(operation, image, scratch.data());
@@ -62,13 +60,15 @@ void run_list(const std::vector<PixelOperation>& operations, const PixelImage& i
   }
 }
 
+namespace {
+
 // Images [count x frames, C, H, W] of the samples from `begin` on, contiguous, as an address; uint8
 // or float32.
 void run_pixels(const PlanObject& self, py::handle address, const std::string& dtype,
                 int64_t height, int64_t width, const std::string& mode,
                 const std::vector<double>& fill, int64_t begin, int64_t count, int64_t frames) {
   const ChainPlan& plan = self.plan;
-  const Sampling sampling = {parse_interpolation(kOp, mode), fill};
+  const PixelSampling sampling = {parse_interpolation(kOp, mode), fill};
   const DType type = dtype_named(dtype);
   if (type != DType::kUInt8 && type != DType::kFloat32) {
     throw std::invalid_argument("no pixel operations on " + dtype);
@@ -85,8 +85,8 @@ void run_pixels(const PlanObject& self, py::handle address, const std::string& d
     const auto work = [&](int64_t from, int64_t to) {
       for (int64_t i = from; i < to; ++i) {
         void* const data = first + i * size * element_size(type);
-        run_list(plan.operations[static_cast<size_t>(begin + i / frames)],
-                 {data, type, plan.channels, height, width}, sampling);
+        run_pixel_list(plan.operations[static_cast<size_t>(begin + i / frames)],
+                       {data, type, plan.channels, height, width}, sampling, Threads::kTorch);
       }
     };
     if (images > 1) {

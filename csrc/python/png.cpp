@@ -2,6 +2,8 @@
 // ops/transforms/loading/png.py inflates them.
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
+#include <vector>
 
 #include "python/array.h"
 #include "python/bindings.h"

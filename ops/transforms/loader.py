@@ -35,10 +35,10 @@ class Loader:
     """Load, transform and collate a data set's samples, by threads of this process.
 
     It iterates over batches as ``torch.utils.data.DataLoader`` does, and no process is started, no
-    sample pickled, no data set copied. If the chain begins with :class:`DecodeJpeg` and has one
-    pass, a call of C++ does all that is to be done for a file, from reading it to storing the image
-    in its place of the batch, without the interpreter's lock. Other chains run in the same threads
-    and hold it longer: ``print(loader)`` says what does.
+    sample pickled, no data set copied. If the chain begins with :class:`DecodeJpeg` and its
+    transforms run in C++, one call does all that is to be done for a file, from reading it to
+    storing the image in its place of the batch, without the interpreter's lock. Other chains run in
+    the same threads and hold it longer: ``print(loader)`` says what does.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The pass of a chain that reads files, as C++ runs it on one file: csrc/python/files.cpp."""
+"""The passes of a chain that reads files, as C++ runs them on one file: csrc/python/files.cpp."""
 
 from __future__ import annotations
 
@@ -20,28 +20,30 @@ if TYPE_CHECKING:
 
 __all__ = ["file_pass", "slow_passes"]
 
+_BY_VALUES = (torch.uint8, torch.float32)  # what pixel operations in C++ take
+
 
 def slow_passes(chain: Compose) -> list[tuple[Pass, str]]:
-    """Return the passes of a chain that hold the interpreter's lock, and why they do."""
-    found = []
-    for place, part in enumerate(chain.passes):
-        reason = _reason(chain, part, place)
-        if reason:
-            found.append((part, reason))
-    return found
+    """Return the passes of a chain that hold the interpreter's lock, and why they do.
+
+    One that does makes all of them.
+    """
+    reasons = [_reason(chain, part) for part in chain.passes]
+    if not any(reasons):
+        return []
+    other = "another pass does"
+    return [(part, own or other) for part, own in zip(chain.passes, reasons, strict=True)]
 
 
-def _reason(chain: Compose, part: Pass, place: int) -> str:
+def _reason(chain: Compose, part: Pass) -> str:
     if part.kind == "foreign":
         return "it is not of visops"
-    if part.kind != "fused":
-        return "it looks at pixels by their values"
+    if part.kind not in ("fused", "values"):
+        return "it runs by torch's operators"
     if not chain.reads_files:
         return "the chain does not begin with DecodeJpeg"
-    if place > 0:
-        return "only the first pass runs without it"
-    if len(chain.passes) > 1:
-        return "other passes follow"
+    if part.kind == "values" and part is chain.passes[-1]:
+        return "the last pass must make floats or change geometry"
     if not compiled(part, chain.slices).is_whole:
         return "a transform is written in Python"
     if chain.exact and part.colors:
@@ -58,32 +60,35 @@ def file_pass(chain: Compose) -> tuple[FilePass, torch.dtype] | None:
     """
     if slow_passes(chain):
         return None
-    (part,) = chain.passes
-    transform = part.transforms[0]
+    first = chain.passes[0]
+    transform = first.transforms[0]
     assert isinstance(transform, Decoding)
     options = transform.options
-    native = compiled(part, chain.slices)
-    plan = Plan.of_images(np.ones((1, 2), np.int64), options.channels, torch.uint8, chain.exact)
-    native.settle(part, plan)
-    if plan.dtype not in DTYPE_NAMES:
-        return None
-    around, beyond, anywhere = reach_of(part)
+    dtype, stages = torch.uint8, []
+    for part in chain.passes:
+        if part.kind == "values" and dtype not in _BY_VALUES:
+            return None
+        native = compiled(part, chain.slices)
+        plan = Plan.of_images(np.ones((1, 2), np.int64), options.channels, dtype, chain.exact)
+        native.settle(part, plan)
+        dtype = plan.dtype
+        if dtype not in DTYPE_NAMES:
+            return None
+        values = plan.mean, plan.std, plan.erase_value or [0.0]
+        stages.append((native.chain, part.kind == "values", *values, DTYPE_NAMES[dtype]))
+    around, beyond, anywhere = reach_of(first)
     turbo = decoder()
     assert isinstance(turbo, TurboDecoder)
     made = FilePass(
-        native.chain,
+        stages,
         *turbo.addresses(),
         options.channels,
         options.max_pixels,
         options.exif,
-        transform.reduced and not chain.exact and bool(part.antialias),
+        transform.reduced and not chain.exact and bool(first.antialias),
         chain.exact,
         around,
         beyond,
         anywhere,
-        plan.mean,
-        plan.std,
-        plan.erase_value or [0.0],
-        DTYPE_NAMES[plan.dtype],
     )
-    return made, plan.dtype
+    return made, dtype

@@ -4,8 +4,8 @@ NOTE [ Three ways ]
 A sample whose image is a JPEG file goes through C++, which reads, decodes, transforms and stores it
 in one call without the interpreter's lock. Where nothing else of it has to move, its other values
 are just kept. Where something has, Python moves that by the plan which C++ has drawn. Whatever C++
-doesn't take, such as PNG files, decoded images, damaged files and chains of several passes, goes
-through the chain as in a call of it, which also says what is wrong.
+doesn't take, such as PNG files, decoded images, damaged files and chains with passes in Python,
+goes through the chain as in a call of it, which also says what is wrong.
 """
 
 from __future__ import annotations
@@ -127,19 +127,19 @@ class Samples:
                 raise UnreadableError(file.path) from error
             if found is None:
                 return None
-            stored, height, width, plan, seconds = found
+            stored, height, width, plans, seconds = found
             stages = [a + b for a, b in zip(stages, seconds, strict=True)]
             if stored:
                 break
             # The first of its batch, or one of another size.
-            shape = (plan.channels, height, width)
+            shape = (plans[0].channels, height, width)
             slot = batch.slot(place, shape, dtype, chain.memory_format)
             if slot is None:
                 slot = torch.empty(shape, dtype=dtype, device="cpu")
         assert slot is not None
         item = self._plain_item(sample, file)
         if item is None:
-            item = self._moved_item(sample, file, plan)
+            item = self._moved_item(sample, file, plans)
         item.image = slot
         times.reading += stages[0]
         times.decoding += stages[1]
@@ -181,10 +181,10 @@ class Samples:
         alike = len(leaves) == count and not any(leaf.kind in TARGETS for leaf in leaves)
         return (leaves, rebuild) if alike else None
 
-    def _moved_item(self, sample: Any, file: File, plan: Any) -> Item:
+    def _moved_item(self, sample: Any, file: File, plans: list[Any]) -> Item:
         """Return a sample whose targets have moved as its image did."""
         chain = self.chain
-        (height, width) = plan.source_sizes[0].tolist()
+        (height, width) = plans[0].source_sizes[0].tolist()
         stand_in = torch.empty(1, dtype=torch.uint8, device="cpu").expand(3, height, width)
         whole = with_masks(with_content(sample, replace(file, content=stand_in)), self.kinds)
         leaves, rebuild = split_sample(
@@ -193,9 +193,10 @@ class Samples:
         image_sizes(leaves)  # refuses targets of other sizes
         if any(leaf.kind in TARGETS for leaf in leaves):
             check_options(leaves, chain.options)
-            follow(plan, leaves, chain.options)
-            run_steps(chain.passes[0], leaves, plan.sizes)
-            finish_targets(leaves, plan.sizes, chain.options)
+            for plan, part in zip(plans, chain.passes, strict=True):
+                follow(plan, leaves, chain.options)
+                run_steps(part, leaves, plan.sizes)
+            finish_targets(leaves, plans[-1].sizes, chain.options)
         return Item(leaves, rebuild)
 
     def _by_chain(

@@ -82,11 +82,26 @@ CHAINS: dict[str, Callable[[], transforms.Compose]] = {
     ),
     "sanitize": lambda: chain(boxes="sanitize", min_visibility=0.3),
     "policies": lambda: chain(transforms.RandAugment()),
+    "policies between geometry": lambda: chain(
+        transforms.RandAugment(),
+        transforms.RandomRotation(20),
+        transforms.TrivialAugment(),
+        transforms.RandomAdjustSharpness(2.0),
+        transforms.RandomResizedCrop(16),
+        memory_format=torch.channels_last,
+    ),
+    "policies on floats": lambda: chain(
+        transforms.ToDtype(torch.float32, scale=True), transforms.RandAugment()
+    ),
+    "values at the end": lambda: transforms.Compose(
+        [transforms.DecodeJpeg(), transforms.Resize((20, 30)), transforms.RandAugment()], seed=2
+    ),
+    "two interpolations": lambda: chain(transforms.Resize((18, 20), interpolation="nearest")),
     "another package's": lambda: transforms.Compose(
         [*chain().transforms, v2.GaussianNoise()], seed=1
     ),
 }
-FAST = ("one pass", "channels last", "uint8", "grey, bfloat16", "exact", "sanitize")
+SLOW = ("values at the end", "another package's")
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -99,7 +114,7 @@ def test_samples_of_every_kind(name: str) -> None:
 @pytest.mark.parametrize("name", CHAINS)
 def test_chains_of_every_kind(name: str, samples: str) -> None:
     own = CHAINS[name]()
-    assert (file_pass(own) is not None) == (name in FAST)
+    assert (file_pass(own) is None) == (name in SLOW)
     assert equal(loaded(SAMPLES[samples], own), expected(SAMPLES[samples], own))
 
 

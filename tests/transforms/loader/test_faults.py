@@ -295,8 +295,9 @@ def test_a_process_ends_with_an_open_iteration() -> None:
 def test_keyboard_interrupt() -> None:
     then = """
 try:
-    for batch in iterator:
-        pass
+    for number, batch in enumerate(iterator):
+        if number == 1:
+            print("looping", flush=True)
 except KeyboardInterrupt:
     del iterator
     threads = [t for t in threading.enumerate() if t.name.startswith("visops")]
@@ -305,6 +306,7 @@ except KeyboardInterrupt:
     process = run(then)
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
+    assert process.stdout.readline() == "looping\n"
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=120)
     # An iterator whose next() was interrupted has ended its threads.
