@@ -78,6 +78,8 @@ class Compose(Chain):
         `min_visibility` of their area left.
     keypoint_convention : {"integer", "half_pixel"}, default "integer"
         Where key points place the centre of pixel (0, 0): at (0, 0) or at (0.5, 0.5).
+    flip_pairs : sequence of pairs of int, optional
+        Key points ``[..., K, 2]`` that swap where the image is mirrored: left and right eyes.
     per_frame : bool, default True
         Whether the images of a plain ``[T, C, H, W]`` tensor or array have their own draws, as a
         batch. False: they are the frames of one video and share them, as in a ``tv_tensors.Video``.
@@ -138,16 +140,16 @@ class Compose(Chain):
         min_area: float | None = None,
         min_visibility: float | None = None,
         keypoint_convention: str | None = None,
+        flip_pairs: Sequence[Sequence[int]] | None = None,
         per_frame: bool | None = None,
         layout: str | None = None,
         memory_format: torch.memory_format | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(transforms, (Sequence, nn.ModuleList)) or isinstance(transforms, str):
-            raise TypeError(
-                f"visops.transforms.Compose: transforms is a {type(transforms).__name__}, must be "
-                "a sequence of transforms"
-            )
+            name = type(transforms).__name__
+            message = f"transforms is a {name}, must be a sequence of transforms"
+            raise TypeError(f"visops.transforms.Compose: {message}")
         options = {
             "seed": seed,
             "exact": exact,
@@ -159,6 +161,7 @@ class Compose(Chain):
             "min_area": min_area,
             "min_visibility": min_visibility,
             "keypoint_convention": keypoint_convention,
+            "flip_pairs": flip_pairs,
             "per_frame": per_frame,
             "layout": layout,
             "memory_format": memory_format,
