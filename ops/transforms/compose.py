@@ -48,18 +48,16 @@ class Compose(Chain):
     Parameters
     ----------
     transforms : sequence of callable
-        From this package or another. A `Compose` or ``nn.Sequential`` among them is flattened; an
-        inner `Compose` must have the same options, where it is given any. The attribute
-        `transforms` is a list that may be changed.
+        From this package or another. A `Compose` or ``nn.Sequential`` among them is flattened; its
+        options, if any, must be the same. The attribute `transforms` is a list that may be changed.
     seed : int, optional
         Draws are a function of (seed, epoch, index), where a call is given an `index`
         (:class:`IndexedDataset` does); otherwise of (seed, epoch, worker, number of the call).
         Without a seed, torch's generator draws.
     exact : bool
         Do exactly what the transforms would do one by one: never show again what a crop has cut
-        off, apply colour to the pixels present at that point, clamp after every step, and take
-        contrast's grey mean over all pixels. This may need more passes. Each pass still
-        interpolates only once, which is sharper than one by one.
+        off, apply colour to the pixels present then, clamp after every step, take contrast's grey
+        mean over all pixels. This may need more passes, each of which interpolates once.
     keys : mapping of str to sequence of str, optional
         Names of dict entries in addition to the usual ones: ``{"mask": ["seg"]}``. Kinds: image,
         mask, masks, boxes, keypoints, polygons, labels, other.

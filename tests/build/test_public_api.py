@@ -201,6 +201,7 @@ NAMES = {
         "UnsharpMask",
         "Views",
         "convert",
+        "from_timm",
         "presets",
         "preview",
         "visible",
