@@ -71,6 +71,7 @@ from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitte
 from .searching import CropByCategory, RandomIoUCrop
 from .symmetries import D4, RandomRotate90, Transpose
 from .targets.move import visible
+from .timm_policies import from_timm
 from .transform import Transform
 from .values import (
     RandomAdjustSharpness,
@@ -186,6 +187,7 @@ __all__ = [
     "UnsharpMask",
     "Views",
     "convert",
+    "from_timm",
     "presets",
     "preview",
     "visible",

@@ -48,18 +48,16 @@ class Compose(Chain):
     Parameters
     ----------
     transforms : sequence of callable
-        From this package or another. A `Compose` or ``nn.Sequential`` among them is flattened; an
-        inner `Compose` must have the same options, where it is given any. The attribute
-        `transforms` is a list that may be changed.
+        From this package or another. A `Compose` or ``nn.Sequential`` among them is flattened; its
+        options, if any, must be the same. The attribute `transforms` is a list that may be changed.
     seed : int, optional
         Draws are a function of (seed, epoch, index), where a call is given an `index`
         (:class:`IndexedDataset` does); otherwise of (seed, epoch, worker, number of the call).
         Without a seed, torch's generator draws.
     exact : bool
         Do exactly what the transforms would do one by one: never show again what a crop has cut
-        off, apply colour to the pixels present at that point, clamp after every step, and take
-        contrast's grey mean over all pixels. This may need more passes. Each pass still
-        interpolates only once, which is sharper than one by one.
+        off, apply colour to the pixels present then, clamp after every step, take contrast's grey
+        mean over all pixels. This may need more passes, each of which interpolates once.
     keys : mapping of str to sequence of str, optional
         Names of dict entries in addition to the usual ones: ``{"mask": ["seg"]}``. Kinds: image,
         mask, masks, boxes, keypoints, polygons, labels, other.
@@ -78,6 +76,8 @@ class Compose(Chain):
         `min_visibility` of their area left.
     keypoint_convention : {"integer", "half_pixel"}, default "integer"
         Where key points place the centre of pixel (0, 0): at (0, 0) or at (0.5, 0.5).
+    flip_pairs : sequence of pairs of int, optional
+        Key points ``[..., K, 2]`` that swap where the image is mirrored: left and right eyes.
     per_frame : bool, default True
         Whether the images of a plain ``[T, C, H, W]`` tensor or array have their own draws, as a
         batch. False: they are the frames of one video and share them, as in a ``tv_tensors.Video``.
@@ -138,16 +138,16 @@ class Compose(Chain):
         min_area: float | None = None,
         min_visibility: float | None = None,
         keypoint_convention: str | None = None,
+        flip_pairs: Sequence[Sequence[int]] | None = None,
         per_frame: bool | None = None,
         layout: str | None = None,
         memory_format: torch.memory_format | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(transforms, (Sequence, nn.ModuleList)) or isinstance(transforms, str):
-            raise TypeError(
-                f"visops.transforms.Compose: transforms is a {type(transforms).__name__}, must be "
-                "a sequence of transforms"
-            )
+            name = type(transforms).__name__
+            message = f"transforms is a {name}, must be a sequence of transforms"
+            raise TypeError(f"visops.transforms.Compose: {message}")
         options = {
             "seed": seed,
             "exact": exact,
@@ -159,6 +159,7 @@ class Compose(Chain):
             "min_area": min_area,
             "min_visibility": min_visibility,
             "keypoint_convention": keypoint_convention,
+            "flip_pairs": flip_pairs,
             "per_frame": per_frame,
             "layout": layout,
             "memory_format": memory_format,

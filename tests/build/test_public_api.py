@@ -203,6 +203,7 @@ NAMES = {
         "UnsharpMask",
         "Views",
         "convert",
+        "from_timm",
         "presets",
         "preview",
         "visible",

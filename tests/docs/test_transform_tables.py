@@ -33,6 +33,7 @@ MADE: dict[str, Any] = {
     "RandomPosterize": lambda: T.RandomPosterize(3),
     "RandomSolarize": lambda: T.RandomSolarize(3),
     "RandomAdjustSharpness": lambda: T.RandomAdjustSharpness(3),
+    "from_timm": lambda: T.from_timm("rand-m9"),
     "GaussianBlur": lambda: T.GaussianBlur(3),
     "JPEG": lambda: T.JPEG(30),
     "ToDtype": lambda: T.ToDtype(torch.float32),

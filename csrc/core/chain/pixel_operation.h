@@ -40,6 +40,7 @@ enum class PixelKind {
   kSharpen,       // share; lightness
   kClahe,         // clip limit; rows and columns of tiles
   kDownscale,     // factor
+  kSolarizeAdd,   // levels of 255 that are added below the middle one, 128
   kCount
 };
 

@@ -31,8 +31,11 @@ enum Operation {
   kSolarize,
   kAutocontrast,
   kEqualize,
-  kInvert
+  kInvert,
+  kSolarizeAdd  // timm's
 };
+
+constexpr int kOfTimm = 15;  // all but the identity
 
 constexpr int kLinear = kContrast + 1;
 
@@ -65,6 +68,7 @@ void add_pixels(int operation, double magnitude, PlanBuilder& plan) {
     case kAutocontrast: return plan.pixels({PixelKind::kAutocontrast});
     case kEqualize: return plan.pixels({PixelKind::kEqualize});
     case kInvert: return plan.pixels({PixelKind::kInvert});
+    case kSolarizeAdd: return plan.pixels({PixelKind::kSolarizeAdd, magnitude});
     default: return plan.pixels({PixelKind::kIdentity});
   }
 }
@@ -246,7 +250,89 @@ class PairPolicy : public Policy {
   std::vector<std::array<Step, 2>> pairs_;
 };
 
+// timm's RandAugment: how many operations; probability of each; magnitude, its standard deviation
+// or -1, which draws it from 0 on, and its greatest value; whether all grow with the magnitude
+class TimmPolicy : public Policy {
+ public:
+  explicit TimmPolicy(const Numbers& numbers) {
+    Reader n(numbers);
+    count_ = static_cast<int64_t>(n.number());
+    p_ = n.number();
+    magnitude_ = n.number();
+    deviation_ = n.number();
+    most_ = n.number();
+    increasing_ = n.flag();
+    uniforms(kDraws * count_);
+    add_params(count_, true);
+  }
+
+  void draw(const Draws& all, const Sample& sample, double* params) const override {
+    for (int64_t i = 0; i < count_; ++i) {
+      const Draws uniforms = all.from(kDraws * i);
+      const int operation = 1 + static_cast<int>(uniforms[0] * static_cast<double>(kOfTimm));
+      const bool applies = uniforms[1] < p_;
+      *params++ = applies ? operation : kIdentity;
+      *params++ = applies ? magnitude(operation, uniforms, sample.canvas) : 0.0;
+    }
+  }
+
+ protected:
+  // Shifts by parts of a pixel, as Pillow interpolates them.
+  void add(int operation, double magnitude, PlanBuilder& plan) const override {
+    if (operation == kTranslateX) {
+      return add_moved({{1.0, 0.0, magnitude, 0.0, 1.0, 0.0}}, plan);
+    }
+    if (operation == kTranslateY) {
+      return add_moved({{1.0, 0.0, 0.0, 0.0, 1.0, magnitude}}, plan);
+    }
+    add_pixels(operation, magnitude, plan);
+  }
+
+ private:
+  static constexpr int64_t kDraws = 5;
+
+  // What an operation of add_pixels() is given: timm's level_fn.
+  double magnitude(int operation, const Draws& uniforms, const Canvas& canvas) const {
+    double level = magnitude_;
+    if (deviation_ < 0.0) {
+      level *= uniforms[2];
+    } else if (deviation_ > 0.0) {
+      const double radius = std::sqrt(-2.0 * std::log(1.0 - uniforms[2]));
+      level += deviation_ * radius * cosine(2.0 * kPi * uniforms[3]);
+    }
+    level = std::clamp(level, 0.0, most_) / 10.0;
+    const double sign = uniforms[4] < 0.5 ? -1.0 : 1.0;
+    const auto up_to = [level](double most) { return std::trunc(level * most); };
+    switch (operation) {
+      case kShearX:
+      case kShearY: return sign * level * 0.3;
+      case kTranslateX: return sign * level * 0.45 * canvas.width;
+      case kTranslateY: return sign * level * 0.45 * canvas.height;
+      case kRotate: return sign * level * 30.0;
+      case kPosterize: return increasing_ ? 4.0 - up_to(4.0) : up_to(4.0);
+      case kSolarize: {
+        const double threshold = std::min(256.0, up_to(256.0));
+        // Between two levels: it doesn't matter how a share of white is rounded.
+        return ((increasing_ ? 256.0 - threshold : threshold) - 0.5) / 255.0;
+      }
+      case kSolarizeAdd: return std::min(128.0, up_to(110.0));
+      case kBrightness:
+      case kColor:
+      case kContrast:
+      case kSharpness:
+        if (!increasing_) return level * 1.8 + 0.1 - 1.0;
+        return std::max(0.1, 1.0 + sign * level * 0.9) - 1.0;
+      default: return 0.0;
+    }
+  }
+
+  int64_t count_;
+  double p_, magnitude_, deviation_, most_;
+  bool increasing_;
+};
+
 constexpr StepKind kKinds[] = {
+    {"TimmPolicy", 6, make_of<TimmPolicy>},
     {"LinearPolicy", 5 + kLinear, make_of<LinearPolicy>},
     {"RandomPolicy", kAny, make_of<RandomPolicy>},
     {"PairPolicy", kAny, make_of<PairPolicy>},

@@ -165,6 +165,23 @@ void solarize(const PixelImage& image, double threshold) {
 }
 
 template <class T>
+void solarize_add(const PixelImage& image, float levels) {
+  T* const data = static_cast<T*>(image.data);
+  const int64_t count = image.size();
+  if constexpr (sizeof(T) == 1) {
+    look_up(table_of([&](int i) {
+              return i < 128 ? cut_off(static_cast<float>(i) + levels) : static_cast<uint8_t>(i);
+            }),
+            data, count);
+  } else {
+    const float share = levels / 255.0f;
+    for (int64_t i = 0; i < count; ++i) {
+      if (data[i] < 128.0f / 255.0f) data[i] = clamped(data[i] + share, 1.0f);
+    }
+  }
+}
+
+template <class T>
 void invert(const PixelImage& image) {
   T* const data = static_cast<T*>(image.data);
   const int64_t count = image.size();
@@ -262,6 +279,7 @@ void run(const PixelOperation& operation, const PixelImage& image, void* scratch
     case PixelKind::kSolarize:
       return solarize<T>(image, operation.amount * (sizeof(T) == 1 ? 255.0 : 1.0));
     case PixelKind::kSolarizeAt: return solarize<T>(image, operation.amount);
+    case PixelKind::kSolarizeAdd: return solarize_add<T>(image, amount);
     case PixelKind::kAutocontrast: return autocontrast<T>(image);
     case PixelKind::kEqualize: return equalize(image, scratch);
     case PixelKind::kInvert: return invert<T>(image);

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from ..arguments import MASK_FILL, number
+from ..arguments import MASK_FILL, fail, number, whole
 from ..targets.options import TargetOptions, check_options
 from .source import as_whole
 
@@ -31,12 +31,13 @@ DEFAULTS: dict[str, Any] = {
     "min_area": 0.0,
     "min_visibility": 0.0,
     "keypoint_convention": "integer",
+    "flip_pairs": (),
     "per_frame": True,
     "layout": None,
     "memory_format": torch.contiguous_format,
 }
 # What a chain takes over from the one around it, where another package's container is between.
-INHERITED = ("exact", "mask_fill", "boxes", "keypoint_convention")
+INHERITED = ("exact", "mask_fill", "boxes", "keypoint_convention", "flip_pairs")
 
 _LIMITS = {"min_size": torch.inf, "min_area": torch.inf, "min_visibility": 1.0}
 
@@ -59,6 +60,8 @@ def given_options(options: Mapping[str, Any], owner: str = "Compose") -> dict[st
             f"visops.transforms.{owner}: layout is {given['layout']!r}, must be 'CHW', 'HWC' or "
             "None"
         )
+    if "flip_pairs" in given:
+        given["flip_pairs"] = _pairs(owner, given["flip_pairs"])
     for name in ("exact", "per_frame"):
         if name in given:
             given[name] = bool(given[name])
@@ -73,6 +76,27 @@ def given_options(options: Mapping[str, Any], owner: str = "Compose") -> dict[st
                 "boxes='sanitize'"
             )
     return given
+
+
+def _pairs(owner: str, value: Any) -> tuple[tuple[int, int], ...]:
+    """Check pairs of key points, none of which is in two."""
+    allowed = "pairs of whole numbers >= 0, each in one pair at most"
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        fail(owner, "flip_pairs", value, allowed, TypeError)
+    pairs = []
+    for pair in value:
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            fail(owner, "flip_pairs", value, allowed)
+        pairs.append(
+            (
+                whole(owner, "flip_pairs", pair[0], 0, allowed),
+                whole(owner, "flip_pairs", pair[1], 0, allowed),
+            )
+        )
+    points = [point for pair in pairs for point in pair]
+    if len(set(points)) < len(points):
+        fail(owner, "flip_pairs", value, allowed)
+    return tuple(pairs)
 
 
 def target_options(named: Mapping[str, Any]) -> TargetOptions:

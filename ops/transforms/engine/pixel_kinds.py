@@ -41,3 +41,4 @@ class PixelKind(IntEnum):
     SHARPEN = 26
     CLAHE = 27
     DOWNSCALE = 28
+    SOLARIZE_ADD = 29

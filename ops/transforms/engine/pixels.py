@@ -244,6 +244,14 @@ def _solarize_at(images: Tensor, threshold: float) -> Tensor:
     return torch.where(images >= threshold, _invert(images, 0.0), images)
 
 
+def _solarize_add(images: Tensor, levels: float) -> Tensor:
+    if images.dtype == torch.uint8:
+        added = (images.float() + levels).clamp(0.0, 255.0).to(torch.uint8)
+        return torch.where(images < 128, added, images)
+    added = (images + levels / 255.0).clamp(0.0, 1.0)
+    return torch.where(images < 128.0 / 255.0, added, images)
+
+
 def _autocontrast(images: Tensor, _: float) -> Tensor:
     if images.numel() == 0:
         return images
@@ -295,5 +303,6 @@ _OPERATIONS: dict[PixelKind, Callable[[Tensor, float], Tensor]] = {
     PixelKind.INVERT: _invert,
     PixelKind.GAMMA: _gamma,
     PixelKind.SOLARIZE_AT: _solarize_at,
+    PixelKind.SOLARIZE_ADD: _solarize_add,
 }
 _DONE = {PixelKind.IDENTITY, PixelKind.AFFINE, PixelKind.GAUSSIAN_BLUR, *_OPERATIONS}

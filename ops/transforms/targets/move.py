@@ -17,6 +17,7 @@ from .coordinates import move_boxes as move_box_rows
 from .coordinates import move_points as move_point_rows
 from .finish import finish_targets, note_cut
 from .masks import move_mask
+from .mirrored import swap_pairs
 from .options import CONVENTIONS, Geometry, TargetOptions, check_options, mask_fill_of
 from .polygons import move_polygons
 from .rotated import ROTATED, move_rotated
@@ -45,6 +46,8 @@ def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOpti
             move_boxes(leaf, areas, geometry, options)
         elif leaf.kind == "keypoints":
             move_keypoints(leaf, geometry, options.keypoint_convention)
+            if options.flip_pairs:
+                swap_pairs(leaf, geometry, options.flip_pairs)
         elif leaf.kind == "polygons":
             move_polygons(leaf, geometry, options)
         if leaf.canvas is not None:

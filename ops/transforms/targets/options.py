@@ -79,6 +79,7 @@ class TargetOptions:
     boxes: str = "keep"  # or "clamp" or "sanitize"
     boxes_from: str = "boxes"  # or "masks" or "polygons"
     keypoint_convention: str = "integer"  # or "half_pixel"
+    flip_pairs: tuple[tuple[int, int], ...] = ()  # key points that swap in mirrored images
     # "sanitize" drops boxes with a shorter side, a smaller area, or a smaller share of it left
     min_size: float = 1.0
     min_area: float = 0.0

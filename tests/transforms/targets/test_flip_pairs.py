@@ -1,0 +1,93 @@
+"""Key points that swap names in mirrored images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from visops import transforms as T
+
+IMAGE = torch.zeros(3, 20, 30)
+POINTS = torch.tensor([[5.0, 4.0], [10.0, 6.0], [20.0, 6.0], [8.0, 15.0], [24.0, 15.0]])
+PAIRS = [(1, 2), (3, 4)]
+ORDER = [0, 2, 1, 4, 3]
+
+
+def run(step: Any, points: Any, **options: Any) -> Any:
+    chain = T.Compose([step], flip_pairs=PAIRS, **options)
+    return chain({"image": IMAGE, "keypoints": points})["keypoints"]
+
+
+@pytest.mark.parametrize(
+    ("step", "mirrors"),
+    [
+        (T.RandomHorizontalFlip(1.0), True),
+        (T.RandomVerticalFlip(1.0), True),
+        (T.Transpose(1.0), True),
+        (T.RandomRotation((90, 90), expand=True), False),
+        (T.RandomAffine((30, 30), scale=(0.5, 0.5)), False),
+        (T.RandomPerspective(0.3, 1.0), False),
+    ],
+    ids=lambda v: type(v).__name__,
+)
+def test_mirrors_swap(step: Any, mirrors: bool) -> None:
+    torch.manual_seed(0)
+    plain = T.Compose([step], seed=0)({"image": IMAGE, "keypoints": POINTS}, index=0)["keypoints"]
+    chain = T.Compose([step], seed=0, flip_pairs=PAIRS)
+    found = chain({"image": IMAGE, "keypoints": POINTS}, index=0)["keypoints"]
+    assert torch.equal(found, plain[ORDER] if mirrors else plain)
+
+
+def test_forms() -> None:
+    flip = T.RandomHorizontalFlip(1.0)
+    moved = torch.stack((29 - POINTS[:, 0], POINTS[:, 1]), 1)[ORDER]
+    assert torch.equal(run(flip, POINTS), moved)
+    assert torch.equal(run(flip, torch.stack([POINTS, POINTS])), torch.stack([moved, moved]))
+    assert np.array_equal(run(flip, POINTS.numpy()), moved.numpy())
+    third = torch.tensor([2.0, 1, 2, 0, 2])[:, None]
+    with_flags = run(flip, torch.cat((POINTS, third), 1))
+    assert torch.equal(with_flags, torch.cat((moved, third[ORDER]), 1))
+    twice = T.Compose([flip, T.RandomErasing(0.0), T.RandomInvert(0.0), flip], flip_pairs=PAIRS)
+    assert torch.equal(twice({"image": IMAGE, "keypoints": POINTS})["keypoints"], POINTS)
+    gone = run(T.RandomHorizontalFlip(1.0), POINTS)
+    assert torch.equal(gone, moved)
+
+
+def test_batches_swap_what_is_mirrored() -> None:
+    chain = T.Compose([T.RandomHorizontalFlip(), T.ColorJitter(0.1)], seed=0, flip_pairs=PAIRS)
+    images = torch.zeros(12, 3, 20, 30)
+    sample = {"image": images, "keypoints": POINTS.expand(12, 5, 2).clone()}
+    out, params = chain(sample, index=range(12), return_params=True)
+    applies = params.steps[0]["apply"]
+    assert 0 < applies.sum() < 12
+    moved = torch.stack((29 - POINTS[:, 0], POINTS[:, 1]), 1)[ORDER]
+    for own, turned in zip(out["keypoints"], applies, strict=True):
+        assert torch.equal(own, moved if turned else POINTS)
+    back = chain.inverse(out, params)["keypoints"]
+    assert torch.equal(back, sample["keypoints"])
+    one = chain({"image": images[0], "keypoints": POINTS}, index=int(applies.argmax()))
+    assert torch.equal(one["keypoints"], moved)
+    nested = T.Compose(
+        [T.RandomApply([T.RandomHorizontalFlip(1.0), T.JPEG(50)], 1.0)], flip_pairs=PAIRS
+    )
+    own = nested({"image": images[0].byte(), "keypoints": POINTS})
+    assert torch.equal(own["keypoints"], moved)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([(1, 9)], "flip_pairs names point 9, sample['keypoints'] has 5 for each object"),
+        ([(1, 2), (2, 3)], "flip_pairs is [(1, 2), (2, 3)], must be pairs of whole numbers >= 0"),
+        ([1, 2], "flip_pairs is [1, 2], must be pairs of whole numbers >= 0"),
+        (3, "flip_pairs is 3, must be pairs of whole numbers >= 0"),
+    ],
+)
+def test_bad_input(pairs: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as error:
+        T.Compose([T.RandomHorizontalFlip(1.0)], flip_pairs=pairs)(
+            {"image": IMAGE, "keypoints": POINTS}
+        )
+    assert message in str(error.value)
