@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Bytes of dynamic shared memory that launches ask for: the usual and the most. Kernels that have a
 # template argument for it take none where that is false.
 DYNAMIC_SHARED = {
+    "filter_separable": (21760, 40960),  # 9 x 9, or kMostFilterTaps both ways
     "convolve2d": (6 << 10, 48 << 10),  # a 7 x 7 kernel, or kInputBytes and kKernelBytes
     "roi_align_mean": (24 << 10, 24 << 10),  # two lists of kMostListBytes
     "roi_align_max": (24 << 10, 24 << 10),

@@ -24,7 +24,6 @@ STACK = (
             "col2im": 16,
             "col2im<double>": 24,
             "affine_forward": 16,
-            "affine_forward<double>": 8,
             "augment_filter": 40,
             "augment_filter<double>": 56,
             "augment_forward": 32,
@@ -38,8 +37,6 @@ STACK = (
             "point_sample<double>": 24,
             "point_sum_cells<double>": 8,
             "solve_lines": 8,
-            "deform_conv2d": 8,
-            "deform_conv2d<double>": 8,
             "deform_conv2d_backward_offset<double>": 24,
             "deform_conv2d_sum_cells": 32,
             "deform_conv2d_sum_cells<double>": 48,
@@ -112,12 +109,8 @@ OCCUPANCY = (
             "conv2d<double>": 12,
             "conv2d_backward_weight": 25,
             "conv2d_backward_weight<double>": 25,
-            "deform_conv2d": 25,
-            "deform_conv2d<double>": 12,
             "deform_conv2d_row_gradients": 37,
             "deform_conv2d_row_gradients<double>": 25,
-            "deform_conv2d_weight_slices": 25,
-            "deform_conv2d_weight_slices<double>": 25,
             "gemm_conv2d": 25,
             "gemm_conv2d_weight": 25,
         },
@@ -158,9 +151,7 @@ OCCUPANCY = (
 FUSED = {
     "conv2d",
     "conv2d_backward_weight",
-    "deform_conv2d",
     "deform_conv2d_row_gradients",
-    "deform_conv2d_weight_slices",
 }
 
 # How kernels are named whose products may go to matrix units.
