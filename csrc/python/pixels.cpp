@@ -105,7 +105,7 @@ void run_operation(int kind, double amount, const std::vector<double>& more, py:
   void* const data = PyLong_AsVoidPtr(address.ptr());
   if (PyErr_Occurred() != nullptr) throw py::error_already_set();
   const PixelImage image = {data, dtype_named(dtype), channels, height, width};
-  run_unlocked(image.size(), [&] { run_list({operation}, image, {}); });
+  run_unlocked(image.size(), [&] { run_pixel_list({operation}, image, {}, Threads::kTorch); });
 }
 
 // Each sample's operations: lists of (kind, amount, numbers), which are the matrix of an affine one
