@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from cuda_report.kernels import DYNAMIC_SHARED, Kernel, Library, by_row
 from cuda_report.limits import (
+    CALLS,
     FUSED,
     MATRIX_UNITS,
     OCCUPANCY,
@@ -34,7 +35,7 @@ def arithmetic_findings(kernels: Iterable[Kernel]) -> list[str]:
         if entry.inexact:
             found.append(f"{kernel.name}: approximate arithmetic: {_listed(entry.inexact)}")
         stale = entry.cached_reads & entry.writes
-        if stale:
+        if stale and kernel.template not in CALLS:
             found.append(
                 f"{kernel.name}: reads memory as constant (ld.global.nc) that it writes:"
                 f" the pointer at argument+byte {_listed(stale)}"

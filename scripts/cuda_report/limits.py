@@ -25,9 +25,10 @@ STACK = (
             "col2im<double>": 24,
             "affine_forward": 16,
             "augment_filter": 40,
-            "augment_filter<double>": 56,
-            "augment_forward": 32,
-            "augment_turned<double>": 8,
+            "augment_filter<double>": 64,
+            "taps": 8,
+            "adjust_pixels": 8,
+            "nms_match<double>": 8,
             "augment_gather": 24,
             "taps<double>": 8,
             "roi_pool": 24,
@@ -46,12 +47,16 @@ STACK = (
         "the taps of a pixel or the corners of a box, which need an index at run time",
         {
             "decode_rotated_rois<double>": 32,
-            "roi_paste": 24,
         },
     ),
     Group(
-        "one register, of bicubic's taps in halves, for sm_90 alone",
-        {"augment_pull": 8},
+        "the call for pixels that are not inside the image, whose values it leaves there",
+        {
+            "augment_forward": 96,
+            "augment_forward<double>": 48,
+            "augment_turned": 32,
+            "augment_turned<double>": 96,
+        },
     ),
 )
 
@@ -103,6 +108,10 @@ OCCUPANCY = (
         },
     ),
     Group(
+        "sixteen bytes of each of four pixels",
+        {"deform_conv2d_rows": 37, "deform_conv2d_rows<double>": 25},
+    ),
+    Group(
         "a tile of products stays in registers; arithmetic is the limit",
         {
             "conv2d": 12,
@@ -116,8 +125,8 @@ OCCUPANCY = (
         },
     ),
     Group(
-        "bicubic's 16 taps, or a filter's; arithmetic is the limit",
-        {"augment_forward": 37, "augment_turned": 25},
+        "the taps of three channels, bicubic's 16, or a filter's; arithmetic is the limit",
+        {"affine_forward": 37, "augment_forward": 37, "augment_turned": 25},
     ),
     Group(
         "few blocks run at once, whatever fits: one warp a segment, one block a matrix",
@@ -153,6 +162,11 @@ FUSED = {
     "conv2d_backward_weight",
     "deform_conv2d_row_gradients",
 }
+
+# Kernels with functions that are not inlined, for pixels at the border. Those get the image's and the
+# output's pointers by way of the stack, where the reader of PTX can't tell them apart. Fronts see to
+# it that the two share no memory.
+CALLS = {"affine_forward", "augment_forward"}
 
 # How kernels are named whose products may go to matrix units.
 MATRIX_UNITS = "gemm_"

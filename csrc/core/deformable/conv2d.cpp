@@ -1,11 +1,25 @@
 #include "core/deformable/conv2d.h"
 
+#include <stdexcept>
+
 #include "core/check.h"
 
 namespace visops {
 
 ScheduledStub<DeformConvParams> deform_conv2d_stub("deform_conv2d");
 ScheduledStub<DeformRowsParams> deform_conv2d_rows_stub("deform_conv2d_rows");
+
+namespace {
+
+// The CPU multiplies rows while its caches hold them, so nobody calls this. But libvisops takes CUDA
+// kernels only for stubs that have a kernel already.
+void rows_on_cpu(const DeformRowsParams&, Workspace&) {
+  throw std::logic_error("visops.deform_conv2d: rows are written on CUDA alone");
+}
+
+const bool known = deform_conv2d_rows_stub.set(Slot::kDefault, rows_on_cpu);
+
+}  // namespace
 ScheduledStub<DeformConvParams> deform_conv2d_backward_input_stub("deform_conv2d_backward_input");
 ScheduledStub<DeformConvParams> deform_conv2d_backward_offset_stub("deform_conv2d_backward_offset");
 ScheduledStub<DeformConvParams> deform_conv2d_backward_weight_stub("deform_conv2d_backward_weight");

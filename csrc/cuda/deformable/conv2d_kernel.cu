@@ -59,7 +59,7 @@ __device__ void finish_row(const DeformConvParams& p, T* row, int64_t begin, int
 
 // `lanes` threads have a sample.
 template <class T, int kCount>
-__global__ void __launch_bounds__(kThreads, sizeof(typename Accumulate<T>::type) == 8 ? 2 : 4)
+__global__ void __launch_bounds__(kThreads, sizeof(typename Accumulate<T>::type) == 8 ? 2 : 3)
     deform_conv2d_rows(const __grid_constant__ DeformRowsParams r, const int lanes,
                        const int64_t samples) {
   using Acc = typename Accumulate<T>::type;
