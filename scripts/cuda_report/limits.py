@@ -163,8 +163,8 @@ FUSED = {
     "deform_conv2d_row_gradients",
 }
 
-# Kernels with functions that are not inlined, for pixels at the border. Those get the image's and the
-# output's pointers by way of the stack, where the reader of PTX can't tell them apart. Fronts see to
+# Kernels with functions that are not inlined, for pixels at the border. Those get the pointers of
+# image and output by way of the stack, where the reader of PTX can't tell them apart. Fronts see to
 # it that the two share no memory.
 CALLS = {"affine_forward", "augment_forward"}
 
