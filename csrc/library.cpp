@@ -258,7 +258,8 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("match_cost(Tensor logits, Tensor boxes, " MATCH_TARGETS ") -> Tensor");
   m.def("adjust_pixels(Tensor images, int[] kinds, float[] amounts) -> Tensor");
   m.def(
-      "filter_separable(Tensor images, float[] rows, float[] columns, bool shared=True) -> Tensor");
+      "filter_separable(Tensor images, float[] rows, float[] columns, bool shared=True, "
+      "bool pairs=False) -> Tensor");
   m.def("build_info() -> str");
 }
 

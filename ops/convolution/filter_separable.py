@@ -24,7 +24,11 @@ MOST_TAPS = 33
 
 
 def filter_separable(
-    images: Tensor, rows: Sequence[float], columns: Sequence[float], shared: bool = True
+    images: Tensor,
+    rows: Sequence[float],
+    columns: Sequence[float],
+    shared: bool = True,
+    pairs: bool = False,
 ) -> Tensor:
     """Filter images along their rows, then along their columns.
 
@@ -37,6 +41,9 @@ def filter_separable(
     shared : bool
         Whether all images have the same weights. Else each has as many of its own, one image's
         after another's.
+    pairs : bool
+        Whether weights to both sides of the middle are equal: then two neighbours are added before
+        they are multiplied, and the sum begins with the middle.
 
     Returns
     -------
@@ -63,7 +70,7 @@ def filter_separable(
             [0.0000, 0.2500, 0.5000]])
     """
     return _filter_separable(  # type: ignore[no-any-return]
-        images, list(rows), list(columns), shared
+        images, list(rows), list(columns), shared, pairs
     )
 
 

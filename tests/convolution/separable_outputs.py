@@ -34,11 +34,15 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
             name = f"{height}x{width}-{row}x{column}-{dtype}"
             own = filter_separable(images, rows.ravel().tolist(), columns.ravel().tolist(), False)
             one = filter_separable(images, rows[0].tolist(), columns[0].tolist())
-            for kind, found in (("own", own), ("one", one)):
+            found_by = [("own", own), ("one", one)]
+            if row % 2 and column % 2:
+                weights = rows.ravel().tolist(), columns.ravel().tolist()
+                found_by.append(("pairs", filter_separable(images, *weights, False, True)))
+            for kind, found in found_by:
                 yield f"{kind}-{name}", found.float().cpu().numpy()
 
 
 def check(found: dict[str, np.ndarray]) -> None:
     """Check that there are many cases, and that few of them are constant."""
-    assert len(found) == 2 * len(PROBLEMS) * len(DTYPES)
+    assert len(found) == (3 * len(PROBLEMS) - 1) * len(DTYPES)
     assert np.mean([np.unique(v).size > 2 for v in found.values()]) > 0.7

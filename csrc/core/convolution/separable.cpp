@@ -24,6 +24,7 @@ void check_separable(const char* op, const SeparableParams& p) {
   for (const auto& [name, taps] : sides) {
     require(taps >= 1 && taps <= kMostFilterTaps, op, name, " have ", taps,
             " taps, must have 1 to ", kMostFilterTaps);
+    require(!p.pairs || taps % 2 == 1, op, name, " have ", taps, " taps, must be odd for pairs");
   }
 }
 

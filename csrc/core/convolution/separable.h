@@ -3,7 +3,9 @@
 // NOTE [ Separable filters ]
 // Values are read into float32, mirrored at the rim without repeating it. The row comes first, then
 // the column, each a sum over its taps in ascending order that begins with 0; the middle of n taps
-// is number n / 2. Results are rounded half to even and saturate.
+// is number n / 2. In `pairs`, weights to both sides are equal, and a sum begins with the middle:
+// two neighbours are added, then multiplied, outwards. Results are rounded half to even and
+// saturate.
 #pragma once
 
 #include <vector>
@@ -25,6 +27,7 @@ struct SeparableParams {
   const float* columns;  // [sets, column_taps], likewise
   int64_t sets;          // batch, or 1 for all images
   int64_t row_taps, column_taps;
+  bool pairs;
 
   VISOPS_DEVICE int64_t pixels() const { return height * width; }
 };

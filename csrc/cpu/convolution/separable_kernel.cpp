@@ -10,13 +10,26 @@
 namespace visops {
 namespace {
 
-// sums[x] = sum over taps of weights[k] values[x + k].
-void add_row(const float* VISOPS_RESTRICT values, const float* weights, int64_t taps, int64_t width,
-             float* VISOPS_RESTRICT sums) {
+// sums[x] = sum over taps of weights[k] line_of(k)[x].
+template <class LineOf>
+void add_lines(const LineOf& line_of, const float* weights, int64_t taps, bool pairs, int64_t width,
+               float* VISOPS_RESTRICT sums) {
+  const int64_t middle = taps / 2;
+  if (pairs) {
+    const float* const own = line_of(middle);
+    for (int64_t x = 0; x < width; ++x) sums[x] = weights[middle] * own[x];
+    for (int64_t k = 1; k <= middle; ++k) {
+      const float weight = weights[middle + k];
+      const float *const before = line_of(middle - k), *const after = line_of(middle + k);
+      for (int64_t x = 0; x < width; ++x) sums[x] += weight * (before[x] + after[x]);
+    }
+    return;
+  }
   for (int64_t x = 0; x < width; ++x) sums[x] = 0.0f;
   for (int64_t k = 0; k < taps; ++k) {
     const float weight = weights[k];
-    for (int64_t x = 0; x < width; ++x) sums[x] += weight * values[x + k];
+    const float* const line = line_of(k);
+    for (int64_t x = 0; x < width; ++x) sums[x] += weight * line[x];
   }
 }
 
@@ -35,16 +48,14 @@ void filter_channel(const SeparableParams& p, const T* from, const float* row, c
     for (int64_t k = left + width; k < width + p.row_taps - 1; ++k) {
       extended[k] = load_element(line + mirrored(static_cast<int32_t>(k - left), columns));
     }
-    add_row(extended, row, p.row_taps, width, scratch + y * width);
+    add_lines([=](int64_t k) { return extended + k; }, row, p.row_taps, p.pairs, width,
+              scratch + y * width);
   }
   for (int64_t y = 0; y < p.height; ++y) {
-    for (int64_t x = 0; x < width; ++x) sums[x] = 0.0f;
-    for (int64_t k = 0; k < p.column_taps; ++k) {
-      const float weight = column[k];
-      const float* VISOPS_RESTRICT const line =
-          scratch + mirrored(static_cast<int32_t>(y + k - above), lines) * width;
-      for (int64_t x = 0; x < width; ++x) sums[x] += weight * line[x];
-    }
+    const auto line_of = [&](int64_t k) {
+      return scratch + mirrored(static_cast<int32_t>(y + k - above), lines) * width;
+    };
+    add_lines(line_of, column, p.column_taps, p.pairs, width, sums);
     for (int64_t x = 0; x < width; ++x) store_element(to + y * width + x, sums[x]);
   }
 }

@@ -61,22 +61,39 @@ __device__ void copy_tile(const SeparableParams& p, const T* from, int64_t y, in
   }
 }
 
+// sums[i] = the sum over taps of weights[k] value(i, k).
+template <class Value>
+__device__ void add_taps(const float* weights, int taps, bool pairs, float (&sums)[kSums],
+                         const Value& value) {
+  if (pairs) {
+    const int middle = taps / 2;
+    for (int i = 0; i < kSums; ++i) sums[i] = weights[middle] * value(i, middle);
+    for (int k = 1; k <= middle; ++k) {
+      const float weight = weights[middle + k];
+      for (int i = 0; i < kSums; ++i) {
+        sums[i] += weight * (value(i, middle - k) + value(i, middle + k));
+      }
+    }
+    return;
+  }
+  for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
+  for (int k = 0; k < taps; ++k) {
+    const float weight = weights[k];
+    for (int i = 0; i < kSums; ++i) sums[i] += weight * value(i, k);
+  }
+}
+
 // Filters rows of `stride` values into rows of kTileWidth.
 __device__ inline void filter_rows(const float* values, int stride, int rows, const float* weights,
-                                   int taps, float* to) {
+                                   int taps, bool pairs, float* to) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   for (int row = static_cast<int>(threadIdx.x) / kLanes; row < rows; row += 2 * kWarps) {
     const int other = row + kWarps < rows ? row + kWarps : row;
     const float* const upper = values + row * stride + lane;
     const float* const lower = values + other * stride + lane;
-    float sums[kSums] = {};
-    for (int k = 0; k < taps; ++k) {
-      const float weight = weights[k];
-      sums[0] += weight * upper[k];
-      sums[1] += weight * upper[k + kLanes];
-      sums[2] += weight * lower[k];
-      sums[3] += weight * lower[k + kLanes];
-    }
+    float sums[kSums];
+    add_taps(weights, taps, pairs, sums,
+             [&](int i, int k) { return (i < 2 ? upper : lower)[k + (i % 2) * kLanes]; });
     to[row * kTileWidth + lane] = sums[0];
     to[row * kTileWidth + lane + kLanes] = sums[1];
     to[other * kTileWidth + lane] = sums[2];
@@ -93,13 +110,9 @@ __device__ void filter_columns(const SeparableParams& p, const float* values, co
   for (int first = static_cast<int>(threadIdx.x) / kTileWidth; first < kTileHeight;
        first += kSums * kRowsAtOnce) {
     const float* const from = values + first * kTileWidth + column;
-    float sums[kSums] = {};
-    for (int k = 0; k < taps; ++k) {
-      const float weight = weights[k];
-      for (int i = 0; i < kSums; ++i) {
-        sums[i] += weight * from[(k + i * kRowsAtOnce) * kTileWidth];
-      }
-    }
+    float sums[kSums];
+    add_taps(weights, taps, p.pairs, sums,
+             [&](int i, int k) { return from[(k + i * kRowsAtOnce) * kTileWidth]; });
     if (x + column >= p.width) continue;
     for (int i = 0; i < kSums; ++i) {
       const int64_t row = y + first + i * kRowsAtOnce;
@@ -136,7 +149,7 @@ __global__ void __launch_bounds__(kThreads)
     load_tile(p, static_cast<const T*>(p.images) + place, y - column_taps / 2, x - row_taps / 2,
               rows, columns, values);
     __syncthreads();
-    filter_rows(values, columns, rows, row, row_taps, sums);
+    filter_rows(values, columns, rows, row, row_taps, p.pairs, sums);
     __syncthreads();
     filter_columns(p, sums, column, column_taps, y, x, static_cast<T*>(p.output) + place);
     __syncthreads();  // before the next tile's weights replace these

@@ -23,7 +23,7 @@ std::vector<float> weights_of(const char* name, const Numbers& given, int64_t se
 }
 
 Tensor filter_separable(const Tensor& images, const Numbers& rows, const Numbers& columns,
-                        bool shared) {
+                        bool shared, bool pairs) {
   require(images.dim() == 4, kOp, "images have shape ", shape_text(images),
           ", must be [B, C, H, W]");
   SeparableParams p = {};
@@ -39,6 +39,7 @@ Tensor filter_separable(const Tensor& images, const Numbers& rows, const Numbers
   p.columns = column.data();
   p.row_taps = static_cast<int64_t>(row.size()) / p.sets;
   p.column_taps = static_cast<int64_t>(column.size()) / p.sets;
+  p.pairs = pairs;
   check_separable(kOp, p);
   const Tensor read = torch::stable::contiguous(images);
   const Tensor output =

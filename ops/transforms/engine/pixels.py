@@ -156,7 +156,7 @@ def _blur(operations: Sequence[Operation], images: Tensor, size: tuple[int, ...]
         own = gaussian(taps, sigmas)
         own[~np.array(takes)] = np.arange(taps) == taps // 2
         weights.append(own.ravel().tolist())
-    return filter_separable(images, *weights, shared=False)
+    return filter_separable(images, *weights, shared=False, pairs=True)
 
 
 def _warp(images: Tensor, matrices: Sequence[Any], mode: str, fill: Any) -> Tensor:
