@@ -133,7 +133,9 @@ std::vector<const StubTable*> StubTable::all() {
 
 bool StubTable::store(Slot slot, AnyKernel kernel) {
   bool known = false;
-  for (AnyKernel existing : slots_) known = known || existing != nullptr;
+  for (const StubTable* stub = first_stub; stub != nullptr; stub = stub->next_) {
+    known = known || stub == this;
+  }
   if (!known) {
     next_ = first_stub;
     first_stub = this;

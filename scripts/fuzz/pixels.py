@@ -43,7 +43,9 @@ BY_OPERATOR: dict[str, Callable[[Any], Any]] = {
     "adjust_pixels.amounts": lambda p: [p.draw.uniform(0.1, 4) for _ in range(p.batch)],
     "filter_separable.images": lambda p: _images(p, torch.float16, torch.bfloat16),
     "filter_separable.shared": _shared,
-    "filter_separable.pairs": lambda p: p.draw.chance(0.3) and p.kernel[0] % 2 * p.kernel[1] % 2 == 1,
+    "filter_separable.pairs": lambda p: (
+        p.draw.chance(0.3) and p.kernel[0] % 2 * p.kernel[1] % 2 == 1
+    ),
     "filter_separable.rows": lambda p: _weights(p, p.kernel[1]),
     "filter_separable.columns": lambda p: _weights(p, p.kernel[0]),
 }

@@ -147,7 +147,8 @@ def test_only_these_lack_an_avx512_kernel() -> None:
     if not any("avx512" in slots for slots in kernels.values()):
         pytest.skip("this build has no AVX-512 kernels")
     if any("avx2" in slots for slots in kernels.values()):
-        assert {name for name, slots in kernels.items() if "avx512" not in slots} == stubs
+        on_cpu = {name: slots for name, slots in kernels.items() if "default" in slots}
+        assert {name for name, slots in on_cpu.items() if "avx512" not in slots} == stubs
 
 
 @pytest.mark.parametrize("value", ["avx3", "native,avx2", "avx2,native"])

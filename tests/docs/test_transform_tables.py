@@ -44,7 +44,16 @@ MADE: dict[str, Any] = {
 # Classes that are no transforms, or other names of some.
 OTHERS = {
     *("AutoAugmentPolicy", "Canvas", "Compose", "DecodeJpeg", "Effects", "ImageOnly"),
-    *("IndexedDataset", "Parameters", "Plan", "RandomAugment", "Transform", "TrivialAugment"),
+    *(
+        "IndexedDataset",
+        "Loader",
+        "LoaderStats",
+        "Parameters",
+        "Plan",
+        "RandomAugment",
+        "Transform",
+        "TrivialAugment",
+    ),
     *("Views", "convert", "presets", "preview", "visible"),
 }
 

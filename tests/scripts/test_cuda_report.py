@@ -288,7 +288,7 @@ def test_files_of_the_same_name() -> None:
     files = source_files()["conv2d_kernel_cu"]
     assert len(files) == 2
     assert file_of("conv2d<double>", files) == "csrc/cuda/convolution/conv2d_kernel.cu"
-    assert file_of("deform_conv2d<Half>", files) == "csrc/cuda/deformable/conv2d_kernel.cu"
+    assert file_of("deform_conv2d_rows<Half>", files) == "csrc/cuda/deformable/conv2d_kernel.cu"
 
 
 def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ struct SeparableParams {
 extern ScheduledStub<SeparableParams> separable_stub;
 
 // Whether an image with these weights is copied.
-inline bool copies_images(const SeparableParams& p, int64_t set) {
+static inline bool copies_images(const SeparableParams& p, int64_t set) {
   const auto is_one = [](const float* weights, int64_t taps) {
     for (int64_t k = 0; k < taps; ++k) {
       if (weights[k] != (k == taps / 2 ? 1.0f : 0.0f)) return false;

@@ -1,7 +1,5 @@
 #include "core/deformable/conv2d.h"
 
-#include <stdexcept>
-
 #include "core/check.h"
 
 namespace visops {
@@ -11,13 +9,9 @@ ScheduledStub<DeformRowsParams> deform_conv2d_rows_stub("deform_conv2d_rows");
 
 namespace {
 
-// The CPU multiplies rows while its caches hold them, so nobody calls this. But libvisops takes CUDA
-// kernels only for stubs that have a kernel already.
-void rows_on_cpu(const DeformRowsParams&, Workspace&) {
-  throw std::logic_error("visops.deform_conv2d: rows are written on CUDA alone");
-}
-
-const bool known = deform_conv2d_rows_stub.set(Slot::kDefault, rows_on_cpu);
+// There is no CPU kernel: the CPU multiplies rows while its caches hold them. But libvisops takes
+// CUDA kernels only for stubs that it has heard of.
+const bool listed = deform_conv2d_rows_stub.set(Slot::kDefault, nullptr);
 
 }  // namespace
 ScheduledStub<DeformConvParams> deform_conv2d_backward_input_stub("deform_conv2d_backward_input");
