@@ -151,12 +151,12 @@ def _blur(operations: Sequence[Operation], images: Tensor, size: tuple[int, ...]
         return images
     pairs = zip(takes, operations, strict=True)
     sigmas = np.array([[sigma if take else 1.0] for take, (_, sigma, _) in pairs])
-    weights = []
+    weights: list[list[float]] = []
     for taps in size:
         own = gaussian(taps, sigmas)
         own[~np.array(takes)] = np.arange(taps) == taps // 2
         weights.append(own.ravel().tolist())
-    return filter_separable(images, *weights, shared=False, pairs=True)
+    return filter_separable(images, weights[0], weights[1], shared=False, pairs=True)
 
 
 def _warp(images: Tensor, matrices: Sequence[Any], mode: str, fill: Any) -> Tensor:
