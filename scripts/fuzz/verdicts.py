@@ -7,7 +7,7 @@ import re
 from .ways import FindingError
 
 # By exact type: a subclass such as NotImplementedError means that nobody thought of the case.
-ALLOWED = ("RuntimeError", "ValueError", "TypeError")
+ALLOWED = ("RuntimeError", "ValueError", "TypeError", "DamagedFileError")
 # Messages of torch and the C++ library that no user should see.
 FORBIDDEN = re.compile(
     "INTERNAL ASSERT|std::bad_alloc|length_error|vector::|basic_string::|please report a bug"
