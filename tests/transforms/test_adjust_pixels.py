@@ -100,10 +100,10 @@ def call(**arguments: Any) -> Call:
     (RuntimeError, OP + "amounts has 3 numbers, must have one for each", call(amounts=[0] * 3)),
     (
         RuntimeError,
-        OP + "kinds[1] is 1, no operation of one number is that",
+        OP + "kinds[1] is 1, which is no operation of one number",
         call(kinds=[0, int(PixelKind.AFFINE)]),
     ),
-    (RuntimeError, OP + "kinds[0] is -1, no operation of one number", call(kinds=[-1, 0])),
+    (RuntimeError, OP + "kinds[0] is -1, which is no operation", call(kinds=[-1, 0])),
     (
         RuntimeError,
         OP + "amounts[1] is inf, must be finite",

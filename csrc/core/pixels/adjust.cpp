@@ -25,7 +25,7 @@ std::vector<PixelOperation> adjust_operations(const char* op, int64_t batch,
     const auto kind = static_cast<PixelKind>(kinds[i]);
     const bool exists = kinds[i] >= 0 && kind <= PixelKind::kSolarizeAt;
     require(exists && kind != PixelKind::kAffine, op, "kinds[", i, "] is ", kinds[i],
-            ", no operation of one number is that");
+            ", which is no operation of one number");
     require(is_finite(amounts[i]), op, "amounts[", i, "] is ", amounts[i], ", must be finite");
     operations[i].kind = kind;
     operations[i].amount = amounts[i];
