@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .._torch.arrays import as_tensor
 from .._torch.call import renamed
+from .._torch.native import are_calls_watched
 from .._torch.refusals import require_plain
 from .convolve2d import correlate2d
 from .convolve2d_extension import extended_along
@@ -185,6 +186,7 @@ def _takes_separable(planes: Tensor, kernels: Sequence[Any], dtype: torch.dtype)
         and all(isinstance(k, np.ndarray) and k.size <= MOST_TAPS for k in kernels)
         and not (planes.requires_grad and torch.is_grad_enabled())
         and not torch.compiler.is_compiling()
+        and not are_calls_watched()
         and kernels[0].shape[0] == kernels[1].shape[1] == 1
     )
 

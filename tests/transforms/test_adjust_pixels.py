@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from bad_input import Call, check, table
 from kernels import every_slot, use_slot
 from torch import Tensor
 from torchvision.transforms.v2 import functional as F
+from visops import transforms as T
 from visops.pixels.adjust import adjust_pixels
 from visops.transforms.engine.pixels import PixelKind
 
@@ -74,6 +76,17 @@ def test_nan_is_neither_extreme() -> None:
 def test_empty_batches() -> None:
     assert adjust_pixels(torch.zeros(0, 3, 4, 5), [], []).shape == (0, 3, 4, 5)
     assert adjust_pixels(torch.zeros(2, 3, 0, 5), [9, 3], [0, 1]).shape == (2, 3, 0, 5)
+
+
+def test_chains_under_vmap_use_torch_s_operators() -> None:
+    """The operator has no batching rule: torch would loop over the samples, and warn."""
+    batch = images(torch.uint8)
+    steps = [T.RandomEqualize(1.0), T.RandomSolarize(90.0, 1.0), T.GaussianBlur(3, 1.0)]
+    chain = T.Compose(steps, seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = torch.func.vmap(chain)(batch)
+    assert torch.equal(found, chain(batch))
 
 
 OP = "adjust_pixels: "

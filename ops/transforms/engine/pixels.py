@@ -79,7 +79,7 @@ def _run(
     lists = pixel_operations(plan)
     if not lists:
         return images
-    if images.dtype in _NATIVE and not images.requires_grad:
+    if images.dtype in _NATIVE and not watched:
         return _in_turns(lists[begin : begin + count], images, mode, fill, frames)
     parts = []
     for place in range(count):
