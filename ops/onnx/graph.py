@@ -102,11 +102,11 @@ class Array:
         return self._binary("Div", other, swapped=True)
 
     def __floordiv__(self, other: Any) -> Array:
-        """Of integers that are not negative."""
+        """Divide integers that are not negative."""
         return self._binary("Div", other)
 
     def __mod__(self, other: Any) -> Array:
-        """Of integers, with the divisor's sign."""
+        """Return the remainder of integers, with the divisor's sign."""
         return self._binary("Mod", other)
 
     def __neg__(self) -> Array:

@@ -57,7 +57,7 @@ class Loader:
     shuffle : bool
         Draw another order for each epoch.
     seed : int, optional
-        Of the order; and of the chain's draws, if that has no seed of its own. By default the
+        Seeds the order; and the chain's draws, if it has no seed of its own. By default the
         chain's; without that, a number from torch's generator, drawn when iteration first begins.
     sampler : iterable, optional
         Indices of an epoch's samples, instead of `shuffle`.

@@ -66,7 +66,7 @@ def test_pixels_are_those_of_opencv_by_the_same_map(name: str) -> None:
 
 
 def test_elastic_fields_are_torchvision_s() -> None:
-    """Of noise alone: the same spread and the same likeness of neighbours."""
+    """Fields of noise alone have the same spread and the same likeness of neighbours."""
     size, alpha, sigma = (160, 200), [60.0, 30.0], [4.0, 6.0]
     place = ramps(*size).numpy()
     ours, theirs = [], []

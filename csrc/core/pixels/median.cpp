@@ -1,10 +1,10 @@
 // Medians of squares.
 //
 // NOTE [ Medians ]
-// Of 3 x 3 pixels by a network of exchanges, which compilers vectorize (J. L. Smith, "Implementing
-// median filters in XC4000E FPGAs", XCELL 23, 1996). Of larger squares of bytes by a histogram that
-// moves along the row (T. S. Huang, G. J. Yang and G. Y. Tang, "A fast two-dimensional median
-// filtering algorithm", IEEE Trans. ASSP 27(1), 1979); of floats by selection.
+// A network of exchanges, which compilers vectorize, finds the median of 3 x 3 pixels (J. L. Smith,
+// "Implementing median filters in XC4000E FPGAs", XCELL 23, 1996). For larger squares of bytes, a
+// histogram moves along the row (T. S. Huang, G. J. Yang and G. Y. Tang, "A fast two-dimensional
+// median filtering algorithm", IEEE Trans. ASSP 27(1), 1979); floats take a selection.
 #include <algorithm>
 #include <array>
 #include <cstring>

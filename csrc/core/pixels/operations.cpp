@@ -51,7 +51,7 @@ double lane_sum(int64_t count, const Value& value) {
   return lanes[0];
 }
 
-// Of integers, in whatever order; parts are small enough for an int.
+// Sums integers, whose order doesn't matter; parts are small enough for an int.
 template <class Value>
 int64_t integer_sum(int64_t count, const Value& value) {
   int64_t sum = 0;

@@ -75,7 +75,7 @@ VISOPS_ALWAYS_INLINE float between(float a, float b, float c, float d, float rig
   return (a * left + b * right) * above + (c * left + d * right) * below;
 }
 
-// Of two bytes in memory; byte orders with the first one low.
+// Split two bytes loaded as one number; the byte order puts the first one low.
 VISOPS_ALWAYS_INLINE float first_of(int32_t both) { return static_cast<float>(both & 255); }
 VISOPS_ALWAYS_INLINE float second_of(int32_t both) { return static_cast<float>(both >> 8); }
 

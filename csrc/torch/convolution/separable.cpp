@@ -2,8 +2,8 @@
 #include "core/convolution/separable.h"
 
 #include "core/check.h"
+#include "torch/images.h"
 #include "torch/register.h"
-#include "torch/tensor.h"
 
 namespace visops {
 namespace {
@@ -24,14 +24,8 @@ std::vector<float> weights_of(const char* name, const Numbers& given, int64_t se
 
 Tensor filter_separable(const Tensor& images, const Numbers& rows, const Numbers& columns,
                         bool shared, bool pairs) {
-  require(images.dim() == 4, kOp, "images have shape ", shape_text(images),
-          ", must be [B, C, H, W]");
   SeparableParams p = {};
-  p.dtype = dtype_of(kOp, "images", images);
-  p.batch = images.size(0);
-  p.channels = images.size(1);
-  p.height = images.size(2);
-  p.width = images.size(3);
+  read_images(kOp, images, p);
   p.sets = shared || p.batch == 0 ? 1 : p.batch;
   const std::vector<float> row = weights_of("rows", rows, p.sets);
   const std::vector<float> column = weights_of("columns", columns, p.sets);
@@ -41,14 +35,7 @@ Tensor filter_separable(const Tensor& images, const Numbers& rows, const Numbers
   p.column_taps = static_cast<int64_t>(column.size()) / p.sets;
   p.pairs = pairs;
   check_separable(kOp, p);
-  const Tensor read = torch::stable::contiguous(images);
-  const Tensor output =
-      empty_tensor(kOp, "result", images, {p.batch, p.channels, p.height, p.width}, p.dtype);
-  if (output.numel() == 0) return output;
-  p.images = read.const_data_ptr();
-  p.output = output.mutable_data_ptr();
-  run(separable_stub, kOp, p, images);
-  return output;
+  return run_on_images(separable_stub, kOp, images, p);
 }
 
 }  // namespace

@@ -64,9 +64,9 @@ class Batch:
     Attributes
     ----------
     number : int
-        In the epoch.
+        The batch's place in the epoch.
     indices : sequence
-        Of its samples, in the data set.
+        The samples' indices in the data set.
     items : list of Item
         None: not loaded, or skipped.
     missing : int

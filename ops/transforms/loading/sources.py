@@ -151,8 +151,8 @@ def buffer_of(content: Any) -> Any:
 def reader_of(dataset: Any, takes_files: bool) -> Callable[[Any], Any]:
     """Return what reads a sample of a data set.
 
-    Of torchvision's ImageFolder and CocoDetection, a chain that decodes files gets paths: their own
-    loaders would decode the photos whole. If they were given a `transform`, or their class is a
+    A chain that decodes files gets paths from torchvision's ImageFolder and CocoDetection: their
+    own loaders would decode the photos whole. If they were given a `transform`, or their class is a
     subclass with another ``__getitem__``, they read for themselves.
     """
     if not takes_files:

@@ -43,8 +43,9 @@ class LoaderStats:
         Since the iteration began, until it ended.
     images_per_second : float
     shares : dict of str to float
-        Of the threads' time, by stage: reading, decoding, transforming, python (what is between
-        them, and waiting for the interpreter's lock), collating, waiting (for the consumer).
+        Shares of the threads' time by stage: reading, decoding, transforming, python (what is
+        between them, and waiting for the interpreter's lock), collating, and waiting for the
+        consumer.
     consumer_waited : float
         The share of the time that the consumer waited for batches.
     skipped : list of Skipped
