@@ -31,7 +31,7 @@ import torch
 
 from .._torch.shapes import broadcast_shapes
 from .convolve2d_measured import MEASURED
-from .convolve2d_narrow import is_narrow, keeps_order, lying
+from .convolve2d_narrow import is_narrow, lying, transposes
 
 __all__ = ["Costs", "FftCosts", "cost_of_methods", "crossover", "fft_tile", "ranking"]
 
@@ -222,8 +222,8 @@ def cost_of_methods(
 
 
 def _direct_cost(dtype: torch.dtype, results: int, size: _Pair, kernel: _Pair) -> float:
-    """Return nanoseconds for the direct method's operator, as convolve_rows() calls it."""
-    if is_narrow(size, kernel) and keeps_order(dtype, kernel):
+    """Return nanoseconds for the direct method's operator."""
+    if transposes(size, kernel, dtype):
         size, kernel = lying(size), lying(kernel)
     columns = max(size[1], _VECTORS // dtype.itemsize)
     return _times(_of(dtype).direct, direct_terms(results * size[0] * columns, kernel))

@@ -1,9 +1,8 @@
 """Narrow, tall images, which lie down to be convolved.
 
-Kernels and transforms take many columns at once, and would leave most of each vector empty. Along
-one dimension sums have the same order either way, so the direct method's bits stay; so they do for
-integers. Other kernels would be summed by columns instead of rows: the direct method leaves these
-images standing.
+Kernels and transforms take many columns at once, and would leave most of each vector empty. The
+CPU's kernel of the direct method does that itself, and keeps the order of sums. On other devices
+the direct method leaves images standing where sums by columns would have other bits.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from torch import Tensor
 from .convolve2d_autograd import convolve2d as _direct
 from .convolve2d_problem import Problem
 
-__all__ = ["convolve_rows", "is_narrow", "keeps_order", "lying", "lying_if_narrow"]
+__all__ = ["convolve_rows", "is_narrow", "lying", "lying_if_narrow", "transposes"]
 
 _Pair = tuple[int, int]
 
@@ -31,7 +30,14 @@ def is_narrow(size: _Pair, kernel: _Pair) -> bool:
     return width <= _NARROW < height and height * kernel[0] * kernel[1] >= _WORTH_COPIES
 
 
-def keeps_order(dtype: torch.dtype, kernel: _Pair) -> bool:
+def transposes(size: _Pair, kernel: _Pair, dtype: torch.dtype) -> bool:
+    """Whether the CPU's kernel of the direct method does: see convolve2d_plan.cpp."""
+    height, width = size
+    small = dtype.itemsize < 4 and not dtype.is_floating_point
+    return width <= (16 if small else 8) and height > 16 and kernel[1] <= 64
+
+
+def _keeps_order(dtype: torch.dtype, kernel: _Pair) -> bool:
     """Whether sums over the kernel have the same bits by rows and by columns."""
     return min(kernel) == 1 or not (dtype.is_floating_point or dtype.is_complex)
 
@@ -56,9 +62,10 @@ def convolve_rows(
     fill: Tensor | None,
     flip: bool,
 ) -> Tensor:
-    """Call the direct method's operator, on narrow images lying down where bits allow it."""
+    """Call the direct method's operator, on other devices lying down where bits allow it."""
     shape = kernel.shape[-2], kernel.shape[-1]
-    if not (_is_known_narrow(size, kernel) and keeps_order(image.dtype, shape)):
+    lies = not image.is_cpu and _is_known_narrow(size, kernel) and _keeps_order(image.dtype, shape)
+    if not lies:
         return _direct(image, kernel, start, size, boundary, fill, flip)
     down = image.mT.contiguous(), kernel.mT, lying(start), lying(size)
     return _direct(*down, boundary, fill, flip).mT.contiguous()

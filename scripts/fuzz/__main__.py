@@ -3,7 +3,7 @@
     python scripts/fuzz --calls 20000
     python scripts/fuzz --seed 3 --call 1234           # repeat one of them in this process
     python scripts/fuzz --only nms --calls 1000
-    python scripts/fuzz --only bytes. --calls 1000000  # damaged JPEG files and run lengths
+    python scripts/fuzz --only bytes. --calls 3000000 --each 20000  # damaged files and run lengths
 
 A finding is a crash, a call that takes too long or too much memory, an exception that no user
 should see (verdicts.py), two equal calls with different results, or a fake kernel that promises the
@@ -42,6 +42,8 @@ def main(words: Sequence[str] | None = None) -> int:
         make(lambda: draw(arguments.call))
         print("no finding")
         return 0
+    for number in range(len(targets)):  # children inherit what draws keep: files and texts
+        draw(number)
     began = time.monotonic()
     numbers = range(arguments.first, arguments.first + arguments.calls)
     limits = Limits(arguments.seconds, arguments.memory << 20)
@@ -51,7 +53,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"{report.kind}: {report.call}\n  {report.details}")
         print(f"  again: --seed {arguments.seed}{only} --call {report.number}\n", flush=True)
 
-    reports = make_calls(draw, numbers, limits, arguments.jobs, tell)
+    reports = make_calls(draw, numbers, limits, arguments.jobs, tell, arguments.each)
     _summarise(reports, targets, len(numbers), time.monotonic() - began)
     return 1 if reports else 0
 
@@ -62,6 +64,7 @@ def _parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="which calls to make")
     parser.add_argument("--first", type=int, default=0, help="the number of the first call")
     parser.add_argument("--call", type=int, help="repeat this one, in this process")
+    parser.add_argument("--each", type=int, default=250, help="calls that share a process")
     parser.add_argument("--only", default="", help="only targets whose name contains this")
     parser.add_argument("--jobs", type=int, default=2, help="processes to run at once (default 2)")
     parser.add_argument(

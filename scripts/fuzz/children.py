@@ -28,7 +28,6 @@ from .verdicts import verdict
 from .ways import make
 
 WAIT = 10  # times the limit: how long a call may wait for a busy machine
-CHUNK = 250  # calls that share a process
 _HEADER = struct.Struct("=qdi")  # the call's number, when it began, length of its text
 _JOURNAL_BYTES = 1 << 16
 _PAGE = resource.getpagesize()
@@ -212,9 +211,10 @@ def make_calls(
     limits: Limits,
     jobs: int = 1,
     notify: Callable[[Report], None] = lambda report: None,
+    each: int = 250,
 ) -> list[Report]:
-    """Make these calls, `jobs` at a time, and return the findings by number."""
-    waiting = [numbers[i : i + CHUNK] for i in range(0, len(numbers), CHUNK)][::-1]
+    """Make these calls, `each` in a process and `jobs` at a time; return the findings by number."""
+    waiting = [numbers[i : i + each] for i in range(0, len(numbers), each)][::-1]
     children: list[_Child] = []
     reports: list[Report] = []
     while waiting or children:

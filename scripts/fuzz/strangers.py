@@ -33,14 +33,13 @@ def decode_mutated(data: bytes, window: Any, size: Any, mode: str) -> Tensor:
 
 def transform_mutated(data: bytes, mode: str, reduced: bool) -> Any:
     """Decode a file in a chain that looks at a part of it."""
-    chain = transforms.Compose(
-        [
-            transforms.DecodeJpeg(mode, reduced=reduced, max_pixels=_MOST_PIXELS),
-            transforms.RandomResizedCrop(8),
-        ],
-        seed=1,
-    )
-    return chain(data, index=0)
+    return _chain(mode, reduced)(data, index=0)
+
+
+@functools.cache
+def _chain(mode: str, reduced: bool) -> transforms.Compose:
+    decode = transforms.DecodeJpeg(mode, reduced=reduced, max_pixels=_MOST_PIXELS)
+    return transforms.Compose([decode, transforms.RandomResizedCrop(8)], seed=1)
 
 
 def rle_mutated(rles: Sequence[dict[str, Any]], function: str) -> Any:
@@ -152,13 +151,23 @@ def _window_of(p: Any) -> tuple[int, ...] | None:
     return (*(p.draw.between(0, 9) for _ in range(2)), *(p.draw.between(1, 9) for _ in range(2)))
 
 
+@functools.cache
+def _texts() -> tuple[tuple[tuple[int, int], list[bytes]], ...]:
+    """Return sides of masks, and the texts of two masks of each: one of long runs."""
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(64):
+        height, width = torch.randint(1, 31, (2,), generator=generator).tolist()
+        masks = torch.rand(2, height, width, generator=generator) > 0.5
+        masks[1] = masks[1].cummax(0).values
+        rles = visops.masks_to_rle(masks)
+        found.append(((height, width), [bytes(rle["counts"]) for rle in rles]))
+    return tuple(found)
+
+
 def _rles_of(p: Any) -> list[dict[str, Any]]:
     """Return texts as COCO writes them, of small masks, with edits; sizes may be wrong too."""
-    sides = p.draw.between(1, 30), p.draw.between(1, 30)
-    masks = torch.stack([p.draw.tensor(sides, torch.float32) > 0.5 for _ in range(2)])
-    masks[1] = masks[1].cummax(0).values  # long runs
-    rles = visops.masks_to_rle(masks)
-    texts = [bytes(rle["counts"]) for rle in rles]
+    sides, texts = p.draw.choice(_texts())
     found = []
     for text in texts:
         counts = mutated(p.draw, text, texts) if p.draw.chance(0.5) else text

@@ -48,9 +48,12 @@ def _run(call: Call, **changed: Any) -> Any:
     return call.target.function(**{**call.arguments, **changed})
 
 
+_mallopt = ctypes.CDLL(None).mallopt if sys.platform == "linux" else None
+
+
 def _perturb(byte: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).mallopt(_M_PERTURB, byte)
+    if _mallopt is not None:
+        _mallopt(_M_PERTURB, byte)
 
 
 def _twice(call: Call, draw_again: Callable[[], Call]) -> None:

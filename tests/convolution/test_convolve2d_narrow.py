@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import visops
+from scipy import signal
 from torch import Tensor
-from visops.convolution import convolve2d_narrow as narrow
-from visops.convolution.convolve2d_autograd import convolve2d as standing
+from visops.convolution.convolve2d_autograd import convolve2d as operator
 from visops.convolution.convolve2d_costs import ranking
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.complex64, torch.uint8, torch.int64]
-ALONG = [(31, 1), (1, 31)]
 
 
 def numbers(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
@@ -41,38 +41,48 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+def embedded(image: Tensor, columns: int) -> Tensor:
+    """Return the image with so many columns of other numbers to its right."""
+    return torch.cat([image, numbers(*image.shape[:-1], columns, dtype=image.dtype, seed=2)], -1)
+
+
 @pytest.mark.matrix
-@pytest.mark.parametrize("kernel", [*ALONG, (5, 3)], ids=str)
-@pytest.mark.parametrize("boundary", ["fill", "wrap", "symm"])
+@pytest.mark.parametrize("size", [(70, 1), (70, 5), (2100, 8), (40, 16)], ids=str)
+@pytest.mark.parametrize("kernel", [(31, 1), (1, 5), (5, 3), (4, 4), (2, 1), (6, 2)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_bits_of_the_direct_method(
-    dtype: torch.dtype, boundary: str, kernel: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    dtype: torch.dtype, kernel: tuple[int, int], size: tuple[int, int]
 ) -> None:
-    """They are those of the operator on the image as it stands."""
-    monkeypatch.setattr(narrow, "_WORTH_COPIES", 1)
-    image = numbers(2, 70, 5, dtype=dtype)
+    """They are those of a wide result, whose first columns read the same pixels."""
+    height, width = size
+    image = numbers(2, height, width + kernel[1] - 1, dtype=dtype)
     weights = numbers(*kernel, dtype=dtype, seed=1)
-    calls = []
+    for rows in ((0, height - kernel[0] + 1), (-3, height + 5)):  # within the image, and beyond it
+        arguments = (weights, (rows[0], 0), (rows[1], width), "fill", None, False)
+        wide = (weights, (rows[0], 0), (rows[1], width + 64), "fill", None, False)
+        found = operator(image, *arguments)
+        assert torch.equal(found, operator(embedded(image, 64), *wide)[..., :width])
+        transposed = image.mT.contiguous().mT
+        assert torch.equal(found, operator(transposed, *arguments))
 
-    def counted(*arguments: Any) -> Tensor:
-        calls.append(arguments[3])
-        found: Tensor = standing(*arguments)
-        return found
 
-    monkeypatch.setattr(narrow, "_direct", counted)
-    ways = {}
-    for limit in (16, 0):
-        monkeypatch.setattr(narrow, "_NARROW", limit)
-        for function in (visops.convolve2d, visops.correlate2d):
-            found = function(
-                image, weights, "same", boundary, 2 if boundary == "fill" else 0, method="direct"
-            )
-            assert found.is_contiguous()
-            ways[limit, function] = found
-    for function in (visops.convolve2d, visops.correlate2d):
-        assert torch.equal(ways[16, function], ways[0, function])
-    lay = min(kernel) == 1 or not (dtype.is_floating_point or dtype.is_complex)
-    assert calls == ([(5, 70)] * 2 if lay else [(70, 5)] * 2) + [(70, 5)] * 2
+@pytest.mark.matrix
+@pytest.mark.parametrize("boundary", ["fill", "wrap", "symm"])
+def test_borders(boundary: str) -> None:
+    image, kernel = numbers(90, 3, dtype=torch.int64), numbers(7, 5, dtype=torch.int64, seed=1)
+    fill = 2 if boundary == "fill" else 0
+    found = visops.convolve2d(image, kernel, "full", boundary, fill, method="direct")
+    wanted = signal.convolve2d(image.numpy(), kernel.numpy(), "full", boundary, fill)
+    assert np.array_equal(found.numpy(), wanted)
+
+
+def test_wide_kernels_take_little_memory() -> None:
+    """Transposed, 60,000 rows of the input would be kept at once."""
+    image, kernel = numbers(20, 60_003), numbers(1, 60_000, seed=1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = visops.correlate2d(image, kernel, "valid", method="direct")
+    assert found.shape == (20, 4)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # kilobytes
 
 
 @pytest.mark.parametrize("method", ["fft", "im2col", "separable"])
@@ -93,7 +103,7 @@ def test_gradients_and_graphs() -> None:
         return visops.convolve2d(image, kernel, "same", method="direct").square().sum()
 
     def stood(image: Tensor, kernel: Tensor) -> Tensor:
-        return standing(image, kernel, (20, 0), (400, 2), "fill", None, True).square().sum()
+        return operator(image, kernel, (20, 0), (400, 2), "fill", None, True).square().sum()
 
     found = torch.autograd.grad(loss(image, kernel), (image, kernel))
     wanted = torch.autograd.grad(stood(image, kernel), (image, kernel))
@@ -113,9 +123,9 @@ def test_estimates_are_those_of_the_image_lying_down(width: int) -> None:
     for kernel in ((3001, 1), (31, 1)):
         of_tall = ranking(torch.float32, tall, kernel, tall)
         assert of_tall == ranking(torch.float32, wide, kernel[::-1], wide)
-    # Not where bits would differ; then a row costs as much as a vector.
-    direct = dict(ranking(torch.float32, tall, (31, 3), tall))["direct"]
-    assert direct > 3 * dict(ranking(torch.float32, wide, (3, 31), wide))["direct"]
+    for kernel in ((31, 3), (9, 9)):
+        direct = dict(ranking(torch.float32, tall, kernel, tall))["direct"]
+        assert direct == dict(ranking(torch.float32, wide, kernel[::-1], wide))["direct"]
 
 
 @pytest.mark.parametrize("method", ["auto", "direct", "fft"])
@@ -126,6 +136,16 @@ def test_time(method: str) -> None:
     tall = seconds(lambda: visops.convolve2d(image, kernel, "same", method=method))
     wide = seconds(lambda: visops.convolve2d(down, across, "same", method=method))
     assert tall < 5 * wide
+
+
+@pytest.mark.parametrize("width", [2, 8])
+def test_time_of_kernels_with_two_sides(width: int) -> None:
+    """10 times as long before."""
+    image, kernel = numbers(40_000, width), numbers(31, 3, seed=1)
+    down, across = image.mT.contiguous(), kernel.mT.contiguous()
+    tall = seconds(lambda: visops.convolve2d(image, kernel, "same", method="direct"))
+    wide = seconds(lambda: visops.convolve2d(down, across, "same", method="direct"))
+    assert tall < 4 * wide
 
 
 def test_numbers_in_scratch_memory_take_no_time() -> None:

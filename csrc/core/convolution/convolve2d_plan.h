@@ -10,6 +10,7 @@ namespace visops {
 // that a row of scratch has room for.
 constexpr int64_t kConvolveRows = 6;
 constexpr int64_t kConvolveColumns = 8192;
+constexpr int64_t kTransposedColumns = 1024;
 // Bytes that may be read beyond a row of scratch: its last vector is read whole.
 constexpr int64_t kConvolveSlack = 256;
 // Bytes of a complex weight: each part is repeated to fill 16.
@@ -23,8 +24,14 @@ struct ConvolveLayout {
   int64_t weights, row_pointers, fill_row, sums, ring, bytes;
 };
 
+// NOTE [ Narrow outputs ]
+// Vectors hold neighbours of a row, so an output of few columns would leave most of each vector
+// empty. Such a problem is transposed: its columns become rows. The order of sums stays: the kernel
+// is then read column by column, and results are stored where they belong.
 struct ConvolvePlan {
-  int64_t parts;  // tasks that share the output's bands of up to kConvolveRows rows
+  bool transposes;
+  int64_t parts;  // tasks that share bands of up to kConvolveRows rows of the output, or, where the
+                  // problem is transposed, pieces of kTransposedColumns columns
   ConvolveLayout layout;
   int64_t scratch_bytes;  // of all parts
 };
@@ -35,6 +42,10 @@ struct ConvolveTapsPlan {
   int64_t part_bytes, scratch_bytes;
 };
 
+// Returns the problem with rows and columns exchanged. Its output stays where it is.
+ConvolveParams transposed(const ConvolveParams& p);
+
+// The plan of a problem, or of the transposed one where the plan says so.
 ConvolvePlan plan_convolve2d(const ConvolveParams& p, int64_t threads);
 ConvolveTapsPlan plan_convolve2d_taps(const ConvolveTapsParams& p, int64_t threads);
 

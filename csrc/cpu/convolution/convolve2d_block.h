@@ -10,13 +10,14 @@
 namespace visops {
 namespace {
 
-// The terms of a block. Row k of the input meets output row i in row k - i of the kernel.
+// The terms of a block. Row k of the input meets output row i in row k - i of the kernel, whose
+// parts are summed one after another: a transposed problem's are columns.
 template <class Term>
 struct BlockTerms {
   const Term* const* rows;      // of the input, from the block's first on
   int64_t column;               // of the block's first
-  const Weight<Term>* weights;  // [height, width]
-  int64_t height, width;
+  const Weight<Term>* weights;  // [parts, height, width]
+  int64_t parts, height, width;
   int64_t row_stride;  // from a row to the next; 0 where rows are copies
 };
 
@@ -92,18 +93,22 @@ VISOPS_ALWAYS_INLINE void add_last_rows(Block& sums, const BlockTerms<Term>& t) 
 // Sums a block for a kernel of Height rows and Width columns; 0 means any, but at least Rows - 1
 // rows.
 template <class T, int Rows, int Vectors, int Height, int Width>
-VISOPS_ALWAYS_INLINE Sums<T, Rows, Vectors> sum_block(const BlockTerms<T>& t) {
+VISOPS_ALWAYS_INLINE Sums<T, Rows, Vectors> sum_block(BlockTerms<T> t) {
   Sums<T, Rows, Vectors> sums;
   sums.clear();
   const int64_t width = Width > 0 ? Width : t.width;
-  if constexpr (Height > 0) {
-    add_fixed_rows<0, Height, Rows>(sums, t, width);
-  } else {
-    add_first_rows<0, Rows>(sums, t);
-    for (int64_t k = Rows - 1; k < t.height; ++k) {
-      sums.template add_row<0, Rows>(t.rows[k] + t.column, t.weights + k * width, width);
+  for (int64_t part = 0; part < t.parts; ++part) {
+    if constexpr (Height > 0) {
+      add_fixed_rows<0, Height, Rows>(sums, t, width);
+    } else {
+      add_first_rows<0, Rows>(sums, t);
+      for (int64_t k = Rows - 1; k < t.height; ++k) {
+        sums.template add_row<0, Rows>(t.rows[k] + t.column, t.weights + k * width, width);
+      }
+      add_last_rows<1, Rows>(sums, t);
     }
-    add_last_rows<1, Rows>(sums, t);
+    t.column += width;
+    t.weights += t.height * width;
   }
   return sums;
 }

@@ -5,7 +5,7 @@
 // use it. So sums never branch.
 //
 // Work is cut over the output's rows into parts, each with its own scratch; no sum is split. Order
-// of sums: NOTE [ Convolution's sums ].
+// of sums: NOTE [ Convolution's sums ]. Few columns: NOTE [ Narrow outputs ].
 #include "core/convolution/convolve2d_plan.h"
 #include "cpu/convolution/convolve2d_block.h"
 #include "cpu/convolution/convolve2d_rows.h"
@@ -46,20 +46,28 @@ class Part {
     ring_ = reinterpret_cast<Summand<T>*>(memory_ + plan.layout.ring);
     terms_.rows = pointers_;
     const int64_t size = sizeof(T), row = p.output_width * size;
-    streams_ = p.batch.count * p.output_height * row >= kWorthStreaming && row % kStreamLine == 0 &&
-               reinterpret_cast<uintptr_t>(p.output) % kStreamLine == 0;
+    streams_ = !plan.transposes && p.batch.count * p.output_height * row >= kWorthStreaming &&
+               row % kStreamLine == 0 && reinterpret_cast<uintptr_t>(p.output) % kStreamLine == 0;
     terms_.column = 0;
     weights_ = reinterpret_cast<Weight<Summand<T>>*>(memory_ + plan.layout.weights);
     terms_.weights = weights_;
     terms_.height = p.kernel_plane.height;
-    terms_.width = p.kernel_plane.width;
+    terms_.parts = plan.transposes ? p.kernel_plane.width : 1;
+    terms_.width = plan.transposes ? 1 : p.kernel_plane.width;
     rows_ = terms_.height < kTall - 1 ? kRows : kTall;
   }
 
-  // Runs all bands of the output, counted over the whole batch, that are this part's.
+  // Runs all bands or pieces of the output, counted over the whole batch, that are this part's.
   void run(int64_t part) {
-    const int64_t bands = p_.batch.count * bands_of_plane();
-    run(first_of_part(bands, plan_.parts, part), first_of_part(bands, plan_.parts, part + 1));
+    const int64_t count =
+        p_.batch.count * (plan_.transposes ? pieces_of_plane() : bands_of_plane());
+    const int64_t begin = first_of_part(count, plan_.parts, part);
+    const int64_t end = first_of_part(count, plan_.parts, part + 1);
+    if (plan_.transposes) {
+      run_pieces(begin, end);
+    } else {
+      run_bands(begin, end);
+    }
   }
 
  private:
@@ -69,25 +77,47 @@ class Part {
 
   int64_t bands_of_plane() const { return (p_.output_height + rows_ - 1) / rows_; }
 
+  int64_t pieces_of_plane() const {
+    return (p_.output_width + kTransposedColumns - 1) / kTransposedColumns;
+  }
+
+  // The input of an entry of the batch; packs its kernel.
+  ExtendedPlane<T> enter(int64_t entry) {
+    const ConvolveOffsets offsets = offsets_of(p_.batch, entry);
+    const T* kernel = static_cast<const T*>(p_.kernel) + offsets.second;
+    if (kernel != packed_) pack(kernel);
+    packed_ = kernel;
+    const T* input = static_cast<const T*>(p_.input) + offsets.first;
+    return ExtendedPlane<T>(input, p_.input_plane, p_.boundary, p_.fill);
+  }
+
+  T* output_of(int64_t entry) const {
+    return static_cast<T*>(p_.output) + entry * p_.output_height * p_.output_width;
+  }
+
+  // Runs pieces [begin, end) of kTransposedColumns columns.
+  void run_pieces(int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t entry = i / pieces_of_plane();
+      const int64_t column = i % pieces_of_plane() * kTransposedColumns;
+      const int64_t rest = p_.output_width - column;
+      run_columns(enter(entry), column, rest < kTransposedColumns ? rest : kTransposedColumns, 0,
+                  p_.output_height, output_of(entry));
+    }
+  }
+
   // Runs bands [begin, end) of rows_ rows.
-  void run(int64_t begin, int64_t end) {
+  void run_bands(int64_t begin, int64_t end) {
     const int64_t height = p_.output_height, bands = bands_of_plane();
-    const T* packed = nullptr;
     while (begin < end) {
       const int64_t entry = begin / bands, next = (entry + 1) * bands;
       const int64_t stop = next < end ? next : end;
       const int64_t first = begin % bands * rows_, last = first + (stop - begin) * rows_;
-      const ConvolveOffsets offsets = offsets_of(p_.batch, entry);
-      const T* kernel = static_cast<const T*>(p_.kernel) + offsets.second;
-      if (kernel != packed) pack(kernel);
-      packed = kernel;
-      const T* input = static_cast<const T*>(p_.input) + offsets.first;
-      const ExtendedPlane<T> plane(input, p_.input_plane, p_.boundary, p_.fill);
-      T* output = static_cast<T*>(p_.output) + entry * height * p_.output_width;
+      const ExtendedPlane<T> plane = enter(entry);
       for (int64_t j = 0; j < p_.output_width; j += kConvolveColumns) {
         const int64_t rest = p_.output_width - j;
         run_columns(plane, j, rest < kConvolveColumns ? rest : kConvolveColumns, first,
-                    last < height ? last : height, output);
+                    last < height ? last : height, output_of(entry));
       }
       begin = stop;
     }
@@ -97,18 +127,20 @@ class Part {
   void pack(const T* kernel) {
     const ConvolvePlane& k = p_.kernel_plane;
     Weight<Summand<T>>* to = weights_;
-    for (int64_t m = 0; m < k.height; ++m) {
-      for (int64_t n = 0; n < k.width; ++n) {
-        Summand<T> weight;
-        load_terms(kernel + m * k.row_stride + n * k.column_stride, 1, 1, &weight, 1);
-        *to++ = WeightOf<Summand<T>>::of(weight);
+    for (int64_t part = 0; part < terms_.parts; ++part) {
+      for (int64_t m = 0; m < k.height; ++m) {
+        for (int64_t n = part; n < part + terms_.width; ++n) {
+          Summand<T> weight;
+          load_terms(kernel + m * k.row_stride + n * k.column_stride, 1, 1, &weight, 1);
+          *to++ = WeightOf<Summand<T>>::of(weight);
+        }
       }
     }
   }
 
   // Splits columns into up to three tiles; whole blocks in the middle are read in place.
   int set_tiles(int64_t column, int64_t width, Tile (&tiles)[3]) const {
-    const int64_t reach = terms_.width - 1, end = column + width;
+    const int64_t reach = p_.kernel_plane.width - 1, end = column + width;
     int64_t first = -p_.start_x, last = p_.input_plane.width - reach - p_.start_x;
     if (first < column) first = column;
     if (last > end) last = end;
@@ -135,7 +167,8 @@ class Part {
     const int tile_count = set_tiles(column, width, tiles);
     if (p_.boundary == Padding::kConstant) {
       for (int t = 0; t < tile_count; ++t) {
-        if (!tiles[t].copied) input.fill_row(tiles[t].width + terms_.width - 1, fill_row_, 0);
+        if (!tiles[t].copied)
+          input.fill_row(tiles[t].width + p_.kernel_plane.width - 1, fill_row_, 0);
       }
     }
     int64_t copied = 0;  // rows in the ring, since the first
@@ -150,7 +183,11 @@ class Part {
         }
         set_pointers(input, tile, first, i, rows);
         terms_.row_stride = tile.copied ? 0 : p_.input_plane.row_stride;
-        run_tile(tile, rows, output + i * p_.output_width + tile.column);
+        if (plan_.transposes) {
+          run_transposed(tile, rows, output + tile.column * p_.output_height + i);
+        } else {
+          run_tile(tile, rows, output + i * p_.output_width + tile.column);
+        }
       }
       copied = needed;
     }
@@ -159,7 +196,7 @@ class Part {
   // Copies a row and clears what the last block reads beyond it. No result has it, but numbers that
   // happen to lie there may be subnormal, and multiplying those takes 30 times as long.
   void copy_row(const Rows& input, const Tile& tile, int64_t y, Summand<T>* to) const {
-    const int64_t count = tile.width + terms_.width - 1;
+    const int64_t count = tile.width + p_.kernel_plane.width - 1;
     to += tile.slot_term;
     input.copy_row(y, p_.start_x + tile.column, count, to, 0);
     memset(static_cast<void*>(to + count), 0, kConvolveSlack);
@@ -196,6 +233,23 @@ class Part {
       for (int64_t i = 0; i < rows; ++i) {
         store_row(sums_ + i * row, output + i * p_.output_width, tile.width);
       }
+    }
+  }
+
+  // Rows of the transposed problem are columns of the output.
+  void run_transposed(const Tile& tile, int64_t rows, T* output) {
+    const int64_t row = plan_.layout.slot_terms;
+    sum(rows, tile.width, {sums_, row, false});
+    for (int64_t i = 0; i < rows; ++i) {
+      const T* from;
+      T values[kTransposedColumns];
+      if constexpr (std::is_same_v<T, Summand<T>>) {
+        from = sums_ + i * row;
+      } else {
+        store_terms(values, sums_ + i * row, tile.width);
+        from = values;
+      }
+      for (int64_t j = 0; j < tile.width; ++j) output[j * p_.output_height + i] = from[j];
     }
   }
 
@@ -239,10 +293,12 @@ class Part {
   bool streams_;  // the output
   int64_t rows_;  // of a band: what a block sums, if there are as many
   BlockTerms<Summand<T>> terms_;
+  const T* packed_ = nullptr;  // the kernel that weights_ has
 };
 
-void convolve2d_kernel(const ConvolveParams& p, Workspace& workspace) {
-  const ConvolvePlan plan = plan_convolve2d(p, workspace.threads());
+void convolve2d_kernel(const ConvolveParams& given, Workspace& workspace) {
+  const ConvolvePlan plan = plan_convolve2d(given, workspace.threads());
+  const ConvolveParams p = plan.transposes ? transposed(given) : given;
   char* scratch = allocate<char>(workspace, plan.scratch_bytes);
   with_convolve_type(p.kind, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
