@@ -28,7 +28,7 @@ from .engine.passes import run_passes
 from .engine.results import forms_of, refuse_named
 from .engine.source import Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
-from .sample.batches import batch_leaves
+from .sample.batches import batch_leaves, split_samples
 from .sample.leaf import Leaf
 from .sample.outlines import Outline, Outlines
 from .sample.split import Rebuild, split_sample
@@ -323,7 +323,7 @@ class Compose(Chain):
         if index is None and self.seed is not None:
             index = index_of_samples(samples)
         self._form()
-        split = [self._split(sample) for sample in samples]
+        split = split_samples(samples, self._split)
         leaves = batch_leaves([own for own, _ in split], stack=False)
         self._transform(leaves, self._source(generator, index, epoch, None))
         self.forms.apply(leaves)

@@ -239,7 +239,8 @@ class Loader:
         if self._blocks is None:
             self._blocks = Blocks(self.prefetch + 2, pinned=torch.cuda.is_available())
         transfer = Transfer(self.device)
-        collating = Collating(getattr(self.chain, "forms", Forms()), self.collate)
+        forms, keys = getattr(self.chain, "forms", Forms()), getattr(self.chain, "keys", None)
+        collating = Collating(forms, self.collate, keys)
 
         def finish(batch: Batch) -> Any:
             return transfer.send(collating(batch))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,9 @@ from torch import Tensor
 
 from ..engine.canvases import refuse_sizes
 from ..engine.results import Forms
-from ..sample.batches import batch_leaves
+from ..sample.batches import Split, batch_leaves, split_samples
 from ..sample.leaf import Leaf
-from ..sample.split import Rebuild
+from ..sample.split import Rebuild, split_sample
 from .blocks import Blocks
 
 __all__ = ["Batch", "Collating", "Item"]
@@ -120,10 +120,13 @@ class Collating:
         The types of the results.
     collate : callable, optional
         That of the user, which gets a list of samples; None: as ``Compose.collate``.
+    keys : mapping, optional
+        The chain's, for what its samples hold.
     """
 
     forms: Forms
     collate: Callable[[list[Any]], Any] | None
+    keys: Mapping[str, Sequence[str]] | None
 
     def __call__(self, batch: Batch) -> Any:
         """Return a batch of the samples that were not skipped; there is at least one."""
@@ -132,19 +135,30 @@ class Collating:
         if self.collate is not None:
             return self.collate([self._alone(item) for item in items])
         first = items[0]
-        if first.rebuild is None:
+        rebuild = first.rebuild
+        if rebuild is None:
             return torch.utils.data.default_collate([item.result for item in items])
         if first.plain is not None and all(item.leaves is first.leaves for item in items):
             leaves = self._plain(items)
         else:
-            leaves = batch_leaves([item.own_leaves() for item in items], stack=False)
+            own = [item.own_leaves() for item in items]
+            if any(len(each) != len(own[0]) for each in own):
+                split = self._split_again(items, own)
+                own, rebuild = [each for each, _ in split], split[0][1]
+            leaves = batch_leaves(own, stack=False)
         for leaf in leaves:
             if leaf.kind == "image" and items[0].image is not None:
                 leaf.value, leaf.layout = _stacked(batch, places, items), "CHW"
             elif leaf.kind == "image":
                 leaf.value = torch.stack(leaf.value)
         self.forms.apply(leaves)
-        return first.rebuild(leaves)
+        return rebuild(leaves)
+
+    def _split_again(self, items: list[Item], own: list[list[Leaf]]) -> list[Split]:
+        """Split samples of different leaves together: annotations of some may be missing."""
+        pairs = zip(items, own, strict=True)
+        samples = [item.rebuild(leaves) for item, leaves in pairs]  # type: ignore[misc]
+        return split_samples(samples, lambda sample: split_sample(sample, self.keys))
 
     def _alone(self, item: Item) -> Any:
         if item.rebuild is None:

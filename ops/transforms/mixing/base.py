@@ -20,10 +20,10 @@ from ..engine.parameters import check_params
 from ..engine.random import uniforms
 from ..engine.run import Pixels
 from ..engine.source import Parameters, Source, as_whole, index_of_samples
-from ..sample.batches import batch_leaves
+from ..sample.batches import batch_leaves, split_samples
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
-from ..sample.split import Rebuild, split_sample
+from ..sample.split import split_sample
 from ..targets.options import TargetOptions, check_options
 
 __all__ = ["Mixing", "pictures", "restacked", "same_size", "target_options"]
@@ -111,7 +111,7 @@ class Mixing(OfBatches, ABC):
         """
         if index is None and self.seed is not None:
             index = index_of_samples(samples)
-        split: list[tuple[list[Leaf], Rebuild]] = [split_sample(s, self.keys) for s in samples]
+        split = split_samples(samples, lambda sample: split_sample(sample, self.keys))
         leaves = batch_leaves([own for own, _ in split], stack=False)
         rebuild = split[0][1]
         self._run(leaves, self._source(generator, index, epoch, None), lambda: rebuild(leaves))

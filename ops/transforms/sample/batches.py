@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,22 @@ import torch
 from torch import Tensor
 from torch.utils.data import default_collate
 
+from .coco import with_same_entries
 from .leaf import Leaf, tv_kind
 
-__all__ = ["batch_leaves", "unbatch_leaves"]
+__all__ = ["Split", "batch_leaves", "split_samples", "unbatch_leaves"]
+
+Split = tuple[list[Leaf], Callable[[list[Leaf]], Any]]
 
 _MOVABLE = ("mask", "boxes", "keypoints", "polygons", "visible", "area")
+
+
+def split_samples(samples: Sequence[Any], split: Callable[[Any], Split]) -> list[Split]:
+    """Split samples that are to be a batch: annotations have the same leaves, if only some are."""
+    found = [split(sample) for sample in samples]
+    if any(len(leaves) != len(found[0][0]) for leaves, _ in found):
+        found = [split(sample) for sample in with_same_entries(samples)]
+    return found
 
 
 def unbatch_leaves(leaves: Sequence[Leaf]) -> list[list[Leaf]]:

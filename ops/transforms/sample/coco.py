@@ -1,8 +1,9 @@
 """Annotations as COCO's files have them: a list with a dict for each object.
 
-Each dict has a ``bbox`` x, y, width, height, and with it the object's ``segmentation`` as polygons,
-``area``, flat ``keypoints`` and whatever else. They move like any other targets, and objects that
-are dropped take their dicts along.
+Each dict has a ``bbox`` x, y, width, height, and with it the object's ``segmentation``, ``area``,
+flat ``keypoints`` and whatever else. They move like any other targets, and objects that are dropped
+take their dicts along. A segmentation is a list of polygons or, mostly of crowds, an RLE, which
+moves as a mask.
 """
 
 from __future__ import annotations
@@ -14,9 +15,16 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from ...masks.rle import masks_to_rle, rle_to_masks
 from .leaf import Leaf
 
-__all__ = ["Annotations", "annotation_leaves", "are_annotations"]
+__all__ = [
+    "Annotations",
+    "ObjectMasks",
+    "annotation_leaves",
+    "are_annotations",
+    "with_same_entries",
+]
 
 # Beside "bbox" and "category_id", one of these tells COCO's dicts from others.
 _MARKS = frozenset(("image_id", "iscrowd", "segmentation", "area"))
@@ -24,7 +32,7 @@ _MARKS = frozenset(("image_id", "iscrowd", "segmentation", "area"))
 
 def are_annotations(value: Any) -> bool:
     """Return whether this is a list of COCO's annotations; an empty one holds nothing to move."""
-    return (
+    return type(value) is _OfBatch or (
         isinstance(value, (list, tuple))
         and len(value) > 0
         and all(
@@ -36,6 +44,79 @@ def are_annotations(value: Any) -> bool:
             for item in value
         )
     )
+
+
+class _OfBatch(list[dict[str, Any]]):
+    """Annotations of one sample of a batch, where all must have the same entries."""
+
+    def __init__(self, own: Sequence[dict[str, Any]], others: Sequence[Any]) -> None:
+        super().__init__(own)
+        self.container = type(own)
+        self.example = next(item for value in others for item in value)
+        self.has_masks = any(_is_rle(item) for value in others for item in value)
+
+
+def with_same_entries(samples: Sequence[Any]) -> Sequence[Any]:
+    """Return samples whose lists of annotations, empty ones too, will have the same leaves."""
+    if any(map(are_annotations, samples)):
+        if all(are_annotations(s) or (isinstance(s, (list, tuple)) and not s) for s in samples):
+            return [_OfBatch(sample, samples) for sample in samples]
+        return samples
+    first = samples[0]
+    if isinstance(first, dict):
+        keys = [key for key in first if all(isinstance(s, dict) and key in s for s in samples)]
+        columns = {key: with_same_entries([s[key] for s in samples]) for key in keys}
+        return [
+            {**sample, **{key: column[i] for key, column in columns.items()}}
+            for i, sample in enumerate(samples)
+        ]
+    if type(first) in (list, tuple) and first and all(type(s) is type(first) for s in samples):
+        if any(len(sample) != len(first) for sample in samples):
+            return samples
+        columns = [with_same_entries([s[i] for s in samples]) for i in range(len(first))]
+        return [type(first)(column[i] for column in columns) for i in range(len(samples))]
+    return samples
+
+
+def _is_rle(annotation: dict[str, Any]) -> bool:
+    return isinstance(annotation.get("segmentation"), dict)
+
+
+@dataclass(slots=True)
+class ObjectMasks:
+    """RLEs of objects, None for those with polygons, before the image's size is known."""
+
+    rles: list[dict[str, Any] | None]
+    name: str
+
+    def decode(self, size: tuple[int, int]) -> np.ndarray:
+        """Return masks, uint8 ``[N, H, W]``, of which those of polygons are empty."""
+        masks = np.zeros((len(self.rles), *size), np.uint8)
+        for index, rle in enumerate(self.rles):
+            if rle is None:
+                continue
+            place = f"visops.transforms: {self.name}[{index}]['segmentation']"
+            try:
+                mask = rle_to_masks(rle, out="uint8").numpy()
+            except (TypeError, ValueError, KeyError) as error:
+                raise ValueError(f"{place} is no RLE: {error}") from None
+            if mask.shape != size:
+                raise ValueError(
+                    f"{place} is an RLE of {mask.shape[0]} x {mask.shape[1]} pixels, the image has "
+                    f"{size[0]} x {size[1]}"
+                )
+            masks[index] = mask
+        return masks
+
+
+def _encoded(mask: Any, like: dict[str, Any]) -> dict[str, Any]:
+    """Return a mask as an RLE whose counts have the type of another's."""
+    counts = like["counts"]
+    compressed = isinstance(counts, (str, bytes))
+    rle: dict[str, Any] = masks_to_rle(mask != 0, compressed=compressed)
+    if isinstance(counts, str):
+        rle["counts"] = rle["counts"].decode()
+    return {**like, **rle}
 
 
 @dataclass(slots=True)
@@ -54,10 +135,13 @@ class Annotations:
 
     def _built(self, values: dict[str, Any]) -> Any:
         moved = []
+        masks = values.pop("masks", None)
         for index, own in enumerate(values.pop("")):
             entry = {**own, **{key: _plain(value[index]) for key, value in values.items()}}
             if "keypoints" in values and "num_keypoints" in own:
                 entry["num_keypoints"] = sum(flag > 0 for flag in entry["keypoints"][2::3])
+            if masks is not None and _is_rle(own):
+                entry["segmentation"] = _encoded(masks[index], own["segmentation"])
             moved.append(entry)
         return moved if self.container is list else self.container(moved)
 
@@ -74,14 +158,17 @@ def annotation_leaves(
     Raises
     ------
     TypeError, ValueError
-        A segmentation is an RLE; some objects have an entry that others lack; numbers are wrong.
+        Some objects have an entry that others lack; numbers are wrong.
     """
+    container, example, has_masks = type(value), value[:1], any(map(_is_rle, value))
+    if isinstance(value, _OfBatch):
+        container, example, has_masks = value.container, [value.example], value.has_masks
     place: dict[str, Any] = {"key": None, "group": group}
     places = {}
     for entry, kind in (("bbox", "boxes"), ("area", "area"), ("keypoints", "keypoints")):
-        if not _all_have(value, entry, name):
+        if not _all_have(value, example, entry, name):
             continue
-        like = _numbers(value, entry, name)
+        like = _numbers(value or example, entry, name)[: len(value)]
         label = f"{name}[:][{entry!r}]"
         leaf = Leaf(kind, like, like=like, name=label, named=kind, **place)
         if kind == "boxes":
@@ -89,25 +176,27 @@ def annotation_leaves(
         elif kind == "area":
             leaf.kind, leaf.named, leaf.key = "labels", "labels", "area"
         places[entry] = add(leaf)
-    if _all_have(value, "segmentation", name):
-        for index, own in enumerate(value):
-            if isinstance(own["segmentation"], dict):
-                raise TypeError(
-                    f"visops.transforms: {name}[{index}]['segmentation'] is an RLE, must be a "
-                    "list of polygons (leave out crowds, whose iscrowd is 1, or decode to masks)"
-                )
-        objects = [own["segmentation"] for own in value]
+    if _all_have(value, example, "segmentation", name):
         label = f"{name}[:]['segmentation']"
+        objects = [[] if _is_rle(own) else own["segmentation"] for own in value]
         leaf = Leaf("polygons", objects, like=objects, name=label, named="polygons", **place)
         places["segmentation"] = add(leaf)
+        if has_masks:
+            masks = ObjectMasks(
+                [own["segmentation"] if _is_rle(own) else None for own in value], name
+            )
+            leaf = Leaf("mask", masks, like=masks, name=label, named="masks", **place)
+            places["masks"] = add(leaf)
     leaf = Leaf("labels", list(value), like=value, name=name, named="labels", **place)
     places[""] = add(leaf)
-    return Annotations(type(value), places)
+    return Annotations(container, places)
 
 
-def _all_have(value: Sequence[dict[str, Any]], entry: str, name: str) -> bool:
+def _all_have(
+    value: Sequence[dict[str, Any]], example: Sequence[dict[str, Any]], entry: str, name: str
+) -> bool:
     """Return whether all annotations have an entry; refuse lists in which only some do."""
-    having = [entry in own for own in value]
+    having = [entry in own for own in value or example]
     if any(having) and not all(having):
         raise ValueError(
             f"visops.transforms: {name}[{having.index(False)}] has no {entry!r}, "

@@ -266,12 +266,12 @@ class _Splitter:
         return "visible" if "keypoints" in kinds else None
 
     def walk_sequence(self, value: Sequence[Any], name: str, key: Any, group: int) -> Any:
-        plain = PLAIN_ATOMS.issuperset(map(type, value))
-        if plain and not any(map(self.is_file, value)):
-            return self.add(Leaf("other", value, like=value, name=name, key=key, group=group))
         if are_annotations(value):
             self.groups += 1
             return annotation_leaves(value, name, key, self.groups, self.add)
+        plain = PLAIN_ATOMS.issuperset(map(type, value))
+        if plain and not any(map(self.is_file, value)):
+            return self.add(Leaf("other", value, like=value, name=name, key=key, group=group))
         rows = all(rank_of(item) == 1 for item in value) and not any(map(self.is_file, value))
         if rows:
             return self.walk_table(value, name, key, group)

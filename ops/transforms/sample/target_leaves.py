@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ... import _native
+from .coco import ObjectMasks
 from .forms import pure
 from .images import pil_mask, sizes_of
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
@@ -113,6 +114,9 @@ def _common_format(leaf: Leaf, typed: Sequence[Any]) -> str:
 
 def _as_array(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any:
     """Return the target of one sample or of a whole batch as a tensor or an array."""
+    if isinstance(value, ObjectMasks):
+        height, width = sizes_of(image)[index].tolist()
+        return value.decode((height, width))
     if isinstance(value, (Tensor, np.ndarray)):
         if isinstance(value, np.ndarray) and value.dtype.kind not in "fiub":
             _refuse_dtype(leaf, name, value.dtype)
@@ -166,7 +170,7 @@ def _regular(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any:
                 value.movedim(-1, -3) if isinstance(value, Tensor) else np.moveaxis(value, -1, -3)
             )
     if leaf.kind == "keypoints" and len(shape) == 2 and shape[1] > 3 and shape[1] % 3 == 0:
-        triples = value.reshape(*value.shape[:-1], -1, 3)
+        triples = value.reshape(*value.shape[:-1], shape[1] // 3, 3)
         flags = triples[..., 2]
         if isinstance(flags, Tensor) and not flags.is_cpu:
             flags = flags[:0]  # reading them would synchronize

@@ -123,6 +123,12 @@ def test_coco_detection(tmp_path: Path, no_pillow_photos: None) -> None:
     coco = dataset.coco
     samples = [(FILES[i], coco.loadAnns(coco.getAnnIds(i))) for i in range(COUNT)]
     assert equal(loaded(dataset, own_chain), expected(samples, own_chain))
+    # Most data sets have photos of nothing and crowds.
+    samples[0][1].clear()
+    mask = np.zeros(size_of(1), bool)
+    mask[3:20, 4:9] = True
+    samples[1][1][0]["segmentation"] = visops.masks_to_rle(mask)
+    assert equal(loaded(samples, own_chain), expected(samples, own_chain))
 
 
 def test_masks_in_png_files(tmp_path: Path) -> None:

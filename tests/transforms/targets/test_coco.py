@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import visops
 from bad_input import check
 from visops import transforms as T
 
@@ -84,8 +85,11 @@ def test_what_an_annotation_may_lack() -> None:
     check(ValueError, message, lambda: flip((PHOTO, some)))
     crowd = coco()
     crowd[1]["segmentation"] = {"counts": "abc", "size": [20, 40]}
-    message = "transforms: sample[1][1]['segmentation'] is an RLE, must be a list of polygons"
-    check(TypeError, message, lambda: flip((PHOTO, crowd)))
+    message = "transforms: sample[1][1]['segmentation'] is no RLE: "
+    check(ValueError, message, lambda: flip((PHOTO, crowd)))
+    crowd[1]["segmentation"] = {"counts": [600], "size": [30, 20]}
+    message = "transforms: sample[1][1]['segmentation'] is an RLE of 30 x 20 pixels, the image has"
+    check(ValueError, message, lambda: flip((PHOTO, crowd)))
     short = coco()
     short[0]["bbox"] = [1, 2, 3]
     check(
@@ -98,6 +102,64 @@ def test_what_an_annotation_may_lack() -> None:
     check(
         TypeError, "transforms: sample[1][0]['bbox'] can't be moved", lambda: flip((PHOTO, other))
     )
+
+
+def crowd(form: str) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """Return annotations of which the first is a crowd, and its mask."""
+    mask = np.zeros((20, 40), bool)
+    mask[3:9, 25:39] = mask[5, :7] = True
+    rle = visops.masks_to_rle(mask, compressed=form != "list")
+    if form == "str":
+        rle["counts"] = rle["counts"].decode()
+    found = coco()
+    found[0].update(segmentation=rle, iscrowd=1)
+    return found, mask
+
+
+@pytest.mark.parametrize("form", ["bytes", "str", "list"])
+def test_crowds_move_as_masks(form: str) -> None:
+    given, mask = crowd(form)
+    before = copy.deepcopy(given)
+    for chain, wanted in (
+        (T.Compose([T.RandomHorizontalFlip(1.0)]), mask[:, ::-1]),
+        (T.Compose([T.CenterCrop((10, 30))], boxes="clamp"), mask[5:15, 5:35]),
+        (T.Compose([T.RandomHorizontalFlip(1.0), T.ToPureTensor()]), mask[:, ::-1]),
+    ):
+        for _ in range(2):
+            found = chain((PHOTO, given))[1]
+            rle = found[0]["segmentation"]
+            assert type(rle["counts"]) is type(before[0]["segmentation"]["counts"])
+            assert np.array_equal(visops.rle_to_masks(rle).numpy(), wanted)
+            assert rle["size"] == [*wanted.shape]
+            assert isinstance(found[1]["segmentation"], list)
+            assert found[0]["iscrowd"] == 1
+            assert given == before
+    crop = T.Compose([T.CenterCrop((20, 20))], boxes="sanitize")
+    (kept,) = crop((PHOTO, given[::-1]))[1]  # the other object is lost
+    assert kept["id"] == 17
+    assert np.array_equal(visops.rle_to_masks(kept["segmentation"]).numpy(), mask[:, 10:30])
+
+
+def test_collated_with_crowds_and_without_objects() -> None:
+    """Samples used to differ in structure."""
+    chain = T.Compose([T.RandomHorizontalFlip(1.0)], seed=1)
+    samples = [(PHOTO, []), (PHOTO, crowd("str")[0]), (PHOTO, coco()), (PHOTO, [])]
+    for order in ([0, 1, 2, 3], [2, 0], [1, 0, 2], [2, 1], [0, 3]):
+        own = [copy.deepcopy(samples[i]) for i in order]
+        for chosen in (own, [{"image": image, "target": list_} for image, list_ in own]):
+            batch = chain.collate(chosen, index=order)
+            found = batch[1] if isinstance(batch, (list, tuple)) else batch["target"]
+            alone = [
+                chain((image, list_), index=i)[1]
+                for i, (image, list_) in zip(order, own, strict=True)
+            ]
+            assert found == alone
+
+
+def test_no_key_points() -> None:
+    sample = {"image": PHOTO, "boxes": torch.zeros(0, 4), "keypoints": torch.zeros(0, 51)}
+    found = T.Compose([T.RandomHorizontalFlip(1.0)])(sample)
+    assert found["keypoints"].shape == (0, 51)
 
 
 def test_collated_coco() -> None:
