@@ -73,8 +73,8 @@ def with_same_entries(samples: Sequence[Any]) -> Sequence[Any]:
     if type(first) in (list, tuple) and first and all(type(s) is type(first) for s in samples):
         if any(len(sample) != len(first) for sample in samples):
             return samples
-        columns = [with_same_entries([s[i] for s in samples]) for i in range(len(first))]
-        return [type(first)(column[i] for column in columns) for i in range(len(samples))]
+        parts = [with_same_entries([s[i] for s in samples]) for i in range(len(first))]
+        return [type(first)(part[i] for part in parts) for i in range(len(samples))]
     return samples
 
 
