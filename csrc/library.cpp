@@ -265,7 +265,7 @@ STABLE_TORCH_LIBRARY(visops, m) {
 
 // Says, in a process that knows better, why CUDA kernels must not be loaded; for ops/_loader.py.
 extern "C" VISOPS_API void visops_refuse_cuda(const char* reason) {
-  visops::refuse_cuda_library(reason);
+  visops::reject_cuda_library(reason);
 }
 
 namespace {

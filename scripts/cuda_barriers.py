@@ -40,7 +40,7 @@ class Barrier:
     of: int
 
     @property
-    def place(self) -> str:
+    def position(self) -> str:
         """As the checks name it."""
         return f"csrc/cuda/{self.file}:{self.line}"
 
@@ -83,9 +83,9 @@ class Library:
         self._take = library.visops_take_barriers
         self._take.restype = ctypes.c_char_p
 
-    def skip(self, place: str) -> None:
+    def skip(self, position: str) -> None:
         """Take this barrier away."""
-        file, line = place.rsplit(":", 1)
+        file, line = position.rsplit(":", 1)
         self._skip(file.encode(), int(line))
 
     def take_reached(self) -> set[str]:
@@ -132,9 +132,9 @@ def baseline(library: Library, call: Callable[[], None]) -> tuple[float, set[str
     return time.perf_counter() - start, library.take_reached(), error
 
 
-def notice(library: Library, call: Callable[[], None], place: str) -> str:
+def notice(library: Library, call: Callable[[], None], position: str) -> str:
     """What is said without this barrier, or nothing."""
-    library.skip(place)
+    library.skip(position)
     return error_of(call)
 
 
@@ -169,8 +169,8 @@ class Survey:
         self.errors: dict[str, str] = {}
         for name, call in calls.items():
             found = in_a_process(baseline, self.library, call, seconds=seconds)
-            taken, places, error = found if isinstance(found, tuple) else (0.0, set(), found)
-            self.reached[name] = (taken, places)
+            taken, positions, error = found if isinstance(found, tuple) else (0.0, set(), found)
+            self.reached[name] = (taken, positions)
             if error:
                 self.errors[name] = error
 
@@ -178,8 +178,8 @@ class Survey:
         """Names of the calls that reach it, the fastest first."""
         found = [
             (taken, name)
-            for name, (taken, places) in self.reached.items()
-            if barrier.place in places
+            for name, (taken, positions) in self.reached.items()
+            if barrier.position in positions
         ]
         return [name for _, name in sorted(found)]
 
@@ -188,7 +188,7 @@ class Survey:
         users = self.users(barrier)
         for name in users:
             seen = in_a_process(
-                notice, self.library, self.calls[name], barrier.place, seconds=self.seconds
+                notice, self.library, self.calls[name], barrier.position, seconds=self.seconds
             )
             if seen:
                 return name, seen
@@ -213,15 +213,15 @@ def main() -> int:
     rows, unnoticed = [], 0
     with use_slot("cuda_emulated"):
         survey = Survey(chosen, arguments.seconds)
-        for name, (taken, places) in survey.reached.items():
-            print(f"{name}: {taken:.1f} s, {len(places)} barriers {survey.errors.get(name, '')}")
+        for name, (taken, positions) in survey.reached.items():
+            print(f"{name}: {taken:.1f} s, {len(positions)} barriers {survey.errors.get(name, '')}")
         for barrier in barriers():
-            if arguments.only not in barrier.place:
+            if arguments.only not in barrier.position:
                 continue
             call, seen = survey.without(barrier)
             unnoticed += not seen
             rows.append(row(barrier, call, seen))
-            print(f"{barrier.place} {rows[-1]}", flush=True)
+            print(f"{barrier.position} {rows[-1]}", flush=True)
     if arguments.write:
         write(rows)
     return unnoticed

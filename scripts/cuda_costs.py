@@ -71,8 +71,8 @@ class Counter:
             self._count(0)
         found = {}
         for line in lines:
-            name, *numbers, places = line.split("\t")
-            found[name] = (Cost(*map(int, numbers)), places)
+            name, *numbers, positions = line.split("\t")
+            found[name] = (Cost(*map(int, numbers)), positions)
         assert all(len(fields(cost)) == 12 for cost, _ in found.values())
         return found
 
@@ -218,7 +218,7 @@ def convolutions() -> dict[str, Callable[[], object]]:
     kernel, offset = numbers(64, 32, 3, 3).requires_grad_(), numbers(1, 18, 32, 32)
     offset.requires_grad_()
     value = numbers(1, 1360, 8, 32).requires_grad_()
-    places = torch.rand(1, 100, 8, 2, 4, 2).requires_grad_()
+    positions = torch.rand(1, 100, 8, 2, 4, 2).requires_grad_()
     weights = torch.rand(1, 100, 8, 2, 4).requires_grad_()
     levels = [(32, 34), (16, 17)]
     points = torch.rand(1, 2000, 2).requires_grad_()
@@ -243,7 +243,7 @@ def convolutions() -> dict[str, Callable[[], object]]:
             visops.deform_conv2d(small, offset, kernel, padding=1)
         ),
         "deformable attention, 100 queries": lambda: backward(
-            visops.multi_scale_deformable_attention(value[:, :1360], levels, places, weights)
+            visops.multi_scale_deformable_attention(value[:, :1360], levels, positions, weights)
         ),
         "point_sample, 2000 points": lambda: backward(visops.point_sample(image, points)),
     }
@@ -326,8 +326,8 @@ def main() -> None:
                 if arguments.only not in case:
                     continue
                 start = time.perf_counter()
-                for kernel, (cost, places) in counter.of(call).items():
-                    print(row(case, kernel, cost), places, flush=True)
+                for kernel, (cost, positions) in counter.of(call).items():
+                    print(row(case, kernel, cost), positions, flush=True)
                     rows += [row(case, kernel, cost)] if cost.bytes >= SMALL else []
                 print(f"{case}: {time.perf_counter() - start:.1f} s", flush=True)
     if arguments.write:

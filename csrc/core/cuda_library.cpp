@@ -72,6 +72,6 @@ const CudaLibrary& cuda_library() {
 
 const std::string& cuda_library_error() { return loaded().error; }
 
-void refuse_cuda_library(const std::string& reason) { refusal() = reason; }
+void reject_cuda_library(const std::string& reason) { refusal() = reason; }
 
 }  // namespace visops

@@ -30,6 +30,6 @@ const std::string& cuda_library_error();
 
 // Keeps the library from being loaded, for a reason that only the caller sees. Does nothing after
 // the first attempt to load it.
-void refuse_cuda_library(const std::string& reason);
+void reject_cuda_library(const std::string& reason);
 
 }  // namespace visops

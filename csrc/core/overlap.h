@@ -10,8 +10,8 @@ namespace visops {
 
 // Whether every stride passes all that smaller ones reach. Elements then surely lie apart, in steps
 // of `element`. Strides may be negative.
-inline bool lie_apart(int64_t dims, const int64_t* sizes, const int64_t* strides,
-                      int64_t element = 1) {
+inline bool has_no_internal_overlap(int64_t dims, const int64_t* sizes, const int64_t* strides,
+                                    int64_t element = 1) {
   std::vector<std::pair<int64_t, int64_t>> steps;  // stride and size of every dimension that moves
   for (int64_t d = 0; d < dims; ++d) {
     if (sizes[d] == 0) return true;

@@ -41,14 +41,14 @@ class Uniforms {
   Uniforms(uint64_t seed, uint64_t epoch, uint64_t index, uint64_t stream = 0)
       : seed_(seed), epoch_(epoch), index_(index), stream_(stream) {}
 
-  double operator[](int64_t place) {
-    const int64_t block = place / 4;
+  double operator[](int64_t index) {
+    const int64_t block = index / 4;
     if (block != block_) {
       // NumPy counts before it draws, so blocks begin at 1.
       words_ = philox(seed_, epoch_, {static_cast<uint64_t>(block) + 1, index_, stream_, 0});
       block_ = block;
     }
-    return static_cast<double>(words_[static_cast<size_t>(place % 4)] >> 11) * 0x1p-53;
+    return static_cast<double>(words_[static_cast<size_t>(index % 4)] >> 11) * 0x1p-53;
   }
 
  private:

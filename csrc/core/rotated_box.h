@@ -86,7 +86,7 @@ struct Placement {
   double x, y, cosine, sine;
 };
 
-VISOPS_FN Placement placed_in(const RotatedBox& frame, const RotatedBox& box) {
+VISOPS_FN Placement located_in(const RotatedBox& frame, const RotatedBox& box) {
   const double dx = box.x - frame.x, dy = box.y - frame.y;
   const double x = frame.cosine * dx + frame.sine * dy, y = frame.cosine * dy - frame.sine * dx;
   if (frame.angle == box.angle) return {x, y, 1.0, 0.0};
@@ -97,7 +97,7 @@ VISOPS_FN Placement placed_in(const RotatedBox& frame, const RotatedBox& box) {
 // The area of the intersection of boxes that are not inert.
 VISOPS_FN double intersection(const RotatedBox& a, const RotatedBox& b) {
   if (!circles_meet(a, b)) return 0.0;
-  const auto [x, y, c, s] = placed_in(a, b);
+  const auto [x, y, c, s] = located_in(a, b);
   const double wx = c * b.half_width, wy = s * b.half_width;
   const double hx = -s * b.half_height, hy = c * b.half_height;
   const double corner_x[4] = {x - wx - hx, x + wx - hx, x + wx + hx, x - wx + hx};

@@ -94,7 +94,7 @@ struct GemmTurn {
   int step = 0, tile = 0;
 };
 
-__device__ inline int gemm_place(int row, int piece) { return piece ^ (row / 2 % 4); }
+__device__ inline int gemm_position(int row, int piece) { return piece ^ (row / 2 % 4); }
 
 // The tile that begins at (first_row, first_column), summed over `steps` >= 1 steps. All threads of
 // the block must call it. The problem has
@@ -151,9 +151,9 @@ __device__ void gemm_tile(const Problem& problem, int64_t first_row, int64_t fir
   for (int step = 0; step < steps; ++step) {
     const int now = turn->step;
     turn->step = 1 - now;
-    left[now][left_row][gemm_place(left_row, left_piece)] = from_left.packed(problem.whole_left);
+    left[now][left_row][gemm_position(left_row, left_piece)] = from_left.packed(problem.whole_left);
     for (int i = 0; i < 2; ++i) {
-      right[now][right_row + i * kGemmRows][gemm_place(right_row, right_piece)] =
+      right[now][right_row + i * kGemmRows][gemm_position(right_row, right_piece)] =
           from_right[i].packed(problem.whole_right);
     }
     __syncthreads();
@@ -161,11 +161,13 @@ __device__ void gemm_tile(const Problem& problem, int64_t first_row, int64_t fir
     for (int half = 0; half < 2; ++half) {
       uint32_t a[2][4], b[2][4];
       for (int i = 0; i < 2; ++i) {
-        load_matrices(&left[now][own_row + 16 * i][gemm_place(own_row, 2 * half + own_left)], a[i]);
+        load_matrices(&left[now][own_row + 16 * i][gemm_position(own_row, 2 * half + own_left)],
+                      a[i]);
       }
       for (int i = 0; i < 2; ++i) {
         load_matrices(
-            &right[now][own_column + 16 * i][gemm_place(own_column, 2 * half + own_right)], b[i]);
+            &right[now][own_column + 16 * i][gemm_position(own_column, 2 * half + own_right)],
+            b[i]);
       }
       for (int i = 0; i < 2; ++i) {
         for (int n = 0; n < 4; ++n) {

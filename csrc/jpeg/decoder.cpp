@@ -55,10 +55,10 @@ class Tiff {
     return type < std::size(kWidths) ? kWidths[type] : 0;
   }
 
-  size_t number(size_t place, int bytes) const {
+  size_t number(size_t position, int bytes) const {
     size_t value = 0;
     for (int i = 0; i < bytes; ++i) {
-      value = value << 8 | data_[place + (big_ ? i : bytes - 1 - i)];
+      value = value << 8 | data_[position + (big_ ? i : bytes - 1 - i)];
     }
     return value;
   }
@@ -133,7 +133,7 @@ void convert_inks(const uint8_t* from, int64_t count, bool inverted, int64_t cha
   }
 }
 
-void place(const uint8_t* row, int64_t width, int64_t channels, int64_t step, uint8_t* to) {
+void position(const uint8_t* row, int64_t width, int64_t channels, int64_t step, uint8_t* to) {
   if (step == channels) {
     std::memcpy(to, row, static_cast<size_t>(width * channels));
     return;
@@ -182,7 +182,7 @@ void decode(const uint8_t* data, size_t length, const Request& r, uint8_t* out) 
     jpeg_start_decompress(&info);
   };
   session.run(prepare);
-  session.refuse_lost_scans();
+  session.reject_lost_scans();
   session.run([&](jpeg_decompress_struct& info) {
     const JDIMENSION margin = 2;  // pixels that a chroma sample covers
     const JDIMENSION left = static_cast<JDIMENSION>(r.left);
@@ -208,13 +208,13 @@ void decode(const uint8_t* data, size_t length, const Request& r, uint8_t* out) 
     const int64_t bottom = r.top + r.height;
     while (static_cast<int64_t>(info.output_scanline) < bottom) {
       const int64_t y = info.output_scanline;
-      const auto place_of = [&](int64_t i) {
+      const auto position_of = [&](int64_t i) {
         return out + steps.start + (y + i - r.top) * steps.down;
       };
       JSAMPROW rows[kRowsAtOnce];
       for (int64_t i = 0; i < kRowsAtOnce; ++i) {
         const bool within = y + i >= r.top && y + i < bottom;
-        rows[i] = direct && within ? place_of(i) : &buffer[i * columns * components];
+        rows[i] = direct && within ? position_of(i) : &buffer[i * columns * components];
       }
       const int64_t count = jpeg_read_scanlines(&info, rows, kRowsAtOnce);
       if (direct) continue;
@@ -224,7 +224,7 @@ void decode(const uint8_t* data, size_t length, const Request& r, uint8_t* out) 
           convert_inks(row, r.width, inverted, r.channels, converted.data());
           row = converted.data();
         }
-        place(row, r.width, r.channels, steps.right, place_of(i));
+        position(row, r.width, r.channels, steps.right, position_of(i));
       }
     }
   });

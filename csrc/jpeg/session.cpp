@@ -69,7 +69,7 @@ void Session::on_message(j_common_ptr info, int level) {
   if (!is_harmless(state.errors.msg_code)) on_error(info);
 }
 
-void Session::refuse_lost_scans() {
+void Session::reject_lost_scans() {
   run([&](jpeg_decompress_struct& info) {
     if (state_.ended && jpeg_has_multiple_scans(&info))
       on_error(reinterpret_cast<j_common_ptr>(&info));

@@ -40,7 +40,7 @@ class Session {
 
   // Throws if the file ended early and has several scans, of which the last may be missing. Call it
   // once libjpeg has read them all, which jpeg_start_decompress does.
-  void refuse_lost_scans();
+  void reject_lost_scans();
 
  private:
   struct State {

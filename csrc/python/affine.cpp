@@ -104,8 +104,8 @@ py::array output_for(py::handle out, const py::array& image, int64_t height, int
   require(array.writeable(), kOp, "out is read-only");
   const std::vector<int64_t> sizes(array.shape(), array.shape() + array.ndim());
   const std::vector<int64_t> strides(array.strides(), array.strides() + array.ndim());
-  require(lie_apart(array.ndim(), sizes.data(), strides.data(), array.itemsize()), kOp,
-          "out has shape ", shape_text(sizes), " and strides ", shape_text(strides),
+  require(has_no_internal_overlap(array.ndim(), sizes.data(), strides.data(), array.itemsize()),
+          kOp, "out has shape ", shape_text(sizes), " and strides ", shape_text(strides),
           " in bytes; its elements must not overlap");
   if (array.size() > 0 && image.size() > 0) {
     const Extent a = extent(image), b = extent(array);

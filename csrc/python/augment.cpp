@@ -14,7 +14,7 @@
 #include "python/array.h"
 #include "python/augment.h"
 #include "python/bindings.h"
-#include "python/place.h"
+#include "python/strided_data.h"
 
 namespace visops {
 namespace {
@@ -38,7 +38,7 @@ void augment(py::handle image, const Shape& shape, const std::string& dtype, py:
              const Numbers& mean, const Numbers& std, const Block& erase,
              const Numbers& erase_value, bool inverse_map, bool half_pixel) {
   if (shape.size() != 4 || out_shape.size() != 4) throw std::invalid_argument("not [B, C, H, W]");
-  const Place from = place_of(image, 4), to = place_of(out, 4);
+  const StridedData from = read_strided_data(image, 4), to = read_strided_data(out, 4);
   AugmentParams p = {};
   p.batch = shape[0];
   p.channels = shape[1];
@@ -51,7 +51,7 @@ void augment(py::handle image, const Shape& shape, const std::string& dtype, py:
   p.output = to.address;
   p.output_stride = {to.strides[0], to.strides[1], to.strides[2], to.strides[3]};
   check_matrix_shape(kOp, p, matrix_shape);
-  const Place map = place_of(matrix, matrix_shape.size());
+  const StridedData map = read_strided_data(matrix, matrix_shape.size());
   set_matrix(kOp, p, map.address, dtype_named(matrix_dtype), matrix_shape, map.strides);
   p.mode = parse_interpolation(kOp, interpolation);
   p.padding = parse_padding(kOp, padding_mode);

@@ -6,8 +6,8 @@
 #include "core/image_front.h"
 #include "python/array.h"
 #include "python/bindings.h"
-#include "python/place.h"
 #include "python/plan.h"
+#include "python/strided_data.h"
 
 namespace visops {
 namespace {
@@ -104,18 +104,18 @@ AugmentParams images_of(py::handle images, DType dtype, const ChainPlan& plan,
   const auto height = [&](size_t i) { return static_cast<int64_t>(plan.samples[i].source.height); };
   const auto width = [&](size_t i) { return static_cast<int64_t>(plan.samples[i].source.width); };
   if (py::isinstance<py::tuple>(images)) {
-    const Place place = place_of(images, 4);
-    const auto& strides = place.strides;
-    p.first = {place.address, height(0), width(0), strides[1], strides[2], strides[3]};
+    const StridedData data = read_strided_data(images, 4);
+    const auto& strides = data.strides;
+    p.first = {data.address, height(0), width(0), strides[1], strides[2], strides[3]};
     p.image_batch_stride = strides[0];
     return p;
   }
   for (py::handle image : images) {
-    const Place place = place_of(image, 3);
-    const auto& strides = place.strides;
+    const StridedData data = read_strided_data(image, 3);
+    const auto& strides = data.strides;
     const size_t i = list.size();
     if (i == plan.samples.size()) throw std::invalid_argument("another batch");
-    list.push_back({place.address, height(i), width(i), strides[0], strides[1], strides[2]});
+    list.push_back({data.address, height(i), width(i), strides[0], strides[1], strides[2]});
   }
   if (static_cast<int64_t>(list.size()) != plan.batch) throw std::invalid_argument("another batch");
   p.list = list.data();
@@ -154,8 +154,9 @@ ChainPlan Chain::plan_of_one(const SampleKey& key, int64_t height, int64_t width
   return plan;
 }
 
-void Chain::run_one(const ChainPlan& plan, const AugmentImage& image, DType dtype, const Place& to,
-                    DType out_dtype, const Finish& finish, Threads threads) const {
+void Chain::run_one(const ChainPlan& plan, const AugmentImage& image, DType dtype,
+                    const StridedData& to, DType out_dtype, const Finish& finish,
+                    Threads threads) const {
   const GeometryState& at = plan.samples.at(0);
   AugmentParams p = {};
   p.batch = 1;
@@ -257,7 +258,7 @@ py::array_t<double> Chain::colors(const PlanObject& self, py::handle images,
 void Chain::augment(const PlanObject& self, py::handle image, const std::string& dtype,
                     py::handle out, const std::string& out_dtype, const Numbers& mean,
                     const Numbers& std, const Numbers& erase_value) const {
-  const Place from = place_of(image, 3), to = place_of(out, 3);
+  const StridedData from = read_strided_data(image, 3), to = read_strided_data(out, 3);
   const GeometryState& at = self.first();
   const AugmentImage source = {from.address,
                                static_cast<int64_t>(at.source.height),

@@ -11,8 +11,8 @@
 #include "core/chain/step.h"
 #include "core/warp/augment.h"
 #include "python/augment.h"
-#include "python/place.h"
 #include "python/plan.h"
+#include "python/strided_data.h"
 
 namespace visops {
 
@@ -52,7 +52,7 @@ class Chain {
   ChainPlan plan_of_one(const SampleKey& key, int64_t height, int64_t width, int64_t channels,
                         bool exact) const;
   // Runs the pass on one image [C, H, W].
-  void run_one(const ChainPlan& plan, const AugmentImage& image, DType dtype, const Place& to,
+  void run_one(const ChainPlan& plan, const AugmentImage& image, DType dtype, const StridedData& to,
                DType out_dtype, const Finish& finish, Threads threads) const;
 
   // Draws all steps and adds them to a plan. Returns the parameters of each, [B, its count], where

@@ -16,7 +16,7 @@
 #include "core/warp/remap.h"
 #include "python/array.h"
 #include "python/bindings.h"
-#include "python/place.h"
+#include "python/strided_data.h"
 #include "torch/parallel.h"
 
 namespace visops {
@@ -159,7 +159,7 @@ void remap(py::handle image, const std::vector<int64_t>& shape, const std::strin
            int64_t element, py::handle out, py::handle map, bool relative,
            const std::vector<int64_t>& size, const std::string& mode, const std::string& padding,
            const std::vector<float>& fill, const std::string& fill_bits) {
-  const Place from = place_of(image, 3);
+  const StridedData from = read_strided_data(image, 3);
   RemapParams p = {};
   p.source = from.address;
   p.channels = shape.at(0);

@@ -102,7 +102,7 @@ class Clock {
 
 // Where a sample's image goes: [C, height, width] of a batch, if it has these sides.
 struct Slot {
-  Place place;
+  StridedData data;
   int64_t height, width;
 };
 
@@ -134,9 +134,9 @@ class FilePass {
   // images, and the seconds of reading, decoding and transforming. It is not stored if its slot,
   // (address, strides), has another size; 0: there is none. None: see above.
   py::object load(py::handle source, bool is_path, py::handle seed, py::handle epoch,
-                  py::handle index, py::handle place, int64_t height, int64_t width) const {
+                  py::handle index, py::handle data, int64_t height, int64_t width) const {
     const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
-    const Slot slot = {height > 0 ? place_of(place, 3) : Place{}, height, width};
+    const Slot slot = {height > 0 ? read_strided_data(data, 3) : StridedData{}, height, width};
     const View view(source);
     std::vector<ChainPlan> plans;
     Times times;
@@ -230,16 +230,16 @@ class FilePass {
     const int64_t rows = swaps ? part.width : part.height;
     const int64_t columns = swaps ? part.height : part.width;
     ChainPlan own = first;
-    move_to_parts({{part.place_top, part.place_left, reduction, rows, columns}}, own);
+    move_to_parts({{part.position_top, part.position_left, reduction, rows, columns}}, own);
     const AugmentImage image = {decoded, rows, columns, 1, columns * channels, channels};
-    run_stages(own, plans, image, slot.place);
+    run_stages(own, plans, image, slot.data);
     times.transforming = clock.lap();
     return Outcome::kStored;
   }
 
   // Runs all passes, the first on what was decoded; `moved` is its plan for that.
   void run_stages(const ChainPlan& moved, const std::vector<ChainPlan>& plans, AugmentImage image,
-                  const Place& slot) const {
+                  const StridedData& slot) const {
     thread_local Buffer between[2];
     size_t made = 0;
     DType dtype = DType::kUInt8;
@@ -257,7 +257,7 @@ class FilePass {
       }
       const auto height = static_cast<int64_t>(plan.samples[0].canvas.height);
       const auto width = static_cast<int64_t>(plan.samples[0].canvas.width);
-      Place to = slot;
+      StridedData to = slot;
       if (i + 1 < stages_.size()) {
         const int64_t bytes = channels * height * width * element_size(stage.dtype);
         to = {between[made++ % 2].of_size(static_cast<size_t>(bytes)), {height * width, width, 1}};
@@ -278,8 +278,8 @@ py::tuple cover(int64_t height, int64_t width, int64_t orientation,
                 const std::array<int64_t, 4>& window, int64_t reduction) {
   const PixelWindow own = {window[0], window[1], window[2], window[3]};
   const StoredPart part = stored_part(height, width, orientation, own, reduction);
-  return py::make_tuple(part.top, part.left, part.height, part.width, part.place_top,
-                        part.place_left);
+  return py::make_tuple(part.top, part.left, part.height, part.width, part.position_top,
+                        part.position_left);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include "python/array.h"
 #include "python/augment.h"
 #include "python/bindings.h"
-#include "python/place.h"
 #include "python/plan.h"
+#include "python/strided_data.h"
 
 namespace visops {
 namespace {
@@ -23,7 +23,7 @@ struct Size {
 // strides, which the caller owns.
 void move(py::handle source, py::handle target, const std::string& dtype, int64_t count,
           Size size_in, Size size_out, const double* matrix, double fill) {
-  const Place from = place_of(source, 3), to = place_of(target, 3);
+  const StridedData from = read_strided_data(source, 3), to = read_strided_data(target, 3);
   AugmentParams p = {};
   p.first = {from.address,    size_in.height,  size_in.width,
              from.strides[0], from.strides[1], from.strides[2]};

@@ -12,8 +12,8 @@
 #include "python/array.h"
 #include "python/augment.h"
 #include "python/bindings.h"
-#include "python/place.h"
 #include "python/plan.h"
+#include "python/strided_data.h"
 
 namespace visops {
 namespace {

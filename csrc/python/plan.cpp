@@ -250,7 +250,7 @@ py::tuple colors_of(const ColorMatrices& colors, const ChainPlan& plan) {
 }
 
 // Where a mean is taken: matrices as `sampled`, size or None, sizes [B, 2], window.
-py::tuple place_of_mean(const ColorSteps& steps, bool exact, bool nearest) {
+py::tuple position_of_mean(const ColorSteps& steps, bool exact, bool nearest) {
   const auto count = static_cast<py::ssize_t>(steps.at.size());
   const int64_t rows = steps.at[0].rows();
   const Doubles matrices = array_of<double>({count, rows, 3}, [&](double* out) {
@@ -281,7 +281,7 @@ py::tuple program_of(const PlanObject& self, bool nearest) {
         for (uint8_t flag : round.plain) *out++ = flag != 0;
       });
     }
-    rounds.append(py::make_tuple(place_of_mean(steps, self.plan.exact, nearest), before, plain));
+    rounds.append(py::make_tuple(position_of_mean(steps, self.plan.exact, nearest), before, plain));
   }
   return py::make_tuple(rounds, colors_of(program.whole, self.plan));
 }

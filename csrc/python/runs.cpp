@@ -24,9 +24,9 @@ py::tuple write_text(const Array<int32_t>& ends, const Array<int64_t>& offsets) 
   Array<uint8_t> text(kMostCharacters * ends.size());
   Array<int64_t> begins(offsets.size());
   char* const characters = reinterpret_cast<char*>(text.mutable_data());
-  int64_t* const places = begins.mutable_data();
+  int64_t* const starts = begins.mutable_data();
   const RunLists runs = lists_of(ends, offsets);
-  run_unlocked(ends.size(), [&] { write_run_text(runs, characters, places); });
+  run_unlocked(ends.size(), [&] { write_run_text(runs, characters, starts); });
   return py::make_tuple(text, begins);
 }
 
@@ -42,10 +42,10 @@ py::tuple read_text(const py::bytes& text, const Array<int64_t>& begins,
   Array<int64_t> offsets(begins.size());
   const char* const characters = PyBytes_AS_STRING(text.ptr());
   int32_t* const found = ends.mutable_data();
-  int64_t* const places = offsets.mutable_data();
+  int64_t* const starts = offsets.mutable_data();
   RunFailure failure = {};
   run_unlocked(ends.size(), [&] {
-    failure = read_run_text(characters, begins.data(), pixels.data(), count, found, places);
+    failure = read_run_text(characters, begins.data(), pixels.data(), count, found, starts);
   });
   return py::make_tuple(ends, offsets, failure_of(failure));
 }
@@ -94,8 +94,8 @@ py::tuple of_polygons(const Array<double>& points, const Array<int64_t>& point_o
   Array<int32_t> ends(most_polygon_runs(polygons));
   Array<int64_t> offsets(polygon_offsets.size());
   int32_t* const found = ends.mutable_data();
-  int64_t* const places = offsets.mutable_data();
-  run_unlocked(ends.size(), [&] { polygon_runs(polygons, found, places); });
+  int64_t* const starts = offsets.mutable_data();
+  run_unlocked(ends.size(), [&] { polygon_runs(polygons, found, starts); });
   return py::make_tuple(ends, offsets);
 }
 

@@ -9,8 +9,8 @@
 
 #include "python/array.h"
 #include "python/bindings.h"
-#include "python/place.h"
 #include "python/plan.h"
+#include "python/strided_data.h"
 
 namespace visops {
 namespace {
@@ -164,7 +164,7 @@ bool are_boxes(const Doubles& rows) {
 // The rows of a tensor of float32 or float64, read and written as doubles.
 class TensorRows {
  public:
-  TensorRows(py::handle place, bool wide) : place_(place_of(place, 2)), wide_(wide) {}
+  TensorRows(py::handle data, bool wide) : data_(read_strided_data(data, 2)), wide_(wide) {}
 
   void read(int64_t row, int64_t width, double* out) const {
     for (int64_t k = 0; k < width; ++k) {
@@ -184,16 +184,16 @@ class TensorRows {
  private:
   template <class T>
   T* at(int64_t row, int64_t k) const {
-    return static_cast<T*>(place_.address) + row * place_.strides[0] + k * place_.strides[1];
+    return static_cast<T*>(data_.address) + row * data_.strides[0] + k * data_.strides[1];
   }
 
-  Place place_;
+  StridedData data_;
   bool wide_;
 };
 
 // are_boxes of a tensor [N, 4].
-bool are_placed_boxes(py::handle place, int64_t count, bool wide) {
-  const TensorRows rows(place, wide);
+bool are_placed_boxes(py::handle data, int64_t count, bool wide) {
+  const TensorRows rows(data, wide);
   double box[4];
   for (int64_t i = 0; i < count; ++i) {
     rows.read(i, 4, box);
@@ -220,7 +220,7 @@ void move_drawn_points(const PlanObject& plan, py::handle source, py::handle tar
                        py::handle visible, int64_t count, int64_t width, bool wide, double shift) {
   require_shape(width == 2 || width == 3);
   const TensorRows from(source, wide), to(target, wide);
-  const Place flags = place_of(visible, 1);
+  const StridedData flags = read_strided_data(visible, 1);
   const auto window = [](const Canvas& canvas) {
     return std::array<double, 4>{0.0, 0.0, canvas.width, canvas.height};
   };

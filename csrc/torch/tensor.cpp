@@ -90,8 +90,8 @@ void check_same_device(const char* op, const char* reference_name, const Tensor&
 
 void check_writable(const char* op, const Tensor& out) {
   const auto sizes = out.sizes(), strides = out.strides();
-  require(lie_apart(out.dim(), sizes.data(), strides.data()), op, "out has shape ", shape_text(out),
-          " and strides ", shape_text(strides), "; its elements must not overlap");
+  require(has_no_internal_overlap(out.dim(), sizes.data(), strides.data()), op, "out has shape ",
+          shape_text(out), " and strides ", shape_text(strides), "; its elements must not overlap");
 }
 
 namespace {

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .numbers import is_symbol, tensor_of_symbols
-from .refusals import refuse_float8, require_plain
+from .unsupported_inputs import reject_float8, require_plain
 
 _NUMPY_TO_TORCH = {np.float16: torch.float16, np.float32: torch.float32}
 
@@ -79,7 +79,7 @@ def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> T
         require_plain(op, **{name: value})
         if value.is_complex():
             raise TypeError(f"visops.{op}: {name} is complex, expected real numbers")
-        refuse_float8(op, name, value)
+        reject_float8(op, name, value)
         return value.double()
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], np.ndarray):
         value = _stacked(value)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .arrays import as_tensor
-from .refusals import called, require_plain
+from .unsupported_inputs import called, require_plain
 
 __all__ = ["call_operator", "output_limit", "renamed"]
 

@@ -18,8 +18,8 @@ try:
 except ImportError:  # it is torch's own; without it, registering takes longer
     _autograd = None  # type: ignore[assignment]
 
-from .refusals import as_plain, called, refuse_foreign_tensors, unsupported
 from .registering import LIBRARY, add_vmap_rule
+from .unsupported_inputs import as_plain, called, reject_foreign_tensors, unsupported
 from .vmap_calls import below_vmap, complete_rule, is_below_vmap
 
 _is_compiling = torch.compiler.is_compiling
@@ -35,7 +35,7 @@ _is_autocast = torch._C._is_any_autocast_enabled
 # The names of arguments, or what returns them for a call's arguments.
 Constants = Collection[str] | Callable[[Sequence[Any]], Collection[str]]
 
-refuse_foreign_tensors(
+reject_foreign_tensors(
     LIBRARY,
     (
         name.removeprefix("visops::")
@@ -62,7 +62,7 @@ def without_gradient(*names: str) -> None:
         LIBRARY.impl(name, torch.library.fallthrough_kernel, "Autograd")
 
 
-def refuse_lazy_out(*names: str, public: str | None = None) -> None:
+def reject_lazy_out(*names: str, public: str | None = None) -> None:
     """Refuse an `out` that is a lazily negated or conjugated view.
 
     Messages name the function `public`, by default the operator. Torch's own fallback for such
@@ -303,10 +303,10 @@ class Differentiable:
         Asking torch about all of them takes as long as a small kernel.
         """
         types = [str(argument.type) for argument in self._op._schema.arguments]
-        places = [place for place, kind in enumerate(types) if "Tensor" in kind]
-        if len(places) < 2 or len(types) < 2 * len(places):
+        positions = [index for index, kind in enumerate(types) if "Tensor" in kind]
+        if len(positions) < 2 or len(types) < 2 * len(positions):
             return lambda arguments: arguments
-        pick = operator.itemgetter(*places)
+        pick = operator.itemgetter(*positions)
 
         def tensors_of(arguments: Sequence[Any]) -> Sequence[Any]:
             try:
@@ -333,7 +333,7 @@ class Differentiable:
                     with _BelowAutograd():
                         return self._op(*arguments)
                 except NotImplementedError:  # a tensor subclass, such as a nested tensor
-                    self._refuse(arguments)
+                    self._reject(arguments)
                     raise
                 except TypeError as error:
                     return self._op(*as_plain(error, arguments))
@@ -343,7 +343,7 @@ class Differentiable:
             return called(self._op, *arguments)
         return self._op(*arguments)
 
-    def _refuse(self, arguments: tuple[Any, ...]) -> None:
+    def _reject(self, arguments: tuple[Any, ...]) -> None:
         for argument, value in zip(self._op._schema.arguments, arguments, strict=False):
             if message := unsupported(self._name, argument.name, value):
                 raise RuntimeError(message) from None

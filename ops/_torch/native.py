@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["are_calls_watched", "place_of"]
+__all__ = ["data_ptr_and_strides", "modes_or_transforms_active"]
 
-Place = tuple[int, tuple[int, ...]]
+PtrAndStrides = tuple[int, tuple[int, ...]]
 
 _strided = torch.strided
 _are_transforms_active = torch._C._are_functorch_transforms_active
@@ -21,12 +21,12 @@ _dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
 
 
-def are_calls_watched() -> bool:
+def modes_or_transforms_active() -> bool:
     """Whether a transform or a mode has to see what happens to tensors."""
     return bool(_are_transforms_active() or _dispatch_modes() or _function_modes())
 
 
-def place_of(tensor: Any) -> Place | None:
+def data_ptr_and_strides(tensor: Any) -> PtrAndStrides | None:
     """Return the address of a tensor's elements, and its strides.
 
     None: it is not a plain tensor on the CPU, or has no elements.

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from .refusals import unsupported
+from .unsupported_inputs import unsupported
 
 __all__ = [
-    "as_many_each",
     "below_vmap",
     "check_presence",
     "complete_rule",
     "into_batch",
     "is_below_vmap",
+    "loop_equal_sizes",
     "mapped_first",
     "one_call_each",
     "out_of_batch",
@@ -51,7 +51,7 @@ def one_call_each(call: Callable[..., Any], stack: Stack = torch.stack) -> Rule:
     return rule
 
 
-def as_many_each(op: Any, instead: str = "") -> Rule:
+def loop_equal_sizes(op: Any, instead: str = "") -> Rule:
     """Return a rule for an operator whose number of results depends on values.
 
     Results can only be stacked where there are as many of each entry; none have no shape. `instead`

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from .._torch.numbers import real_number
-from .._torch.refusals import are_strangers, refuse_float8, require_plain
 from .._torch.shapes import broadcast_shapes
+from .._torch.unsupported_inputs import is_multiple_dispatch_error, reject_float8, require_plain
 from .iou_formulas import (
     area,
     aspect_difference,
@@ -172,8 +172,8 @@ def _read(op: str, boxes1: Tensor, boxes2: Tensor, reduction: str) -> tuple[Tens
             raise ValueError(
                 f"visops.{op}: {name} has dtype {given}, must be a floating or integer type"
             )
-        refuse_float8(op, name, boxes)
-    _refuse_strangers(op, boxes1, boxes2)
+        reject_float8(op, name, boxes)
+    _reject_strangers(op, boxes1, boxes2)
     if boxes1.device != boxes2.device:
         raise ValueError(
             f"visops.{op}: boxes2 is on {boxes2.device}, boxes1 is on {boxes1.device}; "
@@ -190,7 +190,7 @@ def _read(op: str, boxes1: Tensor, boxes2: Tensor, reduction: str) -> tuple[Tens
     return boxes1.to(dtype), boxes2.to(dtype)
 
 
-def _refuse_strangers(op: str, boxes1: Tensor, boxes2: Tensor) -> None:
+def _reject_strangers(op: str, boxes1: Tensor, boxes2: Tensor) -> None:
     """Refuse subclasses of which neither takes the other, as torch does in ``boxes1 + boxes2``."""
     if type(boxes1) is type(boxes2) or torch.compiler.is_compiling():
         return
@@ -198,7 +198,7 @@ def _refuse_strangers(op: str, boxes1: Tensor, boxes2: Tensor) -> None:
         # Computes nothing, but asks both. torchvision's boxes are plain tensors once sliced.
         torch.result_type(boxes1[..., :2], boxes2[..., :2])
     except TypeError as error:
-        if not are_strangers(error):
+        if not is_multiple_dispatch_error(error):
             raise
         first, second = type(boxes1).__name__, type(boxes2).__name__
         raise TypeError(

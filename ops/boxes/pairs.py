@@ -12,8 +12,8 @@ from torch import Tensor
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator
 from .._torch.numbers import real_number
-from .._torch.refusals import require_plain
 from .._torch.shapes import broadcast_shapes
+from .._torch.unsupported_inputs import require_plain
 from .iou_autograd import box_iou as _box_iou
 from .iou_autograd import box_iou_rotated as _box_iou_rotated
 from .iou_autograd import result_dtype
@@ -105,14 +105,14 @@ def _check(op: str, boxes1: Tensor, boxes2: Tensor, columns: int, aligned: bool,
         )
     last = -1 if aligned else -2
     if aligned and boxes1.shape[-2] != boxes2.shape[-2]:
-        _refuse_shapes(op, boxes1, boxes2, "must have equally many boxes if aligned")
+        _reject_shapes(op, boxes1, boxes2, "must have equally many boxes if aligned")
     try:
         broadcast_shapes(boxes1.shape[:last], boxes2.shape[:last])
     except RuntimeError:
-        _refuse_shapes(op, boxes1, boxes2, "batch dimensions must broadcast")
+        _reject_shapes(op, boxes1, boxes2, "batch dimensions must broadcast")
 
 
-def _refuse_shapes(op: str, boxes1: Tensor, boxes2: Tensor, why: str) -> None:
+def _reject_shapes(op: str, boxes1: Tensor, boxes2: Tensor, why: str) -> None:
     shapes = f"boxes1 has shape {list(boxes1.shape)} and boxes2 {list(boxes2.shape)}"
     raise ValueError(f"visops.{op}: {shapes}, {why}")
 

@@ -1,6 +1,6 @@
 """The interface of the extension that visops replaces: change the import, keep the calls.
 
-The results differ only where the previous extension was wrong:
+The results differ only where python_cpp_extension was wrong:
 
 - Coordinates between -2 and 0 are rounded down, and interpolated with the border from -1 on. The
   old code truncated towards zero, which gave negative weights.

@@ -1,4 +1,4 @@
-"""Affine warps under the previous extension's names."""
+"""Affine warps under python_cpp_extension's names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.refusals import require_plain
+from .._torch.unsupported_inputs import require_plain
 from ..warp.affine import warp_affine
 from ..warp.point_fits import affine_from_points
 
@@ -42,7 +42,7 @@ def affine_torch(input: Tensor, affine_matrix: Tensor, out_h: int, out_w: int) -
 
     Notes
     -----
-    Differs from the previous extension where coordinates lie between -2 and 0, and for outputs
+    Differs from python_cpp_extension where coordinates lie between -2 and 0, and for outputs
     beyond 66.6 million elements: see the top of this page.
 
     Examples
@@ -107,7 +107,7 @@ def affine_opencv(
 
     Notes
     -----
-    Differs from the previous extension where coordinates lie between -2 and 0: see the top of
+    Differs from python_cpp_extension where coordinates lie between -2 and 0: see the top of
     this page.
 
     Examples

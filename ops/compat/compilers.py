@@ -1,4 +1,4 @@
-"""What the library was compiled with, under the previous extension's names."""
+"""What the library was compiled with, under python_cpp_extension's names."""
 
 from __future__ import annotations
 

@@ -253,5 +253,5 @@ class ModulatedDeformConv2dPack(_Pack):
         Tensor ``[N, out_channels, OH, OW]``
         """
         found = self.conv_offset(x)
-        places = found.shape[1] // 3 * 2
-        return self._convolve(x, found[:, :places], found[:, places:].sigmoid())
+        positions = found.shape[1] // 3 * 2
+        return self._convolve(x, found[:, :positions], found[:, positions:].sigmoid())

@@ -49,9 +49,9 @@ def multi_scale_deformable_attn_pytorch(
     --------
     >>> import torch
     >>> from visops import compat
-    >>> places, weights = torch.full((1, 1, 1, 1, 1, 2), 0.5), torch.ones(1, 1, 1, 1, 1)
+    >>> points, weights = torch.full((1, 1, 1, 1, 1, 2), 0.5), torch.ones(1, 1, 1, 1, 1)
     >>> value = torch.arange(4.0).reshape(1, 4, 1, 1)
-    >>> compat.multi_scale_deformable_attn_pytorch(value, torch.tensor([[2, 2]]), places, weights)
+    >>> compat.multi_scale_deformable_attn_pytorch(value, torch.tensor([[2, 2]]), points, weights)
     tensor([[[1.5000]]])
     """
     found: Tensor = multi_scale_deformable_attention(
@@ -77,9 +77,9 @@ def ms_deform_attn_forward(
     --------
     >>> import torch
     >>> from visops import compat
-    >>> places, weights = torch.full((1, 1, 1, 1, 1, 2), 0.5), torch.ones(1, 1, 1, 1, 1)
+    >>> points, weights = torch.full((1, 1, 1, 1, 1, 2), 0.5), torch.ones(1, 1, 1, 1, 1)
     >>> value, shapes = torch.arange(4.0).reshape(1, 4, 1, 1), torch.tensor([[2, 2]])
-    >>> compat.ms_deform_attn_forward(value, shapes, torch.tensor([0]), places, weights, 64)
+    >>> compat.ms_deform_attn_forward(value, shapes, torch.tensor([0]), points, weights, 64)
     tensor([[[1.5000]]])
     """
     with torch.no_grad():
@@ -107,11 +107,11 @@ def ms_deform_attn_backward(
     --------
     >>> import torch
     >>> from visops import compat
-    >>> places, weights = torch.full((1, 1, 1, 1, 1, 2), 0.5), torch.ones(1, 1, 1, 1, 1)
+    >>> points, weights = torch.full((1, 1, 1, 1, 1, 2), 0.5), torch.ones(1, 1, 1, 1, 1)
     >>> value, shapes = torch.arange(4.0).reshape(1, 4, 1, 1), torch.tensor([[2, 2]])
     >>> grad = torch.ones(1, 1, 1)
     >>> found = compat.ms_deform_attn_backward(
-    ...     value, shapes, torch.tensor([0]), places, weights, grad
+    ...     value, shapes, torch.tensor([0]), points, weights, grad
     ... )
     >>> found[0].flatten()
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
@@ -144,10 +144,10 @@ class MultiScaleDeformableAttnFunction:
     --------
     >>> import torch
     >>> from visops import compat
-    >>> places, weights = torch.full((1, 1, 1, 1, 1, 2), 0.5), torch.ones(1, 1, 1, 1, 1)
+    >>> points, weights = torch.full((1, 1, 1, 1, 1, 2), 0.5), torch.ones(1, 1, 1, 1, 1)
     >>> value, shapes = torch.arange(4.0).reshape(1, 4, 1, 1), torch.tensor([[2, 2]])
     >>> starts = torch.tensor([0])
-    >>> compat.MultiScaleDeformableAttnFunction.apply(value, shapes, starts, places, weights, 64)
+    >>> compat.MultiScaleDeformableAttnFunction.apply(value, shapes, starts, points, weights, 64)
     tensor([[[1.5000]]])
     """
 

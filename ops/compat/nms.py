@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.refusals import require_plain
+from .._torch.unsupported_inputs import require_plain
 from ..suppression.nms import batched_nms as _batched_nms
 from ..suppression.nms import nms as _nms
 from ..suppression.soft_nms import batched_soft_nms as _batched_soft_nms
@@ -48,7 +48,7 @@ def nms(dets: Array, iou_thr: float, device_id: int | None = None) -> tuple[Arra
 
     Notes
     -----
-    Differs from the previous extension on the CPU, which also dropped boxes with an overlap equal
+    Differs from python_cpp_extension on the CPU, which also dropped boxes with an overlap equal
     to `iou_thr` and returned rows by rising index.
 
     Examples
@@ -112,7 +112,7 @@ def soft_nms(
 
     Notes
     -----
-    Differs from the previous extension in ties, which go by index, and if all scores are below
+    Differs from python_cpp_extension in ties, which go by index, and if all scores are below
     `min_score`: the extension kept the highest.
 
     Examples

@@ -51,7 +51,7 @@ def roi_align(
 
     Notes
     -----
-    Unlike the previous extension, it supports both values of `aligned` on the CPU too, and raises
+    Unlike python_cpp_extension, it supports both values of `aligned` on the CPU too, and raises
     there for boxes with a batch index out of range.
 
     Examples

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from .._torch.call import call_operator
 from .._torch.channels_last import prefers_channels_last
-from .._torch.refusals import require_plain
+from .._torch.unsupported_inputs import require_plain
 from .conv2d_autograd import conv2d as _implicit
 from .conv2d_autograd import result_size, with_autocast
 from .im2col_autograd import im2col as _im2col

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.differentiable import Differentiable, refuse_lazy_out
+from .._torch.differentiable import Differentiable, reject_lazy_out
 from .._torch.fakes import register_fake
 from .._torch.shapes import broadcast_shapes
 from .._torch.vmap_calls import one_call_each
@@ -70,16 +70,16 @@ def _over_zeros(input: Tensor, kernel: Tensor, start: _Pair, size: _Pair, flip: 
     is computed in parts, each with those elements only; sums leave out nothing but zeros.
     """
     for dim in (-2, -1):
-        count, taps, places = input.shape[dim], kernel.shape[dim], size[dim]
-        if not all(isinstance(n, int) for n in (count, taps, places)):
+        count, taps, positions = input.shape[dim], kernel.shape[dim], size[dim]
+        if not all(isinstance(n, int) for n in (count, taps, positions)):
             continue  # under torch.compile: a question would fix the size
         part = max(count, _LEAST_PART)
-        if min(taps, places) <= 2 * part:
+        if min(taps, positions) <= 2 * part:
             continue
         first = _first_extended(start, kernel.shape[-2:], flip)[dim]
         parts = []
-        for begin in range(0, places, part):
-            end = min(begin + part, places)
+        for begin in range(0, positions, part):
+            end = min(begin + part, positions)
             low = min(max(0, 1 - first - end), taps - 1)  # elements that meet the input
             high = max(min(taps, count - first - begin), low + 1)
             taken = (taps - high, high - low) if flip else (low, high - low)
@@ -213,4 +213,4 @@ _backward_kernel.register(
     vmap=one_call_each(_backward_kernel),
 )
 
-refuse_lazy_out("convolve2d_out")
+reject_lazy_out("convolve2d_out")

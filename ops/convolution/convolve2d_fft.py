@@ -161,10 +161,10 @@ class _Cut:
     def tiles(self, rows: range, columns: range) -> Tensor:
         """Return these tiles: [..., rows, columns, tile_y, tile_x]."""
         first, last = [], []
-        for axis, places in enumerate((rows, columns)):
-            begin = self._first[axis] + places.start * self.step[axis]
+        for axis, positions in enumerate((rows, columns)):
+            begin = self._first[axis] + positions.start * self.step[axis]
             first.append(begin)
-            last.append(begin + (len(places) - 1) * self.step[axis] + self._tile[axis])
+            last.append(begin + (len(positions) - 1) * self.step[axis] + self._tile[axis])
         ends = (first[0], first[1]), (last[0], last[1])
         return windows(self._image, *ends, self._tile, self.step, self._fill, "patches")
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.refusals import require_plain
 from .._torch.shapes import broadcast_shapes
+from .._torch.unsupported_inputs import require_plain
 
 __all__ = [
     "SIGNED",
@@ -243,7 +243,7 @@ def _is_swapped(op: str, in1: Tensor, in2: Tensor) -> bool:
     )
 
 
-def _place(mode: str, image: int, kernel: int, flip: bool) -> tuple[int, int]:
+def _position(mode: str, image: int, kernel: int, flip: bool) -> tuple[int, int]:
     """Return start and size of the output along one dimension."""
     last = kernel - 1
     if mode == "full":
@@ -290,7 +290,7 @@ def problem(
     if not flip and dtype.is_complex:
         kernel = kernel.conj().resolve_conj()
     (top, height), (left, width) = (
-        _place(mode, image.shape[dim], kernel.shape[dim], flip) for dim in (-2, -1)
+        _position(mode, image.shape[dim], kernel.shape[dim], flip) for dim in (-2, -1)
     )
     if height < 0 or width < 0:
         raise ValueError(

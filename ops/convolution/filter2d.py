@@ -15,8 +15,8 @@ from torch import Tensor
 
 from .._torch.arrays import as_tensor
 from .._torch.call import renamed
-from .._torch.native import are_calls_watched
-from .._torch.refusals import require_plain
+from .._torch.native import modes_or_transforms_active
+from .._torch.unsupported_inputs import require_plain
 from .convolve2d import correlate2d
 from .convolve2d_extension import extended_along
 from .filter_separable import DTYPES, MOST_TAPS, filter_separable
@@ -186,7 +186,7 @@ def _takes_separable(planes: Tensor, kernels: Sequence[Any], dtype: torch.dtype)
         and all(isinstance(k, np.ndarray) and k.size <= MOST_TAPS for k in kernels)
         and not (planes.requires_grad and torch.is_grad_enabled())
         and not torch.compiler.is_compiling()
-        and not are_calls_watched()
+        and not modes_or_transforms_active()
         and kernels[0].shape[0] == kernels[1].shape[1] == 1
     )
 
@@ -209,12 +209,12 @@ def _planes(op: str, image: Any, channels: str | None) -> tuple[Tensor, bool]:
         )
     last = len(shape) > 2 and is_array if channels is None else channels == "last"
     if channels is None and len(shape) > 2:
-        _refuse_doubtful(op, shape, is_array)
+        _reject_doubtful(op, shape, is_array)
     planes: Tensor = as_tensor(op, "image", image) if isinstance(image, np.ndarray) else image
     return (planes.movedim(-1, -3) if last else planes), last
 
 
-def _refuse_doubtful(op: str, shape: tuple[int, ...], is_array: bool) -> None:
+def _reject_doubtful(op: str, shape: tuple[int, ...], is_array: bool) -> None:
     if is_array and shape[-1] > _MOST_CHANNELS:
         raise ValueError(
             f"visops.{op}: image has shape {list(shape)}, whose last dimension may be columns or "
@@ -256,13 +256,13 @@ def _folded(kernel: Any, sides: Sequence[int], border: str) -> Any:
         if border in ("constant", "replicate"):
             # From this distance on, every pixel reads the fill, or the border's pixel.
             reach = side if border == "constant" else side - 1
-            places, length = taps.clip(-reach, reach) + reach, 2 * reach + 1
+            positions, length = taps.clip(-reach, reach) + reach, 2 * reach + 1
         else:
             length = {"wrap": side, "symm": 2 * side, "mirror": max(2 * side - 2, 1)}[border]
-            places = (taps + length // 2) % length
+            positions = (taps + length // 2) % length
         if len(taps) > 2 * length:
             sums = np.zeros((length, kernel.shape[1 - axis]))
-            np.add.at(sums, places, np.moveaxis(kernel, axis, 0))
+            np.add.at(sums, positions, np.moveaxis(kernel, axis, 0))
             kernel = np.moveaxis(sums, 0, axis)
     return kernel
 

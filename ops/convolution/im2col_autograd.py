@@ -39,12 +39,12 @@ def _im2col_fake(
     ends = zip(padding[:dims], padding[dims:], strict=True)
     padded = [n + sum(both) for n, both in zip(input.shape[leads:], ends, strict=True)]
     window = zip(padded, kernel_size, stride, dilation, strict=True)
-    places = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in window]
+    positions = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in window]
     if layout == "patches":
-        return input.new_empty((*input.shape[:leads], *places, *kernel_size))
+        return input.new_empty((*input.shape[:leads], *positions, *kernel_size))
     channels = input.shape[leads - 1] if leads > 0 else 1
     batch = input.shape[: max(0, leads - 1)]
-    return input.new_empty((*batch, channels * math.prod(kernel_size), math.prod(places)))
+    return input.new_empty((*batch, channels * math.prod(kernel_size), math.prod(positions)))
 
 
 @register_fake("col2im")

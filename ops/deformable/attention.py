@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
-from .._torch.refusals import require_plain
+from .._torch.unsupported_inputs import require_plain
 from .attention_autograd import attention, backward_samples, backward_value
 
 __all__ = ["attention_gradients", "multi_scale_deformable_attention"]

@@ -69,9 +69,9 @@ def _gradients(ctx: Any, grad: Tensor, value: Tensor | None) -> tuple[Tensor | N
     of_locations, of_weights = backward_samples(
         grad, value, shapes, ctx.sizes, locations, weights, ctx.points, ctx.method
     )
-    has_places = ctx.method == "default"  # "discrete" rounds locations
+    has_positions = ctx.method == "default"  # "discrete" rounds locations
     return (
-        of_locations if ctx.needs_input_grad[3] and has_places else None,
+        of_locations if ctx.needs_input_grad[3] and has_positions else None,
         of_weights if ctx.needs_input_grad[4] else None,
     )
 
@@ -111,14 +111,14 @@ def _backward_samples_vjp(ctx: Any, *_: Tensor) -> None:
     )
 
 
-def _refuse_mapped_shapes(dim: int | None) -> None:
+def _reject_mapped_shapes(dim: int | None) -> None:
     if dim is not None:
         raise RuntimeError(f"visops.{_NAME}: spatial_shapes can't be mapped by vmap")
 
 
 def _attention_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
     value, shapes, sizes, locations, weights, *options = arguments
-    _refuse_mapped_shapes(dims[1])
+    _reject_mapped_shapes(dims[1])
     entries = info.batch_size
     if dims[0] is None:  # the entries' queries attend to the same values
         locations = mapped_first(locations, dims[3], entries).movedim(0, 1).flatten(1, 2)
@@ -135,7 +135,7 @@ def _attention_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]
 
 def _backward_value_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
     grad, shapes, sizes, locations, weights, *options, value_size = arguments
-    _refuse_mapped_shapes(dims[1])
+    _reject_mapped_shapes(dims[1])
     grad, locations, weights = (
         into_batch(tensor, dims[i], info.batch_size)
         for i, tensor in ((0, grad), (3, locations), (4, weights))
@@ -147,7 +147,7 @@ def _backward_value_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor,
 
 def _backward_samples_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Any, tuple[int, int]]:
     grad, value, shapes, sizes, locations, weights, *options = arguments
-    _refuse_mapped_shapes(dims[2])
+    _reject_mapped_shapes(dims[2])
     tensors = zip((grad, value, locations, weights), (*dims[:2], *dims[4:6]), strict=True)
     grad, value, locations, weights = (
         into_batch(tensor, dim, info.batch_size) for tensor, dim in tensors

@@ -96,7 +96,7 @@ def _vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return of_input, of_offset, of_weight, of_bias, None, None, None, of_mask
 
 
-def _refuse(ctx: Any, *_: Tensor) -> None:
+def _reject(ctx: Any, *_: Tensor) -> None:
     raise RuntimeError(
         f"visops.{_NAME}: its gradients can't be differentiated again; detach them where that is "
         "not needed"
@@ -131,9 +131,9 @@ def _is_mapped(dim: Any) -> bool:
 _deform_conv2d.register(
     setup_context=_setup, backward=_vjp, vmap=_folding(_deform_conv2d, (0, 1, 7))
 )
-_backward_input.register(backward=_refuse, vmap=one_call_each(_backward_input))
-_backward_offset.register(backward=_refuse, vmap=one_call_each(_backward_offset))
-_backward_weight.register(backward=_refuse, vmap=one_call_each(_backward_weight))
+_backward_input.register(backward=_reject, vmap=one_call_each(_backward_input))
+_backward_offset.register(backward=_reject, vmap=one_call_each(_backward_offset))
+_backward_weight.register(backward=_reject, vmap=one_call_each(_backward_weight))
 
 
 def _with_autocast(

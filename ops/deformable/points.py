@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
-from .._torch.refusals import require_plain
+from .._torch.unsupported_inputs import require_plain
 from .points_autograd import sample
 
 __all__ = ["point_sample", "sample_points_by_uncertainty"]

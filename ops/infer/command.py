@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             summary = merge(args.out, args.format)
             print(table(summary))
             return summary.exit_code
-        _refuse_useless_options(args)
+        _reject_useless_options(args)
         if args.device.startswith("cpu"):
             from .engine.memory import keep_freed_memory
 
@@ -74,7 +74,7 @@ def _run(args: argparse.Namespace) -> Summary:
     return pipeline.run(args.images, args.out, progress=args.progress, profile=args.profile)
 
 
-def _refuse_useless_options(args: argparse.Namespace) -> None:
+def _reject_useless_options(args: argparse.Namespace) -> None:
     """Refuse options that have no effect in the chosen engine."""
     ray, ranks = args.engine == "ray", torchrun_rank() is not None
     way, other = "with --engine ray" if ray else "under torchrun", "without --engine ray"

@@ -65,8 +65,8 @@ class TurboDecoder:
         """Compress pixels ``[H, W, C]``, uint8 of 1 or 3 channels, and decode the file."""
         image = np.ascontiguousarray(pixels)
         out, message = np.empty_like(image), ctypes.create_string_buffer(_MESSAGE)
-        place, where = image.ctypes.data, out.ctypes.data
-        if self._round_trip(place, *image.shape, quality, where, message, _MESSAGE):
+        address, where = image.ctypes.data, out.ctypes.data
+        if self._round_trip(address, *image.shape, quality, where, message, _MESSAGE):
             raise ValueError(message.value.decode(errors="replace"))
         return out
 

@@ -46,8 +46,8 @@ def _distance_transform(
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
     distances = masks.new_empty(masks.shape, dtype=torch.float32)
-    places = (*masks.shape[:-dims], dims, *masks.shape[-dims:]) if return_indices else (0,)
-    return distances, masks.new_empty(places, dtype=torch.int32)
+    positions = (*masks.shape[:-dims], dims, *masks.shape[-dims:]) if return_indices else (0,)
+    return distances, masks.new_empty(positions, dtype=torch.int32)
 
 
 @register_fake("pack_masks")

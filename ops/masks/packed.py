@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator, renamed
-from .._torch.refusals import require_plain
+from .._torch.unsupported_inputs import require_plain
 from . import fakes  # noqa: F401
 from .packed_masks import PackedMasks, packed_masks
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .._torch.call import call_operator, renamed
 from .._torch.outside_graphs import outside_graphs
-from .._torch.refusals import refuse_vmap
+from .._torch.unsupported_inputs import reject_vmap
 from .packed import Device
 from .packed_masks import packed_masks
 from .paste_autograd import paste_masks as _paste_masks
@@ -156,7 +156,7 @@ def _paste_as_rles(
     device: Device,
 ) -> list[dict[str, Any]]:
     def call(masks: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
-        refuse_vmap(_OP, "give it all masks and boxes, or another out than 'rle'", masks, boxes)
+        reject_vmap(_OP, "give it all masks and boxes, or another out than 'rle'", masks, boxes)
         bits = _pasted(masks, boxes, size, threshold, "packed", convention, padding)
         ends, offsets = _masks_to_runs(bits, size[1])
         return ends, offsets

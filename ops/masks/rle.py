@@ -17,7 +17,7 @@ from .._native import rle_areas as _rle_areas
 from .._native import rle_overlaps as _rle_overlaps
 from .._torch.call import call_operator, renamed
 from .._torch.outside_graphs import outside_graphs
-from .._torch.refusals import refuse_vmap
+from .._torch.unsupported_inputs import reject_vmap
 from . import fakes, rle_fakes  # noqa: F401
 from .packed import ArrayOrPacked, Device
 from .packed_masks import PackedMasks, packed_masks
@@ -87,7 +87,7 @@ def masks_to_rle(masks: ArrayOrPacked, *, compressed: bool = True, device: Devic
     """
     op = "masks_to_rle"
     values = masks.bits if isinstance(masks, PackedMasks) else masks
-    refuse_vmap(op, "give it all masks as [N, H, W]", values)
+    reject_vmap(op, "give it all masks as [N, H, W]", values)
     width = masks.size[1] if isinstance(masks, PackedMasks) else -1
 
     def call(given: Tensor) -> tuple[Tensor, Tensor]:

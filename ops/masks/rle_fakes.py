@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._torch.fakes import dynamic_size, register_fake
 from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import as_many_each, complete_rule, one_call_each
+from .._torch.vmap_calls import complete_rule, loop_equal_sizes, one_call_each
 
 __all__: list[str] = []
 
@@ -28,5 +28,5 @@ def _runs_to_bits(ends: Tensor, offsets: Tensor, size: Sequence[int]) -> Tensor:
 
 _masks_to_runs_op = torch.ops.visops.masks_to_runs.default
 _runs_to_bits_op = torch.ops.visops.runs_to_bits.default
-add_vmap_rule("masks_to_runs", as_many_each(_masks_to_runs_op))
+add_vmap_rule("masks_to_runs", loop_equal_sizes(_masks_to_runs_op))
 add_vmap_rule("runs_to_bits", complete_rule(_runs_to_bits_op, one_call_each(_runs_to_bits_op)))

@@ -51,13 +51,13 @@ def as_rles(runs: Runs, size: Size, *, compressed: bool) -> list[dict[str, Any]]
     counts: list[Any]
     if compressed:
         text, ends = _native.write_run_text(*runs)
-        whole, places = text[: ends[-1]].tobytes(), ends.tolist()
-        counts = [whole[a:b] for a, b in itertools.pairwise(places)]
+        whole, bounds = text[: ends[-1]].tobytes(), ends.tolist()
+        counts = [whole[a:b] for a, b in itertools.pairwise(bounds)]
     else:
         lengths = np.diff(runs.ends, prepend=np.int32(0))
         lengths[offsets[:-1]] = runs.ends[offsets[:-1]]  # each mask has a run
-        whole_list, places = lengths.tolist(), offsets.tolist()
-        counts = [whole_list[a:b] for a, b in itertools.pairwise(places)]
+        whole_list, bounds = lengths.tolist(), offsets.tolist()
+        counts = [whole_list[a:b] for a, b in itertools.pairwise(bounds)]
     return [{"size": [size[0], size[1]], "counts": each} for each in counts]
 
 

@@ -41,16 +41,16 @@ def im2col(
     for i in reversed(range(dims)):  # each inserts a dimension behind its own
         axis = leads + i
         reach = dilation[i] * (kernel_size[i] - 1) + 1
-        places = (padded.size(axis) - reach) // stride[i] + 1
+        positions = (padded.size(axis) - reach) // stride[i] + 1
         of_window = arange(kernel_size[i]) * dilation[i]
-        index = arange(places).unsqueeze(1) * stride[i] + of_window.unsqueeze(0)
+        index = arange(positions).unsqueeze(1) * stride[i] + of_window.unsqueeze(0)
         padded = padded.take(index, axis=axis)
     every = range(leads, leads + 2 * dims)
-    at_places, in_windows = list(every[::2]), list(every[1::2])
+    at_positions, in_windows = list(every[::2]), list(every[1::2])
     if layout == "patches":
-        return padded.transpose(*range(leads), *at_places, *in_windows)
+        return padded.transpose(*range(leads), *at_positions, *in_windows)
     first = max(leads - 1, 0)  # the channels, if there are any
-    columns = padded.transpose(*range(leads), *in_windows, *at_places)
+    columns = padded.transpose(*range(leads), *in_windows, *at_positions)
     shape = parts_of_shape(columns, (first, leads + dims), (leads + dims, leads + 2 * dims))
     if first:
         shape = concat([node("Shape", input, dtype=torch.int64, start=0, end=first), shape], 0)

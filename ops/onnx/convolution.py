@@ -112,10 +112,10 @@ def _extended(planes: Array, axis: int, reach: Array, boundary: str) -> Array:
     """Take the elements at these places of an axis that has no end; with "fill", any outside."""
     count = planes.size(axis)
     if boundary == "wrap":
-        place = reach % count
+        position = reach % count
     elif boundary == "symm":
-        place = reach % (count + count)
-        place = where(place < count, place, count + count - 1 - place)
+        position = reach % (count + count)
+        position = where(position < count, position, count + count - 1 - position)
     else:
-        place = node("Max", node("Min", reach, count - 1), constant(0))
-    return planes.take(place, axis=axis)
+        position = node("Max", node("Min", reach, count - 1), constant(0))
+    return planes.take(position, axis=axis)

@@ -110,8 +110,8 @@ def multiscale_roi_align(
         of_level = boxes.take(row, axis=0)
         pooled.append(_align(maps.computable(), of_level, bins, scale, sampling_ratio, aligned))
         rows.append(row)
-    place = concat(rows, 0)
-    back = node("ScatterElements", place, place, arange(boxes.size(0)), axis=0)
+    position = concat(rows, 0)
+    back = node("ScatterElements", position, position, arange(boxes.size(0)), axis=0)
     return concat(pooled, 0).take(back, axis=0).stored_as(dtype)
 
 

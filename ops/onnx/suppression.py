@@ -91,7 +91,7 @@ def nms_padded(
     score_threshold: float | None,
 ) -> tuple[Array, Array]:
     """Write the same, scattered into rows of -1."""
-    rows, places = _kept_rows(
+    rows, positions = _kept_rows(
         _valid("nms_padded", boxes),
         scores.unsqueeze(1),
         None,
@@ -101,7 +101,7 @@ def nms_padded(
     )
     image, batch = rows.take(0, axis=1), boxes.size(0)
     empty = constant([[-1]]).expand(batch, max_output)
-    at = concat([image.unsqueeze(1), places.unsqueeze(1)], 1)
+    at = concat([image.unsqueeze(1), positions.unsqueeze(1)], 1)
     indices = node("ScatterND", empty, at, rows.take(2, axis=1))
     return indices, arange(batch).unsqueeze(1).equals(image.unsqueeze(0)).to(torch.int64).total(1)
 
@@ -184,9 +184,9 @@ def _kept_rows(
     flat = numbers.shaped(parts_of_shape(numbers, (0, 1), (1, 3)))
     all_of_image = flat.size(1)
     _, order = _sorted(flat, all_of_image, largest=True)
-    places = (all_of_image - arange(all_of_image)).to(torch.float32).unsqueeze(0)
+    positions = (all_of_image - arange(all_of_image)).to(torch.float32).unsqueeze(0)
     shape = node("Shape", flat, dtype=torch.int64)
-    falling = node("Expand", places, shape)
+    falling = node("Expand", positions, shape)
     ranks = node("ScatterElements", falling, order, falling, axis=1)
     if score_threshold is not None:
         limit = score_threshold
@@ -209,11 +209,13 @@ def _kept_rows(
     rows = rows.take(sorting, axis=0)
     image = rows.take(0, axis=1)
     earlier = image.unsqueeze(0) < arange(batch).unsqueeze(1)  # [B, K]
-    places_in_image = arange(image.size(0)) - earlier.to(torch.int64).total(1).take(image, axis=0)
+    positions_in_image = arange(image.size(0)) - earlier.to(torch.int64).total(1).take(
+        image, axis=0
+    )
     if _unlimited(max_output):
-        return rows, places_in_image
-    within = places_in_image < integer_vector([max_output])
-    return rows.compress(within), places_in_image.compress(within)
+        return rows, positions_in_image
+    within = positions_in_image < integer_vector([max_output])
+    return rows.compress(within), positions_in_image.compress(within)
 
 
 def _sorted(values: Array, count: Array, *, largest: bool) -> tuple[Array, Array]:

@@ -41,9 +41,9 @@ def affine(
     if image.dtype in _EXACT:
         dtype = str(image.dtype).removeprefix("torch.")
         raise outside_of_onnx("warp_affine", f"samples of {dtype}", "pass a floating type")
-    places = _coordinates(matrix, size, inverse_map, half_pixel)
+    positions = _coordinates(matrix, size, inverse_map, half_pixel)
     how = (interpolation, padding_mode, fill)
-    return _sample("warp_affine", image.computable(), *places, *how).stored_as(image.dtype)
+    return _sample("warp_affine", image.computable(), *positions, *how).stored_as(image.dtype)
 
 
 def augment(
@@ -108,8 +108,8 @@ def _augmented(
         if value is not None:
             way_out = "leave it out, or prepare images before the model"
             raise outside_of_onnx(name, f"the argument {argument}", way_out)
-    places = _coordinates(matrix, size, inverse_map, half_pixel, perspective=perspective)
-    values = _sample(name, image.computable(), *places, interpolation, padding_mode, fill)
+    positions = _coordinates(matrix, size, inverse_map, half_pixel, perspective=perspective)
+    values = _sample(name, image.computable(), *positions, interpolation, padding_mode, fill)
     values = values / 255.0 if image.dtype == torch.uint8 else values
     values = _colored(values, color, steps or 0, channels or 0, clamp=clamp)
     if mean:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import no_boxes
-from .._torch.refusals import called, refuse_float8
+from .._torch.unsupported_inputs import called, reject_float8
 
 __all__ = ["as_boxes", "output_pair"]
 
@@ -60,7 +60,7 @@ def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "
                 f"visops.{op}: boxes[{i}] has dtype {str(part.dtype).removeprefix('torch.')}, "
                 "must be a floating or integer type"
             )
-        refuse_float8(op, f"boxes[{i}]", part)
+        reject_float8(op, f"boxes[{i}]", part)
         if part.device != boxes[0].device:
             raise ValueError(
                 f"visops.{op}: boxes[{i}] is on {part.device}, boxes[0] is on {boxes[0].device}; "

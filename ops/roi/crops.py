@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .._torch.arrays import as_tensor, no_boxes, number_list
 from .._torch.call import call_operator
-from .._torch.refusals import require_plain
+from .._torch.unsupported_inputs import require_plain
 from .arguments import as_boxes, output_pair
 from .crops_autograd import crop_rois as _crop
 from .crops_autograd import paste_rois as _paste

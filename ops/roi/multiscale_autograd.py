@@ -16,7 +16,7 @@ from torch import Tensor
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
-from .._torch.refusals import unsupported
+from .._torch.unsupported_inputs import unsupported
 from .align_autograd import (
     empty_bins,
     not_differentiable_again,

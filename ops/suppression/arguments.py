@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import refuse
-from .._torch.refusals import require_plain
+from .._torch.unsupported_inputs import require_plain
 
 __all__ = ["whole_ids"]
 

@@ -19,7 +19,7 @@ from .._torch.call import call_operator, renamed
 from .._torch.differentiable import without_gradient
 from .._torch.fakes import dynamic_size, register_fake
 from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import as_many_each
+from .._torch.vmap_calls import loop_equal_sizes
 from .arguments import whole_ids
 
 __all__ = [
@@ -388,7 +388,7 @@ def _segments(segments: Sequence[Tensor], *rest: Any) -> tuple[Tensor, Tensor, T
 
 for _name in ("weighted_boxes_fusion", "weighted_boxes_fusion_3d", "non_maximum_weighted"):
     _op = getattr(torch.ops.visops, _name).default
-    add_vmap_rule(_name, as_many_each(_op))
+    add_vmap_rule(_name, loop_equal_sizes(_op))
 
 
 @register_fake("weighted_boxes_fusion")

@@ -16,7 +16,7 @@ from .._torch.call import call_operator, output_limit
 from .._torch.differentiable import without_gradient
 from .._torch.fakes import dynamic_size, register_fake
 from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import as_many_each
+from .._torch.vmap_calls import loop_equal_sizes
 from .arguments import whole_ids
 
 __all__ = ["matrix_nms"]
@@ -115,4 +115,4 @@ def _matrix_nms_fake(objects: Tensor, scores: Tensor, *_: Any) -> tuple[Tensor, 
     return objects.new_empty((count,), dtype=torch.int64), scores.new_empty((count,))
 
 
-add_vmap_rule(_OP, as_many_each(_matrix_nms))
+add_vmap_rule(_OP, loop_equal_sizes(_matrix_nms))

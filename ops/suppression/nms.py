@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, output_limit
-from .._torch.refusals import refuse_vmap
+from .._torch.unsupported_inputs import reject_vmap
 from .arguments import whole_ids
 from .nms_fakes import batched_nms as _batched_nms
 from .nms_fakes import nms as _nms
@@ -309,7 +309,7 @@ def nms_match(
         )
     tensors = {"boxes": boxes, "scores": scores}
     tensors["boxes"] = no_boxes(boxes, 4)
-    refuse_vmap("nms_match", "call it for each sample", boxes, scores)
+    reject_vmap("nms_match", "call it for each sample", boxes, scores)
     members, sizes = call_operator("nms_match", _groups, device, tensors, iou_threshold)
     ends = itertools.accumulate(sizes.tolist())
     return [members[end - size : end] for size, end in zip(sizes.tolist(), ends, strict=True)]

@@ -10,7 +10,7 @@ from torch import Tensor
 from .._torch.differentiable import without_gradient
 from .._torch.fakes import dynamic_size, register_fake
 from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import as_many_each, check_presence
+from .._torch.vmap_calls import check_presence, loop_equal_sizes
 
 __all__ = [
     "batched_nms",
@@ -107,6 +107,6 @@ def _nms_padded_vmap(
 add_vmap_rule("nms_padded", _nms_padded_vmap)
 for _op in (nms, batched_nms, nms_rotated):
     _name = _op._schema.name.removeprefix("visops::")
-    add_vmap_rule(_name, as_many_each(_op, "; nms_padded gives a fixed number"))
+    add_vmap_rule(_name, loop_equal_sizes(_op, "; nms_padded gives a fixed number"))
 for _op in (nms_match, soft_nms, batched_soft_nms, soft_nms_rotated):
-    add_vmap_rule(_op._schema.name.removeprefix("visops::"), as_many_each(_op))
+    add_vmap_rule(_op._schema.name.removeprefix("visops::"), loop_equal_sizes(_op))

@@ -36,7 +36,7 @@ from .cropping import (
     RandomHorizontalFlip,
     RandomVerticalFlip,
 )
-from .crops_at_places import FiveCrop, RandomSizeCrop, TenCrop
+from .crops_at_positions import FiveCrop, RandomSizeCrop, TenCrop
 from .decoding import DecodeJpeg
 from .distortion import Grayscale, RandomPhotometricDistort
 from .dropping import ChannelDropout, CoarseDropout, GridDropout

@@ -158,9 +158,9 @@ class AutoAugment(Policy):
         for pair in pairs:
             for text in pair.split(";"):
                 operation, p, *level = text.split()
-                place = OPERATIONS.index(operation)
-                magnitude = spaces[place][int(level[0])] if level else 0.0
-                self._numbers += (float(p), place, operation in SIGNED, True, magnitude)
+                position = OPERATIONS.index(operation)
+                magnitude = spaces[position][int(level[0])] if level else 0.0
+                self._numbers += (float(p), position, operation in SIGNED, True, magnitude)
 
     def chain_step(self) -> Step | None:
         return Step("PairPolicy", self._numbers)

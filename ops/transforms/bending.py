@@ -31,7 +31,7 @@ from .arguments import (
 from .engine.effects import Effects
 from .engine.integers import WHITES, from_float, to_float
 from .engine.plan import Canvas, Plan
-from .engine.run import Pixels, refuse_dtype
+from .engine.run import Pixels, reject_dtype
 from .sample.images import sizes_of
 from .sample.leaf import Leaf
 from .targets.bent import Field, bend_targets
@@ -89,7 +89,7 @@ class _Bending(Transform):
 
     def _bend(self, leaf: Leaf, fields: Sequence[Field | None]) -> None:
         pixels = Pixels(leaf)
-        dtype = refuse_dtype(leaf, pixels.dtype)
+        dtype = reject_dtype(leaf, pixels.dtype)
         if len(self.fill) not in (1, pixels.channels):
             raise ValueError(
                 f"visops.transforms.{self._get_name()}: fill has {len(self.fill)} numbers, "
@@ -102,17 +102,17 @@ class _Bending(Transform):
         if plain:
             outs = torch.empty(images.shape, dtype=images.dtype, device="cpu")
         bent = []
-        for place, image in enumerate(images):
-            field = fields[place // pixels.frames]
+        for index, image in enumerate(images):
+            field = fields[index // pixels.frames]
             if field is None:
                 bent.append(image)
                 if plain:
-                    outs[place].copy_(image)
+                    outs[index].copy_(image)
                 continue
             options = (True, self.interpolation, self.padding_mode, fill)
-            out = remapped(image, field.values, *options, outs[place])
-            if plain and out.data_ptr() != outs[place].data_ptr():
-                outs[place].copy_(out)
+            out = remapped(image, field.values, *options, outs[index])
+            if plain and out.data_ptr() != outs[index].data_ptr():
+                outs[index].copy_(out)
             bent.append(out)
         found = outs if plain else bent if pixels.listed else torch.stack(bent)
         pixels.store(leaf, from_float(found, dtype) if dtype in WHITES else found)
@@ -266,8 +266,8 @@ class GridDistortion(_Bending):
         whole = self.num_steps * step  # columns of whole cells
         factors[:, -1] *= (np.minimum(side, whole + step) - whole) / step
         total = factors[:, 0].copy()
-        for place in range(1, factors.shape[1]):  # in turn: a sum's order is the library's
-            total += factors[:, place]
+        for index in range(1, factors.shape[1]):  # in turn: a sum's order is the library's
+            total += factors[:, index]
         return factors * (side / step / total)[:, None]
 
     def field_of(
@@ -411,8 +411,8 @@ class ThinPlateSpline(_Bending):
         count = self.num_control_points
         if count == 2:
             return [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.5, 0.5)]
-        places = [i / (count - 1) for i in range(count)]
-        return [(x, y) for y in places for x in places]
+        positions = [i / (count - 1) for i in range(count)]
+        return [(x, y) for y in positions for x in positions]
 
     def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
         low, high = self.scale_range

@@ -282,11 +282,11 @@ class _BatchChoice(OfBatches):
         index = options.get("index")
         seeds: list[Any] = [t.seed for t in self.transforms if t.seed is not None]
         if index is None or not seeds:
-            key, epoch, place = fresh_key(options.get("generator")), 0, 0
+            key, epoch, position = fresh_key(options.get("generator")), 0, 0
         else:
             key, epoch = int(seeds[0]), int(options.get("epoch") or 0)
-            place = int(next(iter(index)))
-        uniform = uniforms(key, epoch, [place], 1, _STREAM)[0, 0]
+            position = int(next(iter(index)))
+        uniform = uniforms(key, epoch, [position], 1, _STREAM)[0, 0]
         return self.transforms[int(np.searchsorted(self._ends, uniform, side="right"))]
 
 

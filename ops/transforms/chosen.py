@@ -37,13 +37,13 @@ class Choosing(Protocol):
         """Return which samples take each group."""
 
 
-def fits(part: Pass, transform: Fusable, effects: Effects) -> bool:
+def fits(pass_: Pass, transform: Fusable, effects: Effects) -> bool:
     """Whether a transform can join those of a group, which are of one kind of pass."""
-    if not part.transforms and transform.changes_values():
-        part.kind = "values"
-    if transform.changes_values() or part.kind == "values":
-        return transform.changes_values() and part.takes_values(effects)
-    return part.refusal(name_of(transform), effects) is None
+    if not pass_.transforms and transform.changes_values():
+        pass_.kind = "values"
+    if transform.changes_values() or pass_.kind == "values":
+        return transform.changes_values() and pass_.takes_values(effects)
+    return pass_.refusal(name_of(transform), effects) is None
 
 
 class Chosen(Builtin):
@@ -116,19 +116,19 @@ class Chosen(Builtin):
         conditions = self._owner.conditions(params)
         batch, start = len(uniforms), 1
         plan = Plan(canvas, batch)
-        for place, (group, transform) in enumerate(self._contents):
+        for index, (group, transform) in enumerate(self._contents):
             own = uniforms[:, start : start + transform.draws]
             step = transform.checked_params(own, plan.canvas)
             start += transform.draws
-            params.update({f"{place}_{name}": value for name, value in step.items()})
+            params.update({f"{index}_{name}": value for name, value in step.items()})
             with plan.only(conditions[group]):
                 transform.extend(plan, step)
         return params
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         conditions = self._owner.conditions(params)
-        for place, (group, transform) in enumerate(self._contents):
-            prefix = f"{place}_"
+        for index, (group, transform) in enumerate(self._contents):
+            prefix = f"{index}_"
             own = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
             with plan.only(conditions[group]):
                 transform.extend(plan, own)

@@ -25,7 +25,7 @@ from .engine.numbers import Params
 from .engine.options import DEFAULTS, INHERITED, given_options, target_options
 from .engine.parameters import check_params, recorded
 from .engine.passes import run_passes
-from .engine.results import forms_of, refuse_named
+from .engine.results import forms_of, reject_named
 from .engine.source import Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
 from .sample.batches import batch_leaves, split_samples
@@ -257,7 +257,7 @@ class Compose(Chain):
         A sample like the one given, or (sample, Parameters)
         """
         if named:
-            refuse_named(named)
+            reject_named(named)
         self._form()
         given = sample[0] if len(sample) == 1 else sample
         source = self._source(generator, index, epoch, params)
@@ -399,7 +399,7 @@ class Compose(Chain):
         """Return recorded parameters as the source of a call."""
         return self._source(None, None, None, params)
 
-    def run_within(self, leaves: list[Leaf], seed: int, place: int) -> None:
+    def run_within(self, leaves: list[Leaf], seed: int, position: int) -> None:
         """Transform leaves as a part of the chain around it, which gives them their final form.
 
         Draws follow from `seed`, and from the place of this chain among the others there.
@@ -407,14 +407,14 @@ class Compose(Chain):
         outer = outer_options() or DEFAULTS
         chain = self._inside(outer)
         options = replace(chain.options, min_visibility=outer["min_visibility"])
-        run_passes(chain, leaves, _source_within(seed, place), part_of=options)
+        run_passes(chain, leaves, _source_within(seed, position), part_of=options)
 
     def geometry_within(
-        self, sizes: np.ndarray, seed: int, place: int
+        self, sizes: np.ndarray, seed: int, position: int
     ) -> tuple[np.ndarray, np.ndarray, str]:
         """Return how `run_within` moves the pixels of one sample: `Container.geometry`."""
         self._form()
-        source = _source_within(seed, place)
+        source = _source_within(seed, position)
         draw = Draws(self.slices, self.draws, source, source.key(sizes), only_geometry=True)
         return chain_geometry(self._passes, draw, sizes)
 
@@ -446,5 +446,5 @@ class Compose(Chain):
         return twin  # type: ignore[no-any-return]
 
 
-def _source_within(seed: int, place: int) -> Source:
-    return Source(seed, None, None, place, 0, None)
+def _source_within(seed: int, position: int) -> Source:
+    return Source(seed, None, None, position, 0, None)

@@ -81,8 +81,8 @@ class JPEG(Transform):
             )
         applies = params.get("apply")
         out = []
-        for place, image in enumerate(pixels.tensors(leaf)):
-            sample = place // pixels.frames
+        for index, image in enumerate(pixels.tensors(leaf)):
+            sample = index // pixels.frames
             if image.numel() == 0 or (applies is not None and not applies[sample]):
                 out.append(image)
             else:

@@ -48,7 +48,7 @@ def undo_geometry(
     maps = [_checked(leaf, before, stride) for leaf in leaves if leaf.kind in ("image", "mask")]
     for leaf in leaves:
         if leaf.canvas is not None and (leaf.canvas != before).any():
-            _refuse(leaf, leaf.canvas, before, "")
+            _reject(leaf, leaf.canvas, before, "")
     if has_targets:
         check_options(leaves, chain.options)
 
@@ -74,13 +74,13 @@ def undo_geometry(
 
 def _geometry(chain: Compose, params: Parameters) -> tuple[np.ndarray, np.ndarray, str]:
     """Return the chain's matrices [B, 3, 3], its results' sizes [B, 2], and how it interpolates."""
-    _refuse_unrecorded(chain.passes)
+    _reject_unrecorded(chain.passes)
     source = chain.source_of(params)
     draw = Draws(chain.slices, chain.draws, source, None, only_geometry=True)
     return chain_geometry(chain.passes, draw, params.size)
 
 
-def _refuse_unrecorded(passes: Iterable[Pass]) -> None:
+def _reject_unrecorded(passes: Iterable[Pass]) -> None:
     """Refuse a chain with another library's transform that may move pixels, at any depth."""
     for part in passes:
         transform = part.transforms[0]
@@ -92,7 +92,7 @@ def _refuse_unrecorded(passes: Iterable[Pass]) -> None:
         if part.kind != "foreign":
             continue
         if isinstance(transform, Container):
-            _refuse_unrecorded(transform.passes())
+            _reject_unrecorded(transform.passes())
         elif may_move(transform):
             raise TypeError(
                 f"visops.transforms.Compose.inverse: the chain holds {name_of(transform)}, which "
@@ -121,10 +121,10 @@ def _checked(leaf: Leaf, before: np.ndarray, stride: int) -> np.ndarray:
     value = leaf.value[0] if isinstance(leaf.value, list) else leaf.value
     if leaf.kind == "image":
         leaf.layout = "HWC" if value.shape[-1] in (1, 3, 4) else "CHW"  # as it looks
-    _refuse(leaf, sizes_of(leaf), up, f" with stride {stride}" if stride > 1 else "")
+    _reject(leaf, sizes_of(leaf), up, f" with stride {stride}" if stride > 1 else "")
 
 
-def _refuse(leaf: Leaf, sizes: np.ndarray, wanted: np.ndarray, why: str) -> NoReturn:
+def _reject(leaf: Leaf, sizes: np.ndarray, wanted: np.ndarray, why: str) -> NoReturn:
     what = "the images have" if leaf.kind == "image" else f"{leaf.name} is for"
     raise ValueError(
         f"visops.transforms.Compose.inverse: {what} {sizes.tolist()} rows and columns, must have "

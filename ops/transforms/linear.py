@@ -144,8 +144,10 @@ class UniformTemporalSubsample(_Alone):
         pixels = Pixels(leaf)
         images = pixels.tensors(leaf)
         last = pixels.frames - 1
-        places = torch.linspace(0, last, self.num_samples).clamp(0, last).long().tolist()
+        positions = torch.linspace(0, last, self.num_samples).clamp(0, last).long().tolist()
         count = len(images) // pixels.frames
-        kept = [sample * pixels.frames + place for sample in range(count) for place in places]
+        kept = [
+            sample * pixels.frames + position for sample in range(count) for position in positions
+        ]
         pixels.frames = self.num_samples
         pixels.store(leaf, [images[i] for i in kept] if pixels.listed else images[kept])

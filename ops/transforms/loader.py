@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,19 +14,19 @@ from .engine.file_pass import slow_passes
 from .engine.random import fresh_key
 from .engine.results import Forms
 from .engine.source import as_whole
-from .indexed_dataset import IndexedDataset
 from .loading.batch import Batch, Collating
 from .loading.blocks import Blocks
+from .loading.checks import OWNER, checked_ranks, count, is_stream, usable_cpus
 from .loading.iteration import Iteration, Progress, stats_of
 from .loading.order import Order, OwnOrder, SampledOrder
 from .loading.samples import Samples
 from .loading.statistics import LoaderStats
+from .loading.stream import Stream, StreamOrder
 from .loading.threads import Work
 from .loading.transfer import Transfer
 
 __all__ = ["Loader"]
 
-_OWNER = "Loader"
 _STATE = 1  # version of state_dict
 
 
@@ -42,8 +41,10 @@ class Loader:
 
     Parameters
     ----------
-    dataset : map-style data set
-        Anything with ``__getitem__`` and ``__len__``: a list of paths will do. Its samples are as
+    dataset : map-style or iterable data set
+        Anything with ``__getitem__`` and ``__len__``: a list of paths will do. Of a data set that
+        can only be iterated over, such as WebDataset's, one thread at a time reads the next sample,
+        whose number is then its index; resuming reads again and drops. Its samples are as
         the chain takes them. A chain that begins with ``DecodeJpeg`` also takes paths (str or
         PathLike) in the places of files: the sample itself, an entry ``"image"`` of a dict, the
         first path of a tuple. Masks under their names in a dict may be paths or content of PNG
@@ -55,7 +56,10 @@ class Loader:
     batch_size : int
         Samples per batch. Left out with `batch_sampler`.
     shuffle : bool
-        Draw another order for each epoch.
+        Draw another order for each epoch. Of an iterable data set, the next sample is drawn among
+        `buffer_size`.
+    buffer_size : int
+        See `shuffle`.
     seed : int, optional
         Seeds the order; and the chain's draws, if it has no seed of its own. By default the
         chain's; without that, a number from torch's generator, drawn when iteration first begins.
@@ -131,6 +135,7 @@ class Loader:
         batch_size: int | None = None,
         *,
         shuffle: bool = False,
+        buffer_size: int = 1000,
         seed: int | None = None,
         sampler: Iterable[Any] | None = None,
         batch_sampler: Iterable[Any] | None = None,
@@ -144,36 +149,37 @@ class Loader:
         collate: Callable[[list[Any]], Any] | None = None,
         on_error: str = "raise",
     ) -> None:
-        _check_dataset(dataset, sampler is None and batch_sampler is None)
+        self.is_stream = is_stream(dataset, sampler is not None or batch_sampler is not None)
         if not callable(chain):
             raise TypeError(
-                f"visops.transforms.{_OWNER}: chain is a {type(chain).__name__}, must be a Compose"
+                f"visops.transforms.{OWNER}: chain is a {type(chain).__name__}, must be a Compose"
             )
         if collate is not None and not callable(collate):
             raise TypeError(
-                f"visops.transforms.{_OWNER}: collate is a {type(collate).__name__}, must be "
+                f"visops.transforms.{OWNER}: collate is a {type(collate).__name__}, must be "
                 "callable or None"
             )
         if on_error not in ("raise", "skip"):
-            fail(_OWNER, "on_error", on_error, "'raise' or 'skip'")
+            fail(OWNER, "on_error", on_error, "'raise' or 'skip'")
         self.dataset, self.chain = dataset, chain
         self.shuffle, self.drop_last, self.pad = bool(shuffle), bool(drop_last), bool(pad)
+        self.buffer_size = count("buffer_size", buffer_size, 1000)
         self.sampler, self.batch_sampler = sampler, batch_sampler
-        self.cpus = _cpus()
-        self.threads = _count("threads", threads, self.cpus)
-        self.prefetch = _count("prefetch", prefetch, 2)
-        self.rank, self.world_size = _ranks(rank, world_size)
+        self.cpus = usable_cpus()
+        self.threads = count("threads", threads, self.cpus)
+        self.prefetch = count("prefetch", prefetch, 2)
+        self.rank, self.world_size = checked_ranks(rank, world_size)
         self.device = torch.device("cpu" if device is None else device)
         torch.empty(0, device=self.device)  # an unavailable one is an error here
         self.collate, self.on_error = collate, on_error
         self.seed = None if seed is None else as_whole(seed)
         if seed is not None and self.seed is None:
-            fail(_OWNER, "seed", seed, "a whole number or None")
+            fail(OWNER, "seed", seed, "a whole number or None")
         self.batch_size = self._batch_size(batch_size)
         self.order: Order = self._order()
         own_seed = self.seed if self.seed is not None else getattr(chain, "seed", None)
         if self.world_size > 1 and self.shuffle and own_seed is None:
-            fail(_OWNER, "seed", None, "a whole number, the same in all ranks, to shuffle")
+            fail(OWNER, "seed", None, "a whole number, the same in all ranks, to shuffle")
         self._epoch = 0
         self._drawn: int | None = None  # a seed from torch's generator
         self._progress: Progress | None = None
@@ -185,7 +191,7 @@ class Loader:
 
     def _batch_size(self, batch_size: int | None) -> int | None:
         if self.batch_sampler is None:
-            return whole(_OWNER, "batch_size", batch_size, 1, "a whole number >= 1")
+            return whole(OWNER, "batch_size", batch_size, 1, "a whole number >= 1")
         excluded = {
             "batch_size": batch_size is not None,
             "shuffle": self.shuffle,
@@ -195,7 +201,7 @@ class Loader:
         for name, given in excluded.items():
             if given:
                 raise ValueError(
-                    f"visops.transforms.{_OWNER}: {name} is given beside batch_sampler, must be "
+                    f"visops.transforms.{OWNER}: {name} is given beside batch_sampler, must be "
                     "left out"
                 )
         return None
@@ -205,21 +211,23 @@ class Loader:
         if own is None:
             assert self.batch_size is not None
             size, ranks = self.batch_size, (self.rank, self.world_size, self.pad)
+            if self.is_stream:
+                return StreamOrder(self.dataset, size, self.drop_last, *ranks)
             return OwnOrder(len(self.dataset), size, self.shuffle, self.drop_last, *ranks)
         name = "sampler" if self.batch_sampler is None else "batch_sampler"
         if not hasattr(own, "__iter__"):
             raise TypeError(
-                f"visops.transforms.{_OWNER}: {name} is a {type(own).__name__}, must be iterable"
+                f"visops.transforms.{OWNER}: {name} is a {type(own).__name__}, must be iterable"
             )
         if isinstance(own, Iterator):
             raise TypeError(
-                f"visops.transforms.{_OWNER}: {name} is an iterator, which is used up by one "
+                f"visops.transforms.{OWNER}: {name} is an iterator, which is used up by one "
                 "epoch; must be a sequence or a Sampler"
             )
         if self.shuffle or self.world_size > 1:
             other = "shuffle" if self.shuffle else "world_size"
             raise ValueError(
-                f"visops.transforms.{_OWNER}: {other} is given beside {name}, must be left out "
+                f"visops.transforms.{OWNER}: {other} is given beside {name}, must be left out "
                 f"(the {name} decides)"
             )
         return SampledOrder(own, self.batch_size, self.drop_last)
@@ -235,7 +243,7 @@ class Loader:
         self._progress, self._epoch = progress, progress.epoch + 1
         chain_seed = getattr(self.chain, "seed", None)
         draws = progress.seed if chain_seed is None else chain_seed
-        samples = Samples(self.dataset, self.chain, draws, progress.epoch)
+        samples = Samples(self._source(progress), self.chain, draws, progress.epoch)
         if self._blocks is None:
             self._blocks = Blocks(self.prefetch + 2, pinned=torch.cuda.is_available())
         transfer = Transfer(self.device)
@@ -253,9 +261,21 @@ class Loader:
             self._blocks,
             self.prefetch,
             self.on_error == "skip",
+            self.is_stream and self.drop_last,
         )
         self._work = work
         return Iteration(work, progress, self.threads, transfer.receive)
+
+    def _source(self, progress: Progress) -> Any:
+        """Return what samples are read from by index."""
+        order = self.order
+        if not isinstance(order, StreamOrder):
+            return self.dataset
+        if callable(getattr(self.dataset, "set_epoch", None)):
+            self.dataset.set_epoch(progress.epoch)
+        first = progress.batch * order.batch_size * order.world_size
+        buffer = self.buffer_size if self.shuffle else 0
+        return Stream(order, first, buffer, progress.seed + progress.epoch)
 
     def _batches(self, progress: Progress) -> Iterator[Any]:
         """Return the batches that are left of an epoch."""
@@ -289,7 +309,7 @@ class Loader:
         """Say which epoch the next iteration loads; those after it count on from there."""
         number = as_whole(epoch)
         if number is None:
-            fail(_OWNER + ".set_epoch", "epoch", epoch, "a whole number")
+            fail(OWNER + ".set_epoch", "epoch", epoch, "a whole number")
         if self._resumed is None or self._resumed.epoch != number:
             self._resumed, self._epoch = None, number
 
@@ -317,11 +337,11 @@ class Loader:
         """
         version = state.get("version")
         if version != _STATE:
-            fail(_OWNER + ".load_state_dict", "state['version']", version, str(_STATE))
+            fail(OWNER + ".load_state_dict", "state['version']", version, str(_STATE))
         for name in ("batch_size", "world_size"):
             if state[name] != getattr(self, name):
                 fail(
-                    _OWNER + ".load_state_dict",
+                    OWNER + ".load_state_dict",
                     f"state[{name!r}]",
                     state[name],
                     f"{getattr(self, name)!r}, as of this loader",
@@ -345,7 +365,7 @@ class Loader:
         """
         if self._work is None:
             raise RuntimeError(
-                f"visops.transforms.{_OWNER}.stats: nothing was loaded yet, must be called during "
+                f"visops.transforms.{OWNER}.stats: nothing was loaded yet, must be called during "
                 "or after an iteration"
             )
         return stats_of(self._work, self.cpus)
@@ -363,7 +383,8 @@ class Loader:
     def _steps(self) -> list[str]:
         """Return what happens to a sample, line by line, and what holds the interpreter's lock."""
         name = type(self.dataset).__name__
-        lines = [f"  read: {name}.__getitem__, which holds the interpreter's lock but for its I/O"]
+        method = "__iter__" if self.is_stream else "__getitem__"
+        lines = [f"  read: {name}.{method}, which holds the interpreter's lock but for its I/O"]
         if not isinstance(self.chain, Compose):
             return [*lines, f"  {type(self.chain).__name__}: holds it"]
         slow = {id(part): reason for part, reason in slow_passes(self.chain)}
@@ -378,48 +399,6 @@ class Loader:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_work": None, "_blocks": None}
-
-
-def _check_dataset(dataset: Any, needs_length: bool) -> None:
-    if isinstance(dataset, IndexedDataset):
-        raise TypeError(
-            f"visops.transforms.{_OWNER}: dataset is an IndexedDataset, must be the data set in "
-            "it: the loader passes the index itself"
-        )
-    names = ["__getitem__", "__len__"] if needs_length else ["__getitem__"]
-    if not all(hasattr(dataset, name) for name in names):
-        raise TypeError(
-            f"visops.transforms.{_OWNER}: dataset is a {type(dataset).__name__}, must have "
-            f"{' and '.join(names)}"
-        )
-
-
-def _count(name: str, value: int | None, default: int) -> int:
-    if value is None:
-        return default
-    return whole(_OWNER, name, value, 1, "a whole number >= 1")
-
-
-def _cpus() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    if (rank is None) != (world_size is None):
-        name = "rank" if rank is None else "world_size"
-        other = "world_size" if rank is None else "rank"
-        raise ValueError(
-            f"visops.transforms.{_OWNER}: {name} is None, must be given beside {other}"
-        )
-    if rank is None or world_size is None:
-        return 0, 1
-    size = whole(_OWNER, "world_size", world_size, 1, "a whole number >= 1")
-    own = as_whole(rank)
-    if own is None or not 0 <= own < size:
-        fail(_OWNER, "rank", rank, f"a whole number from 0 to {size - 1}")
-    return own, size
 
 
 def _begun(batches: Iterator[Any]) -> Iterator[Any]:

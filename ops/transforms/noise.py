@@ -68,7 +68,7 @@ class GaussianNoise(OperationStep):
         self.mean, self.sigma, self.clip = own_mean, own_sigma, bool(clip)
 
     def settle(self, plan: Plan) -> None:
-        _refuse_integers("GaussianNoise", plan)
+        _reject_integers("GaussianNoise", plan)
 
 
 class ShotNoise(OperationStep):
@@ -202,7 +202,7 @@ class RandomHSV(OperationStep):
         check_channels("RandomHSV", plan.channels, (3,))
 
 
-def _refuse_integers(owner: str, plan: Plan) -> None:
+def _reject_integers(owner: str, plan: Plan) -> None:
     if full_scale(plan.dtype) not in (1.0, 255.0):
         raise TypeError(
             f"visops.transforms.{owner}: the image has dtype {plan.dtype}, must be uint8 or "

@@ -160,8 +160,8 @@ class _Random(Policy):
             return
         spaces = level_table(bins, *reach)[:-1]  # without Invert
         self._numbers: list[float] = [count, level, bins, numbered, len(spaces)]
-        for place, magnitudes in enumerate(spaces):
-            self._numbers += (place, OPERATIONS[place] in SIGNED, relative, *magnitudes)
+        for index, magnitudes in enumerate(spaces):
+            self._numbers += (index, OPERATIONS[index] in SIGNED, relative, *magnitudes)
 
     def changes_values(self) -> bool:
         return self.operations == "all"

@@ -16,7 +16,7 @@ from .choosing import RandomApply, RandomChoice
 from .color import ColorJitter, RandomGrayscale
 from .compose import Compose
 from .cropping import CenterCrop, RandomCrop, RandomHorizontalFlip
-from .crops_at_places import RandomSizeCrop
+from .crops_at_positions import RandomSizeCrop
 from .distortion import RandomPhotometricDistort
 from .erasing import RandomErasing
 from .policies import RandAugment, TrivialAugment

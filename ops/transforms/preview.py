@@ -116,13 +116,13 @@ def preview(transform: Any, sample: Any, n: int = 16) -> Figure:
     lines = max(len(caption) for _, caption in cells)
     height = _CELL + lines * _LINE + 0.1
     figure = Figure(figsize=(columns * _CELL, rows * height))
-    for place, (own, caption) in enumerate(cells):
-        row, column = divmod(place, columns)
+    for position, (own, caption) in enumerate(cells):
+        row, column = divmod(position, columns)
         bottom = 1.0 - (row + 1) / rows
         axes = figure.add_axes(
             ((column + 0.02) / columns, bottom, 0.96 / columns, 0.98 * _CELL / (rows * height))
         )
-        _draw(axes, own, chain, is_result=place > 0)
+        _draw(axes, own, chain, is_result=position > 0)
         figure.text(
             (column + 0.02) / columns,
             bottom + (_CELL + 0.02) / (rows * height),

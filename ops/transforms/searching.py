@@ -82,8 +82,8 @@ def _crop_images(leaf: Leaf, crops: Sequence[Crop]) -> None:
     pixels = Pixels(leaf)
     images = pixels.tensors(leaf)
     parts = []
-    for place, image in enumerate(images):
-        top, left, height, width = crops[place // pixels.frames]
+    for index, image in enumerate(images):
+        top, left, height, width = crops[index // pixels.frames]
         parts.append(image[:, top : top + height, left : left + width])
     same = len({part.shape for part in parts}) <= 1
     if pixels.listed or not same:
@@ -99,13 +99,13 @@ class _Numbers:
     """Uniform numbers of a key, one after another."""
 
     def __init__(self, key: float) -> None:
-        self.key, self.own, self.place = int(key * 2.0**53), np.empty(0), 0
+        self.key, self.own, self.position = int(key * 2.0**53), np.empty(0), 0
 
     def next(self) -> float:
-        if self.place == len(self.own):
+        if self.position == len(self.own):
             self.own = draw_uniforms(self.key, 0, [0], 2 * len(self.own) + 64)[0]
-        self.place += 1
-        return float(self.own[self.place - 1])
+        self.position += 1
+        return float(self.own[self.position - 1])
 
     def whole(self, count: int) -> int:
         return int(self.next() * count)

@@ -62,8 +62,8 @@ class Views(nn.Module):
         if any((s is None) != (self.seed is None) for s in seeds):
             fail("Views", "chains", list(chains), "all with a seed, or all without")
         self.chains = [
-            Compose(chain.transforms, **{**chain.given, "seed": _seed_of(own, place)})
-            for place, (chain, own) in enumerate(zip(made, seeds, strict=True))
+            Compose(chain.transforms, **{**chain.given, "seed": _seed_of(own, index)})
+            for index, (chain, own) in enumerate(zip(made, seeds, strict=True))
         ]
 
     def forward(
@@ -103,6 +103,6 @@ def _as_chain(chain: Any) -> Compose:
     return Compose(list(steps))
 
 
-def _seed_of(seed: int | None, place: int) -> int | None:
+def _seed_of(seed: int | None, position: int) -> int | None:
     """Return the seed of a view."""
-    return None if seed is None else call_key(seed, 0, _WORKER, place)
+    return None if seed is None else call_key(seed, 0, _WORKER, position)

@@ -16,10 +16,10 @@ from .._native import warp_affine as _warp_ndarray
 from .._torch.arrays import as_tensor, number_list
 from .._torch.call import renamed
 from .._torch.channels_last import empty_maps, prefers_channels_last
-from .._torch.differentiable import Differentiable, refuse_lazy_out
+from .._torch.differentiable import Differentiable, reject_lazy_out
 from .._torch.fakes import register_fake
 from .._torch.numbers import is_symbol, tensor_of_symbols
-from .._torch.refusals import called, require_plain
+from .._torch.unsupported_inputs import called, require_plain
 
 __all__ = ["warp_affine"]
 
@@ -339,4 +339,4 @@ _affine_backward_matrix.register(
     backward=_affine_backward_matrix_backward, vmap=_affine_backward_matrix_vmap
 )
 
-refuse_lazy_out("affine_out", public="warp_affine")
+reject_lazy_out("affine_out", public="warp_affine")

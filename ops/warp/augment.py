@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, number_list
-from .._torch.refusals import called, require_plain
+from .._torch.unsupported_inputs import called, require_plain
 from .augment_arguments import (
     batch_tensor,
     color_tensor,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, as_tensor
-from .._torch.refusals import require_plain
+from .._torch.unsupported_inputs import require_plain
 
 _OP = "augment"
 _DTYPES = "uint8, float16, float32 or float64"  # of arrays
@@ -49,12 +49,12 @@ def image_list(images: Sequence[Any], layout: str | None) -> list[Tensor]:
         if isinstance(image, Tensor):
             require_plain(_OP, **{f"images[{i}]": image})
             if hwc:
-                image = image.permute(2, 0, 1) if image.dim() == 3 else _refuse_rank(image, i, hwc)
+                image = image.permute(2, 0, 1) if image.dim() == 3 else _reject_rank(image, i, hwc)
         elif isinstance(image, np.ndarray):
             if image.ndim == 3:
                 image = image.transpose(2, 0, 1) if hwc else image
             else:
-                image = image[None] if image.ndim == 2 else _refuse_rank(image, i, hwc)
+                image = image[None] if image.ndim == 2 else _reject_rank(image, i, hwc)
             image = as_tensor(_OP, f"images[{i}]", image, _DTYPES)
         else:
             raise TypeError(
@@ -82,7 +82,7 @@ def _are_hwc(images: Sequence[Any]) -> bool:
     return isinstance(images[0], np.ndarray)
 
 
-def _refuse_rank(image: Any, i: int, hwc: bool) -> Any:
+def _reject_rank(image: Any, i: int, hwc: bool) -> Any:
     wanted = "[height, width, channels]" if hwc else "[channels, height, width]"
     raise ValueError(f"visops.augment: images[{i}] has shape {list(image.shape)}, must be {wanted}")
 

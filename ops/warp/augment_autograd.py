@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
-from .._torch.differentiable import Differentiable, refuse_lazy_out
+from .._torch.differentiable import Differentiable, reject_lazy_out
 from .._torch.fakes import register_fake
 from .augment_direct import augment_direct
 
@@ -33,8 +33,8 @@ def _each_image(images: Sequence[Tensor], matrix: Tensor, *rest: Any) -> Tensor:
     results = []
     for i, image in enumerate(images):
         size, *options = rest
-        for place in (_WINDOW, _COLOR, _ERASE):
-            options[place] = _sample(options[place], i, count)
+        for position in (_WINDOW, _COLOR, _ERASE):
+            options[position] = _sample(options[position], i, count)
         one = matrix[i : i + 1] if matrix.dim() == 3 else matrix
         results.append(augment(image.unsqueeze(0), one, size, *options))
     return torch.cat(results)
@@ -178,9 +178,9 @@ def _list_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         color_parts.append(gradients[2])
     result: list[Any] = [image_grads, *[None] * (len(needs) - 1)]
     # Trailing options that equal their defaults may be left out of `needs`.
-    for place, option in enumerate(ctx.options[: len(needs) - 3], 3):
+    for index, option in enumerate(ctx.options[: len(needs) - 3], 3):
         if option == []:  # torch takes it for a list of tensors
-            result[place] = []
+            result[index] = []
     if needs[1]:
         result[1] = _matrix_gradient(torch.cat(matrix_parts), matrix)
     if color_grad:
@@ -203,15 +203,15 @@ def _fold(tensor: Tensor, dim: int | None, count: int) -> Tensor:
 
 def _fold_options(options: Sequence[Any], dims: Any, count: int, batch: int) -> list[Any]:
     folded = list(options)
-    for place in (_WINDOW, _COLOR, _ERASE):
-        tensor, dim = options[place], dims[place]
+    for position in (_WINDOW, _COLOR, _ERASE):
+        tensor, dim = options[position], dims[position]
         if tensor is None or (dim is None and tensor.shape[0] == 1 and batch != 1):
             continue  # a color shared by all samples of all calls
         if dim is not None:
             tensor = tensor.movedim(dim, 0)
             tensor = tensor.expand(count, batch, *tensor.shape[2:])
             dim = 0
-        folded[place] = _fold(tensor, dim, count).contiguous()
+        folded[position] = _fold(tensor, dim, count).contiguous()
     return folded
 
 
@@ -268,4 +268,4 @@ augment_list.register_list(
 )
 _augment_backward.register(backward=_backward_backward, vmap=_backward_vmap)
 
-refuse_lazy_out("augment_out", "augment_list_out", public="augment")
+reject_lazy_out("augment_out", "augment_list_out", public="augment")

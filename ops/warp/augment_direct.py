@@ -1,7 +1,7 @@
 """One small batch on the CPU, past torch's dispatcher: csrc/python/augment.cpp.
 
-The operator's values, in a third of its time where images are small. Whatever is unusual goes to
-the operator, which says what is wrong with it.
+The operator's values, in a third of its time where images are small. Outside this path's
+preconditions, calls fall back to the operator, which reports errors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._native import augment as _run
-from .._torch.native import are_calls_watched, place_of
+from .._torch.native import data_ptr_and_strides, modes_or_transforms_active
 
 __all__ = ["LARGEST", "augment_direct"]
 
@@ -50,10 +50,10 @@ def augment_direct(
     channels_last: bool = False,
 ) -> Tensor | None:
     """Return what the operator `augment` returns, or None where it has to be called."""
-    if are_calls_watched() or _is_profiled():
+    if modes_or_transforms_active() or _is_profiled():
         return None
-    source, placed = place_of(image), place_of(matrix)
-    if source is None or placed is None:
+    source, matrix_pointer = data_ptr_and_strides(image), data_ptr_and_strides(matrix)
+    if source is None or matrix_pointer is None:
         return None
     try:
         height, width = size
@@ -83,7 +83,7 @@ def augment_direct(
     try:
         # fmt: off
         _run(
-            source, shape, name, target, sizes, out_name, placed, matrix.shape, matrix_name,
+            source, shape, name, target, sizes, out_name, matrix_pointer, matrix.shape, matrix_name,
             interpolation, padding_mode, fill, antialias, windows, colors, clamp, mean, std,
             erased, erase_value, inverse_map, half_pixel,
         )
@@ -97,7 +97,7 @@ def _block(tensor: Tensor | None, dtype: torch.dtype = torch.float64) -> Any:
     """Return address and shape of a contiguous tensor, None for None, else `_NOWHERE`."""
     if tensor is None:
         return None
-    place = place_of(tensor)
-    if place is None or tensor.dtype is not dtype or not tensor.is_contiguous():
+    pointer = data_ptr_and_strides(tensor)
+    if pointer is None or tensor.dtype is not dtype or not tensor.is_contiguous():
         return _NOWHERE
-    return place[0], tensor.shape
+    return pointer[0], tensor.shape

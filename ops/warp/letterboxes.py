@@ -24,7 +24,7 @@ __all__ = ["letterbox", "unletterbox_boxes"]
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 
-class _Place(NamedTuple):
+class _Position(NamedTuple):
     """Where the image lies in the result; each ``[...]``, in whole pixels."""
 
     factors: tuple[Tensor, Tensor]  # x, y: width and height there, over the image's own
@@ -102,8 +102,8 @@ def letterbox(
             f"visops.{op}: convention is {convention!r}, must be 'half_pixel' or 'integer'"
         )
     device = common_device(op, (image_size, like))
-    _, place = _place(op, image_size, size, device, center, scaleup)
-    (p, q), (x, y) = place.factors, place.offsets
+    _, position = _position(op, image_size, size, device, center, scaleup)
+    (p, q), (x, y) = position.factors, position.offsets
     if convention == "integer":  # the centre of pixel 0 moves from 0.5 to 0
         x, y = x + (0.5 * p - 0.5), y + (0.5 * q - 0.5)
     zero = torch.zeros_like(x)
@@ -158,22 +158,22 @@ def unletterbox_boxes(
     if found.dim() < 2 or found.shape[-1] != 4:
         shape = list(found.shape)
         raise ValueError(f"visops.{op}: boxes has shape {shape}, expected [..., N, 4]")
-    extents, place = _place(op, image_size, size, found.device, center, scaleup)
+    extents, position = _position(op, image_size, size, found.device, center, scaleup)
     if extents.dim() == 2 and (found.dim() != 3 or found.shape[0] not in (1, extents.shape[0])):
         count = extents.shape[0]
         raise ValueError(
             f"visops.{op}: boxes has shape {list(found.shape)}, expected [{count}, N, 4] as "
             f"image_size has {count} samples"
         )
-    moved = (found - _for_corners(place.offsets)) / _for_corners(place.factors)
+    moved = (found - _for_corners(position.offsets)) / _for_corners(position.factors)
     if clip:
         moved = torch.minimum(moved.clamp(min=0.0), _for_corners(extents.flip(-1).unbind(-1)))
     return restore(moved, floating_dtype(boxes), (boxes, image_size))
 
 
-def _place(
+def _position(
     op: str, image_size: Any, size: Any, device: torch.device | None, center: bool, scaleup: bool
-) -> tuple[Tensor, _Place]:
+) -> tuple[Tensor, _Position]:
     """Return images' sizes, float64 [2] or [B, 2], and where images lie in the result."""
     extents = as_float64(op, "image_size", image_size, device)
     if extents.dim() not in (1, 2) or extents.shape[-1] != 2:
@@ -189,7 +189,7 @@ def _place(
     inner = [(side * factor).round().clamp(min=1.0) for side in (width, height)]
     bars = [limit - side for limit, side in zip((columns, rows), inner, strict=True)]
     offsets = [(bar / 2).floor() if center else torch.zeros_like(bar) for bar in bars]
-    return extents, _Place((inner[0] / width, inner[1] / height), (offsets[0], offsets[1]))
+    return extents, _Position((inner[0] / width, inner[1] / height), (offsets[0], offsets[1]))
 
 
 def _for_corners(x_and_y: Sequence[Tensor]) -> Tensor:

@@ -144,7 +144,7 @@ def determinant(matrix: Tensor) -> tuple[Tensor, Tensor]:
 def _inverse_affine(op: str, m: Tensor) -> Tensor:
     (a, b, tx), (c, d, ty) = matrix_elements(m)
     det = a * d - b * c
-    det = _refuse_singular(op, det, (a * d).abs() + (b * c).abs(), 2.0**-51)
+    det = _reject_singular(op, det, (a * d).abs() + (b * c).abs(), 2.0**-51)
     p, q, r, s = d / det, -b / det, -c / det, a / det
     elements = (p, q, -(p * tx + q * ty), r, s, -(r * tx + s * ty))
     return torch.stack(elements, dim=-1).reshape(m.shape)
@@ -154,7 +154,7 @@ def _inverse_homography(op: str, m: Tensor) -> Tensor:
     """Return the adjugate over the determinant: of an affine matrix, exactly an affine one."""
     (a, b, c), (d, e, f), (g, h, i) = matrix_elements(m)
     det, terms = determinant(m)
-    det = _refuse_singular(op, det, terms, 2.0**-49)
+    det = _reject_singular(op, det, terms, 2.0**-49)
     elements = (
         *(e * i - f * h, c * h - b * i, b * f - c * e),
         *(f * g - d * i, a * i - c * g, c * d - a * f),
@@ -163,7 +163,7 @@ def _inverse_homography(op: str, m: Tensor) -> Tensor:
     return torch.stack([element / det for element in elements], dim=-1).reshape(m.shape)
 
 
-def _refuse_singular(op: str, det: Tensor, terms: Tensor, rounding: float) -> Tensor:
+def _reject_singular(op: str, det: Tensor, terms: Tensor, rounding: float) -> Tensor:
     """Return `det`, NaN where it is within the rounding error of the sum of its terms."""
     # Not `rounding * terms`: torch fails for numbers times scalars mapped over no entries.
     singular = ~(det.abs() > torch.full_like(terms, rounding) * terms)

@@ -12,7 +12,7 @@ from torch import Tensor
 from .._torch.arrays import as_tensor
 from .._torch.call import renamed
 from .._torch.channels_last import prefers_channels_last
-from .._torch.refusals import require_plain
+from .._torch.unsupported_inputs import require_plain
 from .augment import augment
 
 __all__ = ["warp_perspective"]

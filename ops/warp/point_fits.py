@@ -74,7 +74,7 @@ def affine_from_points(src: Any, dst: Any, *, like: Tensor | np.ndarray | None =
         d_matrix = (d - d0).transpose(-1, -2) @ (s - s0)
     (x1, x2), (y1, y2) = matrix_elements(s_matrix)
     det = x1 * y2 - x2 * y1
-    det = _refuse_collinear(op, s, s_matrix, det, _eps(src))
+    det = _reject_collinear(op, s, s_matrix, det, _eps(src))
 
     rows = []
     for axis in (0, 1):
@@ -181,7 +181,7 @@ def _eps(points: Any) -> float:
     return torch.finfo(floating_dtype(points)).eps
 
 
-def _refuse_collinear(op: str, src: Tensor, s_matrix: Tensor, det: Tensor, eps: float) -> Tensor:
+def _reject_collinear(op: str, src: Tensor, s_matrix: Tensor, det: Tensor, eps: float) -> Tensor:
     """Return `det`, NaN for samples whose points all lie on a line; raise where it can look.
 
     They do if moving them within the rounding error `eps` of their own dtype could put them there.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .. import _native
 from .._torch.arrays import as_tensor, number_list
-from .._torch.native import are_calls_watched, place_of
+from .._torch.native import data_ptr_and_strides, modes_or_transforms_active
 from .._torch.outside_graphs import outside_graphs
 
 __all__ = ["displacement_field", "remap", "remapped"]
@@ -78,8 +78,8 @@ def remap(
     --------
     >>> import torch, visops
     >>> row = torch.tensor([[[0.0, 10.0, 20.0, 30.0]]])
-    >>> places = torch.tensor([[0.5, 2.0, 4.0]])
-    >>> visops.remap(row, places, torch.zeros(1, 3), fill=-1.0)
+    >>> pointers = torch.tensor([[0.5, 2.0, 4.0]])
+    >>> visops.remap(row, pointers, torch.zeros(1, 3), fill=-1.0)
     tensor([[[ 5., 20., -1.]]])
     """
     is_array = isinstance(image, np.ndarray)
@@ -144,7 +144,7 @@ def _map(name: str, value: Any, images: Tensor) -> Tensor:
 
 def remapped(
     image: Tensor,
-    places: Tensor,
+    pointers: Tensor,
     relative: bool,
     mode: str,
     padding_mode: str,
@@ -157,37 +157,37 @@ def remapped(
     image that isn't.
     """
     channels, height, width = image.shape
-    size = tuple(places.shape[-2:])
+    size = tuple(pointers.shape[-2:])
     fills = list(fill) * channels if len(fill) == 1 else list(fill)
     nearest = mode == "nearest"
     known = (nearest and image.element_size() <= 8) or image.dtype in _NATIVE
-    wanted = torch.is_grad_enabled() and (image.requires_grad or places.requires_grad)
+    wanted = torch.is_grad_enabled() and (image.requires_grad or pointers.requires_grad)
     # A view of many images has strides beyond 32 bits only where it is larger than memory allows.
     small = max(abs(s) * n for s, n in zip(image.stride(), image.shape, strict=True)) < 2**31
-    if known and small and image.is_cpu and not wanted and not are_calls_watched():
-        image, own = image.detach(), places.detach().to(torch.float32).contiguous()
-        place = place_of(image.as_subclass(Tensor))
+    if known and small and image.is_cpu and not wanted and not modes_or_transforms_active():
+        image, own = image.detach(), pointers.detach().to(torch.float32).contiguous()
+        pointer = data_ptr_and_strides(image.as_subclass(Tensor))
         if out is None:
             out = torch.empty((channels, *size), dtype=image.dtype)
-        if place is None or out.numel() == 0:
+        if pointer is None or out.numel() == 0:
             return out
         bits = torch.tensor(fills[:1]).to(image.dtype).view(torch.uint8).numpy().tobytes()
         if len(set(fills)) == 1 or not nearest:
             shape, name = (channels, height, width), _NATIVE.get(image.dtype, "")
             where, at = out.data_ptr(), own.data_ptr()
             options = (mode, padding_mode, fills, bits)
-            _native.remap(place, shape, name, len(bits), where, at, relative, size, *options)
+            _native.remap(pointer, shape, name, len(bits), where, at, relative, size, *options)
             return out
-    return _with_torch(image, places, relative, mode, padding_mode, fills)
+    return _with_torch(image, pointers, relative, mode, padding_mode, fills)
 
 
 def _with_torch(
-    image: Tensor, places: Tensor, relative: bool, mode: str, padding_mode: str, fill: list[float]
+    image: Tensor, pointers: Tensor, relative: bool, mode: str, padding_mode: str, fill: list[float]
 ) -> Tensor:
     channels, height, width = image.shape
     wide = image.dtype in (torch.float64, torch.int32, torch.int64)
     dtype = torch.float64 if wide else torch.float32
-    x, y = places.to(image.device, dtype)
+    x, y = pointers.to(image.device, dtype)
     if relative:
         x = x + torch.arange(x.shape[1], dtype=dtype, device=image.device)
         y = y + torch.arange(y.shape[0], dtype=dtype, device=image.device)[:, None]
@@ -308,7 +308,7 @@ def displacement_field(
     height, width = sides
     rows, columns = shape[-3:-1]
     planes = control.movedim(-1, -3).reshape(-1, 2, rows, columns)
-    if control.is_cpu and not control.requires_grad and not are_calls_watched():
+    if control.is_cpu and not control.requires_grad and not modes_or_transforms_active():
         out = torch.empty((len(planes), 2, height, width))
         for own, field in zip(planes.double(), out, strict=True):
             numbers = [rows, columns, float(spline), *own.flatten().tolist()]
@@ -339,6 +339,6 @@ def _grid_weights(
         weights, first = [u, t], 0
     out = torch.zeros((side, points), dtype=torch.float64)
     for k, weight in enumerate(weights):
-        place = (whole.long() + first + k).clamp(0, points - 1)
-        out.scatter_add_(1, place[:, None], weight[:, None])
+        pointer = (whole.long() + first + k).clamp(0, points - 1)
+        out.scatter_add_(1, pointer[:, None], weight[:, None])
     return out.to(device, dtype)

@@ -49,11 +49,11 @@ def problem(queries: int, dtype: torch.dtype) -> Problem:
     """value, locations and weights."""
     torch.manual_seed(0)
     value = torch.randn(1, POSITIONS, HEADS, CHANNELS).to(dtype)
-    places = centres() if queries == POSITIONS else torch.rand(queries, 2)
+    positions = centres() if queries == POSITIONS else torch.rand(queries, 2)
     sizes = torch.tensor([[w, h] for h, w in SHAPES])
     offsets = torch.randn(1, queries, HEADS, len(SHAPES), POINTS, 2) * REACH / sizes[:, None]
     weights = torch.randn(1, queries, HEADS, len(SHAPES) * POINTS).softmax(-1)
-    locations = places[:, None, None, None] + offsets
+    locations = positions[:, None, None, None] + offsets
     return value, locations, weights.unflatten(-1, (len(SHAPES), POINTS))
 
 

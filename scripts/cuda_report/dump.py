@@ -37,15 +37,15 @@ class Resources:
 def find_cuobjdump() -> Path:
     """Return the toolkit's cuobjdump: CUDA_HOME, then PATH, then installed packages."""
     home = os.environ.get("CUDA_HOME")
-    places = [Path(home, "bin", "cuobjdump")] if home else []
+    positions = [Path(home, "bin", "cuobjdump")] if home else []
     on_path = shutil.which("cuobjdump")
-    places += [Path(on_path)] if on_path else []
+    positions += [Path(on_path)] if on_path else []
     for folder in {*site.getsitepackages(), *sys.path}:
         for pattern in IN_PACKAGES if folder else ():
-            places += sorted(Path(folder).glob(pattern))
-    for place in places:
-        if place.is_file() and os.access(place, os.X_OK):
-            return place
+            positions += sorted(Path(folder).glob(pattern))
+    for position in positions:
+        if position.is_file() and os.access(position, os.X_OK):
+            return position
     raise NotReadableError(
         "cuobjdump was not found: neither in CUDA_HOME, on PATH, nor in an installed package"
         " (nvidia-cuda-cuobjdump, triton)"

@@ -103,8 +103,8 @@ OCCUPANCY = (
             "augment_turned<double>": 25,
             "augment_gather<double>": 25,
             "augment_gather_boxes<double>": 37,
-            "augment_pull<double>": 25,
-            "augment_pull_color<double>": 25,
+            "augment_backward_rows<double>": 25,
+            "augment_backward_rows_color<double>": 25,
         },
     ),
     Group(

@@ -42,10 +42,10 @@ class Photos(Dataset[Sample]):
         return LENGTH
 
     def __getitem__(self, index: int) -> Any:
-        place = index % len(self.files)
-        bgr: Any = cv2.imdecode(self.files[place], cv2.IMREAD_COLOR)
+        position = index % len(self.files)
+        bgr: Any = cv2.imdecode(self.files[position], cv2.IMREAD_COLOR)
         photo = cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB)
-        return self.transform({**self.scenes[place].sample(), "image": photo}, index)
+        return self.transform({**self.scenes[position].sample(), "image": photo}, index)
 
 
 def keep(sample: Sample, index: int) -> Sample:
@@ -94,14 +94,14 @@ def loader_rates(loaders: Sequence[DataLoader[Any]], seconds: float) -> list[flo
     iterators = [iter(batches) for batches in loaders]
     best = [0.0] * len(loaders)
     for _ in tqdm(range(ROUNDS), desc="loading", unit="round", leave=False, disable=None):
-        for place, iterator in enumerate(iterators):
-            for _ in range((loaders[place].prefetch_factor or 0) * loaders[place].num_workers + 1):
+        for index, iterator in enumerate(iterators):
+            for _ in range((loaders[index].prefetch_factor or 0) * loaders[index].num_workers + 1):
                 next(iterator)
             start, count = time.perf_counter(), 0
             while time.perf_counter() - start < seconds:
                 next(iterator)
                 count += 1
-            best[place] = max(best[place], count * BATCH / (time.perf_counter() - start))
+            best[index] = max(best[index], count * BATCH / (time.perf_counter() - start))
     return best
 
 

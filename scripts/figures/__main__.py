@@ -126,7 +126,7 @@ if __name__ == "__main__":
     augment_figures.edges_and_filters(IMAGES / "edges_and_filters.jpg")
     augment_figures.cut_off(IMAGES / "cut_off.jpg")
     augment_figures.preview(IMAGES / "preview.jpg")
-    deform_conv2d_figures.sampled_places(IMAGES / "deform_conv2d.jpg")
+    deform_conv2d_figures.sampled_positions(IMAGES / "deform_conv2d.jpg")
     nms_figures.suppression(IMAGES / "nms.png")
     roi_crops_figures.there_and_back(IMAGES / "roi_crops.jpg")
     masks_figures.pasted_masks(IMAGES / "paste_masks.png")

@@ -91,10 +91,10 @@ def one_pass(path: Path) -> None:
     count = len(turns)
     pitch, side = 1.0 / count, 0.8 / count
     height = side * 11 / 3.9
-    for place, (result, name) in enumerate(zip(turns, names, strict=True)):
-        left = place * pitch + 0.1 / count
+    for index, (result, name) in enumerate(zip(turns, names, strict=True)):
+        left = index * pitch + 0.1 / count
         show(figure.add_axes((left, 0.57, side, height)), result, name)
-        if place:
+        if index:
             arrow(figure, left - 0.19 / count, left - 0.01 / count, 0.57 + height / 2, RED)
     one: dict[str, Any] = {"va": "center", "transform": figure.transFigure}
     text = figure.text
@@ -105,7 +105,7 @@ def one_pass(path: Path) -> None:
     show(figure.add_axes((last, 0.04, side, height)), fused, "result", BLUE)
     middle = 0.04 + height / 2
     steps = [
-        (0.15, 0.34, "one matrix for the place\n$M$  (3 × 3)\ncrop · flip · turn · shear", BLUE),
+        (0.15, 0.34, "one matrix for the index\n$M$  (3 × 3)\ncrop · flip · turn · shear", BLUE),
         (0.37, 0.56, "one matrix for the colour\n$A\\,|\\,a$  (3 × 4)\nbrightness … hue", GREEN),
         (0.59, 0.845, "on the way out\n$(v - mean)\\,/\\,std$, rectangles,\ndtype, layout", GREY),
     ]
@@ -127,7 +127,7 @@ def one_pass(path: Path) -> None:
 def one_pixel(path: Path) -> None:
     """The steps that an output pixel goes through, and the units of its values."""
     steps = [
-        ("1  place", "$(u, v) = M^{-1}(x, y, 1)$", BLUE),
+        ("1  index", "$(u, v) = M^{-1}(x, y, 1)$", BLUE),
         ("2  sample", "window, edge,\nfilter, fill", BLUE),
         ("3  colour", "$v \\leftarrow A_k v + a_k$\n$k = 1 \\ldots K$, clamp", GREEN),
         ("4  normalise", "$(v - mean)\\,/\\,std$", GREEN),
@@ -136,21 +136,21 @@ def one_pixel(path: Path) -> None:
     ]
     figure, axes = plt.subplots(figsize=(11, 2.5), layout="constrained")
     pitch, width, height = 1.0, 0.86, 0.62
-    for place, (name, what, colour) in enumerate(steps):
+    for index, (name, what, colour) in enumerate(steps):
         box = FancyBboxPatch(
-            (place * pitch, 0.0), width, height, boxstyle="round,pad=0,rounding_size=0.04",
+            (index * pitch, 0.0), width, height, boxstyle="round,pad=0,rounding_size=0.04",
             facecolor="white", edgecolor=colour, lw=1.6,
         )  # fmt: skip
         axes.add_patch(box)
-        x = place * pitch + width / 2
+        x = index * pitch + width / 2
         axes.text(
             x, height - 0.11, name, ha="center", va="center", color=colour, fontsize=11,
             fontweight="bold",
         )  # fmt: skip
         axes.text(x, 0.23, what, ha="center", va="center", fontsize=9.5)
-        if place:
+        if index:
             axes.annotate(
-                "", (place * pitch, height / 2), (place * pitch - 0.14, height / 2),
+                "", (index * pitch, height / 2), (index * pitch - 0.14, height / 2),
                 arrowprops={"arrowstyle": "-|>", "color": GREY, "shrinkA": 0, "shrinkB": 0},
             )  # fmt: skip
     units = [

@@ -59,7 +59,7 @@ def swirl(height: int, width: int) -> Tensor:
     return torch.stack([turned_y - y, turned_x - x])[None]
 
 
-def sampled_places(path: Path) -> None:
+def sampled_positions(path: Path) -> None:
     """Where both convolutions read, and what offsets alone do."""
     image = photo()
     figure, grid = plt.subplots(1, 3, figsize=(13.0, 4.6), layout="constrained")

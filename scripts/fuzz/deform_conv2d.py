@@ -16,14 +16,14 @@ def _taps(p: Any) -> int:
 
 _ARGUMENTS: dict[str, Callable[[Any], Any]] = {
     "input": lambda p: p.maps(p.batch, p.channels, p.height, p.width, dtype=p.floating),
-    "offset": lambda p: p.draw.choice((0.5, 3, 1e10)) * _places(p, 2 * _taps(p)),
-    "mask": lambda p: p.draw.choice((None, _places(p, _taps(p)))),
-    "grad": lambda p: p.maps(p.batch, 4, *p.places(), dtype=p.floating),
+    "offset": lambda p: p.draw.choice((0.5, 3, 1e10)) * _positions(p, 2 * _taps(p)),
+    "mask": lambda p: p.draw.choice((None, _positions(p, _taps(p)))),
+    "grad": lambda p: p.maps(p.batch, 4, *p.positions(), dtype=p.floating),
 }
 
 
-def _places(p: Any, channels: int) -> Any:
-    return p.maps(p.batch, channels, *p.places(), dtype=p.floating)
+def _positions(p: Any, channels: int) -> Any:
+    return p.maps(p.batch, channels, *p.positions(), dtype=p.floating)
 
 
 BY_FUNCTION = {f"{_NAME}.{name}": value for name, value in _ARGUMENTS.items()}

@@ -114,7 +114,7 @@ class Problem:
         least = 0 if self.dtype == torch.uint8 else -1
         return [self.draw.uniform(least, 1) for _ in range(count)]
 
-    def places(self) -> tuple[int, int]:
+    def positions(self) -> tuple[int, int]:
         """Return how many places a window has."""
         return tuple(
             max(0, (size + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1)
@@ -129,8 +129,8 @@ class Problem:
         """Return what im2col returns."""
         lead = (self.batch, self.channels)
         if self.layout == "patches":
-            return self.maps(*lead, *self.places(), *self.kernel)
-        area, count = self.kernel[0] * self.kernel[1], self.places()[0] * self.places()[1]
+            return self.maps(*lead, *self.positions(), *self.kernel)
+        area, count = self.kernel[0] * self.kernel[1], self.positions()[0] * self.positions()[1]
         return self.maps(lead[0], lead[1] * area, count)
 
     def weight(self) -> Tensor:
@@ -160,7 +160,7 @@ IMAGE_DTYPES = {
         (torch.uint8, torch.int32, torch.bool, torch.complex64, torch.complex128, torch.uint64),
     ),
 }
-_CONV_OUT = lambda p: (p.batch, 4, *p.places())  # noqa: E731
+_CONV_OUT = lambda p: (p.batch, 4, *p.positions())  # noqa: E731
 _FULL = lambda p: (  # noqa: E731
     p.batch,
     p.channels,

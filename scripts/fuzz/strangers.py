@@ -91,46 +91,48 @@ def mutated(draw: Any, data: bytes, others: Sequence[bytes]) -> bytes:
     for _ in range(draw.choice((1, 1, 2, 4))):
         if len(result) < 4:
             break
-        place = draw.between(0, len(result) - 1)
+        position = draw.between(0, len(result) - 1)
         if draw.chance(0.3):
-            place = min(place, draw.between(0, 700))  # headers
-        draw.choice(_EDITS)(draw, result, place, others)
+            position = min(position, draw.between(0, 700))  # headers
+        draw.choice(_EDITS)(draw, result, position, others)
     return bytes(result)
 
 
-def _flip_bit(draw: Any, data: bytearray, place: int, others: Sequence[bytes]) -> None:
-    data[place] ^= 1 << draw.between(0, 7)
+def _flip_bit(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
+    data[position] ^= 1 << draw.between(0, 7)
 
 
-def _set_byte(draw: Any, data: bytearray, place: int, others: Sequence[bytes]) -> None:
-    data[place] = draw.choice((*_BYTES, draw.between(0, 255)))
+def _set_byte(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
+    data[position] = draw.choice((*_BYTES, draw.between(0, 255)))
 
 
-def _cut_end(draw: Any, data: bytearray, place: int, others: Sequence[bytes]) -> None:
-    del data[max(place, 2) :]
+def _cut_end(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
+    del data[max(position, 2) :]
 
 
-def _cut_out(draw: Any, data: bytearray, place: int, others: Sequence[bytes]) -> None:
-    del data[place : place + draw.between(1, 40)]
+def _cut_out(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
+    del data[position : position + draw.between(1, 40)]
 
 
-def _repeat(draw: Any, data: bytearray, place: int, others: Sequence[bytes]) -> None:
-    data[place:place] = data[place : place + draw.between(1, 200)]
+def _repeat(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
+    data[position:position] = data[position : position + draw.between(1, 200)]
 
 
-def _splice(draw: Any, data: bytearray, place: int, others: Sequence[bytes]) -> None:
+def _splice(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
     other = draw.choice(others)
     start, count = draw.between(0, len(other)), draw.between(1, 200)
-    data[place : place + draw.choice((0, count))] = other[start : start + count]
+    data[position : position + draw.choice((0, count))] = other[start : start + count]
 
 
-def _edit_marker(draw: Any, data: bytearray, place: int, others: Sequence[bytes]) -> None:
+def _edit_marker(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
     """Change a marker, or the length of its segment; or put a marker somewhere."""
-    places = [i for i in range(len(data) - 3) if data[i] == 0xFF and data[i + 1] not in (0, 0xFF)]
-    if not places or draw.chance(0.2):
-        data[place:place] = bytes((0xFF, draw.choice(_MARKERS)))
+    positions = [
+        i for i in range(len(data) - 3) if data[i] == 0xFF and data[i + 1] not in (0, 0xFF)
+    ]
+    if not positions or draw.chance(0.2):
+        data[position:position] = bytes((0xFF, draw.choice(_MARKERS)))
         return
-    at = draw.choice(places)
+    at = draw.choice(positions)
     if draw.chance(0.5):
         data[at + 1] = draw.choice(_MARKERS)
     else:

@@ -132,18 +132,18 @@ class Progress:
 
 def watched(words: list[str], out: Path, seconds: float) -> int:
     """Run this program again and again until a process ends without crashing."""
-    place = out.with_suffix(".at")
-    place.write_text("0 its start", encoding="utf-8")
+    position = out.with_suffix(".at")
+    position.write_text("0 its start", encoding="utf-8")
     crashes: list[str] = []
     start, began = 0, time.monotonic()
     while True:
         left = seconds - (time.monotonic() - began)
-        command = [sys.executable, "-X", "faulthandler", __file__, *words, "--place", str(place)]
+        command = [sys.executable, "-X", "faulthandler", __file__, *words, "--place", str(position)]
         command += ["--start", str(start), "--seconds", str(max(1.0, left))]
         code = subprocess.run(command, check=False).returncode
         if code in (0, FOUND):
             break
-        number, _, text = place.read_text().strip().partition(" ")
+        number, _, text = position.read_text().strip().partition(" ")
         crashes.append(f"exit status {code} at {text}")
         out.with_suffix(".crashes").write_text("\n".join(crashes), encoding="utf-8")
         print(crashes[-1], flush=True)
@@ -166,7 +166,7 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--place", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.out and not options.place:
+    if options.out and not options.position:
         return watched(sys.argv[1:], options.out, options.seconds)
     part, parts = map(int, options.part.split("/"))
     targets = [t for t in all_targets() if t.name.startswith("torch.ops.") and t.arguments]
@@ -174,7 +174,7 @@ def main() -> int:
     began = time.monotonic()
     compared: Counter[str] = Counter()
     findings: list[str] = []
-    progress = Progress(options.place)
+    progress = Progress(options.position)
     calls = [(t, seed) for seed in range(options.first, options.tries) for t in targets]
     for number, (target, seed) in list(enumerate(calls))[options.start :]:
         if time.monotonic() - began > options.seconds:

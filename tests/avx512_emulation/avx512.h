@@ -78,17 +78,17 @@ VISOPS_EMULATED __m512i _mm512_castsi256_si512(__m256i x) {
 }
 VISOPS_EMULATED __m128 _mm512_castps512_ps128(__m512 v) { return avx512::part_of<__m128>(v, 0); }
 VISOPS_EMULATED __m256i _mm512_castsi512_si256(__m512i v) { return avx512::part_of<__m256i>(v, 0); }
-VISOPS_EMULATED __m512 _mm512_insertf32x4(__m512 v, __m128 x, int place) {
-  return avx512::with_part(v, x, place);
+VISOPS_EMULATED __m512 _mm512_insertf32x4(__m512 v, __m128 x, int position) {
+  return avx512::with_part(v, x, position);
 }
-VISOPS_EMULATED __m512i _mm512_inserti64x4(__m512i v, __m256i x, int place) {
-  return avx512::with_part(v, x, place);
+VISOPS_EMULATED __m512i _mm512_inserti64x4(__m512i v, __m256i x, int position) {
+  return avx512::with_part(v, x, position);
 }
-VISOPS_EMULATED __m128 _mm512_extractf32x4_ps(__m512 v, int place) {
-  return avx512::part_of<__m128>(v, place);
+VISOPS_EMULATED __m128 _mm512_extractf32x4_ps(__m512 v, int position) {
+  return avx512::part_of<__m128>(v, position);
 }
-VISOPS_EMULATED __m128i _mm512_extracti32x4_epi32(__m512i v, int place) {
-  return avx512::part_of<__m128i>(v, place);
+VISOPS_EMULATED __m128i _mm512_extracti32x4_epi32(__m512i v, int position) {
+  return avx512::part_of<__m128i>(v, position);
 }
 
 // Arithmetic of integers.

@@ -156,14 +156,14 @@ VISOPS_EMULATED void check_alignment(const void* p) {
 }
 
 template <class X, class V>
-VISOPS_EMULATED V with_part(V v, const X& part, int place) {
-  memcpy(reinterpret_cast<char*>(&v) + place * sizeof(X), &part, sizeof(X));
+VISOPS_EMULATED V with_part(V v, const X& part, int position) {
+  memcpy(reinterpret_cast<char*>(&v) + position * sizeof(X), &part, sizeof(X));
   return v;
 }
 template <class X, class V>
-VISOPS_EMULATED X part_of(const V& v, int place) {
+VISOPS_EMULATED X part_of(const V& v, int position) {
   X part;
-  memcpy(&part, reinterpret_cast<const char*>(&v) + place * sizeof(X), sizeof(X));
+  memcpy(&part, reinterpret_cast<const char*>(&v) + position * sizeof(X), sizeof(X));
   return part;
 }
 

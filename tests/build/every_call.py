@@ -63,8 +63,8 @@ def call(target: Target, arguments: dict[str, Any]) -> None:
 def blame(error: ImportError) -> str:
     """Return the line of the package that led to an import."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = [frame for frame in frames if frame.filename.startswith(PACKAGE)][-1]
-    return f"{Path(place.filename).name}:{place.lineno}"
+    position = [frame for frame in frames if frame.filename.startswith(PACKAGE)][-1]
+    return f"{Path(position.filename).name}:{position.lineno}"
 
 
 def main(names: list[str]) -> None:

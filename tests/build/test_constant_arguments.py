@@ -53,8 +53,8 @@ CONSTANTS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Tensor, Tensor]] 
         MAPS,
     ),
     "multi_scale_deformable_attention": (
-        lambda places, maps: torch.ops.visops.multi_scale_deformable_attention(
-            maps, None, [2, 4], places, WEIGHTS, [3], "discrete"
+        lambda positions, maps: torch.ops.visops.multi_scale_deformable_attention(
+            maps, None, [2, 4], positions, WEIGHTS, [3], "discrete"
         ),
         WHERE,
         torch.rand(1, 8, 2, 4),

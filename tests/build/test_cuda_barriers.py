@@ -32,7 +32,7 @@ def test_calls_have_no_faults(survey: Survey) -> None:
 
 @checked
 @pytest.mark.xdist_group("barriers")
-@pytest.mark.parametrize("barrier", BARRIERS, ids=lambda barrier: str(barrier.place))
+@pytest.mark.parametrize("barrier", BARRIERS, ids=lambda barrier: str(barrier.position))
 def test_missing_barrier_is_noticed(survey: Survey, barrier: Barrier) -> None:
     _, seen = survey.without(barrier)
     assert seen

@@ -134,7 +134,7 @@ def test_costs_of_a_warp(programs: Path, kernel: str) -> None:
     assert (sectors, least, passes, fewest, touched) == COSTS[kernel]
 
 
-def test_worst_place_is_named(programs: Path) -> None:
+def test_worst_position_is_named(programs: Path) -> None:
     lines = (CHECK / "probes.cu").read_text().splitlines()
     line = next(i + 1 for i, text in enumerate(lines) if "threadIdx.x * 8]" in text)
     text = probed(programs, "cost", "strided")

@@ -96,7 +96,7 @@ def test_padded_never_waits(count: int, score_threshold: float | None) -> None:
 
 
 @pytest.mark.parametrize(("count", "sorts"), [(99, 1), (300, 2)])
-def test_soft_nms_sorts_long_lists_by_place(count: int, sorts: int) -> None:
+def test_soft_nms_sorts_long_lists_by_position(count: int, sorts: int) -> None:
     """On the device: it waits for the number of boxes kept only."""
     with use_slot("cuda_emulated"), Recorder() as found:
         visops.soft_nms(*boxes_of(count))

@@ -10,7 +10,7 @@ import torch
 import visops
 from subclasses import Other, Stranger
 from torch import Tensor
-from visops._torch.refusals import called
+from visops._torch.unsupported_inputs import called
 
 IMAGES = torch.rand(2, 4, 8, 9, generator=torch.Generator().manual_seed(0))
 ROWS = torch.tensor([[0.0, 1, 1, 5, 6], [1, 0, 2, 7, 7]])

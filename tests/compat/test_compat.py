@@ -42,7 +42,7 @@ def test_affine_torch(dtype: torch.dtype, channels: int) -> None:
 
 
 def test_affine_torch_rounds_down_left_of_the_image() -> None:
-    """What the previous extension got wrong: coordinates between -2 and 0."""
+    """What python_cpp_extension got wrong: coordinates between -2 and 0."""
     image = torch.ones(1, 1, 1, 3)
     matrix = torch.tensor([[[1.0, 0.0, -1.75], [0.0, 1.0, 0.0]]])
     assert compat.affine_torch(image, matrix, 1, 5).tolist() == [[[[0, 0.25, 1, 1, 0.75]]]]

@@ -41,7 +41,7 @@ class Window:
         return self.kernel, self.stride, self.padding, self.dilation
 
     @property
-    def places(self) -> tuple[int, ...]:
+    def positions(self) -> tuple[int, ...]:
         n = self.dims
         return tuple(
             (self.sizes[i] + self.padding[i] + self.padding[n + i] - d * (k - 1) - 1) // s + 1
@@ -118,7 +118,7 @@ def numbers(shape: Sequence[int], dtype: torch.dtype, seed: int = 0) -> Tensor:
 def patches(image: np.ndarray, w: Window, fill: Any = 0) -> np.ndarray:
     """The reference, for every entry of the leading dimensions."""
     leads = image.shape[: image.ndim - w.dims]
-    result = np.empty((*leads, *w.places, *w.kernel), image.dtype)
+    result = np.empty((*leads, *w.positions, *w.kernel), image.dtype)
     for lead in itertools.product(*map(range, leads)):
         result[lead] = conv.im2col_naive(
             image[lead], w.kernel, fill, stride=w.stride, padding=w.padding, dilation=w.dilation
@@ -157,9 +157,9 @@ def unfolded(values: np.ndarray, w: Window) -> np.ndarray:
     leads = values.ndim - 2 * w.dims
     count = math.prod(w.kernel)
     shape = values.shape[:leads]
-    columns = values.reshape(*shape, math.prod(w.places), count).swapaxes(-1, -2)
+    columns = values.reshape(*shape, math.prod(w.positions), count).swapaxes(-1, -2)
     channels = shape[-1] if shape else 1
-    return columns.reshape(*shape[:-1], channels * count, math.prod(w.places))
+    return columns.reshape(*shape[:-1], channels * count, math.prod(w.positions))
 
 
 def summed(columns: np.ndarray, w: Window) -> np.ndarray:
@@ -167,7 +167,7 @@ def summed(columns: np.ndarray, w: Window) -> np.ndarray:
     leads = columns.shape[: columns.ndim - 2 * w.dims]
     result = np.zeros((*leads, *w.sizes), columns.dtype)
     for k in itertools.product(*map(range, w.kernel)):
-        for o in itertools.product(*map(range, w.places)):
+        for o in itertools.product(*map(range, w.positions)):
             at = tuple(
                 o[i] * w.stride[i] + k[i] * w.dilation[i] - w.padding[i] for i in range(w.dims)
             )

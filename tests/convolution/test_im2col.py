@@ -216,9 +216,12 @@ def test_other_dimensions(dims: int) -> None:
 @every_case
 def test_sums(w: Window, dtype: torch.dtype) -> None:
     """In the documented order, to the last bit, in both layouts."""
-    if math.prod(w.places) * math.prod(w.kernel) > 500 and dtype not in (torch.float32, torch.int8):
+    if math.prod(w.positions) * math.prod(w.kernel) > 500 and dtype not in (
+        torch.float32,
+        torch.int8,
+    ):
         return  # loops
-    columns = numbers((2, *w.places, *w.kernel), dtype)
+    columns = numbers((2, *w.positions, *w.kernel), dtype)
     wide = {torch.float16: torch.float32, torch.bfloat16: torch.float32}.get(dtype, dtype)
     with np.errstate(over="ignore"):
         wanted = torch.from_numpy(summed(columns.to(wide).numpy(), w)).to(dtype)
@@ -235,7 +238,9 @@ def test_sums(w: Window, dtype: torch.dtype) -> None:
 )
 def test_sums_of_other_dtypes(dtype: torch.dtype) -> None:
     w = window((6, 9), (3, 2), 1, 1)
-    columns = numbers((2, *w.places, *w.kernel), dtype if not dtype.is_complex else torch.complex64)
+    columns = numbers(
+        (2, *w.positions, *w.kernel), dtype if not dtype.is_complex else torch.complex64
+    )
     if dtype.is_complex:
         columns = columns.to(dtype)
         wanted = torch.from_numpy(summed(columns.to(torch.complex64).numpy(), w)).to(dtype)
@@ -251,7 +256,7 @@ def test_sums_of_other_dtypes(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [torch.int32, torch.float16, torch.complex64], ids=str)
 def test_sums_of_large_images(w: Window, dtype: torch.dtype) -> None:
     """The same in both layouts, and adjoint to im2col."""
-    columns = numbers((2, *w.places, *w.kernel), dtype)
+    columns = numbers((2, *w.positions, *w.kernel), dtype)
     found = OPS.col2im(columns, w.sizes, *w.arguments, "patches")
     rows = columns.flatten(1, w.dims).flatten(2).transpose(1, 2).flatten(0, 1)
     assert torch.equal(OPS.col2im(rows, w.sizes, *w.arguments), found)

@@ -69,5 +69,5 @@ def test_steps_beyond_the_image(slot: str, layout: str, step: int) -> None:
     expected = torch.zeros_like(image)
     expected[..., :2, :3] = image[..., :2, :3]
     assert back.equal(expected)
-    places = single.reshape(2, 30)
-    assert places.equal(image.reshape(2, 30))
+    positions = single.reshape(2, 30)
+    assert positions.equal(image.reshape(2, 30))

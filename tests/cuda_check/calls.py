@@ -305,10 +305,10 @@ def deformed() -> None:
 def attended() -> None:
     """More samples than are placed at once, more rows than blocks."""
     value = numbers(1, 60, 8, 8).requires_grad_()
-    places = torch.rand(1, 40, 8, 2, 30, 2).requires_grad_()
+    positions = torch.rand(1, 40, 8, 2, 30, 2).requires_grad_()
     weights = torch.rand(1, 40, 8, 2, 30).requires_grad_()
-    found = visops.multi_scale_deformable_attention(value, [(6, 8), (3, 4)], places, weights)
-    grown([value, places, weights], found)
+    found = visops.multi_scale_deformable_attention(value, [(6, 8), (3, 4)], positions, weights)
+    grown([value, positions, weights], found)
 
 
 def pointed() -> None:

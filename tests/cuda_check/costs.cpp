@@ -50,7 +50,7 @@ struct Touch {
 };
 
 // A place in the code, in the block that runs.
-struct Place {
+struct Position {
   bool is_shared = false;
   std::vector<uint32_t> turns = std::vector<uint32_t>(kMostThreads);
   std::array<std::vector<Touch>, kMostThreads / kWarpLanes> of_warp;
@@ -59,14 +59,14 @@ struct Place {
 struct KernelCost {
   uint64_t launches = 0, blocks = 0, threads = 0, touched = 0;
   Sums global, shared;
-  std::map<const void*, Sums> places;  // of global memory
+  std::map<const void*, Sums> positions;  // of global memory
 };
 
 struct PageBits {
   std::bitset<kPage> read, written;
 };
 
-std::unordered_map<const void*, Place> places;
+std::unordered_map<const void*, Position> positions;
 std::unordered_map<uintptr_t, PageBits> pages;
 std::map<std::string, KernelCost> kernels;
 KernelCost* now = nullptr;
@@ -139,9 +139,9 @@ std::string numbers(const Sums& sums) {
 }
 
 // The places that ask for the most sectors beyond their bytes, "file:line sectors least".
-std::string worst_places(const KernelCost& cost) {
+std::string worst_positions(const KernelCost& cost) {
   std::vector<std::pair<uint64_t, const void*>> excess;
-  for (const auto& [where, sums] : cost.places) {
+  for (const auto& [where, sums] : cost.positions) {
     if (sums.units > sums.least) excess.emplace_back(sums.units - sums.least, where);
   }
   std::sort(excess.rbegin(), excess.rend());
@@ -149,10 +149,10 @@ std::string worst_places(const KernelCost& cost) {
   std::vector<const void*> addresses;
   for (const auto& [count, where] : excess) addresses.push_back(where);
   if (addresses.empty()) return "";
-  const std::map<const void*, std::string> names = places_of(addresses);
+  const std::map<const void*, std::string> names = positions_of(addresses);
   std::string text;
   for (const auto& [count, where] : excess) {
-    const Sums& sums = cost.places.at(where);
+    const Sums& sums = cost.positions.at(where);
     text += (text.empty() ? "" : ", ") + names.at(where) + " " + std::to_string(sums.units) + " " +
             std::to_string(sums.least);
   }
@@ -167,29 +167,29 @@ void begin_costs(const void* kernel, size_t blocks, size_t threads) {
   ++now->launches;
   now->blocks += blocks;
   now->threads += threads;
-  places.clear();
+  positions.clear();
   pages.clear();
 }
 
 void count_access(unsigned thread, bool is_shared, uintptr_t at, size_t bytes, bool is_write,
                   const void* where) {
-  Place& place = places[where];
-  place.is_shared = is_shared;
-  place.of_warp[thread / kWarpLanes].push_back(
-      {place.turns[thread]++, static_cast<uint32_t>(bytes), at});
+  Position& position = positions[where];
+  position.is_shared = is_shared;
+  position.of_warp[thread / kWarpLanes].push_back(
+      {position.turns[thread]++, static_cast<uint32_t>(bytes), at});
   if (!is_shared) touch_once(at, bytes, is_write);
 }
 
 void end_costs_of_block() {
   if (!counts_costs || now == nullptr) return;
-  for (auto& [where, place] : places) {
-    for (std::vector<Touch>& touches : place.of_warp) {
+  for (auto& [where, position] : positions) {
+    for (std::vector<Touch>& touches : position.of_warp) {
       if (touches.empty()) continue;
-      const Sums sums = cost_of_warp(&touches, place.is_shared);
-      (place.is_shared ? now->shared : now->global).add(sums);
-      if (!place.is_shared) now->places[where].add(sums);
+      const Sums sums = cost_of_warp(&touches, position.is_shared);
+      (position.is_shared ? now->shared : now->global).add(sums);
+      if (!position.is_shared) now->positions[where].add(sums);
     }
-    std::fill(place.turns.begin(), place.turns.end(), 0);
+    std::fill(position.turns.begin(), position.turns.end(), 0);
   }
 }
 
@@ -222,7 +222,7 @@ extern "C" VISOPS_API const char* visops_take_costs() {
     for (const uint64_t n : {cost.launches, cost.blocks, cost.threads, cost.touched}) {
       text += "\t" + std::to_string(n);
     }
-    text += numbers(cost.global) + numbers(cost.shared) + "\t" + worst_places(cost) + "\n";
+    text += numbers(cost.global) + numbers(cost.shared) + "\t" + worst_positions(cost) + "\n";
   }
   kernels.clear();
   return text.c_str();

@@ -70,16 +70,16 @@ struct Pending {
 Pending pending;
 
 std::string thread_text(unsigned i) {
-  const Place size = launch.block;
-  return "thread " + place_text(i % size.x, i / size.x % size.y, i / size.x / size.y);
+  const Position size = launch.block;
+  return "thread " + position_text(i % size.x, i / size.x % size.y, i / size.x / size.y);
 }
 
 std::string block_text(uint32_t number) {
   const size_t i = linear_block[number - first_block];
-  const Place size = launch.grid;
-  return "block " + place_text(static_cast<unsigned>(i % size.x),
-                               static_cast<unsigned>(i / size.x % size.y),
-                               static_cast<unsigned>(i / size.x / size.y));
+  const Position size = launch.grid;
+  return "block " + position_text(static_cast<unsigned>(i % size.x),
+                                  static_cast<unsigned>(i / size.x % size.y),
+                                  static_cast<unsigned>(i / size.x / size.y));
 }
 
 std::string bytes_text(uintptr_t at, size_t bytes, const Extent& extent) {

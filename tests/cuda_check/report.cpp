@@ -26,24 +26,24 @@ void replace(std::string* text, const char* what, const std::string& by) {
 
 }  // namespace
 
-std::map<const void*, std::string> places_of(const std::vector<const void*>& addresses) {
-  std::map<const void*, std::string> places;
+std::map<const void*, std::string> positions_of(const std::vector<const void*>& addresses) {
+  std::map<const void*, std::string> positions;
   std::string command = "addr2line -e '" + program_file() + "'";
   for (const void* address : addresses) {
-    places[address] = "code at " + offset_text(address);
+    positions[address] = "code at " + offset_text(address);
     command += " " + offset_text(address);
   }
   FILE* output = popen((command + " 2>/dev/null").c_str(), "r");
-  if (output == nullptr) return places;
+  if (output == nullptr) return positions;
   char line[4096];
   for (const void* address : addresses) {
     if (std::fgets(line, sizeof(line), output) == nullptr) break;
     std::string text(line, std::strcspn(line, "\n"));
     text = text.substr(0, text.find(" (discriminator"));
-    if (text.rfind("??", 0) != 0) places[address] = short_path(text);
+    if (text.rfind("??", 0) != 0) positions[address] = short_path(text);
   }
   pclose(output);
-  return places;
+  return positions;
 }
 
 std::string short_path(const std::string& path) {
@@ -54,7 +54,7 @@ std::string short_path(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-std::string place_text(unsigned x, unsigned y, unsigned z) {
+std::string position_text(unsigned x, unsigned y, unsigned z) {
   return "(" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + ")";
 }
 
@@ -79,16 +79,16 @@ std::string describe(const std::string& kernel, const std::vector<Finding>& find
     if (finding.where != nullptr) addresses.push_back(finding.where);
     if (finding.before != nullptr) addresses.push_back(finding.before);
   }
-  std::map<const void*, std::string> places;
+  std::map<const void*, std::string> positions;
   const std::string unseen =
       "a place that GCC tells nothing of, where a function's result is stored";
-  if (!addresses.empty()) places = places_of(addresses);
+  if (!addresses.empty()) positions = positions_of(addresses);
   std::string all;
   for (const Finding& finding : findings) {
     std::string text = finding.text;
-    const auto place = [&](const void* at) { return at == nullptr ? unseen : places[at]; };
-    replace(&text, "%1", place(finding.where));
-    replace(&text, "%2", place(finding.before));
+    const auto position = [&](const void* at) { return at == nullptr ? unseen : positions[at]; };
+    replace(&text, "%1", position(finding.where));
+    replace(&text, "%2", position(finding.before));
     all +=
         (all.empty() ? "" : "\n") + ("CUDA check: " + kernel) + ": " + finding.what + ": " + text;
   }

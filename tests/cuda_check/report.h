@@ -22,8 +22,8 @@ struct Finding {
 std::string short_path(const std::string& path);
 // Places in the sources of return addresses, asked for together: reading the library's line numbers
 // takes a while.
-std::map<const void*, std::string> places_of(const std::vector<const void*>& addresses);
-std::string place_text(unsigned x, unsigned y, unsigned z);
+std::map<const void*, std::string> positions_of(const std::vector<const void*>& addresses);
+std::string position_text(unsigned x, unsigned y, unsigned z);
 const char* verb(unsigned kind);  // of races.h
 
 // Throws the text or, where VISOPS_CUDA_CHECK_LOG names a file, appends it there.

@@ -16,13 +16,13 @@
 
 namespace cuda_emulation::check {
 
-struct Place {
+struct Position {
   unsigned x, y, z;
 };
 
 struct Launch {
   const void* kernel;
-  Place grid, block;
+  Position grid, block;
   size_t shared_bytes;     // dynamic
   size_t parameter_bytes;  // of all arguments, each aligned
 };

@@ -115,8 +115,8 @@ def smooth_problem(seed: int = 0, **options: Any) -> Problem:
     rng = np.random.default_rng(seed)
     sizes = np.repeat([(w, h) for h, w in made.shapes], made.points, axis=0)
     whole = np.floor(rng.uniform(-1.5, 1.5 + sizes, made.locations.shape))
-    places = (whole + rng.uniform(0.1, 0.9, whole.shape) + 0.5) / sizes
-    made.locations = torch.from_numpy(places)
+    positions = (whole + rng.uniform(0.1, 0.9, whole.shape) + 0.5) / sizes
+    made.locations = torch.from_numpy(positions)
     return made
 
 

@@ -51,14 +51,14 @@ class Problem:
             leaf.requires_grad_()
         return self
 
-    def to(self, dtype: torch.dtype, places: torch.dtype | None = None) -> Problem:
-        of_places = places or dtype
+    def to(self, dtype: torch.dtype, positions: torch.dtype | None = None) -> Problem:
+        of_positions = positions or dtype
         return Problem(
             self.input.detach().to(dtype),
-            self.offset.detach().to(of_places),
+            self.offset.detach().to(of_positions),
             self.weight.detach().to(dtype),
             None if self.bias is None else self.bias.detach().to(dtype),
-            None if self.mask is None else self.mask.detach().to(of_places),
+            None if self.mask is None else self.mask.detach().to(of_positions),
             *self.options,
         )
 
@@ -94,7 +94,7 @@ def problem(
     dilation: Pair = (1, 1),
     bias: bool = True,
     mask: bool = True,
-    places: torch.dtype | None = None,
+    positions: torch.dtype | None = None,
     seed: int = 0,
     smooth: bool = False,
 ) -> Problem:
@@ -117,13 +117,13 @@ def problem(
     def tensor(array: np.ndarray, of: torch.dtype = dtype) -> Tensor:
         return torch.from_numpy(array).to(of)
 
-    of_places = places or dtype
+    of_positions = positions or dtype
     return Problem(
         tensor(rng.uniform(-1, 1, (batch, channels, *size))),
-        tensor(offset, of_places),
+        tensor(offset, of_positions),
         tensor(rng.uniform(-1, 1, (outs, channels // groups, *kernel))),
         tensor(rng.uniform(-1, 1, outs)) if bias else None,
-        tensor(rng.uniform(0, 1, (batch, offset_groups * taps, height, width)), of_places)
+        tensor(rng.uniform(0, 1, (batch, offset_groups * taps, height, width)), of_positions)
         if mask
         else None,
         stride,

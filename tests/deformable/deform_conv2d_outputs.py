@@ -41,14 +41,14 @@ def few_bits(tensor: Tensor) -> Tensor:
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     """Yield names and bytes for every dtype and kind of problem."""
     for seed, (name, dtype) in enumerate(itertools.product(KINDS, FLOATING)):
-        places = torch.float32 if seed % 2 and dtype != torch.float64 else dtype
-        made = problem(dtype, seed=seed, places=places, **KINDS[name])
+        positions = torch.float32 if seed % 2 and dtype != torch.float64 else dtype
+        made = problem(dtype, seed=seed, positions=positions, **KINDS[name])
         made.weight = one_hot(made.weight, seed)
         if seed % 8 == 3:
             made.input = made.input.to(memory_format=torch.channels_last)
         if seed % 8 == 5:  # many samples of one pixel, in order
             made.offset = made.offset * 0 + 0.25
-        made = made.to(dtype, places)
+        made = made.to(dtype, positions)
         for part in ("input", "offset", "weight", "bias", "mask"):
             tensor = getattr(made, part)
             if tensor is not None:
@@ -61,7 +61,7 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
         grads = torch.autograd.grad(found, leaves, grad.to(device, dtype))
         for part, gradient in zip(("input", "offset", "mask"), grads, strict=False):
             yield f"{name}-{dtype}-{part}", bytes_of(gradient)
-        exact = made.to(dtype, places)
+        exact = made.to(dtype, positions)
         exact.input, exact.offset = few_bits(exact.input), few_bits(exact.offset)
         exact.mask = None if exact.mask is None else few_bits(exact.mask)
         if dtype.itemsize == 2:  # on CUDA, samples are rounded before they are multiplied

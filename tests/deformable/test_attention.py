@@ -79,7 +79,7 @@ def test_grid_sample(dtype: torch.dtype) -> None:
 @pytest.mark.matrix
 def test_by_hand() -> None:
     value = torch.arange(12.0).view(1, 12, 1, 1)  # 3 x 4
-    places = {
+    positions = {
         (0.125, 1 / 6): 0.0,  # the first pixel's centre
         (0.0, 0.0): 0.0,  # a corner: a quarter of pixel 0
         (0.25, 1 / 6): 0.5,
@@ -91,10 +91,10 @@ def test_by_hand() -> None:
         (float("nan"), 0.5): 0.0,
         (0.5, float("inf")): 0.0,
     }
-    locations = torch.tensor(list(places)).view(1, -1, 1, 1, 1, 2)
-    weights = torch.ones(1, len(places), 1, 1, 1)
+    locations = torch.tensor(list(positions)).view(1, -1, 1, 1, 1, 2)
+    weights = torch.ones(1, len(positions), 1, 1, 1)
     found = visops.multi_scale_deformable_attention(value, [(3, 4)], locations, weights)
-    torch.testing.assert_close(found.flatten(), torch.tensor(list(places.values())))
+    torch.testing.assert_close(found.flatten(), torch.tensor(list(positions.values())))
     found = visops.multi_scale_deformable_attention(
         value, [(3, 4)], locations, weights, method="discrete"
     )

@@ -32,14 +32,14 @@ def weights(dtype: torch.dtype = torch.float32) -> Tensor:
 def attend(
     of_value: Any = None,
     shapes: Any = SHAPES,
-    places: Any = None,
+    positions: Any = None,
     factors: Any = None,
     **options: Any,
 ) -> Callable[[], Any]:
     arguments = (
         value() if of_value is None else of_value,
         shapes,
-        locations() if places is None else places,
+        locations() if positions is None else positions,
         weights() if factors is None else factors,
     )
     return lambda: visops.multi_scale_deformable_attention(*arguments, **options)
@@ -128,12 +128,12 @@ HALF, DOUBLE = torch.float16, torch.float64
     (
         RuntimeError,
         f"{OP}: sampling_locations has shape [1, 5, 2, 6, 2], must be [B, Q, h, 2, P, 2]",
-        attend(places=FLAT[0], factors=FLAT[1]),
+        attend(positions=FLAT[0], factors=FLAT[1]),
     ),
     (
         RuntimeError,
         f"{OP}: sampling_locations has shape [1, 5, 2, 2, 3, 3], must be [B, Q, h, 2, P, 2]",
-        attend(places=torch.zeros(1, 5, 2, 2, 3, 3)),
+        attend(positions=torch.zeros(1, 5, 2, 2, 3, 3)),
     ),
     (
         RuntimeError,
@@ -143,12 +143,12 @@ HALF, DOUBLE = torch.float16, torch.float64
     (
         RuntimeError,
         f"{OP}: sampling_locations has shape [1, 5, 1, 6, 2], must be [1, Q, 2, samples, 2]",
-        attend(places=locations()[:, :, :1], factors=weights()[:, :, :1]),
+        attend(positions=locations()[:, :, :1], factors=weights()[:, :, :1]),
     ),
     (
         RuntimeError,
         f"{OP}: sampling_locations has shape [2, 5, 2, 6, 2], must be [1, Q, 2, samples, 2]",
-        attend(places=locations().expand(2, *[-1] * 5), factors=weights().expand(2, *[-1] * 4)),
+        attend(positions=locations().expand(2, *[-1] * 5), factors=weights().expand(2, *[-1] * 4)),
     ),
     (
         RuntimeError,
@@ -159,12 +159,12 @@ HALF, DOUBLE = torch.float16, torch.float64
         RuntimeError,
         f"{OP}: sampling_locations has dtype float64, must be float16, bfloat16 or float32 for "
         "value of float16",
-        attend(value(HALF), places=locations(DOUBLE)),
+        attend(value(HALF), positions=locations(DOUBLE)),
     ),
     (
         RuntimeError,
         f"{OP}: attention_weights has dtype float32, must be float64 for value of float64",
-        attend(value(DOUBLE), places=locations(DOUBLE)),
+        attend(value(DOUBLE), positions=locations(DOUBLE)),
     ),
     (
         RuntimeError,
@@ -174,7 +174,7 @@ HALF, DOUBLE = torch.float16, torch.float64
     (
         RuntimeError,
         f"{OP}: sampling_locations is on meta, value is on cpu; all tensors must be on one device",
-        attend(places=locations().to("meta")),
+        attend(positions=locations().to("meta")),
     ),
     (
         RuntimeError,
@@ -184,12 +184,12 @@ HALF, DOUBLE = torch.float16, torch.float64
     (
         RuntimeError,
         f"{OP}: num_points_list has 1 numbers, must have one for each of 2 levels",
-        attend(places=FLAT[0], factors=FLAT[1], num_points_list=[6]),
+        attend(positions=FLAT[0], factors=FLAT[1], num_points_list=[6]),
     ),
     (
         TypeError,
         f"{OP}: num_points_list is [3, 3.0], must be an integer for each level",
-        attend(places=FLAT[0], factors=FLAT[1], num_points_list=[3, 3.0]),
+        attend(positions=FLAT[0], factors=FLAT[1], num_points_list=[3, 3.0]),
     ),
     (
         RuntimeError,
@@ -200,12 +200,12 @@ HALF, DOUBLE = torch.float16, torch.float64
     (
         RuntimeError,
         f"{OP}: points has the sum 5, sampling_locations has samples for 6",
-        attend(places=FLAT[0], factors=FLAT[1], num_points_list=[2, 3]),
+        attend(positions=FLAT[0], factors=FLAT[1], num_points_list=[2, 3]),
     ),
     (
         RuntimeError,
         f"{OP}: points[0] is -1, must be >= 0",
-        attend(places=FLAT[0], factors=FLAT[1], num_points_list=[-1, 7]),
+        attend(positions=FLAT[0], factors=FLAT[1], num_points_list=[-1, 7]),
     ),
     (
         ValueError,
@@ -230,7 +230,7 @@ HALF, DOUBLE = torch.float16, torch.float64
     (
         TypeError,
         f"{OP}: sampling_locations is a ndarray, must be a torch.Tensor or a numpy.ndarray",
-        attend(places=locations().numpy()),
+        attend(positions=locations().numpy()),
     ),
     (
         ValueError,

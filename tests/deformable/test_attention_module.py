@@ -233,13 +233,15 @@ def test_layer_of_deformable_detr() -> None:
         (4, torch.ones(1, 1, 1, 1, 1, dtype=torch.int64), "tensor of torch.int64"),
     ],
 )
-def test_the_extensions_gradient_takes_floating_tensors(place: int, given: Any, kind: str) -> None:
+def test_the_extensions_gradient_takes_floating_tensors(
+    position: int, given: Any, kind: str
+) -> None:
     arguments: list[Any] = [
         *(torch.zeros(1, 4, 1, 1), torch.tensor([[2, 2]]), torch.tensor([0])),
         *(torch.zeros(1, 1, 1, 1, 1, 2), torch.zeros(1, 1, 1, 1, 1), torch.ones(1, 1, 1)),
     ]
-    arguments[place] = given
-    name = ("value", "", "", "sampling_loc", "attn_weight")[place]
+    arguments[position] = given
+    name = ("value", "", "", "sampling_loc", "attn_weight")[position]
     with pytest.raises(
         TypeError, match=rf"^visops\.compat\.ms_deform_attn_backward: {name} is a {kind}"
     ):
@@ -254,14 +256,14 @@ def test_initial_samples_lie_on_kinks() -> None:
     centres = torch.tensor(
         [[(x + 0.5) / 4, (y + 0.5) / 3] for y in range(3) for x in range(4)], dtype=torch.float64
     )
-    places = centres.view(1, 12, 1, 2)
+    positions = centres.view(1, 12, 1, 2)
     query, value = torch.rand(2, 1, 12, 8, dtype=torch.float64)
     bias = layer.sampling_offsets.bias
 
     def call(offsets: Tensor) -> Tensor:
         parameters = {"sampling_offsets.bias": offsets}
         found: Tensor = torch.func.functional_call(
-            layer, parameters, (query, places, value, shapes)
+            layer, parameters, (query, positions, value, shapes)
         )
         return found
 

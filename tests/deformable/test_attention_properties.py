@@ -47,7 +47,7 @@ def test_linear_in_values_and_weights(
 
 @few
 @given(SEEDS, SIDES, SIDES, st.sampled_from(METHODS))
-def test_levels_may_change_places(
+def test_levels_may_change_positions(
     seed: int, first: tuple[int, int], second: tuple[int, int], method: str
 ) -> None:
     """A level is its pixels and samples, wherever it stands."""

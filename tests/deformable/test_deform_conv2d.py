@@ -73,7 +73,7 @@ def test_no_offset_is_a_convolution(dtype: torch.dtype) -> None:
 def test_by_hand() -> None:
     """A kernel of one element: samples themselves; y comes before x."""
     image = torch.arange(12.0).view(1, 1, 3, 4)
-    places = {
+    positions = {
         (0.0, 0.0): 0.0,
         (1.0, 0.0): 4.0,
         (0.0, 1.0): 1.0,
@@ -87,8 +87,8 @@ def test_by_hand() -> None:
         (0.0, float("-inf")): 0.0,
         (1e30, 0.0): 0.0,
     }
-    wanted = list(places.values())
-    offset = torch.tensor(list(places)).view(3, 4, 2) - torch.stack(
+    wanted = list(positions.values())
+    offset = torch.tensor(list(positions)).view(3, 4, 2) - torch.stack(
         torch.meshgrid(torch.arange(3.0), torch.arange(4.0), indexing="ij"), -1
     )
     offset = offset.permute(2, 0, 1)[None].contiguous()
@@ -116,12 +116,12 @@ def test_pixels_that_are_not_finite() -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_places_of_other_dtypes(dtype: torch.dtype) -> None:
+def test_positions_of_other_dtypes(dtype: torch.dtype) -> None:
     """Offsets and masks may be wider than the input, or narrower."""
-    for places in (torch.float16, torch.bfloat16, torch.float32):
-        given = problem(dtype, places=places)
+    for positions in (torch.float16, torch.bfloat16, torch.float32):
+        given = problem(dtype, positions=positions)
         assert_near(given.convolve(), given.expected(), dtype)
-    given = problem(places=dtype)
+    given = problem(positions=dtype)
     assert given.mask is not None
     given.mask = given.mask.float()
     assert_near(given.convolve(), given.expected(), torch.float32)

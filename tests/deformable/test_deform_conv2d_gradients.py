@@ -88,8 +88,8 @@ def test_gradients_of_larger_problems(sizes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("last", [False, True])
 def test_gradients_of_other_dtypes(dtype: torch.dtype, last: bool) -> None:
     """As float64's for the same numbers, and of their tensors' dtypes and layouts."""
-    places = torch.float64 if dtype == torch.float64 else torch.float32
-    made = problem(dtype, channels=37, outs=18, places=places, smooth=True)
+    positions = torch.float64 if dtype == torch.float64 else torch.float32
+    made = problem(dtype, channels=37, outs=18, positions=positions, smooth=True)
     if last:
         made.input = made.input.to(memory_format=torch.channels_last)
     given, exact = made.with_gradients(), made.to(torch.float64).with_gradients()
@@ -118,10 +118,10 @@ def test_only_the_wanted_gradients() -> None:
 def test_borders() -> None:
     """On a pixel the slope is that to the right; at -1 and beyond the last pixel, none."""
     image = torch.tensor([[[[1.0, 3.0, 7.0]]]], dtype=torch.float64)
-    places = {-1.5: 0, -1.0: 0, -0.5: 1, 0.0: 2, 0.5: 2, 1.0: 4, 2.0: -7, 2.5: -7, 3.0: 0}
-    for place, slope in places.items():
+    positions = {-1.5: 0, -1.0: 0, -0.5: 1, 0.0: 2, 0.5: 2, 1.0: 4, 2.0: -7, 2.5: -7, 3.0: 0}
+    for position, slope in positions.items():
         offset = torch.zeros(1, 2, 1, 3, dtype=torch.float64)
-        offset[0, 1, 0, 0] = place
+        offset[0, 1, 0, 0] = position
         offset.requires_grad_()
         found = visops.deform_conv2d(image, offset, torch.ones(1, 1, 1, 1).double())
         (gradient,) = torch.autograd.grad(found[0, 0, 0, 0], offset)

@@ -51,11 +51,11 @@ def test_torch_fx() -> None:
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.places = nn.Conv2d(6, 18, 3, padding=1)
+            self.positions = nn.Conv2d(6, 18, 3, padding=1)
             self.layer = visops.DeformConv2d(6, 4, 3, padding=1)
 
         def forward(self, x: Tensor) -> Tensor:
-            return self.layer(x, self.places(x)).relu()  # type: ignore[no-any-return]
+            return self.layer(x, self.positions(x)).relu()  # type: ignore[no-any-return]
 
     model, x = Model().eval(), torch.rand(1, 6, 5, 5)
     traced = torch.fx.symbolic_trace(model)

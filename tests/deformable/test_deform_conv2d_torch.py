@@ -28,8 +28,8 @@ def convolve(
 @pytest.mark.parametrize("mask", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
 def test_opcheck(dtype: torch.dtype, mask: bool) -> None:
-    places = torch.float32 if dtype == torch.bfloat16 else dtype
-    given = problem(dtype, places=places, mask=mask, groups=2, offset_groups=2, size=(4, 5))
+    positions = torch.float32 if dtype == torch.bfloat16 else dtype
+    given = problem(dtype, positions=positions, mask=mask, groups=2, offset_groups=2, size=(4, 5))
     options = [list(pair) for pair in given.options]
     grad = torch.rand(2, 4, 4, 5).to(dtype)
     for leaves in (False, True):

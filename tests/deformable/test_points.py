@@ -119,7 +119,7 @@ def test_grid_sample(dtype: torch.dtype, mode: str, padding: str, align_corners:
 @pytest.mark.matrix
 def test_by_hand() -> None:
     maps = torch.arange(12.0).view(1, 1, 3, 4)
-    places = {
+    positions = {
         (0.125, 1 / 6): (0.0, 0.0),
         (0.0, 0.0): (0.0, 0.0),
         (0.25, 1 / 6): (0.5, 0.5),
@@ -131,10 +131,12 @@ def test_by_hand() -> None:
         (float("nan"), 0.5): (0.0, 0.0),
         (0.5, float("inf")): (0.0, 0.0),
     }
-    points = torch.tensor(list(places))[None]
+    points = torch.tensor(list(positions))[None]
     for k, padding in enumerate(("zeros", "border")):
         found = visops.point_sample(maps, points, padding_mode=padding)
-        torch.testing.assert_close(found.flatten(), torch.tensor([v[k] for v in places.values()]))
+        torch.testing.assert_close(
+            found.flatten(), torch.tensor([v[k] for v in positions.values()])
+        )
 
 
 @pytest.mark.matrix

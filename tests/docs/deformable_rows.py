@@ -40,12 +40,12 @@ def pack(name: str) -> Pair:
     layer = getattr(compat, name)(6, 4, (3, 2), *GIVEN)
     state = {key: torch.randn_like(value) for key, value in layer.state_dict().items()}
     layer.load_state_dict(state)
-    places = F.conv2d(INPUT, state["conv_offset.weight"], state["conv_offset.bias"], *GIVEN)
+    positions = F.conv2d(INPUT, state["conv_offset.weight"], state["conv_offset.bias"], *GIVEN)
     mask = None
     if name.startswith("Modulated"):
-        first, second, third = places.chunk(3, 1)
-        places, mask = torch.cat([first, second], 1), third.sigmoid()
-    expected = theirs(INPUT, places, state["weight"], state.get("bias"), *GIVEN, mask)
+        first, second, third = positions.chunk(3, 1)
+        positions, mask = torch.cat([first, second], 1), third.sigmoid()
+    expected = theirs(INPUT, positions, state["weight"], state.get("bias"), *GIVEN, mask)
     return layer(INPUT), expected
 
 

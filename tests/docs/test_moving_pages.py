@@ -238,7 +238,7 @@ TABLES: dict[str, tuple[str, str, dict[str, Row], tuple[str, ...]]] = {
         (),
     ),
     "nms": ("nms.md", "| torchvision | visops | what differs |\n|-|-|-|\n", NMS_ROWS, ()),
-    "extension": ("moving.md", "| previous extension | visops |\n|-|-|\n", EXTENSION_ROWS, ()),
+    "extension": ("moving.md", "| python_cpp_extension | visops |\n|-|-|\n", EXTENSION_ROWS, ()),
 }
 CALLS = [(table, name) for table, (_, _, rows, _) in TABLES.items() for name in rows]
 

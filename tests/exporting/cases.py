@@ -28,9 +28,9 @@ from exporting.inputs import (
     layer,
     matched,
     matrices,
-    places,
     planes,
     points,
+    positions,
     pyramid,
     regions,
     rotated,
@@ -236,12 +236,12 @@ _add(
 _add(
     "deform_conv2d",
     lambda x, offset, mask: visops.deform_conv2d(x, offset, _KERNELS, padding=1, mask=mask),
-    lambda i: (images(i), *places(i)),
+    lambda i: (images(i), *positions(i)),
 )
 _add(
     "DeformConv2d",
     lambda x, offset, mask: _DEFORM_LAYER(x, offset, mask),
-    lambda i: (images(i), *places(i)),
+    lambda i: (images(i), *positions(i)),
 )
 _add(
     "MultiScaleDeformableAttention",

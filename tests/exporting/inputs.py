@@ -101,7 +101,7 @@ def attention(step: int) -> tuple[Tensor, Tensor, Tensor]:
     return value, locations, weights
 
 
-def places(step: int) -> tuple[Tensor, Tensor]:
+def positions(step: int) -> tuple[Tensor, Tensor]:
     """Offsets and masks of a 3 x 3 kernel on the images, padded by 1."""
     rng = _rng(step)
     size = (BATCHES[step], 9, *SIZES[step])

@@ -61,9 +61,9 @@ def test_masks(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixtu
     nets.write_text("from infer.folders import Masked as masked\n")
     arguments += ["--models", f"{nets}:masked", "--size", "48x64", "--score-threshold", "0"]
     assert main([*arguments, "--masks", "png"]) == 0
-    place = records(tmp_path / "out")["01.jpg"]["outputs"]["masked"]["masks"]
-    assert place == "masks/masked/01.jpg.png"
-    assert (tmp_path / "out" / place).read_bytes().startswith(b"\x89PNG")
+    placement = records(tmp_path / "out")["01.jpg"]["outputs"]["masked"]["masks"]
+    assert placement == "masks/masked/01.jpg.png"
+    assert (tmp_path / "out" / placement).read_bytes().startswith(b"\x89PNG")
     assert main(arguments) == 1
     assert "masks is rle, but the outputs in" in capsys.readouterr().err
 

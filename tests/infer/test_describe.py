@@ -19,13 +19,13 @@ def said(value: Any) -> str:
     return describe(value, weights_digest)
 
 
-def plain(output: Any, places: Any) -> Any:
-    return [{} for _ in places]
+def plain(output: Any, placements: Any) -> Any:
+    return [{} for _ in placements]
 
 
 def over(threshold: float) -> Any:
-    def chosen(output: Any, places: Any) -> Any:
-        return [{"over": threshold} for _ in places]
+    def chosen(output: Any, placements: Any) -> Any:
+        return [{"over": threshold} for _ in placements]
 
     return chosen
 
@@ -36,7 +36,7 @@ class Own:
     def __init__(self, threshold: float, inner: Any = None) -> None:
         self.threshold, self.inner = threshold, inner
 
-    def __call__(self, output: Any, places: Any) -> Any:
+    def __call__(self, output: Any, placements: Any) -> Any:
         return []
 
 
@@ -98,7 +98,7 @@ def test_collections_in_closures_are_left_out() -> None:
     calls: list[int] = []
     own = Own(0.5, calls)
 
-    def counting(output: Any, places: Any) -> Any:
+    def counting(output: Any, placements: Any) -> Any:
         calls.append(1)
 
     before = said(counting), said(own)

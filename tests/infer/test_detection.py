@@ -10,7 +10,7 @@ from visops.infer.frames import Placement
 from visops.infer.images.preprocess import Preprocess
 
 SIZES = ((40, 60), (64, 32), (17, 90))
-PLACES = [Preprocess((64, 64), "letterbox").place(*size) for size in SIZES]
+PLACEMENTS = [Preprocess((64, 64), "letterbox").placement(*size) for size in SIZES]
 
 
 def iou(a: Any, b: Any) -> Any:
@@ -25,7 +25,7 @@ def iou(a: Any, b: Any) -> Any:
 def expected(
     boxes: Any,
     scores: Any,
-    place: Any,
+    placement: Any,
     score_threshold: float = 0.3,
     iou_threshold: float = 0.5,
     most: int = 4,
@@ -44,8 +44,14 @@ def expected(
     result = []
     for score, label, i in sorted(kept)[:most]:
         x1, y1, x2, y2 = boxes[i]
-        xs = [min(max((x - place.left) / place.scale_x, 0), place.full_width) for x in (x1, x2)]
-        ys = [min(max((y - place.top) / place.scale_y, 0), place.full_height) for y in (y1, y2)]
+        xs = [
+            min(max((x - placement.left) / placement.scale_x, 0), placement.full_width)
+            for x in (x1, x2)
+        ]
+        ys = [
+            min(max((y - placement.top) / placement.scale_y, 0), placement.full_height)
+            for y in (y1, y2)
+        ]
         result.append(([xs[0], ys[0], xs[1], ys[1]], label, -score))
     return result
 
@@ -73,21 +79,21 @@ OPTIONS = Detection(score_threshold=0.3, iou_threshold=0.5, max_detections=4)
 def test_dense_heads() -> None:
     boxes, scores = outputs()
     wanted = [
-        expected(b, s, p) for b, s, p in zip(boxes.numpy(), scores.numpy(), PLACES, strict=True)
+        expected(b, s, p) for b, s, p in zip(boxes.numpy(), scores.numpy(), PLACEMENTS, strict=True)
     ]
-    check(OPTIONS({"boxes": boxes, "scores": scores}, PLACES), wanted)
+    check(OPTIONS({"boxes": boxes, "scores": scores}, PLACEMENTS), wanted)
 
 
 def test_lists_with_labels() -> None:
     boxes, scores = outputs()
     scores[1] = 0  # an image with nothing left
     listed, wanted = [], []
-    for b, s, place in zip(boxes, scores, PLACES, strict=True):
+    for b, s, placement in zip(boxes, scores, PLACEMENTS, strict=True):
         best = s.max(1)
         listed.append({"boxes": b, "scores": best.values, "labels": best.indices})
         alone = torch.where(s == best.values[:, None], s, -1)
-        wanted.append(expected(b.numpy(), alone.numpy(), place))
-    found = OPTIONS(listed, PLACES)
+        wanted.append(expected(b.numpy(), alone.numpy(), placement))
+    found = OPTIONS(listed, PLACEMENTS)
     check(found, wanted)
     assert found[1]["boxes"].shape == (0, 4)
     dense = {
@@ -95,18 +101,18 @@ def test_lists_with_labels() -> None:
         "scores": torch.stack([item["scores"] for item in listed]),
         "labels": torch.stack([item["labels"] for item in listed]),
     }
-    check(OPTIONS(dense, PLACES), wanted)
+    check(OPTIONS(dense, PLACEMENTS), wanted)
 
 
 def test_nothing_at_all() -> None:
     empty = {"boxes": torch.zeros(2, 0, 4), "scores": torch.zeros(2, 0, 3)}
-    for result in OPTIONS(empty, PLACES[:2]):
+    for result in OPTIONS(empty, PLACEMENTS[:2]):
         assert [len(value) for value in result.values()] == [0, 0, 0]
 
 
 def test_equal_scores_are_ordered_by_label_then_box() -> None:
     boxes = torch.tensor([[[0.0, 0, 5, 5], [10, 10, 15, 15]]])
-    found = Detection(0.1)({"boxes": boxes, "scores": torch.full((1, 2, 2), 0.5)}, PLACES[1:2])
+    found = Detection(0.1)({"boxes": boxes, "scores": torch.full((1, 2, 2), 0.5)}, PLACEMENTS[1:2])
     assert found[0]["labels"].tolist() == [0, 0, 1, 1]
     assert (found[0]["boxes"][0] == found[0]["boxes"][2]).all()
 
@@ -114,7 +120,7 @@ def test_equal_scores_are_ordered_by_label_then_box() -> None:
 def test_without_suppression_and_with_nan_scores() -> None:
     boxes = torch.tensor([[[0.0, 0, 5, 5], [0, 0, 5, 5], [0, 0, 5, 5]]])
     scores = torch.tensor([[[0.5], [float("nan")], [0.7]]])
-    found = Detection(0.1, None)({"boxes": boxes, "scores": scores}, PLACES[1:2])
+    found = Detection(0.1, None)({"boxes": boxes, "scores": scores}, PLACEMENTS[1:2])
     np.testing.assert_allclose(found[0]["scores"], [0.7, 0.5], rtol=1e-6)
 
 
@@ -139,7 +145,7 @@ def test_invalid_boxes_are_left_out(method: str | None) -> None:
     scores = torch.cat([torch.linspace(0.8, 0.9, len(NO_BOXES)), torch.tensor([0.5, 0.6])])
     labels = torch.full((len(boxes),), 3)
     detection = Detection(0.1, None) if method is None else Detection(0.1, method=method)
-    place = Preprocess((64, 64)).place(64, 64)
+    placement = Preprocess((64, 64)).placement(64, 64)
     masks = torch.ones(len(boxes), 1, 8, 8) * torch.arange(len(boxes))[:, None, None, None]
     outputs = [
         {"boxes": boxes[None], "scores": scores[None, :, None]},
@@ -147,7 +153,7 @@ def test_invalid_boxes_are_left_out(method: str | None) -> None:
         [{"boxes": boxes, "scores": scores, "labels": labels, "masks": masks}],
     ]
     for output in outputs:
-        (found,) = detection(output, [place])
+        (found,) = detection(output, [placement])
         np.testing.assert_allclose(found["scores"], [0.6, 0.5], rtol=1e-6)
         assert found["boxes"].tolist() == good[::-1]
     assert len(found["masks"]) == 2
@@ -157,7 +163,7 @@ def test_infinite_scores_are_left_out() -> None:
     boxes = torch.tensor([[[1.0, 2, 6, 7], [1, 2, 6, 7]]])
     output = {"boxes": boxes, "scores": torch.tensor([[INF, 0.5]])}
     for form in (output, [{key: value[0] for key, value in output.items()}]):
-        (found,) = Detection(0.1)(form, PLACES[1:2])
+        (found,) = Detection(0.1)(form, PLACEMENTS[1:2])
         assert found["scores"].tolist() == [0.5]
 
 
@@ -165,10 +171,10 @@ def test_soft_suppression_keeps_what_hard_drops() -> None:
     boxes = torch.tensor([[[0.0, 0, 10, 10], [0, 0, 10, 8]]])
     scores = torch.tensor([[[0.9], [0.8]]])
     output = {"boxes": boxes, "scores": scores}
-    assert len(Detection(0.05)(output, PLACES[1:2])[0]["scores"]) == 1
-    linear = Detection(0.05, method="linear")(output, PLACES[1:2])[0]["scores"]
+    assert len(Detection(0.05)(output, PLACEMENTS[1:2])[0]["scores"]) == 1
+    linear = Detection(0.05, method="linear")(output, PLACEMENTS[1:2])[0]["scores"]
     np.testing.assert_allclose(linear, [0.9, 0.8 * (1 - 0.8)], rtol=1e-5)
-    gaussian = Detection(0.05, method="gaussian")(output, PLACES[1:2])[0]["scores"]
+    gaussian = Detection(0.05, method="gaussian")(output, PLACEMENTS[1:2])[0]["scores"]
     np.testing.assert_allclose(gaussian, [0.9, 0.8 * np.exp(-(0.8**2) / 0.5)], rtol=1e-5)
 
 
@@ -189,7 +195,7 @@ def test_wrong_options_and_outputs() -> None:
         with pytest.raises(ValueError, match=rf"visops.infer: {name} is {wrong}, must be"):
             Detection(**options)
     with pytest.raises(ValueError, match="a detector returned 0 results for 3 images"):
-        Detection()([], PLACES)
+        Detection()([], PLACEMENTS)
 
 
 def decoded(lengths: Any) -> Any:
@@ -210,7 +216,7 @@ def test_run_lengths(seed: int) -> None:
 
 @pytest.mark.parametrize("fit", ["stretch", "letterbox", "crop"])
 def test_masks_are_at_the_images_size(fit: str) -> None:
-    place = Preprocess((32, 32), fit, crop=1.0).place(48, 64)
+    placement = Preprocess((32, 32), fit, crop=1.0).placement(48, 64)
     # The left half of what the network sees.
     mask = torch.zeros(1, 32, 32)
     mask[..., :16] = 1
@@ -221,7 +227,7 @@ def test_masks_are_at_the_images_size(fit: str) -> None:
             "masks": mask[None],
         }
     ]
-    (found,) = Detection(0.5)(output, [place])
+    (found,) = Detection(0.5)(output, [placement])
     (lengths,) = found["masks"]
     wanted = np.zeros((48, 64), bool)
     wanted[:, 8 if fit == "crop" else 0 : 32] = True
@@ -235,8 +241,8 @@ def test_masks_follow_their_boxes() -> None:
         masks[i, 0, i] = 1
     boxes = torch.tensor([[0.0, 0, 4, 4], [0, 0, 4, 4.1], [4, 4, 8, 8]])
     output = [{"boxes": boxes, "scores": torch.tensor([0.5, 0.6, 0.7]), "masks": masks}] * 2
-    place = Preprocess((8, 8)).place(8, 8)
-    for found in Detection(0.1)(output, [place] * 2):
+    placement = Preprocess((8, 8)).placement(8, 8)
+    for found in Detection(0.1)(output, [placement] * 2):
         rows = [decoded(lengths).any(1).nonzero()[0].tolist() for lengths in found["masks"]]
         assert rows == [[2], [1]]
 
@@ -244,14 +250,14 @@ def test_masks_follow_their_boxes() -> None:
 def test_segmentation() -> None:
     scores = torch.zeros(1, 3, 4, 4)
     scores[0, 2, :, 2:] = 1
-    place = Preprocess((4, 4)).place(8, 12)
-    (found,) = Segmentation()({"out": scores}, [place])
+    placement = Preprocess((4, 4)).placement(8, 12)
+    (found,) = Segmentation()({"out": scores}, [placement])
     assert found["labels"].tolist() == [0, 2]
     assert found["areas"].tolist() == [48, 48]
     assert decoded(found["masks"][1])[:, 6:].all()
     # A square in the middle sees only half of the image's width.
-    place = Preprocess((4, 4), "crop", crop=1.0).place(8, 16)
-    (found,) = Segmentation(masks=False)(scores, [place])
+    placement = Preprocess((4, 4), "crop", crop=1.0).placement(8, 16)
+    (found,) = Segmentation(masks=False)(scores, [placement])
     assert found["areas"].tolist() == [32, 32]
     assert "masks" not in found
 
@@ -259,7 +265,7 @@ def test_segmentation() -> None:
 def test_a_map_smaller_than_the_input() -> None:
     scores = torch.zeros(1, 2, 2, 2)
     scores[0, 1, 0] = 1
-    place = Placement(1.0, 1.0, 0.0, 0.0, 8, 8, 8, 8)
-    (found,) = Segmentation()(scores, [place])
+    placement = Placement(1.0, 1.0, 0.0, 0.0, 8, 8, 8, 8)
+    (found,) = Segmentation()(scores, [placement])
     assert found["areas"].tolist() == [32, 32]
     assert decoded(found["masks"][1])[:4].all()

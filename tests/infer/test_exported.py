@@ -134,8 +134,8 @@ def test_detectors_with_suppression_inside(
     assert len(set(counts)) > 1, "every image has as many boxes"
     for item, image in zip(found, images, strict=True):
         torch.testing.assert_close(item, network.one(image))
-    places = [Preprocess((8, 8)).place(8, 8)] * 5
-    for result, count in zip(Auto()(found, places), counts, strict=True):
+    placements = [Preprocess((8, 8)).placement(8, 8)] * 5
+    for result, count in zip(Auto()(found, placements), counts, strict=True):
         assert len(result["boxes"]) == len(result["labels"]) == count
 
 
@@ -189,8 +189,8 @@ def test_a_scripted_detector(tmp_path: Path) -> None:
 
 def test_boxes_of_one_image_and_of_no_batch() -> None:
     one = {"boxes": torch.tensor([[0.0, 0, 4, 4]]), "scores": torch.tensor([0.5])}
-    place = Preprocess((8, 8)).place(8, 8)
-    (found,) = Auto()(one, [place])
+    placement = Preprocess((8, 8)).placement(8, 8)
+    (found,) = Auto()(one, [placement])
     assert found["boxes"].tolist() == [[0, 0, 4, 4]]
     with pytest.raises(ValueError, match=r"boxes of shape \[1, 4\] for 2 images, must be \[N, K"):
-        Auto()(one, [place] * 2)
+        Auto()(one, [placement] * 2)

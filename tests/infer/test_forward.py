@@ -15,7 +15,7 @@ from visops.infer.store.plan import Entry, PlannedBatch
 from infer.folders import Refusing
 
 SIZE = Preprocess((4, 4), mean=None, std=None)
-PLACE = SIZE.place(4, 4)
+PLACEMENT = SIZE.placement(4, 4)
 
 
 def batch_of(count: Any) -> Any:
@@ -37,14 +37,14 @@ def test_a_culprit_is_found_and_the_others_go_on() -> None:
     inputs = torch.rand(5, 3, 4, 4) * 0.5
     inputs[3] = 1
     batch = batch_of(5)
-    assert forward(Model("net", Refusing()), inputs, [PLACE] * 5, batch, worked=False)
+    assert forward(Model("net", Refusing()), inputs, [PLACEMENT] * 5, batch, worked=False)
     done = batch.outputs["net"]
     assert [rows for _, rows in done.parts] == [[0], [1], [2], [4]]
     found = torch.cat([output for output, _ in done.parts])
     torch.testing.assert_close(found, inputs[[0, 1, 2, 4]].mean((2, 3)))
     assert batch.failures == {3: "model net: ArithmeticError: too bright"}
     assert batch.retried == 1
-    forward(Model("two", Refusing()), inputs, [PLACE] * 5, batch)
+    forward(Model("two", Refusing()), inputs, [PLACEMENT] * 5, batch)
     assert batch.failures[3] == (
         "model net: ArithmeticError: too bright; model two: ArithmeticError: too bright"
     )
@@ -157,7 +157,7 @@ def test_a_lost_device_stops_everything() -> None:
         raise torch.AcceleratorError("device-side assert")
 
     with pytest.raises(torch.AcceleratorError):
-        forward(Model("net", network), torch.rand(2, 3, 4, 4), [PLACE] * 2, batch_of(2))
+        forward(Model("net", network), torch.rand(2, 3, 4, 4), [PLACEMENT] * 2, batch_of(2))
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,9 @@ def test_errors_of_post_processing_name_the_model() -> None:
 
 def test_pictures_are_tensors() -> None:
     """A string or number called "picture" is a value like any other."""
-    batch, found = results(lambda b: b, 1, lambda output, places: [{"picture": "a landscape"}])
+    batch, found = results(lambda b: b, 1, lambda output, placements: [{"picture": "a landscape"}])
     assert (batch.pictures, found) == ([], [{"picture": "a landscape"}])
     wide = torch.zeros(3, 1, 65_501, dtype=torch.uint8)
-    batch, found = results(lambda b: b, 1, lambda output, places: [{"picture": wide}])
+    batch, found = results(lambda b: b, 1, lambda output, placements: [{"picture": wide}])
     assert [picture.path for picture in batch.pictures] == [found[0]["picture"]]
     assert found[0]["picture"] == "pictures/net/0.png.png", "a JPEG can't be that wide"

@@ -244,9 +244,9 @@ def test_the_option_is_checked(folder: Path, tmp_path: Path) -> None:
 def test_the_same_bytes_as_ever(folder: Path, tmp_path: Path, post: Any) -> None:
     """Run lengths as they were computed mask by mask, before masks_to_rle."""
     run(folder, tmp_path, [Model("net", Masked(), postprocess=post)])
-    place = Preprocess((48, 64)).place(23, 31)
+    placement = Preprocess((48, 64)).placement(23, 31)
     image = torch.zeros(1, 3, 48, 64)
-    (found,) = post(Masked()(image), [place])
+    (found,) = post(Masked()(image), [placement])
     for mask in found["masks"]:
         decoded = visops.rle_to_masks(mask)
         flat = decoded.t().flatten().tolist()

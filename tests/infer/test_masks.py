@@ -15,21 +15,21 @@ def sizes_that_round_below_zero() -> list[tuple[int, int]]:
     """Whole images, of which rounding might leave a part unseen."""
     preprocess = Preprocess((224, 224))
     every = ((90, width) for width in range(100, 1500))
-    return list(itertools.islice((s for s in every if preprocess.place(*s).left < 0), 3))
+    return list(itertools.islice((s for s in every if preprocess.placement(*s).left < 0), 3))
 
 
 @pytest.mark.parametrize("size", sizes_that_round_below_zero())
 def test_rounding_hides_nothing(size: tuple[int, int]) -> None:
-    place = Preprocess((224, 224)).place(*size)
-    (found,) = masks_in_image(torch.full((1, 28, 28), 0.6), place)
+    placement = Preprocess((224, 224)).placement(*size)
+    (found,) = masks_in_image(torch.full((1, 28, 28), 0.6), placement)
     assert found.shape == (1, *size)
     torch.testing.assert_close(found, torch.full_like(found, 0.6))
 
 
 def test_masks_end_at_the_edge_of_the_input() -> None:
     """Values end within a pixel of the image, though a pixel of the mask is ten of them."""
-    place = Preprocess((32, 32), "crop", crop=1.0).place(80, 160)
-    (found,) = masks_in_image(torch.full((1, 8, 8), 0.6), place, outside=0.0)
+    placement = Preprocess((32, 32), "crop", crop=1.0).placement(80, 160)
+    (found,) = masks_in_image(torch.full((1, 8, 8), 0.6), placement, outside=0.0)
     seen = (found[0] > 0.5).numpy()
     wanted = np.zeros((80, 160), bool)
     wanted[:, 40:120] = True
@@ -43,12 +43,12 @@ def test_masks_are_pasted_as_by_torchvision(fit: str) -> None:
     smooth = torch.rand(4, 1, 5, 5, generator=generator)
     masks = torch.nn.functional.interpolate(smooth, (28, 28), mode="bicubic").clamp(0, 1)
     height, width = 150, 200
-    place = Preprocess((96, 96), fit).place(height, width)
+    placement = Preprocess((96, 96), fit).placement(height, width)
     boxes = torch.tensor([[20.0, 30, 180, 120], [0, 0, 90, 149], [50, 0, 199, 60], [5, 5, 60, 60]])
-    shift = torch.tensor([place.left, place.top] * 2)
-    scale = torch.tensor([place.scale_x, place.scale_y] * 2)
+    shift = torch.tensor([placement.left, placement.top] * 2)
+    scale = torch.tensor([placement.scale_x, placement.scale_y] * 2)
     at_input = paste_masks_in_image(masks, boxes * scale + shift, (96, 96))[:, 0]
-    found = torch.cat(list(masks_in_image(at_input, place))) > 0.5
+    found = torch.cat(list(masks_in_image(at_input, placement))) > 0.5
     wanted = paste_masks_in_image(masks, boxes, (height, width))[:, 0] > 0.5
     both = (found & wanted).sum((1, 2))
     either = (found | wanted).sum((1, 2))

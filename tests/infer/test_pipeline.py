@@ -232,7 +232,7 @@ def test_placements_belong_to_the_remaining_images(tmp_path: Path) -> None:
     Image.new("RGB", (31, 20), "white").save(tmp_path / "images" / "1.png")
 
     def widths(output: Any, placements: Any) -> Any:
-        return [{"width": place.full_width} for place in placements]
+        return [{"width": placement.full_width} for placement in placements]
 
     model = Model("net", Refusing(), Preprocess((8, 8), mean=None, std=None), widths)
     infer.run(tmp_path / "images", tmp_path / "out", [model], **OPTIONS)

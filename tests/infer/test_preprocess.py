@@ -37,9 +37,9 @@ def test_stretch_is_interpolate() -> None:
 
 def test_letterbox() -> None:
     preprocess = Preprocess((24, 24), "letterbox", None, None, fill=51)
-    batch, places = preprocess.run(images(), frames())
-    assert (places[0].scale_x, places[0].scale_y) == (0.4, 0.4)
-    assert (places[0].left, places[0].top) == (0, 4)
+    batch, placements = preprocess.run(images(), frames())
+    assert (placements[0].scale_x, placements[0].scale_y) == (0.4, 0.4)
+    assert (placements[0].left, placements[0].top) == (0, 4)
     torch.testing.assert_close(batch[0, :, :3], torch.full((3, 3, 24), 0.2))
     torch.testing.assert_close(batch[0, :, -3:], torch.full((3, 3, 24), 0.2))
     resized = torch.nn.functional.interpolate(
@@ -50,10 +50,10 @@ def test_letterbox() -> None:
 
 def test_crop() -> None:
     preprocess = Preprocess((16, 16), "crop", None, None, crop=0.8)
-    batch, places = preprocess.run(images(), frames())
+    batch, placements = preprocess.run(images(), frames())
     # 40 x 60 becomes 20 x 30, of which the middle 16 x 16 are kept.
-    assert (places[0].scale_x, places[0].scale_y) == (0.5, 0.5)
-    assert (places[0].left, places[0].top) == (-7, -2)
+    assert (placements[0].scale_x, placements[0].scale_y) == (0.5, 0.5)
+    assert (placements[0].left, placements[0].top) == (-7, -2)
     resized = torch.nn.functional.interpolate(
         images()[0][None].float() / 255, (20, 30), mode="bilinear", antialias=True
     )[0]
@@ -65,9 +65,9 @@ def test_a_reduced_image_goes_where_the_whole_one_goes(fit: str) -> None:
     (image,) = images([(64, 96)])
     small = torch.nn.functional.avg_pool2d(image[None].float(), 2)[0].round().to(torch.uint8)
     preprocess = Preprocess((16, 16), fit, None, None)
-    whole, places = preprocess.run([image], [Frame(0, 0, 64, 96, 64, 96)])
+    whole, placements = preprocess.run([image], [Frame(0, 0, 64, 96, 64, 96)])
     reduced, again = preprocess.run([small], [Frame(0, 0, 32, 48, 64, 96, 2)])
-    assert places == again
+    assert placements == again
     assert (whole - reduced).abs().max() < 0.03
 
 

@@ -20,17 +20,17 @@ from visops.infer.store.parquet import Schema, write_parquet
 from visops.infer.store.plan import PlannedBatch
 from visops.infer.store.records import batch_records, json_line, plain
 
-PLACES = [Preprocess((8, 8)).place(8, 8)] * 2
+PLACEMENTS = [Preprocess((8, 8)).placement(8, 8)] * 2
 
 
 def test_classification() -> None:
     logits = torch.tensor([[0.0, 2, 1], [3, 3, 3]])
-    first, second = Classification(2)(logits, PLACES)
+    first, second = Classification(2)(logits, PLACEMENTS)
     assert first["labels"].tolist() == [1, 2]
     weights = np.exp([0, 2, 1])
     np.testing.assert_allclose(first["scores"], (weights / weights.sum())[[1, 2]], rtol=1e-6)
     assert second["labels"].tolist() == [0, 1]
-    (kept, _) = Classification(9, softmax=False)(logits.bfloat16(), PLACES)
+    (kept, _) = Classification(9, softmax=False)(logits.bfloat16(), PLACEMENTS)
     assert kept["scores"].tolist() == [2, 1, 0]
 
 
@@ -42,11 +42,11 @@ def test_top_k_below_1_is_refused(top_k: Any) -> None:
 
 def test_raw() -> None:
     tensor = torch.arange(6.0).reshape(2, 3)
-    assert [item["output"].tolist() for item in Raw()(tensor, PLACES)] == tensor.tolist()
-    found = Raw()({"a": tensor, "b": tensor.bfloat16()[:, 0]}, PLACES)
+    assert [item["output"].tolist() for item in Raw()(tensor, PLACEMENTS)] == tensor.tolist()
+    found = Raw()({"a": tensor, "b": tensor.bfloat16()[:, 0]}, PLACEMENTS)
     assert found[1]["a"].tolist() == [3, 4, 5]
     assert found[1]["b"] == 3
-    found = Raw()([{"a": tensor}, {"a": tensor[0]}], PLACES)
+    found = Raw()([{"a": tensor}, {"a": tensor[0]}], PLACEMENTS)
     assert found[1]["a"].tolist() == [0, 1, 2]
 
 
@@ -59,7 +59,7 @@ def test_raw_of_any_form() -> None:
     rows, one = torch.arange(6.0).reshape(2, 3), torch.tensor([[1], [2]])
 
     def second(output: Any) -> Any:
-        return plain(Raw()(output, PLACES))[1]
+        return plain(Raw()(output, PLACEMENTS))[1]
 
     assert second((rows, one)) == {"output_0": [3, 4, 5], "output_1": [2]}
     assert second(((rows, one), {"a": one})) == {
@@ -86,9 +86,9 @@ def test_raw_of_any_form() -> None:
 
 def test_raw_names_outputs_that_do_not_fit_the_batch() -> None:
     with pytest.raises(ValueError, match=r"output is a list of 3 items for 2 images; a list must"):
-        Raw()([torch.zeros(2)] * 3, PLACES)
+        Raw()([torch.zeros(2)] * 3, PLACEMENTS)
     with pytest.raises(ValueError, match=r"\['a'\]\['output_1'\] has shape \[3, 4\], its first"):
-        Raw()({"a": (torch.zeros(2), torch.zeros(3, 4))}, PLACES)
+        Raw()({"a": (torch.zeros(2), torch.zeros(3, 4))}, PLACEMENTS)
 
 
 @pytest.mark.parametrize(

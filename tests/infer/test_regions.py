@@ -45,7 +45,7 @@ def test_each_box_has_a_record(folder: Path, tmp_path: Path) -> None:
             return super().forward(batch)
 
     def postprocess(output: Any, placements: Any) -> Any:
-        assert {(place.height, place.full_width) for place in placements} == {(12, 10)}
+        assert {(placement.height, placement.full_width) for placement in placements} == {(12, 10)}
         return [
             found
             for found, _ in zip(infer.Classification()(output, placements), placements, strict=True)
@@ -187,7 +187,7 @@ def test_contradicting_detections_are_refused() -> None:
 def test_a_second_network_that_loses_regions(paste: str | None) -> None:
     """Every region gets its own result: once, results went to other boxes or images."""
     images = [torch.zeros(3, 64, 64, dtype=torch.uint8)] * 2
-    places = [Preprocess((64, 64)).place(64, 64)] * 2
+    placements = [Preprocess((64, 64)).placement(64, 64)] * 2
     for batch_size in (3, 64):
         regions = Regions(
             "r",
@@ -201,14 +201,14 @@ def test_a_second_network_that_loses_regions(paste: str | None) -> None:
         )
         what = "postprocess" if paste is None else "network"
         with pytest.raises(ValueError, match=rf"the second {what} of r returned \d results for \d"):
-            regions.forward(torch.zeros(2, 3, 64, 64), images, places)
+            regions.forward(torch.zeros(2, 3, 64, 64), images, placements)
 
 
 def test_a_picture_keeps_its_own_pixels_only() -> None:
     """A view would keep the batch in memory, and be sent to other processes with all of it."""
     flat = torch.zeros(5, 64, 64, 3, dtype=torch.uint8)
     images = [image.permute(2, 0, 1) for image in flat]
-    places = [Preprocess((64, 64)).place(64, 64)] * 5
+    placements = [Preprocess((64, 64)).placement(64, 64)] * 5
     for threshold in (0.3, 2.0):
         regions = Regions(
             "r",
@@ -218,8 +218,8 @@ def test_a_picture_keeps_its_own_pixels_only() -> None:
             detection=Detection(threshold),
             paste="replace",
         )
-        output = regions.forward(torch.zeros(5, 3, 64, 64), images, places)
-        for found in regions.postprocess(output, places):
+        output = regions.forward(torch.zeros(5, 3, 64, 64), images, placements)
+        for found in regions.postprocess(output, placements):
             assert len(pickle.dumps(found["picture"])) < 2 * 64 * 64 * 3
 
 

@@ -212,9 +212,9 @@ def configured(network: Any, postprocess: Any) -> Model:
 
 def found(model: Model, detection: Detection) -> Any:
     images = torch.rand(2, 3, *SIZE, generator=torch.Generator().manual_seed(1))
-    places = [Preprocess(SIZE).place(*SIZE)] * 2
+    placements = [Preprocess(SIZE).placement(*SIZE)] * 2
     with torch.inference_mode():
-        return detection.detect(model.forward(images, [], places), places)
+        return detection.detect(model.forward(images, [], placements), placements)
 
 
 @pytest.mark.parametrize(
@@ -272,6 +272,6 @@ def test_other_post_processing_gets_torchvisions_output() -> None:
     before = Thresholds.of(network)
     model = configured(network, Detection(score_threshold=0.4))
     assert Thresholds.of(network).score == 0.4
-    model.postprocess = lambda output, places: output
+    model.postprocess = lambda output, placements: output
     model.to(CPU, torch.contiguous_format)
     assert Thresholds.of(network) == before

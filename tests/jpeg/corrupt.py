@@ -17,23 +17,23 @@ def corrupted(rng: np.random.Generator, files: list[bytes]) -> bytes:
     """Return one of the files, changed in a few places."""
     data = bytearray(files[rng.integers(len(files))])
     for _ in range(rng.integers(1, 4)):
-        kind, place = rng.integers(6), int(rng.integers(len(data)))
+        kind, position = rng.integers(6), int(rng.integers(len(data)))
         if rng.random() < 0.5:
-            place = min(place, int(rng.integers(1, 700)))  # headers
+            position = min(position, int(rng.integers(1, 700)))  # headers
         if kind == 0:
-            data[place % len(data)] ^= 1 << int(rng.integers(8))
+            data[position % len(data)] ^= 1 << int(rng.integers(8))
         elif kind == 1:
-            data[place % len(data)] = int(rng.choice([0, 1, 0x7F, 0xFF, 0xC0, 0xD9, 0xDA, 0xC4]))
+            data[position % len(data)] = int(rng.choice([0, 1, 0x7F, 0xFF, 0xC0, 0xD9, 0xDA, 0xC4]))
         elif kind == 2:
-            del data[max(place, 2) :]
+            del data[max(position, 2) :]
         elif kind == 3:
-            del data[place : place + int(rng.integers(1, 40))]
+            del data[position : position + int(rng.integers(1, 40))]
         elif kind == 4:
             other = files[rng.integers(len(files))]
             start = int(rng.integers(len(other)))
-            data[place : place + 64] = other[start : start + 64]
+            data[position : position + 64] = other[start : start + 64]
         else:
-            data[place:place] = data[place : place + int(rng.integers(1, 200))]
+            data[position:position] = data[position : position + int(rng.integers(1, 200))]
         if len(data) < 3:
             break
     return bytes(data)

@@ -50,9 +50,9 @@ def oriented(image: np.ndarray, orientation: int) -> bytes:
 def of_four_inks(image: np.ndarray, transform: int) -> bytes:
     """Encode as CMYK (transform 0) or YCCK (2): the same numbers, read in two ways."""
     file = bytearray(by_pillow(image, "CMYK", quality=95))
-    place = file.index(b"Adobe") + 11
-    assert file[place] == 0
-    file[place] = transform
+    position = file.index(b"Adobe") + 11
+    assert file[position] == 0
+    file[position] = transform
     return bytes(file)
 
 

@@ -24,9 +24,9 @@ ALL_OF_IT = "must be (top, left, height, width) with at least a row and a column
 
 def with_size(data: bytes, height: int, width: int) -> bytes:
     """Change the size in the header."""
-    place = re.search(rb"\xff[\xc0\xc2]\x00\x11\x08", data).end()  # type: ignore[union-attr]
+    position = re.search(rb"\xff[\xc0\xc2]\x00\x11\x08", data).end()  # type: ignore[union-attr]
     size = height.to_bytes(2, "big") + width.to_bytes(2, "big")
-    return data[:place] + size + data[place + 4 :]
+    return data[:position] + size + data[position + 4 :]
 
 
 BAD_CALLS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
@@ -128,8 +128,8 @@ def test_damaged_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     use("libjpeg-turbo", monkeypatch)
     data = bytearray(by_opencv(picture(64, 64), "444", cv2.IMWRITE_JPEG_RST_INTERVAL, 1))
     markers = [match.start() for match in re.finditer(rb"\xff[\xd0-\xd7]", bytes(data))]
-    place = markers[len(markers) * 3 // 4]
-    data[place + 1] = 0xD0 + (data[place + 1] - 0xD0 + 3) % 8
+    position = markers[len(markers) * 3 // 4]
+    data[position + 1] = 0xD0 + (data[position + 1] - 0xD0 + 3) % 8
     with pytest.raises(ValueError, match="data can't be decoded: Corrupt JPEG data"):
         visops.decode_jpeg(bytes(data))
     assert visops.decode_jpeg(bytes(data), window=(0, 0, 16, 64)).shape == (3, 16, 64)

@@ -48,11 +48,11 @@ def both(name: str, masks: torch.Tensor, **options: object) -> Iterator[tuple[st
     """Distances alone, and with indices."""
     alone = visops.distance_transform(masks, **options)  # type: ignore[call-overload]
     yield f"alone-{name}", alone.cpu().numpy()
-    found, places = visops.distance_transform(  # type: ignore[call-overload]
+    found, positions = visops.distance_transform(  # type: ignore[call-overload]
         masks, return_indices=True, **options
     )
     yield f"distances-{name}", found.cpu().numpy()
-    yield f"indices-{name}", places.cpu().numpy()
+    yield f"indices-{name}", positions.cpu().numpy()
 
 
 def check(found: dict[str, np.ndarray]) -> None:

@@ -32,11 +32,11 @@ def test_masks(kind: str, metric: str) -> None:
         if rng.random() < 0.5:  # pixels that are not 0 are inside, whichever bit is set
             values = values * torch.from_numpy(2 ** rng.integers(0, 8, mask.shape)).byte()
         given = next(layouts)(values)
-        distances, places = reference.distance_transform(mask, metric)
+        distances, positions = reference.distance_transform(mask, metric)
         found, indices = visops.distance_transform(given, metric=metric, return_indices=True)
         assert (found.dtype, indices.dtype) == (torch.float32, torch.int32)
         np.testing.assert_array_equal(found.numpy(), distances.astype(np.float32))
-        np.testing.assert_array_equal(indices.numpy(), places)
+        np.testing.assert_array_equal(indices.numpy(), positions)
         alone = visops.distance_transform(given, metric=metric)
         assert torch.equal(alone, found)
         assert alone.is_contiguous()
@@ -73,10 +73,10 @@ def test_volumes(metric: str) -> None:
         ((5, 4, 1), 0.9),
     ):
         mask = rng.random(shape) < density
-        distances, places = reference.distance_transform(mask, metric)
+        distances, positions = reference.distance_transform(mask, metric)
         found, indices = visops.distance_transform(mask, metric=metric, dims=3, return_indices=True)
         np.testing.assert_array_equal(found, distances.astype(np.float32))
-        np.testing.assert_array_equal(indices, places)
+        np.testing.assert_array_equal(indices, positions)
         if metric == "euclidean":
             spacing = (2.5, 0.5, 1.25)
             distances, _ = reference.distance_transform(mask, spacing=spacing)
@@ -131,13 +131,13 @@ def test_long_rows(columns: int) -> None:
     mask[rng.integers(0, 4, columns), rng.integers(0, 2500, columns)] = False
     mask[3, 1000:1003] = columns == 1  # several columns of one row, near each other
     found, indices = visops.distance_transform(mask, return_indices=True)
-    rows, places = np.nonzero(~mask)
+    rows, positions = np.nonzero(~mask)
     squares = (np.arange(4)[:, None, None] - rows) ** 2 + (
-        np.arange(2500)[None, :, None] - places
+        np.arange(2500)[None, :, None] - positions
     ) ** 2
     np.testing.assert_array_equal(found, np.sqrt(squares.min(-1)).astype(np.float32))
     first = squares.argmin(-1)  # np.nonzero is in raster order
-    np.testing.assert_array_equal(indices, np.stack([rows[first], places[first]]))
+    np.testing.assert_array_equal(indices, np.stack([rows[first], positions[first]]))
     np.testing.assert_array_equal(visops.distance_transform(mask), found)
 
 
@@ -156,11 +156,11 @@ def test_few_sites(shape: tuple[int, ...], metric: str) -> None:
     """Where distances are long, lines are solved; the nearest pixel and ties stay exact."""
     for count in (1, 2, 30):
         mask = few_sites(shape, count)
-        distances, places = reference.distance_transform(mask, metric)
+        distances, positions = reference.distance_transform(mask, metric)
         options: dict[str, Any] = {"metric": metric, "dims": len(shape)}
         found, indices = visops.distance_transform(mask, return_indices=True, **options)
         np.testing.assert_array_equal(found, distances.astype(np.float32))
-        np.testing.assert_array_equal(indices, places)
+        np.testing.assert_array_equal(indices, positions)
         np.testing.assert_array_equal(visops.distance_transform(mask, **options), found)
 
 
@@ -171,7 +171,7 @@ def test_spacings_with_ties(shape: tuple[int, ...]) -> None:
     for count in (2, 40, 400):
         mask = few_sites(shape, count)
         for spacing in ((3.0, 1.0, 2.0)[: len(shape)], (0.1,) * len(shape)):
-            distances, places = reference.distance_transform(
+            distances, positions = reference.distance_transform(
                 mask, spacing=spacing if spacing[0] == 3 else None
             )
             found, indices = visops.distance_transform(
@@ -179,7 +179,7 @@ def test_spacings_with_ties(shape: tuple[int, ...]) -> None:
             )
             wanted = distances if spacing[0] == 3 else distances * 0.1
             np.testing.assert_array_equal(found, wanted.astype(np.float32))
-            np.testing.assert_array_equal(indices, places)
+            np.testing.assert_array_equal(indices, positions)
 
 
 @pytest.mark.matrix
@@ -193,10 +193,10 @@ def test_squares_beyond_int32() -> None:
         mask = few_sites((2, width), 5)
         for spacing in (None, 0.25):
             found, indices = visops.distance_transform(mask, spacing=spacing, return_indices=True)
-            distances, places = reference.distance_transform(mask)
+            distances, positions = reference.distance_transform(mask)
             wanted = distances * (spacing or 1)
             np.testing.assert_array_equal(found, wanted.astype(np.float32))
-            np.testing.assert_array_equal(indices, places)
+            np.testing.assert_array_equal(indices, positions)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

@@ -4,12 +4,12 @@
 #include <limits>
 #include <vector>
 
-#include "cpu/masks/lookup.h"
+#include "cpu/masks/lerp_row.h"
 #include "cpu/simd/bits.h"
 #include "cpu/simd/integer_sums.h"
 #include "cpu/simd/popcount.h"
 #include "cpu/simd/quad_groups.h"
-#include "cpu/simd/turned_bits.h"
+#include "cpu/simd/transpose_bits.h"
 
 namespace visops {
 namespace {
@@ -101,8 +101,8 @@ void vectors() {
   load_all<uint8_t, 1>(words), load_all<uint8_t, 3>(words), load_all<uint8_t, 4>(words);
   load_all<Truth, 1>(words), load_all<int16_t, 2>(words), load_all<uint16_t, 1>(words);
   load_all<Half, 1>(words), load_all<BFloat16, 2>(words), load_all<float, 1>(words);
-  const int32_t place[4] = {7, 8, 8, 10};
-  for (size_t i = 0; i + 16 <= v.size(); ++i) add(pick(&v[i], place, 7));
+  const int32_t position[4] = {7, 8, 8, 10};
+  for (size_t i = 0; i + 16 <= v.size(); ++i) add(pick(&v[i], position, 7));
 }
 
 void bits() {

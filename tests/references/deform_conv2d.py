@@ -41,9 +41,9 @@ def convolve(
         total = 0.0 if bias is None else float(bias[m])
         for c in range(ins):
             channel = m // out_group * ins + c
-            places = channel // (channels // offset_groups)
+            positions = channel // (channels // offset_groups)
             for i, j in np.ndindex(kernel_height, kernel_width):
-                k = places * taps + i * kernel_width + j
+                k = positions * taps + i * kernel_width + j
                 y = row * stride[0] - padding[0] + i * dilation[0] + offset[n, 2 * k, row, column]
                 x = column * stride[1] - padding[1] + j * dilation[1]
                 x = x + offset[n, 2 * k + 1, row, column]

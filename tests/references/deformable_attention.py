@@ -60,7 +60,7 @@ def attend(
             levels = list(levels_of(value[b, :, h].astype(np.float64), shapes))
             for q in range(queries):
                 for n, level in enumerate(level_of):
-                    u, v = (float(place) for place in locations[b, q, h, n])
+                    u, v = (float(position) for position in locations[b, q, h, n])
                     height, width = shapes[level]
                     if method == "discrete":
                         sample = nearest(levels[level], u, v)

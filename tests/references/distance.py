@@ -23,19 +23,19 @@ def distance_transform(
     spacing = spacing or [1.0] * mask.ndim
     pixels = np.indices(mask.shape)
     distances = np.full(mask.shape, np.inf)
-    places = np.full((mask.ndim, *mask.shape), -1)
+    positions = np.full((mask.ndim, *mask.shape), -1)
     for site in np.argwhere(mask == 0):  # in raster order
         steps = [s * (axis - at) for s, axis, at in zip(spacing, pixels, site, strict=True)]
         found = length(metric, steps)
         nearer = found < distances
         distances[nearer] = found[nearer]
         for axis, at in enumerate(site):
-            places[axis][nearer] = at
-    return distances, places
+            positions[axis][nearer] = at
+    return distances, positions
 
 
-def distance_at(metric: str, spacing: Sequence[float], places: np.ndarray) -> np.ndarray:
+def distance_at(metric: str, spacing: Sequence[float], positions: np.ndarray) -> np.ndarray:
     """How far each pixel is from the place that was found for it."""
-    pixels = np.indices(places.shape[1:])
-    steps = [s * (axis - at) for s, axis, at in zip(spacing, pixels, places, strict=True)]
-    return np.where(places[0] >= 0, length(metric, steps), np.inf)
+    pixels = np.indices(positions.shape[1:])
+    steps = [s * (axis - at) for s, axis, at in zip(spacing, pixels, positions, strict=True)]
+    return np.where(positions[0] >= 0, length(metric, steps), np.inf)

@@ -38,17 +38,17 @@ def paste(
 Neighbours = list[tuple[int | None, float]]
 
 
-def _split(place: float) -> list[tuple[int, float]]:
-    before = math.floor(place)
-    return [(before, 1 - (place - before)), (before + 1, place - before)]
+def _split(position: float) -> list[tuple[int, float]]:
+    before = math.floor(position)
+    return [(before, 1 - (position - before)), (before + 1, position - before)]
 
 
 def _neighbours_of_box(pixel: int, low: float, high: float, size: int) -> Neighbours:
     """Two mask pixels and their weights; None beyond the mask."""
     if high == low:
         return []
-    place = (pixel + 0.5 - low) / (high - low) * size - 0.5
-    return [(i if 0 <= i < size else None, w) for i, w in _split(place)]
+    position = (pixel + 0.5 - low) / (high - low) * size - 0.5
+    return [(i if 0 <= i < size else None, w) for i, w in _split(position)]
 
 
 def _neighbours_of_pixels(
@@ -59,9 +59,9 @@ def _neighbours_of_pixels(
     first, last = math.trunc(centre - half), math.trunc(centre + half)
     if not first <= pixel <= last:
         return []
-    place = max((pixel - first + 0.5) * padded / (last - first + 1) - 0.5, 0.0)
+    position = max((pixel - first + 0.5) * padded / (last - first + 1) - 0.5, 0.0)
     found: Neighbours = []
-    for i, weight in _split(place):
+    for i, weight in _split(position):
         inner = min(i, padded - 1) - padding
         found.append((inner if 0 <= inner < size else None, weight))
     return found
@@ -72,11 +72,11 @@ def by_grid_sample(masks: Tensor, boxes: Tensor, size: tuple[int, int]) -> Tenso
     height, width = size
     x1, y1, x2, y2 = boxes.unbind(1)
 
-    def places(count: int, low: Tensor, high: Tensor) -> Tensor:
+    def positions(count: int, low: Tensor, high: Tensor) -> Tensor:
         centres = torch.arange(count, dtype=masks.dtype) + 0.5
         return (centres - low[:, None]) / (high - low)[:, None] * 2 - 1
 
-    columns, rows = places(width, x1, x2), places(height, y1, y2)
+    columns, rows = positions(width, x1, x2), positions(height, y1, y2)
     shape = (len(masks), height, width)
     grid = torch.stack([columns[:, None, :].expand(shape), rows[:, :, None].expand(shape)], dim=3)
     return F.grid_sample(masks[:, None], grid, align_corners=False)[:, 0]

@@ -18,27 +18,29 @@ from references.affine import TAPS, padded_index, weight
 Size = tuple[int, int]
 
 
-def axis_matrix(places: np.ndarray, size: int, mode: str, padding_mode: str) -> np.ndarray:
+def axis_matrix(positions: np.ndarray, size: int, mode: str, padding_mode: str) -> np.ndarray:
     """[samples, size]: a row for each place, where pixel centres are integers.
 
     A row sums to 1, less the weights of taps beyond a constant border.
     """
-    return _axis_matrix(tuple(places.tolist()), size, mode, padding_mode)
+    return _axis_matrix(tuple(positions.tolist()), size, mode, padding_mode)
 
 
 @functools.cache  # tests repeat the same boxes for each dtype and layout
-def _axis_matrix(places: tuple[float, ...], size: int, mode: str, padding_mode: str) -> np.ndarray:
-    matrix = np.zeros((len(places), size))
-    for row, place in zip(matrix, places, strict=True):
-        first = math.floor(place + 0.5 if mode == "nearest" else place)
+def _axis_matrix(
+    positions: tuple[float, ...], size: int, mode: str, padding_mode: str
+) -> np.ndarray:
+    matrix = np.zeros((len(positions), size))
+    for row, position in zip(matrix, positions, strict=True):
+        first = math.floor(position + 0.5 if mode == "nearest" else position)
         for tap in TAPS[mode]:
             index = padded_index(first + tap, size, padding_mode)
             if index is not None:
-                row[index] += float(weight(place - (first + tap), mode))
+                row[index] += float(weight(position - (first + tap), mode))
     return matrix
 
 
-def places_in(begin: float, end: float, count: int) -> np.ndarray:
+def positions_in(begin: float, end: float, count: int) -> np.ndarray:
     """Return the centres of `count` pixels from begin to end, given as pixel corners."""
     return begin + (np.arange(count) + 0.5) * (end - begin) / count - 0.5
 
@@ -55,8 +57,8 @@ def crop(
     """image [C, H, W] -> [C, *size], before rounding; a box has four numbers."""
     x1, y1, x2, y2 = (float(v) for v in box)
     fills = np.broadcast_to(np.asarray(fill, np.float64), (image.shape[0],))[:, None, None]
-    down = axis_matrix(places_in(y1, y2, size[0]), image.shape[1], mode, padding_mode)
-    across = axis_matrix(places_in(x1, x2, size[1]), image.shape[2], mode, padding_mode)
+    down = axis_matrix(positions_in(y1, y2, size[0]), image.shape[1], mode, padding_mode)
+    across = axis_matrix(positions_in(x1, x2, size[1]), image.shape[2], mode, padding_mode)
     inside = down.sum(1)[:, None] * across.sum(1)
     return np.asarray(down @ image.astype(np.float64) @ across.T + fills * (1 - inside))
 
@@ -98,10 +100,10 @@ def paste(
         if not rows or not columns:
             continue
         height, width = patches.shape[2:]
-        places_y = (np.array(rows) + 0.5 - y1) * height / (y2 - y1) - 0.5
-        places_x = (np.array(columns) + 0.5 - x1) * width / (x2 - x1) - 0.5
-        down = axis_matrix(places_y, height, mode, "replicate")
-        across = axis_matrix(places_x, width, mode, "replicate")
+        positions_y = (np.array(rows) + 0.5 - y1) * height / (y2 - y1) - 0.5
+        positions_x = (np.array(columns) + 0.5 - x1) * width / (x2 - x1) - 0.5
+        down = axis_matrix(positions_y, height, mode, "replicate")
+        across = axis_matrix(positions_x, width, mode, "replicate")
         sample = down @ patches[k].astype(np.float64) @ across.T
         if blend == "replace":
             weights = np.ones((len(rows), len(columns)))

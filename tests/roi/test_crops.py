@@ -143,8 +143,8 @@ def test_grid_sample() -> None:
     found = visops.crop_rois(images, boxes, size)
     height, width = images.shape[2:]
     for patch, (image, x1, y1, x2, y2) in zip(found, boxes.tolist(), strict=True):
-        x = (reference.places_in(x1, x2, size[1]) + 0.5) * 2 / width - 1
-        y = (reference.places_in(y1, y2, size[0]) + 0.5) * 2 / height - 1
+        x = (reference.positions_in(x1, x2, size[1]) + 0.5) * 2 / width - 1
+        y = (reference.positions_in(y1, y2, size[0]) + 0.5) * 2 / height - 1
         grid = torch.from_numpy(np.stack(np.meshgrid(x, y), -1))[None]
         one = images[int(image)][None]
         wanted = torch.nn.functional.grid_sample(one, grid, align_corners=False)[0]

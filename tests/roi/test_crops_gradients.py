@@ -27,11 +27,11 @@ def crop_problem(seed: int = 0) -> tuple[Tensor, Tensor]:
     boxes: list[np.ndarray] = []
     while len(boxes) < 4:
         box = random_boxes(rng, 1, SHAPE, out=0.3)[0]
-        places = [
+        positions = [
             low + (np.arange(n) + 0.5) * (high - low) / n - 0.5
             for low, high, n in ((box[1], box[3], SIZE[1]), (box[2], box[4], SIZE[0]))
         ]
-        flat = np.concatenate(places)
+        flat = np.concatenate(positions)
         if np.abs(flat - np.rint(flat)).min() > 1e-4:
             boxes.append(box)
     return images.requires_grad_(), torch.from_numpy(np.stack(boxes)).requires_grad_()
@@ -189,7 +189,7 @@ def test_layouts_have_the_same_gradients(blend: str) -> None:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 
 
-def test_many_places_on_a_pixel() -> None:
+def test_many_positions_on_a_pixel() -> None:
     """More samples than kernels keep: patches far larger than boxes, and the reverse."""
     images = images_of(torch.float64, 0, (1, 1, 3, 700)).requires_grad_()
     boxes = torch.tensor([[0, 1.5, 0.25, 2.75, 2.5], [0, 0.3, 0.1, 699.8, 2.9]])
@@ -208,7 +208,7 @@ def test_many_places_on_a_pixel() -> None:
 @pytest.mark.matrix
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", [(70, 30), (3, 600)], ids=["rows", "columns"])
-def test_more_places_than_are_held_at_once(size: tuple[int, int], mode: str) -> None:
+def test_more_positions_than_are_held_at_once(size: tuple[int, int], mode: str) -> None:
     """Every element of the gradient: CUDA kernels take such a grid in several pieces."""
     height, width = size
     grad = images_of(torch.float64, 1, (1, 1, height, width)) - 0.5

@@ -61,7 +61,7 @@ def test_quarters_of_a_turn(quarter: int) -> None:
     torch.testing.assert_close(found, of_bins, rtol=0, atol=1e-12)
 
 
-def test_places_of_bins() -> None:
+def test_positions_of_bins() -> None:
     """On maps whose values are coordinates, a bin's value is its centre."""
     angle, width, height = 0.7, 12.0, 6.0
     box = torch.tensor([[0.0, 25.5, 20.5, width, height, angle]], dtype=torch.float64)

@@ -299,11 +299,11 @@ def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     with pytest.raises(NotReadableError, match="cuobjdump was not found"):
         find_cuobjdump()
     installed = tmp_path / "nvidia" / "cu13" / "bin" / "cuobjdump"
-    for place in (installed, tmp_path / "bin" / "cuobjdump"):
-        place.parent.mkdir(parents=True)
-        place.write_text("#!/bin/sh\n")
-        place.chmod(0o755)
-        assert find_cuobjdump() == place
+    for position in (installed, tmp_path / "bin" / "cuobjdump"):
+        position.parent.mkdir(parents=True)
+        position.write_text("#!/bin/sh\n")
+        position.chmod(0o755)
+        assert find_cuobjdump() == position
 
 
 def test_the_page_names_its_build() -> None:

@@ -57,8 +57,8 @@ def overrun(size: int) -> None:
     while True:
         # Fresh pages: this process may hold gigabytes that tests before have freed.
         block = mmap.mmap(-1, 1 << 22, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        for place in range(0, len(block), mmap.PAGESIZE):
-            block[place] = 1
+        for index in range(0, len(block), mmap.PAGESIZE):
+            block[index] = 1
         kept.append(block)
         time.sleep(0.01)  # or the address space would run out before the parent looks
 

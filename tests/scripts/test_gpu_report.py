@@ -132,8 +132,8 @@ while not pathlib.Path({other!r}).exists():
     assert time.monotonic() < end
     time.sleep(0.01)
 """
-    places = [str(tmp_path / name) for name in "ab"]
-    pairs = zip(places, reversed(places), strict=True)
+    positions = [str(tmp_path / name) for name in "ab"]
+    pairs = zip(positions, reversed(positions), strict=True)
     given = [python(code.format(own=a, other=b), name=a[-1]) for a, b in pairs]
     assert run(given, tmp_path)[:2] == ["passed", "passed"]
 

@@ -258,15 +258,15 @@ def test_who_takes_part() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_odd_boxes_stay_alone(odd: list[float], place: int) -> None:
+def test_odd_boxes_stay_alone(odd: list[float], position: int) -> None:
     boxes = [UNIT, UNIT]
-    boxes.insert(place, odd)
+    boxes.insert(position, odd)
     found, scores = fuse(boxes, [0.9, 0.6, 0.3], iou_threshold=0)
     assert len(found) == 2
     alone = [np.array_equal(box, odd, equal_nan=True) for box in found]
     assert sum(alone) == 1
     assert found[alone.index(False)] == pytest.approx(UNIT)
-    assert scores[alone.index(True)] == pytest.approx([0.9, 0.6, 0.3][place] / 3)
+    assert scores[alone.index(True)] == pytest.approx([0.9, 0.6, 0.3][position] / 3)
 
 
 def test_more_than_64_models() -> None:

@@ -283,9 +283,9 @@ def test_ensemble_boxes_and_nan(name: str, score: float) -> None:
     unscored = [scores[0], [scores[1][0], NAN]]
     for ours, wanted in zip(fused(boxes, unscored), regular, strict=True):
         assert torch.equal(ours, wanted)
-    places, values, _ = fused(odd, scores)
-    alone = places.isnan().any(1)
-    assert torch.equal(places[~alone], regular[0])
+    positions, values, _ = fused(odd, scores)
+    alone = positions.isnan().any(1)
+    assert torch.equal(positions[~alone], regular[0])
     assert torch.equal(values[~alone], regular[1])
     own = score if name == "non_maximum_weighted" else score / 2  # one of two models
     assert values[alone].tolist() == [own]

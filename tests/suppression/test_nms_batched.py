@@ -230,8 +230,8 @@ def test_padded_agrees_with_batched() -> None:
     ):
         indices, count = visops.nms_padded(laid, scores, 0.5, most, score_threshold=least)
         rows = visops.batched_nms(laid, scores, None, 0.5, max_output=most, score_threshold=least)
-        image, place = torch.where(torch.arange(most) < count[:, None])
-        assert torch.equal(torch.stack([image, indices[image, place]], 1), rows)
+        image, position = torch.where(torch.arange(most) < count[:, None])
+        assert torch.equal(torch.stack([image, indices[image, position]], 1), rows)
         assert (indices[torch.arange(most) >= count[:, None]] == -1).all()
 
 

@@ -158,9 +158,9 @@ def test_groups_agree_with_nms(seed: int) -> None:
         kept = visops.nms(boxes, scores, threshold)
         assert [int(g[0]) for g in groups] == kept.tolist()
         assert sorted(int(i) for g in groups for i in g) == list(range(count))
-        place = torch.empty(count, dtype=torch.int64)
-        place[scores.sort(descending=True, stable=True)[1]] = torch.arange(count)
-        assert all((place[g].diff() > 0).all() for g in groups)
+        position = torch.empty(count, dtype=torch.int64)
+        position[scores.sort(descending=True, stable=True)[1]] = torch.arange(count)
+        assert all((position[g].diff() > 0).all() for g in groups)
 
 
 def test_larger() -> None:

@@ -23,8 +23,8 @@ Rng = np.random.Generator
 
 def turned_boxes(rng: Rng, count: int) -> np.ndarray:
     """In all directions, a few around each place."""
-    place = rng.uniform(0, 4.0 * max(count, 1) ** 0.5, (count, 2))
-    return np.c_[place, rng.uniform(2, 12, (count, 2)), rng.uniform(-7, 7, count)]
+    position = rng.uniform(0, 4.0 * max(count, 1) ** 0.5, (count, 2))
+    return np.c_[position, rng.uniform(2, 12, (count, 2)), rng.uniform(-7, 7, count)]
 
 
 def clustered_boxes(rng: Rng, count: int) -> np.ndarray:
@@ -35,9 +35,9 @@ def clustered_boxes(rng: Rng, count: int) -> np.ndarray:
 
 def thin_boxes(rng: Rng, count: int) -> np.ndarray:
     """Like ships and vehicles in a row, seen from above."""
-    place = rng.normal(0, 3, (count, 2))
+    position = rng.normal(0, 3, (count, 2))
     size = np.c_[rng.uniform(20, 60, count), rng.uniform(1, 4, count)]
-    return np.c_[place, size, 0.7 + rng.normal(0, 0.05, count)]
+    return np.c_[position, size, 0.7 + rng.normal(0, 0.05, count)]
 
 
 def grid_boxes(rng: Rng, count: int) -> np.ndarray:

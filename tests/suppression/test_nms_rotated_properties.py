@@ -23,8 +23,8 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def random_boxes(rng: np.random.Generator, count: int) -> np.ndarray:
-    place = rng.uniform(0, 3.0 * max(count, 1) ** 0.5, (count, 2))
-    return np.c_[place, rng.uniform(1, 9, (count, 2)), rng.uniform(-7, 7, count)]
+    position = rng.uniform(0, 3.0 * max(count, 1) ** 0.5, (count, 2))
+    return np.c_[position, rng.uniform(1, 9, (count, 2)), rng.uniform(-7, 7, count)]
 
 
 def problem(seed: int, i: int, largest: int = 60) -> tuple[Tensor, Tensor, float, Any]:

@@ -47,7 +47,7 @@ def on_a_line(rng: Rng, count: int) -> np.ndarray:
     return boxes
 
 
-def lonely_places(rng: Rng, count: int) -> np.ndarray:
+def lonely_positions(rng: Rng, count: int) -> np.ndarray:
     """Tiles with everything, with a few boxes and with none."""
     boxes = spread(rng, count)
     boxes[: count // 200] += rng.uniform(-1, 1, (count // 200, 2)).repeat(2, 0).reshape(-1, 4) * 9e3
@@ -74,7 +74,7 @@ MAPS: dict[str, Callable[[Rng, int], np.ndarray]] = {
         long_and_short,
         of_many_sizes,
         on_a_line,
-        lonely_places,
+        lonely_positions,
         with_odd_ones,
         whole_numbers,
     )

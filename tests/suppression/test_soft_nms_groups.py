@@ -91,8 +91,8 @@ def test_a_few_boxes_reach_far(side: float) -> None:
 def test_ties_go_to_the_lower_number() -> None:
     """Wherever the boxes lie, and also where scores fall alike and so tie again."""
     rng = np.random.default_rng(2)
-    place = torch.from_numpy(rng.permutation(400))
-    corner = torch.stack([place % 20, place // 20], 1) * 2.0
+    position = torch.from_numpy(rng.permutation(400))
+    corner = torch.stack([position % 20, position // 20], 1) * 2.0
     boxes = torch.cat([corner, corner + 3], 1)  # each overlaps eight others
     for values in (torch.full((400,), 0.5), torch.from_numpy(tied_scores(rng, 400)).float()):
         for method in METHODS:

@@ -68,11 +68,11 @@ def test_pixels_are_those_of_opencv_by_the_same_map(name: str) -> None:
 def test_elastic_fields_are_torchvision_s() -> None:
     """Fields of noise alone have the same spread and the same likeness of neighbours."""
     size, alpha, sigma = (160, 200), [60.0, 30.0], [4.0, 6.0]
-    place = ramps(*size).numpy()
+    position = ramps(*size).numpy()
     ours, theirs = [], []
     torch.manual_seed(0)
     for index in range(12):
-        ours.append(field_of(T.ElasticTransform(alpha, sigma), size, index) - place)
+        ours.append(field_of(T.ElasticTransform(alpha, sigma), size, index) - position)
         drawn = v2.ElasticTransform(alpha, sigma).make_params([tv.Image(torch.zeros(3, *size))])
         shift = drawn["displacement"][0].permute(2, 0, 1).numpy()
         theirs.append(shift * np.array(size[::-1])[:, None, None] / 2)
@@ -86,15 +86,17 @@ def test_elastic_fields_are_torchvision_s() -> None:
             ]
             assert abs(likeness[0] - likeness[1]) < 0.08
     assert abs(np.corrcoef(a[:, 0].ravel(), a[:, 1].ravel())[0, 1]) < 0.1
-    rough = field_of(T.ElasticTransform(2.0, 0.0), size) - place
+    rough = field_of(T.ElasticTransform(2.0, 0.0), size) - position
     assert 0.9 < np.abs(rough[:, 30:-30, 30:-30]).max() <= 1.0
 
 
 def test_an_elastic_result_is_torchvision_s_by_the_same_field() -> None:
     image = picture().float() / 255
     height, width = image.shape[-2:]
-    places = field_of(T.ElasticTransform(50.0, 5.0), (height, width))
-    shift = (places - ramps(height, width).numpy()) * 2 / np.array([width, height])[:, None, None]
+    positions = field_of(T.ElasticTransform(50.0, 5.0), (height, width))
+    shift = (
+        (positions - ramps(height, width).numpy()) * 2 / np.array([width, height])[:, None, None]
+    )
     grid = torch.from_numpy(shift).permute(1, 2, 0)[None].float()
     expected = F.elastic(image, grid, fill=[0.0])
     found = T.Compose([T.ElasticTransform(50.0, 5.0)], seed=0)(image, index=0)
@@ -181,8 +183,8 @@ def test_targets_follow(name: str) -> None:
         assert np.abs(out["keypoints"][0].numpy() - seen).max() < 1.2
         inside = out["mask"] == 3
         assert set(np.unique(out["mask"])) <= {0, 3, 255}
-        places = np.argwhere(inside)
-        bounds = [*places.min(0)[::-1], *(places.max(0)[::-1] + 1)]
+        positions = np.argwhere(inside)
+        bounds = [*positions.min(0)[::-1], *(positions.max(0)[::-1] + 1)]
         assert np.abs(out["boxes"][0].numpy() - bounds).max() <= 1.5
         moved = out["polygons"][0][0]
         edges = out["boxes"][0].numpy()
@@ -193,9 +195,9 @@ def test_targets_follow(name: str) -> None:
 def test_points_are_found_to_the_stated_tolerance() -> None:
     height, width = 120, 160
     step = T.ElasticTransform(100.0, 6.0)
-    places = field_of(step, (height, width))
+    positions = field_of(step, (height, width))
     q = np.array([[70, 50], [90, 80], [30, 60]])  # pixels of the result
-    sources = places[:, q[:, 1], q[:, 0]].T
+    sources = positions[:, q[:, 1], q[:, 0]].T
     sample = {"image": torch.zeros(3, height, width), "keypoints": torch.from_numpy(sources)}
     found = T.Compose([step], seed=0)(sample, index=0)["keypoints"].numpy()
     assert np.abs(found - q).max() < 1e-3

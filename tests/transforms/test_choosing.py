@@ -59,8 +59,8 @@ def test_apply_is_all_or_nothing(name: str, exact: bool) -> None:
         else:
             applied += 1
             steps = []
-            for place in range(len(whole.transforms)):
-                own = {k[2:]: v for k, v in step.items() if k.startswith(f"{place}_")}
+            for position in range(len(whole.transforms)):
+                own = {k[2:]: v for k, v in step.items() if k.startswith(f"{position}_")}
                 steps.append(own)
             names = [t._get_name() for t in whole.transforms]
             expected = whole(sample(), params=transforms.Parameters(names, steps, params.size))
@@ -77,10 +77,10 @@ def test_choice_takes_one() -> None:
     counts = np.zeros(3)
     for index in range(40):
         result, params = chain(sample(), index=index, return_params=True)
-        place = int(params.steps[0]["choice"][0])
-        counts[place] += 1
-        if counts[place] < 3:
-            assert equal(result, contents[place](sample()))
+        position = int(params.steps[0]["choice"][0])
+        counts[position] += 1
+        if counts[position] < 3:
+            assert equal(result, contents[position](sample()))
     assert counts[1] > max(counts[0], counts[2]) > 0
     assert (counts > 0).all()
 
@@ -97,10 +97,10 @@ def test_batches_equal_their_samples(exact: bool) -> None:
     boxes = [BOXES + index for index in range(6)]
     indices = list(range(6))
     result = chain({"image": images, "boxes": boxes}, index=indices)
-    for place, index in enumerate(indices):
-        alone = chain({"image": images[place], "boxes": boxes[place]}, index=index)
-        assert torch.equal(result["image"][place], alone["image"])
-        assert torch.equal(result["boxes"][place], alone["boxes"])
+    for position, index in enumerate(indices):
+        alone = chain({"image": images[position], "boxes": boxes[position]}, index=index)
+        assert torch.equal(result["image"][position], alone["image"])
+        assert torch.equal(result["boxes"][position], alone["boxes"])
 
 
 def test_they_fuse_with_their_neighbours() -> None:

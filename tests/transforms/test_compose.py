@@ -162,11 +162,11 @@ def test_each_transform_has_its_slice_of_the_numbers() -> None:
     chain = T.Compose(classification(), seed=2)
     params = chain.make_params(photo(), index=4)
     numbers = uniforms(2, 0, [4], sum(t.draws for t in chain.transforms))
-    place, canvas = 0, Canvas(380.0, 440.0)
+    position, canvas = 0, Canvas(380.0, 440.0)
     for transform, step in zip(chain.transforms, params.steps, strict=True):
-        expected = transform.make_params(numbers[:, place : place + transform.draws], canvas)
+        expected = transform.make_params(numbers[:, position : position + transform.draws], canvas)
         assert all((step[key] == expected[key]).all() for key in expected)
-        place += transform.draws
+        position += transform.draws
         canvas = Canvas(64.0, 64.0)
 
 

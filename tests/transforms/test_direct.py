@@ -244,8 +244,8 @@ def unusual() -> list[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("place", range(len(unusual())))
-def test_unusual_samples_of_a_known_structure(place: int) -> None:
-    name, sample = unusual()[place]
+def test_unusual_samples_of_a_known_structure(position: int) -> None:
+    name, sample = unusual()[position]
     chain = transforms.Compose(detection(), seed=0)
     for _ in range(2):
         chain(SAMPLES[name](), index=0)
@@ -282,8 +282,8 @@ STRUCTURES: list[Callable[[], Any]] = [
 
 
 @pytest.mark.parametrize("place", range(len(STRUCTURES)))
-def test_other_structures(place: int) -> None:
-    chain, sample = transforms.Compose(detection(), seed=0), STRUCTURES[place]()
+def test_other_structures(position: int) -> None:
+    chain, sample = transforms.Compose(detection(), seed=0), STRUCTURES[position]()
     with noted() as went:
         results = [chain(sample, epoch=1) for _ in range(3)]
     assert went == [False] * 3

@@ -159,7 +159,7 @@ def test_exact_keeps_the_cuts_that_fusing_would_undo(name: str) -> None:
         assert max(wrong) > edge
 
 
-def test_a_batch_in_which_contrasts_have_other_places_equals_its_samples() -> None:
+def test_a_batch_in_which_contrasts_have_other_positions_equals_its_samples() -> None:
     """A sample whose first step is its contrast takes the mean of values beyond white as well."""
     image = torch.tensor([[[0.0, 0.6, 3.0, 3.0]]])
     jitter = T.ColorJitter(brightness=(1, 1.001), contrast=(0.5, 0.5))

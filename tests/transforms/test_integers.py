@@ -231,9 +231,9 @@ def test_wide_integers_keep_every_value(dtype: torch.dtype, largest: int) -> Non
     assert torch.equal(array, image.flip(-1))
     turn = T.RandomRotation((30, 30), "nearest")
     assert set(turn(image).unique().tolist()) <= {*image.unique().tolist(), 0}
-    places = torch.arange(2000).to(dtype).reshape(1, 40, 50)
-    theirs = v2.functional.rotate(places, 30)  # in float32, which holds these numbers
-    assert (turn(places) == theirs).float().mean() > 0.95  # they choose other pixels in ties
+    positions = torch.arange(2000).to(dtype).reshape(1, 40, 50)
+    theirs = v2.functional.rotate(positions, 30)  # in float32, which holds these numbers
+    assert (turn(positions) == theirs).float().mean() > 0.95  # they choose other pixels in ties
     mixed = T.MixUp(labels_getter=None, seed=0)(image[None].repeat(2, 1, 1, 1), index=[0, 1])
     assert (mixed - image).abs().max() <= 1
 

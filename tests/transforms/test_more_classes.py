@@ -32,8 +32,8 @@ def crop_of(sample: dict[str, Any], out: dict[str, Any]) -> tuple[int, int, int,
     """Find where a crop of the photo was."""
     height, width = out["image"].shape[-2:]
     first = out["image"][:, 0, 0]
-    places = (sample["image"] == first[:, None, None]).all(0).nonzero()
-    for top, left in places.tolist():
+    positions = (sample["image"] == first[:, None, None]).all(0).nonzero()
+    for top, left in positions.tolist():
         part = sample["image"][:, top : top + height, left : left + width]
         if part.shape == out["image"].shape and torch.equal(part, out["image"]):
             return top, left, height, width

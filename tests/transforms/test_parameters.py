@@ -141,7 +141,7 @@ def test_flips(make: Callable[..., Any], p: float) -> None:
     happens(drawn(make(p), COUNT)["apply"], p)
 
 
-def test_crop_takes_every_place() -> None:
+def test_crop_takes_every_position() -> None:
     params = drawn(transforms.RandomCrop((20, 30)), COUNT, 32, 30)
     evenly(params["top"], 0, 12)
     assert not params["left"].any()

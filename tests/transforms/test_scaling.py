@@ -53,8 +53,8 @@ def test_distributions() -> None:
     np.testing.assert_allclose(np.quantile(factors, (0, 0.5, 1)), (1, 2, 3), atol=0.1)
     assert (params["top"] <= params["height"] - 300).all()
     assert (params["left"] <= params["width"] - 400).all()
-    place = params["left"][grown] / (params["width"][grown] - 400 + 1e-9)
-    np.testing.assert_allclose(np.quantile(place, (0.1, 0.5, 0.9)), (0.1, 0.5, 0.9), atol=0.06)
+    position = params["left"][grown] / (params["width"][grown] - 400 + 1e-9)
+    np.testing.assert_allclose(np.quantile(position, (0.1, 0.5, 0.9)), (0.1, 0.5, 0.9), atol=0.06)
 
 
 def test_tiny_images_keep_a_pixel() -> None:

@@ -61,14 +61,14 @@ def by_pillow(image: Tensor, name: str, magnitude: float) -> np.ndarray:
 
 @pytest.mark.parametrize("place", range(1, 16))
 @pytest.mark.parametrize("increasing", [0, 1])
-def test_operations_are_pillow_s(place: int, increasing: int) -> None:
-    image, name = picture(), OPERATIONS[place]
+def test_operations_are_pillow_s(position: int, increasing: int) -> None:
+    image, name = picture(), OPERATIONS[position]
     chain = T.Compose([T.from_timm(f"rand-m7-n1-p1-mstd1-inc{increasing}")], seed=0)
     seen = 0
     for index in range(200):
         params = chain.make_params(image, index=index)
         step = params.steps[0]
-        if step["operation_0"][0] != place:
+        if step["operation_0"][0] != position:
             continue
         seen += 1
         found = chain(image, index=index).numpy().astype(int)

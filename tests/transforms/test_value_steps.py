@@ -181,10 +181,10 @@ POLICIES: dict[str, Callable[[], Any]] = {
 
 
 def drawn_operations(params: dict[str, np.ndarray]) -> list[tuple[str, float]]:
-    places = [name for name in params if name.startswith("operation")]
+    positions = [name for name in params if name.startswith("operation")]
     return [
         (OPERATIONS[int(params[name][0])], float(params[name.replace("operation", "magnitude")][0]))
-        for name in places
+        for name in positions
     ]
 
 

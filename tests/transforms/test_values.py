@@ -71,8 +71,8 @@ def test_resized_crop(antialias: bool, dtype: torch.dtype) -> None:
     image = photo(dtype)
     transform = T.RandomResizedCrop(120, scale=(0.1, 0.6), antialias=antialias)
     ours, p = run(transform, image)
-    place = [int(p[name]) for name in ("top", "left", "height", "width")]
-    theirs = F.resized_crop(image, *place, [120, 120], antialias=antialias)
+    position = [int(p[name]) for name in ("top", "left", "height", "width")]
+    theirs = F.resized_crop(image, *position, [120, 120], antialias=antialias)
     close(ours, theirs, levels(dtype, 1, 5e-5))
     # Without `exact`, the rim samples what lies around the crop: only there it differs.
     loose, _ = run(transform, image, exact=False)
@@ -344,8 +344,8 @@ def test_erasing(value: Any, dtype: torch.dtype) -> None:
     ours, p = run(T.RandomErasing(1, value=value), image)
     assert p["apply"]
     values = torch.tensor(value, dtype=torch.float32).reshape(-1, 1, 1)
-    place = [int(p[name]) for name in ("top", "left", "height", "width")]
-    assert torch.equal(ours, F.erase(image, *place, values))
+    position = [int(p[name]) for name in ("top", "left", "height", "width")]
+    assert torch.equal(ours, F.erase(image, *position, values))
 
 
 def test_erasing_with_random_values() -> None:

@@ -130,8 +130,8 @@ def test_integers_beyond_their_float() -> None:
     for dtype, first in ((torch.int32, 2**24), (torch.int64, 2**53), (torch.int64, 2**62)):
         ids = torch.arange(first, first + 600, dtype=torch.int64).to(dtype).reshape(1, 1, 20, 30)
         options: dict[str, Any] = {"mode": "nearest", "padding_mode": "reflect"}
-        places = torch.arange(600, dtype=torch.float64).reshape(1, 1, 20, 30)
-        expected = visops.warp_affine(places, matrix, (25, 66), **options)
+        positions = torch.arange(600, dtype=torch.float64).reshape(1, 1, 20, 30)
+        expected = visops.warp_affine(positions, matrix, (25, 66), **options)
         # float64 images have float64 coordinates, where a tie may fall the other way.
         result = visops.warp_affine(ids, matrix, (25, 66), **options)
         assert ((result - first) != expected).sum() <= 1

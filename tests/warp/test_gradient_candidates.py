@@ -22,10 +22,10 @@ SIZE = (128, 160)
 Matrix = list[list[float]]
 
 
-def horizon(across: float, down: float, place: float) -> Matrix:
+def horizon(across: float, down: float, position: float) -> Matrix:
     """A map whose w is 0 on a line through the output, which goes down or across it."""
     a, b = 3 * across / SIZE[1], 3 * down / SIZE[0]
-    return [[0.6, 0, 0], [0, 0.6, 0], [a, b, -3 * place * (across + down)]]
+    return [[0.6, 0, 0], [0, 0.6, 0], [a, b, -3 * position * (across + down)]]
 
 
 # Destination to source.

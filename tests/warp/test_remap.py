@@ -96,7 +96,7 @@ def test_nearest_copies_any_type(dtype: torch.dtype) -> None:
     assert torch.equal(found, expected.to(dtype))
 
 
-def test_places_that_are_no_numbers() -> None:
+def test_positions_that_are_no_numbers() -> None:
     image = torch.ones(1, 4, 4)
     wild = torch.tensor([[np.nan, np.inf, -np.inf, 1e30, 2.0]])
     flat = torch.ones(1, 5)

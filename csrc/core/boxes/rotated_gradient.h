@@ -61,7 +61,7 @@ VISOPS_FN EdgePart edge_within(double x, double y, double out_x, double out_y, d
 // The gradient of the intersection's area, for boxes that are not inert.
 VISOPS_FN RotatedGradient intersection_gradient(const RotatedBox& a, const RotatedBox& b) {
   if (!circles_meet(a, b)) return {0.0, 0.0, 0.0, 0.0, 0.0};
-  const auto [x, y, c, s] = placed_in(b, a);
+  const auto [x, y, c, s] = located_in(b, a);
   const double wx = c * a.half_width, wy = s * a.half_width;
   const double hx = -s * a.half_height, hy = c * a.half_height;
   // Named in a's own frame; moments are along its axes.

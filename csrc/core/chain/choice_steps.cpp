@@ -12,14 +12,14 @@ class Choice : public ChainStep {
          std::vector<std::vector<StepPointer>> groups)
       : ends_(std::move(ends)), groups_(std::move(groups)), is_flag_(name == "apply") {
     param(name, is_flag_ ? ParamSpec::kFlag : ParamSpec::kWhole);
-    int64_t count = 1, place = 0;
+    int64_t count = 1, position = 0;
     for (const auto& group : groups_) {
       for (const StepPointer& step : group) {
         for (const ParamSpec& spec : step->params()) {
-          param(std::to_string(place) + "_" + spec.name, spec.type, spec.width);
+          param(std::to_string(position) + "_" + spec.name, spec.type, spec.width);
         }
         count += step->num_uniforms();
-        ++place;
+        ++position;
       }
     }
     uniforms(count);

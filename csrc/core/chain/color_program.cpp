@@ -121,19 +121,19 @@ class Stepwise {
     find_rounds();
     for (size_t round = 0; round < rounds_.size(); ++round) {
       MeanRound own = {rounds_[round].step, {}, std::vector<uint8_t>(batch_)};
-      std::vector<size_t> places(batch_);  // of the contrast: how many steps come before
+      std::vector<size_t> positions(batch_);  // of the contrast: how many steps come before
       size_t most = 0;
       bool any_plain = false;
       for (size_t i = 0; i < batch_; ++i) {
         const double* const weights = rounds_[round].weights.data() + i * count_;
         const auto found =
             std::find_if(weights, weights + count_, [](double w) { return w != 0.0; });
-        places[i] = found == weights + count_ ? 0 : static_cast<size_t>(found - weights);
-        own.plain[i] = places[i] == 0 ? 1 : 0;
-        any_plain |= places[i] == 0;
-        most = std::max(most, places[i]);
+        positions[i] = found == weights + count_ ? 0 : static_cast<size_t>(found - weights);
+        own.plain[i] = positions[i] == 0 ? 1 : 0;
+        any_plain |= positions[i] == 0;
+        most = std::max(most, positions[i]);
       }
-      if (most > 0) own.before = matrices(most, &places, round);
+      if (most > 0) own.before = matrices(most, &positions, round);
       if (most == 0 || !any_plain) own.plain.clear();
       program.rounds.push_back(std::move(own));
     }
@@ -172,14 +172,14 @@ class Stepwise {
     return true;
   }
 
-  // The first steps; where `places` says so, those from a sample's place on are the identity.
-  ColorMatrices matrices(size_t steps, const std::vector<size_t>* places, size_t rounds) const {
+  // The first steps; where `positions` says so, those from a sample's place on are the identity.
+  ColorMatrices matrices(size_t steps, const std::vector<size_t>* positions, size_t rounds) const {
     const int64_t channels = plan_.channels, size = channels * (channels + 1);
     const ColorMatrix nothing = identity_color(channels);
     ColorMatrices out = {static_cast<int64_t>(steps), {}, {}};
     for (size_t i = 0; i < batch_; ++i) {
       for (size_t step = 0; step < steps; ++step) {
-        const bool taken = places == nullptr || step < (*places)[i];
+        const bool taken = positions == nullptr || step < (*positions)[i];
         const ColorMatrix& matrix = taken ? plan_.colors[step].samples[i].matrix : nothing;
         out.elements.insert(out.elements.end(), matrix.begin(), matrix.begin() + size);
       }
@@ -188,7 +188,7 @@ class Stepwise {
       std::vector<double> weights;
       for (size_t i = 0; i < batch_; ++i) {
         for (size_t step = 0; step < steps; ++step) {
-          const bool taken = places == nullptr || step < (*places)[i];
+          const bool taken = positions == nullptr || step < (*positions)[i];
           const double weight = taken ? rounds_[round].weights[i * count_ + step] : 0.0;
           weights.insert(weights.end(), static_cast<size_t>(channels), weight);
         }

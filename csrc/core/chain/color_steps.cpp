@@ -17,7 +17,7 @@ using Numbers = std::vector<double>;
 // that red, green and blue lie 120 degrees apart, as they do on HSV's wheel. A shift by t has
 // matrix elements still + along cos t + across sin t.
 struct HueBasis {
-  double still[9], along[9], across[9];
+  double constant[9], along[9], across[9];
 
   HueBasis() {
     const double total = kGrey[0] + kGrey[1] + kGrey[2];
@@ -38,7 +38,7 @@ struct HueBasis {
     }
     for (int i = 0; i < 3; ++i) {
       for (int j = 0; j < 3; ++j) {
-        still[3 * i + j] = luma[j];
+        constant[3 * i + j] = luma[j];
         along[3 * i + j] = to_x[i] * x[j] + to_y[i] * y[j];
         across[3 * i + j] = to_y[i] * x[j] - to_x[i] * y[j];
       }
@@ -61,7 +61,7 @@ ColorMatrix jitter_matrix(double scale, const double* saturation, const double* 
   ColorMatrix matrix = {};
   for (int i = 0; i < 9; ++i) {
     double turned = i % 4 == 0 ? 1.0 : 0.0;
-    if (hue != nullptr) turned = basis.still[i] + c * basis.along[i] + s * basis.across[i];
+    if (hue != nullptr) turned = basis.constant[i] + c * basis.along[i] + s * basis.across[i];
     if (saturation != nullptr) turned = *saturation * (turned - kGrey[i % 3]) + kGrey[i % 3];
     matrix[static_cast<size_t>(i / 3 * 4 + i % 3)] = scale * turned;
   }
@@ -126,7 +126,7 @@ class ColorJitter : public ChainStep {
     if (contrast == nullptr) return plan.color(matrix);
     const double weight = 1.0 - *contrast;
     if (brightness == nullptr) return plan.color(matrix, weight);
-    const bool earlier = place(params, kBrightness) < place(params, kContrast);
+    const bool earlier = position(params, kBrightness) < position(params, kContrast);
     const ColorMatrix before =
         jitter_matrix(earlier ? *brightness : 1.0, nullptr, nullptr, channels);
     plan.color(matrix, earlier ? weight : weight * *brightness, &before);
@@ -145,7 +145,7 @@ class ColorJitter : public ChainStep {
   bool used(int kind) const { return used_[kind]; }
 
  private:
-  static int place(const double* order, Kind kind) {
+  static int position(const double* order, Kind kind) {
     return static_cast<int>(std::find(order, order + 4, static_cast<double>(kind)) - order);
   }
 
@@ -297,11 +297,11 @@ class ChannelPermutation : public ChainStep {
     const int64_t count = std::min(count_, sample.channels);
     for (int64_t i = count; i < count_; ++i) params[i] = static_cast<double>(i);
     for (int64_t i = 0; i < count; ++i) {
-      int64_t place = 0;
+      int64_t position = 0;
       for (int64_t k = 0; k < count; ++k) {
-        place += uniforms[k] < uniforms[i] || (uniforms[k] == uniforms[i] && k < i) ? 1 : 0;
+        position += uniforms[k] < uniforms[i] || (uniforms[k] == uniforms[i] && k < i) ? 1 : 0;
       }
-      params[place] = static_cast<double>(i);
+      params[position] = static_cast<double>(i);
     }
   }
   void extend(const double* params, PlanBuilder& plan) const override {

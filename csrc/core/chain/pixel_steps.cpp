@@ -55,7 +55,7 @@ class RandomOperationOf : public ChainStep {
       draw.low = n.number();
       draw.high = n.number();
       draw.range = static_cast<Range>(n.number());
-      draw.place = draw.low != draw.high ? count++ : 0;
+      draw.position = draw.low != draw.high ? count++ : 0;
     }
     uniforms(count);
     param("apply", ParamSpec::kFlag);
@@ -76,12 +76,12 @@ class RandomOperationOf : public ChainStep {
   struct Draw {
     double low, high;
     Range range;
-    int64_t place;  // of its uniform number; 0: it is not drawn
+    int64_t position;  // of its uniform number; 0: it is not drawn
   };
 
   static double value_of(const Draw& draw, const Draws& uniforms) {
-    if (draw.place == 0) return draw.low;
-    const double u = uniforms[draw.place];
+    if (draw.position == 0) return draw.low;
+    const double u = uniforms[draw.position];
     switch (draw.range) {
       case Range::kWhole: return draw.low + std::floor(u * (draw.high - draw.low + 1.0));
       case Range::kOdd:

@@ -199,8 +199,8 @@ class RandomPolicy : public Policy {
   void draw(const Draws& all, const Sample& sample, double* params) const override {
     for (int64_t i = 0; i < count_; ++i) {
       const Draws uniforms = all.from(3 * i);
-      const double place = std::floor(uniforms[0] * static_cast<double>(spaces_.size()));
-      const Space& space = spaces_[static_cast<size_t>(place)];
+      const double position = std::floor(uniforms[0] * static_cast<double>(spaces_.size()));
+      const Space& space = spaces_[static_cast<size_t>(position)];
       const double level = level_ < 0.0 ? std::floor(uniforms[1] * bins_) : level_;
       *params++ = space.operation;
       *params++ = space.magnitude(static_cast<size_t>(level), uniforms[2], sample.canvas);
@@ -232,8 +232,8 @@ class PairPolicy : public Policy {
   }
 
   void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
-    const double place = std::floor(uniforms[0] * static_cast<double>(pairs_.size()));
-    const auto& pair = pairs_[static_cast<size_t>(place)];
+    const double position = std::floor(uniforms[0] * static_cast<double>(pairs_.size()));
+    const auto& pair = pairs_[static_cast<size_t>(position)];
     for (int i = 0; i < 2; ++i) {
       const Step& step = pair[static_cast<size_t>(i)];
       const bool applies = uniforms[1 + 2 * i] <= step.p;

@@ -17,14 +17,14 @@ class Draws {
   explicit Draws(const double* given) : given_(given) {}
   Draws(Uniforms& sample, int64_t first) : sample_(&sample), first_(first) {}
 
-  double operator[](int64_t place) const {
-    return given_ != nullptr ? given_[place] : (*sample_)[first_ + place];
+  double operator[](int64_t index) const {
+    return given_ != nullptr ? given_[index] : (*sample_)[first_ + index];
   }
-  Draws from(int64_t place) const {
-    return given_ != nullptr ? Draws(given_ + place) : Draws(*sample_, first_ + place);
+  Draws from(int64_t index) const {
+    return given_ != nullptr ? Draws(given_ + index) : Draws(*sample_, first_ + index);
   }
-  double between(int64_t place, double low, double high) const {
-    return low + (*this)[place] * (high - low);
+  double between(int64_t index, double low, double high) const {
+    return low + (*this)[index] * (high - low);
   }
 
  private:

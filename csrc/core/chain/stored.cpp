@@ -6,7 +6,7 @@ namespace visops {
 namespace {
 
 struct Axis {
-  int64_t stored, count, place;
+  int64_t stored, count, position;
 };
 
 // The least k for which k r >= n; n may be negative.
@@ -30,7 +30,7 @@ StoredPart stored_part(int64_t height, int64_t width, int64_t orientation,
   const bool from_right = o == 2 || o == 3 || o == 6 || o == 7;
   Axis rows = cover(height, window.top, window.height, from_bottom, reduction);
   Axis columns = cover(width, window.left, window.width, from_right, reduction);
-  const int64_t top = rows.place, left = columns.place;
+  const int64_t top = rows.position, left = columns.position;
   if (swaps_sides(orientation)) std::swap(rows, columns);
   return {rows.stored, columns.stored, rows.count, columns.count, top, left};
 }

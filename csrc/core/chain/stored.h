@@ -13,8 +13,8 @@ namespace visops {
 // the stored start. So where an axis is reversed and n is no multiple of r, the grid of reduced
 // pixels starts before the upright image, at n - r ceil(n / r).
 struct StoredPart {
-  int64_t top, left, height, width;  // of stored pixels after the reduction
-  int64_t place_top, place_left;     // where the first of them begin in the upright image
+  int64_t top, left, height, width;     // of stored pixels after the reduction
+  int64_t position_top, position_left;  // where the first of them begin in the upright image
 };
 
 inline bool swaps_sides(int64_t orientation) { return orientation >= 5; }

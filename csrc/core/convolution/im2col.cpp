@@ -59,7 +59,7 @@ void set_windows(const char* op, const char* name, const std::vector<int64_t>& s
             " with dilation ", shape_text(dilation), ", which covers ", shape_text(covered),
             ", must be within the padded ", name, ", ", shape_text(padded));
   }
-  p->kernel_elements = p->places = 1;
+  p->kernel_elements = p->positions = 1;
   const size_t missing = kWindowDims - dims;
   for (size_t i = 0; i < kWindowDims; ++i) {
     WindowDim& dim = p->dim[i];
@@ -71,7 +71,7 @@ void set_windows(const char* op, const char* name, const std::vector<int64_t>& s
              dilation[d],    padding[d]};
     }
     p->kernel_elements = saturating_product(p->kernel_elements, dim.kernel);
-    p->places = saturating_product(p->places, dim.places);
+    p->positions = saturating_product(p->positions, dim.positions);
   }
 }
 
@@ -92,7 +92,7 @@ bool set_staged_tasks(Im2colParams* p) {
   if (p->is_patches) {
     if (last.dilation != 1 || last.kernel * bytes > kLongRun) return false;
     planes = saturating_product(p->dim[0].kernel, p->dim[1].kernel);
-  } else if (last.stride == 1 && last.places * bytes >= kLongRow) {
+  } else if (last.stride == 1 && last.positions * bytes >= kLongRow) {
     return false;
   }
   // As few segments as possible: writing whole rows of the result is worth staging some rows twice.
@@ -101,11 +101,11 @@ bool set_staged_tasks(Im2colParams* p) {
   const int64_t left = kStageBytes / least - last.stride - covered_by(last, 1);
   if (left < 0) return false;
   const int64_t most = left / last.stride + 1;
-  const int64_t segments = (last.places + most - 1) / most;
-  p->segment_places = (last.places + segments - 1) / segments;
-  const int64_t width = covered_by(last, p->segment_places) + last.stride;
+  const int64_t segments = (last.positions + most - 1) / most;
+  p->segment_positions = (last.positions + segments - 1) / segments;
+  const int64_t width = covered_by(last, p->segment_positions) + last.stride;
   const int64_t rows = kStageBytes / (width * bytes * planes);
-  p->band_rows = std::min(row.places, (rows - covered_by(row, 1)) / row.stride + 1);
+  p->band_rows = std::min(row.positions, (rows - covered_by(row, 1)) / row.stride + 1);
   return true;
 }
 
@@ -115,14 +115,14 @@ void set_im2col_tasks(Im2colParams* p) {
   // Roughly what a task reads; unfold reads it once for each element of the kernel. Half of the
   // smallest second-level cache, so that memory is read once.
   constexpr int64_t kBandBytes = int64_t{1} << 17, kSegmentBytes = int64_t{1} << 15;
-  const int64_t rows = p->dim[2].places, width = p->dim[3].places;
+  const int64_t rows = p->dim[2].positions, width = p->dim[3].positions;
   p->is_staged = set_staged_tasks(p);
   if (!p->is_staged) {
-    p->segment_places = std::min(width, kSegmentBytes / p->element_size);
-    const int64_t row_bytes = p->segment_places * p->element_size;
+    p->segment_positions = std::min(width, kSegmentBytes / p->element_size);
+    const int64_t row_bytes = p->segment_positions * p->element_size;
     p->band_rows = std::min(rows, std::max<int64_t>(1, kBandBytes / row_bytes));
   }
-  p->segments = (width + p->segment_places - 1) / p->segment_places;
+  p->segments = (width + p->segment_positions - 1) / p->segment_positions;
   p->bands = (rows + p->band_rows - 1) / p->band_rows;
 }
 

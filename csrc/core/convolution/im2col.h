@@ -31,12 +31,12 @@ constexpr int kLeadDims = 4;
 
 // One dimension that the window moves over.
 struct WindowDim {
-  int64_t size, places, kernel, stride, dilation, before;
+  int64_t size, positions, kernel, stride, dilation, before;
 };
 
 struct Im2colParams {
   WindowDim dim[kWindowDims];
-  int64_t kernel_elements, places;  // of all dimensions
+  int64_t kernel_elements, positions;  // of all dimensions
   bool is_patches;
 
   // The image's sizes and strides, in elements. Its last dimension has stride 1.
@@ -50,7 +50,7 @@ struct Im2colParams {
   // im2col only: tasks, set by set_im2col_tasks(). A task has one lead index, one place in the
   // first two dimensions, some rows of places in the last two, and some places of each row.
   bool is_staged;  // NOTE [ Staged rows ] in csrc/cpu/convolution/im2col_stage.h
-  int64_t bands, band_rows, segments, segment_places;
+  int64_t bands, band_rows, segments, segment_positions;
 
   const void* source;  // im2col: the image; col2im: contiguous columns
   void* result;        // contiguous
@@ -75,20 +75,20 @@ void set_im2col_tasks(Im2colParams* p);
 constexpr int64_t kStageBytes = int64_t{1} << 16;
 
 // How many places the first two dimensions have.
-VISOPS_FN int64_t outer_place_count(const Im2colParams& p) {
-  return p.dim[0].places * p.dim[1].places;
+VISOPS_FN int64_t outer_position_count(const Im2colParams& p) {
+  return p.dim[0].positions * p.dim[1].positions;
 }
 VISOPS_FN int64_t im2col_tasks(const Im2colParams& p) {
-  return p.lead * outer_place_count(p) * p.bands * p.segments;
+  return p.lead * outer_position_count(p) * p.bands * p.segments;
 }
 // Rows of an image, over all dimensions but the last.
 VISOPS_FN int64_t image_rows(const Im2colParams& p) {
   return p.dim[0].size * p.dim[1].size * p.dim[2].size;
 }
 
-// How many elements of the image `places` places cover in one dimension.
-VISOPS_FN int64_t covered_by(const WindowDim& dim, int64_t places) {
-  return (places - 1) * dim.stride + (dim.kernel - 1) * dim.dilation + 1;
+// How many elements of the image `positions` places cover in one dimension.
+VISOPS_FN int64_t covered_by(const WindowDim& dim, int64_t positions) {
+  return (positions - 1) * dim.stride + (dim.kernel - 1) * dim.dilation + 1;
 }
 
 // Where a lead index begins in the image, in elements.

@@ -18,7 +18,7 @@ AttentionMethod parse_attention_method(const char* op, const std::string& name) 
 
 namespace {
 
-void place_levels(const char* op, AttentionParams* p) {
+void position_levels(const char* op, AttentionParams* p) {
   int64_t covered = 0;
   for (int64_t l = 0; l < p->levels; ++l) {
     AttentionLevel& level = p->level[l];
@@ -41,7 +41,7 @@ void place_levels(const char* op, AttentionParams* p) {
 void complete_attention(const char* op, AttentionParams* p) {
   require(p->positions <= INT32_MAX, op, "value has ", p->positions, " positions, must be at most ",
           INT32_MAX);
-  if (p->device_shapes == nullptr) place_levels(op, p);
+  if (p->device_shapes == nullptr) position_levels(op, p);
   int64_t samples = 0;
   for (int64_t l = 0; l < p->levels; ++l) {
     AttentionLevel& level = p->level[l];

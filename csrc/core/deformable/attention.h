@@ -28,7 +28,7 @@
 
 #include <string>
 
-#include "core/deformable/place.h"
+#include "core/deformable/bilinear_sample.h"
 #include "core/element.h"
 #include "core/kernel_stub.h"
 #include "core/lane_sum.h"
@@ -91,37 +91,37 @@ void complete_attention(const char* op, AttentionParams* p);
 
 // Branch-free, so that loops over samples vectorise. Sides are at most kMostSide.
 template <bool is_discrete, class Acc>
-VISOPS_HOT_FN SamplePlace<Acc> place_sample(Acc u, Acc v, int32_t height, int32_t width) {
+VISOPS_HOT_FN BilinearSample<Acc> locate_sample(Acc u, Acc v, int32_t height, int32_t width) {
   const Acc zero = static_cast<Acc>(0), half = static_cast<Acc>(0.5);
   const Acc rows = static_cast<Acc>(height), columns = static_cast<Acc>(width);
-  SamplePlace<Acc> place;
+  BilinearSample<Acc> bilinear;
   if constexpr (is_discrete) {
     const Acc x = u * columns + half, y = v * rows + half;
     const Acc above_x = x > zero ? x : zero, above_y = y > zero ? y : zero;
     const Acc inner_x = above_x < columns ? above_x : columns;
     const Acc inner_y = above_y < rows ? above_y : rows;
     const int32_t near_x = static_cast<int32_t>(inner_x), near_y = static_cast<int32_t>(inner_y);
-    place.x = near_x < width - 1 ? near_x : width - 1;
-    place.y = near_y < height - 1 ? near_y : height - 1;
-    place.fx = zero;
-    place.fy = zero;
+    bilinear.x = near_x < width - 1 ? near_x : width - 1;
+    bilinear.y = near_y < height - 1 ? near_y : height - 1;
+    bilinear.fx = zero;
+    bilinear.fy = zero;
     const bool counts = (u - u == zero) & (v - v == zero) & (height > 0) & (width > 0);
-    place.taps = counts ? kTap00 : 0;
+    bilinear.taps = counts ? kTap00 : 0;
   } else {
-    place = place_between_pixels(u * columns - half, v * rows - half, height, width);
+    bilinear = bilinear_sample_at(u * columns - half, v * rows - half, height, width);
   }
-  return place;
+  return bilinear;
 }
 
 // The weights of the four taps: 0 for those outside, and for all but the first if `is_discrete`.
 template <bool is_discrete, class Acc>
-VISOPS_HOT_FN void tap_weights(const SamplePlace<Acc>& place, Acc attention, Acc weight[4]) {
+VISOPS_HOT_FN void tap_weights(const BilinearSample<Acc>& bilinear, Acc attention, Acc weight[4]) {
   if constexpr (is_discrete) {
     const Acc zero = static_cast<Acc>(0);
-    weight[0] = place.taps != 0 ? attention : zero;
+    weight[0] = bilinear.taps != 0 ? attention : zero;
     weight[1] = weight[2] = weight[3] = zero;
   } else {
-    bilinear_weights(place, attention, weight);
+    bilinear_weights(bilinear, attention, weight);
   }
 }
 
@@ -132,14 +132,14 @@ struct SampleGradient {
 
 // From the sums over channels of gradient times value, for each tap.
 template <bool is_discrete, class Acc>
-VISOPS_HOT_FN SampleGradient<Acc> sample_gradient(const SamplePlace<Acc>& place, Acc attention,
-                                                  int32_t height, int32_t width,
+VISOPS_HOT_FN SampleGradient<Acc> sample_gradient(const BilinearSample<Acc>& bilinear,
+                                                  Acc attention, int32_t height, int32_t width,
                                                   const Acc lane_sum[4]) {
   if constexpr (is_discrete) {
     const Acc zero = static_cast<Acc>(0);
     return {lane_sum[0] + zero, zero, zero};
   }
-  const PlaceGradient<Acc> gradient = place_gradient(place, attention, lane_sum);
+  const CoordinateGradient<Acc> gradient = coordinate_gradient(bilinear, attention, lane_sum);
   return {gradient.scale, gradient.x * static_cast<Acc>(width),
           gradient.y * static_cast<Acc>(height)};
 }

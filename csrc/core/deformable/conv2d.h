@@ -25,8 +25,8 @@
 // it, in this order: blocks of kBlockPixels output pixels (row by row), then taps, then pixels.
 // offset and mask: s = the sum over an offset group's channels of the row's gradient times v, for
 // each of the four taps. Channels that share a group and an offset group are a run; a run's sum is
-// taken as NOTE [ Lane sums ] says, and runs are added in order. Then place_gradient()
-// (core/deformable/place.h).
+// taken as NOTE [ Lane sums ] says, and runs are added in order. Then coordinate_gradient()
+// (core/deformable/bilinear_sample.h).
 // weight: the sum over images and output pixels of the result's gradient times the rows.
 //
 // Rounding: products of matrices may fuse products with sums and have an order of their own on each
@@ -34,7 +34,7 @@
 // equal where those products are exact. No sum depends on the thread count.
 #pragma once
 
-#include "core/deformable/place.h"
+#include "core/deformable/bilinear_sample.h"
 #include "core/element.h"
 #include "core/kernel_stub.h"
 #include "core/lane_sum.h"
@@ -50,7 +50,7 @@ struct DeformAxis {
   int64_t stride, padding, dilation;
 
   // What tap t of output i reads without an offset.
-  VISOPS_DEVICE int64_t place(int64_t i, int64_t t) const {
+  VISOPS_DEVICE int64_t position(int64_t i, int64_t t) const {
     return i * stride - padding + t * dilation;
   }
 };
@@ -92,8 +92,8 @@ struct DeformConvParams {
   // The end of a run of channels from `channel` on that share a group and an offset group.
   VISOPS_DEVICE VISOPS_ALWAYS_INLINE int64_t run_end(int64_t channel) const {
     const int64_t group = (channel / group_channels() + 1) * group_channels();
-    const int64_t places = (channel / offset_channels() + 1) * offset_channels();
-    return group < places ? group : places;
+    const int64_t offset_group = (channel / offset_channels() + 1) * offset_channels();
+    return group < offset_group ? group : offset_group;
   }
 };
 

@@ -29,7 +29,7 @@
 #include <string>
 #include <type_traits>
 
-#include "core/deformable/place.h"
+#include "core/deformable/bilinear_sample.h"
 #include "core/element_types.h"
 #include "core/kernel_stub.h"
 #include "core/workspace.h"
@@ -43,9 +43,9 @@ struct PointsParams {
   const void* input;  // [batch, channels, height, width]
   int64_t batch_stride, channel_stride, row_stride, column_stride;
   int64_t batch, channels, height, width, points;
-  const void* places;  // [batch, points, 2] as (u, v), contiguous
-  DType dtype;         // floating, or kUInt8 or kBool for masks
-  DType places_dtype;
+  const void* coordinates;  // [batch, points, 2] as (u, v), contiguous
+  DType dtype;              // floating, or kUInt8 or kBool for masks
+  DType coordinates_dtype;
   PointMode mode;
   PointPadding padding;
   bool align_corners;
@@ -54,9 +54,9 @@ struct PointsParams {
   int64_t output_channel_stride, output_point_stride;
 
   // Backward only.
-  const void* grad;   // [batch, channels, points], contiguous; of the output's dtype
-  void* grad_input;   // [batch, channels, height, width], contiguous; float32 or float64
-  void* grad_places;  // of the places' shape and dtype
+  const void* grad;        // [batch, channels, points], contiguous; of the output's dtype
+  void* grad_input;        // [batch, channels, height, width], contiguous; float32 or float64
+  void* grad_coordinates;  // of the places' shape and dtype
 
   // CUDA's gradient of the map only, [batch, points].
   int64_t* cells;               // the cell of each point
@@ -128,20 +128,20 @@ VISOPS_HOT_FN Acc reflected(Acc x, const PointAxis<Acc>& axis, Acc* slope) {
 
 // Branch-free, so that loops over points vectorise.
 template <PointMode mode, PointPadding padding, class Acc>
-VISOPS_HOT_FN PointOnAxis<Acc> place_on_axis(Acc u, const PointAxis<Acc>& axis) {
+VISOPS_HOT_FN PointOnAxis<Acc> point_on_axis(Acc u, const PointAxis<Acc>& axis) {
   const Acc zero = static_cast<Acc>(0), half = static_cast<Acc>(0.5);
   // Where no pixel is read: -2, and one behind the last pixel.
   const Acc before = static_cast<Acc>(-2), after = static_cast<Acc>(axis.size);
-  PointOnAxis<Acc> place;
-  place.slope = axis.scale;
+  PointOnAxis<Acc> point;
+  point.slope = axis.scale;
   Acc x = u * axis.scale - axis.shift;
   if constexpr (padding == PointPadding::kZeros) {
     const Acc above = x > static_cast<Acc>(-1) ? x : before;
     x = above < after ? above : after;
   } else {
     const Acc last = static_cast<Acc>(axis.size - 1);
-    if constexpr (padding == PointPadding::kReflection) x = reflected(x, axis, &place.slope);
-    place.slope = (x > zero) & (x < last) ? place.slope : zero;
+    if constexpr (padding == PointPadding::kReflection) x = reflected(x, axis, &point.slope);
+    point.slope = (x > zero) & (x < last) ? point.slope : zero;
     const Acc above = x > zero ? x : zero, inside = above < last ? above : last;
     x = u - u == zero ? inside : before;
   }
@@ -151,27 +151,27 @@ VISOPS_HOT_FN PointOnAxis<Acc> place_on_axis(Acc u, const PointAxis<Acc>& axis) 
   if constexpr (mode == PointMode::kNearest) {
     const int32_t odd = first & 1;
     const int32_t up = (fraction > half ? 1 : 0) | (fraction == half ? odd : 0);
-    place.first = first + up;
-    place.fraction = zero;
-    place.taps = static_cast<uint32_t>(place.first) < size ? kTapBefore : 0;
+    point.first = first + up;
+    point.fraction = zero;
+    point.taps = static_cast<uint32_t>(point.first) < size ? kTapBefore : 0;
   } else {
-    place.first = first;
-    place.fraction = fraction;
-    place.taps = (static_cast<uint32_t>(first) < size ? kTapBefore : 0) |
+    point.first = first;
+    point.fraction = fraction;
+    point.taps = (static_cast<uint32_t>(first) < size ? kTapBefore : 0) |
                  (static_cast<uint32_t>(first + 1) < size ? kTapAfter : 0);
   }
-  return place;
+  return point;
 }
 
 // The weights of the two pixels; 0 for those that are not read.
 template <class Acc>
-VISOPS_HOT_FN Acc weight_before(const PointOnAxis<Acc>& place) {
-  return (place.taps & kTapBefore) != 0 ? static_cast<Acc>(1) - place.fraction
+VISOPS_HOT_FN Acc weight_before(const PointOnAxis<Acc>& point) {
+  return (point.taps & kTapBefore) != 0 ? static_cast<Acc>(1) - point.fraction
                                         : static_cast<Acc>(0);
 }
 template <class Acc>
-VISOPS_HOT_FN Acc weight_after(const PointOnAxis<Acc>& place) {
-  return (place.taps & kTapAfter) != 0 ? place.fraction : static_cast<Acc>(0);
+VISOPS_HOT_FN Acc weight_after(const PointOnAxis<Acc>& point) {
+  return (point.taps & kTapAfter) != 0 ? point.fraction : static_cast<Acc>(0);
 }
 
 // The pixels that a point reads, from those of its axes.

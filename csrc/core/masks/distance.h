@@ -97,12 +97,12 @@ VISOPS_FN int64_t spacing_of(const DistanceParams&, int, int64_t) { return 1; }
 VISOPS_FN double spacing_of(const DistanceParams& p, int axis, double) { return p.spacing[axis]; }
 
 // A pixel of a mask.
-struct Place {
+struct Position {
   int32_t z, y, x;
 };
 
 VISOPS_HOT_FN void store_index(const DistanceParams& p, int64_t mask, int64_t pixel,
-                               const Place& site) {
+                               const Position& site) {
   const int64_t pixels = pixels_of(p);
   int32_t* out = p.indices + mask * p.dims * pixels + pixel;
   if (p.dims == 3) {
@@ -117,8 +117,8 @@ VISOPS_HOT_FN void store_index(const DistanceParams& p, int64_t mask, int64_t pi
 VISOPS_FN void store_index(const DistanceParams& p, int64_t mask, int64_t pixel, int32_t site) {
   const auto width = static_cast<int32_t>(p.width), height = static_cast<int32_t>(p.height);
   const int32_t row = site / width, plane = row / height;
-  const Place place = {plane, row - plane * height, site - row * width};
-  store_index(p, mask, pixel, site < 0 ? Place{-1, -1, -1} : place);
+  const Position position = {plane, row - plane * height, site - row * width};
+  store_index(p, mask, pixel, site < 0 ? Position{-1, -1, -1} : position);
 }
 
 // f(metric, zero, sites): the metric as a constant, a 0 of the type that distances are computed in,

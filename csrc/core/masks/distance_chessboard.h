@@ -43,8 +43,8 @@ VISOPS_FN LeastTree tree_of(const int32_t* distances, int64_t size, int64_t inne
 // Value `i` of the level above `level`, which is outer * size + place and `inner` numbers wide, at
 // column `at`.
 VISOPS_FN int32_t least_of_children(const LeastTree& tree, int level, int64_t i, int64_t at) {
-  const int64_t outer = i / tree.size[level + 1], place = i - outer * tree.size[level + 1];
-  const int64_t first = place * LeastTree::kChildren, size = tree.size[level];
+  const int64_t outer = i / tree.size[level + 1], position = i - outer * tree.size[level + 1];
+  const int64_t first = position * LeastTree::kChildren, size = tree.size[level];
   const int64_t last = first + LeastTree::kChildren < size ? first + LeastTree::kChildren : size;
   int32_t least = kFar;
   for (int64_t k = first; k < last; ++k) {
@@ -58,17 +58,17 @@ VISOPS_FN int32_t least_of_children(const LeastTree& tree, int level, int64_t i,
 VISOPS_FN int64_t first_within(const LeastTree& tree, int64_t outer, int64_t at, int64_t from,
                                int32_t most) {
   int level = 0;
-  int64_t place = from;
-  while (place < tree.size[level]) {
-    if (tree.least[level][(outer * tree.size[level] + place) * tree.inner + at] <= most) {
-      if (level == 0) return place;
-      place *= LeastTree::kChildren;
+  int64_t position = from;
+  while (position < tree.size[level]) {
+    if (tree.least[level][(outer * tree.size[level] + position) * tree.inner + at] <= most) {
+      if (level == 0) return position;
+      position *= LeastTree::kChildren;
       --level;
       continue;
     }
-    ++place;
-    while (place % LeastTree::kChildren == 0 && level + 1 < tree.levels) {
-      place /= LeastTree::kChildren;
+    ++position;
+    while (position % LeastTree::kChildren == 0 && level + 1 < tree.levels) {
+      position /= LeastTree::kChildren;
       ++level;
     }
   }
@@ -81,12 +81,14 @@ struct ChessboardTrees {
 };
 
 // The site of a pixel of the trees' mask `mask`, at this distance.
-VISOPS_FN Place chessboard_site(const DistanceParams& p, const ChessboardTrees& trees, int64_t mask,
-                                const Place& pixel, float found) {
+VISOPS_FN Position chessboard_site(const DistanceParams& p, const ChessboardTrees& trees,
+                                   int64_t mask, const Position& pixel, float found) {
   if (found == 0.0f) return pixel;
   if (found == INFINITY) return {-1, -1, -1};
   const auto distance = static_cast<int32_t>(found);
-  const auto before = [&](int32_t place) { return place > distance ? place - distance : 0; };
+  const auto before = [&](int32_t position) {
+    return position > distance ? position - distance : 0;
+  };
   int64_t plane = pixel.z;
   if (p.dims == 3) {
     const int64_t column = pixel.y * p.width + pixel.x;

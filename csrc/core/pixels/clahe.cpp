@@ -78,10 +78,10 @@ void equalize(uint8_t* data, int64_t height, int64_t width, double clip_limit, i
     float share;
   };
   const auto between = [](int64_t at, int64_t side, int64_t count) {
-    const float place = static_cast<float>(at) * (1.0f / static_cast<float>(side)) - 0.5f;
-    const auto first = static_cast<int64_t>(std::floor(place));
+    const float position = static_cast<float>(at) * (1.0f / static_cast<float>(side)) - 0.5f;
+    const auto first = static_cast<int64_t>(std::floor(position));
     return Column{std::max<int64_t>(first, 0) * 256, std::min(first + 1, count - 1) * 256,
-                  place - static_cast<float>(first)};
+                  position - static_cast<float>(first)};
   };
   std::vector<Column> across;
   for (int64_t x = 0; x < width; ++x) across.push_back(between(x, tiles.width, columns));
@@ -128,8 +128,8 @@ struct Lab {
   });
 
   static float look_up(const std::vector<float>& table, float value) {
-    const float place = std::min(std::max(value, 0.0f), 1.0f) * kSteps + 0.5f;
-    return table[static_cast<size_t>(place)];
+    const float position = std::min(std::max(value, 0.0f), 1.0f) * kSteps + 0.5f;
+    return table[static_cast<size_t>(position)];
   }
 };
 

@@ -21,7 +21,7 @@ class Numbers {
  public:
   explicit Numbers(double key) : uniforms_(static_cast<uint64_t>(key * 0x1p53), 0, 0) {}
 
-  double unit() { return uniforms_[place_++]; }
+  double unit() { return uniforms_[position_++]; }
   // A whole number from low to high.
   int64_t whole(int64_t low, int64_t high) {
     const auto count = static_cast<double>(std::max<int64_t>(high - low, 0) + 1);
@@ -30,7 +30,7 @@ class Numbers {
 
  private:
   Uniforms uniforms_;
-  int64_t place_ = 0;
+  int64_t position_ = 0;
 };
 
 template <class T>
@@ -103,9 +103,9 @@ std::vector<int64_t> cells_of(int64_t side, int64_t count, Numbers& numbers) {
     std::swap(sides[i - 1],
               sides[static_cast<size_t>(numbers.whole(0, static_cast<int64_t>(i) - 1))]);
   }
-  std::vector<int64_t> places = {0};
-  for (const int64_t own : sides) places.push_back(places.back() + own);
-  return places;
+  std::vector<int64_t> positions = {0};
+  for (const int64_t own : sides) positions.push_back(positions.back() + own);
+  return positions;
 }
 
 // How a grid's cells are given.

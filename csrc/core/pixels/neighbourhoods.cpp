@@ -134,11 +134,11 @@ Kernel motion(int64_t side, const double* more) {
   for (int64_t i = 0; i < side; ++i) {
     const double t =
         first + (last - first) * static_cast<double>(i) / static_cast<double>(side - 1);
-    const auto place = [&](double step, double shift) {
+    const auto position = [&](double step, double shift) {
       const double at = length + step * t + shift * length / 2.0;
       return std::clamp<int64_t>(static_cast<int64_t>(std::nearbyint(at)), 0, side - 1) - half;
     };
-    points.emplace_back(place(std::sin(angle), more[3]), place(std::cos(angle), more[2]));
+    points.emplace_back(position(std::sin(angle), more[3]), position(std::cos(angle), more[2]));
   }
   std::sort(points.begin(), points.end());
   points.erase(std::unique(points.begin(), points.end()), points.end());
@@ -201,24 +201,24 @@ void unsharp_mask(const PixelImage& image, double share, const double* more) {
 }
 
 // The nearest pixels of a smaller image: as cv2.resize with INTER_NEAREST there and back.
-std::vector<int64_t> downscaled_places(int64_t side, double factor) {
+std::vector<int64_t> downscaled_positions(int64_t side, double factor) {
   const auto small = std::max<int64_t>(
       static_cast<int64_t>(std::nearbyint(static_cast<double>(side) * factor)), 1);
   const double down = 1.0 / factor, up = static_cast<double>(small) / static_cast<double>(side);
-  std::vector<int64_t> places;
+  std::vector<int64_t> positions;
   for (int64_t i = 0; i < side; ++i) {
     const auto at =
         std::min(static_cast<int64_t>(std::floor(static_cast<double>(i) * up)), small - 1);
-    places.push_back(
+    positions.push_back(
         std::min(static_cast<int64_t>(std::floor(static_cast<double>(at) * down)), side - 1));
   }
-  return places;
+  return positions;
 }
 
 template <class T>
 void downscale(const PixelImage& image, double factor, const T* before) {
-  const std::vector<int64_t> rows = downscaled_places(image.height, factor);
-  const std::vector<int64_t> columns = downscaled_places(image.width, factor);
+  const std::vector<int64_t> rows = downscaled_positions(image.height, factor);
+  const std::vector<int64_t> columns = downscaled_positions(image.width, factor);
   T* to = static_cast<T*>(image.data);
   for (int64_t c = 0; c < image.channels; ++c) {
     for (size_t i = 0; i < rows.size(); ++i, to += image.width) {

@@ -93,14 +93,14 @@ void check_roi_crops(const char* op, const RoiCropParams& p);
 // Boxes in host memory: throws for the first that is not valid.
 void check_crop_boxes(const char* op, const CropBoxes& boxes, int64_t batch);
 
-VISOPS_FN double grid_place(const GridAxis& axis, int64_t j) {
+VISOPS_FN double grid_position(const GridAxis& axis, int64_t j) {
   return (axis.origin + ((static_cast<double>(j) + 0.5) - axis.shift) * axis.step) - 0.5;
 }
 
 // Tap and weight of place j. Nearest rounds half up and has no weight.
 template <Interpolation mode, class Acc>
 VISOPS_FN AxisSample<Acc> grid_sample(const GridAxis& axis, int64_t j) {
-  const double u = grid_place(axis, j);
+  const double u = grid_position(axis, j);
   AxisSample<Acc> sample;
   split_coordinate(mode == Interpolation::kNearest ? u + 0.5 : u, &sample.tap, &sample.weight);
   if (mode == Interpolation::kNearest) sample.weight = static_cast<Acc>(0);
@@ -108,7 +108,7 @@ VISOPS_FN AxisSample<Acc> grid_sample(const GridAxis& axis, int64_t j) {
 }
 
 VISOPS_FN bool is_integral(const GridAxis& axis) {
-  const double first = grid_place(axis, 0), limit = 1073741824.0;
+  const double first = grid_position(axis, 0), limit = 1073741824.0;
   return fabs(first) < limit && axis.step < limit && first == floor(first) &&
          axis.step == floor(axis.step);
 }
@@ -117,8 +117,8 @@ VISOPS_FN bool is_integral(const GridAxis& axis) {
 VISOPS_FN Span grid_reach(const GridAxis& axis, Span grid, Padding padding, int64_t size) {
   Span reach = {0, 0};
   if (grid.begin >= grid.end || size == 0) return reach;
-  const double low = grid_place(axis, grid.begin) - 3.0;
-  const double high = grid_place(axis, grid.end - 1) + 3.0, last = static_cast<double>(size);
+  const double low = grid_position(axis, grid.begin) - 3.0;
+  const double high = grid_position(axis, grid.end - 1) + 3.0, last = static_cast<double>(size);
   const bool folds = low < 0.0 || high > last - 1.0;
   if (folds && padding != Padding::kConstant && padding != Padding::kReplicate) return {0, size};
   reach = make_span(floor(low), ceil(high), size);
@@ -131,9 +131,9 @@ VISOPS_FN Span grid_reach(const GridAxis& axis, Span grid, Padding padding, int6
 
 // A span of `grid` that holds all places with a tap on `index`.
 template <Interpolation mode>
-VISOPS_FN Span grid_places(const GridAxis& axis, Span grid, Padding padding, int64_t size,
-                           int64_t index) {
-  const double u0 = grid_place(axis, grid.begin), u1 = grid_place(axis, grid.end - 1);
+VISOPS_FN Span grid_positions(const GridAxis& axis, Span grid, Padding padding, int64_t size,
+                              int64_t index) {
+  const double u0 = grid_position(axis, grid.begin), u1 = grid_position(axis, grid.end - 1);
   const bool folds = u0 < 2.0 || u1 > static_cast<double>(size) - 3.0;
   const bool replicates = padding == Padding::kReplicate;
   const bool is_flat = axis.step < 1e-6;  // its inverse would magnify the rounding of `origin`
@@ -144,11 +144,11 @@ VISOPS_FN Span grid_places(const GridAxis& axis, Span grid, Padding padding, int
   const double from = 0.5 - axis.origin, to = axis.shift - 0.5;
   const double first = floor((at - reach + from) * inverse + to) - 1.0;
   const double last = ceil((at + reach + from) * inverse + to) + 1.0;
-  Span places =
+  Span positions =
       make_span(from_start ? -1.0 : first, to_end ? static_cast<double>(grid.end) : last, grid.end);
-  if (places.begin < grid.begin) places.begin = grid.begin;
-  if (places.end < places.begin) places.end = places.begin;
-  return places;
+  if (positions.begin < grid.begin) positions.begin = grid.begin;
+  if (positions.end < positions.begin) positions.end = positions.begin;
+  return positions;
 }
 
 VISOPS_FN bool is_single(double v) {

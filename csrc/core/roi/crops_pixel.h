@@ -8,9 +8,9 @@
 namespace visops {
 
 template <Interpolation mode, class Acc>
-VISOPS_FN AxisTaps<mode, Acc> grid_taps(const GridAxis& axis, int64_t place, Padding padding,
+VISOPS_FN AxisTaps<mode, Acc> grid_taps(const GridAxis& axis, int64_t position, Padding padding,
                                         int64_t size) {
-  return axis_taps<mode>(grid_sample<mode, Acc>(axis, place), padding, size);
+  return axis_taps<mode>(grid_sample<mode, Acc>(axis, position), padding, size);
 }
 
 // The taps of place (i, j) of the grid on [height, width].

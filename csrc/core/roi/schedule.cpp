@@ -116,7 +116,7 @@ struct RoiOrder {
 
   RoiOrder(const RoiAlignParams& p, Workspace& workspace);
   // Reorders the boxes of each map, for results that do not depend on the order.
-  void sort_by_place(const RoiAlignParams& p);
+  void sort_by_position(const RoiAlignParams& p);
 };
 
 RoiOrder::RoiOrder(const RoiAlignParams& p, Workspace& workspace)
@@ -136,20 +136,20 @@ RoiOrder::RoiOrder(const RoiAlignParams& p, Workspace& workspace)
   for (int64_t k = p.boxes.count; k-- > 0;) order[--map_begin[maps[k]]] = k;
 }
 
-void RoiOrder::sort_by_place(const RoiAlignParams& p) {
+void RoiOrder::sort_by_position(const RoiAlignParams& p) {
   constexpr double kStrip = 32.0;  // pixels; within a strip boxes go from top to bottom
-  struct Place {
+  struct Position {
     double strip, y;
     int64_t box;
-    bool operator<(const Place& other) const {
+    bool operator<(const Position& other) const {
       return strip < other.strip || (strip == other.strip && y < other.y);
     }
   };
-  std::vector<Place> places;
+  std::vector<Position> positions;
   for (int64_t map = 0; map < map_count; ++map) {
     const int64_t begin = map_begin[map], end = map_begin[map + 1];
     const double scale = p.maps[map / p.images].scale;
-    places.clear();
+    positions.clear();
     for (int64_t i = begin; i < end; ++i) {
       const auto coordinate = [&](int64_t c) {
         return load_coordinate<double>(
@@ -157,21 +157,21 @@ void RoiOrder::sort_by_place(const RoiAlignParams& p) {
             order[i] * p.boxes.box_stride + c * p.boxes.coordinate_stride);
       };
       const double x = (coordinate(1) + coordinate(3)) * scale / 2;
-      places.push_back({std::floor(x / kStrip), coordinate(2) + coordinate(4), order[i]});
+      positions.push_back({std::floor(x / kStrip), coordinate(2) + coordinate(4), order[i]});
     }
-    std::stable_sort(places.begin(), places.end());
-    for (int64_t i = begin; i < end; ++i) order[i] = places[i - begin].box;
+    std::stable_sort(positions.begin(), positions.end());
+    for (int64_t i = begin; i < end; ++i) order[i] = positions[i - begin].box;
   }
 }
 
-enum class By { kIndex, kPlace };
+enum class By { kIndex, kPosition };
 
 // run(plan) with boxes in order.
 template <class Run>
 void with_order(const RoiAlignParams& p, Workspace& workspace, By by, const void* tables,
                 const Run& run) {
   RoiOrder order(p, workspace);
-  if (by == By::kPlace) order.sort_by_place(p);
+  if (by == By::kPosition) order.sort_by_position(p);
   RoiPlan plan = {};
   plan.order = order.order.data();
   plan.map_begin = order.map_begin;
@@ -253,12 +253,12 @@ int64_t box_cost(const RoiAlignParams& p) {
 }
 
 void run_over_boxes(const RoiAlignParams& p, Workspace& workspace, RoiTask task) {
-  with_order(p, workspace, By::kPlace, nullptr,
+  with_order(p, workspace, By::kPosition, nullptr,
              [&](const RoiPlan& plan) { run_boxes(p, plan, workspace, task); });
 }
 
 void run_over_listed_boxes(const RoiAlignParams& p, Workspace& workspace, RoiTask task) {
-  with_tables(p, workspace, By::kPlace,
+  with_tables(p, workspace, By::kPosition,
               [&](const RoiPlan& plan) { run_boxes(p, plan, workspace, task); });
 }
 
@@ -275,7 +275,7 @@ void run_over_blocks(const RoiAlignParams& p, Workspace& workspace, RoiTask task
   }
   const bool fits = bytes_of(channels) <= kMostBytes;
   if (!fits) channels = few;
-  with_tables(p, workspace, By::kPlace, [&](RoiPlan plan) {
+  with_tables(p, workspace, By::kPosition, [&](RoiPlan plan) {
     plan.block_channels = channels;
     run_slices(p, plan, workspace, task, (fits ? pixels : widest(p)) * channels);
   });

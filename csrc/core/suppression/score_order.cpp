@@ -20,16 +20,17 @@ void sort_keys(std::vector<uint64_t>* keys, bool indices_rise) {
   }
   std::vector<uint64_t> moved(count);
   for (int shift = indices_rise ? 32 : 0; shift < 64; shift += kDigitBits) {
-    std::array<size_t, kDigits> place = {};
-    for (const uint64_t key : *keys) ++place[(key >> shift) & (kDigits - 1)];
-    if (place[((*keys)[0] >> shift) & (kDigits - 1)] == count) continue;  // one digit for all keys
+    std::array<size_t, kDigits> position = {};
+    for (const uint64_t key : *keys) ++position[(key >> shift) & (kDigits - 1)];
+    if (position[((*keys)[0] >> shift) & (kDigits - 1)] == count)
+      continue;  // one digit for all keys
     size_t first = 0;
-    for (size_t& p : place) {
+    for (size_t& p : position) {
       const size_t n = p;
       p = first;
       first += n;
     }
-    for (const uint64_t key : *keys) moved[place[(key >> shift) & (kDigits - 1)]++] = key;
+    for (const uint64_t key : *keys) moved[position[(key >> shift) & (kDigits - 1)]++] = key;
     keys->swap(moved);
   }
 }

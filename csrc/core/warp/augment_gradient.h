@@ -112,7 +112,7 @@ VISOPS_HOT_FN Acc pull_blend(Acc e, Acc out) {
 
 // gx or gy: `taps` is the sum of d dv/dx, `fills` that of e (v - fill).
 template <class Acc>
-VISOPS_HOT_FN Acc pull_place(Acc taps, Acc fills, Acc edge, Acc out, bool moves) {
+VISOPS_HOT_FN Acc pull_position(Acc taps, Acc fills, Acc edge, Acc out, bool moves) {
   const Acc zero = static_cast<Acc>(0);
   const Acc by_taps = moves && out < static_cast<Acc>(1) ? taps : zero;
   return edge != zero ? by_taps + fills * edge : by_taps;

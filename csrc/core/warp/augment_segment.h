@@ -214,7 +214,7 @@ VISOPS_FN void set_axis_widths(const AugmentSample& s, const AxisWindow& window,
 }
 
 template <class Coord>
-VISOPS_FN void place_axis(const AxisWindow& window, int64_t origin, SegmentAxis<Coord>* axis) {
+VISOPS_FN void position_axis(const AxisWindow& window, int64_t origin, SegmentAxis<Coord>* axis) {
   const double at = static_cast<double>(origin);
   axis->origin = origin;
   axis->first = static_cast<Coord>(near_origin(static_cast<double>(window.first) - at));
@@ -234,8 +234,8 @@ VISOPS_FN SegmentAxes<Coord> segment_axes(const AugmentSample& s,
   SegmentAxes<Coord> axes;
   set_axis_widths(s, s.x, segment.width_x, &axes.x);
   set_axis_widths(s, s.y, segment.width_y, &axes.y);
-  place_axis(s.x, segment.x, &axes.x);
-  place_axis(s.y, segment.y, &axes.y);
+  position_axis(s.x, segment.x, &axes.x);
+  position_axis(s.y, segment.y, &axes.y);
   return axes;
 }
 

@@ -11,13 +11,13 @@ namespace visops {
 namespace {
 
 // Where a pixel lies in a grid: the first of its neighbours and their weights.
-struct GridPlace {
+struct GridPosition {
   int64_t first;
   double weights[4];
   int taps;
 };
 
-GridPlace place_in_grid(int64_t pixel, int64_t side, int64_t points, bool spline) {
+GridPosition position_in_grid(int64_t pixel, int64_t side, int64_t points, bool spline) {
   const double at = side > 1 ? static_cast<double>(pixel) * static_cast<double>(points - 1) /
                                    static_cast<double>(side - 1)
                              : 0.0;
@@ -35,14 +35,14 @@ GridPlace place_in_grid(int64_t pixel, int64_t side, int64_t points, bool spline
 
 void grid_field(const FieldSize& size, const double* grid, int64_t rows, int64_t columns,
                 bool spline, float* field) {
-  std::vector<GridPlace> across;
+  std::vector<GridPosition> across;
   for (int64_t x = 0; x < size.width; ++x) {
-    across.push_back(place_in_grid(x, size.width, columns, spline));
+    across.push_back(position_in_grid(x, size.width, columns, spline));
   }
   std::vector<double> line(static_cast<size_t>(columns));
   for (int64_t axis = 0; axis < 2; ++axis, grid += rows * columns) {
     for (int64_t y = 0; y < size.height; ++y) {
-      const GridPlace down = place_in_grid(y, size.height, rows, spline);
+      const GridPosition down = position_in_grid(y, size.height, rows, spline);
       for (int64_t c = 0; c < columns; ++c) {
         double sum = 0.0;
         for (int k = 0; k < down.taps; ++k) {
@@ -51,11 +51,11 @@ void grid_field(const FieldSize& size, const double* grid, int64_t rows, int64_t
         }
         line[static_cast<size_t>(c)] = sum;
       }
-      for (const GridPlace& place : across) {
+      for (const GridPosition& position : across) {
         double sum = 0.0;
-        for (int k = 0; k < place.taps; ++k) {
-          const int64_t c = std::clamp<int64_t>(place.first + k, 0, columns - 1);
-          sum += place.weights[k] * line[static_cast<size_t>(c)];
+        for (int k = 0; k < position.taps; ++k) {
+          const int64_t c = std::clamp<int64_t>(position.first + k, 0, columns - 1);
+          sum += position.weights[k] * line[static_cast<size_t>(c)];
         }
         *field++ = static_cast<float>(sum);
       }
@@ -76,8 +76,8 @@ void steps_field(const FieldSize& size, const double* x_steps, const double* y_s
         const double share =
             end - start > 1 ? static_cast<double>(k - start) / static_cast<double>(end - start - 1)
                             : 0.0;
-        const auto place = static_cast<float>(before + share * (after - before));
-        out[static_cast<size_t>(k)] = place - static_cast<float>(k);
+        const auto position = static_cast<float>(before + share * (after - before));
+        out[static_cast<size_t>(k)] = position - static_cast<float>(k);
       }
       before = after;
     }

@@ -45,19 +45,19 @@ VISOPS_ALWAYS_INLINE void add_steps(SumOf<T>* VISOPS_RESTRICT sums, const T* VIS
 }
 
 // The place that sees element `at` of the image through element k of the kernel; -1 if none does.
-VISOPS_ALWAYS_INLINE int64_t place_of(const WindowDim& dim, int64_t at, int64_t k) {
-  int64_t place = at + dim.before - k * dim.dilation;
+VISOPS_ALWAYS_INLINE int64_t position_of(const WindowDim& dim, int64_t at, int64_t k) {
+  int64_t position = at + dim.before - k * dim.dilation;
   if (dim.stride != 1) {
-    if (place % dim.stride != 0) return -1;
-    place /= dim.stride;
+    if (position % dim.stride != 0) return -1;
+    position /= dim.stride;
   }
-  return place >= 0 && place < dim.places ? place : -1;
+  return position >= 0 && position < dim.positions ? position : -1;
 }
 
 // The elements of the kernel through which some place may see element `at` of the image. With
 // stride 1 each of them has such a place, so work is bounded by the number of columns.
 VISOPS_ALWAYS_INLINE IndexRange kernel_elements_at(const WindowDim& dim, int64_t at) {
-  const int64_t last = at + dim.before, first = last - (dim.places - 1) * dim.stride;
+  const int64_t last = at + dim.before, first = last - (dim.positions - 1) * dim.stride;
   IndexRange range;
   range.begin = first <= 0 ? 0 : (first + dim.dilation - 1) / dim.dilation;
   range.end = last / dim.dilation + 1;
@@ -73,12 +73,12 @@ struct Patch {
 
 // The first row of places that see the patch's plane through element (k0, k1) of the kernel; -1 if
 // none does.
-VISOPS_ALWAYS_INLINE int64_t place_rows(const Im2colParams& p, const Patch& patch, int64_t k0,
-                                        int64_t k1) {
-  const int64_t place0 = place_of(p.dim[0], patch.plane[0], k0);
-  const int64_t place1 = place_of(p.dim[1], patch.plane[1], k1);
-  if (place0 < 0 || place1 < 0) return -1;
-  return (place0 * p.dim[1].places + place1) * p.dim[2].places;
+VISOPS_ALWAYS_INLINE int64_t position_rows(const Im2colParams& p, const Patch& patch, int64_t k0,
+                                           int64_t k1) {
+  const int64_t position0 = position_of(p.dim[0], patch.plane[0], k0);
+  const int64_t position1 = position_of(p.dim[1], patch.plane[1], k1);
+  if (position0 < 0 || position1 < 0) return -1;
+  return (position0 * p.dim[1].positions + position1) * p.dim[2].positions;
 }
 
 template <class T, int kParts>
@@ -98,11 +98,12 @@ void add_column(const Im2colParams& p, const Patch& patch, int64_t k2, int64_t k
   const int64_t width = patch.end - patch.begin;
   const int64_t y = k2 * row.dilation - row.before - patch.row;
   const int64_t x = k3 * last.dilation - last.before - patch.begin;
-  const IndexRange rows = indices_within(y, row.stride, patch.rows, row.places);
-  const IndexRange there = indices_within(x, last.stride, width, last.places);
-  for (int64_t place = rows.begin; place < rows.end; ++place) {
-    const int64_t to = (y + place * row.stride) * width + x + there.begin * last.stride;
-    add_steps<T, kParts>(sums + to * kParts, columns + (place * last.places + there.begin) * kParts,
+  const IndexRange rows = indices_within(y, row.stride, patch.rows, row.positions);
+  const IndexRange there = indices_within(x, last.stride, width, last.positions);
+  for (int64_t position = rows.begin; position < rows.end; ++position) {
+    const int64_t to = (y + position * row.stride) * width + x + there.begin * last.stride;
+    add_steps<T, kParts>(sums + to * kParts,
+                         columns + (position * last.positions + there.begin) * kParts,
                          there.end - there.begin, last.stride);
   }
 }
@@ -110,18 +111,18 @@ void add_column(const Im2colParams& p, const Patch& patch, int64_t k2, int64_t k
 template <class T, int kParts>
 void add_unfolded(const Im2colParams& p, const Patch& patch, SumOf<T>* sums) {
   const T* columns =
-      static_cast<const T*>(p.source) + patch.lead * p.kernel_elements * p.places * kParts;
+      static_cast<const T*>(p.source) + patch.lead * p.kernel_elements * p.positions * kParts;
   const int64_t kernel_row = p.dim[3].kernel, kernel_plane = p.dim[2].kernel * kernel_row;
   const IndexRange k0s = kernel_elements_at(p.dim[0], patch.plane[0]);
   const IndexRange k1s = kernel_elements_at(p.dim[1], patch.plane[1]);
   for (int64_t k0 = k0s.begin; k0 < k0s.end; ++k0) {
     for (int64_t k1 = k1s.begin; k1 < k1s.end; ++k1) {
-      const int64_t from = place_rows(p, patch, k0, k1);
+      const int64_t from = position_rows(p, patch, k0, k1);
       if (from < 0) continue;
       const int64_t k = (k0 * p.dim[1].kernel + k1) * kernel_plane;
-      const T* plane = columns + (k * p.places + from * p.dim[3].places) * kParts;
+      const T* plane = columns + (k * p.positions + from * p.dim[3].positions) * kParts;
       for (int64_t k2 = 0; k2 < p.dim[2].kernel; ++k2) {
-        for (int64_t k3 = 0; k3 < kernel_row; ++k3, plane += p.places * kParts) {
+        for (int64_t k3 = 0; k3 < kernel_row; ++k3, plane += p.positions * kParts) {
           add_column<T, kParts>(p, patch, k2, k3, plane, sums);
         }
       }
@@ -131,19 +132,19 @@ void add_unfolded(const Im2colParams& p, const Patch& patch, SumOf<T>* sums) {
 
 // Adds one row of the kernel, from element k on, to a patch of one row.
 template <class T, int kParts>
-void add_row_of_patches(const Im2colParams& p, const Patch& patch, int64_t place_row, int64_t k,
+void add_row_of_patches(const Im2colParams& p, const Patch& patch, int64_t position_row, int64_t k,
                         SumOf<T>* sums) {
   const WindowDim& last = p.dim[3];
   const int64_t covered = (last.kernel - 1) * last.dilation, width = patch.end - patch.begin;
   // Places whose window overlaps the patch, if it had no gaps.
-  const IndexRange places = indices_within(covered - last.before - patch.begin, last.stride,
-                                           width + covered, last.places);
+  const IndexRange positions = indices_within(covered - last.before - patch.begin, last.stride,
+                                              width + covered, last.positions);
   const T* patches =
       static_cast<const T*>(p.source) +
-      ((patch.lead * p.places + place_row * last.places) * p.kernel_elements + k) * kParts;
-  for (int64_t place = places.end - 1; place >= places.begin; --place) {
-    const T* values = patches + place * p.kernel_elements * kParts;
-    const int64_t at = place * last.stride - last.before - patch.begin;
+      ((patch.lead * p.positions + position_row * last.positions) * p.kernel_elements + k) * kParts;
+  for (int64_t position = positions.end - 1; position >= positions.begin; --position) {
+    const T* values = patches + position * p.kernel_elements * kParts;
+    const int64_t at = position * last.stride - last.before - patch.begin;
     IndexRange there = {0, last.kernel};
     if (at < 0 || at + covered >= width) {
       there = indices_within(at, last.dilation, width, last.kernel);
@@ -160,13 +161,13 @@ void add_patches(const Im2colParams& p, const Patch& patch, SumOf<T>* sums) {
   const IndexRange k2s = kernel_elements_at(p.dim[2], patch.row);
   for (int64_t k0 = k0s.begin; k0 < k0s.end; ++k0) {
     for (int64_t k1 = k1s.begin; k1 < k1s.end; ++k1) {
-      const int64_t from = place_rows(p, patch, k0, k1);
+      const int64_t from = position_rows(p, patch, k0, k1);
       if (from < 0) continue;
       for (int64_t k2 = k2s.begin; k2 < k2s.end; ++k2) {
-        const int64_t place = place_of(p.dim[2], patch.row, k2);
-        if (place < 0) continue;
+        const int64_t position = position_of(p.dim[2], patch.row, k2);
+        if (position < 0) continue;
         const int64_t row = (k0 * p.dim[1].kernel + k1) * p.dim[2].kernel + k2;
-        add_row_of_patches<T, kParts>(p, patch, from + place, row * p.dim[3].kernel, sums);
+        add_row_of_patches<T, kParts>(p, patch, from + position, row * p.dim[3].kernel, sums);
       }
     }
   }

@@ -3,7 +3,7 @@
 
 #include "core/convolution/conv2d_band.h"
 #include "cpu/convolution/conv2d_runs.h"
-#include "cpu/read_soon.h"
+#include "cpu/prefetch.h"
 
 namespace visops {
 namespace {
@@ -58,7 +58,7 @@ VISOPS_ALWAYS_INLINE void fill_band_class(const ConvBlock& block, int64_t of_cla
       continue;
     }
     const Stored* from = plane + (row * map.row_stride + span.from * map.column_stride) * kParts;
-    if (next != 0 && map.column_stride == 1) fetch_soon(from + next * kParts, elements);
+    if (next != 0 && map.column_stride == 1) prefetch(from + next * kParts, elements);
     zero_vectors(to, span.begin);
     load_run<Element>(to + span.begin, from, stride, count);
     zero_vectors(to + span.end, block.width - span.end);

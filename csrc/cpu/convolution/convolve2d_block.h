@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cpu/convolution/convolve2d_weights.h"
-#include "cpu/read_soon.h"
+#include "cpu/prefetch.h"
 #include "cpu/simd/floats.h"
 #include "cpu/simd/streaming.h"
 
@@ -130,8 +130,8 @@ VISOPS_ALWAYS_INLINE void read_ahead(const BlockTerms<T>& t, const BlockResult<T
   const int64_t input = address_of(t.rows[t.height - 1] + t.column);
   const int64_t output = address_of(result.to + t.column);
   for (int64_t i = 0; i < Rows; ++i) {
-    fetch_soon(input + (Rows + i) * t.row_stride * kSize, kBytes);
-    if (!result.streams) fetch_soon<true>(output + (Rows + i) * result.row * kSize, kBytes);
+    prefetch(input + (Rows + i) * t.row_stride * kSize, kBytes);
+    if (!result.streams) prefetch<true>(output + (Rows + i) * result.row * kSize, kBytes);
   }
 }
 

@@ -18,7 +18,7 @@ struct Bytes16 {
 // Rows of places [row, row + rows), and places [first, first + count) of each.
 struct Im2colTask {
   int64_t lead;
-  int64_t place[2];  // in the first two dimensions
+  int64_t position[2];  // in the first two dimensions
   int64_t row, rows, first, count;
 };
 
@@ -28,22 +28,22 @@ VISOPS_ALWAYS_INLINE Im2colTask im2col_task(const Im2colParams& p, int64_t index
   index /= p.segments;
   const int64_t band = index % p.bands;
   index /= p.bands;
-  task.place[1] = index % p.dim[1].places;
-  index /= p.dim[1].places;
-  task.place[0] = index % p.dim[0].places;
-  task.lead = index / p.dim[0].places;
+  task.position[1] = index % p.dim[1].positions;
+  index /= p.dim[1].positions;
+  task.position[0] = index % p.dim[0].positions;
+  task.lead = index / p.dim[0].positions;
   task.row = band * p.band_rows;
-  const int64_t rows = p.dim[2].places - task.row, count = p.dim[3].places;
+  const int64_t rows = p.dim[2].positions - task.row, count = p.dim[3].positions;
   task.rows = rows < p.band_rows ? rows : p.band_rows;
-  task.first = segment * p.segment_places;
-  task.count = count - task.first < p.segment_places ? count - task.first : p.segment_places;
+  task.first = segment * p.segment_positions;
+  task.count = count - task.first < p.segment_positions ? count - task.first : p.segment_positions;
   return task;
 }
 
 // The task's first place, as an index into all places.
-VISOPS_ALWAYS_INLINE int64_t first_place(const Im2colParams& p, const Im2colTask& task) {
-  const int64_t outer = task.place[0] * p.dim[1].places + task.place[1];
-  return (outer * p.dim[2].places + task.row) * p.dim[3].places + task.first;
+VISOPS_ALWAYS_INLINE int64_t first_position(const Im2colParams& p, const Im2colTask& task) {
+  const int64_t outer = task.position[0] * p.dim[1].positions + task.position[1];
+  return (outer * p.dim[2].positions + task.row) * p.dim[3].positions + task.first;
 }
 
 // The plane (last two dimensions) that the task sees through element (k0, k1) of the kernel; null
@@ -54,7 +54,7 @@ VISOPS_ALWAYS_INLINE const T* plane_seen(const Im2colParams& p, const T* image,
   const int64_t kernel[2] = {k0, k1};
   for (int d = 0; d < 2; ++d) {
     const WindowDim& dim = p.dim[d];
-    const int64_t at = task.place[d] * dim.stride + kernel[d] * dim.dilation - dim.before;
+    const int64_t at = task.position[d] * dim.stride + kernel[d] * dim.dilation - dim.before;
     if (at < 0 || at >= dim.size) return nullptr;
     image += at * p.stride[d];
   }

@@ -23,7 +23,7 @@ void unfold_plane(const Im2colParams& p, const Im2colTask& task, const T* plane,
   const IndexRange rows = plane == nullptr ? IndexRange{task.rows, task.rows}
                                            : indices_within(y, row.stride, row.size, task.rows);
   const IndexRange there = indices_within(x, last.stride, last.size, task.count);
-  for (int64_t r = 0; r < task.rows; ++r, out += last.places) {
+  for (int64_t r = 0; r < task.rows; ++r, out += last.positions) {
     if (r < rows.begin || r >= rows.end) {
       fill_run(out, task.count, fill);
     } else {
@@ -64,15 +64,15 @@ void copy_rows(const char* from, int64_t step, int64_t bytes, int64_t rows, char
 
 // Copies what one element of the kernel sees of the stage: task.rows rows, `step` elements apart.
 template <class T>
-void unfold_stage(const Im2colTask& task, const T* from, int64_t step, int64_t places, T* out) {
+void unfold_stage(const Im2colTask& task, const T* from, int64_t step, int64_t positions, T* out) {
   constexpr int64_t kBytes = sizeof(T);
-  if (task.count == places) {
+  if (task.count == positions) {
     copy_rows(reinterpret_cast<const char*>(from), step * kBytes, task.count * kBytes, task.rows,
               reinterpret_cast<char*>(out));
     return;
   }
   for (int64_t r = 0; r < task.rows; ++r) {
-    copy_bytes(out + r * places, from + r * step, task.count * kBytes);
+    copy_bytes(out + r * positions, from + r * step, task.count * kBytes);
   }
 }
 
@@ -87,8 +87,8 @@ void unfold_staged(const Im2colParams& p, const Im2colTask& task, const T* plane
   for (int64_t k2 = 0; k2 < row.kernel; ++k2) {
     const T* from = stage->as<T>() + k2 * row.dilation * stage->width;
     int64_t phase = 0;
-    for (int64_t k3 = 0; k3 < last.kernel; ++k3, out += p.places) {
-      unfold_stage(task, from + phase * stage->phase_width, step, last.places, out);
+    for (int64_t k3 = 0; k3 < last.kernel; ++k3, out += p.positions) {
+      unfold_stage(task, from + phase * stage->phase_width, step, last.positions, out);
       from += whole;
       phase += rest;
       if (phase >= stage->phases) {
@@ -105,7 +105,7 @@ void unfold_task(const Im2colParams& p, const Im2colTask& task, const T* image, 
   if (p.is_staged) shape_stage(p, task, stage);
   const int64_t kernel_plane = p.dim[2].kernel * p.dim[3].kernel;
   for (int64_t k0 = 0; k0 < p.dim[0].kernel; ++k0) {
-    for (int64_t k1 = 0; k1 < p.dim[1].kernel; ++k1, out += kernel_plane * p.places) {
+    for (int64_t k1 = 0; k1 < p.dim[1].kernel; ++k1, out += kernel_plane * p.positions) {
       const T* plane = plane_seen(p, image, task, k0, k1);
       if (p.is_staged) {
         unfold_staged(p, task, plane, fill, stage, out);
@@ -113,7 +113,7 @@ void unfold_task(const Im2colParams& p, const Im2colTask& task, const T* image, 
       }
       for (int64_t k = 0; k < kernel_plane; ++k) {
         unfold_plane(p, task, plane, k / p.dim[3].kernel, k % p.dim[3].kernel, fill,
-                     out + k * p.places);
+                     out + k * p.positions);
       }
     }
   }
@@ -127,14 +127,14 @@ void im2col_all(const Im2colParams& p, int64_t begin, int64_t end) {
   for (int64_t index = begin; index < end; ++index) {
     const Im2colTask task = im2col_task(p, index);
     const T* image = static_cast<const T*>(p.source) + lead_offset(p, task.lead);
-    T* out = static_cast<T*>(p.result) + task.lead * p.kernel_elements * p.places;
-    const int64_t place = first_place(p, task);
+    T* out = static_cast<T*>(p.result) + task.lead * p.kernel_elements * p.positions;
+    const int64_t position = first_position(p, task);
     if (!p.is_patches) {
-      unfold_task(p, task, image, fill, &stage, out + place);
+      unfold_task(p, task, image, fill, &stage, out + position);
     } else if (p.is_staged) {
-      patches_staged(p, task, image, fill, &stage, out + place * p.kernel_elements);
+      patches_staged(p, task, image, fill, &stage, out + position * p.kernel_elements);
     } else {
-      patches_one_by_one(p, task, image, fill, out + place * p.kernel_elements);
+      patches_one_by_one(p, task, image, fill, out + position * p.kernel_elements);
     }
   }
 }

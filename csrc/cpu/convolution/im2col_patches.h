@@ -23,7 +23,7 @@ void patches_one_by_one(const Im2colParams& p, const Im2colTask& task, const T* 
         for (int64_t row = 0; row < task.rows; ++row) {
           const int64_t y = (task.row + row) * p.dim[2].stride + offset;
           const bool is_there = plane != nullptr && y >= 0 && y < p.dim[2].size;
-          T* to = out + row * last.places * p.kernel_elements;
+          T* to = out + row * last.positions * p.kernel_elements;
           for (int64_t i = 0; i < task.count; ++i, to += p.kernel_elements) {
             const int64_t x = (task.first + i) * last.stride - last.before;
             IndexRange there = {0, 0};
@@ -111,7 +111,7 @@ void patches_staged(const Im2colParams& p, const Im2colTask& task, const T* imag
   const int64_t run = last.kernel * kBytes, step = last.stride * kBytes;
   for (int64_t r = 0; r < task.rows; ++r) {
     const char* from = stage->data + r * row.stride * stage->width * kBytes;
-    char* to = reinterpret_cast<char*>(out + r * last.places * p.kernel_elements);
+    char* to = reinterpret_cast<char*>(out + r * last.positions * p.kernel_elements);
     if (run <= 8) {
       patches_of_row<8>(from, step, rows, run, task.count, to);
     } else if (run <= 16) {

@@ -59,9 +59,9 @@ class SampleGradients {
     Acc of_weights[kSamplesAtOnce], of_locations[2 * kSamplesAtOnce];
     const int32_t *heights = levels_.height + s.first, *widths = levels_.width + s.first;
     for (int64_t i = 0; i < s.count; ++i) {
-      const SamplePlace<Acc> place = {s.y[i], s.x[i], s.fy[i], s.fx[i], s.taps[i]};
+      const BilinearSample<Acc> bilinear = {s.y[i], s.x[i], s.fy[i], s.fx[i], s.taps[i]};
       const SampleGradient<Acc> gradient =
-          sample_gradient<is_discrete>(place, s.attention[i], heights[i], widths[i], sums[i]);
+          sample_gradient<is_discrete>(bilinear, s.attention[i], heights[i], widths[i], sums[i]);
       of_weights[i] = gradient.attention;
       of_locations[2 * i] = gradient.u;
       of_locations[2 * i + 1] = gradient.v;

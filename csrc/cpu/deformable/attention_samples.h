@@ -10,7 +10,7 @@
 #include "core/grain.h"
 #include "cpu/deformable/numbers.h"
 #include "cpu/deformable/taps.h"
-#include "cpu/read_soon.h"
+#include "cpu/prefetch.h"
 
 namespace visops {
 namespace {
@@ -55,8 +55,8 @@ struct Samples {
 
 // Samples [first, first + count) of a query and head, whose index among all is `row`.
 template <bool is_discrete, class Acc>
-void place_samples(const AttentionParams& p, const SampleLevels& levels, int64_t row, int64_t first,
-                   int64_t count, Samples<Acc>* VISOPS_RESTRICT s) {
+void locate_samples(const AttentionParams& p, const SampleLevels& levels, int64_t row,
+                    int64_t first, int64_t count, Samples<Acc>* VISOPS_RESTRICT s) {
   Acc pairs[2 * kSamplesAtOnce];
   const int64_t at = row * p.samples + first;
   read_numbers(p.locations, p.locations_dtype, 2 * at, 2 * count, pairs);
@@ -67,16 +67,16 @@ void place_samples(const AttentionParams& p, const SampleLevels& levels, int64_t
   const int32_t* VISOPS_RESTRICT widths = levels.width + first;
   const int32_t* VISOPS_RESTRICT starts = levels.start + first;
   for (int64_t i = 0; i < count; ++i) {
-    const SamplePlace<Acc> place =
-        place_sample<is_discrete>(pairs[2 * i], pairs[2 * i + 1], heights[i], widths[i]);
+    const BilinearSample<Acc> bilinear =
+        locate_sample<is_discrete>(pairs[2 * i], pairs[2 * i + 1], heights[i], widths[i]);
     Acc weight[4];
-    tap_weights<is_discrete>(place, s->attention[i], weight);
-    s->y[i] = place.y;
-    s->x[i] = place.x;
-    s->fy[i] = place.fy;
-    s->fx[i] = place.fx;
-    s->taps[i] = place.taps;
-    s->position[i] = starts[i] + place.y * widths[i] + place.x;
+    tap_weights<is_discrete>(bilinear, s->attention[i], weight);
+    s->y[i] = bilinear.y;
+    s->x[i] = bilinear.x;
+    s->fy[i] = bilinear.fy;
+    s->fx[i] = bilinear.fx;
+    s->taps[i] = bilinear.taps;
+    s->position[i] = starts[i] + bilinear.y * widths[i] + bilinear.x;
     s->weight[0][i] = weight[0];  // not a loop, so that this one is vectorised
     s->weight[1][i] = weight[1];
     s->weight[2][i] = weight[2];
@@ -91,8 +91,8 @@ VISOPS_ALWAYS_INLINE void for_samples(const AttentionParams& p, const SampleLeve
   Samples<Acc> samples;
   for (int64_t first = begin; first < end; first += kSamplesAtOnce) {
     const int64_t left = end - first;
-    place_samples<is_discrete>(p, levels, row, first, left < kSamplesAtOnce ? left : kSamplesAtOnce,
-                               &samples);
+    locate_samples<is_discrete>(p, levels, row, first,
+                                left < kSamplesAtOnce ? left : kSamplesAtOnce, &samples);
     f(samples);
   }
 }
@@ -114,19 +114,19 @@ VISOPS_ALWAYS_INLINE void fetch_taps(const Samples<Acc>& s, int64_t i, const T* 
   constexpr int64_t kSize = static_cast<int64_t>(sizeof(T));
   const int64_t right = position_stride * kSize, below = row_step * kSize;
   const int64_t tap = address_of(head) + s.position[i] * right;
-  fetch_soon<is_written>(tap, bytes);
+  prefetch<is_written>(tap, bytes);
   if (is_discrete) return;
-  fetch_soon<is_written>(tap + right, bytes);
-  fetch_soon<is_written>(tap + below, bytes);
-  fetch_soon<is_written>(tap + below + right, bytes);
+  prefetch<is_written>(tap + right, bytes);
+  prefetch<is_written>(tap + below, bytes);
+  prefetch<is_written>(tap + below + right, bytes);
 }
 
 // Asks for the locations and weights of a query and head. Those of one head lie far apart.
 inline void fetch_numbers(const AttentionParams& p, int64_t row) {
   const int64_t pair = 2 * element_size(p.locations_dtype) * p.samples;
   const int64_t weight = element_size(p.weights_dtype) * p.samples;
-  fetch_soon(address_of(p.locations) + row * pair, pair);
-  fetch_soon(address_of(p.weights) + row * weight, weight);
+  prefetch(address_of(p.locations) + row * pair, pair);
+  prefetch(address_of(p.weights) + row * weight, weight);
 }
 
 // The samples of queries [first, last) of an image and head, of which [begin, end) are wanted.
@@ -149,11 +149,11 @@ VISOPS_ALWAYS_INLINE void for_samples_ahead(const AttentionParams& p, const Samp
     const int64_t first = turn.first + kSamplesAtOnce;
     return first < of.end ? Turn{turn.row, first} : Turn{turn.row + p.heads, of.begin};
   };
-  const auto place = [&](const Turn& turn, Samples<Acc>* samples) {
+  const auto locate = [&](const Turn& turn, Samples<Acc>* samples) {
     fetch_numbers(p, turn.row + kQueriesAhead * p.heads);
     const int64_t left = of.end - turn.first;
-    place_samples<is_discrete>(p, levels, turn.row, turn.first,
-                               left < kSamplesAtOnce ? left : kSamplesAtOnce, samples);
+    locate_samples<is_discrete>(p, levels, turn.row, turn.first,
+                                left < kSamplesAtOnce ? left : kSamplesAtOnce, samples);
     prepare(samples);
   };
   const auto row_of = [&](int64_t query) {
@@ -162,13 +162,13 @@ VISOPS_ALWAYS_INLINE void for_samples_ahead(const AttentionParams& p, const Samp
   const int64_t end_row = row_of(of.last);
   Turn turn = {row_of(of.first), of.begin};
   if (turn.row >= end_row) return;
-  Samples<Acc> placed[2] = {};
-  place(turn, &placed[0]);
+  Samples<Acc> located[2] = {};
+  locate(turn, &located[0]);
   for (int which = 0; turn.row < end_row; which = 1 - which) {
     const Turn next = after(turn);
     const bool is_last = next.row >= end_row;
-    if (!is_last) place(next, &placed[1 - which]);
-    f(turn.row, placed[which], placed[is_last ? which : 1 - which]);
+    if (!is_last) locate(next, &located[1 - which]);
+    f(turn.row, located[which], located[is_last ? which : 1 - which]);
     turn = next;
   }
 }

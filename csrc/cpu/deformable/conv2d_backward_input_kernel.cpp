@@ -52,7 +52,7 @@ class InputGradient {
  private:
   void compute(int64_t image, int64_t run, Acc* gradients) const {
     const ChannelRun& channels = runs_.run[run];
-    const int64_t places = channels.first / p_.offset_channels(),
+    const int64_t offset_group = channels.first / p_.offset_channels(),
                   row = rows_.row_of(run, p_.taps());
     const int64_t positions = p_.y.input * p_.x.input;
     Acc* sums = static_cast<Acc*>(p_.grad_input) + image * positions * p_.channels + channels.first;
@@ -66,7 +66,7 @@ class InputGradient {
       fill_block(p_, image, first, kBlockPixels, &block);
       rows_.compute(block, run, 0, p_.taps(), gradients);
       for (int64_t tap = 0; tap < p_.taps(); ++tap) {
-        place_block(p_, block, places, tap, &samples);
+        locate_block(p_, block, offset_group, tap, &samples);
         add_block(block, samples, gradients + tap * channels.count, row, channels.count, sums);
       }
     }

@@ -6,7 +6,7 @@
 //
 // Rounding: NOTE [ Gradients of a deformable convolution ] (core/deformable/conv2d.h). Lanes begin
 // with their first product rather than with 0, which only negative zeros could tell, and those are
-// gone in place_gradient(). Assumes what the front checks.
+// gone in coordinate_gradient(). Assumes what the front checks.
 #include "cpu/deformable/conv2d_row_gradients.h"
 
 namespace visops {
@@ -51,33 +51,33 @@ class OffsetGradient {
     const int64_t blocks = p_.blocks(), tasks = p_.batch * blocks * p_.offset_groups;
     const int64_t end = tasks * (worker + 1) / workers_;
     for (int64_t task = tasks * worker / workers_; task < end; ++task) {
-      const int64_t places = task % p_.offset_groups, which = task / p_.offset_groups;
+      const int64_t offset_group = task % p_.offset_groups, which = task / p_.offset_groups;
       PixelBlock block;
       fill_block(p_, which / blocks, which % blocks * kBlockPixels, kBlockPixels, &block);
       for (int64_t tap = 0; tap < p_.taps(); tap += taps_) {
         const int64_t last = tap + taps_ < p_.taps() ? tap + taps_ : p_.taps();
-        differentiate(block, places, tap, last, sums, sums + sums_elements_);
+        differentiate(block, offset_group, tap, last, sums, sums + sums_elements_);
       }
     }
   }
 
  private:
-  void differentiate(const PixelBlock& block, int64_t places, int64_t first_tap, int64_t last_tap,
-                     Acc* sums, Acc* gradients) const {
+  void differentiate(const PixelBlock& block, int64_t offset_group, int64_t first_tap,
+                     int64_t last_tap, Acc* sums, Acc* gradients) const {
     BlockSamples<Acc> samples;
-    for (int64_t run = first_run_[places]; run < first_run_[places + 1]; ++run) {
+    for (int64_t run = first_run_[offset_group]; run < first_run_[offset_group + 1]; ++run) {
       const int64_t row = rows_.row_of(run, last_tap - first_tap);
       const ChannelRun& channels = runs_.run[run];
       rows_.compute(block, run, first_tap, last_tap, gradients);
       for (int64_t tap = first_tap; tap < last_tap; ++tap) {
-        place_block(p_, block, places, tap, &samples);
+        locate_block(p_, block, offset_group, tap, &samples);
         add_sums(block, samples, channels, gradients + (tap - first_tap) * channels.count, row,
-                 run == first_run_[places], sums + (tap - first_tap) * kBlockPixels * 4);
+                 run == first_run_[offset_group], sums + (tap - first_tap) * kBlockPixels * 4);
       }
     }
     for (int64_t tap = first_tap; tap < last_tap; ++tap) {
-      place_block(p_, block, places, tap, &samples);
-      write(block, samples, places, tap, sums + (tap - first_tap) * kBlockPixels * 4);
+      locate_block(p_, block, offset_group, tap, &samples);
+      write(block, samples, offset_group, tap, sums + (tap - first_tap) * kBlockPixels * 4);
     }
   }
 
@@ -98,16 +98,17 @@ class OffsetGradient {
     }
   }
 
-  void write(const PixelBlock& block, const BlockSamples<Acc>& s, int64_t places, int64_t tap,
+  void write(const PixelBlock& block, const BlockSamples<Acc>& s, int64_t offset_group, int64_t tap,
              const Acc* sums) const {
-    const int64_t at = samples_at(p_, block.image, places, tap);
+    const int64_t at = samples_at(p_, block.image, offset_group, tap);
     Acc* of_y = static_cast<Acc*>(p_.grad_offset) + 2 * at + block.first;
     Acc* of_x = of_y + p_.pixels();
     Acc* of_mask =
         p_.grad_mask != nullptr ? static_cast<Acc*>(p_.grad_mask) + at + block.first : nullptr;
     for (int64_t i = 0; i < block.count; ++i) {
-      const SamplePlace<Acc> place = {s.y[i], s.x[i], s.fy[i], s.fx[i], s.taps[i]};
-      const PlaceGradient<Acc> gradient = place_gradient(place, s.mask[i], sums + 4 * i);
+      const BilinearSample<Acc> position = {s.y[i], s.x[i], s.fy[i], s.fx[i], s.taps[i]};
+      const CoordinateGradient<Acc> gradient =
+          coordinate_gradient(position, s.mask[i], sums + 4 * i);
       of_y[i] = gradient.y;
       of_x[i] = gradient.x;
       if (of_mask != nullptr) of_mask[i] = gradient.scale;

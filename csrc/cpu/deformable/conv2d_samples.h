@@ -44,14 +44,15 @@ struct BlockSamples {
 };
 
 // The element of the mask where a tap's pixels begin; twice that for the offset.
-inline int64_t samples_at(const DeformConvParams& p, int64_t image, int64_t places, int64_t tap) {
-  return ((image * p.offset_groups + places) * p.taps() + tap) * p.pixels();
+inline int64_t samples_at(const DeformConvParams& p, int64_t image, int64_t offset_group,
+                          int64_t tap) {
+  return ((image * p.offset_groups + offset_group) * p.taps() + tap) * p.pixels();
 }
 
 template <class Acc>
-void place_block(const DeformConvParams& p, const PixelBlock& block, int64_t places, int64_t tap,
-                 BlockSamples<Acc>* VISOPS_RESTRICT s) {
-  const int64_t at = samples_at(p, block.image, places, tap), count = block.count;
+void locate_block(const DeformConvParams& p, const PixelBlock& block, int64_t offset_group,
+                  int64_t tap, BlockSamples<Acc>* VISOPS_RESTRICT s) {
+  const int64_t at = samples_at(p, block.image, offset_group, tap), count = block.count;
   const Acc* VISOPS_RESTRICT offset_y = static_cast<const Acc*>(p.offset) + 2 * at + block.first;
   const Acc* VISOPS_RESTRICT offset_x = offset_y + p.pixels();
   const int64_t v = tap / p.x.kernel, u = tap - v * p.x.kernel;
@@ -64,19 +65,19 @@ void place_block(const DeformConvParams& p, const PixelBlock& block, int64_t pla
   }
   Acc y[kBlockPixels], x[kBlockPixels];
   for (int64_t i = 0; i < count; ++i) {
-    y[i] = static_cast<Acc>(p.y.place(block.row[i], v));
-    x[i] = static_cast<Acc>(p.x.place(block.column[i], u));
+    y[i] = static_cast<Acc>(p.y.position(block.row[i], v));
+    x[i] = static_cast<Acc>(p.x.position(block.column[i], u));
   }
   for (int64_t i = 0; i < count; ++i) {
-    const SamplePlace<Acc> place =
-        place_between_pixels(x[i] + offset_x[i], y[i] + offset_y[i], height, width);
+    const BilinearSample<Acc> position =
+        bilinear_sample_at(x[i] + offset_x[i], y[i] + offset_y[i], height, width);
     Acc weight[4];
-    bilinear_weights(place, s->mask[i], weight);
-    s->y[i] = place.y;
-    s->x[i] = place.x;
-    s->fy[i] = place.fy;
-    s->fx[i] = place.fx;
-    s->taps[i] = place.taps;
+    bilinear_weights(position, s->mask[i], weight);
+    s->y[i] = position.y;
+    s->x[i] = position.x;
+    s->fy[i] = position.fy;
+    s->fx[i] = position.fx;
+    s->taps[i] = position.taps;
     s->weight[0][i] = weight[0];  // not a loop, so that this one is vectorised
     s->weight[1][i] = weight[1];
     s->weight[2][i] = weight[2];
@@ -136,8 +137,8 @@ void fill_rows(const DeformConvParams& p, const PixelBlock& block, int64_t first
                int64_t row) {
   BlockSamples<Acc> samples;
   for (int64_t tap = first_tap; tap < last_tap; ++tap, to += channels) {
-    for_runs(p, channel, channel + channels, [&](int64_t begin, int64_t end, int64_t places) {
-      place_block(p, block, places, tap, &samples);
+    for_runs(p, channel, channel + channels, [&](int64_t begin, int64_t end, int64_t offset_group) {
+      locate_block(p, block, offset_group, tap, &samples);
       sample_block(p, block, samples, begin, end - begin, zeros, to + (begin - channel), row);
     });
   }

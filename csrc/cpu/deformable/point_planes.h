@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "core/element_types.h"
-#include "cpu/deformable/point_places.h"
+#include "cpu/deformable/point_positions.h"
 #include "cpu/simd/floats.h"
 
 namespace visops {
@@ -62,23 +62,24 @@ inline bool has_plane_offsets(const PointsParams& p) {
 
 // Adds placed points, in order.
 template <class T>
-void add_points(const PointsParams& p, const PlacedPoints<float>& placed, PlanePoints* s) {
-  const int64_t row = p.row_stride, count = placed.count;
+void add_points(const PointsParams& p, const LocatedPoints<float>& located, PlanePoints* s) {
+  const int64_t row = p.row_stride, count = located.count;
   const auto last = static_cast<int32_t>(last_plane_offset<T>(p)), step = static_cast<int32_t>(row);
   const int32_t wanted = p.mode == PointMode::kNearest ? kTap00 : kAllTaps;
   int32_t* VISOPS_RESTRICT offset = s->offset + s->count;
   for (int64_t i = 0; i < count; ++i) {
-    const int32_t first = placed.y.first[i] * step + placed.x.first[i];
-    const bool is_inner = (placed.taps[i] == wanted) & (first <= last);
+    const int32_t first = located.y.first[i] * step + located.x.first[i];
+    const bool is_inner = (located.taps[i] == wanted) & (first <= last);
     offset[i] = is_inner ? first * static_cast<int32_t>(sizeof(T)) : -1;
   }
   for (int64_t i = 0; i < count; ++i) {
     if (offset[i] >= 0) continue;
     offset[i] = 0;
-    s->edges[s->edge_count++] = {placed.first + i, first_tap_of(placed, i, row, 1), placed.taps[i],
-                                 tap_weights(placed, i)};
+    s->edges[s->edge_count++] = {located.first + i, first_tap_of(located, i, row, 1),
+                                 located.taps[i], tap_weights(located, i)};
   }
-  const float* const weight[] = {placed.y.before, placed.y.after, placed.x.before, placed.x.after};
+  const float* const weight[] = {located.y.before, located.y.after, located.x.before,
+                                 located.x.after};
   for (int k = 0; k < kPointWeights; ++k) {
     memcpy(s->weight[k] + s->count, weight[k], static_cast<size_t>(count) * sizeof(float));
   }

@@ -6,7 +6,7 @@
 // so that maps of any layout are read in lines.
 //
 // Rounding: without contraction. Assumes what the front checks.
-#include "cpu/deformable/point_places.h"
+#include "cpu/deformable/point_positions.h"
 
 namespace visops {
 namespace {
@@ -17,7 +17,7 @@ struct Band {
 };
 
 template <class Acc>
-void drop_other_rows(const Band& band, PlacedPoints<Acc>* s) {
+void drop_other_rows(const Band& band, LocatedPoints<Acc>* s) {
   for (int64_t i = 0; i < s->count; ++i) {
     const int64_t y = s->y.first[i];
     if (y < band.first || y >= band.last) s->taps[i] &= kTap10 | kTap11;
@@ -26,7 +26,7 @@ void drop_other_rows(const Band& band, PlacedPoints<Acc>* s) {
 }
 
 template <class T, class Acc>
-void add_gradients(const PointsParams& p, const PlacedPoints<Acc>& s, const T* grad, Acc* plane) {
+void add_gradients(const PointsParams& p, const LocatedPoints<Acc>& s, const T* grad, Acc* plane) {
   for (int64_t i = 0; i < s.count; ++i) {
     const int32_t taps = s.taps[i];
     if (taps == 0) continue;
@@ -68,10 +68,10 @@ void backward_input(const PointsParams& p, Workspace& workspace) {
       memset(planes + c * area + band.first * p.width, 0,
              static_cast<size_t>((band.last - band.first) * p.width) * sizeof(Acc));
     }
-    for_points<Acc>(p, image, 0, p.points, [&](PlacedPoints<Acc>& placed) {
-      if (bands > 1) drop_other_rows(band, &placed);
+    for_points<Acc>(p, image, 0, p.points, [&](LocatedPoints<Acc>& located) {
+      if (bands > 1) drop_other_rows(band, &located);
       for (int64_t c = first; c < last; ++c) {
-        add_gradients(p, placed, grads + c * p.points + placed.first, planes + c * area);
+        add_gradients(p, located, grads + c * p.points + located.first, planes + c * area);
       }
     });
   };
@@ -86,7 +86,7 @@ void backward_input(const PointsParams& p, Workspace& workspace) {
 
 // Adds a channel's part of each point's slope along x and y.
 template <class T, class G, class Acc>
-void add_slopes(const PointsParams& p, const PlacedPoints<Acc>& s, const T* plane, const G* grad,
+void add_slopes(const PointsParams& p, const LocatedPoints<Acc>& s, const T* plane, const G* grad,
                 Acc* VISOPS_RESTRICT along_x, Acc* VISOPS_RESTRICT along_y) {
   const Acc one = static_cast<Acc>(1);
   for (int64_t i = 0; i < s.count; ++i) {
@@ -109,7 +109,7 @@ template <class T>
 void backward_points(const PointsParams& p, Workspace& workspace) {
   using Acc = typename Accumulate<T>::type;
   using G = SampleOf<T>;
-  const auto differentiate = [&](int64_t image, const PlacedPoints<Acc>& s) {
+  const auto differentiate = [&](int64_t image, const LocatedPoints<Acc>& s) {
     Acc along_x[kPointsAtOnce] = {}, along_y[kPointsAtOnce] = {}, slopes[2 * kPointsAtOnce];
     const T* map = static_cast<const T*>(p.input) + image * p.batch_stride;
     const G* grad = static_cast<const G*>(p.grad) + image * p.channels * p.points + s.first;
@@ -120,12 +120,12 @@ void backward_points(const PointsParams& p, Workspace& workspace) {
       slopes[2 * i] = along_x[i] * s.x.slope[i];
       slopes[2 * i + 1] = along_y[i] * s.y.slope[i];
     }
-    write_numbers(slopes, 2 * s.count, p.grad_places, p.places_dtype,
+    write_numbers(slopes, 2 * s.count, p.grad_coordinates, p.coordinates_dtype,
                   2 * (image * p.points + s.first));
   };
   const auto compute = [&](int64_t image, int64_t first, int64_t last) {
     for_points<Acc>(p, image, first, last,
-                    [&](const PlacedPoints<Acc>& placed) { differentiate(image, placed); });
+                    [&](const LocatedPoints<Acc>& located) { differentiate(image, located); });
   };
   parallel_for(workspace, p.batch * p.points, point_grain(p),
                [&](int64_t begin, int64_t end) { for_images(p, begin, end, compute); });

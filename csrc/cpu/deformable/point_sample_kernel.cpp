@@ -40,12 +40,12 @@ void sample_parts(const PointsParams& p, Workspace& workspace) {
     if (4 * (last - first) * kPairBytes >= bytes) {  // most lines are needed
       for (int64_t c = 0; c < p.channels; ++c) read_plane_ahead(plane_of<T>(p, image, c), bytes);
     }
-    for_points<float>(p, image, first, last, [&](const PlacedPoints<float>& placed) {
+    for_points<float>(p, image, first, last, [&](const LocatedPoints<float>& located) {
       PlanePoints points = room.empty();
-      add_points<T>(p, placed, &points);
+      add_points<T>(p, located, &points);
       end_points(&points);
       for (int64_t c = 0; c < p.channels; ++c) {
-        sample_plane<T, false>(p, points, plane_of<T>(p, image, c), placed.first,
+        sample_plane<T, false>(p, points, plane_of<T>(p, image, c), located.first,
                                output_of<T>(p, image, c));
       }
     });
@@ -56,15 +56,15 @@ void sample_parts(const PointsParams& p, Workspace& workspace) {
 
 template <class T>
 void sample_planes(const PointsParams& p, Workspace& workspace) {
-  PlanePoints placed = allocate_points(workspace, p.points);
+  PlanePoints located = allocate_points(workspace, p.points);
   PlanePoints sorted = allocate_points(workspace, p.points);
   int64_t* bins = allocate<int64_t>(workspace, kSortBins + 1);
   for (int64_t image = 0; image < p.batch; ++image) {
-    placed.count = placed.edge_count = 0;
-    for_points<float>(p, image, 0, p.points, [&](const PlacedPoints<float>& points) {
-      add_points<T>(p, points, &placed);
+    located.count = located.edge_count = 0;
+    for_points<float>(p, image, 0, p.points, [&](const LocatedPoints<float>& points) {
+      add_points<T>(p, points, &located);
     });
-    sort_points(placed, plane_bytes<T>(p), bins, &sorted);
+    sort_points(located, plane_bytes<T>(p), bins, &sorted);
     end_points(&sorted);
     parallel_for(workspace, p.channels, grain_of(4 * p.points), [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
@@ -87,7 +87,7 @@ class AdjacentChannels {
     zeros_ = static_cast<const T*>(zeros);
   }
 
-  void sample(int64_t image, const PlacedPoints<Acc>& s) const {
+  void sample(int64_t image, const LocatedPoints<Acc>& s) const {
     const T* map = plane_of<T>(p_, image, 0);
     SampleOf<T>* out = output_of<T>(p_, image, 0) + s.first * p_.output_point_stride;
     for (int64_t i = 0; i < s.count; ++i, out += p_.output_point_stride) {
@@ -127,7 +127,7 @@ class AdjacentChannels {
 };
 
 template <class T, class Acc>
-void sample_elements(const PointsParams& p, int64_t image, const PlacedPoints<Acc>& s) {
+void sample_elements(const PointsParams& p, int64_t image, const LocatedPoints<Acc>& s) {
   for (int64_t c = 0; c < p.channels; ++c) {
     const T* plane = plane_of<T>(p, image, c);
     SampleOf<T>* out = output_of<T>(p, image, c) + s.first * p.output_point_stride;
@@ -151,9 +151,9 @@ void sample_strided(const PointsParams& p, Workspace& workspace) {
   const AdjacentChannels<T> adjacent(p, workspace);
   const bool is_adjacent = p.channel_stride == 1 && p.output_channel_stride == 1 && p.channels > 1;
   const auto sample = [&](int64_t image, int64_t first, int64_t last) {
-    for_points<Acc>(p, image, first, last, [&](const PlacedPoints<Acc>& placed) {
-      if (is_adjacent) return adjacent.sample(image, placed);
-      sample_elements<T>(p, image, placed);
+    for_points<Acc>(p, image, first, last, [&](const LocatedPoints<Acc>& located) {
+      if (is_adjacent) return adjacent.sample(image, located);
+      sample_elements<T>(p, image, located);
     });
   };
   parallel_for(workspace, p.batch * p.points, point_grain(p),

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/deformable/place.h"
+#include "core/deformable/bilinear_sample.h"
 #include "core/element.h"
 #include "core/lane_sum.h"
 #include "cpu/simd/parts.h"

@@ -6,7 +6,7 @@
 #include "core/masks/packed.h"
 #include "core/platform.h"
 #include "cpu/simd/popcount.h"
-#include "cpu/simd/turned_bits.h"
+#include "cpu/simd/transpose_bits.h"
 
 namespace visops {
 namespace {

@@ -6,7 +6,7 @@
 // fewer than 2^31 pixels; the centroid is one division.
 #include "core/masks/components.h"
 #include "cpu/masks/label_rows.h"
-#include "cpu/masks/split.h"
+#include "cpu/masks/partition.h"
 
 namespace visops {
 namespace {

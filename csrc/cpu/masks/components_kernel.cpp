@@ -2,7 +2,7 @@
 #include "core/masks/components.h"
 
 #include "cpu/masks/label_forest.h"
-#include "cpu/masks/split.h"
+#include "cpu/masks/partition.h"
 #include "cpu/masks/strips.h"
 #include "cpu/simd/vector.h"
 

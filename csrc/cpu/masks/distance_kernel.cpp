@@ -18,7 +18,7 @@
 #include "cpu/masks/distance_across.h"
 #include "cpu/masks/distance_search.h"
 #include "cpu/masks/distance_sites.h"
-#include "cpu/masks/split.h"
+#include "cpu/masks/partition.h"
 
 namespace visops {
 namespace {

@@ -1,10 +1,10 @@
-// Runs of label maps, found and joined: NOTE [ Components on the CPU ] in cpu/masks/links.h.
+// Runs of label maps, found and joined: NOTE [ Components on the CPU ] in cpu/masks/union_find.h.
 #pragma once
 
 #include <cstdint>
 
 #include "cpu/masks/label_rows.h"
-#include "cpu/masks/links.h"
+#include "cpu/masks/union_find.h"
 
 namespace visops {
 namespace {

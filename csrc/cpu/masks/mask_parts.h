@@ -12,7 +12,7 @@
 #include "core/masks/packed.h"
 #include "core/workspace.h"
 #include "cpu/masks/pack_rows.h"
-#include "cpu/masks/split.h"
+#include "cpu/masks/partition.h"
 #include "cpu/simd/bits.h"
 #include "cpu/simd/popcount.h"
 

@@ -6,7 +6,7 @@
 // pasted masks ] in core/masks/paste.h. Assumes what check_paste_masks() establishes.
 #include "core/element_types.h"
 #include "core/masks/paste.h"
-#include "cpu/masks/split.h"
+#include "cpu/masks/partition.h"
 
 namespace visops {
 namespace {

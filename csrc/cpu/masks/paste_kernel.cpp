@@ -17,7 +17,7 @@
 #include "core/masks/packed.h"
 #include "core/masks/paste.h"
 #include "core/workspace.h"
-#include "cpu/masks/lookup.h"
+#include "cpu/masks/lerp_row.h"
 #include "cpu/rows.h"
 #include "cpu/simd/bits.h"
 

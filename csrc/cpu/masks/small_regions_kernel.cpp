@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "core/masks/components.h"
-#include "cpu/masks/split.h"
+#include "cpu/masks/partition.h"
 #include "cpu/masks/strips.h"
 
 namespace visops {

@@ -20,8 +20,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cpu/masks/links.h"
 #include "cpu/masks/pack_rows.h"
+#include "cpu/masks/union_find.h"
 #include "cpu/simd/bits.h"
 #include "cpu/simd/popcount.h"
 

@@ -4,7 +4,7 @@
 // gradient, and the samples themselves, by boxes. No sum is split.
 //
 // Rounding: NOTE [ RoIAlign maxima ] (core/roi/max.h), without contraction.
-#include "cpu/read_soon.h"
+#include "cpu/prefetch.h"
 #include "cpu/roi/bands.h"
 #include "cpu/roi/box_lanes.h"
 #include "cpu/roi/taken_samples.h"
@@ -14,13 +14,13 @@ namespace {
 
 // A sample on a map: where its pixels lie, in the order of sample_value().
 template <class Acc>
-struct PlacedSample {
+struct LocatedSample {
   TakenSample<Acc> sample;
   int64_t offset[4];
 };
 
 template <class Acc>
-VISOPS_ALWAYS_INLINE PlacedSample<Acc> placed(const RoiMap& map, const TakenSample<Acc>& s) {
+VISOPS_ALWAYS_INLINE LocatedSample<Acc> placed(const RoiMap& map, const TakenSample<Acc>& s) {
   const int64_t low = s.y.low * map.row_stride, high = s.y.high * map.row_stride;
   const int64_t left = s.x.low * map.column_stride, right = s.x.high * map.column_stride;
   return {s, {low + left, low + right, high + left, high + right}};
@@ -30,7 +30,7 @@ VISOPS_ALWAYS_INLINE PlacedSample<Acc> placed(const RoiMap& map, const TakenSamp
 template <class T, class Acc, class F>
 VISOPS_ALWAYS_INLINE void for_each_placed(const RoiAlignParams& p, int64_t k, int64_t bin_y,
                                           const Roi<Acc>& roi,
-                                          TakenSamples<Acc, PlacedSample<Acc>>& samples,
+                                          TakenSamples<Acc, LocatedSample<Acc>>& samples,
                                           const F& f) {
   const RoiMap& map = p.maps[roi.level];
   const T* image = map_pixel<const T>(map, roi.image, 0, 0, 0);
@@ -38,11 +38,11 @@ VISOPS_ALWAYS_INLINE void for_each_placed(const RoiAlignParams& p, int64_t k, in
   samples.for_each(
       taken_row(p, k, bin_y, 0, p.channels),
       [&](const TakenSample<Acc>& s) { return placed(map, s); },
-      [&](const PlacedSample<Acc>& s) {
+      [&](const LocatedSample<Acc>& s) {
         if (map.channel_stride != 1) return;
-        for (const int64_t offset : s.offset) fetch_soon(image + offset, p.channels);
+        for (const int64_t offset : s.offset) prefetch(image + offset, p.channels);
       },
-      [&](int64_t c, int64_t bin_x, const PlacedSample<Acc>& s) {
+      [&](int64_t c, int64_t bin_x, const LocatedSample<Acc>& s) {
         f(c, image + c * map.channel_stride,
           bins + c * p.channel_stride + bin_x * p.bin_column_stride, bin_x, s);
       });
@@ -51,10 +51,10 @@ VISOPS_ALWAYS_INLINE void for_each_placed(const RoiAlignParams& p, int64_t k, in
 template <class T, class Acc>
 void samples_of_box(const RoiAlignParams& p, int64_t k) {
   const Roi<Acc> roi = load_roi<Acc>(p, k);
-  TakenSamples<Acc, PlacedSample<Acc>> samples(roi);
+  TakenSamples<Acc, LocatedSample<Acc>> samples(roi);
   for (int64_t bin_y = 0; bin_y < p.bins_y; ++bin_y) {
     for_each_placed<T>(p, k, bin_y, roi, samples,
-                       [](int64_t, const T* image, T* bin, int64_t, const PlacedSample<Acc>& at) {
+                       [](int64_t, const T* image, T* bin, int64_t, const LocatedSample<Acc>& at) {
                          const TakenSample<Acc>& s = at.sample;
                          Acc value = static_cast<Acc>(0);
                          if (s.is_on_map) {
@@ -72,13 +72,13 @@ template <class T, class Acc>
 void gradient_of_box(const RoiAlignParams& p, int64_t k) {
   const Roi<Acc> roi = load_roi<Acc>(p, k);
   const bool y2_moves = end_moves(roi.y, p.aligned), x2_moves = end_moves(roi.x, p.aligned);
-  TakenSamples<Acc, PlacedSample<Acc>> samples(roi);
+  TakenSamples<Acc, LocatedSample<Acc>> samples(roi);
   BoxLanes<Acc> total = {};
   for (int64_t bin_y = 0; bin_y < p.bins_y; ++bin_y) {
     BoxLanes<Acc> row = {};
     for_each_placed<T>(
         p, k, bin_y, roi, samples,
-        [&](int64_t c, const T* image, const T* bin, int64_t bin_x, const PlacedSample<Acc>& at) {
+        [&](int64_t c, const T* image, const T* bin, int64_t bin_x, const LocatedSample<Acc>& at) {
           const TakenSample<Acc>& s = at.sample;
           if (!s.is_on_map) return;
           const Acc v[4] = {load_element(image + at.offset[0]), load_element(image + at.offset[1]),
@@ -157,7 +157,7 @@ void spread_boxes(const BandTask<Acc>& task, const Band<Acc>& band) {
           [&](const TakenSample<Acc>& s) { return band_taps(band, s); },
           [&](const BandTaps<Acc>& taps) {
             for (int64_t t = 0; t < taps.count; ++t) {
-              fetch_soon(band.data + taps.offset[t], task.channels);
+              prefetch(band.data + taps.offset[t], task.channels);
             }
           },
           [&](int64_t c, int64_t bin_x, const BandTaps<Acc>& taps) {

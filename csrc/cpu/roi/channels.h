@@ -2,7 +2,7 @@
 // maxima and of boxes' gradients are written over.
 #pragma once
 
-#include "cpu/read_soon.h"
+#include "cpu/prefetch.h"
 #include "cpu/roi/blocks.h"
 #include "cpu/simd/parts.h"
 
@@ -107,7 +107,7 @@ VISOPS_ALWAYS_INLINE Channels<Acc> channels_at(const MapChannels<T, Acc>& map, i
                                                int64_t column) {
   if constexpr (adjacent) {
     const T* pixel = map.at(row, column);
-    fetch_soon(pixel + map.ahead, kChannels<Acc>);
+    prefetch(pixel + map.ahead, kChannels<Acc>);
     return load_adjacent(pixel);
   } else {
     return load_scattered<Acc>(map.at(row, column), map.channel_stride, map.count);

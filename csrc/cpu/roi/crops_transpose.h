@@ -10,8 +10,8 @@
 namespace visops {
 namespace {
 
-constexpr int64_t kTargetColumns = 512;  // summed at a time
-constexpr int64_t kMostPlaces = 1024;    // of the grid, whose taps are kept
+constexpr int64_t kTargetColumns = 512;   // summed at a time
+constexpr int64_t kMostPositions = 1024;  // of the grid, whose taps are kept
 
 // The gradient of one image or patch: [channels, height, width].
 template <class Acc>
@@ -23,21 +23,22 @@ struct TransposeTarget {
 
 // A span of the grid that holds all places with a tap in `indices`.
 template <Interpolation mode>
-Span places_of_span(const GridAxis& axis, Span grid, Padding padding, int64_t size, Span indices) {
-  const Span first = grid_places<mode>(axis, grid, padding, size, indices.begin);
-  const Span last = grid_places<mode>(axis, grid, padding, size, indices.end - 1);
+Span positions_of_span(const GridAxis& axis, Span grid, Padding padding, int64_t size,
+                       Span indices) {
+  const Span first = grid_positions<mode>(axis, grid, padding, size, indices.begin);
+  const Span last = grid_positions<mode>(axis, grid, padding, size, indices.end - 1);
   const int64_t begin = first.begin < first.end ? first.begin : grid.begin;
   return {begin, last.begin < last.end ? last.end : grid.end};
 }
 
 template <Interpolation mode, class Acc>
-struct PlaceTaps {
-  Span places = {0, 0};
-  AxisTaps<mode, Acc> taps[kMostPlaces];
+struct PositionTaps {
+  Span positions = {0, 0};
+  AxisTaps<mode, Acc> taps[kMostPositions];
 
   void set(const GridAxis& axis, Padding padding, int64_t size, Span span) {
-    if (span.begin == places.begin && span.end == places.end) return;
-    places = span;
+    if (span.begin == positions.begin && span.end == positions.end) return;
+    positions = span;
     for (int64_t j = span.begin; j < span.end; ++j) {
       taps[j - span.begin] = grid_taps<mode, Acc>(axis, j, padding, size);
     }
@@ -49,11 +50,12 @@ template <Interpolation mode, class Acc, class Values>
 void add_transposed(const CropMap& map, Padding padding, const TransposeTarget<Acc>& target,
                     Span owned, Values& values) {
   constexpr int kTaps = tap_count(mode);
-  const Span rows = places_of_span<mode>(map.y, map.rows, padding, target.height, owned);
-  PlaceTaps<mode, Acc> table;
+  const Span rows = positions_of_span<mode>(map.y, map.rows, padding, target.height, owned);
+  PositionTaps<mode, Acc> table;
   for (int64_t x0 = map.reach_x.begin; x0 < map.reach_x.end; x0 += kTargetColumns) {
     const Span columns = intersect(map.reach_x, {x0, x0 + kTargetColumns});
-    const Span places = places_of_span<mode>(map.x, map.columns, padding, target.width, columns);
+    const Span positions =
+        positions_of_span<mode>(map.x, map.columns, padding, target.width, columns);
     for (int64_t i = rows.begin; i < rows.end; ++i) {
       const auto y = grid_taps<mode, Acc>(map.y, i, padding, target.height);
       bool is_owned = false;
@@ -61,10 +63,11 @@ void add_transposed(const CropMap& map, Padding padding, const TransposeTarget<A
       if (!is_owned) continue;
       for (int64_t c = 0; c < target.channels; ++c) {
         Acc sum[kTargetColumns] = {};
-        for (int64_t j0 = places.begin; j0 < places.end; j0 += kMostPlaces) {
-          const Span part = intersect(places, {j0, j0 + kMostPlaces});
+        for (int64_t j0 = positions.begin; j0 < positions.end; j0 += kMostPositions) {
+          const Span part = intersect(positions, {j0, j0 + kMostPositions});
           table.set(map.x, padding, target.width, part);
-          if (c == 0 || part.end - part.begin < places.end - places.begin) values.prepare(i, part);
+          if (c == 0 || part.end - part.begin < positions.end - positions.begin)
+            values.prepare(i, part);
           for (int64_t j = part.begin; j < part.end; ++j) {
             const AxisTaps<mode, Acc>& x = table.taps[j - part.begin];
             const Acc value = values.at(c, i, j);

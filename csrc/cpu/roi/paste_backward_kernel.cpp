@@ -40,7 +40,7 @@ struct IncomingPixels {
   int64_t k;
   const T* grad;  // of the image
   int64_t first = 0;
-  Acc share[kMostPlaces] = {};
+  Acc share[kMostPositions] = {};
 
   void prepare(int64_t y, Span columns) {
     first = columns.begin;

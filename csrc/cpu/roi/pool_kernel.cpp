@@ -11,7 +11,7 @@
 // Assumes from check_rois() that all boxes are valid, and nothing of `index`.
 #include "core/roi/pool.h"
 
-#include "cpu/read_soon.h"
+#include "cpu/prefetch.h"
 #include "cpu/roi/blocks.h"
 #include "cpu/roi/channel_blocks.h"
 
@@ -196,8 +196,8 @@ void add_to_plane(const RoiPoolParams& pool, int64_t image, int64_t channel, Acc
     const int32_t* index = pool.index + index_offset(p, k, channel, 0, 0);
     const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, channel, 0, 0);
     if (one_row && k + 1 < p.boxes.count) {
-      fetch_soon(index + p.index_roi_stride, columns);
-      fetch_soon(grad + p.roi_stride, columns);
+      prefetch(index + p.index_roi_stride, columns);
+      prefetch(grad + p.roi_stride, columns);
     }
     for (int64_t y = 0; y < rows; ++y) {
       for (int64_t x = 0; x < columns; ++x) {

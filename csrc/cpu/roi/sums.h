@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "core/roi/schedule.h"
-#include "cpu/read_soon.h"
+#include "cpu/prefetch.h"
 #include "cpu/simd/floats.h"
 
 namespace visops {
@@ -92,7 +92,7 @@ VISOPS_ALWAYS_INLINE void pool_row(const RoiTable<Acc>& table, RowEntries entrie
     ChannelSums<N, Acc> sums(channels);
     for (; at < table.column_end[b]; ++at) {
       const Acc* pixel = row + table.columns[at].pixel * pixel_stride;
-      if (next_row != 0) fetch_soon(pixel + next_row, channels);
+      if (next_row != 0) prefetch(pixel + next_row, channels);
       sums.add(table.columns[at].weight, pixel);
     }
     for (int64_t r = entries.first; r < entries.last; ++r) {
@@ -116,7 +116,7 @@ VISOPS_ALWAYS_INLINE void spread_row(const RoiTable<Acc>& table, RowEntries entr
     }
     for (; at < table.column_end[b]; ++at) {
       Acc* pixel = row + table.columns[at].pixel * pixel_stride;
-      if (next_row != 0) fetch_soon(pixel + next_row, channels);
+      if (next_row != 0) prefetch(pixel + next_row, channels);
       sums.add_to(table.columns[at].weight, pixel);
     }
   }

@@ -35,11 +35,11 @@ VISOPS_ALWAYS_INLINE uint64_t nonzero_bits(const uint8_t* bytes) {
 #elif VISOPS_NEON
 VISOPS_ALWAYS_INLINE uint64_t nonzero_bits(const uint8_t* bytes) {
   static constexpr uint8_t kBits[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-  const uint8x16_t place = vld1q_u8(kBits);
+  const uint8x16_t position = vld1q_u8(kBits);
   uint8x16_t bits[4];
   for (int i = 0; i < 4; ++i) {
     const uint8x16_t v = vld1q_u8(bytes + 16 * i);
-    bits[i] = vandq_u8(vtstq_u8(v, v), place);
+    bits[i] = vandq_u8(vtstq_u8(v, v), position);
   }
   // Sums of neighbours: after three of them, each byte has the bits of eight.
   const uint8x16_t fours = vpaddq_u8(vpaddq_u8(bits[0], bits[1]), vpaddq_u8(bits[2], bits[3]));

@@ -93,28 +93,28 @@ VISOPS_ALWAYS_INLINE void load_pairs(const char* const (&row)[Rows], const int32
 }
 
 // For each byte of a vector, where TBL takes it from. It writes 0 for places behind the last one.
-struct Places {
+struct Positions {
   static constexpr uint8_t kNone = 255;
-  uint8_t place[16];
+  uint8_t position[16];
 };
 // Elements A and B of each 8-byte half, in the low or the high bytes of 32-bit lanes.
 template <int A, int B, int Size, bool is_high>
-constexpr Places pair_places() {
-  Places p = {};
+constexpr Positions pair_positions() {
+  Positions p = {};
   for (int lane = 0; lane < 4; ++lane) {
     for (int byte = 0; byte < 4; ++byte) {
       const int in = is_high ? byte - (4 - Size) : byte;
       const int element = (lane % 2 == 0 ? A : B) * Size + lane / 2 * 8;
-      p.place[4 * lane + byte] =
-          static_cast<uint8_t>(in >= 0 && in < Size ? element + in : Places::kNone);
+      p.position[4 * lane + byte] =
+          static_cast<uint8_t>(in >= 0 && in < Size ? element + in : Positions::kNone);
     }
   }
   return p;
 }
 template <int A, int B, int Size, bool is_high>
 VISOPS_ALWAYS_INLINE uint8x16_t look_up_pairs(uint8x16_t raw) {
-  static constexpr Places kPlaces = pair_places<A, B, Size, is_high>();
-  return vqtbl1q_u8(raw, vld1q_u8(kPlaces.place));
+  static constexpr Positions kPositions = pair_positions<A, B, Size, is_high>();
+  return vqtbl1q_u8(raw, vld1q_u8(kPositions.position));
 }
 
 template <int A, int B>

@@ -69,7 +69,7 @@ VISOPS_ALWAYS_INLINE bool all_below(const WindowIndex& i, int count) {
 #else
 
 // Places of the bytes of elements `i`, which are below 64.
-VISOPS_ALWAYS_INLINE uint8x16_t float_places(uint32x4_t i) {
+VISOPS_ALWAYS_INLINE uint8x16_t float_positions(uint32x4_t i) {
   return vreinterpretq_u8_u32(vmlaq_n_u32(vdupq_n_u32(0x03020100), i, 0x04040404));
 }
 
@@ -80,7 +80,7 @@ struct FloatWindow {
   Floats low, high;
   VISOPS_ALWAYS_INLINE Floats at(const WindowIndex& i) const {
     const uint8x16x2_t both = {{vreinterpretq_u8_f32(low.v), vreinterpretq_u8_f32(high.v)}};
-    return Floats(vreinterpretq_f32_u8(vqtbl2q_u8(both, float_places(i.v))));
+    return Floats(vreinterpretq_f32_u8(vqtbl2q_u8(both, float_positions(i.v))));
   }
 };
 // kWidth offsets in bytes, as elements from `first`.

@@ -158,19 +158,19 @@ class BoxRuns {
 
   void sort_by_cell(const Box<Acc>* boxes, int64_t count, int32_t* memory) {
     const RunCells<Acc> cells(boxes, count);
-    int32_t *cell = memory, *place = memory + count;
-    for (int64_t c = 0; c < cells.count(); ++c) place[c] = 0;
+    int32_t *cell = memory, *slot = memory + count;
+    for (int64_t c = 0; c < cells.count(); ++c) slot[c] = 0;
     for (int64_t i = 0; i < count; ++i) {
       cell[i] = static_cast<int32_t>(cells.of(boxes[i]));
-      ++place[cell[i]];
+      ++slot[cell[i]];
     }
     int32_t first = 0;
     for (int64_t c = 0; c < cells.count(); ++c) {
-      const int32_t boxes = place[c];
-      place[c] = first;
+      const int32_t boxes = slot[c];
+      slot[c] = first;
       first += boxes;
     }
-    for (int64_t i = 0; i < count; ++i) position_[place[cell[i]]++] = static_cast<int32_t>(i);
+    for (int64_t i = 0; i < count; ++i) position_[slot[cell[i]]++] = static_cast<int32_t>(i);
   }
 
   void bind(int64_t run, bool exists) {

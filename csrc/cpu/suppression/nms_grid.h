@@ -27,7 +27,7 @@
 
 #include <cmath>
 
-#include "cpu/read_soon.h"
+#include "cpu/prefetch.h"
 #include "cpu/suppression/nms_kept.h"
 
 namespace visops {
@@ -218,7 +218,7 @@ class Grid {
       if (count == CellRows::kMost) return ++count > 0;  // ends the search
       rows->first[count] = static_cast<int32_t>(first);
       rows->last[count++] = static_cast<int32_t>(last);
-      fetch_soon(cells_ + first, last - first + 1);
+      prefetch(cells_ + first, last - first + 1);
       return false;
     });
     rows->count = count;
@@ -237,9 +237,9 @@ class Grid {
   // Returns the place where it stores the box.
   int64_t keep(const Box<Acc>& box, int64_t cell) {
     Cell& c = cells_[cell];
-    const int64_t place = c.first + c.used++;
-    kept_.store(place, box);
-    return place;
+    const int64_t position = c.first + c.used++;
+    kept_.store(position, box);
+    return position;
   }
 
  private:
@@ -261,8 +261,8 @@ class Grid {
     return false;
   }
 
-  bool meets_places(const Box<Acc>& box, int64_t begin, int64_t end,
-                    const OpenBoxes& skipped) const {
+  bool meets_positions(const Box<Acc>& box, int64_t begin, int64_t end,
+                       const OpenBoxes& skipped) const {
     for (int64_t i = begin; i < end; i += kRun) {
       if (meets_run(box, i, skipped)) return true;
     }
@@ -271,7 +271,7 @@ class Grid {
 
   bool meets_own(const Box<Acc>& box, int64_t cell, const OpenBoxes& skipped) const {
     const Cell& own = cells_[cell];
-    return meets_places(box, own.first, own.first + own.used, skipped);
+    return meets_positions(box, own.first, own.first + own.used, skipped);
   }
 
   // use(first, last) for the rows of cells that the box has to look at, until one returns true;
@@ -309,7 +309,7 @@ class Grid {
     for (int64_t c = first; c <= last; ++c) {
       const Cell& cell = cells_[c];
       if (cell.used > 0 && c != own &&
-          meets_places(box, cell.first, cell.first + cell.used, skipped)) {
+          meets_positions(box, cell.first, cell.first + cell.used, skipped)) {
         return true;
       }
     }

@@ -8,7 +8,7 @@
 #endif
 
 #include "core/box.h"
-#include "cpu/read_soon.h"
+#include "cpu/prefetch.h"
 
 namespace visops {
 namespace {
@@ -47,7 +47,7 @@ struct KeptBoxes {
   // Prefetches what a test of the boxes [begin, end) reads; of many, the first.
   void fetch_run(int64_t begin, int64_t end) const {
     const int64_t count = end - begin < 3 * kRun ? end - begin : 3 * kRun;
-    for (const Acc* array : {x1, y1, x2, y2, area}) fetch_soon(array + begin, count);
+    for (const Acc* array : {x1, y1, x2, y2, area}) prefetch(array + begin, count);
   }
 
   Box<Acc> box(int64_t i) const { return {x1[i], y1[i], x2[i], y2[i], area[i]}; }

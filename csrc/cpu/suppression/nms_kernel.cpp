@@ -35,7 +35,7 @@ void sweep(const Boxes& box_at, int64_t count, double iou_threshold, KeptBoxes<A
 
 inline void fetch_candidate(const NmsParams& p, int64_t candidate) {
   const int64_t size = element_size(p.dtype);
-  fetch_soon(address_of(p.boxes) + box_offset(p, candidate) * size, 4 * size);
+  prefetch(address_of(p.boxes) + box_offset(p, candidate) * size, 4 * size);
 }
 
 template <class Acc>

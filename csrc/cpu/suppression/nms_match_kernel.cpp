@@ -18,12 +18,12 @@ void match_boxes(const NmsMatchParams& p, const Box<Acc>* kept, int64_t begin, i
   while (begin < end) {
     alignas(64) Acc memory[KeptBoxes<Acc>::elements(kRun)];
     KeptBoxes<Acc> run(memory, kRun);
-    int64_t* place[kRun];
+    int64_t* position[kRun];
     int count = 0;
     for (; begin < end && count < kRun; ++begin) {
       if (p.matched[begin] >= 0) continue;
       run.store(count, box_at<Acc>(p, begin));
-      place[count++] = p.matched + begin;
+      position[count++] = p.matched + begin;
     }
     int unmatched = count;
     for (int64_t k = 0; k < p.kept_count && unmatched > 0; ++k) {
@@ -33,8 +33,8 @@ void match_boxes(const NmsMatchParams& p, const Box<Acc>* kept, int64_t begin, i
         iou[l] = meets ? inter / all : static_cast<Acc>(0);
       });
       for (int l = 0; l < count; ++l) {
-        if (!(iou[l] > test.threshold) || *place[l] >= 0) continue;
-        *place[l] = p.kept[k];
+        if (!(iou[l] > test.threshold) || *position[l] >= 0) continue;
+        *position[l] = p.kept[k];
         --unmatched;
       }
     }

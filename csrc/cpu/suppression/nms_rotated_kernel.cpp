@@ -38,16 +38,16 @@ void suppress_segment(const NmsParams& p, int64_t begin, int64_t count, const Sc
   for (int64_t i = 0; i < count; ++i) boxes[i] = rotated_candidate_box(p, p.order[begin + i]);
   Boxes runs(
       count, [&](int64_t i) { return bounds_of(boxes[i]); }, scratch.elements, scratch.integers);
-  int32_t* place = scratch.integers + Boxes::integers(count);  // in runs; -1: out
-  for (int64_t i = 0; i < count; ++i) place[runs.position(i)] = static_cast<int32_t>(i);
+  int32_t* slot = scratch.integers + Boxes::integers(count);  // in runs; -1: out
+  for (int64_t i = 0; i < count; ++i) slot[runs.position(i)] = static_cast<int32_t>(i);
   // By far more than rotated_iou() rounds.
   const double little_less = p.iou_threshold > 1e-9 ? p.iou_threshold - 1e-9 : 0.0;
   SegmentOutput output(p, begin, count);
   for (int64_t i = 0; i < count; ++i) {
-    if (place[i] < 0) continue;
+    if (slot[i] < 0) continue;
     if (!output.keep(i)) return;
-    const Box<double> box = runs.box(place[i]);
-    runs.remove(place[i]);
+    const Box<double> box = runs.box(slot[i]);
+    runs.remove(slot[i]);
     runs.for_each_touched(box, [&](int64_t run) {
       for (unsigned rest = runs.overlapping_of(box, run); rest != 0; rest &= rest - 1) {
         const int64_t at = run * kRun + lowest_bit(rest);
@@ -56,7 +56,7 @@ void suppress_segment(const NmsParams& p, int64_t begin, int64_t count, const Sc
             !overlaps(boxes[i], boxes[other], p.iou_threshold)) {
           continue;
         }
-        place[other] = -1;
+        slot[other] = -1;
         runs.remove(at);
       }
     });

@@ -126,7 +126,7 @@ class Tiles {
     constexpr int64_t bytes = sizeof(Box<Acc>) + sizeof(int32_t) + 2;
     char* memory = allocate<char>(workspace_, count_ * bytes);
     boxes_ = take_array<Box<Acc>>(&memory, count_);
-    place_ = take_array<int32_t>(&memory, count_);
+    position_ = take_array<int32_t>(&memory, count_);
     is_inner_ = take_array<uint8_t>(&memory, count_);
     is_open_ = take_array<uint8_t>(&memory, count_);
     for (int64_t i = 0; i < count_; ++i) {
@@ -135,16 +135,16 @@ class Tiles {
       if (tile == kInert) continue;
       const int64_t at = next_[number(tile)]++;
       boxes_[at] = scratch_.boxes[i];
-      place_[at] = static_cast<int32_t>(i);
+      position_[at] = static_cast<int32_t>(i);
       is_inner_[at] = tile >= 0;
     }
   }
 
   void suppress_tile(int64_t tile, uint8_t* kept) {
     const int64_t begin = first_[tile], count = first_[tile + 1] - begin;
-    const int32_t* place = place_ + begin;
+    const int32_t* position = position_ + begin;
     if (is_small(count)) {
-      for (int64_t i = 0; i < count; ++i) kept[place[i]] = kOpen;
+      for (int64_t i = 0; i < count; ++i) kept[position[i]] = kOpen;
       return;
     }
     GridScratch<Acc> scratch = scratch_.part(begin);
@@ -157,11 +157,11 @@ class Tiles {
       const Box<Acc>& box = scratch.boxes[i];
       bool open = is_inner_[begin + i] == 0;
       if (grid.meets(box, scratch.cell[i], is_open, &open)) {
-        kept[place[i]] = kSuppressed;
+        kept[position[i]] = kSuppressed;
         continue;
       }
       is_open[grid.keep(box, scratch.cell[i])] = open;
-      if (open) kept[place[i]] = kOpen;
+      if (open) kept[position[i]] = kOpen;
     }
   }
 
@@ -170,12 +170,12 @@ class Tiles {
     for (int64_t i = 0; i < count_; ++i) {
       if (kept[i] != kOpen) continue;
       scratch_.boxes[count] = scratch_.boxes[i];
-      place_[count++] = static_cast<int32_t>(i);
+      position_[count++] = static_cast<int32_t>(i);
     }
     if (count == 0) return;
     uint8_t* result = is_open_;
     suppress_by_grid(scratch_, count, iou_threshold_, longest_, SegmentOutput(result, count));
-    for (int64_t i = 0; i < count; ++i) kept[place_[i]] = result[i];
+    for (int64_t i = 0; i < count; ++i) kept[position_[i]] = result[i];
   }
 
   Workspace& workspace_;
@@ -190,7 +190,7 @@ class Tiles {
 
   // By tile, and within a tile best first.
   Box<Acc>* boxes_ = nullptr;
-  int32_t* place_ = nullptr;  // in the segment
+  int32_t* position_ = nullptr;  // in the segment
   uint8_t* is_inner_ = nullptr;
 
   uint8_t* is_open_ = nullptr;  // of the boxes that a tile's grid holds

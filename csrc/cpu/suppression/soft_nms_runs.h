@@ -48,8 +48,8 @@ class SoftRuns {
   int64_t best() const {
     const Best found = best_of(best_, best_position_, boxes_.runs());
     if (found.score == kOut) return -1;
-    const int64_t run = place_of(found, best_, best_position_, boxes_.runs());
-    return run * kRun + place_of(found, score_ + run * kRun, boxes_.positions() + run * kRun, kRun);
+    const int64_t run = index_of(found, best_, best_position_, boxes_.runs());
+    return run * kRun + index_of(found, score_ + run * kRun, boxes_.positions() + run * kRun, kRun);
   }
 
   int32_t position(int64_t i) const { return boxes_.position(i); }
@@ -120,16 +120,16 @@ class SoftRuns {
   }
 
   // Its index; without a jump, which would be mispredicted at the end.
-  VISOPS_ALWAYS_INLINE static int64_t place_of(const Best& best, const Acc* score,
+  VISOPS_ALWAYS_INLINE static int64_t index_of(const Best& best, const Acc* score,
                                                const int32_t* position, int64_t count) {
-    int32_t place = INT_MAX;
+    int32_t index = INT_MAX;
     VISOPS_NO_UNROLL
     for (int32_t i = 0; i < static_cast<int32_t>(count); ++i) {
       const int32_t mine =
           i | unless(score[i] == best.score) | unless(position[i] == best.position);
-      place = mine < place ? mine : place;
+      index = mine < index ? mine : index;
     }
-    return place;
+    return index;
   }
 
   void find_best(int64_t run) {

@@ -83,10 +83,10 @@ void pull_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLa
     at.axes = segment_axes(task.slope, at.segment);
   } else {
     at.axes = task.axes;
-    place_axis(task.s.x, at.segment.x, &at.axes.x);
-    place_axis(task.s.y, at.segment.y, &at.axes.y);
+    position_axis(task.s.x, at.segment.x, &at.axes.x);
+    position_axis(task.s.y, at.segment.y, &at.axes.y);
   }
-  place_lanes(task, at, planes);
+  position_lanes(task, at, planes);
   meet_edges(task, at, planes);
   tap_lanes(task, at, planes);
   if (task.grad_image != nullptr) near_lanes(task, at, planes);

@@ -214,8 +214,8 @@ void add_matrix_sums(const GradientTask<Acc>& task, const GradientSegment<Acc>& 
   if (at.edged) {
     for (int i = begin; i < end; ++i) {
       const Acc x = planes.x[i], y = planes.y[i], out = planes.out[i], fills = planes.fills[i];
-      gx[i] = pull_place(gx[i], fills, planes.edge_x[i], out, x >= by_x.low && x < by_x.high);
-      gy[i] = pull_place(gy[i], fills, planes.edge_y[i], out, y >= by_y.low && y < by_y.high);
+      gx[i] = pull_position(gx[i], fills, planes.edge_x[i], out, x >= by_x.low && x < by_x.high);
+      gy[i] = pull_position(gy[i], fills, planes.edge_y[i], out, y >= by_y.low && y < by_y.high);
     }
   } else {
     for (int i = begin; i < end; ++i) {

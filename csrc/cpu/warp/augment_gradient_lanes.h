@@ -118,8 +118,8 @@ struct GradientSegment {
 };
 
 template <class Acc>
-void place_lanes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
-                 GradientPlanes<Acc>& planes) {
+void position_lanes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
+                    GradientPlanes<Acc>& planes) {
   const AugmentSegment<Acc> s = at.segment;
   const int begin = at.begin, end = at.end;
   if (s.direct) {

@@ -78,12 +78,12 @@ inline void make_pixel_weights(IntegerChunk& chunk, int channels) {
 
 // The integer weights of an axis at up to kPlaces places: those of next_weight(), but each
 // filter_tap() is computed once, and places go in vectors.
-struct PlaceWeights {
-  static constexpr int kPlaces = 16;
+struct PositionWeights {
+  static constexpr int kPositions = 16;
   int count = 0;  // places
-  FilterTaps<float> taps[kPlaces];
-  IntegerTaps whole[kPlaces];
-  int32_t weight[kMostIntegerTaps][kPlaces];  // 0 beyond a place's last tap
+  FilterTaps<float> taps[kPositions];
+  IntegerTaps whole[kPositions];
+  int32_t weight[kMostIntegerTaps][kPositions];  // 0 beyond a place's last tap
 
   void add(const SegmentAxis<float>& axis, float at) {
     taps[count++] = filter_range(axis, Padding::kConstant, at);
@@ -93,9 +93,9 @@ struct PlaceWeights {
   template <Interpolation mode>
   void finish(bool is_column) {
     // Loops over all kPlaces are vectorized; what they compute for places not added is not used.
-    int32_t first[kPlaces] = {}, ends[kPlaces] = {};
-    float centre[kPlaces] = {}, sum[kPlaces] = {}, peak[kPlaces] = {};
-    float sums[kMostIntegerTaps][kPlaces];
+    int32_t first[kPositions] = {}, ends[kPositions] = {};
+    float centre[kPositions] = {}, sum[kPositions] = {}, peak[kPositions] = {};
+    float sums[kMostIntegerTaps][kPositions];
     int most = 0;
     for (int l = 0; l < count; ++l) {
       first[l] = taps[l].first;
@@ -104,17 +104,17 @@ struct PlaceWeights {
       most = ends[l] > most ? ends[l] : most;
     }
     for (int k = 0; k < most; ++k) {
-      for (int l = 0; l < kPlaces; ++l) {
-        const FilterTaps<float> place = {first[l], ends[l], centre[l], taps[0].scale, 0.0f};
-        const float tap = filter_tap<mode>(place, first[l] + k);
+      for (int l = 0; l < kPositions; ++l) {
+        const FilterTaps<float> position = {first[l], ends[l], centre[l], taps[0].scale, 0.0f};
+        const float tap = filter_tap<mode>(position, first[l] + k);
         const float used = k < ends[l] ? tap : 0.0f;
         const float size = used < 0.0f ? -used : used;
         peak[l] = size > peak[l] ? size : peak[l];
         sums[k][l] = sum[l] = sum[l] + used;
       }
     }
-    float scale[kPlaces] = {};
-    int32_t total[kPlaces] = {}, last[kPlaces] = {}, before[kPlaces] = {};
+    float scale[kPositions] = {};
+    int32_t total[kPositions] = {}, last[kPositions] = {}, before[kPositions] = {};
     for (int l = 0; l < count; ++l) {
       set_norm<mode>(sum[l], &taps[l]);
       if (sum[l] == 0.0f && taps[l].count > 0) {  // there is another tap now
@@ -127,7 +127,7 @@ struct PlaceWeights {
       last[l] = taps[l].count - 1;
     }
     for (int k = 0; k < most; ++k) {
-      for (int l = 0; l < kPlaces; ++l) {
+      for (int l = 0; l < kPositions; ++l) {
         const int32_t until = weight_until(scale[l], sums[k][l]);
         const int32_t now = k < last[l] ? until : total[l];
         weight[k][l] = now - before[l];
@@ -140,18 +140,18 @@ struct PlaceWeights {
 template <Interpolation mode>
 void make_integer_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& segment,
                         int64_t x0, int lane, int lanes, IntegerChunk& chunk) {
-  constexpr int kPlaces = PlaceWeights::kPlaces;
+  constexpr int kPositions = PositionWeights::kPositions;
   const int most = 2 * static_cast<int>(std::ceil(axis.radius));
   chunk.blocks = (most + kWordBlock - 1) / kWordBlock;
   const int stride = chunk.blocks * kWordBlock;
   chunk.begin(x0 + lane, axis);
   int most_taps = 0;
-  PlaceWeights columns;
+  PositionWeights columns;
   for (int i = lane; i < lanes; ++i) {
-    const int l = (i - lane) % kPlaces;
+    const int l = (i - lane) % kPositions;
     if (l == 0) {
       columns.count = 0;
-      for (int j = i; j < lanes && j < i + kPlaces; ++j) {
+      for (int j = i; j < lanes && j < i + kPositions; ++j) {
         columns.add(axis, lane_point(segment, j).x);
       }
       columns.finish<mode>(true);
@@ -185,20 +185,20 @@ struct IntegerRows {
 };
 
 // `step` is the distance to the next output row.
-inline void set_integer_rows(const SegmentAxis<float>& axis, const PlaceWeights& places, int l,
-                             double step, IntegerRows& rows) {
+inline void set_integer_rows(const SegmentAxis<float>& axis, const PositionWeights& positions,
+                             int l, double step, IntegerRows& rows) {
   // Taps are as many at every place, so the outer ones often weigh nothing.
-  int begin = 0, end = places.taps[l].count;
-  while (begin < end && places.weight[begin][l] == 0) ++begin;
-  while (begin < end && places.weight[end - 1][l] == 0) --end;
-  rows.first = places.taps[l].first + begin;
+  int begin = 0, end = positions.taps[l].count;
+  while (begin < end && positions.weight[begin][l] == 0) ++begin;
+  while (begin < end && positions.weight[end - 1][l] == 0) --end;
+  rows.first = positions.taps[l].first + begin;
   rows.count = end - begin;
   for (int i = begin; i < end; i += 2) {
-    const auto low = static_cast<uint32_t>(places.weight[i][l]);
-    const auto high = i + 1 < end ? static_cast<uint32_t>(places.weight[i + 1][l]) : 0u;
+    const auto low = static_cast<uint32_t>(positions.weight[i][l]);
+    const auto high = i + 1 < end ? static_cast<uint32_t>(positions.weight[i + 1][l]) : 0u;
     rows.pair[(i - begin) / 2] = static_cast<int32_t>((low & 0xffff) | high << 16);
   }
-  const IntegerTaps& whole = places.whole[l];
+  const IntegerTaps& whole = positions.whole[l];
   rows.shift = whole.shift;
   rows.start = ((1 << whole.shift) >> 1) - 128 * whole.total;
   const int32_t steps = static_cast<int32_t>(std::ceil(std::fabs(step)));
@@ -217,25 +217,25 @@ inline void set_integer_rows(const SegmentAxis<float>& axis, const PlaceWeights&
 // The tap rows of some output rows, prepared together.
 struct RowsAhead {
   int64_t begin = 0, end = 0;  // output rows [begin, end)
-  IntegerRows rows[PlaceWeights::kPlaces];
+  IntegerRows rows[PositionWeights::kPositions];
 
   // Output rows from y on, at most up to `last`. `axis` has the widths of the sample.
   template <Interpolation mode>
   void prepare(const AugmentSample& s, SegmentAxis<float> axis, int64_t x0, int64_t y,
                int64_t last) {
-    PlaceWeights places;
-    SegmentAxis<float> axes[PlaceWeights::kPlaces];
+    PositionWeights positions;
+    SegmentAxis<float> axes[PositionWeights::kPositions];
     begin = y;
-    end = last - y < PlaceWeights::kPlaces ? last : y + PlaceWeights::kPlaces;
+    end = last - y < PositionWeights::kPositions ? last : y + PositionWeights::kPositions;
     for (int64_t row = begin; row < end; ++row) {
       const auto segment = augment_segment<float>(s.map, x0, row);
-      place_axis(s.y, segment.y, &axis);
+      position_axis(s.y, segment.y, &axis);
       axes[row - begin] = axis;
-      places.add(axis, segment.fy);
+      positions.add(axis, segment.fy);
     }
-    places.finish<mode>(false);
-    for (int l = 0; l < places.count; ++l) {
-      set_integer_rows(axes[l], places, l, s.map.m[4], rows[l]);
+    positions.finish<mode>(false);
+    for (int l = 0; l < positions.count; ++l) {
+      set_integer_rows(axes[l], positions, l, s.map.m[4], rows[l]);
     }
   }
 };

@@ -107,7 +107,7 @@ void sample_filter(const AugmentTask& task, const SegmentAt& at, const LaneImage
 }
 
 // Where a segment of one row lies, and how it is sampled.
-struct SegmentPlace {
+struct SegmentPosition {
   AugmentSegment<float> segment;
   SegmentAxes<float> axes;
   LaneWay way;
@@ -115,25 +115,25 @@ struct SegmentPlace {
 };
 
 // Writes a segment whose lanes are prepared to the output.
-void augment_place(const AugmentTask& task, const SegmentAt& at, const LaneImage& image,
-                   SegmentPlace& place, FilterLanes& filter, Planes& planes) {
-  if (place.way == LaneWay::kCopy) {
+void augment_position(const AugmentTask& task, const SegmentAt& at, const LaneImage& image,
+                      SegmentPosition& position, FilterLanes& filter, Planes& planes) {
+  if (position.way == LaneWay::kCopy) {
     const CopiedSegment segment = {at.x0, at.y, at.count};
-    copy_segment(copied_sample(image, at.sample), segment, lanes_inside(place.lanes), 0, 0,
-                 place.lanes.offset);
+    copy_segment(copied_sample(image, at.sample), segment, lanes_inside(position.lanes), 0, 0,
+                 position.lanes.offset);
     return erase_bytes(at.p, at.sample, at.x0, at.y, at.count);
   }
   for (int64_t c = 0; c < at.p.channels; c += kGroup) {
     const int64_t channels = at.p.channels - c < kGroup ? at.p.channels - c : kGroup;
-    switch (place.way) {
+    switch (position.way) {
       case LaneWay::kCopy: break;  // done above, all channels at once
       case LaneWay::kFill: fill_around(at.p, {0, 0}, at.padded, c, channels, planes); break;
       case LaneWay::kTaps:
-        task.sampler.taps(image, place.lanes, at.padded, c, channels, planes);
-        blend_planes(at, place.lanes, c, channels, planes);
+        task.sampler.taps(image, position.lanes, at.padded, c, channels, planes);
+        blend_planes(at, position.lanes, c, channels, planes);
         break;
       case LaneWay::kFilter:
-        sample_filter(task, at, image, place.lanes, filter, c, channels, planes);
+        sample_filter(task, at, image, position.lanes, filter, c, channels, planes);
         break;
       case LaneWay::kPixels: task.sampler.pixels(at, 0, at.count, c, channels, planes); break;
     }
@@ -145,37 +145,43 @@ void augment_segments(const AugmentTask& task, const LaneImage& image, int64_t f
                       Span strip) {
   const AugmentParams& p = task.p;
   const AugmentSample& s = task.s;
-  SegmentPlace places[kBlockRows];
+  SegmentPosition positions[kBlockRows];
   FilterLanes filter;
   Planes planes;
-  for (SegmentPlace& place : places) {
-    set_axis_widths(s, s.x, s.map.width_x, &place.axes.x);
-    set_axis_widths(s, s.y, s.map.width_y, &place.axes.y);
+  for (SegmentPosition& position : positions) {
+    set_axis_widths(s, s.x, s.map.width_x, &position.axes.x);
+    set_axis_widths(s, s.y, s.map.width_y, &position.axes.y);
   }
   const auto augment_block = [&](int64_t x0, int64_t y0, int count, int rows) {
     const auto at = [&](int row) -> SegmentAt {
-      const SegmentPlace& place = places[row];
-      return {p,          s,           place.segment,
-              place.axes, task.sample, x0,
-              y0 + row,   count,       (count + kMaxWidth - 1) & -kMaxWidth};
+      const SegmentPosition& position = positions[row];
+      return {p,
+              s,
+              position.segment,
+              position.axes,
+              task.sample,
+              x0,
+              y0 + row,
+              count,
+              (count + kMaxWidth - 1) & -kMaxWidth};
     };
     // Compute all rows' coordinates ahead of their use: they begin with a long chain of float64
     // operations, and offsets are loaded one by one from where vectors stored them.
     for (int row = 0; row < rows; ++row) {
-      SegmentPlace& place = places[row];
-      place.segment = augment_segment<float>(s.map, x0, y0 + row);
+      SegmentPosition& position = positions[row];
+      position.segment = augment_segment<float>(s.map, x0, y0 + row);
       if (s.map.perspective) {
-        place.axes = segment_axes(s, place.segment);
+        position.axes = segment_axes(s, position.segment);
       } else {
-        place_axis(s.x, place.segment.x, &place.axes.x);
-        place_axis(s.y, place.segment.y, &place.axes.y);
+        position_axis(s.x, position.segment.x, &position.axes.x);
+        position_axis(s.y, position.segment.y, &position.axes.y);
       }
     }
     for (int row = 0; row < rows; ++row) {
-      places[row].way = prepare_lanes(task, at(row), image, places[row].lanes);
+      positions[row].way = prepare_lanes(task, at(row), image, positions[row].lanes);
     }
     for (int row = 0; row < rows; ++row) {
-      augment_place(task, at(row), image, places[row], filter, planes);
+      augment_position(task, at(row), image, positions[row], filter, planes);
     }
   };
   ReadAhead ahead = read_ahead(p, s, strip, {first, last});

@@ -108,7 +108,7 @@ void augment_resized(const AugmentTask& task, int64_t first, int64_t last, Resiz
     for (; chunks < kChunks && x < p.output_width; ++chunks) {
       const int64_t x0 = x & -kSegment, left = p.output_width - x0;
       const auto segment = augment_segment<float>(s.map, x0, first);
-      place_axis(s.x, segment.x, &axes.x);
+      position_axis(s.x, segment.x, &axes.x);
       resizer.make_chunk(task, axes.x, segment, x0, static_cast<int>(x - x0),
                          static_cast<int>(left < kSegment ? left : kSegment), chunk[chunks]);
       x += chunk[chunks].count;
@@ -120,7 +120,7 @@ void augment_resized(const AugmentTask& task, int64_t first, int64_t last, Resiz
       // Rows depend on y alone, so all chunks have the same.
       const int64_t x0 = begin & -kSegment;
       const auto segment = augment_segment<float>(s.map, x0, y);
-      place_axis(s.y, segment.y, &axes.y);
+      position_axis(s.y, segment.y, &axes.y);
       resizer.start_row(task, axes.y, x0, y, last);
       for (int i = 0; i < chunks; ++i) {
         const int count = chunk[i].count;

@@ -16,7 +16,7 @@ namespace {
 constexpr int kChunk = 64;
 constexpr float kFar = 1e7f;
 
-struct Places {
+struct Positions {
   int32_t x[kChunk], y[kChunk];  // whole parts
   float right[kChunk], below[kChunk];
   bool inside;  // all taps are
@@ -33,8 +33,9 @@ VISOPS_ALWAYS_INLINE float limited(float value) {
 }
 
 // Fills the places of a chunk from column `first` on. `before` and `after`: how far taps reach.
-VISOPS_ALWAYS_INLINE void find_places(const RemapParams& p, int64_t row, int64_t first, int count,
-                                      float shift, int before, int after, Places& places) {
+VISOPS_ALWAYS_INLINE void find_positions(const RemapParams& p, int64_t row, int64_t first,
+                                         int count, float shift, int before, int after,
+                                         Positions& positions) {
   const float* const map_x = p.x + row * p.target_width + first;
   const float* const map_y = p.y + row * p.target_width + first;
   const float base_x = p.relative ? static_cast<float>(first) : 0.0f;
@@ -47,13 +48,13 @@ VISOPS_ALWAYS_INLINE void find_places(const RemapParams& p, int64_t row, int64_t
     const float own_x = base_x + step * static_cast<float>(i);
     const float x = limited(map_x[i] + own_x) + shift, y = limited(map_y[i] + base_y) + shift;
     const int32_t whole_x = whole_part(x), whole_y = whole_part(y);
-    places.x[i] = whole_x;
-    places.y[i] = whole_y;
-    places.right[i] = x - static_cast<float>(whole_x);
-    places.below[i] = y - static_cast<float>(whole_y);
+    positions.x[i] = whole_x;
+    positions.y[i] = whole_y;
+    positions.right[i] = x - static_cast<float>(whole_x);
+    positions.below[i] = y - static_cast<float>(whole_y);
     outside |= (whole_x < before) | (whole_x > last_x) | (whole_y < before) | (whole_y > last_y);
   }
-  places.inside = outside == 0;
+  positions.inside = outside == 0;
 }
 
 template <class T>
@@ -80,10 +81,10 @@ VISOPS_ALWAYS_INLINE float first_of(int32_t both) { return static_cast<float>(bo
 VISOPS_ALWAYS_INLINE float second_of(int32_t both) { return static_cast<float>(both >> 8); }
 
 template <class T>
-void bilinear(const Channel<T>& channel, const Places& places, int count, T* to) {
+void bilinear(const Channel<T>& channel, const Positions& positions, int count, T* to) {
   const RemapParams& p = channel.p;
   float values[kChunk];
-  if (places.inside) {
+  if (positions.inside) {
     const auto row_stride = static_cast<int32_t>(p.row_stride);
     const auto column_stride = static_cast<int32_t>(p.column_stride);
     const T* const data = channel.data;
@@ -91,43 +92,44 @@ void bilinear(const Channel<T>& channel, const Places& places, int count, T* to)
       // Two neighbours with one load; the arithmetic is a loop of its own.
       uint16_t upper[kChunk], lower[kChunk];
       for (int i = 0; i < count; ++i) {
-        const T* const at = data + (places.y[i] * row_stride + places.x[i]);
+        const T* const at = data + (positions.y[i] * row_stride + positions.x[i]);
         std::memcpy(upper + i, at, 2);
         std::memcpy(lower + i, at + row_stride, 2);
       }
       for (int i = 0; i < count; ++i) {
         const int32_t above = upper[i], under = lower[i];
         values[i] = between(first_of(above), second_of(above), first_of(under), second_of(under),
-                            places.right[i], places.below[i]);
+                            positions.right[i], positions.below[i]);
       }
     } else {
       for (int i = 0; i < count; ++i) {
-        const T* const at = data + (places.y[i] * row_stride + places.x[i] * column_stride);
+        const T* const at = data + (positions.y[i] * row_stride + positions.x[i] * column_stride);
         const T* const under = at + row_stride;
-        values[i] = between(load_element(at), load_element(at + column_stride), load_element(under),
-                            load_element(under + column_stride), places.right[i], places.below[i]);
+        values[i] =
+            between(load_element(at), load_element(at + column_stride), load_element(under),
+                    load_element(under + column_stride), positions.right[i], positions.below[i]);
       }
     }
   } else {
     for (int i = 0; i < count; ++i) {
-      const int64_t x = places.x[i], y = places.y[i];
+      const int64_t x = positions.x[i], y = positions.y[i];
       values[i] = between(channel.padded(x, y), channel.padded(x + 1, y), channel.padded(x, y + 1),
-                          channel.padded(x + 1, y + 1), places.right[i], places.below[i]);
+                          channel.padded(x + 1, y + 1), positions.right[i], positions.below[i]);
     }
   }
   for (int i = 0; i < count; ++i) store_element(to + i, values[i]);
 }
 
 template <class T>
-void bicubic(const Channel<T>& channel, const Places& places, int count, T* to) {
+void bicubic(const Channel<T>& channel, const Positions& positions, int count, T* to) {
   for (int i = 0; i < count; ++i) {
     float across[4], down[4], sum = 0.0f;
-    cubic_weights(places.right[i], across);
-    cubic_weights(places.below[i], down);
+    cubic_weights(positions.right[i], across);
+    cubic_weights(positions.below[i], down);
     for (int k = 0; k < 4; ++k) {
       float line = 0.0f;
       for (int j = 0; j < 4; ++j) {
-        line += across[j] * channel.padded(places.x[i] + j - 1, places.y[i] + k - 1);
+        line += across[j] * channel.padded(positions.x[i] + j - 1, positions.y[i] + k - 1);
       }
       sum += down[k] * line;
     }
@@ -139,17 +141,17 @@ template <class T>
 void interpolate(const RemapParams& p, int64_t begin, int64_t end) {
   const int64_t plane = p.target_height * p.target_width;
   const bool linear = p.mode == Interpolation::kBilinear;
-  Places places;
+  Positions positions;
   for (int64_t row = begin; row < end; ++row) {
     for (int64_t first = 0; first < p.target_width; first += kChunk) {
       const int64_t left = p.target_width - first;
       const int count = left < kChunk ? static_cast<int>(left) : kChunk;
-      find_places(p, row, first, count, 0.0f, linear ? 0 : 1, linear ? 1 : 2, places);
+      find_positions(p, row, first, count, 0.0f, linear ? 0 : 1, linear ? 1 : 2, positions);
       for (int64_t c = 0; c < p.channels; ++c) {
         const Channel<T> channel = {p, static_cast<const T*>(p.source) + c * p.channel_stride,
                                     p.fill[c]};
         T* const to = static_cast<T*>(p.target) + c * plane + row * p.target_width + first;
-        linear ? bilinear(channel, places, count, to) : bicubic(channel, places, count, to);
+        linear ? bilinear(channel, positions, count, to) : bicubic(channel, positions, count, to);
       }
     }
   }
@@ -161,18 +163,18 @@ void nearest(const RemapParams& p, int64_t begin, int64_t end) {
   const int64_t plane = p.target_height * p.target_width;
   Bits fill;
   std::memcpy(&fill, p.fill_bits, sizeof(Bits));
-  Places places;
+  Positions positions;
   for (int64_t row = begin; row < end; ++row) {
     for (int64_t first = 0; first < p.target_width; first += kChunk) {
       const int64_t left = p.target_width - first;
       const int count = left < kChunk ? static_cast<int>(left) : kChunk;
-      find_places(p, row, first, count, 0.5f, 0, 0, places);
+      find_positions(p, row, first, count, 0.5f, 0, 0, positions);
       for (int64_t c = 0; c < p.channels; ++c) {
         const Bits* const data = static_cast<const Bits*>(p.source) + c * p.channel_stride;
         Bits* const to = static_cast<Bits*>(p.target) + c * plane + row * p.target_width + first;
         for (int i = 0; i < count; ++i) {
-          int64_t x = places.x[i], y = places.y[i];
-          if (!places.inside) {
+          int64_t x = positions.x[i], y = positions.y[i];
+          if (!positions.inside) {
             x = pad_index(p.padding, x, p.width);
             y = pad_index(p.padding, y, p.height);
           }

@@ -17,12 +17,13 @@ constexpr int kThreads = 256;
 // Sets the place that sees element `at` of the image through element k of the kernel; false if
 // none.
 template <class Index>
-__device__ inline bool place_of(const WindowAxis<Index>& axis, Index at, Index k, Index* place) {
+__device__ inline bool position_of(const WindowAxis<Index>& axis, Index at, Index k,
+                                   Index* position) {
   const Index from = at + axis.before - k * axis.dilation;
   if (from < 0) return false;
   const Index quotient = axis.stride.divide(from);
-  *place = quotient;
-  return quotient * axis.stride.value == from && quotient < axis.places.value;
+  *position = quotient;
+  return quotient * axis.stride.value == from && quotient < axis.positions.value;
 }
 
 template <class T, int kParts, class Index>
@@ -37,23 +38,23 @@ __global__ void __launch_bounds__(kThreads)
     const WindowIndex<Index> at = window_index(
         plan, static_cast<Index>(i) - lead * plan.pixels.value, &WindowAxis<Index>::size);
     const T* columns =
-        static_cast<const T*>(p.source) + lead * p.kernel_elements * p.places * kParts;
+        static_cast<const T*>(p.source) + lead * p.kernel_elements * p.positions * kParts;
     SumOf<T> sums[kParts] = {};
     Index o0, o1, o2, o3;
     for (Index k0 = 0; k0 < axis[0].kernel.value; ++k0) {
-      if (!place_of(axis[0], at.at[0], k0, &o0)) continue;
+      if (!position_of(axis[0], at.at[0], k0, &o0)) continue;
       for (Index k1 = 0; k1 < axis[1].kernel.value; ++k1) {
-        if (!place_of(axis[1], at.at[1], k1, &o1)) continue;
+        if (!position_of(axis[1], at.at[1], k1, &o1)) continue;
         for (Index k2 = 0; k2 < axis[2].kernel.value; ++k2) {
-          if (!place_of(axis[2], at.at[2], k2, &o2)) continue;
-          const Index row = (o0 * axis[1].places.value + o1) * axis[2].places.value + o2;
+          if (!position_of(axis[2], at.at[2], k2, &o2)) continue;
+          const Index row = (o0 * axis[1].positions.value + o1) * axis[2].positions.value + o2;
           const Index k_row = (k0 * axis[1].kernel.value + k1) * axis[2].kernel.value + k2;
           for (Index k3 = 0; k3 < axis[3].kernel.value; ++k3) {
-            if (!place_of(axis[3], at.at[3], k3, &o3)) continue;
+            if (!position_of(axis[3], at.at[3], k3, &o3)) continue;
             const Index k = k_row * axis[3].kernel.value + k3;
-            const Index o = row * axis[3].places.value + o3;
+            const Index o = row * axis[3].positions.value + o3;
             const Index from =
-                p.is_patches ? o * plan.elements.value + k : k * plan.places.value + o;
+                p.is_patches ? o * plan.elements.value + k : k * plan.positions.value + o;
             for (int part = 0; part < kParts; ++part) {
               add(&sums[part], columns + (static_cast<int64_t>(from) * kParts + part));
             }
@@ -76,7 +77,7 @@ void launch_index(const Im2colParams& p, int64_t count, void* stream) {
 template <class T, int kParts>
 void launch_type(const Im2colParams& p, void* stream) {
   const int64_t count = p.lead * image_rows(p) * p.dim[kWindowDims - 1].size;
-  const int64_t columns = p.kernel_elements * p.places;
+  const int64_t columns = p.kernel_elements * p.positions;
   if (fits_32_bits(p, count > columns ? count : columns)) {
     launch_index<T, kParts, int32_t>(p, count, stream);
   } else {

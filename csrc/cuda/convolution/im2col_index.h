@@ -11,7 +11,7 @@ namespace {
 
 template <class Index>
 struct WindowAxis {
-  Divisor<Index> size, places, kernel, stride;
+  Divisor<Index> size, positions, kernel, stride;
   Index dilation, before;
   Index step;  // from one element of the image to the next
 };
@@ -20,7 +20,7 @@ struct WindowAxis {
 template <class Index>
 struct WindowPlan {
   WindowAxis<Index> axis[kWindowDims];
-  Divisor<Index> pixels, places, elements;  // of the image, of all places, of the kernel
+  Divisor<Index> pixels, positions, elements;  // of the image, of all places, of the kernel
   Divisor<Index> lead_size[kLeadDims];
   int64_t lead_stride[kLeadDims];
   int first;  // dimensions before this one are of size 1 in every respect
@@ -34,16 +34,16 @@ inline WindowPlan<Index> window_plan(const Im2colParams& p) {
     const WindowDim& dim = p.dim[d];
     WindowAxis<Index>& axis = plan.axis[d];
     axis.size = divisor_of<Index>(dim.size);
-    axis.places = divisor_of<Index>(dim.places);
+    axis.positions = divisor_of<Index>(dim.positions);
     axis.kernel = divisor_of<Index>(dim.kernel);
     axis.stride = divisor_of<Index>(dim.stride);
     axis.dilation = static_cast<Index>(dim.dilation);
     axis.before = static_cast<Index>(dim.before);
     axis.step = static_cast<Index>(p.stride[d]);
-    if (dim.size != 1 || dim.places != 1 || dim.kernel != 1 || dim.before != 0) plan.first = d;
+    if (dim.size != 1 || dim.positions != 1 || dim.kernel != 1 || dim.before != 0) plan.first = d;
   }
   plan.pixels = divisor_of<Index>(image_rows(p) * p.dim[kWindowDims - 1].size);
-  plan.places = divisor_of<Index>(p.places);
+  plan.positions = divisor_of<Index>(p.positions);
   plan.elements = divisor_of<Index>(p.kernel_elements);
   for (int d = 0; d < kLeadDims; ++d) {
     plan.lead_size[d] = divisor_of<Index>(p.lead_size[d]);
@@ -62,7 +62,7 @@ inline bool fits_32_bits(const Im2colParams& p, int64_t count) {
     const WindowDim& dim = p.dim[d];
     // Strides and dilations themselves count too, where there is one place or one element.
     const double reach = static_cast<double>(dim.size) + static_cast<double>(dim.before) +
-                         static_cast<double>(dim.places) * static_cast<double>(dim.stride) +
+                         static_cast<double>(dim.positions) * static_cast<double>(dim.stride) +
                          static_cast<double>(dim.kernel) * static_cast<double>(dim.dilation);
     const double step = static_cast<double>(p.stride[d]);
     fits = fits && reach < limit;
@@ -110,8 +110,8 @@ __device__ inline int64_t lead_offset(const WindowPlan<Index>& plan, Index lead)
 
 // The first element that a window sees along an axis, without padding.
 template <class Index>
-__device__ inline Index first_seen(const WindowAxis<Index>& axis, Index place) {
-  return place * axis.stride.value - axis.before;
+__device__ inline Index first_seen(const WindowAxis<Index>& axis, Index position) {
+  return position * axis.stride.value - axis.before;
 }
 
 template <class Index>

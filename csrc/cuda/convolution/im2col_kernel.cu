@@ -27,13 +27,13 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
        i += stride) {
-    const Index lead = plan.places.divide(static_cast<Index>(i));
-    const Index at = static_cast<Index>(i) - lead * plan.places.value;
-    const WindowIndex<Index> place = window_index(plan, at, &WindowAxis<Index>::places);
+    const Index lead = plan.positions.divide(static_cast<Index>(i));
+    const Index at = static_cast<Index>(i) - lead * plan.positions.value;
+    const WindowIndex<Index> position = window_index(plan, at, &WindowAxis<Index>::positions);
     Index origin[kWindowDims];
-    for (int d = 0; d < kWindowDims; ++d) origin[d] = first_seen(axis[d], place.at[d]);
+    for (int d = 0; d < kWindowDims; ++d) origin[d] = first_seen(axis[d], position.at[d]);
     const T* image = static_cast<const T*>(p.source) + lead_offset(plan, lead);
-    T* out = static_cast<T*>(p.result) + lead * p.kernel_elements * p.places + at;
+    T* out = static_cast<T*>(p.result) + lead * p.kernel_elements * p.positions + at;
     Index at0 = origin[0];
     for (Index k0 = 0; k0 < axis[0].kernel.value; ++k0, at0 += axis[0].dilation) {
       Index at1 = origin[1];
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
           Index at3 = origin[3];
           for (Index k3 = 0; k3 < axis[3].kernel.value; ++k3, at3 += axis[3].dilation) {
             *out = on_row && is_inside(axis[3], at3) ? row[at3] : fill;
-            out += p.places;
+            out += p.positions;
           }
         }
       }
@@ -66,16 +66,16 @@ __global__ void __launch_bounds__(kThreads)
        i += stride) {
     const Index window = plan.elements.divide(static_cast<Index>(i));
     const Index k = static_cast<Index>(i) - window * plan.elements.value;
-    const Index lead = plan.places.divide(window);
-    const WindowIndex<Index> place =
-        window_index(plan, window - lead * plan.places.value, &WindowAxis<Index>::places);
+    const Index lead = plan.positions.divide(window);
+    const WindowIndex<Index> position =
+        window_index(plan, window - lead * plan.positions.value, &WindowAxis<Index>::positions);
     const WindowIndex<Index> kernel = window_index(plan, k, &WindowAxis<Index>::kernel);
     Index offset = 0;
     bool inside = true;
     for (int d = 0; d < kWindowDims; ++d) {
       if (d < plan.first) continue;
       const WindowAxis<Index>& axis = plan.axis[d];
-      const Index at = first_seen(axis, place.at[d]) + kernel.at[d] * axis.dilation;
+      const Index at = first_seen(axis, position.at[d]) + kernel.at[d] * axis.dilation;
       inside = inside && is_inside(axis, at);
       offset += at * axis.step;
     }
@@ -93,15 +93,15 @@ void launch_layout(const Im2colParams& p, void* stream) {
            count);
   };
   if (p.is_patches) {
-    start(patches<T, Index>, p.lead * p.places * p.kernel_elements);
+    start(patches<T, Index>, p.lead * p.positions * p.kernel_elements);
   } else {
-    start(unfold<T, Index>, p.lead * p.places);
+    start(unfold<T, Index>, p.lead * p.positions);
   }
 }
 
 template <class T>
 void launch_type(const Im2colParams& p, void* stream) {
-  if (fits_32_bits(p, p.lead * p.places * p.kernel_elements)) {
+  if (fits_32_bits(p, p.lead * p.positions * p.kernel_elements)) {
     launch_layout<T, int32_t>(p, stream);
   } else {
     launch_layout<T, int64_t>(p, stream);

@@ -138,20 +138,20 @@ __global__ void __launch_bounds__(kThreads)
     const auto x = static_cast<int32_t>(tile % across * kTileWidth);
     const int64_t set = weights.shared ? 0 : channel / p.channels;
     const float* const own = weights.weight + set * (row_taps + column_taps);
-    const int64_t place = (weights.first * p.channels + channel) * p.pixels();
+    const int64_t position = (weights.first * p.channels + channel) * p.pixels();
     if (weights.copies[set]) {
-      copy_tile(p, static_cast<const T*>(p.images) + place, y, x,
-                static_cast<T*>(p.output) + place);
+      copy_tile(p, static_cast<const T*>(p.images) + position, y, x,
+                static_cast<T*>(p.output) + position);
       continue;
     }
     if (thread < row_taps) row[thread] = own[thread];
     if (thread < column_taps) column[thread] = own[row_taps + thread];
-    load_tile(p, static_cast<const T*>(p.images) + place, y - column_taps / 2, x - row_taps / 2,
+    load_tile(p, static_cast<const T*>(p.images) + position, y - column_taps / 2, x - row_taps / 2,
               rows, columns, values);
     __syncthreads();
     filter_rows(values, columns, rows, row, row_taps, p.pairs, sums);
     __syncthreads();
-    filter_columns(p, sums, column, column_taps, y, x, static_cast<T*>(p.output) + place);
+    filter_columns(p, sums, column, column_taps, y, x, static_cast<T*>(p.output) + position);
     __syncthreads();  // before the next tile's weights replace these
   }
 }

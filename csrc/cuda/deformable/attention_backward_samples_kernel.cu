@@ -16,16 +16,17 @@ constexpr int kWarps = kThreads / kWarpLanes;
 
 // This lane's sums of gradient times value over its channels, for each tap.
 template <class T, class Acc>
-__device__ void add_products(const AttentionParams& p, const SamplePlace<Acc>& place,
+__device__ void add_products(const AttentionParams& p, const BilinearSample<Acc>& bilinear,
                              const T* value, int64_t row_step, const T* grad, int lane,
                              Acc sum[4]) {
   for (int64_t c = lane; c < p.channels; c += kWarpLanes) {
     const Acc g = load_element(grad + c);
     const T* at = value + c;
-    if ((place.taps & kTap00) != 0) sum[0] += g * load_element(at);
-    if ((place.taps & kTap01) != 0) sum[1] += g * load_element(at + p.position_stride);
-    if ((place.taps & kTap10) != 0) sum[2] += g * load_element(at + row_step);
-    if ((place.taps & kTap11) != 0) sum[3] += g * load_element(at + row_step + p.position_stride);
+    if ((bilinear.taps & kTap00) != 0) sum[0] += g * load_element(at);
+    if ((bilinear.taps & kTap01) != 0) sum[1] += g * load_element(at + p.position_stride);
+    if ((bilinear.taps & kTap10) != 0) sum[2] += g * load_element(at + row_step);
+    if ((bilinear.taps & kTap11) != 0)
+      sum[3] += g * load_element(at + row_step + p.position_stride);
   }
 }
 
@@ -45,18 +46,18 @@ __global__ void __launch_bounds__(kThreads)
     for (int64_t n = 0; n < p.samples; ++n) {
       const LevelAt& level = level_of_sample(levels, n);
       const int64_t i = row * p.samples + n;
-      const PlacedSample<Acc> s = placed_sample<is_discrete, Acc>(p, level, i);
+      const LocatedSample<Acc> s = located_sample<is_discrete, Acc>(p, level, i);
       Acc sum[4] = {};
-      if (s.place.taps != 0) {  // the same for all lanes
+      if (s.bilinear.taps != 0) {  // the same for all lanes
         const int64_t position =
-            level.start + static_cast<int64_t>(s.place.y) * level.width + s.place.x;
-        add_products(p, s.place, values + position * p.position_stride,
+            level.start + static_cast<int64_t>(s.bilinear.y) * level.width + s.bilinear.x;
+        add_products(p, s.bilinear, values + position * p.position_stride,
                      level.width * p.position_stride, grad, lane, sum);
         for (int k = 0; k < (is_discrete ? 1 : 4); ++k) sum[k] = sum_lanes(sum[k]);
       }
       if (lane != 0) continue;
       const SampleGradient<Acc> gradient =
-          sample_gradient<is_discrete>(s.place, s.attention, level.height, level.width, sum);
+          sample_gradient<is_discrete>(s.bilinear, s.attention, level.height, level.width, sum);
       write_number(p.grad_weights, p.weights_dtype, i, gradient.attention);
       write_number(p.grad_locations, p.locations_dtype, 2 * i, gradient.u);
       write_number(p.grad_locations, p.locations_dtype, 2 * i + 1, gradient.v);

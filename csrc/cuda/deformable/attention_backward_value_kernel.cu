@@ -32,12 +32,12 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
     const int64_t row = i / p.samples, image = row / p.heads / p.queries;
     const LevelAt& level = level_of_sample(levels, i - row * p.samples);
-    const SamplePlace<Acc> place = placed_sample<is_discrete, Acc>(p, level, i).place;
+    const BilinearSample<Acc> bilinear = located_sample<is_discrete, Acc>(p, level, i).bilinear;
     const int64_t plane = image * p.heads + row % p.heads;
     const int last = is_discrete ? 0 : 1;  // cells begin one pixel before the map
-    p.cells[i] = place.taps == 0
+    p.cells[i] = bilinear.taps == 0
                      ? kNoCell
-                     : cell_number(levels, level, plane, place.y + last, place.x + last);
+                     : cell_number(levels, level, plane, bilinear.y + last, bilinear.x + last);
   }
 }
 
@@ -52,9 +52,9 @@ __device__ typename Accumulate<T>::type sum_lists(const AttentionParams& p,
   while (true) {
     const int64_t i = next_sample(lists);
     if (i == INT64_MAX) return sum;
-    const PlacedSample<Acc> s = placed_sample<is_discrete, Acc>(p, level, i);
+    const LocatedSample<Acc> s = located_sample<is_discrete, Acc>(p, level, i);
     Acc weights[4], weight = 0;
-    tap_weights<is_discrete>(s.place, s.attention, weights);
+    tap_weights<is_discrete>(s.bilinear, s.attention, weights);
 #pragma unroll
     for (int k = 0; k < kCells; ++k) {
       if (lists[k].sample != i) continue;  // a sample is in one cell

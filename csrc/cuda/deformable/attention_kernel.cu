@@ -13,8 +13,8 @@ namespace visops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocks = 4;          // of a multiprocessor, at least: half of what sm_80 can hold
-constexpr int kPlacedAtOnce = 512;  // samples in shared memory
+constexpr int kBlocks = 4;           // of a multiprocessor, at least: half of what sm_80 can hold
+constexpr int kLocatedAtOnce = 512;  // samples in shared memory
 
 template <class T, int V>
 struct alignas(V * sizeof(T)) Pack {
@@ -22,7 +22,7 @@ struct alignas(V * sizeof(T)) Pack {
 };
 
 template <class Acc>
-struct PlacedTaps {
+struct LocatedTaps {
   int64_t first;     // elements of value before tap 00
   int64_t row_step;  // from there to tap 10
   int32_t taps;
@@ -30,18 +30,19 @@ struct PlacedTaps {
 };
 
 template <bool is_discrete, class Acc>
-__device__ PlacedTaps<Acc> place_taps(const AttentionParams& p, const Levels& levels, int64_t row,
-                                      int64_t sample) {
+__device__ LocatedTaps<Acc> locate_taps(const AttentionParams& p, const Levels& levels, int64_t row,
+                                        int64_t sample) {
   const LevelAt& level = level_of_sample(levels, sample);
-  const PlacedSample<Acc> s = placed_sample<is_discrete, Acc>(p, level, row * p.samples + sample);
-  PlacedTaps<Acc> placed;
-  const int64_t position = level.start + static_cast<int64_t>(s.place.y) * level.width + s.place.x;
-  placed.first =
+  const LocatedSample<Acc> s = located_sample<is_discrete, Acc>(p, level, row * p.samples + sample);
+  LocatedTaps<Acc> located;
+  const int64_t position =
+      level.start + static_cast<int64_t>(s.bilinear.y) * level.width + s.bilinear.x;
+  located.first =
       head_offset(p, row / p.heads / p.queries, row % p.heads) + position * p.position_stride;
-  placed.row_step = level.width * p.position_stride;
-  placed.taps = s.place.taps;
-  tap_weights<is_discrete>(s.place, s.attention, placed.weight);
-  return placed;
+  located.row_step = level.width * p.position_stride;
+  located.taps = s.bilinear.taps;
+  tap_weights<is_discrete>(s.bilinear, s.attention, located.weight);
+  return located;
 }
 
 template <class T, int V>
@@ -51,7 +52,7 @@ __device__ Pack<T, V> load_tap(const T* value, int64_t offset, bool exists) {
 }
 
 template <bool is_discrete, class T, int V, class Acc>
-__device__ void add_sample(const T* value, int64_t position_stride, const PlacedTaps<Acc>& s,
+__device__ void add_sample(const T* value, int64_t position_stride, const LocatedTaps<Acc>& s,
                            Acc sum[V]) {
   const Pack<T, V> v00 = load_tap<T, V>(value, s.first, (s.taps & kTap00) != 0);
   if constexpr (is_discrete) {
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     attention(const __grid_constant__ AttentionParams p, const int64_t blocks) {
   using Acc = typename Accumulate<T>::type;
   __shared__ Levels levels;
-  __shared__ PlacedTaps<Acc> placed[kPlacedAtOnce];
+  __shared__ LocatedTaps<Acc> located[kLocatedAtOnce];
   load_levels(p, &levels);
   const int64_t lanes = p.channels / V, rows = p.batch * p.queries * p.heads;
   const int64_t slots = rows * lanes;
@@ -86,18 +87,18 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     const int64_t last_slot = first_slot + kThreads < slots ? first_slot + kThreads : slots;
     const int64_t first_row = first_slot / lanes, row = slot / lanes;
     const int64_t row_count = (last_slot - 1) / lanes + 1 - first_row;  // at most kThreads
-    const int64_t at_once = kPlacedAtOnce / row_count;
+    const int64_t at_once = kLocatedAtOnce / row_count;
     const T* value = static_cast<const T*>(p.value) + (slot - row * lanes) * V;
     Acc sum[V] = {};
     for (int64_t first = 0; first < p.samples; first += at_once) {
       const int64_t left = p.samples - first, count = left < at_once ? left : at_once;
       for (int64_t i = threadIdx.x; i < row_count * count; i += kThreads) {
         const int64_t r = i / count;
-        placed[i] = place_taps<is_discrete, Acc>(p, levels, first_row + r, first + i - r * count);
+        located[i] = locate_taps<is_discrete, Acc>(p, levels, first_row + r, first + i - r * count);
       }
       __syncthreads();
       if (slot < slots) {
-        const PlacedTaps<Acc>* samples = placed + (row - first_row) * count;
+        const LocatedTaps<Acc>* samples = located + (row - first_row) * count;
         for (int64_t i = 0; i < count; ++i) {
           if (samples[i].taps == 0) continue;
           add_sample<is_discrete, T, V>(value, p.position_stride, samples[i], sum);

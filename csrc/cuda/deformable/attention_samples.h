@@ -61,18 +61,18 @@ __device__ inline const LevelAt& level_of_sample(const Levels& levels, int64_t s
 }
 
 template <class Acc>
-struct PlacedSample {
-  SamplePlace<Acc> place;
+struct LocatedSample {
+  BilinearSample<Acc> bilinear;
   Acc attention;
 };
 
 // Sample i of all, which is on `level`.
 template <bool is_discrete, class Acc>
-__device__ PlacedSample<Acc> placed_sample(const AttentionParams& p, const LevelAt& level,
-                                           int64_t i) {
+__device__ LocatedSample<Acc> located_sample(const AttentionParams& p, const LevelAt& level,
+                                             int64_t i) {
   const Acc u = number_at<Acc>(p.locations, p.locations_dtype, 2 * i);
   const Acc v = number_at<Acc>(p.locations, p.locations_dtype, 2 * i + 1);
-  return {place_sample<is_discrete>(u, v, level.height, level.width),
+  return {locate_sample<is_discrete>(u, v, level.height, level.width),
           number_at<Acc>(p.weights, p.weights_dtype, i)};
 }
 

@@ -20,7 +20,7 @@ constexpr int64_t kMostChannels = 64;  // of a run
 
 // A sample's place among all.
 struct SampleAt {
-  int64_t image, places, tap, pixel;
+  int64_t image, offset_group, tap, pixel;
 };
 
 __device__ inline SampleAt sample_at(const DeformConvParams& p, int64_t i) {
@@ -32,9 +32,9 @@ __device__ inline SampleAt sample_at(const DeformConvParams& p, int64_t i) {
 }
 
 // Cell (y, x) has the pixel as its tap 11; there are (height + 1) x (width + 1) of them.
-__device__ inline int64_t cell_number(const DeformConvParams& p, int64_t image, int64_t places,
-                                      int64_t y, int64_t x) {
-  const int64_t plane = image * p.offset_groups + places;
+__device__ inline int64_t cell_number(const DeformConvParams& p, int64_t image,
+                                      int64_t offset_group, int64_t y, int64_t x) {
+  const int64_t plane = image * p.offset_groups + offset_group;
   return (plane * (p.y.input + 1) + y) * (p.x.input + 1) + x;
 }
 
@@ -48,9 +48,10 @@ __global__ void __launch_bounds__(kThreads)
     if (s.pixel < p.pixels()) {
       const int64_t row = s.pixel / p.x.output;
       const PixelAt at = {s.image, s.pixel, row, s.pixel - row * p.x.output};
-      const SamplePlace<Acc> place = place_tap<Acc>(p, at, s.places, s.tap).place;
-      if (place.taps != 0) {
-        cell = cell_number(p, s.image, s.places, int64_t{place.y} + 1, int64_t{place.x} + 1);
+      const BilinearSample<Acc> position = locate_tap<Acc>(p, at, s.offset_group, s.tap).position;
+      if (position.taps != 0) {
+        cell = cell_number(p, s.image, s.offset_group, int64_t{position.y} + 1,
+                           int64_t{position.x} + 1);
       }
     }
     p.cells[i] = cell;
@@ -67,9 +68,9 @@ __device__ void add_lists(const DeformConvParams& p, const RowPart& part,
     const SampleAt s = sample_at(p, i);
     const int64_t row = s.pixel / p.x.output;
     const PixelAt at = {s.image, s.pixel, row, s.pixel - row * p.x.output};
-    const PlacedTap<Acc> placed = place_tap<Acc>(p, at, s.places, s.tap);
+    const LocatedTap<Acc> located = locate_tap<Acc>(p, at, s.offset_group, s.tap);
     Acc weights[4], weight = 0;
-    bilinear_weights(placed.place, placed.mask, weights);
+    bilinear_weights(located.position, located.mask, weights);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       if (lists[k].sample != i) continue;  // a sample is in one cell
@@ -98,13 +99,13 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const SortedSamples samples = {p.sorted_cells, p.order, count};
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int64_t step = int64_t{gridDim.x} * kWarps, plane = p.y.input * p.x.input;
-  const int64_t places = part.channel / p.offset_channels();
+  const int64_t offset_group = part.channel / p.offset_channels();
   int64_t i = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpLanes;
   for (; i < positions; i += step) {
     const int64_t image = first_image + i / plane, pixel = i % plane;
     const int64_t y = pixel / p.x.input, x = pixel - y * p.x.input;
     CellSamples lists[4];
-    find_samples<4>(samples, cell_number(p, image, places, y, x), p.x.input + 1, lane, lists);
+    find_samples<4>(samples, cell_number(p, image, offset_group, y, x), p.x.input + 1, lane, lists);
     Acc sum[2] = {};
     add_lists(p, part, samples, lists, lane, sum);
     Acc* out =

@@ -17,16 +17,17 @@ constexpr int kBlocks = 4;  // of a multiprocessor, at least: half of what sm_80
 
 // This lane's sums of gradient times pixel over its channels, for each of the four taps.
 template <class T, class Acc>
-__device__ void add_products(const DeformConvParams& p, const SamplePlace<Acc>& place,
+__device__ void add_products(const DeformConvParams& p, const BilinearSample<Acc>& position,
                              const T* first, int64_t channels, const Acc* gradient, int lane,
                              Acc sum[4]) {
   for (int64_t c = lane; c < channels; c += kWarpLanes) {
     const Acc g = gradient[c];
     const T* at = first + c * p.input_channel;
-    if ((place.taps & kTap00) != 0) sum[0] += g * load_element(at);
-    if ((place.taps & kTap01) != 0) sum[1] += g * load_element(at + p.input_column);
-    if ((place.taps & kTap10) != 0) sum[2] += g * load_element(at + p.input_row);
-    if ((place.taps & kTap11) != 0) sum[3] += g * load_element(at + p.input_row + p.input_column);
+    if ((position.taps & kTap00) != 0) sum[0] += g * load_element(at);
+    if ((position.taps & kTap01) != 0) sum[1] += g * load_element(at + p.input_column);
+    if ((position.taps & kTap10) != 0) sum[2] += g * load_element(at + p.input_row);
+    if ((position.taps & kTap11) != 0)
+      sum[3] += g * load_element(at + p.input_row + p.input_column);
   }
 }
 
@@ -38,20 +39,20 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
                                   const bool is_first, const bool is_last) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int64_t count = part.count * p.taps(), step = int64_t{gridDim.x} * kWarps;
-  const int64_t places = part.channel / p.offset_channels();
+  const int64_t offset_group = part.channel / p.offset_channels();
   int64_t i = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpLanes;
   for (; i < count; i += step) {
     const int64_t pixel = i / p.taps(), tap = i - pixel * p.taps();
     const PixelAt at = pixel_at(p, part.first + pixel);
-    const PlacedTap<Acc> placed = place_tap<Acc>(p, at, places, tap);
-    const SamplePlace<Acc>& place = placed.place;
+    const LocatedTap<Acc> located = locate_tap<Acc>(p, at, offset_group, tap);
+    const BilinearSample<Acc>& position = located.position;
     Acc sum[4] = {};
-    if (place.taps != 0) {  // the same for all lanes
+    if (position.taps != 0) {  // the same for all lanes
       const T* first = static_cast<const T*>(p.input) + at.image * p.input_batch +
-                       part.channel * p.input_channel + place.y * p.input_row +
-                       place.x * p.input_column;
+                       part.channel * p.input_channel + position.y * p.input_row +
+                       position.x * p.input_column;
       const Acc* gradient = static_cast<const Acc*>(part.data) + i * part.channels;
-      add_products(p, place, first, part.channels, gradient, lane, sum);
+      add_products(p, position, first, part.channels, gradient, lane, sum);
       for (int k = 0; k < 4; ++k) sum[k] = sum_lanes(sum[k]);
     }
     if (lane != 0) continue;
@@ -62,8 +63,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       for (int k = 0; k < 4; ++k) sums[4 * i + k] = sum[k];
       continue;
     }
-    const PlaceGradient<Acc> gradient = place_gradient(place, placed.mask, sum);
-    const int64_t to = ((at.image * p.offset_groups + places) * p.taps() + tap) * p.pixels();
+    const CoordinateGradient<Acc> gradient = coordinate_gradient(position, located.mask, sum);
+    const int64_t to = ((at.image * p.offset_groups + offset_group) * p.taps() + tap) * p.pixels();
     Acc* of_offset = static_cast<Acc*>(p.grad_offset) + 2 * to + at.pixel;
     of_offset[0] = gradient.y;
     of_offset[p.pixels()] = gradient.x;

@@ -26,23 +26,23 @@ __device__ inline PixelAt pixel_at(const DeformConvParams& p, int64_t at) {
 }
 
 template <class Acc>
-struct PlacedTap {
-  SamplePlace<Acc> place;
+struct LocatedTap {
+  BilinearSample<Acc> position;
   Acc mask;
 };
 
 template <class Acc>
-__device__ PlacedTap<Acc> place_tap(const DeformConvParams& p, const PixelAt& at, int64_t places,
-                                    int64_t tap) {
+__device__ LocatedTap<Acc> locate_tap(const DeformConvParams& p, const PixelAt& at,
+                                      int64_t offset_group, int64_t tap) {
   const int64_t v = tap / p.x.kernel, u = tap - v * p.x.kernel, pixels = p.pixels();
-  const int64_t first = ((at.image * p.offset_groups + places) * p.taps() + tap) * pixels;
+  const int64_t first = ((at.image * p.offset_groups + offset_group) * p.taps() + tap) * pixels;
   const Acc* offset = static_cast<const Acc*>(p.offset) + 2 * first + at.pixel;
-  const Acc y = static_cast<Acc>(p.y.place(at.row, v)) + offset[0];
-  const Acc x = static_cast<Acc>(p.x.place(at.column, u)) + offset[pixels];
+  const Acc y = static_cast<Acc>(p.y.position(at.row, v)) + offset[0];
+  const Acc x = static_cast<Acc>(p.x.position(at.column, u)) + offset[pixels];
   const Acc mask =
       p.mask != nullptr ? static_cast<const Acc*>(p.mask)[first + at.pixel] : static_cast<Acc>(1);
   return {
-      place_between_pixels(x, y, static_cast<int32_t>(p.y.input), static_cast<int32_t>(p.x.input)),
+      bilinear_sample_at(x, y, static_cast<int32_t>(p.y.input), static_cast<int32_t>(p.x.input)),
       mask};
 }
 
@@ -55,14 +55,14 @@ struct SampleTaps {
 };
 
 template <class Acc>
-__device__ SampleTaps<Acc> sample_taps(const DeformConvParams& p, const PixelAt& at, int64_t places,
-                                       int64_t tap) {
-  const PlacedTap<Acc> placed = place_tap<Acc>(p, at, places, tap);
+__device__ SampleTaps<Acc> sample_taps(const DeformConvParams& p, const PixelAt& at,
+                                       int64_t offset_group, int64_t tap) {
+  const LocatedTap<Acc> located = locate_tap<Acc>(p, at, offset_group, tap);
   SampleTaps<Acc> sample;
-  sample.taps = placed.place.taps;
-  sample.first =
-      at.image * p.input_batch + placed.place.y * p.input_row + placed.place.x * p.input_column;
-  bilinear_weights(placed.place, placed.mask, sample.weight);
+  sample.taps = located.position.taps;
+  sample.first = at.image * p.input_batch + located.position.y * p.input_row +
+                 located.position.x * p.input_column;
+  bilinear_weights(located.position, located.mask, sample.weight);
   return sample;
 }
 

@@ -10,7 +10,7 @@
 // Rounding: NOTE [ Gradients of point samples ] (core/deformable/points.h), without contraction
 // (-fmad=false), so the bits are the CPU's.
 #include "cuda/deformable/cell_lists.h"
-#include "cuda/deformable/point_places.h"
+#include "cuda/deformable/point_positions.h"
 
 namespace visops {
 namespace {
@@ -27,22 +27,22 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
     const int64_t image = i / p.points;
-    const PlacedPoint<Acc> place = placed_point<PointMode::kBilinear, Acc>(p, i);
+    const LocatedPoint<Acc> located = located_point<PointMode::kBilinear, Acc>(p, i);
     const T* map = static_cast<const T*>(p.input) + image * p.batch_stride;
     const G* grad =
         static_cast<const G*>(p.grad) + image * p.channels * p.points + (i - image * p.points);
-    const int64_t first = first_tap(p, place);
-    const Acc fx = place.x.fraction, fy = place.y.fraction;
+    const int64_t first = first_tap(p, located);
+    const Acc fx = located.x.fraction, fy = located.y.fraction;
     Acc along_x = 0, along_y = 0;
-    for (int64_t c = 0; c < (place.taps != 0 ? p.channels : 0); ++c) {
+    for (int64_t c = 0; c < (located.taps != 0 ? p.channels : 0); ++c) {
       Acc v[4];
-      load_taps(p, map + c * p.channel_stride, first, place.taps, v);
+      load_taps(p, map + c * p.channel_stride, first, located.taps, v);
       const Acc g = load_element(grad + c * p.points);
       along_x += g * ((one - fy) * (v[1] - v[0]) + fy * (v[3] - v[2]));
       along_y += g * ((one - fx) * (v[2] - v[0]) + fx * (v[3] - v[1]));
     }
-    write_number(p.grad_places, p.places_dtype, 2 * i, along_x * place.x.slope);
-    write_number(p.grad_places, p.places_dtype, 2 * i + 1, along_y * place.y.slope);
+    write_number(p.grad_coordinates, p.coordinates_dtype, 2 * i, along_x * located.x.slope);
+    write_number(p.grad_coordinates, p.coordinates_dtype, 2 * i + 1, along_y * located.y.slope);
   }
 }
 
@@ -57,10 +57,10 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kLast = mode == PointMode::kNearest ? 0 : 1;  // from the tap 00 to the last pixel
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
-    const PlacedPoint<Acc> place = placed_point<mode, Acc>(p, i);
-    p.cells[i] = place.taps == 0
+    const LocatedPoint<Acc> located = located_point<mode, Acc>(p, i);
+    p.cells[i] = located.taps == 0
                      ? kNoCell
-                     : cell_at(p, i / p.points, place.y.first + kLast, place.x.first + kLast);
+                     : cell_at(p, i / p.points, located.y.first + kLast, located.x.first + kLast);
   }
 }
 
@@ -106,9 +106,9 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int k = 1; k < kCells; ++k) i = lists[k].point < i ? lists[k].point : i;
       if (i == INT64_MAX) break;
-      const PlacedPoint<Acc> place = placed_point<mode, Acc>(p, i);
+      const LocatedPoint<Acc> located = located_point<mode, Acc>(p, i);
       Acc weights[4], weight = 0;
-      weights_of(place, weights);
+      weights_of(located, weights);
 #pragma unroll
       for (int k = 0; k < kCells; ++k) {
         if (lists[k].point != i) continue;  // a point is in one cell

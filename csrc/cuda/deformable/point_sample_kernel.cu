@@ -7,7 +7,7 @@
 //
 // Rounding: NOTE [ Point samples ] (core/deformable/points.h), without contraction (-fmad=false),
 // so the bits are the CPU's.
-#include "cuda/deformable/point_places.h"
+#include "cuda/deformable/point_positions.h"
 
 namespace visops {
 namespace {
@@ -42,17 +42,17 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t image = outer / (is_adjacent ? p.points : groups);
     const int64_t middle = outer - image * (is_adjacent ? p.points : groups);
     const int64_t point = is_adjacent ? middle : inner, group = is_adjacent ? inner : middle;
-    const PlacedPoint<Acc> place = placed_point<mode, Acc>(p, image * p.points + point);
+    const LocatedPoint<Acc> located = located_point<mode, Acc>(p, image * p.points + point);
     Acc weight[4];
-    weights_of(place, weight);
-    const int64_t first = first_tap(p, place), c = group * kOwn;
+    weights_of(located, weight);
+    const int64_t first = first_tap(p, located), c = group * kOwn;
     const T* plane = static_cast<const T*>(p.input) + image * p.batch_stride + c * p.channel_stride;
     Out* out = output + image * p.channels * p.points + c * p.output_channel_stride +
                point * p.output_point_stride;
     const int64_t left = p.channels - c;
 #pragma unroll 4
     for (int64_t k = 0; k < (left < kOwn ? left : kOwn); ++k) {
-      sample_channel<T, mode>(p, plane + k * p.channel_stride, first, place.taps, weight,
+      sample_channel<T, mode>(p, plane + k * p.channel_stride, first, located.taps, weight,
                               out + k * p.output_channel_stride);
     }
   }

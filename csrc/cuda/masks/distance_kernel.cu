@@ -88,16 +88,17 @@ __global__ void __launch_bounds__(kThreads)
                  const Field<int32_t> to, int32_t* far_lines) {
   for (int64_t at = first_thread(); at < all; at += all_threads()) {
     const int64_t across = at / axis.stride, outer = across / axis.size;
-    const int64_t place = across - outer * axis.size;
+    const int64_t position = across - outer * axis.size;
     int32_t best = source.near(at);
     int32_t site = kSites ? source.site(at) : 0;
     bool is_open = true;
     for (int64_t k = 1; k <= kMostSteps; ++k) {
       const int32_t step = step_of(kMetric, static_cast<int32_t>(k), int32_t{1});
-      is_open = (k <= place || place + k < axis.size) && (kSites ? step <= best : step < best);
+      is_open =
+          (k <= position || position + k < axis.size) && (kSites ? step <= best : step < best);
       if (!is_open) break;
       for (int side = 0; side < 2; ++side) {
-        if (side == 0 ? k > place : place + k >= axis.size) continue;
+        if (side == 0 ? k > position : position + k >= axis.size) continue;
         const int64_t other = at + (side == 0 ? -k : k) * axis.stride;
         const int32_t found = distance_through(kMetric, source.near(other), step);
         if (found > best) continue;
@@ -148,8 +149,8 @@ __global__ void __launch_bounds__(kThreads)
     fill_level(const __grid_constant__ LeastTree tree, const int level, const int64_t count,
                int32_t* least) {
   for (int64_t i = first_thread(); i < count; i += all_threads()) {
-    const int64_t place = i / tree.inner;
-    least[i] = least_of_children(tree, level - 1, place, i - place * tree.inner);
+    const int64_t position = i / tree.inner;
+    least[i] = least_of_children(tree, level - 1, position, i - position * tree.inner);
   }
 }
 
@@ -160,9 +161,10 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t at = first_thread(); at < all; at += all_threads()) {
     const int64_t mask = at / pixels, pixel = at - mask * pixels;
     const int64_t row = pixel / p.width, plane = row / p.height;
-    const Place place = {static_cast<int32_t>(plane), static_cast<int32_t>(row - plane * p.height),
-                         static_cast<int32_t>(pixel - row * p.width)};
-    store_index(p, mask, pixel, chessboard_site(p, trees, mask, place, p.distances[at]));
+    const Position position = {static_cast<int32_t>(plane),
+                               static_cast<int32_t>(row - plane * p.height),
+                               static_cast<int32_t>(pixel - row * p.width)};
+    store_index(p, mask, pixel, chessboard_site(p, trees, mask, position, p.distances[at]));
   }
 }
 

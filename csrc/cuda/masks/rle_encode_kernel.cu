@@ -77,8 +77,9 @@ __global__ void __launch_bounds__(kThreads)
 // Writes where each column's runs begin among all, and each mask's. The last run of a mask, which
 // ends with it, is no change of a column.
 __global__ void __launch_bounds__(kThreads)
-    place_columns(const __grid_constant__ Columns c, const int32_t* changes, const int64_t* of_tile,
-                  const int64_t* of_group, int64_t* places, int64_t* offsets) {
+    position_columns(const __grid_constant__ Columns c, const int32_t* changes,
+                     const int64_t* of_tile, const int64_t* of_group, int64_t* positions,
+                     int64_t* offsets) {
   __shared__ int64_t of_warp[kWarps];
   for (int64_t tile = blockIdx.x; tile < c.tiles(); tile += gridDim.x) {
     const int64_t group = tile / kGroup, neighbour = group * kGroup + threadIdx.x;
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(kThreads)
     before += sum_before(own, of_warp);
     for (int64_t at = first; at < first + kPerThread && at < c.all(); ++at) {
       const int64_t mask = at / c.width;
-      places[at] = before + mask;
+      positions[at] = before + mask;
       if (at == mask * c.width) offsets[mask] = before + mask;
       before += changes[at];
       if (at == c.all() - 1) offsets[c.count] = before + c.count;
@@ -100,10 +101,10 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    write_ends(const __grid_constant__ Columns c, const int64_t* places, int32_t* ends) {
+    write_ends(const __grid_constant__ Columns c, const int64_t* positions, int32_t* ends) {
   for (int64_t at = first_thread(); at < c.all(); at += all_threads()) {
     const int64_t mask = at / c.width, x = at - mask * c.width;
-    int32_t* to = ends + places[at];
+    int32_t* to = ends + positions[at];
     for_each_change(c, mask, x, [&](int64_t y) { *to++ = static_cast<int32_t>(x * c.height + y); });
     if (x == c.width - 1) *to = static_cast<int32_t>(c.height * c.width);
   }
@@ -113,7 +114,7 @@ void masks_to_runs_cuda(const MasksToRunsParams& p, Workspace& workspace) {
   const Columns c = {p.bits, p.count, p.height, p.width, words_of(p.width)};
   void* stream = workspace.stream();
   int32_t* changes = allocate<int32_t>(workspace, c.all());
-  int64_t* places = allocate<int64_t>(workspace, c.all());
+  int64_t* positions = allocate<int64_t>(workspace, c.all());
   int64_t* of_tile = allocate<int64_t>(workspace, c.tiles());
   int64_t* of_group = allocate<int64_t>(workspace, c.groups());
   const dim3 threads(kThreads), columns = grid_of_threads(c.all());
@@ -122,9 +123,9 @@ void masks_to_runs_cuda(const MasksToRunsParams& p, Workspace& workspace) {
          of_tile);
   launch(sum_tiles<int64_t>, grid_for(c.groups()), threads, 0, stream, of_tile, c.tiles(), kGroup,
          of_group);
-  launch(place_columns, grid_for(c.tiles()), threads, 0, stream, c, changes, of_tile, of_group,
-         places, p.offsets);
-  launch(write_ends, columns, threads, 0, stream, c, places, p.make_ends(p.context));
+  launch(position_columns, grid_for(c.tiles()), threads, 0, stream, c, changes, of_tile, of_group,
+         positions, p.offsets);
+  launch(write_ends, columns, threads, 0, stream, c, positions, p.make_ends(p.context));
 }
 
 const bool registered = masks_to_runs_stub.set(kCudaSlot, masks_to_runs_cuda);

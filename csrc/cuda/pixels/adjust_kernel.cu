@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
   for (int64_t i = blockIdx.x; i < adjustments.count * p.channels; i += gridDim.x) {
     const int64_t image = i / p.channels, channel = i - image * p.channels;
     const Adjustment a = adjustments.of_image[image];
-    const int64_t place = (adjustments.first + image) * p.channels + channel;
+    const int64_t position = (adjustments.first + image) * p.channels + channel;
     const T* const first = static_cast<const T*>(p.images) + (adjustments.first + image) * p.size();
     const T* const data = first + channel * pixels;
     int64_t step = 0;
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
     const bool is_contrast = a.kind == PixelKind::kContrast;
     const int64_t channels = is_contrast ? (channel == 0 ? p.channels : 0) : 1;
     for (int64_t c = 0; c < channels; ++c) {
-      if (thread == 0) scratch.numbers[place + c] = numbers;
+      if (thread == 0) scratch.numbers[position + c] = numbers;
       if (thread >= kLevelCount || !has_table(a.kind, sizeof(T) == 1)) continue;
       uint8_t entry = static_cast<uint8_t>(thread);
       if (a.kind == PixelKind::kEqualize) {
@@ -242,7 +242,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
       } else {
         entry = adjusted(a, numbers, entry);
       }
-      scratch.table[(place + c) * kLevelCount + thread] = entry;
+      scratch.table[(position + c) * kLevelCount + thread] = entry;
     }
     __syncthreads();  // before the next channel's numbers replace these
   }
@@ -318,14 +318,14 @@ __global__ void __launch_bounds__(kAdjustThreads)
     const int64_t of_batch = i / parts, image = of_batch / p.channels;
     const int64_t channel = of_batch - image * p.channels;
     const Adjustment a = adjustments.of_image[image];
-    const int64_t place = adjustments.first * p.channels + of_batch;
+    const int64_t position = adjustments.first * p.channels + of_batch;
     const int64_t begin = (i - of_batch * parts) * kPartPixels;
     const int64_t end = begin + kPartPixels < pixels ? begin + kPartPixels : pixels;
-    const AdjustPart<T> part = {static_cast<const T*>(p.images) + place * pixels,
-                                static_cast<T*>(p.output) + place * pixels, begin, end};
+    const AdjustPart<T> part = {static_cast<const T*>(p.images) + position * pixels,
+                                static_cast<T*>(p.output) + position * pixels, begin, end};
     if (has_table(a.kind, sizeof(T) == 1)) {
       __syncthreads();  // the last part is done with its table
-      if (thread < kLevelCount) table[thread] = scratch.table[place * kLevelCount + thread];
+      if (thread < kLevelCount) table[thread] = scratch.table[position * kLevelCount + thread];
       __syncthreads();
       if constexpr (sizeof(T) == 1) {
         look_up(part, table);
@@ -337,7 +337,7 @@ __global__ void __launch_bounds__(kAdjustThreads)
     } else if (a.kind == PixelKind::kSaturation && p.channels >= 3 && channel < 3) {
       if (channel == 0) saturate_part(p, part, a);
     } else {
-      const ChannelNumbers numbers = scratch.numbers[place];
+      const ChannelNumbers numbers = scratch.numbers[position];
       for (int64_t k = begin + thread; k < end; k += kAdjustThreads) {
         part.to[k] = adjusted(a, numbers, part.from[k]);
       }

@@ -8,7 +8,7 @@
 // Boxes: as the gradient of means (align_backward_boxes_kernel.cu), without lists.
 //
 // Rounding: as the NOTE says, without contraction (-fmad=false), so the bits are the CPU's.
-#include "cuda/anew.h"
+#include "cuda/reload.h"
 #include "cuda/roi/lanes.h"
 #include "cuda/roi/taken.h"
 #include "cuda/roi/tile.h"
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kSumThreads, sizeof(T) == 8 ? 2 : 4)
     const bool y2_moves = end_moves(roi.y, p.aligned), x2_moves = end_moves(roi.x, p.aligned);
     BoxSums<Acc> sum = {};
     for (int64_t c = lane; c < p.channels; c += kWarpLanes) {
-      const RoiMap& map = p.maps[anew(roi.level)];
+      const RoiMap& map = p.maps[reload(roi.level)];
       const int64_t* index = p.index + index_offset(p, k, c, y, 0);
       const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, c, y, 0);
       for (int32_t x = 0; x < p.bins_x; ++x) {

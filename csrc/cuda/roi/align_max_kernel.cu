@@ -36,7 +36,7 @@ struct BinStream {
 
     __device__ bool next(Entry* entry) {
       if (number >= of->range.last) return false;
-      const RoiAxis<Acc> axis = anew(*of->axis);
+      const RoiAxis<Acc> axis = reload(*of->axis);
       const RoiTaps<Acc> taps = roi_taps(sample_at(axis, of->bin, number), axis.extent);
       *entry = {taps.low_weight, taps.high_weight, taps.low * of->stride, taps.high * of->stride,
                 number++};
@@ -47,7 +47,7 @@ struct BinStream {
   static __device__ BinStream of(const RoiAlignParams& p, const Roi<Acc>& roi, bool is_row,
                                  int32_t bin) {
     const RoiAxis<Acc>* axis = is_row ? &roi.y : &roi.x;
-    return {axis, bin, samples_on_map(anew(*axis), bin),
+    return {axis, bin, samples_on_map(reload(*axis), bin),
             static_cast<Offset>(stride_of(p.maps[roi.level], is_row))};
   }
   __device__ Samples begin() const { return {this, range.first}; }
@@ -73,22 +73,22 @@ __device__ int64_t number_of(const BinStream<Acc, Offset>& samples, int64_t i) {
 
 // The largest samples of a bin so far. A place is which of the row's and of the column's samples it
 // is, in the upper and the lower half; -1: none.
-template <class Acc, class Place, int channels>
+template <class Acc, class Position, int channels>
 struct Largest {
-  static constexpr int kHalf = 4 * sizeof(Place);  // bits
+  static constexpr int kHalf = 4 * sizeof(Position);  // bits
   Acc value[channels] = {};
-  Place place[channels];
+  Position position[channels];
 
   __device__ Largest() {
 #pragma unroll
-    for (int c = 0; c < channels; ++c) place[c] = -1;
+    for (int c = 0; c < channels; ++c) position[c] = -1;
   }
 
   template <class Samples>
   __device__ int64_t index(int c, const Samples& rows, const Samples& columns, int64_t grid) const {
-    if (place[c] < 0) return -1;
-    const Place row = place[c] >> kHalf;
-    return number_of(rows, row) * grid + number_of(columns, place[c] - (row << kHalf));
+    if (position[c] < 0) return -1;
+    const Position row = position[c] >> kHalf;
+    return number_of(rows, row) * grid + number_of(columns, position[c] - (row << kHalf));
   }
 };
 
@@ -103,8 +103,8 @@ __device__ void take_largest(const T* data, int count, Offset step, const Sample
   for (auto more = rows.begin(); more.next(&row); first += Offset{1} << largest->kHalf) {
     const T* low = data + row.low;
     const T* high = data + row.high;
-    Offset place = first;
-    for (auto rest = columns.begin(); rest.next(&column); ++place) {
+    Offset position = first;
+    for (auto rest = columns.begin(); rest.next(&column); ++position) {
 #pragma unroll
       for (int c = 0; c < channels; ++c) {
         if (c >= count) break;
@@ -112,9 +112,9 @@ __device__ void take_largest(const T* data, int count, Offset step, const Sample
             row.weights(), column.weights(), load_element(low + column.low + c * step),
             load_element(low + column.high + c * step), load_element(high + column.low + c * step),
             load_element(high + column.high + c * step));
-        if (largest->place[c] < 0 || is_above(value, largest->value[c])) {
+        if (largest->position[c] < 0 || is_above(value, largest->value[c])) {
           largest->value[c] = value;
-          largest->place[c] = place;
+          largest->position[c] = position;
         }
       }
     }
@@ -125,7 +125,7 @@ __device__ void take_largest(const T* data, int count, Offset step, const Sample
   for (int c = 0; c < channels; ++c) {
     if (!is_above(off_map, largest->value[c])) continue;
     largest->value[c] = off_map;
-    largest->place[c] = -1;
+    largest->position[c] = -1;
   }
 }
 
@@ -149,8 +149,8 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once<T>())
   const Roi<Acc>& roi = box.roi;
   const bool on_channels = lanes_are_channels(p.maps[roi.level], p.channels);
   for_items(p, slice, on_channels, [&](const Item& item) {
-    const RoiMap& map = p.maps[anew(roi.level)];
-    const T* data = map_pixel<const T>(map, anew(roi.image), item.channel, 0, 0);
+    const RoiMap& map = p.maps[reload(roi.level)];
+    const T* data = map_pixel<const T>(map, reload(roi.image), item.channel, 0, 0);
     const auto bin_at = item_offset<Offset>(p, item);
     const auto index_at =
         static_cast<Offset>(index_offset(p, 0, item.channel, item.bin_y, item.bin_x));
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once<T>())
       Largest<Acc, Offset, kAtOnce<listed>> largest;
       const int count = item.count - from;
       take_largest(data + from * step, count, step, rows, columns, samples_of_bin(roi), &largest);
-      const int64_t k = anew(slice.box);
+      const int64_t k = reload(slice.box);
       T* bin = static_cast<T*>(p.bins) + k * p.roi_stride + bin_at;
       int64_t* index = p.index + k * p.index_roi_stride + index_at;
 #pragma unroll
@@ -194,8 +194,8 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once<T>())
       p, plan, first + blockIdx.x, [&](int64_t k) { return roi = load_box<Acc>(p, k); }, &slice);
   const bool on_channels = lanes_are_channels(p.maps[roi.level], p.channels);
   for_items(p, slice, on_channels, [&](const Item& item) {
-    const RoiMap& map = p.maps[anew(roi.level)];
-    const int64_t k = anew(slice.box);
+    const RoiMap& map = p.maps[reload(roi.level)];
+    const int64_t k = reload(slice.box);
     const int64_t* index = p.index + index_offset(p, k, item.channel, item.bin_y, item.bin_x);
     Acc value[kGroup] = {};
 #pragma unroll

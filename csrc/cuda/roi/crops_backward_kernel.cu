@@ -23,7 +23,7 @@ struct IncomingPatch {
   Strides stride;
   const T* element;
 
-  __device__ void place(int64_t i, int64_t j) {
+  __device__ void position(int64_t i, int64_t j) {
     element = patch + i * stride.row + j * stride.column;
   }
   __device__ typename Accumulate<T>::type at(int c) const {
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kListThreads, sizeof(Acc) == 8 ? 5 : 6)
       append_box(is_wanted, static_cast<int32_t>(span.box), &list);
       for (int n = 0; n < list.count; ++n) {
         const int64_t k = list.boxes[n];
-        if (!find_places(tables, k, at, p.height, p.width, &stage)) continue;
+        if (!find_positions(tables, k, at, p.height, p.width, &stage)) continue;
         IncomingPatch<T> patch = {static_cast<const T*>(p.patches) + k * p.patch_stride.batch +
                                       at.channel * p.patch_stride.channel,
                                   p.patch_stride, nullptr};

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kStagedRowTaps = 128, kStagedColumnTaps = 512;
 template <class Acc>
-constexpr int kStagedPlaces = 16384 / (kChannelGroup * static_cast<int>(sizeof(Acc)));
+constexpr int kStagedPositions = 16384 / (kChannelGroup * static_cast<int>(sizeof(Acc)));
 
 // The taps of a piece's rows or columns: [taps, lines].
 template <class Acc, int most>
@@ -44,30 +44,32 @@ struct StagedTaps {
 // In shared memory.
 template <class Acc>
 struct TransposeStage {
-  Places lines[kTargetWidth + kTargetHeight];  // with taps on the tile's columns, then its rows
-  Places columns, rows;                        // that hold all of these
-  StagedTaps<Acc, kStagedColumnTaps> across;   // of a piece
+  Positions lines[kTargetWidth + kTargetHeight];  // with taps on the tile's columns, then its rows
+  Positions columns, rows;                        // that hold all of these
+  StagedTaps<Acc, kStagedColumnTaps> across;      // of a piece
   StagedTaps<Acc, kStagedRowTaps> down;
-  Acc values[kChannelGroup][kStagedPlaces<Acc>];
+  Acc values[kChannelGroup][kStagedPositions<Acc>];
 };
 
 // Part of a grid. A thread's sum along a row starts in the row's first piece, and is added to its
 // pixel in the last.
 struct Piece {
-  Places rows, columns;
+  Positions rows, columns;
   bool is_first, is_last;
 };
 
-__device__ inline int size_of(const Places& places) { return places.end - places.begin; }
+__device__ inline int size_of(const Positions& positions) {
+  return positions.end - positions.begin;
+}
 
-__device__ inline Places intersect(const Places& a, const Places& b) {
+__device__ inline Positions intersect(const Positions& a, const Positions& b) {
   return {a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
 }
 
 // All places of a warp's lanes; without places, the size is not above 0.
-__device__ inline Places all_of_warp(const Places& own) {
+__device__ inline Positions all_of_warp(const Positions& own) {
   const bool is_empty = size_of(own) <= 0;
-  Places all = {is_empty ? INT32_MAX : own.begin, is_empty ? 0 : own.end};
+  Positions all = {is_empty ? INT32_MAX : own.begin, is_empty ? 0 : own.end};
   for (int step = kListWarp / 2; step > 0; step /= 2) {
     const int32_t begin = __shfl_xor_sync(0xffffffffu, all.begin, step);
     const int32_t end = __shfl_xor_sync(0xffffffffu, all.end, step);
@@ -79,20 +81,20 @@ __device__ inline Places all_of_warp(const Places& own) {
 // Finds the places of box k's grid that have taps on a tile of [height, width]; false if there are
 // none. Called by all threads of the block, which synchronise here.
 template <class Acc>
-__device__ bool find_places(const GridTables<Acc>& tables, int64_t k, const TargetTile& at,
-                            int64_t height, int64_t width, TransposeStage<Acc>* stage) {
+__device__ bool find_positions(const GridTables<Acc>& tables, int64_t k, const TargetTile& at,
+                               int64_t height, int64_t width, TransposeStage<Acc>* stage) {
   static_assert(kTargetWidth == kListWarp, "a warp has the columns, and the next one the rows");
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kListWarp;
   if (thread < 2 * kListWarp) {
     const bool is_column = thread < kListWarp;
-    Places own = {0, 0};
+    Positions own = {0, 0};
     if (is_column) {
-      if (at.x + lane < width) own = tables.places_on_column(k, at.x + lane);
+      if (at.x + lane < width) own = tables.positions_on_column(k, at.x + lane);
     } else if (lane < kTargetHeight && at.y + lane < height) {
-      own = tables.places_on_row(k, at.y + lane);
+      own = tables.positions_on_row(k, at.y + lane);
     }
     if (is_column || lane < kTargetHeight) stage->lines[thread] = own;
-    const Places all = all_of_warp(own);
+    const Positions all = all_of_warp(own);
     if (lane == 0) (is_column ? stage->columns : stage->rows) = all;
   }
   __syncthreads();
@@ -109,7 +111,7 @@ __device__ void stage_values(const Piece& piece, int channels, Values& values,
 #pragma unroll 1
   for (unsigned n = threadIdx.x; n < count; n += kListThreads) {
     const unsigned row = n / width, column = n - row * width;
-    values.place(int64_t{piece.rows.begin} + row, int64_t{piece.columns.begin} + column);
+    values.position(int64_t{piece.rows.begin} + row, int64_t{piece.columns.begin} + column);
     for (int c = 0; c < kChannelGroup; ++c) {
       if (c < channels) stage->values[c][n] = values.at(c);
     }
@@ -124,8 +126,8 @@ __device__ void add_piece(const TransposeStage<Acc>& stage, const Piece& piece,
   const int thread = static_cast<int>(threadIdx.x);
   const int column = thread % kTargetWidth, row = thread / kTargetWidth;
   const int x = static_cast<int>(at.x) + column, y = static_cast<int>(at.y) + row;
-  const Places columns = intersect(stage.lines[column], piece.columns);
-  const Places rows = intersect(stage.lines[kTargetWidth + row], piece.rows);
+  const Positions columns = intersect(stage.lines[column], piece.columns);
+  const Positions rows = intersect(stage.lines[kTargetWidth + row], piece.rows);
   const int width = size_of(piece.columns), height = size_of(piece.rows);
 #pragma unroll 1
   for (int i = rows.begin; i < rows.end; ++i) {
@@ -136,14 +138,14 @@ __device__ void add_piece(const TransposeStage<Acc>& stage, const Piece& piece,
 #pragma unroll 1
     for (int j = columns.begin; j < columns.end; ++j) {
       const int in_columns = j - piece.columns.begin;
-      const int place = in_rows * width + in_columns;
+      const int position = in_rows * width + in_columns;
 #pragma unroll 1
       for (int t = 0; t < taps; ++t) {
         const int tap = t * width + in_columns;
         if (stage.across.index[tap] != x) continue;
         const Acc weight = stage.across.weight[tap];
         for (int c = 0; c < kChannelGroup; ++c) {
-          if (c < channels) along[c] += weight * stage.values[c][place];
+          if (c < channels) along[c] += weight * stage.values[c][position];
         }
       }
     }
@@ -166,13 +168,13 @@ template <class Acc, class Values>
 __device__ void gather_transposed(const GridTables<Acc>& tables, int64_t k, const TargetTile& at,
                                   int channels, Values& values, TransposeStage<Acc>* stage,
                                   Acc sum[kChannelGroup]) {
-  static_assert(kStagedColumnTaps <= kStagedPlaces<Acc>, "a piece has a row at least");
-  const Places rows = stage->rows, columns = stage->columns;
+  static_assert(kStagedColumnTaps <= kStagedPositions<Acc>, "a piece has a row at least");
+  const Positions rows = stage->rows, columns = stage->columns;
   const int most_columns = kStagedColumnTaps / tables.taps;
   const int most_rows = kStagedRowTaps / tables.taps;
   const bool is_split = size_of(columns) > most_columns;
   const int width = is_split ? most_columns : size_of(columns);
-  const int fitting = is_split ? 1 : kStagedPlaces<Acc> / width;
+  const int fitting = is_split ? 1 : kStagedPositions<Acc> / width;
   const int height = fitting < most_rows ? fitting : most_rows;
   Acc along[kChannelGroup] = {};
   for (int i = rows.begin; i < rows.end; i += height) {

@@ -37,7 +37,7 @@ struct Grids {
 };
 
 // Places begin <= i < end of a grid's axis.
-struct Places {
+struct Positions {
   int32_t begin, end;
 };
 
@@ -46,18 +46,18 @@ struct GridTables {
   int64_t lines, columns;                // of a grid
   int64_t target_lines, target_columns;  // of what is sampled
   int taps;
-  int32_t* index;  // [boxes, taps, lines] -1: no tap
-  Acc* weight;     // [boxes, taps, lines]
-  Places* places;  // [boxes, target lines]
+  int32_t* index;        // [boxes, taps, lines] -1: no tap
+  Acc* weight;           // [boxes, taps, lines]
+  Positions* positions;  // [boxes, target lines]
 
   // Where the first tap of a line is; others are `lines` apart.
   __device__ int64_t column(int64_t k, int64_t j) const { return k * taps * lines + j; }
   __device__ int64_t row(int64_t k, int64_t i) const { return column(k, columns + i); }
-  __device__ Places places_on_column(int64_t k, int64_t x) const {
-    return places[k * target_lines + x];
+  __device__ Positions positions_on_column(int64_t k, int64_t x) const {
+    return positions[k * target_lines + x];
   }
-  __device__ Places places_on_row(int64_t k, int64_t y) const {
-    return places_on_column(k, target_columns + y);
+  __device__ Positions positions_on_row(int64_t k, int64_t y) const {
+    return positions_on_column(k, target_columns + y);
   }
 
   // The taps of a line, given its column() or row(), as axis_taps() returns them.
@@ -76,21 +76,21 @@ struct GridTables {
 
 // One line of a box, of the grid or of what is sampled.
 struct LineOfBox {
-  int64_t box, place;
+  int64_t box, position;
   bool is_column;
 
   __device__ LineOfBox(int64_t i, int64_t lines, int64_t columns) {
     box = i / lines;
-    place = i - box * lines;
-    is_column = place < columns;
-    if (!is_column) place -= columns;
+    position = i - box * lines;
+    is_column = position < columns;
+    if (!is_column) position -= columns;
   }
 };
 
 template <Interpolation mode, class Acc>
-__device__ void write_taps(const Grids& g, const GridAxis& axis, int64_t place, int64_t size,
+__device__ void write_taps(const Grids& g, const GridAxis& axis, int64_t position, int64_t size,
                            int32_t* index, Acc* weight, int64_t step) {
-  const auto taps = grid_taps<mode, Acc>(axis, place, g.padding, size);
+  const auto taps = grid_taps<mode, Acc>(axis, position, g.padding, size);
   const int count = tap_count(g.mode);
 #pragma unroll
   for (int t = 0; t < kMostTaps; ++t) {
@@ -110,25 +110,25 @@ __global__ void __launch_bounds__(kTableThreads)
     const LineOfBox line(i, g.lines(), g.width);
     const CropMap& map = g.maps[line.box];
     const Span grid = line.is_column ? map.columns : map.rows;
-    if (map.image < 0 || !contains(grid, line.place)) continue;
+    if (map.image < 0 || !contains(grid, line.position)) continue;
     const GridAxis axis = line.is_column ? map.x : map.y;
     const int64_t size = line.is_column ? g.target_width : g.target_height;
-    const int64_t first =
-        line.is_column ? tables.column(line.box, line.place) : tables.row(line.box, line.place);
+    const int64_t first = line.is_column ? tables.column(line.box, line.position)
+                                         : tables.row(line.box, line.position);
     int32_t* index = tables.index + first;
     Acc* weight = tables.weight + first;
     with_mode(g.mode_of(map), [&](auto mode) {
-      write_taps<mode.value>(g, axis, line.place, size, index, weight, g.lines());
+      write_taps<mode.value>(g, axis, line.position, size, index, weight, g.lines());
     });
   }
 }
 
-__device__ inline Span places_near(const Grids& g, const CropMap& map, const LineOfBox& line) {
+__device__ inline Span positions_near(const Grids& g, const CropMap& map, const LineOfBox& line) {
   const GridAxis axis = line.is_column ? map.x : map.y;
   const Span grid = line.is_column ? map.columns : map.rows;
   const int64_t size = line.is_column ? g.target_width : g.target_height;
   return with_mode(g.mode_of(map), [&](auto mode) {
-    return grid_places<mode.value>(axis, grid, g.padding, size, line.place);
+    return grid_positions<mode.value>(axis, grid, g.padding, size, line.position);
   });
 }
 
@@ -142,7 +142,7 @@ __device__ bool has_tap(const GridTables<Acc>& tables, int64_t line, int64_t tar
 
 template <class Acc>
 __global__ void __launch_bounds__(kTableThreads)
-    find_grid_places(const __grid_constant__ Grids g, const GridTables<Acc> tables) {
+    find_grid_positions(const __grid_constant__ Grids g, const GridTables<Acc> tables) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kTableThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kTableThreads + threadIdx.x;
        i < g.count * g.target_lines(); i += stride) {
@@ -150,13 +150,16 @@ __global__ void __launch_bounds__(kTableThreads)
     const CropMap& map = g.maps[line.box];
     if (map.image < 0) continue;
     const Span reach = line.is_column ? map.reach_x : map.reach_y;
-    Span places = {0, 0};
-    if (contains(reach, line.place)) places = places_near(g, map, line);
+    Span positions = {0, 0};
+    if (contains(reach, line.position)) positions = positions_near(g, map, line);
     const int64_t first = line.is_column ? tables.column(line.box, 0) : tables.row(line.box, 0);
-    const auto is_on = [&](int64_t place) { return has_tap(tables, first + place, line.place); };
-    while (places.begin < places.end && !is_on(places.begin)) ++places.begin;
-    while (places.begin < places.end && !is_on(places.end - 1)) --places.end;
-    tables.places[i] = {static_cast<int32_t>(places.begin), static_cast<int32_t>(places.end)};
+    const auto is_on = [&](int64_t position) {
+      return has_tap(tables, first + position, line.position);
+    };
+    while (positions.begin < positions.end && !is_on(positions.begin)) ++positions.begin;
+    while (positions.begin < positions.end && !is_on(positions.end - 1)) --positions.end;
+    tables.positions[i] = {static_cast<int32_t>(positions.begin),
+                           static_cast<int32_t>(positions.end)};
   }
 }
 
@@ -171,13 +174,13 @@ GridTables<Acc> make_grid_tables(const Grids& g, Workspace& workspace) {
   const int64_t taps = g.count * tables.lines * tables.taps;
   tables.index = allocate<int32_t>(workspace, taps);
   tables.weight = allocate<Acc>(workspace, taps);
-  tables.places = allocate<Places>(workspace, g.count * tables.target_lines);
+  tables.positions = allocate<Positions>(workspace, g.count * tables.target_lines);
   const auto start = [&](auto kernel, int64_t count) {
     launch(kernel, grid_for((count + kTableThreads - 1) / kTableThreads), dim3(kTableThreads), 0,
            workspace.stream(), g, tables);
   };
   start(write_grid_taps<Acc>, g.count * tables.lines);
-  start(find_grid_places<Acc>, g.count * tables.target_lines);
+  start(find_grid_positions<Acc>, g.count * tables.target_lines);
   return tables;
 }
 

@@ -1,8 +1,8 @@
 // How a box's bins and channels are divided among threads and blocks.
 #pragma once
 
-#include "cuda/anew.h"
 #include "cuda/launch.h"
+#include "cuda/reload.h"
 #include "cuda/roi/map.h"
 
 namespace visops {
@@ -59,12 +59,12 @@ __device__ inline Item item_at(const RoiAlignParams& p, const ItemSlice& slice, 
                                uint32_t i) {
   const auto bins_y = static_cast<uint32_t>(p.bins_y), bins_x = static_cast<uint32_t>(p.bins_x);
   const uint32_t line = on_channels ? i / kWarp : i;
-  const uint32_t x = static_cast<uint32_t>(anew(slice.bin_x)) + line, rows = x / bins_x;
-  const uint32_t y = static_cast<uint32_t>(anew(slice.bin_y)) + rows, groups = y / bins_y;
+  const uint32_t x = static_cast<uint32_t>(reload(slice.bin_x)) + line, rows = x / bins_x;
+  const uint32_t y = static_cast<uint32_t>(reload(slice.bin_y)) + rows, groups = y / bins_y;
   Item item;
   item.bin_x = static_cast<int32_t>(x - rows * bins_x);
   item.bin_y = static_cast<int32_t>(y - groups * bins_y);
-  const int64_t group = anew(slice.group) + groups;
+  const int64_t group = reload(slice.group) + groups;
   item.channel = on_channels ? group * (kGroup * kWarp) + i % kWarp : group * kGroup;
   item.step = on_channels ? kWarp : 1;
   const int64_t left = p.channels - item.channel;
@@ -115,7 +115,7 @@ __device__ void load_slice(const RoiAlignParams& p, const ItemPlan& plan, int64_
 template <class F>
 __device__ void for_items(const RoiAlignParams& p, const ItemSlice& slice, bool on_channels,
                           const F& f) {
-  for (int i = static_cast<int>(threadIdx.x); i < anew(slice.count); i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < reload(slice.count); i += kThreads) {
     const Item item = item_at(p, slice, on_channels, static_cast<uint32_t>(i));
     if (item.count > 0) f(item);
   }

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "cuda/anew.h"
 #include "cuda/launch.h"
+#include "cuda/reload.h"
 #include "cuda/roi/map.h"
 
 namespace visops {
@@ -49,7 +49,7 @@ struct ListRoom {
 // Where the lists lie in dynamic shared memory. Computed, not stored, so that compilers know it is
 // shared memory.
 template <class Entry>
-struct ListPlaces {
+struct ListPositions {
   int64_t bins_y, bins_x;
   ListRoom room;
 
@@ -74,8 +74,8 @@ struct ListPlaces {
 };
 
 template <class Acc>
-__device__ RoiAxis<Acc> anew(const RoiAxis<Acc>& a) {
-  return {anew(a.start), anew(a.bin), anew(a.bins), anew(a.extent), anew(a.grid)};
+__device__ RoiAxis<Acc> reload(const RoiAxis<Acc>& a) {
+  return {reload(a.start), reload(a.bin), reload(a.bins), reload(a.extent), reload(a.grid)};
 }
 
 // A block's box, in shared memory.
@@ -115,23 +115,23 @@ __device__ void list_bin(const Stream& stream, int room, typename Stream::Entry*
 // notes which boxes it has done, so the other one makes no lists. Called by all threads of the
 // block, which synchronise here.
 template <class Stream, bool listed, class Acc>
-__device__ ListPlaces<typename Stream::Entry> list_bins(const RoiAlignParams& p,
-                                                        const ListRoom& room, int64_t k,
-                                                        ListedBox<Acc>* box) {
-  const ListPlaces<typename Stream::Entry> places = {p.bins_y, p.bins_x, room};
-  if (!listed) return places;
+__device__ ListPositions<typename Stream::Entry> list_bins(const RoiAlignParams& p,
+                                                           const ListRoom& room, int64_t k,
+                                                           ListedBox<Acc>* box) {
+  const ListPositions<typename Stream::Entry> positions = {p.bins_y, p.bins_x, room};
+  if (!listed) return positions;
   if (box->roi.valid && room.y > 0 && room.x > 0) {
     for (int64_t i = threadIdx.x; i < p.bins_y + p.bins_x; i += blockDim.x) {
       const bool is_row = i < p.bins_y;  // rows and columns in one loop: a warp may have both
       const int64_t bin = is_row ? i : i - p.bins_y;
       list_bin(Stream::of(p, box->roi, is_row, static_cast<int32_t>(bin)), is_row ? room.y : room.x,
-               is_row ? places.row(bin) : places.column(bin), places.row_count() + i,
+               is_row ? positions.row(bin) : positions.column(bin), positions.row_count() + i,
                &box->complete);
     }
   }
   __syncthreads();
   if (threadIdx.x == 0 && room.complete != nullptr) room.complete[k] = box->complete;
-  return places;
+  return positions;
 }
 
 // Room for the entries of a box as large as the map. No bin has more than `most_of_bin`; 0: no

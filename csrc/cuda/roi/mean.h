@@ -36,9 +36,9 @@ struct BinStream {
 
   static __device__ BinStream of(const RoiAlignParams& p, const Roi<Acc>& roi, bool is_row,
                                  int32_t bin) {
-    const RoiAxis<Acc> axis = anew(is_row ? roi.y : roi.x);
+    const RoiAxis<Acc> axis = reload(is_row ? roi.y : roi.x);
     return {axis, bin, samples_on_map(axis, bin),
-            is_row ? mean_factor(axis, anew(roi.x)) : static_cast<Acc>(1),
+            is_row ? mean_factor(axis, reload(roi.x)) : static_cast<Acc>(1),
             static_cast<Offset>(stride_of(p.maps[roi.level], is_row))};
   }
   __device__ Pixels begin() const { return {this, bin_pixels(axis, bin, range)}; }
@@ -82,8 +82,8 @@ __device__ void pool_block(const RoiAlignParams& p, const ItemPlan& plan, const 
   const Roi<Acc>& roi = box.roi;
   const bool on_channels = Channels::are_lanes(p, p.maps[roi.level]);
   for_items(p, slice, on_channels, [&](const Item& item) {
-    const RoiMap& map = p.maps[anew(roi.level)];
-    const T* data = map_pixel<const T>(map, anew(roi.image), Channels::first_of(p, item), 0, 0);
+    const RoiMap& map = p.maps[reload(roi.level)];
+    const T* data = map_pixel<const T>(map, reload(roi.image), Channels::first_of(p, item), 0, 0);
     const auto out = item_offset<Offset>(p, item);
     const Offset step = static_cast<Offset>(item.step * Channels::step(p) * map.channel_stride);
     Acc sum[kGroup] = {};
@@ -101,7 +101,7 @@ __device__ void pool_block(const RoiAlignParams& p, const ItemPlan& plan, const 
       pool_bin(data, item.count, step, Stream::of(p, roi, true, item.bin_y),
                Stream::of(p, roi, false, item.bin_x), sum);
     }
-    store_item<T>(p, anew(slice.box), item, out, sum);
+    store_item<T>(p, reload(slice.box), item, out, sum);
   });
 }
 

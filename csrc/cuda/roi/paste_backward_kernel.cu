@@ -28,9 +28,9 @@ __global__ void __launch_bounds__(kTableThreads)
        i < p.boxes.count * lines; i += stride) {
     const LineOfBox line(i, lines, p.width);
     const CropMap& map = p.maps[line.box];
-    if (!contains(line.is_column ? map.columns : map.rows, line.place)) continue;
+    if (!contains(line.is_column ? map.columns : map.rows, line.position)) continue;
     feather[i] = feather_weight<Acc>(feather_width(p, map), line.is_column ? map.x1 : map.y1,
-                                     line.is_column ? map.x2 : map.y2, line.place);
+                                     line.is_column ? map.x2 : map.y2, line.position);
   }
 }
 
@@ -101,7 +101,7 @@ struct IncomingPixels {
   const T* element = nullptr;
   Acc share = 0;
 
-  __device__ void place(int64_t y, int64_t x) {
+  __device__ void position(int64_t y, int64_t x) {
     const Strides& stride = sampler.p.grad_stride;
     element = grad + y * stride.row + x * stride.column;
     share = patch_share(sampler, neighbours, k, y, x);
@@ -119,7 +119,7 @@ struct IncomingAlpha {
   int64_t k;
   Acc value = 0;
 
-  __device__ void place(int64_t y, int64_t x) {
+  __device__ void position(int64_t y, int64_t x) {
     value = alpha_gradient<T>(sampler, neighbours, k, y, x);
   }
   __device__ Acc at(int) const { return value; }
@@ -129,7 +129,7 @@ struct IncomingAlpha {
 // alpha's gradient needs to know. Called by all threads of the block, which synchronise here.
 template <bool of_alpha>
 __device__ NeighbourSpans list_neighbours(const BoxesOfMaps& boxes, int64_t image, int64_t k,
-                                          const Places& rows, const Places& columns,
+                                          const Positions& rows, const Positions& columns,
                                           BoxList<kMostNeighbours, RoiSpan>* list) {
   clear_list(list);
   const BoxRange of_image = boxes.of_map[image];
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kListThreads, kBlocksAtOnce<Acc>)
     const int64_t channel = of_alpha ? 0 : at.channel;
     const int channels = of_alpha ? 1 : channels_of_group(p.channels, channel);
     Acc sum[kChannelGroup] = {};
-    if (image >= 0 && find_places(tables, k, at, p.patch_height, p.patch_width, &stage)) {
+    if (image >= 0 && find_positions(tables, k, at, p.patch_height, p.patch_width, &stage)) {
       const NeighbourSpans neighbours =
           list_neighbours<of_alpha>(boxes, image, k, stage.rows, stage.columns, &list);
       if constexpr (of_alpha) {

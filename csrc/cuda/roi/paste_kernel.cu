@@ -31,25 +31,25 @@ struct PastedLines {
 
 // Called by one thread per line of a box: sets line `line` of box k, the `n`-th at once.
 template <Interpolation mode, class Acc>
-__device__ void place_line(const RoiPasteParams& p, const TargetTile& at, int64_t k, int n,
-                           int line, PastedLines<mode, Acc>* lines) {
+__device__ void position_line(const RoiPasteParams& p, const TargetTile& at, int64_t k, int n,
+                              int line, PastedLines<mode, Acc>* lines) {
   constexpr auto padding = Padding::kReplicate;
   const CropMap& map = p.maps[k];
   const bool is_column = line < kTargetWidth;
-  const int64_t place = is_column ? at.x + line : at.y + (line - kTargetWidth);
+  const int64_t position = is_column ? at.x + line : at.y + (line - kTargetWidth);
   const GridAxis axis = is_column ? map.x : map.y;
   const int64_t size = is_column ? p.patch_width : p.patch_height;
   if (map.integral) {
     constexpr auto nearest = Interpolation::kNearest;
     AxisTaps<mode, Acc> taps = {};  // whole, for it is copied whole
-    taps.index[0] = grid_taps<nearest, Acc>(axis, place, padding, size).index[0];
+    taps.index[0] = grid_taps<nearest, Acc>(axis, position, padding, size).index[0];
     lines->taps[n][line] = taps;
   } else {
-    lines->taps[n][line] = grid_taps<mode, Acc>(axis, place, padding, size);
+    lines->taps[n][line] = grid_taps<mode, Acc>(axis, position, padding, size);
   }
   if (p.blend == PasteBlend::kFeather) {
     lines->feather[n][line] = feather_weight<Acc>(
-        feather_width(p, map), is_column ? map.x1 : map.y1, is_column ? map.x2 : map.y2, place);
+        feather_width(p, map), is_column ? map.x1 : map.y1, is_column ? map.x2 : map.y2, position);
   }
 }
 
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kListThreads, sizeof(typename Accumulate<T>::t
         const int boxes = list.count - begin < kBoxesAtOnce ? list.count - begin : kBoxesAtOnce;
         const int box = thread / kTileLines;
         if (box < boxes) {
-          place_line(p, at, list.boxes[begin + box], box, thread % kTileLines, &lines);
+          position_line(p, at, list.boxes[begin + box], box, thread % kTileLines, &lines);
         }
         __syncthreads();
         for (int n = 0; n < boxes && is_inside; ++n) {

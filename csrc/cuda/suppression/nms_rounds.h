@@ -244,11 +244,11 @@ struct OverlapRow {
   template <class Shape>
   __device__ void load(const NmsScratch<Shape>& scratch, int64_t tile_group, int64_t slot, int g,
                        int lane) {
-    int64_t place = tile_group % scratch.tile_groups;
+    int64_t from = tile_group % scratch.tile_groups;
     const uint32_t* row = scratch.overlaps_of(slot + g, 0) + lane;
     for (int k = 0; k < kMostTileGroups; ++k) {
-      earlier[k] = k < g ? row[place * kNmsGroup] : 0;
-      place = place + 1 == scratch.tile_groups ? 0 : place + 1;
+      earlier[k] = k < g ? row[from * kNmsGroup] : 0;
+      from = from + 1 == scratch.tile_groups ? 0 : from + 1;
     }
     own = scratch.overlaps_of(slot + g, tile_group + g)[lane];
   }

@@ -38,17 +38,17 @@ __device__ inline Box<Acc> bounds_of_warp(Box<Acc> bounds) {
 }
 
 // How far along Hilbert's curve the cell (x, y) of 2^16 x 2^16 lies.
-VISOPS_FN uint32_t place_on_curve(uint32_t x, uint32_t y) {
-  uint32_t place = 0;
+VISOPS_FN uint32_t position_on_curve(uint32_t x, uint32_t y) {
+  uint32_t position = 0;
   for (uint32_t side = 1u << 15; side != 0; side /= 2) {
     const bool right = (x & side) != 0, lower = (y & side) != 0;
-    place = place * 4 + (right ? (lower ? 2 : 3) : (lower ? 1 : 0));
+    position = position * 4 + (right ? (lower ? 2 : 3) : (lower ? 1 : 0));
     if (lower) continue;
     const uint32_t turned = right ? ~y : y;  // lower bits are those within the quarter
     y = right ? ~x : x;
     x = turned;
   }
-  return place;
+  return position;
 }
 
 // Alike for boxes near each other, whatever their scale: the place of a cell in which centres have
@@ -57,7 +57,7 @@ template <class Acc>
 __device__ inline int32_t code_of(const Box<Acc>& bounds) {
   const uint32_t x = ordered_bits(static_cast<float>(bounds.x1 + bounds.x2)) >> 16;
   const uint32_t y = ordered_bits(static_cast<float>(bounds.y1 + bounds.y2)) >> 16;
-  return bit_cast<int32_t>(place_on_curve(x, y) ^ 0x80000000u);  // as a signed number
+  return bit_cast<int32_t>(position_on_curve(x, y) ^ 0x80000000u);  // as a signed number
 }
 
 // Codes of all candidates by number; any for inert ones.

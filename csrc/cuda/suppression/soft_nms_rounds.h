@@ -56,12 +56,12 @@ constexpr int kSharedBytes = 80 * kThreads;  // for a segment's boxes and scores
 static_assert(kListed <= kWarp, "a lane has one of them");
 
 // Where the i-th candidate of a short segment lies in shared memory, and back.
-__device__ inline int place_of(int i) {
+__device__ inline int slot_of(int i) {
   const int run = i / kThreads * kThreads, at = i - run;
   return run + at % kWarps * kWarp + at / kWarps;
 }
-__device__ inline int index_at(int place) {
-  const int run = place / kThreads * kThreads, at = place - run;
+__device__ inline int index_at(int slot) {
+  const int run = slot / kThreads * kThreads, at = slot - run;
   return run + at % kWarp * kWarps + at / kWarp;
 }
 
@@ -146,15 +146,14 @@ __device__ Leaders<Acc> lower_own(const SoftNmsParams& p, const Candidates<Kind>
                                   Acc threshold, const SharedSegment<Kind>& shared) {
   auto mine = Leaders<Acc>::nobody();
   const unsigned lowering = shared.lowering;
-  auto place = static_cast<int>(threadIdx.x);
-  for (int64_t i = shared.begin + index_at(place); i < shared.end;
-       i += kThreads, place += kThreads) {
-    const Acc before = all.shared_scores()[place];
+  auto slot = static_cast<int>(threadIdx.x);
+  for (int64_t i = shared.begin + index_at(slot); i < shared.end; i += kThreads, slot += kThreads) {
+    const Acc before = all.shared_scores()[slot];
     if (!(before >= static_cast<Acc>(0))) continue;
     Acc score = before;
     if (lowering != 0) {
-      score = lowered(p, threshold, shared, lowering, all.shared_boxes()[place], before);
-      if (score != before) all.shared_scores()[place] = score;
+      score = lowered(p, threshold, shared, lowering, all.shared_boxes()[slot], before);
+      if (score != before) all.shared_scores()[slot] = score;
     }
     mine.add({standing_at(p, score, i), Standing<Acc>::nobody(), i});
   }
@@ -261,14 +260,14 @@ __device__ void keep_listed(const SoftNmsParams& p, const Candidates<Kind>& all,
   auto mine = lane < kListed ? shared->listed[lane] : Standing<Acc>::nobody();
   const auto least = limit.rank + (mine.before > limit.before ? 0u : 1u);  // to be better than that
   int64_t position = 0;
-  int place = 0;  // in shared memory
+  int slot = 0;  // in shared memory
   typename Kind::Box box = {};
   Acc score = 0;
   if (mine.is_somebody()) {
     position = shared->position[lane];
-    if (shared->is_short) place = place_of(static_cast<int>(position - shared->begin));
-    box = shared->is_short ? all.shared_boxes()[place] : all.boxes[position];
-    score = shared->is_short ? all.shared_scores()[place] : all.scores[position];
+    if (shared->is_short) slot = slot_of(static_cast<int>(position - shared->begin));
+    box = shared->is_short ? all.shared_boxes()[slot] : all.boxes[position];
+    score = shared->is_short ? all.shared_scores()[slot] : all.scores[position];
     shared->boxes[lane] = box;
   }
   const unsigned inert = __ballot_sync(kWholeWarp, is_inert(box));
@@ -298,7 +297,7 @@ __device__ void keep_listed(const SoftNmsParams& p, const Candidates<Kind>& all,
     p.candidates.kept[position] = 1;
     static_cast<Acc*>(p.scores)[position] = score;
     if (shared->is_short) {
-      all.shared_scores()[place] = static_cast<Acc>(kSoftNmsOut);
+      all.shared_scores()[slot] = static_cast<Acc>(kSoftNmsOut);
     } else {
       all.scores[position] = static_cast<Acc>(kSoftNmsOut);
       const auto group = static_cast<int>(position / kWarp - shared->begin / kWarp);
@@ -318,11 +317,11 @@ template <class Kind>
 __device__ void prepare_segment(const Candidates<Kind>& all, const SharedSegment<Kind>& shared) {
   using Acc = typename Kind::Number;
   if (shared.is_short) {
-    auto place = static_cast<int>(threadIdx.x);
-    for (int64_t i = shared.begin + index_at(place); i < shared.end;
-         i += kThreads, place += kThreads) {
-      all.shared_boxes()[place] = all.boxes[i];
-      all.shared_scores()[place] = all.scores[i];
+    auto slot = static_cast<int>(threadIdx.x);
+    for (int64_t i = shared.begin + index_at(slot); i < shared.end;
+         i += kThreads, slot += kThreads) {
+      all.shared_boxes()[slot] = all.boxes[i];
+      all.shared_scores()[slot] = all.scores[i];
     }
     return;
   }

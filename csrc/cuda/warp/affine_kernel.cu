@@ -54,24 +54,24 @@ struct Pixel {
 
 // Where a thread's pixel of a tile is read and written.
 template <class T>
-struct PixelPlace {
+struct PixelPointers {
   const T* image;
   T* out;
   int64_t step;  // between channels of `out`
 };
 
-// `kChannels` channels of an inner pixel, from the first that `place` names.
+// `kChannels` channels of an inner pixel, from the first that `pointers` names.
 template <int kChannels, class T, Interpolation mode, class Acc, class ColumnStride>
 __device__ void store_inner(const AffineParams& p, const InnerPixel<mode, Acc>& pixel,
-                            const PixelPlace<T>& place, ColumnStride column_stride) {
+                            const PixelPointers<T>& pointers, ColumnStride column_stride) {
   const InnerTaps<kChannels, T, mode, Acc, ColumnStride> taps(
-      pixel, place.image, p.image_stride.channel, static_cast<int32_t>(p.image_stride.row),
+      pixel, pointers.image, p.image_stride.channel, static_cast<int32_t>(p.image_stride.row),
       column_stride);
   for (int c = 0; c < kChannels; ++c) {
     if constexpr (mode == Interpolation::kNearest) {
-      place.out[c * place.step] = taps.element[c][0][0];
+      pointers.out[c * pointers.step] = taps.element[c][0][0];
     } else {
-      store_element(place.out + c * place.step, taps.blend(pixel, c));
+      store_element(pointers.out + c * pointers.step, taps.blend(pixel, c));
     }
   }
 }
@@ -79,14 +79,14 @@ __device__ void store_inner(const AffineParams& p, const InnerPixel<mode, Acc>& 
 // Three channels at once, since photos have as many; else one by one.
 template <class T, Interpolation mode, class Acc, class ColumnStride>
 __device__ void inner_channels(const AffineParams& p, const InnerPixel<mode, Acc>& pixel,
-                               PixelPlace<T> place, ColumnStride column_stride) {
+                               PixelPointers<T> pointers, ColumnStride column_stride) {
   if constexpr (mode != Interpolation::kBicubic) {  // whose taps would take too many registers
-    if (p.channels == 3) return store_inner<3>(p, pixel, place, column_stride);
+    if (p.channels == 3) return store_inner<3>(p, pixel, pointers, column_stride);
   }
   for (int64_t c = 0; c < p.channels; ++c) {
-    store_inner<1>(p, pixel, place, column_stride);
-    place.image += p.image_stride.channel;
-    place.out += place.step;
+    store_inner<1>(p, pixel, pointers, column_stride);
+    pointers.image += p.image_stride.channel;
+    pointers.out += pointers.step;
   }
 }
 
@@ -94,34 +94,34 @@ __device__ void inner_channels(const AffineParams& p, const InnerPixel<mode, Acc
 // that nearly all pixels go through.
 template <class T, Interpolation mode, class Acc>
 __device__ VISOPS_NOINLINE void outer_pixel(const AffineParams& p, const TileMap<T, Acc>& tile,
-                                            int row, int column, PixelPlace<T> place) {
+                                            int row, int column, PixelPointers<T> pointers) {
   Pixel<T, mode> pixel;
   pixel.taps = pixel_taps<mode>(p, tile.map, tile.origin[row], column);
   pixel.is_fill = !tile.map.valid || pixel.taps.outside();
   for (int64_t c = 0; c < p.channels; ++c) {
-    *place.out = pixel.value(p, place.image, c);
-    place.out += place.step;
-    place.image += p.image_stride.channel;
+    *pointers.out = pixel.value(p, pointers.image, c);
+    pointers.out += pointers.step;
+    pointers.image += p.image_stride.channel;
   }
 }
 
 // A pixel of this thread, of a tile's row.
 template <class T, Interpolation mode, class Acc>
 __device__ void warp_pixel(const AffineParams& p, const TileMap<T, Acc>& tile, int row, int column,
-                           const PixelPlace<T>& place) {
+                           const PixelPointers<T>& pointers) {
   const auto column_stride = static_cast<int32_t>(p.image_stride.column);
   const auto inner = inner_pixel<mode>(tile.inner[row], from_centre<Acc>(column),
                                        static_cast<int32_t>(p.image_stride.row), column_stride);
   if (inner.is_inner) {
-    if (column_stride == 1) return inner_channels(p, inner, place, UnitStride());
-    return inner_channels(p, inner, place, column_stride);
+    if (column_stride == 1) return inner_channels(p, inner, pointers, UnitStride());
+    return inner_channels(p, inner, pointers, column_stride);
   }
   if (p.padding == Padding::kConstant && p.channels <= kFills &&
       is_outside(tile.inner[row], inner)) {
-    for (int c = 0; c < p.channels; ++c) place.out[c * place.step] = tile.fill[c];
+    for (int c = 0; c < p.channels; ++c) pointers.out[c * pointers.step] = tile.fill[c];
     return;
   }
-  outer_pixel<T, mode>(p, tile, row, column, place);
+  outer_pixel<T, mode>(p, tile, row, column, pointers);
 }
 
 // The pixels of a tile. `staged` is this warp's part of shared memory.
@@ -138,7 +138,7 @@ __device__ void warp_tile(const AffineParams& p, const TileAt& at, const TileMap
     T* out = static_cast<T*>(p.output) + at.sample * stride.batch + (at.y + walk.row) * stride.row +
              (at.x + walk.column) * stride.column;
     for (int row = walk.row; row < rows; row += walk.step, out += walk.step * stride.row) {
-      warp_pixel<T, mode>(p, tile, row, walk.column, PixelPlace<T>{image, out, stride.channel});
+      warp_pixel<T, mode>(p, tile, row, walk.column, PixelPointers<T>{image, out, stride.channel});
     }
     return;
   }
@@ -146,7 +146,7 @@ __device__ void warp_tile(const AffineParams& p, const TileAt& at, const TileMap
     const PixelOutput to =
         pixel_output(layout, true, at.sample, at.y + row, int64_t{at.x} + column);
     T* const out = to.words ? staged + lane_of_warp() * p.channels : reinterpret_cast<T*>(to.at);
-    if (to.exists) warp_pixel<T, mode>(p, tile, row, column, PixelPlace<T>{image, out, 1});
+    if (to.exists) warp_pixel<T, mode>(p, tile, row, column, PixelPointers<T>{image, out, 1});
     if (to.words) store_words(to, staged);
   });
 }

@@ -32,20 +32,20 @@
 #include "core/warp/augment_gradient.h"
 #include "cuda/launch.h"
 #include "cuda/warp/augment_gather_launch.h"
-#include "cuda/warp/augment_places.h"
+#include "cuda/warp/augment_positions.h"
 
 namespace visops {
 namespace {
 
-constexpr int kPlaceThreads = 128;
+constexpr int kPositionThreads = 128;
 
 // A thread a segment.
 template <class Acc>
-__global__ void __launch_bounds__(kPlaceThreads)
-    augment_places(const __grid_constant__ AugmentParams p, PlacedSegment<Acc>* segments) {
+__global__ void __launch_bounds__(kPositionThreads)
+    augment_positions(const __grid_constant__ AugmentParams p, PlacedSegment<Acc>* segments) {
   const int64_t of_row = segments_of(p), count = p.batch * p.output_height * of_row;
-  const int64_t stride = int64_t{gridDim.x} * kPlaceThreads;
-  for (int64_t i = int64_t{blockIdx.x} * kPlaceThreads + threadIdx.x; i < count; i += stride) {
+  const int64_t stride = int64_t{gridDim.x} * kPositionThreads;
+  for (int64_t i = int64_t{blockIdx.x} * kPositionThreads + threadIdx.x; i < count; i += stride) {
     const int64_t row = i / of_row, sample = row / p.output_height;
     const AugmentSample& s = p.samples[sample];
     const AugmentSegment<Acc> segment =
@@ -55,11 +55,11 @@ __global__ void __launch_bounds__(kPlaceThreads)
 }
 
 template <class Acc>
-void* place_segments(const AugmentParams& p, Workspace& workspace) {
+void* position_segments(const AugmentParams& p, Workspace& workspace) {
   const int64_t count = p.batch * p.output_height * segments_of(p);
   auto* segments = allocate<PlacedSegment<Acc>>(workspace, count);
-  launch(augment_places<Acc>, grid_for(parts_of(count, kPlaceThreads)), dim3(kPlaceThreads), 0,
-         workspace.stream(), p, segments);
+  launch(augment_positions<Acc>, grid_for(parts_of(count, kPositionThreads)),
+         dim3(kPositionThreads), 0, workspace.stream(), p, segments);
   return segments;
 }
 
@@ -134,7 +134,7 @@ void backward_cuda(const AugmentBackwardParams& given, Workspace& workspace) {
   p.samples = allocate<AugmentSample>(workspace, p.batch);
   launch_augment_samples<kCudaSlot>(p, stream);
   void* const segments =
-      wide ? place_segments<double>(p, workspace) : place_segments<float>(p, workspace);
+      wide ? position_segments<double>(p, workspace) : position_segments<float>(p, workspace);
   void* grad_sampled = nullptr;
   if (b.grad_image != nullptr) {
     const int64_t size = wide ? sizeof(double) : sizeof(float);
@@ -143,10 +143,10 @@ void backward_cuda(const AugmentBackwardParams& given, Workspace& workspace) {
   }
   with_mode(p.mode, [&](auto mode) {
     if (b.grad_matrix != nullptr || b.grad_image != nullptr) {
-      launch_augment_pull<kCudaSlot, mode.value>(b, segments, grad_sampled, stream);
+      launch_augment_backward_rows<kCudaSlot, mode.value>(b, segments, grad_sampled, stream);
     }
     if (b.grad_color != nullptr) {
-      launch_augment_pull_color<kCudaSlot, mode.value>(b, segments, stream);
+      launch_augment_backward_rows_color<kCudaSlot, mode.value>(b, segments, stream);
     }
     if (b.grad_image != nullptr) {
       launch_augment_gather<kCudaSlot, mode.value>(b, segments, grad_sampled, workspace);

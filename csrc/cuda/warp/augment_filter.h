@@ -76,8 +76,8 @@ struct FilterPiece {
     const int32_t taps = tile.row[row].taps.count;
     const int step = step_of(count);
     for (int k = lane; k < count * kFilterColumns; k += 2 * kWarp) {
-      const char* const one = image + place(k, step, from);
-      const char* const two = image + place(k + kWarp, step, from);
+      const char* const one = image + position(k, step, from);
+      const char* const two = image + position(k + kWarp, step, from);
       Acc sum_one = 0, sum_two = 0;
       for (int32_t first = 0; first < taps; first += kFilterTaps) {
         if (taps > kFilterTaps) {
@@ -140,7 +140,7 @@ struct FilterPiece {
   }
 
   // Where in the image element k of the sums begins, in bytes.
-  __device__ int64_t place(int k, int step, int32_t from) const {
+  __device__ int64_t position(int k, int step, int32_t from) const {
     const AugmentImage& image = tile.sample.image;
     const int column = step > 0 ? k / step : k % kFilterColumns;
     const int channel = step > 0 ? k - column * step : k / kFilterColumns;

@@ -56,7 +56,7 @@ __device__ inline void prepare_line(const AugmentParams& p, bool is_column, int 
   const AxisWindow& window = is_column ? s.x : s.y;
   SegmentAxis<Acc> axis;  // as of segment_axes(), but for the other one
   set_axis_widths(s, window, is_column ? segment.width_x : segment.width_y, &axis);
-  place_axis(window, is_column ? segment.x : segment.y, &axis);
+  position_axis(window, is_column ? segment.x : segment.y, &axis);
   const int lane = is_column ? tile->left % static_cast<int>(kSegment) + index : 0;
   const LanePoint<Acc> point = lane_point(segment, lane);
   const Acc centre = is_column ? point.x : point.y;

@@ -6,8 +6,8 @@
 #include "cuda/tap_column.h"
 #include "cuda/warp/augment_kinds.h"
 #include "cuda/warp/augment_modes.h"
-#include "cuda/warp/augment_pick.h"
 #include "cuda/warp/augment_pixels.h"
+#include "cuda/warp/register_select.h"
 #include "cuda/whole_taps.h"
 
 namespace visops {

@@ -5,7 +5,7 @@
 #include "core/warp/augment_gradient.h"
 #include "cuda/launch.h"
 #include "cuda/warp/augment_gather_launch.h"
-#include "cuda/warp/augment_places.h"
+#include "cuda/warp/augment_positions.h"
 #include "cuda/warp/gather.h"
 
 namespace visops {
@@ -116,9 +116,9 @@ struct FilterLists {
 
   __device__ static FilterAxis<mode, Acc> axis(const FilterAxisList<mode, Acc>& list, int i,
                                                const AxisWindow& window, Padding padding) {
-    SegmentAxis<Acc> place = {};
-    place.origin = list.origin[i];
-    return {place, list.taps(i), window, padding};
+    SegmentAxis<Acc> position = {};
+    position.origin = list.origin[i];
+    return {position, list.taps(i), window, padding};
   }
 
   // add(weight) for each tap of candidate i on source pixel (column, row).
@@ -156,7 +156,8 @@ struct AugmentGather {
     return given == Interpolation::kNearest || s.mode == Interpolation::kNearest;
   }
   // Where an output pixel lies; not valid if it has no gradient to give, being all fill.
-  __device__ LanePoint<Acc> place(const Sample& s, const Segment& k, int32_t x, int32_t y) const {
+  __device__ LanePoint<Acc> position(const Sample& s, const Segment& k, int32_t x,
+                                     int32_t y) const {
     LanePoint<Acc> point = k.segment.direct ? lane_point_direct<Acc>(s.map, x, y)
                                             : lane_point(k.segment, static_cast<int>(x % kSegment));
     if (point.valid && blends_edge(b.forward, s)) {
@@ -182,7 +183,7 @@ struct AugmentGather {
 
   __device__ void add_reach(const Sample& s, const Segment& k, int32_t x, int32_t y,
                             SourceBox* box) const {
-    const LanePoint<Acc> point = place(s, k, x, y);
+    const LanePoint<Acc> point = position(s, k, x, y);
     if (!point.valid) return;
     if constexpr (given != Interpolation::kNearest) {
       if (s.antialias) {
@@ -202,7 +203,7 @@ struct AugmentGather {
   __device__ TileMask list_taps(const Sample& s, const Segment& k, int32_t x, int32_t y,
                                 int32_t left, int32_t top, int i,
                                 TapLists<mode, Acc>& lists) const {
-    const LanePoint<Acc> point = place(s, k, x, y);
+    const LanePoint<Acc> point = position(s, k, x, y);
     if (!point.valid) return {0, 0};
     const PixelTaps<mode, Acc> of = taps<mode>(s, k, point);
     lists.put(i, of);
@@ -212,7 +213,7 @@ struct AugmentGather {
   __device__ TileMask list_taps(const Sample& s, const Segment& k, int32_t x, int32_t y,
                                 int32_t left, int32_t top, int i,
                                 FilterLists<given, Acc>& lists) const {
-    const LanePoint<Acc> point = place(s, k, x, y);
+    const LanePoint<Acc> point = position(s, k, x, y);
     if (!point.valid) return {0, 0};
     const FilterAxis<given, Acc> by_y = filter(k.axes.y, s.y, point.y);
     const uint32_t rows = by_y.mask(top, kGatherHeight);

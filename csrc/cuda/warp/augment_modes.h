@@ -30,10 +30,11 @@ void launch_augment_turned(const AugmentParams& p, void* stream);
 // are float64 for float64 images, else float32; so are those of `grad_sampled` ([batch, channels,
 // output_height, output_width]; or null), which is written.
 template <Slot slot, Interpolation mode>
-void launch_augment_pull(const AugmentBackwardParams& b, const void* segments, void* grad_sampled,
-                         void* stream);
+void launch_augment_backward_rows(const AugmentBackwardParams& b, const void* segments,
+                                  void* grad_sampled, void* stream);
 
 template <Slot slot, Interpolation mode>
-void launch_augment_pull_color(const AugmentBackwardParams& b, const void* segments, void* stream);
+void launch_augment_backward_rows_color(const AugmentBackwardParams& b, const void* segments,
+                                        void* stream);
 
 }  // namespace visops

@@ -130,9 +130,9 @@ __device__ inline void add_box_at(const SourceBox& other, SourceBox* shared) {
 // The boxes of bands of output rows, a band per block. `place(sample, band)` sees to it that the
 // band's segments are in `scratch`, and returns the sample; it is called by all threads of the
 // block.
-template <class Warp, class Place>
+template <class Warp, class Position>
 __device__ void find_boxes(const Warp& warp, const GatherPlan& plan,
-                           const GatherScratch<Warp>& scratch, const Place& place) {
+                           const GatherScratch<Warp>& scratch, const Position& position) {
   __shared__ SourceBox run_box[kGatherWarps];
   const int thread = static_cast<int>(threadIdx.x);
   for (int64_t i = blockIdx.x; i < plan.batch * plan.bands; i += gridDim.x) {
@@ -140,7 +140,7 @@ __device__ void find_boxes(const Warp& warp, const GatherPlan& plan,
     const int32_t band = static_cast<int32_t>(i - sample * plan.bands), y0 = band * kBandRows;
     const int rows = band_rows(plan, band);
     if (thread < kGatherWarps) run_box[thread] = no_pixels();
-    const typename Warp::Sample& s = place(sample, band);
+    const typename Warp::Sample& s = position(sample, band);
     __syncthreads();
     SourceBox band_box = no_pixels(), group_box = no_pixels();  // the first thread's
     for (int32_t k = 0; k < plan.segments && !warp.is_blank(s); ++k) {
@@ -328,14 +328,14 @@ class GatherTile {
       const int group = first + thread_;
       const bool passes = group < plan_.groups && meets(boxes[group]);
       vote(passes, shared_.votes);
-      int place = count;
+      int position = count;
       for (int w = 0; w < kGatherWarps; ++w) {
         const uint32_t ballot = shared_.votes[w];
         count += __popc(ballot);
-        if (w < number_) place += __popc(ballot);
-        if (w == number_) place += __popc(ballot & ((1u << lane_) - 1u));
+        if (w < number_) position += __popc(ballot);
+        if (w == number_) position += __popc(ballot & ((1u << lane_) - 1u));
       }
-      if (passes) shared_.groups[place] = static_cast<int16_t>(group);
+      if (passes) shared_.groups[position] = static_cast<int16_t>(group);
       if (thread_ == 0) shared_.group_count = count;
       __syncthreads();
     }

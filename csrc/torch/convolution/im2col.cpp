@@ -76,7 +76,8 @@ Tensor set_image(const Tensor& image, int64_t dims, Im2colParams* p) {
 
 // Elements that a task touches; see kGrain.
 int64_t task_cost(const Im2colParams& p) {
-  return saturating_product(saturating_product(p.band_rows, p.segment_places), p.kernel_elements);
+  return saturating_product(saturating_product(p.band_rows, p.segment_positions),
+                            p.kernel_elements);
 }
 
 Tensor im2col(const Tensor& input, const Sizes& kernel_size, const Sizes& stride,
@@ -105,14 +106,14 @@ Tensor im2col(const Tensor& input, const Sizes& kernel_size, const Sizes& stride
   Sizes result_shape(shape.begin(), shape.end() - dims);
   if (p.is_patches) {
     for (int64_t d = kWindowDims - dims; d < kWindowDims; ++d) {
-      result_shape.push_back(p.dim[d].places);
+      result_shape.push_back(p.dim[d].positions);
     }
     result_shape.insert(result_shape.end(), kernel_size.begin(), kernel_size.end());
   } else {
     const int64_t channels = leads > 0 ? shape[leads - 1] : 1;
     if (leads > 0) result_shape.pop_back();
     result_shape.push_back(saturating_product(channels, p.kernel_elements));
-    result_shape.push_back(p.places);
+    result_shape.push_back(p.positions);
   }
   const Tensor result = empty_contiguous(kOp, "result", input, result_shape, input.scalar_type());
   if (result.numel() == 0) return result;
@@ -131,17 +132,17 @@ Sizes leads_of_columns(const char* op, const Sizes& shape, const Sizes& kernel_s
   const int64_t given = static_cast<int64_t>(shape.size());
   if (p.is_patches) {
     Sizes last;
-    for (int64_t d = kWindowDims - dims; d < kWindowDims; ++d) last.push_back(p.dim[d].places);
+    for (int64_t d = kWindowDims - dims; d < kWindowDims; ++d) last.push_back(p.dim[d].positions);
     last.insert(last.end(), kernel_size.begin(), kernel_size.end());
     require(given >= 2 * dims && std::equal(last.begin(), last.end(), shape.end() - 2 * dims), op,
             "input has shape ", shape_text(shape), ", its last dimensions must be ",
             shape_text(last));
     return Sizes(shape.begin(), shape.end() - 2 * dims);
   }
-  const bool fits = (given == 2 || given == 3) && shape[given - 1] == p.places &&
+  const bool fits = (given == 2 || given == 3) && shape[given - 1] == p.positions &&
                     shape[given - 2] % p.kernel_elements == 0;
   require(fits, op, "input has shape ", shape_text(shape), ", must be [N, C * ", p.kernel_elements,
-          ", ", p.places, "] or [C * ", p.kernel_elements, ", ", p.places, "]");
+          ", ", p.positions, "] or [C * ", p.kernel_elements, ", ", p.positions, "]");
   Sizes leads(shape.begin(), shape.end() - 2);
   leads.push_back(shape[given - 2] / p.kernel_elements);
   return leads;

@@ -46,7 +46,7 @@ struct DeformConvCall {
   const void* sum_data(const Tensor& tensor);
 
  private:
-  const void* places(const char* name, const char* reference_name, const Tensor& tensor);
+  const void* positions(const char* name, const char* reference_name, const Tensor& tensor);
 };
 
 void DeformConvCall::set_sizes() {
@@ -132,8 +132,8 @@ void DeformConvCall::set_weight(const char* reference_name, const Tensor& refere
   params.weight = held.back().const_data_ptr();
 }
 
-const void* DeformConvCall::places(const char* name, const char* reference_name,
-                                   const Tensor& tensor) {
+const void* DeformConvCall::positions(const char* name, const char* reference_name,
+                                      const Tensor& tensor) {
   const DType dtype = dtype_of(op, name, tensor);
   const bool is_double = params.dtype == DType::kFloat64;
   require(is_floating(dtype) && (dtype == DType::kFloat64) == is_double, op, name, " has dtype ",
@@ -155,11 +155,11 @@ void DeformConvCall::set_offset(const char* reference_name, const Tensor& refere
   p.offset_groups = offset.size(1) / each;
   require(p.channels % p.offset_groups == 0, op, "offset has shape ", shape_text(offset), " for ",
           p.offset_groups, " offset groups, which must divide the input's channels, ", p.channels);
-  p.offset = places("offset", reference_name, offset);
+  p.offset = positions("offset", reference_name, offset);
   if (!mask.has_value()) return;
   check_same_device(op, reference_name, reference, "mask", *mask);
   check_shape(op, "mask", *mask, {p.batch, p.offset_groups * p.taps(), p.y.output, p.x.output});
-  p.mask = places("mask", reference_name, *mask);
+  p.mask = positions("mask", reference_name, *mask);
 }
 
 void DeformConvCall::set_grad(const char* reference_name, const Tensor& reference,

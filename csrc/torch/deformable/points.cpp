@@ -62,10 +62,10 @@ void PointsCall::set_points(const char* reference_name, const Tensor& reference,
   require(is_floating(dtype) && (dtype == DType::kFloat64) == is_double, op, "points has dtype ",
           dtype_name(dtype), ", must be ", is_double ? "float64" : "float16, bfloat16 or float32",
           " for ", reference_name, " of ", dtype_name(p.dtype));
-  p.places_dtype = dtype;
+  p.coordinates_dtype = dtype;
   p.points = points.size(1);
   held.push_back(torch::stable::contiguous(points));
-  p.places = held.back().const_data_ptr();
+  p.coordinates = held.back().const_data_ptr();
 }
 
 void PointsCall::set_grad(const Tensor& grad) {
@@ -142,7 +142,7 @@ Tensor backward_points(const Tensor& grad, const Tensor& input, const Tensor& po
   const Tensor of_points = empty_contiguous(call.op, "gradient of points", points,
                                             {p.batch, p.points, 2}, points.scalar_type());
   if (of_points.numel() > 0) {
-    p.grad_places = of_points.mutable_data_ptr();
+    p.grad_coordinates = of_points.mutable_data_ptr();
     run(point_sample_backward_points_stub, call.op, p, input);
   }
   return of_points;

@@ -38,13 +38,13 @@ OrderedMasks ordered_masks(const char* op, const Tensor& bits, const Tensor& ord
                            const std::optional<Tensor>& takes_part) {
   require(bits.dim() == 3, op, "bits has shape ", shape_text(bits), ", must be [N, H, words]");
   MaskBatch batch = bits_batch(op, "bits", bits);
-  const Tensor places = checked(op, "order", order, DType::kInt64, batch.count, bits);
+  const Tensor ranks = checked(op, "order", order, DType::kInt64, batch.count, bits);
   std::optional<Tensor> flags;
   if (takes_part) {
     flags = checked(op, "takes_part", *takes_part, DType::kBool, batch.count, bits);
   }
   const Measured found = measure(op, bits, {batch, true});
-  OrderedMasks masks = {batch, found, places, flags};
+  OrderedMasks masks = {batch, found, ranks, flags};
   if (!bits.is_cuda()) check_order(op, masks.positions(), batch.count);
   return masks;
 }

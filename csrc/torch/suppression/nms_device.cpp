@@ -148,8 +148,7 @@ Tensor kept_of_listed(const NmsCall& call) {
   const Tensor by_score = select(listed, by_image.indices);
   const Groups groups = call.ids ? groups_by_ids(call, by_score) : groups_by_class(call, by_score);
   const Tensor kept = kept_flags(call, groups.order, groups.segment, {nullptr, true});
-  const Tensor flags =
-      call_for_tensor("aten::index_copy", "", kept, int64_t{0}, groups.place, kept);
+  const Tensor flags = call_for_tensor("aten::index_copy", "", kept, int64_t{0}, groups.slot, kept);
   return masked(by_score, first_flags_of_images(call, flags, by_image.values));
 }
 

@@ -21,7 +21,7 @@ Tensor scores_by_group(const NmsCall& call);
 // Candidates, group by group. Equal numbers in `segment` are a group.
 struct Groups {
   Tensor order, segment;
-  Tensor place;  // of each in the list that the groups were made of
+  Tensor slot;  // of each in the list that the groups were made of
 };
 
 // Groups of equal ids within an image; each keeps the order of `candidates`.

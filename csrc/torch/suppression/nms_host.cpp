@@ -134,14 +134,14 @@ class CandidateLister {
     for (const int64_t n : number) ++next[n + 1];
     next[0] = begin;
     for (int64_t g = 0; g < groups; ++g) next[g + 1] += next[g];
-    for (auto* list : {&found->order, &found->segment, &found->place}) {
+    for (auto* list : {&found->order, &found->segment, &found->slot}) {
       list->resize(static_cast<size_t>(end));
     }
     for (int64_t i = begin; i < end; ++i) {
       const int64_t at = next[number[i - begin]]++;
       found->order[at] = found->listed[i];
       found->segment[at] = first_group_ + number[i - begin];
-      found->place[i] = at;
+      found->slot[i] = at;
     }
     first_group_ += groups;
   }
@@ -180,7 +180,7 @@ Kept keep_candidates(const NmsCall& call) {
   for (int64_t image = 0; image < call.images; ++image) {
     int64_t left = most < 0 ? static_cast<int64_t>(found.listed.size()) : most;
     for (int64_t i = found.image_begin[image]; i < found.image_begin[image + 1] && left > 0; ++i) {
-      if (is_kept[found.place.empty() ? i : found.place[i]] == 0) continue;
+      if (is_kept[found.slot.empty() ? i : found.slot[i]] == 0) continue;
       kept.positions.push_back(i);
       --left;
     }

@@ -19,7 +19,7 @@ struct Candidates {
   std::vector<int64_t> image_begin;  // [images + 1] in `listed`
   std::vector<int64_t> order;        // group by group; empty if that is `listed`
   std::vector<int64_t> segment;      // group of each in `order`
-  std::vector<int64_t> place;        // in `order`, of each in `listed`; empty as above
+  std::vector<int64_t> slot;         // in `order`, of each in `listed`; empty as above
 
   void set_in(NmsParams* p) const {
     p->count = static_cast<int64_t>(listed.size());

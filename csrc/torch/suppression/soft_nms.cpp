@@ -93,7 +93,7 @@ bool is_worth_sorting(const NmsCall& call) {
 }
 
 // All candidates, one group after another; neighbours within a group lie near each other.
-Tensor candidates_by_place(const NmsCall& call, SoftNmsParams p) {
+Tensor candidates_by_position(const NmsCall& call, SoftNmsParams p) {
   const int64_t count = call.candidates();
   const Tensor codes = empty_tensor(call.op, "scratch", call.boxes, {count}, DType::kInt32);
   p.candidates.count = count;
@@ -106,7 +106,7 @@ Tensor candidates_by_place(const NmsCall& call, SoftNmsParams p) {
 
 Groups groups_on_device(const NmsCall& call, const SoftNmsParams& p) {
   const Tensor all =
-      p.by_code ? candidates_by_place(call, p) : flat(numbers(call.boxes, 1, call.candidates()));
+      p.by_code ? candidates_by_position(call, p) : flat(numbers(call.boxes, 1, call.candidates()));
   if (call.ids) return groups_by_ids(call, all);
   return {all, divide(all, filled(all, {1}, call.per_image)), all};
 }
@@ -148,9 +148,9 @@ RowsAndScores soft_nms_on_device(const NmsCall& call, SoftNmsParams p) {
   const Tensor is_kept =
       call_for_tensor("aten::gt", "Tensor", sorted.values, filled(call.boxes, {1}, -1));
   const Tensor candidates = take(numbers(call.boxes, call.images, group), sorted.indices);
-  Tensor places = flat(numbers(call.boxes, 1, call.candidates()));
-  places = torch::stable::narrow(places, 0, 0, candidates.numel());
-  const Tensor left_over = masked(places, flat(is_kept));  // waits for how many are left
+  Tensor positions = flat(numbers(call.boxes, 1, call.candidates()));
+  positions = torch::stable::narrow(positions, 0, 0, candidates.numel());
+  const Tensor left_over = masked(positions, flat(is_kept));  // waits for how many are left
   return {rows_of_candidates(call, select(candidates, left_over)),
           torch::stable::to(select(flat(sorted.values), left_over), result_type)};
 }

@@ -24,7 +24,7 @@ from ..store.manifest import committed_batches
 from ..store.merge import merge_parts
 from ..store.plan import Plan
 from ..store.summary import Summary
-from .meeting import Meeting, Rank, torchrun_rank
+from .rendezvous import Rank, Rendezvous, torchrun_rank
 
 __all__ = ["Rank", "merge", "run_rank", "share", "torchrun_rank", "wait_for_file"]
 
@@ -78,8 +78,8 @@ def run_rank(
         job = Job.open(images, out, pipeline.models, options)
         return [digest_of(path), [batch.number for batch in job.pending()]]
 
-    meeting = Meeting(rank)
-    digest, pending = meeting.agree(decide)
+    rendezvous = Rendezvous(rank)
+    digest, pending = rendezvous.agree(decide)
     with Draining() as draining:
         try:
             if job is None:
@@ -90,23 +90,23 @@ def run_rank(
                 show = progress and rank.index == 0
                 done = watch(job, batches, draining, rank.manifest, progress=show)
                 if rank.index == 0:
-                    wait_for_others(meeting, draining, job.out)
+                    wait_for_others(rendezvous, draining, job.out)
                 summary = conclude(
                     job, done, draining.received, rank.summary, merge=rank.index == 0
                 )
                 if summary.results is not None:
                     summary.save(job.out)
         finally:
-            meeting.finish()
+            rendezvous.finish()
         if rank.index > 0 and rank.local == 0:
             # torchrun here may hold the store for all: if it ended, torchrun on the other machines
             # would end their ranks.
-            wait_for_others(meeting, draining, os.fspath(out))
+            wait_for_others(rendezvous, draining, os.fspath(out))
     return summary
 
 
 def wait_for_others(
-    meeting: Meeting,
+    rendezvous: Rendezvous,
     draining: Draining,
     out: str,
     seconds: float = STALLED_SECONDS,
@@ -118,7 +118,7 @@ def wait_for_others(
     many seconds, the other ranks are dead, or as good as dead.
     """
     seen, since = _sizes(out), time.monotonic()
-    while draining.received is None and not meeting.others_have_finished():
+    while draining.received is None and not rendezvous.others_have_finished():
         time.sleep(poll)
         now = _sizes(out)
         if now != seen:

@@ -18,7 +18,7 @@ from ..models.forward import Forwarded, forward
 from ..models.masks import label_map
 from ..models.model import Model
 from ..options import Options
-from ..store.kept import kept_outputs
+from ..store.reuse import kept_outputs
 from ..view.annotate import picture_path
 
 __all__ = ["Work"]
@@ -159,9 +159,9 @@ class Work:
             for name, result in results.items():
                 picture = result.get("picture")
                 if isinstance(picture, Tensor):
-                    place = picture_path(f"pictures/{name}", path, suffix, picture.shape)
-                    batch.pictures.append(Picture(place, picture))
-                    result["picture"] = place
+                    file = picture_path(f"pictures/{name}", path, suffix, picture.shape)
+                    batch.pictures.append(Picture(file, picture))
+                    result["picture"] = file
                 # Kept results have the paths of their masks already.
                 masks_are_pixels = not isinstance(result.get("masks"), (str, NoneType))
                 if self.options.masks == "png" and masks_are_pixels:
@@ -172,8 +172,8 @@ class Work:
                     }
             if self.options.annotate is not None:
                 image = batch.images[row]
-                place = picture_path("annotated", path, suffix, image.shape)
-                batch.pictures.append(Picture(place, _kept(image), results))
+                file = picture_path("annotated", path, suffix, image.shape)
+                batch.pictures.append(Picture(file, _kept(image), results))
 
     def _kept_results(self, batch: Batch) -> dict[str, list[dict[str, Any]]]:
         """Return, by model, the results that an earlier run has kept for all images of the batch.
@@ -221,9 +221,9 @@ def _add_label_map(batch: Batch, frame: Frame, name: str, result: Mapping[str, A
         raise type(error)(
             f"postprocess of model {name}, masks of {batch.path(frame)} as png: {error}"
         ) from error
-    place = picture_path(f"masks/{name}", batch.path(frame), ".png")
-    batch.pictures.append(Picture(place, labels))
-    return place
+    file = picture_path(f"masks/{name}", batch.path(frame), ".png")
+    batch.pictures.append(Picture(file, labels))
+    return file
 
 
 def _postprocessed(

@@ -192,8 +192,10 @@ class Decoder:
         """Return the largest reduction of a JPEG that suffices for all targets."""
         if image.format != "JPEG":
             return 1
-        places = [target.place(height, width) for target in self.targets]
-        scale = max((max(place.scale_x, place.scale_y) for place in places), default=1.0)
+        placements = [target.placement(height, width) for target in self.targets]
+        scale = max(
+            (max(placement.scale_x, placement.scale_y) for placement in placements), default=1.0
+        )
         # At least one pixel remains: draft() rejects 0.
         return next((r for r in (8, 4, 2) if scale * r <= 1 and min(height, width) >= r), 1)
 

@@ -64,7 +64,7 @@ class Preprocess:
         if 0 in (self.std or ()):
             raise ValueError(f"visops.infer: std is {self.std}, must have no 0")
 
-    def place(self, height: int, width: int) -> Placement:
+    def placement(self, height: int, width: int) -> Placement:
         """Return where an image of this size lies in the input."""
         h, w = self.size
         x, y = w / width, h / height
@@ -82,13 +82,13 @@ class Preprocess:
         memory_format: torch.memory_format = torch.contiguous_format,
     ) -> tuple[Tensor, list[Placement]]:
         """Make one batch from at least one uint8 image ``[3, H, W]``."""
-        placements = [self.place(frame.full_height, frame.full_width) for frame in frames]
+        placements = [self.placement(frame.full_height, frame.full_width) for frame in frames]
         matrices = torch.zeros(len(frames), 2, 3, dtype=torch.float64, device="cpu")
-        for matrix, place, frame in zip(matrices, placements, frames, strict=True):
-            matrix[0, 0] = place.scale_x * frame.reduction
-            matrix[1, 1] = place.scale_y * frame.reduction
-            matrix[0, 2] = place.scale_x * frame.left + place.left
-            matrix[1, 2] = place.scale_y * frame.top + place.top
+        for matrix, placement, frame in zip(matrices, placements, frames, strict=True):
+            matrix[0, 0] = placement.scale_x * frame.reduction
+            matrix[1, 1] = placement.scale_y * frame.reduction
+            matrix[0, 2] = placement.scale_x * frame.left + placement.left
+            matrix[1, 2] = placement.scale_y * frame.top + placement.top
         device = images[0].device
         batch = augment(
             list(images),

@@ -117,8 +117,8 @@ class Detection:
             )
         ]
         if masks is not None:
-            for item, part, place in zip(found, keep.split(counts), placements, strict=True):
-                item["masks"] = self._run_lengths(masks, part, place)
+            for item, part, placement in zip(found, keep.split(counts), placements, strict=True):
+                item["masks"] = self._run_lengths(masks, part, placement)
         return found
 
     def _candidates(
@@ -174,12 +174,12 @@ class Detection:
         return images, boxes, scores, labels
 
     def _run_lengths(
-        self, masks: Sequence[Tensor], rows: Tensor, place: Placement
+        self, masks: Sequence[Tensor], rows: Tensor, placement: Placement
     ) -> list[dict[str, Any]]:
         kept = [masks[row].reshape(masks[row].shape[-2:]).float() for row in rows.tolist()]
         if not kept:
             return []
-        resized = masks_in_image(torch.stack(kept), place)
+        resized = masks_in_image(torch.stack(kept), placement)
         found: list[dict[str, Any]] = []
         for part in resized:
             found += run_lengths_of_all(part > self.mask_threshold)

@@ -88,10 +88,10 @@ def label_map(masks: Any, scores: Any, size: tuple[int, int]) -> np.ndarray:
         rle_to_masks(masks, out="packed"), _numbers(scores, count), overlap_threshold=1.0
     )
     # Labels follow the order of drawing, and empty masks have none.
-    places = np.zeros(count + 1, dtype)
-    places[ids.numpy()] = np.arange(1, count + 1)
-    places[0] = 0
-    labels: np.ndarray = places[drawn.numpy()]
+    ranks = np.zeros(count + 1, dtype)
+    ranks[ids.numpy()] = np.arange(1, count + 1)
+    ranks[0] = 0
+    labels: np.ndarray = ranks[drawn.numpy()]
     return labels
 
 
@@ -139,7 +139,7 @@ def columns_of_runs(counts: Sequence[int], height: int) -> tuple[int, np.ndarray
 
 
 def masks_in_image(
-    masks: Tensor, place: Placement, *, mode: str = "bilinear", outside: float = 0.0
+    masks: Tensor, placement: Placement, *, mode: str = "bilinear", outside: float = 0.0
 ) -> Iterator[Tensor]:
     """Resize floating masks or maps ``[K, h, w]`` of a network's input to the image's size.
 
@@ -151,13 +151,13 @@ def masks_in_image(
     Tensor ``[k, H, W]``
         A few masks at a time.
     """
-    size = (place.full_height, place.full_width)
+    size = (placement.full_height, placement.full_width)
     height, width = masks.shape[1:]
-    x, y = place.width / width, place.height / height
+    x, y = placement.width / width, placement.height / height
     to_image = torch.tensor(
         [
-            [x / place.scale_x, 0, -place.left / place.scale_x],
-            [0, y / place.scale_y, -place.top / place.scale_y],
+            [x / placement.scale_x, 0, -placement.left / placement.scale_x],
+            [0, y / placement.scale_y, -placement.top / placement.scale_y],
         ],
         dtype=torch.float64,
         device=masks.device,

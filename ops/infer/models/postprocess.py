@@ -82,8 +82,8 @@ class Segmentation:
         scores = output["out"] if isinstance(output, Mapping) else output
         maps = scores.argmax(1).float()
         results = []
-        for labels, place in zip(maps, placements, strict=True):
-            resized = masks_in_image(labels[None], place, mode="nearest", outside=-1)
+        for labels, placement in zip(maps, placements, strict=True):
+            resized = masks_in_image(labels[None], placement, mode="nearest", outside=-1)
             image = next(resized)[0]
             present, areas = image[image >= 0].unique(return_counts=True)
             result = {"labels": present.long().cpu().numpy(), "areas": areas.cpu().numpy()}

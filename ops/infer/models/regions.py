@@ -167,12 +167,14 @@ class Regions(Model):
     ) -> None:
         results: list[dict[str, Any]] = []
         height, width = self.size
-        place = Placement(1.0, 1.0, 0.0, 0.0, height, width, height, width)  # a patch is its input
+        placement = Placement(
+            1.0, 1.0, 0.0, 0.0, height, width, height, width
+        )  # a patch is its input
         left = sum(counts)
         for output in outputs:
             rows = min(left, self.regions_batch_size)
             if rows:
-                made = self.second.postprocess(output, [place] * rows)
+                made = self.second.postprocess(output, [placement] * rows)
                 self._check_count("postprocess", len(made), rows)
                 results += made
             left -= rows

@@ -104,10 +104,10 @@ class _Pen:
             opacity = Image.fromarray(part.astype(np.uint8) * np.uint8(_OPACITY))
             self.image.paste(color, (left, 0), opacity)
 
-    def write(self, place: tuple[float, float], text: str, color: Color) -> None:
+    def write(self, position: tuple[float, float], text: str, color: Color) -> None:
         """Write text on a box of this colour, in black or white, whichever is easier to read."""
         opacity, left, top = _written(text, self.height)
-        left, top = left + round(place[0]), top + round(place[1])
+        left, top = left + round(position[0]), top + round(position[1])
         ground = left, top, left + opacity.width, top + opacity.height
         self.canvas.rectangle(ground, fill=color)
         light = 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2]

@@ -9,7 +9,7 @@ import torch
 
 from ..sample.leaf import Leaf
 
-__all__ = ["refuse_sizes", "stack_images"]
+__all__ = ["reject_sizes", "stack_images"]
 
 
 def stack_images(images: Sequence[Leaf], sizes: np.ndarray) -> None:
@@ -17,11 +17,11 @@ def stack_images(images: Sequence[Leaf], sizes: np.ndarray) -> None:
     for leaf in images:
         if isinstance(leaf.value, list):
             if (sizes != sizes[0]).any():
-                refuse_sizes(sizes)
+                reject_sizes(sizes)
             leaf.value = torch.stack(leaf.value)
 
 
-def refuse_sizes(sizes: np.ndarray) -> None:
+def reject_sizes(sizes: np.ndarray) -> None:
     """Raise the error of samples that come out with different sizes."""
     index = int((sizes != sizes[0]).any(1).argmax())
     raise ValueError(

@@ -40,24 +40,24 @@ class Compiled:
         The least height and width of a result; None: those of the image.
     """
 
-    def __init__(self, part: Pass, slices: Sequence[slice]) -> None:
-        self.steps: list[Step | None] = [step_of(transform) for transform in part.transforms]
+    def __init__(self, pass_: Pass, slices: Sequence[slice]) -> None:
+        self.steps: list[Step | None] = [step_of(transform) for transform in pass_.transforms]
         self.is_whole = None not in self.steps
-        firsts = [own.start for own in slices[part.first : part.first + len(self.steps)]]
+        firsts = [own.start for own in slices[pass_.first : pass_.first + len(self.steps)]]
         steps = list(zip(self.steps, firsts, strict=True)) if self.is_whole else []
-        self.sampling = sampling_of(part)
-        self.shows_window = part.resizes and part.fill is not None and not part.antialias
+        self.sampling = sampling_of(pass_)
+        self.shows_window = pass_.resizes and pass_.fill is not None and not pass_.antialias
         self.chain: Any = Chain(steps, *self.sampling, self.shows_window)
         self.settled: dict[tuple[torch.dtype, int], Settled] = {}
-        sizes = (transform.effects().size for transform in part.transforms)
+        sizes = (transform.effects().size for transform in pass_.transforms)
         self.least = next((size for size in reversed([*sizes]) if size is not None), None)
 
-    def settle(self, part: Pass, plan: Plan) -> None:
+    def settle(self, pass_: Pass, plan: Plan) -> None:
         """Add to the plan of a whole pass what no draw changes."""
         key = plan.source_dtype, plan.channels
         found = self.settled.get(key)
         if found is None:
-            for transform in part.transforms:
+            for transform in pass_.transforms:
                 transform.settle(plan)
             self.settled[key] = plan.mean, plan.std, plan.erase_value, plan.dtype
         else:
@@ -71,20 +71,25 @@ def _nothing() -> None:
     return None
 
 
-def compiled(part: Pass, slices: Sequence[slice]) -> Compiled:
+def compiled(pass_: Pass, slices: Sequence[slice]) -> Compiled:
     """Return what a pass needs in C++.
 
     It is kept as long as the pass: a chain forms new ones when an attribute of a transform is set.
     """
-    if part.compiled is None:
-        part.compiled = Compiled(part, slices)
-    return part.compiled  # type: ignore[no-any-return]
+    if pass_.compiled is None:
+        pass_.compiled = Compiled(pass_, slices)
+    return pass_.compiled  # type: ignore[no-any-return]
 
 
-def sampling_of(part: Pass) -> tuple[str, str, list[float], bool]:
+def sampling_of(pass_: Pass) -> tuple[str, str, list[float], bool]:
     """Return the operator's sampling options, with the fill in the image's units."""
-    mode, antialias = part.interpolation or "nearest", bool(part.antialias)
-    if part.fill is None:
+    mode, antialias = pass_.interpolation or "nearest", bool(pass_.antialias)
+    if pass_.fill is None:
         # Nothing outside can show, and none of it may leak into a resized image's rim.
-        return mode, "replicate" if part.resizes and not antialias else "constant", [0.0], antialias
-    return mode, part.padding_mode, list(part.fill), antialias
+        return (
+            mode,
+            "replicate" if pass_.resizes and not antialias else "constant",
+            [0.0],
+            antialias,
+        )
+    return mode, pass_.padding_mode, list(pass_.fill), antialias

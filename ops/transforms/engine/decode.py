@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from ...jpeg.header import Part
-from ..sample.encoded import Encoded, EncodedOptions, refuse_file
+from ..sample.encoded import Encoded, EncodedOptions, reject_file
 from ..sample.leaf import Leaf
 from .effects import Fusable
 from .fuse import Pass
@@ -46,8 +46,8 @@ class Decoding(Fusable):
 
 def decoding_of(transforms: Sequence[Any], owner: str = "Compose") -> EncodedOptions | None:
     """Return how a chain reads files, or None if it takes decoded images."""
-    for place, transform in enumerate(transforms):
-        if isinstance(transform, Decoding) and (place > 0 or owner != "Compose"):
+    for index, transform in enumerate(transforms):
+        if isinstance(transform, Decoding) and (index > 0 or owner != "Compose"):
             raise ValueError(
                 f"visops.transforms.{owner}: transforms holds a {transform._get_name()}, must be "
                 "the first transform of a Compose or left out"
@@ -56,14 +56,14 @@ def decoding_of(transforms: Sequence[Any], owner: str = "Compose") -> EncodedOpt
     return first.options if isinstance(first, Decoding) else None
 
 
-def decode_for(plan: Plan, part: Pass, leaf: Leaf) -> Any:
+def decode_for(plan: Plan, pass_: Pass, leaf: Leaf) -> Any:
     """Decode what a pass reads of the files in a leaf.
 
     Parameters
     ----------
     plan : Plan
         For the whole images.
-    part : Pass
+    pass_ : Pass
     leaf : Leaf
         Its value becomes an array ``[h, w, C]``, or a list of such. If it holds no files, nothing
         happens.
@@ -76,17 +76,17 @@ def decode_for(plan: Plan, part: Pass, leaf: Leaf) -> Any:
     files = leaf.value if isinstance(leaf.value, list) else [leaf.value]
     if not isinstance(files[0], Encoded):
         return plan
-    windows = plan.windows(*reach_of(part))
-    transform = part.transforms[0]
+    windows = plan.windows(*reach_of(pass_))
+    transform = pass_.transforms[0]
     reduces = isinstance(transform, Decoding) and transform.reduced and not plan.exact
-    reductions = plan.reductions() if reduces and part.antialias else [1] * len(files)
+    reductions = plan.reductions() if reduces and pass_.antialias else [1] * len(files)
 
     def decode(index: int) -> tuple[np.ndarray, Part]:
         source: Encoded = files[index]
         try:
             return source.file.decode(windows[index], reductions[index], source.shape[2])
         except ValueError as error:
-            refuse_file(leaf.name if leaf.batch is None else f"{leaf.name}[{index}]", error)
+            reject_file(leaf.name if leaf.batch is None else f"{leaf.name}[{index}]", error)
 
     decoded = _all(decode, len(files))
     leaf.value = [pixels for pixels, _ in decoded]
@@ -96,11 +96,11 @@ def decode_for(plan: Plan, part: Pass, leaf: Leaf) -> Any:
     return plan.for_parts(np.array(parts, np.int64))
 
 
-def reach_of(part: Pass) -> tuple[float, float, bool]:
+def reach_of(pass_: Pass) -> tuple[float, float, bool]:
     """Return how far a pass reads: around its canvas, around its source, from anywhere."""
-    around, beyond = _AROUND[part.interpolation or "nearest"]
-    anywhere = part.fill is not None and part.padding_mode in _REPEATING
-    return around if part.antialias else 1.0, beyond, anywhere
+    around, beyond = _AROUND[pass_.interpolation or "nearest"]
+    anywhere = pass_.fill is not None and pass_.padding_mode in _REPEATING
+    return around if pass_.antialias else 1.0, beyond, anywhere
 
 
 def _all(decode: Any, count: int) -> list[tuple[np.ndarray, Part]]:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from ..._torch.native import are_calls_watched, place_of
+from ..._torch.native import data_ptr_and_strides, modes_or_transforms_active
 from ...warp.augment_direct import LARGEST
 from ..sample.forms import formed
 from ..sample.images import image_leaf, may_be_image
@@ -67,10 +67,10 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
     if type(value) is list:
         value, pixels = value[0], pixels[0]
     image = channels_first(pixels, leaf.layout)
-    place = place_of(image)
-    if place is None or image.requires_grad:
+    pointer = data_ptr_and_strides(image)
+    if pointer is None or image.requires_grad:
         return None
-    address, strides = place
+    address, strides = pointer
     channels, height, width = tuple(image.shape)[-3:]  # a slice of a Size takes far longer
     settled = fast.settled.get((image.dtype, channels))
     if settled is None or image.dtype not in DTYPE_NAMES or settled[3] not in DTYPE_NAMES:
@@ -136,7 +136,7 @@ def _leaf_of_one(value: Any, name: str, frames: bool, layout: str | None) -> Lea
 
 def _only_pass(chain: Compose, passes: Sequence[Pass]) -> Compiled | None:
     """Return the pass of a chain in C++, if it has no other and nothing has to watch it."""
-    if are_calls_watched() or _is_profiled() or forward_ad._current_level >= 0:
+    if modes_or_transforms_active() or _is_profiled() or forward_ad._current_level >= 0:
         return None
     part = passes[0]
     if chain.reads_files or outer_options() is not None:

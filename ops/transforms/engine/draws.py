@@ -58,12 +58,12 @@ class Draws:
         self.numbers: np.ndarray | None = None
         self.steps: list[Params] = []
 
-    def fill(self, plan: Plan, part: Pass) -> None:
+    def fill(self, plan: Plan, pass_: Pass) -> None:
         """Add a pass's transforms to a plan."""
-        native = compiled(part, self.slices)
+        native = compiled(pass_, self.slices)
         if native.is_whole and self.key is not None:
             if not self.only_geometry:
-                native.settle(part, plan)  # it refuses images that steps don't expect
+                native.settle(pass_, plan)  # it refuses images that steps don't expect
             drawn = native.chain.draw(plan, *self.key, self.record)
             if drawn is None:
                 self.steps += [{}] * len(native.steps)
@@ -71,17 +71,17 @@ class Draws:
                 pairs = zip(native.steps, drawn, strict=True)
                 self.steps += [step.unpack(own) for step, own in pairs if step is not None]
             return
-        for transform, step in zip(part.transforms, native.steps, strict=True):
+        for transform, step in zip(pass_.transforms, native.steps, strict=True):
             self.add(plan, transform, step)
 
     def add(self, plan: Plan, transform: Fusable, step: Step | None) -> None:
         """Add one transform to a plan."""
-        place = len(self.steps)
+        position = len(self.steps)
         if step is None:
             if self.given is None:
-                params = transform.checked_params(self.uniforms(place), plan.canvas)
+                params = transform.checked_params(self.uniforms(position), plan.canvas)
             else:
-                params = self.given[place]
+                params = self.given[position]
             if transform.effects().moves or not self.only_geometry:
                 transform.extend(plan, _as_numbers(params) if self.given is not None else params)
             self.steps.append(params)
@@ -89,32 +89,32 @@ class Draws:
         if not self.only_geometry:
             transform.settle(plan)
         if self.given is None:
-            drawn = plan.draw(step, self.uniforms(place))
+            drawn = plan.draw(step, self.uniforms(position))
             params = step.unpack(drawn) if self.record else {}
         else:
-            params = self.given[place]
+            params = self.given[position]
             drawn = step.pack(params, plan.batch)
         plan.add(step, drawn)
         self.steps.append(params)
 
     def alone(self, plan: Plan, transform: Any) -> Params:
         """Return the parameters of a transform that joins no pass."""
-        place = len(self.steps)
+        position = len(self.steps)
         if self.given is not None:
-            params = self.given[place]
+            params = self.given[position]
         elif isinstance(transform, Fusable):
-            params = transform.checked_params(self.uniforms(place), plan.canvas)
+            params = transform.checked_params(self.uniforms(position), plan.canvas)
         else:
-            params = {"seed": self.uniforms(place)[:, 0]}
+            params = {"seed": self.uniforms(position)[:, 0]}
         self.steps.append(params)
         return params
 
-    def uniforms(self, place: int) -> np.ndarray:
+    def uniforms(self, position: int) -> np.ndarray:
         """Return a transform's uniform numbers, [B, draws]."""
         if self.numbers is None:
             assert self.key is not None
             self.numbers = uniforms(*self.key, self.count)
-        return self.numbers[:, self.slices[place]]
+        return self.numbers[:, self.slices[position]]
 
 
 def _as_numbers(params: Params) -> Params:

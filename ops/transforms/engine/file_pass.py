@@ -35,18 +35,18 @@ def slow_passes(chain: Compose) -> list[tuple[Pass, str]]:
     return [(part, own or other) for part, own in zip(chain.passes, reasons, strict=True)]
 
 
-def _reason(chain: Compose, part: Pass) -> str:
-    if part.kind == "foreign":
+def _reason(chain: Compose, pass_: Pass) -> str:
+    if pass_.kind == "foreign":
         return "it is not of visops"
-    if part.kind not in ("fused", "values"):
+    if pass_.kind not in ("fused", "values"):
         return "it runs by torch's operators"
     if not chain.reads_files:
         return "the chain does not begin with DecodeJpeg"
-    if part.kind == "values" and part is chain.passes[-1]:
+    if pass_.kind == "values" and pass_ is chain.passes[-1]:
         return "the last pass must make floats or change geometry"
-    if not compiled(part, chain.slices).is_whole:
+    if not compiled(pass_, chain.slices).is_whole:
         return "a transform is written in Python"
-    if chain.exact and part.colors:
+    if chain.exact and pass_.colors:
         return "exact=True, and colours change"
     if not isinstance(decoder(), TurboDecoder):
         return "visops was built without libjpeg-turbo"

@@ -24,22 +24,22 @@ def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
         move_targets(leaves, geometry, options)
 
 
-def run_steps(part: Pass, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
+def run_steps(pass_: Pass, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
     """Run a pass's transforms of targets alone; the images have these sizes now, ``[B, 2]``."""
-    for transform in part.steps:
+    for transform in pass_.steps:
         transform.run(leaves, sizes)
 
 
 def plan_for(
-    pixels: Pixels, plan: Plan, part: Pass, slices: Sequence[slice], steps: Sequence[Params]
+    pixels: Pixels, plan: Plan, pass_: Pass, slices: Sequence[slice], steps: Sequence[Params]
 ) -> Plan:
     """Return a pass's plan for another image of the sample, whose dtype may differ."""
     if (pixels.dtype, pixels.channels) == (plan.source_dtype, plan.channels):
         return plan
     again = Plan.of_images(plan.source_sizes, pixels.channels, pixels.dtype, plan.exact)
-    native = compiled(part, slices)
+    native = compiled(pass_, slices)
     for transform, step, params in zip(
-        part.transforms, native.steps, steps[part.first :], strict=True
+        pass_.transforms, native.steps, steps[pass_.first :], strict=True
     ):
         if step is None:
             transform.extend(again, params)

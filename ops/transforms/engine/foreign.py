@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..sample.leaf import TARGETS, Leaf, tv_kind
 from ..sample.polygons import points_of, with_points
 from ..targets.options import TargetOptions
-from .libraries import TAKES, call_with_image, is_still
+from .libraries import TAKES, call_with_image, keeps_geometry
 
 __all__ = ["ImageOnly", "call_foreign", "may_move"]
 
@@ -143,7 +143,7 @@ def _name(transform: Any) -> str:
 
 def may_move(transform: Any) -> bool:
     """Return whether another library's transform may move pixels: False if it is known not to."""
-    return not isinstance(transform, (ImageOnly, nn.Identity)) and not is_still(transform)
+    return not isinstance(transform, (ImageOnly, nn.Identity)) and not keeps_geometry(transform)
 
 
 def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf], options: TargetOptions) -> None:
@@ -154,8 +154,8 @@ def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf], options: Tar
                 f"visops.transforms: {name} can't move {leaf.name}; must be left out beside "
                 "polygons (RandomCrop moves them)"
             )
-    place = next(i for i, leaf in enumerate(leaves) if leaf.kind == "image")
-    height, width = leaves[place].value.shape[-2:]
+    position = next(i for i, leaf in enumerate(leaves) if leaf.kind == "image")
+    height, width = leaves[position].value.shape[-2:]
     results = transform(tuple(_typed(leaf, (height, width), options) for leaf in leaves))
     if not isinstance(results, tuple) or len(results) != len(leaves):
         raise TypeError(
@@ -168,7 +168,7 @@ def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf], options: Tar
                 f"visops.transforms: {name} returned a {type(result).__name__} for {leaf.name}, "
                 "must return a tensor"
             )
-    size = tuple(results[place].shape[-2:])
+    size = tuple(results[position].shape[-2:])
     for leaf, result in zip(leaves, results, strict=True):
         plain = result.as_subclass(Tensor)
         if leaf.kind == "polygons":

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..sample.leaf import is_pil
 from .generators import whole_number
 
-__all__ = ["TAKES", "call_with_image", "draws_from_torch", "is_still"]
+__all__ = ["TAKES", "call_with_image", "draws_from_torch", "keeps_geometry"]
 
 # How an image is given to a transform.
 TAKES = ("tensor", "pil", "array")
@@ -35,7 +35,7 @@ _STILL = {
 _CALLING = {"Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder"}
 
 
-def is_still(transform: Any) -> bool:
+def keeps_geometry(transform: Any) -> bool:
     """Return whether a transform is known to leave every pixel in its place."""
     cls = type(transform)
     if cls.__module__.startswith(_TORCHVISION):

@@ -205,12 +205,12 @@ def _median(kind: PixelKind, images: Tensor, side: float, more: More) -> Tensor:
 
 def _downscaled(kind: PixelKind, images: Tensor, factor: float, more: More) -> Tensor:
     rows, columns = (
-        torch.tensor(_places(n, factor), device=images.device) for n in images.shape[-2:]
+        torch.tensor(_positions(n, factor), device=images.device) for n in images.shape[-2:]
     )
     return images[..., rows, :][..., columns]
 
 
-def _places(side: int, factor: float) -> list[int]:
+def _positions(side: int, factor: float) -> list[int]:
     small = max(round(side * factor), 1)
     up = small / side
     at = [min(math.floor(i * up), small - 1) for i in range(side)]

@@ -125,7 +125,7 @@ def flatten(transforms: Iterable[Any], options: Mapping[str, Any]) -> Iterator[A
     """
     for transform in transforms:
         if isinstance(transform, Chain):
-            _refuse_other_options(transform.given, options)
+            _reject_other_options(transform.given, options)
             yield from flatten(transform.transforms, options)
         elif isinstance(transform, Container):
             yield transform.fused(options["exact"]) or transform
@@ -164,7 +164,7 @@ def _replacement_of(transform: Any) -> Callable[[Any], Fusable] | None:
     return REPLACEMENTS.get(cls.__name__) if theirs else None
 
 
-def _refuse_other_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def _reject_other_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if value != options[name]:
             raise ValueError(

@@ -9,7 +9,7 @@ import numpy as np
 from ..sample.images import image_sizes
 from ..sample.leaf import TARGETS, Leaf
 from ..targets.move import TargetOptions, check_options, finish_targets
-from .canvases import refuse_sizes, stack_images
+from .canvases import reject_sizes, stack_images
 from .compiled import compiled
 from .decode import decode_for
 from .draws import Draws
@@ -102,7 +102,7 @@ def run_passes(
         if dry:
             continue
         if part is passes[-1] and plan.size is None:
-            refuse_sizes(now)
+            reject_sizes(now)
         native = compiled(part, chain.slices)
         for leaf in images:
             own = pixels if part is passes[0] and not several else Pixels(leaf)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..._native import GREY, pixel_operations
 from ..._native import run_pixels as run_native
-from ..._torch.native import are_calls_watched
+from ..._torch.native import modes_or_transforms_active
 from ...convolution.blurs import gaussian
 from ...convolution.filter_separable import MOST_TAPS, filter_separable
 from ...pixels.adjust import adjust_pixels
@@ -26,7 +26,7 @@ from .integers import WHITES, from_float, to_float
 from .more_pixels import run_more
 from .pixel_kinds import MORE_NUMBERS, PixelKind
 from .plan import Plan
-from .run import Pixels, refuse_dtype, sampling_for
+from .run import Pixels, reject_dtype, sampling_for
 
 __all__ = ["MORE_NUMBERS", "PixelKind", "run_pixels"]
 
@@ -41,7 +41,7 @@ def run_pixels(
     plan: Plan, native: Compiled, leaf: Leaf, pixels: Pixels, memory_format: torch.memory_format
 ) -> None:
     """Apply each sample's operations to a leaf's value."""
-    dtype = refuse_dtype(leaf, pixels.dtype)
+    dtype = reject_dtype(leaf, pixels.dtype)
     images = to_float(pixels.tensors(leaf))
     if dtype in _HALF:
         images = [i.float() for i in images] if isinstance(images, list) else images.float()
@@ -52,8 +52,8 @@ def run_pixels(
     count = 1 if listed else plan.batch
     frames = 1 if listed else pixels.frames
     results = []
-    for place, group in enumerate(groups):
-        begin = place // pixels.frames if listed else 0
+    for index, group in enumerate(groups):
+        begin = index // pixels.frames if listed else 0
         results.append(_run(plan, group, mode, fill, begin, count, frames))
     found: Any = [result[0] for result in results] if listed else results[0]
     if dtype in WHITES:
@@ -69,7 +69,7 @@ def _run(
     plan: Plan, images: Tensor, mode: str, fill: list[float], begin: int, count: int, frames: int
 ) -> Tensor:
     """Return images [count * frames, C, H, W] after the operations of their samples."""
-    watched = images.requires_grad or are_calls_watched()
+    watched = images.requires_grad or modes_or_transforms_active()
     if images.is_cpu and images.dtype in _NATIVE and not watched:
         out = images.clone(memory_format=torch.contiguous_format)
         height, width = images.shape[-2:]
@@ -82,9 +82,9 @@ def _run(
     if images.dtype in _NATIVE and not watched:
         return _in_turns(lists[begin : begin + count], images, mode, fill, frames)
     parts = []
-    for place in range(count):
-        part = images[place * frames : (place + 1) * frames]
-        for number, amount, numbers in lists[begin + place]:
+    for index in range(count):
+        part = images[index * frames : (index + 1) * frames]
+        for number, amount, numbers in lists[begin + index]:
             kind = PixelKind(number)
             if kind == PixelKind.AFFINE:
                 part = _warp(part, [numbers] * len(part), mode, fill)

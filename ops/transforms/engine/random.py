@@ -18,7 +18,7 @@ import torch
 from numpy.random import Philox
 
 from ..._native import uniforms as native_uniforms
-from ..._torch.native import are_calls_watched
+from ..._torch.native import modes_or_transforms_active
 
 __all__ = ["call_key", "fresh_key", "normals", "uniforms"]
 
@@ -119,7 +119,7 @@ def fresh_key(generator: torch.Generator | None) -> int:
             f"visops.transforms.Compose: generator is on {generator.device}, must be on the CPU "
             "(where parameters are drawn, whatever the images' device)"
         )
-    if are_calls_watched():
+    if modes_or_transforms_active():
         return int(torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator))
     return _word.draw(generator)
 

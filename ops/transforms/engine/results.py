@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from ..sample.leaf import Leaf
 
-__all__ = ["Forms", "forms_of", "refuse_named"]
+__all__ = ["Forms", "forms_of", "reject_named"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def forms_of(transforms: Sequence[Any]) -> Forms:
     return Forms(image, targets)
 
 
-def refuse_named(named: Mapping[str, Any]) -> NoReturn:
+def reject_named(named: Mapping[str, Any]) -> NoReturn:
     """Raise the error of a call that gives a sample's parts by name, as albumentations takes it."""
     names = ", ".join(f"{name}=..." for name in named)
     entries = ", ".join(f"{name!r}: ..." for name in named)

@@ -19,7 +19,7 @@ from ..._torch.arrays import as_tensor
 from ...warp.augment_autograd import augment as _augment
 from ...warp.augment_autograd import augment_list as _augment_list
 from ..sample.leaf import Leaf
-from ..sample.native import place_of
+from ..sample.native import data_ptr_and_strides
 from ..targets.options import canvas_windows
 from .compiled import DTYPE_NAMES, Compiled
 from .integers import WHITES, computed_in, from_float, to_float
@@ -29,7 +29,7 @@ __all__ = [
     "DTYPES",
     "Pixels",
     "channels_first",
-    "refuse_dtype",
+    "reject_dtype",
     "run_all",
     "run_each",
     "run_plan",
@@ -68,7 +68,7 @@ class Pixels:
         else:
             dtype = DTYPES.get(first.dtype) or DTYPES.get(first.dtype.newbyteorder("="))
             if dtype is None:
-                _refuse_dtype(leaf, first.dtype)
+                _reject_dtype(leaf, first.dtype)
             self.dtype, self.device, self.on_cpu = dtype, _CPU, True
 
     def tensors(self, leaf: Leaf) -> Any:
@@ -105,14 +105,14 @@ class Pixels:
         return self.put(array.repeat(self.frames, 0) if self.frames > 1 else array)
 
 
-def refuse_dtype(leaf: Leaf, dtype: torch.dtype) -> torch.dtype:
+def reject_dtype(leaf: Leaf, dtype: torch.dtype) -> torch.dtype:
     """Refuse an image's dtype, or return it."""
     if dtype not in _DTYPES:
-        _refuse_dtype(leaf, dtype)
+        _reject_dtype(leaf, dtype)
     return dtype
 
 
-def _refuse_dtype(leaf: Leaf, dtype: Any) -> NoReturn:
+def _reject_dtype(leaf: Leaf, dtype: Any) -> NoReturn:
     raise TypeError(
         f"visops.transforms: {leaf.name} has dtype {dtype}, must be uint8, uint16, int8, int16, "
         "int32, int64, float16, bfloat16, float32 or float64"
@@ -140,7 +140,7 @@ def run_plan(
     plan: Plan, native: Compiled, leaf: Leaf, pixels: Pixels, memory_format: torch.memory_format
 ) -> None:
     """Apply the plan of a pass to a leaf's value."""
-    refuse_dtype(leaf, pixels.dtype)
+    reject_dtype(leaf, pixels.dtype)
     images = to_float(pixels.tensors(leaf))
     white, erase_value = WHITES.get(plan.dtype), plan.erase_value or [0.0]
     sampling = sampling_for(native, pixels)
@@ -208,22 +208,22 @@ def run_each(
 def colors_of(plan: Plan, native: Compiled, images: Any, pixels: Pixels) -> Tensor:
     """Return the colour steps, [N, K, C, C + 1], grey means included."""
     if not plan.exact and pixels.frames == 1 and pixels.dtype in DTYPE_NAMES:
-        places: Any
+        pointers: Any
         if isinstance(images, list):
-            places = [place_of(image) for image in images]
+            pointers = [data_ptr_and_strides(image) for image in images]
         else:
-            places = place_of(images)
-        if places is not None and None not in places:
-            return torch.from_numpy(native.chain.colors(plan, places, DTYPE_NAMES[pixels.dtype]))
+            pointers = data_ptr_and_strides(images)
+        if pointers is not None and None not in pointers:
+            return torch.from_numpy(native.chain.colors(plan, pointers, DTYPE_NAMES[pixels.dtype]))
     rounds, whole = plan.color_program(native.sampling[0] == "nearest")
     means: list[Tensor] = []
-    for place, before, plain in rounds:
+    for geometry, before, plain in rounds:
         mean = None
         if before is None or plain is not None:
-            mean = _grey_means(plan, native, place, images, None, pixels)
+            mean = _grey_means(plan, native, geometry, images, None, pixels)
         if before is not None:
             color = _with_means(before, means, pixels)
-            later = _grey_means(plan, native, place, images, color, pixels)
+            later = _grey_means(plan, native, geometry, images, color, pixels)
             mean = later if mean is None else torch.where(pixels.put_each(plain), mean, later)
         means.append(mean)  # type: ignore[arg-type]
     return _with_means(whole, means, pixels)
@@ -245,13 +245,13 @@ def _with_means(colors: tuple[Any, Any], means: Sequence[Tensor], pixels: Pixels
 def _grey_means(
     plan: Plan,
     native: Compiled,
-    place: tuple[Any, ...],
+    geometry: tuple[Any, ...],
     images: Any,
     color: Tensor | None,
     pixels: Pixels,
 ) -> Tensor:
     """Return each image's grey mean at a contrast, float64 [N]."""
-    matrices, size, sizes, window = place
+    matrices, size, sizes, window = geometry
     exact, sampling = plan.exact, sampling_for(native, pixels)
     options = (
         # A grid needs only the nearest pixels: reading them takes most of the time.

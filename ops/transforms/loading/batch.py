@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..engine.canvases import refuse_sizes
+from ..engine.canvases import reject_sizes
 from ..engine.results import Forms
 from ..sample.batches import Split, batch_leaves, split_samples
 from ..sample.leaf import Leaf
@@ -52,9 +52,9 @@ class Item:
         if self.plain is not None:
             pairs = zip(leaves, self.plain, strict=True)
             leaves = [dataclasses.replace(leaf, value=own, like=own) for leaf, own in pairs]
-        for place, leaf in enumerate(leaves):
+        for index, leaf in enumerate(leaves):
             if leaf.kind == "image" and self.image is not None:
-                leaves[place] = dataclasses.replace(leaf, value=self.image, layout="CHW")
+                leaves[index] = dataclasses.replace(leaf, value=self.image, layout="CHW")
         return leaves
 
 
@@ -73,6 +73,8 @@ class Batch:
         Samples that are still to be loaded; guarded by the lock of the threads' work.
     error : tuple of int and BaseException, optional
         The first by place: which, and what.
+    is_short : bool
+        Whether an iterable data set has ended before it was full.
     """
 
     def __init__(self, number: int, indices: Sequence[Any], blocks: Blocks) -> None:
@@ -82,13 +84,13 @@ class Batch:
         self.missing = len(indices)
         self.error: tuple[int, BaseException] | None = None
         self.result: Any = None
-        self.ready = False
+        self.ready = self.is_short = False
         self.block: Tensor | None = None
         self._lock = threading.Lock()
 
     def slot(
         self,
-        place: int,
+        row: int,
         shape: tuple[int, int, int],
         dtype: torch.dtype,
         memory_format: torch.memory_format,
@@ -101,13 +103,13 @@ class Batch:
                     self.block = self.blocks((len(self.items), *shape), dtype, memory_format)
                 block = self.block
         fits = block.shape[1:] == shape and block.dtype == dtype
-        return block[place] if fits else None
+        return block[row] if fits else None
 
-    def fail(self, place: int, error: BaseException) -> None:
+    def fail(self, row: int, error: BaseException) -> None:
         """Note a sample's error."""
         with self._lock:
-            if self.error is None or place < self.error[0]:
-                self.error = place, error
+            if self.error is None or row < self.error[0]:
+                self.error = row, error
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class Collating:
 
     def __call__(self, batch: Batch) -> Any:
         """Return a batch of the samples that were not skipped; there is at least one."""
-        places = [place for place, item in enumerate(batch.items) if item is not None]
+        rows = [index for index, item in enumerate(batch.items) if item is not None]
         items = [item for item in batch.items if item is not None]
         if self.collate is not None:
             return self.collate([self._alone(item) for item in items])
@@ -148,7 +150,7 @@ class Collating:
             leaves = batch_leaves(own, stack=False)
         for leaf in leaves:
             if leaf.kind == "image" and items[0].image is not None:
-                leaf.value, leaf.layout = _stacked(batch, places, items), "CHW"
+                leaf.value, leaf.layout = _stacked(batch, rows, items), "CHW"
             elif leaf.kind == "image":
                 leaf.value = torch.stack(leaf.value)
         self.forms.apply(leaves)
@@ -181,13 +183,13 @@ class Collating:
         return leaves
 
 
-def _stacked(batch: Batch, places: list[int], items: list[Item]) -> Tensor:
+def _stacked(batch: Batch, rows: list[int], items: list[Item]) -> Tensor:
     """Return the images as a batch, which they are already unless some were skipped."""
     images: list[Tensor] = [item.image for item in items]  # type: ignore[misc]
     sizes = np.array([image.shape[1:] for image in images], np.int64)
     if (sizes != sizes[0]).any():
-        refuse_sizes(sizes)
+        reject_sizes(sizes)
     block = batch.block
     if block is None or any(image.dtype != block.dtype for image in images):
         return torch.stack(images)
-    return block if len(places) == len(batch.items) else block[places]
+    return block if len(rows) == len(batch.items) else block[rows]

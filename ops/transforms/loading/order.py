@@ -64,20 +64,20 @@ class OwnOrder:
 
     def batches(self, seed: int, epoch: int, start: int) -> Iterator[Indices]:
         size = self.batch_size
-        own = self._places()
+        own = self._positions()
         order: Tensor | None = None
         if self.shuffle:
             generator = torch.Generator().manual_seed((seed + epoch) % 2**63)
             order = torch.randperm(self.length, generator=generator)
         for number in range(start, len(self)):
-            places = own[number * size : (number + 1) * size]
+            rows = own[number * size : (number + 1) * size]
             if self.world_size > 1 and self.pad and not self.drop_last:
-                indices = [place % self.length for place in places]
+                indices = [row % self.length for row in rows]
             else:
-                indices = list(places)
+                indices = list(rows)
             yield indices if order is None else order[indices].tolist()
 
-    def _places(self) -> range:
+    def _positions(self) -> range:
         """Return this rank's places in the order, which may begin again at its end."""
         last = self.rank + self.samples * self.world_size
         return range(self.rank, last, self.world_size)

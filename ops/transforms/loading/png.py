@@ -31,15 +31,15 @@ def read_png(content: bytes) -> np.ndarray | None:
     width, height, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", content[16:29])
     if depth != 8 or kind not in (_GREY, _PALETTE) or interlaced or width * height > _MOST:
         return None
-    parts, place = [], 33
-    while place + 12 <= len(content):
-        length = int.from_bytes(content[place : place + 4], "big")
-        name = content[place + 4 : place + 8]
+    parts, offset = [], 33
+    while offset + 12 <= len(content):
+        length = int.from_bytes(content[offset : offset + 4], "big")
+        name = content[offset + 4 : offset + 8]
         if name == b"IEND":
             break
         if name == b"IDAT":
-            parts.append(content[place + 8 : place + 8 + length])
-        place += 12 + length
+            parts.append(content[offset + 8 : offset + 8 + length])
+        offset += 12 + length
     size = height * (width + 1)
     inflating = zlib.decompressobj()
     try:

@@ -33,6 +33,7 @@ from ..targets.move import check_options, finish_targets
 from .batch import Batch, Item
 from .sources import File, buffer_of, find_file, reader_of, with_content, with_masks
 from .statistics import Times
+from .stream import StreamEndedError
 
 __all__ = ["Samples", "UnreadableError"]
 
@@ -73,14 +74,16 @@ class Samples:
             self.native = file_pass(chain)
         self._forms: dict[Any, tuple[list[Leaf], Rebuild] | None] = {}
 
-    def load(self, batch: Batch, place: int, times: Times) -> None:
+    def load(self, batch: Batch, row: int, times: Times) -> None:
         """Load a sample into its place of a batch."""
-        index = batch.indices[place]
+        index = batch.indices[row]
         file: File | None = None
         begin = perf_counter()
         try:
             sample = self.read(index)
             file = find_file(sample, self.kinds) if self.takes_files else None
+        except StreamEndedError:
+            raise
         except Exception as error:
             raise UnreadableError(None) from error
         finally:
@@ -88,10 +91,10 @@ class Samples:
         position = self._position(index)
         item = None
         if file is not None and self.native is not None:
-            item = self._by_file(sample, file, position, batch, place, times)
+            item = self._by_file(sample, file, position, batch, row, times)
         if item is None:
-            item = self._by_chain(sample, file, position, batch, place, times)
-        batch.items[place] = item
+            item = self._by_chain(sample, file, position, batch, row, times)
+        batch.items[row] = item
         times.images += 1
 
     def _position(self, index: Any) -> Any:
@@ -102,7 +105,7 @@ class Samples:
         return position + len(self.dataset) if position < 0 else position
 
     def _by_file(
-        self, sample: Any, file: File, index: Any, batch: Batch, place: int, times: Times
+        self, sample: Any, file: File, index: Any, batch: Batch, row: int, times: Times
     ) -> Item | None:
         """Load a sample whose image is a JPEG file; None: it is something else, or damaged."""
         assert self.native is not None
@@ -116,7 +119,7 @@ class Samples:
         slot: Tensor | None = None
         height = width = 0
         if batch.block is not None:
-            slot = batch.block[place]
+            slot = batch.block[row]
             height, width = slot.shape[1:]
         stages = [0.0, 0.0, 0.0]
         while True:
@@ -133,7 +136,7 @@ class Samples:
                 break
             # The first of its batch, or one of another size.
             shape = (plans[0].channels, height, width)
-            slot = batch.slot(place, shape, dtype, chain.memory_format)
+            slot = batch.slot(row, shape, dtype, chain.memory_format)
             if slot is None:
                 slot = torch.empty(shape, dtype=dtype, device="cpu")
         assert slot is not None
@@ -200,7 +203,7 @@ class Samples:
         return Item(leaves, rebuild)
 
     def _by_chain(
-        self, sample: Any, file: File | None, index: Any, batch: Batch, place: int, times: Times
+        self, sample: Any, file: File | None, index: Any, batch: Batch, row: int, times: Times
     ) -> Item:
         """Load a sample as a call of the chain does."""
         chain = self.chain
@@ -229,7 +232,7 @@ class Samples:
         value = images[0].value
         if len(images) == 1 and isinstance(value, Tensor) and value.dim() == 3:
             shape: Any = tuple(value.shape)
-            item.image = batch.slot(place, shape, value.dtype, chain.memory_format)
+            item.image = batch.slot(row, shape, value.dtype, chain.memory_format)
             if item.image is None:
                 item.image = value
             else:

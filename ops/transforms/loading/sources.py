@@ -51,16 +51,16 @@ def find_file(sample: Any, kinds: Mapping[str, str]) -> File | None:
     """
     if isinstance(sample, (tuple, list)):
         path = None
-        for place, value in enumerate(sample):
+        for index, value in enumerate(sample):
             if is_encoded(value) and not isinstance(value, list):
-                return File(place, value, None, value)
+                return File(index, value, None, value)
             if path is None and isinstance(value, _PATHS):
-                path = place
+                path = index
         if path is not None:
             return File(path, sample[path], os.fspath(sample[path]), None)
-        for place, value in enumerate(sample):
+        for index, value in enumerate(sample):
             if isinstance(value, Mapping):
-                found = _undecoded(place, value)
+                found = _undecoded(index, value)
                 if found is not None:
                     return found
         return None

@@ -22,6 +22,7 @@ from .batch import Batch
 from .blocks import Blocks
 from .samples import Samples, UnreadableError
 from .statistics import Skipped, Times
+from .stream import StreamEndedError
 
 __all__ = ["Work", "stop", "use_one_thread", "work"]
 
@@ -44,6 +45,8 @@ class Work:
     prefetch : int
     skips : bool
         Whether samples that can't be read are left out.
+    drops_short : bool
+        Whether the last batch of an iterable data set is left out if it isn't full.
     """
 
     def __init__(
@@ -55,7 +58,9 @@ class Work:
         blocks: Blocks,
         prefetch: int,
         skips: bool,
+        drops_short: bool = False,
     ) -> None:
+        self.drops_short = drops_short
         self.batches, self.samples, self.finish = batches, samples, finish
         self.blocks, self.prefetch, self.skips = blocks, prefetch, skips
         self.lock = threading.RLock()
@@ -79,11 +84,11 @@ class Work:
             while not self.stopped:
                 batch = self.current
                 if batch is not None:
-                    place = batch.begun
+                    row = batch.begun
                     batch.begun += 1
                     if batch.begun == len(batch.items):
                         self.current = None
-                    return batch, place
+                    return batch, row
                 if self.exhausted:
                     return None
                 if self.next - self.taken < self.prefetch:
@@ -124,6 +129,8 @@ class Work:
             if batch.missing > 0 or self.stopped:
                 return
         begin = perf_counter()
+        if batch.is_short and self.drops_short:
+            batch.items = [None] * len(batch.items)
         if batch.error is None and any(item is not None for item in batch.items):
             try:
                 batch.result = self.finish(batch)
@@ -138,6 +145,13 @@ class Work:
                 self.current = None
                 self.may_begin.notify_all()
             self.is_ready.notify_all()
+
+    def end_stream(self, batch: Batch) -> None:
+        """Note that an iterable data set has ended before this batch was full."""
+        with self.lock:
+            batch.is_short = True
+            self.exhausted = True
+            self.may_begin.notify_all()
 
     def skip(self, index: Any, path: str | None, error: BaseException) -> None:
         """Count a sample that was left out."""
@@ -206,24 +220,24 @@ def work(own: Work, times: Times) -> None:
     try:
         use_one_thread()
         while (task := own.take(times)) is not None:
-            batch, place = task
+            batch, row = task
             try:
-                own.samples.load(batch, place, times)
+                own.samples.load(batch, row, times)
+            except StreamEndedError:
+                own.end_stream(batch)
             except (UnreadableError, DamagedFileError) as error:
-                _refuse(own, batch, place, error)
+                _reject(own, batch, row, error)
             except BaseException as error:
-                _refuse(own, batch, place, error, may_skip=False)
+                _reject(own, batch, row, error, may_skip=False)
             own.done(batch, times)
             del batch, task
     except BaseException as error:
         own.fail(error)
 
 
-def _refuse(
-    own: Work, batch: Batch, place: int, error: BaseException, may_skip: bool = True
-) -> None:
+def _reject(own: Work, batch: Batch, row: int, error: BaseException, may_skip: bool = True) -> None:
     """Skip a sample, or note its error, which then says which sample it is."""
-    index, path = batch.indices[place], None
+    index, path = batch.indices[row], None
     if isinstance(error, UnreadableError):
         path = error.path
         error = error.__cause__ or error
@@ -239,7 +253,7 @@ def _refuse(
     if own.skips and may_skip:
         own.skip(index, path, error)
     else:
-        batch.fail(place, error)
+        batch.fail(row, error)
 
 
 def stop(own: Work, process: int) -> None:

@@ -131,27 +131,27 @@ class CutMix(Pairing):
         area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
         self.mix_labels(leaves, 1.0 - area / sizes.prod(1), sample)
         things = lists_of_things("CutMix", leaves)
-        places = boxes.tolist()
+        positions = boxes.tolist()
         for leaf in leaves:
             if leaf.kind == "image":
-                _paste_images(leaf, places)
+                _paste_images(leaf, positions)
         for leaf in image_masks(leaves, things):
             values = leaf.samples()
-            pasted = [_pasted(values[i], values[i - 1], places[i]) for i in range(batch)]
+            pasted = [_pasted(values[i], values[i - 1], positions[i]) for i in range(batch)]
             leaf.value = restacked(leaf, pasted)
         if things and batch > 0:
             pieces = pieces_of(things, pairs(batch))
             _hide(pieces, boxes, sizes, self.options)
             finish_targets(pieces, sizes.repeat(2, 0), self.options)
-            join_pieces(things, pieces, 2, lambda leaf, v, i: _joined_masks(leaf, v, places[i]))
+            join_pieces(things, pieces, 2, lambda leaf, v, i: _joined_masks(leaf, v, positions[i]))
 
 
-def _paste_images(leaf: Leaf, places: Sequence[Sequence[int]]) -> None:
+def _paste_images(leaf: Leaf, positions: Sequence[Sequence[int]]) -> None:
     pixels = Pixels(leaf)
     images = pixels.tensors(leaf)
     source = list(images) if pixels.listed else images
     result = torch.stack(source) if pixels.listed else images.clone()
-    for sample, (x1, y1, x2, y2) in enumerate(places):
+    for sample, (x1, y1, x2, y2) in enumerate(positions):
         for frame in range(pixels.frames):
             own = sample * pixels.frames + frame
             other = own - pixels.frames
@@ -159,17 +159,17 @@ def _paste_images(leaf: Leaf, places: Sequence[Sequence[int]]) -> None:
     pixels.store(leaf, result)
 
 
-def _pasted(own: Any, other: Any, place: Sequence[int]) -> Any:
+def _pasted(own: Any, other: Any, position: Sequence[int]) -> Any:
     """Return a mask with a rectangle of another one."""
-    x1, y1, x2, y2 = place
+    x1, y1, x2, y2 = position
     result = as_tensor(own).clone()
     result[..., y1:y2, x1:x2] = as_tensor(other)[..., y1:y2, x1:x2]
     return as_given(result, own)
 
 
-def _joined_masks(leaf: Leaf, values: Sequence[Any], place: Sequence[int]) -> Any:
+def _joined_masks(leaf: Leaf, values: Sequence[Any], position: Sequence[int]) -> Any:
     """Join masks of single things: of the image outside of the rectangle, of the other inside."""
-    x1, y1, x2, y2 = place
+    x1, y1, x2, y2 = position
     joint = joined(leaf, values)
     masks, count = as_tensor(joint), values[0].shape[0]
     masks[:count, ..., y1:y2, x1:x2] = 0
@@ -188,9 +188,9 @@ def _hide(
     seen[:, 0, 2:] = sizes[:, ::-1]
     seen[:, 1] = boxes
     both = sizes.repeat(2, 0)
-    still = np.tile(np.eye(3), (2 * batch, 1, 1))
+    identity = np.tile(np.eye(3), (2 * batch, 1, 1))
     moving = [piece for piece in pieces if piece.kind != "mask"]
-    move_targets(moving, Geometry(still, both, both, seen.reshape(-1, 4)), options)
+    move_targets(moving, Geometry(identity, both, both, seen.reshape(-1, 4)), options)
     covers = np.zeros((batch, 2, 4))  # nothing covers what is inside
     covers[:, 0] = boxes
     for piece in moving:

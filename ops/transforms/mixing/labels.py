@@ -79,22 +79,22 @@ def mixed_labels(
 def _as_probabilities(owner: str, leaf: Leaf, batch: int, num_classes: int | None) -> Tensor:
     value = leaf.value
     if not isinstance(value, (Tensor, np.ndarray, list, tuple)):
-        _refuse(owner, leaf, f"is a {type(value).__name__}", batch, num_classes)
+        _reject(owner, leaf, f"is a {type(value).__name__}", batch, num_classes)
     try:
         labels = (
             value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value), device="cpu")
         )
     except (TypeError, ValueError):
-        _refuse(owner, leaf, f"is a {type(value).__name__}", batch, num_classes)
+        _reject(owner, leaf, f"is a {type(value).__name__}", batch, num_classes)
     labels = labels.as_subclass(Tensor)
     if labels.dim() not in (1, 2) or labels.shape[0] != batch:
-        _refuse(owner, leaf, f"has shape {list(labels.shape)}", batch, num_classes)
+        _reject(owner, leaf, f"has shape {list(labels.shape)}", batch, num_classes)
     if labels.dim() == 2:
         if num_classes is not None and labels.shape[1] != num_classes:
-            _refuse(owner, leaf, f"has shape {list(labels.shape)}", batch, num_classes)
+            _reject(owner, leaf, f"has shape {list(labels.shape)}", batch, num_classes)
         return labels if labels.is_floating_point() else labels.float()
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-        _refuse(owner, leaf, f"has dtype {labels.dtype}", batch, num_classes)
+        _reject(owner, leaf, f"has dtype {labels.dtype}", batch, num_classes)
     if num_classes is None:
         raise ValueError(
             f"visops.transforms.{owner}: num_classes is None, must be given where labels are "
@@ -112,7 +112,7 @@ def _as_probabilities(owner: str, leaf: Leaf, batch: int, num_classes: int | Non
     return (labels.unsqueeze(1) == classes).float()
 
 
-def _refuse(owner: str, leaf: Leaf, problem: str, batch: int, num_classes: int | None) -> None:
+def _reject(owner: str, leaf: Leaf, problem: str, batch: int, num_classes: int | None) -> None:
     classes = "num_classes" if num_classes is None else num_classes
     raise ValueError(
         f"visops.transforms.{owner}: {leaf.name} {problem}, must be classes [{batch}] or "

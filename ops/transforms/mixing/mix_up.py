@@ -10,7 +10,7 @@ import torch
 
 from ..arguments import number, whole
 from ..engine.integers import computed_in, rounded
-from ..engine.run import refuse_dtype
+from ..engine.run import reject_dtype
 from ..sample.leaf import Leaf
 from .base import Mixing, Params, pictures
 from .beta import DRAWS, beta
@@ -64,7 +64,7 @@ class Pairing(Mixing):
 
 def pairs(batch: int) -> list[int]:
     """Return, for each sample in turn, itself and the one before it."""
-    return [place for sample in range(batch) for place in (sample, (sample - 1) % batch)]
+    return [position for sample in range(batch) for position in (sample, (sample - 1) % batch)]
 
 
 class MixUp(Pairing):
@@ -159,12 +159,12 @@ class MixUp(Pairing):
 
 def _blend(leaf: Leaf, weights: Sequence[float]) -> None:
     images, pixels = pictures(leaf)
-    dtype = refuse_dtype(leaf, pixels.dtype)
+    dtype = reject_dtype(leaf, pixels.dtype)
     computed = computed_in(dtype)
     results = []
     # Image by image: what is added stays in the cache.
-    for place, share in enumerate(weights):
-        own, other = images[place].to(computed), images[place - 1].to(computed)
+    for index, share in enumerate(weights):
+        own, other = images[index].to(computed), images[index - 1].to(computed)
         mixed = own.mul(share).add_(other.mul(1.0 - share))
         if dtype.is_floating_point:
             results.append(mixed.to(dtype))

@@ -11,7 +11,7 @@ import torch
 
 from ..arguments import FillArgument, fill_values, interpolation_mode, interval, size_pair
 from ..engine.integers import rounded
-from ..engine.run import refuse_dtype
+from ..engine.run import reject_dtype
 from ..sample.leaf import Leaf
 from ..targets.finish import finish_targets
 from ..targets.move import move_targets
@@ -137,12 +137,12 @@ class Mosaic(Mixing):
 
     def draw(self, uniforms: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
         low, high = self.center
-        place = low + uniforms[:, :2] * (high - low)
+        position = low + uniforms[:, :2] * (high - low)
         others = np.floor(uniforms[:, 2:] * len(sizes))
         names = ("first", "second", "third")
         return {
-            "x": np.floor(place[:, 0] * self.size[1]),
-            "y": np.floor(place[:, 1] * self.size[0]),
+            "x": np.floor(position[:, 0] * self.size[1]),
+            "y": np.floor(position[:, 1] * self.size[0]),
             **{name: others[:, i] for i, name in enumerate(names)},
         }
 
@@ -169,7 +169,7 @@ class Mosaic(Mixing):
 
     def _draw_images(self, leaf: Leaf, tiles: Tiles) -> None:
         images, pixels = pictures(leaf)
-        dtype = refuse_dtype(leaf, pixels.dtype)
+        dtype = reject_dtype(leaf, pixels.dtype)
         if len(self.fill) not in (1, pixels.channels):
             raise ValueError(
                 f"visops.transforms.Mosaic: fill has {len(self.fill)} numbers, {leaf.name} has "
@@ -219,9 +219,9 @@ class Mosaic(Mixing):
         def join_masks(leaf: Leaf, values: Sequence[Any], sample: int) -> Any:
             count = sum(len(value) for value in values)
             result, start = filled(values[0], self._canvas(count), 0), 0
-            for place, value in enumerate(values):
+            for index, value in enumerate(values):
                 part = result[start : start + len(value)]
-                tiles.put_masks(4 * sample + place, value, part)
+                tiles.put_masks(4 * sample + index, value, part)
                 start += len(value)
             return result
 

@@ -74,7 +74,7 @@ class Tiles:
         whole = [edges.astype(np.int64).tolist() for edges in (regions, seen)]
         return Tiles(flat.tolist(), geometry, *whole)
 
-    def place(self, tile: int) -> Geometry | None:
+    def position(self, tile: int) -> Geometry | None:
         """Return the way into the tile's own picture, which is what is seen; None: nothing is."""
         x1, y1, x2, y2 = self.seen[tile]
         if x1 >= x2 or y1 >= y2:
@@ -90,8 +90,8 @@ class Tiles:
     ) -> None:
         """Write a tile's region of a mosaic ``[T, C, H, W]``: each of its pixels once."""
         x1, y1, x2, y2 = self.regions[tile]
-        place, seen = self.place(tile), self.seen[tile]
-        if place is None:
+        position, seen = self.position(tile), self.seen[tile]
+        if position is None:
             out[..., y1:y2, x1:x2] = fill
             return
         left, top, right, bottom = seen
@@ -100,7 +100,7 @@ class Tiles:
         out[..., top:bottom, x1:left] = fill
         out[..., top:bottom, right:x2] = fill
         window = out[..., top:bottom, left:right]
-        matrix: Any = place.sampled() if mode == "nearest" else place.matrix
+        matrix: Any = position.sampled() if mode == "nearest" else position.matrix
         matrix = torch.from_numpy(matrix[:, :2])
         if image.device.type != "cpu":
             matrix = matrix.to(image.device, non_blocking=True)
@@ -123,8 +123,8 @@ class Tiles:
 
     def masks(self, tile: int, value: Any, fill: int = 0) -> Any:
         """Return a tile's masks ``[..., H, W]``, moved into the picture that is seen of it."""
-        place = self.place(tile)
-        return value[..., :0, :0] if place is None else move_mask(value, False, place, fill)
+        position = self.position(tile)
+        return value[..., :0, :0] if position is None else move_mask(value, False, position, fill)
 
     def put_masks(self, tile: int, picture: Any, out: Any) -> None:
         """Write what `masks` returns into the masks of a mosaic."""

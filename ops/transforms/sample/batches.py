@@ -106,7 +106,7 @@ def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
     source = first.source
     values: list[Any] = [leaf.value for leaf in leaves]
     if first.kind == "image":
-        _refuse_mixed_images(leaves)
+        _reject_mixed_images(leaves)
         if stack and all(isinstance(value, Tensor) for value in values) and _alike(values):
             value: Any = torch.stack(values)
         else:
@@ -155,7 +155,7 @@ def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
     )
 
 
-def _refuse_mixed_images(leaves: Sequence[Leaf]) -> None:
+def _reject_mixed_images(leaves: Sequence[Leaf]) -> None:
     first = _image_traits(leaves[0])
     for index, leaf in enumerate(leaves):
         traits = _image_traits(leaf)

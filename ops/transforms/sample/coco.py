@@ -95,14 +95,14 @@ class ObjectMasks:
         for index, rle in enumerate(self.rles):
             if rle is None:
                 continue
-            place = f"visops.transforms: {self.name}[{index}]['segmentation']"
+            label = f"visops.transforms: {self.name}[{index}]['segmentation']"
             try:
                 mask = rle_to_masks(rle, out="uint8").numpy()
             except (TypeError, ValueError, KeyError) as error:
-                raise ValueError(f"{place} is no RLE: {error}") from None
+                raise ValueError(f"{label} is no RLE: {error}") from None
             if mask.shape != size:
                 raise ValueError(
-                    f"{place} is an RLE of {mask.shape[0]} x {mask.shape[1]} pixels, the image has "
+                    f"{label} is an RLE of {mask.shape[0]} x {mask.shape[1]} pixels, the image has "
                     f"{size[0]} x {size[1]}"
                 )
             masks[index] = mask
@@ -124,11 +124,11 @@ class Annotations:
     """Which leaf holds what of a list of annotations."""
 
     container: type
-    places: dict[str, int]  # by key; "": the dicts themselves
+    indices: dict[str, int]  # by key; "": the dicts themselves
 
     def build(self, value_of: Callable[[int], Any], batch: int | None) -> Any:
         """Return the list with the leaves' present values; a list of them for a batch."""
-        values = {key: value_of(place) for key, place in self.places.items()}
+        values = {key: value_of(origin) for key, origin in self.indices.items()}
         if batch is None:
             return self._built(values)
         return [self._built({key: own[i] for key, own in values.items()}) for i in range(batch)]
@@ -163,33 +163,33 @@ def annotation_leaves(
     container, example, has_masks = type(value), value[:1], any(map(_is_rle, value))
     if isinstance(value, _OfBatch):
         container, example, has_masks = value.container, [value.example], value.has_masks
-    place: dict[str, Any] = {"key": None, "group": group}
-    places = {}
+    origin: dict[str, Any] = {"key": None, "group": group}
+    indices = {}
     for entry, kind in (("bbox", "boxes"), ("area", "area"), ("keypoints", "keypoints")):
         if not _all_have(value, example, entry, name):
             continue
         like = _numbers(value or example, entry, name)[: len(value)]
         label = f"{name}[:][{entry!r}]"
-        leaf = Leaf(kind, like, like=like, name=label, named=kind, **place)
+        leaf = Leaf(kind, like, like=like, name=label, named=kind, **origin)
         if kind == "boxes":
             leaf.format = "XYWH"
         elif kind == "area":
             leaf.kind, leaf.named, leaf.key = "labels", "labels", "area"
-        places[entry] = add(leaf)
+        indices[entry] = add(leaf)
     if _all_have(value, example, "segmentation", name):
         label = f"{name}[:]['segmentation']"
         objects = [[] if _is_rle(own) else own["segmentation"] for own in value]
-        leaf = Leaf("polygons", objects, like=objects, name=label, named="polygons", **place)
-        places["segmentation"] = add(leaf)
+        leaf = Leaf("polygons", objects, like=objects, name=label, named="polygons", **origin)
+        indices["segmentation"] = add(leaf)
         if has_masks:
             masks = ObjectMasks(
                 [own["segmentation"] if _is_rle(own) else None for own in value], name
             )
-            leaf = Leaf("mask", masks, like=masks, name=label, named="masks", **place)
-            places["masks"] = add(leaf)
-    leaf = Leaf("labels", list(value), like=value, name=name, named="labels", **place)
-    places[""] = add(leaf)
-    return Annotations(container, places)
+            leaf = Leaf("mask", masks, like=masks, name=label, named="masks", **origin)
+            indices["masks"] = add(leaf)
+    leaf = Leaf("labels", list(value), like=value, name=name, named="labels", **origin)
+    indices[""] = add(leaf)
+    return Annotations(container, indices)
 
 
 def _all_have(

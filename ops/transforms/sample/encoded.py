@@ -19,7 +19,7 @@ __all__ = [
     "encoded_leaf",
     "is_encoded",
     "looks_like_file",
-    "refuse_file",
+    "reject_file",
 ]
 
 _BUFFERS = (bytes, bytearray, memoryview)
@@ -55,11 +55,11 @@ class Encoded:
         try:
             self.file = open_file(data, options.exif, options.max_pixels)
         except (TypeError, ValueError) as error:
-            refuse_file(name, error)
+            reject_file(name, error)
         self.shape = (*self.file.size, options.channels)
 
 
-def refuse_file(name: str, error: Exception) -> NoReturn:
+def reject_file(name: str, error: Exception) -> NoReturn:
     """Raise the error of a file, whose message begins with "data", under its name."""
     reason = str(error).removeprefix("data ")
     message = f"visops.transforms.DecodeJpeg: {name} {reason}"
@@ -75,12 +75,12 @@ def is_encoded(value: Any) -> bool:
     return type(value) is list and bool(value) and all(map(is_encoded, value))
 
 
-def encoded_leaf(value: Any, name: str, options: EncodedOptions, **place: Any) -> Leaf:
+def encoded_leaf(value: Any, name: str, options: EncodedOptions, **origin: Any) -> Leaf:
     """Make a leaf of a file or a list of files."""
     if isinstance(value, (list, tuple)):
         files = [Encoded(item, f"{name}[{i}]", options) for i, item in enumerate(value)]
-        return Leaf("image", files, len(files), "HWC", False, value, name, **place)
-    return Leaf("image", Encoded(value, name, options), None, "HWC", False, value, name, **place)
+        return Leaf("image", files, len(files), "HWC", False, value, name, **origin)
+    return Leaf("image", Encoded(value, name, options), None, "HWC", False, value, name, **origin)
 
 
 def looks_like_file(value: Any) -> bool:

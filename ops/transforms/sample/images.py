@@ -34,7 +34,7 @@ PIL_MASKS = ("1", "L", "P", "PA", "I", "I;16", "I;16L", "I;16B", "I;16N", "F")
 
 
 def image_leaf(
-    value: Any, name: str, frames: bool = False, layout: str | None = None, **place: Any
+    value: Any, name: str, frames: bool = False, layout: str | None = None, **origin: Any
 ) -> Leaf:
     """Make a leaf of an image, a batch of images or a list of images.
 
@@ -45,20 +45,20 @@ def image_leaf(
     if type(value) is Tensor:
         pass  # to ask for each other type takes longer than all that follows
     elif isinstance(value, (list, tuple)):
-        return _list_leaf(value, name, layout, place)
+        return _list_leaf(value, name, layout, origin)
     elif isinstance(value, np.ndarray):
         if value.ndim == 2:
-            return Leaf("image", value[..., None], None, "HWC", False, value, name, **place)
+            return Leaf("image", value[..., None], None, "HWC", False, value, name, **origin)
     elif is_pil(value):
         array = _pil_array(value, name)
-        return Leaf("image", array, None, "HWC", False, value, name, **place)
+        return Leaf("image", array, None, "HWC", False, value, name, **origin)
     elif not isinstance(value, Tensor):
         raise TypeError(
             f"visops.transforms: {name} is a {type(value).__name__}, must be an image: a tensor, "
             "an array or a PIL image"
         )
     elif tv_kind(value) is not None:
-        return _typed_leaf(value, name, place)
+        return _typed_leaf(value, name, origin)
     shape = value.shape
     frames = frames and len(shape) > 3
     if len(shape) < 3:
@@ -69,7 +69,7 @@ def image_leaf(
     layout = layout or _layout(value, name)
     folded = _folded(value, 3 + frames)
     batch = folded.shape[0] if len(shape) - frames > 3 else None
-    return Leaf("image", folded, batch, layout, frames, value, name, **place)
+    return Leaf("image", folded, batch, layout, frames, value, name, **origin)
 
 
 def _folded(value: Any, rank: int) -> Any:
@@ -124,7 +124,7 @@ def _layout(value: Any, name: str) -> str:
     return "HWC" if is_array else "CHW"
 
 
-def _typed_leaf(value: Tensor, name: str, place: dict[str, Any]) -> Leaf:
+def _typed_leaf(value: Tensor, name: str, origin: dict[str, Any]) -> Leaf:
     if tv_kind(value) != "image":
         raise TypeError(
             f"visops.transforms: {name} is a {type(value).__name__}, must be an Image or Video"
@@ -139,10 +139,10 @@ def _typed_leaf(value: Tensor, name: str, place: dict[str, Any]) -> Leaf:
         )
     folded = _folded(plain, 3 + frames)
     batch = folded.shape[0] if rank > 3 else None
-    return Leaf("image", folded, batch, "CHW", frames, value, name, **place)
+    return Leaf("image", folded, batch, "CHW", frames, value, name, **origin)
 
 
-def _list_leaf(value: Sequence[Any], name: str, layout: str | None, place: dict[str, Any]) -> Leaf:
+def _list_leaf(value: Sequence[Any], name: str, layout: str | None, origin: dict[str, Any]) -> Leaf:
     """Make a leaf of a list of images, of any sizes but the same layout."""
     if not value:
         raise ValueError(f"visops.transforms: {name} is empty, must hold at least one image")
@@ -166,7 +166,7 @@ def _list_leaf(value: Sequence[Any], name: str, layout: str | None, place: dict[
                 f"visops.transforms: {name} mixes [C, H, W] and [H, W, C], must be all the same"
             )
     values = [image.value for image in images]
-    return Leaf("image", values, len(values), layouts.pop(), False, value, name, **place)
+    return Leaf("image", values, len(values), layouts.pop(), False, value, name, **origin)
 
 
 def may_be_image(value: Any) -> bool:
@@ -192,11 +192,11 @@ def image_sizes(leaves: list[Leaf]) -> np.ndarray:
     for leaf in leaves:
         if leaf.kind == "image":
             own = sizes_of(leaf)
-            _refuse_nothing(leaf, own)
+            _reject_nothing(leaf, own)
             if first is None:
                 first, sizes = leaf, own
             else:
-                _refuse_difference(first, sizes, leaf, own)
+                _reject_difference(first, sizes, leaf, own)
     if first is None:
         raise TypeError("visops.transforms: the sample holds no image")
     if len(leaves) > 1:
@@ -204,13 +204,13 @@ def image_sizes(leaves: list[Leaf]) -> np.ndarray:
         for leaf in leaves:
             if leaf.kind == "mask":
                 if alone is None or leaf.batch is not None or leaf.value.shape[-2:] != alone:
-                    _refuse_difference(first, sizes, leaf, sizes_of(leaf))
+                    _reject_difference(first, sizes, leaf, sizes_of(leaf))
             elif leaf.kind in ("boxes", "keypoints") and leaf.canvas is not None:
-                _refuse_difference(first, sizes, leaf, leaf.canvas)
+                _reject_difference(first, sizes, leaf, leaf.canvas)
     return sizes
 
 
-def _refuse_nothing(leaf: Leaf, sizes: np.ndarray) -> None:
+def _reject_nothing(leaf: Leaf, sizes: np.ndarray) -> None:
     for index, (height, width) in enumerate(sizes.tolist()):
         if height < 1 or width < 1:
             where = "" if leaf.batch is None else f"[{index}]"
@@ -233,7 +233,7 @@ def sizes_of(leaf: Leaf) -> np.ndarray:
     return sizes
 
 
-def _refuse_difference(first: Leaf, sizes: np.ndarray, leaf: Leaf, own: np.ndarray) -> None:
+def _reject_difference(first: Leaf, sizes: np.ndarray, leaf: Leaf, own: np.ndarray) -> None:
     wrong = (sizes != own).any(1)
     if wrong.any():
         index = int(wrong.argmax())

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..._torch.native import are_calls_watched
-from ..._torch.native import place_of as tensor_place
+from ..._torch.native import data_ptr_and_strides as tensor_ptr_and_strides
+from ..._torch.native import modes_or_transforms_active
 
-__all__ = ["place_of", "sample_of"]
+__all__ = ["data_ptr_and_strides", "sample_of"]
 
 
-def place_of(image: Tensor) -> tuple[int, tuple[int, ...]] | None:
+def data_ptr_and_strides(image: Tensor) -> tuple[int, tuple[int, ...]] | None:
     """Return where C++ finds a tensor's elements, and its strides.
 
     None: it is not a plain tensor on the CPU, or torch has to see what happens to it.
     """
-    return None if are_calls_watched() else tensor_place(image)
+    return None if modes_or_transforms_active() else tensor_ptr_and_strides(image)
 
 
 def sample_of(owners: Any) -> np.ndarray | None:

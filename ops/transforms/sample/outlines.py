@@ -52,15 +52,15 @@ class Outline:
 
     def holders(self, sample: Any) -> list[Any]:
         """Return the sample and the dicts in it."""
-        return [sample, *[sample[place] for place in self.nested]]
+        return [sample, *[sample[position] for position in self.nested]]
 
     def joined(self, holders: Sequence[Any]) -> Any:
         """Undo :meth:`holders`, for changed copies."""
         whole = holders[0]
         if self.container is dict:
             return whole
-        for place, inner in zip(self.nested, holders[1:], strict=True):
-            whole[place] = inner
+        for position, inner in zip(self.nested, holders[1:], strict=True):
+            whole[position] = inner
         return tuple(whole)
 
 
@@ -146,30 +146,30 @@ def _form(value: Any, kind: str | None) -> Any:
     return cls if isinstance(value, ATOMS) else None
 
 
-def _places(sample: Any) -> tuple[type | None, list[int], list[tuple[int, Any, Any]]]:
+def _positions(sample: Any) -> tuple[type | None, list[int], list[tuple[int, Any, Any]]]:
     """Return the container, the places of dicts in it, and all entries: holder, key, value."""
     if type(sample) is dict:
         return dict, [], [(0, key, value) for key, value in sample.items()]
     if type(sample) is not tuple:
         return None, [], [(0, None, sample)]
     nested, entries = [], []
-    for place, value in enumerate(sample):
+    for index, value in enumerate(sample):
         if type(value) is dict:
-            nested.append(place)
+            nested.append(index)
             entries += [(len(nested), key, inner) for key, inner in value.items()]
         else:
-            entries.append((0, place, value))
+            entries.append((0, index, value))
     return tuple, nested, entries
 
 
 def _outline(sample: Any, leaves: Sequence[Leaf]) -> Outline | None:
-    container, nested, places = _places(sample)
+    container, nested, positions = _positions(sample)
     images = [leaf for leaf in leaves if leaf.kind == "image"]
-    if len(places) != len(leaves) or len(images) != 1:
+    if len(positions) != len(leaves) or len(images) != 1:
         return None
     found: dict[str, list[Entry]] = {"image": [], "targets": [], "labels": [], "arrays": []}
     boxes = None
-    for (holder, key, value), leaf in zip(places, leaves, strict=True):
+    for (holder, key, value), leaf in zip(positions, leaves, strict=True):
         kind = leaf.kind
         if leaf.like is not value or leaf.frames:
             return None

@@ -61,11 +61,11 @@ def movable_part(value: Any, name: str = "", depth: int = 0) -> str | None:
     if depth == _DEPTH:
         return None
     for key, inner in _parts(value):
-        place = f"{name}{key}"
+        label = f"{name}{key}"
         named = key.lstrip("._") in TARGET_NAMES
         if named and inner is not None:
-            return place
-        found = movable_part(inner, place, depth + 1)
+            return label
+        found = movable_part(inner, label, depth + 1)
         if found is not None:
             return found
     return None

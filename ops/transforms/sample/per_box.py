@@ -43,14 +43,14 @@ def match_to_boxes(leaf: Leaf, boxes: Leaf) -> None:
         return
     for index, (length, value) in enumerate(zip(lengths, boxes.samples(), strict=True)):
         if length != value.shape[0]:
-            place = "" if leaf.batch is None and boxes.batch is None else f"[{index}]"
+            suffix = "" if leaf.batch is None and boxes.batch is None else f"[{index}]"
             got = "no length" if length is None else f"length {length}"
             # What has to move can't be declared as something else.
             hint = ""
             if leaf.kind == "labels":
                 hint = " (or be named in keys={'mask': [...]} or keys={'other': [...]})"
             raise ValueError(
-                f"visops.transforms: {leaf.name}{place} has {got}, {boxes.name}{place} has "
+                f"visops.transforms: {leaf.name}{suffix} has {got}, {boxes.name}{suffix} has "
                 f"{value.shape[0]} boxes; must be the same{hint}"
             )
     leaf.per_box = True

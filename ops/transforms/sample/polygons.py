@@ -43,7 +43,7 @@ def prepare_polygons(leaf: Leaf, image: Leaf) -> None:
 
 def _objects(value: Any, name: str) -> Objects:
     if not isinstance(value, (list, tuple)):
-        _refuse(name, f"is a {type(value).__name__}")
+        _reject(name, f"is a {type(value).__name__}")
     return [_object(item, f"{name}[{index}]") for index, item in enumerate(value)]
 
 
@@ -51,7 +51,7 @@ def _object(value: Any, name: str) -> list[np.ndarray]:
     if _is_polygon(value):
         return [_polygon(value, name)]
     if not isinstance(value, (list, tuple)):
-        _refuse(name, f"is a {type(value).__name__}")
+        _reject(name, f"is a {type(value).__name__}")
     return [_polygon(item, f"{name}[{index}]") for index, item in enumerate(value)]
 
 
@@ -71,24 +71,26 @@ def _polygon(value: Any, name: str) -> np.ndarray:
     if isinstance(value, Tensor):
         value = value.detach().to("cpu", torch.float64).numpy()
     if is_pil(value) or isinstance(value, (dict, str, bytes)):
-        _refuse(name, f"is a {type(value).__name__}")
+        _reject(name, f"is a {type(value).__name__}")
     try:
         points = np.array(value, np.float64)
     except (TypeError, ValueError):
-        _refuse(name, "is not made of numbers")
+        _reject(name, "is not made of numbers")
     shape = list(points.shape)
     if points.ndim == 1 and points.size % 2 == 0:
         points = points.reshape(-1, 2)
     if points.ndim != 2 or points.shape[1] != 2 or points.shape[0] < 3:
-        _refuse(name, f"has shape {shape}")
+        _reject(name, f"has shape {shape}")
     if not np.isfinite(points).all():
-        place = int((~np.isfinite(points)).any(1).argmax())
-        point = points[place].tolist()
-        raise ValueError(f"visops.transforms: point {place} of {name} is {point}, must be finite")
+        position = int((~np.isfinite(points)).any(1).argmax())
+        point = points[position].tolist()
+        raise ValueError(
+            f"visops.transforms: point {position} of {name} is {point}, must be finite"
+        )
     return points
 
 
-def _refuse(name: str, problem: str) -> NoReturn:
+def _reject(name: str, problem: str) -> NoReturn:
     raise ValueError(f"visops.transforms: {name} {problem}, must be {_EXPECTED}")
 
 

@@ -129,7 +129,7 @@ class _Splitter:
         self.resolve_files()
         self.resolve_untyped()
         if self.files is not None:
-            _refuse_decoded(self.leaves)
+            _reject_decoded(self.leaves)
         images = [leaf for leaf in self.leaves if leaf.kind == "image"]
         if not images and self.leaves and canvas is not None:
             images = [canvas]
@@ -146,7 +146,7 @@ class _Splitter:
                 )
         self.resolve_labels(images[0].batch)
         if len(images) > 1:
-            _refuse_unmarked_masks(images)
+            _reject_unmarked_masks(images)
         if len(self.leaves) > 1 or images[0] is canvas:
             prepare_targets(self.leaves, images[0])
         return spec
@@ -177,8 +177,8 @@ class _Splitter:
             if kind is None:
                 return self.walk_sequence(value, name, key, group)
             if kind == "image":
-                place = {"key": key, "group": group, "named": kind}
-                return self.add(image_leaf(value, name, False, self.reading[1], **place))
+                origin = {"key": key, "group": group, "named": kind}
+                return self.add(image_leaf(value, name, False, self.reading[1], **origin))
             # One sample's numbers, or one value per sample: prepare_targets tells which.
             leaf_kind = "mask" if kind == "masks" else kind
             return self.add(
@@ -192,7 +192,7 @@ class _Splitter:
             )
         rank = 0 if isinstance(value, ATOMS) else rank_of(value)
         if kind is None and rank is not None and rank >= 2:
-            _refuse_untyped(name, f"{cls.__name__} of rows")
+            _reject_untyped(name, f"{cls.__name__} of rows")
         part = movable_part(value) if rank is None else None
         if part is not None:
             raise TypeError(
@@ -212,8 +212,8 @@ class _Splitter:
     def walk_file(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> int:
         assert self.files is not None
         if kind == "image":
-            place = {"key": key, "group": group, "named": kind}
-            return self.add(encoded_leaf(value, name, self.files, **place))
+            origin = {"key": key, "group": group, "named": kind}
+            return self.add(encoded_leaf(value, name, self.files, **origin))
         leaf = Leaf("other", value, like=value, name=name, key=key, group=group)
         self.unnamed_files.append(leaf)
         return self.add(leaf)
@@ -224,7 +224,7 @@ class _Splitter:
         items = []
         for key, inner in value.items():
             kind = self.kind_of(key, value) if isinstance(key, str) else None
-            place = f"{name}[{key!r}]"
+            label = f"{name}[{key!r}]"
             if (
                 kind is None
                 and key in UNMOVABLE
@@ -232,11 +232,11 @@ class _Splitter:
                 and not _known_by_type(inner)
             ):
                 raise TypeError(
-                    f"visops.transforms: {place} can't be moved in this form; must be boxes "
+                    f"visops.transforms: {label} can't be moved in this form; must be boxes "
                     "[N, 4], key points [..., 2] or masks [N, H, W] under a name that says so "
                     "(add names with keys=; kind 'other' is for what doesn't move)"
                 )
-            items.append((key, self.walk(inner, place, kind, key, group)))
+            items.append((key, self.walk(inner, label, kind, key, group)))
         return value, items
 
     def walk_labels(self, value: Sequence[Any], name: str, key: Any, group: int) -> Any:
@@ -248,8 +248,8 @@ class _Splitter:
             return self.add(leaf)
         leaves, untyped = len(self.leaves), len(self.untyped)
         spec = self.walk_sequence(value, name, key, group)
-        still = all(x.kind == "other" for x in self.leaves[leaves:])
-        if still and len(self.untyped) == untyped:
+        nothing_moves = all(x.kind == "other" for x in self.leaves[leaves:])
+        if nothing_moves and len(self.untyped) == untyped:
             del self.leaves[leaves:]
             return self.add(leaf)
         return spec
@@ -283,7 +283,7 @@ class _Splitter:
     def walk_table(self, value: Sequence[Any], name: str, key: Any, group: int) -> int:
         """Keep rows of numbers together: in a batch of images, arrays may be one for each."""
         if not all(isinstance(item, (Tensor, np.ndarray)) for item in value):
-            _refuse_untyped(name, f"{type(value).__name__} of lists of numbers")
+            _reject_untyped(name, f"{type(value).__name__} of lists of numbers")
         leaf = Leaf("other", value, like=value, name=name, key=key, group=group)
         self.untyped.append(leaf)
         return self.add(leaf)
@@ -319,7 +319,7 @@ class _Splitter:
                 leaf.kind, leaf.value, leaf.batch = "image", image.value, image.batch
                 leaf.layout, found = image.layout, True
             elif looks_like_file(leaf.value):
-                _refuse_untyped(leaf.name, "JPEG file beside the image")
+                _reject_untyped(leaf.name, "JPEG file beside the image")
 
     def resolve_untyped(self) -> None:
         """Find the image among a tuple's plain arrays, and refuse others that may have to move."""
@@ -340,7 +340,7 @@ class _Splitter:
                 cls = type(leaf.value).__name__
                 shape = getattr(leaf.value, "shape", None)
                 what = f"{cls} of rows" if shape is None else f"plain {cls} of shape {list(shape)}"
-                _refuse_untyped(leaf.name, what)
+                _reject_untyped(leaf.name, what)
 
     def resolve_labels(self, batch: int | None) -> None:
         """Find the maps among labels: values of at least two dimensions that no boxes explain."""
@@ -359,7 +359,7 @@ class _Splitter:
                 )
 
 
-def _refuse_unmarked_masks(images: Sequence[Leaf]) -> None:
+def _reject_unmarked_masks(images: Sequence[Leaf]) -> None:
     """Refuse a PIL image of one band beside another image: it may well be a mask."""
     for leaf in reversed(images):
         picture = leaf.like
@@ -372,7 +372,7 @@ def _refuse_unmarked_masks(images: Sequence[Leaf]) -> None:
             )
 
 
-def _refuse_untyped(name: str, what: str) -> None:
+def _reject_untyped(name: str, what: str) -> None:
     raise TypeError(
         f"visops.transforms: {name} is a {what}, which may have to move with the image; must be a "
         "tv_tensor, or in a dict under a name that says what it is (add names with "
@@ -385,7 +385,7 @@ def _count(leaf: Leaf) -> str:
     return "one image" if leaf.batch is None else f"{leaf.batch} images"
 
 
-def _refuse_decoded(leaves: Sequence[Leaf]) -> None:
+def _reject_decoded(leaves: Sequence[Leaf]) -> None:
     """Refuse a sample without a file."""
     if not any(_holds_files(leaf) for leaf in leaves):
         decoded = next((leaf.name for leaf in leaves if leaf.kind == "image"), None)
@@ -416,8 +416,8 @@ def _build(spec: Any, leaves: list[Leaf]) -> Any:
         leaf = leaves[spec]
         return restored_image(leaf) if leaf.kind == "image" else restored_target(leaf)
     if isinstance(spec, Annotations):
-        batch = leaves[spec.places["bbox"]].batch
-        return spec.build(lambda place: restored_target(leaves[place]), batch)
+        batch = leaves[spec.indices["bbox"]].batch
+        return spec.build(lambda origin: restored_target(leaves[origin]), batch)
     container, items = spec
     if type(container) is dict or isinstance(container, MutableMapping):
         out = container.copy() if type(container) is dict else copy.copy(container)

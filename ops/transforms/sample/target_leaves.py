@@ -119,7 +119,7 @@ def _as_array(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any
         return value.decode((height, width))
     if isinstance(value, (Tensor, np.ndarray)):
         if isinstance(value, np.ndarray) and value.dtype.kind not in "fiub":
-            _refuse_dtype(leaf, name, value.dtype)
+            _reject_dtype(leaf, name, value.dtype)
         if value.ndim == 1 and value.shape[0] == 0:  # torch.tensor([]): a sample without any
             return value.reshape(_no_targets(leaf, image, index))
         value = value.as_subclass(Tensor) if isinstance(value, Tensor) else value
@@ -142,7 +142,7 @@ def _as_array(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any
             f"visops.transforms: {name} can't be read as {_EXPECTED[leaf.kind]}: {error}"
         ) from None
     if array.dtype.kind not in "fiub":
-        _refuse_dtype(leaf, name, array.dtype)
+        _reject_dtype(leaf, name, array.dtype)
     # Python integers may well mean coordinates with fractions; in masks they are classes.
     is_numbers = not any(isinstance(item, np.ndarray) or is_pil(item) for item in value)
     return array.astype(np.float64) if is_numbers and leaf.kind != "mask" else array
@@ -184,7 +184,7 @@ def _regular(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any:
     return value
 
 
-def _refuse_dtype(leaf: Leaf, name: str, dtype: Any) -> None:
+def _reject_dtype(leaf: Leaf, name: str, dtype: Any) -> None:
     allowed = "numbers" if leaf.kind == "mask" else "floating or signed integers"
     raise TypeError(f"visops.transforms: {name} has dtype {dtype}, must be {allowed}")
 
@@ -209,7 +209,7 @@ def _check_shapes(leaf: Leaf) -> None:
         else:
             signed, number = value.dtype.kind in "fi", True
         if not (number if leaf.kind == "mask" else signed):
-            _refuse_dtype(leaf, name, value.dtype)
+            _reject_dtype(leaf, name, value.dtype)
 
 
 _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
@@ -232,11 +232,11 @@ def _check_boxes(leaf: Leaf) -> None:
         good = second >= (first if leaf.format == "XYXY" else 0)
         if good.all() and np.isfinite(value).all():
             continue
-        place = f"{leaf.name}[{index}]" if isinstance(leaf.value, list) else leaf.name
+        label = f"{leaf.name}[{index}]" if isinstance(leaf.value, list) else leaf.name
         finite = np.isfinite(value).all(-1)
         where = tuple(np.argwhere(~(good.all(-1) & finite))[0].tolist())
         box = ", ".join(f"{v:g}" for v in value[where].tolist())
-        name = place + "".join(f"[{i}]" for i in where)
+        name = label + "".join(f"[{i}]" for i in where)
         if not finite[where]:
             problem = "must be finite"
         elif leaf.format == "XYXY":

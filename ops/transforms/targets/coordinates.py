@@ -189,5 +189,5 @@ def from_corners(rows: Any, form: str) -> Any:
         return rows
     xp = _module(rows)
     first, second = rows[:, :2], rows[:, 2:]
-    place = first if form == "XYWH" else (first + second) / 2
-    return xp.concatenate((place, second - first), 1)
+    position = first if form == "XYWH" else (first + second) / 2
+    return xp.concatenate((position, second - first), 1)

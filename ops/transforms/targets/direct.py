@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ... import _native
-from ..._torch.native import place_of
+from ..._torch.native import data_ptr_and_strides
 from ..sample.entries import count_of
 from ..sample.leaf import tv_wrap
 from ..sample.outlines import Entry, Outline
@@ -48,7 +48,7 @@ def direct_targets(
     targets = []
     for entry in outline.targets:
         target = _KINDS[entry.kind](entry, holders[entry.holder][entry.key])
-        if target.place is None or not target.fits(size, options):
+        if target.pointer is None or not target.fits(size, options):
             return None
         if entry is boxes:
             count = target.value.shape[0]
@@ -66,15 +66,15 @@ def direct_targets(
 
 
 class DirectTarget(ABC):
-    """A target as it came, `like`, and its plain tensor; `place` is None if it can't move here."""
+    """A target as it came, `like`, and its tensor; `pointer` is None if it can't move here."""
 
-    __slots__ = ("entry", "like", "place", "value")
+    __slots__ = ("entry", "like", "pointer", "value")
 
     def __init__(self, entry: Entry, like: Tensor) -> None:
         self.entry, self.like = entry, like
         self.value = value = like if type(like) is Tensor else like.as_subclass(Tensor)
         usual = not value.requires_grad and value.dim() == entry.rank
-        self.place = place_of(value) if usual else None
+        self.pointer = data_ptr_and_strides(value) if usual else None
 
     @abstractmethod
     def fits(self, size: tuple[int, int], options: TargetOptions) -> bool:
@@ -108,7 +108,7 @@ class _Mask(DirectTarget):
         if not plan.is_identity:
             counts = value.shape[:-2]
             moved = torch.empty((*counts, *plan.size), dtype=value.dtype, device="cpu")
-            source, target = self.place, (moved.data_ptr(), moved.stride())
+            source, target = self.pointer, (moved.data_ptr(), moved.stride())
             assert source is not None
             if not counts:
                 source, target = ((at, (0, *strides)) for at, strides in (source, target))
@@ -128,8 +128,8 @@ class _Boxes(DirectTarget):
         if type(like) is not Tensor and like.format.value != "XYXY":  # type: ignore[attr-defined]
             return False
         wide = value.dtype is torch.float64
-        assert self.place is not None
-        return _native.are_placed_boxes(self.place, value.shape[0], wide)
+        assert self.pointer is not None
+        return _native.are_placed_boxes(self.pointer, value.shape[0], wide)
 
     def move(self, plan: Any, holder: Any) -> None:
         moved = value = self.value
@@ -138,8 +138,8 @@ class _Boxes(DirectTarget):
             moved = torch.empty((count, 4), dtype=value.dtype, device="cpu")
             wide = value.dtype is torch.float64
             target = moved.data_ptr(), (4, 1)
-            assert self.place is not None
-            _native.move_drawn_boxes(plan, self.place, target, count, wide)
+            assert self.pointer is not None
+            _native.move_drawn_boxes(plan, self.pointer, target, count, wide)
         self.put(holder, moved, plan.size)
 
 
@@ -157,9 +157,9 @@ class _Points(DirectTarget):
         shape = value.shape
         moved = torch.empty(shape, dtype=value.dtype, device="cpu")
         visible = torch.empty(shape[:-1], dtype=torch.bool, device="cpu")
-        assert self.place is not None
+        assert self.pointer is not None
         width, strides = shape[-1], (shape[-1], 1)
-        source, target = (self.place[0], strides), (moved.data_ptr(), strides)
+        source, target = (self.pointer[0], strides), (moved.data_ptr(), strides)
         flags = visible.data_ptr(), (1,)
         _native.move_drawn_points(
             plan,

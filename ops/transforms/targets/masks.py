@@ -89,7 +89,7 @@ def _in_place(
         return None
     if mask.requires_grad or mask.dim() not in (2, 3) or mask.shape[0] == 0:
         return None
-    source = native.place_of(mask)
+    source = native.data_ptr_and_strides(mask)
     if source is None:
         return None
     *counts, height, width = mask.shape

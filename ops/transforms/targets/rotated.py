@@ -45,12 +45,12 @@ def rotated_corners(rows: np.ndarray, form: str) -> np.ndarray:
     """Return corners [R, 4, 2] of rows [R, 5 or 8]."""
     if form == "XYXYXYXY":
         return rows.reshape(-1, 4, 2)
-    place, (width, height, angle) = rows[:, :2], rows[:, 2:].T
+    position, (width, height, angle) = rows[:, :2], rows[:, 2:].T
     turn = np.deg2rad(angle)
     cos, sin = np.cos(turn), np.sin(turn)
     along = width[:, None] * np.stack((cos, -sin), -1)
     down = height[:, None] * np.stack((sin, cos), -1)
-    first = place - (along + down) / 2 if form == "CXCYWHR" else place
+    first = position - (along + down) / 2 if form == "CXCYWHR" else position
     return np.stack((first, first + along, first + along + down, first + down), 1)
 
 
@@ -59,10 +59,10 @@ def _rows_of_corners(corners: np.ndarray, form: str) -> np.ndarray:
     if form == "XYXYXYXY":
         return corners.reshape(-1, 8)
     along, down = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 1]
-    place = (corners[:, 0] + corners[:, 2]) / 2 if form == "CXCYWHR" else corners[:, 0]
+    position = (corners[:, 0] + corners[:, 2]) / 2 if form == "CXCYWHR" else corners[:, 0]
     angle = np.rad2deg(np.arctan2(-along[:, 1], along[:, 0]))
     sides = (np.linalg.norm(along, axis=1), np.linalg.norm(down, axis=1))
-    return np.concatenate((place, np.stack((*sides, angle), -1)), 1)
+    return np.concatenate((position, np.stack((*sides, angle), -1)), 1)
 
 
 def rotated_sides(rows: np.ndarray, form: str) -> np.ndarray:
@@ -121,8 +121,8 @@ def _axes(corners: np.ndarray, linear: np.ndarray) -> np.ndarray:
 
 def _around(points: np.ndarray, axes: np.ndarray) -> np.ndarray:
     """Return the smallest box [4, 2] with these directions around points [K, 2]."""
-    places = points @ axes.T
-    (u1, v1), (u2, v2) = places.min(0), places.max(0)
+    positions = points @ axes.T
+    (u1, v1), (u2, v2) = positions.min(0), positions.max(0)
     return np.array([[u1, v1], [u2, v1], [u2, v2], [u1, v2]]) @ axes
 
 
@@ -132,11 +132,11 @@ def _clip_leaf(leaf: Leaf, areas: Sequence[Leaf], windows: np.ndarray) -> None:
     for value, window in zip(leaf.samples(), windows.tolist(), strict=True):
         corners = rotated_corners(numbers_on_cpu(value), leaf.format)
         clipped = corners.copy()
-        for place, box in enumerate(corners):
+        for index, box in enumerate(corners):
             rest = clip(box, window)
             if rest is not box:
                 axes = _axes(box, np.eye(2))
-                clipped[place] = np.zeros((4, 2)) if rest is None else _around(rest, axes)
+                clipped[index] = np.zeros((4, 2)) if rest is None else _around(rest, axes)
             shares.append(_share(rest, box))
         results.append(_rows_of_corners(clipped, leaf.format))
     _note(leaf, areas, shares)
@@ -166,11 +166,11 @@ def cover_rotated(leaf: Leaf, areas: Sequence[Leaf], covers: np.ndarray) -> None
     shares, results = [], []
     for value, window in zip(leaf.samples(), covers.tolist(), strict=True):
         corners = rotated_corners(numbers_on_cpu(value), leaf.format).copy()
-        for place, box in enumerate(corners):
+        for index, box in enumerate(corners):
             hidden = clip(box, window)
             shares.append(1.0 if hidden is None else 1.0 - _share(hidden, box))
             if shares[-1] <= 0.0:
-                corners[place] = 0.0
+                corners[index] = 0.0
         results.append(_rows_of_corners(corners, leaf.format))
     _note(leaf, areas, shares)
     leaf.value = results[0] if leaf.batch is None else results

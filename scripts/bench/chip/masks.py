@@ -33,8 +33,8 @@ def discs(number: int, device: str) -> Tensor:
     x = torch.arange(width, device=device)
     masks = torch.zeros(number, height, width, dtype=torch.bool, device=device)
     for _ in range(12):
-        place = torch.rand(number, 2, 1, 1) * torch.tensor([height, width]).view(2, 1, 1)
-        row_of, column_of = place.to(device).unbind(1)
+        position = torch.rand(number, 2, 1, 1) * torch.tensor([height, width]).view(2, 1, 1)
+        row_of, column_of = position.to(device).unbind(1)
         radius = (10 + 60 * torch.rand(number, 1, 1)).to(device)
         masks |= (y - row_of) ** 2 + (x - column_of) ** 2 < radius**2
     return masks

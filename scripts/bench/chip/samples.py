@@ -74,17 +74,17 @@ def points(number: int, device: str) -> list[Contender]:
     """PointRend's samples of mask logits."""
     torch.manual_seed(0)
     logits = torch.randn(number, 1, 256, 256, device=device)
-    places = torch.rand(number, 12_544, 2, device=device)
+    positions = torch.rand(number, 12_544, 2, device=device)
 
     def theirs() -> Tensor:
-        grid = (2 * places - 1)[:, :, None]
+        grid = (2 * positions - 1)[:, :, None]
         found = torch.nn.functional.grid_sample(logits, grid, align_corners=False)
         return found[..., 0]
 
     return against_copy(
         device,
-        (logits, places),
-        lambda: visops.point_sample(logits, places),
+        (logits, positions),
+        lambda: visops.point_sample(logits, positions),
         [Contender("grid_sample", theirs, CLOSE, floor=1.0)],
     )
 

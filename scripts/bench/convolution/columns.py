@@ -84,8 +84,8 @@ def fold(
 ) -> list[Contender]:
     """The adjoint: every pixel becomes a sum."""
     size = tuple(shape[2:])
-    places = math.prod(length + 2 * padding - kernel_size + 1 for length in size)
-    columns = numbers((shape[0], shape[1] * kernel_size**2, places), dtype)
+    positions = math.prod(length + 2 * padding - kernel_size + 1 for length in size)
+    columns = numbers((shape[0], shape[1] * kernel_size**2, positions), dtype)
 
     def ours() -> Tensor:
         return visops.col2im(columns, size, kernel_size, padding=padding)

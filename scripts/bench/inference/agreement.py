@@ -157,8 +157,8 @@ def _compare_classes(name: str, ours: Record, theirs: Record, result: Agreement)
         scores = np.array(ours["scores"])
         for rank in np.nonzero(changed)[0]:
             label = theirs["labels"][rank]
-            place = ours["labels"].index(label) if label in ours["labels"] else len(scores) - 1
-            if abs(scores[place] - scores[rank]) > 2 * SCORE_TOLERANCE:
+            position = ours["labels"].index(label) if label in ours["labels"] else len(scores) - 1
+            if abs(scores[position] - scores[rank]) > 2 * SCORE_TOLERANCE:
                 result.errors.append(f"{name}: rank {rank} has another class")
 
 

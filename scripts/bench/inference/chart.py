@@ -120,10 +120,10 @@ def picture(result: Result, path: Path) -> None:
     alone = [row for row in result["variants"] if row["group"] == "alone"]
     in_turn = [rows[key] for key in IN_TURN if key in rows]
     shown = [*in_turn, *alone]
-    places = [i + (0.9 if i >= len(in_turn) else 0.0) for i in range(len(shown))]
+    positions = [i + (0.9 if i >= len(in_turn) else 0.0) for i in range(len(shown))]
     longest = max(max(row["wall_s"], row["cpu_s"]) for row in shown) / images * 1e3
     figure, axes = plt.subplots(figsize=(9.5, 1.6 + 0.5 * len(shown)), layout="constrained")
-    for at, row in zip(places, shown, strict=True):
+    for at, row in zip(positions, shown, strict=True):
         wall, cpu = row["wall_s"] / images * 1e3, row["cpu_s"] / images * 1e3
         # Move the text past the red line if they would overlap.
         clear = cpu if wall < cpu < wall + 0.22 * longest else wall
@@ -148,18 +148,18 @@ def picture(result: Result, path: Path) -> None:
                 color=COLOURS[stage],
                 edgecolor="black" if limiting else "none",
                 linewidth=1.1 if limiting else 0,
-                label=stage if at == places[0] else None,
+                label=stage if at == positions[0] else None,
             )
             left += value
     labels = [
         f"+ {row['label']}" if row["key"] == "batches" and at < len(in_turn) else row["label"]
-        for at, row in zip(places, shown, strict=True)
+        for at, row in zip(positions, shown, strict=True)
     ]
-    axes.set_yticks(places, labels, fontsize=8.5)
-    axes.set_ylim(max(places) + 0.7, -1.0)
-    titles = {"in turn": places[0]}
+    axes.set_yticks(positions, labels, fontsize=8.5)
+    axes.set_ylim(max(positions) + 0.7, -1.0)
+    titles = {"in turn": positions[0]}
     if alone:
-        titles["alone"] = places[len(in_turn)]
+        titles["alone"] = positions[len(in_turn)]
     for title, at in titles.items():
         axes.annotate(
             title,

@@ -181,8 +181,8 @@ def lock_held() -> None:
         begin = time.thread_time()
         for first in range(0, len(paths), files.BATCH):
             batch = Batch(0, range(first, first + files.BATCH), blocks)
-            for place in range(files.BATCH):
-                samples.load(batch, place, times)
+            for index in range(files.BATCH):
+                samples.load(batch, index, times)
         best = min(best, (time.thread_time() - begin) / len(paths))
     print(
         f"\nPython for a sample, around the call of C++: {1e6 * best:.0f} µs with the lock, so at "

@@ -113,7 +113,9 @@ def test_a_file_that_comes_late_is_waited_for(tmp_path: Path) -> None:
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ranks that wait in vain give up at the limit of a test, not after hours."""
-    monkeypatch.setattr("visops.infer.cluster.meeting.PLANNING_TIMEOUT", timedelta(seconds=LIMIT))
+    monkeypatch.setattr(
+        "visops.infer.cluster.rendezvous.PLANNING_TIMEOUT", timedelta(seconds=LIMIT)
+    )
 
 
 def run_own(pipelines: list[Pipeline], rank: Rank, images: Path, out: Path) -> object:

@@ -25,8 +25,8 @@ def expected(samples: Any, own: Any, epoch: int = 0) -> list[Any]:
     """What `Compose.collate` makes of the data set, batch by batch."""
     batches = []
     for begin in range(0, len(samples), BATCH):
-        places = range(begin, min(begin + BATCH, len(samples)))
-        batch = own.collate([samples[i] for i in places], index=places, epoch=epoch)
+        positions = range(begin, min(begin + BATCH, len(samples)))
+        batch = own.collate([samples[i] for i in positions], index=positions, epoch=epoch)
         if isinstance(batch, dict) and isinstance(batch.get("mask"), list):
             # It lists masks that came in several sizes; a loader knows only what comes out.
             batch["mask"] = torch.stack(batch["mask"])
@@ -216,7 +216,7 @@ def test_memory_is_used_again_only_when_nobody_holds_it() -> None:
     values = [batch[1].clone() for batch in transforms.Loader(FILES, own, BATCH)]
     assert equal(kept, [batch[1] for batch in expected(FILES, own)])
     del values
-    places = set()
+    positions = set()
     for batch in transforms.Loader(FILES * 8, own, BATCH, threads=1, prefetch=1):
-        places.add(batch.data_ptr())
-    assert len(places) <= 4
+        positions.add(batch.data_ptr())
+    assert len(positions) <= 4

@@ -156,7 +156,7 @@ def test_an_error_ends_the_iteration() -> None:
         next(iterator)
 
 
-def test_an_error_of_the_sampler_comes_in_its_place() -> None:
+def test_an_error_of_the_sampler_comes_in_its_position() -> None:
     class Sampler:
         def __iter__(self) -> Any:
             yield from range(10)

@@ -198,7 +198,7 @@ BAD: list[tuple[dict[str, Any], type, str]] = [
     ({"sampler": 3}, TypeError, "sampler is a int, must be iterable"),
     ({"batch_sampler": [[1]]}, ValueError, "batch_size is given beside batch_sampler"),
     ({"collate": 3}, TypeError, "collate is a int, must be callable or None"),
-    ({"samples": iter([])}, TypeError, "dataset is a list_iterator, must have __getitem__ and"),
+    ({"samples": iter([])}, TypeError, "dataset is a list_iterator, an iterator, which is used up"),
     (
         {"samples": transforms.IndexedDataset(SAMPLES, TINY)},
         TypeError,

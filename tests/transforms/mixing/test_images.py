@@ -227,8 +227,8 @@ def test_rectangles_are_distributed_as_torchvision_draws_them() -> None:
     peer = v2.CutMix(num_classes=2)
     torch.manual_seed(0)
     boxes = np.array([peer.make_params([IMAGES.new_zeros(3, 37, 53)])["box"] for _ in range(3000)])
-    for place, name in enumerate(("left", "top", "right", "bottom")):
-        assert stats.ks_2samp(step[name], boxes[:, place]).pvalue > 0.001
+    for index, name in enumerate(("left", "top", "right", "bottom")):
+        assert stats.ks_2samp(step[name], boxes[:, index]).pvalue > 0.001
 
 
 def test_a_chain_can_not_hold_them() -> None:

@@ -81,12 +81,12 @@ def test_cutmix_equals_painting(seed: int) -> None:
         inside = np.zeros((HEIGHT, WIDTH), bool)
         inside[y1:y2, x1:x2] = True
         masks, labels, points, seen = [], [], [], []
-        for place, visible in ((b, ~inside), (b - 1, inside)):
-            for i, mask in enumerate(sample["masks"][place].numpy()):
+        for position, visible in ((b, ~inside), (b - 1, inside)):
+            for i, mask in enumerate(sample["masks"][position].numpy()):
                 if (mask & visible).any():
                     masks.append(mask & visible)
-                    labels.append(f"{place % BATCH}.{i}")
-                    points.append(sample["keypoints"][place][i].numpy())
+                    labels.append(f"{position % BATCH}.{i}")
+                    points.append(sample["keypoints"][position][i].numpy())
                     pixel = np.floor(points[-1] + 0.5).astype(int)
                     seen.append(visible[pixel[:, 1].clip(max=29), pixel[:, 0]])
                     seen[-1] &= pixel[:, 1] < HEIGHT

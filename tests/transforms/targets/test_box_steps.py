@@ -69,8 +69,8 @@ def test_conversion_anywhere_in_a_chain() -> None:
     boxes = typed("XYXY")
     steps: list[Any] = [T.RandomHorizontalFlip(1), T.Resize((80, 90)), T.Pad(3)]
     expected = T.Compose([*steps, T.ConvertBoundingBoxFormat("CXCYWH")])(tv.Image(IMAGE), boxes)[1]
-    for place in range(3):
-        chain = T.Compose([*steps[:place], T.ConvertBoundingBoxFormat("CXCYWH"), *steps[place:]])
+    for index in range(3):
+        chain = T.Compose([*steps[:index], T.ConvertBoundingBoxFormat("CXCYWH"), *steps[index:]])
         assert len(chain.passes) == 1
         got = chain(tv.Image(IMAGE), boxes)[1]
         assert got.format.value == "CXCYWH"

@@ -89,8 +89,8 @@ def test_the_rectangle_is_the_smallest_around_the_moved_box(seed: int) -> None:
         assert abs(along @ down) < 1e-9 * area(box)
         assert along[0] * down[1] - along[1] * down[0] > 0  # named in the same direction
         for axis in (along, down):
-            places = (quad - box[0]) @ axis / (axis @ axis)
-            np.testing.assert_allclose([places.min(), places.max()], [0, 1], atol=1e-9)
+            positions = (quad - box[0]) @ axis / (axis @ axis)
+            np.testing.assert_allclose([positions.min(), positions.max()], [0, 1], atol=1e-9)
         sides = quad[[1, 2]] - quad[[0, 1]]
         longer = sides[np.argmax(np.linalg.norm(sides, axis=1))]
         unit = longer / np.linalg.norm(longer)
@@ -114,20 +114,20 @@ def test_clamped_boxes_hold_what_is_seen(seed: int) -> None:
         along, down = whole[1] - whole[0], whole[3] - whole[0]
         points = grid.reshape(-1, 2) - whole[0]
         inside = np.ones(len(points), bool)
-        places = []
+        positions = []
         for axis in (along, down):
-            place = points @ axis / (axis @ axis)
-            inside &= (place >= 0) & (place <= 1)
-            places.append(place)
+            position = points @ axis / (axis @ axis)
+            inside &= (position >= 0) & (position <= 1)
+            positions.append(position)
         if not inside.any():
             continue
-        for axis, place in zip((along, down), places, strict=True):
+        for axis, position in zip((along, down), positions, strict=True):
             ends = (box - whole[0]) @ axis / (axis @ axis)
             step = 0.2 / np.linalg.norm(axis)  # of the grid
-            assert ends.min() == pytest.approx(place[inside].min(), abs=step)  # type: ignore[arg-type]
-            assert ends.max() == pytest.approx(place[inside].max(), abs=step)  # type: ignore[arg-type]
-            assert ends.min() <= place[inside].min() + 1e-9
-            assert ends.max() >= place[inside].max() - 1e-9
+            assert ends.min() == pytest.approx(position[inside].min(), abs=step)  # type: ignore[arg-type]
+            assert ends.max() == pytest.approx(position[inside].max(), abs=step)  # type: ignore[arg-type]
+            assert ends.min() <= position[inside].min() + 1e-9
+            assert ends.max() >= position[inside].max() - 1e-9
 
 
 def test_sanitize_drops_what_is_gone() -> None:
@@ -184,8 +184,8 @@ def test_perspective(seed: int) -> None:
     result = chain({"image": IMAGE, "boxes": given, "keypoints": points})
     for box, quad in zip(corners(result["boxes"]), result["keypoints"].numpy() + 0.5, strict=True):
         for axis in (box[1] - box[0], box[3] - box[0]):
-            places = (quad - box[0]) @ axis / (axis @ axis)
-            np.testing.assert_allclose([places.min(), places.max()], [0, 1], atol=1e-7)
+            positions = (quad - box[0]) @ axis / (axis @ axis)
+            np.testing.assert_allclose([positions.min(), positions.max()], [0, 1], atol=1e-7)
 
 
 def test_mixing() -> None:

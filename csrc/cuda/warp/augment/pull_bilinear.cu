@@ -1,4 +1,5 @@
-#include "cuda/warp/augment_pull_kernels.h"
+#include "cuda/warp/augment_backward_rows_kernels.h"
 
-template void visops::launch_augment_pull<visops::kCudaSlot, visops::Interpolation::kBilinear>(
+template void
+visops::launch_augment_backward_rows<visops::kCudaSlot, visops::Interpolation::kBilinear>(
     const visops::AugmentBackwardParams&, const void*, void*, void*);

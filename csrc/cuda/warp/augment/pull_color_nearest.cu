@@ -1,4 +1,5 @@
-#include "cuda/warp/augment_pull_kernels.h"
+#include "cuda/warp/augment_backward_rows_kernels.h"
 
-template void visops::launch_augment_pull_color<visops::kCudaSlot, visops::Interpolation::kNearest>(
+template void
+visops::launch_augment_backward_rows_color<visops::kCudaSlot, visops::Interpolation::kNearest>(
     const visops::AugmentBackwardParams&, const void*, void*);

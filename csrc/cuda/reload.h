@@ -9,7 +9,7 @@ namespace {
 // Compilers read what doesn't change in a loop before it, and keep all that they compute from it in
 // registers. Where these are few, it is better read anew.
 template <class N>
-VISOPS_FN N anew(const N& number) {
+VISOPS_FN N reload(const N& number) {
   return *static_cast<const volatile N*>(&number);
 }
 

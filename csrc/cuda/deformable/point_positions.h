@@ -10,41 +10,41 @@ namespace visops {
 namespace {
 
 template <class Acc>
-struct PlacedPoint {
+struct LocatedPoint {
   PointOnAxis<Acc> y, x;
   int32_t taps;
 };
 
 template <PointMode mode, class Acc>
-__device__ PlacedPoint<Acc> place_point(const PointsParams& p, Acc u, Acc v) {
+__device__ LocatedPoint<Acc> locate_point(const PointsParams& p, Acc u, Acc v) {
   const PointAxis<Acc> rows = point_axis<Acc>(p.height, p.align_corners);
   const PointAxis<Acc> columns = point_axis<Acc>(p.width, p.align_corners);
-  PlacedPoint<Acc> place;
+  LocatedPoint<Acc> point;
   if (p.padding == PointPadding::kZeros) {
-    place.x = place_on_axis<mode, PointPadding::kZeros>(u, columns);
-    place.y = place_on_axis<mode, PointPadding::kZeros>(v, rows);
+    point.x = point_on_axis<mode, PointPadding::kZeros>(u, columns);
+    point.y = point_on_axis<mode, PointPadding::kZeros>(v, rows);
   } else if (p.padding == PointPadding::kBorder) {
-    place.x = place_on_axis<mode, PointPadding::kBorder>(u, columns);
-    place.y = place_on_axis<mode, PointPadding::kBorder>(v, rows);
+    point.x = point_on_axis<mode, PointPadding::kBorder>(u, columns);
+    point.y = point_on_axis<mode, PointPadding::kBorder>(v, rows);
   } else {
-    place.x = place_on_axis<mode, PointPadding::kReflection>(u, columns);
-    place.y = place_on_axis<mode, PointPadding::kReflection>(v, rows);
+    point.x = point_on_axis<mode, PointPadding::kReflection>(u, columns);
+    point.y = point_on_axis<mode, PointPadding::kReflection>(v, rows);
   }
-  place.taps = point_taps(place.y.taps, place.x.taps);
-  return place;
+  point.taps = point_taps(point.y.taps, point.x.taps);
+  return point;
 }
 
 // Point i of all images.
 template <PointMode mode, class Acc>
-__device__ PlacedPoint<Acc> placed_point(const PointsParams& p, int64_t i) {
-  return place_point<mode>(p, number_at<Acc>(p.places, p.places_dtype, 2 * i),
-                           number_at<Acc>(p.places, p.places_dtype, 2 * i + 1));
+__device__ LocatedPoint<Acc> located_point(const PointsParams& p, int64_t i) {
+  return locate_point<mode>(p, number_at<Acc>(p.coordinates, p.coordinates_dtype, 2 * i),
+                            number_at<Acc>(p.coordinates, p.coordinates_dtype, 2 * i + 1));
 }
 
 template <class Acc>
-__device__ void weights_of(const PlacedPoint<Acc>& place, Acc weight[4]) {
-  const Acc above = weight_before(place.y), below = weight_after(place.y);
-  const Acc left = weight_before(place.x), right = weight_after(place.x);
+__device__ void weights_of(const LocatedPoint<Acc>& point, Acc weight[4]) {
+  const Acc above = weight_before(point.y), below = weight_after(point.y);
+  const Acc left = weight_before(point.x), right = weight_after(point.x);
   weight[0] = above * left;
   weight[1] = above * right;
   weight[2] = below * left;
@@ -53,8 +53,8 @@ __device__ void weights_of(const PlacedPoint<Acc>& place, Acc weight[4]) {
 
 // The element of a plane at the tap 00.
 template <class Acc>
-__device__ int64_t first_tap(const PointsParams& p, const PlacedPoint<Acc>& place) {
-  return place.y.first * p.row_stride + place.x.first * p.column_stride;
+__device__ int64_t first_tap(const PointsParams& p, const LocatedPoint<Acc>& point) {
+  return point.y.first * p.row_stride + point.x.first * p.column_stride;
 }
 
 template <class T>

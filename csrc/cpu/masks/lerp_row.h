@@ -27,29 +27,29 @@ inline void look_up(const int32_t* offset, const float* weight, const float* v, 
 }
 #endif
 
-// Lanes `place` of the floats from `v` on; places begin at `begin` and are near.
+// Lanes `position` of the floats from `v` on; places begin at `begin` and are near.
 #if VISOPS_ISA_SLOT == 2
-VISOPS_ALWAYS_INLINE Floats pick(const float* v, const int32_t* place, int32_t begin) {
-  const __m512i lane = _mm512_sub_epi32(_mm512_loadu_si512(place), _mm512_set1_epi32(begin));
+VISOPS_ALWAYS_INLINE Floats pick(const float* v, const int32_t* position, int32_t begin) {
+  const __m512i lane = _mm512_sub_epi32(_mm512_loadu_si512(position), _mm512_set1_epi32(begin));
   return Floats(_mm512_permutexvar_ps(lane, _mm512_loadu_ps(v)));
 }
 #elif VISOPS_ISA_SLOT == 1
-VISOPS_ALWAYS_INLINE Floats pick(const float* v, const int32_t* place, int32_t begin) {
-  const __m256i places = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(place));
-  const __m256i lane = _mm256_sub_epi32(places, _mm256_set1_epi32(begin));
+VISOPS_ALWAYS_INLINE Floats pick(const float* v, const int32_t* position, int32_t begin) {
+  const __m256i positions = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(position));
+  const __m256i lane = _mm256_sub_epi32(positions, _mm256_set1_epi32(begin));
   return Floats(_mm256_permutevar8x32_ps(_mm256_loadu_ps(v), lane));
 }
 #elif VISOPS_NEON
-VISOPS_ALWAYS_INLINE Floats pick(const float* v, const int32_t* place, int32_t begin) {
-  const int32x4_t lane = vsubq_s32(vld1q_s32(place), vdupq_n_s32(begin));
-  const uint8x16_t bytes = float_places(vreinterpretq_u32_s32(lane));
+VISOPS_ALWAYS_INLINE Floats pick(const float* v, const int32_t* position, int32_t begin) {
+  const int32x4_t lane = vsubq_s32(vld1q_s32(position), vdupq_n_s32(begin));
+  const uint8x16_t bytes = float_positions(vreinterpretq_u32_s32(lane));
   const uint8x16_t from = vreinterpretq_u8_f32(vld1q_f32(v));
   return Floats(vreinterpretq_f32_u8(vqtbl1q_u8(from, bytes)));
 }
 #else
-VISOPS_ALWAYS_INLINE Floats pick(const float* v, const int32_t* place, int32_t begin) {
+VISOPS_ALWAYS_INLINE Floats pick(const float* v, const int32_t* position, int32_t begin) {
   float picked[Floats::kWidth];
-  for (int i = 0; i < Floats::kWidth; ++i) picked[i] = v[place[i] - begin];
+  for (int i = 0; i < Floats::kWidth; ++i) picked[i] = v[position[i] - begin];
   return Floats::load(picked);
 }
 #endif

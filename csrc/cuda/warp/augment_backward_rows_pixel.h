@@ -3,9 +3,9 @@
 
 #include "core/warp/augment_gradient.h"
 #include "cuda/launch.h"
-#include "cuda/warp/augment_pick.h"
-#include "cuda/warp/augment_places.h"
-#include "cuda/warp/augment_pull.h"
+#include "cuda/warp/augment_backward_rows.h"
+#include "cuda/warp/augment_positions.h"
+#include "cuda/warp/register_select.h"
 
 namespace visops {
 namespace {
@@ -124,8 +124,8 @@ struct PullPixel {
   __device__ PullPixel(const AugmentParams& params, const PullBlock<Acc>& shared,
                        ThreadPixels<Acc>* own)
       : p(params), block(shared), pixels(*own) {
-    const AugmentSegment<Acc>& segment = place().segment;
-    const SegmentAxes<Acc>& axes = place().axes;
+    const AugmentSegment<Acc>& segment = position().segment;
+    const SegmentAxes<Acc>& axes = position().axes;
     const LanePoint<Acc> at = segment.direct
                                   ? lane_point_direct<Acc>(block.sample.map, x(), y())
                                   : lane_point(segment, static_cast<int>(x() % kSegment));
@@ -145,7 +145,7 @@ struct PullPixel {
   }
   __device__ int32_t x() const { return pixels.column[threadIdx.x]; }
   __device__ int32_t y() const { return pixels.row[threadIdx.x]; }
-  __device__ const PlacedSegment<Acc>& place() const {
+  __device__ const PlacedSegment<Acc>& position() const {
     return pixels.segments[threadIdx.x][x() / static_cast<int32_t>(kSegment)];
   }
   __device__ Acc out() const { return pixels.out[threadIdx.x]; }
@@ -189,7 +189,7 @@ struct PullPixel {
   template <Interpolation by, bool slopes, class Group>
   __device__ bool taps(int first, int count, Group* group) const {
     const auto fill_of = [&](int c) { return fill(first + c); };
-    return take_taps<T, by, slopes>(p, block.sample, place().axes, point(), plane(first), count,
+    return take_taps<T, by, slopes>(p, block.sample, position().axes, point(), plane(first), count,
                                     fill_of, group);
   }
 
@@ -197,8 +197,8 @@ struct PullPixel {
   __device__ bool has_samples(int first, int count, Group* group) const {
     if constexpr (mode != Interpolation::kNearest) {
       if (block.sample.antialias) {
-        filter_group<T, mode, slopes>(p, block.sample, place().axes, point(), plane(first), count,
-                                      group);
+        filter_group<T, mode, slopes>(p, block.sample, position().axes, point(), plane(first),
+                                      count, group);
         return true;
       }
     }
@@ -251,20 +251,20 @@ __device__ void add_matrix_terms(const PullPixel<T, mode>& pixel, Acc taps_x, Ac
   const AugmentSample& s = pixel.block.sample;
   const LanePoint<Acc> at = pixel.point();
   const Acc zero = static_cast<Acc>(0);
-  const MovingRange<Acc> by_x = moving_range(p, s, pixel.place().axes.x);
-  const MovingRange<Acc> by_y = moving_range(p, s, pixel.place().axes.y);
+  const MovingRange<Acc> by_x = moving_range(p, s, pixel.position().axes.x);
+  const MovingRange<Acc> by_y = moving_range(p, s, pixel.position().axes.y);
   PixelEdge<Acc> edge = {zero, zero, zero};
   if (pixel.out() < static_cast<Acc>(1) && blends_edge(p, s))
-    edge = pixel_edge(pixel.place().axes, at.x, at.y);
+    edge = pixel_edge(pixel.position().axes, at.x, at.y);
   const Acc gx =
-      pull_place(taps_x, fills, edge.x, pixel.out(), at.x >= by_x.low && at.x < by_x.high);
+      pull_position(taps_x, fills, edge.x, pixel.out(), at.x >= by_x.low && at.x < by_x.high);
   const Acc gy =
-      pull_place(taps_y, fills, edge.y, pixel.out(), at.y >= by_y.low && at.y < by_y.high);
+      pull_position(taps_y, fills, edge.y, pixel.out(), at.y >= by_y.low && at.y < by_y.high);
   const double column = static_cast<double>(pixel.x());
   const MapTerms t =
       map_terms(s.map, p.matrix_rows == 3, column, static_cast<double>(pixel.y()),
-                static_cast<double>(pixel.place().segment.x) + static_cast<double>(at.x),
-                static_cast<double>(pixel.place().segment.y) + static_cast<double>(at.y),
+                static_cast<double>(pixel.position().segment.x) + static_cast<double>(at.x),
+                static_cast<double>(pixel.position().segment.y) + static_cast<double>(at.y),
                 static_cast<double>(gx), static_cast<double>(gy));
   const auto add = [&](int k, double term) {
     sum[k][threadIdx.x] += term;

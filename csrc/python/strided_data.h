@@ -10,19 +10,19 @@
 
 namespace visops {
 
-struct Place {
+struct StridedData {
   void* address;
   std::array<int64_t, 4> strides;  // in elements
 };
 
-inline Place place_of(py::handle pair, size_t rank) {
+inline StridedData read_strided_data(py::handle pair, size_t rank) {
   const auto both = py::reinterpret_borrow<py::tuple>(pair);
   const py::tuple strides = both[1];
   if (strides.size() != rank) throw std::invalid_argument("a tensor has another rank");
-  Place place = {PyLong_AsVoidPtr(py::object(both[0]).ptr()), {}};
+  StridedData data = {PyLong_AsVoidPtr(py::object(both[0]).ptr()), {}};
   if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  for (size_t i = 0; i < rank; ++i) place.strides[i] = py::cast<int64_t>(strides[i]);
-  return place;
+  for (size_t i = 0; i < rank; ++i) data.strides[i] = py::cast<int64_t>(strides[i]);
+  return data;
 }
 
 inline DType dtype_named(const std::string& name) {

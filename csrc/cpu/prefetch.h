@@ -19,8 +19,8 @@ inline int64_t address_of(const void* pointer) {
 
 // Prefetches bytes [address, address + bytes); any address is safe.
 template <bool is_written = false>
-VISOPS_ALWAYS_INLINE void fetch_soon([[maybe_unused]] int64_t address,
-                                     [[maybe_unused]] int64_t bytes) {
+VISOPS_ALWAYS_INLINE void prefetch([[maybe_unused]] int64_t address,
+                                   [[maybe_unused]] int64_t bytes) {
 #if defined(__GNUC__)
   constexpr int64_t kLine = 64;
   for (int64_t line = 0; line < bytes; line += kLine) {
@@ -31,8 +31,8 @@ VISOPS_ALWAYS_INLINE void fetch_soon([[maybe_unused]] int64_t address,
 
 // Prefetches `count` elements from `from` on.
 template <class T>
-VISOPS_ALWAYS_INLINE void fetch_soon(const T* from, int64_t count) {
-  fetch_soon(address_of(from), count * static_cast<int64_t>(sizeof(T)));
+VISOPS_ALWAYS_INLINE void prefetch(const T* from, int64_t count) {
+  prefetch(address_of(from), count * static_cast<int64_t>(sizeof(T)));
 }
 
 }  // namespace

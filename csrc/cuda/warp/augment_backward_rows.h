@@ -6,7 +6,7 @@
 #include "cuda/launch.h"
 #include "cuda/tile_grid.h"
 #include "cuda/warp/augment_color.h"
-#include "cuda/warp/augment_places.h"
+#include "cuda/warp/augment_positions.h"
 #include "cuda/warp/augment_values.h"
 #include "cuda/warp/bands.h"
 

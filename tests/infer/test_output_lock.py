@@ -14,7 +14,7 @@ import torch
 from visops import infer
 from visops.infer import Job, Pipeline, Preprocess
 from visops.infer.engine import job, opening, pipeline
-from visops.infer.engine.opening import OutputsLock
+from visops.infer.engine.output_lock import OutputsLock
 from visops.infer.engine.pipeline import conclude
 from visops.infer.images.listing import list_images
 from visops.infer.store.durable import atomic_file

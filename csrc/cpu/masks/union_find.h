@@ -15,7 +15,7 @@
 
 #include "core/platform.h"
 #include "core/workspace.h"
-#include "cpu/masks/split.h"
+#include "cpu/masks/partition.h"
 
 namespace visops {
 namespace {

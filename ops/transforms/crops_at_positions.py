@@ -17,7 +17,7 @@ from .views import Views
 
 __all__ = ["FiveCrop", "RandomSizeCrop", "TenCrop"]
 
-_PLACES = {
+_POSITIONS = {
     "top left": (0.0, 0.0),
     "top right": (0.0, 1.0),
     "bottom left": (1.0, 0.0),
@@ -26,7 +26,7 @@ _PLACES = {
 }
 
 
-def _refuse_small(owner: str, canvas: Canvas, batch: int, size: Sequence[float]) -> None:
+def _reject_small(owner: str, canvas: Canvas, batch: int, size: Sequence[float]) -> None:
     sides = canvas.sides(batch)
     small = (sides < np.asarray(size)).any(1)
     if small.any():
@@ -40,17 +40,17 @@ def _refuse_small(owner: str, canvas: Canvas, batch: int, size: Sequence[float])
 class _CropAt(Transform):
     """A crop of a size at a place."""
 
-    def __init__(self, owner: str, size: tuple[int, int], place: str) -> None:
+    def __init__(self, owner: str, size: tuple[int, int], position: str) -> None:
         super().__init__()
-        self.owner, self.size, self.place = owner, size, place
+        self.owner, self.size, self.position = owner, size, position
 
     def effects(self) -> Effects:
         return Effects(moves=True, size=self.size)
 
     def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
-        _refuse_small(self.owner, canvas, len(uniforms), self.size)
+        _reject_small(self.owner, canvas, len(uniforms), self.size)
         sides = canvas.sides(len(uniforms))
-        down, across = _PLACES[self.place]
+        down, across = _POSITIONS[self.position]
         # In the middle as torchvision's: halves round to even.
         top = np.rint((sides[:, 0] - self.size[0]) * down)
         left = np.rint((sides[:, 1] - self.size[1]) * across)
@@ -95,7 +95,7 @@ class FiveCrop(Views):
     ) -> None:
         own = size_pair("FiveCrop", "size", size)
         super().__init__(
-            [Compose([_CropAt("FiveCrop", own, place), *then]) for place in _PLACES],
+            [Compose([_CropAt("FiveCrop", own, position), *then]) for position in _POSITIONS],
             seed=seed,
         )
         self.size = own
@@ -137,9 +137,9 @@ class TenCrop(Views):
         flip: Any = RandomVerticalFlip(1.0) if vertical_flip else RandomHorizontalFlip(1.0)
         super().__init__(
             [
-                Compose([*mirror, _CropAt("TenCrop", own, place), *then])
+                Compose([*mirror, _CropAt("TenCrop", own, position), *then])
                 for mirror in ([], [flip])
-                for place in _PLACES
+                for position in _POSITIONS
             ],
             seed=seed,
         )
@@ -191,7 +191,7 @@ class RandomSizeCrop(Transform):
 
     def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
         least = (self.min_size, self.min_size)
-        _refuse_small("RandomSizeCrop", canvas, len(uniforms), least)
+        _reject_small("RandomSizeCrop", canvas, len(uniforms), least)
         sides = canvas.sides(len(uniforms))
         most = np.minimum(sides, self.max_size)
         # DETR draws the width first.

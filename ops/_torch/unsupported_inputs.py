@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 __all__ = [
-    "are_strangers",
     "as_plain",
     "called",
-    "refuse_float8",
-    "refuse_foreign_tensors",
-    "refuse_vmap",
+    "is_multiple_dispatch_error",
+    "reject_float8",
+    "reject_foreign_tensors",
+    "reject_vmap",
     "require_plain",
     "unsupported",
 ]
@@ -27,7 +27,7 @@ _KEYS = ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA", "Au
 _DEVICES = ("cpu", "cuda", "meta")
 
 
-def refuse_foreign_tensors(library: torch.library.Library, names: Iterable[str]) -> None:
+def reject_foreign_tensors(library: torch.library.Library, names: Iterable[str]) -> None:
     """Give operators a kernel that raises for tensors without strides, and on other devices."""
     for name in names:
         kernel = _refusing(name)
@@ -63,7 +63,7 @@ def require_plain(op: str, **tensors: Any) -> None:
             raise TypeError(message)
 
 
-def are_strangers(error: TypeError) -> bool:
+def is_multiple_dispatch_error(error: TypeError) -> bool:
     """Return whether torch raised this for subclasses of which none takes the others."""
     return str(error).startswith("Multiple dispatch failed")
 
@@ -78,7 +78,7 @@ def as_plain(error: TypeError, values: Iterable[Any]) -> list[Any]:
     TypeError
         `error`, if it is another one.
     """
-    if not are_strangers(error):
+    if not is_multiple_dispatch_error(error):
         raise error
     return [_plain(value) for value in values]
 
@@ -97,7 +97,7 @@ def _plain(value: Any) -> Any:
     return value.as_subclass(Tensor) if isinstance(value, Tensor) else value
 
 
-def refuse_vmap(op: str, instead: str, *values: Any) -> None:
+def reject_vmap(op: str, instead: str, *values: Any) -> None:
     """Raise for tensors of torch.vmap, in functions that turn values into Python's objects."""
     if any(isinstance(v, Tensor) and _is_mapped(v) for v in values):
         raise RuntimeError(f"visops.{op}: under vmap values can't be read; {instead}")
@@ -112,7 +112,7 @@ def _is_mapped(tensor: Tensor) -> bool:
     return False
 
 
-def refuse_float8(op: str, name: str, tensor: Tensor) -> None:
+def reject_float8(op: str, name: str, tensor: Tensor) -> None:
     """Raise for floats of 8 bits: torch can't add them, and so not their gradients."""
     if tensor.is_floating_point() and tensor.element_size() == 1:
         given = str(tensor.dtype).removeprefix("torch.")

@@ -3,8 +3,8 @@
 
 #include "core/element_types.h"
 #include "cuda/launch.h"
+#include "cuda/warp/augment_backward_rows_pixel.h"
 #include "cuda/warp/augment_modes.h"
-#include "cuda/warp/augment_pull_pixel.h"
 
 namespace visops {
 namespace {
@@ -16,9 +16,9 @@ __device__ inline double* row_sums_at(const AugmentBackwardParams& b, int64_t sa
 
 template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
 __global__ void __launch_bounds__(kPullThreads<Acc>, 4)
-    augment_pull(const __grid_constant__ AugmentBackwardParams b,
-                 const PlacedSegment<Acc>* segments, Acc* grad_sampled,
-                 const int64_t first_sample) {
+    augment_backward_rows(const __grid_constant__ AugmentBackwardParams b,
+                          const PlacedSegment<Acc>* segments, Acc* grad_sampled,
+                          const int64_t first_sample) {
   const AugmentParams& p = b.forward;
   __shared__ PullBlock<Acc> block;
   __shared__ ThreadPixels<Acc> pixels;
@@ -37,8 +37,8 @@ __global__ void __launch_bounds__(kPullThreads<Acc>, 4)
 
 template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
 __global__ void __launch_bounds__(kPullThreads<Acc>, 4)
-    augment_pull_color(const __grid_constant__ AugmentBackwardParams b,
-                       const PlacedSegment<Acc>* segments, const int64_t first_sample) {
+    augment_backward_rows_color(const __grid_constant__ AugmentBackwardParams b,
+                                const PlacedSegment<Acc>* segments, const int64_t first_sample) {
   const AugmentParams& p = b.forward;
   __shared__ PullBlock<Acc> block;
   __shared__ ThreadPixels<Acc> pixels;
@@ -65,7 +65,7 @@ template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
 void pull_as(const AugmentBackwardParams& b, const void* segments, void* grad_sampled,
              void* stream) {
   each_band(b.forward.batch, bands_of<Acc>(b.forward), 1, [&](int64_t first, dim3 blocks) {
-    launch(augment_pull<T, mode>, blocks, dim3(kPullThreads<Acc>), 0, stream, b,
+    launch(augment_backward_rows<T, mode>, blocks, dim3(kPullThreads<Acc>), 0, stream, b,
            static_cast<const PlacedSegment<Acc>*>(segments), static_cast<Acc*>(grad_sampled),
            first);
   });
@@ -76,23 +76,24 @@ void pull_color_as(const AugmentBackwardParams& b, const void* segments, void* s
   const AugmentParams& p = b.forward;
   each_band(p.batch, bands_of<Acc>(p), p.color_steps * color_parts(p),
             [&](int64_t first, dim3 blocks) {
-              launch(augment_pull_color<T, mode>, blocks, dim3(kPullThreads<Acc>), 0, stream, b,
-                     static_cast<const PlacedSegment<Acc>*>(segments), first);
+              launch(augment_backward_rows_color<T, mode>, blocks, dim3(kPullThreads<Acc>), 0,
+                     stream, b, static_cast<const PlacedSegment<Acc>*>(segments), first);
             });
 }
 
 }  // namespace
 
 template <Slot slot, Interpolation mode>
-void launch_augment_pull(const AugmentBackwardParams& b, const void* segments, void* grad_sampled,
-                         void* stream) {
+void launch_augment_backward_rows(const AugmentBackwardParams& b, const void* segments,
+                                  void* grad_sampled, void* stream) {
   with_element_type(b.forward.dtype, [&](auto* element) {
     pull_as<std::remove_pointer_t<decltype(element)>, mode>(b, segments, grad_sampled, stream);
   });
 }
 
 template <Slot slot, Interpolation mode>
-void launch_augment_pull_color(const AugmentBackwardParams& b, const void* segments, void* stream) {
+void launch_augment_backward_rows_color(const AugmentBackwardParams& b, const void* segments,
+                                        void* stream) {
   with_element_type(b.forward.dtype, [&](auto* element) {
     pull_color_as<std::remove_pointer_t<decltype(element)>, mode>(b, segments, stream);
   });

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kPointsAtOnce = 512;
 
-// Points on one axis: place_on_axis() as arrays.
+// Points on one axis: point_on_axis() as arrays.
 template <class Acc>
 struct AxisPoints {
   int32_t first[kPointsAtOnce], taps[kPointsAtOnce];
@@ -24,7 +24,7 @@ struct AxisPoints {
 
 // Up to kPointsAtOnce points.
 template <class Acc>
-struct PlacedPoints {
+struct LocatedPoints {
   int64_t first;  // among the image's points
   int64_t count;
   AxisPoints<Acc> y, x;
@@ -33,30 +33,30 @@ struct PlacedPoints {
 
 // One axis at a time: compilers vectorise this loop, and don't that over points.
 template <PointMode mode, PointPadding padding, class Acc>
-void place_axis(const PointAxis<Acc>& axis, const Acc* VISOPS_RESTRICT numbers, int64_t count,
-                AxisPoints<Acc>* VISOPS_RESTRICT s) {
+void position_axis(const PointAxis<Acc>& axis, const Acc* VISOPS_RESTRICT numbers, int64_t count,
+                   AxisPoints<Acc>* VISOPS_RESTRICT s) {
   for (int64_t i = 0; i < count; ++i) {
-    const PointOnAxis<Acc> place = place_on_axis<mode, padding>(numbers[i], axis);
-    s->first[i] = place.first;
-    s->taps[i] = place.taps;
-    s->before[i] = weight_before(place);
-    s->after[i] = weight_after(place);
-    s->fraction[i] = place.fraction;
-    s->slope[i] = place.slope;
+    const PointOnAxis<Acc> point = point_on_axis<mode, padding>(numbers[i], axis);
+    s->first[i] = point.first;
+    s->taps[i] = point.taps;
+    s->before[i] = weight_before(point);
+    s->after[i] = weight_after(point);
+    s->fraction[i] = point.fraction;
+    s->slope[i] = point.slope;
   }
 }
 
 template <PointMode mode, PointPadding padding, class Acc>
-void place_points(const PointsParams& p, const Acc* VISOPS_RESTRICT pairs,
-                  PlacedPoints<Acc>* VISOPS_RESTRICT s) {
+void locate_points(const PointsParams& p, const Acc* VISOPS_RESTRICT pairs,
+                   LocatedPoints<Acc>* VISOPS_RESTRICT s) {
   const int64_t count = s->count;
   Acc u[kPointsAtOnce], v[kPointsAtOnce];
   for (int64_t i = 0; i < count; ++i) {
     u[i] = pairs[2 * i];
     v[i] = pairs[2 * i + 1];
   }
-  place_axis<mode, padding>(point_axis<Acc>(p.width, p.align_corners), u, count, &s->x);
-  place_axis<mode, padding>(point_axis<Acc>(p.height, p.align_corners), v, count, &s->y);
+  position_axis<mode, padding>(point_axis<Acc>(p.width, p.align_corners), u, count, &s->x);
+  position_axis<mode, padding>(point_axis<Acc>(p.height, p.align_corners), v, count, &s->y);
   for (int64_t i = 0; i < count; ++i) s->taps[i] = point_taps(s->y.taps[i], s->x.taps[i]);
 }
 
@@ -64,18 +64,19 @@ void place_points(const PointsParams& p, const Acc* VISOPS_RESTRICT pairs,
 template <class Acc, class F>
 VISOPS_ALWAYS_INLINE void for_points(const PointsParams& p, int64_t image, int64_t begin,
                                      int64_t end, const F& f) {
-  PlacedPoints<Acc> placed;
+  LocatedPoints<Acc> located;
   Acc pairs[2 * kPointsAtOnce];
   for (int64_t first = begin; first < end; first += kPointsAtOnce) {
-    placed.first = first;
-    placed.count = end - first < kPointsAtOnce ? end - first : kPointsAtOnce;
-    read_numbers(p.places, p.places_dtype, 2 * (image * p.points + first), 2 * placed.count, pairs);
+    located.first = first;
+    located.count = end - first < kPointsAtOnce ? end - first : kPointsAtOnce;
+    read_numbers(p.coordinates, p.coordinates_dtype, 2 * (image * p.points + first),
+                 2 * located.count, pairs);
     with_point_mode(p.mode, [&](auto mode) {
       with_point_padding(p.padding, [&](auto padding) {
-        place_points<mode.value, padding.value>(p, pairs, &placed);
+        locate_points<mode.value, padding.value>(p, pairs, &located);
       });
     });
-    f(placed);
+    f(located);
   }
 }
 
@@ -107,8 +108,8 @@ VISOPS_ALWAYS_INLINE typename Accumulate<T>::type tap_value(const T* at, int32_t
 
 // Elements from a plane to the tap 00 of point i.
 template <class Acc>
-VISOPS_ALWAYS_INLINE int64_t first_tap_of(const PlacedPoints<Acc>& s, int64_t i, int64_t row_stride,
-                                          int64_t column_stride) {
+VISOPS_ALWAYS_INLINE int64_t first_tap_of(const LocatedPoints<Acc>& s, int64_t i,
+                                          int64_t row_stride, int64_t column_stride) {
   return s.y.first[i] * row_stride + s.x.first[i] * column_stride;
 }
 
@@ -118,7 +119,7 @@ struct TapWeights {
   Acc w00, w01, w10, w11;
 };
 template <class Acc>
-VISOPS_ALWAYS_INLINE TapWeights<Acc> tap_weights(const PlacedPoints<Acc>& s, int64_t i) {
+VISOPS_ALWAYS_INLINE TapWeights<Acc> tap_weights(const LocatedPoints<Acc>& s, int64_t i) {
   return {s.y.before[i] * s.x.before[i], s.y.before[i] * s.x.after[i], s.y.after[i] * s.x.before[i],
           s.y.after[i] * s.x.after[i]};
 }

@@ -15,7 +15,7 @@ import pytest
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from visops.infer.cluster import distributed
 from visops.infer.cluster.distributed import Rank, wait_for_others
-from visops.infer.cluster.meeting import Meeting
+from visops.infer.cluster.rendezvous import Rendezvous
 from visops.infer.engine.stopping import Draining
 from waiting import LIMIT
 
@@ -25,7 +25,9 @@ from infer.cluster.ranks import on_three_ranks
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ranks that wait in vain give up at the limit of a test, not after hours."""
-    monkeypatch.setattr("visops.infer.cluster.meeting.PLANNING_TIMEOUT", timedelta(seconds=LIMIT))
+    monkeypatch.setattr(
+        "visops.infer.cluster.rendezvous.PLANNING_TIMEOUT", timedelta(seconds=LIMIT)
+    )
 
 
 def decided(rank: Rank, decision: object, environ: dict[str, str], seconds: float = 0.0) -> object:
@@ -35,7 +37,7 @@ def decided(rank: Rank, decision: object, environ: dict[str, str], seconds: floa
         time.sleep(seconds)
         return [rank.index, decision]
 
-    return Meeting(rank, environ).agree(decide)
+    return Rendezvous(rank, environ).agree(decide)
 
 
 def test_all_ranks_hear_what_rank_0_decides(environ: dict[str, str]) -> None:
@@ -72,10 +74,10 @@ def test_a_rank_that_was_killed_before_it_heard_is_answered_when_it_asks_again(
 ) -> None:
     def ask(rank: Rank) -> object:
         if rank.index == 1:  # an earlier process asked, and was killed
-            meeting = Meeting(rank, environ)
-            assert meeting._store is not None
-            meeting._store.set("ask/1", "killed")
-            meeting._store.wait(["answer/killed"], timedelta(seconds=LIMIT))
+            rendezvous = Rendezvous(rank, environ)
+            assert rendezvous._store is not None
+            rendezvous._store.set("ask/1", "killed")
+            rendezvous._store.wait(["answer/killed"], timedelta(seconds=LIMIT))
         return decided(rank, "all", environ)
 
     assert on_three_ranks(ask) == [[0, "all"]] * 3
@@ -100,7 +102,7 @@ def test_a_rank_that_is_ahead_waits_for_its_own_run(environ: dict[str, str]) -> 
 def test_a_rank_0_that_was_left_over_ends(environ: dict[str, str]) -> None:
     with ThreadPoolExecutor(2) as pool:
         deciding = threading.Event()
-        old = pool.submit(Meeting(Rank(0, 2), environ).agree, deciding.set)
+        old = pool.submit(Rendezvous(Rank(0, 2), environ).agree, deciding.set)
         assert deciding.wait(LIMIT)
         new = pool.submit(decided, Rank(0, 2), "new", environ)
         with pytest.raises(RuntimeError, match="restarted, with another rank 0"):
@@ -118,7 +120,7 @@ def test_errors_of_rank_0_are_raised_on_all_ranks(environ: dict[str, str]) -> No
     def decide() -> None:
         raise ValueError("batch_size is 3")
 
-    first, *others = on_three_ranks(lambda rank: Meeting(rank, environ).agree(decide))
+    first, *others = on_three_ranks(lambda rank: Rendezvous(rank, environ).agree(decide))
     assert isinstance(first, ValueError)
     for error in others:
         assert isinstance(error, RuntimeError)
@@ -127,26 +129,28 @@ def test_errors_of_rank_0_are_raised_on_all_ranks(environ: dict[str, str]) -> No
 
 def test_ranks_without_a_store_get_an_error() -> None:
     with pytest.raises(RuntimeError, match="ranks need MASTER_ADDR and MASTER_PORT"):
-        Meeting(Rank(0, 2), {"MASTER_ADDR": "127.0.0.1"})
+        Rendezvous(Rank(0, 2), {"MASTER_ADDR": "127.0.0.1"})
 
 
 def test_a_store_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visops.infer.cluster.meeting.CONNECTING_TIMEOUT", timedelta(seconds=0.5))
+    monkeypatch.setattr(
+        "visops.infer.cluster.rendezvous.CONNECTING_TIMEOUT", timedelta(seconds=0.5)
+    )
     with pytest.raises(RuntimeError, match=r"rank 1 can't reach the store of rank 0 at 127.*:1:"):
-        Meeting(Rank(1, 2), {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+        Rendezvous(Rank(1, 2), {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
 
 
 def test_others_are_waited_for(environ: dict[str, str], tmp_path: Path) -> None:
     ended: list[int] = []
 
     def work(rank: Rank) -> tuple[list[int], bool]:
-        meeting = Meeting(rank, environ)
-        meeting.agree(list)
+        rendezvous = Rendezvous(rank, environ)
+        rendezvous.agree(list)
         time.sleep(0.3 * rank.index)
         ended.append(rank.index)
-        meeting.finish()
+        rendezvous.finish()
         start = time.monotonic()
-        wait_for_others(meeting, Draining(), str(tmp_path), seconds=2 * LIMIT, poll=0.01)
+        wait_for_others(rendezvous, Draining(), str(tmp_path), seconds=2 * LIMIT, poll=0.01)
         return sorted(ended), time.monotonic() - start < LIMIT
 
     assert on_three_ranks(work) == [([0, 1, 2], True)] * 3
@@ -185,16 +189,16 @@ def test_others_are_not_waited_for_when_nothing_moves(
 
     clock = Clock({3.0: write, 6.5: write})
     monkeypatch.setattr(distributed, "time", clock)
-    meeting = Meeting(Rank(0, 3), environ)
-    wait_for_others(meeting, Draining(), str(tmp_path), seconds=4, poll=0.5)
+    rendezvous = Rendezvous(Rank(0, 3), environ)
+    wait_for_others(rendezvous, Draining(), str(tmp_path), seconds=4, poll=0.5)
     assert clock.now == 10.5
-    assert not meeting.others_have_finished()
+    assert not rendezvous.others_have_finished()
 
 
 def test_signals_end_the_wait_for_others(environ: dict[str, str], tmp_path: Path) -> None:
-    meeting, draining = Meeting(Rank(0, 3), environ), Draining()
+    rendezvous, draining = Rendezvous(Rank(0, 3), environ), Draining()
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(wait_for_others, meeting, draining, str(tmp_path), 2 * LIMIT, 0.01)
+        waiting = pool.submit(wait_for_others, rendezvous, draining, str(tmp_path), 2 * LIMIT, 0.01)
         with pytest.raises(TimeoutError):
             waiting.result(0.3)
         draining.received = signal.SIGTERM
@@ -204,8 +208,8 @@ def test_signals_end_the_wait_for_others(environ: dict[str, str], tmp_path: Path
 def test_a_store_that_has_gone_is_not_waited_for() -> None:
     server = TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
     environ = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(server.port)}
-    meeting = Meeting(Rank(1, 2), environ)
-    assert not meeting.others_have_finished()
+    rendezvous = Rendezvous(Rank(1, 2), environ)
+    assert not rendezvous.others_have_finished()
     del server
-    assert meeting.others_have_finished()
-    meeting.finish()
+    assert rendezvous.others_have_finished()
+    rendezvous.finish()

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import torch.distributed as dist
 
-__all__ = ["Meeting", "Rank", "torchrun_rank"]
+__all__ = ["Rank", "Rendezvous", "torchrun_rank"]
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ def torchrun_rank(environ: Mapping[str, str] = os.environ) -> Rank | None:
     return Rank(index, world, local) if world > 1 else None
 
 
-class Meeting:
+class Rendezvous:
     """The ranks of one run: rank 0 decides for all, and each says when it has finished.
 
     Parameters
