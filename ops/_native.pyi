@@ -175,7 +175,7 @@ class FilePass:
         seed: int,
         epoch: int,
         index: int,
-        place: tuple[int, tuple[int, ...]] | None,
+        pointer: tuple[int, tuple[int, ...]] | None,
         height: int,
         width: int,
         /,
@@ -236,7 +236,7 @@ def run_operation(
 ) -> None: ...
 def pixel_operations(plan: Plan, /) -> list[list[tuple[int, float, list[float]]]]: ...
 def are_boxes(rows: NDArray[Any], /) -> bool: ...
-def are_placed_boxes(place: tuple[int, tuple[int, ...]], count: int, wide: bool, /) -> bool: ...
+def are_placed_boxes(pointer: tuple[int, tuple[int, ...]], count: int, wide: bool, /) -> bool: ...
 def move_drawn_boxes(
     plan: Plan,
     source: tuple[int, tuple[int, ...]],

@@ -17,7 +17,7 @@ Pair = int | tuple[int, int]
 
 
 class _Pack(nn.Module, ABC):
-    """A deformable convolution with the convolution that computes its places: ``conv_offset``."""
+    """A deformable convolution with one that computes its locations: ``conv_offset``."""
 
     _version = 2
     _numbers = 2  # that conv_offset computes for each tap
@@ -79,10 +79,10 @@ class _Pack(nn.Module, ABC):
 
     @abstractmethod
     def init_weights(self) -> None:
-        """Set all parameters to their initial values; places are those of a convolution."""
+        """Set all parameters to their initial values; locations are those of a convolution."""
 
     def init_offset(self) -> None:
-        """Let all places be those of a convolution."""
+        """Let all locations be those of a convolution."""
         nn.init.zeros_(self.conv_offset.weight)
         assert self.conv_offset.bias is not None
         nn.init.zeros_(self.conv_offset.bias)
@@ -166,7 +166,7 @@ class DeformConv2dPack(_Pack):
         super().__init__(in_channels, out_channels, kernel_size, *options)
 
     def init_weights(self) -> None:
-        """Set all parameters to their initial values; places are those of a convolution."""
+        """Set all parameters to their initial values; locations are those of a convolution."""
         nn.init.kaiming_uniform_(self.weight, nonlinearity="relu")
         self.init_offset()
 
@@ -233,7 +233,7 @@ class ModulatedDeformConv2dPack(_Pack):
         super().__init__(in_channels, out_channels, kernel_size, *options)
 
     def init_weights(self) -> None:
-        """Set all parameters to their initial values; places are those of a convolution."""
+        """Set all parameters to their initial values; locations are those of a convolution."""
         taps = self.kernel_size[0] * self.kernel_size[1]
         bound = 1 / math.sqrt(self.in_channels * taps)
         nn.init.uniform_(self.weight, -bound, bound)

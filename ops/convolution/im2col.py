@@ -40,7 +40,7 @@ def im2col(
     """Windows of an image as columns of a matrix, which turns a convolution into a matrix product.
 
     A window of `kernel_size` elements moves over the last dimensions of `input`, one for each
-    number in `kernel_size`, 1 to 4. Element ``k`` of the window at place ``o`` is
+    number in `kernel_size`, 1 to 4. Element ``k`` of the window at position ``o`` is
     ``input[o * stride + k * dilation - padding]``, or `fill_value` outside the input.
 
     Parameters
@@ -52,7 +52,7 @@ def im2col(
     kernel_size : int or sequence of int
         Elements of the window. An integer stands for the last two dimensions, or for the only one.
     stride : int or sequence of int
-        Elements of the input from one place of the window to the next.
+        Elements of the input from one position of the window to the next.
     padding : int, sequence of int, "same" or "valid", optional
         Elements of `fill_value` on each side. "same" needs stride 1 and keeps the input's size; an
         odd number puts the extra element after the input, as torch does, but before it with layout
@@ -70,12 +70,12 @@ def im2col(
     -------
     Tensor or ndarray
         Contiguous, with the dtype of `input`. ``K`` is the product of `kernel_size`, ``L`` the
-        number of places; ``P`` are the places and ``k`` the `kernel_size` of each dimension.
+        number of positions; ``P`` are the positions and ``k`` the `kernel_size` of each dimension.
 
         - "unfold": ``[K, L]``, ``[C * K, L]`` or ``[N, C * K, L]``. For two dimensions these are
           the values of ``torch.nn.functional.unfold``.
         - "patches": ``[..., *P, *k]``, by default ``data.shape + kernel.shape`` with element
-          ``K // 2`` of each window at its place: a padded
+          ``K // 2`` of each window at its position: a padded
           ``numpy.lib.stride_tricks.sliding_window_view`` that owns its memory.
 
     Raises

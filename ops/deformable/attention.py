@@ -37,7 +37,7 @@ def multi_scale_deformable_attention(
     num_points_list: Sequence[int] | None = None,
     device: _Device = None,
 ) -> Array:
-    r"""Attend to a few sampled places of each level: the attention of Deformable DETR.
+    r"""Attend to a few sampled locations of each level: the attention of Deformable DETR.
 
     A query's result is, for each head, the weighted sum of samples of that head's values:
 

@@ -17,8 +17,8 @@ __all__ = ["MultiScaleDeformableAttention"]
 class MultiScaleDeformableAttention(nn.Module):
     r"""The attention layer of Deformable DETR, on :func:`visops.multi_scale_deformable_attention`.
 
-    Linear layers compute places and weights from the query, values from the pyramid, and the result
-    from what was attended to. Parameters have the names, shapes and initial values of mmcv's
+    Linear layers compute locations and weights from the query, values from the pyramid, and the
+    result from what was attended to. Parameters have the names, shapes and initial values of mmcv's
     ``MultiScaleDeformableAttention`` and Deformable DETR's ``MSDeformAttn``, so state dicts of both
     load. The caller adds the residual and applies dropout.
 
@@ -48,8 +48,8 @@ class MultiScaleDeformableAttention(nn.Module):
     >>> import torch, visops
     >>> layer = visops.MultiScaleDeformableAttention(64, num_heads=4, num_levels=2)
     >>> pyramid = torch.rand(1, 6 * 8 + 3 * 4, 64)
-    >>> queries, places = torch.rand(1, 10, 64), torch.rand(1, 10, 2, 2)
-    >>> layer(queries, places, pyramid, [(6, 8), (3, 4)]).shape
+    >>> queries, locations = torch.rand(1, 10, 64), torch.rand(1, 10, 2, 2)
+    >>> layer(queries, locations, pyramid, [(6, 8), (3, 4)]).shape
     torch.Size([1, 10, 64])
     """
 

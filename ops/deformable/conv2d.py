@@ -56,7 +56,7 @@ def deform_conv2d(
     offset : Tensor or ndarray ``[N, 2 * G * K, OH, OW]``
         In pixels, for K = kernel height x width and G offset groups, which share the channels
         evenly. Channels 2k and 2k + 1 of a group are y and x of kernel element k (row by row).
-        Any floating type up to float32; float64 for float64 input. Samples whose place is not
+        Any floating type up to float32; float64 for float64 input. Samples whose location is not
         finite are 0 and have no gradient.
     weight : Tensor or ndarray ``[M, C / groups, KH, KW]``
         The number of groups follows from its second size. Dtype of `input`.
@@ -82,7 +82,7 @@ def deform_conv2d(
     Notes
     -----
     Differentiable with respect to all tensors, but not twice. Gradients are sums in a fixed order
-    without atomics, hence deterministic. Where a place is on a pixel, the gradient of its offset is
+    without atomics, hence deterministic. Where a location is on a pixel, its offset's gradient is
     that towards larger coordinates; a sample at -1 or beyond has none.
 
     Within ``torch.autocast``, `input`, `weight` and `bias` are cast as for convolutions, `offset`

@@ -146,7 +146,7 @@ def _with_autocast(
     dilation: Any = (1, 1),
     mask: Tensor | None = None,
 ) -> tuple[Any, ...]:
-    """Cast as for torch's convolutions, but offsets and masks to float32: they are places."""
+    """Cast as for torch's convolutions, but offsets and masks to float32: they are locations."""
     dtype = autocast_dtype(input)
     if dtype is not None:
         input, weight, bias = (cast_to(tensor, dtype) for tensor in (input, weight, bias))  # type: ignore[assignment]

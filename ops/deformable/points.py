@@ -167,7 +167,7 @@ def sample_points_by_uncertainty(
     Both have the dtype of the result. That is what detectron2's
     ``get_uncertain_point_coords_with_randomness`` draws, so from the same state of the generator
     the points are the same (two points whose uncertainties are equal up to rounding may change
-    places).
+    positions).
 
     Examples
     --------

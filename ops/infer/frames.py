@@ -9,7 +9,7 @@ __all__ = ["Frame", "Placement"]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A decoded image: its index in the planned batch, its place in the pixels, its sizes.
+    """A decoded image: its index in the planned batch, its placement in the pixels, its sizes.
 
     Attributes
     ----------

@@ -109,7 +109,7 @@ def _as_batch(planes: Array, rank: int) -> Array:
 
 
 def _extended(planes: Array, axis: int, reach: Array, boundary: str) -> Array:
-    """Take the elements at these places of an axis that has no end; with "fill", any outside."""
+    """Take the elements at these positions of an axis that has no end; with "fill", any outside."""
     count = planes.size(axis)
     if boundary == "wrap":
         position = reach % count

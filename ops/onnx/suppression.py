@@ -1,8 +1,8 @@
 """Suppression by ONNX's NonMaxSuppression, with the indices and the order of this library.
 
 ONNX says little about ties and nothing about NaN, and returns class by class. So batches are
-suppressed by the places of scores in their order, numbers that are all different, and the kept
-boxes are sorted by them. float32 has each place exactly up to 2^24 of them for an image.
+suppressed by the positions of scores in their order, numbers that are all different, and the kept
+boxes are sorted by them. float32 has each position exactly up to 2^24 of them for an image.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _kept_rows(
     max_output: Any,
     score_threshold: float | None,
 ) -> tuple[Array, Array]:
-    """Return rows (image, class, box), sorted, and the place of each in its image.
+    """Return rows (image, class, box), sorted, and the position of each in its image.
 
     Scores are [B, C, N]. With ids, C is 1, and classes are the different ids.
     """

@@ -1,4 +1,4 @@
-"""Transforms that bend the image: each pixel is read at a place of its own.
+"""Transforms that bend the image: each pixel is read at a position of its own.
 
 They run by themselves, sample by sample, in C++: a field of displacements is made of a few numbers,
 and images, masks, boxes, key points and polygons follow it. Results don't depend on threads or

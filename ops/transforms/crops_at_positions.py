@@ -1,4 +1,4 @@
-"""Crops at fixed places, several of one image, and crops of random size."""
+"""Crops at fixed positions, several of one image, and crops of random size."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _reject_small(owner: str, canvas: Canvas, batch: int, size: Sequence[float])
 
 
 class _CropAt(Transform):
-    """A crop of a size at a place."""
+    """A crop of a size at a position."""
 
     def __init__(self, owner: str, size: tuple[int, int], position: str) -> None:
         super().__init__()

@@ -39,7 +39,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if arguments.call is not None:
         call = draw(arguments.call)
         print(call, flush=True)
-        make(lambda: draw(arguments.call))
+        make(call, lambda: draw(arguments.call))
         print("no finding")
         return 0
     for number in range(len(targets)):  # children inherit what draws keep: files and texts

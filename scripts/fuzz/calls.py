@@ -40,6 +40,7 @@ class Target:
     takes_arrays: bool = False
     ways: Sequence[str] = WAYS
     spoiled: bool = True  # whether arguments are replaced by wrong ones
+    takes_bytes: bool = False  # of strangers
 
 
 @dataclass
@@ -98,7 +99,9 @@ def _strangers() -> list[Target]:
     for function in (decode_mutated, transform_mutated, rle_mutated):
         target = _function(f"bytes.{function.__name__}", function)
         assert target is not None
-        found.append(replace(target, takes_arrays=False, ways=("plain",), spoiled=False))
+        found.append(
+            replace(target, takes_arrays=False, ways=("plain",), spoiled=False, takes_bytes=True)
+        )
     return found
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from .calls import Call
 from .verdicts import verdict
-from .ways import make
+from .ways import is_sanitized, make
 
 WAIT = 10  # times the limit: how long a call may wait for a busy machine
 _HEADER = struct.Struct("=qdi")  # the call's number, when it began, length of its text
@@ -186,7 +186,7 @@ def _work(
     warnings.simplefilter("ignore")
     faulthandler.disable()  # it would write to the parent's stderr
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if "libasan" not in (maps := Path("/proc/self/maps").read_text()) and "libtsan" not in maps:
+    if not is_sanitized():
         # Requests for terabytes then fail at once. Sanitizers need that much themselves.
         space = int(Path("/proc/self/statm").read_text().split()[0]) * _PAGE + 4 * limits.memory
         resource.setrlimit(resource.RLIMIT_AS, (space, space))
@@ -194,9 +194,10 @@ def _work(
         journal.begin(number)
         text = "(being drawn)"
         try:
-            text = str(draw(number))
+            call = draw(number)
+            text = str(call)
             journal.begin(number, text)
-            make(lambda number=number: draw(number))  # type: ignore[misc]
+            make(call, lambda number=number: draw(number))  # type: ignore[misc]
         except BaseException as error:
             wrong = verdict(error)
             if wrong is not None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import re
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,9 +32,8 @@ class FindingError(Exception):
     """A call returned a wrong result."""
 
 
-def make(draw_again: Callable[[], Call]) -> None:
+def make(call: Call, draw_again: Callable[[], Call]) -> None:
     """Make the call; raise what it raises, or FindingError."""
-    call = draw_again()
     if call.way == "meta":
         _on_meta(call, draw_again)
     elif call.way == "vmap":
@@ -40,8 +42,17 @@ def make(draw_again: Callable[[], Call]) -> None:
         _with_gradients(call)
     elif call.way == "transform":
         _under_transform(call)
+    elif call.target.takes_bytes and is_sanitized():  # which sees more than two results tell
+        _run(call)
     else:
         _twice(call, draw_again)
+
+
+@functools.cache
+def is_sanitized() -> bool:
+    """Whether this process runs under a sanitizer that watches memory."""
+    maps = Path("/proc/self/maps")
+    return maps.exists() and re.search("libasan|libtsan", maps.read_text()) is not None
 
 
 def _run(call: Call, **changed: Any) -> Any:

@@ -138,7 +138,15 @@ def watched(words: list[str], out: Path, seconds: float) -> int:
     start, began = 0, time.monotonic()
     while True:
         left = seconds - (time.monotonic() - began)
-        command = [sys.executable, "-X", "faulthandler", __file__, *words, "--place", str(position)]
+        command = [
+            sys.executable,
+            "-X",
+            "faulthandler",
+            __file__,
+            *words,
+            "--position",
+            str(position),
+        ]
         command += ["--start", str(start), "--seconds", str(max(1.0, left))]
         code = subprocess.run(command, check=False).returncode
         if code in (0, FOUND):
@@ -164,7 +172,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="operators whose name contains this")
     parser.add_argument("--out", type=Path, help="JSON of what differs; crashes are gone on from")
     parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
-    parser.add_argument("--place", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--at", dest="position", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.out and not options.position:
         return watched(sys.argv[1:], options.out, options.seconds)

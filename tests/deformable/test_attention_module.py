@@ -226,7 +226,7 @@ def test_layer_of_deformable_detr() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "given", "kind"),
+    ("position", "given", "kind"),
     [
         (0, [1.0], "list"),
         (3, None, "NoneType"),

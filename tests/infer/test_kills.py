@@ -124,7 +124,7 @@ def test_same_bytes_for_any_number_of_workers(
 
 
 @pytest.mark.parametrize(
-    ("place", "annotate"),
+    ("file", "annotate"),
     [
         ("annotated/", "png"),
         ("manifest.jsonl", None),
@@ -132,20 +132,18 @@ def test_same_bytes_for_any_number_of_workers(
         ("plan.jsonl", None),
     ],
 )
-def test_files_reach_a_limit(
-    images: Path, tmp_path: Path, placement: str, annotate: str | None
-) -> None:
+def test_files_reach_a_limit(images: Path, tmp_path: Path, file: str, annotate: str | None) -> None:
     """A limit on file sizes acts as a disk that is full at a chosen file."""
     options = {"annotate": annotate}
     whole, out, message = tmp_path / "whole", tmp_path / "out", tmp_path / "message"
     assert finished(process(whole_run, images, whole, options)) == 0
     sizes = {str(p.relative_to(whole)): p.stat().st_size for p in whole.rglob("*.*")}
-    largest = max(size for name, size in sizes.items() if name.startswith(placement))
+    largest = max(size for name, size in sizes.items() if name.startswith(file))
     assert finished(process(limited_run, images, out, options, largest - 1, message)) == 3
     text = message.read_text()
     assert os.strerror(errno.EFBIG) in text, text
-    assert str(out / placement) in text, text
-    if placement in ("annotated/", "manifest.jsonl"):
+    assert str(out / file) in text, text
+    if file in ("annotated/", "manifest.jsonl"):
         assert "stage write, batch " in text
         assert committed(out)
     assert finished(process(whole_run, images, out, options)) == 0

@@ -13,7 +13,7 @@ import pytest
 import torch
 from visops import infer
 from visops.infer import Job, Pipeline, Preprocess
-from visops.infer.engine import job, opening, pipeline
+from visops.infer.engine import job, output_lock, pipeline
 from visops.infer.engine.output_lock import OutputsLock
 from visops.infer.engine.pipeline import conclude
 from visops.infer.images.listing import list_images
@@ -57,7 +57,7 @@ def test_another_first_run_is_refused_while_one_plans(
             opened(images, out, seed=1)
         return list_images(*arguments, **how)
 
-    monkeypatch.setattr(opening, "list_images", listing)
+    monkeypatch.setattr(output_lock, "list_images", listing)
     with opened(images, out) as first:
         monkeypatch.undo()
         before = (out / "plan.jsonl").read_bytes()

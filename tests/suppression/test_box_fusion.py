@@ -257,7 +257,7 @@ def test_who_takes_part() -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("position", [0, 1, 2])
 def test_odd_boxes_stay_alone(odd: list[float], position: int) -> None:
     boxes = [UNIT, UNIT]
     boxes.insert(position, odd)

@@ -243,7 +243,7 @@ def unusual() -> list[tuple[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("place", range(len(unusual())))
+@pytest.mark.parametrize("position", range(len(unusual())))
 def test_unusual_samples_of_a_known_structure(position: int) -> None:
     name, sample = unusual()[position]
     chain = transforms.Compose(detection(), seed=0)
@@ -281,7 +281,7 @@ STRUCTURES: list[Callable[[], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("place", range(len(STRUCTURES)))
+@pytest.mark.parametrize("position", range(len(STRUCTURES)))
 def test_other_structures(position: int) -> None:
     chain, sample = transforms.Compose(detection(), seed=0), STRUCTURES[position]()
     with noted() as went:

@@ -59,7 +59,7 @@ def by_pillow(image: Tensor, name: str, magnitude: float) -> np.ndarray:
     return np.asarray(out).transpose(2, 0, 1)
 
 
-@pytest.mark.parametrize("place", range(1, 16))
+@pytest.mark.parametrize("position", range(1, 16))
 @pytest.mark.parametrize("increasing", [0, 1])
 def test_operations_are_pillow_s(position: int, increasing: int) -> None:
     image, name = picture(), OPERATIONS[position]

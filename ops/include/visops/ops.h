@@ -258,7 +258,7 @@ inline std::tuple<at::Tensor, at::Tensor> merge_masks(const at::Tensor& bits, in
   return op.call(bits, width, order, takes_part, overlap_threshold);
 }
 
-// Attend to a few sampled places of each level: the attention of Deformable DETR.
+// Attend to a few sampled locations of each level: the attention of Deformable DETR.
 inline at::Tensor multi_scale_deformable_attention(
     const at::Tensor& value, const std::optional<at::Tensor>& spatial_shapes, at::IntArrayRef sizes,
     const at::Tensor& sampling_locations, const at::Tensor& attention_weights,

@@ -198,10 +198,10 @@ def _typed(leaf: Leaf, size: tuple[int, int], options: TargetOptions) -> Any:
     value = leaf.value
     if isinstance(value, np.ndarray):
         value = torch.from_numpy(value if value.flags.writeable else value.copy())
-    if leaf.kind == "image":
-        return tv.Video(value) if leaf.frames else tv.Image(value)
+    if leaf.kind == "image":  # a cast takes a fifth of the time of the classes' checks
+        return value.as_subclass(tv.Video if leaf.frames else tv.Image)
     if leaf.kind == "mask":
-        return tv.Mask(value)
+        return value.as_subclass(tv.Mask)
     if leaf.kind == "polygons":
         # As boxes without area: key points would be shifted by flips.
         corners = torch.from_numpy(points_of(value)).repeat(1, 2)
