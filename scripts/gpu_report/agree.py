@@ -144,7 +144,7 @@ def watched(words: list[str], out: Path, seconds: float) -> int:
             "faulthandler",
             __file__,
             *words,
-            "--position",
+            "--at",
             str(position),
         ]
         command += ["--start", str(start), "--seconds", str(max(1.0, left))]
