@@ -76,8 +76,9 @@ class Compose(Chain):
         `min_visibility` of their area left.
     keypoint_convention : {"integer", "half_pixel"}, default "integer"
         Where key points place the centre of pixel (0, 0): at (0, 0) or at (0.5, 0.5).
-    flip_pairs : sequence of pairs of int, optional
-        Key points ``[..., K, 2]`` that swap where the image is mirrored: left and right eyes.
+    flip_pairs, label_pairs, mask_pairs : sequence of pairs of int, optional
+        What swaps where the image is mirrored: key points ``[..., K, 2]`` by number, classes of
+        labels (or their names), and classes of masks of the image. Left and right eyes, hands.
     per_frame : bool, default True
         Whether the images of a plain ``[T, C, H, W]`` tensor or array have their own draws, as a
         batch. False: they are the frames of one video and share them, as in a ``tv_tensors.Video``.
@@ -139,15 +140,16 @@ class Compose(Chain):
         min_visibility: float | None = None,
         keypoint_convention: str | None = None,
         flip_pairs: Sequence[Sequence[int]] | None = None,
+        label_pairs: Sequence[Sequence[int | str]] | None = None,
+        mask_pairs: Sequence[Sequence[int]] | None = None,
         per_frame: bool | None = None,
         layout: str | None = None,
         memory_format: torch.memory_format | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(transforms, (Sequence, nn.ModuleList)) or isinstance(transforms, str):
-            name = type(transforms).__name__
-            message = f"transforms is a {name}, must be a sequence of transforms"
-            raise TypeError(f"visops.transforms.Compose: {message}")
+            kind = f"transforms is a {type(transforms).__name__}"
+            raise TypeError(f"visops.transforms.Compose: {kind}, must be a sequence of transforms")
         options = {
             "seed": seed,
             "exact": exact,
@@ -160,6 +162,8 @@ class Compose(Chain):
             "min_visibility": min_visibility,
             "keypoint_convention": keypoint_convention,
             "flip_pairs": flip_pairs,
+            "label_pairs": label_pairs,
+            "mask_pairs": mask_pairs,
             "per_frame": per_frame,
             "layout": layout,
             "memory_format": memory_format,
@@ -407,14 +411,14 @@ class Compose(Chain):
         outer = outer_options() or DEFAULTS
         chain = self._inside(outer)
         options = replace(chain.options, min_visibility=outer["min_visibility"])
-        run_passes(chain, leaves, _source_within(seed, position), part_of=options)
+        run_passes(chain, leaves, Source.within(seed, position), part_of=options)
 
     def geometry_within(
         self, sizes: np.ndarray, seed: int, position: int
     ) -> tuple[np.ndarray, np.ndarray, str]:
         """Return how `run_within` moves the pixels of one sample: `Container.geometry`."""
         self._form()
-        source = _source_within(seed, position)
+        source = Source.within(seed, position)
         draw = Draws(self.slices, self.draws, source, source.key(sizes), only_geometry=True)
         return chain_geometry(self._passes, draw, sizes)
 
@@ -444,7 +448,3 @@ class Compose(Chain):
             # nn.Module's own attributes would register it as a child of this module.
             self.__dict__["_twin"] = twin, self._formed
         return twin  # type: ignore[no-any-return]
-
-
-def _source_within(seed: int, position: int) -> Source:
-    return Source(seed, None, None, position, 0, None)

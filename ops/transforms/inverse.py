@@ -19,9 +19,9 @@ from .engine.nesting import Container
 from .engine.plan import Plan
 from .engine.run import Pixels, run_plan
 from .sample.images import sizes_of
-from .sample.leaf import TARGETS, Leaf
+from .sample.leaf import Leaf
 from .sample.split import split_sample
-from .targets.move import Geometry, check_options, finish_targets, move_targets
+from .targets.move import Geometry, check_options, finish_targets, move_targets, moves
 
 if TYPE_CHECKING:
     from .compose import Compose, Parameters
@@ -44,7 +44,7 @@ def undo_geometry(
         layout="CHW",
         canvas=_stand_in(before),
     )
-    has_targets = any(leaf.kind in TARGETS for leaf in leaves)
+    has_targets = moves(leaves, chain.options)
     maps = [_checked(leaf, before, stride) for leaf in leaves if leaf.kind in ("image", "mask")]
     for leaf in leaves:
         if leaf.canvas is not None and (leaf.canvas != before).any():

@@ -47,7 +47,7 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
     That must then be given the same `source`, whose numbers may have been drawn.
     """
     fast = _only_pass(chain, passes)
-    if fast is None or not fast.settled or chain.options.flip_pairs:
+    if fast is None or not fast.settled or chain.options.swaps:
         return None
     outline, holders, value, name = None, [], sample, "the sample"
     if type(sample) is not Tensor:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
 
-from ..arguments import MASK_FILL, fail, number, whole
+from ..arguments import MASK_FILL, fail, number, plain_number
 from ..targets.options import TargetOptions, check_options
 from .source import as_whole
 
@@ -32,12 +33,17 @@ DEFAULTS: dict[str, Any] = {
     "min_visibility": 0.0,
     "keypoint_convention": "integer",
     "flip_pairs": (),
+    "label_pairs": (),
+    "mask_pairs": (),
     "per_frame": True,
     "layout": None,
     "memory_format": torch.contiguous_format,
 }
 # What a chain takes over from the one around it, where another package's container is between.
-INHERITED = ("exact", "mask_fill", "boxes", "keypoint_convention", "flip_pairs")
+INHERITED = (
+    *("exact", "mask_fill", "boxes", "keypoint_convention"),
+    *("flip_pairs", "label_pairs", "mask_pairs"),
+)
 
 _LIMITS = {"min_size": torch.inf, "min_area": torch.inf, "min_visibility": 1.0}
 
@@ -60,8 +66,9 @@ def given_options(options: Mapping[str, Any], owner: str = "Compose") -> dict[st
             f"visops.transforms.{owner}: layout is {given['layout']!r}, must be 'CHW', 'HWC' or "
             "None"
         )
-    if "flip_pairs" in given:
-        given["flip_pairs"] = _pairs(owner, given["flip_pairs"])
+    for name in ("flip_pairs", "label_pairs", "mask_pairs"):
+        if name in given:
+            given[name] = _pairs(owner, name, given[name])
     for name in ("exact", "per_frame"):
         if name in given:
             given[name] = bool(given[name])
@@ -78,25 +85,30 @@ def given_options(options: Mapping[str, Any], owner: str = "Compose") -> dict[st
     return given
 
 
-def _pairs(owner: str, value: Any) -> tuple[tuple[int, int], ...]:
-    """Check pairs of key points, none of which is in two."""
-    allowed = "pairs of whole numbers >= 0, each in one pair at most"
+def _pairs(owner: str, name: str, value: Any) -> tuple[tuple[Any, Any], ...]:
+    """Check pairs of key points or classes, none of which is in two."""
+    takes_names = name == "label_pairs"
+    things = "names or of whole numbers >= 0" if takes_names else "whole numbers >= 0"
+    allowed = f"pairs of {things}, each in one pair at most"
     if not isinstance(value, Sequence) or isinstance(value, str):
-        fail(owner, "flip_pairs", value, allowed, TypeError)
-    pairs = []
+        fail(owner, name, value, allowed, TypeError)
+    pairs: list[tuple[Any, Any]] = []
     for pair in value:
-        if not isinstance(pair, Sequence) or len(pair) != 2:
-            fail(owner, "flip_pairs", value, allowed)
-        pairs.append(
-            (
-                whole(owner, "flip_pairs", pair[0], 0, allowed),
-                whole(owner, "flip_pairs", pair[1], 0, allowed),
-            )
-        )
-    points = [point for pair in pairs for point in pair]
-    if len(set(points)) < len(points):
-        fail(owner, "flip_pairs", value, allowed)
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            fail(owner, name, value, allowed)
+        one, other = map(plain_number, pair)
+        named = takes_names and isinstance(one, str) and isinstance(other, str)
+        if not named and not all(map(_is_position, (one, other))):
+            fail(owner, name, value, allowed)
+        pairs.append((one, other))
+    both = [own for pair in pairs for own in pair]
+    if len(set(both)) < len(both):
+        fail(owner, name, value, allowed)
     return tuple(pairs)
+
+
+def _is_position(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 def target_options(named: Mapping[str, Any]) -> TargetOptions:

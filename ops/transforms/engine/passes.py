@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..sample.images import image_sizes
-from ..sample.leaf import TARGETS, Leaf
-from ..targets.move import TargetOptions, check_options, finish_targets
+from ..sample.leaf import Leaf
+from ..targets.move import TargetOptions, check_options, finish_targets, moves
 from .canvases import reject_sizes, stack_images
 from .compiled import compiled
 from .decode import decode_for
@@ -73,7 +73,7 @@ def run_passes(
             source,
         ), sizes
     images = [leaf for leaf in leaves if leaf.kind == "image"]
-    has_targets = len(leaves) > len(images) and any(leaf.kind in TARGETS for leaf in leaves)
+    has_targets = len(leaves) > len(images) and moves(leaves, options)
     if has_targets:
         check_options(leaves, options)
     key = source.key(sizes)

@@ -60,6 +60,11 @@ class Source:
     owner: str = "Compose"  # for messages
     kept: Key | None = None
 
+    @classmethod
+    def within(cls, seed: int, position: int) -> Source:
+        """Return the source of a chain in another one, by its place among the others there."""
+        return cls(seed, None, None, position, 0, None)
+
     def key(self, sizes: np.ndarray) -> Key | None:
         """Return what determines this call's uniform numbers; None if `params` is given."""
         if self.params is not None:

@@ -26,10 +26,10 @@ from ..engine.passes import run_passes
 from ..engine.source import Source, as_whole
 from ..sample.encoded import DamagedFileError
 from ..sample.images import image_sizes
-from ..sample.leaf import TARGETS, Leaf
+from ..sample.leaf import Leaf
 from ..sample.names import PLAIN_ATOMS, named_kinds
 from ..sample.split import Rebuild, split_sample
-from ..targets.move import check_options, finish_targets
+from ..targets.move import check_options, finish_targets, moves
 from .batch import Batch, Item
 from .sources import File, buffer_of, find_file, reader_of, with_content, with_masks
 from .statistics import Times
@@ -181,7 +181,7 @@ class Samples:
         if isinstance(sample, dict) and any(self.kinds.get(key) in _MOVING for key in sample):
             return None
         leaves, rebuild = self.chain._split(with_content(sample, file))
-        alike = len(leaves) == count and not any(leaf.kind in TARGETS for leaf in leaves)
+        alike = len(leaves) == count and not moves(leaves, self.chain.options)
         return (leaves, rebuild) if alike else None
 
     def _moved_item(self, sample: Any, file: File, plans: list[Any]) -> Item:
@@ -194,7 +194,7 @@ class Samples:
             whole, chain.keys, frames=not chain.named["per_frame"], layout="CHW"
         )
         image_sizes(leaves)  # refuses targets of other sizes
-        if any(leaf.kind in TARGETS for leaf in leaves):
+        if moves(leaves, chain.options):
             check_options(leaves, chain.options)
             for plan, part in zip(plans, chain.passes, strict=True):
                 follow(plan, leaves, chain.options)

@@ -1,29 +1,134 @@
-"""Key points that swap names where their image is mirrored: left and right eyes."""
+"""What swaps names where its image is mirrored: left and right eyes, hands, kidneys.
+
+An image is mirrored where its matrix turns clockwise triangles into counter-clockwise ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..sample.leaf import Leaf
+from ..sample.entries import is_sequence, rebuilt
+from ..sample.leaf import TARGETS, Leaf
 from .coordinates import with_unit_w
-from .options import Geometry
+from .options import Geometry, TargetOptions
 
-__all__ = ["swap_pairs"]
+__all__ = ["moves", "swap_classes", "swap_pairs"]
+
+# What has a label's name, and is no class.
+_NO_CLASSES = ("scores", "area", "iscrowd", "difficult")
+_CATEGORY = "category_id"  # in a dict of COCO's annotations
+
+
+def moves(leaves: Sequence[Leaf], options: TargetOptions) -> bool:
+    """Return whether anything beside the images has to follow them.
+
+    Raises
+    ------
+    ValueError
+        Labels are to swap, and what may be one has no name that says so.
+    """
+    if options.label_pairs:
+        if any(_has_classes(leaf) for leaf in leaves):
+            return True
+        for leaf in leaves:
+            if leaf.kind == "other" and leaf.key is None and leaf.value is not None:
+                raise ValueError(
+                    f"visops.transforms: label_pairs is given, and {leaf.name} may be a label; "
+                    "must be in a dict under 'labels', or under a name in keys={'labels': [...]} "
+                    "or keys={'other': [...]}"
+                )
+    return any(leaf.kind in TARGETS for leaf in leaves)
+
+
+def _has_classes(leaf: Leaf) -> bool:
+    return leaf.kind == "labels" and leaf.key not in _NO_CLASSES
+
+
+def swap_classes(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOptions) -> None:
+    """Swap pairs of classes, in labels and in masks of the image, where a pass has mirrored."""
+    if not (options.label_pairs or options.mask_pairs):
+        return
+    mirrored = _mirrored(geometry)
+    if not mirrored.any():
+        return
+    batched = any(leaf.kind == "image" and leaf.batch is not None for leaf in leaves)
+    for leaf in leaves:
+        pairs: Sequence[tuple[Any, Any]] = ()
+        if _has_classes(leaf):
+            pairs = options.label_pairs
+        elif leaf.kind == "mask" and not leaf.per_box:
+            pairs = options.mask_pairs
+        if not pairs:
+            continue
+        table = {a: b for pair in pairs for a, b in (pair, pair[::-1])}
+        if leaf.batch is not None or batched:
+            leaf.value = _each(leaf, mirrored, table)
+        else:
+            leaf.value = _swapped_classes(leaf, leaf.value, table)
+
+
+def _each(leaf: Leaf, mirrored: np.ndarray, table: Mapping[Any, Any]) -> Any:
+    """Swap the classes of the mirrored samples of a batch."""
+    samples = [
+        _swapped_classes(leaf, own, table) if turned else own
+        for own, turned in zip(leaf.value, mirrored.tolist(), strict=True)
+    ]
+    if isinstance(leaf.value, Tensor):
+        return torch.stack(samples)
+    return np.stack(samples) if isinstance(leaf.value, np.ndarray) else rebuilt(leaf.value, samples)
+
+
+def _swapped_classes(leaf: Leaf, value: Any, table: Mapping[Any, Any]) -> Any:
+    """Return the classes of the mirrored image: a number, a name, or any nesting of them."""
+    if isinstance(value, (Tensor, np.ndarray)) and value.ndim > 0:
+        return _swapped_array(leaf, value, table)
+    if isinstance(value, (Tensor, np.ndarray, np.generic)):
+        found = table.get(value.item(), value.item())
+        return value.new_tensor(found) if isinstance(value, Tensor) else value.dtype.type(found)
+    if isinstance(value, Mapping):
+        category = value.get(_CATEGORY)
+        return {**value, _CATEGORY: table.get(category, category)} if _CATEGORY in value else value
+    if is_sequence(value):
+        return rebuilt(value, [_swapped_classes(leaf, own, table) for own in value])
+    return table.get(value, value) if isinstance(value, Hashable) else value
+
+
+def _swapped_array(leaf: Leaf, value: Any, table: Mapping[Any, Any]) -> Any:
+    if isinstance(value, Tensor):
+        kind = "f" if value.is_floating_point() or value.is_complex() else "i"
+    else:
+        kind = value.dtype.kind
+    if kind in "fc":
+        raise TypeError(
+            f"visops.transforms.Compose: {leaf.name} has dtype {value.dtype}, must hold whole "
+            "numbers or names where classes swap in mirrored images"
+        )
+    if kind not in "iub":
+        names = [table.get(own, own) for own in value.ravel().tolist()]
+        return np.array(names).reshape(value.shape)
+    swapped = value.clone() if isinstance(value, Tensor) else value.copy()
+    for one, other in table.items():
+        if not isinstance(one, str):
+            swapped[value == one] = other
+    return swapped
+
+
+def _mirrored(geometry: Geometry) -> np.ndarray:
+    """Return which samples a pass has mirrored, bool ``[B]``."""
+    matrix = with_unit_w(geometry.matrix, geometry.centres())
+    (a, b, c), (d, e, f), (g, h, i) = matrix.transpose(1, 2, 0)
+    found: np.ndarray = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) < 0.0
+    return found
 
 
 def swap_pairs(leaf: Leaf, geometry: Geometry, pairs: Sequence[tuple[int, int]]) -> None:
-    """Swap pairs of each object's key points in the samples that a pass has mirrored.
-
-    An image is mirrored where its matrix turns clockwise triangles into counter-clockwise ones.
-    """
-    matrix = with_unit_w(geometry.matrix, geometry.centres())
-    (a, b, c), (d, e, f), (g, h, i) = matrix.transpose(1, 2, 0)
-    mirrored = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) < 0.0
+    """Swap pairs of each object's key points in the samples that a pass has mirrored."""
+    mirrored = _mirrored(geometry)
     if not mirrored.any():
         return
     most = max(max(pair) for pair in pairs)

@@ -17,7 +17,7 @@ from .coordinates import move_boxes as move_box_rows
 from .coordinates import move_points as move_point_rows
 from .finish import finish_targets, note_cut
 from .masks import move_mask
-from .mirrored import swap_pairs
+from .mirrored import moves, swap_classes, swap_pairs
 from .options import CONVENTIONS, Geometry, TargetOptions, check_options, mask_fill_of
 from .polygons import move_polygons
 from .rotated import ROTATED, move_rotated
@@ -32,6 +32,7 @@ __all__ = [
     "move_keypoints",
     "move_masks",
     "move_targets",
+    "moves",
     "visible",
 ]
 
@@ -52,6 +53,7 @@ def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOpti
             move_polygons(leaf, geometry, options)
         if leaf.canvas is not None:
             leaf.canvas = geometry.size_out
+    swap_classes(leaves, geometry, options)
 
 
 def move_masks(leaf: Leaf, geometry: Geometry, options: TargetOptions) -> Any:

@@ -79,11 +79,19 @@ class TargetOptions:
     boxes: str = "keep"  # or "clamp" or "sanitize"
     boxes_from: str = "boxes"  # or "masks" or "polygons"
     keypoint_convention: str = "integer"  # or "half_pixel"
-    flip_pairs: tuple[tuple[int, int], ...] = ()  # key points that swap in mirrored images
+    # Key points, classes of labels, and classes of masks that swap in mirrored images.
+    flip_pairs: tuple[tuple[int, int], ...] = ()
+    label_pairs: tuple[tuple[int | str, int | str], ...] = ()
+    mask_pairs: tuple[tuple[int, int], ...] = ()
     # "sanitize" drops boxes with a shorter side, a smaller area, or a smaller share of it left
     min_size: float = 1.0
     min_area: float = 0.0
     min_visibility: float = 0.0
+
+    @property
+    def swaps(self) -> bool:
+        """Whether anything swaps names in mirrored images."""
+        return bool(self.flip_pairs or self.label_pairs or self.mask_pairs)
 
 
 def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
