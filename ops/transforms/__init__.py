@@ -11,6 +11,7 @@ its own parameters.
 
 from . import presets, torchvision_names
 from .additive import RandomBrightnessContrast, RandomChannelPermutation, RGBShift
+from .aug_mix import AugMix
 from .auto_augment import AutoAugment, AutoAugmentPolicy
 from .bending import ElasticTransform, GridDistortion, OpticalDistortion, ThinPlateSpline
 from .blurring import GaussianBlur
@@ -50,6 +51,7 @@ from .indexed_dataset import IndexedDataset
 from .linear import LinearTransformation, UniformTemporalSubsample
 from .loader import Loader
 from .loading.statistics import LoaderStats
+from .mixing.copy_paste import CopyPaste
 from .mixing.cut_mix import CutMix
 from .mixing.mix_up import MixUp
 from .mixing.mosaic import Mosaic
@@ -92,6 +94,7 @@ __all__ = [
     "CLAHE",
     "D4",
     "JPEG",
+    "AugMix",
     "AutoAugment",
     "AutoAugmentPolicy",
     "Blur",
@@ -104,6 +107,7 @@ __all__ = [
     "Compose",
     "ConvertBoundingBoxFormat",
     "ConvertImageDtype",
+    "CopyPaste",
     "CropByCategory",
     "CutMix",
     "DecodeJpeg",

@@ -221,12 +221,12 @@ def mask_fills_of_chain(transforms: Sequence[Any], given: int | None) -> tuple[i
     return found, other
 
 
-def interpolation_mode(owner: str, value: Any) -> str:
+def interpolation_mode(owner: str, value: Any, argument: str = "interpolation") -> str:
     """Check an interpolation: a name, an InterpolationMode of torchvision or a Pillow constant."""
     name = getattr(value, "value", value)
     mode = INTERPOLATIONS.get(name) if isinstance(name, (str, int)) else None
     if mode is None:
-        fail(owner, "interpolation", name, "'nearest', 'bilinear' or 'bicubic'")
+        fail(owner, argument, name, "'nearest', 'bilinear' or 'bicubic'")
     return mode
 
 

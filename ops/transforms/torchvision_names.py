@@ -15,7 +15,7 @@ __all__ = ["find"]
 # torchvision's own, which a chain runs outside its passes.
 BORROWED = frozenset(
     (
-        *("AugMix", "ClampKeyPoints", "InterpolationMode"),
+        *("ClampKeyPoints", "InterpolationMode"),
         *("Lambda", "RGB", "SetClampingMode"),
     )
 )

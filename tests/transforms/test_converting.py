@@ -69,8 +69,8 @@ def test_whole_pipelines() -> None:
 
 
 def test_what_does_not_map_is_said() -> None:
-    with pytest.warns(UserWarning, match="AugMix stays torchvision's and runs on its own"):
-        chain = T.convert(v2.Compose([v2.AugMix(), v2.Pad(1)]), seed=0)
+    with pytest.warns(UserWarning, match="RGB stays torchvision's and runs on its own"):
+        chain = T.convert(v2.Compose([v2.RGB(), v2.Pad(1)]), seed=0)
     assert chain(PHOTO, index=0).shape == (3, 42, 62)
     with pytest.warns(UserWarning, match="neg runs as it is, on each sample's image"):
         T.convert([torch.neg])

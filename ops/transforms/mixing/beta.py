@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["DRAWS", "beta"]
+__all__ = ["DRAWS", "HALF", "beta", "log_gamma"]
 
 _ATTEMPTS = 8  # of which one suffices for 95 % of all numbers
-_HALF = 1 + 3 * _ATTEMPTS
-DRAWS = 2 * _HALF  # uniform numbers for each Beta number
+HALF = 1 + 3 * _ATTEMPTS  # uniform numbers for each Gamma number
+DRAWS = 2 * HALF  # uniform numbers for each Beta number
 
 
 def beta(uniforms: Sequence[float], alpha: float) -> float:
@@ -26,16 +26,16 @@ def beta(uniforms: Sequence[float], alpha: float) -> float:
     >>> beta([0.25] * DRAWS, 1.0)
     0.5
     """
-    difference = _log_gamma(uniforms[:_HALF], alpha) - _log_gamma(uniforms[_HALF:], alpha)
+    difference = log_gamma(uniforms[:HALF], alpha) - log_gamma(uniforms[HALF:], alpha)
     # G / (G + H), where neither may underflow.
     return 0.5 + 0.5 * math.tanh(0.5 * difference)
 
 
-def _log_gamma(uniforms: Sequence[float], alpha: float) -> float:
-    """Return the logarithm of a number with a Gamma distribution."""
+def log_gamma(uniforms: Sequence[float], alpha: float) -> float:
+    """Return the logarithm of a number with a Gamma distribution, from `HALF` uniform numbers."""
     first, *rest = uniforms
     if alpha < 1.0:
-        return _log_gamma([first, *rest], alpha + 1.0) + math.log(1.0 - first) / alpha
+        return log_gamma([first, *rest], alpha + 1.0) + math.log(1.0 - first) / alpha
     d = alpha - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     for attempt in range(_ATTEMPTS):

@@ -1,0 +1,204 @@
+"""AugMix: the image blended with some of its augmentations."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._native import Step
+from .arguments import FillArgument, fill_values, interpolation_mode, number, whole
+from .color import check_channels
+from .engine.compiled import Compiled
+from .engine.effects import Effects
+from .engine.fuse import Pass
+from .engine.integers import computed_in
+from .engine.pixels import run_pixels
+from .engine.plan import Canvas, Plan
+from .engine.run import Pixels
+from .mixing.beta import HALF, log_gamma
+from .policies import OPERATIONS, SIGNED, level_table
+from .sample.images import sizes_of
+from .sample.leaf import Leaf
+from .transform import Transform
+
+__all__ = ["AugMix"]
+
+_LEVELS = 10
+_DEEPEST = 3  # of a chain whose depth is drawn
+_SHIFTS = {"TranslateX": 1, "TranslateY": 0}  # and the side that they are a share of
+# torchvision's spaces, in its order.
+_PARTIAL = ("ShearX", "ShearY", *_SHIFTS, "Rotate")
+_PARTIAL += ("Posterize", "Solarize", "AutoContrast", "Equalize")
+_ALL = (*_PARTIAL, "Brightness", "Color", "Contrast", "Sharpness")
+
+
+def _magnitudes() -> dict[str, list[float]]:
+    table = level_table(_LEVELS, 0.3, 1.0 / 3.0, 30.0, 0.9, 4.0)
+    found = dict(zip(OPERATIONS, table, strict=True))
+    kept = 4 - torch.arange(_LEVELS) / ((_LEVELS - 1) / 4)
+    found["Posterize"] = kept.round().tolist()
+    return found
+
+
+class AugMix(Transform):
+    """Blend the image with some augmentations of it, each a chain of random operations.
+
+    Arguments, operations, magnitudes and distribution are torchvision's.
+
+    Parameters
+    ----------
+    severity : int
+        From 1 to 10: the strongest of ten levels that operations may have.
+    mixture_width : int
+        Number of augmentations, from 1 to 16.
+    chain_depth : int
+        Operations of each, at most 16. Not positive: 1 to 3, drawn for each.
+    alpha : float
+        Of the Beta and Dirichlet distributions of the weights.
+    all_ops : bool
+        Also change brightness, saturation, contrast and sharpness.
+    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    fill : number, sequence of C numbers, or dict of such by type
+        The value outside the image, in the image's units (white is 255 for uint8).
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong, or the image has neither 1 nor 3 channels.
+
+    Notes
+    -----
+    Masks, boxes and key points stay: the image itself is part of the blend. It is computed in
+    float32 (float64 for float64, int32 and int64); integers are cut off, as in torchvision.
+
+    Parameters: ``weights`` ``[B, 1 + width]`` of the image and its augmentations, ``operations``
+    ``[B, width, depth]``, the places in the list of :class:`RandAugment`, and ``magnitudes``.
+
+    Source: D. Hendrycks et al., "AugMix: A Simple Data Processing Method to Improve Robustness and
+    Uncertainty", ICLR 2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> image = torch.randint(0, 256, (3, 32, 32), dtype=torch.uint8)
+    >>> mixed, params = transforms.AugMix()(image, return_params=True)
+    >>> mixed.shape, params.steps[0]["weights"].shape
+    (torch.Size([3, 32, 32]), (1, 4))
+    """
+
+    def __init__(
+        self,
+        severity: int = 3,
+        mixture_width: int = 3,
+        chain_depth: int = -1,
+        alpha: float = 1.0,
+        all_ops: bool = True,
+        interpolation: Any = "bilinear",
+        fill: FillArgument = None,
+    ) -> None:
+        super().__init__()
+        owner, most = "AugMix", "a whole number from 1 to 16"
+        allowed = f"a whole number from 1 to {_LEVELS}"
+        self.severity = whole(owner, "severity", severity, 1, allowed, _LEVELS)
+        self.mixture_width = whole(owner, "mixture_width", mixture_width, 1, most, 16)
+        allowed = "a whole number up to 16"
+        self.chain_depth = whole(owner, "chain_depth", chain_depth, -(2**31), allowed, 16)
+        self.alpha = number(owner, "alpha", alpha, 1e-3, 1e6, "a number in [0.001, 1e6]")
+        self.all_ops = bool(all_ops)
+        self.interpolation = interpolation_mode(owner, interpolation)
+        self.fill = fill_values(owner, fill)
+        self._depth = self.chain_depth if self.chain_depth > 0 else _DEEPEST
+        self._operations = _ALL if self.all_ops else _PARTIAL
+        self._magnitudes = _magnitudes()
+        self.draws = (2 + self.mixture_width) * HALF + self.mixture_width * (1 + 3 * self._depth)
+
+    def effects(self) -> Effects:
+        return Effects(alone="it blends the image with itself")
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        """Add nothing: it joins no pass."""
+
+    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
+        batch, width, depth = len(uniforms), self.mixture_width, self._depth
+        split = (2 + width) * HALF
+        operations = np.zeros((batch, width, depth), np.int64)
+        magnitudes = np.zeros((batch, width, depth))
+        weights = [self._weights(row[:split].tolist()) for row in uniforms]
+        sides = canvas.sides(batch)
+        for sample, row in enumerate(uniforms[:, split:].reshape(batch, width, 1 + 3 * depth)):
+            for own, numbers in enumerate(row.tolist()):
+                for index in range(self._drawn_depth(numbers[0])):
+                    drawn = self._operation(numbers[1 + 3 * index : 4 + 3 * index], sides[sample])
+                    operations[sample, own, index], magnitudes[sample, own, index] = drawn
+        return {
+            "weights": np.array(weights).reshape(batch, 1 + width),
+            "operations": operations,
+            "magnitudes": magnitudes,
+        }
+
+    def _weights(self, uniforms: list[float]) -> list[float]:
+        """Return the weights of the image and its augmentations, which sum to 1."""
+        starts = range(0, len(uniforms), HALF)
+        logs = [log_gamma(uniforms[start : start + HALF], self.alpha) for start in starts]
+        image, rest = _shares(logs[:2])
+        return [image, *(rest * share for share in _shares(logs[2:]))]
+
+    def _drawn_depth(self, uniform: float) -> int:
+        return self.chain_depth if self.chain_depth > 0 else 1 + int(uniform * _DEEPEST)
+
+    def _operation(self, uniforms: list[float], sides: np.ndarray) -> tuple[int, float]:
+        name = self._operations[int(uniforms[0] * len(self._operations))]
+        level = int(uniforms[1] * self.severity)
+        magnitude = self._magnitudes[name][level]
+        if name in _SHIFTS:  # as torchvision rounds it
+            magnitude = float(torch.linspace(0.0, sides[_SHIFTS[name]] / 3.0, _LEVELS)[level])
+        signed = name in SIGNED and uniforms[2] <= 0.5
+        return OPERATIONS.index(name), -magnitude if signed else magnitude
+
+    def run_images(self, leaf: Leaf, params: Mapping[str, Any]) -> None:
+        pixels = Pixels(leaf)
+        check_channels("AugMix", pixels.channels)
+        originals = list(pixels.tensors(leaf))
+        if not originals:
+            return
+        dtype = originals[0].dtype
+        weights = np.asarray(params["weights"]).repeat(pixels.frames, 0).tolist()
+        applies = np.asarray(params.get("apply", np.ones(len(weights), bool)))
+        computed = computed_in(dtype)
+        mixed = [own.to(computed) * of[0] for own, of in zip(originals, weights, strict=True)]
+        for index in range(self.mixture_width):
+            chain = self._chain(leaf, params, index)
+            for own, other, of in zip(mixed, chain, weights, strict=True):
+                own.add_(other.to(computed) * of[1 + index])
+        results = [
+            own.to(dtype) if applies[index // pixels.frames] else originals[index]
+            for index, own in enumerate(mixed)
+        ]
+        pixels.store(leaf, results if pixels.listed else torch.stack(results))
+
+    def _chain(self, leaf: Leaf, params: Mapping[str, Any], position: int) -> list[torch.Tensor]:
+        """Return the images after the operations of one augmentation."""
+        own = dataclasses.replace(leaf)
+        pixels = Pixels(own)
+        plan = Plan.of_images(sizes_of(own), pixels.channels, pixels.dtype)
+        operations = np.asarray(params["operations"])[:, position]
+        magnitudes = np.asarray(params["magnitudes"])[:, position]
+        # A policy of one operation, the identity: what is drawn here is packed into it.
+        step = Step("RandomPolicy", (self._depth, 0, 1, True, 1, 0, False, False, 0.0))
+        given = {f"operation_{i}": operations[:, i] for i in range(self._depth)}
+        given |= {f"magnitude_{i}": magnitudes[:, i] for i in range(self._depth)}
+        plan.add(step, step.pack(given, plan.batch))
+        native = Compiled(Pass(interpolation=self.interpolation, fill=self.fill), ())
+        run_pixels(plan, native, own, pixels, torch.contiguous_format)
+        return list(pixels.tensors(own))
+
+
+def _shares(logarithms: list[float]) -> list[float]:
+    """Return the shares of numbers in their sum, by their logarithms."""
+    sizes = np.exp(np.array(logarithms) - max(logarithms))
+    return (sizes / sizes.sum()).tolist()  # type: ignore[no-any-return]
