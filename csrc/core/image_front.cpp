@@ -33,6 +33,14 @@ Interpolation parse_interpolation(const char* op, std::string_view name) {
   fail(op, "mode is '", name, "', must be 'nearest', 'bilinear' or 'bicubic'");
 }
 
+Interpolation parse_sampling(const char* op, std::string_view name) {
+  if (name == "bilinear") return Interpolation::kBilinear;
+  if (name == "nearest") return Interpolation::kNearest;
+  if (name == "bicubic") return Interpolation::kBicubic;
+  if (name == "lanczos") return Interpolation::kLanczos;
+  fail(op, "mode is '", name, "', must be 'nearest', 'bilinear', 'bicubic' or 'lanczos'");
+}
+
 Padding parse_padding(const char* op, std::string_view name) {
   if (name == "constant") return Padding::kConstant;
   if (name == "replicate") return Padding::kReplicate;

@@ -8,6 +8,8 @@
 namespace visops {
 
 Interpolation parse_interpolation(const char* op, std::string_view name);
+// The same where antialias takes Lanczos' filter, too.
+Interpolation parse_sampling(const char* op, std::string_view name);
 Padding parse_padding(const char* op, std::string_view name);
 
 // Requires the values of `fill` to be within the dtype's range.

@@ -7,7 +7,12 @@
 
 namespace visops {
 
-enum class Interpolation : int { kNearest, kBilinear, kBicubic };
+enum class Interpolation : int {
+  kNearest,
+  kBilinear,
+  kBicubic,
+  kLanczos  // a filter of antialias, and of nothing else
+};
 enum class Padding : int { kConstant, kReplicate, kReflect, kSymmetric, kCircular };
 
 // The taps of an axis: how many, and where the first one is relative to floor(coordinate).
@@ -16,6 +21,10 @@ VISOPS_FN constexpr int tap_count(Interpolation mode) {
 }
 VISOPS_FN constexpr int first_tap(Interpolation mode) {
   return mode == Interpolation::kBicubic ? -1 : 0;
+}
+// What samples without a filter where templates need something. Under Lanczos no sample does.
+VISOPS_FN constexpr Interpolation tap_mode(Interpolation mode) {
+  return mode == Interpolation::kLanczos ? Interpolation::kBicubic : mode;
 }
 
 // The index in [0, n) that stands for `i`, or -1 where constant padding supplies the value. n > 0.

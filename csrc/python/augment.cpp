@@ -53,7 +53,7 @@ void augment(py::handle image, const Shape& shape, const std::string& dtype, py:
   check_matrix_shape(kOp, p, matrix_shape);
   const StridedData map = read_strided_data(matrix, matrix_shape.size());
   set_matrix(kOp, p, map.address, dtype_named(matrix_dtype), matrix_shape, map.strides);
-  p.mode = parse_interpolation(kOp, interpolation);
+  p.mode = parse_sampling(kOp, interpolation);
   p.padding = parse_padding(kOp, padding_mode);
   p.antialias = antialias;
   p.inverse_map = inverse_map;

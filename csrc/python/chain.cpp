@@ -132,7 +132,7 @@ uint64_t low_word(py::handle number) {
 
 Chain::Chain(const py::list& steps, const std::string& interpolation,
              const std::string& padding_mode, Numbers fill, bool antialias, bool window)
-    : sampling_{parse_interpolation(kOp, interpolation), parse_padding(kOp, padding_mode),
+    : sampling_{parse_sampling(kOp, interpolation), parse_padding(kOp, padding_mode),
                 std::move(fill), antialias, window} {
   for (py::handle each : steps) {
     const auto pair = py::cast<py::tuple>(each);

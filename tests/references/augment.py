@@ -39,9 +39,14 @@ def destination_to_source(matrix: Any, *, inverse_map: bool, convention: str) ->
     return full
 
 
+REACH = {"bilinear": 1, "bicubic": 2, "lanczos": 3}  # of filters, in widths
+
+
 def filter_weight(distance: np.ndarray, mode: str) -> np.ndarray:
-    """The antialiasing filter of width 1: the tent, or Keys' cubic with a = -1/2."""
+    """The antialiasing filter of width 1: the tent, Keys' cubic with a = -1/2, or Lanczos'."""
     x = np.abs(distance)
+    if mode == "lanczos":
+        return np.where(x < 3, np.sinc(x) * np.sinc(x / 3), 0.0)
     if mode == "bilinear":
         return np.maximum(0.0, 1.0 - x)
     a = -0.5
@@ -109,7 +114,7 @@ class Axis:
         if padding_mode == "constant":
             at = np.clip(at, min(self.low, self.first), max(self.high, self.last))
         weights = np.zeros((len(at), self.count))
-        reach = int(np.ceil(width.max() * (1 if mode == "bilinear" else 2))) + 1
+        reach = int(np.ceil(width.max() * REACH[mode])) + 1
         for offset in range(-reach, reach + 1):
             tap = np.floor(at).astype(np.int64) + offset
             self.add(weights, tap, filter_weight((tap - at) / width, mode), padding_mode)
@@ -168,7 +173,9 @@ def sample(
         return np.broadcast_to(fills, (*size, channels)).copy()
 
     soft = antialias or window is not None
-    blends = padding_mode == "constant" and (mode == "bilinear" or (mode == "bicubic" and soft))
+    blends = padding_mode == "constant" and (
+        mode == "bilinear" or (mode in ("bicubic", "lanczos") and soft)
+    )
     beyond = "replicate" if blends else padding_mode  # blended instead of padded
     if antialias:
         rows = [a.filter(mode, padding_mode) for a in axes]

@@ -26,6 +26,7 @@ from warp.augment_cases import (
 SIZE = (6, 150)
 HEIGHT, WIDTH = 18, 41
 STEPS = (1, 0, 3)
+FILTERS = ("bilinear", "bicubic", "lanczos")
 
 
 def aligned(
@@ -76,7 +77,7 @@ def integers(device: str) -> Iterator[tuple[str, np.ndarray]]:
     rng = np.random.default_rng(1)
     out_dtypes = (torch.uint8, torch.uint8, torch.float32, torch.float16)
     for number, (channels, strides) in enumerate(LAID_OUT * 2):
-        mode = ("bilinear", "bicubic")[number % 2]
+        mode = FILTERS[number % 3]
         image = LAYOUTS[strides](random_image(rng, (3, channels, 70, 130), torch.uint8)).to(device)
         scales = (0.07, 0.4, 1.1)
         matrix = [aligned(rng, 70, 130, SIZE, scale=(s, 1.3 * s)) for s in scales]
@@ -113,7 +114,7 @@ def upright(device: str) -> Iterator[tuple[str, np.ndarray]]:
     """antialias where a batch has upright maps and others: whole tiles, and parts of them."""
     rng = np.random.default_rng(2)
     sizes = ((18, 65), (1, 1), (1, 130), (33, 3), (6, 150))
-    cases = [(d, m, p) for d in DTYPES for m in ("bilinear", "bicubic") for p in PADDINGS]
+    cases = [(d, m, p) for d in DTYPES for m in FILTERS for p in PADDINGS]
     for number, (dtype, mode, padding_mode) in enumerate(cases):
         channels, strides = LAID_OUT[number % len(LAID_OUT)]
         size = sizes[number % len(sizes)]
@@ -155,7 +156,7 @@ def empty_window(device: str) -> Iterator[tuple[str, np.ndarray]]:
     matrix = torch.tensor([[0.6, 0.0, 1.0], [0.0, 4.0, 2.0]], dtype=torch.float64)
     whole = [0.0, 0.0, float(WIDTH), 8.0 * HEIGHT]
     window = torch.tensor([whole, whole, [5.0, 5.0, 5.0, 9.0]], dtype=torch.float64)
-    for mode in ("bilinear", "bicubic"):
+    for mode in FILTERS:
         result = visops.augment(
             image, matrix.to(device), (30, 65), mode=mode, antialias=True, fill=0.75,
             window=window.to(device), inverse_map=True, layout="CHW",

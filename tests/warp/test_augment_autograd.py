@@ -120,7 +120,7 @@ def test_gradcheck_of_the_window(padding_mode: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("padding_mode", PADDINGS)
-@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
 def test_gradcheck_of_antialias(mode: str, padding_mode: str) -> None:
     """Image and colour only: the matrix's gradient takes the widths as constants."""
     for window, perspective in ((None, False), (WINDOW, True)):
@@ -129,7 +129,7 @@ def test_gradcheck_of_antialias(mode: str, padding_mode: str) -> None:
         check((image, matrix.detach(), color), antialias=True, clamp=True, **options)
 
 
-@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
 def test_matrix_gradient_of_antialias(mode: str) -> None:
     """Under shifts, where the widths are constant."""
     image, _, _ = problem(4)

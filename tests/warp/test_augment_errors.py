@@ -86,7 +86,7 @@ from warp.augment_bad_calls import (
     ),
     (
         RuntimeError,
-        "augment: mode is 'linear', must be 'nearest', 'bilinear' or 'bicubic'",
+        "augment: mode is 'linear', must be 'nearest', 'bilinear', 'bicubic' or 'lanczos'",
         call(tensor(), mode="linear"),
     ),
     (
@@ -97,8 +97,14 @@ from warp.augment_bad_calls import (
     ),
     (
         RuntimeError,
-        "augment: antialias is True, mode is 'nearest'; it needs 'bilinear' or 'bicubic'",
+        "augment: antialias is True, mode is 'nearest'; it needs 'bilinear', 'bicubic' or "
+        "'lanczos'",
         call(tensor(), antialias=True, mode="nearest"),
+    ),
+    (
+        RuntimeError,
+        "augment: mode is 'lanczos', antialias is False; it needs antialias=True",
+        call(tensor(), mode="lanczos"),
     ),
 )
 def test_images_and_options(error: type[Exception], message: str, call: Any) -> None:

@@ -11,10 +11,10 @@ import visops
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from references.augment import augment
-from references.augment_integers import integer_weights, resize
+from references.augment_integers import REACH, integer_weights, resize
 from torch import Tensor
 
-MODES = ("bilinear", "bicubic")
+MODES = ("bilinear", "bicubic", "lanczos")
 # In levels, for weights and columns of 16 bits; half a level more where the result is rounded.
 WITHIN = 0.4
 
@@ -107,6 +107,8 @@ def test_definition(mode: str) -> None:
     for number, scale in enumerate(
         ((2.5, 3.25), (1.0, 6.5), (7.75, 1.5), (3.0, 0.5), (16.0, 12.5))
     ):
+        if 2 * REACH[mode] * max(scale) > 64:  # taps: more are filtered in float32
+            continue
         image = pattern(rng, KINDS[number % 2], (61, 173, (3, 1, 4)[number % 3]))
         size = (int(61 / scale[0]) + 1, int(173 / scale[1]) + 1)
         expected = resize(image, scale, size, mode)

@@ -84,7 +84,9 @@ void check_augment(const char* op, const AugmentParams& p, const AugmentValues& 
     for (int64_t i = 0; i < p.batch; ++i) check_image(op, p, p.list[i], {true, i});
   }
   require(!p.antialias || p.mode != Interpolation::kNearest, op,
-          "antialias is True, mode is 'nearest'; it needs 'bilinear' or 'bicubic'");
+          "antialias is True, mode is 'nearest'; it needs 'bilinear', 'bicubic' or 'lanczos'");
+  require(p.antialias || p.mode != Interpolation::kLanczos, op,
+          "mode is 'lanczos', antialias is False; it needs antialias=True");
   require(p.color == nullptr || p.channels <= kMaxColorChannels, op, "image has ", p.channels,
           " channels, with color at most ", kMaxColorChannels, " are supported");
   check_values(op, "fill", values.fill, p.channels, false);

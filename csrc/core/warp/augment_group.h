@@ -34,6 +34,8 @@ VISOPS_HOT_FN Acc filter_derivative(Acc distance) {
   Acc slope;
   if constexpr (mode == Interpolation::kBilinear) {
     slope = d < one || (d == one && !before) ? static_cast<Acc>(-1) : zero;
+  } else if constexpr (mode == Interpolation::kLanczos) {
+    slope = lanczos_derivative(d);
   } else {
     const Acc near = (static_cast<Acc>(4.5) * d - static_cast<Acc>(5)) * d;
     const Acc far = (static_cast<Acc>(-1.5) * d + static_cast<Acc>(5)) * d - static_cast<Acc>(4);
@@ -166,7 +168,7 @@ VISOPS_FN bool sample_group(const AugmentParams& p, const AugmentSample& s,
     }
   }
   const auto fill_of = [&](int c) { return static_cast<Acc>(p.fill[value_index(p, first + c)]); };
-  return tap_group<T, mode, slopes>(p, s, axes, point, image, count, fill_of, group);
+  return tap_group<T, tap_mode(mode), slopes>(p, s, axes, point, image, count, fill_of, group);
 }
 
 // One colour step, before the clamp.

@@ -10,7 +10,7 @@
 //             N = level 2^shift, with the largest shift that keeps q_k in 16 bits and sums in 32.
 //   columns   v = round(sum_i qy_i (p_ij - 128) / 2^shift_y), halves up, in 16 bits; in steps of
 //             1 / level. level is 256 for bilinear; bicubic overshoots by up to an eighth of the
-//             range at either end, so there it is 192.
+//             range at either end, so there it is 192; Lanczos by up to 0.28 of it, so 128.
 //   rows      value = (sum_j qx_j v_j) / (N_x level) + 128, in float32; N_x is a power of two
 //
 // With at most kMostIntegerTaps taps an axis, the value is within 0.4 of the exact one, whatever
@@ -23,7 +23,9 @@ namespace visops {
 
 template <Interpolation mode>
 struct IntegerLevel {
-  static constexpr int32_t value = mode == Interpolation::kBilinear ? 256 : 192;
+  static constexpr int32_t value = mode == Interpolation::kBilinear  ? 256
+                                   : mode == Interpolation::kBicubic ? 192
+                                                                     : 128;
 };
 
 // The weights of FilterTaps as integers, which next_weight() yields in order.

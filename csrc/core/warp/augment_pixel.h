@@ -88,7 +88,7 @@ VISOPS_FN AxisTaps<mode, Acc> augment_axis_taps(const SegmentAxis<Acc>& axis,
 // Whether constant padding blends by cover (otherwise by taps that are fill).
 VISOPS_FN bool blends_edge(const AugmentParams& p, const AugmentSample& s) {
   return p.padding == Padding::kConstant &&
-         (s.mode == Interpolation::kBilinear || (s.mode == Interpolation::kBicubic && s.soft_edge));
+         (s.mode == Interpolation::kBilinear || (s.mode != Interpolation::kNearest && s.soft_edge));
 }
 
 // filter_pixel() or integer_pixel().
@@ -135,9 +135,10 @@ VISOPS_FN void sample_augmented(const AugmentParams& p, const AugmentSample& s,
       return;
     }
   }
-  PixelTaps<mode, Acc> taps;
-  taps.x = augment_axis_taps<mode>(axes.x, s.x, p.padding, s.soft_edge, point.x);
-  taps.y = augment_axis_taps<mode>(axes.y, s.y, p.padding, s.soft_edge, point.y);
+  constexpr Interpolation kTaps = tap_mode(mode);
+  PixelTaps<kTaps, Acc> taps;
+  taps.x = augment_axis_taps<kTaps>(axes.x, s.x, p.padding, s.soft_edge, point.x);
+  taps.y = augment_axis_taps<kTaps>(axes.y, s.y, p.padding, s.soft_edge, point.y);
   const bool outside = taps.outside();
   const Strides stride = {0, s.image.channel_stride, s.image.row_stride, s.image.column_stride};
   for (int64_t c = 0; c < count; ++c) {

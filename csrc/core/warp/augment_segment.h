@@ -69,10 +69,15 @@ struct AugmentSample {
 
 constexpr int32_t kMostIntegerTaps = 64;  // along an axis
 
+// How far the filter of antialias reaches, in its widths.
+VISOPS_FN constexpr double filter_reach(Interpolation mode) {
+  return mode == Interpolation::kLanczos ? 3.0 : mode == Interpolation::kBicubic ? 2.0 : 1.0;
+}
+
 // Whether a sample with antialias is filtered in integers (NOTE [ Integer filter ],
 // core/warp/augment_integers.h).
 VISOPS_FN bool filters_integers(const AugmentParams& p, const AugmentMap& map) {
-  const double most = kMostIntegerTaps / (p.mode == Interpolation::kBicubic ? 4.0 : 2.0);
+  const double most = kMostIntegerTaps / (2.0 * filter_reach(p.mode));
   return p.integers && p.padding == Padding::kConstant && !map.perspective && map.m[1] == 0.0 &&
          map.m[3] == 0.0 && map.width_x <= most && map.width_y <= most;
 }
@@ -90,9 +95,10 @@ VISOPS_FN AugmentSample sample_of_map(const AugmentParams& p, int64_t sample,
     s.x = axis_window(0.0, static_cast<double>(image.width), image.width);
     s.y = axis_window(0.0, static_cast<double>(image.height), image.height);
   }
-  // With antialias, bicubic has another kernel (a = -1/2), even where it enlarges.
+  // With antialias, bicubic has another kernel (a = -1/2), even where it enlarges; and Lanczos has
+  // only that.
   const bool shrinks = s.map.width_x > 1.0 || s.map.width_y > 1.0;
-  const bool always = s.map.perspective || p.mode == Interpolation::kBicubic;
+  const bool always = s.map.perspective || p.mode != Interpolation::kBilinear;
   const bool copies = s.map.integral && p.window == nullptr && !(p.antialias && shrinks);
   s.mode = copies ? Interpolation::kNearest : p.mode;
   s.antialias = p.antialias && !copies && (shrinks || always);
@@ -209,7 +215,7 @@ VISOPS_FN void set_axis_widths(const AugmentSample& s, const AxisWindow& window,
   if (most > 16777216.0) most = 16777216.0;
   const double wide = width < most ? width : most;
   const double filter = wide > 1.0 ? wide : 1.0;
-  axis->radius = static_cast<Coord>(s.mode == Interpolation::kBicubic ? 2.0 * filter : filter);
+  axis->radius = static_cast<Coord>(filter_reach(s.mode) * filter);
   axis->filter_scale = static_cast<Coord>(1.0 / filter);
 }
 

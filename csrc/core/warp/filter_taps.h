@@ -1,24 +1,41 @@
 // The filter of antialias: which taps an axis has, and their weights.
 #pragma once
 
+#include <type_traits>
+
 #include "core/pixel.h"
 #include "core/warp/augment_segment.h"
+#include "core/warp/lanczos.h"
 
 namespace visops {
 
-// Keys' kernel with a = -1/2, the one of Pillow and of torch's antialias; or the tent.
+// The tent; Keys' kernel with a = -1/2, the one of Pillow and of torch's antialias; or Lanczos'.
 template <Interpolation mode, class Acc>
 VISOPS_HOT_FN Acc filter_weight(Acc distance) {
   const Acc one = static_cast<Acc>(1);
   const Acc d = distance < static_cast<Acc>(0) ? -distance : distance;
   if constexpr (mode == Interpolation::kBilinear) {
     return d < one ? one - d : static_cast<Acc>(0);
+  } else if constexpr (mode == Interpolation::kLanczos) {
+    return lanczos(d);
   } else {
     const Acc near = (static_cast<Acc>(1.5) * d - static_cast<Acc>(2.5)) * d * d + one;
     const Acc far =
         ((static_cast<Acc>(-0.5) * d + static_cast<Acc>(2.5)) * d - static_cast<Acc>(4)) * d +
         static_cast<Acc>(2);
     return d < one ? near : (d < static_cast<Acc>(2) ? far : static_cast<Acc>(0));
+  }
+}
+
+// call(mode), with a filter that is known at run time as a std::integral_constant. In host code.
+template <class Call>
+static inline auto with_filter(Interpolation mode, const Call& call) {
+  switch (mode) {
+    case Interpolation::kBilinear:
+      return call(std::integral_constant<Interpolation, Interpolation::kBilinear>());
+    case Interpolation::kLanczos:
+      return call(std::integral_constant<Interpolation, Interpolation::kLanczos>());
+    default: return call(std::integral_constant<Interpolation, Interpolation::kBicubic>());
   }
 }
 

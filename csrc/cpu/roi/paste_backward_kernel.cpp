@@ -108,7 +108,7 @@ void patch_rows(const RoiPasteParams& p, int64_t k, Span rows) {
   switch (p.mode) {
     case Interpolation::kNearest: return patch_rows<T, Interpolation::kNearest>(p, k, rows);
     case Interpolation::kBilinear: return patch_rows<T, Interpolation::kBilinear>(p, k, rows);
-    case Interpolation::kBicubic: return patch_rows<T, Interpolation::kBicubic>(p, k, rows);
+    default: return patch_rows<T, Interpolation::kBicubic>(p, k, rows);
   }
 }
 

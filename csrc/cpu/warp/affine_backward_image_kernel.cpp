@@ -171,8 +171,7 @@ void backward_image_rows(const AffineBackwardImageParams& params, int64_t sample
       return scatter_rows<T, Interpolation::kNearest>(params, map, sample, rows);
     case Interpolation::kBilinear:
       return scatter_rows<T, Interpolation::kBilinear>(params, map, sample, rows);
-    case Interpolation::kBicubic:
-      return scatter_rows<T, Interpolation::kBicubic>(params, map, sample, rows);
+    default: return scatter_rows<T, Interpolation::kBicubic>(params, map, sample, rows);
   }
 }
 

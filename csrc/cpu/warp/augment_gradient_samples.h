@@ -193,7 +193,9 @@ GradientSampler<Acc> gradient_sampler(Interpolation mode) {
       return {sample_planes<T, Interpolation::kNearest, Acc>, copy_planes<T, Acc>};
     case Interpolation::kBilinear:
       return {sample_planes<T, Interpolation::kBilinear, Acc>, copy_planes<T, Acc>};
-    default: return {sample_planes<T, Interpolation::kBicubic, Acc>, copy_planes<T, Acc>};
+    case Interpolation::kBicubic:
+      return {sample_planes<T, Interpolation::kBicubic, Acc>, copy_planes<T, Acc>};
+    default: return {sample_planes<T, Interpolation::kLanczos, Acc>, copy_planes<T, Acc>};
   }
 }
 

@@ -84,12 +84,9 @@ LaneWay prepare_lanes(const AugmentTask& task, const SegmentAt& at, const LaneIm
 
 bool filter_lanes_of(const SegmentAt& at, const LaneImage& image, const AugmentLanes& lanes,
                      FilterLanes& filter) {
-  if (at.s.mode == Interpolation::kBilinear) {
-    return filter_lanes<Interpolation::kBilinear>(at, lanes, image.row_bytes, image.column_bytes,
-                                                  filter);
-  }
-  return filter_lanes<Interpolation::kBicubic>(at, lanes, image.row_bytes, image.column_bytes,
-                                               filter);
+  return with_filter(at.s.mode, [&](auto mode) {
+    return filter_lanes<mode.value>(at, lanes, image.row_bytes, image.column_bytes, filter);
+  });
 }
 
 // antialias: lanes with all their taps in the window as vectors, the others one by one.
@@ -271,6 +268,8 @@ void augment_doubles(const AugmentParams& p, const AugmentSample& s, int64_t sam
       return augment_double_rows<Interpolation::kBilinear>(p, s, sample, first, last);
     case Interpolation::kBicubic:
       return augment_double_rows<Interpolation::kBicubic>(p, s, sample, first, last);
+    case Interpolation::kLanczos:
+      return augment_double_rows<Interpolation::kLanczos>(p, s, sample, first, last);
   }
 }
 

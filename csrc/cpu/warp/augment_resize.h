@@ -122,11 +122,9 @@ void make_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& seg
 inline void make_chunk(Interpolation mode, const SegmentAxis<float>& axis,
                        const AugmentSegment<float>& segment, int64_t x0, int lane, int lanes,
                        bool finite, ResizeChunk& chunk) {
-  if (mode == Interpolation::kBilinear) {
-    make_chunk<Interpolation::kBilinear>(axis, segment, x0, lane, lanes, finite, chunk);
-  } else {
-    make_chunk<Interpolation::kBicubic>(axis, segment, x0, lane, lanes, finite, chunk);
-  }
+  with_filter(mode, [&](auto own) {
+    make_chunk<own.value>(axis, segment, x0, lane, lanes, finite, chunk);
+  });
 }
 
 // The tap rows of one output row, and their weights.
@@ -135,23 +133,18 @@ struct RowTaps {
   FilterTaps<float> taps;
 
   RowTaps(Interpolation interpolation, const SegmentAxis<float>& axis, float at)
-      : mode(interpolation),
-        taps(mode == Interpolation::kBilinear
-                 ? filter_taps<Interpolation::kBilinear>(axis, Padding::kConstant, at)
-                 : filter_taps<Interpolation::kBicubic>(axis, Padding::kConstant, at)) {}
+      : mode(interpolation), taps(with_filter(mode, [&](auto own) {
+          return filter_taps<own.value>(axis, Padding::kConstant, at);
+        })) {}
 
   // The weights of taps [first, first + count), counted from taps.first.
   void weights(int32_t first, int count, float* weight) const {
     const int32_t tap = taps.first + first;
-    if (mode == Interpolation::kBilinear) {
+    with_filter(mode, [&](auto own) {
       for (int k = 0; k < count; ++k) {
-        weight[k] = filter_tap<Interpolation::kBilinear>(taps, tap + k) * taps.norm;
+        weight[k] = filter_tap<own.value>(taps, tap + k) * taps.norm;
       }
-    } else {
-      for (int k = 0; k < count; ++k) {
-        weight[k] = filter_tap<Interpolation::kBicubic>(taps, tap + k) * taps.norm;
-      }
-    }
+    });
   }
 };
 

@@ -38,11 +38,9 @@ struct IntegerResizer {
   void make_chunk(const AugmentTask& task, const SegmentAxis<float>& axis,
                   const AugmentSegment<float>& segment, int64_t x0, int lane, int lanes,
                   IntegerChunk& chunk) {
-    if (task.s.mode == Interpolation::kBilinear) {
-      make_integer_chunk<Interpolation::kBilinear>(axis, segment, x0, lane, lanes, chunk);
-    } else {
-      make_integer_chunk<Interpolation::kBicubic>(axis, segment, x0, lane, lanes, chunk);
-    }
+    with_filter(task.s.mode, [&](auto mode) {
+      make_integer_chunk<mode.value>(axis, segment, x0, lane, lanes, chunk);
+    });
     if (kPixelRuns && is_interleaved(task.p, task.s.image)) {
       make_pixel_weights(chunk, static_cast<int>(task.p.channels));
     }
@@ -59,11 +57,8 @@ struct IntegerResizer {
                  int64_t last) {
     RowsAhead& ahead = buffers.ahead;
     if (y >= ahead.begin && y < ahead.end) return;
-    if (task.s.mode == Interpolation::kBilinear) {
-      ahead.prepare<Interpolation::kBilinear>(task.s, axis, x0, y, last);
-    } else {
-      ahead.prepare<Interpolation::kBicubic>(task.s, axis, x0, y, last);
-    }
+    with_filter(task.s.mode,
+                [&](auto mode) { ahead.template prepare<mode.value>(task.s, axis, x0, y, last); });
   }
   void sample(const SegmentAt& at, const IntegerChunk& chunk, int64_t first, int64_t channels) {
     if (!shared) columns = columns_of(chunk);

@@ -165,7 +165,7 @@ void scatter_lanes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at
         continue;
       }
     }
-    scatter_pixel<mode>(task, at, i, to, count, planes);
+    scatter_pixel<tap_mode(mode)>(task, at, i, to, count, planes);
   }
 }
 
@@ -195,6 +195,8 @@ void scatter_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& a
       return scatter_lanes<Interpolation::kBilinear>(task, at, begin, end, to, count, planes);
     case Interpolation::kBicubic:
       return scatter_lanes<Interpolation::kBicubic>(task, at, begin, end, to, count, planes);
+    case Interpolation::kLanczos:
+      return scatter_lanes<Interpolation::kLanczos>(task, at, begin, end, to, count, planes);
   }
 }
 

@@ -26,7 +26,7 @@ void sample_lanes(const SegmentAt& at, int begin, int end, int64_t first, int64_
 // How segments are sampled, for one dtype and interpolation. Calls go through pointers, so that the
 // walk over segments is compiled once; a segment is long enough to hide them.
 struct SegmentSampler {
-  // The taps at `lanes`, which all lie in the image, in vectors.
+  // The taps at `lanes`, which all lie in the image, in vectors; null where all is filtered.
   void (*taps)(const LaneImage&, const AugmentLanes&, int padded, int64_t first, int64_t channels,
                Planes&);
   // filter_segment() and filter_rows(); null for nearest.
@@ -63,9 +63,12 @@ SegmentSampler segment_sampler(Interpolation mode) {
     case kBilinear:
       return {sample_taps<T, kBilinear>, filter_segment<T>, filter_rows<T>,
               sample_lanes<T, kBilinear>, nullptr};
-    default:
+    case kBicubic:
       return {sample_taps<T, kBicubic>, filter_segment<T>, filter_rows<T>,
               sample_lanes<T, kBicubic>, nullptr};
+    default:
+      return {nullptr, filter_segment<T>, filter_rows<T>, sample_lanes<T, Interpolation::kLanczos>,
+              nullptr};
   }
 }
 

@@ -145,7 +145,7 @@ void roi_crops_cuda(const RoiCropParams& p, void* stream) {
   switch (p.mode) {
     case Interpolation::kNearest: return crops_nearest(p, stream);
     case Interpolation::kBilinear: return crops_blend<Interpolation::kBilinear>(p, stream);
-    case Interpolation::kBicubic: return crops_blend<Interpolation::kBicubic>(p, stream);
+    default: return crops_blend<Interpolation::kBicubic>(p, stream);
   }
 }
 

@@ -147,7 +147,7 @@ void backward_image_cuda(const AffineBackwardImageParams& b, Workspace& workspac
     case Interpolation::kNearest: return backward_image_mode<Interpolation::kNearest>(b, workspace);
     case Interpolation::kBilinear:
       return backward_image_mode<Interpolation::kBilinear>(b, workspace);
-    case Interpolation::kBicubic: return backward_image_mode<Interpolation::kBicubic>(b, workspace);
+    default: return backward_image_mode<Interpolation::kBicubic>(b, workspace);
   }
 }
 

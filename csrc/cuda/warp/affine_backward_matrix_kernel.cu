@@ -189,7 +189,7 @@ void backward_matrix_cuda(const AffineBackwardMatrixParams& b, void* stream) {
                     dim3(kZeroThreads), 0, stream, b.row_sums, count);
     }
     case Interpolation::kBilinear: return backward_matrix_mode<Interpolation::kBilinear>(b, stream);
-    case Interpolation::kBicubic: return backward_matrix_mode<Interpolation::kBicubic>(b, stream);
+    default: return backward_matrix_mode<Interpolation::kBicubic>(b, stream);
   }
 }
 

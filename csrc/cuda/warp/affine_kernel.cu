@@ -216,7 +216,7 @@ void affine_cuda(const AffineParams& p, void* stream) {
   switch (p.mode) {
     case Interpolation::kNearest: return forward_nearest(p, stream);
     case Interpolation::kBilinear: return forward_blend<Interpolation::kBilinear>(p, stream);
-    case Interpolation::kBicubic: return forward_blend<Interpolation::kBicubic>(p, stream);
+    default: return forward_blend<Interpolation::kBicubic>(p, stream);
   }
 }
 

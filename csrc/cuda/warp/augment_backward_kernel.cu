@@ -141,7 +141,7 @@ void backward_cuda(const AugmentBackwardParams& given, Workspace& workspace) {
     const int64_t elements = p.batch * p.channels * p.output_height * p.output_width;
     grad_sampled = workspace.allocate(elements * size);
   }
-  with_mode(p.mode, [&](auto mode) {
+  with_augment_mode(p.mode, [&](auto mode) {
     if (b.grad_matrix != nullptr || b.grad_image != nullptr) {
       launch_augment_backward_rows<kCudaSlot, mode.value>(b, segments, grad_sampled, stream);
     }

@@ -202,7 +202,7 @@ struct PullPixel {
         return true;
       }
     }
-    return taps<mode, slopes>(first, count, group);
+    return taps<tap_mode(mode), slopes>(first, count, group);
   }
 
   __device__ const T* plane(int channel) const {

@@ -143,7 +143,7 @@ struct AugmentGather {
   using Segment = PlacedSegment<Acc>;
   static constexpr bool kFilters = given != Interpolation::kNearest;
   union Lists {
-    TapLists<given, Acc> taps;
+    TapLists<tap_mode(given), Acc> taps;
     TapLists<Interpolation::kNearest, Acc> copies;
     FilterLists<given, Acc> filters;
   };
@@ -195,7 +195,7 @@ struct AugmentGather {
     if (is_nearest(s)) {
       add_taps(taps<Interpolation::kNearest>(s, k, point), box);
     } else {
-      add_taps(taps<given>(s, k, point), box);
+      add_taps(taps<tap_mode(given)>(s, k, point), box);
     }
   }
 

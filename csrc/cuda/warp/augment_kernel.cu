@@ -60,14 +60,14 @@ __global__ void __launch_bounds__(kSampleThreads)
 void augment_cuda(const AugmentParams& p, void* stream) {
   if (p.channels == 0) return;
   launch_augment_samples<kCudaSlot>(p, stream);
-  with_mode(p.mode, [&](auto mode) {
+  with_augment_mode(p.mode, [&](auto mode) {
     if constexpr (mode.value != Interpolation::kNearest) {
       if (p.antialias) {
         launch_augment_filter<kCudaSlot, mode.value>(p, stream);
         launch_augment_turned<kCudaSlot, mode.value>(p, stream);
       }
     }
-    launch_augment_forward<kCudaSlot, mode.value>(p, stream);
+    launch_augment_forward<kCudaSlot, tap_mode(mode.value)>(p, stream);
   });
 }
 

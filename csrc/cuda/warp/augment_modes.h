@@ -10,6 +10,16 @@
 
 namespace visops {
 
+// with_mode(), and Lanczos.
+template <class Call>
+void with_augment_mode(Interpolation mode, const Call& call) {
+  if (mode == Interpolation::kLanczos) {
+    call(std::integral_constant<Interpolation, Interpolation::kLanczos>());
+  } else {
+    with_mode(mode, call);
+  }
+}
+
 // Writes p.samples.
 template <Slot slot>
 void launch_augment_samples(const AugmentParams& p, void* stream);

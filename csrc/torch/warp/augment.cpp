@@ -50,7 +50,7 @@ void set_options(const char* op, AugmentParams& p, const Tensor& image, const Te
   check_matrix_shape(op, p, matrix.sizes());
   set_matrix(op, p, matrix.const_data_ptr(), dtype_of(op, "matrix", matrix), matrix.sizes(),
              matrix.strides());
-  p.mode = parse_interpolation(op, o.interpolation);
+  p.mode = parse_sampling(op, o.interpolation);
   p.padding = parse_padding(op, o.padding_mode);
   p.antialias = o.antialias;
   p.inverse_map = o.inverse_map;

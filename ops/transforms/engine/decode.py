@@ -26,7 +26,12 @@ __all__ = ["Decoding", "decode_for", "decoding_of", "reach_of"]
 
 # How far sampling reads: around the canvas in pixels of the result, since a filter that shrinks is
 # that wide, and around its source in pixels of the image. One more than the filters need.
-_AROUND = {"nearest": (1.0, 2.0), "bilinear": (2.0, 3.0), "bicubic": (3.0, 4.0)}
+_AROUND = {
+    "nearest": (1.0, 2.0),
+    "bilinear": (2.0, 3.0),
+    "bicubic": (3.0, 4.0),
+    "lanczos": (4.0, 5.0),
+}
 _REPEATING = ("reflect", "symmetric", "circular")
 
 
