@@ -7,6 +7,8 @@
 #include "core/cpu_library.h"
 #include "core/pixels/filter.h"
 #include "core/pixels/hsv.h"
+#include "core/pixels/lab.h"
+#include "core/pixels/median.h"
 #include "core/pixels/noise.h"
 #include "core/shared_library.h"
 #include "core/warp/affine.h"
@@ -47,6 +49,8 @@ void take_kernels() {
   take(library, augment_stub);
   take(library, filter_stub);
   take(library, hsv_stub);
+  take(library, lab_stub);
+  take(library, median_stub);
   take(library, noise_stub);
   take(library, remap_stub);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,13 +50,14 @@ void run_pixel_list(const std::vector<PixelOperation>& operations, const PixelIm
                     const PixelSampling& sampling, Threads threads) {
   if (operations.empty() || image.size() == 0) return;
   const size_t bytes = static_cast<size_t>(image.size() * element_size(image.dtype));
-  std::vector<unsigned char> scratch(bytes);
+  // Not filled with zeros: most operations don't touch it.
+  const std::unique_ptr<unsigned char[]> scratch(new unsigned char[bytes]);
   for (const PixelOperation& operation : operations) {
     if (operation.kind == PixelKind::kAffine) {
-      warp(image, scratch.data(), operation, sampling, threads);
-      std::memcpy(image.data, scratch.data(), bytes);
+      warp(image, scratch.get(), operation, sampling, threads);
+      std::memcpy(image.data, scratch.get(), bytes);
     } else {
-      run_pixel_operation(operation, image, scratch.data());
+      run_pixel_operation(operation, image, scratch.get());
     }
   }
 }

@@ -5,17 +5,22 @@
 // levels; its running sum is a table. A pixel's value is interpolated between the tables of the
 // four tiles around it. Images that tiles don't divide are extended by their mirror image, in both
 // directions, as OpenCV does. (K. Zuiderveld, "Contrast limited adaptive histogram equalization",
-// Graphics Gems IV, 1994.) Colours go through CIE Lab of 8 bits in float32, where OpenCV has fixed
-// point: results may differ from its by two levels.
+// Graphics Gems IV, 1994.) Colours go through CIE Lab (core/pixels/lab.h): results may differ from
+// OpenCV's by two levels.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
+#include "core/pixels/lab.h"
 #include "core/pixels/neighbourhoods.h"
+#include "core/plain_kernel.h"
 #include "core/sampling.h"
 
 namespace visops {
+
+KernelStub<LabParams> lab_stub{"lab"};
+
 namespace {
 
 uint8_t rounded(float value) {
@@ -103,8 +108,6 @@ void equalize(uint8_t* data, int64_t height, int64_t width, double clip_limit, i
   }
 }
 
-constexpr int kSteps = 16384;  // of tables of functions on [0, 1]
-
 template <class Function>
 std::vector<float> table_of(int count, const Function& function) {
   std::vector<float> table;
@@ -112,56 +115,36 @@ std::vector<float> table_of(int count, const Function& function) {
   return table;
 }
 
-// sRGB with D65's white, as OpenCV has it.
-struct Lab {
+struct LabTables {
   std::vector<float> linear = table_of(256, [](int i) {
     const double v = i / 255.0;
     return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4);
   });
-  std::vector<float> root = table_of(kSteps + 1, [](int i) {
-    const double v = static_cast<double>(i) / kSteps;
+  std::vector<float> root = table_of(kLabSteps + 1, [](int i) {
+    const double v = static_cast<double>(i) / kLabSteps;
     return v > 216.0 / 24389.0 ? std::cbrt(v) : (24389.0 / 27.0 * v + 16.0) / 116.0;
   });
-  std::vector<float> display = table_of(kSteps + 1, [](int i) {
-    const double v = static_cast<double>(i) / kSteps;
+  std::vector<float> display = table_of(kLabSteps + 1, [](int i) {
+    const double v = static_cast<double>(i) / kLabSteps;
     return 255.0 * (v <= 0.0031308 ? 12.92 * v : 1.055 * std::pow(v, 1.0 / 2.4) - 0.055);
   });
-
-  static float look_up(const std::vector<float>& table, float value) {
-    const float position = std::min(std::max(value, 0.0f), 1.0f) * kSteps + 0.5f;
-    return table[static_cast<size_t>(position)];
-  }
 };
 
 void equalize_lightness(uint8_t* data, int64_t height, int64_t width, double clip_limit,
                         int64_t rows, int64_t columns) {
-  static const Lab lab;
+  static const LabTables tables;
   const int64_t pixels = height * width;
-  uint8_t *const red = data, *const green = red + pixels, *const blue = green + pixels;
-  for (int64_t i = 0; i < pixels; ++i) {
-    const float r = lab.linear[red[i]], g = lab.linear[green[i]], b = lab.linear[blue[i]];
-    const float x = (0.412453f * r + 0.357580f * g + 0.180423f * b) / 0.950456f;
-    const float y = 0.212671f * r + 0.715160f * g + 0.072169f * b;
-    const float z = (0.019334f * r + 0.119193f * g + 0.950227f * b) / 1.088754f;
-    const float fx = Lab::look_up(lab.root, x), fy = Lab::look_up(lab.root, y);
-    const float fz = Lab::look_up(lab.root, z);
-    red[i] = rounded((116.0f * fy - 16.0f) * 2.55f);
-    green[i] = rounded(500.0f * (fx - fy) + 128.0f);
-    blue[i] = rounded(200.0f * (fy - fz) + 128.0f);
-  }
-  equalize(red, height, width, clip_limit, rows, columns);
-  const auto cubed = [](float f) {
-    return f > 6.0f / 29.0f ? f * f * f : (116.0f * f - 16.0f) * (27.0f / 24389.0f);
-  };
-  for (int64_t i = 0; i < pixels; ++i) {
-    const float fy = (static_cast<float>(red[i]) * (1.0f / 2.55f) + 16.0f) * (1.0f / 116.0f);
-    const float fx = fy + (static_cast<float>(green[i]) - 128.0f) * (1.0f / 500.0f);
-    const float fz = fy - (static_cast<float>(blue[i]) - 128.0f) * (1.0f / 200.0f);
-    const float x = cubed(fx) * 0.950456f, y = cubed(fy), z = cubed(fz) * 1.088754f;
-    red[i] = rounded(Lab::look_up(lab.display, 3.240479f * x - 1.53715f * y - 0.498535f * z));
-    green[i] = rounded(Lab::look_up(lab.display, -0.969256f * x + 1.875991f * y + 0.041556f * z));
-    blue[i] = rounded(Lab::look_up(lab.display, 0.055648f * x - 0.204043f * y + 1.057311f * z));
-  }
+  LabParams p = {data,
+                 data + pixels,
+                 data + 2 * pixels,
+                 false,
+                 tables.linear.data(),
+                 tables.root.data(),
+                 tables.display.data()};
+  plain_kernel(lab_stub)(p, 0, pixels);
+  equalize(data, height, width, clip_limit, rows, columns);
+  p.back = true;
+  plain_kernel(lab_stub)(p, 0, pixels);
 }
 
 }  // namespace

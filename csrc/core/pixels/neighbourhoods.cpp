@@ -215,30 +215,33 @@ std::vector<int64_t> downscaled_positions(int64_t side, double factor) {
   return positions;
 }
 
+// In place, from the end: what is read for a place is never beyond it.
 template <class T>
-void downscale(const PixelImage& image, double factor, const T* before) {
+void downscale(const PixelImage& image, double factor) {
   const std::vector<int64_t> rows = downscaled_positions(image.height, factor);
   const std::vector<int64_t> columns = downscaled_positions(image.width, factor);
-  T* to = static_cast<T*>(image.data);
+  const int64_t width = image.width;
   for (int64_t c = 0; c < image.channels; ++c) {
-    for (size_t i = 0; i < rows.size(); ++i, to += image.width) {
-      if (i > 0 && rows[i] == rows[i - 1]) {
-        std::copy_n(to - image.width, image.width, to);
+    T* const plane = static_cast<T*>(image.data) + c * image.height * width;
+    for (int64_t y = image.height - 1; y >= 0; --y) {
+      const int64_t source = rows[static_cast<size_t>(y)];
+      T* const to = plane + y * width;
+      if (y + 1 < image.height && source == rows[static_cast<size_t>(y) + 1]) {
+        std::copy_n(to + width, width, to);
         continue;
       }
-      const T* const row = before + (c * image.height + rows[i]) * image.width;
-      for (size_t k = 0; k < columns.size(); ++k) to[k] = row[columns[k]];
+      const T* const row = plane + source * width;
+      for (int64_t x = width - 1; x >= 0; --x) to[x] = row[columns[static_cast<size_t>(x)]];
     }
   }
 }
 
 }  // namespace
 
-bool run_neighbourhood(const PixelOperation& operation, const PixelImage& image, void* scratch) {
+bool run_neighbourhood(const PixelOperation& operation, const PixelImage& image) {
   const double amount = operation.amount;
   const double* const more = operation.more;
   const bool bytes = image.dtype == DType::kUInt8;
-  const auto size = static_cast<size_t>(image.size() * element_size(image.dtype));
   const auto side = static_cast<int64_t>(amount);
   switch (operation.kind) {
     case PixelKind::kBoxBlur: {
@@ -250,10 +253,7 @@ bool run_neighbourhood(const PixelOperation& operation, const PixelImage& image,
       blur(image, gaussian(static_cast<int64_t>(more[0]), amount),
            gaussian(static_cast<int64_t>(more[1]), amount));
       return true;
-    case PixelKind::kMedianBlur:
-      std::memcpy(scratch, image.data, size);
-      median_blur(image, side, scratch);
-      return true;
+    case PixelKind::kMedianBlur: median_blur(image, side); return true;
     case PixelKind::kMotionBlur: filter(image, motion(side, more), false); return true;
     case PixelKind::kUnsharpMask:
       bytes ? unsharp_mask<uint8_t>(image, amount, more) : unsharp_mask<float>(image, amount, more);
@@ -264,12 +264,7 @@ bool run_neighbourhood(const PixelOperation& operation, const PixelImage& image,
       clahe(image, amount, static_cast<int64_t>(more[0]), static_cast<int64_t>(more[1]));
       return true;
     case PixelKind::kDownscale:
-      std::memcpy(scratch, image.data, size);
-      if (bytes) {
-        downscale(image, amount, static_cast<const uint8_t*>(scratch));
-      } else {
-        downscale(image, amount, static_cast<const float*>(scratch));
-      }
+      bytes ? downscale<uint8_t>(image, amount) : downscale<float>(image, amount);
       return true;
     default: return false;
   }

@@ -5,11 +5,11 @@
 
 namespace visops {
 
-// False: the operation is of another kind. `scratch` has room for another image.
-bool run_neighbourhood(const PixelOperation& operation, const PixelImage& image, void* scratch);
+// False: the operation is of another kind.
+bool run_neighbourhood(const PixelOperation& operation, const PixelImage& image);
 
-// Medians of a square of odd side, with the rim repeated: of `before`, a copy of the image.
-void median_blur(const PixelImage& image, int64_t side, const void* before);
+// Medians of a square of odd side, with the rim repeated.
+void median_blur(const PixelImage& image, int64_t side);
 
 // OpenCV's contrast limited adaptive histogram equalization; of three channels, of the lightness of
 // CIE Lab in 8 bits.

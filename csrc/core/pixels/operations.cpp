@@ -293,7 +293,7 @@ void run(const PixelOperation& operation, const PixelImage& image, void* scratch
 void run_pixel_operation(const PixelOperation& operation, const PixelImage& image, void* scratch) {
   if (image.size() == 0) return;
   if (run_noise(operation, image) || run_dropout(operation, image)) return;
-  if (run_neighbourhood(operation, image, scratch)) return;
+  if (run_neighbourhood(operation, image)) return;
   if (image.dtype == DType::kUInt8) return run<uint8_t>(operation, image, scratch);
   run<float>(operation, image, scratch);
 }

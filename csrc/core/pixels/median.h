@@ -1,0 +1,21 @@
+// Medians of small squares: what fronts and kernels share.
+#pragma once
+
+#include <cstdint>
+
+#include "core/element.h"
+#include "core/kernel_stub.h"
+
+namespace visops {
+
+struct MedianParams {
+  const void* const* rows;  // [side], each of width + side - 1 values
+  void* to;                 // [width] of the same dtype, none of the rows
+  DType dtype;              // uint8 or float32
+  int64_t width, side;      // side: 3 or 5
+};
+
+// One row: the range is not used.
+extern KernelStub<MedianParams> median_stub;
+
+}  // namespace visops
