@@ -31,19 +31,15 @@ def filter_weight(distance: np.float32, mode: str) -> np.float32:
 
 
 def lanczos(d: np.float32) -> np.float32:
-    """With sin(pi d / 3) as a series, where 3 - d has the same."""
-    three, third = np.float32(3), np.float32(1 / 3)
-    if d >= three:
+    """Of z = (pi d / 3)^2, and the Taylor series of the sine's ratio to its argument."""
+    if d >= np.float32(3):
         return np.float32(0)
-    at = max(d, np.float32(1e-4))
-    x = (min(at, three - at) * third) * np.float32(np.pi)
-    z, series = x * x, np.float32(0)
-    for n in (11, 9, 7, 5, 3):
-        term = np.float32(1 / math.factorial(n))
-        series = (series - term if n % 4 == 3 else series + term) * z
-    s = x + x * series
-    q = s / at
-    return (q * q) * (three - np.float32(4) * (s * s)) * np.float32(3 / np.pi**2)
+    x = d * np.float32(np.pi / 3)
+    z, q = x * x, np.float32(0)
+    for k in range(9, -1, -1):
+        q = q * z + np.float32((-1) ** k / math.factorial(2 * k + 1))
+    square = q * q
+    return square * (np.float32(1) - np.float32(4 / 3) * (z * square))
 
 
 def integer_weights(
