@@ -52,6 +52,8 @@ class Step:
     def __init__(self, name: str, numbers: Sequence[float], /) -> None: ...
     @staticmethod
     def choice(param: str, ends: Sequence[float], groups: Sequence[Sequence[Step]], /) -> Step: ...
+    @staticmethod
+    def interpolated(step: Step, count: int, /) -> Step: ...
     @property
     def num_uniforms(self) -> int: ...
     @property
@@ -75,6 +77,8 @@ class Plan:
     def window(self) -> NDArray[Any] | None: ...
     @property
     def erased(self) -> NDArray[Any] | None: ...
+    @property
+    def modes(self) -> NDArray[Any] | None: ...
     @property
     def has_colors(self) -> bool: ...
     @property
@@ -117,7 +121,7 @@ class Chain:
     def __init__(
         self,
         steps: Sequence[tuple[Step | None, int]],
-        interpolation: str,
+        interpolations: list[str],
         padding_mode: str,
         fill: list[float],
         antialias: bool,

@@ -130,10 +130,12 @@ uint64_t low_word(py::handle number) {
   return word;
 }
 
-Chain::Chain(const py::list& steps, const std::string& interpolation,
+Chain::Chain(const py::list& steps, const std::vector<std::string>& interpolations,
              const std::string& padding_mode, Numbers fill, bool antialias, bool window)
-    : sampling_{parse_sampling(kOp, interpolation), parse_padding(kOp, padding_mode),
-                std::move(fill), antialias, window} {
+    : sampling_{{}, parse_padding(kOp, padding_mode), std::move(fill), antialias, window} {
+  for (const std::string& name : interpolations) {
+    sampling_.modes.push_back(parse_sampling(kOp, name));
+  }
   for (py::handle each : steps) {
     const auto pair = py::cast<py::tuple>(each);
     steps_.push_back({py::cast<std::shared_ptr<ChainStep>>(pair[0]), py::cast<int64_t>(pair[1])});
@@ -170,13 +172,14 @@ void Chain::run_one(const ChainPlan& plan, const AugmentImage& image, DType dtyp
   p.output = to.address;
   p.output_stride = {0, to.strides[0], to.strides[1], to.strides[2]};
   double matrix[9];
-  at.write_rows(sampling_.mode == Interpolation::kNearest, matrix);
+  const Interpolation mode = sampling_.mode_of(plan, 0);
+  at.write_rows(mode == Interpolation::kNearest, matrix);
   const int64_t rows = at.rows();
   p.matrix = {matrix, DType::kFloat64, false, rows * 3, 3, 1};
   p.matrix_rows = static_cast<int>(rows);
-  p.mode = sampling_.mode;
+  p.mode = mode;
   p.padding = sampling_.padding;
-  p.antialias = sampling_.antialias;
+  p.antialias = sampling_.antialias && mode != Interpolation::kNearest;
   p.half_pixel = true;
   const Numbers windows = windows_of(plan, sampling_);
   if (!windows.empty()) p.window = windows.data();
@@ -296,7 +299,8 @@ py::array_t<double, py::array::f_style> uniform_numbers(py::handle seed, py::han
 void bind_chain(py::module_& m) {
   m.def("uniforms", &uniform_numbers);
   py::class_<Chain, std::shared_ptr<Chain>>(m, "Chain")
-      .def(py::init<const py::list&, const std::string&, const std::string&, Numbers, bool, bool>())
+      .def(py::init<const py::list&, const std::vector<std::string>&, const std::string&, Numbers,
+                    bool, bool>())
       .def("draw", &Chain::draw)
       .def("draw_one", &Chain::draw_one)
       .def("colors", &Chain::colors)

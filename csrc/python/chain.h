@@ -23,11 +23,15 @@ uint64_t low_word(py::handle number);
 
 // How a pass samples its images.
 struct Sampling {
-  Interpolation mode;
+  std::vector<Interpolation> modes;  // a plan says which one a sample takes; else the first
   Padding padding;
   std::vector<double> fill;
   bool antialias;
   bool window;  // the whole source, which makes the rim one output pixel wide
+
+  Interpolation mode_of(const ChainPlan& plan, size_t sample) const {
+    return plan.modes.empty() ? modes.at(0) : modes.at(plan.modes.at(sample));
+  }
 };
 
 // What determines a sample's uniform numbers.
@@ -45,8 +49,8 @@ class Chain {
   using Numbers = std::vector<double>;
 
   // Steps, each with the place of its first uniform number.
-  Chain(const py::list& steps, const std::string& interpolation, const std::string& padding_mode,
-        Numbers fill, bool antialias, bool window);
+  Chain(const py::list& steps, const std::vector<std::string>& interpolations,
+        const std::string& padding_mode, Numbers fill, bool antialias, bool window);
 
   // These two touch no Python.
   ChainPlan plan_of_one(const SampleKey& key, int64_t height, int64_t width, int64_t channels,

@@ -252,7 +252,7 @@ class FilePass {
         const Sampling& sampling = stage.chain->sampling();
         run_pixel_list(plan.operations[0],
                        {const_cast<void*>(image.data), dtype, channels, image.height, image.width},
-                       {sampling.mode, sampling.fill}, Threads::kCaller);
+                       {sampling.modes.at(0), sampling.fill}, Threads::kCaller);
         continue;
       }
       const auto height = static_cast<int64_t>(plan.samples[0].canvas.height);

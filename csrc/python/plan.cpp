@@ -218,6 +218,14 @@ py::object uniform(const std::vector<GeometryState>& samples) {
 }
 
 // Rectangles [B, K, 4], or None.
+// Which of the pass's interpolations each sample takes, [batch]; None: the first.
+py::object modes(const PlanObject& self) {
+  const auto& all = self.plan.modes;
+  if (all.empty()) return py::none();
+  return array_of<int64_t>({self.plan.batch},
+                           [&](int64_t* out) { std::copy(all.begin(), all.end(), out); });
+}
+
 py::object erased(const PlanObject& self) {
   const auto& all = self.plan.erased;
   if (all.empty()) return py::none();
@@ -353,6 +361,7 @@ void bind_plan(py::module_& m) {
       .def_property_readonly("window",
                              [](const PlanObject& self) { return window_of(self.plan.samples); })
       .def_property_readonly("erased", &erased)
+      .def_property_readonly("modes", &modes)
       .def_property_readonly("has_colors",
                              [](const PlanObject& self) { return !self.plan.colors.empty(); })
       .def_property_readonly("source_sizes",

@@ -88,6 +88,10 @@ void bind_steps(py::module_& m) {
             for (const auto& group : groups) steps.emplace_back(group.begin(), group.end());
             return std::const_pointer_cast<ChainStep>(make_choice(param, ends, std::move(steps)));
           })
+      .def_static("interpolated",
+                  [](const std::shared_ptr<ChainStep>& step, int64_t count) {
+                    return std::const_pointer_cast<ChainStep>(make_interpolated(step, count));
+                  })
       .def_property_readonly("num_uniforms", &ChainStep::num_uniforms)
       .def_property_readonly("num_params", &ChainStep::num_params)
       .def("unpack", &unpack)

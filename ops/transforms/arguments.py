@@ -16,6 +16,7 @@ __all__ = [
     "fail",
     "fill_values",
     "interpolation_mode",
+    "interpolation_modes",
     "interval",
     "mask_fills_of_chain",
     "number",
@@ -31,7 +32,9 @@ INTERPOLATIONS = {
     "nearest-exact": "nearest",
     "bilinear": "bilinear",
     "bicubic": "bicubic",
+    "lanczos": "lanczos",
     0: "nearest",  # Pillow's constants, as in torchvision
+    1: "lanczos",
     2: "bilinear",
     3: "bicubic",
 }
@@ -225,9 +228,38 @@ def interpolation_mode(owner: str, value: Any, argument: str = "interpolation") 
     """Check an interpolation: a name, an InterpolationMode of torchvision or a Pillow constant."""
     name = getattr(value, "value", value)
     mode = INTERPOLATIONS.get(name) if isinstance(name, (str, int)) else None
-    if mode is None:
+    if mode is None or mode == "lanczos":
         fail(owner, argument, name, "'nearest', 'bilinear' or 'bicubic'")
     return mode
+
+
+# What timm's transforms draw from.
+RANDOM_MODES = ("bilinear", "bicubic")
+
+
+def interpolation_modes(owner: str, value: Any, antialias: bool) -> str | tuple[str, ...]:
+    """Check an interpolation, or several of which each sample draws one; "random" is timm's.
+
+    With `antialias`, Lanczos' filter is one.
+    """
+    last = "'bicubic' or 'lanczos'" if antialias else "'bicubic'"
+    known = f"'nearest', 'bilinear'{',' if antialias else ' or'} {last}"
+    allowed = f"{known}, a sequence of such, of which each sample draws one, or 'random'"
+    if value == "random":
+        return RANDOM_MODES
+    several = is_sequence(value)
+    found = []
+    for own in value if several else [value]:
+        name = getattr(own, "value", own)
+        mode = INTERPOLATIONS.get(name) if isinstance(name, (str, int)) else None
+        if mode is None or (mode == "lanczos" and not antialias):
+            shown = value if several else name
+            why = "; 'lanczos' is a filter of antialias=True" if name == "lanczos" else ""
+            fail(owner, "interpolation", shown, f"{allowed}{why}")
+        found.append(mode)
+    if not 0 < len(found) <= 255:
+        fail(owner, "interpolation", value, allowed)
+    return tuple(found) if len(set(found)) > 1 else found[0]
 
 
 def padding_name(owner: str, value: Any) -> str:

@@ -12,14 +12,14 @@ from .arguments import (
     FillArgument,
     fail,
     fill_values,
-    interpolation_mode,
     interval,
     is_sequence,
     number,
     spread,
 )
 from .engine.effects import Effects
-from .transform import Builtin, RandomlyApplied
+from .sampled import Sampled
+from .transform import RandomlyApplied
 
 __all__ = ["RandomAffine", "RandomPerspective", "RandomRotation"]
 
@@ -39,7 +39,7 @@ def centre_numbers(center: tuple[float, float] | None) -> tuple[float, float, fl
     return (0.0, 0.0, 0.0) if center is None else (1.0, *center)
 
 
-class RandomAffine(Builtin):
+class RandomAffine(Sampled):
     """Rotate, shift, scale and shear the image.
 
     Arguments and distribution match torchvision's, except that `interpolation` defaults to
@@ -55,7 +55,8 @@ class RandomAffine(Builtin):
         Range of the scale factor.
     shear : number or sequence of 2 or 4 numbers, optional
         Range of the shear angle along x, in degrees; the third and fourth numbers are for y.
-    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode, or sequence of such
+        Of several, each sample draws one. "random" is bilinear or bicubic, as in timm.
     fill : number, sequence of C numbers, or dict of such by type
         The value outside the image, in the image's units (white is 255 for uint8).
     center : pair of float, optional
@@ -104,7 +105,7 @@ class RandomAffine(Builtin):
             allowed = "None or two numbers > 0 (min, max)"
             self.scale = interval(owner, "scale", scale, np.nextafter(0.0, 1.0), allowed=allowed)
         self.shear = self._shear(owner, shear)
-        self.interpolation = interpolation_mode(owner, interpolation)
+        self.sample_by(interpolation)
         self.fill = fill_values(owner, fill)
         self.center = _center(owner, center)
 
@@ -137,10 +138,10 @@ class RandomAffine(Builtin):
             *[0.0] * (4 - len(shear)),
             *centre_numbers(self.center),
         )
-        return Step("RandomAffine", numbers)
+        return self.sampled(Step("RandomAffine", numbers))
 
 
-class RandomRotation(Builtin):
+class RandomRotation(Sampled):
     """Rotate the image.
 
     Arguments and distribution match torchvision's, except that `interpolation` defaults to
@@ -151,7 +152,8 @@ class RandomRotation(Builtin):
     degrees : number or pair of number
         Range of the angle in degrees; d means [-d, d]. Positive is counter-clockwise on screen (the
         opposite of :class:`RandomAffine`, as in torchvision).
-    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode, or sequence of such
+        Of several, each sample draws one. "random" is bilinear or bicubic, as in timm.
     expand : bool
         Enlarge the canvas to hold the whole rotated image; otherwise it keeps its size.
     center : pair of float, optional
@@ -187,7 +189,7 @@ class RandomRotation(Builtin):
         super().__init__()
         owner = type(self).__name__
         self.degrees = spread(owner, "degrees", degrees)
-        self.interpolation = interpolation_mode(owner, interpolation)
+        self.sample_by(interpolation)
         self.expand = bool(expand)
         self.center = _center(owner, center)
         self.fill = fill_values(owner, fill)
@@ -202,10 +204,11 @@ class RandomRotation(Builtin):
         )
 
     def chain_step(self) -> Step | None:
-        return Step("RandomRotation", (*self.degrees, self.expand, *centre_numbers(self.center)))
+        numbers = (*self.degrees, self.expand, *centre_numbers(self.center))
+        return self.sampled(Step("RandomRotation", numbers))
 
 
-class RandomPerspective(RandomlyApplied):
+class RandomPerspective(RandomlyApplied, Sampled):
     """Move the image's four corners towards its middle.
 
     Arguments and distribution match torchvision's.
@@ -216,7 +219,8 @@ class RandomPerspective(RandomlyApplied):
         Largest move of a corner, as a fraction of half the image's sides, in [0, 1].
     p : float
         Probability, for each sample.
-    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode, or sequence of such
+        Of several, each sample draws one. "random" is bilinear or bicubic, as in timm.
     fill : number, sequence of C numbers, or dict of such by type
         The value outside the image, in the image's units (white is 255 for uint8).
 
@@ -249,11 +253,11 @@ class RandomPerspective(RandomlyApplied):
         self.distortion_scale = number(
             owner, "distortion_scale", distortion_scale, 0.0, 1.0, allowed
         )
-        self.interpolation = interpolation_mode(owner, interpolation)
+        self.sample_by(interpolation)
         self.fill = fill_values(owner, fill)
 
     def effects(self) -> Effects:
         return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
 
     def chain_step(self) -> Step | None:
-        return Step("RandomPerspective", (self.distortion_scale, self.p))
+        return self.sampled(Step("RandomPerspective", (self.distortion_scale, self.p)))

@@ -10,19 +10,18 @@ from .._native import Step
 from .arguments import (
     fail,
     fill_values,
-    interpolation_mode,
     interval,
     is_sequence,
     size_pair,
     whole,
 )
 from .engine.effects import Effects
-from .transform import Builtin
+from .sampled import Sampled
 
 __all__ = ["Letterbox", "RandomResizedCrop", "Resize"]
 
 
-class RandomResizedCrop(Builtin):
+class RandomResizedCrop(Sampled):
     """Crop a random part of the image and resize it.
 
     Arguments and distribution match torchvision's: the crop's area is uniform, its aspect ratio
@@ -37,7 +36,9 @@ class RandomResizedCrop(Builtin):
         Range of the crop's area, as a fraction of the image's.
     ratio : pair of float
         Range of the crop's width divided by its height.
-    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos"}, or sequence of such
+        Or an InterpolationMode. Of several, each sample draws one. "random" is bilinear or bicubic,
+        as in timm. Lanczos' filter is Pillow's, and part of `antialias`.
     antialias : bool
         Where the crop shrinks, average over all pixels that an output pixel covers.
 
@@ -70,8 +71,7 @@ class RandomResizedCrop(Builtin):
         self.size = size_pair(owner, "size", size)
         self.scale = interval(owner, "scale", scale, tiny, allowed="two numbers > 0 (min, max)")
         self.ratio = interval(owner, "ratio", ratio, tiny, allowed="two numbers > 0 (min, max)")
-        self.interpolation = interpolation_mode(owner, interpolation)
-        self.antialias = bool(antialias) and self.interpolation != "nearest"
+        self.sample_by(interpolation, bool(antialias))
         self._log_ratio = (math.log(self.ratio[0]), math.log(self.ratio[1]))
 
     def effects(self) -> Effects:
@@ -84,10 +84,10 @@ class RandomResizedCrop(Builtin):
 
     def chain_step(self) -> Step | None:
         numbers = (*self.size, *self.scale, *self._log_ratio, *self.ratio)
-        return Step("RandomResizedCrop", numbers)
+        return self.sampled(Step("RandomResizedCrop", numbers))
 
 
-class Resize(Builtin):
+class Resize(Sampled):
     """Resize the image.
 
     Parameters
@@ -95,7 +95,9 @@ class Resize(Builtin):
     size : int, pair of int, or None
         Height and width of the result; or the length of its shorter side, the aspect ratio being
         kept; or None, for `max_size` to decide.
-    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos"}, or sequence of such
+        Or an InterpolationMode. Of several, each sample draws one. "random" is bilinear or bicubic,
+        as in timm. Lanczos' filter is Pillow's, and part of `antialias`.
         "nearest" is torchvision's "nearest-exact" without its rounding errors: pixel i of n takes
         pixel ``floor((i + 0.5) * old / n)``, for images of up to 20,000 pixels a side.
     max_size : int, optional
@@ -137,8 +139,7 @@ class Resize(Builtin):
             fail(owner, "max_size", max_size, "None where size is a pair (height, width)")
         if isinstance(self.size, int) and self.max_size is not None and self.max_size <= self.size:
             fail(owner, "max_size", max_size, f"larger than size, which is {self.size}")
-        self.interpolation = interpolation_mode(owner, interpolation)
-        self.antialias = bool(antialias) and self.interpolation != "nearest"
+        self.sample_by(interpolation, bool(antialias))
 
     def effects(self) -> Effects:
         size = (0, 0)
@@ -155,11 +156,11 @@ class Resize(Builtin):
 
     def chain_step(self) -> Step | None:
         if isinstance(self.size, tuple):
-            return Step("Resize", self.size)
-        return Step("ResizeSide", (self.size or -1, self.max_size or -1))
+            return self.sampled(Step("Resize", self.size))
+        return self.sampled(Step("ResizeSide", (self.size or -1, self.max_size or -1)))
 
 
-class Letterbox(Builtin):
+class Letterbox(Sampled):
     """Resize the image to fit into a size, keep its shape, and fill the bars beside it.
 
     Parameters
@@ -173,7 +174,9 @@ class Letterbox(Builtin):
         Otherwise the image is at the top left.
     scaleup : bool
         Whether to enlarge images that are smaller than `size`.
-    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos"}, or sequence of such
+        Or an InterpolationMode. Of several, each sample draws one. "random" is bilinear or bicubic,
+        as in timm. Lanczos' filter is Pillow's, and part of `antialias`.
     antialias : bool
         Where the image shrinks, average over all pixels that an output pixel covers.
 
@@ -211,8 +214,7 @@ class Letterbox(Builtin):
         self.fill = fill_values(owner, fill)
         self.center = bool(center)
         self.scaleup = bool(scaleup)
-        self.interpolation = interpolation_mode(owner, interpolation)
-        self.antialias = bool(antialias) and self.interpolation != "nearest"
+        self.sample_by(interpolation, bool(antialias))
 
     def effects(self) -> Effects:
         return Effects(
@@ -224,4 +226,5 @@ class Letterbox(Builtin):
         )
 
     def chain_step(self) -> Step | None:
-        return Step("Letterbox", (*self.size, self.center, self.scaleup))
+        numbers = (*self.size, self.center, self.scaleup)
+        return self.sampled(Step("Letterbox", numbers))

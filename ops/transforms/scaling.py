@@ -47,7 +47,9 @@ class ScaleJitter(_RandomSize):
         As in torchvision, the first number is for the image's width and the second for its height.
     scale_range : pair of float
         Range of the scale.
-    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos"}, or sequence of such
+        Or an InterpolationMode. Of several, each sample draws one. "random" is bilinear or bicubic,
+        as in timm. Lanczos' filter is Pillow's, and part of `antialias`.
     antialias : bool
         Where the image shrinks, average over all pixels that an output pixel covers.
 
@@ -79,7 +81,7 @@ class ScaleJitter(_RandomSize):
         )
 
     def chain_step(self) -> Step | None:
-        return Step("ScaleJitter", (*self.target_size, *self.scale_range))
+        return self.sampled(Step("ScaleJitter", (*self.target_size, *self.scale_range)))
 
 
 class RandomShortestSize(_RandomSize):
@@ -91,7 +93,9 @@ class RandomShortestSize(_RandomSize):
         The lengths.
     max_size : int, optional
         Upper limit of the longer side.
-    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos"}, or sequence of such
+        Or an InterpolationMode. Of several, each sample draws one. "random" is bilinear or bicubic,
+        as in timm. Lanczos' filter is Pillow's, and part of `antialias`.
     antialias : bool
         Where the image shrinks, average over all pixels that an output pixel covers.
 
@@ -123,7 +127,7 @@ class RandomShortestSize(_RandomSize):
         self.max_size = None if max_size is None else whole(owner, "max_size", max_size, 1, _SIDE)
 
     def chain_step(self) -> Step | None:
-        return Step("RandomShortestSize", (self.max_size or -1, *self.min_size))
+        return self.sampled(Step("RandomShortestSize", (self.max_size or -1, *self.min_size)))
 
 
 class RandomResize(_RandomSize):
@@ -133,7 +137,9 @@ class RandomResize(_RandomSize):
     ----------
     min_size, max_size : int
         The length is at least `min_size` and, as in torchvision, less than `max_size`.
-    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos"}, or sequence of such
+        Or an InterpolationMode. Of several, each sample draws one. "random" is bilinear or bicubic,
+        as in timm. Lanczos' filter is Pillow's, and part of `antialias`.
     antialias : bool
         Where the image shrinks, average over all pixels that an output pixel covers.
 
@@ -164,7 +170,7 @@ class RandomResize(_RandomSize):
 
     def chain_step(self) -> Step | None:
         assert self.max_size is not None
-        return Step("RandomResize", (self.min_size, self.max_size))
+        return self.sampled(Step("RandomResize", (self.min_size, self.max_size)))
 
 
 class RandomZoomOut(RandomlyApplied):

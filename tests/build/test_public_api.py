@@ -105,6 +105,7 @@ NAMES = {
         "weighted_boxes_fusion_3d",
     ],
     "visops.transforms": [
+        "AugMix",
         "AutoAugment",
         "AutoAugmentPolicy",
         "Blur",
@@ -118,6 +119,7 @@ NAMES = {
         "Compose",
         "ConvertBoundingBoxFormat",
         "ConvertImageDtype",
+        "CopyPaste",
         "CropByCategory",
         "CutMix",
         "D4",

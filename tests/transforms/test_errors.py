@@ -25,6 +25,10 @@ PADDING = (
 )
 SHEAR = "None, a number >= 0, or 2 or 4 numbers (min, max along x and then y) in (-90, 90)"
 MODES = "'nearest', 'bilinear' or 'bicubic'"
+FILTERS = (
+    "'nearest', 'bilinear', 'bicubic' or 'lanczos', a sequence of such, of which each sample draws "
+    "one, or 'random'"
+)
 
 # call, exception, message after "visops.transforms."
 ARGUMENTS: list[tuple[Callable[[], Any], type[Exception], str]] = [
@@ -54,14 +58,14 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "Resize: max_size is -1, must be a whole number >= 1",
     ),
     (
-        lambda: T.Resize(9, interpolation="lanczos"),
+        lambda: T.Resize(9, interpolation="hamming"),
         ValueError,
-        f"Resize: interpolation is 'lanczos', must be {MODES}",
+        f"Resize: interpolation is 'hamming', must be {FILTERS}",
     ),
     (
         lambda: T.Resize(9, interpolation=7),
         ValueError,
-        f"Resize: interpolation is 7, must be {MODES}",
+        f"Resize: interpolation is 7, must be {FILTERS}",
     ),
     (
         lambda: T.RandomResizedCrop(9, scale=(0, 1)),

@@ -1,5 +1,7 @@
-// Groups of transforms of which each sample takes some.
+// Groups of transforms of which each sample takes some, and interpolations of which it takes one.
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "core/chain/families.h"
 
@@ -70,7 +72,35 @@ class Choice : public ChainStep {
   bool is_flag_;
 };
 
+class Interpolated : public ChainStep {
+ public:
+  Interpolated(StepPointer step, int64_t count)
+      : step_(std::move(step)), count_(static_cast<double>(count)) {
+    uniforms(step_->num_uniforms() + 1);
+    for (const ParamSpec& spec : step_->params()) param(spec.name, spec.type, spec.width);
+    param("interpolation", ParamSpec::kWhole);
+  }
+
+  void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
+    step_->draw(uniforms, sample, params);
+    params[step_->num_params()] = std::floor(uniforms[step_->num_uniforms()] * count_);
+  }
+  void extend(const double* params, PlanBuilder& plan) const override {
+    step_->extend(params, plan);
+    const double number = params[step_->num_params()];
+    plan.interpolation(static_cast<uint8_t>(std::clamp(number, 0.0, count_ - 1.0)));
+  }
+
+ private:
+  StepPointer step_;
+  double count_;
+};
+
 }  // namespace
+
+StepPointer make_interpolated(StepPointer step, int64_t count) {
+  return std::make_shared<const Interpolated>(std::move(step), count);
+}
 
 StepPointer make_choice(const std::string& param, std::vector<double> ends,
                         std::vector<std::vector<StepPointer>> groups) {

@@ -99,6 +99,11 @@ void PlanBuilder::pixels(const PixelOperation& operation) {
   plan_.operations[static_cast<size_t>(sample_)].push_back(operation);
 }
 
+void PlanBuilder::interpolation(uint8_t number) {
+  plan_.modes.resize(static_cast<size_t>(plan_.batch));
+  if (!left_out_) plan_.modes[static_cast<size_t>(sample_)] = number;
+}
+
 ColorMatrix identity_color(int64_t channels) {
   ColorMatrix matrix = {};
   for (int64_t c = 0; c < channels; ++c) matrix[static_cast<size_t>(c * (channels + 2))] = 1.0;

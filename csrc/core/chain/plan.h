@@ -43,6 +43,7 @@ struct ChainPlan {
   std::vector<ColorSteps> colors;
   std::vector<std::vector<double>> erased;  // each [batch, 4] x1, y1, x2, y2, or empty rectangles
   std::vector<std::vector<PixelOperation>> operations;  // [batch], each in turn; or empty
+  std::vector<uint8_t> modes;     // [batch] which of the pass's interpolations each takes; or empty
   std::vector<uint8_t> left_out;  // [batch] to which the next steps don't apply; or empty
   int64_t moves = 0;              // geometry calls so far
 
@@ -70,6 +71,8 @@ class PlanBuilder {
   void color(const ColorMatrix& matrix);
   void color(const ColorMatrix& matrix, double weight, const ColorMatrix* before = nullptr);
   void erase(double x1, double y1, double x2, double y2);
+  // Which of the pass's interpolations the sample takes.
+  void interpolation(uint8_t number);
   // Its geometry, if it has any, is a call of its own: targets follow that.
   void pixels(const PixelOperation& operation);
 

@@ -91,6 +91,9 @@ StepPointer make_step(const std::string& name, const std::vector<double>& number
 StepPointer make_choice(const std::string& param, std::vector<double> ends,
                         std::vector<std::vector<StepPointer>> groups);
 
+// A step of a pass with `count` interpolations, of which it draws one for each sample.
+StepPointer make_interpolated(StepPointer step, int64_t count);
+
 // Draws a step for all samples, [batch, num_params].
 void draw_step(const ChainStep& step, const ChainPlan& plan, std::vector<Uniforms>& uniforms,
                int64_t first, double* params);

@@ -81,15 +81,19 @@ def compiled(pass_: Pass, slices: Sequence[slice]) -> Compiled:
     return pass_.compiled  # type: ignore[no-any-return]
 
 
-def sampling_of(pass_: Pass) -> tuple[str, str, list[float], bool]:
-    """Return the operator's sampling options, with the fill in the image's units."""
+def sampling_of(pass_: Pass) -> tuple[list[str], str, list[float], bool]:
+    """Return the operator's sampling options, with the fill in the image's units.
+
+    The first are the interpolations, of which a plan takes one for each sample.
+    """
     mode, antialias = pass_.interpolation or "nearest", bool(pass_.antialias)
+    modes = list(mode) if isinstance(mode, tuple) else [mode]
     if pass_.fill is None:
         # Nothing outside can show, and none of it may leak into a resized image's rim.
         return (
-            mode,
+            modes,
             "replicate" if pass_.resizes and not antialias else "constant",
             [0.0],
             antialias,
         )
-    return mode, pass_.padding_mode, list(pass_.fill), antialias
+    return modes, pass_.padding_mode, list(pass_.fill), antialias

@@ -103,7 +103,9 @@ def decode_for(plan: Plan, pass_: Pass, leaf: Leaf) -> Any:
 
 def reach_of(pass_: Pass) -> tuple[float, float, bool]:
     """Return how far a pass reads: around its canvas, around its source, from anywhere."""
-    around, beyond = _AROUND[pass_.interpolation or "nearest"]
+    mode = pass_.interpolation or "nearest"
+    modes = mode if isinstance(mode, tuple) else (mode,)
+    around, beyond = max(_AROUND[own] for own in modes)
     anywhere = pass_.fill is not None and pass_.padding_mode in _REPEATING
     return around if pass_.antialias else 1.0, beyond, anywhere
 

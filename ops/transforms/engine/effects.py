@@ -36,9 +36,10 @@ class Effects:
     aligned : bool
         Rows stay horizontal and columns vertical. False for anything but ``plan.shift`` and
         ``plan.scale``.
-    interpolation : {"nearest", "bilinear", "bicubic"}, optional
+    interpolation : {"nearest", "bilinear", "bicubic", "lanczos"} or tuple of such, optional
         How to read between pixels. None if it moves by whole pixels or mirrors, and so can join a
-        pass of any interpolation.
+        pass of any interpolation. Lanczos' only with `antialias`. Of several, the plan says which
+        one each sample takes.
     antialias : bool, optional
         Whether to average over all pixels that an output pixel covers; not with "nearest". Give it
         if the transform may shrink the image, else None, and the rest of the pass decides.
@@ -75,7 +76,7 @@ class Effects:
 
     moves: bool = False
     aligned: bool = True
-    interpolation: str | None = None
+    interpolation: str | tuple[str, ...] | None = None
     antialias: bool | None = None
     fill: tuple[float, ...] | None = None
     padding_mode: str = "constant"

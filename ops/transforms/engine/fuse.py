@@ -34,7 +34,7 @@ class Pass:
     reason: str = ""  # why it is a new pass; empty for the first
     kind: str = "fused"  # or "values", "foreign" or "alone"
     exact: bool = False
-    interpolation: str | None = None
+    interpolation: str | tuple[str, ...] | None = None
     antialias: bool | None = None
     resizes: bool = False
     fill: tuple[float, ...] | None = None  # None: so far nothing outside the image can show
@@ -68,6 +68,8 @@ class Pass:
                 return f"{name} changes colours after the erased rectangle"
             if self.normalizes:
                 return f"{name} changes colours after Normalize"
+            if self.exact and isinstance(self.interpolation, tuple):
+                return f"{name} changes colours after a drawn interpolation"
             if self.colors + new.colors > MAX_COLORS:
                 return f"{name} makes more than {MAX_COLORS} colour steps"
         if new.dtype is not None and self.dtype not in (None, new.dtype, *_FULL_PRECISION):
@@ -90,8 +92,11 @@ class Pass:
         if self.erases is not None:
             return f"{name} moves the erased rectangle"
         mode, old = new.interpolation, self.interpolation
-        if None not in (mode, old) and mode != old:
+        drawn = isinstance(mode, tuple)
+        if None not in (mode, old) and (mode != old or drawn):
             return f"{name} has interpolation {mode!r} after {old!r}"
+        if self.exact and self.colors and drawn:
+            return f"{name} draws its interpolation after a change of colours"
         if None not in (new.antialias, self.antialias) and new.antialias != self.antialias:
             return f"{name} has antialias={new.antialias} after antialias={self.antialias}"
         if new.fill is None:

@@ -37,7 +37,8 @@ def chain_geometry(
     sizes : ndarray, int64 ``[B, 2]``
         Heights and widths afterwards.
     interpolation : str
-        That of the last pass which has one; else "nearest".
+        That of the last pass which has one, or the first of several; else "nearest". Bicubic for
+        Lanczos.
     """
     batch, mode = sizes.shape[0], "nearest"
     matrix: np.ndarray | None = None
@@ -46,7 +47,7 @@ def chain_geometry(
         if part.kind in ("fused", "values"):
             draw.fill(plan, part)
             moved, sizes = plan.matrices, plan.sizes
-            mode = part.interpolation or mode
+            mode = _plain(part.interpolation or mode)
         else:
             step = draw.alone(plan, part.transforms[0])
             if not isinstance(part.transforms[0], Container):
@@ -57,6 +58,12 @@ def chain_geometry(
     if matrix is None:
         matrix = np.tile(np.eye(3), (batch, 1, 1))
     return matrix, sizes, mode
+
+
+def _plain(mode: str | tuple[str, ...]) -> str:
+    """Return one interpolation for all samples, that takes no filter."""
+    first = mode[0] if isinstance(mode, tuple) else mode
+    return "bicubic" if first == "lanczos" else first
 
 
 def container_geometry(

@@ -143,10 +143,9 @@ def run_plan(
     reject_dtype(leaf, pixels.dtype)
     images = to_float(pixels.tensors(leaf))
     white, erase_value = WHITES.get(plan.dtype), plan.erase_value or [0.0]
-    sampling = sampling_for(native, pixels)
     erased = plan.erased
     options = (
-        *sampling,
+        *sampling_for(native, pixels),
         _window(plan.window, native, plan.source_sizes, pixels),
         colors_of(plan, native, images, pixels) if plan.has_colors else None,
         plan.has_colors,
@@ -159,22 +158,49 @@ def run_plan(
         computed_in(pixels.dtype) if white else plan.dtype,
         memory_format is torch.channels_last,
     )
-    matrix = pixels.put_each(plan.sampled(sampling[0] == "nearest"))
-    size = plan.size
-    if size is None:
-        sizes = plan.sizes.repeat(pixels.frames, 0).tolist()
-        results: Any = run_each(images, matrix, sizes, options)
-    else:
-        results = run_all(images, matrix, size, options)
+    results: Any = _run_modes(plan, native, images, pixels, options)
     pixels.store(leaf, from_float(results, plan.dtype) if white else results)
 
 
+def _run_modes(
+    plan: Plan, native: Compiled, images: Any, pixels: Pixels, options: tuple[Any, ...]
+) -> Any:
+    """Run the samples of each interpolation together; return ``[N, C, H, W]``, or a list."""
+    modes, drawn, size = native.sampling[0], plan.modes, plan.size
+    pointers = [0] if drawn is None else np.unique(drawn).tolist()
+    sizes = plan.sizes.repeat(pixels.frames, 0).tolist() if size is None else []
+    found: list[Any] = [None] * len(images)
+    for geometry in pointers:
+        mode = modes[geometry]
+        antialias = native.sampling[3] and mode != "nearest"
+        own = (mode, *options[1:3], antialias, *options[4:])
+        matrix = pixels.put_each(plan.sampled(mode == "nearest"))
+        if len(pointers) == 1:
+            if size is None:
+                return run_each(images, matrix, sizes, own)
+            return run_all(images, matrix, size, own)
+        takes = np.flatnonzero(np.asarray(drawn).repeat(pixels.frames) == geometry).tolist()
+        some = [images[i] for i in takes]
+        rows = pixels.put(np.array(takes))
+        own = tuple(value[rows] if isinstance(value, Tensor) else value for value in own)
+        if size is None:
+            results: Any = run_each(some, matrix[rows], [sizes[i] for i in takes], own)
+        else:
+            results = run_all(some, matrix[rows], size, own)
+        for i, result in zip(takes, results, strict=True):
+            found[i] = result
+    if size is None:
+        return found
+    form = torch.channels_last if options[-1] else torch.contiguous_format
+    return torch.stack(found).contiguous(memory_format=form)
+
+
 def sampling_for(native: Compiled, pixels: Pixels) -> tuple[Any, ...]:
-    """Return the operator's sampling options for a leaf."""
-    mode, padding_mode, fill, antialias = native.sampling
+    """Return the operator's sampling options for a leaf, with the first interpolation."""
+    modes, padding_mode, fill, antialias = native.sampling
     if pixels.dtype in WHITES:
         fill = [value / WHITES[pixels.dtype] for value in fill]
-    return mode, padding_mode, fill, antialias
+    return modes[0], padding_mode, fill, antialias and modes[0] != "nearest"
 
 
 def _window(
@@ -215,7 +241,7 @@ def colors_of(plan: Plan, native: Compiled, images: Any, pixels: Pixels) -> Tens
             pointers = data_ptr_and_strides(images)
         if pointers is not None and None not in pointers:
             return torch.from_numpy(native.chain.colors(plan, pointers, DTYPE_NAMES[pixels.dtype]))
-    rounds, whole = plan.color_program(native.sampling[0] == "nearest")
+    rounds, whole = plan.color_program(native.sampling[0][0] == "nearest")
     means: list[Tensor] = []
     for geometry, before, plain in rounds:
         mean = None
