@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..jpeg.library import load_turbo
+from ..warp.augment import augment
 from .arguments import fail, is_sequence, whole
 from .engine.effects import Effects
 from .engine.plan import Canvas, Plan
@@ -88,11 +89,12 @@ class JPEG(Transform):
             else:
                 out.append(_compressed(image, int(params["quality"][sample])))
         if out or pixels.listed:
-            pixels.store(leaf, out if pixels.listed else torch.stack(out))
+            one = len(out) == 1
+            pixels.store(leaf, out if pixels.listed else out[0][None] if one else torch.stack(out))
 
 
 def _compressed(image: Tensor, quality: int) -> Tensor:
-    array = image.detach().permute(1, 2, 0).cpu().numpy()
+    array = _moved(image.detach().cpu(), torch.channels_last).permute(1, 2, 0).numpy()
     turbo = load_turbo()
     if isinstance(turbo, str):
         from PIL import Image
@@ -103,4 +105,15 @@ def _compressed(image: Tensor, quality: int) -> Tensor:
         found = np.asarray(Image.open(file)).reshape(array.shape)
     else:
         found = turbo.round_trip(array, quality)
-    return torch.from_numpy(found.transpose(2, 0, 1).copy()).to(image.device)
+    pixels = torch.from_numpy(found).permute(2, 0, 1)
+    return _moved(pixels, torch.contiguous_format).to(image.device)
+
+
+def _moved(image: Tensor, memory_format: torch.memory_format) -> Tensor:
+    """Return an image with another order of channels in memory, in a fraction of NumPy's time."""
+    size = (image.shape[1], image.shape[2])
+    options: dict[str, Any] = {"out_dtype": torch.uint8, "layout": "CHW"}
+    return augment(image[None], _STILL, size, memory_format=memory_format, **options)[0]
+
+
+_STILL = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], dtype=torch.float64)

@@ -95,9 +95,10 @@ def augment(
         Subtracted and divided by, after colour.
     fill : number or sequence of C numbers
         The value outside the image where `padding_mode` is "constant". No gradient flows to it.
-    mode : {"bilinear", "nearest", "bicubic"}
+    mode : {"bilinear", "nearest", "bicubic", "lanczos"}
         Interpolation. Bicubic is Keys' cubic convolution with a = -0.75, as in OpenCV and torch;
-        with `antialias` it has a = -0.5, as in Pillow and torch.
+        with `antialias` it has a = -0.5, as in Pillow and torch. Lanczos is Pillow's filter of
+        three lobes, with `antialias` only.
     padding_mode : {"constant", "replicate", "reflect", "symmetric", "circular"}
         What lies outside the image or the window, as in :func:`warp_affine`.
     antialias : bool
@@ -151,8 +152,8 @@ def augment(
     for `antialias` is computed at the middle of every 128 pixels of a row.
 
     With `antialias`, a footprint counts as no wider than the window. A map that shrinks the whole
-    window into every output pixel, as a degenerate homography can, reads up to 4 (bicubic: 16)
-    times the window's pixels for each of them.
+    window into every output pixel, as a degenerate homography can, reads up to 4 (bicubic: 16,
+    Lanczos: 36) times the window's pixels for each of them.
 
     Differentiable once with respect to `images` (floating), `matrix` and `color`. In the gradient
     of `matrix` the widths of the filter and the edge count as constants; no gradient passes where

@@ -399,3 +399,29 @@ def test_nothing_is_drawn_twice_for_large_results() -> None:
         kept.chain = counted = Counted(kept.chain)
         chain(large, index=1)
         assert (counted.ones, counted.draws) == ((1, 0) if direct else (0, 1))
+
+
+def test_values_take_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without leaves, and with the bits of `run_passes`."""
+    image = torch.randint(0, 256, (3, 20, 30), dtype=torch.uint8)
+    steps = [
+        transforms.GaussianNoise(),
+        transforms.MedianBlur((3, 3), 1.0),
+        transforms.RandAugment(),
+    ]
+    chain = transforms.Compose(steps, seed=0)
+    samples = (image, image[None], image.permute(1, 2, 0).numpy(), image / 255, (image, 7))
+    with monkeypatch.context() as patch:
+        patch.setattr("visops.transforms.engine.direct.BY_VALUES", ())
+        expected = [chain(sample, index=3) for sample in samples]
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("run_passes")
+
+    monkeypatch.setattr("visops.transforms.compose.run_passes", refuse)
+    for sample, wanted in zip(samples, expected, strict=True):
+        found = chain(sample, index=3)
+        if isinstance(sample, tuple):
+            assert found[1] == 7
+            found, wanted = found[0], wanted[0]
+        assert torch.equal(found, wanted)

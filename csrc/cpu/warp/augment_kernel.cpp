@@ -57,9 +57,10 @@ void augment_pixels(const AugmentParams& p, const AugmentSample& s,
 // How a segment's lanes are sampled.
 enum class LaneWay { kFill, kCopy, kTaps, kFilter, kPixels };
 
-// Chooses the way. Sets the lanes for kCopy and kTaps, and `out` for kFilter.
-LaneWay prepare_lanes(const AugmentTask& task, const SegmentAt& at, const LaneImage& image,
-                      AugmentLanes& lanes) {
+// Chooses the way. Sets the lanes for kCopy and kTaps, and `out` for kFilter. Inlined, or compilers
+// don't vectorize its loops: they can't tell that lanes and parameters are different memory.
+VISOPS_ALWAYS_INLINE LaneWay prepare_lanes(const AugmentTask& task, const SegmentAt& at,
+                                           const LaneImage& image, AugmentLanes& lanes) {
   if (at.s.is_fill) return LaneWay::kFill;
   if (!image.fits || !fits_lanes(at)) return LaneWay::kPixels;
   const Interpolation mode = at.s.mode;

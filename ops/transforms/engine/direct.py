@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from ..._native import run_pixels
 from ..._torch.native import data_ptr_and_strides, modes_or_transforms_active
 from ...warp.augment_direct import LARGEST
 from ..sample.forms import formed
@@ -29,6 +30,7 @@ from ..targets.direct import DirectTarget, direct_targets
 from .compiled import DTYPE_NAMES, Compiled, compiled
 from .fuse import Pass
 from .nesting import outer_options
+from .pixel_kinds import BY_VALUES
 from .run import channels_first
 from .source import Source
 
@@ -84,6 +86,9 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         if found is None or (found and (in_batch or chain.forms.targets)):
             return None
         targets = found
+    by_values = passes[0].kind == "values"
+    if by_values and (targets or image.dtype not in BY_VALUES):
+        return None
     seed, epoch, indices = source.key_for(1)
     plan = fast.chain.draw_one(seed, epoch, indices[0], height, width, channels, chain.exact)
     if (plan.projective or chain.exact) and targets:
@@ -97,8 +102,13 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
     origin, target = (address, strides[-3:]), (moved.data_ptr(), moved.stride()[-3:])
     names = DTYPE_NAMES[image.dtype], DTYPE_NAMES[dtype]
     try:
-        values = mean, std, erase_value or _ZERO
-        fast.chain.augment(plan, origin, names[0], target, names[1], *values)
+        if by_values:
+            moved.copy_(image)
+            modes, _, fill, _ = fast.sampling
+            run_pixels(plan, target[0], names[0], height, width, modes[0], fill, 0, 1, 1)
+        else:
+            values = mean, std, erase_value or _ZERO
+            fast.chain.augment(plan, origin, names[0], target, names[1], *values)
     except (TypeError, ValueError):
         return None
     form = chain.forms.image
@@ -141,7 +151,7 @@ def _only_pass(chain: Compose, passes: Sequence[Pass]) -> Compiled | None:
     part = passes[0]
     if chain.reads_files or outer_options() is not None:
         return None
-    if len(passes) > 1 or part.kind != "fused" or part.steps:
+    if len(passes) > 1 or part.kind not in ("fused", "values") or part.steps:
         return None
     if chain.memory_format is torch.channels_last or (chain.exact and part.colors):
         return None

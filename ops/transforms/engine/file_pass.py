@@ -13,14 +13,13 @@ from ...jpeg.library import TurboDecoder
 from .compiled import DTYPE_NAMES, compiled
 from .decode import Decoding, reach_of
 from .fuse import Pass
+from .pixel_kinds import BY_VALUES
 from .plan import Plan
 
 if TYPE_CHECKING:
     from ..compose import Compose
 
 __all__ = ["file_pass", "slow_passes"]
-
-_BY_VALUES = (torch.uint8, torch.float32)  # what pixel operations in C++ take
 
 
 def slow_passes(chain: Compose) -> list[tuple[Pass, str]]:
@@ -66,7 +65,7 @@ def file_pass(chain: Compose) -> tuple[FilePass, torch.dtype] | None:
     options = transform.options
     dtype, stages = torch.uint8, []
     for part in chain.passes:
-        if part.kind == "values" and dtype not in _BY_VALUES:
+        if part.kind == "values" and dtype not in BY_VALUES:
             return None
         native = compiled(part, chain.slices)
         plan = Plan.of_images(np.ones((1, 2), np.int64), options.channels, dtype, chain.exact)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["MORE_NUMBERS", "PixelKind"]
+import torch
+
+__all__ = ["BY_VALUES", "MORE_NUMBERS", "PixelKind"]
+
+BY_VALUES = (torch.uint8, torch.float32)  # what operations in C++ take
 
 MORE_NUMBERS = 9  # of an operation, behind its amount
 
