@@ -10,6 +10,7 @@
 #include "core/pixels/lab.h"
 #include "core/pixels/median.h"
 #include "core/pixels/noise.h"
+#include "core/pixels/power.h"
 #include "core/shared_library.h"
 #include "core/warp/affine.h"
 #include "core/warp/augment.h"
@@ -51,6 +52,7 @@ void take_kernels() {
   take(library, hsv_stub);
   take(library, lab_stub);
   take(library, median_stub);
+  take(library, power_stub);
   take(library, noise_stub);
   take(library, remap_stub);
 }

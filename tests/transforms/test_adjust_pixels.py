@@ -130,3 +130,17 @@ def call(**arguments: Any) -> Call:
 )
 def test_errors(error: type[Exception], message: str, call: Call) -> None:
     check(error, message, call)
+
+
+@pytest.mark.parametrize("exponent", [0.7, 1.0, 1.5, -1.0, 0.0, 5.9, 8.0])
+def test_powers_of_many_are_those_of_each(exponent: float) -> None:
+    """Of single images each value goes by itself, of large ones in vectors."""
+    generator = torch.Generator().manual_seed(0)
+    values = torch.rand(300, generator=generator) * 3
+    special = [0.0, -0.0, -1.0, -2.5, float("inf"), -float("inf"), float("nan"), 1e-40, 1e-45, 3e38]
+    values[20 : 20 + len(special)] = torch.tensor(special)
+    values[100:164] = 10 ** (torch.rand(64, generator=generator) * 70 - 35)
+    whole = adjust_pixels(values.view(1, 1, 10, 30), [PixelKind.GAMMA], [exponent])
+    count = len(values)
+    each = adjust_pixels(values.view(-1, 1, 1, 1), [PixelKind.GAMMA] * count, [exponent] * count)
+    assert whole.numpy().tobytes() == each.numpy().tobytes()

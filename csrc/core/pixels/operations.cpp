@@ -14,9 +14,14 @@
 #include "core/pixels/dropouts.h"
 #include "core/pixels/neighbourhoods.h"
 #include "core/pixels/noise_steps.h"
+#include "core/pixels/power.h"
 #include "core/pixels/values.h"
+#include "core/plain_kernel.h"
 
 namespace visops {
+
+KernelStub<PowerParams> power_stub{"power"};
+
 namespace {
 
 using Table = std::array<uint8_t, 256>;
@@ -261,7 +266,7 @@ void gamma(const PixelImage& image, float exponent) {
   if constexpr (sizeof(T) == 1) {
     look_up(table_of([&](int i) { return gamma_of(static_cast<T>(i), exponent); }), data, count);
   } else {
-    for (int64_t i = 0; i < count; ++i) data[i] = gamma_of(data[i], exponent);
+    plain_kernel(power_stub)({data, exponent}, 0, count);
   }
 }
 

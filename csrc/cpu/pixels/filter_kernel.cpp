@@ -84,25 +84,32 @@ void separable(const FilterParams& p) {
   }
 }
 
+// Rows go through a ring of as many as the kernel has, which stays in the cache.
 template <class T>
 void any_kernel(const FilterParams& p) {
-  const int64_t width = p.width, height = p.height;
-  const int64_t pitch = width + 2 * p.row_radius;
-  for (int64_t y = -p.column_radius; y < height + p.column_radius; ++y) {
+  const int64_t width = p.width, height = p.height, radius = p.column_radius;
+  const int64_t pitch = width + 2 * p.row_radius, count = 2 * radius + 1;
+  const auto slot = [&](int64_t y) { return p.scratch + (y + count) % count * pitch; };
+  const auto load = [&](int64_t y) {
     const int64_t source = pad_index(Padding::kReflect, y, height);
-    widen(static_cast<const T*>(p.source) + source * width, width, p.row_radius,
-          p.scratch + (y + p.column_radius) * pitch);
-  }
+    if (y >= height) {  // that row may have its results already, but is in the ring
+      std::memcpy(slot(y), slot(source), static_cast<size_t>(pitch) * sizeof(float));
+    } else {
+      widen(static_cast<const T*>(p.source) + source * width, width, p.row_radius, slot(y));
+    }
+  };
+  for (int64_t y = -radius; y < radius; ++y) load(y);
   for (int64_t y = 0; y < height; ++y) {
-    const float* const row = p.scratch + (y + p.column_radius) * pitch + p.row_radius;
-    for_each_chunk(width, [&](int64_t x, int count) {
+    load(y + radius);
+    for_each_chunk(width, [&](int64_t x, int size) {
       float sum[kChunk] = {};
       for (int64_t k = 0; k < p.tap_count; ++k) {
         const float weight = p.weights[k];
-        const float* const tap = row + p.offsets[2 * k] * pitch + p.offsets[2 * k + 1] + x;
-        each(count, [&](int i) { sum[i] += weight * tap[i]; });
+        const float* const tap =
+            slot(y + p.offsets[2 * k]) + p.row_radius + p.offsets[2 * k + 1] + x;
+        each(size, [&](int i) { sum[i] += weight * tap[i]; });
       }
-      store_chunk(p, sum, count, static_cast<T*>(p.target) + y * width + x);
+      store_chunk(p, sum, size, static_cast<T*>(p.target) + y * width + x);
     });
   }
 }

@@ -1,0 +1,74 @@
+// Powers on the CPU.
+//
+// NOTE [ Powers on the CPU ]
+// power_of() for chunks of positive, finite values, in vectors of float64: log2_of() without a
+// jump, and exp_in_range(), whose range no such value leaves for exponents of usual size. The same
+// operations in the same order, so the same bits. The few others are computed by themselves.
+#include "core/pixels/power.h"
+
+#include "core/element.h"
+#include "core/elementary.h"
+#include "core/pixels/values.h"
+#include "core/platform.h"
+
+namespace visops {
+namespace {
+
+constexpr int kChunk = 64;
+constexpr float kMostExponent = 6.0f;  // 6 x 149 x ln 2 is less than what exp_in_range() takes
+
+// log2_of(), without a jump.
+VISOPS_ALWAYS_INLINE double log2_in_vectors(double x) {
+  const auto bits = bit_cast<uint64_t>(x);
+  // An integer as a double: 2^52 and what is added to it, less 2^52 and the exponent's bias.
+  double exponent = bit_cast<double>((bits >> 52) | 0x4330000000000000) - 4503599627371519.0;
+  double m = bit_cast<double>((bits & 0xfffffffffffff) | 0x3ff0000000000000);
+  const bool large = m > 1.4142135623730951;
+  m = large ? m * 0.5 : m;
+  exponent = large ? exponent + 1.0 : exponent;
+  const double z = (m - 1.0) / (m + 1.0);
+  const double series[] = {1.0,
+                           0.3333333333333333,
+                           0.2,
+                           0.14285714285714285,
+                           0.1111111111111111,
+                           0.09090909090909091,
+                           0.07692307692307693,
+                           0.06666666666666667,
+                           0.058823529411764705,
+                           0.05263157894736842,
+                           0.047619047619047616};
+  return exponent + z * polynomial(series, z * z) * 2.8853900817779268;
+}
+
+VISOPS_ALWAYS_INLINE bool is_plain(float value) { return value > 0.0f && value < INFINITY; }
+
+void power_chunk(float* data, float exponent) {
+  const auto by = static_cast<double>(exponent);
+  float powers[kChunk];
+  int others = 0;
+  for (int i = 0; i < kChunk; ++i) others += is_plain(data[i]) ? 0 : 1;
+  for (int i = 0; i < kChunk; ++i) {
+    const double base = is_plain(data[i]) ? static_cast<double>(data[i]) : 1.0;
+    powers[i] =
+        static_cast<float>(exp_in_range(log2_in_vectors(base) * by * 0.6931471804855994531));
+  }
+  for (int i = 0; others > 0 && i < kChunk; ++i) {
+    if (!is_plain(data[i])) powers[i] = power_of(data[i], exponent);
+  }
+  for (int i = 0; i < kChunk; ++i) data[i] = powers[i];
+}
+
+void power_kernel(const PowerParams& p, int64_t begin, int64_t end) {
+  int64_t i = begin;
+  const bool usual = p.exponent <= kMostExponent && p.exponent >= -kMostExponent;
+  if (usual && p.exponent != 0.0f) {
+    for (; i + kChunk <= end; i += kChunk) power_chunk(p.data + i, p.exponent);
+  }
+  for (; i < end; ++i) p.data[i] = power_of(p.data[i], p.exponent);
+}
+
+const bool registered = power_stub.set(kIsaSlot, power_kernel);
+
+}  // namespace
+}  // namespace visops
