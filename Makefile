@@ -16,11 +16,11 @@ export VISOPS_WERROR ?= 1
 PYTEST := OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE $(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
 SOURCES := $(shell find csrc tests/cuda_emulation tests/cuda_check tests/avx512_emulation tests/neon_emulation -type f)
-CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_check tests/avx512_emulation tests/neon_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
+CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_check tests/ptx tests/avx512_emulation tests/neon_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help build build-tests demo test test-matrix test-infer test-gpu gpu-report test-wheel test-asan test-tsan \
-  test-cuda-check test-gpu-constants test-avx512 test-neon test-arm \
+  test-cuda-check test-gpu-constants test-ptx ptx-costs test-avx512 test-neon test-arm \
   fuzz bench docs lint format typecheck wheels clean
 
 help:  ## list the targets
@@ -173,6 +173,36 @@ build/gpu-constants/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -
 test-gpu-constants: build/gpu-constants/.built  ## emulated CUDA kernels with the constants of a GPU
 	VISOPS_GPU_CONSTANTS=1 OMP_NUM_THREADS=2 PYTHONPATH=build/gpu-constants $(PY) -m pytest -n auto --dist loadgroup -p no:cacheprovider \
 	  $(PYTEST_ARGS) tests/build/test_gpu_constants.py tests/build/test_backends.py -k "cuda_emulated or gpu_constants"
+
+# The PTX that nvcc makes of the kernels, interpreted (tests/ptx; settings are in hook/launch.cpp). By
+# default it has a GPU's constants: exactly the PTX that ships. PTX_CONSTANTS=small: the emulation's.
+# PTX_GUARD=1: every access to global memory must be within a tensor.
+PTX_CONSTANTS ?= gpu
+PTX_GUARD ?= 0
+PTX_LEAST ?= 720
+PTX_BUILD := build/ptx-$(PTX_CONSTANTS)
+PTX_KERNELS := build/ninja/kernels-ptx$(if $(filter gpu,$(PTX_CONSTANTS)),-gpu-constants)
+
+$(PTX_BUILD)/.built: $(VENV)/.packages $(BUILD_INPUTS) $(wildcard tests/ptx/*/*.h tests/ptx/*/*.cpp) $(shell find ops -name '*.py')
+	VISOPS_PTX=1 VISOPS_GPU_CONSTANTS=$(if $(filter gpu,$(PTX_CONSTANTS)),1,0) VISOPS_ISA=default VISOPS_EMULATION=1 \
+	  $(PY) setup.py --quiet build --build-lib $(PTX_BUILD)
+	@touch $@
+
+PTX_ENVIRONMENT = OMP_NUM_THREADS=1 PYTHONPATH=$(PTX_BUILD):tests:tests/ptx VISOPS_PTX_DIR=$(PTX_KERNELS)
+PTX_TESTED = $(PTX_ENVIRONMENT) VISOPS_PTX_STATS=$(PTX_BUILD)/statistics VISOPS_PTX_LOG=$(PTX_BUILD)/findings.txt \
+  $(if $(filter 1,$(PTX_GUARD)),LD_PRELOAD=build/ninja/ptx/libptx_guard.so) $(PY) -m pytest -n auto --dist loadgroup \
+  -p no:cacheprovider $(if $(filter 1,$(PTX_GUARD)),-p ptx_guard) $(PYTEST_ARGS)
+test-ptx: $(PTX_BUILD)/.built  ## the PTX of the CUDA kernels, interpreted: bits, tests of values (needs nvcc)
+	build/ninja/ptx/self_test
+	$(PTX_ENVIRONMENT) $(PY) tests/ptx/decode_all.py
+	@rm -rf $(PTX_BUILD)/statistics $(PTX_BUILD)/findings.txt && mkdir $(PTX_BUILD)/statistics
+	$(PTX_TESTED) tests/build/test_backends.py -k "cuda_emulated or schedule"
+	VISOPS_CPU=cuda_emulated $(PTX_TESTED) -m "matrix and not cluster" $(MATRIX_TESTS)
+	$(PY) tests/ptx/report.py $(PTX_KERNELS) $(PTX_BUILD)/statistics --least $(PTX_LEAST)
+	@! grep -s . $(PTX_BUILD)/findings.txt
+
+ptx-costs: $(PTX_BUILD)/.built  ## count what the kernels execute and ask of memory into docs/cuda_costs.md
+	VISOPS_PTX_COUNT=1 $(PTX_ENVIRONMENT) $(PY) scripts/cuda_costs.py --write
 
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
 	@set -e; for script in $(filter-out %/plot.py,$(wildcard scripts/bench/*.py)); do $(PY) $$script; done

@@ -16,8 +16,10 @@ VISOPS_ISA : the instruction sets that CPU kernels are compiled for, such as "de
     only on processors that have one of them.
 VISOPS_SANITIZE : "address,undefined" or "thread" builds with these sanitizers, in other folders;
     "cuda" looks at the memory of emulated CUDA kernels, with GCC and VISOPS_EMULATION=1.
-VISOPS_GPU_CONSTANTS : 1 compiles emulated kernels with the constants that a GPU takes, in another
-    folder. By default theirs are so small that tests see several launches, rounds and tiles.
+VISOPS_GPU_CONSTANTS : 1 compiles emulated kernels with the constants that a GPU takes. By default
+    theirs are so small that tests see several launches, rounds and tiles.
+VISOPS_PTX : 1 lets emulated launches run the PTX that nvcc makes of the kernels (tests/ptx), with
+    VISOPS_EMULATION=1.
 VISOPS_EMULATE_AVX512 : 1 compiles the AVX-512 kernels for processors with AVX2, in another folder.
 VISOPS_EMULATE_NEON : 1 compiles ARM's kernels for x86 as well, into the default slot, in another
     folder; it takes SIMDe's headers.

@@ -59,9 +59,10 @@ from build_ninja import (
     emulation_of_cuda,
     files_below,
     includes,
+    ptx_interpreter,
 )
+from build_sanitizers import emulation_folder, interprets_ptx, sanitizers
 from build_sanitizers import link_flags as sanitizer_link_flags
-from build_sanitizers import sanitizers
 from build_toolchain import (
     FLAGS,
     WINDOWS,
@@ -251,6 +252,8 @@ class BuildExtensions(build_ext):
         if cross_target() and self.inplace:
             fail(f"libraries for {cross_target()} would replace this machine's; use --build-lib")
         emulation = switch("VISOPS_EMULATION") or False
+        if interprets_ptx() and (cuda is None or not emulation):
+            fail("VISOPS_PTX=1 takes nvcc and VISOPS_EMULATION=1")
         write_build_header(version, cuda)
         write_generated("exports.map", "{ global: visops_*; PyInit_*; local: *; };\n")
         file = NinjaFile(cuda)
@@ -263,9 +266,10 @@ class BuildExtensions(build_ext):
         shared = core + cpu_kernels(file)
         for_tests = emulation_of_cuda(file) if emulation else []
         shared += emulated_kernels(file) + checks_of_cuda(file, torch_api) if emulation else []
+        shared += ptx_interpreter(file) if interprets_ptx() else []
 
         # What is built, by its place in the package.
-        folder = BUILD / ("test" if emulation else "release")
+        folder = BUILD / (emulation_folder("test") if emulation else "release")
         built = {}
 
         # Tests read names in disassembly, sanitizers print them; nobody else needs them.
@@ -285,7 +289,7 @@ class BuildExtensions(build_ext):
         fold = [] if is_named else folding_flags(file.compiler)
         cpu_flags = [*link_flags(["torch_cpu", "c10"]), *fold]
         link(f"lib/{LIBRARY.format('visops')}", for_tests + shared + front, cpu_flags)
-        if cuda is not None:
+        if cuda is not None and not interprets_ptx():
             kernels = file.cuda_objects("cuda", cuda_files)
             kernels += file.objects(
                 "cuda", files_below("csrc/cuda"), [*torch_api, *defines({"USE_CUDA": "1"})]

@@ -28,6 +28,9 @@ from build_sanitizers import (
     emulates_avx512,
     emulates_neon,
     emulation_flags,
+    emulation_folder,
+    has_gpu_constants,
+    interprets_ptx,
     sanitizers,
 )
 from build_toolchain import (
@@ -98,12 +101,14 @@ class NinjaFile:
         if cuda is not None:
             nvcc = command_line([cuda.nvcc])
             self._rule("nvcc", f"{nvcc} -MD -MF $out.d $flags -c $in -o $out", deps="gcc")
+            self._rule("ptx", f"{nvcc} -MD -MF $out.d $flags --ptx $in -o $out", deps="gcc")
             host = [flag for flag in FLAGS.compile if not flag.startswith(("-std", "/std"))]
             # The host compiler sees nvcc's output with headers expanded, much of it unused.
             host += (
                 [] if WINDOWS else ["-Wno-unused-function", "-Wno-unneeded-internal-declaration"]
             )
-            self._nvcc_flags = ["-std=c++17", "-O3", "-fmad=false", "-Icsrc", *cuda.arch_flags()]
+            self._device_flags = ["-std=c++17", "-O3", "-fmad=false", "-Icsrc"]
+            self._nvcc_flags = [*self._device_flags, *cuda.arch_flags()]
             self._nvcc_flags += [f"-Xcompiler={flag}" for flag in host]
             # A fifth of the size; drivers of CUDA 13 and newer all read it.
             self._nvcc_flags += ["--compress-mode=size"] if cuda.major >= 13 else []
@@ -128,6 +133,20 @@ class NinjaFile:
     def cuda_objects(self, folder: str, files: Iterable[Path]) -> list[Path]:
         """Compile CUDA files."""
         return self._compile("nvcc", folder, files, self._nvcc_flags)
+
+    def ptx(self, folder: str, files: Iterable[Path]) -> None:
+        """Compile CUDA files to PTX: family.name.ptx, for the lowest GPU that is built for."""
+        flags = [*self._device_flags, "-arch=compute_80"]
+        flags += [] if has_gpu_constants() else defines({"VISOPS_SMALL_CONSTANTS": "1"})
+        made = {
+            ".".join(file.relative_to("csrc/cuda").with_suffix(".ptx").parts): file
+            for file in files
+        }
+        for stale in (ROOT / BUILD / folder).glob("*.ptx"):  # of files that are no more
+            if stale.name not in made:
+                stale.unlink()
+        for name, file in made.items():
+            self.build(BUILD / folder / name, "ptx", [file], flags)
 
     def _compile(
         self, rule: str, folder: str, files: Iterable[Path], flags: list[str]
@@ -244,7 +263,25 @@ def checks_of_cuda(file: NinjaFile, torch_api: Iterable[str]) -> list[Path]:
 def emulated_kernels(file: NinjaFile) -> list[Path]:
     """Compile the CUDA kernels as C++."""
     flags = [*_EMULATION, *FLAGS.emulation, *emulation_flags(sanitizers())]
-    return file.objects("emulated", files_below("csrc/cuda", "*.cu"), flags)
+    if interprets_ptx():  # the launches are replaced, and kernels are told by their addresses
+        flags = [f"{FLAGS.include}tests/ptx/hook", *flags, "-O0", "-fno-ipa-icf"]
+    return file.objects(emulation_folder("emulated"), files_below("csrc/cuda", "*.cu"), flags)
+
+
+# The processor's widest vectors: an instruction of a warp goes through 32 lanes.
+_INTERPRETER = ["-march=native", "-mprefer-vector-width=512", "-fno-strict-aliasing"]
+_PTX_TESTS = [f"{FLAGS.include}tests/ptx"]
+
+
+def ptx_interpreter(file: NinjaFile) -> list[Path]:
+    """Compile the CUDA kernels to PTX, and what runs it in their place (tests/ptx)."""
+    file.ptx(emulation_folder("kernels"), files_below("csrc/cuda", "*.cu"))
+    interpreter = file.objects("ptx", files_below("tests/ptx/interpreter"), _INTERPRETER)
+    self_test = file.objects("ptx", files_below("tests/ptx/self_test"), [*_PTX_TESTS, "-O1"])
+    file.build(BUILD / "ptx/self_test", "link", self_test + interpreter, [])
+    guard = file.objects("ptx", files_below("tests/ptx/guard"))
+    file.build(BUILD / "ptx/libptx_guard.so", "link", guard, ["-shared", "-ldl"])
+    return interpreter + file.objects("ptx", files_below("tests/ptx/hook"), _PTX_TESTS)
 
 
 if __name__ == "__main__":

@@ -57,12 +57,23 @@ def emulates_neon(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get("VISOPS_EMULATE_NEON", "0") not in ("", "0")
 
 
+def interprets_ptx(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether emulated launches run the PTX that nvcc makes of the kernels (VISOPS_PTX=1)."""
+    return environment.get("VISOPS_PTX", "0") not in ("", "0")
+
+
 def build_folder(names: list[str]) -> str:
     """Return the folder of object files below build/."""
-    constants = ["gpu-constants"] if has_gpu_constants() else []
     emulated = ["avx512"] if emulates_avx512() else []
     emulated += ["neon"] if emulates_neon() else []
-    return "-".join(["ninja", *names, *constants, *emulated])
+    return "-".join(["ninja", *names, *emulated])
+
+
+def emulation_folder(name: str) -> str:
+    """Return a name for what emulated kernels differ in; all other objects are shared."""
+    ptx = ["ptx"] if interprets_ptx() else []
+    constants = ["gpu-constants"] if has_gpu_constants() else []
+    return "-".join([name, *ptx, *constants])
 
 
 def compile_flags(names: list[str]) -> list[str]:
