@@ -1,11 +1,10 @@
-"""Counts what the CUDA kernels ask of memory, without a GPU, and writes it into docs/cuda_costs.md.
+"""Counts what the CUDA kernels execute and ask of memory, without a GPU, for docs/cuda_costs.md.
 
-    make build/cuda-check/.built
-    PYTHONPATH=build/cuda-check python scripts/cuda_costs.py --write
+    make ptx-costs
 
-Every access of every thread of the emulated kernels is seen (tests/cuda_check/costs.cpp), at sizes
-as in training and inference but with few images, boxes and channels: emulation is slow, and counts
-per request don't depend on how many there are.
+The PTX that nvcc makes of the kernels is interpreted (tests/ptx), at sizes as in training and
+inference but with few images, boxes and channels: counts per element and per request don't depend
+on how many there are. Every result is compared with that of the CPU's kernels.
 """
 
 from __future__ import annotations
@@ -13,68 +12,45 @@ from __future__ import annotations
 import argparse
 import ctypes
 import re
-import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 import visops
+from kernels import use_slot
+from ptx.report import Kernel, Kernels, add_statistics
 from torch import Tensor
+from visops._loader import LIBRARY
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "cuda_costs.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "cuda_costs.md"
 OPS = torch.ops.visops
 SMALL = 50_000  # bytes; kernels that ask for fewer have no row in the page
+GLOBAL = ("load global", "store global", "atomic")
+SHARED = ("load shared", "store shared")
+# Returns what it makes; gradients are those of all inputs that require them.
+Call = Callable[[], object]
 
 
-@dataclass
-class Cost:
-    """What the launches of a kernel asked for; units are sectors of 32 bytes, or passes."""
-
-    launches: int
-    blocks: int
-    threads: int
-    touched: int  # bytes of global memory, each once
-    requests: int
-    sectors: int
-    least_sectors: int
-    bytes: int
-    shared_requests: int
-    passes: int
-    least_passes: int
-    shared_bytes: int
+def take_statistics() -> list[Kernel]:
+    """What kernels have done since the last call."""
+    library = ctypes.CDLL(str(LIBRARY))
+    if not hasattr(library, "visops_ptx_take_statistics"):
+        raise SystemExit(f"{LIBRARY} was not built with VISOPS_PTX=1")
+    library.visops_ptx_take_statistics.restype = ctypes.c_char_p
+    kernels: Kernels = {}
+    add_statistics(kernels, library.visops_ptx_take_statistics().decode().splitlines())
+    return list(kernels.values())
 
 
-class Counter:
-    """The functions of tests/cuda_check/costs.cpp."""
-
-    def __init__(self) -> None:
-        from visops._loader import LIBRARY
-
-        library = ctypes.CDLL(str(LIBRARY))
-        if not hasattr(library, "visops_count_costs"):
-            raise SystemExit(f"{LIBRARY} was not built with VISOPS_SANITIZE=cuda")
-        self._count = library.visops_count_costs
-        self._take = library.visops_take_costs
-        self._take.restype = ctypes.c_char_p
-
-    def of(self, call: Callable[[], object]) -> dict[str, tuple[Cost, str]]:
-        """Costs of the kernels that the call launches, by name, and their worst places."""
-        self._count(1)
-        try:
-            call()
-            lines = self._take().decode().splitlines()
-        finally:
-            self._count(0)
-        found = {}
-        for line in lines:
-            name, *numbers, positions = line.split("\t")
-            found[name] = (Cost(*map(int, numbers)), positions)
-        assert all(len(fields(cost)) == 12 for cost, _ in found.values())
-        return found
+def tensors(value: object) -> Iterator[Tensor]:
+    """All tensors of a result."""
+    if isinstance(value, Tensor):
+        yield value.detach()
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from tensors(part)
 
 
 def numbers(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -102,9 +78,10 @@ def with_image(found: Tensor) -> Tensor:
     return torch.cat([torch.zeros(len(found), 1), found], 1)
 
 
-def backward(result: Tensor) -> None:
-    """Run the backward of a result with standard normal gradients."""
-    result.backward(numbers(*result.shape).to(result.dtype))
+def backward(result: Tensor, *leaves: Tensor) -> tuple[Tensor, ...]:
+    """A result and, for standard normal gradients of it, those of leaves."""
+    gradient = numbers(*result.shape).to(result.dtype)
+    return (result, *torch.autograd.grad(result, leaves, gradient))
 
 
 def turned(angle: float, size: int) -> Tensor:
@@ -131,7 +108,7 @@ def masks_of(count: int, height: int, width: int) -> Tensor:
     return made
 
 
-def warps() -> dict[str, Callable[[], object]]:
+def warps() -> dict[str, Call]:
     """Warps and augmentations."""
     image = numbers(1, 3, 256, 256)
     leaf = numbers(1, 3, 128, 128).requires_grad_()
@@ -139,8 +116,10 @@ def warps() -> dict[str, Callable[[], object]]:
     large = photo(1, 3, 512, 640)
     half = resized(0.35, 0.4375)
 
-    def augmented(source: Tensor, matrix: Tensor, size: tuple[int, int], **options: object) -> None:
-        visops.augment(source, matrix, size, layout="CHW", **options)  # type: ignore[arg-type]
+    def augmented(
+        source: Tensor, matrix: Tensor, size: tuple[int, int], **options: object
+    ) -> Tensor:
+        return visops.augment(source, matrix, size, layout="CHW", **options)  # type: ignore[arg-type]
 
     return {
         "warp_affine, float32, 30°": lambda: visops.warp_affine(image, turned(0.5, 256)),
@@ -148,7 +127,7 @@ def warps() -> dict[str, Callable[[], object]]:
             bytes_last, turned(0.5, 256)
         ),
         "warp_affine, image gradient, 30°": lambda: backward(
-            visops.warp_affine(leaf, turned(0.5, 128))
+            visops.warp_affine(leaf, turned(0.5, 128)), leaf
         ),
         "augment, uint8 to float32, 30°": lambda: augmented(
             photo(1, 3, 256, 256), turned(0.5, 256), (224, 224), mode="bilinear"
@@ -162,7 +141,7 @@ def warps() -> dict[str, Callable[[], object]]:
     }
 
 
-def suppression() -> dict[str, Callable[[], object]]:
+def suppression() -> dict[str, Call]:
     """Boxes against boxes."""
     crowd, scores = boxes(2000, 1000, 1000, 100), numbers(2000).abs()
     some = crowd[:400], scores[:400]
@@ -178,7 +157,7 @@ def suppression() -> dict[str, Callable[[], object]]:
     }
 
 
-def regions() -> dict[str, Callable[[], object]]:
+def regions() -> dict[str, Call]:
     """Operators on regions of feature maps and images."""
     found = with_image(boxes(32, 800, 600, 200)).requires_grad_()
     planar = numbers(1, 64, 38, 50).requires_grad_()
@@ -193,20 +172,26 @@ def regions() -> dict[str, Callable[[], object]]:
     tilted = torch.cat([fixed[:, :1], corners[:, :2], corners[:, 2:] - corners[:, :2], angles], 1)
     return {
         "roi_align, 32 boxes, 64 channels": lambda: backward(
-            visops.roi_align(planar, found, (7, 7), 1 / 16, 2, True)
+            visops.roi_align(planar, found, (7, 7), 1 / 16, 2, True), planar, found
         ),
         "roi_align, channels last": lambda: visops.roi_align(last, fixed, (7, 7), 1 / 16, 2, True),
-        "roi_pool": lambda: backward(visops.roi_pool(planar, fixed, (7, 7), 1 / 16)),
-        "ps_roi_align": lambda: backward(visops.ps_roi_align(scores, fixed, (3, 3), 1 / 16)),
-        "roi_align_rotated": lambda: backward(
-            visops.roi_align_rotated(planar, tilted, (7, 7), 1 / 16, 2)
+        "roi_pool": lambda: backward(visops.roi_pool(planar, fixed, (7, 7), 1 / 16), planar),
+        "ps_roi_align": lambda: backward(
+            visops.ps_roi_align(scores, fixed, (3, 3), 1 / 16), scores
         ),
-        "crop_rois, 16 of 56 × 56": lambda: backward(visops.crop_rois(picture, near, (56, 56))),
-        "paste_rois, 16 of 56 × 56": lambda: backward(visops.paste_rois(picture, patches, near)),
+        "roi_align_rotated": lambda: backward(
+            visops.roi_align_rotated(planar, tilted, (7, 7), 1 / 16, 2), planar
+        ),
+        "crop_rois, 16 of 56 × 56": lambda: backward(
+            visops.crop_rois(picture, near, (56, 56)), picture
+        ),
+        "paste_rois, 16 of 56 × 56": lambda: backward(
+            visops.paste_rois(picture, patches, near), picture, patches
+        ),
     }
 
 
-def convolutions() -> dict[str, Callable[[], object]]:
+def convolutions() -> dict[str, Call]:
     """Convolutions, unfolded, direct and deformable; attention; points."""
     image = numbers(1, 16, 56, 56).requires_grad_()
     weight = numbers(64, 16, 3, 3).requires_grad_()
@@ -217,10 +202,11 @@ def convolutions() -> dict[str, Callable[[], object]]:
     small = numbers(1, 32, 32, 32).requires_grad_()
     kernel, offset = numbers(64, 32, 3, 3).requires_grad_(), numbers(1, 18, 32, 32)
     offset.requires_grad_()
-    value = numbers(1, 1360, 8, 32).requires_grad_()
-    positions = torch.rand(1, 100, 8, 2, 4, 2).requires_grad_()
-    weights = torch.rand(1, 100, 8, 2, 4).requires_grad_()
-    levels = [(32, 34), (16, 17)]
+    levels = [(50, 68), (25, 34), (13, 17), (7, 9)]
+    value = numbers(1, sum(h * w for h, w in levels), 8, 32).requires_grad_()
+    positions = torch.rand(1, 300, 8, 4, 4, 2).requires_grad_()
+    weights = torch.rand(1, 300, 8, 4, 4).requires_grad_()
+    maps, taps_of_maps = numbers(1, 64, 56, 56), numbers(64, 64, 3, 3) / 24
     points = torch.rand(1, 2000, 2).requires_grad_()
     return {
         "im2col, 16 channels, 3 × 3": lambda: OPS.im2col(
@@ -229,27 +215,33 @@ def convolutions() -> dict[str, Callable[[], object]]:
         "col2im, 16 channels, 3 × 3": lambda: OPS.col2im(
             columns, [56, 56], [3, 3], [1, 1], [1, 1, 1, 1], [1, 1]
         ),
+        "conv2d, 64 to 64 channels, 3 × 3": lambda: visops.conv2d(
+            maps, taps_of_maps, padding=1, method="implicit"
+        ),
         "conv2d, 16 to 64 channels, 3 × 3": lambda: backward(
-            visops.conv2d(image, weight, padding=1, method="implicit")
+            visops.conv2d(image, weight, padding=1, method="implicit"), image, weight
         ),
         "conv2d, 16 to 64 channels, 3 × 3, bfloat16": lambda: backward(
-            visops.conv2d(halves, half_weight, padding=1, method="implicit")
+            visops.conv2d(halves, half_weight, padding=1, method="implicit"), halves, half_weight
         ),
         "conv2d, 16 to 64 channels, 3 × 3, bfloat16, channels last": lambda: backward(
-            visops.conv2d(pixels, half_weight, padding=1, method="implicit")
+            visops.conv2d(pixels, half_weight, padding=1, method="implicit"), pixels, half_weight
         ),
         "convolve2d, 256 × 256, 9 × 9": lambda: visops.convolve2d(plane, taps, mode="same"),
         "deform_conv2d, 32 to 64 channels": lambda: backward(
-            visops.deform_conv2d(small, offset, kernel, padding=1)
+            visops.deform_conv2d(small, offset, kernel, padding=1), small, offset, kernel
         ),
-        "deformable attention, 100 queries": lambda: backward(
-            visops.multi_scale_deformable_attention(value[:, :1360], levels, positions, weights)
+        "deformable attention, 300 queries": lambda: backward(
+            visops.multi_scale_deformable_attention(value, levels, positions, weights),
+            *(value, positions, weights),
         ),
-        "point_sample, 2000 points": lambda: backward(visops.point_sample(image, points)),
+        "point_sample, 2000 points": lambda: backward(
+            visops.point_sample(image, points), image, points
+        ),
     }
 
 
-def masks() -> dict[str, Callable[[], object]]:
+def masks() -> dict[str, Call]:
     """Operators on masks."""
     blobs = masks_of(8, 240, 320)
     logits, where = numbers(8, 28, 28), boxes(8, 320, 240, 100)
@@ -274,29 +266,45 @@ def ratio(a: int, b: int) -> str:
 
 def short(kernel: str) -> str:
     """The kernel and its first type: "augment_forward<float>"."""
-    name, _, types = kernel.partition("<")
+    plain = kernel.replace("(anonymous namespace)::", "").replace("visops::", "")
+    name, _, types = plain.partition("<")
     first = re.match(r"(unsigned char|\w+)", types)
     return f"{name}<{first[1]}>" if first else name
 
 
-def row(case: str, kernel: str, cost: Cost) -> str:
+def row(case: str, kernel: Kernel, elements: int) -> str:
     """One row of the table."""
+    all_of, at_large, shared = kernel.total(), kernel.total(*GLOBAL), kernel.total(*SHARED)
     cells = [
         case,
-        f"`{short(kernel)}`",
-        f"{cost.bytes / 1e6:.2f}",
-        ratio(cost.sectors, cost.requests),
-        ratio(cost.sectors, cost.least_sectors),
-        ratio(cost.bytes, cost.touched),
-        ratio(32 * cost.sectors, cost.touched),
-        ratio(cost.passes, cost.least_passes),
+        f"`{short(kernel.name)}`",
+        f"{all_of.lanes / elements:.0f}",
+        f"{all_of.lanes / all_of.issues / 0.32:.0f} %",
+        f"{at_large.bytes / 1e6:.2f}",
+        ratio(at_large.units, at_large.issues),
+        ratio(at_large.units, at_large.least),
+        ratio(at_large.bytes, kernel.touched),
+        ratio(32 * at_large.units, kernel.touched),
+        ratio(shared.units, shared.least),
     ]
     return f"| {' | '.join(cells)} |"
 
 
-HEAD = """| call | kernel | MB asked for | sectors a request | of the fewest | asked by touched | \
+HEAD = """| call | kernel | instructions an element | lanes at work | MB asked for | \
+sectors a request | of the fewest | asked by touched | \
 moved by touched | shared passes by the fewest |
-|-|-|-|-|-|-|-|-|"""
+|-|-|-|-|-|-|-|-|-|-|"""
+
+
+def positions(kernel: Kernel) -> str:
+    """What the kernel executes most, and where shared memory takes most passes too many."""
+    share = {
+        name: f"{name} {100 * counts.issues / kernel.total().issues:.0f} %"
+        for name, counts in sorted(kernel.classes.items(), key=lambda item: -item[1].issues)
+    }
+    worst = sorted(kernel.banks.items(), key=lambda item: item[1][2] - item[1][1])[:3]
+    lines = [f"line {line}: {n} accesses, {a} passes, {b} at least" for line, (n, a, b) in worst]
+    return "; ".join([", ".join(list(share.values())[:8]), *lines])
 
 
 def write(rows: list[str]) -> None:
@@ -307,29 +315,38 @@ def write(rows: list[str]) -> None:
     PAGE.write_text(text[:start] + "\n".join([HEAD, *rows]) + (text[end:] if end >= 0 else "\n"))
 
 
+def run(case: str, call: Call) -> Iterator[str]:
+    """Rows of the kernels that a call launches."""
+    torch.manual_seed(0)
+    expected = list(tensors(call()))
+    take_statistics()
+    start = time.perf_counter()
+    with use_slot("cuda_emulated"):
+        found = list(tensors(call()))
+    same = all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    seconds, elements = time.perf_counter() - start, max(1, found[0].numel())
+    print(f"{case}: {elements} elements, {'equal bits' if same else 'OTHER BITS'}, {seconds:.1f} s")
+    for kernel in take_statistics():
+        line = row(case, kernel, elements)
+        print(line, positions(kernel), flush=True)
+        if kernel.total(*GLOBAL).bytes >= SMALL:
+            yield line
+
+
 def main() -> None:
     """Print a row for each call and kernel, and the places that ask for most."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="calls whose name holds this text")
     parser.add_argument("--write", action="store_true", help="write docs/cuda_costs.md")
     arguments = parser.parse_args()
 
-    sys.path.insert(0, str(ROOT / "tests"))
-    from kernels import use_slot
-
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    counter, rows = Counter(), []
-    with use_slot("cuda_emulated"):
-        for group in (warps, suppression, regions, convolutions, masks):
-            for case, call in group().items():
-                if arguments.only not in case:
-                    continue
-                start = time.perf_counter()
-                for kernel, (cost, positions) in counter.of(call).items():
-                    print(row(case, kernel, cost), positions, flush=True)
-                    rows += [row(case, kernel, cost)] if cost.bytes >= SMALL else []
-                print(f"{case}: {time.perf_counter() - start:.1f} s", flush=True)
+    rows: list[str] = []
+    for group in (warps, suppression, regions, convolutions, masks):
+        for case, call in group().items():
+            if arguments.only in case:
+                rows += run(case, call)
     if arguments.write:
         write(rows)
 

@@ -69,25 +69,13 @@ EXPECTED = {
 }
 
 
-# What a launch of one warp costs: sectors of global memory, the fewest; passes of shared memory,
-# the fewest; bytes touched.
-COSTS = {
-    "dense": (8, 8, 0, 0, 256),
-    "strided": (36, 8, 0, 0, 256),
-    "uneven": (4 + 4 + 4, 4 + 2 + 4, 0, 0, 128 + 64 + 128),
-    "one_bank": (4, 4, 64, 2, 128),
-    "broadcast": (4, 4, 2, 2, 128),
-    "wide": (4, 4, 4, 4, 128),
-}
-
-
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of `faults` and `probes`."""
     folder = tmp_path_factory.mktemp("cuda_check")
     common = [*COMPILER, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-DVISOPS_CUDA_EMULATION"]
     common += [f"-I{TESTS / 'cuda_emulation'}", f"-I{CHECK}", f"-I{CSRC}", "-c"]
-    names = ("control", "costs", "hooks", "memory", "races", "report", "schedules", "shadow")
+    names = ("control", "hooks", "memory", "races", "report", "schedules", "shadow")
     sources = [CHECK / f"{name}.cpp" for name in (*names, "variables")]
     commands = [[*common, "-O1", *check_flags(), str(source)] for source in sources]
     for kernels in (FAULTS, CHECK / "probes.cu"):
@@ -116,38 +104,20 @@ def faults(programs: Path) -> Path:
     return programs / "faults"
 
 
-def probed(programs: Path, *arguments: str) -> str:
-    command = [str(programs / "probes"), *arguments]
+def probed(programs: Path, kernel: str) -> str:
+    command = [str(programs / "probes"), kernel]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
 
-@pytest.mark.parametrize("kernel", COSTS)
-def test_costs_of_a_warp(programs: Path, kernel: str) -> None:
-    name, *numbers, _ = probed(programs, "cost", kernel).split("\t")
-    assert name == kernel
-    launches, blocks, threads, touched, _, sectors, least, _, _, passes, fewest, _ = map(
-        int, numbers
-    )
-    assert (launches, blocks, threads) == (1, 1, 32)
-    assert (sectors, least, passes, fewest, touched) == COSTS[kernel]
-
-
-def test_worst_position_is_named(programs: Path) -> None:
-    lines = (CHECK / "probes.cu").read_text().splitlines()
-    line = next(i + 1 for i, text in enumerate(lines) if "threadIdx.x * 8]" in text)
-    text = probed(programs, "cost", "strided")
-    assert text.endswith(f"\ttests/cuda_check/probes.cu:{line} 32 4\n")
-
-
 @pytest.mark.parametrize("kernel", ["lost_update", "stale_flag"])
 def test_other_schedules_change_results(programs: Path, kernel: str) -> None:
-    assert int(probed(programs, "schedule", kernel)) > 1
+    assert int(probed(programs, kernel)) > 1
 
 
 def test_other_schedules_keep_atomics(programs: Path) -> None:
-    assert probed(programs, "schedule", "atomics") == "1\n"
+    assert probed(programs, "atomics") == "1\n"
 
 
 def said(program: Path, fault: str) -> str:

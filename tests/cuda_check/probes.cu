@@ -1,9 +1,6 @@
-// What the checks count, and what other schedules change: `probes cost <name>` prints the counts of
-// a kernel, `probes schedule <name>` how many different results several seeds give.
-#include <algorithm>
+// What other schedules change: `probes <name>` prints how many different results several seeds
+// give.
 #include <cstdio>
-#include <cstdlib>
-#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -12,50 +9,10 @@
 #include "cuda/launch.h"
 #include "memory.h"
 
-extern "C" void visops_count_costs(int is_on);
-extern "C" const char* visops_take_costs();
-
 namespace {
 
 using cuda_emulation::check::remember;
 using visops::launch;
-
-// Neighbouring lanes, neighbouring floats: 4 sectors.
-__global__ void dense(float* out, const float* in) { out[threadIdx.x] = in[threadIdx.x]; }
-
-// A sector for each lane's read.
-__global__ void strided(float* out, const float* in) { out[threadIdx.x] = in[threadIdx.x * 8]; }
-
-// Half of the lanes skip every other turn.
-__global__ void uneven(float* out, const float* in) {
-  float sum = 0;
-  for (unsigned i = 0; i < 1 + threadIdx.x % 2; ++i) sum += in[i * 32 + threadIdx.x];
-  out[threadIdx.x] = sum;
-}
-
-// All lanes want words of one bank.
-__global__ void one_bank(float* out, const float*) {
-  __shared__ float tile[32 * 32];
-  tile[threadIdx.x * 32] = 1;
-  __syncwarp();
-  out[threadIdx.x] = tile[threadIdx.x * 32];
-}
-
-// All lanes want one word.
-__global__ void broadcast(float* out, const float*) {
-  __shared__ float tile[32];
-  tile[threadIdx.x] = 1;
-  __syncwarp();
-  out[threadIdx.x] = tile[5];
-}
-
-// Doubles: two passes, and no fewer would do.
-__global__ void wide(float* out, const float*) {
-  __shared__ double tile[32];
-  tile[threadIdx.x] = 1;
-  __syncwarp();
-  out[threadIdx.x] = static_cast<float>(tile[31 - threadIdx.x]);
-}
 
 // Right if nobody comes between the read and the write.
 __global__ void lost_update(float* out) {
@@ -87,23 +44,9 @@ std::string result_of(void (*kernel)(float*), unsigned long long seed) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::map<std::string, void (*)(float*, const float*)> costs = {
-      {"dense", dense},       {"strided", strided},     {"uneven", uneven},
-      {"one_bank", one_bank}, {"broadcast", broadcast}, {"wide", wide}};
   const std::map<std::string, void (*)(float*)> schedules = {
       {"lost_update", lost_update}, {"stale_flag", stale_flag}, {"atomics", atomics}};
-  const std::string name = argc == 3 ? argv[2] : "";
-  if (costs.count(name) != 0) {
-    auto* const in = static_cast<float*>(std::aligned_alloc(32, 4096));
-    auto* const out = static_cast<float*>(std::aligned_alloc(32, 4096));
-    std::fill(in, in + 1024, 1.0f);
-    remember(in, in, 4096, false, "[1024]");
-    remember(out, out, 4096, false, "[1024]");
-    visops_count_costs(1);
-    launch(costs.at(name), dim3(1), dim3(32), 0, nullptr, out, in);
-    std::printf("%s", visops_take_costs());
-    return 0;
-  }
+  const std::string name = argc == 2 ? argv[1] : "";
   if (schedules.count(name) == 0) return 2;
   std::set<std::string> results;
   for (unsigned seed = 1; seed <= 8; ++seed) results.insert(result_of(schedules.at(name), seed));

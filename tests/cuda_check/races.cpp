@@ -24,7 +24,6 @@
 #include <tuple>
 #include <vector>
 
-#include "costs.h"
 #include "fibers.h"
 #include "limits.h"
 #include "memory.h"
@@ -292,7 +291,6 @@ void look_closely(uintptr_t at, size_t bytes, unsigned kind, const void* where) 
              where);
   }
   const Access access{at, bytes, kind, where, extent, is_shared(extent.region)};
-  if (counts_costs) count_access(thread, access.block_local, at, bytes, kind & kWrite, where);
   if (!access.block_local && (kind & kAtomic) && (kind & kWrite)) {
     (kind & kRead ? before_atomic : before_volatile_write)(at, bytes);
   }
@@ -355,8 +353,6 @@ void begin_launch(const Launch& begun) {
   for (KnownExtent& known : known_extents) known.version = 0;
   pending.is_set = false;
   begin_schedule();
-  begin_costs(launch.kernel, size_t{begun.grid.x} * begun.grid.y * begun.grid.z,
-              size_t{begun.block.x} * begun.block.y * begun.block.z);
   const std::string fault = fault_of_parameters(launch.parameter_bytes);
   if (fault.empty()) return;
   launch_mutex.unlock();
@@ -366,7 +362,6 @@ void begin_launch(const Launch& begun) {
 void end_launch() {
   const size_t shared = launch.shared_bytes + variable_bytes();
   end_variables(launch.kernel);
-  end_costs();
   const std::string fault = fault_of_shared(shared, launch.shared_bytes);
   if (!fault.empty()) findings.push_back({"too much shared memory", fault, nullptr, nullptr});
   const std::string text = findings.empty() ? "" : describe(kernel_name(), findings);
@@ -395,7 +390,6 @@ void begin_block(size_t linear, void* shared) {
 
 void end_block() {
   if (pending.is_set) settle_pending();
-  end_costs_of_block();
   end_schedule_of_block();
 }
 
