@@ -16,10 +16,16 @@ from convolution.im2col_cases import (
     bytes_of,
     every_window,
     numbers,
+    window,
 )
 
 OPS = torch.ops.visops
 DTYPES = [*SUMMED, *UNSIGNED[1:]]
+# Steps that are not made, so large that indices take 64 bits on CUDA.
+FAR = [
+    window((5, 9), (2, 1), (1, 3), 1, (2, 2**31 - 1)),
+    window((4, 6, 7), (2, 6, 2), (1, 2**31 - 1, 2)),
+]
 LEADS: list[tuple[int, ...]] = [(2, 3), (3,), ()]
 
 
@@ -27,9 +33,9 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     """Names and bytes of both operators' results: every window, layout and dtype."""
     leads = itertools.cycle(LEADS)
     for (name, w), layout in itertools.product(
-        every_window([*WINDOWS, *LARGE]), ("unfold", "patches")
+        every_window([*WINDOWS, *LARGE, *FAR]), ("unfold", "patches")
     ):
-        dtypes = DTYPES if w in WINDOWS else [torch.uint8, torch.bfloat16, torch.complex64]
+        dtypes = [torch.uint8, torch.bfloat16, torch.complex64] if w in LARGE else DTYPES
         for dtype in dtypes:
             image = numbers((*next(leads), *w.sizes), dtype).to(device)
             fill = numbers((1,), dtype, 1)

@@ -115,6 +115,40 @@ def test_integers_wrap(dtype: torch.dtype, name: str) -> None:
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_gradients_of_integers_wrap(dtype: torch.dtype) -> None:
+    """The weight's, as operators give it: sums of products of all pixels."""
+    case = CASES["3x3"]
+    input, weight, _ = operands(case, dtype)
+    grad = elements((2, 8, 9, 11), dtype, 3)
+    found = OPS.conv2d_backward_weight(grad, input, weight.shape, *case.options)
+    turned = Case((3, 2, 9, 11), (8, 2, 9, 11), padding=(1, 1))
+    nothing = torch.zeros(8, dtype=dtype)
+    expected = whole_sums(turned, input.transpose(0, 1), grad.transpose(0, 1), nothing)
+    whole = expected.transpose(1, 0, 2, 3).astype(found.numpy().dtype)
+    assert np.array_equal(found.numpy(), whole)
+
+
+@pytest.mark.matrix
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+def test_complex_halves() -> None:
+    """As complex numbers of float32, rounded: the sums are in float32."""
+    case = CASES["groups"]
+    wide = [t.to(torch.complex32).to(torch.complex64) for t in operands(case, torch.complex64)]
+    input, weight, bias = (t.to(torch.complex32) for t in wide)
+    expected = OPS.conv2d(*wide, *case.options)
+    found = OPS.conv2d(input, weight, bias, *case.options)
+    assert found.dtype == torch.complex32
+    torch.testing.assert_close(found.to(torch.complex64), expected, rtol=1e-3, atol=1e-3)
+    grad = elements(tuple(expected.shape), torch.complex64, 3).to(torch.complex32)
+    arguments = (weight.shape, *case.options)
+    found = OPS.conv2d_backward_weight(grad, input, *arguments)
+    expected = OPS.conv2d_backward_weight(grad.to(torch.complex64), wide[0], *arguments)
+    assert found.dtype == torch.complex32
+    torch.testing.assert_close(found.to(torch.complex64), expected, rtol=1e-3, atol=5e-2)
+
+
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["3x3", "stem", "groups", "steps", "1x1"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64], ids=str)

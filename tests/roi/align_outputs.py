@@ -47,13 +47,13 @@ def of_one_map(
     yield "mean", values
     yield "max", largest
     yield "index", index
+    yield "max-at", OPS.roi_align_max_at(maps.flip(3), index, boxes, bins, *rest)
     if not maps.is_floating_point():
         return
     grad = random_like(values, "channels_last" if last else "contiguous")
     yield "input", OPS.roi_align_backward_input(grad, boxes, maps.shape, *rest, last)
     arguments = (grad, index, boxes, maps.shape, *rest, not last)
     yield "max-input", OPS.roi_align_max_backward_input(*arguments)
-    yield "max-at", OPS.roi_align_max_at(maps.flip(3), index, boxes, bins, *rest)
     if boxes.is_floating_point():
         yield "boxes", OPS.roi_align_backward_boxes(grad, maps, boxes, *rest)
         yield "max-boxes", OPS.roi_align_max_backward_boxes(grad, index, maps, boxes, *rest)
@@ -97,6 +97,12 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
             maps.to(device), boxes.to(device), ((7, 7), 0.5, 2, False), name
         ):
             yield f"{what}-larger-{dtype}-{name}", bits(found)
+    # More bins than a block has room for.
+    for dtype, name in zip(FLOATING, itertools.cycle(("contiguous", "channels_last"))):
+        maps = LAYOUTS[name](torch.from_numpy(maps_of((2, 3, 9, 11))).to(dtype)).to(device)
+        boxes = proposals(rng, 5, 9, 11).to(device)
+        for what, found in of_one_map(maps, boxes, ((1, 400), 1.0, 2, False), name):
+            yield f"{what}-bins-{dtype}-{name}", bits(found)
     for dtype, rule in itertools.product(FLOATING, ("torchvision", "detectron2")):
         names = [next(layout) for _ in SCALES]
         maps_of_levels = [

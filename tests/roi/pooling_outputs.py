@@ -53,7 +53,9 @@ LARGE = {
 def gradients_of_many(device: str) -> Iterator[tuple[str, np.ndarray]]:
     """Yield names and gradients for many channels, boxes and bins."""
     for name, cases in LARGE.items():
-        for channels, count, size in cases:
+        for (channels, count, size), dtype in itertools.product(cases, FLOATING):
+            if dtype != torch.float32 and size != (1, 400):
+                continue
             rng = np.random.default_rng(count)
             of_map = channels * (size[0] * size[1] if name == "ps_roi_align" else 1)
             shape = (2, of_map, 9, 37)
@@ -67,13 +69,13 @@ def gradients_of_many(device: str) -> Iterator[tuple[str, np.ndarray]]:
             options = OPTIONS[name][0]
             index: list[Tensor] = []
             if name == "roi_pool":
-                maps = torch.from_numpy(rng.standard_normal(shape)).float().to(device)
+                maps = torch.from_numpy(rng.standard_normal(shape)).to(dtype).to(device)
                 index = [OPS.roi_pool(maps, boxes, size, 1.0)[1]]
-            grad = torch.from_numpy(rng.standard_normal((count, channels, *size))).float()
+            grad = torch.from_numpy(rng.standard_normal((count, channels, *size))).to(dtype)
             backward = getattr(OPS, f"{name}_backward")
             for last in (False, True):
                 gradient = backward(grad.to(device), *index, boxes, shape, 1.0, *options, last)
-                yield f"many-{name}-{channels}-{count}-{last}", numbers(gradient)
+                yield f"many-{name}-{channels}-{count}-{dtype}-{last}", numbers(gradient)
 
 
 def means_of_many(device: str) -> Iterator[tuple[str, np.ndarray]]:

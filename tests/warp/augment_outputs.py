@@ -194,7 +194,7 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
         for leaf in leaves.values():
             leaf.requires_grad_(leaf.is_floating_point())
         pixels, matrix = leaves["image"], leaves["matrix"]
-        out_dtype = DTYPES[number // 5 % 5]
+        out_dtype = DTYPES[(number + number // 5) % 5]
         result = visops.augment(
             pixels,
             matrix,

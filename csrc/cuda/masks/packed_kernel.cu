@@ -49,19 +49,18 @@ bool has_chunks(const PackParams& p) {
   return p.width % kChunk == 0 && reinterpret_cast<uintptr_t>(p.masks) % kChunk == 0;
 }
 
-template <class Index>
 __global__ void __launch_bounds__(kThreads)
-    pack_chunks(const __grid_constant__ PackParams p, const Divisor<Index> words,
-                const Index count) {
+    pack_chunks(const __grid_constant__ PackParams p, const Divisor<int32_t> words,
+                const int32_t count) {
   const int part = static_cast<int>(threadIdx.x) % kChunksOfWord;
-  const Index stride = static_cast<Index>(all_threads() / kChunksOfWord);
+  const int32_t stride = static_cast<int32_t>(all_threads() / kChunksOfWord);
   // All lanes of a warp stay until its first word is beyond the last.
-  const Index in_warp = static_cast<Index>(threadIdx.x % kWarp / kChunksOfWord);
-  for (Index at = static_cast<Index>(first_thread() / kChunksOfWord); at - in_warp < count;
+  const int32_t in_warp = static_cast<int32_t>(threadIdx.x % kWarp / kChunksOfWord);
+  for (int32_t at = static_cast<int32_t>(first_thread() / kChunksOfWord); at - in_warp < count;
        at += stride) {
     uint64_t word = 0;
     if (at < count) {
-      const Index row = words.divide(at);
+      const int32_t row = words.divide(at);
       const int64_t x = int64_t{at - row * words.value} * kPixelsPerWord + part * kChunk;
       if (x < p.width) {
         const Words pixels = load_words(p.masks + row * p.width + x);
@@ -179,20 +178,15 @@ __global__ void __launch_bounds__(kThreads) overlaps(const __grid_constant__ Mas
   }
 }
 
-template <class Index>
-void pack_chunks_as(const PackParams& p, void* stream) {
-  const int64_t words = words_of(p.width), count = p.rows * words;
-  launch(pack_chunks<Index>, grid_of_threads(count * kChunksOfWord), dim3(kThreads), 0, stream, p,
-         divisor_of<Index>(words), static_cast<Index>(count));
-}
-
 void pack_cuda(const PackParams& p, void* stream) {
-  if (has_chunks(p)) {
-    // Indices go beyond the last word by one step of the grid.
-    const bool is_small = p.rows * words_of(p.width) < int64_t{1} << 30;
-    return is_small ? pack_chunks_as<int32_t>(p, stream) : pack_chunks_as<int64_t>(p, stream);
+  const int64_t words = words_of(p.width), count = p.rows * words;
+  // Indices go beyond the last word by one step of the grid.
+  if (has_chunks(p) && count < int64_t{1} << 30) {
+    launch(pack_chunks, grid_of_threads(count * kChunksOfWord), dim3(kThreads), 0, stream, p,
+           divisor_of<int32_t>(words), static_cast<int32_t>(count));
+  } else {
+    launch(pack, grid_of_warps(count), dim3(kThreads), 0, stream, p);
   }
-  launch(pack, grid_of_warps(p.rows * words_of(p.width)), dim3(kThreads), 0, stream, p);
 }
 void unpack_cuda(const UnpackParams& p, void* stream) {
   launch(unpack, grid_for((p.rows * p.width + kThreads - 1) / kThreads), dim3(kThreads), 0, stream,

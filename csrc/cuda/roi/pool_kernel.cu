@@ -201,7 +201,12 @@ void roi_pool_as(const RoiPoolParams& pool, void* stream) {
 void roi_pool_launch(const RoiPoolParams& pool, void* stream) {
   const RoiAlignParams& p = pool.align;
   // Numbers go beyond the last bin by what all blocks of a box do at once.
-  const bool is_small = p.channels * p.bins_y * p.bins_x < int64_t{1} << 30;
+#if defined(VISOPS_SMALL_CONSTANTS)
+  constexpr int64_t kSmall = 200;
+#else
+  constexpr int64_t kSmall = int64_t{1} << 30;
+#endif
+  const bool is_small = p.channels * p.bins_y * p.bins_x < kSmall;
   with_element_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     is_small ? roi_pool_as<T, int32_t>(pool, stream) : roi_pool_as<T, int64_t>(pool, stream);
