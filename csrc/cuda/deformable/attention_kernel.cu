@@ -5,6 +5,11 @@
 // block's threads place some samples of all its heads, one each, in shared memory, and then read
 // and add. Each output is written once.
 //
+// Threads are bound by instructions, not by memory. So a sample's place is in bytes: a tap takes
+// one addition. What a thread needs of a sample is two pieces of 16 bytes (float32),
+// which lanes of one head read together: whatever the rows of shared memory between heads, no two
+// heads are in one pass. Samples whose taps all exist, nearly all of them, have no branch a tap.
+//
 // Rounding: NOTE [ Samples of deformable attention ] (core/deformable/attention.h), without
 // contraction (-fmad=false), so the bits are the CPU's.
 #include "cuda/deformable/attention_samples.h"
@@ -21,54 +26,63 @@ struct alignas(V * sizeof(T)) Pack {
   T element[V];
 };
 
+// Where a sample's taps are, in bytes: from value to tap 00; and 16 times from there to tap 10,
+// plus the bits of the taps that exist.
+struct alignas(16) TapPosition {
+  int64_t at;
+  int64_t row_and_taps;
+};
+
 template <class Acc>
-struct LocatedTaps {
-  int64_t first;     // elements of value before tap 00
-  int64_t row_step;  // from there to tap 10
-  int32_t taps;
+struct alignas(16) TapWeights {
   Acc weight[4];
 };
 
-template <bool is_discrete, class Acc>
-__device__ LocatedTaps<Acc> locate_taps(const AttentionParams& p, const Levels& levels, int64_t row,
-                                        int64_t sample) {
+// What the block's threads place for each other.
+template <class Acc>
+struct LocatedTaps {
+  TapPosition bilinear[kLocatedAtOnce];
+  TapWeights<Acc> weights[kLocatedAtOnce];
+  int64_t head_at[kThreads];  // where the rows' heads begin in value
+};
+
+template <class T, bool is_discrete, class Acc>
+__device__ void locate_taps(const AttentionParams& p, const Levels& levels, int64_t head_at,
+                            int64_t row, int64_t sample, TapPosition* bilinear,
+                            TapWeights<Acc>* weights) {
   const LevelAt& level = level_of_sample(levels, sample);
   const LocatedSample<Acc> s = located_sample<is_discrete, Acc>(p, level, row * p.samples + sample);
-  LocatedTaps<Acc> located;
   const int64_t position =
       level.start + static_cast<int64_t>(s.bilinear.y) * level.width + s.bilinear.x;
-  located.first =
-      head_offset(p, row / p.heads / p.queries, row % p.heads) + position * p.position_stride;
-  located.row_step = level.width * p.position_stride;
-  located.taps = s.bilinear.taps;
-  tap_weights<is_discrete>(s.bilinear, s.attention, located.weight);
-  return located;
+  constexpr int64_t kBytes = sizeof(T);
+  bilinear->at = (head_at + position * p.position_stride) * kBytes;
+  bilinear->row_and_taps = level.width * p.position_stride * (16 * kBytes) | s.bilinear.taps;
+  tap_weights<is_discrete>(s.bilinear, s.attention, weights->weight);
 }
 
-template <class T, int V>
-__device__ Pack<T, V> load_tap(const T* value, int64_t offset, bool exists) {
-  if (!exists) return Pack<T, V>{};
-  return *reinterpret_cast<const Pack<T, V>*>(value + offset);
-}
-
-template <bool is_discrete, class T, int V, class Acc>
-__device__ void add_sample(const T* value, int64_t position_stride, const LocatedTaps<Acc>& s,
-                           Acc sum[V]) {
-  const Pack<T, V> v00 = load_tap<T, V>(value, s.first, (s.taps & kTap00) != 0);
+// Adds a sample whose tap 00 is `at`. Unless it is whole, each tap is asked whether it exists.
+template <bool is_discrete, bool is_whole, class T, int V, class Acc>
+__device__ void add_taps(const char* at, int64_t position_bytes, int64_t row_and_taps,
+                         const TapWeights<Acc>& w, Acc sum[V]) {
+  const auto tap = [&](int32_t which, int64_t bytes) {
+    if (!is_whole && (row_and_taps & which) == 0) return Pack<T, V>{};
+    return *reinterpret_cast<const Pack<T, V>*>(at + bytes);
+  };
+  const Pack<T, V> v00 = tap(kTap00, 0);
   if constexpr (is_discrete) {
-    for (int i = 0; i < V; ++i) sum[i] += s.weight[0] * load_element(&v00.element[i]);
+    for (int i = 0; i < V; ++i) sum[i] += w.weight[0] * load_element(&v00.element[i]);
     return;
   }
-  const int64_t below = s.first + s.row_step;
-  const Pack<T, V> v01 = load_tap<T, V>(value, s.first + position_stride, (s.taps & kTap01) != 0);
-  const Pack<T, V> v10 = load_tap<T, V>(value, below, (s.taps & kTap10) != 0);
-  const Pack<T, V> v11 = load_tap<T, V>(value, below + position_stride, (s.taps & kTap11) != 0);
+  const int64_t row_bytes = row_and_taps >> 4;
+  const Pack<T, V> v01 = tap(kTap01, position_bytes);
+  const Pack<T, V> v10 = tap(kTap10, row_bytes);
+  const Pack<T, V> v11 = tap(kTap11, row_bytes + position_bytes);
 #pragma unroll
   for (int i = 0; i < V; ++i) {
     const Acc top =
-        s.weight[0] * load_element(&v00.element[i]) + s.weight[1] * load_element(&v01.element[i]);
+        w.weight[0] * load_element(&v00.element[i]) + w.weight[1] * load_element(&v01.element[i]);
     const Acc bottom =
-        s.weight[2] * load_element(&v10.element[i]) + s.weight[3] * load_element(&v11.element[i]);
+        w.weight[2] * load_element(&v10.element[i]) + w.weight[3] * load_element(&v11.element[i]);
     sum[i] += top + bottom;
   }
 }
@@ -78,30 +92,50 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     attention(const __grid_constant__ AttentionParams p, const int64_t blocks) {
   using Acc = typename Accumulate<T>::type;
   __shared__ Levels levels;
-  __shared__ LocatedTaps<Acc> located[kLocatedAtOnce];
+  __shared__ LocatedTaps<Acc> located;
   load_levels(p, &levels);
   const int64_t lanes = p.channels / V, rows = p.batch * p.queries * p.heads;
   const int64_t slots = rows * lanes;
+  const int64_t position_bytes = p.position_stride * static_cast<int64_t>(sizeof(T));
+  constexpr int kWhole = is_discrete ? kTap00 : kAllTaps;
   for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
     const int64_t first_slot = block * kThreads, slot = first_slot + threadIdx.x;
     const int64_t last_slot = first_slot + kThreads < slots ? first_slot + kThreads : slots;
     const int64_t first_row = first_slot / lanes, row = slot / lanes;
-    const int64_t row_count = (last_slot - 1) / lanes + 1 - first_row;  // at most kThreads
-    const int64_t at_once = kLocatedAtOnce / row_count;
-    const T* value = static_cast<const T*>(p.value) + (slot - row * lanes) * V;
+    const int row_count = static_cast<int>((last_slot - 1) / lanes + 1 - first_row);
+    const int at_once = kLocatedAtOnce / row_count;  // there are at most kThreads rows
+    const char* value =
+        reinterpret_cast<const char*>(static_cast<const T*>(p.value) + (slot - row * lanes) * V);
+    if (static_cast<int>(threadIdx.x) < row_count) {
+      const int64_t r = first_row + threadIdx.x, query = r / p.heads;
+      located.head_at[threadIdx.x] = head_offset(p, query / p.queries, r - query * p.heads);
+    }
+    __syncthreads();
     Acc sum[V] = {};
     for (int64_t first = 0; first < p.samples; first += at_once) {
-      const int64_t left = p.samples - first, count = left < at_once ? left : at_once;
-      for (int64_t i = threadIdx.x; i < row_count * count; i += kThreads) {
-        const int64_t r = i / count;
-        located[i] = locate_taps<is_discrete, Acc>(p, levels, first_row + r, first + i - r * count);
+      const int64_t left = p.samples - first;
+      const int count = left < at_once ? static_cast<int>(left) : at_once;
+      for (int i = threadIdx.x; i < row_count * count; i += kThreads) {
+        const int r = static_cast<int>(static_cast<unsigned>(i) / static_cast<unsigned>(count));
+        locate_taps<T, is_discrete, Acc>(p, levels, located.head_at[r], first_row + r,
+                                         first + i - r * count, &located.bilinear[i],
+                                         &located.weights[i]);
       }
       __syncthreads();
       if (slot < slots) {
-        const LocatedTaps<Acc>* samples = located + (row - first_row) * count;
-        for (int64_t i = 0; i < count; ++i) {
-          if (samples[i].taps == 0) continue;
-          add_sample<is_discrete, T, V>(value, p.position_stride, samples[i], sum);
+        const int begin = static_cast<int>(row - first_row) * count;
+        for (int i = begin; i < begin + count; ++i) {
+          const TapPosition bilinear = located.bilinear[i];
+          const TapWeights<Acc> weights = located.weights[i];
+          const int32_t taps = static_cast<int32_t>(bilinear.row_and_taps) & kAllTaps;
+          const char* at = value + bilinear.at;
+          if (taps == kWhole) {
+            add_taps<is_discrete, true, T, V>(at, position_bytes, bilinear.row_and_taps, weights,
+                                              sum);
+          } else if (taps != 0) {
+            add_taps<is_discrete, false, T, V>(at, position_bytes, bilinear.row_and_taps, weights,
+                                               sum);
+          }
         }
       }
       __syncthreads();  // before the samples are replaced
