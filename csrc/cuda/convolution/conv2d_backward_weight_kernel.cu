@@ -29,6 +29,7 @@ struct WeightProblem {
   using Value = typename Element::Value;
   using Stored = typename Element::Stored;
   static constexpr int kParts = Element::kParts;
+  static constexpr bool kSharesPositions = false;
 
   const Conv2dWeightParams& p;
   ConvAxis y, x;
@@ -84,6 +85,7 @@ struct WeightProblem {
                             col * p.input.column_stride;
     return conv_value(static_cast<const Stored*>(p.input.data)[element * kParts + at.part]);
   }
+  __device__ int64_t result(int64_t j) const { return j; }
   __device__ void store(int64_t m, int64_t j, Value value) const {
     if (m >= rows || j >= columns) return;
     sums[(m / kParts * columns + j) * kParts + m % kParts] = value;

@@ -15,74 +15,102 @@
 namespace visops {
 namespace {
 
+// n / d for numbers that are not negative: 64-bit divisions take some 100 instructions.
+__device__ int64_t quotient(int64_t n, int64_t d) {
+  if (((n | d) >> 32) == 0) return static_cast<uint32_t>(n) / static_cast<uint32_t>(d);
+  return n / d;
+}
+
+// Rows and columns beyond the last are computed from the last one's operands, and not stored.
 template <class Element>
 struct ConvProblem {
   using Value = typename Element::Value;
   using Stored = typename Element::Stored;
   static constexpr int kParts = Element::kParts;
+  static constexpr bool kSharesPositions = true;
 
   const Conv2dParams& p;
   ConvAxis y, x;
   int64_t group;
   int64_t rows, columns, depth;  // depth: planes * taps
 
+  struct Row {
+    const Stored* weights;
+    int part;
+  };
   struct Column {
-    bool inside;
-    int64_t at;    // where the image begins, in elements
-    int64_t y, x;  // what tap 0 reads
+    const Stored* pixel;  // what tap 0 of plane 0 reads; may be outside
+    int64_t y, x;
   };
-  struct At {
-    int64_t plane, v, u;
+  // Of a plane and tap: how many bytes it is from a row's first weight, and from what tap 0 reads.
+  // Aligned, two numbers are read at once.
+  struct alignas(16) At {
+    int64_t y, x;
+    int64_t pixel, weight;
+    int64_t part;
   };
+  static constexpr int64_t kBytes = kParts * sizeof(Stored);
 
-  __device__ int64_t row(int64_t m) const { return m; }
+  __device__ Row row(int64_t m) const {
+    m = m < rows ? m : rows - 1;
+    const int64_t weight = group * p.weight_group + m / kParts * p.weight_to;
+    return {static_cast<const Stored*>(p.weight) + weight * kParts, static_cast<int>(m % kParts)};
+  }
   __device__ Value start(int64_t m) const {
     return m < rows ? bias_value<Element>(p, group, m) : Value{};
   }
   __device__ Column column(int64_t j) const {
-    const int64_t pixels = y.count * x.count, image = j / pixels, pixel = j - image * pixels;
-    const int64_t line = pixel / x.count;
-    return {j < columns,
-            image * p.from.batch_stride + group * p.from_channels * p.from.channel_stride,
-            y.first + line * y.step, x.first + (pixel - line * x.count) * x.step};
+    j = j < columns ? j : columns - 1;
+    const int64_t all = quotient(j, x.count), image = quotient(all, y.count);
+    const int64_t row = y.first + (all - image * y.count) * y.step;
+    const int64_t col = x.first + (j - all * x.count) * x.step;
+    const int64_t element = image * p.from.batch_stride +
+                            group * p.from_channels * p.from.channel_stride +
+                            row * p.from.row_stride + col * p.from.column_stride;
+    return {static_cast<const Stored*>(p.from.data) + element * kParts, row, col};
   }
   __device__ At at(int64_t k) const {
-    const int64_t taps = y.taps * x.taps, plane = k / taps, tap = k - plane * taps;
-    const int64_t v = tap / x.taps;
-    return {plane, v, tap - v * x.taps};
+    k = k < depth ? k : depth - 1;  // what is beyond is loaded, and not multiplied
+    const int64_t rest = quotient(k, x.taps), u = k - rest * x.taps;
+    const int64_t plane = quotient(rest, y.taps), v = rest - plane * y.taps;
+    const int64_t channel = plane / kParts, line = v * y.tap_step, pixel = u * x.tap_step;
+    return {line, pixel,
+            (channel * p.from.channel_stride + line * p.from.row_stride +
+             pixel * p.from.column_stride) *
+                kBytes,
+            (channel * p.weight_from + y.kernel_index(v) * p.weight_row +
+             x.kernel_index(u) * p.weight_column) *
+                kBytes,
+            plane % kParts};
   }
-  __device__ void go_on(At* at, int count) const {
-    at->u += count;
-    while (at->u >= x.taps) {
-      at->u -= x.taps;
-      if (++at->v < y.taps) continue;
-      at->v = 0;
-      ++at->plane;
-    }
+  // What is so many bytes behind.
+  static __device__ const Stored* behind(const Stored* from, int64_t bytes) {
+    return reinterpret_cast<const Stored*>(reinterpret_cast<const char*>(from) + bytes);
   }
-  __device__ Value left(int64_t m, const At& at) const {
-    if (m >= rows) return Value{};
-    return weight_value<Element>(p, m, at.plane,
-                                 group * p.weight_group + y.kernel_index(at.v) * p.weight_row +
-                                     x.kernel_index(at.u) * p.weight_column);
+  __device__ Value left(const Row& row, const At& at) const {
+    return factor_of<Element>(behind(row.weights, at.weight), row.part, at.part);
   }
   __device__ Value right(const At& at, const Column& column) const {
-    const int64_t row = column.y + at.v * y.tap_step, col = column.x + at.u * x.tap_step;
-    if (!column.inside || row < 0 || row >= y.size || col < 0 || col >= x.size) return Value{};
-    const int64_t element = column.at + at.plane / kParts * p.from.channel_stride +
-                            row * p.from.row_stride + col * p.from.column_stride;
-    return conv_value(
-        static_cast<const Stored*>(p.from.data)[element * kParts + at.plane % kParts]);
+    const uint64_t row = static_cast<uint64_t>(column.y + at.y);
+    const uint64_t col = static_cast<uint64_t>(column.x + at.x);
+    if (row >= static_cast<uint64_t>(y.size) || col >= static_cast<uint64_t>(x.size)) {
+      return Value{};
+    }
+    return conv_value(behind(column.pixel, at.pixel)[kParts == 1 ? 0 : at.part]);
   }
-  __device__ void store(int64_t m, int64_t j, Value value) const {
-    if (m >= rows || j >= columns) return;
-    const int64_t pixels = y.count * x.count, image = j / pixels, pixel = j - image * pixels;
-    const int64_t line = pixel / x.count;
+  // Where a column's results begin; null for none.
+  __device__ Stored* result(int64_t j) const {
+    if (j >= columns) return nullptr;
+    const int64_t all = quotient(j, x.count), image = quotient(all, y.count);
     const int64_t element = image * p.to.batch_stride +
-                            (group * p.to_channels + m / kParts) * p.to.channel_stride +
-                            y.out_index(line) * p.to.row_stride +
-                            x.out_index(pixel - line * x.count) * p.to.column_stride;
-    conv_store(static_cast<Stored*>(p.to.data) + element * kParts + m % kParts, value);
+                            group * p.to_channels * p.to.channel_stride +
+                            y.out_index(all - image * y.count) * p.to.row_stride +
+                            x.out_index(j - all * x.count) * p.to.column_stride;
+    return static_cast<Stored*>(p.to.data) + element * kParts;
+  }
+  __device__ void store(int64_t m, Stored* to, Value value) const {
+    if (m >= rows || to == nullptr) return;
+    conv_store(to + m / kParts * p.to.channel_stride * kParts + m % kParts, value);
   }
 };
 

@@ -31,6 +31,7 @@ void for_channel_runs(const DeformConvParams& p, int64_t most, const F& f) {
 template <class T>
 struct RowGradientProblem {
   using Acc = typename Accumulate<T>::type;
+  static constexpr bool kSharesPositions = false;
 
   const DeformConvParams& p;
   const T* weights;  // turned
@@ -60,6 +61,7 @@ struct RowGradientProblem {
     if (!column.inside) return Acc{};
     return load_element(weights + column.at + k * p.group_channels() * p.taps());
   }
+  __device__ int64_t result(int64_t j) const { return j; }
   __device__ void store(int64_t m, int64_t j, Acc value) const {
     if (m < rows && j < columns) static_cast<Acc*>(part.data)[m * columns + j] = value;
   }
