@@ -12,6 +12,8 @@
 // So it suppresses nothing, and nothing suppresses it.
 #pragma once
 
+#include <type_traits>
+
 #include "core/element.h"
 #include "core/platform.h"
 
@@ -45,6 +47,39 @@ VISOPS_FN Acc load_coordinate(const void* data, DType dtype, int64_t i) {
     case DType::kBool: break;
   }
   return static_cast<Acc>(0);
+}
+
+template <class T, int count, class Acc>
+VISOPS_FN void load_as(const void* data, int64_t i, int64_t stride, Acc number[count]) {
+  for (int n = 0; n < count; ++n) {
+    const T* const at = static_cast<const T*>(data) + i + n * stride;
+    if constexpr (std::is_arithmetic_v<T>) {
+      number[n] = static_cast<Acc>(*at);
+    } else {
+      number[n] = static_cast<Acc>(load_element(at));
+    }
+  }
+}
+
+// As load_coordinate(), several of them, `stride` elements apart from element i on, by one look at
+// the dtype: kernels inline all ten cases of it.
+template <int count, class Acc>
+VISOPS_FN void load_coordinates(const void* data, DType dtype, int64_t i, int64_t stride,
+                                Acc number[count]) {
+  switch (dtype) {
+    case DType::kUInt8: return load_as<uint8_t, count>(data, i, stride, number);
+    case DType::kInt8: return load_as<int8_t, count>(data, i, stride, number);
+    case DType::kInt16: return load_as<int16_t, count>(data, i, stride, number);
+    case DType::kUInt16: return load_as<uint16_t, count>(data, i, stride, number);
+    case DType::kInt32: return load_as<int32_t, count>(data, i, stride, number);
+    case DType::kInt64: return load_as<int64_t, count>(data, i, stride, number);
+    case DType::kFloat16: return load_as<Half, count>(data, i, stride, number);
+    case DType::kBFloat16: return load_as<BFloat16, count>(data, i, stride, number);
+    case DType::kFloat32: return load_as<float, count>(data, i, stride, number);
+    case DType::kFloat64: return load_as<double, count>(data, i, stride, number);
+    case DType::kBool: break;
+  }
+  for (int n = 0; n < count; ++n) number[n] = static_cast<Acc>(0);
 }
 
 // Stores element i of a floating dtype; 16-bit dtypes are rounded by way of float32.

@@ -94,37 +94,38 @@ VISOPS_FN int32_t roi_level(const RoiLevels& rule, int64_t levels, Acc area) {
 
 // -1 if the box has no size to choose by. Computed in the boxes' precision, as in torchvision.
 template <class Acc>
-VISOPS_FN int32_t level_of_box(const RoiAlignParams& p, int64_t first) {
-  if (p.levels == 1) return 0;
-  Acc corner[4];
-  for (int i = 0; i < 4; ++i) {
-    corner[i] = load_coordinate<Acc>(p.boxes.data, p.boxes.dtype,
-                                     first + (i + 1) * p.boxes.coordinate_stride);
-  }
-  const Acc width = corner[2] - corner[0], height = corner[3] - corner[1];
+VISOPS_FN int32_t level_of_corners(const RoiAlignParams& p, const double corner[4]) {
+  const Acc width = static_cast<Acc>(corner[2]) - static_cast<Acc>(corner[0]);
+  const Acc height = static_cast<Acc>(corner[3]) - static_cast<Acc>(corner[1]);
   const Acc zero = static_cast<Acc>(0), area = width * height;
   return width >= zero && height >= zero && area - area == zero
              ? roi_level(p.level_rule, p.levels, area)
              : -1;
 }
 
+// Of the box whose corners begin at element `first`.
+VISOPS_FN int32_t level_of_box(const RoiAlignParams& p, int64_t first) {
+  if (p.levels == 1) return 0;
+  double corner[4];
+  load_coordinates<4>(p.boxes.data, p.boxes.dtype, first, p.boxes.coordinate_stride, corner);
+  return computes_in_double(p.boxes.dtype) ? level_of_corners<double>(p, corner)
+                                           : level_of_corners<float>(p, corner);
+}
+
 // Box k on its map; its numbers are meaningless unless it is valid.
 template <class Acc>
 VISOPS_FN Roi<Acc> load_roi(const RoiAlignParams& p, int64_t k) {
   const RoiBoxes& b = p.boxes;
-  const int64_t first = k * b.box_stride;
+  const int64_t first = k * b.box_stride, corners = first + b.coordinate_stride;
   Roi<Acc> roi = {};
   const double image = load_coordinate<double>(b.data, b.dtype, first);
   if (!(image >= 0.0 && image < static_cast<double>(p.images) && image == floor(image))) return roi;
   roi.image = static_cast<int64_t>(image);
-  roi.level =
-      computes_in_double(b.dtype) ? level_of_box<double>(p, first) : level_of_box<float>(p, first);
+  roi.level = level_of_box(p, corners);
   if (roi.level < 0) return roi;
   const RoiMap& map = p.maps[roi.level];
   Acc corner[4];
-  for (int i = 0; i < 4; ++i) {
-    corner[i] = load_coordinate<Acc>(b.data, b.dtype, first + (i + 1) * b.coordinate_stride);
-  }
+  load_coordinates<4>(b.data, b.dtype, corners, b.coordinate_stride, corner);
   const Acc scale = static_cast<Acc>(map.scale);
   roi.x = roi_axis(corner[0], corner[2], scale, p.aligned, p.bins_x, p.sampling_ratio, map.width);
   roi.y = roi_axis(corner[1], corner[3], scale, p.aligned, p.bins_y, p.sampling_ratio, map.height);

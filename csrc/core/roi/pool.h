@@ -75,12 +75,12 @@ VISOPS_FN PoolRegion<Acc> load_pool_region(const RoiAlignParams& p, int64_t k) {
   region.valid = true;
   region.image = roi.image;
   const RoiMap& map = p.maps[0];
-  const auto at = [&](int i) {
-    const int64_t element = k * p.boxes.box_stride + i * p.boxes.coordinate_stride;
-    return load_coordinate<Acc>(p.boxes.data, p.boxes.dtype, element) * static_cast<Acc>(map.scale);
-  };
-  region.x = pool_axis(at(1), at(3), p.bins_x, map.width);
-  region.y = pool_axis(at(2), at(4), p.bins_y, map.height);
+  const int64_t corners = k * p.boxes.box_stride + p.boxes.coordinate_stride;
+  const Acc scale = static_cast<Acc>(map.scale);
+  Acc corner[4];
+  load_coordinates<4>(p.boxes.data, p.boxes.dtype, corners, p.boxes.coordinate_stride, corner);
+  region.x = pool_axis(corner[0] * scale, corner[2] * scale, p.bins_x, map.width);
+  region.y = pool_axis(corner[1] * scale, corner[3] * scale, p.bins_y, map.height);
   return region;
 }
 
