@@ -33,7 +33,8 @@ class Kernel:
 
     file: str
     name: str = ""
-    launches: int = 0
+    has_run: bool = False
+    launches: int = 0  # of processes that were not killed
     threads: int = 0
     instructions: int = 0  # in its text
     local: int = 0  # bytes of memory
@@ -51,13 +52,13 @@ class Kernel:
         return Counts(*(sum(getattr(c, name) for c in chosen) for name in each))
 
 
-Kernels = dict[tuple[str, str], Kernel]  # by file and mangled name
+Kernels = dict[tuple[str, str], Kernel]  # by file and readable()
 
 
 def kernels_of(folder: Path) -> Kernels:
     """Every kernel that nvcc has made."""
     return {
-        (file.name, name): Kernel(file.name)
+        (file.name, readable(name)): Kernel(file.name)
         for file in sorted(folder.glob("*.ptx"))
         for name in re.findall(r"^(?:\.visible )?\.entry (\w+)\(", file.read_text(), re.M)
     }
@@ -68,10 +69,13 @@ def add_statistics(kernels: Kernels, lines: Iterable[str]) -> None:
     kernel = Kernel("")
     for line in lines:
         kind, *words = line.split("\t")
-        if kind == "kernel":
+        if kind == "ran":
+            kernels.setdefault((words[0], readable(words[1])), Kernel(words[0])).has_run = True
+        elif kind == "kernel":
             file, mangled, name, *numbers = words
             launches, threads, instructions, local, shared, touched = map(int, numbers)
-            kernel = kernels.setdefault((file, mangled), Kernel(file))
+            kernel = kernels.setdefault((file, readable(mangled)), Kernel(file))
+            kernel.has_run = True
             kernel.name, kernel.instructions = name, instructions
             kernel.local, kernel.shared = local, shared
             kernel.launches += launches
@@ -94,13 +98,13 @@ def add_statistics(kernels: Kernels, lines: Iterable[str]) -> None:
 
 
 def readable(mangled: str) -> str:
-    """What can be read of a mangled name: a kernel that never ran has no other."""
+    """A mangled name without what is of one compilation."""
     return re.sub(r"\d+_GLOBAL__N__[0-9a-f]{8}_\d+_\w+?_cu_[0-9a-f]{8}_\d+", "", mangled)
 
 
 def page(kernels: Kernels, lines: bool) -> str:
     """The report."""
-    ran = [kernel for kernel in kernels.values() if kernel.launches]
+    ran = [kernel for kernel in kernels.values() if kernel.has_run]
     launches, threads = sum(k.launches for k in ran), sum(k.threads for k in ran)
     text = [f"{len(ran)} of {len(kernels)} kernels ran: {launches} launches, {threads} threads"]
     counted = [(k, len(k.never)) for k in ran if k.never is not None]
@@ -109,10 +113,10 @@ def page(kernels: Kernels, lines: bool) -> str:
         share = 1 - sum(never for _, never in counted) / total
         text.append(f"of their {total} instructions, {100 * share:.1f} % were executed")
     files: dict[str, list[tuple[str, Kernel]]] = defaultdict(list)
-    for (file, mangled), kernel in kernels.items():
-        files[file].append((mangled, kernel))
+    for (file, name), kernel in kernels.items():
+        files[file].append((name, kernel))
     for file, found in files.items():
-        missing = [readable(mangled) for mangled, kernel in found if not kernel.launches]
+        missing = [name for name, kernel in found if not kernel.has_run]
         text.append(f"{file:55s} {len(found) - len(missing):3d} of {len(found):3d} kernels")
         text += [f"    never ran: {name}" for name in missing]
     text += [f"local memory: {k.local} bytes a thread, {k.name} ({k.file})" for k in ran if k.local]
@@ -132,7 +136,7 @@ def main() -> None:
     for file in sorted(arguments.statistics.glob("*.txt")):
         add_statistics(kernels, file.read_text().splitlines())
     print(page(kernels, arguments.lines))
-    ran = sum(kernel.launches > 0 for kernel in kernels.values())
+    ran = sum(kernel.has_run for kernel in kernels.values())
     if ran < arguments.least:
         sys.exit(f"{ran} kernels have run, at least {arguments.least} should")
 

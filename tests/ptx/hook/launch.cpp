@@ -210,7 +210,7 @@ std::string visops_ptx_launch(const VisopsPtxLaunch& what) {
     launch.serial = ++serial;
     launch.random = what.seed;
     check_launch(what, kernel, launch);
-    ++kernel.launches;
+    if (kernel.launches++ == 0) write_first_launch(kernel);
     kernel.threads += uint64_t{what.grid[0]} * what.grid[1] * what.grid[2] * what.block[0] *
                       what.block[1] * what.block[2];
     if (mode == "both") {

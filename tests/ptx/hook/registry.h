@@ -38,6 +38,9 @@ class Registry {
 
 Registry& registry();
 std::string environment(const char* name);  // empty where it is not set
+// In VISOPS_PTX_STATS: that a kernel has run, at once, since the process may be killed; and at its
+// end everything else.
+void write_first_launch(const Kernel& kernel);
 void write_statistics(const Registry& registry);
 
 }  // namespace ptx

@@ -42,6 +42,13 @@ void describe_counts(const Kernel& kernel, std::ostream& out) {
   out << banks.str();
 }
 
+std::string file_of(const Kernel& kernel) { return kernel.file.substr(kernel.file.rfind('/') + 1); }
+
+std::ofstream open_statistics() {
+  const std::string name = environment("VISOPS_PTX_STATS") + "/" + std::to_string(getpid());
+  return std::ofstream(name + ".txt", std::ios::app);
+}
+
 // A line a kernel: file, name, launches, threads, instructions, bytes of local memory, of shared
 // memory, and touched; then its counts.
 std::string describe(const Registry& registry) {
@@ -50,9 +57,9 @@ std::string describe(const Registry& registry) {
   for (const auto& [key, known] : registry.all()) {
     if (known.kernel == nullptr || known.kernel->launches == 0) continue;
     const Kernel& k = *known.kernel;
-    out << "kernel\t" << k.file.substr(k.file.rfind('/') + 1) << '\t' << k.name << '\t'
-        << k.plain_name << '\t' << k.launches << '\t' << k.threads << '\t' << k.counts.size()
-        << '\t' << k.local_bytes << '\t' << k.shared_bytes << '\t' << k.touched << '\n';
+    out << "kernel\t" << file_of(k) << '\t' << k.name << '\t' << k.plain_name << '\t' << k.launches
+        << '\t' << k.threads << '\t' << k.counts.size() << '\t' << k.local_bytes << '\t'
+        << k.shared_bytes << '\t' << k.touched << '\n';
     if (counts) describe_counts(k, out);
   }
   return out.str();
@@ -60,10 +67,12 @@ std::string describe(const Registry& registry) {
 
 }  // namespace
 
-void write_statistics(const Registry& registry) {
-  const std::string name = environment("VISOPS_PTX_STATS") + "/" + std::to_string(getpid());
-  std::ofstream(name + ".txt", std::ios::app) << describe(registry);
+void write_first_launch(const Kernel& kernel) {
+  if (environment("VISOPS_PTX_STATS").empty()) return;
+  open_statistics() << "ran\t" << file_of(kernel) << '\t' << kernel.name << '\n';
 }
+
+void write_statistics(const Registry& registry) { open_statistics() << describe(registry); }
 
 }  // namespace ptx
 
