@@ -16,7 +16,7 @@ from visops import transforms as T
 MODES = ("nearest", "bilinear", "bicubic", "lanczos")
 RNG = np.random.default_rng(0)
 SMALL = RNG.integers(60, 196, (12, 16, 3), np.uint8)  # far from where values are cut off
-PHOTO = np.asarray(Image.fromarray(SMALL).resize((90, 70), Image.BICUBIC))
+PHOTO = np.asarray(Image.fromarray(SMALL).resize((90, 70), Image.Resampling.BICUBIC))
 IMAGE = torch.from_numpy(PHOTO.transpose(2, 0, 1).copy())
 BATCH = 24
 
@@ -125,7 +125,7 @@ def test_files() -> None:
 def test_lanczos_is_pillows(size: tuple[int, int]) -> None:
     lanczos = v2.InterpolationMode.LANCZOS
     expected = v2.Resize(size, lanczos)(Image.fromarray(PHOTO))
-    for mode in ("lanczos", lanczos, Image.LANCZOS):
+    for mode in ("lanczos", lanczos, Image.Resampling.LANCZOS):
         found = T.Resize(size, mode)(IMAGE).permute(1, 2, 0).numpy()
         # Pillow rounds between its two passes.
         assert np.abs(found.astype(int) - np.asarray(expected).astype(int)).max() <= 1

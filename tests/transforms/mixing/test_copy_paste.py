@@ -62,7 +62,7 @@ def expected(own: dict[str, Any], other: dict[str, Any], chosen: Any, blending: 
 
 
 def batched(samples: list[dict[str, Any]]) -> dict[str, Any]:
-    listed = {key: [own[key] for own in samples] for key in samples[0]}
+    listed: dict[str, Any] = {key: [own[key] for own in samples] for key in samples[0]}
     if len({own["image"].shape for own in samples}) == 1:
         listed["image"] = torch.stack(listed["image"])
     return listed
@@ -93,7 +93,7 @@ def test_values(blending: bool) -> None:
 def test_what_is_covered_is_dropped() -> None:
     masks = torch.zeros(2, 1, *SIZE, dtype=torch.bool)
     masks[:, 0, 4:9, 5:9] = True
-    batch = {
+    batch: dict[str, Any] = {
         "image": torch.zeros(2, 1, *SIZE),
         "boxes": [torch.tensor([[5.0, 4, 9, 9]])] * 2,
         "masks": list(masks),
