@@ -30,6 +30,7 @@ STACK = (
             "adjust_pixels": 8,
             "nms_match<double>": 8,
             "augment_gather": 24,
+            "augment_backward_rows": 24,
             "taps<double>": 8,
             "roi_pool": 32,
             "roi_pool<double>": 24,
