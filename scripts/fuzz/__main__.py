@@ -42,8 +42,6 @@ def main(words: Sequence[str] | None = None) -> int:
         make(call, lambda: draw(arguments.call))
         print("no finding")
         return 0
-    for number in range(len(targets)):  # children inherit what draws keep: files and texts
-        draw(number)
     began = time.monotonic()
     numbers = range(arguments.first, arguments.first + arguments.calls)
     limits = Limits(arguments.seconds, arguments.memory << 20)
