@@ -103,7 +103,7 @@ VISOPS_FN int32_t level_of_corners(const RoiAlignParams& p, const double corner[
              : -1;
 }
 
-// Of the box whose corners begin at element `first`.
+// The level of the box whose corners begin at element `first`.
 VISOPS_FN int32_t level_of_box(const RoiAlignParams& p, int64_t first) {
   if (p.levels == 1) return 0;
   double corner[4];

@@ -49,7 +49,7 @@ void apply_to(const Warp& w, const Instruction& i, std::index_sequence<k...>) {
   const u32 positions[4] = {i.a, i.b, i.c, i.v[0]};
   apply<Op, D, A...>(w, w.at<D>(i.d), w.at<A>(positions[k])...);
 }
-// Of up to four operands.
+// Runs an operation of up to four operands.
 template <class Op, class D, class... A>
 void each(Warp& w, const Instruction& i) {
   apply_to<Op, D, A...>(w, i, std::index_sequence_for<A...>());
