@@ -44,7 +44,7 @@ def test_version_is_that_of_pyproject() -> None:
 # Kernels of one side: torch's operators, or cuBLAS, do the work on the other.
 ON_CPU = {
     *("deform_conv2d", "deform_conv2d_backward_weight"),
-    *("filter", "hsv", "noise", "remap"),
+    *("filter", "hsv", "lab", "median", "noise", "power", "remap"),
 }
 ON_CUDA = {"deform_conv2d_rows"}
 
