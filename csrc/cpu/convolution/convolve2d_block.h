@@ -97,7 +97,8 @@ VISOPS_ALWAYS_INLINE Sums<T, Rows, Vectors> sum_block(BlockTerms<T> t) {
   Sums<T, Rows, Vectors> sums;
   sums.clear();
   const int64_t width = Width > 0 ? Width : t.width;
-  for (int64_t part = 0; part < t.parts; ++part) {
+  const int64_t parts = Width > 0 ? 1 : t.parts;  // of a transposed problem, parts have one column
+  for (int64_t part = 0; part < parts; ++part) {
     if constexpr (Height > 0) {
       add_fixed_rows<0, Height, Rows>(sums, t, width);
     } else {
