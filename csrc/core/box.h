@@ -29,26 +29,6 @@ struct Box {
   Acc x1, y1, x2, y2, area;
 };
 
-template <class Acc>
-VISOPS_FN Acc load_coordinate(const void* data, DType dtype, int64_t i) {
-  switch (dtype) {
-    case DType::kUInt8: return static_cast<Acc>(static_cast<const uint8_t*>(data)[i]);
-    case DType::kInt8: return static_cast<Acc>(static_cast<const int8_t*>(data)[i]);
-    case DType::kInt16: return static_cast<Acc>(static_cast<const int16_t*>(data)[i]);
-    case DType::kUInt16: return static_cast<Acc>(static_cast<const uint16_t*>(data)[i]);
-    case DType::kInt32: return static_cast<Acc>(static_cast<const int32_t*>(data)[i]);
-    case DType::kInt64: return static_cast<Acc>(static_cast<const int64_t*>(data)[i]);
-    case DType::kFloat16:
-      return static_cast<Acc>(half_to_float(static_cast<const uint16_t*>(data)[i]));
-    case DType::kBFloat16:
-      return static_cast<Acc>(load_element(static_cast<const BFloat16*>(data) + i));
-    case DType::kFloat32: return static_cast<Acc>(static_cast<const float*>(data)[i]);
-    case DType::kFloat64: return static_cast<Acc>(static_cast<const double*>(data)[i]);
-    case DType::kBool: break;
-  }
-  return static_cast<Acc>(0);
-}
-
 template <class T, int count, class Acc>
 VISOPS_FN void load_as(const void* data, int64_t i, int64_t stride, Acc number[count]) {
   for (int n = 0; n < count; ++n) {
@@ -61,8 +41,8 @@ VISOPS_FN void load_as(const void* data, int64_t i, int64_t stride, Acc number[c
   }
 }
 
-// As load_coordinate(), several of them, `stride` elements apart from element i on, by one look at
-// the dtype: kernels inline all ten cases of it.
+// Coordinates of any dtype, `stride` elements apart from element i on, by one look at the dtype:
+// kernels inline all ten cases of it.
 template <int count, class Acc>
 VISOPS_FN void load_coordinates(const void* data, DType dtype, int64_t i, int64_t stride,
                                 Acc number[count]) {
@@ -80,6 +60,13 @@ VISOPS_FN void load_coordinates(const void* data, DType dtype, int64_t i, int64_
     case DType::kBool: break;
   }
   for (int n = 0; n < count; ++n) number[n] = static_cast<Acc>(0);
+}
+
+template <class Acc>
+VISOPS_FN Acc load_coordinate(const void* data, DType dtype, int64_t i) {
+  Acc number[1];
+  load_coordinates<1>(data, dtype, i, 0, number);
+  return number[0];
 }
 
 // Stores element i of a floating dtype; 16-bit dtypes are rounded by way of float32.

@@ -60,15 +60,8 @@ VISOPS_FN double exp_of(double x) {
   return x < -746.0 ? 0.0 : exp_in_range(x);
 }
 
-// x is a positive normal number; exact for powers of two.
-VISOPS_FN double log2_of(double x) {
-  const auto bits = bit_cast<uint64_t>(x);
-  int64_t exponent = static_cast<int64_t>(bits >> 52) - 1023;
-  double m = bit_cast<double>((bits & 0xfffffffffffff) | 0x3ff0000000000000);
-  if (m > 1.4142135623730951) {
-    m *= 0.5;
-    ++exponent;
-  }
+// log2(m 2^exponent), m near 1.
+VISOPS_HOT_FN double log2_of_parts(double m, double exponent) {
   // ln m = 2 artanh z
   const double z = (m - 1.0) / (m + 1.0);
   const double series[] = {1.0,
@@ -82,7 +75,19 @@ VISOPS_FN double log2_of(double x) {
                            0.058823529411764705,
                            0.05263157894736842,
                            0.047619047619047616};
-  return static_cast<double>(exponent) + z * polynomial(series, z * z) * 2.8853900817779268;
+  return exponent + z * polynomial(series, z * z) * 2.8853900817779268;
+}
+
+// x is a positive normal number; exact for powers of two.
+VISOPS_FN double log2_of(double x) {
+  const auto bits = bit_cast<uint64_t>(x);
+  int64_t exponent = static_cast<int64_t>(bits >> 52) - 1023;
+  double m = bit_cast<double>((bits & 0xfffffffffffff) | 0x3ff0000000000000);
+  if (m > 1.4142135623730951) {
+    m *= 0.5;
+    ++exponent;
+  }
+  return log2_of_parts(m, static_cast<double>(exponent));
 }
 
 struct SinCos {

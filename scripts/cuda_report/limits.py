@@ -28,7 +28,6 @@ STACK = (
             "augment_filter<double>": 64,
             "taps": 8,
             "adjust_pixels": 8,
-            "nms_match<double>": 8,
             "augment_gather": 24,
             "augment_backward_rows": 24,
             "taps<double>": 8,

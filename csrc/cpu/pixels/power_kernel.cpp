@@ -26,19 +26,7 @@ VISOPS_ALWAYS_INLINE double log2_in_vectors(double x) {
   const bool large = m > 1.4142135623730951;
   m = large ? m * 0.5 : m;
   exponent = large ? exponent + 1.0 : exponent;
-  const double z = (m - 1.0) / (m + 1.0);
-  const double series[] = {1.0,
-                           0.3333333333333333,
-                           0.2,
-                           0.14285714285714285,
-                           0.1111111111111111,
-                           0.09090909090909091,
-                           0.07692307692307693,
-                           0.06666666666666667,
-                           0.058823529411764705,
-                           0.05263157894736842,
-                           0.047619047619047616};
-  return exponent + z * polynomial(series, z * z) * 2.8853900817779268;
+  return log2_of_parts(m, exponent);
 }
 
 VISOPS_ALWAYS_INLINE bool is_plain(float value) { return value > 0.0f && value < INFINITY; }
