@@ -261,7 +261,7 @@ class Loader:
             self._blocks,
             self.prefetch,
             self.on_error == "skip",
-            self.is_stream and self.drop_last,
+            self.drop_last,
         )
         self._work = work
         return Iteration(work, progress, self.threads, transfer.receive)

@@ -39,8 +39,7 @@ class Target:
     arguments: Mapping[str, str]  # names and types, from the schema if there is one
     takes_arrays: bool = False
     ways: Sequence[str] = WAYS
-    spoiled: bool = True  # whether arguments are replaced by wrong ones
-    takes_bytes: bool = False  # of strangers
+    takes_bytes: bool = False  # of strangers: they are wrong already
 
 
 @dataclass
@@ -99,9 +98,7 @@ def _strangers() -> list[Target]:
     for function in (decode_mutated, transform_mutated, rle_mutated):
         target = _function(f"bytes.{function.__name__}", function)
         assert target is not None
-        found.append(
-            replace(target, takes_arrays=False, ways=("plain",), spoiled=False, takes_bytes=True)
-        )
+        found.append(replace(target, takes_arrays=False, ways=("plain",), takes_bytes=True))
     return found
 
 
@@ -187,7 +184,7 @@ def draw_call(targets: Sequence[Target], seed: int, number: int) -> Call:
     draw = Draw(f"{seed}/{number}")
     target = targets[number % len(targets)]
     call = Call(target, draw.choice(target.ways), valid_arguments(draw, target))
-    if not target.spoiled:
+    if target.takes_bytes:
         return call
     for name, value in call.arguments.items():
         if isinstance(value, Tensor) and draw.chance(0.3):

@@ -45,8 +45,8 @@ class Work:
     prefetch : int
     skips : bool
         Whether samples that can't be read are left out.
-    drops_short : bool
-        Whether the last batch of an iterable data set is left out if it isn't full.
+    drop_last : bool
+        Leave out the last batch of an iterable data set if it isn't full.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Work:
         blocks: Blocks,
         prefetch: int,
         skips: bool,
-        drops_short: bool = False,
+        drop_last: bool,
     ) -> None:
-        self.drops_short = drops_short
         self.batches, self.samples, self.finish = batches, samples, finish
         self.blocks, self.prefetch, self.skips = blocks, prefetch, skips
+        self.drop_last = drop_last
         self.lock = threading.RLock()
         self.may_begin = threading.Condition(self.lock)
         self.is_ready = threading.Condition(self.lock)
@@ -129,7 +129,7 @@ class Work:
             if batch.missing > 0 or self.stopped:
                 return
         begin = perf_counter()
-        if batch.is_short and self.drops_short:
+        if batch.is_short and self.drop_last:
             batch.items = [None] * len(batch.items)
         if batch.error is None and any(item is not None for item in batch.items):
             try:

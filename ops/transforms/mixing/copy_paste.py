@@ -130,9 +130,9 @@ class CopyPaste(Mixing):
         alphas = [self._alpha(masks.value[2 * index + 1], own) for index, own in enumerate(chosen)]
         for leaf in leaves:
             if leaf.kind == "image":
-                _paste_images(leaf, alphas, sizes, self.resize_interpolation)
+                _paste_images(leaf, alphas, self.resize_interpolation)
         for leaf in image_masks(leaves, things):
-            _paste_masks(leaf, alphas, sizes)
+            _paste_masks(leaf, alphas)
         self._cut(pieces, boxes, masks, chosen, alphas)
         finish_targets(pieces, both, self.options)
         join_pieces(things, pieces, 2)
@@ -223,9 +223,7 @@ def _scales(sources: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return matrix
 
 
-def _paste_images(
-    leaf: Leaf, alphas: Sequence[Tensor | None], sizes: np.ndarray, mode: str
-) -> None:
+def _paste_images(leaf: Leaf, alphas: Sequence[Tensor | None], mode: str) -> None:
     pixels = Pixels(leaf)
     reject_dtype(leaf, pixels.dtype)
     images = list(pixels.tensors(leaf))
@@ -259,7 +257,7 @@ def _resized(image: Tensor, size: Sequence[int], mode: str) -> Tensor:
     return from_float(result, image.dtype)[0] if image.dtype in WHITES else result[0]  # type: ignore[no-any-return]
 
 
-def _paste_masks(leaf: Leaf, alphas: Sequence[Tensor | None], sizes: np.ndarray) -> None:
+def _paste_masks(leaf: Leaf, alphas: Sequence[Tensor | None]) -> None:
     """Show the other image's classes where its pixels are."""
     values, results = leaf.samples(), []
     for index, (own, alpha) in enumerate(zip(values, alphas, strict=True)):

@@ -49,18 +49,20 @@ def are_annotations(value: Any) -> bool:
 class _OfBatch(list[dict[str, Any]]):
     """Annotations of one sample of a batch, where all must have the same entries."""
 
-    def __init__(self, own: Sequence[dict[str, Any]], others: Sequence[Any]) -> None:
+    def __init__(
+        self, own: Sequence[dict[str, Any]], example: dict[str, Any], has_masks: bool
+    ) -> None:
         super().__init__(own)
-        self.container = type(own)
-        self.example = next(item for value in others for item in value)
-        self.has_masks = any(_is_rle(item) for value in others for item in value)
+        self.container, self.example, self.has_masks = type(own), example, has_masks
 
 
 def with_same_entries(samples: Sequence[Any]) -> Sequence[Any]:
     """Return samples whose lists of annotations, empty ones too, will have the same leaves."""
     if any(map(are_annotations, samples)):
         if all(are_annotations(s) or (isinstance(s, (list, tuple)) and not s) for s in samples):
-            return [_OfBatch(sample, samples) for sample in samples]
+            every = [item for sample in samples for item in sample]
+            has_masks = any(map(_is_rle, every))
+            return [_OfBatch(sample, every[0], has_masks) for sample in samples]
         return samples
     first = samples[0]
     if isinstance(first, dict):
@@ -128,7 +130,7 @@ class Annotations:
 
     def build(self, value_of: Callable[[int], Any], batch: int | None) -> Any:
         """Return the list with the leaves' present values; a list of them for a batch."""
-        values = {key: value_of(origin) for key, origin in self.indices.items()}
+        values = {key: value_of(index) for key, index in self.indices.items()}
         if batch is None:
             return self._built(values)
         return [self._built({key: own[i] for key, own in values.items()}) for i in range(batch)]

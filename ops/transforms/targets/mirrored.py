@@ -5,7 +5,8 @@ An image is mirrored where its matrix turns clockwise triangles into counter-clo
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,23 +68,23 @@ def swap_classes(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOpti
             continue
         table = {a: b for pair in pairs for a, b in (pair, pair[::-1])}
         if leaf.batch is not None or batched:
-            leaf.value = _each(leaf, mirrored, table)
+            swap = functools.partial(_swapped_classes, leaf, table)
+            leaf.value = _in_mirrored(leaf.value, mirrored, swap)
         else:
-            leaf.value = _swapped_classes(leaf, leaf.value, table)
+            leaf.value = _swapped_classes(leaf, table, leaf.value)
 
 
-def _each(leaf: Leaf, mirrored: np.ndarray, table: Mapping[Any, Any]) -> Any:
-    """Swap the classes of the mirrored samples of a batch."""
+def _in_mirrored(value: Any, mirrored: np.ndarray, swap: Callable[[Any], Any]) -> Any:
+    """Return a batch whose mirrored samples are what `swap` makes of them."""
     samples = [
-        _swapped_classes(leaf, own, table) if turned else own
-        for own, turned in zip(leaf.value, mirrored.tolist(), strict=True)
+        swap(own) if turned else own for own, turned in zip(value, mirrored.tolist(), strict=True)
     ]
-    if isinstance(leaf.value, Tensor):
+    if isinstance(value, Tensor):
         return torch.stack(samples)
-    return np.stack(samples) if isinstance(leaf.value, np.ndarray) else rebuilt(leaf.value, samples)
+    return np.stack(samples) if isinstance(value, np.ndarray) else rebuilt(value, samples)
 
 
-def _swapped_classes(leaf: Leaf, value: Any, table: Mapping[Any, Any]) -> Any:
+def _swapped_classes(leaf: Leaf, table: Mapping[Any, Any], value: Any) -> Any:
     """Return the classes of the mirrored image: a number, a name, or any nesting of them."""
     if isinstance(value, (Tensor, np.ndarray)) and value.ndim > 0:
         return _swapped_array(leaf, value, table)
@@ -94,7 +95,7 @@ def _swapped_classes(leaf: Leaf, value: Any, table: Mapping[Any, Any]) -> Any:
         category = value.get(_CATEGORY)
         return {**value, _CATEGORY: table.get(category, category)} if _CATEGORY in value else value
     if is_sequence(value):
-        return rebuilt(value, [_swapped_classes(leaf, own, table) for own in value])
+        return rebuilt(value, [_swapped_classes(leaf, table, own) for own in value])
     return table.get(value, value) if isinstance(value, Hashable) else value
 
 
@@ -154,13 +155,7 @@ def _swapped(leaf: Leaf, value: Any, mirrored: np.ndarray, order: np.ndarray, ax
     """Put the points of mirrored samples into another order."""
     if leaf.batch is None:
         return _ordered(value, order, axis)
-    samples = [
-        _ordered(own, order, axis) if turned else own
-        for own, turned in zip(value, mirrored.tolist(), strict=True)
-    ]
-    if isinstance(value, list):
-        return samples
-    return torch.stack(samples) if isinstance(value, Tensor) else np.stack(samples)
+    return _in_mirrored(value, mirrored, lambda own: _ordered(own, order, axis))
 
 
 def _ordered(value: Any, order: np.ndarray, axis: int) -> Any:
