@@ -120,13 +120,13 @@ def link_flags(libraries: Iterable[str] = (), cuda: Cuda | None = None) -> list[
     return flags + extra
 
 
-def macos_flags(position: str) -> list[str]:
+def macos_flags(destination: str) -> list[str]:
     """Linker flags of macOS that depend on the place in the package; never tried.
 
     Python loads bundles. A C++ program links with a dynamic library, which it finds by its own
     rpath.
     """
-    folder, name = Path(position).parent, Path(position).name
+    folder, name = Path(destination).parent, Path(destination).name
     up = "/".join([".."] * (1 + len(folder.parts)))
     kind = ["-dynamiclib", f"-Wl,-install_name,@rpath/{name}"] if folder.parts else ["-bundle"]
     return [*kind, f"-Wl,-rpath,@loader_path/{up}/torch/lib"]
@@ -276,10 +276,10 @@ class BuildExtensions(build_ext):
         is_named = emulation or bool(sanitizers())
         strip = ["-Wl,-s"] if sys.platform == "linux" and not is_named else []
 
-        def link(position: str, inputs: Iterable[Path], flags: Iterable[str]) -> None:
-            built[position] = folder / Path(position).name
-            flags = [*macos_flags(position), *flags] if sys.platform == "darwin" else flags
-            file.build(built[position], "link", inputs, [*flags, *strip])
+        def link(destination: str, inputs: Iterable[Path], flags: Iterable[str]) -> None:
+            built[destination] = folder / Path(destination).name
+            flags = [*macos_flags(destination), *flags] if sys.platform == "darwin" else flags
+            file.build(built[destination], "link", inputs, [*flags, *strip])
 
         front = fronts(
             file, "torch", [Path("csrc/library.cpp"), *files_below("csrc/torch")], torch_api
@@ -309,7 +309,9 @@ class BuildExtensions(build_ext):
         file.run()
 
         package = Path(self.get_ext_fullpath("visops._native")).parent
-        install_all({package / position: ROOT / made for position, made in built.items()}, package)
+        install_all(
+            {package / destination: ROOT / made for destination, made in built.items()}, package
+        )
         record = f"""# Written by the build: what this copy of visops was built as and with.
 version = "{version}"
 torch_version = "{torch.__version__}"
@@ -321,7 +323,9 @@ torch_version = "{torch.__version__}"
         """Copy all that was built: setuptools knows of two files only."""
         source = Path(self.build_lib, "visops")
         package = Path(self.get_finalized_command("build_py").get_package_dir("visops"))
-        install_all({package / position: source / position for position in self.built}, package)
+        install_all(
+            {package / destination: source / destination for destination in self.built}, package
+        )
 
 
 class Wheel(bdist_wheel):

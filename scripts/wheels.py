@@ -227,16 +227,16 @@ def test(pairs: list[str]) -> None:
         install = (sys.executable, "-m", "pip", "--python", own, "install", "--quiet")
         run(*install, f"torch=={torch}", "torchvision", *requirements("test"))
         run(*install, "--no-deps", "--force-reinstall", wheel)
-        position = home / "tests"
-        shutil.rmtree(position, ignore_errors=True)
-        shutil.copytree(ROOT / "tests", position / "tests")
-        shutil.copy(ROOT / "pyproject.toml", position)
+        folder = home / "tests"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(ROOT / "tests", folder / "tests")
+        shutil.copy(ROOT / "pyproject.toml", folder)
         info = "import torch, visops; print(torch.__version__, visops.__file__)"
         print(run(own, "-P", "-c", info, PYTHONPATH=""), end="")
         command = [str(own), "-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup"]
         command += ["-m", "not cluster", *[f"tests/{part}" for part in TESTS]]
         environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": ""}
-        if subprocess.run(command, cwd=position, env=environment, check=False).returncode:
+        if subprocess.run(command, cwd=folder, env=environment, check=False).returncode:
             raise SystemExit(f"failed beside {pair}")
 
 

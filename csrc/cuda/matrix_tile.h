@@ -39,10 +39,10 @@ struct alignas(sizeof(Value) < 4 ? kPerThread * sizeof(Value) : 16) Neighbours {
 // half a warp reads 16 of one row.
 //
 // problem.at(k) is a place in the depth, and problem.go_on(&at, n) moves it on by n: divisions are
-// for the first place only. Where problem.kSharesPlaces is true, there is no go_on: a few threads
-// look up the places of the next step, for all of them. What is at(k) beyond the depth must exist;
-// it is not multiplied. Shared memory has two steps of the sum: while threads multiply one, their
-// loads of the next are under way.
+// for the first place only. Where problem.kSharesPositions is true, there is no go_on: a few
+// threads look up the places of the next step, for all of them. What is at(k) beyond the depth must
+// exist; it is not multiplied. Shared memory has two steps of the sum: while threads multiply one,
+// their loads of the next are under way.
 template <class Value, bool left_along_depth = false, class Problem>
 __device__ void multiply_tile(const Problem& problem, int64_t first_row, int64_t first_column) {
   constexpr int kLoaders = kTileThreads / kTileSide;  // threads that read a row or column together

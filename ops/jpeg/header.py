@@ -83,8 +83,8 @@ def exif_orientation(segment: bytes) -> int:
     if order is None or len(tiff) < 8:
         return 1
 
-    def number(address: int, count: int) -> int:
-        return int.from_bytes(tiff[address : address + count], order)  # type: ignore[arg-type]
+    def number(offset: int, count: int) -> int:
+        return int.from_bytes(tiff[offset : offset + count], order)  # type: ignore[arg-type]
 
     directory = number(4, 4)
     if number(2, 2) != 42 or directory > len(tiff) - 2:

@@ -58,7 +58,7 @@ class AugMix(Transform):
     chain_depth : int
         Operations of each, at most 16. Not positive: 1 to 3, drawn for each.
     alpha : float
-        Of the Beta and Dirichlet distributions of the weights.
+        The parameter of the weights' Beta and Dirichlet distributions.
     all_ops : bool
         Also change brightness, saturation, contrast and sharpness.
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
@@ -76,7 +76,7 @@ class AugMix(Transform):
     float32 (float64 for float64, int32 and int64); integers are cut off, as in torchvision.
 
     Parameters: ``weights`` ``[B, 1 + width]`` of the image and its augmentations, ``operations``
-    ``[B, width, depth]``, the places in the list of :class:`RandAugment`, and ``magnitudes``.
+    ``[B, width, depth]``, their numbers in the list of :class:`RandAugment`, and ``magnitudes``.
 
     Source: D. Hendrycks et al., "AugMix: A Simple Data Processing Method to Improve Robustness and
     Uncertainty", ICLR 2020.

@@ -56,7 +56,7 @@ class RandomAffine(Sampled):
     shear : number or sequence of 2 or 4 numbers, optional
         Range of the shear angle along x, in degrees; the third and fourth numbers are for y.
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode, or sequence of such
-        Of several, each sample draws one. "random" is bilinear or bicubic, as in timm.
+        Each sample draws one of several. "random" is bilinear or bicubic, as in timm.
     fill : number, sequence of C numbers, or dict of such by type
         The value outside the image, in the image's units (white is 255 for uint8).
     center : pair of float, optional
@@ -153,7 +153,7 @@ class RandomRotation(Sampled):
         Range of the angle in degrees; d means [-d, d]. Positive is counter-clockwise on screen (the
         opposite of :class:`RandomAffine`, as in torchvision).
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode, or sequence of such
-        Of several, each sample draws one. "random" is bilinear or bicubic, as in timm.
+        Each sample draws one of several. "random" is bilinear or bicubic, as in timm.
     expand : bool
         Enlarge the canvas to hold the whole rotated image; otherwise it keeps its size.
     center : pair of float, optional
@@ -220,7 +220,7 @@ class RandomPerspective(RandomlyApplied, Sampled):
     p : float
         Probability, for each sample.
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode, or sequence of such
-        Of several, each sample draws one. "random" is bilinear or bicubic, as in timm.
+        Each sample draws one of several. "random" is bilinear or bicubic, as in timm.
     fill : number, sequence of C numbers, or dict of such by type
         The value outside the image, in the image's units (white is 255 for uint8).
 

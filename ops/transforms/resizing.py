@@ -37,7 +37,7 @@ class RandomResizedCrop(Sampled):
     ratio : pair of float
         Range of the crop's width divided by its height.
     interpolation : {"bilinear", "nearest", "bicubic", "lanczos"}, or sequence of such
-        Or an InterpolationMode. Of several, each sample draws one. "random" is bilinear or bicubic,
+        Or an InterpolationMode. Each sample draws one of several. "random" is bilinear or bicubic,
         as in timm. Lanczos' filter is Pillow's, and part of `antialias`.
     antialias : bool
         Where the crop shrinks, average over all pixels that an output pixel covers.
@@ -96,7 +96,7 @@ class Resize(Sampled):
         Height and width of the result; or the length of its shorter side, the aspect ratio being
         kept; or None, for `max_size` to decide.
     interpolation : {"bilinear", "nearest", "bicubic", "lanczos"}, or sequence of such
-        Or an InterpolationMode. Of several, each sample draws one. "random" is bilinear or bicubic,
+        Or an InterpolationMode. Each sample draws one of several. "random" is bilinear or bicubic,
         as in timm. Lanczos' filter is Pillow's, and part of `antialias`.
         "nearest" is torchvision's "nearest-exact" without its rounding errors: pixel i of n takes
         pixel ``floor((i + 0.5) * old / n)``, for images of up to 20,000 pixels a side.
@@ -175,7 +175,7 @@ class Letterbox(Sampled):
     scaleup : bool
         Whether to enlarge images that are smaller than `size`.
     interpolation : {"bilinear", "nearest", "bicubic", "lanczos"}, or sequence of such
-        Or an InterpolationMode. Of several, each sample draws one. "random" is bilinear or bicubic,
+        Or an InterpolationMode. Each sample draws one of several. "random" is bilinear or bicubic,
         as in timm. Lanczos' filter is Pillow's, and part of `antialias`.
     antialias : bool
         Where the image shrinks, average over all pixels that an output pixel covers.

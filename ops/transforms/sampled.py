@@ -14,7 +14,7 @@ __all__ = ["Sampled"]
 class Sampled(Builtin):
     """A transform with the arguments `interpolation` and perhaps `antialias`.
 
-    Of several interpolations each sample draws one, by a uniform number after the transform's own.
+    Each sample draws one of several interpolations, by a uniform number after the transform's own.
     """
 
     interpolation: str | tuple[str, ...]

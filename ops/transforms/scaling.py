@@ -48,7 +48,7 @@ class ScaleJitter(_RandomSize):
     scale_range : pair of float
         Range of the scale.
     interpolation : {"bilinear", "nearest", "bicubic", "lanczos"}, or sequence of such
-        Or an InterpolationMode. Of several, each sample draws one. "random" is bilinear or bicubic,
+        Or an InterpolationMode. Each sample draws one of several. "random" is bilinear or bicubic,
         as in timm. Lanczos' filter is Pillow's, and part of `antialias`.
     antialias : bool
         Where the image shrinks, average over all pixels that an output pixel covers.
@@ -94,7 +94,7 @@ class RandomShortestSize(_RandomSize):
     max_size : int, optional
         Upper limit of the longer side.
     interpolation : {"bilinear", "nearest", "bicubic", "lanczos"}, or sequence of such
-        Or an InterpolationMode. Of several, each sample draws one. "random" is bilinear or bicubic,
+        Or an InterpolationMode. Each sample draws one of several. "random" is bilinear or bicubic,
         as in timm. Lanczos' filter is Pillow's, and part of `antialias`.
     antialias : bool
         Where the image shrinks, average over all pixels that an output pixel covers.
@@ -138,7 +138,7 @@ class RandomResize(_RandomSize):
     min_size, max_size : int
         The length is at least `min_size` and, as in torchvision, less than `max_size`.
     interpolation : {"bilinear", "nearest", "bicubic", "lanczos"}, or sequence of such
-        Or an InterpolationMode. Of several, each sample draws one. "random" is bilinear or bicubic,
+        Or an InterpolationMode. Each sample draws one of several. "random" is bilinear or bicubic,
         as in timm. Lanczos' filter is Pillow's, and part of `antialias`.
     antialias : bool
         Where the image shrinks, average over all pixels that an output pixel covers.

@@ -78,8 +78,8 @@ def remap(
     --------
     >>> import torch, visops
     >>> row = torch.tensor([[[0.0, 10.0, 20.0, 30.0]]])
-    >>> pointers = torch.tensor([[0.5, 2.0, 4.0]])
-    >>> visops.remap(row, pointers, torch.zeros(1, 3), fill=-1.0)
+    >>> positions = torch.tensor([[0.5, 2.0, 4.0]])
+    >>> visops.remap(row, positions, torch.zeros(1, 3), fill=-1.0)
     tensor([[[ 5., 20., -1.]]])
     """
     is_array = isinstance(image, np.ndarray)
@@ -144,28 +144,28 @@ def _map(name: str, value: Any, images: Tensor) -> Tensor:
 
 def remapped(
     image: Tensor,
-    pointers: Tensor,
+    positions: Tensor,
     relative: bool,
     mode: str,
     padding_mode: str,
     fill: Sequence[float],
     out: Tensor | None = None,
 ) -> Tensor:
-    """Read an image ``[C, H, W]`` at places ``[2, h, w]``; arguments are checked.
+    """Read an image ``[C, H, W]`` at positions ``[2, h, w]``; arguments are checked.
 
-    `out` is used where C++ computes it: ``[C, h, w]``, contiguous. Places may be on the CPU for an
-    image that isn't.
+    `out` is used where C++ computes it: ``[C, h, w]``, contiguous. Positions may be on the CPU for
+    an image that isn't.
     """
     channels, height, width = image.shape
-    size = tuple(pointers.shape[-2:])
+    size = tuple(positions.shape[-2:])
     fills = list(fill) * channels if len(fill) == 1 else list(fill)
     nearest = mode == "nearest"
     known = (nearest and image.element_size() <= 8) or image.dtype in _NATIVE
-    wanted = torch.is_grad_enabled() and (image.requires_grad or pointers.requires_grad)
+    wanted = torch.is_grad_enabled() and (image.requires_grad or positions.requires_grad)
     # A view of many images has strides beyond 32 bits only where it is larger than memory allows.
     small = max(abs(s) * n for s, n in zip(image.stride(), image.shape, strict=True)) < 2**31
     if known and small and image.is_cpu and not wanted and not modes_or_transforms_active():
-        image, own = image.detach(), pointers.detach().to(torch.float32).contiguous()
+        image, own = image.detach(), positions.detach().to(torch.float32).contiguous()
         pointer = data_ptr_and_strides(image.as_subclass(Tensor))
         if out is None:
             out = torch.empty((channels, *size), dtype=image.dtype)
@@ -178,16 +178,21 @@ def remapped(
             options = (mode, padding_mode, fills, bits)
             _native.remap(pointer, shape, name, len(bits), where, at, relative, size, *options)
             return out
-    return _with_torch(image, pointers, relative, mode, padding_mode, fills)
+    return _with_torch(image, positions, relative, mode, padding_mode, fills)
 
 
 def _with_torch(
-    image: Tensor, pointers: Tensor, relative: bool, mode: str, padding_mode: str, fill: list[float]
+    image: Tensor,
+    positions: Tensor,
+    relative: bool,
+    mode: str,
+    padding_mode: str,
+    fill: list[float],
 ) -> Tensor:
     channels, height, width = image.shape
     wide = image.dtype in (torch.float64, torch.int32, torch.int64)
     dtype = torch.float64 if wide else torch.float32
-    x, y = pointers.to(image.device, dtype)
+    x, y = positions.to(image.device, dtype)
     if relative:
         x = x + torch.arange(x.shape[1], dtype=dtype, device=image.device)
         y = y + torch.arange(y.shape[0], dtype=dtype, device=image.device)[:, None]
@@ -339,6 +344,6 @@ def _grid_weights(
         weights, first = [u, t], 0
     out = torch.zeros((side, points), dtype=torch.float64)
     for k, weight in enumerate(weights):
-        pointer = (whole.long() + first + k).clamp(0, points - 1)
-        out.scatter_add_(1, pointer[:, None], weight[:, None])
+        point = (whole.long() + first + k).clamp(0, points - 1)
+        out.scatter_add_(1, point[:, None], weight[:, None])
     return out.to(device, dtype)

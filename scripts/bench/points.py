@@ -84,7 +84,7 @@ def three_matrices(
     logits: Tensor, boxes: Tensor, labels: Tensor, targets: Tensor, counts: Sequence[int], kind: str
 ) -> Tensor:
     """The matchers of DETR and Deformable DETR: all queries with all targets, then the blocks."""
-    rows, positions = logits.flatten(0, 1), boxes.flatten(0, 1)
+    rows, predicted = logits.flatten(0, 1), boxes.flatten(0, 1)
     if kind == "focal":
         p = rows.sigmoid()
         absent = 0.75 * p**2 * -(1 - p + 1e-8).log()
@@ -92,9 +92,9 @@ def three_matrices(
         of_class = present[:, labels] - absent[:, labels]
     else:
         of_class = -rows.softmax(-1)[:, labels]
-    of_box = torch.cdist(positions, targets, p=1)
+    of_box = torch.cdist(predicted, targets, p=1)
     overlap = generalized_box_iou(
-        box_convert(positions, "cxcywh", "xyxy"), box_convert(targets, "cxcywh", "xyxy")
+        box_convert(predicted, "cxcywh", "xyxy"), box_convert(targets, "cxcywh", "xyxy")
     )
     costs = WEIGHTS[1] * of_box + WEIGHTS[0] * of_class - WEIGHTS[2] * overlap
     blocks = costs.view(*logits.shape[:2], -1).split(list(counts), -1)
@@ -104,9 +104,9 @@ def three_matrices(
 def costs(kind: str, batch: int, queries: int, targets: int, floor: float) -> list[Contender]:
     torch.manual_seed(0)
     logits, boxes = torch.randn(batch, queries, 91) * 3 - 3, torch.rand(batch, queries, 4)
-    labels, positions = torch.randint(0, 91, (batch * targets,)), torch.rand(batch * targets, 4)
+    labels, target_boxes = torch.randint(0, 91, (batch * targets,)), torch.rand(batch * targets, 4)
     counts = [targets] * batch
-    arguments = (logits, boxes, labels, positions)
+    arguments = (logits, boxes, labels, target_boxes)
     return [
         Contender(
             "visops",

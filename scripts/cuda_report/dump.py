@@ -37,15 +37,15 @@ class Resources:
 def find_cuobjdump() -> Path:
     """Return the toolkit's cuobjdump: CUDA_HOME, then PATH, then installed packages."""
     home = os.environ.get("CUDA_HOME")
-    positions = [Path(home, "bin", "cuobjdump")] if home else []
+    candidates = [Path(home, "bin", "cuobjdump")] if home else []
     on_path = shutil.which("cuobjdump")
-    positions += [Path(on_path)] if on_path else []
+    candidates += [Path(on_path)] if on_path else []
     for folder in {*site.getsitepackages(), *sys.path}:
         for pattern in IN_PACKAGES if folder else ():
-            positions += sorted(Path(folder).glob(pattern))
-    for position in positions:
-        if position.is_file() and os.access(position, os.X_OK):
-            return position
+            candidates += sorted(Path(folder).glob(pattern))
+    for candidate in candidates:
+        if candidate.is_file() and os.access(candidate, os.X_OK):
+            return candidate
     raise NotReadableError(
         "cuobjdump was not found: neither in CUDA_HOME, on PATH, nor in an installed package"
         " (nvidia-cuda-cuobjdump, triton)"

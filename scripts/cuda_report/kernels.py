@@ -129,8 +129,8 @@ def file_of(kernel: str, files: list[str]) -> str:
     for headers in (False, True):
         for file in files:
             path = ROOT / file
-            positions = sorted(path.parent.glob("*.h")) if headers else [path]
-            if any(definition.search(position.read_text()) for position in positions):
+            candidates = sorted(path.parent.glob("*.h")) if headers else [path]
+            if any(definition.search(own.read_text()) for own in candidates):
                 return file
     return ""
 

@@ -41,19 +41,15 @@ def pasted_masks(path: Path) -> None:
     show_plane(axes[0], masks[0], "14 × 14 probabilities")
     numbers = visops.paste_masks(masks, boxes, SIZE, out="float")
     show_plane(axes[1], numbers[0], 'out="float"')
-    for position, convention in zip(axes[2:], ("detectron2", "torchvision"), strict=True):
+    for axis, convention in zip(axes[2:], ("detectron2", "torchvision"), strict=True):
         inside = visops.paste_masks(masks, boxes, SIZE, convention=convention)
-        show_plane(position, inside[0].float(), f'out="bool", "{convention}"')
+        show_plane(axis, inside[0].float(), f'out="bool", "{convention}"')
         other = visops.paste_masks(masks, boxes, SIZE)
         for y, x in (inside ^ other)[0].nonzero().tolist():
-            position.add_patch(
-                Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor=RED, lw=0.7)
-            )
+            axis.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor=RED, lw=0.7))
     x1, y1, x2, y2 = (v - 0.5 for v in BOX)  # imshow has pixel centres at integers
-    for position in axes[1:]:
-        position.add_patch(
-            Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, edgecolor=BLUE, lw=1.4)
-        )
+    for axis in axes[1:]:
+        axis.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, edgecolor=BLUE, lw=1.4))
     figure.savefig(path, **TIGHT)
     plt.close(figure)
 

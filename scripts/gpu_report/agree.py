@@ -132,8 +132,8 @@ class Progress:
 
 def watched(words: list[str], out: Path, seconds: float) -> int:
     """Run this program again and again until a process ends without crashing."""
-    position = out.with_suffix(".at")
-    position.write_text("0 its start", encoding="utf-8")
+    journal = out.with_suffix(".at")
+    journal.write_text("0 its start", encoding="utf-8")
     crashes: list[str] = []
     start, began = 0, time.monotonic()
     while True:
@@ -144,14 +144,14 @@ def watched(words: list[str], out: Path, seconds: float) -> int:
             "faulthandler",
             __file__,
             *words,
-            "--at",
-            str(position),
+            "--journal",
+            str(journal),
         ]
         command += ["--start", str(start), "--seconds", str(max(1.0, left))]
         code = subprocess.run(command, check=False).returncode
         if code in (0, FOUND):
             break
-        number, _, text = position.read_text().strip().partition(" ")
+        number, _, text = journal.read_text().strip().partition(" ")
         crashes.append(f"exit status {code} at {text}")
         out.with_suffix(".crashes").write_text("\n".join(crashes), encoding="utf-8")
         print(crashes[-1], flush=True)
@@ -172,9 +172,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="operators whose name contains this")
     parser.add_argument("--out", type=Path, help="JSON of what differs; crashes are gone on from")
     parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
-    parser.add_argument("--at", dest="position", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--journal", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.out and not options.position:
+    if options.out and not options.journal:
         return watched(sys.argv[1:], options.out, options.seconds)
     part, parts = map(int, options.part.split("/"))
     targets = [t for t in all_targets() if t.name.startswith("torch.ops.") and t.arguments]
@@ -182,7 +182,7 @@ def main() -> int:
     began = time.monotonic()
     compared: Counter[str] = Counter()
     findings: list[str] = []
-    progress = Progress(options.position)
+    progress = Progress(options.journal)
     calls = [(t, seed) for seed in range(options.first, options.tries) for t in targets]
     for number, (target, seed) in list(enumerate(calls))[options.start :]:
         if time.monotonic() - began > options.seconds:

@@ -302,7 +302,7 @@ def test_agree_goes_on_after_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def crashing(command: list[str], **_: Any) -> Any:
         starts.append(int(command[command.index("--start") + 1]))
-        Path(command[command.index("--at") + 1]).write_text(f"{starts[-1] + 4} nms, seed 2   ")
+        Path(command[command.index("--journal") + 1]).write_text(f"{starts[-1] + 4} nms, seed 2   ")
         return SimpleNamespace(returncode=-11 if len(starts) < 3 else 0)
 
     monkeypatch.setattr(subprocess, "run", crashing)

@@ -76,7 +76,7 @@ inline void make_pixel_weights(IntegerChunk& chunk, int channels) {
   }
 }
 
-// The integer weights of an axis at up to kPlaces places: those of next_weight(), but each
+// The integer weights of an axis at up to kPositions positions: those of next_weight(), but each
 // filter_tap() is computed once, and places go in vectors.
 struct PositionWeights {
   static constexpr int kPositions = 16;
@@ -92,7 +92,8 @@ struct PositionWeights {
   // Call after the last add().
   template <Interpolation mode>
   void finish(bool is_column) {
-    // Loops over all kPlaces are vectorized; what they compute for places not added is not used.
+    // Loops over all kPositions are vectorized; what they compute for positions not added is not
+    // used.
     int32_t first[kPositions] = {}, ends[kPositions] = {};
     float centre[kPositions] = {}, sum[kPositions] = {}, peak[kPositions] = {};
     float sums[kMostIntegerTaps][kPositions];

@@ -42,7 +42,7 @@ struct ConvProblem {
     const Stored* pixel;  // what tap 0 of plane 0 reads; may be outside
     int64_t y, x;
   };
-  // Of a plane and tap: how many bytes it is from a row's first weight, and from what tap 0 reads.
+  // A plane and tap: how many bytes it is from a row's first weight, and from what tap 0 reads.
   // Aligned, two numbers are read at once.
   struct alignas(16) At {
     int64_t y, x;

@@ -162,8 +162,8 @@ __device__ void add_piece(const TransposeStage<Acc>& stage, const Piece& piece,
   }
 }
 
-// Adds box k's share, given that find_places() has found some. Called by all threads of the block,
-// which synchronise here.
+// Adds box k's share, given that find_positions() has found some. Called by all threads of the
+// block, which synchronise here.
 template <class Acc, class Values>
 __device__ void gather_transposed(const GridTables<Acc>& tables, int64_t k, const TargetTile& at,
                                   int channels, Values& values, TransposeStage<Acc>* stage,

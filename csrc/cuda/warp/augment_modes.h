@@ -36,9 +36,9 @@ void launch_augment_filter(const AugmentParams& p, void* stream);
 template <Slot slot, Interpolation mode>
 void launch_augment_turned(const AugmentParams& p, void* stream);
 
-// The gradient's, of a batch. All want p.samples and `segments` (augment_places.h), whose numbers
-// are float64 for float64 images, else float32; so are those of `grad_sampled` ([batch, channels,
-// output_height, output_width]; or null), which is written.
+// The gradient's, of a batch. All want p.samples and `segments` (augment_positions.h), whose
+// numbers are float64 for float64 images, else float32; so are those of `grad_sampled` ([batch,
+// channels, output_height, output_width]; or null), which is written.
 template <Slot slot, Interpolation mode>
 void launch_augment_backward_rows(const AugmentBackwardParams& b, const void* segments,
                                   void* grad_sampled, void* stream);

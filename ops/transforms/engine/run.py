@@ -167,19 +167,19 @@ def _run_modes(
 ) -> Any:
     """Run the samples of each interpolation together; return ``[N, C, H, W]``, or a list."""
     modes, drawn, size = native.sampling[0], plan.modes, plan.size
-    pointers = [0] if drawn is None else np.unique(drawn).tolist()
+    numbers = [0] if drawn is None else np.unique(drawn).tolist()
     sizes = plan.sizes.repeat(pixels.frames, 0).tolist() if size is None else []
     found: list[Any] = [None] * len(images)
-    for geometry in pointers:
-        mode = modes[geometry]
+    for number in numbers:
+        mode = modes[number]
         antialias = native.sampling[3] and mode != "nearest"
         own = (mode, *options[1:3], antialias, *options[4:])
         matrix = pixels.put_each(plan.sampled(mode == "nearest"))
-        if len(pointers) == 1:
+        if len(numbers) == 1:
             if size is None:
                 return run_each(images, matrix, sizes, own)
             return run_all(images, matrix, size, own)
-        takes = np.flatnonzero(np.asarray(drawn).repeat(pixels.frames) == geometry).tolist()
+        takes = np.flatnonzero(np.asarray(drawn).repeat(pixels.frames) == number).tolist()
         some = [images[i] for i in takes]
         rows = pixels.put(np.array(takes))
         own = tuple(value[rows] if isinstance(value, Tensor) else value for value in own)

@@ -28,7 +28,7 @@ class StreamOrder:
     batch_size : int
     drop_last : bool
     rank, world_size : int
-        Of `world_size` samples in turn, this rank has one.
+        This rank has one of `world_size` samples in turn.
     pad : bool
         At the end, repeat the first samples for ranks that have one less.
     """
@@ -74,7 +74,7 @@ class Stream:
     buffer : int
         Samples among which the next one is drawn; 0: they stay in order.
     seed : int
-        Of these draws.
+        Seeds these draws.
     """
 
     def __init__(self, order: StreamOrder, first: int, buffer: int, seed: int) -> None:

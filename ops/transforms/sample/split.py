@@ -417,7 +417,7 @@ def _build(spec: Any, leaves: list[Leaf]) -> Any:
         return restored_image(leaf) if leaf.kind == "image" else restored_target(leaf)
     if isinstance(spec, Annotations):
         batch = leaves[spec.indices["bbox"]].batch
-        return spec.build(lambda origin: restored_target(leaves[origin]), batch)
+        return spec.build(lambda index: restored_target(leaves[index]), batch)
     container, items = spec
     if type(container) is dict or isinstance(container, MutableMapping):
         out = container.copy() if type(container) is dict else copy.copy(container)

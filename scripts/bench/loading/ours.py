@@ -125,8 +125,8 @@ class Bound:
             native.settle(part, plan)
             native.chain.draw(plan, 0, 0, [index], False)
             window, reduction = plan.windows(*reach_of(part))[0], plan.reductions()[0]
-            pixels, position = file.decode(window, reduction, 3)
-            moved = plan.for_parts(np.array([(*position, *pixels.shape[:2])]))
+            pixels, corner = file.decode(window, reduction, 3)
+            moved = plan.for_parts(np.array([(*corner, *pixels.shape[:2])]))
             values = plan.mean, plan.std, [0.0]
             augment = functools.partial(native.chain.augment, moved)
             self.jobs.append(
@@ -151,6 +151,6 @@ class Bound:
         _, columns, channels = pixels.shape
         image = pixels.ctypes.data, (1, columns * channels, channels)
         target = self.out[index]
-        position = target.data_ptr(), target.stride()
+        pointer = target.data_ptr(), target.stride()
         name = DTYPE_NAMES[torch.float32]
-        augment(image, "uint8", position, name, *values)
+        augment(image, "uint8", pointer, name, *values)
