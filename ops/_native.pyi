@@ -131,17 +131,6 @@ class Chain:
     def draw(
         self, plan: Plan, seed: int, epoch: int, indices: Sequence[int], record: bool, /
     ) -> list[NDArray[Any]] | None: ...
-    def draw_one(
-        self,
-        seed: int,
-        epoch: int,
-        index: int,
-        height: int,
-        width: int,
-        channels: int,
-        exact: bool,
-        /,
-    ) -> Plan: ...
     def colors(self, plan: Plan, images: Any, dtype: str, /) -> NDArray[Any]: ...
     def augment(
         self,
@@ -156,10 +145,34 @@ class Chain:
         /,
     ) -> None: ...
 
+_Stages = list[tuple[Chain, bool, list[float], list[float], list[float], str]]
+
+class Passes:
+    def __init__(self, stages: _Stages, /) -> None: ...
+    def draw(
+        self,
+        seed: int,
+        epoch: int,
+        index: int,
+        height: int,
+        width: int,
+        channels: int,
+        exact: bool,
+        /,
+    ) -> list[Plan]: ...
+    def run(
+        self,
+        plans: Sequence[Plan],
+        image: tuple[int, tuple[int, ...]],
+        dtype: str,
+        out: tuple[int, tuple[int, ...]],
+        /,
+    ) -> None: ...
+
 class FilePass:
     def __init__(
         self,
-        stages: list[tuple[Chain, bool, list[float], list[float], list[float], str]],
+        stages: _Stages,
         read_header: int,
         decode: int,
         channels: int,

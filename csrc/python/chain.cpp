@@ -238,12 +238,6 @@ py::object Chain::draw(PlanObject& self, py::handle seed, py::handle epoch,
   return out;
 }
 
-PlanObject Chain::draw_one(py::handle seed, py::handle epoch, py::handle index, int64_t height,
-                           int64_t width, int64_t channels, bool exact) const {
-  const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
-  return {plan_of_one(key, height, width, channels, exact), {}};
-}
-
 py::array_t<double> Chain::colors(const PlanObject& self, py::handle images,
                                   const std::string& dtype) const {
   const ChainPlan& plan = self.plan;
@@ -302,7 +296,6 @@ void bind_chain(py::module_& m) {
       .def(py::init<const py::list&, const std::vector<std::string>&, const std::string&, Numbers,
                     bool, bool>())
       .def("draw", &Chain::draw)
-      .def("draw_one", &Chain::draw_one)
       .def("colors", &Chain::colors)
       .def("augment", &Chain::augment);
 }

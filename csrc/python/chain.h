@@ -63,9 +63,6 @@ class Chain {
   // they are wanted.
   py::object draw(PlanObject& self, py::handle seed, py::handle epoch, const py::sequence& indices,
                   bool record) const;
-  // The plan of one image, drawn.
-  PlanObject draw_one(py::handle seed, py::handle epoch, py::handle index, int64_t height,
-                      int64_t width, int64_t channels, bool exact) const;
   // Colours [B, 1, C, C + 1] of images on the CPU, grey means included. For a plan of colours that
   // is not exact.
   py::array_t<double> colors(const PlanObject& self, py::handle images,

@@ -9,37 +9,16 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "core/chain/stored.h"
 #include "python/bindings.h"
-#include "python/chain.h"
-#include "python/pixels.h"
+#include "python/passes.h"
 
 namespace visops {
 namespace {
-
-using Numbers = std::vector<double>;
-
-// Bytes that are not initialised, and kept for the next file: new pages cost as much as decoding a
-// small photo.
-class Buffer {
- public:
-  uint8_t* of_size(size_t size) {
-    if (size > capacity_) {
-      bytes_.reset(new uint8_t[size]);
-      capacity_ = size;
-    }
-    return bytes_.get();
-  }
-
- private:
-  std::unique_ptr<uint8_t[]> bytes_;
-  size_t capacity_ = 0;
-};
 
 struct Content {
   const uint8_t* data;
@@ -106,25 +85,17 @@ struct Slot {
   int64_t height, width;
 };
 
-// One pass of the chain. All but the first take what the one before made, contiguous.
-struct Stage {
-  std::shared_ptr<const Chain> chain;
-  bool by_values;  // pixel operations, in place; else geometry and colours into another image
-  Numbers mean, std, erase_value;
-  DType dtype;  // that it makes
-};
-
 enum class Outcome { kStored, kOtherSize, kUnusual, kNotRead };
 
 class FilePass {
  public:
   FilePass(std::vector<Stage> stages, uint64_t read_header, uint64_t decode,
            const FileOptions& options)
-      : stages_(std::move(stages)),
+      : passes_(std::move(stages)),
         jpeg_{reinterpret_cast<JpegFunctions::ReadHeader>(read_header),
               reinterpret_cast<JpegFunctions::Decode>(decode)},
         options_(options) {
-    if (stages_.empty() || stages_.front().by_values || stages_.back().by_values) {
+    if (passes_.stages().front().by_values || passes_.stages().back().by_values) {
       throw std::invalid_argument("the first pass and the last must make an image");
     }
   }
@@ -203,15 +174,10 @@ class FilePass {
     if (!known || header[0] * header[1] > options_.max_pixels) return Outcome::kUnusual;
     if (swaps_sides(orientation)) std::swap(header[0], header[1]);
     const int64_t channels = options_.channels;
-    double height = static_cast<double>(header[0]), width = static_cast<double>(header[1]);
-    for (const Stage& stage : stages_) {
-      plans.push_back(stage.chain->plan_of_one(key, static_cast<int64_t>(height),
-                                               static_cast<int64_t>(width), channels,
-                                               options_.exact));
-      height = plans.back().samples[0].canvas.height;
-      width = plans.back().samples[0].canvas.width;
-    }
-    if (static_cast<int64_t>(height) != slot.height || static_cast<int64_t>(width) != slot.width) {
+    plans = passes_.draw(key, header[0], header[1], channels, options_.exact);
+    const Canvas& canvas = plans.back().samples[0].canvas;
+    if (static_cast<int64_t>(canvas.height) != slot.height ||
+        static_cast<int64_t>(canvas.width) != slot.width) {
       return Outcome::kOtherSize;
     }
     const ChainPlan& first = plans.front();
@@ -232,44 +198,14 @@ class FilePass {
     ChainPlan own = first;
     move_to_parts({{part.position_top, part.position_left, reduction, rows, columns}}, own);
     const AugmentImage image = {decoded, rows, columns, 1, columns * channels, channels};
-    run_stages(own, plans, image, slot.data);
+    std::vector<const ChainPlan*> moved = {&own};
+    for (size_t i = 1; i < plans.size(); ++i) moved.push_back(&plans[i]);
+    passes_.run(moved, image, DType::kUInt8, slot.data, Threads::kCaller);
     times.transforming = clock.lap();
     return Outcome::kStored;
   }
 
-  // Runs all passes, the first on what was decoded; `moved` is its plan for that.
-  void run_stages(const ChainPlan& moved, const std::vector<ChainPlan>& plans, AugmentImage image,
-                  const StridedData& slot) const {
-    thread_local Buffer between[2];
-    size_t made = 0;
-    DType dtype = DType::kUInt8;
-    for (size_t i = 0; i < stages_.size(); ++i) {
-      const Stage& stage = stages_[i];
-      const ChainPlan& plan = i == 0 ? moved : plans[i];
-      const int64_t channels = plan.channels;
-      if (stage.by_values) {
-        if (plan.operations.empty()) continue;
-        const Sampling& sampling = stage.chain->sampling();
-        run_pixel_list(plan.operations[0],
-                       {const_cast<void*>(image.data), dtype, channels, image.height, image.width},
-                       {sampling.modes.at(0), sampling.fill}, Threads::kCaller);
-        continue;
-      }
-      const auto height = static_cast<int64_t>(plan.samples[0].canvas.height);
-      const auto width = static_cast<int64_t>(plan.samples[0].canvas.width);
-      StridedData to = slot;
-      if (i + 1 < stages_.size()) {
-        const int64_t bytes = channels * height * width * element_size(stage.dtype);
-        to = {between[made++ % 2].of_size(static_cast<size_t>(bytes)), {height * width, width, 1}};
-      }
-      stage.chain->run_one(plan, image, dtype, to, stage.dtype,
-                           {stage.mean, stage.std, stage.erase_value}, Threads::kCaller);
-      image = {to.address, height, width, height * width, width, 1};
-      dtype = stage.dtype;
-    }
-  }
-
-  std::vector<Stage> stages_;
+  Passes passes_;
   JpegFunctions jpeg_;
   FileOptions options_;
 };
@@ -289,20 +225,13 @@ void bind_files(py::module_& m) {
   // Returns the fields of StoredPart.
   m.def("stored_part", &cover);
   py::class_<FilePass>(m, "FilePass")
-      // Stages as (chain, whether by values, mean, std, erase_value, dtype).
+      // Passes as read_stages() takes them.
       .def(py::init([](const py::list& passes, uint64_t read_header, uint64_t decode,
                        int64_t channels, int64_t max_pixels, bool exif, bool reduces, bool exact,
                        double around, double beyond, bool anywhere) {
         const FileOptions options = {channels, max_pixels, exif,
                                      reduces,  exact,      {around, beyond, anywhere}};
-        std::vector<Stage> stages;
-        for (py::handle each : passes) {
-          const auto own = py::cast<py::tuple>(each);
-          stages.push_back({py::cast<std::shared_ptr<Chain>>(own[0]), py::cast<bool>(own[1]),
-                            py::cast<Numbers>(own[2]), py::cast<Numbers>(own[3]),
-                            py::cast<Numbers>(own[4]), dtype_named(py::cast<std::string>(own[5]))});
-        }
-        return FilePass(std::move(stages), read_header, decode, options);
+        return FilePass(read_stages(passes), read_header, decode, options);
       }))
       .def("load", &FilePass::load);
 }

@@ -3,7 +3,7 @@
 #include <torch/csrc/stable/macros.h>
 
 #include "core/check.h"
-#include "torch/zeroed.h"
+#include "core/large_pages.h"
 
 namespace visops {
 

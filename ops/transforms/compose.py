@@ -15,7 +15,7 @@ from .._torch.outside_graphs import outside_graphs
 from .arguments import MASK_FILL, mask_fills_of_chain
 from .engine.calls import CallCounter
 from .engine.decode import decoding_of
-from .engine.direct import run_direct
+from .engine.direct import NativePasses, run_direct
 from .engine.draws import Draws
 from .engine.effects import Fusable
 from .engine.fuse import Pass, split_passes
@@ -196,6 +196,7 @@ class Compose(Chain):
         self.named["mask_fill"] = fill
         self.options = replace(target_options(self.named), other_mask_fill=other_fill)
         self._passes = split_passes(formed, self.exact)
+        self.native_passes = NativePasses()
         # Where each transform's uniform numbers lie among a sample's.
         self.slices: list[slice] = []
         self.draws = 0

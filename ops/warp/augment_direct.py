@@ -15,7 +15,7 @@ from torch import Tensor
 from .._native import augment as _run
 from .._torch.native import data_ptr_and_strides, modes_or_transforms_active
 
-__all__ = ["LARGEST", "augment_direct"]
+__all__ = ["augment_direct"]
 
 _NAMES = {
     dtype: str(dtype).removeprefix("torch.")
@@ -23,7 +23,7 @@ _NAMES = {
 }
 # Beyond this many elements a call's overhead doesn't matter. The operator gets large pages for
 # large results, and knows what to say where memory runs out.
-LARGEST = 1 << 19
+_LARGEST = 1 << 19
 _name = _NAMES.get
 _is_profiled = torch._C._autograd._profiler_enabled
 _NOWHERE: Any = object()
@@ -68,7 +68,7 @@ def augment_direct(
         return None
     batch, channels = shape[0], shape[1]
     area = height * width
-    if height < 0 or not 0 < batch * channels * area <= LARGEST:
+    if height < 0 or not 0 < batch * channels * area <= _LARGEST:
         return None
     windows, colors, erased = _block(window), _block(color), _block(erase, torch.int64)
     if windows is _NOWHERE or colors is _NOWHERE or erased is _NOWHERE:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 import skimage.data
 import torch
 from torch import Tensor
@@ -20,6 +21,12 @@ def photo(dtype: torch.dtype = torch.uint8, rows: slice = slice(20, 400)) -> Ten
     image = torch.from_numpy(skimage.data.astronaut()).permute(2, 0, 1)[:, rows, 60:500]
     image = image.contiguous()
     return image if dtype is torch.uint8 else (image.to(torch.float64) / 255.0).to(dtype)
+
+
+def run_torch_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let torch's operators change values: they do on a GPU, and where gradients are wanted."""
+    monkeypatch.setattr("visops.transforms.compose.run_direct", lambda *_: None)
+    monkeypatch.setattr("visops.transforms.engine.pixels.BY_VALUES", ())
 
 
 def classification() -> list[Any]:

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 from torchvision import tv_tensors
-from visops import transforms
+from visops import _native, transforms
 from visops.transforms.engine.direct import run_direct
 
 from transforms.chains import CHAINS, classification
@@ -143,6 +143,33 @@ def detection() -> list[Any]:
     ]
 
 
+def mixed() -> list[Any]:
+    """Passes by values between others, of which only the first moves pixels."""
+    return [
+        transforms.RandomAffine(30, (0.2, 0.2), (0.6, 1.4)),
+        transforms.Resize((33, 47)),
+        transforms.RandomPosterize(3, p=0.5),
+        transforms.GaussianBlur(3, (0.5, 1.0)),
+        transforms.RandomApply([transforms.ColorJitter(0.3, 0.3)], 0.5),
+        transforms.RandomInvert(0.5),
+    ]
+
+
+def values_alone() -> list[Any]:
+    return [transforms.RandomSolarize(100, 0.5), transforms.MedianBlur((3, 3), 0.5)]
+
+
+def values_first() -> list[Any]:
+    return [
+        transforms.RandomSolarize(100, 0.5),
+        transforms.RandomHorizontalFlip(),
+        transforms.RandomEqualize(0.5),
+        transforms.ToDtype(torch.float32, scale=True),
+        transforms.GaussianNoise(),
+        transforms.RandomErasing(0.5),
+    ]
+
+
 def still() -> list[Any]:
     return [transforms.RandomHorizontalFlip(), transforms.ColorJitter(0.3, 0.3)]
 
@@ -150,8 +177,9 @@ def still() -> list[Any]:
 @pytest.mark.matrix
 @pytest.mark.parametrize("name", SAMPLES)
 def test_results_are_those_of_passes(name: str) -> None:
-    """Draws of a chain that shows a fill, of one that doesn't, and of none that moves a pixel."""
-    for make in (detection, still, *([] if "grey" in name else [classification])):
+    """Draws of a chain that shows a fill, of one that doesn't, of none that moves a pixel, ..."""
+    makers = [detection, still, mixed, values_alone, values_first]
+    for make in (*makers, *([] if "grey" in name else [classification])):
         for options in ({}, {"keypoint_convention": "half_pixel", "mask_fill": 3}):
             chain = transforms.Compose(make(), seed=0, **options)  # type: ignore[arg-type]
             sample = SAMPLES[name]()
@@ -332,7 +360,7 @@ def test_calls_take_the_same_numbers() -> None:
 
 def test_large_results_and_watched_calls_go_through_the_operator() -> None:
     chain = transforms.Compose([transforms.RandomHorizontalFlip()], seed=0)
-    large = numbers(3, 600, 600)
+    large = numbers(3, 1200, 1200)
     with noted() as went:
         for _ in range(2):
             chain(large)
@@ -368,37 +396,50 @@ def test_copies_see_samples_of_their_own() -> None:
             assert_same(twin(sample, index=0)["image"], expected["image"])
 
 
-def test_nothing_is_drawn_twice_for_large_results() -> None:
+def test_targets_that_several_passes_move() -> None:
+    """They are cut off, and rounded, as each pass ends: only `run_passes` does that."""
+    steps = [
+        transforms.RandomAffine(30, (0.2, 0.2), (0.6, 1.4)),
+        transforms.RandomInvert(0.5),
+        transforms.RandomHorizontalFlip(0.5),
+        transforms.RandomSolarize(100, 0.5),
+        transforms.Resize((20, 31)),
+    ]
+    chain = transforms.Compose(steps, seed=0)
+    for sample, ways in ((SAMPLES["all"](), {False}), (SAMPLES["pair"](), {True})):
+        for index in range(8):
+            with noted(direct=False):
+                expected = chain(sample, index=index)
+            with noted() as went:
+                assert_same(chain(sample, index=index), expected)
+            assert set(went) == ways
+
+
+def test_nothing_is_drawn_twice_for_large_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """What C++ does for one small sample doesn't even begin where the result is a large one."""
     large = torch.zeros(3, 500, 500, dtype=torch.uint8)
+    monkeypatch.setattr("visops.transforms.engine.direct._LARGEST", 3 * 400 * 400)
+    drawn: list[str] = []
+    for owner in (_native.Passes, _native.Chain):
+        own = owner.draw
+
+        def noting(*arguments: Any, own: Any = own, kind: Any = owner) -> Any:
+            drawn.append(kind.__name__)
+            return own(*arguments)
+
+        monkeypatch.setattr(owner, "draw", noting)
     for steps, direct in (
         ([transforms.RandomHorizontalFlip()], False),
         ([transforms.Resize((500, 500))], False),
         ([transforms.RandomHorizontalFlip(), transforms.Resize((50, 50))], True),
         ([transforms.Resize((50, 50)), transforms.RandomHorizontalFlip()], True),
+        ([transforms.Resize((50, 50)), transforms.RandomInvert()], True),
+        ([transforms.RandomInvert(), transforms.Resize((50, 50))], False),
     ):
         chain = transforms.Compose(steps, seed=0)
-        chain(large, index=0)
-        kept = chain.passes[0].compiled
-
-        class Counted:
-            def __init__(self, chain: Any) -> None:
-                self.chain, self.ones, self.draws = chain, 0, 0
-
-            def draw_one(self, *arguments: Any) -> Any:
-                self.ones += 1
-                return self.chain.draw_one(*arguments)
-
-            def draw(self, *arguments: Any) -> Any:
-                self.draws += 1
-                return self.chain.draw(*arguments)
-
-            def augment(self, *arguments: Any) -> Any:
-                return self.chain.augment(*arguments)
-
-        kept.chain = counted = Counted(kept.chain)
+        drawn.clear()
         chain(large, index=1)
-        assert (counted.ones, counted.draws) == ((1, 0) if direct else (0, 1))
+        assert drawn == (["Passes"] if direct else ["Chain"] * len(chain.passes))
 
 
 def test_values_take_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,7 +453,7 @@ def test_values_take_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
     chain = transforms.Compose(steps, seed=0)
     samples = (image, image[None], image.permute(1, 2, 0).numpy(), image / 255, (image, 7))
     with monkeypatch.context() as patch:
-        patch.setattr("visops.transforms.engine.direct.BY_VALUES", ())
+        patch.setattr("visops.transforms.compose.run_direct", lambda *_: None)
         expected = [chain(sample, index=3) for sample in samples]
 
     def refuse(*_: Any, **__: Any) -> Any:

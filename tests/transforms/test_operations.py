@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as F
 from visops import transforms as T
 
-from transforms.chains import photo
+from transforms.chains import photo, run_torch_operators
 
 # Always applied, with fixed numbers but for keys.
 STEPS: dict[str, Callable[[], Any]] = {
@@ -83,8 +84,7 @@ def test_torch_s_operators_give_the_same(
     chain = T.Compose([STEPS[name]()], seed=3)
     expected = chain(image, index=4)
     assert not torch.equal(expected, image)
-    for module in ("pixels", "direct"):
-        monkeypatch.setattr(f"visops.transforms.engine.{module}.BY_VALUES", ())
+    run_torch_operators(monkeypatch)
     found = chain(image, index=4)
     assert found.dtype == dtype
     tolerance = 1.0 if dtype == torch.uint8 else 4e-6
@@ -216,6 +216,22 @@ def test_hsv_is_yolo_s(gains: tuple[float, float, float]) -> None:
     assert levels(run(T.RandomHSV(), wide, *gains), yolo_hsv(as_array(wide), gains)).max() <= 1
     floats = run(T.RandomHSV(), image / 255, *gains)
     assert np.abs(as_array(floats) * 255 - yolo_hsv(as_array(image), gains)).mean() < 2.5
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("gains", [(0.0, 0.0, 0.0), (0.37, 0.9, -0.31), (-0.62, -0.4, 1.0)])
+def test_hsv_of_every_value_and_saturation(
+    gains: tuple[float, float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel computes OpenCV's tables: torch's operators read them, and give the same."""
+    value, span = torch.meshgrid(torch.arange(256), torch.arange(256), indexing="ij")
+    least = (value - span).clamp(min=0)
+    between = (least + (span * torch.rand(256, 256)).long()).minimum(value)
+    orders = itertools.permutations((value, between, least))
+    colors = torch.cat([torch.stack(order) for order in orders], -1).to(torch.uint8)
+    found = run(T.RandomHSV(), colors, *gains)
+    run_torch_operators(monkeypatch)
+    assert torch.equal(found, run(T.RandomHSV(), colors, *gains))
 
 
 def test_channels_and_holes() -> None:

@@ -17,7 +17,7 @@ from torchvision.transforms.v2 import functional as F
 from visops import transforms as T
 from visops.transforms.policies import OPERATIONS
 
-from transforms.chains import photo
+from transforms.chains import photo, run_torch_operators
 
 Call = Callable[[Tensor], Any]
 
@@ -85,8 +85,7 @@ def test_torch_s_operators_give_the_same(
     pictures = [i if dtype == torch.uint8 else i / 255 for i in images().values()]
     step = STEPS[name](white)[0]
     expected = [step(image) for image in pictures]
-    for module in ("pixels", "direct"):
-        monkeypatch.setattr(f"visops.transforms.engine.{module}.BY_VALUES", ())
+    run_torch_operators(monkeypatch)
     for image, value in zip(pictures, expected, strict=True):
         torch.testing.assert_close(step(image), value, rtol=0.0, atol=2e-6)
 

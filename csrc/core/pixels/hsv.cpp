@@ -1,6 +1,5 @@
 #include "core/pixels/hsv.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace visops {
@@ -16,18 +15,10 @@ HsvParams make_hsv(void* data, DType dtype, int64_t pixels, double hue, double s
   p.hue = hue;
   p.saturation = saturation;
   p.value = value;
-  for (int i = 0; i < 256; ++i) {
-    const double turned = std::fmod(i + hue * 180.0, 180.0);  // below 180 as in NumPy
-    p.hue_table[i] = static_cast<int32_t>(turned < 0.0 ? turned + 180.0 : turned);
-    p.saturation_table[i] = static_cast<int32_t>(std::clamp(i * (saturation + 1.0), 0.0, 255.0));
-    p.value_table[i] = static_cast<int32_t>(std::clamp(i * (value + 1.0), 0.0, 255.0));
-    const auto ratio = [i](double full) {
-      return i == 0 ? 0 : static_cast<int32_t>(std::nearbyint(full * 4096.0 / i));
-    };
-    p.saturation_factor[i] = ratio(255.0);
-    p.hue_factor[i] = ratio(30.0);
-  }
-  p.saturation_table[0] = 0;  // greys stay grey
+  const double steps = hue * 180.0;
+  p.hue_shift = std::fabs(steps) > 180.0 ? std::fmod(steps, 180.0) : steps;
+  p.saturation_gain = saturation + 1.0;
+  p.value_gain = value + 1.0;
   return p;
 }
 

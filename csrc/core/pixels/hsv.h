@@ -1,9 +1,9 @@
 // Gains in HSV: what fronts and kernels share.
 //
 // NOTE [ HSV ]
-// For uint8 as YOLO has it with OpenCV: hue in 180 steps, saturation and value in 255; a table for
-// each; and back. The way there is in OpenCV's fixed point, the way back in float32. float32 images
-// take the same formulas without steps.
+// For uint8 as YOLO has it with OpenCV: hue in 180 steps, saturation and value in 255, each changed
+// as YOLO's tables do; and back. The way there is in OpenCV's fixed point, the way back in float32.
+// float32 images take the same formulas without steps.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct HsvParams {
   void* data;   // [3, pixels], red first; in place
   DType dtype;  // uint8 or float32
   int64_t pixels;
-  double hue, saturation, value;                                    // shift in turns; gains minus 1
-  int32_t hue_table[256], saturation_table[256], value_table[256];  // of uint8
-  int32_t saturation_factor[256], hue_factor[256];  // 2^12 x 255 / v, and 2^12 x 30 / difference
+  double hue, saturation, value;  // shift in turns; gains minus 1
+  // Of uint8: a shift in [-180, 180] steps, and gains.
+  double hue_shift, saturation_gain, value_gain;
 };
 
 HsvParams make_hsv(void* data, DType dtype, int64_t pixels, double hue, double saturation,

@@ -1,109 +1,117 @@
 // Gains in HSV on the CPU.
 //
 // NOTE [ HSV on the CPU ]
-// Without jumps: which channel is the largest, and which sixth of the circle a hue is in, are
-// choices between values, so that compilers vectorize the loops; tables are looked up in loops of
-// their own. Split: by pixels.
+// Without jumps and tables: which channel is the largest, and which sixth of the circle a hue is
+// in, are choices between values, and OpenCV's tables are computed again for each pixel, so that
+// compilers vectorize the loops. Split: by pixels.
 #include "core/pixels/hsv.h"
+
+#include <cstring>
 
 namespace visops {
 namespace {
+
+template <class T>
+VISOPS_ALWAYS_INLINE T larger(T a, T b) {
+  return a > b ? a : b;
+}
+
+template <class T>
+VISOPS_ALWAYS_INLINE T smaller(T a, T b) {
+  return a < b ? a : b;
+}
+
+template <class T>
+VISOPS_ALWAYS_INLINE T limited(T value, T low, T high) {
+  return smaller(larger(value, low), high);
+}
 
 struct Rgb {
   float r, g, b;
 };
 
-// hue: in sixths of a turn, [0, 6).
+// hue: in sixths of a turn, [0, 6). A channel is at `value` in two sixths of the circle, at its
+// least in two others, and goes straight from one to the other between them.
 VISOPS_ALWAYS_INLINE Rgb from_hsv(float hue, float saturation, float value) {
-  const auto sector = static_cast<int32_t>(hue);
-  const float rest = hue - static_cast<float>(sector);
-  const float least = value * (1.0f - saturation);
-  const float falling = value * (1.0f - saturation * rest);
-  const float rising = value * (1.0f - saturation * (1.0f - rest));
-  // One choice after another: of a condition with "or", compilers make a jump.
-  float r = value, g = least, b = falling;  // the last sixth
-  r = sector == 1 ? falling : r;
-  r = sector == 2 ? least : r;
-  r = sector == 3 ? least : r;
-  r = sector == 4 ? rising : r;
-  g = sector == 0 ? rising : g;
-  g = sector == 1 ? value : g;
-  g = sector == 2 ? value : g;
-  g = sector == 3 ? falling : g;
-  b = sector == 0 ? least : b;
-  b = sector == 1 ? least : b;
-  b = sector == 2 ? rising : b;
-  b = sector == 3 ? value : b;
-  b = sector == 4 ? value : b;
-  return {r, g, b};
+  const auto channel = [&](float way) {
+    return value * (1.0f - saturation * limited(way, 0.0f, 1.0f));
+  };
+  return {channel(smaller(hue - 1.0f, 5.0f - hue)), channel(larger(1.0f - hue, hue - 3.0f)),
+          channel(larger(3.0f - hue, hue - 5.0f))};
 }
-
-VISOPS_ALWAYS_INLINE int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
-VISOPS_ALWAYS_INLINE int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
-VISOPS_ALWAYS_INLINE float larger(float a, float b) { return a > b ? a : b; }
-VISOPS_ALWAYS_INLINE float smaller(float a, float b) { return a < b ? a : b; }
 
 constexpr int kChunk = 64;
 
-struct Bytes {
-  int32_t red[kChunk], green[kChunk], blue[kChunk];
-};
+// OpenCV's fixed-point factor, 4096 x full / divisor, rounded. A float's quotient lies close enough
+// to the exact one for every divisor from 1 to 255 (tests/transforms/test_operations.py).
+VISOPS_ALWAYS_INLINE int32_t factor_of(float full, int32_t divisor) {
+  const float quotient = full * 4096.0f / static_cast<float>(larger(divisor, 1));
+  return static_cast<int32_t>(quotient + 0.5f);
+}
 
-void change_chunk(const HsvParams& p, Bytes& pixels) {
-  int32_t value[kChunk], span[kChunk], sixths[kChunk];
+// A level times a gain, cut off as by NumPy's conversion to uint8.
+VISOPS_ALWAYS_INLINE int32_t gained(int32_t level, double gain) {
+  return static_cast<int32_t>(limited(static_cast<double>(level) * gain, 0.0, 255.0));
+}
+
+VISOPS_ALWAYS_INLINE int32_t turned(int32_t hue, double shift) {
+  const double moved = static_cast<double>(hue) + shift;
+  const double below = moved - (moved >= 180.0 ? 180.0 : 0.0);
+  return static_cast<int32_t>(below + (below < 0.0 ? 180.0 : 0.0));
+}
+
+// 255 times a value in [0, 1], rounded as by round_saturate(), whose limits aren't needed.
+VISOPS_ALWAYS_INLINE uint8_t byte_of(float value) {
+  return static_cast<uint8_t>(bit_cast<int32_t>(value * 255.0f + 12582912.0f));
+}
+
+void change_chunk(const HsvParams& p, uint8_t* red, uint8_t* green, uint8_t* blue) {
+  const double hue_shift = p.hue_shift, saturation_gain = p.saturation_gain;
+  const double value_gain = p.value_gain;
+  int32_t hue[kChunk], saturation[kChunk], value[kChunk];
   for (int i = 0; i < kChunk; ++i) {
-    const int32_t r = pixels.red[i], g = pixels.green[i], b = pixels.blue[i];
-    const int32_t most = larger(r, larger(g, b)), own = most - smaller(r, smaller(g, b));
-    const int32_t of_red = g - b, of_green = b - r + 2 * own, of_blue = r - g + 4 * own;
+    const int32_t r = red[i], g = green[i], b = blue[i];
+    const int32_t most = larger(r, larger(g, b)), span = most - smaller(r, smaller(g, b));
+    const int32_t of_red = g - b, of_green = b - r + 2 * span, of_blue = r - g + 4 * span;
+    const int32_t sixths = most == r ? of_red : most == g ? of_green : of_blue;
+    const int32_t around = (sixths * factor_of(30.0f, span) + 2048) >> 12;
+    hue[i] = around < 0 ? around + 180 : around;
+    saturation[i] = (span * factor_of(255.0f, most) + 2048) >> 12;
     value[i] = most;
-    span[i] = own;
-    sixths[i] = most == r ? of_red : most == g ? of_green : of_blue;
-  }
-  int32_t hue_factor[kChunk], saturation_factor[kChunk];
-  for (int i = 0; i < kChunk; ++i) {
-    hue_factor[i] = p.hue_factor[span[i]];
-    saturation_factor[i] = p.saturation_factor[value[i]];
-  }
-  int32_t hue[kChunk], saturation[kChunk];
-  for (int i = 0; i < kChunk; ++i) {
-    saturation[i] = (span[i] * saturation_factor[i] + 2048) >> 12;
-    const int32_t turned = (sixths[i] * hue_factor[i] + 2048) >> 12;
-    hue[i] = turned < 0 ? turned + 180 : turned;
   }
   for (int i = 0; i < kChunk; ++i) {
-    hue[i] = p.hue_table[hue[i]];
-    saturation[i] = p.saturation_table[saturation[i]];
-    value[i] = p.value_table[value[i]];
+    hue[i] = turned(hue[i], hue_shift);
+    saturation[i] = gained(saturation[i], saturation_gain);
+    value[i] = gained(value[i], value_gain);
   }
   for (int i = 0; i < kChunk; ++i) {
     const float h = static_cast<float>(hue[i]) * (6.0f / 180.0f);
     const float s = static_cast<float>(saturation[i]) * (1.0f / 255.0f);
     const float v = static_cast<float>(value[i]) * (1.0f / 255.0f);
     const Rgb out = from_hsv(h, s, v);
-    pixels.red[i] = round_saturate(out.r * 255.0f, 0.0f, 255.0f);
-    pixels.green[i] = round_saturate(out.g * 255.0f, 0.0f, 255.0f);
-    pixels.blue[i] = round_saturate(out.b * 255.0f, 0.0f, 255.0f);
+    red[i] = byte_of(out.r);
+    green[i] = byte_of(out.g);
+    blue[i] = byte_of(out.b);
   }
 }
 
 void change_bytes(const HsvParams& p, int64_t begin, int64_t end) {
   uint8_t* const red = static_cast<uint8_t*>(p.data);
   uint8_t *const green = red + p.pixels, *const blue = green + p.pixels;
-  Bytes pixels = {};
-  for (int64_t first = begin; first < end; first += kChunk) {
-    const int count = end - first < kChunk ? static_cast<int>(end - first) : kChunk;
-    for (int i = 0; i < count; ++i) {
-      pixels.red[i] = red[first + i];
-      pixels.green[i] = green[first + i];
-      pixels.blue[i] = blue[first + i];
-    }
-    change_chunk(p, pixels);
-    for (int i = 0; i < count; ++i) {
-      red[first + i] = static_cast<uint8_t>(pixels.red[i]);
-      green[first + i] = static_cast<uint8_t>(pixels.green[i]);
-      blue[first + i] = static_cast<uint8_t>(pixels.blue[i]);
-    }
+  int64_t first = begin;
+  for (; first + kChunk <= end; first += kChunk) {
+    change_chunk(p, red + first, green + first, blue + first);
   }
+  if (first == end) return;
+  const auto rest = static_cast<size_t>(end - first);
+  uint8_t last[3][kChunk] = {};
+  std::memcpy(last[0], red + first, rest);
+  std::memcpy(last[1], green + first, rest);
+  std::memcpy(last[2], blue + first, rest);
+  change_chunk(p, last[0], last[1], last[2]);
+  std::memcpy(red + first, last[0], rest);
+  std::memcpy(green + first, last[1], rest);
+  std::memcpy(blue + first, last[2], rest);
 }
 
 void change_floats(const HsvParams& p, int64_t begin, int64_t end) {
@@ -123,8 +131,8 @@ void change_floats(const HsvParams& p, int64_t begin, int64_t end) {
     hue -= 6.0f * static_cast<float>(static_cast<int32_t>(hue * (1.0f / 6.0f) + 64.0f) - 64);
     hue = hue < 0.0f ? 0.0f : hue >= 6.0f ? hue - 6.0f : hue;
     const float saturation = value > 0.0f ? span / value * saturation_gain : 0.0f;
-    const Rgb out = from_hsv(hue, smaller(larger(saturation, 0.0f), 1.0f),
-                             smaller(larger(value * value_gain, 0.0f), 1.0f));
+    const Rgb out =
+        from_hsv(hue, limited(saturation, 0.0f, 1.0f), limited(value * value_gain, 0.0f, 1.0f));
     red[i] = out.r;
     green[i] = out.g;
     blue[i] = out.b;

@@ -1,9 +1,10 @@
 // Images moved by a map, on the CPU.
 //
 // NOTE [ Maps on the CPU ]
-// Places of kChunk pixels of a row at a time are split into whole and fractional parts; then each
-// channel is read. Where all neighbours of a chunk are inside, that is a loop without conditions;
-// otherwise each neighbour is padded. Both add in the same order. Split: by rows.
+// Positions of kChunk pixels of a row at a time are split into whole and fractional parts, once for
+// all channels. Each channel is then read in a loop without conditions, in which pixels with a tap
+// outside the image read a position inside; after it they are computed again, tap by tap, with the
+// padding. Both add in the same order. Split: by rows.
 #include "core/warp/remap.h"
 
 #include <cstring>
@@ -19,7 +20,9 @@ constexpr float kFar = 1e7f;
 struct Positions {
   int32_t x[kChunk], y[kChunk];  // whole parts
   float right[kChunk], below[kChunk];
-  bool inside;  // all taps are
+  int32_t offset[kChunk];   // of (x, y) in a channel; of some pixel where a tap is outside
+  int32_t outside[kChunk];  // pixels with a tap outside, outside_count of them
+  int outside_count;
 };
 
 VISOPS_ALWAYS_INLINE int32_t whole_part(float value) {
@@ -32,7 +35,7 @@ VISOPS_ALWAYS_INLINE float limited(float value) {
   return above < kFar ? above : kFar;
 }
 
-// Fills the places of a chunk from column `first` on. `before` and `after`: how far taps reach.
+// Fills the positions of a chunk from column `first` on. `before` and `after`: how far taps reach.
 VISOPS_ALWAYS_INLINE void find_positions(const RemapParams& p, int64_t row, int64_t first,
                                          int count, float shift, int before, int after,
                                          Positions& positions) {
@@ -43,7 +46,10 @@ VISOPS_ALWAYS_INLINE void find_positions(const RemapParams& p, int64_t row, int6
   const float step = p.relative ? 1.0f : 0.0f;
   const auto last_x = static_cast<int32_t>(p.width - 1 - after);
   const auto last_y = static_cast<int32_t>(p.height - 1 - after);
-  int outside = 0;
+  const auto row_stride = static_cast<int32_t>(p.row_stride);
+  const auto column_stride = static_cast<int32_t>(p.column_stride);
+  const int32_t safe = before * (row_stride + column_stride);
+  int32_t is_outside[kChunk], any = 0;
   for (int i = 0; i < count; ++i) {
     const float own_x = base_x + step * static_cast<float>(i);
     const float x = limited(map_x[i] + own_x) + shift, y = limited(map_y[i] + base_y) + shift;
@@ -52,9 +58,21 @@ VISOPS_ALWAYS_INLINE void find_positions(const RemapParams& p, int64_t row, int6
     positions.y[i] = whole_y;
     positions.right[i] = x - static_cast<float>(whole_x);
     positions.below[i] = y - static_cast<float>(whole_y);
-    outside |= (whole_x < before) | (whole_x > last_x) | (whole_y < before) | (whole_y > last_y);
+    const int32_t out =
+        (whole_x < before) | (whole_x > last_x) | (whole_y < before) | (whole_y > last_y);
+    // Unsigned: far outside, the product overflows before it is dropped.
+    const uint32_t offset = static_cast<uint32_t>(whole_y) * static_cast<uint32_t>(row_stride) +
+                            static_cast<uint32_t>(whole_x) * static_cast<uint32_t>(column_stride);
+    positions.offset[i] = out != 0 ? safe : static_cast<int32_t>(offset);
+    is_outside[i] = out;
+    any |= out;
   }
-  positions.inside = outside == 0;
+  positions.outside_count = 0;
+  if (any == 0) return;
+  for (int i = 0; i < count; ++i) {
+    positions.outside[positions.outside_count] = i;
+    positions.outside_count += is_outside[i];
+  }
 }
 
 template <class T>
@@ -84,15 +102,14 @@ template <class T>
 void bilinear(const Channel<T>& channel, const Positions& positions, int count, T* to) {
   const RemapParams& p = channel.p;
   float values[kChunk];
-  if (positions.inside) {
-    const auto row_stride = static_cast<int32_t>(p.row_stride);
-    const auto column_stride = static_cast<int32_t>(p.column_stride);
+  if (positions.outside_count < count) {
+    const int64_t row_stride = p.row_stride, column_stride = p.column_stride;
     const T* const data = channel.data;
     if (sizeof(T) == 1 && column_stride == 1) {
       // Two neighbours with one load; the arithmetic is a loop of its own.
       uint16_t upper[kChunk], lower[kChunk];
       for (int i = 0; i < count; ++i) {
-        const T* const at = data + (positions.y[i] * row_stride + positions.x[i]);
+        const T* const at = data + positions.offset[i];
         std::memcpy(upper + i, at, 2);
         std::memcpy(lower + i, at + row_stride, 2);
       }
@@ -103,38 +120,74 @@ void bilinear(const Channel<T>& channel, const Positions& positions, int count, 
       }
     } else {
       for (int i = 0; i < count; ++i) {
-        const T* const at = data + (positions.y[i] * row_stride + positions.x[i] * column_stride);
+        const T* const at = data + positions.offset[i];
         const T* const under = at + row_stride;
         values[i] =
             between(load_element(at), load_element(at + column_stride), load_element(under),
                     load_element(under + column_stride), positions.right[i], positions.below[i]);
       }
     }
-  } else {
-    for (int i = 0; i < count; ++i) {
-      const int64_t x = positions.x[i], y = positions.y[i];
-      values[i] = between(channel.padded(x, y), channel.padded(x + 1, y), channel.padded(x, y + 1),
-                          channel.padded(x + 1, y + 1), positions.right[i], positions.below[i]);
-    }
+  }
+  for (int k = 0; k < positions.outside_count; ++k) {
+    const int32_t i = positions.outside[k];
+    const int64_t x = positions.x[i], y = positions.y[i];
+    values[i] = between(channel.padded(x, y), channel.padded(x + 1, y), channel.padded(x, y + 1),
+                        channel.padded(x + 1, y + 1), positions.right[i], positions.below[i]);
   }
   for (int i = 0; i < count; ++i) store_element(to + i, values[i]);
 }
 
-template <class T>
-void bicubic(const Channel<T>& channel, const Positions& positions, int count, T* to) {
+// Keys' weights of the four columns and rows around each pixel of a chunk.
+struct CubicWeights {
+  float across[4][kChunk], down[4][kChunk];
+};
+
+void find_weights(const Positions& positions, int count, CubicWeights& weights) {
   for (int i = 0; i < count; ++i) {
-    float across[4], down[4], sum = 0.0f;
+    float across[4], down[4];
     cubic_weights(positions.right[i], across);
     cubic_weights(positions.below[i], down);
     for (int k = 0; k < 4; ++k) {
-      float line = 0.0f;
-      for (int j = 0; j < 4; ++j) {
-        line += across[j] * channel.padded(positions.x[i] + j - 1, positions.y[i] + k - 1);
-      }
-      sum += down[k] * line;
+      weights.across[k][i] = across[k];
+      weights.down[k][i] = down[k];
     }
-    store_element(to + i, sum);
   }
+}
+
+// The value of pixel i of a chunk, of its neighbours [4, 4] as `at(column, row)` returns them.
+template <class Neighbours>
+VISOPS_ALWAYS_INLINE float bicubic_at(const CubicWeights& weights, int i, Neighbours at) {
+  float sum = 0.0f;
+  for (int k = 0; k < 4; ++k) {
+    float line = 0.0f;
+    for (int j = 0; j < 4; ++j) line += weights.across[j][i] * at(j, k);
+    sum += weights.down[k][i] * line;
+  }
+  return sum;
+}
+
+template <class T>
+void bicubic(const Channel<T>& channel, const Positions& positions, const CubicWeights& weights,
+             int count, T* to) {
+  const RemapParams& p = channel.p;
+  float values[kChunk];
+  if (positions.outside_count < count) {
+    const int64_t row_stride = p.row_stride, column_stride = p.column_stride;
+    const T* const data = channel.data - row_stride - column_stride;
+    for (int i = 0; i < count; ++i) {
+      const T* const at = data + positions.offset[i];
+      values[i] = bicubic_at(weights, i, [&](int column, int row) {
+        return load_element(at + row * row_stride + column * column_stride);
+      });
+    }
+  }
+  for (int k = 0; k < positions.outside_count; ++k) {
+    const int32_t i = positions.outside[k];
+    const int64_t x = positions.x[i] - 1, y = positions.y[i] - 1;
+    values[i] = bicubic_at(
+        weights, i, [&](int column, int row) { return channel.padded(x + column, y + row); });
+  }
+  for (int i = 0; i < count; ++i) store_element(to + i, values[i]);
 }
 
 template <class T>
@@ -142,16 +195,19 @@ void interpolate(const RemapParams& p, int64_t begin, int64_t end) {
   const int64_t plane = p.target_height * p.target_width;
   const bool linear = p.mode == Interpolation::kBilinear;
   Positions positions;
+  CubicWeights weights;
   for (int64_t row = begin; row < end; ++row) {
     for (int64_t first = 0; first < p.target_width; first += kChunk) {
       const int64_t left = p.target_width - first;
       const int count = left < kChunk ? static_cast<int>(left) : kChunk;
       find_positions(p, row, first, count, 0.0f, linear ? 0 : 1, linear ? 1 : 2, positions);
+      if (!linear) find_weights(positions, count, weights);
       for (int64_t c = 0; c < p.channels; ++c) {
         const Channel<T> channel = {p, static_cast<const T*>(p.source) + c * p.channel_stride,
                                     p.fill[c]};
         T* const to = static_cast<T*>(p.target) + c * plane + row * p.target_width + first;
-        linear ? bilinear(channel, positions, count, to) : bicubic(channel, positions, count, to);
+        linear ? bilinear(channel, positions, count, to)
+               : bicubic(channel, positions, weights, count, to);
       }
     }
   }
@@ -172,12 +228,13 @@ void nearest(const RemapParams& p, int64_t begin, int64_t end) {
       for (int64_t c = 0; c < p.channels; ++c) {
         const Bits* const data = static_cast<const Bits*>(p.source) + c * p.channel_stride;
         Bits* const to = static_cast<Bits*>(p.target) + c * plane + row * p.target_width + first;
-        for (int i = 0; i < count; ++i) {
-          int64_t x = positions.x[i], y = positions.y[i];
-          if (!positions.inside) {
-            x = pad_index(p.padding, x, p.width);
-            y = pad_index(p.padding, y, p.height);
-          }
+        if (positions.outside_count < count) {
+          for (int i = 0; i < count; ++i) to[i] = data[positions.offset[i]];
+        }
+        for (int k = 0; k < positions.outside_count; ++k) {
+          const int32_t i = positions.outside[k];
+          const int64_t x = pad_index(p.padding, positions.x[i], p.width);
+          const int64_t y = pad_index(p.padding, positions.y[i], p.height);
           to[i] = x < 0 || y < 0 ? fill : data[y * p.row_stride + x * p.column_stride];
         }
       }

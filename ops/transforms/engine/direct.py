@@ -2,10 +2,11 @@
 
 NOTE on direct calls. A Dataset calls its chain with one small sample after another. To split it, to
 keep its targets in float64 from pass to pass and to put all together again takes Python several
-times as long as C++ takes for the pixels. But an outline says what the entries of a sample are, and
-in a chain of one pass, C++ can move each tensor into another of its dtype. What values may change,
-such as shapes, dtypes and canvas sizes, is checked for each sample. Results have the bits of
-`run_passes`, which runs whatever is unusual, and says what is wrong with it.
+times as long as C++ takes for the pixels. But an outline says what the entries of a sample are, C++
+runs all passes on the image in one call, and where only one of them moves pixels, it moves each
+target into another of its dtype. What values may change, such as shapes, dtypes and canvas sizes,
+is checked for each sample. Results have the bits of `run_passes`, which runs whatever is unusual,
+and says what is wrong with it.
 
 A batch or a list of one image goes the same way, unless targets come with it.
 """
@@ -13,33 +14,34 @@ A batch or a list of one image goes the same way, unless targets come with it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from ..._native import run_pixels
+from ..._native import Passes
 from ..._torch.native import data_ptr_and_strides, modes_or_transforms_active
-from ...warp.augment_direct import LARGEST
 from ..sample.forms import formed
 from ..sample.images import image_leaf, may_be_image
 from ..sample.leaf import Leaf, tv_kind, tv_wrap
 from ..sample.outlines import Outline
 from ..targets.direct import DirectTarget, direct_targets
-from .compiled import DTYPE_NAMES, Compiled, compiled
+from .compiled import DTYPE_NAMES, compiled
 from .fuse import Pass
+from .native_passes import reason_for_python, stages_of
 from .nesting import outer_options
-from .pixel_kinds import BY_VALUES
 from .run import channels_first
 from .source import Source
 
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["run_direct"]
+__all__ = ["NativePasses", "run_direct"]
 
-_ZERO = [0.0]
+# Images of more elements are left to `run_passes`: threads keep what lies between two passes.
+_LARGEST = 1 << 22
 _is_profiled = torch._C._autograd._profiler_enabled
 
 
@@ -48,8 +50,7 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
 
     That must then be given the same `source`, whose numbers may have been drawn.
     """
-    fast = _only_pass(chain, passes)
-    if fast is None or not fast.settled or chain.options.swaps:
+    if not _is_plain(chain, passes):
         return None
     outline, holders, value, name = None, [], sample, "the sample"
     if type(sample) is not Tensor:
@@ -74,41 +75,31 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         return None
     address, strides = pointer
     channels, height, width = tuple(image.shape)[-3:]  # a slice of a Size takes far longer
-    settled = fast.settled.get((image.dtype, channels))
-    if settled is None or image.dtype not in DTYPE_NAMES or settled[3] not in DTYPE_NAMES:
-        return None
-    least = fast.least or (height, width)
-    if channels * least[0] * least[1] > LARGEST:
+    found = chain.native_passes.find(chain, passes, image.dtype, channels)
+    if found is None or not found.may_be_small(channels, height, width):
         return None  # before anything is drawn for it
     targets: Sequence[DirectTarget] = ()
     if outline is not None and outline.container is not None:
-        found = direct_targets(outline, holders, (height, width), chain.options)
-        if found is None or (found and (in_batch or chain.forms.targets)):
+        moving = direct_targets(outline, holders, (height, width), chain.options)
+        if moving is None or (moving and (in_batch or chain.forms.targets)):
             return None
-        targets = found
-    by_values = passes[0].kind == "values"
-    if by_values and (targets or image.dtype not in BY_VALUES):
-        return None
+        targets = moving
     seed, epoch, indices = source.key_for(1)
-    plan = fast.chain.draw_one(seed, epoch, indices[0], height, width, channels, chain.exact)
-    if (plan.projective or chain.exact) and targets:
+    plans = found.native.draw(seed, epoch, indices[0], height, width, channels, chain.exact)
+    size = plans[-1].size
+    if not all(0 < channels * plan.size[0] * plan.size[1] <= _LARGEST for plan in plans):
         return None
-    mean, std, erase_value, dtype = settled
-    size = plan.size
-    if not 0 < channels * size[0] * size[1] <= LARGEST:
-        return None
+    plan = plans[0]
+    if targets:
+        movers = [plan for plan in plans if not plan.is_identity]
+        plan = movers[0] if movers else plan
+        if plan.projective or chain.exact or len(movers) > 1:
+            return None
     shape = (1, channels, *size) if in_batch else (channels, *size)
-    moved = torch.empty(shape, dtype=dtype, device="cpu")
-    origin, target = (address, strides[-3:]), (moved.data_ptr(), moved.stride()[-3:])
-    names = DTYPE_NAMES[image.dtype], DTYPE_NAMES[dtype]
+    moved = torch.empty(shape, dtype=found.dtype, device="cpu")
+    target = moved.data_ptr(), moved.stride()[-3:]
     try:
-        if by_values:
-            moved.copy_(image)
-            modes, _, fill, _ = fast.sampling
-            run_pixels(plan, target[0], names[0], height, width, modes[0], fill, 0, 1, 1)
-        else:
-            values = mean, std, erase_value or _ZERO
-            fast.chain.augment(plan, origin, names[0], target, names[1], *values)
+        found.native.run(plans, (address, strides[-3:]), DTYPE_NAMES[image.dtype], target)
     except (TypeError, ValueError):
         return None
     form = chain.forms.image
@@ -122,8 +113,8 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         return moved
     copies: list[Any] = [h.copy() if type(h) is dict else list(h) for h in holders]
     copies[entry.holder][entry.key] = moved
-    for moving in targets:
-        moving.move(plan, copies[moving.entry.holder])
+    for own in targets:
+        own.move(plan, copies[own.entry.holder])
     return outline.joined(copies)
 
 
@@ -144,16 +135,61 @@ def _leaf_of_one(value: Any, name: str, frames: bool, layout: str | None) -> Lea
     return None if leaf.frames or leaf.batch not in (None, 1) else leaf
 
 
-def _only_pass(chain: Compose, passes: Sequence[Pass]) -> Compiled | None:
-    """Return the pass of a chain in C++, if it has no other and nothing has to watch it."""
+def _is_plain(chain: Compose, passes: Sequence[Pass]) -> bool:
+    """Whether nothing has to watch a call, and the chain keeps to what C++ does for one image."""
     if modes_or_transforms_active() or _is_profiled() or forward_ad._current_level >= 0:
+        return False
+    if chain.reads_files or chain.options.swaps or outer_options() is not None:
+        return False
+    return chain.memory_format is not torch.channels_last and not any(p.steps for p in passes)
+
+
+@dataclass(slots=True)
+class _NativePasses:
+    """A chain's passes in C++, for images of one dtype and number of channels."""
+
+    native: Passes
+    dtype: torch.dtype  # of results
+    least: list[tuple[int, int] | None]  # least sizes that passes make; None: the size they take
+
+    def may_be_small(self, channels: int, height: int, width: int) -> bool:
+        """Whether no pass has to make an image of more than `_LARGEST` elements."""
+        for least in self.least:
+            height, width = least or (height, width)
+            if channels * height * width > _LARGEST:
+                return False
+        return True
+
+
+class NativePasses:
+    """A chain's passes in C++, by the dtype and the channels of images."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[torch.dtype, int], _NativePasses | None] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NativePasses, ()  # copies and other processes find their own
+
+    def find(
+        self, chain: Compose, passes: Sequence[Pass], dtype: torch.dtype, channels: int
+    ) -> _NativePasses | None:
+        """Return those for such images; None: one needs Python, or refuses them."""
+        key = dtype, channels
+        if key not in self.known:
+            self.known[key] = _native_passes(chain, passes, dtype, channels)
+        return self.known[key]
+
+
+def _native_passes(
+    chain: Compose, passes: Sequence[Pass], dtype: torch.dtype, channels: int
+) -> _NativePasses | None:
+    if dtype not in DTYPE_NAMES or any(reason_for_python(chain, part) for part in passes):
         return None
-    part = passes[0]
-    if chain.reads_files or outer_options() is not None:
+    try:
+        found = stages_of(chain, dtype, channels)
+    except (TypeError, ValueError):  # `run_passes` says what is wrong
         return None
-    if len(passes) > 1 or part.kind not in ("fused", "values") or part.steps:
+    if found is None:
         return None
-    if chain.memory_format is torch.channels_last or (chain.exact and part.colors):
-        return None
-    fast = compiled(part, chain.slices)
-    return fast if fast.is_whole else None
+    least = [compiled(part, chain.slices).least for part in passes]
+    return _NativePasses(Passes(found[0]), found[1], least)

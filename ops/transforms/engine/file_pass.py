@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from ..._native import FilePass
 from ...jpeg.file import decoder
 from ...jpeg.library import TurboDecoder
-from .compiled import DTYPE_NAMES, compiled
 from .decode import Decoding, reach_of
 from .fuse import Pass
-from .pixel_kinds import BY_VALUES
-from .plan import Plan
+from .native_passes import reason_for_python, stages_of
 
 if TYPE_CHECKING:
     from ..compose import Compose
@@ -35,21 +32,14 @@ def slow_passes(chain: Compose) -> list[tuple[Pass, str]]:
 
 
 def _reason(chain: Compose, pass_: Pass) -> str:
-    if pass_.kind == "foreign":
-        return "it is not of visops"
-    if pass_.kind not in ("fused", "values"):
-        return "it runs by torch's operators"
-    if not chain.reads_files:
+    if not chain.reads_files and pass_.kind in ("fused", "values"):
         return "the chain does not begin with DecodeJpeg"
     if pass_.kind == "values" and pass_ is chain.passes[-1]:
         return "the last pass must make floats or change geometry"
-    if not compiled(pass_, chain.slices).is_whole:
-        return "a transform is written in Python"
-    if chain.exact and pass_.colors:
-        return "exact=True, and colours change"
-    if not isinstance(decoder(), TurboDecoder):
+    own = reason_for_python(chain, pass_)
+    if not own and not isinstance(decoder(), TurboDecoder):
         return "visops was built without libjpeg-turbo"
-    return ""
+    return own
 
 
 def file_pass(chain: Compose) -> tuple[FilePass, torch.dtype] | None:
@@ -63,18 +53,10 @@ def file_pass(chain: Compose) -> tuple[FilePass, torch.dtype] | None:
     transform = first.transforms[0]
     assert isinstance(transform, Decoding)
     options = transform.options
-    dtype, stages = torch.uint8, []
-    for part in chain.passes:
-        if part.kind == "values" and dtype not in BY_VALUES:
-            return None
-        native = compiled(part, chain.slices)
-        plan = Plan.of_images(np.ones((1, 2), np.int64), options.channels, dtype, chain.exact)
-        native.settle(part, plan)
-        dtype = plan.dtype
-        if dtype not in DTYPE_NAMES:
-            return None
-        values = plan.mean, plan.std, plan.erase_value or [0.0]
-        stages.append((native.chain, part.kind == "values", *values, DTYPE_NAMES[dtype]))
+    found = stages_of(chain, torch.uint8, options.channels)
+    if found is None:
+        return None
+    stages, dtype = found
     around, beyond, anywhere = reach_of(first)
     turbo = decoder()
     assert isinstance(turbo, TurboDecoder)

@@ -1,0 +1,194 @@
+// NOTE [ Passes of one image ]
+// A pass that makes an image writes it into a buffer, and the last one into the result. A pass by
+// values changes that image in place; the caller's own image is copied before. A pass whose draw
+// changes nothing, such as a flip that doesn't apply, is left out: what it would copy has the same
+// bits.
+#include "python/passes.h"
+
+#include <pybind11/stl.h>
+
+#include <string>
+
+#include "core/large_pages.h"
+#include "python/bindings.h"
+#include "python/pixels.h"
+
+namespace visops {
+namespace {
+
+// Whether a pass that makes an image makes another than it takes.
+bool changes(const Stage& stage, const ChainPlan& plan, DType dtype) {
+  const GeometryState& at = plan.samples[0];
+  const bool moves = !at.is_identity() || at.has_window;
+  const bool finishes = !stage.mean.empty() || !stage.std.empty() || !plan.erased.empty();
+  return moves || finishes || !plan.colors.empty() || stage.dtype != dtype;
+}
+
+bool has_operations(const ChainPlan& plan) {
+  return !plan.operations.empty() && !plan.operations[0].empty();
+}
+
+bool is_contiguous(const StridedData& data, const Canvas& canvas) {
+  const auto height = static_cast<int64_t>(canvas.height);
+  const auto width = static_cast<int64_t>(canvas.width);
+  return data.strides[0] == height * width && data.strides[1] == width && data.strides[2] == 1;
+}
+
+// One image on its way through the passes.
+class Run {
+ public:
+  Run(const AugmentImage& image, DType dtype, const StridedData& to, Threads threads)
+      : image_(image), dtype_(dtype), to_(to), threads_(threads) {}
+
+  // Makes an image, in the result or between.
+  void make(const Stage& stage, const ChainPlan& plan, bool is_last) {
+    const Canvas& canvas = plan.samples[0].canvas;
+    const auto height = static_cast<int64_t>(canvas.height);
+    const auto width = static_cast<int64_t>(canvas.width);
+    StridedData to = to_;
+    if (!is_last) {
+      thread_local Buffer between[2];
+      const int64_t bytes = plan.channels * height * width * element_size(stage.dtype);
+      to = {between[made_++ % 2].of_size(static_cast<size_t>(bytes)), {height * width, width, 1}};
+    }
+    stage.chain->run_one(plan, image_, dtype_, to, stage.dtype,
+                         {stage.mean, stage.std, stage.erase_value}, threads_);
+    image_ = {to.address, height, width, to.strides[0], to.strides[1], to.strides[2]};
+    dtype_ = stage.dtype;
+    owned_ = true;
+  }
+
+  // Makes the same image.
+  void copy(const Stage& stage, const ChainPlan& plan, bool is_last) {
+    const int64_t size[2] = {image_.height, image_.width};
+    const ChainPlan still(size, 1, plan.channels, plan.exact);
+    make({stage.chain, false, {}, {}, {0.0}, dtype_}, still, is_last);
+  }
+
+  void change(const Stage& stage, const ChainPlan& plan) {
+    const Sampling& sampling = stage.chain->sampling();
+    run_pixel_list(
+        plan.operations[0],
+        {const_cast<void*>(image_.data), dtype_, plan.channels, image_.height, image_.width},
+        {sampling.modes.at(0), sampling.fill}, threads_);
+  }
+
+  DType dtype() const { return dtype_; }
+  bool owned() const { return owned_; }
+  bool is_done() const { return image_.data == to_.address; }
+
+ private:
+  AugmentImage image_;
+  DType dtype_;
+  StridedData to_;
+  Threads threads_;
+  bool owned_ = false;  // it may be changed in place
+  size_t made_ = 0;
+};
+
+}  // namespace
+
+std::vector<ChainPlan> Passes::draw(const SampleKey& key, int64_t height, int64_t width,
+                                    int64_t channels, bool exact) const {
+  std::vector<ChainPlan> plans;
+  plans.reserve(stages_.size());
+  for (const Stage& stage : stages_) {
+    plans.push_back(stage.chain->plan_of_one(key, height, width, channels, exact));
+    const Canvas& canvas = plans.back().samples[0].canvas;
+    height = static_cast<int64_t>(canvas.height);
+    width = static_cast<int64_t>(canvas.width);
+  }
+  return plans;
+}
+
+void Passes::run(const std::vector<const ChainPlan*>& plans, const AugmentImage& image, DType dtype,
+                 const StridedData& to, Threads threads) const {
+  const size_t count = stages_.size();
+  if (plans.size() != count) throw std::invalid_argument("a plan per pass is needed");
+  const bool in_place = is_contiguous(to, plans.back()->samples[0].canvas);
+  size_t last = count;  // the pass that makes the result; none: a copy is one
+  DType before = dtype;
+  for (size_t i = 0; i < count; ++i) {
+    if (stages_[i].by_values) continue;
+    // Passes by values can't follow in a result that isn't contiguous.
+    if (!in_place || changes(stages_[i], *plans[i], before)) last = i;
+    before = stages_[i].dtype;
+  }
+  Run run(image, dtype, to, threads);
+  for (size_t i = 0; i < count; ++i) {
+    const Stage& stage = stages_[i];
+    const ChainPlan& plan = *plans[i];
+    if (!stage.by_values) {
+      if (i == last || changes(stage, plan, run.dtype())) run.make(stage, plan, i == last);
+    } else if (has_operations(plan)) {
+      if (!run.owned()) run.copy(stage, plan, last == count || i > last);
+      run.change(stage, plan);
+    }
+  }
+  if (!run.is_done()) run.copy(stages_.back(), *plans.back(), true);
+}
+
+std::vector<Stage> read_stages(const py::list& passes) {
+  std::vector<Stage> stages;
+  for (py::handle each : passes) {
+    const auto own = py::cast<py::tuple>(each);
+    using Numbers = std::vector<double>;
+    stages.push_back({py::cast<std::shared_ptr<Chain>>(own[0]), py::cast<bool>(own[1]),
+                      py::cast<Numbers>(own[2]), py::cast<Numbers>(own[3]),
+                      py::cast<Numbers>(own[4]), dtype_named(py::cast<std::string>(own[5]))});
+  }
+  if (stages.empty()) throw std::invalid_argument("there is no pass");
+  return stages;
+}
+
+namespace {
+
+py::list draw(const Passes& self, py::handle seed, py::handle epoch, py::handle index,
+              int64_t height, int64_t width, int64_t channels, bool exact) {
+  const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
+  py::list plans;
+  for (ChainPlan& plan : self.draw(key, height, width, channels, exact)) {
+    plans.append(PlanObject{std::move(plan), {}});
+  }
+  return plans;
+}
+
+// Images are (address, strides) of [C, H, W]. Where this throws, the caller's other path says what
+// is wrong.
+void run(const Passes& self, const py::list& plans, py::handle image, const std::string& dtype,
+         py::handle out) {
+  std::vector<const ChainPlan*> own;
+  double elements = 0.0;
+  for (py::handle each : plans) {
+    own.push_back(&py::cast<const PlanObject&>(each).plan);
+    const Canvas& canvas = own.back()->samples.at(0).canvas;
+    elements += canvas.height * canvas.width * static_cast<double>(own.back()->channels);
+  }
+  if (own.empty()) throw std::invalid_argument("a plan per pass is needed");
+  const StridedData from = read_strided_data(image, 3), to = read_strided_data(out, 3);
+  const Canvas& size = own[0]->samples.at(0).source;
+  const AugmentImage source = {from.address,
+                               static_cast<int64_t>(size.height),
+                               static_cast<int64_t>(size.width),
+                               from.strides[0],
+                               from.strides[1],
+                               from.strides[2]};
+  const DType type = dtype_named(dtype);
+  const ChainPlan& last = *own.back();
+  const Canvas& result = last.samples[0].canvas;
+  const auto numel = static_cast<int64_t>(result.height * result.width) * last.channels;
+  prefer_large_pages(to.address, numel * element_size(self.stages().back().dtype));
+  run_unlocked(static_cast<int64_t>(elements),
+               [&] { self.run(own, source, type, to, Threads::kTorch); });
+}
+
+}  // namespace
+
+void bind_passes(py::module_& m) {
+  py::class_<Passes>(m, "Passes")
+      .def(py::init([](const py::list& passes) { return Passes(read_stages(passes)); }))
+      .def("draw", &draw)
+      .def("run", &run);
+}
+
+}  // namespace visops

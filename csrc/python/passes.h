@@ -1,0 +1,58 @@
+// The passes of a chain on one image of the CPU, one after another, without the interpreter.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "python/chain.h"
+
+namespace visops {
+
+// Bytes that are not initialised, and kept for the next image: new pages cost as much as decoding a
+// small photo.
+class Buffer {
+ public:
+  uint8_t* of_size(size_t size) {
+    if (size > capacity_) {
+      bytes_.reset(new uint8_t[size]);
+      capacity_ = size;
+    }
+    return bytes_.get();
+  }
+
+ private:
+  std::unique_ptr<uint8_t[]> bytes_;
+  size_t capacity_ = 0;
+};
+
+// One pass. All but the first take what the one before made, contiguous.
+struct Stage {
+  std::shared_ptr<const Chain> chain;
+  bool by_values;  // pixel operations, in place; else geometry and colours into another image
+  std::vector<double> mean, std, erase_value;
+  DType dtype;  // that it makes
+};
+
+class Passes {
+ public:
+  explicit Passes(std::vector<Stage> stages) : stages_(std::move(stages)) {}
+
+  const std::vector<Stage>& stages() const { return stages_; }
+
+  // A plan for each pass on an image of this size.
+  std::vector<ChainPlan> draw(const SampleKey& key, int64_t height, int64_t width, int64_t channels,
+                              bool exact) const;
+  // Runs them on an image [C, H, W], which stays as it is; `plans` holds one for each. `to` must be
+  // contiguous if the last pass is by values.
+  void run(const std::vector<const ChainPlan*>& plans, const AugmentImage& image, DType dtype,
+           const StridedData& to, Threads threads) const;
+
+ private:
+  std::vector<Stage> stages_;
+};
+
+// Reads passes as Python has them: (chain, whether by values, mean, std, erase_value, dtype).
+std::vector<Stage> read_stages(const py::list& passes);
+
+}  // namespace visops
