@@ -1,7 +1,6 @@
 // Random numbers of pixels, as a function of a key and a position: Philox 4x32 with seven rounds,
 // the fewest that pass all tests of randomness (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011). Sixteen counters run side by side, and no step depends on a value, so
-// compilers vectorize all of it.
+// 1, 2, 3", SC 2011). Counters run side by side, and no step depends on a value.
 //
 // Number `i` is in block i / 128 at place i % 128, whatever part of an image is computed. Normally
 // distributed numbers are Box and Muller's: a word's halves are a radius, up to 4.85, and an angle.
@@ -13,6 +12,7 @@
 #include <cstdint>
 
 #include "core/element.h"
+#include "cpu/simd/half_products.h"
 
 namespace visops {
 namespace {
@@ -21,34 +21,44 @@ constexpr int kRandomWords = 64;  // that are made together
 constexpr int kRandomLanes = kRandomWords / 4;
 constexpr int kRandomBlock = 2 * kRandomWords;
 
-// 64 words; those of counter c are at c, 16 + c, 32 + c and 48 + c.
+// 64 words; those of counter c are at c, 16 + c, 32 + c and 48 + c. Each is the lower half of a
+// 64-bit lane, whose upper half is left over.
 inline void random_words(uint64_t key, uint64_t block, uint32_t* words) {
-  uint32_t a[kRandomLanes], b[kRandomLanes], c[kRandomLanes], d[kRandomLanes];
-  const uint64_t first = block * kRandomLanes;
-  for (int i = 0; i < kRandomLanes; ++i) {
-    a[i] = static_cast<uint32_t>(first) + static_cast<uint32_t>(i);  // a multiple of 16, and less
-    b[i] = static_cast<uint32_t>(first >> 32);
-    c[i] = d[i] = 0;
-  }
-  uint32_t key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 7; ++round) {
-    VISOPS_NO_UNROLL
-    for (int i = 0; i < kRandomLanes; ++i) {
-      const uint64_t p = static_cast<uint64_t>(a[i]) * 0xD2511F53u;
-      const uint64_t q = static_cast<uint64_t>(c[i]) * 0xCD9E8D57u;
-      a[i] = static_cast<uint32_t>(q >> 32) ^ b[i] ^ key0;
-      b[i] = static_cast<uint32_t>(q);
-      c[i] = static_cast<uint32_t>(p >> 32) ^ d[i] ^ key1;
-      d[i] = static_cast<uint32_t>(p);
+  using Lanes = Vector<uint64_t>;
+  constexpr int kSide = 2;  // vectors that are made side by side
+  const uint64_t counter = block * kRandomLanes;
+  for (int first = 0; first < kRandomLanes; first += kSide * Lanes::kCount) {
+    Lanes a[kSide], b[kSide], c[kSide], d[kSide];
+    for (int i = 0; i < kSide; ++i) {
+      uint64_t own[Lanes::kCount];
+      for (int k = 0; k < Lanes::kCount; ++k) {
+        own[k] = counter + static_cast<uint64_t>(first + i * Lanes::kCount + k);
+      }
+      a[i] = load_vector(own);
+      b[i] = broadcast(counter >> 32);
+      c[i] = d[i] = broadcast(uint64_t{0});
     }
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  for (int i = 0; i < kRandomLanes; ++i) {
-    words[i] = a[i];
-    words[kRandomLanes + i] = b[i];
-    words[2 * kRandomLanes + i] = c[i];
-    words[3 * kRandomLanes + i] = d[i];
+    uint32_t key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
+    for (int round = 0; round < 7; ++round) {
+      for (int i = 0; i < kSide; ++i) {
+        const Lanes p = multiply_halves(a[i], 0xD2511F53u), q = multiply_halves(c[i], 0xCD9E8D57u);
+        a[i] = (q >> 32) ^ b[i] ^ broadcast(uint64_t{key0});
+        b[i] = q;
+        c[i] = (p >> 32) ^ d[i] ^ broadcast(uint64_t{key1});
+        d[i] = p;
+      }
+      key0 += 0x9E3779B9u;
+      key1 += 0xBB67AE85u;
+    }
+    for (int i = 0; i < kSide; ++i) {
+      const Lanes all[4] = {a[i], b[i], c[i], d[i]};
+      for (int word = 0; word < 4; ++word) {
+        uint64_t own[Lanes::kCount];
+        store_vector(own, all[word]);
+        uint32_t* const to = words + word * kRandomLanes + first + i * Lanes::kCount;
+        for (int k = 0; k < Lanes::kCount; ++k) to[k] = static_cast<uint32_t>(own[k]);
+      }
+    }
   }
 }
 

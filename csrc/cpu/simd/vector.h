@@ -45,6 +45,16 @@ struct Register {
       for (size_t i = 0; i < kVectorBytes / sizeof(T); ++i) product.lane[i] = lane[i] * b.lane[i];
       return product;
     }
+    type operator^(const type& b) const {
+      type out;
+      for (size_t i = 0; i < kVectorBytes / sizeof(T); ++i) out.lane[i] = lane[i] ^ b.lane[i];
+      return out;
+    }
+    type operator>>(int count) const {
+      type out;
+      for (size_t i = 0; i < kVectorBytes / sizeof(T); ++i) out.lane[i] = lane[i] >> count;
+      return out;
+    }
     friend type operator-(T value, const type& b) {
       type difference;
       for (size_t i = 0; i < kVectorBytes / sizeof(T); ++i) difference.lane[i] = value - b.lane[i];
@@ -73,6 +83,15 @@ VISOPS_ALWAYS_INLINE Vector<T> operator-(Vector<T> a, Vector<T> b) {
 template <class T>
 VISOPS_ALWAYS_INLINE Vector<T> operator*(Vector<T> a, Vector<T> b) {
   return {a.v * b.v};
+}
+// These two are for integers.
+template <class T>
+VISOPS_ALWAYS_INLINE Vector<T> operator^(Vector<T> a, Vector<T> b) {
+  return {a.v ^ b.v};
+}
+template <class T>
+VISOPS_ALWAYS_INLINE Vector<T> operator>>(Vector<T> a, int count) {
+  return {a.v >> count};
 }
 
 // kCount adjacent elements, at any address.

@@ -86,8 +86,8 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         targets = moving
     seed, epoch, indices = source.key_for(1)
     plans = found.native.draw(seed, epoch, indices[0], height, width, channels, chain.exact)
-    size = plans[-1].size
-    if not all(0 < channels * plan.size[0] * plan.size[1] <= _LARGEST for plan in plans):
+    sizes = [plan.size or (0, 0) for plan in plans]
+    if not all(0 < channels * rows * columns <= _LARGEST for rows, columns in sizes):
         return None
     plan = plans[0]
     if targets:
@@ -95,7 +95,7 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         plan = movers[0] if movers else plan
         if plan.projective or chain.exact or len(movers) > 1:
             return None
-    shape = (1, channels, *size) if in_batch else (channels, *size)
+    shape = (1, channels, *sizes[-1]) if in_batch else (channels, *sizes[-1])
     moved = torch.empty(shape, dtype=found.dtype, device="cpu")
     target = moved.data_ptr(), moved.stride()[-3:]
     try:
