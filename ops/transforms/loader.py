@@ -18,6 +18,7 @@ from .loading.batch import Batch, Collating
 from .loading.blocks import Blocks
 from .loading.checks import OWNER, checked_ranks, count, is_stream, usable_cpus
 from .loading.iteration import Iteration, Progress, stats_of
+from .loading.on_device import OnDevice
 from .loading.order import Order, OwnOrder, SampledOrder
 from .loading.samples import Samples
 from .loading.statistics import LoaderStats
@@ -83,6 +84,12 @@ class Loader:
     device : torch.device or str, optional
         Copy batches there, on a stream of their own, as soon as they are made. By default they stay
         on the CPU, in pinned memory where there is a CUDA device.
+    augment_on : {"cpu", "device"}
+        Where the chain, which must be a :class:`Compose`, changes images. On the CPU, threads
+        transform sample by sample, and finished batches are copied. On `device`, threads only
+        decode; what the chain reads of the photos, bytes of all sizes, is copied in one block, and
+        one call transforms the batch: for a machine whose CPUs have no time for it. Boxes and masks
+        move on the CPU. Draws are the same.
     collate : callable, optional
         Makes a batch of a list of transformed samples. By default what ``Compose.collate`` returns.
     on_error : {"raise", "skip"}
@@ -146,6 +153,7 @@ class Loader:
         world_size: int | None = None,
         pad: bool = True,
         device: torch.device | str | None = None,
+        augment_on: str = "cpu",
         collate: Callable[[list[Any]], Any] | None = None,
         on_error: str = "raise",
     ) -> None:
@@ -161,7 +169,14 @@ class Loader:
             )
         if on_error not in ("raise", "skip"):
             fail(OWNER, "on_error", on_error, "'raise' or 'skip'")
-        self.dataset, self.chain = dataset, chain
+        if augment_on not in ("cpu", "device"):
+            fail(OWNER, "augment_on", augment_on, "'cpu' or 'device'")
+        if augment_on == "device" and not isinstance(chain, Compose):
+            raise TypeError(
+                f"visops.transforms.{OWNER}: chain is a {type(chain).__name__}, must be a Compose "
+                "for augment_on='device'"
+            )
+        self.dataset, self.chain, self.augment_on = dataset, chain, augment_on
         self.shuffle, self.drop_last, self.pad = bool(shuffle), bool(drop_last), bool(pad)
         self.buffer_size = count("buffer_size", buffer_size, 1000)
         self.sampler, self.batch_sampler = sampler, batch_sampler
@@ -243,15 +258,24 @@ class Loader:
         self._progress, self._epoch = progress, progress.epoch + 1
         chain_seed = getattr(self.chain, "seed", None)
         draws = progress.seed if chain_seed is None else chain_seed
-        samples = Samples(self._source(progress), self.chain, draws, progress.epoch)
+        on_device = self.augment_on == "device"
+        samples = Samples(
+            self._source(progress), self.chain, draws, progress.epoch, transforms=not on_device
+        )
         if self._blocks is None:
             self._blocks = Blocks(self.prefetch + 2, pinned=torch.cuda.is_available())
         transfer = Transfer(self.device)
+        finish: Callable[[Batch], Any]
         forms, keys = getattr(self.chain, "forms", Forms()), getattr(self.chain, "keys", None)
         collating = Collating(forms, self.collate, keys)
 
-        def finish(batch: Batch) -> Any:
-            return transfer.send(collating(batch))
+        if on_device:
+            own = (draws, progress.epoch, self.collate, transfer, self._blocks)
+            finish = OnDevice(self.chain, *own)  # type: ignore[arg-type]
+        else:
+
+            def finish(batch: Batch) -> Any:
+                return transfer.send(collating(batch))
 
         work = Work(
             self._batches(progress),
@@ -387,6 +411,9 @@ class Loader:
         lines = [f"  read: {name}.{method}, which holds the interpreter's lock but for its I/O"]
         if not isinstance(self.chain, Compose):
             return [*lines, f"  {type(self.chain).__name__}: holds it"]
+        if self.augment_on == "device":
+            names = ", ".join(type(t).__name__ for t in self.chain.transforms)
+            return [*lines, f"  decode: without the lock; on {self.device}, by batches: {names}"]
         slow = {id(part): reason for part, reason in slow_passes(self.chain)}
         for number, part in enumerate(self.chain.passes, start=1):
             names = ", ".join(type(t).__name__ for t in part.transforms)

@@ -22,7 +22,7 @@ from .effects import Fusable
 from .fuse import Pass
 from .plan import Plan
 
-__all__ = ["Decoding", "decode_for", "decoding_of", "reach_of"]
+__all__ = ["Decoding", "decode_for", "decoding_of", "reach_of", "requests_of"]
 
 # How far sampling reads: around the canvas in pixels of the result, since a filter that shrinks is
 # that wide, and around its source in pixels of the image. One more than the filters need.
@@ -70,8 +70,8 @@ def decode_for(plan: Plan, pass_: Pass, leaf: Leaf) -> Any:
         For the whole images.
     pass_ : Pass
     leaf : Leaf
-        Its value becomes an array ``[h, w, C]``, or a list of such. If it holds no files, nothing
-        happens.
+        Its value becomes an array ``[h, w, C]``, or a list of such; tensors where its files are
+        decoded already (loading/on_device.py). If it holds no files, nothing happens.
 
     Returns
     -------
@@ -81,15 +81,12 @@ def decode_for(plan: Plan, pass_: Pass, leaf: Leaf) -> Any:
     files = leaf.value if isinstance(leaf.value, list) else [leaf.value]
     if not isinstance(files[0], Encoded):
         return plan
-    windows = plan.windows(*reach_of(pass_))
-    transform = pass_.transforms[0]
-    reduces = isinstance(transform, Decoding) and transform.reduced and not plan.exact
-    reductions = plan.reductions() if reduces and pass_.antialias else [1] * len(files)
+    requests = requests_of(plan, pass_)
 
     def decode(index: int) -> tuple[np.ndarray, Part]:
         source: Encoded = files[index]
         try:
-            return source.file.decode(windows[index], reductions[index], source.shape[2])
+            return source.file.decode(*requests[index], source.shape[2])
         except ValueError as error:
             reject_file(leaf.name if leaf.batch is None else f"{leaf.name}[{index}]", error)
 
@@ -99,6 +96,15 @@ def decode_for(plan: Plan, pass_: Pass, leaf: Leaf) -> Any:
         leaf.value = leaf.value[0]
     parts = [(*own, *pixels.shape[:2]) for pixels, own in decoded]
     return plan.for_parts(np.array(parts, np.int64))
+
+
+def requests_of(plan: Plan, pass_: Pass) -> list[tuple[tuple[int, int, int, int], int]]:
+    """Return what a pass reads of each file: (top, left, height, width), and a reduction."""
+    windows = plan.windows(*reach_of(pass_))
+    transform = pass_.transforms[0]
+    reduces = isinstance(transform, Decoding) and transform.reduced and not plan.exact
+    reductions = plan.reductions() if reduces and pass_.antialias else [1] * len(windows)
+    return list(zip(windows, reductions, strict=True))
 
 
 def reach_of(pass_: Pass) -> tuple[float, float, bool]:

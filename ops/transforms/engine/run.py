@@ -18,6 +18,7 @@ from ..._native import GREY, MEAN_GRID
 from ..._torch.arrays import as_tensor
 from ...warp.augment_autograd import augment as _augment
 from ...warp.augment_autograd import augment_list as _augment_list
+from ..sample.encoded import Encoded
 from ..sample.leaf import Leaf
 from ..sample.native import data_ptr_and_strides
 from ..targets.options import canvas_windows
@@ -69,7 +70,9 @@ class Pixels:
             dtype = DTYPES.get(first.dtype) or DTYPES.get(first.dtype.newbyteorder("="))
             if dtype is None:
                 _reject_dtype(leaf, first.dtype)
-            self.dtype, self.device, self.on_cpu = dtype, _CPU, True
+            self.dtype = dtype
+            self.device = first.device if isinstance(first, Encoded) else _CPU
+            self.on_cpu = self.device.type == "cpu"
 
     def tensors(self, leaf: Leaf) -> Any:
         """Return [N, C, H, W], or a list of [C, H, W]: views where possible."""

@@ -37,7 +37,10 @@ class Item:
     image : Tensor, optional
         ``[C, H, W]``, in the batch's memory or of its own.
     result : Any
-        Without leaves: what a transform that is no chain has returned.
+        Without leaves: what a transform that is no chain has returned. With an `index`: the sample
+        as it was read.
+    index : Any
+        What the draws depend on of a sample that is still to be transformed.
     """
 
     leaves: list[Leaf]
@@ -45,6 +48,7 @@ class Item:
     plain: Sequence[Any] | None = None
     image: Tensor | None = None
     result: Any = None
+    index: Any = None
 
     def own_leaves(self) -> list[Leaf]:
         """Return leaves that hold this sample's values."""

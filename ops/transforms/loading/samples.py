@@ -31,6 +31,7 @@ from ..sample.names import PLAIN_ATOMS, named_kinds
 from ..sample.split import Rebuild, split_sample
 from ..targets.move import check_options, finish_targets, moves
 from .batch import Batch, Item
+from .on_device import decode_ahead
 from .sources import File, buffer_of, find_file, reader_of, with_content, with_masks
 from .statistics import Times
 from .stream import StreamEndedError
@@ -59,10 +60,15 @@ class Samples:
     chain : Compose or callable
     seed, epoch : int
         What draws depend on, beside the index.
+    transforms : bool
+        Whether samples are transformed here; else they are only decoded, for on_device.py.
     """
 
-    def __init__(self, dataset: Any, chain: Any, seed: int, epoch: int) -> None:
+    def __init__(
+        self, dataset: Any, chain: Any, seed: int, epoch: int, transforms: bool = True
+    ) -> None:
         self.seed, self.epoch, self.chain = seed, epoch, chain
+        self.transforms = transforms
         self.dataset = dataset
         self.is_chain = isinstance(chain, Compose)
         self.takes_files = bool(getattr(chain, "reads_files", False))
@@ -71,7 +77,7 @@ class Samples:
         self.kinds = named_kinds(getattr(chain, "keys", None))
         if self.is_chain:
             assert chain.passes  # forms them, once for all threads
-            self.native = file_pass(chain)
+            self.native = file_pass(chain) if transforms else None
         self._forms: dict[Any, tuple[list[Leaf], Rebuild] | None] = {}
 
     def load(self, batch: Batch, row: int, times: Times) -> None:
@@ -219,8 +225,12 @@ class Samples:
         try:
             if not self.is_chain:
                 return Item([], None, result=chain(sample, index=index, epoch=self.epoch))
-            leaves, rebuild = chain._split(with_masks(sample, self.kinds))
+            sample = with_masks(sample, self.kinds)
+            leaves, rebuild = chain._split(sample)
             source = Source(self.seed, None, None, index, self.epoch, None)
+            if not self.transforms:
+                decode_ahead(chain, leaves, source)
+                return Item(leaves, rebuild, result=sample, index=index)
             run_passes(chain, leaves, source)
         except DamagedFileError as error:
             error.path = None if file is None else file.path

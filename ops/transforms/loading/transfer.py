@@ -8,7 +8,7 @@ batch is not given to another before that stream is done with it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -43,13 +43,17 @@ class Transfer:
         """Begin to copy; called by the loader's threads."""
         if self.device.type == "cpu":
             return value
+        return self.run(lambda: (moved(value, self.device), value))
+
+    def run(self, make: Callable[[], tuple[Any, Any]]) -> Any:
+        """Begin what makes a batch on the device: the batch, and what it is made of."""
         if self.stream is None:
-            return moved(value, self.device)
+            return make()[0]
         with torch.cuda.stream(self.stream):
-            copied = moved(value, self.device)
+            value, source = make()
             event = torch.cuda.Event()
             event.record(self.stream)
-        return Sent(copied, event, value)
+        return Sent(value, event, source)
 
     def receive(self, sent: Any) -> Any:
         """Return a batch to the consumer, whose current stream waits for it."""

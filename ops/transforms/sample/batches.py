@@ -14,11 +14,12 @@ from torch.utils.data import default_collate
 from .coco import with_same_entries
 from .leaf import Leaf, tv_kind
 
-__all__ = ["Split", "batch_leaves", "split_samples", "unbatch_leaves"]
+__all__ = ["MOVABLE", "Split", "batch_leaves", "split_samples", "stack_masks", "unbatch_leaves"]
 
 Split = tuple[list[Leaf], Callable[[list[Leaf]], Any]]
 
-_MOVABLE = ("mask", "boxes", "keypoints", "polygons", "visible", "area")
+# What single samples of a batch have of their own, beside images.
+MOVABLE = ("mask", "boxes", "keypoints", "polygons", "visible", "area")
 
 
 def split_samples(samples: Sequence[Any], split: Callable[[Any], Split]) -> list[Split]:
@@ -48,7 +49,7 @@ def unbatch_leaves(leaves: Sequence[Leaf]) -> list[list[Leaf]]:
 
 
 def _sample_of(leaf: Leaf, index: int) -> Leaf:
-    if leaf.kind != "image" and leaf.kind not in _MOVABLE:
+    if leaf.kind != "image" and leaf.kind not in MOVABLE:
         return dataclasses.replace(leaf, batch=None, source=leaf)
     like = leaf.like
     if isinstance(like, (list, tuple)):
@@ -113,7 +114,7 @@ def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
             value = values
         like = [leaf.like for leaf in leaves] if source is None else source.like
         return dataclasses.replace(first, value=value, batch=len(leaves), like=like, source=None)
-    if first.kind not in _MOVABLE:
+    if first.kind not in MOVABLE:
         if source is not None:
             return source
         return dataclasses.replace(
@@ -153,6 +154,14 @@ def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
         visible=flags,
         source=None,
     )
+
+
+def stack_masks(leaves: Sequence[Leaf]) -> None:
+    """Make a tensor of a batch's masks that were of several sizes, and no longer are."""
+    for leaf in leaves:
+        plain = leaf.kind == "mask" and not leaf.per_box and isinstance(leaf.value, list)
+        if plain and all(isinstance(value, Tensor) for value in leaf.value) and _alike(leaf.value):
+            leaf.value = torch.stack(leaf.value)
 
 
 def _reject_mixed_images(leaves: Sequence[Leaf]) -> None:

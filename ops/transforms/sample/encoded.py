@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ...jpeg.file import CHANNELS, open_file
@@ -45,17 +46,25 @@ class EncodedOptions:
 
 
 class Encoded:
-    """A file that stands for the image in it, an array [H, W, C], until it is decoded."""
+    """A file that stands for the image in it, an array [H, W, C], until it is decoded.
 
-    __slots__ = ("file", "shape")
+    Attributes
+    ----------
+    file : JpegFile or PictureFile
+    device : torch.device
+        Where its pixels are, once it is decoded.
+    """
+
+    __slots__ = ("device", "file", "shape")
 
     dtype, ndim = np.dtype(np.uint8), 3
 
     def __init__(self, data: Any, name: str, options: EncodedOptions) -> None:
         try:
-            self.file = open_file(data, options.exif, options.max_pixels)
+            self.file: Any = open_file(data, options.exif, options.max_pixels)
         except (TypeError, ValueError) as error:
             reject_file(name, error)
+        self.device = torch.device("cpu")
         self.shape = (*self.file.size, options.channels)
 
 

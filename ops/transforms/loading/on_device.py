@@ -1,0 +1,172 @@
+"""Batches that are transformed on the device: all images of one in a call.
+
+Threads decode what the first pass reads of each file, as its plan for the sample says. The thread
+that finishes a batch copies all of that in one block of memory, pinned where there is a GPU, and
+runs the chain on the batch there. Its plan is drawn from the same numbers, so it asks for the same
+windows again, and finds them decoded. Targets move on the CPU meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...jpeg.header import Part
+from ..engine.decode import requests_of
+from ..engine.draws import Draws
+from ..engine.passes import run_passes
+from ..engine.plan import Plan
+from ..engine.run import Pixels
+from ..engine.source import Source
+from ..sample.batches import MOVABLE, batch_leaves, split_samples, stack_masks, unbatch_leaves
+from ..sample.encoded import Encoded, reject_file
+from ..sample.images import image_sizes
+from ..sample.leaf import Leaf
+from .batch import Batch, Item
+from .blocks import Blocks
+from .transfer import Transfer, moved
+
+if TYPE_CHECKING:
+    from ..compose import Compose
+
+__all__ = ["OnDevice", "decode_ahead"]
+
+_ALIGNMENT = 64  # bytes, of each image in a block
+
+
+@dataclass(slots=True)
+class _Decoded:
+    """The part of a file that is decoded, in the file's place."""
+
+    pixels: Any  # [h, w, C]: an array, then a tensor on the device
+    part: Part
+
+    def decode(self, *_: Any) -> tuple[Any, Part]:
+        return self.pixels, self.part
+
+
+def decode_ahead(chain: Compose, leaves: Sequence[Leaf], source: Source) -> None:
+    """Decode what the first pass of a chain will read of a sample's files."""
+    sizes = image_sizes(list(leaves))
+    images = [leaf for leaf in leaves if leaf.kind == "image"]
+    files = [leaf for leaf in images if isinstance(leaf.value, Encoded)]
+    if not files:
+        return
+    pixels, part = Pixels(images[0]), chain.passes[0]
+    plan = Plan.of_images(sizes, pixels.channels, pixels.dtype, chain.exact)
+    Draws(chain.slices, chain.draws, source, source.key(sizes)).fill(plan, part)
+    (request,) = requests_of(plan, part)
+    for leaf in files:
+        file: Encoded = leaf.value
+        try:
+            found = file.file.decode(*request, file.shape[2])
+        except ValueError as error:
+            reject_file(leaf.name, error)
+        file.file = _Decoded(*found)
+
+
+class OnDevice:
+    """Makes batches of samples that threads have decoded.
+
+    Parameters
+    ----------
+    chain : Compose
+    seed, epoch : int
+    collate : callable, optional
+        That of the user, which gets a list of samples.
+    transfer : Transfer
+        To the device.
+    blocks : Blocks
+        Memory on the CPU.
+    """
+
+    def __init__(
+        self,
+        chain: Compose,
+        seed: int,
+        epoch: int,
+        collate: Callable[[list[Any]], Any] | None,
+        transfer: Transfer,
+        blocks: Blocks,
+    ) -> None:
+        self.chain, self.seed, self.epoch = chain, seed, epoch
+        self.collate, self.transfer, self.blocks = collate, transfer, blocks
+
+    def __call__(self, batch: Batch) -> Any:
+        """Return a batch of the samples that were not skipped; there is at least one."""
+        return self.transfer.run(lambda: self._made([i for i in batch.items if i is not None]))
+
+    def _made(self, items: list[Item]) -> tuple[Any, Any]:
+        chain = self.chain
+        if any(len(item.leaves) != len(items[0].leaves) for item in items):
+            self._split_again(items)
+        leaves = batch_leaves([item.leaves for item in items], stack=False)
+        blocks = [self._upload(leaf) for leaf in leaves if leaf.kind == "image"]
+        indices = [item.index for item in items]
+        run_passes(chain, leaves, Source(self.seed, None, None, indices, self.epoch, None))
+        if self.collate is None:
+            stack_masks(leaves)
+            chain.forms.apply(leaves)
+            made = items[0].rebuild(leaves)  # type: ignore[misc]
+        else:
+            pairs = zip(items, unbatch_leaves(leaves), strict=True)
+            made = self.collate([self._alone(item, own) for item, own in pairs])
+        return moved(made, self.transfer.device), blocks
+
+    def _split_again(self, items: list[Item]) -> None:
+        """Split samples of different leaves together: annotations of some may be missing."""
+        found = split_samples([item.result for item in items], self.chain._split)
+        for item, (leaves, rebuild) in zip(items, found, strict=True):
+            images = iter([leaf for leaf in item.leaves if leaf.kind == "image"])
+            for leaf in leaves:
+                if leaf.kind == "image":
+                    leaf.value = next(images).value
+            item.leaves, item.rebuild = leaves, rebuild
+
+    def _alone(self, item: Item, moved_leaves: list[Leaf]) -> Any:
+        """Return one transformed sample."""
+        leaves = [
+            new if new.kind == "image" or new.kind in MOVABLE else old
+            for old, new in zip(item.leaves, moved_leaves, strict=True)
+        ]
+        self.chain.forms.apply(leaves)
+        return item.rebuild(leaves)  # type: ignore[misc]
+
+    def _upload(self, leaf: Leaf) -> Tensor:
+        """Bring the images of a batch to the device in one copy; return the block on the CPU."""
+        device = self.transfer.device
+        values = [_pixels_of(value) for value in leaf.value]
+        begins, size = [], 0
+        for value in values:
+            begins.append(size)
+            bytes_here = value.numel() * value.element_size()
+            size += -(-bytes_here // _ALIGNMENT) * _ALIGNMENT
+        block = self.blocks((1, 1, 1, size), torch.uint8, torch.contiguous_format).flatten()
+
+        def part_of(whole: Tensor, value: Tensor, begin: int) -> Tensor:
+            own = whole[begin : begin + value.numel() * value.element_size()]
+            return own.view(value.dtype).view(value.shape)
+
+        for value, begin in zip(values, begins, strict=True):
+            part_of(block, value, begin).copy_(value)
+        there = block.to(device, non_blocking=True)
+        for index, (value, begin) in enumerate(zip(values, begins, strict=True)):
+            image, own = leaf.value[index], part_of(there, value, begin)
+            if isinstance(image, Encoded):
+                image.file.pixels, image.device = own, device
+            else:
+                leaf.value[index] = own
+        return block
+
+
+def _pixels_of(value: Any) -> Tensor:
+    if isinstance(value, Encoded):
+        value = value.file.pixels
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(np.ascontiguousarray(value))
+    return value.as_subclass(Tensor)  # type: ignore[no-any-return]

@@ -1,0 +1,139 @@
+"""Batches that are transformed as a whole, on a device: those of the loader's other way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from visops import transforms
+from visops.jpeg.file import JpegFile
+from visops.transforms.loading import transfer
+from visops.transforms.sample.encoded import DamagedFileError
+
+from .photos import COUNT, FILES, Detections, chain, equal
+from .test_bytes import ARRAYS, BATCH, CHAINS, PHOTOS, SAMPLES, loaded
+
+
+def on_device(samples: Any, own: Any, **options: Any) -> list[Any]:
+    return loaded(samples, own, augment_on="device", **options)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples_of_every_kind(name: str) -> None:
+    own = chain()
+    assert equal(on_device(SAMPLES[name], own), loaded(SAMPLES[name], own))
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_of_every_kind(name: str) -> None:
+    own = CHAINS[name]()
+    assert equal(on_device(Detections(), own), loaded(Detections(), own))
+
+
+@pytest.mark.parametrize("images", [PHOTOS, ARRAYS, [photo / 255 for photo in PHOTOS]])
+def test_decoded_images(images: list[Any]) -> None:
+    own = transforms.Compose([*chain().transforms[1:]], seed=3)
+    samples = [(image, index) for index, image in enumerate(images)]
+    assert equal(on_device(samples, own), loaded(samples, own))
+
+
+def test_threads_epochs_and_a_resume() -> None:
+    own = chain()
+    options: dict[str, Any] = {"shuffle": True, "seed": 2, "augment_on": "device"}
+    loader = transforms.Loader(FILES, own, BATCH, threads=1, **options)
+    first, second = list(loader), list(loader)
+    assert not torch.equal(first[0], second[0])
+    for threads in (2, 4):
+        again = transforms.Loader(FILES, own, BATCH, threads=threads, **options)
+        iterator = iter(again)
+        head = [next(iterator), next(iterator)]
+        rest = transforms.Loader(FILES, own, BATCH, threads=threads, **options)
+        rest.load_state_dict(again.state_dict())
+        assert equal([*head, *rest], first)
+        assert equal(list(rest), second)
+
+
+def test_each_file_is_decoded_once_and_only_its_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[tuple[int, ...]] = []
+    decode = JpegFile.decode
+
+    def noting(self: JpegFile, window: Any, *more: Any) -> Any:
+        decoded.append((window[2] * window[3], self.size[0] * self.size[1]))
+        return decode(self, window, *more)
+
+    monkeypatch.setattr(JpegFile, "decode", noting)
+    on_device(FILES, chain())
+    assert len(decoded) == COUNT
+    assert sum(part for part, _ in decoded) < 0.8 * sum(whole for _, whole in decoded)
+
+
+def test_a_collate_of_one_s_own_gets_samples() -> None:
+    def note(samples: list[Any]) -> Any:
+        return [{**sample, "boxes": sample["boxes"].tolist()} for sample in samples]
+
+    options: dict[str, Any] = {"collate": note}
+    assert equal(
+        on_device(Detections(), chain(), **options), loaded(Detections(), chain(), **options)
+    )
+
+
+def test_samples_with_and_without_annotations() -> None:
+    """A photo without objects, as CocoDetection gives it."""
+    crowd = [{"bbox": [1.0, 2, 20, 30], "category_id": 3, "area": 600.0, "iscrowd": 0}]
+    samples = [(file, crowd if index % 2 else []) for index, file in enumerate(FILES)]
+    assert equal(on_device(samples, chain()), loaded(samples, chain()))
+
+
+def test_damaged_files() -> None:
+    samples = [*FILES[:3], FILES[3][: len(FILES[3]) // 2], *FILES[4:]]
+    with pytest.raises(DamagedFileError, match="Loader: sample 3"):
+        on_device(samples, chain())
+    options: dict[str, Any] = {"on_error": "skip"}
+    found = on_device(samples, chain(), **options)
+    assert [len(batch) for batch in found] == [4, 5, 5, 5, 3]
+    assert equal(found, loaded(samples, chain(), **options))
+
+
+def test_errors_of_a_chain_are_raised() -> None:
+    own = chain(transforms.Lambda(lambda _: 1 / 0))
+    with pytest.raises(ZeroDivisionError):
+        on_device(FILES, own)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"augment_on": "gpu"}, "augment_on is 'gpu', must be 'cpu' or 'device'"),
+        ({"augment_on": None}, "augment_on is None"),
+    ],
+)
+def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        transforms.Loader(FILES, chain(), BATCH, **options)
+
+
+def test_only_a_chain_can_take_a_batch() -> None:
+    views: Callable[..., Any] = transforms.Views([chain(), chain()], seed=0)
+    with pytest.raises(TypeError, match="chain is a Views, must be a Compose"):
+        transforms.Loader(FILES, views, BATCH, augment_on="device")
+
+
+def test_what_print_says() -> None:
+    shown = repr(transforms.Loader(FILES, chain(), BATCH, augment_on="device"))
+    assert "decode: without the lock; on cpu, by batches: DecodeJpeg, RandomResizedCrop" in shown
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_gpu(name: str) -> None:
+    own = CHAINS[name]()
+    found = on_device(Detections(), own, device="cuda")
+    for batch, other in zip(found, loaded(Detections(), own), strict=True):
+        tensors: list[Tensor] = transfer._tensors(batch)
+        assert all(tensor.is_cuda for tensor in tensors)
+        own_batch = transfer.moved(batch, torch.device("cpu"))
+        for key, value in other.items():
+            torch.testing.assert_close(own_batch[key], value, rtol=0.0, atol=1e-5)
