@@ -60,6 +60,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         return original(self, window, reduction, channels)
 
     monkeypatch.setattr(JpegFile, "decode", recording)
+    monkeypatch.setattr("visops.transforms.compose.run_direct", lambda *_: None)
     return found
 
 

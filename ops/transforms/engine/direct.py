@@ -29,8 +29,9 @@ from ..sample.leaf import Leaf, tv_kind, tv_wrap
 from ..sample.outlines import Outline
 from ..targets.direct import DirectTarget, direct_targets
 from .compiled import DTYPE_NAMES, compiled
+from .direct_files import run_file
 from .fuse import Pass
-from .native_passes import reason_for_python, stages_of
+from .native_passes import LARGEST, reason_for_python, stages_of
 from .nesting import outer_options
 from .run import channels_first
 from .source import Source
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NativePasses", "run_direct"]
 
-# Images of more elements are left to `run_passes`: threads keep what lies between two passes.
-_LARGEST = 1 << 22
 _is_profiled = torch._C._autograd._profiler_enabled
 
 
@@ -52,6 +51,8 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
     """
     if not _is_plain(chain, passes):
         return None
+    if chain.reads_files:
+        return run_file(chain, sample, source)
     outline, holders, value, name = None, [], sample, "the sample"
     if type(sample) is not Tensor:
         outline = chain.outline_of(sample)
@@ -87,7 +88,7 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
     seed, epoch, indices = source.key_for(1)
     plans = found.native.draw(seed, epoch, indices[0], height, width, channels, chain.exact)
     sizes = [plan.size or (0, 0) for plan in plans]
-    if not all(0 < channels * rows * columns <= _LARGEST for rows, columns in sizes):
+    if not all(0 < channels * rows * columns <= LARGEST for rows, columns in sizes):
         return None
     plan = plans[0]
     if targets:
@@ -139,7 +140,7 @@ def _is_plain(chain: Compose, passes: Sequence[Pass]) -> bool:
     """Whether nothing has to watch a call, and the chain keeps to what C++ does for one image."""
     if modes_or_transforms_active() or _is_profiled() or forward_ad._current_level >= 0:
         return False
-    if chain.reads_files or chain.options.swaps or outer_options() is not None:
+    if chain.options.swaps or outer_options() is not None:
         return False
     return chain.memory_format is not torch.channels_last and not any(p.steps for p in passes)
 
@@ -153,10 +154,10 @@ class _NativePasses:
     least: list[tuple[int, int] | None]  # least sizes that passes make; None: the size they take
 
     def may_be_small(self, channels: int, height: int, width: int) -> bool:
-        """Whether no pass has to make an image of more than `_LARGEST` elements."""
+        """Whether no pass has to make an image of more than `LARGEST` elements."""
         for least in self.least:
             height, width = least or (height, width)
-            if channels * height * width > _LARGEST:
+            if channels * height * width > LARGEST:
                 return False
         return True
 

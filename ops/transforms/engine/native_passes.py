@@ -16,7 +16,10 @@ from .plan import Plan
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["Stage", "reason_for_python", "stages_of"]
+__all__ = ["LARGEST", "Stage", "reason_for_python", "stages_of"]
+
+# Images of more elements are left to `run_passes`: threads keep what lies between two passes.
+LARGEST = 1 << 22
 
 # The pass's steps, whether it is by values, mean, std, erased value, and the dtype that it makes.
 Stage = tuple[Chain, bool, list[float], list[float], list[float], str]
