@@ -3,10 +3,9 @@
 NOTE on direct calls. A Dataset calls its chain with one small sample after another. To split it, to
 keep its targets in float64 from pass to pass and to put all together again takes Python several
 times as long as C++ takes for the pixels. But an outline says what the entries of a sample are, C++
-runs all passes on the image in one call, and where only one of them moves pixels, it moves each
-target into another of its dtype. What values may change, such as shapes, dtypes and canvas sizes,
-is checked for each sample. Results have the bits of `run_passes`, which runs whatever is unusual,
-and says what is wrong with it.
+runs all passes on the image in one call, and moves each target into another of its dtype. What
+values may change, such as shapes, dtypes and canvas sizes, is checked for each sample. Results have
+the bits of `run_passes`, which runs whatever is unusual, and says what is wrong with it.
 
 A batch or a list of one image goes the same way, unless targets come with it.
 """
@@ -90,11 +89,10 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
     sizes = [plan.size or (0, 0) for plan in plans]
     if not all(0 < channels * rows * columns <= LARGEST for rows, columns in sizes):
         return None
-    plan = plans[0]
+    movers = plans[:1]
     if targets:
-        movers = [plan for plan in plans if not plan.is_identity]
-        plan = movers[0] if movers else plan
-        if plan.projective or chain.exact or len(movers) > 1:
+        movers = [plan for plan in plans if not plan.is_identity] or movers
+        if chain.exact or any(plan.projective for plan in movers):
             return None
     shape = (1, channels, *sizes[-1]) if in_batch else (channels, *sizes[-1])
     moved = torch.empty(shape, dtype=found.dtype, device="cpu")
@@ -115,7 +113,7 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
     copies: list[Any] = [h.copy() if type(h) is dict else list(h) for h in holders]
     copies[entry.holder][entry.key] = moved
     for own in targets:
-        own.move(plan, copies[own.entry.holder])
+        own.move(movers, copies[own.entry.holder])
     return outline.joined(copies)
 
 

@@ -81,8 +81,12 @@ class DirectTarget(ABC):
         """Whether it belongs to an image of this size, and nothing about it is unusual."""
 
     @abstractmethod
-    def move(self, plan: Any, holder: Any) -> None:
-        """Put the target, moved like its image, into a copy of its holder."""
+    def move(self, plans: Sequence[Any], holder: Any) -> None:
+        """Put the target, moved like its image by plans in turn, into a copy of its holder."""
+
+    def in_float64(self, plans: Sequence[Any]) -> Tensor:
+        """Return coordinates as the first plan takes them: several don't round in between."""
+        return self.value if len(plans) == 1 else self.value.double()
 
     def fits_canvas(self, size: tuple[int, int]) -> bool:
         like: Any = self.like
@@ -103,19 +107,21 @@ class _Mask(DirectTarget):
         self.fill = mask_fill_of(self.entry.per_box, value, options)
         return value.dtype in NAMES and value.shape[-2:] == size and holds(value.dtype, self.fill)
 
-    def move(self, plan: Any, holder: Any) -> None:
-        moved = value = self.value
-        if not plan.is_identity:
-            counts = value.shape[:-2]
+    def move(self, plans: Sequence[Any], holder: Any) -> None:
+        value, pointer = self.value, self.pointer
+        counts, dtype = value.shape[:-2], NAMES[value.dtype]
+        for plan in plans:
+            if plan.is_identity:
+                continue
             moved = torch.empty((*counts, *plan.size), dtype=value.dtype, device="cpu")
-            source, target = self.pointer, (moved.data_ptr(), moved.stride())
+            source, target = pointer, (moved.data_ptr(), moved.stride())
             assert source is not None
             if not counts:
                 source, target = ((at, (0, *strides)) for at, strides in (source, target))
             count = counts[0] if counts else 1
-            dtype = NAMES[value.dtype]
             _native.move_drawn_masks(plan, source, target, dtype, count, float(self.fill))
-        self.put(holder, moved)
+            value, pointer = moved, (moved.data_ptr(), moved.stride())
+        self.put(holder, value)
 
 
 class _Boxes(DirectTarget):
@@ -131,16 +137,19 @@ class _Boxes(DirectTarget):
         assert self.pointer is not None
         return _native.are_placed_boxes(self.pointer, value.shape[0], wide)
 
-    def move(self, plan: Any, holder: Any) -> None:
-        moved = value = self.value
-        if not plan.is_identity:
-            count = value.shape[0]
+    def move(self, plans: Sequence[Any], holder: Any) -> None:
+        value, pointer = self.in_float64(plans), self.pointer
+        for plan in plans:
+            if plan.is_identity:
+                continue
+            if value is not self.value:
+                pointer = value.data_ptr(), value.stride()
+            count, wide = value.shape[0], value.dtype is torch.float64
             moved = torch.empty((count, 4), dtype=value.dtype, device="cpu")
-            wide = value.dtype is torch.float64
-            target = moved.data_ptr(), (4, 1)
-            assert self.pointer is not None
-            _native.move_drawn_boxes(plan, self.pointer, target, count, wide)
-        self.put(holder, moved, plan.size)
+            assert pointer is not None
+            _native.move_drawn_boxes(plan, pointer, (moved.data_ptr(), (4, 1)), count, wide)
+            value = moved
+        self.put(holder, value.to(self.value.dtype), plans[-1].size)
 
 
 class _Points(DirectTarget):
@@ -152,26 +161,28 @@ class _Points(DirectTarget):
         usual = value.dtype in _FLOATS and value.shape[-1] in (2, 3) and value.is_contiguous()
         return usual and self.fits_canvas(size)
 
-    def move(self, plan: Any, holder: Any) -> None:
-        value, entry = self.value, self.entry
-        shape = value.shape
-        moved = torch.empty(shape, dtype=value.dtype, device="cpu")
-        visible = torch.empty(shape[:-1], dtype=torch.bool, device="cpu")
-        assert self.pointer is not None
-        width, strides = shape[-1], (shape[-1], 1)
-        source, target = (self.pointer[0], strides), (moved.data_ptr(), strides)
-        flags = visible.data_ptr(), (1,)
-        _native.move_drawn_points(
-            plan,
-            source,
-            target,
-            flags,
-            visible.numel(),
-            width,
-            value.dtype is torch.float64,
-            self.shift,
-        )
-        self.put(holder, value if plan.is_identity and width == 2 else moved, plan.size)
+    def move(self, plans: Sequence[Any], holder: Any) -> None:
+        value, entry = self.in_float64(plans), self.entry
+        shape, width = value.shape, value.shape[-1]
+        strides, wide = (width, 1), value.dtype is torch.float64
+        visible: Tensor | None = None
+        for plan in plans:
+            moved = torch.empty(shape, dtype=value.dtype, device="cpu")
+            flags = torch.empty(shape[:-1], dtype=torch.bool, device="cpu")
+            _native.move_drawn_points(
+                plan,
+                (value.data_ptr(), strides),
+                (moved.data_ptr(), strides),
+                (flags.data_ptr(), (1,)),
+                flags.numel(),
+                width,
+                wide,
+                self.shift,
+            )
+            visible = flags if visible is None else visible & flags
+            if not plan.is_identity or width == 3:
+                value = moved
+        self.put(holder, value.to(self.value.dtype), plans[-1].size)
         if entry.flagged and width == 2:
             holder[f"{entry.key}_visible"] = visible
 
