@@ -168,6 +168,15 @@ class Passes:
         out: tuple[int, tuple[int, ...]],
         /,
     ) -> None: ...
+    def run_batch(
+        self,
+        plans: Sequence[Plan],
+        images: list[tuple[int, tuple[int, ...]]],
+        dtype: str,
+        outs: list[tuple[int, tuple[int, ...]]],
+        frames: int,
+        /,
+    ) -> None: ...
 
 class FilePass:
     def __init__(

@@ -7,6 +7,8 @@
 
 #include <pybind11/stl.h>
 
+#include <exception>
+#include <mutex>
 #include <string>
 
 #include "core/large_pages.h"
@@ -153,33 +155,78 @@ py::list draw(const Passes& self, py::handle seed, py::handle epoch, py::handle 
   return plans;
 }
 
+AugmentImage image_of(const StridedData& data, const Canvas& size) {
+  return {data.address,
+          static_cast<int64_t>(size.height),
+          static_cast<int64_t>(size.width),
+          data.strides[0],
+          data.strides[1],
+          data.strides[2]};
+}
+
+int64_t numel(const ChainPlan& plan) {
+  const Canvas& canvas = plan.samples.at(0).canvas;
+  return static_cast<int64_t>(canvas.height * canvas.width) * plan.channels;
+}
+
 // Images are (address, strides) of [C, H, W]. Where this throws, the caller's other path says what
 // is wrong.
 void run(const Passes& self, const py::list& plans, py::handle image, const std::string& dtype,
          py::handle out) {
   std::vector<const ChainPlan*> own;
-  double elements = 0.0;
+  int64_t elements = 0;
   for (py::handle each : plans) {
     own.push_back(&py::cast<const PlanObject&>(each).plan);
-    const Canvas& canvas = own.back()->samples.at(0).canvas;
-    elements += canvas.height * canvas.width * static_cast<double>(own.back()->channels);
+    elements += numel(*own.back());
   }
   if (own.empty()) throw std::invalid_argument("a plan per pass is needed");
-  const StridedData from = read_strided_data(image, 3), to = read_strided_data(out, 3);
-  const Canvas& size = own[0]->samples.at(0).source;
-  const AugmentImage source = {from.address,
-                               static_cast<int64_t>(size.height),
-                               static_cast<int64_t>(size.width),
-                               from.strides[0],
-                               from.strides[1],
-                               from.strides[2]};
+  const StridedData to = read_strided_data(out, 3);
+  const AugmentImage from = image_of(read_strided_data(image, 3), own[0]->samples[0].source);
   const DType type = dtype_named(dtype);
-  const ChainPlan& last = *own.back();
-  const Canvas& result = last.samples[0].canvas;
-  const auto numel = static_cast<int64_t>(result.height * result.width) * last.channels;
-  prefer_large_pages(to.address, numel * element_size(self.stages().back().dtype));
-  run_unlocked(static_cast<int64_t>(elements),
-               [&] { self.run(own, source, type, to, Threads::kTorch); });
+  prefer_large_pages(to.address, numel(*own.back()) * element_size(self.stages().back().dtype));
+  run_unlocked(elements, [&] { self.run(own, from, type, to, Threads::kTorch); });
+}
+
+// The images of a batch, or `frames` for each of its samples, side by side: each goes through all
+// passes while it is in the cache.
+void run_batch(const Passes& self, const py::list& plans, const py::list& images,
+               const std::string& dtype, const py::list& outs, int64_t frames) {
+  std::vector<const ChainPlan*> whole;
+  for (py::handle each : plans) whole.push_back(&py::cast<const PlanObject&>(each).plan);
+  std::vector<StridedData> from, to;
+  for (py::handle each : images) from.push_back(read_strided_data(each, 3));
+  for (py::handle each : outs) to.push_back(read_strided_data(each, 3));
+  if (whole.empty() || from.size() != to.size() || frames < 1) {
+    throw std::invalid_argument("a plan per pass and a result per image are needed");
+  }
+  const DType type = dtype_named(dtype);
+  const auto count = static_cast<int64_t>(from.size());
+  std::exception_ptr error;
+  std::mutex lock;
+  const auto work = [&](int64_t begin, int64_t end) {
+    try {
+      for (int64_t i = begin; i < end; ++i) {
+        std::vector<ChainPlan> own;
+        std::vector<const ChainPlan*> pointers;
+        own.reserve(whole.size());
+        for (const ChainPlan* plan : whole) {
+          own.push_back(plan_of_sample(*plan, static_cast<size_t>(i / frames)));
+          pointers.push_back(&own.back());
+        }
+        const auto at = static_cast<size_t>(i);
+        self.run(pointers, image_of(from[at], own[0].samples[0].source), type, to[at],
+                 Threads::kCaller);
+      }
+    } catch (...) {  // torch's threads don't take exceptions
+      const std::lock_guard<std::mutex> guard(lock);
+      error = std::current_exception();
+    }
+  };
+  {
+    const py::gil_scoped_release release;
+    run_on_threads(count, 1, work);
+  }
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace
@@ -188,7 +235,8 @@ void bind_passes(py::module_& m) {
   py::class_<Passes>(m, "Passes")
       .def(py::init([](const py::list& passes) { return Passes(read_stages(passes)); }))
       .def("draw", &draw)
-      .def("run", &run);
+      .def("run", &run)
+      .def("run_batch", &run_batch);
 }
 
 }  // namespace visops

@@ -15,12 +15,13 @@ from .._torch.outside_graphs import outside_graphs
 from .arguments import MASK_FILL, mask_fills_of_chain
 from .engine.calls import CallCounter
 from .engine.decode import decoding_of
-from .engine.direct import NativePasses, run_direct
+from .engine.direct import run_direct
 from .engine.direct_files import NativeFiles
 from .engine.draws import Draws
 from .engine.effects import Fusable
 from .engine.fuse import Pass, split_passes
 from .engine.geometry import chain_geometry
+from .engine.native_passes import AllNativePasses
 from .engine.nesting import Chain, flatten, outer_options
 from .engine.numbers import Params
 from .engine.options import DEFAULTS, INHERITED, given_options, target_options
@@ -197,7 +198,7 @@ class Compose(Chain):
         self.named["mask_fill"] = fill
         self.options = replace(target_options(self.named), other_mask_fill=other_fill)
         self._passes = split_passes(formed, self.exact)
-        self.native_passes, self.native_files = NativePasses(), NativeFiles()
+        self.native_passes, self.native_files = AllNativePasses(), NativeFiles()
         # Where each transform's uniform numbers lie among a sample's.
         self.slices: list[slice] = []
         self.draws = 0

@@ -509,7 +509,7 @@ def test_targets_that_several_passes_move() -> None:
 def test_nothing_is_drawn_twice_for_large_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """What C++ does for one small sample doesn't even begin where the result is a large one."""
     large = torch.zeros(3, 500, 500, dtype=torch.uint8)
-    monkeypatch.setattr("visops.transforms.engine.direct.LARGEST", 3 * 400 * 400)
+    monkeypatch.setattr("visops.transforms.engine.native_passes.LARGEST", 3 * 400 * 400)
     drawn: list[str] = []
     for owner in (_native.Passes, _native.Chain):
         own = owner.draw

@@ -20,6 +20,24 @@ ChainPlan::ChainPlan(const int64_t* sizes, int64_t batch, int64_t channels, bool
   }
 }
 
+ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample) {
+  const int64_t size[2] = {1, 1};
+  ChainPlan own(size, 1, plan.channels, plan.exact);
+  own.samples = {plan.samples.at(sample)};
+  for (const ColorSteps& steps : plan.colors) {
+    own.colors.push_back({{steps.samples.at(sample)}, steps.has_before, steps.moves, {}});
+    if (!steps.at.empty()) own.colors.back().at = {steps.at.at(sample)};
+  }
+  for (const std::vector<double>& rectangles : plan.erased) {
+    const auto first = rectangles.begin() + static_cast<int64_t>(4 * sample);
+    own.erased.emplace_back(first, first + 4);
+  }
+  if (!plan.operations.empty()) own.operations = {plan.operations.at(sample)};
+  if (!plan.modes.empty()) own.modes = {plan.modes.at(sample)};
+  own.moves = plan.moves;
+  return own;
+}
+
 PlanBuilder::PlanBuilder(ChainPlan& plan, int64_t sample, size_t colors, size_t erased)
     : plan_(plan),
       state_(plan.samples[static_cast<size_t>(sample)]),

@@ -51,6 +51,9 @@ struct ChainPlan {
   ChainPlan(const int64_t* sizes, int64_t batch, int64_t channels, bool exact);
 };
 
+// One sample's part of a plan.
+ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample);
+
 // The plan of one sample, as one transform adds to it.
 class PlanBuilder {
  public:

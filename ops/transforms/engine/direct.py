@@ -13,24 +13,21 @@ A batch or a list of one image goes the same way, unless targets come with it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
-from ..._native import Passes
-from ..._torch.native import data_ptr_and_strides, modes_or_transforms_active
+from ..._torch.native import data_ptr_and_strides
 from ..sample.forms import formed
 from ..sample.images import image_leaf, may_be_image
 from ..sample.leaf import Leaf, tv_kind, tv_wrap
 from ..sample.outlines import Outline
 from ..targets.direct import DirectTarget, direct_targets
-from .compiled import DTYPE_NAMES, compiled
+from .compiled import DTYPE_NAMES
 from .direct_files import run_file
 from .fuse import Pass
-from .native_passes import LARGEST, reason_for_python, stages_of
+from .native_passes import LARGEST, is_watched
 from .nesting import outer_options
 from .run import channels_first
 from .source import Source
@@ -38,9 +35,7 @@ from .source import Source
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["NativePasses", "run_direct"]
-
-_is_profiled = torch._C._autograd._profiler_enabled
+__all__ = ["run_direct"]
 
 
 def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Source) -> Any:
@@ -136,59 +131,6 @@ def _leaf_of_one(value: Any, name: str, frames: bool, layout: str | None) -> Lea
 
 def _is_plain(chain: Compose, passes: Sequence[Pass]) -> bool:
     """Whether nothing has to watch a call, and the chain keeps to what C++ does for one image."""
-    if modes_or_transforms_active() or _is_profiled() or forward_ad._current_level >= 0:
-        return False
-    if chain.options.swaps or outer_options() is not None:
+    if is_watched() or chain.options.swaps or outer_options() is not None:
         return False
     return chain.memory_format is not torch.channels_last and not any(p.steps for p in passes)
-
-
-@dataclass(slots=True)
-class _NativePasses:
-    """A chain's passes in C++, for images of one dtype and number of channels."""
-
-    native: Passes
-    dtype: torch.dtype  # of results
-    least: list[tuple[int, int] | None]  # least sizes that passes make; None: the size they take
-
-    def may_be_small(self, channels: int, height: int, width: int) -> bool:
-        """Whether no pass has to make an image of more than `LARGEST` elements."""
-        for least in self.least:
-            height, width = least or (height, width)
-            if channels * height * width > LARGEST:
-                return False
-        return True
-
-
-class NativePasses:
-    """A chain's passes in C++, by the dtype and the channels of images."""
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[torch.dtype, int], _NativePasses | None] = {}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return NativePasses, ()  # copies and other processes find their own
-
-    def find(
-        self, chain: Compose, passes: Sequence[Pass], dtype: torch.dtype, channels: int
-    ) -> _NativePasses | None:
-        """Return those for such images; None: one needs Python, or refuses them."""
-        key = dtype, channels
-        if key not in self.known:
-            self.known[key] = _native_passes(chain, passes, dtype, channels)
-        return self.known[key]
-
-
-def _native_passes(
-    chain: Compose, passes: Sequence[Pass], dtype: torch.dtype, channels: int
-) -> _NativePasses | None:
-    if dtype not in DTYPE_NAMES or any(reason_for_python(chain, part) for part in passes):
-        return None
-    try:
-        found = stages_of(chain, dtype, channels)
-    except (TypeError, ValueError):  # `run_passes` says what is wrong
-        return None
-    if found is None:
-        return None
-    least = [compiled(part, chain.slices).least for part in passes]
-    return _NativePasses(Passes(found[0]), found[1], least)

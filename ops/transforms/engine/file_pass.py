@@ -53,7 +53,7 @@ def file_pass(chain: Compose) -> tuple[FilePass, torch.dtype] | None:
     transform = first.transforms[0]
     assert isinstance(transform, Decoding)
     options = transform.options
-    found = stages_of(chain, torch.uint8, options.channels)
+    found = stages_of(chain, chain.passes, torch.uint8, options.channels)
     if found is None:
         return None
     stages, dtype = found

@@ -14,7 +14,7 @@ from .numbers import Params
 from .plan import Plan
 from .run import Pixels
 
-__all__ = ["combined", "follow", "plan_for", "run_steps"]
+__all__ = ["combined", "follow", "plans_for", "run_steps"]
 
 
 def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
@@ -30,23 +30,32 @@ def run_steps(pass_: Pass, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
         transform.run(leaves, sizes)
 
 
-def plan_for(
-    pixels: Pixels, plan: Plan, pass_: Pass, slices: Sequence[slice], steps: Sequence[Params]
-) -> Plan:
-    """Return a pass's plan for another image of the sample, whose dtype may differ."""
-    if (pixels.dtype, pixels.channels) == (plan.source_dtype, plan.channels):
-        return plan
-    again = Plan.of_images(plan.source_sizes, pixels.channels, pixels.dtype, plan.exact)
-    native = compiled(pass_, slices)
-    for transform, step, params in zip(
-        pass_.transforms, native.steps, steps[pass_.first :], strict=True
-    ):
-        if step is None:
-            transform.extend(again, params)
-        else:
-            transform.settle(again)
-            again.add(step, step.pack(params, again.batch))
-    return again
+def plans_for(
+    pixels: Pixels,
+    plans: Sequence[Plan],
+    passes: Sequence[Pass],
+    slices: Sequence[slice],
+    steps: Sequence[Params],
+) -> list[Plan]:
+    """Return the plans of passes for another image of the sample, whose dtype may differ."""
+    dtype, found = pixels.dtype, []
+    for plan, part in zip(plans, passes, strict=True):
+        if (dtype, pixels.channels) != (plan.source_dtype, plan.channels):
+            own = Plan.of_images(plan.source_sizes, pixels.channels, dtype, plan.exact)
+            native = compiled(part, slices)
+            own_steps = steps[part.first : part.first + len(part.transforms)]
+            for transform, step, params in zip(
+                part.transforms, native.steps, own_steps, strict=True
+            ):
+                if step is None:
+                    transform.extend(own, params)
+                else:
+                    transform.settle(own)
+                    own.add(step, step.pack(params, own.batch))
+            plan = own
+        found.append(plan)
+        dtype = plan.dtype
+    return found
 
 
 def combined(first: np.ndarray | None, second: np.ndarray) -> np.ndarray:

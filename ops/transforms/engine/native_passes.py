@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
 
-from ..._native import Chain
+from ..._native import Chain, Passes
+from ..._torch.native import modes_or_transforms_active
 from .compiled import DTYPE_NAMES, compiled
 from .fuse import Pass
 from .pixel_kinds import BY_VALUES
@@ -16,7 +20,15 @@ from .plan import Plan
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["LARGEST", "Stage", "reason_for_python", "stages_of"]
+__all__ = [
+    "LARGEST",
+    "AllNativePasses",
+    "NativePasses",
+    "Stage",
+    "is_watched",
+    "reason_for_python",
+    "stages_of",
+]
 
 # Images of more elements are left to `run_passes`: threads keep what lies between two passes.
 LARGEST = 1 << 22
@@ -39,14 +51,14 @@ def reason_for_python(chain: Compose, pass_: Pass) -> str:
 
 
 def stages_of(
-    chain: Compose, dtype: torch.dtype, channels: int
+    chain: Compose, passes: Sequence[Pass], dtype: torch.dtype, channels: int
 ) -> tuple[list[Stage], torch.dtype] | None:
-    """Return the passes of a chain for images like this, and the dtype of results.
+    """Return passes of a chain for images like this, and the dtype of results.
 
     None: a pass has another dtype than C++ takes. No pass may need Python.
     """
     stages: list[Stage] = []
-    for part in chain.passes:
+    for part in passes:
         if dtype not in (BY_VALUES if part.kind == "values" else DTYPE_NAMES):
             return None
         native = compiled(part, chain.slices)
@@ -58,3 +70,62 @@ def stages_of(
         values = plan.mean, plan.std, plan.erase_value or [0.0]
         stages.append((native.chain, part.kind == "values", *values, DTYPE_NAMES[dtype]))
     return stages, dtype
+
+
+_is_profiled = torch._C._autograd._profiler_enabled
+
+
+def is_watched() -> bool:
+    """Return whether something has to see the operators that a call runs."""
+    return bool(modes_or_transforms_active() or _is_profiled() or forward_ad._current_level >= 0)
+
+
+@dataclass(slots=True)
+class NativePasses:
+    """Passes of a chain in C++, for images of one dtype and number of channels."""
+
+    native: Passes
+    dtype: torch.dtype  # of results
+    least: list[tuple[int, int] | None]  # least sizes that passes make; None: the size they take
+
+    def may_be_small(self, channels: int, height: int, width: int) -> bool:
+        """Whether no pass has to make an image of more than `LARGEST` elements."""
+        for least in self.least:
+            height, width = least or (height, width)
+            if channels * height * width > LARGEST:
+                return False
+        return True
+
+
+class AllNativePasses:
+    """The passes of a chain in C++, as far as they were asked for."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[int, int, torch.dtype, int], NativePasses | None] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AllNativePasses, ()  # copies and other processes find their own
+
+    def find(
+        self, chain: Compose, passes: Sequence[Pass], dtype: torch.dtype, channels: int
+    ) -> NativePasses | None:
+        """Return those for such images; None: one needs Python, or refuses them."""
+        key = passes[0].first, len(passes), dtype, channels
+        if key not in self.known:
+            self.known[key] = _found(chain, passes, dtype, channels)
+        return self.known[key]
+
+
+def _found(
+    chain: Compose, passes: Sequence[Pass], dtype: torch.dtype, channels: int
+) -> NativePasses | None:
+    if dtype not in DTYPE_NAMES or any(reason_for_python(chain, part) for part in passes):
+        return None
+    try:
+        found = stages_of(chain, passes, dtype, channels)
+    except (TypeError, ValueError):  # `run_passes` says what is wrong
+        return None
+    if found is None:
+        return None
+    least = [compiled(part, chain.slices).least for part in passes]
+    return NativePasses(Passes(found[0]), found[1], least)

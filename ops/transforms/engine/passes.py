@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,13 +16,15 @@ from .compiled import compiled
 from .decode import decode_for
 from .draws import Draws
 from .empty import run_empty
-from .follow import follow, plan_for, run_steps
+from .follow import follow, plans_for, run_steps
+from .fuse import Pass
 from .geometry import container_geometry
 from .nesting import Container, within
 from .numbers import Params
 from .pixels import run_pixels
 from .plan import Plan
 from .run import Pixels, run_plan
+from .run_batch import run_batch
 from .source import Source
 from .unfused import run_foreign
 
@@ -81,8 +85,11 @@ def run_passes(
     draw = Draws(chain.slices, chain.draws, source, key, record=record or dry or several)
     pixels, now = Pixels(images[0]), sizes  # `now`: heights and widths before a pass
     dtype = pixels.dtype
-    for part in passes:
+    done = 0
+    while done < len(passes):
+        part = passes[done]
         if part.kind not in ("fused", "values"):
+            done += 1
             step = draw.alone(Plan.of_images(now, pixels.channels), part.transforms[0])
             if dry:
                 if isinstance(part.transforms[0], Container):
@@ -96,29 +103,48 @@ def run_passes(
             pixels, now = Pixels(images[0]), image_sizes(leaves)
             dtype = pixels.dtype
             continue
-        plan = Plan.of_images(now, pixels.channels, dtype, chain.exact)
-        draw.fill(plan, part)
-        dtype, now = plan.dtype, plan.sizes
+        group, plans = _planned(passes[done:]), []
+        done += len(group)
+        for part in group:
+            plan = Plan.of_images(now, pixels.channels, dtype, chain.exact)
+            draw.fill(plan, part)
+            dtype, now = plan.dtype, plan.sizes
+            plans.append(plan)
         if dry:
             continue
-        if part is passes[-1] and plan.size is None:
+        if done == len(passes) and plans[-1].size is None:
             reject_sizes(now)
-        native = compiled(part, chain.slices)
         for leaf in images:
-            own = pixels if part is passes[0] and not several else Pixels(leaf)
-            other = plan_for(own, plan, part, chain.slices, draw.steps) if several else plan
-            if part.kind == "values":
-                run_pixels(other, native, leaf, own, chain.memory_format)
-            else:
-                other = decode_for(other, part, leaf)
-                run_plan(other, native, leaf, own, chain.memory_format)
+            own = plans
+            if several:
+                own = plans_for(Pixels(leaf), plans, group, chain.slices, draw.steps)
+            _run_group(chain, group, own, leaf)
         if has_targets:
             # Pass by pass, as the image: a canvas between passes also cuts off targets.
-            follow(plan, leaves, options)
-            run_steps(part, leaves, now)
+            for part, plan in zip(group, plans, strict=True):
+                follow(plan, leaves, options)
+                run_steps(part, leaves, plan.sizes)
     if not dry:
         if passes[-1].kind != "fused":
             stack_images(images, now)
         if has_targets and part_of is None:
             finish_targets(leaves, now, chain.options)
     return draw.steps, sizes
+
+
+def _planned(passes: Sequence[Pass]) -> list[Pass]:
+    """Return the first passes that have a plan: no image is needed between them."""
+    return list(itertools.takewhile(lambda part: part.kind in ("fused", "values"), passes))
+
+
+def _run_group(chain: Compose, group: Sequence[Pass], plans: Sequence[Plan], leaf: Leaf) -> None:
+    """Run passes on an image leaf, by their plans."""
+    pixels = Pixels(leaf)
+    if group[0].kind == "fused":
+        plans = [decode_for(plans[0], group[0], leaf), *plans[1:]]
+    if run_batch(chain, group, plans, leaf, pixels):
+        return
+    for part, plan in zip(group, plans, strict=True):
+        native, own = compiled(part, chain.slices), pixels if part is group[0] else Pixels(leaf)
+        run = run_pixels if part.kind == "values" else run_plan
+        run(plan, native, leaf, own, chain.memory_format)
