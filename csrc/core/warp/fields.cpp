@@ -197,23 +197,47 @@ bool spline_field(const FieldSize& size, const double* points, const double* mov
   return true;
 }
 
-void widen_field(const float* plane, const FieldSize& coarse, int64_t step, const FieldSize& size,
-                 float* field) {
-  const float part = 1.0f / static_cast<float>(step);
+namespace {
+
+// A line between each number and the next: kStep values, as far as there is room.
+template <int kStep>
+void widen_line(const float* line, int64_t count, float* to, int64_t size) {
+  constexpr float kPart = 1.0f / static_cast<float>(kStep);
+  const int64_t whole = std::min(size / kStep, count - 1);
+  for (int64_t c = 0; c < whole; ++c) {
+    const float first = line[c], change = (line[c + 1] - first) * kPart;
+    for (int k = 0; k < kStep; ++k) to[c * kStep + k] = first + static_cast<float>(k) * change;
+  }
+  for (int64_t i = whole * kStep; i < size; ++i) {
+    const int64_t c = i / kStep;
+    const float first = line[c], change = (line[std::min(c + 1, count - 1)] - first) * kPart;
+    to[i] = first + static_cast<float>(i % kStep) * change;
+  }
+}
+
+template <int kStep>
+void widen_by(const float* plane, const FieldSize& coarse, const FieldSize& size, float* field) {
+  constexpr float kPart = 1.0f / static_cast<float>(kStep);
   const auto columns = static_cast<size_t>(coarse.width);
-  std::vector<float> line(columns), wide((columns + 1) * static_cast<size_t>(step));
+  std::vector<float> line(columns);
   for (int64_t y = 0; y < size.height; ++y, field += size.width) {
-    const int64_t row = y / step;
+    const int64_t row = y / kStep;
     const float* const above = plane + row * coarse.width;
     const float* const below = plane + std::min(row + 1, coarse.height - 1) * coarse.width;
-    const float share = static_cast<float>(y % step) * part;
+    const float share = static_cast<float>(y % kStep) * kPart;
     for (size_t c = 0; c < columns; ++c) line[c] = above[c] + share * (below[c] - above[c]);
-    float* to = wide.data();
-    for (size_t c = 0; c < columns; ++c) {
-      const float first = line[c], change = (line[std::min(c + 1, columns - 1)] - first) * part;
-      for (int64_t k = 0; k < step; ++k) *to++ = first + static_cast<float>(k) * change;
-    }
-    std::copy_n(wide.data(), size.width, field);
+    widen_line<kStep>(line.data(), coarse.width, field, size.width);
+  }
+}
+
+}  // namespace
+
+void widen_field(const float* plane, const FieldSize& coarse, int64_t step, const FieldSize& size,
+                 float* field) {
+  switch (step) {
+    case 2: return widen_by<2>(plane, coarse, size, field);
+    case 4: return widen_by<4>(plane, coarse, size, field);
+    default: return widen_by<8>(plane, coarse, size, field);
   }
 }
 

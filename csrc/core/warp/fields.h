@@ -33,8 +33,8 @@ void lens_field(const FieldSize& size, double k, bool fisheye, float* field);
 bool spline_field(const FieldSize& size, const double* points, const double* moved, int64_t count,
                   float* field);
 
-// Straight lines between the numbers of a plane that are `step` pixels apart, the first on the
-// first pixel: [coarse] to [size].
+// Straight lines between the numbers of a plane that are `step` pixels apart, 2, 4 or 8, the first
+// on the first pixel: [coarse] to [size].
 void widen_field(const float* plane, const FieldSize& coarse, int64_t step, const FieldSize& size,
                  float* field);
 
