@@ -219,7 +219,14 @@ def test_hsv_is_yolo_s(gains: tuple[float, float, float]) -> None:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("gains", [(0.0, 0.0, 0.0), (0.37, 0.9, -0.31), (-0.62, -0.4, 1.0)])
+@pytest.mark.parametrize(
+    "gains",
+    [
+        *((0.0, 0.0, 0.0), (0.37, 0.9, -0.31), (-0.62, -0.4, 1.0)),
+        # What float32 can't compute: 255 times a bit less than 1 is 254, as for NumPy.
+        *((0.0, -(2.0**-53), 0.3), (0.1, 0.2, -(2.0**-53)), (-(2.0**-60), 0.1, 0.1)),
+    ],
+)
 def test_hsv_of_every_value_and_saturation(
     gains: tuple[float, float, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:

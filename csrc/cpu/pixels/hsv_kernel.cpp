@@ -11,21 +11,6 @@
 namespace visops {
 namespace {
 
-template <class T>
-VISOPS_ALWAYS_INLINE T larger(T a, T b) {
-  return a > b ? a : b;
-}
-
-template <class T>
-VISOPS_ALWAYS_INLINE T smaller(T a, T b) {
-  return a < b ? a : b;
-}
-
-template <class T>
-VISOPS_ALWAYS_INLINE T limited(T value, T low, T high) {
-  return smaller(larger(value, low), high);
-}
-
 struct Rgb {
   float r, g, b;
 };
@@ -49,25 +34,16 @@ VISOPS_ALWAYS_INLINE int32_t factor_of(float full, int32_t divisor) {
   return static_cast<int32_t>(quotient + 0.5f);
 }
 
-// A level times a gain, cut off as by NumPy's conversion to uint8.
-VISOPS_ALWAYS_INLINE int32_t gained(int32_t level, double gain) {
-  return static_cast<int32_t>(limited(static_cast<double>(level) * gain, 0.0, 255.0));
-}
-
-VISOPS_ALWAYS_INLINE int32_t turned(int32_t hue, double shift) {
-  const double moved = static_cast<double>(hue) + shift;
-  const double below = moved - (moved >= 180.0 ? 180.0 : 0.0);
-  return static_cast<int32_t>(below + (below < 0.0 ? 180.0 : 0.0));
-}
-
 // 255 times a value in [0, 1], rounded as by round_saturate(), whose limits aren't needed.
 VISOPS_ALWAYS_INLINE uint8_t byte_of(float value) {
   return static_cast<uint8_t>(bit_cast<int32_t>(value * 255.0f + 12582912.0f));
 }
 
+template <class Real>
 void change_chunk(const HsvParams& p, uint8_t* red, uint8_t* green, uint8_t* blue) {
-  const double hue_shift = p.hue_shift, saturation_gain = p.saturation_gain;
-  const double value_gain = p.value_gain;
+  const auto hue_shift = static_cast<Real>(p.hue_shift);
+  const auto saturation_gain = static_cast<Real>(p.saturation_gain);
+  const auto value_gain = static_cast<Real>(p.value_gain);
   int32_t hue[kChunk], saturation[kChunk], value[kChunk];
   for (int i = 0; i < kChunk; ++i) {
     const int32_t r = red[i], g = green[i], b = blue[i];
@@ -80,9 +56,9 @@ void change_chunk(const HsvParams& p, uint8_t* red, uint8_t* green, uint8_t* blu
     value[i] = most;
   }
   for (int i = 0; i < kChunk; ++i) {
-    hue[i] = turned(hue[i], hue_shift);
-    saturation[i] = gained(saturation[i], saturation_gain);
-    value[i] = gained(value[i], value_gain);
+    hue[i] = turned_hue(hue[i], hue_shift);
+    saturation[i] = gained_level(saturation[i], saturation_gain);
+    value[i] = gained_level(value[i], value_gain);
   }
   for (int i = 0; i < kChunk; ++i) {
     const float h = static_cast<float>(hue[i]) * (6.0f / 180.0f);
@@ -95,12 +71,13 @@ void change_chunk(const HsvParams& p, uint8_t* red, uint8_t* green, uint8_t* blu
   }
 }
 
+template <class Real>
 void change_bytes(const HsvParams& p, int64_t begin, int64_t end) {
   uint8_t* const red = static_cast<uint8_t*>(p.data);
   uint8_t *const green = red + p.pixels, *const blue = green + p.pixels;
   int64_t first = begin;
   for (; first + kChunk <= end; first += kChunk) {
-    change_chunk(p, red + first, green + first, blue + first);
+    change_chunk<Real>(p, red + first, green + first, blue + first);
   }
   if (first == end) return;
   const auto rest = static_cast<size_t>(end - first);
@@ -108,7 +85,7 @@ void change_bytes(const HsvParams& p, int64_t begin, int64_t end) {
   std::memcpy(last[0], red + first, rest);
   std::memcpy(last[1], green + first, rest);
   std::memcpy(last[2], blue + first, rest);
-  change_chunk(p, last[0], last[1], last[2]);
+  change_chunk<Real>(p, last[0], last[1], last[2]);
   std::memcpy(red + first, last[0], rest);
   std::memcpy(green + first, last[1], rest);
   std::memcpy(blue + first, last[2], rest);
@@ -140,7 +117,8 @@ void change_floats(const HsvParams& p, int64_t begin, int64_t end) {
 }
 
 void hsv_kernel(const HsvParams& p, int64_t begin, int64_t end) {
-  p.dtype == DType::kUInt8 ? change_bytes(p, begin, end) : change_floats(p, begin, end);
+  if (p.dtype != DType::kUInt8) return change_floats(p, begin, end);
+  p.in_float ? change_bytes<float>(p, begin, end) : change_bytes<double>(p, begin, end);
 }
 
 const bool registered = hsv_stub.set(kIsaSlot, hsv_kernel);

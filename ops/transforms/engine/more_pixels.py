@@ -117,7 +117,7 @@ def _from_hsv(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
 def _hsv_bytes(images: Tensor, shift: float, more: More) -> Tensor:
     levels = torch.arange(256, dtype=torch.float64)
     turned = torch.fmod(levels + shift * 180.0, 180.0)
-    hues = torch.where(turned < 0.0, turned + 180.0, turned).int()
+    hues = torch.where(turned < 0.0, turned + 180.0, turned).int() % 180
     gains = [(levels * (gain + 1.0)).clamp(0.0, 255.0).int() for gain in more[:2]]
     gains[0][0] = 0
     ratios = [
