@@ -165,7 +165,9 @@ class NinjaFile:
         program = shutil.which("ninja", path=path) or fail("no ninja; run: pip install ninja")
         jobs = os.environ.get("MAX_JOBS")
         command = [program, "-f", f"{BUILD}/{name}", *(["-j", jobs] if jobs else [])]
-        if subprocess.run(command, cwd=ROOT).returncode:
+        # make names its job server to all commands, but opens it to other makes only.
+        environment = {key: value for key, value in os.environ.items() if key != "MAKEFLAGS"}
+        if subprocess.run(command, cwd=ROOT, env=environment).returncode:
             hint = "; VISOPS_WERROR=0 lets warnings pass" if switch("VISOPS_WERROR") else ""
             fail(f"compiling failed, see the first error above{hint}")
 

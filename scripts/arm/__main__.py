@@ -51,8 +51,8 @@ def shares(modules: Iterable[Path]) -> list[list[str]]:
 
 
 def check_code() -> str:
-    """Disassemble the objects."""
-    found = run(*here("-m", "pytest", "-q", "tests/build/test_contraction.py"))
+    """Disassemble the objects for ARM. The library here, if built to ship, has lost its names."""
+    found = run(*here("-m", "pytest", "-q", "tests/build/test_contraction.py", "-k", "on_arm"))
     if "skipped" in found:
         fail(f"nothing was disassembled:\n{found}")
     return found.strip().splitlines()[-1]

@@ -23,12 +23,17 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 MARKER = "visops_cpu_library"  # exported, does next to nothing, and is not called by operators
 HERE = Path(__file__).resolve()
+Case = tuple[str, int, Callable[[], object]]
 
 
-def cases() -> Iterator[tuple[str, int, Callable[[], object]]]:
+def cases() -> Iterator[Case]:
     """Yield names, numbers of results, and calls."""
     import torch
     import visops
@@ -96,6 +101,30 @@ def cases() -> Iterator[tuple[str, int, Callable[[], object]]]:
     several = torch.rand(200, 4)
     several[:, 2:] += several[:, :2]
     yield "box_iou", 200 * 200, lambda: visops.box_iou(several, several)
+    yield from chain_cases(image[0])
+
+
+def chain_cases(image: torch.Tensor) -> Iterator[Case]:
+    """Yield the same of single transforms, whose parameters are drawn but always alike."""
+    from visops import transforms as T
+
+    steps: dict[str, T.Transform] = {
+        "MedianBlur, 3 x 3": T.MedianBlur((3, 3), p=1.0),
+        "MedianBlur, 5 x 5": T.MedianBlur((5, 5), p=1.0),
+        "GaussianBlur, 5 x 5": T.GaussianBlur(5, 1.2),
+        "Sharpen": T.Sharpen(p=1.0),
+        "CLAHE, in Lab": T.CLAHE(p=1.0),
+        "RandomHSV": T.RandomHSV(),
+        "GaussianNoise": T.GaussianNoise(),
+    }
+    for name, step in steps.items():
+        yield f"{name}, uint8", image.numel(), partial(T.Compose([step], seed=0), image, index=0)
+    light = image / 255
+    for name, step in {
+        "MedianBlur, 3 x 3": T.MedianBlur((3, 3), p=1.0),
+        "RandomGamma": T.RandomGamma((1.1, 1.1), p=1.0),
+    }.items():
+        yield f"{name}, float32", light.numel(), partial(T.Compose([step], seed=0), light, index=0)
 
 
 def play(names: list[str]) -> None:

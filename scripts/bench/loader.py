@@ -6,8 +6,8 @@ what is compared is the mean of each channel. "bound" decodes the same windows w
 and augments them in two threads, with all parameters prepared: the least that the loader could
 take. Rows of "visops, ..." are our own chain in a DataLoader, sample by sample and by
 `Compose.collate`. Peers decode with simplejpeg, the fastest that they have; SPDL's own decoder
-needs FFmpeg's libraries. `--costs` prints instead what a second run measures: the first batch, the
-memory of a large data set, images per second by threads, and the share of each stage.
+needs FFmpeg's libraries. `--costs` measures instead images per second by threads, the share of each
+stage, the first batch and the memory of a large data set, into results of their own.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` 
 
 from bench.harness import pages, results
 from bench.harness.report import ROOT
-from bench.inference import chart
 
 Result = dict[str, Any]
 
@@ -174,10 +173,11 @@ def render(paths: list[Path], docs: Path = ROOT / "docs") -> list[Path]:
         table = paths[0].parent / f"{op}.md"
         table.write_text(pages.page(op, chips), "utf-8")
         image = docs / "images" / f"bench_{op}.png"
-        if "variants" in chips[0]:
-            chart.picture(max(chips, key=_date), image)
-        else:
+        chart = pages.chart_of(chips[0])
+        if chart is None:
             picture(chips, image)
+        else:
+            chart.picture(max(chips, key=_date), image)
         written += [table, image]
     return written
 

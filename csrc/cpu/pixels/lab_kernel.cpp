@@ -1,9 +1,9 @@
 // CIE Lab on the CPU: NOTE [ Lab ] (core/pixels/lab.h).
 //
 // NOTE [ Lab on the CPU ]
-// Pixels go in chunks through small arrays, a step at a time, so that each loop is vectorized and
-// tables are gathered from. Results are rounded half to even and saturate; no value depends on
-// another pixel's.
+// Pixels go in chunks through small arrays, a step at a time, so that loops are vectorized. Tables
+// are read in loops that do nothing else: in one with arithmetic, compilers leave both scalar.
+// Results are rounded half to even and saturate; no value depends on another pixel's.
 #include "core/pixels/lab.h"
 
 #include <cstring>
@@ -25,7 +25,9 @@ VISOPS_ALWAYS_INLINE int32_t step_of(float value) {
 }
 
 VISOPS_ALWAYS_INLINE void look_up(const float* table, Chunk& values) {
-  for (int i = 0; i < kChunk; ++i) values[i] = table[step_of(values[i])];
+  int32_t steps[kChunk];
+  for (int i = 0; i < kChunk; ++i) steps[i] = step_of(values[i]);
+  for (int i = 0; i < kChunk; ++i) values[i] = table[steps[i]];
 }
 
 VISOPS_ALWAYS_INLINE float cubed(float f) {

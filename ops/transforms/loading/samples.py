@@ -117,7 +117,7 @@ class Samples:
         assert self.native is not None
         if type(index) is not int:
             return None
-        begin = perf_counter()
+        begin, worked = perf_counter(), times.working
         chain, (native, dtype) = self.chain, self.native
         is_path = file.content is None
         source = os.fsencode(file.path) if is_path else buffer_of(file.content)  # type: ignore[arg-type]
@@ -127,7 +127,6 @@ class Samples:
         if batch.block is not None:
             slot = batch.block[row]
             height, width = slot.shape[1:]
-        stages = [0.0, 0.0, 0.0]
         while True:
             where = None if slot is None else (slot.data_ptr(), slot.stride())
             try:
@@ -137,7 +136,9 @@ class Samples:
             if found is None:
                 return None
             stored, height, width, plans, seconds = found
-            stages = [a + b for a, b in zip(stages, seconds, strict=True)]
+            times.reading += seconds[0]
+            times.decoding += seconds[1]
+            times.transforming += seconds[2]
             if stored:
                 break
             # The first of its batch, or one of another size.
@@ -148,12 +149,9 @@ class Samples:
         assert slot is not None
         item = self._plain_item(sample, file)
         if item is None:
-            item = self._moved_item(sample, file, plans)
+            item = self._moved_item(sample, file, plans, times)
         item.image = slot
-        times.reading += stages[0]
-        times.decoding += stages[1]
-        times.transforming += stages[2]
-        times.python += perf_counter() - begin - sum(stages)
+        times.python += perf_counter() - begin - (times.working - worked)
         return item
 
     def _plain_item(self, sample: Any, file: File) -> Item | None:
@@ -190,21 +188,24 @@ class Samples:
         alike = len(leaves) == count and not moves(leaves, self.chain.options)
         return (leaves, rebuild) if alike else None
 
-    def _moved_item(self, sample: Any, file: File, plans: list[Any]) -> Item:
+    def _moved_item(self, sample: Any, file: File, plans: list[Any], times: Times) -> Item:
         """Return a sample whose targets have moved as its image did."""
         chain = self.chain
         (height, width) = plans[0].source_sizes[0].tolist()
         stand_in = torch.empty(1, dtype=torch.uint8, device="cpu").expand(3, height, width)
-        whole = with_masks(with_content(sample, replace(file, content=stand_in)), self.kinds)
+        content = with_content(sample, replace(file, content=stand_in))
+        whole = with_masks(content, self.kinds, times)
         leaves, rebuild = split_sample(
             whole, chain.keys, frames=not chain.named["per_frame"], layout="CHW"
         )
         image_sizes(leaves)  # refuses targets of other sizes
         if moves(leaves, chain.options):
             check_options(leaves, chain.options)
+            begin = perf_counter()
             for plan, part in zip(plans, chain.passes, strict=True):
                 follow(plan, leaves, chain.options)
                 run_steps(part, leaves, plan.sizes)
+            times.transforming += perf_counter() - begin
             finish_targets(leaves, plans[-1].sizes, chain.options)
         return Item(leaves, rebuild)
 
@@ -221,11 +222,11 @@ class Samples:
                 raise UnreadableError(file.path) from error
             finally:
                 times.reading += perf_counter() - begin
-        begin = perf_counter()
+        begin, worked = perf_counter(), times.working
         try:
             if not self.is_chain:
                 return Item([], None, result=chain(sample, index=index, epoch=self.epoch))
-            sample = with_masks(sample, self.kinds)
+            sample = with_masks(sample, self.kinds, times)
             leaves, rebuild = chain._split(sample)
             source = Source(self.seed, None, None, index, self.epoch, None)
             if not self.transforms:
@@ -236,7 +237,7 @@ class Samples:
             error.path = None if file is None else file.path
             raise
         finally:
-            times.transforming += perf_counter() - begin
+            times.transforming += perf_counter() - begin - (times.working - worked)
         item = Item(leaves, rebuild)
         images = [leaf for leaf in leaves if leaf.kind == "image"]
         value = images[0].value

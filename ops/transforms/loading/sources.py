@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch.utils.data import Subset
 from ..sample.encoded import DamagedFileError, is_encoded
 from ..sample.images import pil_mask
 from .png import read_png
+from .statistics import Times
 
 __all__ = ["File", "buffer_of", "find_file", "reader_of", "with_content", "with_masks"]
 
@@ -110,24 +112,28 @@ def with_content(sample: Any, file: File) -> Any:
     return type(sample)(values)
 
 
-def with_masks(sample: Any, kinds: Mapping[str, str]) -> Any:
+def with_masks(sample: Any, kinds: Mapping[str, str], times: Times) -> Any:
     """Return a sample whose masks are arrays [H, W], not files of pictures such as PNG."""
     if not isinstance(sample, Mapping):
         return sample
     found = {}
     for key, value in sample.items():
         if kinds.get(key) == "mask" and isinstance(value, (*_PATHS, bytes, bytearray, memoryview)):
-            found[key] = _read_mask(value, f"sample[{key!r}]")
+            found[key] = _read_mask(value, f"sample[{key!r}]", times)
     return {**sample, **found} if found else sample
 
 
-def _read_mask(value: Any, name: str) -> np.ndarray:
-    content = value
+def _read_mask(value: Any, name: str, times: Times) -> np.ndarray:
+    begin, content = perf_counter(), value
     if isinstance(value, _PATHS):
         with open(value, "rb") as opened:
             content = opened.read()
+    decoding = perf_counter()
     found = read_png(bytes(content))
-    return _by_pillow(content, name) if found is None else found
+    mask = _by_pillow(content, name) if found is None else found
+    times.reading += decoding - begin
+    times.decoding += perf_counter() - decoding
+    return mask
 
 
 def _by_pillow(content: Any, name: str) -> np.ndarray:

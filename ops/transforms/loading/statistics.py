@@ -21,6 +21,11 @@ class Times:
     collating: float = 0.0
     waiting: float = 0.0  # for the consumer to take a batch
 
+    @property
+    def working(self) -> float:
+        """The seconds of what no lock is held for, or may be not."""
+        return self.reading + self.decoding + self.transforming
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:

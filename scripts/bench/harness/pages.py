@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..inference import chart
+from ..inference import chart as inference_chart
+from ..loading import chart as loading_chart
 from .report import duration, mebibytes
 
 Result = dict[str, Any]
@@ -20,6 +21,8 @@ TITLES = {
     "deformable": "Deformable networks",
     "gpu": "On a GPU",
     "infer": "Inference",
+    "loader": "Loading",
+    "loader_stages": "Loading, by threads and stages",
     "masks": "Masks",
     "nms": "Suppression",
     "points": "Points and matching costs",
@@ -27,18 +30,25 @@ TITLES = {
     "roi_crops": "Crops and pasting",
     "roi_pooling": "Other poolings of regions",
 }
+# Results without rows, by what they have instead: each module has markdown() and picture().
+CHARTS: dict[str, Any] = {"variants": inference_chart, "epochs": loading_chart}
 PACKAGES = {"cv2": "OpenCV", "numpy": "NumPy", "scipy": "SciPy", "PIL": "Pillow"}
 
 
 def on_gpu(result: Result) -> bool:
     """Whether any of a result's rows ran on a GPU."""
-    return any(row["device"] != "cpu" for row in result.get("rows", [result]))
+    return any(row.get("device", "cpu") != "cpu" for row in result.get("rows", [result]))
+
+
+def chart_of(result: Result) -> Any:
+    """Return the module that shows a result, or None if it has rows."""
+    return next((chart for key, chart in CHARTS.items() if key in result), None)
 
 
 def page(op: str, chips: Sequence[Result]) -> str:
     """The page of an operator: a heading, where it comes from, and its tables."""
-    whole_runs = "variants" in chips[0]  # of scripts/bench/infer.py
-    tables = "\n".join(map(chart.markdown, chips)) if whole_runs else _tables(chips)
+    chart = chart_of(chips[0])
+    tables = _tables(chips) if chart is None else "\n".join(map(chart.markdown, chips))
     return (
         f"# {TITLES.get(op, op)}, all rows\n\n"
         f"Written by `scripts/bench/plot.py` from the JSON files beside it. "

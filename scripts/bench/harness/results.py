@@ -60,6 +60,8 @@ def _sections(result: Result) -> Iterator[str]:
             lines = ",\n".join(
                 " " + _line({name: row[name] for name in VARIANT if name in row}) for row in value
             )
+        elif key == "epochs":  # of `scripts/bench/loader.py --costs`
+            lines = ",\n".join(f" {_line(epoch)}" for epoch in value)
         else:
             yield f"{_line(key)}: {_line(value)}"
             continue

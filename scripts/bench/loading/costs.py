@@ -1,4 +1,4 @@
-"""What a table of ratios leaves out: the first batch, memory, threads, and the share of stages."""
+"""What a table of ratios leaves out: threads and stages, the first batch, memory, the lock."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from bench.harness.report import describe, machine_facts
-from bench.loading import files, ours
+from bench.harness import results
+from bench.harness.report import ROOT, describe, machine_facts, slug
+from bench.loading import chart, files, ours
 from torch.utils.data import DataLoader
 from visops import transforms as V
 from visops.transforms.loading.batch import Batch
@@ -23,10 +24,11 @@ from visops.transforms.loading.statistics import Times
 SIZE = (480, 640)
 MANY = 1_000_000  # paths in the list of a data set
 WORKERS = 8
+THREADS = (1, 2, 4, 16)
 
 
-def first_batch() -> None:
-    """Seconds from the construction of a loader to its first batch."""
+def first_batch() -> dict[str, float]:
+    """Return the seconds from the construction of a loader to its first batch, the least of 3."""
     paths, own = files.paths_of(SIZE), ours.chain()
 
     def by_loader() -> Any:
@@ -50,9 +52,7 @@ def first_batch() -> None:
             next(iterator)
             times[name].append(time.perf_counter() - begin)
             del iterator
-    print("\nFirst batch of 64 after construction, the least of 3:")
-    for name, own_times in times.items():
-        print(f"  {name:<32}{min(own_times):.2f} s")
+    return {name: min(own_times) for name, own_times in times.items()}
 
 
 class Many(ours.Contents):
@@ -99,24 +99,23 @@ def _measure(kind: str, paths: Sequence[str], connection: Any) -> None:
     del batches
 
 
-def memory() -> None:
-    """Memory of all processes, in a fresh process each, after 24 batches."""
-    print(f"\nMemory with a list of {MANY:,} paths, 8 threads or workers, shuffled:")
+def memory() -> dict[str, int]:
+    """Return the bytes of all processes, in a fresh one each, after 24 batches."""
     context = multiprocessing.get_context("spawn")
-    paths = files.paths_of(SIZE)
+    paths, found = files.paths_of(SIZE), {}
     for kind in ("Loader", "DataLoader"):
         receiver, sender = context.Pipe(False)
         process = context.Process(target=_measure, args=(kind, paths, sender))
         process.start()
-        print(f"  {kind:<16}{receiver.recv() / 2**20:,.0f} MiB", flush=True)
+        found[f"{kind}, {WORKERS} {'threads' if kind == 'Loader' else 'workers'}"] = receiver.recv()
         process.join()
+    return found
 
 
-def by_threads() -> None:
-    """Images per second and stages, by the number of threads."""
-    print("\nImages per second by threads, the best of 5 epochs in turn; shares of threads' time:")
+def by_threads() -> list[dict[str, Any]]:
+    """Return the best of 5 epochs for each number of threads, which take turns."""
     paths, own = files.paths_of(SIZE), ours.chain()
-    loaders = {n: V.Loader(paths, own, files.BATCH, threads=n) for n in (1, 2, 4, 16)}
+    loaders = {n: V.Loader(paths, own, files.BATCH, threads=n) for n in THREADS}
     best: dict[int, Any] = {}
     for _ in range(5):
         for number, loader in loaders.items():
@@ -126,14 +125,22 @@ def by_threads() -> None:
             stats = loader.stats()
             if number not in best or stats.seconds < best[number].seconds:
                 best[number] = stats
-    for number, stats in best.items():
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in stats.shares.items())
-        print(f"  {number:>2}  {stats.images_per_second:>5.0f}  {shares}")
+    return [
+        {
+            "threads": number,
+            "images_per_s": round(stats.images_per_second, 1),
+            "shares": {name: round(share, 4) for name, share in stats.shares.items()},
+        }
+        for number, stats in best.items()
+    ]
 
 
-def of_the_bound() -> None:
-    """Processor time, which other programs hardly change: the loader's and the bound's."""
-    print("\nProcessor time for a photo, the least of 10 epochs in turn:")
+def of_the_bound() -> dict[str, dict[str, float]]:
+    """Return seconds of processor time a photo, which other programs hardly change.
+
+    The least of 10 epochs in turn: the loader's and the bound's.
+    """
+    found = {}
     for size in (SIZE, (375, 500)):
         paths, own = files.paths_of(size), ours.chain()
         calls: dict[str, Any] = {
@@ -146,11 +153,8 @@ def of_the_bound() -> None:
                 begin = time.process_time()
                 call()
                 least[name] = min(least[name], (time.process_time() - begin) / len(paths))
-        own_time, bound = (1e6 * least[name] for name in calls)
-        print(
-            f"  {size[1]}×{size[0]}: {own_time:.0f} µs, of the bound {bound:.0f} µs: "
-            f"{bound / own_time:.2f}"
-        )
+        found[f"{size[1]}×{size[0]}"] = least
+    return found
 
 
 class _Recorded:
@@ -169,8 +173,8 @@ class _Recorded:
         return self.found[index]
 
 
-def lock_held() -> None:
-    """How long a sample holds the interpreter's lock: what bounds any number of threads."""
+def lock_held() -> float:
+    """Return the seconds that a sample holds the interpreter's lock around its call of C++."""
     paths = files.paths_of(SIZE)
     samples, times = Samples(paths, ours.chain(), 0, 0), Times()
     assert samples.native is not None
@@ -184,20 +188,35 @@ def lock_held() -> None:
             for index in range(files.BATCH):
                 samples.load(batch, index, times)
         best = min(best, (time.thread_time() - begin) / len(paths))
-    print(
-        f"\nPython for a sample, around the call of C++: {1e6 * best:.0f} µs with the lock, so at "
-        f"most {1 / best:,.0f} images per second for any number of threads"
-    )
+    return best
 
 
 def main() -> int:
-    """Print all."""
-    argparse.ArgumentParser(description=__doc__).parse_known_args()
+    """Measure, print and write all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--costs", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--json", type=Path, help="result file (default: docs/benchmarks/loader_stages_<chip>.json)"
+    )
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    print(describe(machine_facts()))
-    first_batch()
-    by_threads()
-    of_the_bound()
-    lock_held()
-    memory()
+    machine = machine_facts()
+    print(describe(machine), flush=True)
+    result = {
+        "op": "loader_stages",
+        "description": __doc__,
+        "machine": machine,
+        "size": f"{SIZE[1]}×{SIZE[0]}",
+        "epochs": by_threads(),
+        "first_batch_s": first_batch(),
+        "processor_s": of_the_bound(),
+        "lock_s": lock_held(),
+        "paths": MANY,
+        "memory_bytes": memory(),
+    }
+    print(f"\n{chart.text(result)}")
+    name = f"loader_stages_{slug(machine['cpu'])}.json"
+    path = options.json or ROOT / "docs" / "benchmarks" / name
+    results.write(path, result)
+    print(f"wrote {path}")
     return 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import struct
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -273,6 +275,37 @@ def test_what_stats_say() -> None:
     assert stats.shares["decoding"] > 0
     assert stats.shares["transforming"] > 0
     assert str(COUNT) in str(stats)
+
+
+@pytest.mark.parametrize(
+    ("slow", "stage", "in_one_call"),
+    [
+        ("sources.read_png", "decoding", True),
+        ("sources.read_png", "decoding", False),
+        ("samples.follow", "transforming", True),
+        ("samples.split_sample", "python", True),
+    ],
+)
+def test_stages_of_masks(
+    slow: str, stage: str, in_one_call: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of masks are decoded and moved without the lock, so that is not Python's time."""
+    module, name = f"visops.transforms.loading.{slow}".rsplit(".", 1)
+    real = getattr(importlib.import_module(module), name)
+
+    def late(*args: Any, **kwargs: Any) -> Any:
+        time.sleep(0.05)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(f"{module}.{name}", late)
+    samples = [
+        {"image": file, "mask": png(np.zeros(size_of(index), np.uint8))}
+        for index, file in enumerate(FILES[:4])
+    ]
+    own = chain(*([] if in_one_call else [v2.Identity()]))
+    loader = transforms.Loader(samples, own, 4, threads=1)
+    assert len(list(loader)) == 1
+    assert loader.stats().shares[stage] > 0.5
 
 
 def test_what_limits() -> None:
