@@ -55,8 +55,8 @@ STACK = (
         {
             "augment_forward": 96,
             "augment_forward<double>": 48,
-            "augment_turned": 32,
-            "augment_turned<double>": 96,
+            "augment_filter_rotated": 32,
+            "augment_filter_rotated<double>": 96,
         },
     ),
 )
@@ -101,7 +101,7 @@ OCCUPANCY = (
             "affine_backward_image<double>": 25,
             "affine_backward_matrix<double>": 37,
             "augment_forward<double>": 25,
-            "augment_turned<double>": 25,
+            "augment_filter_rotated<double>": 25,
             "augment_gather<double>": 25,
             "augment_gather_boxes<double>": 37,
             "augment_backward_rows<double>": 25,
@@ -127,7 +127,7 @@ OCCUPANCY = (
     ),
     Group(
         "the taps of three channels, bicubic's 16, or a filter's; arithmetic is the limit",
-        {"affine_forward": 37, "augment_forward": 37, "augment_turned": 25},
+        {"affine_forward": 37, "augment_forward": 37, "augment_filter_rotated": 25},
     ),
     Group(
         "few blocks run at once, whatever fits: one warp a segment, one block a matrix",
