@@ -1,7 +1,6 @@
 #include "core/pixels/hsv.h"
 
-#include <algorithm>
-#include <cmath>
+#include "core/pixels/hsv_values.h"
 
 namespace visops {
 
@@ -17,17 +16,12 @@ HsvParams make_hsv(void* data, DType dtype, int64_t pixels, double hue, double s
   p.saturation = saturation;
   p.value = value;
   for (int i = 0; i < 256; ++i) {
-    const double turned = std::fmod(i + hue * 180.0, 180.0);  // below 180 as in NumPy
-    p.hue_table[i] = static_cast<int32_t>(turned < 0.0 ? turned + 180.0 : turned);
-    p.saturation_table[i] = static_cast<int32_t>(std::clamp(i * (saturation + 1.0), 0.0, 255.0));
-    p.value_table[i] = static_cast<int32_t>(std::clamp(i * (value + 1.0), 0.0, 255.0));
-    const auto ratio = [i](double full) {
-      return i == 0 ? 0 : static_cast<int32_t>(std::nearbyint(full * 4096.0 / i));
-    };
-    p.saturation_factor[i] = ratio(255.0);
-    p.hue_factor[i] = ratio(30.0);
+    p.hue_table[i] = hue_entry(i, hue);
+    p.saturation_table[i] = saturation_entry(i, saturation);
+    p.value_table[i] = gain_entry(i, value);
+    p.saturation_factor[i] = saturation_ratio(i);
+    p.hue_factor[i] = hue_ratio(i);
   }
-  p.saturation_table[0] = 0;  // greys stay grey
   return p;
 }
 
