@@ -18,7 +18,7 @@ struct Rgb {
 // hue: in sixths of a turn, [0, 6).
 VISOPS_HOT_FN Rgb from_hsv(float hue, float saturation, float value) {
   // Of NaN, processors make different integers.
-  const int32_t sector = hue < 6.0f ? static_cast<int32_t>(hue) : 5;
+  const auto sector = static_cast<int32_t>(hue < 6.0f ? hue : 5.0f);
   const float rest = hue - static_cast<float>(sector);
   const float least = value * (1.0f - saturation);
   const float falling = value * (1.0f - saturation * rest);

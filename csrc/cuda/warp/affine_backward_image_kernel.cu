@@ -175,12 +175,12 @@ __device__ void gather_channels(const AffineBackwardImageParams& b, const Invers
 template <Interpolation mode, class T, class Acc>
 __device__ void gather_tile(const AffineBackwardImageParams& b, const InverseTile<Acc>& tile,
                             int64_t sample) {
+  constexpr int kPhoto = 3;  // channels
   int64_t channel = 0;
   const int64_t channels = b.forward.channels;
-  for (; channels - channel >= 4; channel += 4) {
-    gather_channels<mode, 4, T>(b, tile, sample, channel);
+  for (; channels - channel >= kPhoto; channel += kPhoto) {
+    gather_channels<mode, kPhoto, T>(b, tile, sample, channel);
   }
-  if (channels - channel == 3) return gather_channels<mode, 3, T>(b, tile, sample, channel);
   for (; channel < channels; ++channel) gather_channels<mode, 1, T>(b, tile, sample, channel);
 }
 
