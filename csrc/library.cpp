@@ -256,7 +256,7 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("point_sample_backward_points(Tensor grad, Tensor input, Tensor points, " POINT_OPTIONS
         ") -> Tensor");
   m.def("match_cost(Tensor logits, Tensor boxes, " MATCH_TARGETS ") -> Tensor");
-  m.def("adjust_pixels(Tensor images, int[] kinds, float[] amounts) -> Tensor");
+  m.def("adjust_pixels(Tensor images, int[] kinds, float[] amounts, float[] more=[]) -> Tensor");
   m.def(
       "filter_separable(Tensor images, float[] rows, float[] columns, bool shared=True, "
       "bool pairs=False) -> Tensor");

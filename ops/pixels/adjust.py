@@ -20,7 +20,9 @@ _adjust_pixels = torch.ops.visops.adjust_pixels.default
 without_gradient(_OP)
 
 
-def adjust_pixels(images: Tensor, kinds: Sequence[int], amounts: Sequence[float]) -> Tensor:
+def adjust_pixels(
+    images: Tensor, kinds: Sequence[int], amounts: Sequence[float], more: Sequence[float] = ()
+) -> Tensor:
     """Change each image [C, H, W] of a batch by an operation of its own.
 
     Parameters
@@ -31,6 +33,9 @@ def adjust_pixels(images: Tensor, kinds: Sequence[int], amounts: Sequence[float]
         An operation for each image, by the numbers of ``csrc/core/chain/pixel_operation.h``.
     amounts : sequence of float
         Each operation's factor, threshold or exponent.
+    more : sequence of float
+        Nine numbers for each image, of those that an operation takes behind its amount; or none, if
+        no operation takes any. Noise and gains in HSV do.
 
     Returns
     -------
@@ -41,12 +46,13 @@ def adjust_pixels(images: Tensor, kinds: Sequence[int], amounts: Sequence[float]
     ------
     RuntimeError
         If the dtype is another, a number names no operation, or there is not one for each image; if
-        a contrast is asked of images that have neither 1 nor 3 channels.
+        a noise or a gain can't have its numbers; if a contrast is asked of images that have neither
+        1 nor 3 channels.
 
     Notes
     -----
     Values are those of torchvision's functionals. No gradient. On a GPU, two kernels run whatever
-    the operations are.
+    the operations are, and one more each for noise and for HSV.
 
     Examples
     --------
@@ -56,7 +62,8 @@ def adjust_pixels(images: Tensor, kinds: Sequence[int], amounts: Sequence[float]
     >>> adjust_pixels(images, [10, 2], [0.0, 1.25]).flatten()  # inverted; brighter
     tensor([155, 250], dtype=torch.uint8)
     """
-    return _adjust_pixels(images, list(kinds), list(amounts))  # type: ignore[no-any-return]
+    numbers = list(kinds), list(amounts), list(more)
+    return _adjust_pixels(images, *numbers)  # type: ignore[no-any-return]
 
 
 @register_fake(_OP)

@@ -11,7 +11,7 @@ from torch import Tensor
 __all__ = ["BY_OPERATOR"]
 
 _AFFINE, _CONTRAST, _SATURATION = 1, 3, 4
-_KINDS = 13
+_KINDS = (*range(17), 29)
 
 
 def _images(p: Any, *others: torch.dtype) -> Tensor:
@@ -25,7 +25,7 @@ def _kinds(p: Any) -> list[int]:
         refused.add(_CONTRAST)
     if p.channels < 3 and p.channels != 1:
         refused.add(_SATURATION)
-    return [p.draw.choice([k for k in range(_KINDS) if k not in refused]) for _ in range(p.batch)]
+    return [p.draw.choice([k for k in _KINDS if k not in refused]) for _ in range(p.batch)]
 
 
 def _shared(p: Any) -> bool:
@@ -40,7 +40,8 @@ def _weights(p: Any, taps: int) -> list[float]:
 BY_OPERATOR: dict[str, Callable[[Any], Any]] = {
     "adjust_pixels.images": _images,
     "adjust_pixels.kinds": _kinds,
-    "adjust_pixels.amounts": lambda p: [p.draw.uniform(0.1, 4) for _ in range(p.batch)],
+    "adjust_pixels.amounts": lambda p: [p.draw.uniform(0.1, 1) for _ in range(p.batch)],
+    "adjust_pixels.more": lambda p: [p.draw.uniform(0, 0.9) for _ in range(9 * p.batch)],
     "filter_separable.images": lambda p: _images(p, torch.float16, torch.bfloat16),
     "filter_separable.shared": _shared,
     "filter_separable.pairs": lambda p: (

@@ -41,7 +41,8 @@ def test_version_is_that_of_pyproject() -> None:
     assert visops.build_info()["version"] == version
 
 
-# Kernels of one side: torch's operators, or cuBLAS, do the work on the other.
+# Kernels of one side: torch's operators, or cuBLAS, do the work on the other; of noise and HSV, the
+# CUDA kernels of adjust_pixels.
 ON_CPU = {
     *("deform_conv2d", "deform_conv2d_backward_weight"),
     *("filter", "hsv", "lab", "median", "noise", "power", "remap"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
 from visops.pixels.adjust import adjust_pixels
-from visops.transforms.engine.pixels import PixelKind
+from visops.transforms.engine.pixels import MORE_NUMBERS, PixelKind
 
 SIZES = [(1, 1), (2, 5), (3, 3), (17, 64), (60, 47), (33, 1), (1, 40)]
 AMOUNTS = {
@@ -19,8 +19,26 @@ AMOUNTS = {
     PixelKind.SOLARIZE: (0.0, 0.5, 1.0),
     PixelKind.GAMMA: (0.45, 1.0, 2.2, 3.0),
     PixelKind.SOLARIZE_AT: (0.3, 90.0),
+    PixelKind.GAUSSIAN_NOISE: (0.0, 0.15),
+    PixelKind.SHOT_NOISE: (0.003, 0.2),  # many photons, and few
+    PixelKind.SALT_AND_PEPPER: (0.3,),
+    PixelKind.HSV: (-0.4, 0.0, 0.7),
+    PixelKind.SOLARIZE_ADD: (70.0,),
 }
-KINDS = [k for k in PixelKind if k <= PixelKind.SOLARIZE_AT and k != PixelKind.AFFINE]
+# What operations take behind their amount, filled up with zeros.
+MORE = {
+    PixelKind.GAUSSIAN_NOISE: (0.03, 0.0, 0.123456789),
+    PixelKind.SHOT_NOISE: (0.987654321,),
+    PixelKind.SALT_AND_PEPPER: (0.4, 0.31),
+    PixelKind.HSV: (0.4, -0.3),
+}
+PLAIN = [k for k in PixelKind if k <= PixelKind.SOLARIZE_AT and k != PixelKind.AFFINE]
+KINDS = [*PLAIN, PixelKind.SOLARIZE_ADD, *MORE]
+
+
+def more_of(kinds: Iterable[PixelKind]) -> list[float]:
+    """Nine numbers for each operation."""
+    return [(*MORE.get(kind, ()), *[0.0] * MORE_NUMBERS)[i] for kind in kinds for i in range(9)]
 
 
 def pictures(size: tuple[int, int], channels: int, dtype: torch.dtype) -> torch.Tensor:
@@ -45,13 +63,15 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
                 for kind in KINDS:
                     for amount in AMOUNTS.get(kind, (0.0,)):
                         count = len(images)
-                        found = adjust_pixels(images, [kind] * count, [amount] * count)
+                        own = [kind] * count
+                        found = adjust_pixels(images, own, [amount] * count, more_of(own))
                         name = f"{kind.name}-{amount}-{channels}-{size}-{dtype}"
                         yield name, found.nan_to_num(7.0).cpu().numpy()
                 # Each with an operation of its own, in several launches.
                 turns = [KINDS[i % len(KINDS)] for i in range(2 * len(KINDS))]
                 amounts = [AMOUNTS.get(kind, (0.0,))[-1] for kind in turns]
-                found = adjust_pixels(images[:2].repeat(len(KINDS), 1, 1, 1), turns, amounts)
+                batch = images[:2].repeat(len(KINDS), 1, 1, 1)
+                found = adjust_pixels(batch, turns, amounts, more_of(turns))
                 yield f"mixed-{channels}-{size}-{dtype}", found.nan_to_num(7.0).cpu().numpy()
 
 

@@ -11,11 +11,13 @@ from bad_input import Call, check, table
 from kernels import every_slot, use_slot
 from torch import Tensor
 from torchvision.transforms.v2 import functional as F
+from visops import _native
 from visops import transforms as T
 from visops.pixels.adjust import adjust_pixels
-from visops.transforms.engine.pixels import PixelKind
+from visops.transforms.engine.pixels import PixelKind, _in_turns
 
 from transforms.chains import photo
+from transforms.pixels_outputs import AMOUNTS, MORE, more_of
 
 OPERATIONS: dict[PixelKind, tuple[float, Any]] = {
     PixelKind.IDENTITY: (0.0, lambda i: i),
@@ -63,6 +65,40 @@ def test_each_image_has_its_own(slot: str) -> None:
         for i in range(13):
             alone = adjust_pixels(batch[i : i + 1], kinds[i : i + 1], amounts[i : i + 1])
             assert torch.equal(found[i], alone[0]), kinds[i]
+
+
+@every_slot
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("kind", [*MORE, PixelKind.SOLARIZE_ADD], ids=lambda kind: kind.name)
+def test_noise_and_hsv_are_those_of_chains(kind: PixelKind, dtype: torch.dtype, slot: str) -> None:
+    """Several images of a kind, between others, in as many launches as it takes."""
+    batch = images(dtype).repeat(2, 1, 1, 1)
+    amount = AMOUNTS[kind][-1]
+    more = more_of([kind])
+    kinds = [kind, PixelKind.INVERT, kind, kind, PixelKind.IDENTITY, kind]
+    with use_slot(slot):
+        found = adjust_pixels(batch, kinds, [amount] * 6, more_of(kinds))
+        operations = [[(int(k), amount, more_of([k]))] for k in kinds]
+        assert torch.equal(_in_turns(operations, batch, "bilinear", [0.0], 1), found)
+    for image, changed, own in zip(batch, found, kinds, strict=True):
+        if own == kind:
+            expected = image.clone()
+            name = {torch.uint8: "uint8", torch.float32: "float32"}[dtype]
+            arguments = (int(kind), amount, more, expected.data_ptr(), name)
+            _native.run_operation(*arguments, *expected.shape)
+            assert torch.equal(changed, expected)
+            assert not torch.equal(changed, image)
+        else:
+            assert torch.equal(changed, F.invert(image) if own == PixelKind.INVERT else image)
+
+
+@every_slot
+def test_hsv_leaves_grey_images(slot: str) -> None:
+    grey = images(torch.uint8)[:, :1]
+    with use_slot(slot):
+        assert torch.equal(
+            adjust_pixels(grey, [16] * 3, [0.3] * 3, more_of([PixelKind.HSV] * 3)), grey
+        )
 
 
 def test_nan_is_neither_extreme() -> None:
@@ -113,10 +149,35 @@ def call(**arguments: Any) -> Call:
     (RuntimeError, OP + "amounts has 3 numbers, must have one for each", call(amounts=[0] * 3)),
     (
         RuntimeError,
-        OP + "kinds[1] is 1, which is no operation of one number",
+        OP + "kinds[1] is 1, which is no operation that this operator has",
         call(kinds=[0, int(PixelKind.AFFINE)]),
     ),
     (RuntimeError, OP + "kinds[0] is -1, which is no operation", call(kinds=[-1, 0])),
+    (
+        RuntimeError,
+        OP + "kinds[1] is 13, which takes numbers of `more`",
+        call(kinds=[0, int(PixelKind.GAUSSIAN_NOISE)]),
+    ),
+    (
+        RuntimeError,
+        OP + "more has 3 numbers, must have none, or 9 for each of 2 images",
+        call(more=[1.0] * 3),
+    ),
+    (
+        RuntimeError,
+        OP + "the key of image 1 is 1, must be in [0, 1)",
+        call(kinds=[0, int(PixelKind.SHOT_NOISE)], amounts=[0, 0.1], more=[1.0] * 18),
+    ),
+    (
+        RuntimeError,
+        OP + "the shift of the hue of image 0 is 2, must be between -1 and 1",
+        call(kinds=[int(PixelKind.HSV), 0], amounts=[2, 0], more=[0.0] * 18),
+    ),
+    (
+        RuntimeError,
+        OP + "the share of white of image 0 is nan, must be between 0 and 1",
+        call(kinds=[int(PixelKind.SALT_AND_PEPPER), 0], more=[float("nan")] * 18),
+    ),
     (
         RuntimeError,
         OP + "amounts[1] is inf, must be finite",

@@ -172,12 +172,34 @@ def tall(device: str) -> Iterator[tuple[str, np.ndarray]]:
     yield "tall", bytes_of(visops.augment(image, matrix, size, erase=erase).cpu())
 
 
+def lanczos_gradients(device: str) -> Iterator[tuple[str, np.ndarray]]:
+    """Of image, matrix and colour, for every floating dtype."""
+    rng = np.random.default_rng(4)
+    for number, dtype in enumerate(d for d in DTYPES if d.is_floating_point):
+        draw = (random_matrix, random_perspective)[number % 2]
+        matrix = np.stack([draw(rng, HEIGHT, WIDTH, SIZE, scale=(s, 1.3 * s)) for s in (0.3, 1.5)])
+        leaves = {
+            "image": random_image(rng, (2, 3, HEIGHT, WIDTH), dtype).to(device),
+            "matrix": torch.from_numpy(matrix).to(device),
+            "color": torch.from_numpy(np.stack([random_color(rng, 2, 3)] * 2)).to(device),
+        }
+        for leaf in leaves.values():
+            leaf.requires_grad_()
+        result = visops.augment(
+            leaves["image"], leaves["matrix"], SIZE, mode="lanczos", antialias=True, layout="CHW",
+            color=leaves["color"], out_dtype=dtype,
+        )  # fmt: skip
+        for name, grad in gradients(result, leaves, rng):
+            yield f"lanczos-{name_of(dtype)}-{name}", grad
+
+
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     """Names and bytes of the forward, from batches and lists, and of the three gradients."""
     yield from integers(device)
     yield from upright(device)
     yield from empty_window(device)
     yield from tall(device)
+    yield from lanczos_gradients(device)
     rng = np.random.default_rng(0)
     cases = [(d, s, p) for d in DTYPES for s in SAMPLERS for p in PADDINGS]
     for number, (dtype, (mode, antialias), padding_mode) in enumerate(cases):

@@ -1,6 +1,7 @@
 """The CUDA kernels of image gradients test few candidates, whatever the map; bits are the CPU's.
 
-NOTE [ Image gradient by tiles ] in csrc/cuda/warp/gather.h has the search.
+NOTE [ Image gradient by tiles ] in csrc/cuda/warp/gather.h has the search, and NOTE [ Image
+gradient by the inverse map ] in inverse_gather.h that of most samples.
 """
 
 from __future__ import annotations
@@ -107,3 +108,50 @@ def test_sizes_that_loop(size: tuple[int, int], channels: int) -> None:
         assert gradient.any()
         _, gradient = candidates(matrix, size, channels, mode=mode, antialias=True)
         assert gradient.any()
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "most"),
+    [
+        ("rotation", "nearest", 0.5),
+        ("rotation", "bilinear", 1.8),
+        ("rotation", "bicubic", 6.6),
+        ("shift", "bilinear", 2.0),
+        ("doubled", "bilinear", 2.1),
+        ("reduced", "bicubic", 2.1),
+    ],
+)
+def test_candidates_by_the_inverse_map(name: str, mode: str, most: float) -> None:
+    """Hardly more than the taps, of which bilinear has 4 a pixel and bicubic 16; fewer by tiles."""
+    maps: dict[str, Matrix] = {
+        "rotation": MAPS["rotation"],
+        "shift": [[1, 0, 0.3], [0, 1, 0.2], [0, 0, 1]],
+        "doubled": [[0.5, 0, 0.3], [0, 0.5, 0.2], [0, 0, 1]],
+        "reduced": [[2, 0, 0.3], [0, 2, 0.2], [0, 0, 1]],
+    }
+    count, gradient = candidates(maps[name], mode=mode)
+    assert 0.9 * most <= count / (2 * SIZE[0] * SIZE[1]) <= most
+    assert gradient.any()
+
+
+def random_map(rng: np.random.Generator) -> Matrix:
+    """Some that the inverse serves, some that it doesn't; axes almost upright, and exactly."""
+    scale = np.exp(rng.uniform(-3.5, 4.5, 2))
+    shear = rng.choice([0, 1e-9, 1e-3, 0.3, 1]) * rng.standard_normal((2, 2))
+    turn = [np.eye(2), np.array([[0, -1], [1, 0]]), np.eye(2) * [1, -1]][rng.integers(3)]
+    linear = scale[:, None] * (turn + shear)
+    middle = np.array([SIZE[1], SIZE[0]]) / 2
+    offset = middle - linear @ middle + rng.uniform(-9, 9, 2) * rng.integers(0, 2)
+    return [*np.c_[linear, offset].tolist(), [0, 0, 1]]
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_bits_of_many_maps(mode: str) -> None:
+    rng = np.random.default_rng(5)
+    some = 0
+    for number in range(60):
+        size = [(33, 47), (20, 300), (150, 7)][number % 3]
+        padding = ("constant", "replicate")[number % 2]
+        matrix, channels = random_map(rng), 1 + number % 5
+        some += bool(candidates(matrix, size, channels, mode=mode, padding_mode=padding)[1].any())
+    assert some > 40

@@ -1,12 +1,53 @@
 #include "core/pixels/adjust.h"
 
 #include "core/check.h"
+#include "core/pixels/noise_steps.h"
 
 namespace visops {
 
 namespace {
 
 constexpr int64_t kMostPixels = int64_t{1} << 31;  // GPUs count them in 32 bits
+constexpr double kMostNoise = 1e6;  // with white at 1: 32 bits hold what is added to bytes
+
+bool takes_more(PixelKind kind) { return is_noise(kind) || kind == PixelKind::kHsv; }
+
+bool is_adjustment(PixelKind kind) {
+  const bool plain = kind >= PixelKind::kIdentity && kind <= PixelKind::kSolarizeAt;
+  return (plain && kind != PixelKind::kAffine) || takes_more(kind) ||
+         kind == PixelKind::kSolarizeAdd;
+}
+
+// Throws, naming op, where image `i` has numbers of a noise or of HSV that none can have.
+void check_more(const char* op, size_t i, const PixelOperation& operation) {
+  const double amount = operation.amount;
+  const double* const more = operation.more;
+  const auto within = [&](const char* what, double value, double least, double most) {
+    require(value >= least && value <= most, op, what, " of image ", i, " is ", value,
+            ", must be between ", least, " and ", most);
+  };
+  const auto check_key = [&](double key) {
+    require(key >= 0.0 && key < 1.0, op, "the key of image ", i, " is ", key,
+            ", must be in [0, 1)");
+  };
+  switch (operation.kind) {
+    case PixelKind::kGaussianNoise:
+      within("the standard deviation", amount, 0.0, kMostNoise);
+      within("the mean", more[0], -kMostNoise, kMostNoise);
+      return check_key(more[2]);
+    case PixelKind::kShotNoise:
+      within("the scale", amount, 1e-6, kMostNoise);
+      return check_key(more[0]);
+    case PixelKind::kSaltAndPepper:
+      within("the share of pixels", amount, 0.0, 1.0);
+      within("the share of white", more[0], 0.0, 1.0);
+      return check_key(more[1]);
+    default:
+      within("the shift of the hue", amount, -1.0, 1.0);
+      within("the gain of the saturation", more[0], -1.0, kMostNoise);
+      within("the gain of the value", more[1], -1.0, kMostNoise);
+  }
+}
 
 }  // namespace
 
@@ -14,21 +55,30 @@ ScheduledStub<AdjustParams> adjust_stub("adjust_pixels");
 
 std::vector<PixelOperation> adjust_operations(const char* op, int64_t batch,
                                               const std::vector<int64_t>& kinds,
-                                              const std::vector<double>& amounts) {
+                                              const std::vector<double>& amounts,
+                                              const std::vector<double>& more) {
   const auto count = static_cast<size_t>(batch);
   require(kinds.size() == count, op, "kinds has ", kinds.size(),
           " numbers, must have one for each ", "of ", batch, " images");
   require(amounts.size() == count, op, "amounts has ", amounts.size(),
           " numbers, must have one for each of ", batch, " images");
+  require(more.empty() || more.size() == count * kMoreNumbers, op, "more has ", more.size(),
+          " numbers, must have none, or ", kMoreNumbers, " for each of ", batch, " images");
   std::vector<PixelOperation> operations(count);
   for (size_t i = 0; i < count; ++i) {
     const auto kind = static_cast<PixelKind>(kinds[i]);
-    const bool exists = kinds[i] >= 0 && kind <= PixelKind::kSolarizeAt;
-    require(exists && kind != PixelKind::kAffine, op, "kinds[", i, "] is ", kinds[i],
-            ", which is no operation of one number");
+    require(is_adjustment(kind), op, "kinds[", i, "] is ", kinds[i],
+            ", which is no operation that this operator has");
     require(is_finite(amounts[i]), op, "amounts[", i, "] is ", amounts[i], ", must be finite");
-    operations[i].kind = kind;
-    operations[i].amount = amounts[i];
+    PixelOperation& operation = operations[i];
+    operation.kind = kind;
+    operation.amount = amounts[i];
+    require(!more.empty() || !takes_more(kind), op, "kinds[", i, "] is ", kinds[i],
+            ", which takes numbers of `more`");
+    for (size_t k = 0; k < kMoreNumbers && !more.empty(); ++k) {
+      operation.more[k] = more[i * kMoreNumbers + k];
+    }
+    if (takes_more(kind)) check_more(op, i, operation);
   }
   return operations;
 }

@@ -14,7 +14,8 @@ struct AdjustParams {
   void* output;        // likewise
   DType dtype;
   int64_t batch, channels, height, width;
-  const PixelOperation* operations;  // [batch], in host memory; none is kAffine
+  const PixelOperation*
+      operations;  // [batch], in host memory; of those that adjust_operations() allows
 
   VISOPS_DEVICE int64_t pixels() const { return height * width; }
   VISOPS_DEVICE int64_t size() const { return channels * pixels(); }  // of an image
@@ -22,10 +23,12 @@ struct AdjustParams {
 
 extern ScheduledStub<AdjustParams> adjust_stub;
 
-// The operations that numbers name. Throws where there are none such, or not one for each image.
+// The operations that numbers name: of each image a kind, an amount and, unless `more` is empty,
+// kMoreNumbers. Throws where there are none such, or not one for each image.
 std::vector<PixelOperation> adjust_operations(const char* op, int64_t batch,
                                               const std::vector<int64_t>& kinds,
-                                              const std::vector<double>& amounts);
+                                              const std::vector<double>& amounts,
+                                              const std::vector<double>& more);
 
 // Throws where a problem is none.
 void check_adjust(const char* op, const AdjustParams& p);

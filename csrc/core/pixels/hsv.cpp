@@ -1,6 +1,6 @@
 #include "core/pixels/hsv.h"
 
-#include <cmath>
+#include "core/pixels/hsv_values.h"
 
 namespace visops {
 
@@ -15,8 +15,7 @@ HsvParams make_hsv(void* data, DType dtype, int64_t pixels, double hue, double s
   p.hue = hue;
   p.saturation = saturation;
   p.value = value;
-  const double steps = hue * 180.0;
-  p.hue_shift = std::fabs(steps) > 180.0 ? std::fmod(steps, 180.0) : steps;
+  p.hue_shift = hue_shift(hue);
   p.saturation_gain = saturation + 1.0;
   p.value_gain = value + 1.0;
   p.in_float = true;

@@ -24,35 +24,6 @@ struct HsvParams {
   bool in_float;
 };
 
-template <class T>
-VISOPS_HOT_FN T larger(T a, T b) {
-  return a > b ? a : b;
-}
-
-template <class T>
-VISOPS_HOT_FN T smaller(T a, T b) {
-  return a < b ? a : b;
-}
-
-template <class T>
-VISOPS_HOT_FN T limited(T value, T low, T high) {
-  return smaller(larger(value, low), high);
-}
-
-// A level times a gain, cut off as by NumPy's conversion to uint8.
-template <class Real>
-VISOPS_HOT_FN int32_t gained_level(int32_t level, Real gain) {
-  return static_cast<int32_t>(limited(static_cast<Real>(level) * gain, Real{0}, Real{255}));
-}
-
-// A hue in 180 steps, after a shift.
-template <class Real>
-VISOPS_HOT_FN int32_t turned_hue(int32_t hue, Real shift) {
-  const Real moved = static_cast<Real>(hue) + shift;
-  const Real below = moved - (moved >= Real{180} ? Real{180} : Real{0});
-  return static_cast<int32_t>(below + (below < Real{0} ? Real{180} : Real{0}));
-}
-
 HsvParams make_hsv(void* data, DType dtype, int64_t pixels, double hue, double saturation,
                    double value);
 

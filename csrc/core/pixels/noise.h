@@ -36,7 +36,7 @@ extern KernelStub<NoiseParams> noise_stub;
 
 constexpr int64_t kNoiseBlock = 128;
 
-inline int64_t noise_blocks(const NoiseParams& p) {
+VISOPS_FN int64_t noise_blocks(const NoiseParams& p) {
   const int64_t count = p.kind == NoiseKind::kSaltAndPepper ? p.plane : p.count;
   return (count + kNoiseBlock - 1) / kNoiseBlock;
 }

@@ -174,15 +174,10 @@ void solarize_add(const PixelImage& image, float levels) {
   T* const data = static_cast<T*>(image.data);
   const int64_t count = image.size();
   if constexpr (sizeof(T) == 1) {
-    look_up(table_of([&](int i) {
-              return i < 128 ? cut_off(static_cast<float>(i) + levels) : static_cast<uint8_t>(i);
-            }),
-            data, count);
+    look_up(table_of([&](int i) { return solarize_added(static_cast<T>(i), levels); }), data,
+            count);
   } else {
-    const float share = levels / 255.0f;
-    for (int64_t i = 0; i < count; ++i) {
-      if (data[i] < 128.0f / 255.0f) data[i] = clamped(data[i] + share, 1.0f);
-    }
+    for (int64_t i = 0; i < count; ++i) data[i] = solarize_added(data[i], levels);
   }
 }
 

@@ -70,6 +70,16 @@ VISOPS_FN T solarized(T value, float least) {
   return static_cast<float>(value) >= least ? inverted(value) : value;
 }
 
+// `levels` of 255 are added to dark values.
+template <class T>
+VISOPS_FN T solarize_added(T value, float levels) {
+  if constexpr (sizeof(T) == 1) {
+    return value < 128 ? cut_off(static_cast<float>(value) + levels) : value;
+  } else {
+    return value < 128.0f / 255.0f ? clamped(value + levels / 255.0f, 1.0f) : value;
+  }
+}
+
 template <class T>
 VISOPS_FN T posterized(T value, int bits) {
   if constexpr (sizeof(T) == 1) {

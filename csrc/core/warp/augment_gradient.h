@@ -106,34 +106,34 @@ VISOPS_HOT_FN PixelEdge<Acc> pixel_edge(const SegmentAxes<Acc>& axes, Acc x, Acc
 
 // d of NOTE [ Gradient of the augmentation ].
 template <class Acc>
-VISOPS_HOT_FN Acc pull_blend(Acc e, Acc out) {
+VISOPS_HOT_FN Acc backward_blend(Acc e, Acc out) {
   return out < static_cast<Acc>(1) ? e * (static_cast<Acc>(1) - out) : static_cast<Acc>(0);
 }
 
 // gx or gy: `taps` is the sum of d dv/dx, `fills` that of e (v - fill).
 template <class Acc>
-VISOPS_HOT_FN Acc pull_position(Acc taps, Acc fills, Acc edge, Acc out, bool moves) {
+VISOPS_HOT_FN Acc backward_position(Acc taps, Acc fills, Acc edge, Acc out, bool moves) {
   const Acc zero = static_cast<Acc>(0);
   const Acc by_taps = moves && out < static_cast<Acc>(1) ? taps : zero;
   return edge != zero ? by_taps + fills * edge : by_taps;
 }
 
 template <class Acc>
-VISOPS_HOT_FN Acc pull_clamp(Acc e, Acc unclamped) {
+VISOPS_HOT_FN Acc backward_clamp(Acc e, Acc unclamped) {
   const bool within = unclamped >= static_cast<Acc>(0) && unclamped <= static_cast<Acc>(1);
   return within ? e : static_cast<Acc>(0);
 }
 
 // Without colour steps: the gradient with respect to a blended value.
 template <class Acc>
-VISOPS_HOT_FN Acc pull_plain(Acc e, Acc value, Acc input_scale, bool clamp) {
-  return (clamp ? pull_clamp(e, value * input_scale) : e) * input_scale;
+VISOPS_HOT_FN Acc backward_plain(Acc e, Acc value, Acc input_scale, bool clamp) {
+  return (clamp ? backward_clamp(e, value * input_scale) : e) * input_scale;
 }
 
 // Turns e with respect to a step's unclamped results into e with respect to its inputs.
 template <class Acc>
-VISOPS_FN void pull_step(const ColorPlan<Acc>& plan, int64_t step, int channels,
-                         Acc e[kPixelGroup]) {
+VISOPS_FN void backward_step(const ColorPlan<Acc>& plan, int64_t step, int channels,
+                             Acc e[kPixelGroup]) {
   Acc by_input[kPixelGroup];
   for (int j = 0; j < kPixelGroup; ++j) {
     if (j >= channels) break;
@@ -154,9 +154,9 @@ VISOPS_FN void pull_step(const ColorPlan<Acc>& plan, int64_t step, int channels,
 // `step`, whose inputs go to `input`. Earlier steps are recomputed from the blended values: that is
 // cheaper than memory.
 template <class Acc>
-VISOPS_FN void pull_color_to(const AugmentParams& p, const ColorPlan<Acc>& plan, int64_t step,
-                             const Acc value[kPixelGroup], Acc e[kPixelGroup],
-                             Acc input[kPixelGroup]) {
+VISOPS_FN void backward_color_to(const AugmentParams& p, const ColorPlan<Acc>& plan, int64_t step,
+                                 const Acc value[kPixelGroup], Acc e[kPixelGroup],
+                                 Acc input[kPixelGroup]) {
   const int channels = static_cast<int>(p.channels);
   for (int64_t k = p.color_steps - 1;; --k) {
     for (int c = 0; c < kPixelGroup; ++c) input[c] = value[c];
@@ -166,11 +166,11 @@ VISOPS_FN void pull_color_to(const AugmentParams& p, const ColorPlan<Acc>& plan,
       color_step(plan, k, channels, input, unclamped);
       for (int c = 0; c < kPixelGroup; ++c) {
         if (c >= channels) break;
-        e[c] = pull_clamp(e[c], unclamped[c]);
+        e[c] = backward_clamp(e[c], unclamped[c]);
       }
     }
     if (k == step) return;
-    pull_step(plan, k, channels, e);
+    backward_step(plan, k, channels, e);
   }
 }
 

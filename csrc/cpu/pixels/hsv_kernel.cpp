@@ -4,32 +4,18 @@
 // Without jumps and tables: which channel is the largest, and which sixth of the circle a hue is
 // in, are choices between values, and OpenCV's tables are computed again for each pixel, so that
 // compilers vectorize the loops. Split: by pixels.
-#include "core/pixels/hsv.h"
+#include "core/pixels/hsv_values.h"
 
 #include <cstring>
 
 namespace visops {
 namespace {
 
-struct Rgb {
-  float r, g, b;
-};
-
-// hue: in sixths of a turn, [0, 6). A channel is at `value` in two sixths of the circle, at its
-// least in two others, and goes straight from one to the other between them.
-VISOPS_ALWAYS_INLINE Rgb from_hsv(float hue, float saturation, float value) {
-  const auto channel = [&](float way) {
-    return value * (1.0f - saturation * limited(way, 0.0f, 1.0f));
-  };
-  return {channel(smaller(hue - 1.0f, 5.0f - hue)), channel(larger(1.0f - hue, hue - 3.0f)),
-          channel(larger(3.0f - hue, hue - 5.0f))};
-}
-
 constexpr int kChunk = 64;
 
-// OpenCV's fixed-point factor, 4096 x full / divisor, rounded. A float's quotient lies close enough
+// An entry of ratio_entry(), 4096 x full / divisor, rounded. A float's quotient lies close enough
 // to the exact one for every divisor from 1 to 255 (tests/transforms/test_operations.py).
-VISOPS_ALWAYS_INLINE int32_t factor_of(float full, int32_t divisor) {
+VISOPS_ALWAYS_INLINE int32_t ratio_of(float full, int32_t divisor) {
   const float quotient = full * 4096.0f / static_cast<float>(larger(divisor, 1));
   return static_cast<int32_t>(quotient + 0.5f);
 }
@@ -46,14 +32,10 @@ void change_chunk(const HsvParams& p, uint8_t* red, uint8_t* green, uint8_t* blu
   const auto value_gain = static_cast<Real>(p.value_gain);
   int32_t hue[kChunk], saturation[kChunk], value[kChunk];
   for (int i = 0; i < kChunk; ++i) {
-    const int32_t r = red[i], g = green[i], b = blue[i];
-    const int32_t most = larger(r, larger(g, b)), span = most - smaller(r, smaller(g, b));
-    const int32_t of_red = g - b, of_green = b - r + 2 * span, of_blue = r - g + 4 * span;
-    const int32_t sixths = most == r ? of_red : most == g ? of_green : of_blue;
-    const int32_t around = (sixths * factor_of(30.0f, span) + 2048) >> 12;
-    hue[i] = around < 0 ? around + 180 : around;
-    saturation[i] = (span * factor_of(255.0f, most) + 2048) >> 12;
-    value[i] = most;
+    const HsvBytes own = hsv_of_bytes(red[i], green[i], blue[i]);
+    hue[i] = hue_index(by_ratio(own.sixths, ratio_of(30.0f, own.span)));
+    saturation[i] = by_ratio(own.span, ratio_of(255.0f, own.value));
+    value[i] = own.value;
   }
   for (int i = 0; i < kChunk; ++i) {
     hue[i] = turned_hue(hue[i], hue_shift);
@@ -95,21 +77,9 @@ void change_floats(const HsvParams& p, int64_t begin, int64_t end) {
   float* VISOPS_RESTRICT const red = static_cast<float*>(p.data);
   float* VISOPS_RESTRICT const green = red + p.pixels;
   float* VISOPS_RESTRICT const blue = green + p.pixels;
-  const float shift = static_cast<float>(p.hue) * 6.0f;
-  const float saturation_gain = static_cast<float>(p.saturation) + 1.0f;
-  const float value_gain = static_cast<float>(p.value) + 1.0f;
+  const HsvGains gains = hsv_gains(p.hue, p.saturation, p.value);
   for (int64_t i = begin; i < end; ++i) {
-    const float r = red[i], g = green[i], b = blue[i];
-    const float value = larger(r, larger(g, b)), span = value - smaller(r, smaller(g, b));
-    const float share = span > 0.0f ? 1.0f / span : 0.0f;
-    const float of_red = (g - b) * share, of_green = (b - r) * share + 2.0f;
-    const float of_blue = (r - g) * share + 4.0f;
-    float hue = (value == r ? of_red : value == g ? of_green : of_blue) + shift;
-    hue -= 6.0f * static_cast<float>(static_cast<int32_t>(hue * (1.0f / 6.0f) + 64.0f) - 64);
-    hue = hue < 0.0f ? 0.0f : hue >= 6.0f ? hue - 6.0f : hue;
-    const float saturation = value > 0.0f ? span / value * saturation_gain : 0.0f;
-    const Rgb out =
-        from_hsv(hue, limited(saturation, 0.0f, 1.0f), limited(value * value_gain, 0.0f, 1.0f));
+    const Rgb out = with_hsv(gains, red[i], green[i], blue[i]);
     red[i] = out.r;
     green[i] = out.g;
     blue[i] = out.b;

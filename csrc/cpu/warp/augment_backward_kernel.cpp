@@ -69,8 +69,8 @@ Span reaching_columns(const GradientTask<Acc>& task, int64_t y, Span rows) {
 
 // Adds one segment; `sums` is null if another task owns its row.
 template <class Acc>
-void pull_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLanes* sums,
-                  GradientPlanes<Acc>& planes) {
+void backward_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLanes* sums,
+                      GradientPlanes<Acc>& planes) {
   const AugmentParams& p = task.p;
   const bool matrix = sums != nullptr && task.b.grad_matrix != nullptr;
   const bool slopes = matrix && p.mode != Interpolation::kNearest && !task.s.is_fill;
@@ -102,8 +102,8 @@ void pull_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLa
       if (values) blend_planes(task, at, first, count, planes);
     }
     load_gradients(task, at, first, count, planes);
-    pull_colors(task, at, count, color_sums, planes);
-    pull_blends(task, at, first, count, slopes, planes);
+    backward_colors(task, at, count, color_sums, planes);
+    backward_blends(task, at, first, count, slopes, planes);
     if (slopes) {
       for (int c = 0; c < count; ++c) {
         for (int i = at.begin; i < at.end; ++i) {
@@ -138,8 +138,8 @@ void clear_rows(const AugmentBackwardParams& b, int64_t sample, Span rows) {
 
 // `own`: the output rows whose sums belong to this task.
 template <class Acc>
-void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span own,
-               const GradientSampler<Acc>& sampler) {
+void backward_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span own,
+                   const GradientSampler<Acc>& sampler) {
   const AugmentParams& p = b.forward;
   if (b.grad_image != nullptr) clear_rows<Acc>(b, sample, rows);
   const GradientTask<Acc> task(b, sample, rows, sampler);
@@ -167,7 +167,7 @@ void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span o
       at.y = y;
       at.begin = static_cast<int>(lanes.begin - x0) & -kMaxWidth;  // start at a whole vector
       at.end = static_cast<int>(lanes.end - x0);
-      pull_segment(task, at, mine ? sums : nullptr, planes);
+      backward_segment(task, at, mine ? sums : nullptr, planes);
     }
     if (mine) {
       double* row = b.row_sums + (sample * p.output_height + y) * b.row_sum_count;
@@ -176,20 +176,22 @@ void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span o
   }
 }
 
-void pull_tasks(const AugmentBackwardParams& b, int64_t begin, int64_t end) {
+void backward_tasks(const AugmentBackwardParams& b, int64_t begin, int64_t end) {
   const AugmentParams& p = b.forward;
   for_each_sample(begin, end, kBackwardTasks, [&](int64_t sample, int64_t first, int64_t last) {
     const auto part = [first, last](int64_t n) {
       return Span{n * first / kBackwardTasks, n * last / kBackwardTasks};
     };
     const Span rows = part(p.first.height), own = part(p.output_height);
-    const auto pull = [&](const auto& sampler) { pull_rows(b, sample, rows, own, sampler); };
+    const auto backward = [&](const auto& sampler) {
+      backward_rows(b, sample, rows, own, sampler);
+    };
     switch (p.dtype) {
-      case DType::kUInt8: return pull(gradient_sampler<uint8_t>(p.mode));
-      case DType::kFloat16: return pull(gradient_sampler<Half>(p.mode));
-      case DType::kBFloat16: return pull(gradient_sampler<BFloat16>(p.mode));
-      case DType::kFloat64: return pull(gradient_sampler<double>(p.mode));
-      default: return pull(gradient_sampler<float>(p.mode));
+      case DType::kUInt8: return backward(gradient_sampler<uint8_t>(p.mode));
+      case DType::kFloat16: return backward(gradient_sampler<Half>(p.mode));
+      case DType::kBFloat16: return backward(gradient_sampler<BFloat16>(p.mode));
+      case DType::kFloat64: return backward(gradient_sampler<double>(p.mode));
+      default: return backward(gradient_sampler<float>(p.mode));
     }
   });
 }
@@ -199,7 +201,7 @@ void augment_backward_kernel(const AugmentBackwardParams& b, Workspace& workspac
   // An element costs several times what a copy does.
   const int64_t cost = 4 * p.channels * p.output_width * p.output_height / kBackwardTasks;
   parallel_for(workspace, p.batch * kBackwardTasks, grain_of(cost),
-               [&](int64_t begin, int64_t end) { pull_tasks(b, begin, end); });
+               [&](int64_t begin, int64_t end) { backward_tasks(b, begin, end); });
 }
 
 void finish_matrix(const AugmentBackwardParams& b, int64_t sample, const double* sums) {

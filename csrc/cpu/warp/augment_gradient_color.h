@@ -87,8 +87,8 @@ void color_planes(const Acc (&a)[kMaxColorChannels][kMaxColorChannels + 1],
 
 // Turns e with respect to a step's unclamped results into e with respect to its inputs, in place.
 template <int Channels, class Acc>
-void pull_planes(const Acc (&a)[kMaxColorChannels][kMaxColorChannels + 1], int begin, int end,
-                 Plane<Acc>* e) {
+void backward_planes(const Acc (&a)[kMaxColorChannels][kMaxColorChannels + 1], int begin, int end,
+                     Plane<Acc>* e) {
   for (int i = begin; i < end; ++i) {
     Acc by_result[Channels];
     for (int c = 0; c < Channels; ++c) by_result[c] = e[c][i];
@@ -130,8 +130,8 @@ void add_color_sums(int channels, const Plane<Acc>* e, const Plane<Acc>* input, 
 // From `e` with respect to colour's results to `e` with respect to `blended`. `color_sums` is null
 // if not wanted.
 template <int Channels, class Acc>
-void pull_color_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
-                       SumLanes* color_sums, GradientPlanes<Acc>& planes) {
+void backward_color_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
+                           SumLanes* color_sums, GradientPlanes<Acc>& planes) {
   const AugmentParams& p = task.p;
   const int begin = at.begin, end = at.end;
   const bool clamp = p.clamp;
@@ -148,20 +148,20 @@ void pull_color_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>
       for (int c = 0; c < Channels; ++c) {
         Acc* e = planes.e[c];
         const Acc* unclamped = planes.unclamped[k][c];
-        for (int i = begin; i < end; ++i) e[i] = pull_clamp(e[i], unclamped[i]);
+        for (int i = begin; i < end; ++i) e[i] = backward_clamp(e[i], unclamped[i]);
       }
     }
     if (color_sums != nullptr) {
       add_color_sums(Channels, planes.e, input(k), clamp && k > 0, begin, end,
                      color_sums + k * Channels * (Channels + 1));
     }
-    pull_planes<Channels>(task.plan.step[k], begin, end, planes.e);
+    backward_planes<Channels>(task.plan.step[k], begin, end, planes.e);
   }
 }
 
 template <class Acc>
-void pull_colors(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int count,
-                 SumLanes* color_sums, GradientPlanes<Acc>& planes) {
+void backward_colors(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int count,
+                     SumLanes* color_sums, GradientPlanes<Acc>& planes) {
   const AugmentParams& p = task.p;
   if (p.color_steps == 0) {
     const Acc scale = static_cast<Acc>(p.input_scale);
@@ -169,23 +169,23 @@ void pull_colors(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, 
     for (int c = 0; c < count; ++c) {
       Acc* e = planes.e[c];
       const Acc* v = planes.blended[c];
-      for (int i = at.begin; i < at.end; ++i) e[i] = pull_plain(e[i], v[i], scale, clamp);
+      for (int i = at.begin; i < at.end; ++i) e[i] = backward_plain(e[i], v[i], scale, clamp);
     }
     return;
   }
   switch (p.channels) {
-    case 1: return pull_color_planes<1>(task, at, color_sums, planes);
-    case 2: return pull_color_planes<2>(task, at, color_sums, planes);
-    case 3: return pull_color_planes<3>(task, at, color_sums, planes);
-    default: return pull_color_planes<4>(task, at, color_sums, planes);
+    case 1: return backward_color_planes<1>(task, at, color_sums, planes);
+    case 2: return backward_color_planes<2>(task, at, color_sums, planes);
+    case 3: return backward_color_planes<3>(task, at, color_sums, planes);
+    default: return backward_color_planes<4>(task, at, color_sums, planes);
   }
 }
 
 // From `e` with respect to blended values to `e` with respect to samples, in place; adds to
 // `fills`.
 template <class Acc>
-void pull_blends(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
-                 int count, bool slopes, GradientPlanes<Acc>& planes) {
+void backward_blends(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
+                     int count, bool slopes, GradientPlanes<Acc>& planes) {
   if (!at.edged) return;
   const int begin = at.begin, end = at.end;
   for (int c = 0; c < count; ++c) {
@@ -196,7 +196,7 @@ void pull_blends(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, 
         planes.fills[i] = planes.fills[i] + e[i] * (planes.value[c][i] - fill);
       }
     }
-    for (int i = begin; i < end; ++i) e[i] = pull_blend(e[i], planes.out[i]);
+    for (int i = begin; i < end; ++i) e[i] = backward_blend(e[i], planes.out[i]);
   }
 }
 
@@ -214,8 +214,10 @@ void add_matrix_sums(const GradientTask<Acc>& task, const GradientSegment<Acc>& 
   if (at.edged) {
     for (int i = begin; i < end; ++i) {
       const Acc x = planes.x[i], y = planes.y[i], out = planes.out[i], fills = planes.fills[i];
-      gx[i] = pull_position(gx[i], fills, planes.edge_x[i], out, x >= by_x.low && x < by_x.high);
-      gy[i] = pull_position(gy[i], fills, planes.edge_y[i], out, y >= by_y.low && y < by_y.high);
+      gx[i] =
+          backward_position(gx[i], fills, planes.edge_x[i], out, x >= by_x.low && x < by_x.high);
+      gy[i] =
+          backward_position(gy[i], fills, planes.edge_y[i], out, y >= by_y.low && y < by_y.high);
     }
   } else {
     for (int i = begin; i < end; ++i) {

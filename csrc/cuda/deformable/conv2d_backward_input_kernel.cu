@@ -125,7 +125,7 @@ void sum_cells(const DeformConvParams& p, int64_t count, Workspace& workspace) {
   const int64_t images = fitting / widest < 1 ? 1 : fitting / widest;
   const int64_t at_once = images < p.batch ? images : p.batch;
   Acc* scratch = allocate<Acc>(workspace, at_once * p.pixels() * p.taps() * widest);
-  const T* weights = turned_weights<T>(p, workspace);
+  const T* weights = transposed_weights<T>(p, workspace);
   for (int64_t image = 0; image < p.batch; image += at_once) {
     const int64_t part_images = p.batch - image < at_once ? p.batch - image : at_once;
     for_channel_runs(p, widest, [&](int64_t channel, int64_t channels) {

@@ -84,7 +84,7 @@ void backward_offset(const DeformConvParams& p, Workspace& workspace) {
   const int64_t at_once = fitting < 1 ? 1 : fitting < all ? fitting : all;
   Acc* scratch = allocate<Acc>(workspace, at_once * p.taps() * widest);
   Acc* sums = allocate<Acc>(workspace, at_once * p.taps() * 4);
-  const T* weights = turned_weights<T>(p, workspace);
+  const T* weights = transposed_weights<T>(p, workspace);
   for (int64_t first = 0; first < all; first += at_once) {
     const int64_t count = all - first < at_once ? all - first : at_once;
     for_channel_runs(p, p.channels, [&](int64_t channel, int64_t channels) {

@@ -34,7 +34,7 @@ struct RowGradientProblem {
   static constexpr bool kSharesPositions = false;
 
   const DeformConvParams& p;
-  const T* weights;  // turned
+  const T* weights;  // transposed
   const RowPart& part;
   int64_t group;
   int64_t rows, columns, depth;

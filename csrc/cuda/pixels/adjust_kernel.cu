@@ -1,5 +1,6 @@
 // NOTE [ Pixel operations on CUDA ]
-// Two kernels, for all images of a batch, whatever their operations are.
+// Noise and HSV have kernels of their own (noise.h, hsv.h). For all other images of a batch there
+// are two kernels, whatever their operations are.
 //
 // The first prepares: a block for each channel of an image. Where an operation needs the channel's
 // values (the extremes for an autocontrast, the histogram for an equalization, the grey mean for a
@@ -22,6 +23,8 @@
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 #include "cuda/parts.h"
+#include "cuda/pixels/hsv.h"
+#include "cuda/pixels/noise.h"
 
 namespace visops {
 namespace {
@@ -37,6 +40,9 @@ constexpr int kPartPixels = 8192;
 constexpr int kPrepareThreads = 512;
 constexpr int kAdjustThreads = 256;
 static_assert(kPrepareThreads >= kLevelCount && kAdjustThreads >= kLevelCount, "an entry each");
+
+// Of images that other kernels change.
+constexpr PixelKind kElsewhere = PixelKind::kCount;
 
 // An operation with its amount as kernels compute with it.
 struct Adjustment {
@@ -99,6 +105,7 @@ __device__ T adjusted(const Adjustment& a, const ChannelNumbers& numbers, T valu
     case PixelKind::kSolarizeAt: return solarized(value, a.amount);
     case PixelKind::kAutocontrast:
       return numbers.changes ? stretched(value, numbers.low, numbers.scale) : value;
+    case PixelKind::kSolarizeAdd: return solarize_added(value, a.amount);
     case PixelKind::kInvert: return inverted(value);
     case PixelKind::kGamma: return gamma_of(value, a.amount);
     default: return value;
@@ -212,6 +219,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
   for (int64_t i = blockIdx.x; i < adjustments.count * p.channels; i += gridDim.x) {
     const int64_t image = i / p.channels, channel = i - image * p.channels;
     const Adjustment a = adjustments.of_image[image];
+    if (a.kind == kElsewhere) continue;
     const int64_t position = (adjustments.first + image) * p.channels + channel;
     const T* const first = static_cast<const T*>(p.images) + (adjustments.first + image) * p.size();
     const T* const data = first + channel * pixels;
@@ -318,6 +326,7 @@ __global__ void __launch_bounds__(kAdjustThreads)
     const int64_t of_batch = i / parts, image = of_batch / p.channels;
     const int64_t channel = of_batch - image * p.channels;
     const Adjustment a = adjustments.of_image[image];
+    if (a.kind == kElsewhere) continue;
     const int64_t position = adjustments.first * p.channels + of_batch;
     const int64_t begin = (i - of_batch * parts) * kPartPixels;
     const int64_t end = begin + kPartPixels < pixels ? begin + kPartPixels : pixels;
@@ -347,6 +356,12 @@ __global__ void __launch_bounds__(kAdjustThreads)
 
 template <class T>
 void adjust_as(const AdjustParams& p, Workspace& workspace) {
+  const auto is_elsewhere = [&](const PixelOperation& operation) {
+    return is_noise(operation.kind) || changes_hsv(p, operation.kind);
+  };
+  add_noises<T>(p, workspace.stream());
+  change_hsvs<T>(p, workspace.stream());
+  if (std::all_of(p.operations, p.operations + p.batch, is_elsewhere)) return;
   const int64_t channels = p.batch * p.channels;
   const AdjustScratch scratch = {allocate<ChannelNumbers>(workspace, channels),
                                  allocate<uint8_t>(workspace, channels * kLevelCount),
@@ -357,7 +372,9 @@ void adjust_as(const AdjustParams& p, Workspace& workspace) {
     adjustments.first = first;
     adjustments.count = static_cast<int32_t>(std::min<int64_t>(kMostAdjusted, p.batch - first));
     for (int i = 0; i < adjustments.count; ++i) {
-      adjustments.of_image[i] = adjustment_of<T>(p.operations[first + i]);
+      const PixelOperation& operation = p.operations[first + i];
+      adjustments.of_image[i] = adjustment_of<T>(operation);
+      if (is_elsewhere(operation)) adjustments.of_image[i].kind = kElsewhere;
     }
     launch(prepare_adjustments<T>, grid_for(adjustments.count * p.channels), dim3(kPrepareThreads),
            0, workspace.stream(), p, adjustments, scratch);

@@ -15,8 +15,9 @@ namespace {
 template <class Acc>
 constexpr int kThreadSums = sizeof(Acc) == 8 ? 16 : 32;
 
+// Eight columns: boxes are often narrower than a warp, and lanes beyond a box have nothing to do.
 template <class T, bool on_channels>
-using GatherShape = TileShape<on_channels, kThreadSums<typename Accumulate<T>::type>>;
+using GatherShape = TileShape<on_channels, kThreadSums<typename Accumulate<T>::type>, 8>;
 
 // Both kinds of sums have 32-bit offsets to a box's bins, and loops over bins that aren't unrolled:
 // sums leave few registers.
@@ -59,7 +60,7 @@ struct ChannelSums {
       Acc along_y[kGroup] = {};
 #pragma unroll 1
       for (int y = rows.begin; y < rows.end; ++y) {
-        const Acc weight = weights.of_row[y * kTileRows + row];
+        const Acc weight = weights.of_row[y * weights.kRowStep + row];
         if (weight < static_cast<Acc>(0)) continue;
         const T* at = grad + (y * row_stride + x * column_stride);
 #pragma unroll
@@ -69,7 +70,7 @@ struct ChannelSums {
       }
 #pragma unroll
       for (int column = 0; column < kColumns; ++column) {
-        const Acc weight = weights.of_column[x * kColumns + column];
+        const Acc weight = weights.of_column[x * weights.kColumnStep + column];
         if (weight < static_cast<Acc>(0)) continue;
 #pragma unroll
         for (int c = 0; c < kGroup; ++c) sum[column][c] += weight * along_y[c];
@@ -95,43 +96,43 @@ struct ChannelSums {
   }
 };
 
-// The sums of a thread whose lane is a column: [channels].
+// The sums of a thread whose lane has a column and every kParts-th channel: [channels].
 template <class T>
 struct ColumnSums {
   using Acc = typename Accumulate<T>::type;
   using Shape = GatherShape<T, false>;
   static constexpr int kColumns = Shape::kColumns;
+  static constexpr int kParts = Shape::kColumnLanes;
   static constexpr int kGroup = 4;  // channels at a time
   static constexpr int kSums = kThreadSums<Acc>;
   Acc sum[kSums] = {};
   int count;
 
   __device__ ColumnSums(const RoiAlignParams& p, const Tile& tile) {
-    const int64_t left = p.channels - tile.channel;
-    count = left < kThreadSums<Acc> ? static_cast<int>(left) : kThreadSums<Acc>;
+    count = at_most<kThreadSums<Acc>>(parts_of(p.channels - tile.channel - part(), kParts));
   }
 
   __device__ Acc& at(int i) { return sum[i]; }
 
   __device__ void add(const RoiAlignParams& p, const Tile& tile,
                       const BoxWeights<Acc, kColumns>& weights, int64_t k) {
-    const int row = row_of_thread(), lane = lane_of_thread();
-    const BinRange rows = weights.row_bins[row], columns = weights.column_bins[lane];
+    const int row = row_of_thread(), own = column();
+    const BinRange rows = weights.row_bins[row], columns = weights.column_bins[own];
     if (rows.end == 0) return;
-    const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, tile.channel, 0, 0);
-    const auto step = static_cast<int32_t>(p.channel_stride);
+    const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, tile.channel + part(), 0, 0);
+    const int32_t step = kParts * static_cast<int32_t>(p.channel_stride);
     const auto row_stride = static_cast<int32_t>(p.bin_row_stride);
     const auto column_stride = static_cast<int32_t>(p.bin_column_stride);
 #pragma unroll
     for (int first = 0; first < kThreadSums<Acc>; first += kGroup) {
       if (first >= count) break;
       for (int x = columns.begin; x < columns.end; ++x) {
-        const Acc column_weight = weights.of_column[x * kColumns + lane];
+        const Acc column_weight = weights.of_column[x * weights.kColumnStep + own];
         if (column_weight < static_cast<Acc>(0)) continue;
         Acc along_y[kGroup] = {};
 #pragma unroll 1
         for (int y = rows.begin; y < rows.end; ++y) {
-          const Acc weight = weights.of_row[y * kTileRows + row];
+          const Acc weight = weights.of_row[y * weights.kRowStep + row];
           if (weight < static_cast<Acc>(0)) continue;
           const T* at = grad + (first * step + y * row_stride + x * column_stride);
 #pragma unroll
@@ -146,16 +147,21 @@ struct ColumnSums {
   }
 
   __device__ void store(const RoiMap& map, const Tile& tile) const {
-    const int64_t column = tile.column + lane_of_thread();
-    if (column >= map.width) return;
-    T* out = map_pixel<T>(map, tile.image, tile.channel, tile.row + row_of_thread(), column);
+    const int64_t at_column = tile.column + column();
+    if (at_column >= map.width) return;
+    T* out =
+        map_pixel<T>(map, tile.image, tile.channel + part(), tile.row + row_of_thread(), at_column);
 #pragma unroll
     for (int c = 0; c < kThreadSums<Acc>; ++c) {
       if (c < count) {
-        store_element(out + c * map.channel_stride, sum[c]);
+        store_element(out + c * kParts * map.channel_stride, sum[c]);
       }
     }
   }
+
+ private:
+  __device__ static int column() { return lane_of_thread() % kColumns; }
+  __device__ static int part() { return lane_of_thread() / kColumns; }
 };
 
 template <class T, bool on_channels>

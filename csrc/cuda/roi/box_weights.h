@@ -12,12 +12,14 @@
 namespace visops {
 namespace {
 
-// A thread keeps so many `sums` in registers.
-template <bool on_channels, int sums>
+// A thread keeps so many `sums` in registers. Where lanes aren't channels, a row of the tile may
+// have fewer columns than a warp has lanes: then several lanes share a column, and its channels.
+template <bool on_channels, int sums, int columns = on_channels ? 8 : kWarp>
 struct TileShape {
   static constexpr int kRows = kTileRows;
-  static constexpr int kColumns = on_channels ? 8 : kWarp;
-  static constexpr int kChannels = on_channels ? kWarp * (sums / kColumns) : sums;
+  static constexpr int kColumns = columns;
+  static constexpr int kColumnLanes = kWarp / columns;  // of a column, where lanes aren't channels
+  static constexpr int kChannels = on_channels ? kWarp * (sums / kColumns) : sums * kColumnLanes;
 
   static bool is_for(const RoiMap& map, int64_t channels) {
     return lanes_are_channels(map, channels) == on_channels;
@@ -39,25 +41,29 @@ struct BinRange {
   uint16_t begin, end;
 };
 
-// The weights of one box for a tile, in shared memory.
+// The weights of one box for a tile, in shared memory. Those of a bin begin an odd number of
+// elements after those of the bin before: the threads that find them, a bin each, would wait for
+// one bank otherwise.
 template <class Acc, int columns>
 struct BoxWeights {
-  Acc* of_row;            // [bins_y, kTileRows], with the mean's divisor
-  Acc* of_column;         // [bins_x, columns]
+  static constexpr int kRowStep = kTileRows + 1, kColumnStep = columns + 1;
+  Acc* of_row;            // [bins_y, kRowStep], with the mean's divisor
+  Acc* of_column;         // [bins_x, kColumnStep]
   BinRange* row_bins;     // [kTileRows]
   BinRange* column_bins;  // [columns]
 
   __device__ BoxWeights(const RoiAlignParams& p, void* room) {
     of_row = static_cast<Acc*>(room);
-    of_column = of_row + p.bins_y * kTileRows;
-    row_bins = reinterpret_cast<BinRange*>(of_column + p.bins_x * columns);
+    of_column = of_row + p.bins_y * kRowStep;
+    row_bins = reinterpret_cast<BinRange*>(of_column + p.bins_x * kColumnStep);
     column_bins = row_bins + kTileRows;
   }
 };
 
 template <class Acc, int columns>
 int64_t weight_bytes(const RoiAlignParams& p) {
-  return (p.bins_y * kTileRows + p.bins_x * columns) * int64_t{sizeof(Acc)} +
+  using Weights = BoxWeights<Acc, columns>;
+  return (p.bins_y * Weights::kRowStep + p.bins_x * Weights::kColumnStep) * int64_t{sizeof(Acc)} +
          (kTileRows + columns) * int64_t{sizeof(BinRange)};
 }
 
@@ -120,7 +126,8 @@ __device__ void prepare_boxes(const RoiAlignParams& p, const Tile& tile, const i
     const RoiAxis<Acc> axis = is_row ? roi.y : roi.x;
     const Acc factor = is_row ? mean_factor(roi.y, roi.x) : static_cast<Acc>(1);
     fill_weights(axis, b, factor, is_row ? tile.row : tile.column, is_row ? kTileRows : columns,
-                 is_row ? weights.of_row + b * kTileRows : weights.of_column + b * columns);
+                 is_row ? weights.of_row + b * weights.kRowStep
+                        : weights.of_column + b * weights.kColumnStep);
   }
   __syncthreads();
   constexpr int kPixels = kTileRows + columns;
@@ -128,10 +135,11 @@ __device__ void prepare_boxes(const RoiAlignParams& p, const Tile& tile, const i
     const int box = i / kPixels, at = i - box * kPixels;
     const BoxWeights<Acc, columns> weights(p, room + box * bytes);
     if (at < kTileRows) {
-      weights.row_bins[at] = bins_of(weights.of_row + at, kTileRows, p.bins_y);
+      weights.row_bins[at] = bins_of(weights.of_row + at, weights.kRowStep, p.bins_y);
     } else {
       const int column = at - kTileRows;
-      weights.column_bins[column] = bins_of(weights.of_column + column, columns, p.bins_x);
+      weights.column_bins[column] =
+          bins_of(weights.of_column + column, weights.kColumnStep, p.bins_x);
     }
   }
   __syncthreads();

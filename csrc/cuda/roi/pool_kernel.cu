@@ -5,6 +5,9 @@
 // Regions are computed once. Sums have the order of NOTE [ RoI pooling ].
 //
 // Boxes that are not valid have bins of 0, index -1, and no gradient.
+#include <stdexcept>
+#include <string>
+
 #include "core/roi/pool.h"
 #include "cuda/divisor.h"
 #include "cuda/roi/channel_tiles.h"
@@ -14,12 +17,14 @@ namespace visops {
 namespace {
 
 // How the bins of a box, in the order of their memory, are shared out among blocks.
-template <class Index>
 struct BoxSlices {
-  Index count;                   // bins of all channels of a box
-  Index slices;                  // blocks of a box
-  Divisor<Index> first, second;  // of a bin's number, by what is adjacent
+  int32_t count;                   // bins of all channels of a box
+  int32_t slices;                  // blocks of a box
+  Divisor<int32_t> first, second;  // of a bin's number, by what is adjacent
 };
+
+// Numbers go beyond the last bin by what all blocks of a box do at once.
+constexpr int64_t kMostBins = int64_t{1} << 30;
 
 constexpr int kBinsOfThread = 8;
 constexpr int kMostRanges = 64;  // of an axis, kept in shared memory
@@ -35,9 +40,9 @@ __device__ BinRange range_of(const PoolAxis<Acc>& axis, int64_t bin) {
   return {static_cast<int>(range.first), static_cast<int>(range.last)};
 }
 
-template <class T, class Index>
+template <class T>
 __global__ void __launch_bounds__(kThreads)
-    roi_pool(const __grid_constant__ RoiPoolParams pool, const BoxSlices<Index> of_box) {
+    roi_pool(const __grid_constant__ RoiPoolParams pool, const BoxSlices of_box) {
   using Acc = typename Accumulate<T>::type;
   __shared__ PoolRegion<Acc> region;
   __shared__ BinRange kept_rows[kMostRanges], kept_columns[kMostRanges];
@@ -48,7 +53,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t blocks = p.boxes.count * of_box.slices;
   for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
     const int64_t box = block / of_box.slices;
-    const Index slice = static_cast<Index>(block - box * of_box.slices);
+    const auto slice = static_cast<int32_t>(block - box * of_box.slices);
     __syncthreads();  // the block's last region has been read
     if (threadIdx.x == 0) region = load_pool_region<Acc>(p, box);
     __syncthreads();
@@ -57,11 +62,11 @@ __global__ void __launch_bounds__(kThreads)
     if (keeps && thread < p.bins_x) kept_columns[thread] = range_of(region.x, thread);
     __syncthreads();
     const T* const image = static_cast<const T*>(m.data) + region.image * m.image_stride;
-    for (Index i = slice * kThreads + static_cast<Index>(threadIdx.x); i < of_box.count;
+    for (int32_t i = slice * kThreads + static_cast<int32_t>(threadIdx.x); i < of_box.count;
          i += of_box.slices * kThreads) {
       // Channel, row and column, the adjacent one last: see bin_at().
-      const Index rest = of_box.first.divide(i), inner = i - rest * of_box.first.value;
-      const Index outer = of_box.second.divide(rest), middle = rest - outer * of_box.second.value;
+      const int32_t rest = of_box.first.divide(i), inner = i - rest * of_box.first.value;
+      const int32_t outer = of_box.second.divide(rest), middle = rest - outer * of_box.second.value;
       const int64_t channel = has_channels_last ? inner : outer;
       const int64_t y = has_channels_last ? outer : middle, x = has_channels_last ? middle : inner;
       Acc best = static_cast<Acc>(0);
@@ -185,31 +190,21 @@ __global__ void __launch_bounds__(kMostChannelThreads)
   sum_channel_tiles<Acc>(p, listed, grid, use);
 }
 
-template <class T, class Index>
-void roi_pool_as(const RoiPoolParams& pool, void* stream) {
+void roi_pool_launch(const RoiPoolParams& pool, void* stream) {
   const RoiAlignParams& p = pool.align;
   const bool has_channels_last = p.channel_stride == 1;
   const int64_t count = p.channels * p.bins_y * p.bins_x;
+  if (count > kMostBins) {
+    throw std::runtime_error("visops.roi_pool: a box has " + std::to_string(count) +
+                             " bins in all channels, on a GPU it can have 2^30");
+  }
   const int64_t slices = parts_of(count, kThreads * kBinsOfThread);
-  const BoxSlices<Index> of_box = {static_cast<Index>(count), static_cast<Index>(slices),
-                                   divisor_of<Index>(has_channels_last ? p.channels : p.bins_x),
-                                   divisor_of<Index>(has_channels_last ? p.bins_x : p.bins_y)};
-  launch(roi_pool<T, Index>, grid_for(p.boxes.count * slices), dim3(kThreads), 0, stream, pool,
-         of_box);
-}
-
-void roi_pool_launch(const RoiPoolParams& pool, void* stream) {
-  const RoiAlignParams& p = pool.align;
-  // Numbers go beyond the last bin by what all blocks of a box do at once.
-#if defined(VISOPS_SMALL_CONSTANTS)
-  constexpr int64_t kSmall = 200;
-#else
-  constexpr int64_t kSmall = int64_t{1} << 30;
-#endif
-  const bool is_small = p.channels * p.bins_y * p.bins_x < kSmall;
+  const BoxSlices of_box = {static_cast<int32_t>(count), static_cast<int32_t>(slices),
+                            divisor_of<int32_t>(has_channels_last ? p.channels : p.bins_x),
+                            divisor_of<int32_t>(has_channels_last ? p.bins_x : p.bins_y)};
   with_element_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    is_small ? roi_pool_as<T, int32_t>(pool, stream) : roi_pool_as<T, int64_t>(pool, stream);
+    launch(roi_pool<T>, grid_for(p.boxes.count * slices), dim3(kThreads), 0, stream, pool, of_box);
   });
 }
 

@@ -74,13 +74,13 @@ struct ChannelSums {
                       const BoxWeights<Acc, kColumns>& weights, int64_t k) {
     const int row = row_of_thread();
     if (!has_channel || weights.row_bins[row].end == 0) return;
-    const Acc row_weight = weights.of_row[bin_y * kTileRows + row];
+    const Acc row_weight = weights.of_row[bin_y * weights.kRowStep + row];
     if (row_weight < static_cast<Acc>(0)) return;
     const Acc of_row =
         row_weight * load_element(static_cast<const T*>(p.bins) + k * p.roi_stride + grad_at);
 #pragma unroll
     for (int column = 0; column < kColumns; ++column) {
-      const Acc weight = weights.of_column[bin_x * kColumns + column];
+      const Acc weight = weights.of_column[bin_x * weights.kColumnStep + column];
       if (weight >= static_cast<Acc>(0)) sum[column] += weight * of_row;
     }
   }
@@ -122,11 +122,11 @@ struct ColumnSums {
 #pragma unroll
     for (int c = 0; c < kChannels; ++c) {
       if (c >= count) break;
-      const Acc row_weight = weights.of_row[y * kTileRows + row];
+      const Acc row_weight = weights.of_row[y * weights.kRowStep + row];
       if (row_weight >= static_cast<Acc>(0)) {
         const Acc of_row =
             row_weight * load_element(grad + y * p.bin_row_stride + x * p.bin_column_stride);
-        const Acc weight = weights.of_column[x * kColumns + lane];
+        const Acc weight = weights.of_column[x * weights.kColumnStep + lane];
         if (weight >= static_cast<Acc>(0)) sum[c] += weight * of_row;
       }
       if (++x < p.bins_x) continue;

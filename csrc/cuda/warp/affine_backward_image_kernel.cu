@@ -1,5 +1,8 @@
 // NOTE [ Affine image gradient on CUDA ]
-// NOTE [ Image gradient by tiles ], with the maps and segments of NOTE [ Affine coordinates ].
+// NOTE [ Image gradient by the inverse map ] (inverse_gather.h) where that serves a tile, and
+// NOTE [ Image gradient by tiles ] (gather.h) elsewhere, with the maps and segments of
+// NOTE [ Affine coordinates ]. Maps are on the device: the kernels of both start, and their blocks
+// look which one a tile is for.
 //
 // Rounding: NOTE [ One pixel ], without contraction (-fmad=false), so the bits are the CPU's.
 //
@@ -11,15 +14,22 @@
 #include "core/warp/affine_pixel.h"
 #include "cuda/launch.h"
 #include "cuda/warp/gather.h"
+#include "cuda/warp/inverse_gather.h"
+#include "cuda/with_mode.h"
 
 namespace visops {
 namespace {
+
+struct AffineSample {
+  AffineMap map;
+  InverseMap inverse;
+};
 
 // Elements are converted as they are loaded, so that half types take no kernels of their own.
 template <Interpolation given, class Number>
 struct AffineGather {
   using Acc = Number;
-  using Sample = AffineMap;
+  using Sample = AffineSample;
   using Segment = SegmentOrigin<Acc>;
   union Lists {
     TapLists<given, Acc> taps;
@@ -28,27 +38,30 @@ struct AffineGather {
 
   const AffineBackwardImageParams& b;
 
-  __device__ static bool is_blank(const Sample& map) { return !map.valid; }
-  __device__ static bool is_nearest(const Sample& map) {
-    return given == Interpolation::kNearest || map.integral;
+  // Also where the other kernel serves all tiles.
+  __device__ bool is_blank(const Sample& s) const {
+    return !s.map.valid || (s.inverse.usable && b.forward.padding == Padding::kConstant);
+  }
+  __device__ static bool is_nearest(const Sample& s) {
+    return given == Interpolation::kNearest || s.map.integral;
   }
 
-  __device__ void add_reach(const Sample& map, const Segment& segment, int32_t x, int32_t,
+  __device__ void add_reach(const Sample& s, const Segment& segment, int32_t x, int32_t,
                             SourceBox* box) const {
     const int lane = static_cast<int>(x % kSegment);
-    if (is_nearest(map)) {
-      add_taps(pixel_taps<Interpolation::kNearest>(b.forward, map, segment, lane), box);
+    if (is_nearest(s)) {
+      add_taps(pixel_taps<Interpolation::kNearest>(b.forward, s.map, segment, lane), box);
     } else {
-      add_taps(pixel_taps<given>(b.forward, map, segment, lane), box);
+      add_taps(pixel_taps<given>(b.forward, s.map, segment, lane), box);
     }
   }
 
   template <Interpolation mode>
-  __device__ TileMask list_taps(const Sample& map, const Segment& segment, int32_t x, int32_t,
+  __device__ TileMask list_taps(const Sample& s, const Segment& segment, int32_t x, int32_t,
                                 int32_t left, int32_t top, int i,
                                 TapLists<mode, Acc>& lists) const {
     const PixelTaps<mode, Acc> taps =
-        pixel_taps<mode>(b.forward, map, segment, static_cast<int>(x % kSegment));
+        pixel_taps<mode>(b.forward, s.map, segment, static_cast<int>(x % kSegment));
     lists.put(i, taps);
     return {tap_mask(taps.x, left, kGatherWidth), tap_mask(taps.y, top, kGatherHeight)};
   }
@@ -78,27 +91,37 @@ struct AffineGather {
   }
 };
 
+// What the first kernel leaves for the others.
+template <class Acc>
+struct AffinePlaces {
+  AffineSample* samples;          // [batch]
+  SegmentOrigin<Acc>* origins;    // [batch, output_height, segments]
+  NearOrigin<Acc>* near_origins;  // the same, of samples with a usable inverse
+};
+
 template <class Warp, class Acc>
 __global__ void __launch_bounds__(kGatherThreads, 8)
     affine_backward_image_boxes(const __grid_constant__ AffineBackwardImageParams b,
                                 const __grid_constant__ GatherPlan plan,
-                                const GatherScratch<Warp> scratch, AffineMap* maps,
-                                SegmentOrigin<Acc>* origins) {
-  __shared__ AffineMap map;
-  find_boxes(Warp{b}, plan, scratch, [&](int64_t sample, int64_t band) -> const AffineMap& {
+                                const GatherScratch<Warp> scratch, const AffinePlaces<Acc> places) {
+  __shared__ AffineSample s;
+  find_boxes(Warp{b}, plan, scratch, [&](int64_t sample, int64_t band) -> const AffineSample& {
     const int thread = static_cast<int>(threadIdx.x);
     if (thread == 0) {
-      map = affine_map(b.forward, sample);
-      if (band == 0) maps[sample] = map;
+      s.map = affine_map(b.forward, sample);
+      s.inverse = inverse_map(b.forward, s.map);
+      if (band == 0) places.samples[sample] = s;
     }
     __syncthreads();
     const int64_t y0 = band * kBandRows, count = band_rows(plan, band) * plan.segments;
     for (int64_t i = thread; i < count; i += kGatherThreads) {
       const int64_t row = i / plan.segments, k = i - row * plan.segments;
-      origins[(sample * plan.output_height + y0) * plan.segments + i] =
-          segment_origin<Acc>(map.m, k * kSegment, y0 + row);
+      const int64_t at = (sample * plan.output_height + y0) * plan.segments + i;
+      const auto origin = segment_origin<Acc>(s.map.m, k * kSegment, y0 + row);
+      places.origins[at] = origin;
+      if (s.inverse.usable) places.near_origins[at] = in_32_bits(origin);
     }
-    return map;
+    return s;
   });
 }
 
@@ -111,44 +134,109 @@ __global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 4 : 8)
   __shared__ typename Warp::Lists lists;
   const Warp warp{b};
   const int64_t sample = first_sample + blockIdx.y;
-  if (warp.is_nearest(scratch.sample[sample])) {
+  const AffineSample& s = scratch.sample[sample];
+  if (serves_tile(b.forward, s.inverse, tile_corner(plan))) return;
+  if (warp.is_nearest(s)) {
     GatherTile(warp, plan, scratch, sample, shared, lists.copies).run();
   } else {
     GatherTile(warp, plan, scratch, sample, shared, lists.taps).run();
   }
 }
 
-template <Interpolation mode, class Acc>
+// The gradient of a tile, in kChannels channels from `channel` on: this thread's pixels.
+template <Interpolation mode, int kChannels, class T, class Acc>
+__device__ void gather_channels(const AffineBackwardImageParams& b, const InverseTile<Acc>& tile,
+                                int64_t sample, int64_t channel) {
+  const AffineParams& p = b.forward;
+  const Strides &from = p.output_stride, &to = b.grad_image_stride;
+  const auto row_stride = static_cast<int32_t>(from.row);
+  const auto column_stride = static_cast<int32_t>(from.column);
+  const T* const incoming =
+      static_cast<const T*>(p.output) + sample * from.batch + channel * from.channel;
+  const PatchPixel first = patch_pixel();
+  const int32_t x = tile.corner.x + first.x;
+  for (int dy = first.y; dy < kGatherHeight; dy += kPatchHeight) {
+    const int32_t y = tile.corner.y + dy;
+    if (x >= p.width || y >= p.height) return;
+    Acc sum[kChannels] = {};
+    tile.template each_tap<mode>(first.x, dy, [&](int32_t column, int32_t row, Acc weight) {
+      const int32_t at = row * row_stride + column * column_stride;
+      for (int c = 0; c < kChannels; ++c) {
+        const T element = load_readonly(incoming + c * from.channel + at);
+        sum[c] += weight * static_cast<Acc>(load_element(&element));
+      }
+    });
+    Acc* const out = static_cast<Acc*>(b.grad_image) + sample * to.batch + channel * to.channel +
+                     y * to.row + x * to.column;
+    for (int c = 0; c < kChannels; ++c) out[c * to.channel] = sum[c];
+  }
+}
+
+template <Interpolation mode, class T, class Acc>
+__device__ void gather_tile(const AffineBackwardImageParams& b, const InverseTile<Acc>& tile,
+                            int64_t sample) {
+  constexpr int kPhoto = 3;  // channels
+  int64_t channel = 0;
+  const int64_t channels = b.forward.channels;
+  for (; channels - channel >= kPhoto; channel += kPhoto) {
+    gather_channels<mode, kPhoto, T>(b, tile, sample, channel);
+  }
+  for (; channel < channels; ++channel) gather_channels<mode, 1, T>(b, tile, sample, channel);
+}
+
+template <Interpolation mode, class T, class Acc>
+__global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 6 : 8)
+    affine_backward_image_inverse(const __grid_constant__ AffineBackwardImageParams b,
+                                  const __grid_constant__ GatherPlan plan,
+                                  const AffinePlaces<Acc> places, const int64_t first_sample) {
+  const int64_t sample = first_sample + blockIdx.y;
+  const AffineSample& s = places.samples[sample];
+  const TileCorner corner = tile_corner(plan);
+  if (!serves_tile(b.forward, s.inverse, corner)) return;
+  const InverseTile<Acc> tile(plan, s.map, s.inverse, corner,
+                              places.near_origins + sample * plan.output_height * plan.segments);
+  if (s.map.integral) {
+    gather_tile<Interpolation::kNearest, T>(b, tile, sample);
+  } else {
+    gather_tile<mode, T>(b, tile, sample);
+  }
+}
+
+template <Interpolation mode, class T, class Acc>
 void backward_image_as(const AffineBackwardImageParams& b, Workspace& workspace) {
   using Warp = AffineGather<mode, Acc>;
   const AffineParams& p = b.forward;
   const GatherPlan plan =
       gather_plan(p.batch, p.channels, p.height, p.width, p.output_height, p.output_width);
-  auto* const maps = allocate<AffineMap>(workspace, p.batch);
-  auto* const origins =
-      allocate<SegmentOrigin<Acc>>(workspace, p.batch * p.output_height * plan.segments);
-  const GatherScratch<Warp> scratch = gather_scratch<Warp>(plan, maps, origins, workspace);
-  launch(affine_backward_image_boxes<Warp, Acc>, grid_for(plan.batch * plan.bands),
-         dim3(kGatherThreads), 0, workspace.stream(), b, plan, scratch, maps, origins);
+  const int64_t segments = p.batch * p.output_height * plan.segments;
+  const AffinePlaces<Acc> places = {allocate<AffineSample>(workspace, p.batch),
+                                    allocate<SegmentOrigin<Acc>>(workspace, segments),
+                                    allocate<NearOrigin<Acc>>(workspace, segments)};
+  const GatherScratch<Warp> scratch =
+      gather_scratch<Warp>(plan, places.samples, places.origins, workspace);
+  const dim3 threads(kGatherThreads);
+  void* const stream = workspace.stream();
+  launch(affine_backward_image_boxes<Warp, Acc>, grid_for(plan.batch * plan.bands), threads, 0,
+         stream, b, plan, scratch, places);
   each_tile(plan, [&](int64_t first, dim3 blocks) {
-    launch(affine_backward_image<Warp, Acc>, blocks, dim3(kGatherThreads), 0, workspace.stream(), b,
-           plan, scratch, first);
+    launch(affine_backward_image_inverse<mode, T, Acc>, blocks, threads, 0, stream, b, plan, places,
+           first);
+    launch(affine_backward_image<Warp, Acc>, blocks, threads, 0, stream, b, plan, scratch, first);
   });
 }
 
 template <Interpolation mode>
 void backward_image_mode(const AffineBackwardImageParams& b, Workspace& workspace) {
-  if (b.forward.dtype == DType::kFloat64) return backward_image_as<mode, double>(b, workspace);
-  backward_image_as<mode, float>(b, workspace);
+  switch (b.forward.dtype) {
+    case DType::kFloat16: return backward_image_as<mode, Half, float>(b, workspace);
+    case DType::kBFloat16: return backward_image_as<mode, BFloat16, float>(b, workspace);
+    case DType::kFloat64: return backward_image_as<mode, double, double>(b, workspace);
+    default: return backward_image_as<mode, float, float>(b, workspace);
+  }
 }
 
 void backward_image_cuda(const AffineBackwardImageParams& b, Workspace& workspace) {
-  switch (b.forward.mode) {
-    case Interpolation::kNearest: return backward_image_mode<Interpolation::kNearest>(b, workspace);
-    case Interpolation::kBilinear:
-      return backward_image_mode<Interpolation::kBilinear>(b, workspace);
-    default: return backward_image_mode<Interpolation::kBicubic>(b, workspace);
-  }
+  with_mode(b.forward.mode, [&](auto mode) { backward_image_mode<mode.value>(b, workspace); });
 }
 
 const bool registered = affine_image_gradient_stub.set(kCudaSlot, backward_image_cuda);

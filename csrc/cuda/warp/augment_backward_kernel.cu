@@ -7,7 +7,7 @@
 // Places. Two small kernels compute each sample's map and each segment's place, once for the
 // others: float64 work, whose registers pixels can't spare.
 //
-// Pull. A block has four output rows (two in float64), with 64 threads per row. A thread takes
+// Rows. A block has four output rows (two in float64), with 64 threads per row. A thread takes
 // every 64th pixel: it samples again, pulls the incoming gradient back to the samples, writes that
 // to `grad_sampled` (scratch), and adds its share of the matrix gradient in float64. At the end a
 // fixed tree halves the row's 64 lanes to one, eight threads per sum.

@@ -15,13 +15,13 @@ namespace {
 
 // Rows of a block, with kTreeLeaves threads each. A block's shared memory is in proportion.
 template <class Acc>
-constexpr int kPullRows = std::is_same<Acc, double>::value ? 2 : 4;
+constexpr int kBackwardRows = std::is_same<Acc, double>::value ? 2 : 4;
 template <class Acc>
-constexpr int kPullThreads = kPullRows<Acc> * static_cast<int>(kTreeLeaves);
+constexpr int kBackwardThreads = kBackwardRows<Acc> * static_cast<int>(kTreeLeaves);
 
-struct PullThread {
+struct BackwardThread {
   int row, lane;
-  __device__ PullThread()
+  __device__ BackwardThread()
       : row(static_cast<int>(threadIdx.x) / static_cast<int>(kTreeLeaves)),
         lane(static_cast<int>(threadIdx.x) % static_cast<int>(kTreeLeaves)) {}
 };
@@ -29,11 +29,11 @@ struct PullThread {
 // Blocks of a sample.
 template <class Acc>
 VISOPS_FN int64_t bands_of(const AugmentParams& p) {
-  return parts_of(p.output_height, kPullRows<Acc>);
+  return parts_of(p.output_height, kBackwardRows<Acc>);
 }
 
 template <class Acc>
-struct PullBlock {
+struct BackwardBlock {
   AugmentSample sample;  // as it is differentiated
   bool copies;           // the forward copied elements instead
   ColorPlan<Acc> plan;
@@ -42,14 +42,15 @@ struct PullBlock {
 
 // Called by all threads of the block, and synchronizes them.
 template <class Acc>
-__device__ inline void prepare_pull(const AugmentParams& p, int64_t sample, PullBlock<Acc>* block) {
+__device__ inline void prepare_backward(const AugmentParams& p, int64_t sample,
+                                        BackwardBlock<Acc>* block) {
   const int thread = static_cast<int>(threadIdx.x);
   if (thread == 0) {
     const AugmentSample& given = p.samples[sample];
     block->sample = slope_sample(p, given);
     block->copies = given.mode != p.mode;
   } else if (thread >= kWarp) {
-    constexpr int kThreads = kPullThreads<Acc> - kWarp;
+    constexpr int kThreads = kBackwardThreads<Acc> - kWarp;
     share_values(p, thread - kWarp, kThreads, &block->values);
     share_color_plan(p, sample, thread - kWarp, kThreads, &block->plan);
   }
@@ -60,27 +61,27 @@ __device__ inline void prepare_pull(const AugmentParams& p, int64_t sample, Pull
 // would keep it in registers, and every stage wants them all.
 template <class Acc>
 struct ThreadPixels {
-  volatile int32_t column[kPullThreads<Acc>], row[kPullThreads<Acc>];  // of the output
-  volatile Acc x[kPullThreads<Acc>], y[kPullThreads<Acc>];             // its LanePoint
-  volatile Acc out[kPullThreads<Acc>];                                 // the part that is fill
-  volatile Acc gx[kPullThreads<Acc>], gy[kPullThreads<Acc>], fills[kPullThreads<Acc>];
-  const PlacedSegment<Acc>* volatile segments[kPullThreads<Acc>];  // of its row
+  volatile int32_t column[kBackwardThreads<Acc>], row[kBackwardThreads<Acc>];  // of the output
+  volatile Acc x[kBackwardThreads<Acc>], y[kBackwardThreads<Acc>];             // its LanePoint
+  volatile Acc out[kBackwardThreads<Acc>];  // the part that is fill
+  volatile Acc gx[kBackwardThreads<Acc>], gy[kBackwardThreads<Acc>], fills[kBackwardThreads<Acc>];
+  const PlacedSegment<Acc>* volatile segments[kBackwardThreads<Acc>];  // of its row
 };
 
 // A sum of every thread. In shared memory: registers are for sampling and colour.
 template <class Acc>
-using ThreadSum = double[kPullThreads<Acc>];
+using ThreadSum = double[kBackwardThreads<Acc>];
 
 // use() for this thread's pixels of a band, which `pixels` places, after its `sums` sums are set to
 // 0. Called by all threads of the block, and synchronizes them, at last when all are done.
 template <class Acc, class Use>
 __device__ void for_band_pixels(const AugmentParams& p, const Band& band,
-                                const PlacedSegment<Acc>* segments, PullBlock<Acc>* block,
+                                const PlacedSegment<Acc>* segments, BackwardBlock<Acc>* block,
                                 ThreadPixels<Acc>* pixels, int sums, ThreadSum<Acc>* sum,
                                 const Use& use) {
-  const PullThread thread;
+  const BackwardThread thread;
   for (int k = 0; k < sums; ++k) sum[k][threadIdx.x] = 0.0;
-  prepare_pull(p, band.sample, block);
+  prepare_backward(p, band.sample, block);
   const int32_t y = band.y + thread.row;
   if (y < p.output_height) {
     pixels->row[threadIdx.x] = y;
@@ -98,11 +99,11 @@ __device__ void for_band_pixels(const AugmentParams& p, const Band& band,
 // they have met.
 template <class Acc, class Use>
 __device__ void sum_rows(int count, const ThreadSum<Acc>* sum, const Use& use) {
-  constexpr int kRows = kPullRows<Acc>, kLanes = static_cast<int>(kTreeLeaves);
+  constexpr int kRows = kBackwardRows<Acc>, kLanes = static_cast<int>(kTreeLeaves);
   constexpr int kTogether = 8, kEach = kLanes / kTogether;
   const int thread = static_cast<int>(threadIdx.x), first = thread % kTogether;
   // `count` and kRows are even: the four sums of a warp are all there or all not.
-  for (int i = thread / kTogether; i < count * kRows; i += kPullThreads<Acc> / kTogether) {
+  for (int i = thread / kTogether; i < count * kRows; i += kBackwardThreads<Acc> / kTogether) {
     const int row = i % kRows, k = i / kRows;
     double v[kEach];
     for (int j = 0; j < kEach; ++j) v[j] = sum[k][row * kLanes + first + j * kTogether];

@@ -15,20 +15,20 @@ __device__ inline double* row_sums_at(const AugmentBackwardParams& b, int64_t sa
 }
 
 template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
-__global__ void __launch_bounds__(kPullThreads<Acc>, 4)
+__global__ void __launch_bounds__(kBackwardThreads<Acc>, 4)
     augment_backward_rows(const __grid_constant__ AugmentBackwardParams b,
                           const PlacedSegment<Acc>* segments, Acc* grad_sampled,
                           const int64_t first_sample) {
   const AugmentParams& p = b.forward;
-  __shared__ PullBlock<Acc> block;
+  __shared__ BackwardBlock<Acc> block;
   __shared__ ThreadPixels<Acc> pixels;
   __shared__ ThreadGroup<Acc> group;
   __shared__ ThreadValues<Acc> numbers;
   __shared__ ThreadSum<Acc> sum[kMatrixSums];
   const int sums = b.grad_matrix != nullptr ? kMatrixSums : 0;
-  const Band band = band_at<kPullRows<Acc>>(first_sample);
+  const Band band = band_at<kBackwardRows<Acc>>(first_sample);
   for_band_pixels<Acc>(p, band, segments, &block, &pixels, sums, sum, [&] {
-    pull_pixel<T, mode>(b, grad_sampled, block, band.sample, &group, &numbers, &pixels, sum);
+    backward_pixel<T, mode>(b, grad_sampled, block, band.sample, &group, &numbers, &pixels, sum);
   });
   sum_rows<Acc>(sums, sum, [&](int row, int k, double total) {
     if (band.y + row < p.output_height) row_sums_at(b, band.sample, band.y + row)[k] = total;
@@ -36,11 +36,11 @@ __global__ void __launch_bounds__(kPullThreads<Acc>, 4)
 }
 
 template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
-__global__ void __launch_bounds__(kPullThreads<Acc>, 4)
+__global__ void __launch_bounds__(kBackwardThreads<Acc>, 4)
     augment_backward_rows_color(const __grid_constant__ AugmentBackwardParams b,
                                 const PlacedSegment<Acc>* segments, const int64_t first_sample) {
   const AugmentParams& p = b.forward;
-  __shared__ PullBlock<Acc> block;
+  __shared__ BackwardBlock<Acc> block;
   __shared__ ThreadPixels<Acc> pixels;
   __shared__ ThreadValues<Acc> values;
   __shared__ ThreadSum<Acc> sum[kMostColorSums];
@@ -48,10 +48,10 @@ __global__ void __launch_bounds__(kPullThreads<Acc>, 4)
   const int step = static_cast<int>(blockIdx.z) / parts,
             part = static_cast<int>(blockIdx.z) % parts;
   const int rows = static_cast<int>(p.channels) / parts, sums = rows * columns;
-  const Band band = band_at<kPullRows<Acc>>(first_sample);
+  const Band band = band_at<kBackwardRows<Acc>>(first_sample);
   for_band_pixels<Acc>(p, band, segments, &block, &pixels, sums, sum, [&] {
-    pull_pixel_color<T, mode>(p, block, band.sample, step, part * rows, rows, &values, &pixels,
-                              sum);
+    backward_pixel_color<T, mode>(p, block, band.sample, step, part * rows, rows, &values, &pixels,
+                                  sum);
   });
   sum_rows<Acc>(sums, sum, [&](int row, int k, double total) {
     if (band.y + row < p.output_height) {
@@ -62,21 +62,21 @@ __global__ void __launch_bounds__(kPullThreads<Acc>, 4)
 }
 
 template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
-void pull_as(const AugmentBackwardParams& b, const void* segments, void* grad_sampled,
-             void* stream) {
+void backward_rows_as(const AugmentBackwardParams& b, const void* segments, void* grad_sampled,
+                      void* stream) {
   each_band(b.forward.batch, bands_of<Acc>(b.forward), 1, [&](int64_t first, dim3 blocks) {
-    launch(augment_backward_rows<T, mode>, blocks, dim3(kPullThreads<Acc>), 0, stream, b,
+    launch(augment_backward_rows<T, mode>, blocks, dim3(kBackwardThreads<Acc>), 0, stream, b,
            static_cast<const PlacedSegment<Acc>*>(segments), static_cast<Acc*>(grad_sampled),
            first);
   });
 }
 
 template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
-void pull_color_as(const AugmentBackwardParams& b, const void* segments, void* stream) {
+void backward_rows_color_as(const AugmentBackwardParams& b, const void* segments, void* stream) {
   const AugmentParams& p = b.forward;
   each_band(p.batch, bands_of<Acc>(p), p.color_steps * color_parts(p),
             [&](int64_t first, dim3 blocks) {
-              launch(augment_backward_rows_color<T, mode>, blocks, dim3(kPullThreads<Acc>), 0,
+              launch(augment_backward_rows_color<T, mode>, blocks, dim3(kBackwardThreads<Acc>), 0,
                      stream, b, static_cast<const PlacedSegment<Acc>*>(segments), first);
             });
 }
@@ -87,7 +87,8 @@ template <Slot slot, Interpolation mode>
 void launch_augment_backward_rows(const AugmentBackwardParams& b, const void* segments,
                                   void* grad_sampled, void* stream) {
   with_element_type(b.forward.dtype, [&](auto* element) {
-    pull_as<std::remove_pointer_t<decltype(element)>, mode>(b, segments, grad_sampled, stream);
+    backward_rows_as<std::remove_pointer_t<decltype(element)>, mode>(b, segments, grad_sampled,
+                                                                     stream);
   });
 }
 
@@ -95,7 +96,7 @@ template <Slot slot, Interpolation mode>
 void launch_augment_backward_rows_color(const AugmentBackwardParams& b, const void* segments,
                                         void* stream) {
   with_element_type(b.forward.dtype, [&](auto* element) {
-    pull_color_as<std::remove_pointer_t<decltype(element)>, mode>(b, segments, stream);
+    backward_rows_color_as<std::remove_pointer_t<decltype(element)>, mode>(b, segments, stream);
   });
 }
 

@@ -13,7 +13,7 @@ namespace {
 // Numbers of a thread's pixel, one a channel. In shared memory: registers can't be indexed.
 template <class Acc>
 struct ThreadChannels {
-  Acc number[kPixelGroup][kPullThreads<Acc>];
+  Acc number[kPixelGroup][kBackwardThreads<Acc>];
   __device__ Acc& operator[](int c) { return number[c][threadIdx.x]; }
 };
 
@@ -114,15 +114,15 @@ __device__ bool take_taps(const AugmentParams& p, const AugmentSample& s,
 }
 
 template <class T, Interpolation mode>
-struct PullPixel {
+struct BackwardPixel {
   using Acc = typename Accumulate<T>::type;
 
   const AugmentParams& p;
-  const PullBlock<Acc>& block;
+  const BackwardBlock<Acc>& block;
   ThreadPixels<Acc>& pixels;
 
-  __device__ PullPixel(const AugmentParams& params, const PullBlock<Acc>& shared,
-                       ThreadPixels<Acc>* own)
+  __device__ BackwardPixel(const AugmentParams& params, const BackwardBlock<Acc>& shared,
+                           ThreadPixels<Acc>* own)
       : p(params), block(shared), pixels(*own) {
     const AugmentSegment<Acc>& segment = position().segment;
     const SegmentAxes<Acc>& axes = position().axes;
@@ -214,8 +214,8 @@ struct PullPixel {
 // Pulls the incoming gradient of `count` channels back: to their blended values, which `numbers`
 // holds first if there is a clamp.
 template <class T, Interpolation mode, class Acc>
-__device__ void pull_colors(const PullPixel<T, mode>& pixel, int64_t sample, int first, int count,
-                            ThreadValues<Acc>* numbers) {
+__device__ void backward_colors(const BackwardPixel<T, mode>& pixel, int64_t sample, int first,
+                                int count, ThreadValues<Acc>* numbers) {
   const AugmentParams& p = pixel.p;
   const auto& block = pixel.block;
   const bool erased = is_erased(p, sample, pixel.x(), pixel.y());
@@ -225,7 +225,7 @@ __device__ void pull_colors(const PullPixel<T, mode>& pixel, int64_t sample, int
     for (int c = 0; c < count; ++c) {
       const Acc value = p.clamp ? numbers->value[c] : zero;
       const Acc e = erased ? zero : pixel.by_color(sample, first + c);
-      numbers->value[c] = pull_plain(e, value, block.values.input_scale, p.clamp);
+      numbers->value[c] = backward_plain(e, value, block.values.input_scale, p.clamp);
     }
     return;
   }
@@ -235,8 +235,8 @@ __device__ void pull_colors(const PullPixel<T, mode>& pixel, int64_t sample, int
     if (p.clamp) value[c] = numbers->value[c];
     e[c] = erased ? zero : pixel.by_color(sample, c);
   }
-  pull_color_to(p, block.plan, 0, value, e, input);
-  pull_step(block.plan, 0, count, e);
+  backward_color_to(p, block.plan, 0, value, e, input);
+  backward_step(block.plan, 0, count, e);
   for (int c = 0; c < kPixelGroup; ++c) {
     if (c >= count) break;
     numbers->value[c] = e[c];
@@ -245,8 +245,8 @@ __device__ void pull_colors(const PullPixel<T, mode>& pixel, int64_t sample, int
 
 // A pixel's terms of the matrix sums, from its gradients by the coordinates.
 template <class T, Interpolation mode, class Acc>
-__device__ void add_matrix_terms(const PullPixel<T, mode>& pixel, Acc taps_x, Acc taps_y, Acc fills,
-                                 ThreadSum<Acc>* sum) {
+__device__ void add_matrix_terms(const BackwardPixel<T, mode>& pixel, Acc taps_x, Acc taps_y,
+                                 Acc fills, ThreadSum<Acc>* sum) {
   const AugmentParams& p = pixel.p;
   const AugmentSample& s = pixel.block.sample;
   const LanePoint<Acc> at = pixel.point();
@@ -257,9 +257,9 @@ __device__ void add_matrix_terms(const PullPixel<T, mode>& pixel, Acc taps_x, Ac
   if (pixel.out() < static_cast<Acc>(1) && blends_edge(p, s))
     edge = pixel_edge(pixel.position().axes, at.x, at.y);
   const Acc gx =
-      pull_position(taps_x, fills, edge.x, pixel.out(), at.x >= by_x.low && at.x < by_x.high);
+      backward_position(taps_x, fills, edge.x, pixel.out(), at.x >= by_x.low && at.x < by_x.high);
   const Acc gy =
-      pull_position(taps_y, fills, edge.y, pixel.out(), at.y >= by_y.low && at.y < by_y.high);
+      backward_position(taps_y, fills, edge.y, pixel.out(), at.y >= by_y.low && at.y < by_y.high);
   const double column = static_cast<double>(pixel.x());
   const MapTerms t =
       map_terms(s.map, p.matrix_rows == 3, column, static_cast<double>(pixel.y()),
@@ -278,13 +278,13 @@ __device__ void add_matrix_terms(const PullPixel<T, mode>& pixel, Acc taps_x, Ac
 // Pulls a pixel's gradient back to its samples, into `grad_sampled` ([batch, channels,
 // output_height, output_width]; or null), and adds its terms of the matrix sums.
 template <class T, Interpolation mode, class Acc>
-__device__ void pull_pixel(const AugmentBackwardParams& b, Acc* grad_sampled,
-                           const PullBlock<Acc>& block, int64_t sample, ThreadGroup<Acc>* group,
-                           ThreadValues<Acc>* numbers, ThreadPixels<Acc>* pixels,
-                           ThreadSum<Acc>* sum) {
+__device__ void backward_pixel(const AugmentBackwardParams& b, Acc* grad_sampled,
+                               const BackwardBlock<Acc>& block, int64_t sample,
+                               ThreadGroup<Acc>* group, ThreadValues<Acc>* numbers,
+                               ThreadPixels<Acc>* pixels, ThreadSum<Acc>* sum) {
   const AugmentParams& p = b.forward;
   const Acc zero = static_cast<Acc>(0);
-  PullPixel<T, mode> pixel(p, block, pixels);
+  BackwardPixel<T, mode> pixel(p, block, pixels);
   constexpr bool kMoves = mode != Interpolation::kNearest;
   const bool slopes = kMoves && b.grad_matrix != nullptr;
   const int channels = static_cast<int>(p.channels);
@@ -298,10 +298,10 @@ __device__ void pull_pixel(const AugmentBackwardParams& b, Acc* grad_sampled,
     const int count = group_size(p, first);
     if (slopes || p.clamp) pixel.template take<kMoves>(first, count, group);
     if (p.clamp) pixel.blend(first, count, group, numbers);
-    pull_colors(pixel, sample, first, count, numbers);
+    backward_colors(pixel, sample, first, count, numbers);
 #pragma unroll 1
     for (int c = 0; c < count; ++c) {
-      const Acc e = numbers->value[c], d = pull_blend(e, pixel.out());
+      const Acc e = numbers->value[c], d = backward_blend(e, pixel.out());
       if (slopes) {
         fills = fills + e * (group->value[c] - pixel.fill(first + c));
         gx = gx + d * group->dx[c];
@@ -326,11 +326,11 @@ static_assert(kMaxMatrixElements <= 2 * kMostColorSums && kMaxColorChannels % 2 
 // Adds a pixel's terms of the sums of colour step `step`: [rows, channels + 1], of the matrix's
 // rows from `first` on.
 template <class T, Interpolation mode, class Acc>
-__device__ void pull_pixel_color(const AugmentParams& p, const PullBlock<Acc>& block,
-                                 int64_t sample, int step, int first, int rows,
-                                 ThreadValues<Acc>* group, ThreadPixels<Acc>* pixels,
-                                 ThreadSum<Acc>* sum) {
-  PullPixel<T, mode> pixel(p, block, pixels);
+__device__ void backward_pixel_color(const AugmentParams& p, const BackwardBlock<Acc>& block,
+                                     int64_t sample, int step, int first, int rows,
+                                     ThreadValues<Acc>* group, ThreadPixels<Acc>* pixels,
+                                     ThreadSum<Acc>* sum) {
+  BackwardPixel<T, mode> pixel(p, block, pixels);
   const int channels = static_cast<int>(p.channels);
   pixel.template take<false>(0, channels, group);
   pixel.blend(0, channels, group, group);
@@ -341,7 +341,7 @@ __device__ void pull_pixel_color(const AugmentParams& p, const PullBlock<Acc>& b
     value[c] = group->value[c];
     e[c] = erased ? static_cast<Acc>(0) : pixel.by_color(sample, c);
   }
-  pull_color_to(p, block.plan, step, value, e, input);
+  backward_color_to(p, block.plan, step, value, e, input);
   for (int c = 0; c < kPixelGroup; ++c) {
     if (c < first) continue;
     if (c >= first + rows) break;

@@ -1,6 +1,6 @@
-// antialias where maps are not upright; NOTE [ Turned filter on CUDA ].
+// antialias where maps are not upright; NOTE [ Rotated filter on CUDA ].
 //
-// NOTE [ Turned filter on CUDA ]
+// NOTE [ Rotated filter on CUDA ]
 // Under a rotation, a shear or a perspective, every pixel has weights of its own in both axes, and
 // sums share nothing between pixels. A thread sums kFilterRun tap columns at a time, from top to
 // bottom: so a tap row's weight and place serve that many columns, of up to four channels. Sums
@@ -65,13 +65,13 @@ struct FilterSampler {
 
 template <class T, Interpolation mode>
 __global__ void __launch_bounds__(kTileThreads, 2)
-    augment_turned(const __grid_constant__ AugmentParams p, const TileGrid grid,
-                   const int64_t first) {
+    augment_filter_rotated(const __grid_constant__ AugmentParams p, const TileGrid grid,
+                           const int64_t first) {
   using Acc = typename Accumulate<T>::type;
   __shared__ AugmentTile<Acc> tile;
   __shared__ uint64_t staged[kTileThreads / kWarp][kStaged];
   const TileAt at = tile_at(grid, first + blockIdx.x);
-  if (kind_of(p.samples[at.sample]) != SampleKind::kTurned) return;
+  if (kind_of(p.samples[at.sample]) != SampleKind::kRotated) return;
   const int rows = rows_of(grid, at, p.output_height);
   prepare_tile<mode, false>(p, grid, at, rows, &tile);
   void* const mine = staged[threadIdx.x / kWarp];
@@ -81,10 +81,10 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 }  // namespace
 
 template <Slot slot, Interpolation mode>
-void launch_augment_turned(const AugmentParams& p, void* stream) {
+void launch_augment_filter_rotated(const AugmentParams& p, void* stream) {
   with_element_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    launch_tall_tiles(augment_turned<T, mode>, p, stream);
+    launch_tall_tiles(augment_filter_rotated<T, mode>, p, stream);
   });
 }
 

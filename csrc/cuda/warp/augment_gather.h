@@ -142,6 +142,7 @@ struct AugmentGather {
   using Sample = AugmentSample;
   using Segment = PlacedSegment<Acc>;
   static constexpr bool kFilters = given != Interpolation::kNearest;
+  static constexpr bool kTaps = given != Interpolation::kLanczos;  // which copies or filters
   union Lists {
     TapLists<tap_mode(given), Acc> taps;
     TapLists<Interpolation::kNearest, Acc> copies;
@@ -194,7 +195,7 @@ struct AugmentGather {
     }
     if (is_nearest(s)) {
       add_taps(taps<Interpolation::kNearest>(s, k, point), box);
-    } else {
+    } else if constexpr (kTaps) {
       add_taps(taps<tap_mode(given)>(s, k, point), box);
     }
   }
@@ -265,7 +266,9 @@ __global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 4 : 8)
       return GatherTile(warp, plan, scratch, sample, shared, lists.filters).run();
     }
   }
-  GatherTile(warp, plan, scratch, sample, shared, lists.taps).run();
+  if constexpr (Warp::kTaps) {
+    GatherTile(warp, plan, scratch, sample, shared, lists.taps).run();
+  }
 }
 
 template <Interpolation mode, class Acc>

@@ -16,7 +16,7 @@
 // antialias: samples that it filters have kernels of their own. Which take which is known on the
 // device only. Each kernel is launched for all tiles, and its blocks return where the sample is
 // another's. Upright maps share sums between pixels: NOTE [ Upright filter on CUDA ]. Others don't:
-// NOTE [ Turned filter on CUDA ].
+// NOTE [ Rotated filter on CUDA ].
 //
 // Split: a block a tile, in several launches if they are too many for a grid. Pixels share nothing;
 // the result does not depend on the split.
@@ -64,7 +64,7 @@ void augment_cuda(const AugmentParams& p, void* stream) {
     if constexpr (mode.value != Interpolation::kNearest) {
       if (p.antialias) {
         launch_augment_filter<kCudaSlot, mode.value>(p, stream);
-        launch_augment_turned<kCudaSlot, mode.value>(p, stream);
+        launch_augment_filter_rotated<kCudaSlot, mode.value>(p, stream);
       }
     }
     launch_augment_forward<kCudaSlot, tap_mode(mode.value)>(p, stream);

@@ -34,7 +34,7 @@ void launch_augment_filter(const AugmentParams& p, void* stream);
 
 // With antialias, the samples whose maps are not.
 template <Slot slot, Interpolation mode>
-void launch_augment_turned(const AugmentParams& p, void* stream);
+void launch_augment_filter_rotated(const AugmentParams& p, void* stream);
 
 // The gradient's, of a batch. All want p.samples and `segments` (augment_positions.h), whose
 // numbers are float64 for float64 images, else float32; so are those of `grad_sampled` ([batch,

@@ -1,4 +1,4 @@
-// The pixels of a tile: what augment_forward() and augment_turned() share.
+// The pixels of a tile: what augment_forward() and augment_filter_rotated() share.
 #pragma once
 
 #include "core/warp/augment_group.h"

@@ -10,10 +10,11 @@ namespace {
 constexpr const char* kOp = "adjust_pixels";
 
 Tensor adjust_pixels(const Tensor& images, const std::vector<int64_t>& kinds,
-                     const std::vector<double>& amounts) {
+                     const std::vector<double>& amounts, const std::vector<double>& more) {
   AdjustParams p = {};
   read_images(kOp, images, p);
-  const std::vector<PixelOperation> operations = adjust_operations(kOp, p.batch, kinds, amounts);
+  const std::vector<PixelOperation> operations =
+      adjust_operations(kOp, p.batch, kinds, amounts, more);
   p.operations = operations.data();
   check_adjust(kOp, p);
   return run_on_images(adjust_stub, kOp, images, p);

@@ -121,9 +121,17 @@ def _one_each(
         pairs = zip(kinds, operations, strict=True)
         matrices = [(o if kind == PixelKind.AFFINE else _NOTHING)[2][:6] for kind, o in pairs]
         images = _warp(images, matrices, mode, fill)
-    known = [kind if kind in _OPERATIONS else PixelKind.IDENTITY for kind in kinds]
+    known = [kind if kind in _ADJUSTED else PixelKind.IDENTITY for kind in kinds]
     if any(known):
-        images = adjust_pixels(images, known, [float(amount) for _, amount, _ in operations])
+        amounts = [float(amount) for _, amount, _ in operations]
+        more: list[float] = []
+        if not _WITH_MORE.isdisjoint(known):
+            numbers = [
+                o[2] if kind in _WITH_MORE else ()
+                for kind, o in zip(known, operations, strict=True)
+            ]
+            more = [float(n) for own in numbers for n in (*own, *_ZEROS[len(own) :])]
+        images = adjust_pixels(images, known, amounts, more)
     sizes = {tuple(map(int, o[2][:2])) for o in operations if o[0] == PixelKind.GAUSSIAN_BLUR}
     for size in sorted(sizes):
         images = _blur(operations, images, size)
@@ -305,4 +313,10 @@ _OPERATIONS: dict[PixelKind, Callable[[Tensor, float], Tensor]] = {
     PixelKind.SOLARIZE_AT: _solarize_at,
     PixelKind.SOLARIZE_ADD: _solarize_add,
 }
-_DONE = {PixelKind.IDENTITY, PixelKind.AFFINE, PixelKind.GAUSSIAN_BLUR, *_OPERATIONS}
+# Kinds of adjust_pixels() that take numbers behind their amount; and all of its kinds.
+_WITH_MORE = {
+    *(PixelKind.GAUSSIAN_NOISE, PixelKind.SHOT_NOISE, PixelKind.SALT_AND_PEPPER, PixelKind.HSV),
+}
+_ADJUSTED = _WITH_MORE | _OPERATIONS.keys()
+_ZEROS = (0.0,) * MORE_NUMBERS
+_DONE = {PixelKind.IDENTITY, PixelKind.AFFINE, PixelKind.GAUSSIAN_BLUR, *_ADJUSTED}

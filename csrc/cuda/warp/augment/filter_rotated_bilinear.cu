@@ -1,4 +1,4 @@
 #include "cuda/warp/augment_filter_rotated.h"
 
-template void visops::launch_augment_turned<visops::kCudaSlot, visops::Interpolation::kBilinear>(
-    const visops::AugmentParams&, void*);
+template void visops::launch_augment_filter_rotated<
+    visops::kCudaSlot, visops::Interpolation::kBilinear>(const visops::AugmentParams&, void*);

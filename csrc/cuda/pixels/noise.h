@@ -1,0 +1,207 @@
+// Noise in images of a batch.
+//
+// NOTE [ Noise on CUDA ]
+// A thread has a counter of NOTE [ Places of random numbers ] (core/pixels/random.h), and with it
+// up to eight values, 16 apart; so sixteen threads have neighbours. What the values need of
+// float64, expected numbers of photons, is in a table for bytes. The values' arithmetic is that of
+// the CPU, and so are the bits. Images and what is done with them travel by value, kMostNoisy to a
+// launch.
+#pragma once
+
+#include "core/pixels/adjust.h"
+#include "core/pixels/noise_steps.h"
+#include "core/pixels/noise_values.h"
+#include "core/pixels/random.h"
+#include "cuda/launch.h"
+#include "cuda/parts.h"
+
+namespace visops {
+namespace {
+
+#if defined(VISOPS_SMALL_CONSTANTS)
+constexpr int kMostNoisy = 2;  // so that tests see several launches
+constexpr int kPartBlocks = 24;
+#else
+constexpr int kMostNoisy = 40;
+constexpr int kPartBlocks = 64;  // of kNoiseBlock values
+#endif
+constexpr int kNoiseThreads = 256;
+constexpr int kNoiseBlocks = kNoiseThreads / kRandomLanes;  // that threads have at once
+static_assert(kNoiseThreads == 256, "an entry of the table for bytes each");
+static_assert(kNoiseBlock == kRandomBlock, "a random block each");
+
+struct NoisyImage {
+  NoiseParams noise;  // `data` is the result
+  const void* from;
+};
+
+struct NoisyImages {
+  int32_t count;
+  NoisyImage image[kMostNoisy];
+};
+
+struct RandomWords {
+  uint32_t word[4];
+};
+
+__device__ inline RandomWords random_words(uint64_t key, uint64_t counter) {
+  uint32_t a = static_cast<uint32_t>(counter), b = static_cast<uint32_t>(counter >> 32);
+  uint32_t c = 0, d = 0;
+  RandomKey own = random_key(key);
+  for (int round = 0; round < kRandomRounds; ++round) {
+    random_round(own, a, b, c, d);
+    own = next_key(own);
+  }
+  return {{a, b, c, d}};
+}
+
+// A thread's part of a block of random numbers.
+template <class T>
+struct NoiseLane {
+  const NoiseParams& p;
+  const T* from;
+  T* to;
+  const Photons* table;  // of bytes
+  uint64_t block, lane;
+
+  __device__ RandomWords units(int half) const {
+    return random_words(p.key, (2 * block + static_cast<uint64_t>(half)) * kRandomLanes + lane);
+  }
+  // The value that belongs to word w, of a half of the block.
+  __device__ int64_t place(int half, int w) const {
+    return static_cast<int64_t>(block * kRandomBlock + lane) + half * kRandomWords +
+           w * kRandomLanes;
+  }
+
+  __device__ void gaussian() const {
+    const float white = sizeof(T) == 1 ? 255.0f : 1.0f;
+    const float mean = static_cast<float>(p.first) * white;
+    const float sigma = static_cast<float>(p.second) * white;
+    const RandomWords words = random_words(p.key, block * kRandomLanes + lane);
+    for (int w = 0; w < 4; ++w) {
+      const NormalPair pair = normals_of(words.word[w]);
+      for (int half = 0; half < 2; ++half) {
+        const int64_t at = place(half, w);
+        if (at >= p.count) break;
+        to[at] = with_gaussian(from[at], mean, sigma, half == 0 ? pair.first : pair.second, p.clip);
+      }
+    }
+  }
+
+  __device__ void shot() const {
+    const uint64_t other = block + (uint64_t{1} << 40);
+    const RandomWords words = random_words(p.key, other * kRandomLanes + lane);
+    for (int half = 0; half < 2; ++half) {
+      const RandomWords own = units(half);
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        const int64_t at = place(half, w);
+        if (at >= p.count) break;
+        const NormalPair pair = normals_of(words.word[w]);
+        to[at] = with_shot<T>(photons(from[at]), p.first, unit_of(own.word[w]),
+                              half == 0 ? pair.first : pair.second);
+      }
+    }
+  }
+
+  __device__ void salt_and_pepper() const {
+    const float salt = static_cast<float>(p.first);
+    const float either = static_cast<float>(p.first + p.second);
+    for (int half = 0; half < 2; ++half) {
+      const RandomWords own = units(half);
+      for (int w = 0; w < 4; ++w) {
+        const int64_t first = place(half, w);
+        if (first >= p.plane) break;
+        for (int64_t at = first; at < p.count; at += p.plane) {
+          to[at] = with_salt_and_pepper(from[at], unit_of(own.word[w]), salt, either);
+        }
+      }
+    }
+  }
+
+ private:
+  __device__ Photons photons(T value) const {
+    if constexpr (sizeof(T) == 1) {
+      return table[value];
+    } else {
+      return photons_of(static_cast<double>(value), p.first);
+    }
+  }
+};
+
+// Parts of all images: kPartBlocks of an image's blocks of random numbers. f(lane) for a thread's.
+template <class T, class F>
+__device__ void for_noise_lanes(const NoisyImages& images, int64_t parts, Photons* table,
+                                const F& f) {
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int64_t i = blockIdx.x; i < images.count * parts; i += gridDim.x) {
+    const int64_t image = i / parts, first = (i - image * parts) * kPartBlocks;
+    const NoiseParams& p = images.image[image].noise;
+    if (table != nullptr) {
+      __syncthreads();  // the last part is done with its table
+      table[thread] = photons_of(thread / 255.0, p.first);
+      __syncthreads();
+    }
+    const int64_t left = noise_blocks(p) - first;
+    const int64_t count = left < kPartBlocks ? left : kPartBlocks;
+    for (int64_t block = thread / kRandomLanes; block < count; block += kNoiseBlocks) {
+      f(NoiseLane<T>{p, static_cast<const T*>(images.image[image].from), static_cast<T*>(p.data),
+                     table, static_cast<uint64_t>(first + block),
+                     static_cast<uint64_t>(thread % kRandomLanes)});
+    }
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kNoiseThreads, 4)
+    add_noise(const __grid_constant__ NoisyImages images, const int64_t parts) {
+  for_noise_lanes<T>(images, parts, nullptr, [](const NoiseLane<T>& lane) {
+    if (lane.p.kind == NoiseKind::kGaussian) {
+      lane.gaussian();
+    } else {
+      lane.salt_and_pepper();
+    }
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kNoiseThreads, 2)
+    add_shot_noise(const __grid_constant__ NoisyImages images, const int64_t parts) {
+  if constexpr (sizeof(T) == 1) {
+    __shared__ Photons table[kNoiseThreads];
+    for_noise_lanes<T>(images, parts, table, [](const NoiseLane<T>& lane) { lane.shot(); });
+  } else {
+    for_noise_lanes<T>(images, parts, nullptr, [](const NoiseLane<T>& lane) { lane.shot(); });
+  }
+}
+
+// Starts `kernel` on the images of the batch whose operation is_mine(kind).
+template <class T, class Kernel, class IsMine>
+void launch_noise(Kernel kernel, const AdjustParams& p, void* stream, const IsMine& is_mine) {
+  const int64_t parts = parts_of(parts_of(p.size(), kNoiseBlock), kPartBlocks);
+  NoisyImages images = {};
+  const auto start = [&] {
+    launch(kernel, grid_for(images.count * parts), dim3(kNoiseThreads), 0, stream, images, parts);
+    images.count = 0;
+  };
+  for (int64_t i = 0; i < p.batch; ++i) {
+    if (!is_mine(p.operations[i].kind)) continue;
+    T* const to = static_cast<T*>(p.output) + i * p.size();
+    const PixelImage image = {to, p.dtype, p.channels, p.height, p.width};
+    images.image[images.count++] = {noise_of(p.operations[i], image),
+                                    static_cast<const T*>(p.images) + i * p.size()};
+    if (images.count == kMostNoisy) start();
+  }
+  if (images.count > 0) start();
+}
+
+template <class T>
+void add_noises(const AdjustParams& p, void* stream) {
+  const auto is_shot = [](PixelKind kind) { return kind == PixelKind::kShotNoise; };
+  launch_noise<T>(add_shot_noise<T>, p, stream, is_shot);
+  launch_noise<T>(add_noise<T>, p, stream,
+                  [&](PixelKind kind) { return is_noise(kind) && !is_shot(kind); });
+}
+
+}  // namespace
+}  // namespace visops
