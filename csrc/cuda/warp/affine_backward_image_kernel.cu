@@ -108,6 +108,7 @@ __global__ void __launch_bounds__(kGatherThreads, 8)
   find_boxes(Warp{b}, plan, scratch, [&](int64_t sample, int64_t band) -> const AffineSample& {
     const int thread = static_cast<int>(threadIdx.x);
     if (thread == 0) {
+      memset(&s, 0, sizeof(s));  // what lies between its numbers is copied, too
       s.map = affine_map(b.forward, sample);
       s.inverse = inverse_map(b.forward, s.map);
       if (band == 0) places.samples[sample] = s;
