@@ -10,7 +10,8 @@ Steps:
 machine  the ARM machine: NOTE [ An ARM machine ] in machine.py
 build    the cross build, with warnings as errors
 code     no product is contracted with a sum, in the object code
-there    the calls of all tests/*/*_outputs.py, recorded here and made there: every bit is compared
+there    the calls of all tests/*/*_outputs.py, of the fuzzer and of chains, recorded here and made
+         there: every bit is compared
 back     the same calls recorded there and made here
 tests    tests marked `matrix`, run there
 wheel    only if asked for: the wheel, audited, with some tests beside the oldest and newest torch
@@ -64,7 +65,7 @@ def compare(
     """Record the calls of all outputs on one machine, make them on the other."""
     folder = HOME / f"calls-{name}"
     found = (f"{file.parent.name}.{file.stem}" for file in ROOT.glob("tests/*/*_outputs.py"))
-    named = [*sorted(found), "random"]
+    named = [*sorted(found), "random", "chains"]
     with ThreadPoolExecutor(JOBS) as pool:
         dealt = [named[job::JOBS] for job in range(JOBS)]
         list(pool.map(lambda m: run(*recorder(RECORDS, "record", folder, *m)), filter(None, dealt)))

@@ -3,10 +3,11 @@
     python scripts/arm/records.py record FOLDER [MODULE ...]
     python scripts/arm/records.py replay FOLDER [MODULE ...]
 
-The calls are those of tests/*/*_outputs.py, and as module "random" calls of all operators with the
-fuzzer's arguments: infinite and huge numbers, empty and odd shapes. Inputs are recorded, not seeds:
-torch's generators and its conversions to float16 give other bits on other machines, which is no
-fault of ours.
+The calls are those of tests/*/*_outputs.py; as module "random", calls of all operators with the
+fuzzer's arguments: infinite and huge numbers, empty and odd shapes; and as module "chains", those
+of chains.py, with all that a chain draws and computes. Inputs are recorded, not seeds: torch's
+generators and its conversions to float16 give other bits on other machines, which is no fault of
+ours.
 
 `replay` ends with an error if any result differs in bits, dtype, shape or strides. NaNs with other
 payloads are counted apart: which one an addition passes on is left open by IEEE 754.
@@ -33,7 +34,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
-RANDOM = "random"
+RANDOM, CHAINS = "random", "chains"
+CHAIN = "chain "  # before the name of one, in the place of an operator's
 TRIES = 12  # random calls of each operator
 # Products of matrices, whose sums may have another order and fuse products (docs/determinism.md).
 ROUNDED = ("conv2d", "convolve2d")
@@ -43,7 +45,7 @@ MOST_SHOWN = 5
 def modules() -> list[str]:
     """Return the modules whose outputs are compared."""
     found = sorted(f"{file.parent.name}.{file.stem}" for file in TESTS.glob("*/*_outputs.py"))
-    return [*found, RANDOM]
+    return [*found, RANDOM, CHAINS]
 
 
 def call_at_random() -> None:
@@ -93,19 +95,46 @@ class Recorder(TorchDispatchMode):
         return results
 
 
+def call_chains() -> list[tuple[str, bytes, bytes]]:
+    """Return the calls of chains, as Recorder has those of operators."""
+    from arm import chains
+
+    calls = []
+    for name, image, index in chains.inputs():
+        result = chains.chain(name)(image, index=index)
+        arguments: Any = (image,), {"index": index}
+        calls.append((f"{CHAIN}{name}", packed(arguments), packed((result, None))))
+    return calls
+
+
+def function_of(operator: str) -> tuple[Any, bool]:
+    """Return what a recorded call called, and whether it changes its arguments."""
+    if operator.startswith(CHAIN):
+        from arm import chains
+
+        return chains.chain(operator.removeprefix(CHAIN)), False
+    base, _, overload = operator.removeprefix("visops::").partition(".")
+    function = getattr(getattr(torch.ops.visops, base), overload or "default")
+    return function, function._schema.is_mutable
+
+
 def record(folder: Path, names: list[str]) -> None:
     """Run the modules' outputs() and keep their calls."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         began = time.monotonic()
-        with Recorder() as recorder:
-            if name == RANDOM:
-                call_at_random()
-            else:
-                dict(importlib.import_module(name).outputs())
-        (folder / f"{name}.calls").write_bytes(pickle.dumps(recorder.calls, protocol=5))
+        if name == CHAINS:
+            calls = call_chains()
+        else:
+            with Recorder() as recorder:
+                if name == RANDOM:
+                    call_at_random()
+                else:
+                    dict(importlib.import_module(name).outputs())
+            calls = recorder.calls
+        (folder / f"{name}.calls").write_bytes(pickle.dumps(calls, protocol=5))
         took = time.monotonic() - began
-        print(f"recorded {name}: {len(recorder.calls)} calls, {took:.0f} s", flush=True)
+        print(f"recorded {name}: {len(calls)} calls, {took:.0f} s", flush=True)
 
 
 def tensors(value: Any) -> Iterator[Tensor]:
@@ -148,11 +177,10 @@ def replay(folder: Path, names: list[str]) -> Counter[str]:
         calls = pickle.loads((folder / f"{name}.calls").read_bytes())
         for number, (operator, before, after) in enumerate(calls):
             args, kwargs = unpacked(before)
-            base, _, overload = operator.removeprefix("visops::").partition(".")
-            function = getattr(getattr(torch.ops.visops, base), overload or "default")
+            function, is_mutable = function_of(operator)
             with torch.no_grad():
                 results = function(*args, **kwargs)
-            changed = (args, kwargs) if function._schema.is_mutable else None
+            changed = (args, kwargs) if is_mutable else None
             got, wanted = list(tensors((results, changed))), list(tensors(unpacked(after)))
             count["calls"] += 1
             count["tensors"] += len(wanted)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from arm import chains
 from arm.instructions import counts
-from arm.records import Recorder, difference, packed, replay, unpacked
+from arm.records import Recorder, call_chains, difference, packed, replay, unpacked
 from visops import nms, warp_affine
 
 
@@ -66,6 +67,25 @@ def test_a_changed_bit_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "some.calls").write_bytes(pickle.dumps(calls))
     assert replay(tmp_path, ["some"])["differ"] == 1
     assert f"call 0, {name}: 1 of " in capsys.readouterr().out
+
+
+def test_chains_give_their_results_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [call for call in chains.inputs() if call[1].shape == (3, 17, 64)]
+    assert {name for name, _, _ in given} == {*chains.steps(), *chains.of_bytes_alone()}
+    first = {name: (name, image, index) for name, image, index in reversed(given)}
+    monkeypatch.setattr(chains, "inputs", lambda: [*first.values()])
+    calls = call_chains()
+    (tmp_path / "chains.calls").write_bytes(pickle.dumps(calls))
+    total = replay(tmp_path, ["chains"])
+    assert (total["calls"], total["differ"]) == (len(first), 0)
+    name, before, _ = calls[0]
+    arguments, index = unpacked(before)
+    calls[0] = (name, packed((arguments, {"index": index["index"] + 1})), calls[0][2])
+    (tmp_path / "chains.calls").write_bytes(pickle.dumps(calls))
+    assert replay(tmp_path, ["chains"])["differ"] == 1
+    assert f"call 0, {name}: " in capsys.readouterr().out
 
 
 def test_instructions_between_markers() -> None:
