@@ -188,14 +188,17 @@ LEAN = _kernels(
 )
 
 # Kernels whose loops hold next to no 512-bit vectors, or only read, add and store with them: their
-# AVX2 objects serve processors with AVX-512 as well. That was read in the object code, not timed
-# (docs/building.md).
+# AVX2 objects serve processors with AVX-512 as well. That was read in the object code; which of
+# them were timed, docs/building.md says.
 AVX2_SUFFICES = _kernels(
     "convolution/col2im",
     "masks/component_stats",
+    "masks/components",
+    "masks/distance",
     "masks/paste_backward",
     "roi/align_max_backward",
     "roi/align_rotated",
+    "roi/crops",
     "roi/crops_backward",
     "roi/paste_backward",
     "roi/ps_align",
