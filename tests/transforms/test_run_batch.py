@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 import torch
 from visops import transforms
+from visops.transforms.engine.run_batch import run_batch as run
 
 from transforms.chains import CHAINS
 from transforms.loader.photos import FILES
-from transforms.test_direct import SIZE, assert_same, mixed, numbers, typed_boxes
+from transforms.samples import SIZE, assert_same, mixed, numbers, typed_boxes
+
+_RUN_BATCH = "visops.transforms.engine.passes.run_batch"
 
 
 def values_first() -> list[Any]:
@@ -65,9 +68,6 @@ def count(batch: Any) -> int:
 @pytest.fixture
 def both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], tuple[Any, Any, int]]:
     """Call something in both ways; return both results, and how often C++ ran all passes."""
-    from visops.transforms.engine import passes
-
-    run = passes.run_batch
     ran: list[bool] = []
 
     def noting(*arguments: Any) -> bool:
@@ -75,10 +75,10 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], tuple
         return ran[-1]
 
     def call(make: Callable[[], Any]) -> tuple[Any, Any, int]:
-        monkeypatch.setattr(passes, "run_batch", lambda *_: False)
+        monkeypatch.setattr(_RUN_BATCH, lambda *_: False)
         expected = make()
         ran.clear()
-        monkeypatch.setattr(passes, "run_batch", noting)
+        monkeypatch.setattr(_RUN_BATCH, noting)
         return make(), expected, sum(ran)
 
     return call

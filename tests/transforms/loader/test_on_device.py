@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torchvision.transforms import v2
 from visops import transforms
 from visops.jpeg.file import JpegFile
 from visops.transforms.loading import transfer
@@ -98,7 +99,7 @@ def test_damaged_files() -> None:
 
 
 def test_errors_of_a_chain_are_raised() -> None:
-    own = chain(transforms.Lambda(lambda _: 1 / 0))
+    own = chain(v2.Lambda(lambda _: 1 / 0))
     with pytest.raises(ZeroDivisionError):
         on_device(FILES, own)
 

@@ -1,0 +1,63 @@
+"""Images, targets and chains of several passes that tests of the ways through a chain share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchvision import tv_tensors
+from visops import transforms
+
+SIZE = (40, 52)
+
+
+def numbers(*shape: int, high: int = 256, dtype: torch.dtype = torch.uint8) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randint(0, high, shape, generator=generator).to(dtype)
+
+
+def image(channels: int = 3) -> Tensor:
+    return numbers(channels, *SIZE)
+
+
+def typed_boxes(form: str = "XYXY") -> Any:
+    rows = torch.tensor([[5.0, 5, 30, 39], [10, 12, 50, 31.5], [-4, 8, 8, 8]])
+    return tv_tensors.BoundingBoxes(rows, format=form, canvas_size=SIZE)  # type: ignore[call-overload]
+
+
+def points(width: int = 2) -> Tensor:
+    rows = torch.tensor([[3.0, 4, 2], [51.4, 39.4, 1], [-3, 9, 1], [20, float("nan"), 1]])
+    return rows[:, :width].contiguous()
+
+
+def assert_same(first: Any, second: Any) -> None:
+    assert type(first) is type(second), (first, second)
+    if isinstance(first, dict):
+        assert list(first) == list(second)
+        for key in first:
+            assert_same(first[key], second[key])
+    elif isinstance(first, (list, tuple)):
+        assert len(first) == len(second)
+        for one, other in zip(first, second, strict=True):
+            assert_same(one, other)
+    elif isinstance(first, Tensor):
+        one, other = (value.detach().as_subclass(Tensor) for value in (first, second))
+        assert (one.dtype, one.shape, one.stride()) == (other.dtype, other.shape, other.stride())
+        assert one.numpy().tobytes() == other.numpy().tobytes()
+        assert {**first.__dict__} == {**second.__dict__}
+    else:
+        assert first is second or np.array_equal(first, second)
+
+
+def mixed() -> list[Any]:
+    """Passes by values between others, of which only the first moves pixels."""
+    return [
+        transforms.RandomAffine(30, (0.2, 0.2), (0.6, 1.4)),
+        transforms.Resize((33, 47)),
+        transforms.RandomPosterize(3, p=0.5),
+        transforms.GaussianBlur(3, (0.5, 1.0)),
+        transforms.RandomApply([transforms.ColorJitter(0.3, 0.3)], 0.5),
+        transforms.RandomInvert(0.5),
+    ]
