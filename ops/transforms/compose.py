@@ -16,7 +16,6 @@ from .arguments import MASK_FILL, mask_fills_of_chain
 from .engine.calls import CallCounter
 from .engine.decode import decoding_of
 from .engine.direct import run_direct
-from .engine.direct_files import NativeFiles
 from .engine.draws import Draws
 from .engine.effects import Fusable
 from .engine.fuse import Pass, split_passes
@@ -198,7 +197,7 @@ class Compose(Chain):
         self.named["mask_fill"] = fill
         self.options = replace(target_options(self.named), other_mask_fill=other_fill)
         self._passes = split_passes(formed, self.exact)
-        self.native_passes, self.native_files = AllNativePasses(), NativeFiles()
+        self.native_passes = AllNativePasses()
         # Where each transform's uniform numbers lie among a sample's.
         self.slices: list[slice] = []
         self.draws = 0
@@ -207,8 +206,7 @@ class Compose(Chain):
             self.slices.append(slice(self.draws, self.draws + draws))
             self.draws += draws
         self.forms = forms_of(formed)
-        self._formed, self._files = formed, files
-        self.reads_files = files is not None
+        self._formed, self._files, self.reads_files = formed, files, files is not None
         fusable = (transform for transform in formed if isinstance(transform, Fusable))
         self._watched = [own for transform in fusable for own in transform.watched()]
         self._edits = [transform._edits for transform in self._watched]
@@ -288,8 +286,7 @@ class Compose(Chain):
     ) -> Parameters:
         """Draw parameters for a sample or a batch without transforming it.
 
-        Transforms from other packages are assumed to keep the image's size. The arguments are those
-        of a call.
+        Transforms from other packages are assumed to keep the image's size. Arguments: a call's.
         """
         self._form()
         leaves, _ = self._split(sample[0] if len(sample) == 1 else sample)

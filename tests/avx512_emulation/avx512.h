@@ -54,6 +54,7 @@ VISOPS_EMULATED __m512 _mm512_set1_ps(float x) { return avx512::filled<__m512>(x
 VISOPS_EMULATED __m512i _mm512_set1_epi8(int8_t x) { return avx512::filled<__m512i>(x); }
 VISOPS_EMULATED __m512i _mm512_set1_epi16(int16_t x) { return avx512::filled<__m512i>(x); }
 VISOPS_EMULATED __m512i _mm512_set1_epi32(int32_t x) { return avx512::filled<__m512i>(x); }
+VISOPS_EMULATED __m512i _mm512_set1_epi64(int64_t x) { return avx512::filled<__m512i>(x); }
 template <class... Integers>
 VISOPS_EMULATED __m512i _mm512_setr_epi32(Integers... x) {
   return avx512::same_bytes<__m512i>(avx512::Elements<int32_t>{{x...}});
@@ -127,6 +128,11 @@ VISOPS_EMULATED __m512i _mm512_srai_epi32(__m512i v, unsigned count) {
 }
 VISOPS_EMULATED __m512i _mm512_madd_epi16(__m512i a, __m512i b) {
   return avx512::each<__m128i>(a, b, [](__m128i x, __m128i y) { return _mm_madd_epi16(x, y); });
+}
+VISOPS_EMULATED __m512i _mm512_maskz_mul_epu32(__mmask8 mask, __m512i a, __m512i b) {
+  const __m512i products =
+      avx512::each<__m128i>(a, b, [](__m128i x, __m128i y) { return _mm_mul_epu32(x, y); });
+  return avx512::chosen<int64_t>(mask, products, avx512::filled<__m512i>(0));
 }
 VISOPS_EMULATED __m512i _mm512_sad_epu8(__m512i a, __m512i b) {
   return avx512::each<__m128i>(a, b, [](__m128i x, __m128i y) { return _mm_sad_epu8(x, y); });

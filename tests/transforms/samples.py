@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 from torchvision import tv_tensors
 from visops import transforms
+from visops.transforms.engine.direct import run_direct
 
 SIZE = (40, 52)
 
@@ -61,3 +65,18 @@ def mixed() -> list[Any]:
         transforms.RandomApply([transforms.ColorJitter(0.3, 0.3)], 0.5),
         transforms.RandomInvert(0.5),
     ]
+
+
+@contextmanager
+def noted(direct: bool = True) -> Iterator[list[bool]]:
+    """Note for each call whether it went straight to C++; without `direct`, none does."""
+    went: list[bool] = []
+
+    def noting(*arguments: Any) -> Any:
+        result = run_direct(*arguments) if direct else None
+        went.append(result is not None)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("visops.transforms.compose.run_direct", noting)
+        yield went

@@ -19,29 +19,11 @@ from .source import Source
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["NativeFiles", "run_file"]
+__all__ = ["run_file"]
 
 _BUFFERS = (bytes, bytearray, memoryview)
 _MOVING = ("mask", "masks", "boxes", "keypoints", "polygons")
 _MOVED_NAMES = {*UNMOVABLE, "area"}
-_UNKNOWN: Any = object()
-
-
-class NativeFiles:
-    """What runs a chain on a file in C++, found at the first one."""
-
-    def __init__(self) -> None:
-        self.found: Any = _UNKNOWN
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return NativeFiles, ()  # copies and other processes find their own
-
-    def find(self, chain: Compose) -> tuple[FilePass, torch.dtype] | None:
-        """Return it, and the dtype of results; None: the chain needs Python."""
-        if self.found is _UNKNOWN:
-            plain = chain.memory_format is not torch.channels_last
-            self.found = file_pass(chain) if plain else None
-        return self.found  # type: ignore[no-any-return]
 
 
 def run_file(chain: Compose, sample: Any, source: Source) -> Any:
@@ -49,7 +31,7 @@ def run_file(chain: Compose, sample: Any, source: Source) -> Any:
 
     `run_passes` must then be given the same `source`, and says what is wrong with a damaged file.
     """
-    found = chain.native_files.find(chain)
+    found = _native_files(chain)
     if found is None:
         return None
     container = type(sample)
@@ -87,6 +69,15 @@ def run_file(chain: Compose, sample: Any, source: Source) -> Any:
     values = list(sample)
     values[key] = image
     return tuple(values)
+
+
+def _native_files(chain: Compose) -> tuple[FilePass, torch.dtype] | None:
+    """Return what runs a chain on a file, and the dtype of results; None: Python has to."""
+    kept = chain.native_passes
+    if not kept.files:
+        plain = chain.memory_format is not torch.channels_last
+        kept.files.append(file_pass(chain) if plain else None)
+    return kept.files[0]  # type: ignore[no-any-return]
 
 
 def _key_of_file(sample: Any, container: type, chain: Compose) -> Any:

@@ -98,9 +98,16 @@ class NativePasses:
 
 
 class AllNativePasses:
-    """The passes of a chain in C++, as far as they were asked for."""
+    """The passes of a chain in C++, as far as they were asked for.
+
+    Attributes
+    ----------
+    files : list
+        What runs the chain on a file, if it has been looked for: direct_files.py.
+    """
 
     def __init__(self) -> None:
+        self.files: list[Any] = []
         self.known: dict[tuple[int, int, torch.dtype, int], NativePasses | None] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:

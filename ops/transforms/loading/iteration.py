@@ -60,6 +60,7 @@ class Iteration:
             )
         try:
             batch = self._next()
+            result = None if batch is None else self.receive(batch.result)
         except BaseException:
             self.close()
             raise
@@ -67,7 +68,7 @@ class Iteration:
             self.progress.ended = True
             self.close()
             raise StopIteration
-        return self.receive(batch.result)
+        return result
 
     def _next(self) -> Batch | None:
         while True:
