@@ -94,6 +94,7 @@ void check_integers() {
   compare("reduce_add_epi64", sum, visops::_mm512_reduce_add_epi64(a));
   const auto mask = static_cast<__mmask16>(bits());
   CHECK(mask_or_epi32, c, mask, a, b);
+  CHECK(maskz_mul_epu32, static_cast<__mmask8>(mask), a, b);
   for (int count : {0, 3, 31, 32, 63, 64}) {
     CHECK(sll_epi64, a, _mm_cvtsi32_si128(count));
     CHECK(maskz_sra_epi32, mask, a, _mm_cvtsi32_si128(count));
