@@ -132,18 +132,6 @@ class Chain:
         self, plan: Plan, seed: int, epoch: int, indices: Sequence[int], record: bool, /
     ) -> list[NDArray[Any]] | None: ...
     def colors(self, plan: Plan, images: Any, dtype: str, /) -> NDArray[Any]: ...
-    def augment(
-        self,
-        plan: Plan,
-        image: tuple[int, tuple[int, ...]],
-        dtype: str,
-        out: tuple[int, tuple[int, ...]],
-        out_dtype: str,
-        mean: list[float],
-        std: list[float],
-        erase_value: list[float],
-        /,
-    ) -> None: ...
 
 _Stages = list[tuple[Chain, bool, list[float], list[float], list[float], str]]
 

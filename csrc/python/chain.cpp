@@ -252,25 +252,6 @@ py::array_t<double> Chain::colors(const PlanObject& self, py::handle images,
   return py::array_t<double>({plan.batch, int64_t{1}, c, c + 1}, color.data());
 }
 
-void Chain::augment(const PlanObject& self, py::handle image, const std::string& dtype,
-                    py::handle out, const std::string& out_dtype, const Numbers& mean,
-                    const Numbers& std, const Numbers& erase_value) const {
-  const StridedData from = read_strided_data(image, 3), to = read_strided_data(out, 3);
-  const GeometryState& at = self.first();
-  const AugmentImage source = {from.address,
-                               static_cast<int64_t>(at.source.height),
-                               static_cast<int64_t>(at.source.width),
-                               from.strides[0],
-                               from.strides[1],
-                               from.strides[2]};
-  const DType own = dtype_named(dtype), result = dtype_named(out_dtype);
-  const Finish finish = {mean, std, erase_value};
-  const double elements =
-      at.canvas.height * at.canvas.width * static_cast<double>(self.plan.channels);
-  run_unlocked(static_cast<int64_t>(elements),
-               [&] { run_one(self.plan, source, own, to, result, finish, Threads::kTorch); });
-}
-
 namespace {
 
 // Uniform numbers [B, count] of samples, column by column.
@@ -296,8 +277,7 @@ void bind_chain(py::module_& m) {
       .def(py::init<const py::list&, const std::vector<std::string>&, const std::string&, Numbers,
                     bool, bool>())
       .def("draw", &Chain::draw)
-      .def("colors", &Chain::colors)
-      .def("augment", &Chain::augment);
+      .def("colors", &Chain::colors);
 }
 
 }  // namespace visops

@@ -67,12 +67,6 @@ class Chain {
   // is not exact.
   py::array_t<double> colors(const PlanObject& self, py::handle images,
                              const std::string& dtype) const;
-  // Runs the pass on an image [C, H, W]; images are (address, strides). Where this throws, the
-  // caller's other path says what is wrong.
-  void augment(const PlanObject& self, py::handle image, const std::string& dtype, py::handle out,
-               const std::string& out_dtype, const Numbers& mean, const Numbers& std,
-               const Numbers& erase_value) const;
-
   const Sampling& sampling() const { return sampling_; }
 
  private:

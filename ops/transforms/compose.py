@@ -286,7 +286,7 @@ class Compose(Chain):
     ) -> Parameters:
         """Draw parameters for a sample or a batch without transforming it.
 
-        Transforms from other packages are assumed to keep the image's size. Arguments: a call's.
+        Other packages' transforms are taken to keep the image's size. Arguments are as in a call.
         """
         self._form()
         leaves, _ = self._split(sample[0] if len(sample) == 1 else sample)

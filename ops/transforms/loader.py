@@ -266,17 +266,11 @@ class Loader:
             self._blocks = Blocks(self.prefetch + 2, pinned=torch.cuda.is_available())
         transfer = Transfer(self.device)
         finish: Callable[[Batch], Any]
-        forms, keys = getattr(self.chain, "forms", Forms()), getattr(self.chain, "keys", None)
-        collating = Collating(forms, self.collate, keys)
-
         if on_device:
             own = (draws, progress.epoch, self.collate, transfer, self._blocks)
             finish = OnDevice(self.chain, *own)  # type: ignore[arg-type]
         else:
-
-            def finish(batch: Batch) -> Any:
-                return transfer.send(collating(batch))
-
+            finish = self._collating_to(transfer)
         work = Work(
             self._batches(progress),
             progress.batch,
@@ -289,6 +283,12 @@ class Loader:
         )
         self._work = work
         return Iteration(work, progress, self.threads, transfer.receive)
+
+    def _collating_to(self, transfer: Transfer) -> Callable[[Batch], Any]:
+        """Return what collates transformed samples, and begins to copy them."""
+        forms, keys = getattr(self.chain, "forms", Forms()), getattr(self.chain, "keys", None)
+        collating = Collating(forms, self.collate, keys)
+        return lambda batch: transfer.send(collating(batch))
 
     def _source(self, progress: Progress) -> Any:
         """Return what samples are read from by index."""

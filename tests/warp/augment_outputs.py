@@ -173,7 +173,7 @@ def tall(device: str) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def lanczos_gradients(device: str) -> Iterator[tuple[str, np.ndarray]]:
-    """Of image, matrix and colour, for every floating dtype."""
+    """Gradients of image, matrix and colour, for every floating dtype."""
     rng = np.random.default_rng(4)
     for number, dtype in enumerate(d for d in DTYPES if d.is_floating_point):
         draw = (random_matrix, random_perspective)[number % 2]

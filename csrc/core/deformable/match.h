@@ -25,6 +25,7 @@
 #include "core/elementary.h"
 #include "core/kernel_stub.h"
 #include "core/lane_sum.h"
+#include "core/log_polynomial.h"
 #include "core/workspace.h"
 
 namespace visops {
@@ -101,16 +102,7 @@ VISOPS_HOT_FN float log_above_zero(float x) {
   const int32_t power = (bits - 0x3f3504f3) >> 23;  // the mantissa is in [sqrt(1/2), sqrt(2))
   const float r = bit_cast<float>(bits - power * (1 << 23)) - 1.0f;
   const float k = static_cast<float>(power), squared = r * r;
-  float sum = 7.0376836292e-2f;
-  sum = sum * r - 1.1514610310e-1f;
-  sum = sum * r + 1.1676998740e-1f;
-  sum = sum * r - 1.2420140846e-1f;
-  sum = sum * r + 1.4249322787e-1f;
-  sum = sum * r - 1.6668057665e-1f;
-  sum = sum * r + 2.0000714765e-1f;
-  sum = sum * r - 2.4999993993e-1f;
-  sum = sum * r + 3.3333331174e-1f;
-  const float small = (sum * r * squared + k * -2.12194440e-4f) - 0.5f * squared;
+  const float small = (log_polynomial(r) * r * squared + k * -2.12194440e-4f) - 0.5f * squared;
   const float found = (r + small) + k * 0.693359375f;
   return x == x ? found : x;
 }

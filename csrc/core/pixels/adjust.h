@@ -14,8 +14,7 @@ struct AdjustParams {
   void* output;        // likewise
   DType dtype;
   int64_t batch, channels, height, width;
-  const PixelOperation*
-      operations;  // [batch], in host memory; of those that adjust_operations() allows
+  const PixelOperation* operations;  // [batch], in host memory, as adjust_operations() makes them
 
   VISOPS_DEVICE int64_t pixels() const { return height * width; }
   VISOPS_DEVICE int64_t size() const { return channels * pixels(); }  // of an image

@@ -19,9 +19,9 @@ struct HsvParams {
   DType dtype;  // uint8 or float32
   int64_t pixels;
   double hue, saturation, value;  // shift in turns; gains minus 1
-  // Of uint8: a shift in [-180, 180] steps, and gains.
+  // uint8 images take a shift in [-180, 180] steps, and gains.
   double hue_shift, saturation_gain, value_gain;
-  bool in_float;
+  bool in_float;  // whether float32 gives all their levels
 };
 
 HsvParams make_hsv(void* data, DType dtype, int64_t pixels, double hue, double saturation,

@@ -89,16 +89,20 @@ VISOPS_HOT_FN int32_t by_ratio(int32_t number, int32_t ratio) {
 // The index of a hue's entry, of by_ratio().
 VISOPS_HOT_FN int32_t hue_index(int32_t turned) { return turned < 0 ? turned + 180 : turned; }
 
+// The colour of steps, with white at 1.
+VISOPS_HOT_FN Rgb from_hsv_steps(int32_t hue, int32_t saturation, int32_t value) {
+  return from_hsv(static_cast<float>(hue) * (6.0f / 180.0f),
+                  static_cast<float>(saturation) * (1.0f / 255.0f),
+                  static_cast<float>(value) * (1.0f / 255.0f));
+}
+
 // The levels of entries.
 struct RgbLevels {
   int32_t r, g, b;
 };
 
 VISOPS_HOT_FN RgbLevels levels_of_hsv(int32_t hue, int32_t saturation, int32_t value) {
-  const float h = static_cast<float>(hue) * (6.0f / 180.0f);
-  const float s = static_cast<float>(saturation) * (1.0f / 255.0f);
-  const float v = static_cast<float>(value) * (1.0f / 255.0f);
-  const Rgb out = from_hsv(h, s, v);
+  const Rgb out = from_hsv_steps(hue, saturation, value);
   return {round_saturate(out.r * 255.0f, 0.0f, 255.0f),
           round_saturate(out.g * 255.0f, 0.0f, 255.0f),
           round_saturate(out.b * 255.0f, 0.0f, 255.0f)};

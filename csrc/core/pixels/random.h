@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "core/element.h"
+#include "core/log_polynomial.h"
 
 namespace visops {
 
@@ -63,15 +64,7 @@ VISOPS_HOT_FN float log_of(float x) {
   const float e = static_cast<float>(static_cast<int>(bits >> 23) - 126 - small);
   m = (small != 0 ? m + m : m) - 1.0f;
   const float z = m * m;
-  float y = 7.0376836292e-2f * m - 1.1514610310e-1f;
-  y = y * m + 1.1676998740e-1f;
-  y = y * m - 1.2420140846e-1f;
-  y = y * m + 1.4249322787e-1f;
-  y = y * m - 1.6668057665e-1f;
-  y = y * m + 2.0000714765e-1f;
-  y = y * m - 2.4999993993e-1f;
-  y = y * m + 3.3333331174e-1f;
-  y = y * m * z - 0.5f * z + e * -2.12194440e-4f;
+  const float y = log_polynomial(m) * m * z - 0.5f * z + e * -2.12194440e-4f;
   return m + y + e * 0.693359375f;
 }
 

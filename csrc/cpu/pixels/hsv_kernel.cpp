@@ -43,10 +43,7 @@ void change_chunk(const HsvParams& p, uint8_t* red, uint8_t* green, uint8_t* blu
     value[i] = gained_level(value[i], value_gain);
   }
   for (int i = 0; i < kChunk; ++i) {
-    const float h = static_cast<float>(hue[i]) * (6.0f / 180.0f);
-    const float s = static_cast<float>(saturation[i]) * (1.0f / 255.0f);
-    const float v = static_cast<float>(value[i]) * (1.0f / 255.0f);
-    const Rgb out = from_hsv(h, s, v);
+    const Rgb out = from_hsv_steps(hue[i], saturation[i], value[i]);
     red[i] = byte_of(out.r);
     green[i] = byte_of(out.g);
     blue[i] = byte_of(out.b);

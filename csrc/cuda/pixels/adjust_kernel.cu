@@ -41,7 +41,7 @@ constexpr int kPrepareThreads = 512;
 constexpr int kAdjustThreads = 256;
 static_assert(kPrepareThreads >= kLevelCount && kAdjustThreads >= kLevelCount, "an entry each");
 
-// Of images that other kernels change.
+// The kind of images that other kernels change.
 constexpr PixelKind kElsewhere = PixelKind::kCount;
 
 // An operation with its amount as kernels compute with it.

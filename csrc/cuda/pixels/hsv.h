@@ -10,6 +10,7 @@
 #include "core/pixels/hsv_values.h"
 #include "cuda/launch.h"
 #include "cuda/parts.h"
+#include "cuda/pixels/chosen_images.h"
 
 namespace visops {
 namespace {
@@ -102,20 +103,18 @@ void change_hsvs(const AdjustParams& p, void* stream) {
   const int64_t parts = parts_of(p.pixels(), kHsvPixels);
   HsvImages images = {};
   images.pixels = p.pixels();
-  const auto start = [&] {
-    launch(change_hsv<T>, grid_for(images.count * parts), dim3(kHsvThreads), 0, stream, images,
-           parts);
-    images.count = 0;
-  };
-  for (int64_t i = 0; i < p.batch; ++i) {
-    const PixelOperation& operation = p.operations[i];
-    if (!changes_hsv(p, operation.kind)) continue;
-    images.image[images.count++] = {static_cast<const T*>(p.images) + i * p.size(),
-                                    static_cast<T*>(p.output) + i * p.size(), operation.amount,
-                                    operation.more[0], operation.more[1]};
-    if (images.count == kMostHsv) start();
-  }
-  if (images.count > 0) start();
+  for_chosen_images(
+      p, images, [&](PixelKind kind) { return changes_hsv(p, kind); },
+      [&](int64_t i) {
+        const PixelOperation& operation = p.operations[i];
+        return HsvImage{static_cast<const T*>(p.images) + i * p.size(),
+                        static_cast<T*>(p.output) + i * p.size(), operation.amount,
+                        operation.more[0], operation.more[1]};
+      },
+      [&] {
+        launch(change_hsv<T>, grid_for(images.count * parts), dim3(kHsvThreads), 0, stream, images,
+               parts);
+      });
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "core/pixels/random.h"
 #include "cuda/launch.h"
 #include "cuda/parts.h"
+#include "cuda/pixels/chosen_images.h"
 
 namespace visops {
 namespace {
@@ -180,19 +181,18 @@ template <class T, class Kernel, class IsMine>
 void launch_noise(Kernel kernel, const AdjustParams& p, void* stream, const IsMine& is_mine) {
   const int64_t parts = parts_of(parts_of(p.size(), kNoiseBlock), kPartBlocks);
   NoisyImages images = {};
-  const auto start = [&] {
-    launch(kernel, grid_for(images.count * parts), dim3(kNoiseThreads), 0, stream, images, parts);
-    images.count = 0;
-  };
-  for (int64_t i = 0; i < p.batch; ++i) {
-    if (!is_mine(p.operations[i].kind)) continue;
-    T* const to = static_cast<T*>(p.output) + i * p.size();
-    const PixelImage image = {to, p.dtype, p.channels, p.height, p.width};
-    images.image[images.count++] = {noise_of(p.operations[i], image),
-                                    static_cast<const T*>(p.images) + i * p.size()};
-    if (images.count == kMostNoisy) start();
-  }
-  if (images.count > 0) start();
+  for_chosen_images(
+      p, images, is_mine,
+      [&](int64_t i) {
+        T* const to = static_cast<T*>(p.output) + i * p.size();
+        const PixelImage image = {to, p.dtype, p.channels, p.height, p.width};
+        return NoisyImage{noise_of(p.operations[i], image),
+                          static_cast<const T*>(p.images) + i * p.size()};
+      },
+      [&] {
+        launch(kernel, grid_for(images.count * parts), dim3(kNoiseThreads), 0, stream, images,
+               parts);
+      });
 }
 
 template <class T>

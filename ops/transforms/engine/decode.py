@@ -22,7 +22,10 @@ from .effects import Fusable
 from .fuse import Pass
 from .plan import Plan
 
-__all__ = ["Decoding", "decode_for", "decoding_of", "reach_of", "requests_of"]
+__all__ = ["Decoding", "decode_for", "decoded_part", "decoding_of", "reach_of", "requests_of"]
+
+# A window, (top, left, height, width), and a reduction.
+Request = tuple[tuple[int, int, int, int], int]
 
 # How far sampling reads: around the canvas in pixels of the result, since a filter that shrinks is
 # that wide, and around its source in pixels of the image. One more than the filters need.
@@ -84,11 +87,8 @@ def decode_for(plan: Plan, pass_: Pass, leaf: Leaf) -> Any:
     requests = requests_of(plan, pass_)
 
     def decode(index: int) -> tuple[np.ndarray, Part]:
-        source: Encoded = files[index]
-        try:
-            return source.file.decode(*requests[index], source.shape[2])
-        except ValueError as error:
-            reject_file(leaf.name if leaf.batch is None else f"{leaf.name}[{index}]", error)
+        name = leaf.name if leaf.batch is None else f"{leaf.name}[{index}]"
+        return decoded_part(files[index], requests[index], name)
 
     decoded = _all(decode, len(files))
     leaf.value = [pixels for pixels, _ in decoded]
@@ -98,8 +98,16 @@ def decode_for(plan: Plan, pass_: Pass, leaf: Leaf) -> Any:
     return plan.for_parts(np.array(parts, np.int64))
 
 
-def requests_of(plan: Plan, pass_: Pass) -> list[tuple[tuple[int, int, int, int], int]]:
-    """Return what a pass reads of each file: (top, left, height, width), and a reduction."""
+def decoded_part(source: Encoded, request: Request, name: str) -> tuple[np.ndarray, Part]:
+    """Decode what is asked of a file that has this name in its sample."""
+    try:
+        return source.file.decode(*request, source.shape[2])  # type: ignore[no-any-return]
+    except ValueError as error:
+        reject_file(name, error)
+
+
+def requests_of(plan: Plan, pass_: Pass) -> list[Request]:
+    """Return what a pass reads of each file."""
     windows = plan.windows(*reach_of(pass_))
     transform = pass_.transforms[0]
     reduces = isinstance(transform, Decoding) and transform.reduced and not plan.exact

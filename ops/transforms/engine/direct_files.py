@@ -10,7 +10,7 @@ from torch import Tensor
 from ..._native import FilePass
 from ..sample.forms import formed
 from ..sample.leaf import Leaf
-from ..sample.names import PLAIN_ATOMS, named_kinds
+from ..sample.names import MOVING, PLAIN_ATOMS, named_kinds
 from ..sample.passing import UNMOVABLE
 from .file_pass import file_pass
 from .native_passes import LARGEST
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["run_file"]
 
 _BUFFERS = (bytes, bytearray, memoryview)
-_MOVING = ("mask", "masks", "boxes", "keypoints", "polygons")
 _MOVED_NAMES = {*UNMOVABLE, "area"}
 
 
@@ -88,7 +87,7 @@ def _key_of_file(sample: Any, container: type, chain: Compose) -> Any:
     elif container is dict:
         kinds = named_kinds(chain.keys)
         files = [key for key in sample if kinds.get(key) == "image"]
-        if any(kinds.get(key) in _MOVING or key in _MOVED_NAMES for key in sample):
+        if any(kinds.get(key) in MOVING or key in _MOVED_NAMES for key in sample):
             return None
         items = sample.items()
     else:

@@ -17,14 +17,14 @@ import torch
 from torch import Tensor
 
 from ...jpeg.header import Part
-from ..engine.decode import requests_of
+from ..engine.decode import decoded_part, requests_of
 from ..engine.draws import Draws
 from ..engine.passes import run_passes
 from ..engine.plan import Plan
 from ..engine.run import Pixels
 from ..engine.source import Source
 from ..sample.batches import MOVABLE, batch_leaves, split_samples, stack_masks, unbatch_leaves
-from ..sample.encoded import Encoded, reject_file
+from ..sample.encoded import Encoded
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
 from .batch import Batch, Item
@@ -62,12 +62,7 @@ def decode_ahead(chain: Compose, leaves: Sequence[Leaf], source: Source) -> None
     Draws(chain.slices, chain.draws, source, source.key(sizes)).fill(plan, part)
     (request,) = requests_of(plan, part)
     for leaf in files:
-        file: Encoded = leaf.value
-        try:
-            found = file.file.decode(*request, file.shape[2])
-        except ValueError as error:
-            reject_file(leaf.name, error)
-        file.file = _Decoded(*found)
+        leaf.value.file = _Decoded(*decoded_part(leaf.value, request, leaf.name))
 
 
 class OnDevice:

@@ -27,7 +27,7 @@ from ..engine.source import Source, as_whole
 from ..sample.encoded import DamagedFileError
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
-from ..sample.names import PLAIN_ATOMS, named_kinds
+from ..sample.names import MOVING, PLAIN_ATOMS, named_kinds
 from ..sample.split import Rebuild, split_sample
 from ..targets.move import check_options, finish_targets, moves
 from .batch import Batch, Item
@@ -39,7 +39,6 @@ from .stream import StreamEndedError
 __all__ = ["Samples", "UnreadableError"]
 
 _MOST_FORMS = 64
-_MOVING = ("mask", "masks", "boxes", "keypoints", "polygons")
 
 
 class UnreadableError(Exception):
@@ -182,7 +181,7 @@ class Samples:
         return None if known is None else Item(known[0], known[1], values)
 
     def _plain_form(self, sample: Any, file: File, count: int) -> tuple[list[Leaf], Rebuild] | None:
-        if isinstance(sample, dict) and any(self.kinds.get(key) in _MOVING for key in sample):
+        if isinstance(sample, dict) and any(self.kinds.get(key) in MOVING for key in sample):
             return None
         leaves, rebuild = self.chain._split(with_content(sample, file))
         alike = len(leaves) == count and not moves(leaves, self.chain.options)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-__all__ = ["ATOMS", "DEFAULT_KINDS", "NAMES", "PLAIN_ATOMS", "named_kinds"]
+__all__ = ["ATOMS", "DEFAULT_KINDS", "MOVING", "NAMES", "PLAIN_ATOMS", "named_kinds"]
 
 PLAIN_ATOMS = frozenset((bool, int, float, complex, str, bytes, type(None)))
 ATOMS = (
@@ -31,6 +31,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     ),
     "other": (),  # does not move
 }
+# The kinds of targets that move with the image.
+MOVING = ("mask", "masks", "boxes", "keypoints", "polygons")
 DEFAULT_KINDS = {name: kind for kind, names in NAMES.items() for name in names}
 
 

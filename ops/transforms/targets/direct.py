@@ -108,19 +108,18 @@ class _Mask(DirectTarget):
         return value.dtype in NAMES and value.shape[-2:] == size and holds(value.dtype, self.fill)
 
     def move(self, plans: Sequence[Any], holder: Any) -> None:
-        value, pointer = self.value, self.pointer
+        value = self.value
         counts, dtype = value.shape[:-2], NAMES[value.dtype]
         for plan in plans:
             if plan.is_identity:
                 continue
             moved = torch.empty((*counts, *plan.size), dtype=value.dtype, device="cpu")
-            source, target = pointer, (moved.data_ptr(), moved.stride())
-            assert source is not None
+            source, target = _pointer(value), _pointer(moved)
             if not counts:
                 source, target = ((at, (0, *strides)) for at, strides in (source, target))
             count = counts[0] if counts else 1
             _native.move_drawn_masks(plan, source, target, dtype, count, float(self.fill))
-            value, pointer = moved, (moved.data_ptr(), moved.stride())
+            value = moved
         self.put(holder, value)
 
 
@@ -138,16 +137,13 @@ class _Boxes(DirectTarget):
         return _native.are_placed_boxes(self.pointer, value.shape[0], wide)
 
     def move(self, plans: Sequence[Any], holder: Any) -> None:
-        value, pointer = self.in_float64(plans), self.pointer
+        value = self.in_float64(plans)
+        count, wide = value.shape[0], value.dtype is torch.float64
         for plan in plans:
             if plan.is_identity:
                 continue
-            if value is not self.value:
-                pointer = value.data_ptr(), value.stride()
-            count, wide = value.shape[0], value.dtype is torch.float64
             moved = torch.empty((count, 4), dtype=value.dtype, device="cpu")
-            assert pointer is not None
-            _native.move_drawn_boxes(plan, pointer, (moved.data_ptr(), (4, 1)), count, wide)
+            _native.move_drawn_boxes(plan, _pointer(value), _pointer(moved), count, wide)
             value = moved
         self.put(holder, value.to(self.value.dtype), plans[-1].size)
 
@@ -185,6 +181,10 @@ class _Points(DirectTarget):
         self.put(holder, value.to(self.value.dtype), plans[-1].size)
         if entry.flagged and width == 2:
             holder[f"{entry.key}_visible"] = visible
+
+
+def _pointer(value: Tensor) -> tuple[int, tuple[int, ...]]:
+    return value.data_ptr(), value.stride()
 
 
 _KINDS: dict[str, type[DirectTarget]] = {"mask": _Mask, "boxes": _Boxes, "keypoints": _Points}

@@ -15,6 +15,7 @@ from bench.loading.files import BATCH, JITTER, SCALE, TARGET, THREADS
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from visops import transforms as V
+from visops._native import Passes
 from visops.jpeg.file import JpegFile
 from visops.transforms.engine.compiled import DTYPE_NAMES, compiled
 from visops.transforms.engine.decode import reach_of
@@ -128,10 +129,9 @@ class Bound:
             pixels, corner = file.decode(window, reduction, 3)
             moved = plan.for_parts(np.array([(*corner, *pixels.shape[:2])]))
             values = plan.mean, plan.std, [0.0]
-            augment = functools.partial(native.chain.augment, moved)
-            self.jobs.append(
-                (functools.partial(file.decode, window, reduction, 3), augment, values)
-            )
+            stage = (native.chain, False, *values, DTYPE_NAMES[torch.float32])
+            augment = functools.partial(Passes([stage]).run, [moved])
+            self.jobs.append((functools.partial(file.decode, window, reduction, 3), augment))
         self.pool = ThreadPoolExecutor(THREADS, initializer=use_one_thread)
         self.out = torch.empty(len(paths), 3, TARGET, TARGET)
 
@@ -146,11 +146,10 @@ class Bound:
             yield self.out[begin : begin + BATCH]
 
     def _run(self, index: int) -> None:
-        decode, augment, values = self.jobs[index]
+        decode, augment = self.jobs[index]
         pixels, _ = decode()
         _, columns, channels = pixels.shape
         image = pixels.ctypes.data, (1, columns * channels, channels)
         target = self.out[index]
         pointer = target.data_ptr(), target.stride()
-        name = DTYPE_NAMES[torch.float32]
-        augment(image, "uint8", pointer, name, *values)
+        augment(image, "uint8", pointer)
