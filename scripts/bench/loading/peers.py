@@ -129,8 +129,8 @@ def in_workers(samples: Sequence[Any], load: Load, collate: Any = None) -> InWor
 class Spdl:
     """SPDL's pipeline of threads, around simplejpeg and albumentations.
 
-    Its own decoder needs FFmpeg's shared libraries, which no package of PyPI has. Around torchvision
-    it takes twice as long.
+    Its own decoder needs FFmpeg's shared libraries, which no package of PyPI has. Around
+    torchvision it takes twice as long.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
