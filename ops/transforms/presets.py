@@ -20,7 +20,15 @@ from .crops_at_positions import RandomSizeCrop
 from .distortion import RandomPhotometricDistort
 from .erasing import RandomErasing
 from .policies import RandAugment, TrivialAugment
-from .recipes import MEAN, STD, mmsegmentation_train, nnunet_2d, to_float, yolo_train
+from .recipes import (
+    MEAN,
+    STD,
+    mmsegmentation_train,
+    nnunet_2d,
+    to_float,
+    yolo_mosaic,
+    yolo_train,
+)
 from .resizing import RandomResizedCrop, Resize
 from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
 from .searching import RandomIoUCrop
@@ -39,6 +47,7 @@ __all__ = [
     "segmentation_eval",
     "segmentation_train",
     "simclr",
+    "yolo_mosaic",
     "yolo_train",
 ]
 

@@ -15,13 +15,22 @@ from .cropping import CenterCrop, RandomCrop, RandomHorizontalFlip, RandomVertic
 from .distortion import RandomPhotometricDistort
 from .dtypes import Normalize, ToDtype
 from .geometric import RandomAffine
+from .mixing.mosaic import Mosaic
 from .neighbourhoods import Downscale
 from .noise import GaussianNoise, RandomHSV
 from .scaling import RandomShortestSize
 from .searching import CropByCategory
 from .values import RandomGamma, RandomInvert
 
-__all__ = ["MEAN", "STD", "mmsegmentation_train", "nnunet_2d", "to_float", "yolo_train"]
+__all__ = [
+    "MEAN",
+    "STD",
+    "mmsegmentation_train",
+    "nnunet_2d",
+    "to_float",
+    "yolo_mosaic",
+    "yolo_train",
+]
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
 
@@ -128,6 +137,55 @@ def nnunet_2d(size: int | Sequence[int] = (256, 256), *, seed: int | None = None
     return Compose(steps, seed=seed)
 
 
+_YOLO_BOXES = {"boxes": "sanitize", "min_size": 2.0, "min_visibility": 0.1}
+
+
+def _movement(degrees: float, translate: float, scale: float, shear: float) -> dict[str, Any]:
+    """Return RandomAffine's arguments for YOLO's."""
+    return {
+        "degrees": degrees,
+        "translate": (translate, translate) if translate > 0.0 else None,
+        "scale": (1.0 - scale, 1.0 + scale),
+        "shear": (-shear, shear, -shear, shear) if shear > 0.0 else None,
+    }
+
+
+def yolo_mosaic(
+    size: int = 640,
+    *,
+    degrees: float = 0.0,
+    translate: float = 0.1,
+    scale: float = 0.5,
+    shear: float = 0.0,
+    seed: int | None = None,
+    **options: Any,
+) -> Mosaic:
+    """Return Ultralytics' YOLO mosaic: four images of a batch, moved at random and cut to a size.
+
+    Each image is interpolated once, where YOLO resizes it onto a canvas that it then warps.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the result.
+    degrees, translate, scale, shear : float
+        Ranges of rotation, shift (a share of `size`), zoom and shear.
+    seed : int, optional
+    **options
+        Options for :class:`Mosaic`; by default as for :func:`yolo_train`, and no antialiasing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops.transforms import presets
+    >>> photos = [{"image": torch.zeros(3, 50, 60, dtype=torch.uint8)} for _ in range(4)]
+    >>> presets.yolo_mosaic(64, seed=0).collate(photos)["image"].shape
+    torch.Size([4, 3, 64, 64])
+    """
+    options = {**_YOLO_BOXES, "antialias": False, **options}
+    return Mosaic(size, **_movement(degrees, translate, scale, shear), seed=seed, **options)
+
+
 def yolo_train(
     size: int = 640,
     *,
@@ -140,17 +198,17 @@ def yolo_train(
     seed: int | None = None,
     **options: Any,
 ) -> Compose:
-    """Return Ultralytics' YOLO augmentation behind its mosaic.
+    """Return Ultralytics' YOLO augmentation.
 
-    Call it on batches that :class:`Mosaic` makes, of canvases of twice `size`; on single images, it
-    is what YOLO does without a mosaic.
+    As it stands, this is what YOLO does without a mosaic. Behind :func:`yolo_mosaic`, which moves
+    the canvas, use ``translate=0, scale=0``.
 
     Parameters
     ----------
     size : int
         Height and width of the result.
     degrees, translate, scale, shear : float
-        Ranges of rotation, shift, zoom and shear, with YOLO's meaning.
+        Ranges of rotation, shift (a share of the image's sides), zoom and shear.
     hsv : tuple of float
         Gains of :class:`RandomHSV`.
     flip : float
@@ -163,17 +221,13 @@ def yolo_train(
     Examples
     --------
     >>> import torch
-    >>> from visops import transforms
     >>> from visops.transforms import presets
     >>> photos = [{"image": torch.zeros(3, 50, 60, dtype=torch.uint8)} for _ in range(4)]
-    >>> batch = transforms.Mosaic(64, seed=0).collate(photos)
-    >>> presets.yolo_train(64, seed=0)(batch)["image"].shape
+    >>> batch = presets.yolo_mosaic(64, seed=0).collate(photos)
+    >>> presets.yolo_train(64, translate=0, scale=0, seed=0)(batch)["image"].shape
     torch.Size([4, 3, 64, 64])
     """
-    options = {"boxes": "sanitize", "min_size": 2.0, "min_visibility": 0.1, **options}
-    shift = (translate, translate) if translate > 0.0 else None
-    tilt = (-shear, shear, -shear, shear) if shear > 0.0 else None
-    moved = RandomAffine(degrees, shift, (1.0 - scale, 1.0 + scale), tilt, fill=114)
+    moved = RandomAffine(**_movement(degrees, translate, scale, shear), fill=114)
     steps: list[Any] = [
         moved,
         CenterCrop(size, fill=114),
@@ -181,4 +235,4 @@ def yolo_train(
         RandomHSV(*hsv),
         ToDtype(torch.float32, scale=True),
     ]
-    return Compose(steps, seed=seed, **options)
+    return Compose(steps, seed=seed, **{**_YOLO_BOXES, **options})

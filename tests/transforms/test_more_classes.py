@@ -226,8 +226,8 @@ def test_recipes() -> None:
         assert out["mask"].shape == (64, 80)
         assert out["image"].isfinite().all()
     yolo = presets.yolo_train(160, degrees=5, shear=2, seed=0)
-    mosaic = T.Mosaic(160, seed=0).collate([detection(2, s) for s in range(4)])
-    batch = yolo(mosaic)
+    mosaics = presets.yolo_mosaic(160, degrees=5, shear=2, seed=0)
+    batch = yolo(mosaics.collate([detection(2, s) for s in range(4)]))
     assert batch["image"].shape == (4, 3, 160, 160)
     assert [len(b) for b in batch["boxes"]] == [len(x) for x in batch["labels"]]
     assert len(yolo.passes) == 3

@@ -10,15 +10,18 @@ import numpy as np
 import torch
 
 from ..arguments import FillArgument, fill_values, interpolation_mode, interval, size_pair
+from ..cropping import CenterCrop
 from ..engine.integers import rounded
+from ..engine.plan import Plan
 from ..engine.run import reject_dtype
+from ..geometric import RandomAffine
 from ..sample.leaf import Leaf
 from ..targets.finish import finish_targets
 from ..targets.move import move_targets
 from ..targets.options import check_fill, mask_fill_of
 from .base import Mixing, Params, pictures, restacked, target_options
 from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
-from .tiles import Tiles, filled
+from .tiles import Movement, Tiles, filled
 
 __all__ = ["Mosaic"]
 
@@ -32,8 +35,11 @@ class Mosaic(Mixing):
     reaches beyond the canvas is cut off; what is left over is `fill`. Each pixel of the canvas is
     written once.
 
-    Boxes, masks and key points follow. To get from the canvas to `size` as YOLO does, call a chain
-    of ``RandomAffine`` and ``CenterCrop(size)`` afterwards.
+    In YOLO's training the canvas then moves at random, and its middle is cut out. If `degrees`,
+    `translate`, `scale` or `shear` is given, the result is that: an image of `size`, made of the
+    four images by one interpolation, without the canvas.
+
+    Boxes, masks and key points follow.
 
     Parameters
     ----------
@@ -41,6 +47,14 @@ class Mosaic(Mixing):
         Height and width into which each image is fitted.
     center : pair of float
         Range of the meeting point along each axis, in units of `size`, within [0, 2].
+    degrees : number or pair of number, optional
+        Range of the angle that the canvas turns by, as for :class:`RandomAffine`.
+    translate : pair of float, optional
+        The largest shifts along x and y, in units of `size`.
+    scale : pair of float, optional
+        Range of the factor by which the canvas grows or shrinks.
+    shear : number or sequence of number, optional
+        As for :class:`RandomAffine`.
     fill : number or sequence of C numbers, or a dict of such by type
         In the image's units (white is 255 for uint8, 1 for floating images).
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
@@ -75,8 +89,9 @@ class Mosaic(Mixing):
     half to even.
 
     Parameters of a call: ``x``, ``y`` of the meeting point, and the numbers of the other samples,
-    ``first``, ``second`` and ``third``. Source: A. Bochkovskiy et al., "YOLOv4: Optimal Speed and
-    Accuracy of Object Detection", 2020.
+    ``first``, ``second`` and ``third``; where the canvas moves, those of :class:`RandomAffine` and
+    :class:`CenterCrop`, too. Source: A. Bochkovskiy et al., "YOLOv4: Optimal Speed and Accuracy of
+    Object Detection", 2020.
 
     Examples
     --------
@@ -92,6 +107,8 @@ class Mosaic(Mixing):
     torch.Size([4, 3, 128, 128])
     >>> [len(boxes) == len(labels) for boxes, labels in zip(mosaics["boxes"], mosaics["labels"])]
     [True, True, True, True]
+    >>> transforms.Mosaic(64, translate=(0.1, 0.1), scale=(0.5, 1.5))(batch)["image"].shape
+    torch.Size([4, 3, 64, 64])
     """
 
     draws = 5
@@ -101,6 +118,10 @@ class Mosaic(Mixing):
         size: int | Sequence[int],
         *,
         center: Sequence[float] = (0.5, 1.5),
+        degrees: float | Sequence[float] | None = None,
+        translate: Sequence[float] | None = None,
+        scale: Sequence[float] | None = None,
+        shear: float | Sequence[float] | None = None,
         fill: FillArgument = 114,
         interpolation: Any = "bilinear",
         antialias: bool | None = True,
@@ -118,6 +139,9 @@ class Mosaic(Mixing):
         self.center = interval(
             "Mosaic", "center", center, 0.0, 2.0, "two numbers in [0, 2] (min, max)"
         )
+        self.movement: tuple[Any, ...] = (degrees, translate, scale, shear)
+        self._moves = [] if self.movement == (None,) * 4 else _moves(self.size, *self.movement)
+        self.draws = 5 + sum(move.draws for move in self._moves)
         self.fill = fill_values("Mosaic", fill)
         self.interpolation = interpolation_mode("Mosaic", interpolation)
         self.antialias = bool(antialias) and self.interpolation != "nearest"
@@ -133,18 +157,36 @@ class Mosaic(Mixing):
         self.options = replace(target_options("Mosaic", given), other_mask_fill=other_fill)
 
     def extra_repr(self) -> str:
-        return f"size={self.size}, center={self.center}, fill={self.fill}"
+        names = ("degrees", "translate", "scale", "shear")
+        given = zip(names, self.movement, strict=True)
+        moved = "".join(f"{name}={value}, " for name, value in given if value is not None)
+        return f"size={self.size}, center={self.center}, {moved}fill={self.fill}"
 
     def draw(self, uniforms: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
         low, high = self.center
         position = low + uniforms[:, :2] * (high - low)
-        others = np.floor(uniforms[:, 2:] * len(sizes))
+        others = np.floor(uniforms[:, 2:5] * len(sizes))
         names = ("first", "second", "third")
-        return {
+        drawn = {
             "x": np.floor(position[:, 0] * self.size[1]),
             "y": np.floor(position[:, 1] * self.size[0]),
             **{name: others[:, i] for i, name in enumerate(names)},
         }
+        plan = Plan.of_images(np.tile(2 * np.array(self.size, np.int64), (len(sizes), 1)))
+        first = 5
+        for move in self._moves:
+            step, last = move.chain_step(), first + move.draws
+            numbers = plan.draw(step, uniforms[:, first:last])
+            drawn.update(step.unpack(numbers))
+            plan.add(step, numbers)
+            first = last
+        return drawn
+
+    def _movement(self, params: Params, batch: int) -> Movement | None:
+        if not self._moves:
+            return None
+        steps = [move.chain_step() for move in self._moves]
+        return Movement(self.size, [(step, step.pack(params, batch)) for step in steps])
 
     def mix(
         self, leaves: Sequence[Leaf], params: Params, sizes: np.ndarray, sample: Callable[[], Any]
@@ -153,7 +195,7 @@ class Mosaic(Mixing):
         centers = np.stack((params["x"], params["y"]), 1)
         others = [params[name] for name in ("first", "second", "third")]
         sources = np.stack((np.arange(batch), *others), 1).astype(np.int64)
-        tiles = Tiles.of(sizes, self.size, centers, sources)
+        tiles = Tiles.of(sizes, self.size, centers, sources, self._movement(params, batch))
         things = lists_of_things("Mosaic", leaves)
         for leaf in leaves:
             if leaf.kind == "image":
@@ -165,7 +207,8 @@ class Mosaic(Mixing):
             self._join_things(things, tiles, batch)
 
     def _canvas(self, *shape: int) -> tuple[int, ...]:
-        return (*shape, 2 * self.size[0], 2 * self.size[1])
+        factor = 1 if self._moves else 2
+        return (*shape, factor * self.size[0], factor * self.size[1])
 
     def _draw_images(self, leaf: Leaf, tiles: Tiles) -> None:
         images, pixels = pictures(leaf)
@@ -182,11 +225,7 @@ class Mosaic(Mixing):
         count = 0 if leaf.batch is None else leaf.batch * pixels.frames
         shape = self._canvas(count, pixels.channels)
         result = torch.empty(shape, dtype=dtype, device=pixels.device)
-        for tile, source in enumerate(tiles.sources):
-            first = tile // 4 * pixels.frames
-            canvas = result[first : first + pixels.frames]
-            mode, antialias = self.interpolation, self.antialias
-            tiles.draw_image(tile, images[source], canvas, value, mode, antialias)
+        tiles.draw_images(images, result, value, self.interpolation, self.antialias)
         pixels.store(leaf, result)
 
     def _draw_masks(self, leaf: Leaf, tiles: Tiles) -> None:
@@ -226,3 +265,20 @@ class Mosaic(Mixing):
             return result
 
         join_pieces(things, pieces, 4, join_masks)
+
+
+class _CanvasAffine(RandomAffine):
+    """Moves canvases."""
+
+
+_CanvasAffine.__name__ = "Mosaic"  # what messages speak of
+
+
+def _moves(
+    size: tuple[int, int], degrees: Any, translate: Any, scale: Any, shear: Any
+) -> list[Any]:
+    """Return what leads from a canvas of twice `size` to it."""
+    moved = _CanvasAffine(0 if degrees is None else degrees, translate, scale, shear)
+    if moved.translate is not None:  # a share of the canvas, there
+        moved.translate = tuple(value / 2 for value in moved.translate)
+    return [moved, CenterCrop(size)]

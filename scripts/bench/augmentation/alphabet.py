@@ -141,9 +141,15 @@ def _hsv() -> list[Contender]:
 
 def _yolo() -> list[Contender]:
     """A mosaic's canvas: affine to half the size, HSV, mirror, float."""
-    hsv, generator = _YoloHsv((0.015, 0.7, 0.4)), np.random.default_rng(0)
+    by_hand = _yolo_by_hand(np.random.default_rng(0))
+    ours = presets.yolo_train(translate=0.05, seed=0)
+    return _contenders(ours, None, by_hand, (1280, 1280), (None, 3.0))
 
-    def by_hand(image: np.ndarray) -> dict[str, np.ndarray]:
+
+def _yolo_by_hand(generator: np.random.Generator) -> Callable[[np.ndarray], dict[str, Any]]:
+    hsv = _YoloHsv((0.015, 0.7, 0.4))
+
+    def by_hand(image: np.ndarray) -> dict[str, Any]:
         zoom, (x, y) = generator.uniform(0.5, 1.5), generator.uniform(-64, 64, 2)
         matrix = np.array([[zoom, 0, 320 - 640 * zoom + x], [0, zoom, 320 - 640 * zoom + y]])
         moved = cv2.warpAffine(image, matrix, (640, 640), borderValue=(114, 114, 114))
@@ -151,9 +157,43 @@ def _yolo() -> list[Contender]:
         if generator.random() < 0.5:
             moved = np.fliplr(moved)
         planes = np.ascontiguousarray(moved[..., ::-1].transpose(2, 0, 1))
-        return {"image": torch.from_numpy(planes).float() / 255}  # type: ignore[dict-item]
+        return {"image": torch.from_numpy(planes).float() / 255}
 
-    return _contenders(presets.yolo_train(seed=0), None, by_hand, (1280, 1280), (None, 3.0))
+    return by_hand
+
+
+def _mosaic() -> list[Contender]:
+    """Four samples, each a mosaic of four photos: YOLO's mosaic, affine, HSV, mirror, float."""
+    photos = [_photo(720, 960)] * 4
+    images = [{"image": torch.from_numpy(p).permute(2, 0, 1).contiguous()} for p in photos]
+    mosaics, chain = presets.yolo_mosaic(seed=0), presets.yolo_train(translate=0, scale=0, seed=0)
+    generator, finish = np.random.default_rng(0), _yolo_by_hand(np.random.default_rng(0))
+
+    def by_hand() -> list[Any]:
+        return [finish(_canvas_by_hand(photos, generator)) for _ in photos]
+
+    def ours() -> None:
+        chain(mosaics.collate(images, index=range(4)), index=range(4))
+
+    return [
+        Contender("visops.transforms", ours, comparable=_nothing),
+        Contender("albumentations or cv2", by_hand, floor=3.0, comparable=_nothing),
+    ]
+
+
+def _canvas_by_hand(photos: list[np.ndarray], generator: np.random.Generator) -> np.ndarray:
+    """Return four photos around a point of 1280², each resized to fit into 640², by OpenCV."""
+    canvas = np.full((1280, 1280, 3), 114, np.uint8)
+    x, y = (int(value) for value in generator.uniform(320, 960, 2))
+    for tile, photo in enumerate(photos):
+        factor = 640 / max(photo.shape[:2])
+        size = int(photo.shape[1] * factor), int(photo.shape[0] * factor)
+        part = cv2.resize(photo, size, interpolation=cv2.INTER_LINEAR)
+        left, top = (x if tile % 2 else x - size[0]), (y if tile >= 2 else y - size[1])
+        x1, y1 = max(left, 0), max(top, 0)
+        x2, y2 = min(left + size[0], 1280), min(top + size[1], 1280)
+        canvas[y1:y2, x1:x2] = part[y1 - top : y2 - top, x1 - left : x2 - left]
+    return canvas
 
 
 def _nnunet() -> list[Contender]:
@@ -258,6 +298,7 @@ def cases() -> list[Case]:
         ),
         (recipes, "DINOv2's first view: 375×500 → 224²", _dino, ()),
         (recipes, "YOLO's affine, HSV, flip: 1280² → 640²", _yolo, ()),
+        (recipes, "YOLO's mosaics, four of 720×960 → 640², affine, HSV, flip", _mosaic, ()),
         (recipes, "nnU-Net 2-D, one float channel: 320² → 256²", _nnunet, ()),
         (single, "GaussianNoise", _noise, ()),
         (single, "JPEG, quality 60", _jpeg, ()),
