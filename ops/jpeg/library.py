@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -32,16 +33,15 @@ class TurboDecoder:
         self._read_header.argtypes = [data, length, _Numbers, ctypes.c_char_p, length]
         self._decode = library.visops_jpeg_decode
         self._decode.argtypes = [data, length, _Numbers, data, ctypes.c_char_p, length]
-        self._round_trip = library.visops_jpeg_round_trip
-        self._round_trip.argtypes = [data, *[length] * 4, data, ctypes.c_char_p, length]
+        # Where C++ finds what compresses and decodes.
+        self.round_trip = _address(library.visops_jpeg_round_trip)
         number = library.visops_jpeg_turbo_version()
         version = f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
         self.name = f"libjpeg-turbo {version}"
 
     def addresses(self) -> tuple[int, int]:
         """Return where C++ finds the functions that read a header, and that decode."""
-        functions = (self._read_header, self._decode)
-        return tuple(ctypes.cast(own, ctypes.c_void_p).value for own in functions)  # type: ignore
+        return _address(self._read_header), _address(self._decode)
 
     def read_header(self, data: np.ndarray) -> Header:
         """Read the header of a file, uint8 ``[N]``."""
@@ -61,14 +61,9 @@ class TurboDecoder:
             raise ValueError(message.value.decode(errors="replace"))
         return out
 
-    def round_trip(self, pixels: np.ndarray, quality: int) -> np.ndarray:
-        """Compress pixels ``[H, W, C]``, uint8 of 1 or 3 channels, and decode the file."""
-        image = np.ascontiguousarray(pixels)
-        out, message = np.empty_like(image), ctypes.create_string_buffer(_MESSAGE)
-        address, where = image.ctypes.data, out.ctypes.data
-        if self._round_trip(address, *image.shape, quality, where, message, _MESSAGE):
-            raise ValueError(message.value.decode(errors="replace"))
-        return out
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 @cache

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .. import _native
 from ..jpeg.library import load_turbo
-from ..warp.augment import augment
 from .arguments import fail, is_sequence, whole
 from .engine.effects import Effects
 from .engine.plan import Canvas, Plan
@@ -80,40 +80,48 @@ class JPEG(Transform):
                 f"visops.transforms.JPEG: {leaf.name} has dtype {pixels.dtype} and "
                 f"{pixels.channels} channels, must be uint8 and have 1 or 3"
             )
-        applies = params.get("apply")
-        out = []
-        for index, image in enumerate(pixels.tensors(leaf)):
+        images, applies = pixels.tensors(leaf), params.get("apply")
+        outs: Any = [image.new_empty(image.shape) for image in images]
+        if not pixels.listed:
+            outs = torch.empty(images.shape, dtype=torch.uint8, device=pixels.device)
+        chosen: list[tuple[Tensor, Tensor, int]] = []
+        for index, (image, out) in enumerate(zip(images, outs, strict=True)):
             sample = index // pixels.frames
             if image.numel() == 0 or (applies is not None and not applies[sample]):
-                out.append(image)
+                out.copy_(image)
             else:
-                out.append(_compressed(image, int(params["quality"][sample])))
-        if out or pixels.listed:
-            one = len(out) == 1
-            pixels.store(leaf, out if pixels.listed else out[0][None] if one else torch.stack(out))
+                chosen.append((image, out, int(params["quality"][sample])))
+        _compress(chosen)
+        pixels.store(leaf, outs)
 
 
-def _compressed(image: Tensor, quality: int) -> Tensor:
-    array = _moved(image.detach().cpu(), torch.channels_last).permute(1, 2, 0).numpy()
+def _compress(jobs: Sequence[tuple[Tensor, Tensor, int]]) -> None:
+    """Compress images with a quality each, into contiguous ones."""
+    images = [image.detach().cpu() for image, _, _ in jobs]
+    outs = [out if out.is_cpu else torch.empty_like(out, device="cpu") for _, out, _ in jobs]
+    qualities = [quality for _, _, quality in jobs]
     turbo = load_turbo()
     if isinstance(turbo, str):
-        from PIL import Image
-
-        file = io.BytesIO()
-        plain = Image.fromarray(array[..., 0] if array.shape[2] == 1 else array)
-        plain.save(file, "JPEG", quality=quality)
-        found = np.asarray(Image.open(file)).reshape(array.shape)
+        for image, out, quality in zip(images, outs, qualities, strict=True):
+            out.copy_(_by_pillow(image, quality))
     else:
-        found = turbo.round_trip(array, quality)
-    pixels = torch.from_numpy(found).permute(2, 0, 1)
-    return _moved(pixels, torch.contiguous_format).to(image.device)
+        _native.compress_images(
+            turbo.round_trip,
+            [(image.data_ptr(), image.stride()) for image in images],
+            [tuple(image.shape) for image in images],
+            qualities,
+            [out.data_ptr() for out in outs],
+        )
+    for (_, out, _), found in zip(jobs, outs, strict=True):
+        if found is not out:
+            out.copy_(found)
 
 
-def _moved(image: Tensor, memory_format: torch.memory_format) -> Tensor:
-    """Return an image with another order of channels in memory, in a fraction of NumPy's time."""
-    size = (image.shape[1], image.shape[2])
-    options: dict[str, Any] = {"out_dtype": torch.uint8, "layout": "CHW"}
-    return augment(image[None], _STILL, size, memory_format=memory_format, **options)[0]
+def _by_pillow(image: Tensor, quality: int) -> Tensor:
+    from PIL import Image
 
-
-_STILL = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], dtype=torch.float64)
+    array, file = np.ascontiguousarray(image.permute(1, 2, 0).numpy()), io.BytesIO()
+    plain = Image.fromarray(array[..., 0] if array.shape[2] == 1 else array)
+    plain.save(file, "JPEG", quality=quality)
+    found = np.array(Image.open(file)).reshape(array.shape)
+    return torch.from_numpy(found).permute(2, 0, 1)

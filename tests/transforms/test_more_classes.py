@@ -176,6 +176,15 @@ def test_jpeg_is_torchvision_s() -> None:
     for quality in (3, 40, 95):
         for own in (image, image[:1]):
             assert torch.equal(T.JPEG(quality)(own), F.jpeg(own, quality))
+    for form in (
+        image.permute(1, 2, 0).contiguous().permute(2, 0, 1),
+        image[:, ::2, ::3],
+        image.flip(-1),
+        image[:1, 3:],
+    ):
+        assert torch.equal(T.JPEG(40)(form), F.jpeg(form.contiguous(), 40))
+    with pytest.raises(ValueError, match=r"visops\.transforms\.JPEG: .*65500"):
+        T.JPEG(9)(torch.zeros(3, 1, 70000, dtype=torch.uint8))
     chain = T.Compose([T.JPEG((10, 90))], seed=0)
     batch = torch.stack([image[:, :40, :50]] * 300)
     out, params = chain(batch, index=range(300), return_params=True)

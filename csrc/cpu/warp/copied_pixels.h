@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/warp/affine.h"
 #include "cpu/copies.h"
 
 namespace visops {
@@ -52,10 +53,40 @@ inline bool turn_run(int64_t pixel, const char* last, int count, char* out) {
   }
 }
 
+// A run of RGB bytes from pixels to planes or back, up to a segment. False: it is something else.
+inline bool move_channels(const PixelLayout& layout, const char* from, const int32_t* offset,
+                          int count, char* out) {
+  const int64_t last = layout.run * (count - 1) * layout.column_bytes;
+  if (layout.run == 0 || layout.channels != 3 || layout.element != 1 ||
+      offset[count - 1] - offset[0] != last) {
+    return false;
+  }
+  const int64_t plane = layout.channel_bytes, out_plane = layout.out_channel_bytes;
+  const bool splits = layout.column_bytes == 3 && plane == 1 && layout.out_column_bytes == 1;
+  const bool joins = layout.column_bytes == 1 && layout.out_column_bytes == 3 && out_plane == 1;
+  if (!splits && !joins) return false;
+  from += offset[0];
+  if (layout.run > 0) {
+    if (splits) split_bytes(from, count, out, out + out_plane, out + 2 * out_plane);
+    if (joins) join_bytes(from, from + plane, from + 2 * plane, count, out);
+    return true;
+  }
+  char turned[3][kSegment];
+  if (splits) {
+    split_bytes(from + last, count, turned[0], turned[1], turned[2]);
+    for (int c = 0; c < 3; ++c) turn_pixels<1>(turned[c] + count - 1, count, out + c * out_plane);
+  } else {
+    for (int c = 0; c < 3; ++c) turn_pixels<1>(from + c * plane, count, turned[c]);
+    join_bytes(turned[0], turned[1], turned[2], count, out);
+  }
+  return true;
+}
+
 // Pixels at from + offset[i] to adjacent columns.
 inline void copy_run(const PixelLayout& layout, const char* from, const int32_t* offset, int count,
                      char* out) {
   const bool interleaved = layout.interleaved();
+  if (!interleaved && move_channels(layout, from, offset, count, out)) return;
   const int64_t pixel = interleaved ? layout.channels * layout.element : layout.element;
   const int64_t step = layout.out_column_bytes;
   // Offsets that were clamped repeat a pixel.
