@@ -45,8 +45,27 @@ py::dict unpack(const ChainStep& step, const Doubles& numbers) {
   return out;
 }
 
+py::list names_of(const ChainStep& step) {
+  py::list names;
+  for (const ParamSpec& spec : step.params()) names.append(spec.name);
+  return names;
+}
+
+// What isn't taken would be lost: a transform with other arguments has recorded it.
+void reject_others(const ChainStep& step, const py::dict& params) {
+  const py::list names = names_of(step);
+  for (const auto& [name, values] : params) {
+    if (names.contains(name)) continue;
+    throw std::invalid_argument(
+        "visops.transforms: params has '" + py::cast<std::string>(py::str(name)) +
+        "', which this chain's transform does not draw with its arguments; must have " +
+        py::cast<std::string>(py::str(names)));
+  }
+}
+
 // Undoes unpack(); an entry may also be one number for all samples.
 Doubles pack(const ChainStep& step, const py::dict& params, py::ssize_t batch) {
+  reject_others(step, params);
   const py::ssize_t all = step.num_params();
   Doubles out({batch, all});
   double* first = out.mutable_data();
@@ -94,6 +113,7 @@ void bind_steps(py::module_& m) {
                   })
       .def_property_readonly("num_uniforms", &ChainStep::num_uniforms)
       .def_property_readonly("num_params", &ChainStep::num_params)
+      .def_property_readonly("names", &names_of)
       .def("unpack", &unpack)
       .def("pack", &pack);
 }

@@ -372,6 +372,11 @@ def test_missing_and_odd_parameters_are_named() -> None:
     params.steps[0] = {"angle": np.zeros(5)}
     with pytest.raises(ValueError, match="params has 5 numbers as 'angle', must have 1"):
         chain(photo(), params=params)
+    # They would be lost on a transform that has no such argument.
+    zoom = transforms.Compose([transforms.RandomAffine(9, scale=(0.5, 2))], seed=0)
+    _, zoomed = zoom(photo(), return_params=True)
+    with pytest.raises(ValueError, match=r"params has 'scale', .*; must have \['angle'\]"):
+        transforms.Compose([transforms.RandomAffine(9)])(photo(), params=zoomed)
 
 
 def test_nothing_waits_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,8 +185,12 @@ class Mosaic(Mixing):
     def _movement(self, params: Params, batch: int) -> Movement | None:
         if not self._moves:
             return None
-        steps = [move.chain_step() for move in self._moves]
-        return Movement(self.size, [(step, step.pack(params, batch)) for step in steps])
+        steps = []
+        for move in self._moves:
+            step = move.chain_step()
+            own = {name: params[name] for name in step.names if name in params}
+            steps.append((step, step.pack(own, batch)))
+        return Movement(self.size, steps)
 
     def mix(
         self, leaves: Sequence[Leaf], params: Params, sizes: np.ndarray, sample: Callable[[], Any]
