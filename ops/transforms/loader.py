@@ -17,6 +17,7 @@ from .engine.source import as_whole
 from .loading.batch import Batch, Collating
 from .loading.blocks import Blocks
 from .loading.checks import OWNER, checked_ranks, count, is_stream, usable_cpus
+from .loading.collate import Collate, with_numbers
 from .loading.iteration import Iteration, Progress, stats_of
 from .loading.on_device import OnDevice
 from .loading.order import Order, OwnOrder, SampledOrder
@@ -92,6 +93,9 @@ class Loader:
         move on the CPU. Draws are the same.
     collate : callable, optional
         Makes a batch of a list of transformed samples. By default what ``Compose.collate`` returns.
+        If it has parameters `index` and `epoch`, as :meth:`Mosaic.collate` has, it is given the
+        samples' places in the data set and the epoch, so that it draws the same whatever the
+        threads.
     on_error : {"raise", "skip"}
         What becomes of a sample that can't be read or decoded: its error is raised when its batch
         is due, with its index and path; or it is left out, its batch is smaller, and
@@ -265,12 +269,13 @@ class Loader:
         if self._blocks is None:
             self._blocks = Blocks(self.prefetch + 2, pinned=torch.cuda.is_available())
         transfer = Transfer(self.device)
+        collate = with_numbers(self.collate, progress.epoch)
         finish: Callable[[Batch], Any]
         if on_device:
-            own = (draws, progress.epoch, self.collate, transfer, self._blocks)
+            own = (draws, progress.epoch, collate, transfer, self._blocks)
             finish = OnDevice(self.chain, *own)  # type: ignore[arg-type]
         else:
-            finish = self._collating_to(transfer)
+            finish = self._collating_to(transfer, collate)
         work = Work(
             self._batches(progress),
             progress.batch,
@@ -284,10 +289,10 @@ class Loader:
         self._work = work
         return Iteration(work, progress, self.threads, transfer.receive)
 
-    def _collating_to(self, transfer: Transfer) -> Callable[[Batch], Any]:
+    def _collating_to(self, transfer: Transfer, collate: Collate | None) -> Callable[[Batch], Any]:
         """Return what collates transformed samples, and begins to copy them."""
         forms, keys = getattr(self.chain, "forms", Forms()), getattr(self.chain, "keys", None)
-        collating = Collating(forms, self.collate, keys)
+        collating = Collating(forms, collate, keys)
         return lambda batch: transfer.send(collating(batch))
 
     def _source(self, progress: Progress) -> Any:

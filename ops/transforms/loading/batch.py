@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..sample.batches import Split, batch_leaves, split_samples
 from ..sample.leaf import Leaf
 from ..sample.split import Rebuild, split_sample
 from .blocks import Blocks
+from .collate import Collate
 
 __all__ = ["Batch", "Collating", "Item"]
 
@@ -37,10 +38,10 @@ class Item:
     image : Tensor, optional
         ``[C, H, W]``, in the batch's memory or of its own.
     result : Any
-        Without leaves: what a transform that is no chain has returned. With an `index`: the sample
-        as it was read.
+        Without leaves: what a transform that is no chain has returned. Of a sample that is still to
+        be transformed: it, as it was read.
     index : Any
-        What the draws depend on of a sample that is still to be transformed.
+        What its draws depend on: its place in the data set.
     """
 
     leaves: list[Leaf]
@@ -125,13 +126,13 @@ class Collating:
     forms : Forms
         The types of the results.
     collate : callable, optional
-        That of the user, which gets a list of samples; None: as ``Compose.collate``.
+        That of the user, of samples and their places; None: as ``Compose.collate``.
     keys : mapping, optional
         The chain's, for what its samples hold.
     """
 
     forms: Forms
-    collate: Callable[[list[Any]], Any] | None
+    collate: Collate | None
     keys: Mapping[str, Sequence[str]] | None
 
     def __call__(self, batch: Batch) -> Any:
@@ -139,7 +140,7 @@ class Collating:
         rows = [index for index, item in enumerate(batch.items) if item is not None]
         items = [item for item in batch.items if item is not None]
         if self.collate is not None:
-            return self.collate([self._alone(item) for item in items])
+            return self.collate([self._alone(item) for item in items], [i.index for i in items])
         first = items[0]
         rebuild = first.rebuild
         if rebuild is None:

@@ -8,7 +8,7 @@ windows again, and finds them decoded. Targets move on the CPU meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
 from .batch import Batch, Item
 from .blocks import Blocks
+from .collate import Collate
 from .transfer import Transfer, moved
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class OnDevice:
     chain : Compose
     seed, epoch : int
     collate : callable, optional
-        That of the user, which gets a list of samples.
+        That of the user, of samples and their places.
     transfer : Transfer
         To the device.
     blocks : Blocks
@@ -85,7 +86,7 @@ class OnDevice:
         chain: Compose,
         seed: int,
         epoch: int,
-        collate: Callable[[list[Any]], Any] | None,
+        collate: Collate | None,
         transfer: Transfer,
         blocks: Blocks,
     ) -> None:
@@ -110,7 +111,7 @@ class OnDevice:
             made = items[0].rebuild(leaves)  # type: ignore[misc]
         else:
             pairs = zip(items, unbatch_leaves(leaves), strict=True)
-            made = self.collate([self._alone(item, own) for item, own in pairs])
+            made = self.collate([self._alone(item, own) for item, own in pairs], indices)
         return moved(made, self.transfer.device), blocks
 
     def _split_again(self, items: list[Item]) -> None:

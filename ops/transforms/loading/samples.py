@@ -99,6 +99,7 @@ class Samples:
             item = self._by_file(sample, file, position, batch, row, times)
         if item is None:
             item = self._by_chain(sample, file, position, batch, row, times)
+        item.index = position
         batch.items[row] = item
         times.images += 1
 
@@ -230,7 +231,7 @@ class Samples:
             source = Source(self.seed, None, None, index, self.epoch, None)
             if not self.transforms:
                 decode_ahead(chain, leaves, source)
-                return Item(leaves, rebuild, result=sample, index=index)
+                return Item(leaves, rebuild, result=sample)
             run_passes(chain, leaves, source)
         except DamagedFileError as error:
             error.path = None if file is None else file.path

@@ -164,6 +164,34 @@ def test_a_collate_of_ones_own_gets_transformed_samples() -> None:
     assert equal([tuple(b) for b in both], expected(SAMPLES["files and labels"], chain()))
 
 
+@pytest.mark.parametrize("on", ["cpu", "device"])
+def test_a_collate_that_draws_is_given_places_and_epoch(on: str) -> None:
+    """By the number of its calls, it would draw what the threads' order says."""
+    own = transforms.Compose([transforms.DecodeJpeg(), transforms.Resize((20, 30))], seed=6)
+    mosaic = transforms.Mosaic(16, seed=3)
+    plain = transforms.Mosaic(16)  # nothing could make its draws the same
+    options: dict[str, Any] = {"augment_on": on, "collate": mosaic.collate}
+    loaders = [transforms.Loader(FILES, own, BATCH, threads=n, **options) for n in (1, 4)]
+    for epoch in range(2):
+        first, second = (list(loader) for loader in loaders)
+        assert equal(first, second)
+        small = [own(file, index=index, epoch=epoch) for index, file in enumerate(FILES[:BATCH])]
+        assert torch.equal(first[0], mosaic.collate(small, index=range(BATCH), epoch=epoch))
+    assert loaded(FILES, own, collate=plain.collate)[0].shape == (BATCH, 3, 32, 32)
+
+    seen: list[Any] = []
+
+    def collate(samples: list[Any], *, index: Any, epoch: int) -> int:
+        seen.append((list(index), epoch))
+        return len(samples)
+
+    order = [7, -1, 2]
+    loader = transforms.Loader(FILES, own, 2, sampler=order, threads=1, collate=collate)
+    loader.set_epoch(4)
+    assert list(loader) == [2, 1]
+    assert seen == [([7, COUNT - 1], 4), ([2], 4)]
+
+
 def test_views() -> None:
     crop = transforms.Compose([transforms.DecodeJpeg(), transforms.RandomResizedCrop(16)], seed=0)
     views = transforms.Views([crop, crop])
