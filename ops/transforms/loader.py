@@ -158,7 +158,7 @@ class Loader:
         pad: bool = True,
         device: torch.device | str | None = None,
         augment_on: str = "cpu",
-        collate: Callable[[list[Any]], Any] | None = None,
+        collate: Callable[..., Any] | None = None,
         on_error: str = "raise",
     ) -> None:
         self.is_stream = is_stream(dataset, sampler is not None or batch_sampler is not None)
