@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import re
 import shutil
-import zipfile
 from pathlib import Path
 
 from arm.build import compile_with, here, there
-from arm.machine import HOME, LIBRARIES, MACHINE, ROOT, fail, python_version, run, unpack_wheels
+from arm.machine import (
+    HOME,
+    LIBRARIES,
+    MACHINE,
+    PLATFORMS,
+    ROOT,
+    fail,
+    python_version,
+    run,
+    unpack_wheels,
+)
 
 # Beside which the wheel is tried: the oldest, and the newest. torchvision fits one torch each.
 TORCHES = (
     {"torch": "2.11.0", "torchvision": "0.26.0"},
     {"torch": "2.15.0", "torchvision": "0.29.2"},
 )
-TESTS = ("tests/masks/test_packed.py", "tests/suppression/test_nms.py")
+# Operators, masks' bits, gradients of a warp, arrays past torch's dispatcher, JPEG.
+TESTS = (
+    "tests/suppression/test_nms.py",
+    "tests/masks/test_packed.py",
+    "tests/warp/test_remap.py",
+    "tests/build/test_arrays.py",
+    "tests/jpeg/test_decode.py",
+)
 NEWEST_GLIBC = 28
 
 
@@ -37,11 +53,20 @@ def build_wheel() -> Path:
     return wheel
 
 
-def try_wheel(wheel: Path) -> str:
-    """Run the README's example, `python -m visops` and some tests beside several torches."""
+def install_wheel(wheel: Path) -> Path:
+    """Let pip install it, if its tags suit the ARM machine; return the folder."""
     site = HOME / "wheel-site"
     shutil.rmtree(site, ignore_errors=True)
-    zipfile.ZipFile(wheel).extractall(site)
+    options: list[str | Path] = ["--quiet", "--no-deps", "--only-binary=:all:", "--target", site]
+    options += [f"--python-version={python_version(MACHINE / 'root')}"]
+    options += [f"--platform={name}_aarch64" for name in PLATFORMS]
+    run(*here("-m", "pip", "install", *options, wheel))
+    return site
+
+
+def try_wheel(wheel: Path) -> str:
+    """Run the README's example, `python -m visops` and some tests beside several torches."""
+    site = install_wheel(wheel)
     example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     if example is None:
         fail("README.md has no example")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import cv2
@@ -46,7 +47,9 @@ def test_values_are_opencv_s_and_torch_s(mode: str, padding: str, dtype: Any) ->
     distance = np.abs(found.astype(np.float64) - expected.astype(np.float64))
     if mode == "bicubic" and padding == "constant" and rough == 0:
         rough = 12  # OpenCV blends with the border's value in another way
-    assert distance.max() <= rough + (1e-3 if dtype == np.float32 else 0.51)
+    # On ARM, OpenCV rounds some bicubic bytes to the other neighbour; ours are checked below.
+    step = 1 if mode == "bicubic" and platform.machine() in ("aarch64", "arm64") else 0.51
+    assert distance.max() <= rough + (1e-3 if dtype == np.float32 else step)
     planes = torch.from_numpy(image.copy()).permute(2, 0, 1).double().requires_grad_()
     options: dict[str, Any] = {"mode": mode, "padding_mode": padding, "fill": 7.0}
     wide = visops.remap(planes, torch.from_numpy(x), torch.from_numpy(y), **options)
