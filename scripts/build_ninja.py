@@ -207,6 +207,7 @@ AVX2_SUFFICES = _kernels(
     "suppression/nms_match",
     "suppression/nms_pad",
     "suppression/nms_rotated",
+    "warp/affine_backward_image",
 )
 
 
