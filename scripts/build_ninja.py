@@ -107,9 +107,11 @@ class NinjaFile:
             host += (
                 [] if WINDOWS else ["-Wno-unused-function", "-Wno-unneeded-internal-declaration"]
             )
-            self._device_flags = ["-std=c++17", "-O3", "-fmad=false", "-Icsrc"]
+            # Code for the GPU is optimised by default; nvcc's -O is about the host's.
+            self._device_flags = ["-std=c++17", "-fmad=false", "-Icsrc"]
             self._nvcc_flags = [*self._device_flags, *cuda.arch_flags()]
-            self._nvcc_flags += [f"-Xcompiler={flag}" for flag in host]
+            # The host's code runs once a launch.
+            self._nvcc_flags += [f"-Xcompiler={flag}" for flag in [*host, *FLAGS.small]]
             # A fifth of the size; drivers of CUDA 13 and newer all read it.
             self._nvcc_flags += ["--compress-mode=size"] if cuda.major >= 13 else []
             self._nvcc_flags += ["-Werror=all-warnings"] if strict else []
@@ -205,6 +207,7 @@ AVX2_SUFFICES = _kernels(
     "suppression/nms_match",
     "suppression/nms_pad",
     "suppression/nms_rotated",
+    "warp/affine_backward_image",
 )
 
 

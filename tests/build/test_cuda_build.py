@@ -128,3 +128,18 @@ def test_architectures_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cuda is not None
     with pytest.raises(SystemExit, match="TORCH_CUDA_ARCH_LIST has 'Ampere'"):
         cuda.arch_flags()
+
+
+@pytest.mark.usefixtures("cuda_home")
+def test_the_hosts_side_is_compiled_for_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    from build_ninja import NinjaFile
+
+    built: list[list[str]] = []
+    file = NinjaFile(build.find_cuda("13.2"))
+    monkeypatch.setattr(file, "build", lambda *words: built.append(list(words[-1])))
+    file.cuda_objects("cuda", [Path("csrc/cuda/kernel.cu")])
+    (flags,) = built
+    # nvcc puts its own -O behind what -Xcompiler passes on, and the last one counts.
+    assert not [flag for flag in flags if flag.startswith("-O")]
+    levels = [flag for flag in flags if flag.startswith("-Xcompiler=-O")]
+    assert levels[-1] == f"-Xcompiler={build.FLAGS.small[0]}" == "-Xcompiler=-Os"

@@ -1,8 +1,9 @@
 // The launches of one-pass augmentation, for one interpolation each.
 //
-// Their kernels take minutes to compile, so each launch and interpolation is instantiated in a file
-// of its own (csrc/cuda/warp/augment/). The slot is part of the name because a test build links
-// these files twice: compiled for the GPU, and as plain C++.
+// Their kernels take minutes to compile, so each launch is instantiated in a file of its own
+// (csrc/cuda/warp/augment/). All interpolations are in it: nvcc compresses a file's kernels
+// together, and these are much alike. The slot is part of the name because a test build links these
+// files twice: compiled for the GPU, and as plain C++.
 #pragma once
 
 #include "core/warp/augment.h"

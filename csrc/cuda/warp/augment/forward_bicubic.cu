@@ -1,4 +1,0 @@
-#include "cuda/warp/augment_forward.h"
-
-template void visops::launch_augment_forward<visops::kCudaSlot, visops::Interpolation::kBicubic>(
-    const visops::AugmentParams&, void*);

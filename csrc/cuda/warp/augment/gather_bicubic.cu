@@ -1,4 +1,0 @@
-#include "cuda/warp/augment_gather.h"
-
-template void visops::launch_augment_gather<visops::kCudaSlot, visops::Interpolation::kBicubic>(
-    const visops::AugmentBackwardParams&, const void*, const void*, visops::Workspace&);
