@@ -7,13 +7,24 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 from torch import Tensor, nn
+
+needs_pyarrow = pytest.mark.skipif(find_spec("pyarrow") is None, reason="pyarrow is missing")
+
+
+def read_table(path: Path) -> Any:
+    """Return a Parquet file's table."""
+    import pyarrow.parquet
+
+    return pyarrow.parquet.read_table(path)
 
 
 def photo(seed: int, height: int, width: int) -> np.ndarray:

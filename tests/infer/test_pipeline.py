@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet
 import pytest
 import torch
 from PIL import Image
@@ -16,7 +15,17 @@ from visops import infer
 from visops.infer import Counts, Job, Model, Options, Pipeline, Preprocess, StageError
 from visops.infer.engine.pipeline import conclude
 
-from infer.folders import Detector, Network, Refusing, files, fill, records, save
+from infer.folders import (
+    Detector,
+    Network,
+    Refusing,
+    files,
+    fill,
+    needs_pyarrow,
+    read_table,
+    records,
+    save,
+)
 
 OPTIONS: dict[str, Any] = {"batch_size": 4, "workers": 0, "preprocess": Preprocess((16, 16))}
 COUNTS = Counts(listed=19, ok=13, failed=4, skipped=2)
@@ -179,6 +188,7 @@ def test_other_networks_are_refused(folder: Path, reference: Path) -> None:
         infer.run(folder, reference, other, **OPTIONS)
 
 
+@needs_pyarrow
 def test_new_images_come_after_old_ones_and_gone_ones_fail(tmp_path: Path) -> None:
     images, out = tmp_path / "images", tmp_path / "out"
     for i in range(6):
@@ -195,7 +205,7 @@ def test_new_images_come_after_old_ones_and_gone_ones_fail(tmp_path: Path) -> No
     save(images / "6.png")
     pipeline.run(images, out)
     # Both files of results are brought up to date.
-    assert len(pyarrow.parquet.read_table(out / "results.parquet")) == len(records(out)) == 8
+    assert len(read_table(out / "results.parquet")) == len(records(out)) == 8
     os.remove(images / "6.png")
     found = records(out)
     assert list(found) == [*(f"{i}.png" for i in range(6)), "00.png", "6.png"]
@@ -268,9 +278,10 @@ def test_an_error_in_a_stage_names_it_and_keeps_what_is_done(tmp_path: Path) -> 
         infer.run(images, tmp_path / "two", [model], **OPTIONS)
 
 
+@needs_pyarrow
 def test_parquet_and_back(folder: Path, reference: Path, tmp_path: Path) -> None:
     infer.run(folder, tmp_path, models(), **OPTIONS, format="parquet")
-    rows = pyarrow.parquet.read_table(tmp_path / "results.parquet").to_pylist()
+    rows = read_table(tmp_path / "results.parquet").to_pylist()
     found = records(reference)
     assert [row["image"] for row in rows] == list(found)
     for row in rows:
@@ -300,6 +311,7 @@ def test_annotated_images(folder: Path, tmp_path: Path, kind: str) -> None:
             assert picture.convert("RGB").tobytes() != image.convert("RGB").tobytes()
 
 
+@needs_pyarrow
 def test_names_of_all_kinds(tmp_path: Path) -> None:
     images, out = tmp_path / "images", tmp_path / "out"
     odd = [b"\xff\xfe.png", "日本\n\"'.png".encode(), b"a" * 251 + b".png", b"same.png"]
@@ -314,7 +326,7 @@ def test_names_of_all_kinds(tmp_path: Path) -> None:
     assert {os.fsencode(name) for name in records(out)} == {*odd, b"deep/same.png"}
     assert sum(len(found) for _, _, found in os.walk(out / "annotated")) == 5
     infer.run(images, out, {"net": Network()}, **OPTIONS, annotate="jpeg", format="parquet")
-    names = pyarrow.parquet.read_table(out / "results.parquet")["image"].to_pylist()
+    names = read_table(out / "results.parquet")["image"].to_pylist()
     assert "\\xff\\xfe.png" in names
 
 
