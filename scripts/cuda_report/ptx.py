@@ -8,9 +8,10 @@ compiler, made of two roundings.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,6 +25,11 @@ REGISTER = re.compile(r"%rd\d+")
 MEMORY = re.compile(r"\[([^\]+]+)(?:\+(-?\d+))?\]")
 ARRAY = re.compile(r"^\.local .*\[(\d+)\];$", re.MULTILINE)
 BLOCK_SIZE = re.compile(r"^\.maxntid (\d+), (\d+), (\d+)$", re.MULTILINE)
+
+# The first line of a kernel or of a function, its name, and a call's function.
+DEFINITION = re.compile(r"^(?:\.visible |\.weak |\.extern )*\.(?:entry|func)\b", re.MULTILINE)
+NAME = re.compile(r"\.(?:entry|func)\s*(?:\([^)]*\)\s*)?([\w$]+)")
+CALL = re.compile(r"\bcall(?:\.uni)?\s*(?:\([^)]*\),\s*)?([\w$]+)")
 
 LEAVES = ("bra", "ret", "exit", "brx")
 FLOATING = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
@@ -77,17 +83,42 @@ class Kind(NamedTuple):
 
 
 def parse_ptx(text: str) -> Iterator[Entry]:
-    """All kernels in the output of ``cuobjdump --dump-ptx``."""
-    for piece in text.split(".entry ")[1:]:
-        head, _, body = piece.partition("\n{\n")
-        entry = Entry(head.partition("(")[0].strip())
-        size = BLOCK_SIZE.search(head)
-        if size is not None:
-            x, y, z = map(int, size.groups())
-            entry.threads = x * y * z
-        entry.arrays = sum(map(int, ARRAY.findall(body)))
-        _read_body(entry, body)
-        yield entry
+    """All kernels in the output of ``cuobjdump --dump-ptx``, each with the functions it calls."""
+    for module in text.split("\n.version ")[1:] or [text]:
+        starts = [match.start() for match in DEFINITION.finditer(module)]
+        pieces = [module[a:b] for a, b in itertools.pairwise([*starts, len(module)])]
+        bodies = {_name_of(piece): piece.partition("\n{\n")[2] for piece in pieces}
+        for piece in pieces:
+            head = piece.partition("\n{\n")[0]
+            name = _name_of(piece)
+            if ".entry " not in head:
+                continue
+            entry = Entry(name)
+            size = BLOCK_SIZE.search(head)
+            if size is not None:
+                x, y, z = map(int, size.groups())
+                entry.threads = x * y * z
+            body = "\n".join(_with_called(name, bodies))
+            entry.arrays = sum(map(int, ARRAY.findall(body)))
+            _read_body(entry, body)
+            if "ld.global.nc" in bodies[name]:  # functions have other registers of these names
+                _find_pointers(entry, _instructions(bodies[name]))
+            yield entry
+
+
+def _name_of(piece: str) -> str:
+    found = NAME.search(piece)
+    assert found is not None
+    return found[1]
+
+
+def _with_called(name: str, bodies: Mapping[str, str]) -> list[str]:
+    """Return the bodies of a kernel and of all functions that it may call, each once."""
+    names = [name]
+    for own in names:
+        called = CALL.findall(bodies[own])
+        names += [other for other in called if other in bodies and other not in names]
+    return [bodies[own] for own in dict.fromkeys(names)]
 
 
 def _read_body(entry: Entry, body: str) -> None:
@@ -118,8 +149,13 @@ def _read_body(entry: Entry, body: str) -> None:
     for counts in (entry.fused, entry.matrices, entry.roundings, entry.inexact):
         for opcode in [opcode for opcode, count in counts.items() if count == 0]:
             del counts[opcode]
-    if "ld.global.nc" in body:
-        _find_pointers(entry, [instruction for block in blocks for instruction in block])
+
+
+def _instructions(body: str) -> list[Instruction]:
+    found = STATEMENT.findall(body)
+    return [
+        Instruction(p != "", opcode, operands) for label, p, opcode, operands in found if not label
+    ]
 
 
 @functools.cache

@@ -133,6 +133,32 @@ def test_ptx_of_a_kernel() -> None:
     assert arithmetic_findings([kernel("add", entry)]) == []
 
 
+def test_functions_count_where_they_are_called() -> None:
+    """Before or after the kernel, one through another; what it doesn't call is another's."""
+    function = """
+.func (.param .b32 func_retval0) {name}(
+.param .b64 {name}_param_0
+)
+{{
+fma.rn.f32 %f1, %f1, %f1;
+{call}
+}}
+"""
+    call = "call.uni (retval0), \n{name}, \n(\nparam0\n);"
+    inner = function.format(name="inner", call="")
+    outer = function.format(name="outer", call=call.format(name="inner"))
+    calling = PTX.replace("ret;", call.format(name="outer") + "\nret;", 1)
+    head = "\n.version 9.0\n"
+    for text in (
+        calling + outer + inner,
+        calling.replace(head, head + inner + outer),
+        calling.replace(head, head + ".func outer\n(\n);\n" + inner) + outer,
+    ):
+        assert entry_of(text).fused == Counter({"fma.rn.f32": 2})
+    for text in (PTX + inner, PTX.replace(head, head + inner), calling + inner):
+        assert entry_of(text).fused == Counter()
+
+
 @pytest.mark.parametrize(
     ("before", "after", "finding"),
     [
