@@ -81,9 +81,11 @@ class JPEG(Transform):
                 f"{pixels.channels} channels, must be uint8 and have 1 or 3"
             )
         images, applies = pixels.tensors(leaf), params.get("apply")
-        outs: Any = [image.new_empty(image.shape) for image in images]
-        if not pixels.listed:
-            outs = torch.empty(images.shape, dtype=torch.uint8, device=pixels.device)
+        outs: Any
+        if pixels.listed:
+            outs = [torch.empty(i.shape, dtype=i.dtype, device=i.device) for i in images]
+        else:
+            outs = torch.empty(images.shape, dtype=images.dtype, device=images.device)
         chosen: list[tuple[Tensor, Tensor, int]] = []
         for index, (image, out) in enumerate(zip(images, outs, strict=True)):
             sample = index // pixels.frames
