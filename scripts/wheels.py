@@ -207,7 +207,8 @@ def check_size(wheel: Path) -> None:
     cuda = has_cuda(wheel)
     mebibytes = wheel.stat().st_size / 2**20
     with zipfile.ZipFile(wheel) as archive:
-        pythons = sum(name.startswith("visops/_native.") for name in archive.namelist())
+        names = [name for name in archive.namelist() if name.startswith("visops/_native.")]
+    pythons = sum(not name.endswith(".pyi") for name in names)
     kind = f"{'with' if cuda else 'without'} CUDA kernels, for {pythons} Python(s)"
     print(f"{wheel.name}: {mebibytes:.2f} MiB, {kind}")
     limit = MOST_MEBIBYTES[cuda] + MOST_FOR_ANOTHER * (pythons - 1)
