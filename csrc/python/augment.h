@@ -23,4 +23,26 @@ inline void run_augment(AugmentParams& p, const AugmentValues& values,
   run_on_cpu(augment_stub, p, rows, 4 * p.channels * p.output_width);
 }
 
+// Warps one image to another, whose strides are given, of its size, channels and dtype.
+inline void warp_image(const AugmentImage& from, int64_t channels, DType dtype,
+                       const double* matrix, Interpolation mode, const std::vector<double>& fill,
+                       void* to, const Strides& strides, Threads threads) {
+  AugmentParams p = {};
+  p.batch = 1;
+  p.channels = channels;
+  p.first = from;
+  p.dtype = p.output_dtype = dtype;
+  p.output = to;
+  p.output_height = from.height;
+  p.output_width = from.width;
+  p.output_stride = strides;
+  p.matrix = {matrix, DType::kFloat64, true, 0, 3, 1};
+  p.matrix_rows = 2;
+  p.mode = mode;
+  p.padding = Padding::kConstant;
+  p.half_pixel = true;
+  const std::vector<double> none, zero = {0.0};
+  run_augment(p, {fill, none, none, zero}, threads);
+}
+
 }  // namespace visops

@@ -32,22 +32,10 @@ struct ByteImage {
 
 void copy_to(const ByteImage& from, uint8_t* to, const std::array<int64_t, 3>& strides) {
   constexpr double kIdentity[] = {1.0, 0.0, 0.0, 0.0, 1.0, 0.0};
-  AugmentParams p = {};
-  p.batch = 1;
-  p.channels = from.channels;
-  p.first = {from.data, from.height, from.width, from.strides[0], from.strides[1], from.strides[2]};
-  p.dtype = p.output_dtype = DType::kUInt8;
-  p.output = to;
-  p.output_height = from.height;
-  p.output_width = from.width;
-  p.output_stride = {0, strides[0], strides[1], strides[2]};
-  p.matrix = {kIdentity, DType::kFloat64, true, 0, 3, 1};
-  p.matrix_rows = 2;
-  p.mode = Interpolation::kNearest;
-  p.padding = Padding::kConstant;
-  p.half_pixel = true;
-  const std::vector<double> none, zero = {0.0};
-  run_augment(p, {zero, none, none, zero}, Threads::kCaller);
+  const AugmentImage image = {from.data,       from.height,     from.width,
+                              from.strides[0], from.strides[1], from.strides[2]};
+  warp_image(image, from.channels, DType::kUInt8, kIdentity, Interpolation::kNearest, {0.0}, to,
+             {0, strides[0], strides[1], strides[2]}, Threads::kCaller);
 }
 
 // Returns what is wrong, such as that an image has too many columns.

@@ -25,23 +25,9 @@ constexpr const char* kOp = "augment";
 void warp(const PixelImage& from, void* to, const PixelOperation& operation,
           const PixelSampling& sampling, Threads threads) {
   const int64_t plane = from.height * from.width;
-  AugmentParams p = {};
-  p.batch = 1;
-  p.channels = from.channels;
-  p.first = {from.data, from.height, from.width, plane, from.width, 1};
-  p.dtype = p.output_dtype = from.dtype;
-  p.output = to;
-  p.output_height = from.height;
-  p.output_width = from.width;
-  p.output_stride = {0, plane, from.width, 1};
-  p.matrix = {operation.matrix, DType::kFloat64, true, 0, 3, 1};
-  p.matrix_rows = 2;
-  p.mode = sampling.mode;
-  p.padding = Padding::kConstant;
-  p.half_pixel = true;
-  const std::vector<double> none, zero = {0.0};
-  const AugmentValues values = {sampling.fill, none, none, zero};
-  run_augment(p, values, threads);
+  warp_image({from.data, from.height, from.width, plane, from.width, 1}, from.channels, from.dtype,
+             operation.matrix, sampling.mode, sampling.fill, to, {0, plane, from.width, 1},
+             threads);
 }
 
 }  // namespace

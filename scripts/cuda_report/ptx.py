@@ -114,11 +114,14 @@ def _name_of(piece: str) -> str:
 
 def _with_called(name: str, bodies: Mapping[str, str]) -> list[str]:
     """Return the bodies of a kernel and of all functions that it may call, each once."""
-    names = [name]
-    for own in names:
-        called = CALL.findall(bodies[own])
-        names += [other for other in called if other in bodies and other not in names]
-    return [bodies[own] for own in dict.fromkeys(names)]
+    found: dict[str, str] = {}
+    waiting = [name]
+    while waiting:
+        own = waiting.pop()
+        if own in bodies and own not in found:
+            found[own] = bodies[own]
+            waiting += CALL.findall(bodies[own])
+    return list(found.values())
 
 
 def _read_body(entry: Entry, body: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["Collate", "with_numbers"]
 
-# Of samples, and of their places in the data set.
+# A function of samples and their places in the data set.
 Collate = Callable[[list[Any], Sequence[Any]], Any]
 
 
@@ -37,6 +37,6 @@ def _takes_numbers(collate: Callable[..., Any]) -> bool:
         return False
     try:
         names = inspect.signature(collate).parameters
-    except (TypeError, ValueError):  # of C
+    except (TypeError, ValueError):  # written in C
         return False
     return "index" in names and "epoch" in names

@@ -172,6 +172,8 @@ class Mosaic(Mixing):
             "y": np.floor(position[:, 1] * self.size[0]),
             **{name: others[:, i] for i, name in enumerate(names)},
         }
+        if not self._moves:
+            return drawn
         plan = Plan.of_images(np.tile(2 * np.array(self.size, np.int64), (len(sizes), 1)))
         first = 5
         for move in self._moves:
