@@ -3,12 +3,15 @@
 //
 // What is unusual returns None: no JPEG, a damaged one, one that is too large. The caller's other
 // path then handles it, or says what is wrong.
+#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -85,7 +88,20 @@ struct Slot {
   int64_t height, width;
 };
 
-enum class Outcome { kStored, kOtherSize, kUnusual, kNotRead };
+enum class Outcome { kGood, kOtherSize, kUnusual, kNotRead };
+
+// A file whose header is read and whose passes are drawn.
+struct Opened {
+  Content content;
+  int64_t height, width, orientation;  // of the upright image
+  std::vector<ChainPlan> plans;        // of each pass, for whole images
+};
+
+// What the first pass reads of a file: stored pixels that are decoded, and the upright image's.
+struct Request {
+  StoredPart part;
+  int64_t reduction, rows, columns;
+};
 
 class FilePass {
  public:
@@ -95,8 +111,8 @@ class FilePass {
         jpeg_{reinterpret_cast<JpegFunctions::ReadHeader>(read_header),
               reinterpret_cast<JpegFunctions::Decode>(decode)},
         options_(options) {
-    if (passes_.stages().front().by_values || passes_.stages().back().by_values) {
-      throw std::invalid_argument("the first pass and the last must make an image");
+    if (passes_.stages().front().by_values) {
+      throw std::invalid_argument("the first pass must make an image");
     }
   }
 
@@ -106,31 +122,48 @@ class FilePass {
   // (address, strides), has another size; 0: there is none. None: see above.
   py::object load(py::handle source, bool is_path, py::handle seed, py::handle epoch,
                   py::handle index, py::handle data, int64_t height, int64_t width) const {
-    const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
     const Slot slot = {height > 0 ? read_strided_data(data, 3) : StridedData{}, height, width};
-    const View view(source);
-    std::vector<ChainPlan> plans;
+    Opened file;
     Times times;
-    int error = 0;
-    Outcome outcome;
-    {
-      const py::gil_scoped_release release;
-      errno = 0;
-      outcome = run(view.content(), is_path, key, slot, plans, times);
-      error = errno;
-    }
+    const Outcome outcome = unlocked(source, seed, epoch, index, [&](Content given, SampleKey key) {
+      const Outcome opened = open(given, is_path, key, &file, &times);
+      return opened == Outcome::kGood ? store(file, slot, &times) : opened;
+    });
     if (outcome == Outcome::kUnusual) return py::none();
-    if (outcome == Outcome::kNotRead) {
-      errno = error == 0 ? EIO : error;
-      PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, source.ptr());
-      throw py::error_already_set();
-    }
-    const Canvas canvas = plans.back().samples[0].canvas;
+    const Canvas canvas = file.plans.back().samples[0].canvas;
     py::list whole;
-    for (ChainPlan& plan : plans) whole.append(PlanObject{std::move(plan), {}});
-    return py::make_tuple(outcome == Outcome::kStored, static_cast<int64_t>(canvas.height),
+    for (ChainPlan& plan : file.plans) whole.append(PlanObject{std::move(plan), {}});
+    return py::make_tuple(outcome == Outcome::kGood, static_cast<int64_t>(canvas.height),
                           static_cast<int64_t>(canvas.width), whole,
                           py::make_tuple(times.reading, times.decoding, times.transforming));
+  }
+
+  // Decodes what the first pass reads of a file, and returns (pixels [h, w, C], (top, left,
+  // reduction), (height, width), times): where they begin in the upright image, its size, and the
+  // seconds of reading and decoding. None: see above.
+  py::object decode(py::handle source, bool is_path, py::handle seed, py::handle epoch,
+                    py::handle index) const {
+    Opened file;
+    Request request;
+    Times times;
+    std::unique_ptr<uint8_t[]> pixels;
+    const Outcome outcome = unlocked(source, seed, epoch, index, [&](Content given, SampleKey key) {
+      const Outcome opened = open(given, is_path, key, &file, &times);
+      if (opened != Outcome::kGood) return opened;
+      request = request_of(file);
+      pixels.reset(new uint8_t[size_of(request)]);
+      return decode_part(file, request, pixels.get(), &times);
+    });
+    if (outcome == Outcome::kUnusual) return py::none();
+    uint8_t* const data = pixels.get();
+    const py::capsule owner(pixels.release(),
+                            [](void* own) { delete[] static_cast<uint8_t*>(own); });
+    const py::array_t<uint8_t> array({request.rows, request.columns, options_.channels}, data,
+                                     owner);
+    const StoredPart& part = request.part;
+    return py::make_tuple(
+        array, py::make_tuple(part.position_top, part.position_left, request.reduction),
+        py::make_tuple(file.height, file.width), py::make_tuple(times.reading, times.decoding));
   }
 
  private:
@@ -153,14 +186,37 @@ class FilePass {
     Py_buffer buffer_;
   };
 
-  Outcome run(Content source, bool is_path, const SampleKey& key, const Slot& slot,
-              std::vector<ChainPlan>& plans, Times& times) const {
-    thread_local Buffer file, pixels;
+  // Does work on a Python object's bytes without the interpreter's lock; throws if it wasn't read.
+  template <class Work>
+  Outcome unlocked(py::handle source, py::handle seed, py::handle epoch, py::handle index,
+                   const Work& work) const {
+    const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
+    const View view(source);
+    int error = 0;
+    Outcome outcome;
+    {
+      const py::gil_scoped_release release;
+      errno = 0;
+      outcome = work(view.content(), key);
+      error = errno;
+    }
+    if (outcome == Outcome::kNotRead) {
+      errno = error == 0 ? EIO : error;
+      PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, source.ptr());
+      throw py::error_already_set();
+    }
+    return outcome;
+  }
+
+  // Its content stays as it is until this thread opens the next.
+  Outcome open(Content source, bool is_path, const SampleKey& key, Opened* file,
+               Times* times) const {
+    thread_local Buffer buffer;
     Clock clock;
     if (is_path) {
       const std::string path(reinterpret_cast<const char*>(source.data), source.size);
-      if (!read_file(path.c_str(), file, &source)) return Outcome::kNotRead;
-      times.reading = clock.lap();
+      if (!read_file(path.c_str(), buffer, &source)) return Outcome::kNotRead;
+      times->reading = clock.lap();
     }
     char message[512];
     int64_t header[4];  // height, width, components, orientation
@@ -173,36 +229,63 @@ class FilePass {
     const bool known = components == 1 || components == 3 || components == 4;
     if (!known || header[0] * header[1] > options_.max_pixels) return Outcome::kUnusual;
     if (swaps_sides(orientation)) std::swap(header[0], header[1]);
-    const int64_t channels = options_.channels;
-    plans = passes_.draw(key, header[0], header[1], channels, options_.exact);
+    *file = {source, header[0], header[1], orientation,
+             passes_.draw(key, header[0], header[1], options_.channels, options_.exact)};
+    times->decoding = clock.lap();
+    return Outcome::kGood;
+  }
+
+  Request request_of(const Opened& file) const {
+    const ChainPlan& first = file.plans.front();
+    const int64_t reduction = options_.reduces ? reductions(first)[0] : 1;
+    const StoredPart part = stored_part(file.height, file.width, file.orientation,
+                                        windows_read(first, options_.reach)[0], reduction);
+    const bool swaps = swaps_sides(file.orientation);
+    return {part, reduction, swaps ? part.width : part.height, swaps ? part.height : part.width};
+  }
+
+  size_t size_of(const Request& request) const {
+    return static_cast<size_t>(request.rows * request.columns * options_.channels);
+  }
+
+  Outcome decode_part(const Opened& file, const Request& given, uint8_t* pixels,
+                      Times* times) const {
+    Clock clock;
+    const StoredPart& part = given.part;
+    const int64_t request[7] = {given.reduction, part.top,          part.left,       part.height,
+                                part.width,      options_.channels, file.orientation};
+    char message[512];
+    const auto length = static_cast<int64_t>(file.content.size);
+    if (jpeg_.decode(file.content.data, length, request, pixels, message, sizeof(message)) != 0) {
+      return Outcome::kUnusual;
+    }
+    times->decoding += clock.lap();
+    return Outcome::kGood;
+  }
+
+  Outcome store(const Opened& file, const Slot& slot, Times* times) const {
+    thread_local Buffer pixels;
+    const std::vector<ChainPlan>& plans = file.plans;
     const Canvas& canvas = plans.back().samples[0].canvas;
     if (static_cast<int64_t>(canvas.height) != slot.height ||
         static_cast<int64_t>(canvas.width) != slot.width) {
       return Outcome::kOtherSize;
     }
-    const ChainPlan& first = plans.front();
-    const int64_t reduction = options_.reduces ? reductions(first)[0] : 1;
-    const StoredPart part = stored_part(header[0], header[1], orientation,
-                                        windows_read(first, options_.reach)[0], reduction);
-    uint8_t* const decoded =
-        pixels.of_size(static_cast<size_t>(part.height * part.width * channels));
-    const int64_t request[7] = {reduction,  part.top, part.left,  part.height,
-                                part.width, channels, orientation};
-    if (jpeg_.decode(source.data, length, request, decoded, message, sizeof(message)) != 0) {
-      return Outcome::kUnusual;
-    }
-    times.decoding = clock.lap();
-    const bool swaps = swaps_sides(orientation);
-    const int64_t rows = swaps ? part.width : part.height;
-    const int64_t columns = swaps ? part.height : part.width;
-    ChainPlan own = first;
-    move_to_parts({{part.position_top, part.position_left, reduction, rows, columns}}, own);
+    const Request request = request_of(file);
+    const StoredPart& part = request.part;
+    uint8_t* const decoded = pixels.of_size(size_of(request));
+    const Outcome outcome = decode_part(file, request, decoded, times);
+    if (outcome != Outcome::kGood) return outcome;
+    Clock clock;
+    const int64_t rows = request.rows, columns = request.columns, channels = options_.channels;
+    ChainPlan own = plans.front();
+    move_to_parts({{part.position_top, part.position_left, request.reduction, rows, columns}}, own);
     const AugmentImage image = {decoded, rows, columns, 1, columns * channels, channels};
     std::vector<const ChainPlan*> moved = {&own};
     for (size_t i = 1; i < plans.size(); ++i) moved.push_back(&plans[i]);
     passes_.run(moved, image, DType::kUInt8, slot.data, Threads::kCaller);
-    times.transforming = clock.lap();
-    return Outcome::kStored;
+    times->transforming = clock.lap();
+    return Outcome::kGood;
   }
 
   Passes passes_;
@@ -216,6 +299,25 @@ py::tuple cover(int64_t height, int64_t width, int64_t orientation,
   const StoredPart part = stored_part(height, width, orientation, own, reduction);
   return py::make_tuple(part.top, part.left, part.height, part.width, part.position_top,
                         part.position_left);
+}
+
+// Copies the bytes of contiguous arrays to places of one block, given by its address.
+void copy_together(const std::vector<py::buffer>& arrays, const std::vector<size_t>& begins,
+                   uint64_t address) {
+  struct Copy {
+    const void* from;
+    size_t begin, bytes;
+  };
+  std::vector<Copy> copies;
+  std::vector<py::buffer_info> views;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    views.push_back(arrays[i].request());
+    const py::buffer_info& view = views.back();
+    copies.push_back({view.ptr, begins.at(i), static_cast<size_t>(view.size * view.itemsize)});
+  }
+  const py::gil_scoped_release release;
+  auto* const block = reinterpret_cast<uint8_t*>(address);
+  for (const Copy& copy : copies) std::memcpy(block + copy.begin, copy.from, copy.bytes);
 }
 
 }  // namespace
@@ -233,7 +335,10 @@ void bind_files(py::module_& m) {
                                      reduces,  exact,      {around, beyond, anywhere}};
         return FilePass(read_stages(passes), read_header, decode, options);
       }))
-      .def("load", &FilePass::load);
+      // The last pass must make an image.
+      .def("load", &FilePass::load)
+      .def("decode", &FilePass::decode);
+  m.def("copy_together", &copy_together);
 }
 
 }  // namespace visops

@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
 import torch
-from bench.chip import boxes, convolutions, masks, regions, samples, traced, warps
+from bench.chip import boxes, convolutions, loading, masks, regions, samples, traced, warps
 from bench.harness import Case, main
 
 
@@ -24,7 +24,7 @@ def all_cases(device: str, share: float) -> list[Case]:
     """Every row; `share` makes batches smaller, to rehearse on a CPU."""
     return [
         row
-        for family in (warps, boxes, regions, samples, convolutions, masks)
+        for family in (warps, boxes, regions, samples, convolutions, masks, loading)
         for row in family.cases(device, share)
     ]
 

@@ -19,10 +19,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
-from bench.augmentation.jpeg import SAME_MEAN
-from bench.augmentation.pictures import Size
-from bench.harness import EXACT, Case, Contender, Tolerance, case, main
-from bench.loading import costs, files, ours, peers
+from bench.augmentation.pictures import SAME_MEAN, Size
+from bench.harness import EXACT, Case, Contender, case, main
+from bench.loading import by_torchvision, costs, files, ours, peers
 
 FLOORS = {
     "bound": 0.9,
@@ -33,7 +32,6 @@ FLOORS = {
     "SPDL": 1.0,
     "DALI": 1.0,
 }
-SAME_WORK = Tolerance(mean_abs=SAME_MEAN.mean_abs, why=SAME_MEAN.why)
 
 
 def photo_contenders(size: Size) -> list[Contender]:
@@ -44,8 +42,8 @@ def photo_contenders(size: Size) -> list[Contender]:
         "bound": ours.Bound(paths, own),
         "visops, sample by sample": ours.one_by_one(paths, own),
         "visops, collate": ours.collated(paths, ours.chain()),
-        "torchvision": peers.in_workers(paths, peers.ByTorchvision()),
-        "albumentations": peers.in_workers(paths, peers.ByAlbumentations()),
+        "torchvision": by_torchvision.in_workers(paths, by_torchvision.ByTorchvision()),
+        "albumentations": by_torchvision.in_workers(paths, peers.ByAlbumentations()),
     }
     if importlib.util.find_spec("spdl") is not None:
         calls["SPDL"] = peers.Spdl(paths)
@@ -63,8 +61,12 @@ def detection_contenders(size: Size) -> list[Contender]:
         _contender("visops, collate", ours.collated(samples, own)),
         Contender(
             "torchvision",
-            peers.in_workers(samples, peers.DetectionByTorchvision(), peers.lists_of_boxes),
-            SAME_WORK,
+            by_torchvision.in_workers(
+                samples,
+                by_torchvision.DetectionByTorchvision(),
+                by_torchvision.lists_of_boxes,
+            ),
+            SAME_MEAN,
             floor=3.0,
             comparable=ours.mean,
         ),
@@ -73,7 +75,7 @@ def detection_contenders(size: Size) -> list[Contender]:
 
 def _contender(name: str, call: Any) -> Contender:
     same = name in ("bound", "visops, sample by sample")
-    tolerance = EXACT if same else SAME_WORK
+    tolerance = EXACT if same else SAME_MEAN
     bound = name == "bound" or name.startswith("visops,")
     return Contender(name, call, tolerance, FLOORS.get(name), ours.mean, bound)
 

@@ -61,7 +61,7 @@ def all_steps(python: str, out: Path, device: str, processes: int, share: float)
             )
             for part in range(PARTS)
         ),
-        Step("rows", [*rows, "--json", str(out / "bench_gpu.json")], 120, 2),
+        Step("rows", [*rows, "--json", str(out / "bench_gpu.json")], 180, 2),
         Step("kernels", [python, ROWS, *small, "--kernels"], 60, 3),
         Step("tests", pytest, 130, 4, one),
         *(

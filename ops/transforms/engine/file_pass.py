@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,7 +17,7 @@ from .native_passes import reason_for_python, stages_of
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["file_pass", "slow_passes"]
+__all__ = ["file_pass", "first_file_pass", "slow_passes"]
 
 
 def slow_passes(chain: Compose) -> list[tuple[Pass, str]]:
@@ -47,13 +48,24 @@ def file_pass(chain: Compose) -> tuple[FilePass, torch.dtype] | None:
 
     The passes of the chain must be formed.
     """
-    if slow_passes(chain):
-        return None
+    return None if slow_passes(chain) else _made(chain, chain.passes)
+
+
+def first_file_pass(chain: Compose) -> FilePass | None:
+    """Return what decodes what the first pass of a chain reads of a file; None: Python has to."""
     first = chain.passes[0]
+    if not chain.reads_files or first.kind != "fused" or _reason(chain, first):
+        return None
+    found = _made(chain, [first])
+    return None if found is None else found[0]
+
+
+def _made(chain: Compose, passes: Sequence[Pass]) -> tuple[FilePass, torch.dtype] | None:
+    first = passes[0]
     transform = first.transforms[0]
     assert isinstance(transform, Decoding)
     options = transform.options
-    found = stages_of(chain, chain.passes, torch.uint8, options.channels)
+    found = stages_of(chain, passes, torch.uint8, options.channels)
     if found is None:
         return None
     stages, dtype = found

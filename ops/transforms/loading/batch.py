@@ -15,6 +15,7 @@ from torch import Tensor
 from ..engine.canvases import reject_sizes
 from ..engine.results import Forms
 from ..sample.batches import Split, batch_leaves, split_samples
+from ..sample.encoded import Encoded
 from ..sample.leaf import Leaf
 from ..sample.split import Rebuild, split_sample
 from .blocks import Blocks
@@ -35,11 +36,12 @@ class Item:
         Puts them together.
     plain : sequence, optional
         The values of a sample that has nothing to move but its image, one for each leaf.
-    image : Tensor, optional
-        ``[C, H, W]``, in the batch's memory or of its own.
+    image : Tensor or Encoded, optional
+        ``[C, H, W]``, in the batch's memory or of its own. Of a sample that is still to be
+        transformed: its file, read.
     result : Any
         Without leaves: what a transform that is no chain has returned. Of a sample that is still to
-        be transformed: it, as it was read.
+        be transformed: a function that returns it as it was read.
     index : Any
         What its draws depend on: its place in the data set.
     """
@@ -47,7 +49,7 @@ class Item:
     leaves: list[Leaf]
     rebuild: Rebuild | None
     plain: Sequence[Any] | None = None
-    image: Tensor | None = None
+    image: Tensor | Encoded | None = None
     result: Any = None
     index: Any = None
 
@@ -59,7 +61,8 @@ class Item:
             leaves = [dataclasses.replace(leaf, value=own, like=own) for leaf, own in pairs]
         for index, leaf in enumerate(leaves):
             if leaf.kind == "image" and self.image is not None:
-                leaves[index] = dataclasses.replace(leaf, value=self.image, layout="CHW")
+                layout = "CHW" if isinstance(self.image, Tensor) else "HWC"
+                leaves[index] = dataclasses.replace(leaf, value=self.image, layout=layout)
         return leaves
 
 

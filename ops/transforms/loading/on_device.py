@@ -1,7 +1,7 @@
 """Batches that are transformed on the device: all images of one in a call.
 
 Threads decode what the first pass reads of each file, as its plan for the sample says. The thread
-that finishes a batch copies all of that in one block of memory, pinned where there is a GPU, and
+that finishes a batch copies all of that to one block of memory, pinned where there is a GPU, and
 runs the chain on the batch there. Its plan is drawn from the same numbers, so it asks for the same
 windows again, and finds them decoded. Targets move on the CPU meanwhile.
 """
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...jpeg.header import Part
+from ..._native import copy_together
 from ..engine.decode import decoded_part, requests_of
 from ..engine.draws import Draws
 from ..engine.passes import run_passes
@@ -41,13 +41,13 @@ _ALIGNMENT = 64  # bytes, of each image in a block
 
 
 @dataclass(slots=True)
-class _Decoded:
+class Decoded:
     """The part of a file that is decoded, in the file's place."""
 
     pixels: Any  # [h, w, C]: an array, then a tensor on the device
-    part: Part
+    part: tuple[int, int, int]  # its top and left in the upright image, and the reduction
 
-    def decode(self, *_: Any) -> tuple[Any, Part]:
+    def decode(self, *_: Any) -> tuple[Any, tuple[int, int, int]]:
         return self.pixels, self.part
 
 
@@ -63,7 +63,7 @@ def decode_ahead(chain: Compose, leaves: Sequence[Leaf], source: Source) -> None
     Draws(chain.slices, chain.draws, source, source.key(sizes)).fill(plan, part)
     (request,) = requests_of(plan, part)
     for leaf in files:
-        leaf.value.file = _Decoded(*decoded_part(leaf.value, request, leaf.name))
+        leaf.value.file = Decoded(*decoded_part(leaf.value, request, leaf.name))
 
 
 class OnDevice:
@@ -99,6 +99,9 @@ class OnDevice:
 
     def _made(self, items: list[Item]) -> tuple[Any, Any]:
         chain = self.chain
+        for item in items:
+            if item.image is not None:
+                item.leaves = item.own_leaves()
         if any(len(item.leaves) != len(items[0].leaves) for item in items):
             self._split_again(items)
         leaves = batch_leaves([item.leaves for item in items], stack=False)
@@ -116,7 +119,7 @@ class OnDevice:
 
     def _split_again(self, items: list[Item]) -> None:
         """Split samples of different leaves together: annotations of some may be missing."""
-        found = split_samples([item.result for item in items], self.chain._split)
+        found = split_samples([item.result() for item in items], self.chain._split)
         for item, (leaves, rebuild) in zip(items, found, strict=True):
             images = iter([leaf for leaf in item.leaves if leaf.kind == "image"])
             for leaf in leaves:
@@ -140,19 +143,20 @@ class OnDevice:
         begins, size = [], 0
         for value in values:
             begins.append(size)
-            bytes_here = value.numel() * value.element_size()
-            size += -(-bytes_here // _ALIGNMENT) * _ALIGNMENT
+            size += -(-value.nbytes // _ALIGNMENT) * _ALIGNMENT
         block = self.blocks((1, 1, 1, size), torch.uint8, torch.contiguous_format).flatten()
-
-        def part_of(whole: Tensor, value: Tensor, begin: int) -> Tensor:
-            own = whole[begin : begin + value.numel() * value.element_size()]
-            return own.view(value.dtype).view(value.shape)
-
-        for value, begin in zip(values, begins, strict=True):
-            part_of(block, value, begin).copy_(value)
+        copy_together([_bytes_of(value) for value in values], begins, block.data_ptr())
         there = block.to(device, non_blocking=True)
+        # One view each, and nothing else: threads wait for the interpreter's lock meanwhile.
+        typed: dict[torch.dtype, Tensor] = {torch.uint8: there}
         for index, (value, begin) in enumerate(zip(values, begins, strict=True)):
-            image, own = leaf.value[index], part_of(there, value, begin)
+            dtype = torch.uint8 if isinstance(value, np.ndarray) else value.dtype
+            if dtype not in typed:
+                typed[dtype] = there.view(dtype)
+            own = typed[dtype].as_strided(
+                value.shape, _contiguous(value.shape), begin // dtype.itemsize
+            )
+            image = leaf.value[index]
             if isinstance(image, Encoded):
                 image.file.pixels, image.device = own, device
             else:
@@ -160,9 +164,23 @@ class OnDevice:
         return block
 
 
-def _pixels_of(value: Any) -> Tensor:
+def _pixels_of(value: Any) -> np.ndarray | Tensor:
+    """Return uint8 arrays and tensors, contiguous."""
     if isinstance(value, Encoded):
         value = value.file.pixels
     if isinstance(value, np.ndarray):
-        return torch.from_numpy(np.ascontiguousarray(value))
-    return value.as_subclass(Tensor)  # type: ignore[no-any-return]
+        own = np.ascontiguousarray(value)
+        return own if own.dtype == np.uint8 else torch.from_numpy(own)
+    return value.as_subclass(Tensor).contiguous()  # type: ignore[no-any-return]
+
+
+def _bytes_of(value: np.ndarray | Tensor) -> np.ndarray:
+    return value if isinstance(value, np.ndarray) else value.flatten().view(torch.uint8).numpy()
+
+
+def _contiguous(shape: Sequence[int]) -> list[int]:
+    """Return the strides of contiguous elements."""
+    strides = [1]
+    for side in reversed(shape[1:]):
+        strides.append(strides[-1] * side)
+    return strides[::-1]

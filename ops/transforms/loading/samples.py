@@ -6,6 +6,8 @@ in one call without the interpreter's lock. Where nothing else of it has to move
 are just kept. Where something has, Python moves that by the plan which C++ has drawn. Whatever C++
 doesn't take, such as PNG files, decoded images, damaged files and chains with passes in Python,
 goes through the chain as in a call of it, which also says what is wrong.
+
+Samples that are transformed by batches, on_device.py, go the same ways as far as decoding.
 """
 
 from __future__ import annotations
@@ -20,18 +22,18 @@ import torch
 from torch import Tensor
 
 from ..compose import Compose
-from ..engine.file_pass import file_pass
+from ..engine.file_pass import file_pass, first_file_pass
 from ..engine.follow import follow, run_steps
 from ..engine.passes import run_passes
 from ..engine.source import Source, as_whole
-from ..sample.encoded import DamagedFileError
+from ..sample.encoded import DamagedFileError, Encoded
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
 from ..sample.names import MOVING, PLAIN_ATOMS, named_kinds
 from ..sample.split import Rebuild, split_sample
 from ..targets.move import check_options, finish_targets, moves
 from .batch import Batch, Item
-from .on_device import decode_ahead
+from .on_device import Decoded, decode_ahead
 from .sources import File, buffer_of, find_file, reader_of, with_content, with_masks
 from .statistics import Times
 from .stream import StreamEndedError
@@ -73,10 +75,12 @@ class Samples:
         self.takes_files = bool(getattr(chain, "reads_files", False))
         self.read: Callable[[Any], Any] = reader_of(dataset, self.takes_files)
         self.native: tuple[Any, torch.dtype] | None = None
+        self.ahead: Any = None  # what only decodes
         self.kinds = named_kinds(getattr(chain, "keys", None))
         if self.is_chain:
             assert chain.passes  # forms them, once for all threads
             self.native = file_pass(chain) if transforms else None
+            self.ahead = None if transforms else first_file_pass(chain)
         self._forms: dict[Any, tuple[list[Leaf], Rebuild] | None] = {}
 
     def load(self, batch: Batch, row: int, times: Times) -> None:
@@ -97,6 +101,8 @@ class Samples:
         item = None
         if file is not None and self.native is not None:
             item = self._by_file(sample, file, position, batch, row, times)
+        elif file is not None and self.ahead is not None:
+            item = self._decoded(sample, file, position, times)
         if item is None:
             item = self._by_chain(sample, file, position, batch, row, times)
         item.index = position
@@ -119,9 +125,7 @@ class Samples:
             return None
         begin, worked = perf_counter(), times.working
         chain, (native, dtype) = self.chain, self.native
-        is_path = file.content is None
-        source = os.fsencode(file.path) if is_path else buffer_of(file.content)  # type: ignore[arg-type]
-        key = (self.seed, self.epoch, index)
+        given = *_source_of(file), self.seed, self.epoch, index
         slot: Tensor | None = None
         height = width = 0
         if batch.block is not None:
@@ -130,7 +134,7 @@ class Samples:
         while True:
             where = None if slot is None else (slot.data_ptr(), slot.stride())
             try:
-                found = native.load(source, is_path, *key, where, height, width)
+                found = native.load(*given, where, height, width)
             except OSError as error:
                 raise UnreadableError(file.path) from error
             if found is None:
@@ -191,14 +195,8 @@ class Samples:
     def _moved_item(self, sample: Any, file: File, plans: list[Any], times: Times) -> Item:
         """Return a sample whose targets have moved as its image did."""
         chain = self.chain
-        (height, width) = plans[0].source_sizes[0].tolist()
-        stand_in = torch.empty(1, dtype=torch.uint8, device="cpu").expand(3, height, width)
-        content = with_content(sample, replace(file, content=stand_in))
-        whole = with_masks(content, self.kinds, times)
-        leaves, rebuild = split_sample(
-            whole, chain.keys, frames=not chain.named["per_frame"], layout="CHW"
-        )
-        image_sizes(leaves)  # refuses targets of other sizes
+        size = tuple(plans[0].source_sizes[0].tolist())
+        leaves, rebuild = self._split_beside(sample, file, size, times)
         if moves(leaves, chain.options):
             check_options(leaves, chain.options)
             begin = perf_counter()
@@ -208,6 +206,42 @@ class Samples:
             times.transforming += perf_counter() - begin
             finish_targets(leaves, plans[-1].sizes, chain.options)
         return Item(leaves, rebuild)
+
+    def _split_beside(
+        self, sample: Any, file: File, size: tuple[int, int], times: Times
+    ) -> tuple[list[Leaf], Rebuild]:
+        """Split a sample whose image is read already; a tensor of its size stands for it."""
+        chain = self.chain
+        stand_in = torch.empty(1, dtype=torch.uint8, device="cpu").expand(3, *size)
+        content = with_content(sample, replace(file, content=stand_in))
+        whole = with_masks(content, self.kinds, times)
+        leaves, rebuild = split_sample(
+            whole, chain.keys, frames=not chain.named["per_frame"], layout="CHW"
+        )
+        image_sizes(leaves)  # refuses targets of other sizes
+        return leaves, rebuild
+
+    def _decoded(self, sample: Any, file: File, index: Any, times: Times) -> Item | None:
+        """Decode what a sample's first pass reads of a JPEG file; None as for `_by_file`."""
+        if type(index) is not int:
+            return None
+        begin, worked = perf_counter(), times.working
+        try:
+            found = self.ahead.decode(*_source_of(file), self.seed, self.epoch, index)
+        except OSError as error:
+            raise UnreadableError(file.path) from error
+        if found is None:
+            return None
+        pixels, part, size, seconds = found
+        times.reading += seconds[0]
+        times.decoding += seconds[1]
+        item = self._plain_item(sample, file)
+        if item is None:
+            item = Item(*self._split_beside(sample, file, size, times))
+        item.image = Encoded.opened(Decoded(pixels, part), size, pixels.shape[2])
+        item.result = lambda: with_masks(with_content(sample, file), self.kinds, times)
+        times.python += perf_counter() - begin - (times.working - worked)
+        return item
 
     def _by_chain(
         self, sample: Any, file: File | None, index: Any, batch: Batch, row: int, times: Times
@@ -231,7 +265,7 @@ class Samples:
             source = Source(self.seed, None, None, index, self.epoch, None)
             if not self.transforms:
                 decode_ahead(chain, leaves, source)
-                return Item(leaves, rebuild, result=sample)
+                return Item(leaves, rebuild, result=lambda: sample)
             run_passes(chain, leaves, source)
         except DamagedFileError as error:
             error.path = None if file is None else file.path
@@ -249,3 +283,10 @@ class Samples:
             else:
                 item.image.copy_(value)
         return item
+
+
+def _source_of(file: File) -> tuple[Any, bool]:
+    """Return a file's path as bytes or its content, and whether it is a path."""
+    if file.content is None:
+        return os.fsencode(file.path), True  # type: ignore[arg-type]
+    return buffer_of(file.content), False

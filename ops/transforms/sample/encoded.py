@@ -67,6 +67,13 @@ class Encoded:
         self.device = torch.device("cpu")
         self.shape = (*self.file.size, options.channels)
 
+    @classmethod
+    def opened(cls, file: Any, size: tuple[int, int], channels: int) -> Encoded:
+        """Stand for a file that is open, or read already."""
+        self = cls.__new__(cls)
+        self.file, self.device, self.shape = file, torch.device("cpu"), (*size, channels)
+        return self
+
 
 def reject_file(name: str, error: Exception) -> NoReturn:
     """Raise the error of a file, whose message begins with "data", under its name."""

@@ -25,7 +25,7 @@ import torch
 import torchvision
 import torchvision.transforms.v2 as T
 import visops
-from bench.augmentation.pictures import MEAN, STD, Photo, Size, jpeg_files
+from bench.augmentation.pictures import MEAN, SAME_MEAN, STD, Photo, Size, jpeg_files
 from bench.harness import Case, Contender, Tolerance, case
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
@@ -39,9 +39,6 @@ REDUCED = 3 * TARGET[0] // 2  # not decoded smaller, so that the resizing filter
 Decode = Callable[[bytes], Any]
 
 SAME_PHOTO = Tolerance(mean_abs=4.0, why="decoders differ in upsampling of colour, and reduction")
-SAME_MEAN = Tolerance(
-    mean_abs=0.25, why="other random parameters; peers are black where a crop has cut off"
-)
 
 
 def by_visops(file: bytes) -> Photo:

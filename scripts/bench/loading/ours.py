@@ -56,9 +56,9 @@ def mean(batches: list[Tensor]) -> Tensor:
     return torch.stack(batches).mean(0)
 
 
-def loader(samples: Sequence[Any], own: V.Compose, threads: int = THREADS) -> Epoch:
+def loader(samples: Sequence[Any], own: V.Compose, threads: int = THREADS, **options: Any) -> Epoch:
     """The loader under test."""
-    made = V.Loader(samples, own, BATCH, threads=threads)
+    made = V.Loader(samples, own, BATCH, threads=threads, **options)
 
     def epoch() -> list[Tensor]:
         made.set_epoch(0)
@@ -87,16 +87,18 @@ class Contents(Dataset[Any]):
 
 
 class InWorkers:
-    """A DataLoader with two workers that persist; a call is an epoch."""
+    """A DataLoader whose workers persist, two by default; a call is an epoch."""
 
-    def __init__(self, dataset: Any, collate: Any = None, start: Any = None) -> None:
+    def __init__(
+        self, dataset: Any, collate: Any = None, start: Any = None, **options: Any
+    ) -> None:
         self.loader: Any = DataLoader(
             dataset,
             batch_size=BATCH,
-            num_workers=THREADS,
             collate_fn=collate,
             worker_init_fn=start,
             persistent_workers=True,
+            **{"num_workers": THREADS, **options},
         )
 
     def __call__(self) -> list[Tensor]:

@@ -4,99 +4,17 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import albumentations as A
 import cv2
 import numpy as np
-import simplejpeg
 import torch
-import torchvision.transforms.v2 as T
 from bench.augmentation.pictures import MEAN, STD
+from bench.loading.by_torchvision import photo, start
 from bench.loading.files import BATCH, JITTER, SCALE, TARGET, THREADS
-from bench.loading.ours import InWorkers, channel_means
-from PIL import Image
-from torch.utils.data import Dataset
-from torchvision import tv_tensors
-
-Load = Callable[[Any], Any]
-
-
-class Loaded(Dataset[Any]):
-    """Samples, loaded by a function."""
-
-    def __init__(self, samples: Sequence[Any], load: Load) -> None:
-        self.samples, self.load = samples, load
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.load(self.samples[index])
-
-
-def _start(_: int) -> None:
-    torch.set_num_threads(1)
-    cv2.setNumThreads(0)
-
-
-def photo(path: str) -> Any:
-    """Pixels [H, W, 3]: simplejpeg is the fastest of the decoders that peers have."""
-    return simplejpeg.decode_jpeg(Path(path).read_bytes())
-
-
-def torchvision_chain() -> T.Compose:
-    """transforms.v2 on tensors whose memory is HWC, which it resizes fastest."""
-    return T.Compose(
-        [
-            T.RandomResizedCrop(TARGET, SCALE, antialias=True),
-            T.RandomHorizontalFlip(),
-            T.ColorJitter(*JITTER),
-            T.ToDtype({tv_tensors.Mask: None, "others": torch.float32}, scale=True),
-            T.Normalize(MEAN, STD),
-        ]
-    )
-
-
-class ByTorchvision:
-    """One photo."""
-
-    def __init__(self) -> None:
-        self.chain = torchvision_chain()
-
-    def __call__(self, path: str) -> Any:
-        return self.chain(torch.from_numpy(photo(path)).permute(2, 0, 1)).contiguous()
-
-
-class DetectionByTorchvision:
-    """A photo with boxes and a mask."""
-
-    def __init__(self) -> None:
-        self.chain = torchvision_chain()
-        self.sanitize = T.SanitizeBoundingBoxes(labels_getter=None)
-
-    def __call__(self, sample: dict[str, Any]) -> Any:
-        pixels = torch.from_numpy(photo(sample["image"])).permute(2, 0, 1)
-        size: Any = tuple(pixels.shape[1:])
-        boxes = torch.from_numpy(sample["boxes"])
-        whole = {
-            "image": tv_tensors.Image(pixels),
-            "boxes": tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size),  # type: ignore[call-overload]
-            "mask": tv_tensors.Mask(torch.from_numpy(np.array(Image.open(sample["mask"])))),
-        }
-        found = self.sanitize(self.chain(whole))
-        return {name: value.as_subclass(torch.Tensor) for name, value in found.items()}
-
-
-def lists_of_boxes(samples: list[dict[str, Any]]) -> dict[str, Any]:
-    """Collate: images and masks stacked, boxes listed."""
-    return {
-        "image": torch.stack([sample["image"] for sample in samples]),
-        "mask": torch.stack([sample["mask"] for sample in samples]),
-        "boxes": [sample["boxes"] for sample in samples],
-    }
+from bench.loading.ours import channel_means
 
 
 class ByAlbumentations:
@@ -121,11 +39,6 @@ class ByAlbumentations:
         return self.chain(image=photo(path))["image"]
 
 
-def in_workers(samples: Sequence[Any], load: Load, collate: Any = None) -> InWorkers:
-    """A DataLoader with two workers."""
-    return InWorkers(Loaded(samples, load), collate, _start)
-
-
 class Spdl:
     """SPDL's pipeline of threads, around simplejpeg and albumentations.
 
@@ -139,7 +52,7 @@ class Spdl:
 
     def __call__(self) -> Any:
         before = torch.get_num_threads(), cv2.getNumThreads()
-        _start(0)
+        start(0)
         try:
             return channel_means(self._batches())
         finally:

@@ -83,17 +83,21 @@ class Detections(Dataset[Any]):
         }
 
 
-def equal(found: Any, expected: Any) -> bool:
-    """Whether two batches have the same structure, types and bytes."""
+def equal(found: Any, expected: Any, within: float = 0.0) -> bool:
+    """Whether two batches have the same structure, types and bytes; or numbers within a limit."""
     if type(found) is not type(expected):
         return False
     if isinstance(found, torch.Tensor):
         same = found.dtype == expected.dtype and found.shape == expected.shape
-        return same and torch.equal(found, expected)
+        return same and torch.allclose(found, expected, rtol=0.0, atol=within, equal_nan=True)
     if isinstance(found, dict):
-        return found.keys() == expected.keys() and all(equal(found[k], expected[k]) for k in found)
+        return found.keys() == expected.keys() and all(
+            equal(found[key], expected[key], within) for key in found
+        )
     if isinstance(found, (list, tuple)):
-        return len(found) == len(expected) and all(map(equal, found, expected))
+        return len(found) == len(expected) and all(
+            equal(own, other, within) for own, other in zip(found, expected, strict=True)
+        )
     if isinstance(found, np.ndarray):
         return bool(np.array_equal(found, expected))
     return bool(found == expected)
