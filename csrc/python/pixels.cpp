@@ -1,5 +1,6 @@
 #include "python/pixels.h"
 
+#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -96,24 +97,35 @@ void run_operation(int kind, double amount, const std::vector<double>& more, py:
   run_unlocked(image.size(), [&] { run_pixel_list({operation}, image, {}, Threads::kTorch); });
 }
 
-// Each sample's operations: lists of (kind, amount, numbers), which are the matrix of an affine one
-// and for others what `more` holds.
-py::list operations_of(const PlanObject& self) {
-  py::list all;
-  for (const auto& operations : self.plan.operations) {
-    py::list own;
-    for (const PixelOperation& operation : operations) {
-      py::list numbers;
-      if (operation.kind == PixelKind::kAffine) {
-        for (double element : operation.matrix) numbers.append(element);
+// All samples' first operations, then all second ones, and so on: for each turn arrays of kinds [B],
+// amounts [B] and numbers [B, kMoreNumbers], which are the matrix of an affine one and for others
+// what `more` holds. Samples of fewer operations have identities behind them.
+py::list turns_of(const PlanObject& self) {
+  const auto& all = self.plan.operations;
+  size_t count = 0;
+  for (const auto& operations : all) count = std::max(count, operations.size());
+  const auto batch = static_cast<py::ssize_t>(all.size());
+  py::list turns;
+  for (size_t turn = 0; turn < count; ++turn) {
+    py::array_t<int64_t> kinds(batch);
+    py::array_t<double> amounts(batch), numbers({batch, py::ssize_t{kMoreNumbers}});
+    std::fill_n(numbers.mutable_data(), numbers.size(), 0.0);
+    for (py::ssize_t i = 0; i < batch; ++i) {
+      const auto& operations = all[static_cast<size_t>(i)];
+      const PixelOperation own =
+          turn < operations.size() ? operations[turn] : PixelOperation{PixelKind::kIdentity};
+      kinds.mutable_at(i) = static_cast<int64_t>(own.kind);
+      amounts.mutable_at(i) = own.amount;
+      double* const row = numbers.mutable_data(i, 0);
+      if (own.kind == PixelKind::kAffine) {
+        std::copy_n(own.matrix, 6, row);
       } else {
-        for (double number : operation.more) numbers.append(number);
+        std::copy_n(own.more, kMoreNumbers, row);
       }
-      own.append(py::make_tuple(static_cast<int>(operation.kind), operation.amount, numbers));
     }
-    all.append(own);
+    turns.append(py::make_tuple(kinds, amounts, numbers));
   }
-  return all;
+  return turns;
 }
 
 }  // namespace
@@ -121,7 +133,7 @@ py::list operations_of(const PlanObject& self) {
 void bind_pixels(py::module_& m) {
   m.def("run_operation", &run_operation);
   m.def("run_pixels", &run_pixels);
-  m.def("pixel_operations", &operations_of);
+  m.def("pixel_turns", &turns_of);
 }
 
 }  // namespace visops

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import fail, interval, number, whole
-from .engine.pixels import PixelKind
+from .engine.pixel_kinds import PixelKind
 from .engine.plan import Plan
 from .operation_step import KEY, OperationStep, Range, fixed
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .arguments import fail, interval, is_sequence, number, whole
-from .engine.pixels import PixelKind
+from .engine.pixel_kinds import PixelKind
 from .operation_step import OperationStep, fixed, limits, odd_sides, real
 
 __all__ = [

@@ -12,7 +12,7 @@ import numpy as np
 
 from .arguments import interval, number
 from .color import check_channels
-from .engine.pixels import PixelKind
+from .engine.pixel_kinds import PixelKind
 from .engine.plan import Plan, full_scale
 from .operation_step import KEY, OperationStep, fixed, limits, real
 

@@ -8,7 +8,7 @@ from typing import Any
 from .._native import Step
 from .arguments import fail, interval, is_sequence, number, whole
 from .engine.effects import Effects
-from .engine.pixels import MORE_NUMBERS, PixelKind
+from .engine.pixel_kinds import MORE_NUMBERS, PixelKind
 from .transform import RandomlyApplied
 
 __all__ = [

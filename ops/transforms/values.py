@@ -12,7 +12,7 @@ from .._native import Step
 from .arguments import interval, number, whole
 from .color import check_channels
 from .engine.effects import Effects
-from .engine.pixels import PixelKind
+from .engine.pixel_kinds import PixelKind
 from .engine.plan import Plan, full_scale
 from .transform import RandomlyApplied
 

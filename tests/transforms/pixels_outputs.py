@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import torch
 from visops.pixels.adjust import adjust_pixels
-from visops.transforms.engine.pixels import MORE_NUMBERS, PixelKind
+from visops.transforms.engine.pixel_kinds import MORE_NUMBERS, PixelKind
 
 SIZES = [(1, 1), (2, 5), (3, 3), (17, 64), (60, 47), (33, 1), (1, 40)]
 AMOUNTS = {

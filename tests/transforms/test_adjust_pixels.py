@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from bad_input import Call, check, table
@@ -14,7 +15,8 @@ from torchvision.transforms.v2 import functional as F
 from visops import _native
 from visops import transforms as T
 from visops.pixels.adjust import adjust_pixels
-from visops.transforms.engine.pixels import PixelKind, _in_turns
+from visops.transforms.engine.pixel_kinds import PixelKind
+from visops.transforms.engine.pixels import _one_each
 
 from transforms.chains import photo
 from transforms.pixels_outputs import AMOUNTS, MORE, more_of
@@ -78,8 +80,8 @@ def test_noise_and_hsv_are_those_of_chains(kind: PixelKind, dtype: torch.dtype, 
     kinds = [kind, PixelKind.INVERT, kind, kind, PixelKind.IDENTITY, kind]
     with use_slot(slot):
         found = adjust_pixels(batch, kinds, [amount] * 6, more_of(kinds))
-        operations = [[(int(k), amount, more_of([k]))] for k in kinds]
-        assert torch.equal(_in_turns(operations, batch, "bilinear", [0.0], 1), found)
+        turn = np.array(kinds), np.full(6, amount), np.array(more_of(kinds)).reshape(6, -1)
+        assert torch.equal(_one_each(turn, batch, "bilinear", [0.0]), found)
     for image, changed, own in zip(batch, found, kinds, strict=True):
         if own == kind:
             expected = image.clone()

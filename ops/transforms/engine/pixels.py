@@ -6,34 +6,33 @@ operations that have no kernel there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..._native import GREY, pixel_operations
+from ..._native import GREY, pixel_turns
 from ..._native import run_pixels as run_native
 from ..._torch.native import modes_or_transforms_active
 from ...convolution.blurs import gaussian
 from ...convolution.filter_separable import MOST_TAPS, filter_separable
 from ...pixels.adjust import adjust_pixels
-from ...warp.augment import augment
 from ..sample.leaf import Leaf
 from .compiled import DTYPE_NAMES, Compiled
 from .integers import WHITES, from_float, to_float
 from .more_pixels import run_more
-from .pixel_kinds import BY_VALUES, MORE_NUMBERS, PixelKind
+from .pixel_kinds import BY_VALUES, PixelKind
 from .plan import Plan
-from .run import Pixels, reject_dtype, sampling_for
+from .run import NOTHING_MORE, Pixels, reject_dtype, run_all, sampling_for
 
-__all__ = ["MORE_NUMBERS", "PixelKind", "run_pixels"]
+__all__ = ["run_pixels"]
 
 _HALF = (torch.float16, torch.bfloat16)
-# A sample's operation: its kind, its amount, and more numbers.
-Operation = tuple[int, float, Sequence[float]]
-_NOTHING: Operation = (0, 0.0, (1.0, 0.0, 0.0, 0.0, 1.0, 0.0))
+# Each image's operation: kinds [N], amounts [N], and more numbers [N, MORE_NUMBERS].
+Turn = tuple[np.ndarray, np.ndarray, np.ndarray]
+_IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 
 
 def run_pixels(
@@ -76,104 +75,89 @@ def _run(
         options = (mode, fill, begin, count, frames)
         run_native(plan, out.data_ptr(), DTYPE_NAMES[out.dtype], height, width, *options)
         return out
-    lists = pixel_operations(plan)
-    if not lists:
+    turns = pixel_turns(plan)
+    if not turns:
         return images
     if images.dtype in BY_VALUES and not watched:
-        return _in_turns(lists[begin : begin + count], images, mode, fill, frames)
+        for turn in turns:
+            images = _one_each(_of_images(turn, begin, count, frames), images, mode, fill)
+        return images
     parts = []
     for index in range(count):
         part = images[index * frames : (index + 1) * frames]
-        for number, amount, numbers in lists[begin + index]:
-            kind = PixelKind(number)
+        for kinds, amounts, numbers in turns:
+            kind, own = PixelKind(kinds[begin + index]), numbers[begin + index]
             if kind == PixelKind.AFFINE:
-                part = _warp(part, [numbers] * len(part), mode, fill)
+                part = _warp(part, own[:6], mode, fill)
             elif kind in _OPERATIONS:
-                part = _OPERATIONS[kind](part, amount)
-            else:
-                part = run_more(kind, part, amount, numbers)
+                part = _OPERATIONS[kind](part, float(amounts[begin + index]))
+            elif kind != PixelKind.IDENTITY:
+                part = run_more(kind, part, float(amounts[begin + index]), own.tolist())
         parts.append(part)
     return torch.cat(parts) if parts else images
 
 
-def _in_turns(
-    lists: Sequence[Sequence[Operation]],
-    images: Tensor,
-    mode: str,
-    fill: list[float],
-    frames: int,
-) -> Tensor:
-    """Run all samples' first operations at once, then all second ones, and so on."""
-    for turn in range(max(map(len, lists), default=0)):
-        own = [operations[turn] if turn < len(operations) else _NOTHING for operations in lists]
-        images = _one_each(
-            [operation for operation in own for _ in range(frames)], images, mode, fill
-        )
-    return images
+def _of_images(turn: Turn, begin: int, count: int, frames: int) -> Turn:
+    """Return the operations of some samples, for each of their frames."""
+    own = [values[begin : begin + count] for values in turn]
+    kinds, amounts, numbers = own if frames == 1 else [v.repeat(frames, 0) for v in own]
+    return kinds, amounts, numbers
 
 
-def _one_each(
-    operations: Sequence[Operation], images: Tensor, mode: str, fill: list[float]
-) -> Tensor:
+def _one_each(turn: Turn, images: Tensor, mode: str, fill: list[float]) -> Tensor:
     """Run an operation for each image: those of a kind together, in as many calls as kinds."""
-    kinds = [PixelKind(number) for number, _, _ in operations]
-    if PixelKind.AFFINE in kinds:
-        pairs = zip(kinds, operations, strict=True)
-        matrices = [(o if kind == PixelKind.AFFINE else _NOTHING)[2][:6] for kind, o in pairs]
-        images = _warp(images, matrices, mode, fill)
-    known = [kind if kind in _ADJUSTED else PixelKind.IDENTITY for kind in kinds]
-    if any(known):
-        amounts = [float(amount) for _, amount, _ in operations]
+    kinds, amounts, numbers = turn
+    present = set(kinds.tolist())
+    if PixelKind.AFFINE in present:
+        affine = kinds == PixelKind.AFFINE
+        images = _warp(images, np.where(affine[:, None], numbers[:, :6], _IDENTITY), mode, fill)
+    if not _ADJUSTED.isdisjoint(present):
+        known = np.where(_IS_ADJUSTED[kinds], kinds, 0)
         more: list[float] = []
-        if not _WITH_MORE.isdisjoint(known):
-            numbers = [
-                o[2] if kind in _WITH_MORE else ()
-                for kind, o in zip(known, operations, strict=True)
-            ]
-            more = [float(n) for own in numbers for n in (*own, *_ZEROS[len(own) :])]
-        images = adjust_pixels(images, known, amounts, more)
-    sizes = {tuple(map(int, o[2][:2])) for o in operations if o[0] == PixelKind.GAUSSIAN_BLUR}
-    for size in sorted(sizes):
-        images = _blur(operations, images, size)
-    others = [i for i, kind in enumerate(kinds) if kind not in _DONE]
-    if others:
+        if not _WITH_MORE.isdisjoint(present):
+            more = np.where(_HAS_MORE[kinds][:, None], numbers, 0.0).ravel().tolist()
+        images = adjust_pixels(images, known.tolist(), amounts.tolist(), more)
+    if PixelKind.GAUSSIAN_BLUR in present:
+        takes = kinds == PixelKind.GAUSSIAN_BLUR
+        for size in sorted({(int(w), int(h)) for w, h in numbers[takes, :2]}):
+            images = _blur(amounts, images, size, takes & (numbers[:, :2] == size).all(1))
+    if not present <= _DONE:
         images = images.clone()
-        for i in others:
-            one = slice(i, i + 1)
-            images[one] = run_more(kinds[i], images[one], operations[i][1], operations[i][2])
+        for i in np.flatnonzero(~_IS_DONE[kinds]).tolist():
+            images[i : i + 1] = _more(turn, images, i)
     return images
 
 
-def _blur(operations: Sequence[Operation], images: Tensor, size: tuple[int, ...]) -> Tensor:
-    """Blur the images that want a kernel of this width and height; others stay as they are."""
-    takes = [
-        kind == PixelKind.GAUSSIAN_BLUR and tuple(map(int, more[:2])) == size
-        for kind, _, more in operations
-    ]
+def _more(turn: Turn, images: Tensor, i: int) -> Tensor:
+    """Return image `i` after an operation that has no kernel for a batch."""
+    kinds, amounts, numbers = turn
+    kind = PixelKind(kinds[i])
+    return run_more(kind, images[i : i + 1], float(amounts[i]), numbers[i].tolist())
+
+
+def _blur(sigmas: np.ndarray, images: Tensor, size: tuple[int, int], takes: np.ndarray) -> Tensor:
+    """Blur some images by a kernel of this width and height; others stay as they are."""
     if max(size) > MOST_TAPS:
         images = images.clone()
-        for i, (kind, sigma, more) in enumerate(operations):
-            if takes[i]:
-                one = slice(i, i + 1)
-                images[one] = run_more(PixelKind(kind), images[one], sigma, more)
+        for i in np.flatnonzero(takes).tolist():
+            one = slice(i, i + 1)
+            images[one] = run_more(PixelKind.GAUSSIAN_BLUR, images[one], float(sigmas[i]), size)
         return images
-    pairs = zip(takes, operations, strict=True)
-    sigmas = np.array([[sigma if take else 1.0] for take, (_, sigma, _) in pairs])
+    own_sigmas = np.where(takes, sigmas, 1.0)[:, None]
     weights: list[list[float]] = []
     for taps in size:
-        own = gaussian(taps, sigmas)
-        own[~np.array(takes)] = np.arange(taps) == taps // 2
+        own = gaussian(taps, own_sigmas)
+        own[~takes] = np.arange(taps) == taps // 2
         weights.append(own.ravel().tolist())
     return filter_separable(images, weights[0], weights[1], shared=False, pairs=True)
 
 
-def _warp(images: Tensor, matrices: Sequence[Any], mode: str, fill: Any) -> Tensor:
-    """Warp each image by a matrix of its own."""
+def _warp(images: Tensor, matrices: np.ndarray, mode: str, fill: list[float]) -> Tensor:
+    """Warp each image by a matrix of its own, or all by one."""
     rows = torch.from_numpy(np.array(matrices, np.float64).reshape(-1, 2, 3))
-    rows = rows.to(images.device, non_blocking=True)
-    options: dict[str, Any] = {"mode": mode, "fill": fill, "out_dtype": images.dtype}
-    size = tuple(images.shape[-2:])
-    return augment(images, rows, size, convention="half_pixel", layout="CHW", **options)
+    rows = rows.to(images.device, non_blocking=True).expand(len(images), 2, 3)
+    options = mode, "constant", fill, False, None, None, False, *NOTHING_MORE, images.dtype, False
+    return run_all(images, rows, images.shape[-2:], options)
 
 
 def _white(images: Tensor) -> float:
@@ -318,5 +302,8 @@ _WITH_MORE = {
     *(PixelKind.GAUSSIAN_NOISE, PixelKind.SHOT_NOISE, PixelKind.SALT_AND_PEPPER, PixelKind.HSV),
 }
 _ADJUSTED = _WITH_MORE | _OPERATIONS.keys()
-_ZEROS = (0.0,) * MORE_NUMBERS
 _DONE = {PixelKind.IDENTITY, PixelKind.AFFINE, PixelKind.GAUSSIAN_BLUR, *_ADJUSTED}
+# The same by number.
+_HAS_MORE, _IS_ADJUSTED, _IS_DONE = (
+    np.array([kind in kinds for kind in PixelKind]) for kinds in (_WITH_MORE, _ADJUSTED, _DONE)
+)

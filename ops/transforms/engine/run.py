@@ -28,6 +28,7 @@ from .plan import Plan
 
 __all__ = [
     "DTYPES",
+    "NOTHING_MORE",
     "Pixels",
     "channels_first",
     "reject_dtype",
@@ -288,7 +289,7 @@ def _grey_means(
         _window(window, native, plan.source_sizes, pixels),
         color,
         color is not None,
-        *_NOTHING_MORE,
+        *NOTHING_MORE,
         torch.float32 if exact else torch.uint8,
         False,
     )
@@ -314,7 +315,7 @@ def _grey_means(
 
 
 # mean, std, erase, erase_value, inverse_map, half_pixel
-_NOTHING_MORE: tuple[Any, ...] = ([], [], None, [0.0], False, True)
+NOTHING_MORE: tuple[Any, ...] = ([], [], None, [0.0], False, True)
 
 
 def _sums(picture: Tensor) -> Tensor:
