@@ -216,6 +216,14 @@ __global__ void sound(int* out, int* count) {
   out[blockIdx.x * 64 + t] = value;
 }
 
+// No fault either: what one launch has written unseen, all blocks of the next may read.
+__global__ void write_unseen(Four* scratch) {
+  if (threadIdx.x == 0) *scratch = four_of(7);
+}
+__global__ void read_unseen(int* out, const Four* scratch) {
+  out[blockIdx.x * 32 + threadIdx.x] = scratch->at[threadIdx.x % 4];
+}
+
 const char* message_of(const std::function<void()>& run) {
   static std::string text;
   text = "nothing";
@@ -268,6 +276,12 @@ int main(int argc, char** argv) {
       {"many_parameters", [&] { launch(many_parameters, one, one, 0, nullptr, out, Large{}); }},
       {"much_shared", [&] { launch(much_shared, one, warp, 10000, nullptr, out); }},
       {"sound", run(sound, one, warps, out, out + 64)},
+      {"sound_launches",
+       [&] {
+         auto* const four = reinterpret_cast<Four*>(scratch.data());
+         launch(write_unseen, one, warp, 0, nullptr, four);
+         launch(read_unseen, two, warp, 0, nullptr, out, four);
+       }},
   };
   const auto fault = argc == 2 ? faults.find(argv[1]) : faults.end();
   if (fault == faults.end()) {

@@ -223,7 +223,9 @@ bool is_unwritten(Cell* cell, uintptr_t at, const Access& access) {
                            : access.extent.region != Region::kScratch || cell->write_block != 0;
   if (written) return false;
   if (looks_unwritten(at, access.at, access.bytes)) return true;
-  cell->write_block = block;  // somebody has written it unseen, some time before
+  // Somebody has written it unseen, some time before: to shared memory in this block, to scratch in
+  // an earlier launch.
+  cell->write_block = access.block_local ? block : first_block - 1;
   cell->write_epoch = kNoEpoch;
   return false;
 }
