@@ -115,15 +115,16 @@ template <class Acc, int kCount>
 __global__ void __launch_bounds__(kThreads, sizeof(Acc) == 8 ? 2 : 3)
     deform_conv2d_sum_cells(const __grid_constant__ DeformConvParams p,
                             const __grid_constant__ InputPart part,
-                            const __grid_constant__ ChannelRun run, const int64_t positions,
-                            const int64_t count) {
+                            const __grid_constant__ ChannelRun run,
+                            const __grid_constant__ RunGradients<Acc> gradients,
+                            const int64_t positions, const int64_t count) {
   constexpr int kLoads = kMostChannels / kWarpLanes / kCount, kStep = kWarpLanes * kCount;
   const SortedSamples samples = {p.sorted_cells, p.order, count};
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes, channel = lane * kCount;
   const int channels = static_cast<int>(run.count);
   const int64_t step = int64_t{gridDim.x} * kWarps, size = p.y.input * p.x.input;
-  const int64_t offset_group = run.first / p.offset_channels(), ins = p.group_channels();
-  const Acc* const gradients = run_gradients<Acc>(p, run) - p.part_first * p.taps() * ins + channel;
+  const int64_t offset_group = run.first / p.offset_channels();
+  const int64_t first_row = p.part_first * p.taps();
   int64_t i = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpLanes;
   for (; i < positions; i += step) {
     const int64_t in_part = i / size, image = part.first_image + in_part;
@@ -150,7 +151,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Acc) == 8 ? 2 : 3)
         weight = static_cast<const Acc*>(p.sample_weights)[4 * sample + 3 - k];
         row = next.row[k];
       }
-      const Acc* const gradient = gradients + row * ins;
+      const Acc* const gradient = gradients.first + (row - first_row) * gradients.step + channel;
       Elements<Acc, kCount> values[kLoads] = {};
 #pragma unroll
       for (int n = 0; n < kLoads; ++n) {
@@ -194,7 +195,7 @@ void sum_cells(const DeformConvParams& p, int64_t count, Workspace& workspace) {
   for_channel_runs(p, kMostChannels, [&](const ChannelRun& run) {
     launch(wide ? deform_conv2d_sum_cells<Acc, kCount> : deform_conv2d_sum_cells<Acc, 1>,
            grid_for(parts_of(positions, kWarps)), dim3(kThreads), 0, workspace.stream(), p, part,
-           run, positions, count);
+           run, run_gradients<Acc>(p, run), positions, count);
   });
 }
 

@@ -35,12 +35,12 @@ __device__ void add_products(const DeformConvParams& p, const BilinearSample<Acc
 template <class T, class Acc>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     deform_conv2d_backward_offset(const __grid_constant__ DeformConvParams p,
-                                  const __grid_constant__ ChannelRun run, Acc* const sums,
-                                  const bool is_first, const bool is_last) {
+                                  const __grid_constant__ ChannelRun run,
+                                  const __grid_constant__ RunGradients<Acc> gradients,
+                                  Acc* const sums, const bool is_first, const bool is_last) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int64_t count = p.part_pixels * p.taps(), step = int64_t{gridDim.x} * kWarps;
-  const int64_t offset_group = run.first / p.offset_channels(), ins = p.group_channels();
-  const Acc* const gradients = run_gradients<Acc>(p, run);
+  const int64_t offset_group = run.first / p.offset_channels();
   int64_t i = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpLanes;
   for (; i < count; i += step) {
     const int64_t pixel = i / p.taps(), tap = i - pixel * p.taps();
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       const T* first = static_cast<const T*>(p.input) + at.image * p.input_batch +
                        run.first * p.input_channel + position.y * p.input_row +
                        position.x * p.input_column;
-      add_products(p, position, first, run.count, gradients + i * ins, lane, sum);
+      add_products(p, position, first, run.count, gradients.first + i * gradients.step, lane, sum);
       for (int k = 0; k < 4; ++k) sum[k] = sum_lanes(sum[k]);
     }
     if (lane != 0) continue;
@@ -82,7 +82,8 @@ void backward_offset(const DeformConvParams& p, Workspace& workspace) {
     const bool is_first = run.first % p.offset_channels() == 0;
     const bool is_last = (run.first + run.count) % p.offset_channels() == 0;
     launch(deform_conv2d_backward_offset<T, Acc>, grid_for(parts_of(samples, kWarps)),
-           dim3(kThreads), 0, workspace.stream(), p, run, sums, is_first, is_last);
+           dim3(kThreads), 0, workspace.stream(), p, run, run_gradients<Acc>(p, run), sums,
+           is_first, is_last);
   });
 }
 

@@ -22,12 +22,19 @@ void for_channel_runs(const DeformConvParams& p, int64_t most, const F& f) {
   }
 }
 
-// The part's gradients of a run: row i, of [part_pixels, taps], begins group_channels() i later.
+// The part's gradients of a run. A kernel would divide again for each sample to find them.
 template <class Acc>
-__device__ const Acc* run_gradients(const DeformConvParams& p, const ChannelRun& run) {
+struct RunGradients {
+  const Acc* first;
+  int64_t step;  // to the next row, of [part_pixels, taps]
+};
+
+template <class Acc>
+RunGradients<Acc> run_gradients(const DeformConvParams& p, const ChannelRun& run) {
   const int64_t ins = p.group_channels(), group = run.first / ins;
-  return static_cast<const Acc*>(p.row_gradients) + group * p.part_pixels * p.taps() * ins +
-         run.first - group * ins;
+  return {static_cast<const Acc*>(p.row_gradients) + group * p.part_pixels * p.taps() * ins +
+              run.first - group * ins,
+          ins};
 }
 
 }  // namespace
