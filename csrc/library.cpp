@@ -240,6 +240,9 @@ STABLE_TORCH_LIBRARY(visops, m) {
       "deform_conv2d_backward_offset(Tensor grad, Tensor input, Tensor offset, Tensor "
       "weight, " DEFORM_CONV2D_OPTIONS ") -> (Tensor, Tensor)");
   m.def(
+      "deform_conv2d_backward_samples(Tensor grad, Tensor input, Tensor offset, Tensor "
+      "weight, " DEFORM_CONV2D_OPTIONS ", bool channels_last) -> (Tensor, Tensor, Tensor)");
+  m.def(
       "deform_conv2d_backward_weight(Tensor grad, Tensor input, Tensor offset, "
       "SymInt[] weight_size, " DEFORM_CONV2D_OPTIONS ") -> Tensor");
   m.def("multi_scale_deformable_attention(Tensor value, " ATTENTION_SAMPLES

@@ -20,6 +20,7 @@ _NAME = "deform_conv2d"
 _deform_conv2d = Differentiable(_NAME)
 _backward_input = Differentiable(f"{_NAME}_backward_input")
 _backward_offset = Differentiable(f"{_NAME}_backward_offset")
+_backward_samples = Differentiable(f"{_NAME}_backward_samples")
 _backward_weight = Differentiable(f"{_NAME}_backward_weight")
 
 
@@ -55,6 +56,15 @@ def _backward_offset_fake(
     return offset.new_empty(offset.shape), of_mask
 
 
+@register_fake(f"{_NAME}_backward_samples")
+def _backward_samples_fake(
+    grad: Tensor, input: Tensor, offset: Tensor, weight: Tensor, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    *options, channels_last = rest
+    of_offset, of_mask = _backward_offset_fake(grad, input, offset, weight, *options)
+    return empty_maps(grad, input.shape, channels_last), of_offset, of_mask
+
+
 @register_fake(f"{_NAME}_backward_weight")
 def _backward_weight_fake(
     grad: Tensor, input: Tensor, offset: Tensor, weight_size: Sequence[Any], *rest: Any
@@ -81,11 +91,16 @@ def _vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     input, offset, weight, mask = ctx.saved_tensors
     of_input = of_offset = of_weight = of_bias = of_mask = None
     needs = ctx.needs_input_grad
-    if needs[0]:
+    needs_offset = needs[1] or needs[7]
+    if needs[0] and needs_offset:
+        of_input, of_offset, of_mask = _backward_samples(
+            grad, input, offset, weight, *ctx.options, mask, ctx.channels_last
+        )
+    elif needs[0]:
         of_input = _backward_input(
             grad, offset, weight, ctx.input_size, *ctx.options, mask, ctx.channels_last
         )
-    if needs[1] or needs[7]:
+    elif needs_offset:
         of_offset, of_mask = _backward_offset(grad, input, offset, weight, *ctx.options, mask)
     if needs[2]:
         of_weight = _backward_weight(grad, input, offset, ctx.weight_size, *ctx.options, mask)
@@ -133,6 +148,7 @@ _deform_conv2d.register(
 )
 _backward_input.register(backward=_reject, vmap=one_call_each(_backward_input))
 _backward_offset.register(backward=_reject, vmap=one_call_each(_backward_offset))
+_backward_samples.register(backward=_reject, vmap=one_call_each(_backward_samples))
 _backward_weight.register(backward=_reject, vmap=one_call_each(_backward_weight))
 
 

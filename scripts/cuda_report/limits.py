@@ -44,8 +44,6 @@ STACK = (
             "point_sum_cells<double>": 8,
             "solve_lines": 8,
             "deform_conv2d_backward_offset<double>": 24,
-            "deform_conv2d_sum_cells": 32,
-            "deform_conv2d_sum_cells<double>": 48,
         },
     ),
     Group(
@@ -119,14 +117,16 @@ OCCUPANCY = (
         {"deform_conv2d_rows": 37, "deform_conv2d_rows<double>": 25},
     ),
     Group(
+        "sums of eight channels, eight numbers that come, and the lists of four cells",
+        {"deform_conv2d_sum_cells": 37, "deform_conv2d_sum_cells<double>": 25},
+    ),
+    Group(
         "a tile of products stays in registers; arithmetic is the limit",
         {
             "conv2d": 12,
             "conv2d<double>": 12,
             "conv2d_backward_weight": 25,
             "conv2d_backward_weight<double>": 25,
-            "deform_conv2d_row_gradients": 37,
-            "deform_conv2d_row_gradients<double>": 25,
             "gemm_conv2d": 25,
             "gemm_conv2d_weight": 25,
         },
@@ -167,7 +167,6 @@ OCCUPANCY = (
 FUSED = {
     "conv2d",
     "conv2d_backward_weight",
-    "deform_conv2d_row_gradients",
 }
 
 # Kernels with functions that are not inlined, for pixels at the border. Those get the pointers of

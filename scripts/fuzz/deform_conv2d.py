@@ -29,6 +29,6 @@ def _positions(p: Any, channels: int) -> Any:
 BY_FUNCTION = {f"{_NAME}.{name}": value for name, value in _ARGUMENTS.items()}
 BY_OPERATOR = {
     f"{_NAME}{part}.{name}": value
-    for part in ("", "_backward_input", "_backward_offset", "_backward_weight")
+    for part in ("", *(f"_backward_{of}" for of in ("input", "offset", "samples", "weight")))
     for name, value in _ARGUMENTS.items()
 }

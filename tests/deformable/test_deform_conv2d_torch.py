@@ -48,6 +48,9 @@ def test_opcheck(dtype: torch.dtype, mask: bool) -> None:
         )
         torch.library.opcheck(OPS.deform_conv2d_backward_offset, (grad, x, offset, weight, *rest))
         torch.library.opcheck(
+            OPS.deform_conv2d_backward_samples, (grad, x, offset, weight, *rest, last)
+        )
+        torch.library.opcheck(
             OPS.deform_conv2d_backward_weight, (grad, x, offset, list(weight.shape), *rest)
         )
 

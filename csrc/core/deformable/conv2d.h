@@ -16,10 +16,13 @@
 // Samples make a row of numbers for each output pixel: by tap, then by the group's channel (a
 // column of im2col). The result is the product of these rows and the weights, plus the bias. On the
 // CPU no kernel holds more of the rows than it multiplies at a time. On CUDA a kernel writes a part
-// of them, of kRowBytes at most where one pixel does not need more, and torch multiplies it.
+// of them, of kRowBytes at most where a block of pixels does not need more, and torch multiplies
+// it.
 //
 // NOTE [ Gradients of a deformable convolution ]
-// The product of the result's gradient and the weights is that of the rows. From it come
+// The product of the result's gradient and the weights is that of the rows, in the type of sums. On
+// CUDA torch multiplies, a part of the rows at a time; kernels then use the part for whichever
+// gradients are wanted. From it come
 //
 // input: a pixel's gradient is the sum of w times the row's gradient, over the samples that read
 // it, in this order: blocks of kBlockPixels output pixels (row by row), then taps, then pixels.
@@ -80,8 +83,15 @@ struct DeformConvParams {
 
   // CUDA's gradient of the input only, [batch, offset_groups, blocks, taps, kBlockPixels].
   int64_t* cells;               // where each sample reads
+  void* sample_weights;         // those of its four pixels, [..., 4]
+  int64_t* sample_rows;         // its place among [batch, pixels, taps]
   const int64_t* sorted_cells;  // rising
   const int64_t* order;         // the samples in that order; equal cells by index
+
+  // CUDA's gradients of input, offset and mask only: a part of the rows' gradient, that of output
+  // pixels [part_first, part_first + part_pixels) of all images: whole images, or blocks of one.
+  const void* row_gradients;  // [groups, part_pixels, taps, channels / groups]
+  int64_t part_first, part_pixels;
 
   VISOPS_DEVICE int64_t taps() const { return y.kernel * x.kernel; }
   VISOPS_DEVICE int64_t pixels() const { return y.output * x.output; }
@@ -104,12 +114,22 @@ struct DeformRowsParams {
   int64_t first, count, depth;
   void* rows;  // dtype: [groups, count, depth]
 };
-constexpr int64_t kRowBytes = int64_t{256} << 20;
+// Bytes of rows, or of their gradient, at a time on CUDA. Tests of emulated kernels see many parts
+// of the gradient.
+constexpr int64_t kRowBytes = int64_t{256} << 20, kEmulatedGradientBytes = 16 << 10;
+
+// Of sums, offsets and masks.
+inline DType sum_dtype(DType dtype) {
+  return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+}
 
 extern ScheduledStub<DeformConvParams> deform_conv2d_stub;       // on the CPU
 extern ScheduledStub<DeformRowsParams> deform_conv2d_rows_stub;  // on CUDA
-// On CUDA in two steps, because torch sorts in between: without an `order`, fills `cells`.
+// On CUDA in steps, because torch sorts and multiplies in between: without an `order`, fills
+// `cells` and what is known of samples; then, for each part of the rows' gradient in order, adds
+// it.
 extern ScheduledStub<DeformConvParams> deform_conv2d_backward_input_stub;
+// On CUDA for each part of the rows' gradient.
 extern ScheduledStub<DeformConvParams> deform_conv2d_backward_offset_stub;
 extern ScheduledStub<DeformConvParams> deform_conv2d_backward_weight_stub;  // on the CPU
 

@@ -18,18 +18,24 @@ struct SortedSamples {
   int64_t count;
 };
 
-// The first sample in the order whose cell is `cell` or a later one.
-__device__ inline int64_t first_at(const SortedSamples& samples, int64_t cell) {
+// The first place in the order that is not before(place).
+template <class Before>
+__device__ int64_t first_place(const SortedSamples& samples, const Before& before) {
   int64_t begin = 0, end = samples.count;
   while (begin < end) {
     const int64_t middle = begin + (end - begin) / 2;
-    if (samples.cells[middle] < cell) {
+    if (before(middle)) {
       begin = middle + 1;
     } else {
       end = middle;
     }
   }
   return begin;
+}
+
+// The first sample in the order whose cell is `cell` or a later one.
+__device__ inline int64_t first_at(const SortedSamples& samples, int64_t cell) {
+  return first_place(samples, [&](int64_t place) { return samples.cells[place] < cell; });
 }
 
 // The samples of a cell that are still to be added.

@@ -2,21 +2,35 @@
 // As in NOTE [ Gradient of values on CUDA ], the front lets torch sort samples by the cell that
 // they lie in, and a warp merges the lists of a pixel's four cells by index. Samples are numbered
 // in the order in which a pixel adds them up: NOTE [ Gradients of a deformable convolution ]
-// (core/deformable/conv2d.h). What they add comes from scratch, which holds the rows' gradient of
-// some images and up to 64 channels at a time.
+// (core/deformable/conv2d.h). Where they lie is worked out once, before they are sorted: a sample
+// is merged into four pixels, by all lanes of each.
 //
-// Lane l has channels l, l + 32, ... of the run. Each gradient is written once; there are no
-// atomics, and -fmad=false makes bits the CPU's.
+// For a part of the rows' gradient, a warp has a pixel and up to kMostChannels channels, which are
+// adjacent in a sample's row: 16 bytes of it a lane where they lie so. Lists are cut down to the
+// part's samples. Where an image has several parts, in order, later ones go on with the sums of
+// earlier ones. There are no atomics, and -fmad=false makes bits the CPU's.
 #include "cuda/deformable/cell_lists.h"
 #include "cuda/deformable/conv2d_row_gradients.h"
+#include "cuda/deformable/elements.h"
 
 namespace visops {
 namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarpLanes;
-constexpr int kBlocks = 4;             // of a multiprocessor, at least: half of what sm_80 can hold
-constexpr int64_t kMostChannels = 64;  // of a run
+constexpr int kMostChannels = 256;  // of a run
+
+// The part's images, and which of their blocks.
+struct InputPart {
+  int64_t first_image, images, first_block, end_block;
+};
+
+InputPart input_part(const DeformConvParams& p) {
+  const int64_t pixels = p.pixels(), image = p.part_first / pixels;
+  const int64_t first = p.part_first - image * pixels;
+  if (p.part_pixels >= pixels) return {image, p.part_pixels / pixels, 0, p.blocks()};
+  return {image, 1, first / kBlockPixels, parts_of(first + p.part_pixels, kBlockPixels)};
+}
 
 // A sample's place among all.
 struct SampleAt {
@@ -32,9 +46,8 @@ __device__ inline SampleAt sample_at(const DeformConvParams& p, int64_t i) {
 }
 
 // Cell (y, x) has the pixel as its tap 11; there are (height + 1) x (width + 1) of them.
-__device__ inline int64_t cell_number(const DeformConvParams& p, int64_t image,
-                                      int64_t offset_group, int64_t y, int64_t x) {
-  const int64_t plane = image * p.offset_groups + offset_group;
+__device__ inline int64_t cell_number(const DeformConvParams& p, int64_t plane, int64_t y,
+                                      int64_t x) {
   return (plane * (p.y.input + 1) + y) * (p.x.input + 1) + x;
 }
 
@@ -48,106 +61,153 @@ __global__ void __launch_bounds__(kThreads)
     if (s.pixel < p.pixels()) {
       const int64_t row = s.pixel / p.x.output;
       const PixelAt at = {s.image, s.pixel, row, s.pixel - row * p.x.output};
-      const BilinearSample<Acc> position = locate_tap<Acc>(p, at, s.offset_group, s.tap).position;
+      const LocatedTap<Acc> located = locate_tap<Acc>(p, at, s.offset_group, s.tap);
+      const BilinearSample<Acc>& position = located.position;
       if (position.taps != 0) {
-        cell = cell_number(p, s.image, s.offset_group, int64_t{position.y} + 1,
+        cell = cell_number(p, s.image * p.offset_groups + s.offset_group, int64_t{position.y} + 1,
                            int64_t{position.x} + 1);
+        bilinear_weights(position, located.mask, static_cast<Acc*>(p.sample_weights) + 4 * i);
+        p.sample_rows[i] = (s.image * p.pixels() + s.pixel) * p.taps() + s.tap;
       }
     }
     p.cells[i] = cell;
   }
 }
 
-template <class Acc>
-__device__ void add_lists(const DeformConvParams& p, const RowPart& part,
-                          const SortedSamples& samples, CellSamples (&lists)[4], int lane,
-                          Acc* sum) {
-  while (true) {
-    const int64_t i = next_sample(lists);
-    if (i == INT64_MAX) return;
-    const SampleAt s = sample_at(p, i);
-    const int64_t row = s.pixel / p.x.output;
-    const PixelAt at = {s.image, s.pixel, row, s.pixel - row * p.x.output};
-    const LocatedTap<Acc> located = locate_tap<Acc>(p, at, s.offset_group, s.tap);
-    Acc weights[4], weight = 0;
-    bilinear_weights(located.position, located.mask, weights);
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      if (lists[k].sample != i) continue;  // a sample is in one cell
-      weight = weights[3 - k];
-      ++lists[k].next;
-      load_sample(samples, &lists[k]);
-    }
-    const Acc* gradient =
-        static_cast<const Acc*>(part.data) +
-        ((s.image * p.pixels() + s.pixel - part.first) * p.taps() + s.tap) * part.channels;
-    for (int c = lane, n = 0; c < part.channels; c += kWarpLanes, ++n) {
-      if (n == 0) {
-        sum[0] += weight * gradient[c];
-      } else {
-        sum[1] += weight * gradient[c];
-      }
-    }
-  }
-}
+// What a pixel adds up: in the lists, samples that are still to be added, and the row of each
+// list's next one.
+struct PixelSamples {
+  CellSamples lists[4];
+  int64_t row[4];
 
-template <class Acc>
-__global__ void __launch_bounds__(kThreads, kBlocks)
-    deform_conv2d_sum_cells(const __grid_constant__ DeformConvParams p,
-                            const __grid_constant__ RowPart part, const int64_t first_image,
-                            const int64_t positions, const int64_t count) {
-  const SortedSamples samples = {p.sorted_cells, p.order, count};
-  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
-  const int64_t step = int64_t{gridDim.x} * kWarps, plane = p.y.input * p.x.input;
-  const int64_t offset_group = part.channel / p.offset_channels();
-  int64_t i = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpLanes;
-  for (; i < positions; i += step) {
-    const int64_t image = first_image + i / plane, pixel = i % plane;
-    const int64_t y = pixel / p.x.input, x = pixel - y * p.x.input;
-    CellSamples lists[4];
-    find_samples<4>(samples, cell_number(p, image, offset_group, y, x), p.x.input + 1, lane, lists);
-    Acc sum[2] = {};
-    add_lists(p, part, samples, lists, lane, sum);
-    Acc* out =
-        static_cast<Acc*>(p.grad_input) + (image * plane + pixel) * p.channels + part.channel;
-    if (lane < part.channels) out[lane] = sum[0];
-    if (lane + kWarpLanes < part.channels) out[lane + kWarpLanes] = sum[1];
+  __device__ void load(const DeformConvParams& p, const SortedSamples& samples, int k) {
+    load_sample(samples, &lists[k]);
+    const int64_t i = lists[k].sample;
+    if (i != INT64_MAX) row[k] = p.sample_rows[i];
   }
-}
+};
 
-template <class T>
-void sum_cells(const DeformConvParams& p, int64_t count, Workspace& workspace) {
-  using Acc = typename Accumulate<T>::type;
-  const int64_t each = p.taps() * static_cast<int64_t>(sizeof(Acc)), plane = p.y.input * p.x.input;
-  const int64_t fitting = kScratchBytes / (p.pixels() * each);
-  const int64_t most = fitting < 1 ? 1 : fitting < kMostChannels ? fitting : kMostChannels;
-  const int64_t widest = most < p.channels ? most : p.channels;
-  const int64_t images = fitting / widest < 1 ? 1 : fitting / widest;
-  const int64_t at_once = images < p.batch ? images : p.batch;
-  Acc* scratch = allocate<Acc>(workspace, at_once * p.pixels() * p.taps() * widest);
-  const T* weights = transposed_weights<T>(p, workspace);
-  for (int64_t image = 0; image < p.batch; image += at_once) {
-    const int64_t part_images = p.batch - image < at_once ? p.batch - image : at_once;
-    for_channel_runs(p, widest, [&](int64_t channel, int64_t channels) {
-      const RowPart part = {image * p.pixels(), part_images * p.pixels(), channel, channels,
-                            scratch};
-      compute_row_gradients<T>(p, weights, part, workspace.stream());
-      const int64_t positions = part_images * plane;
-      launch(deform_conv2d_sum_cells<Acc>, grid_for(parts_of(positions, kWarps)), dim3(kThreads), 0,
-             workspace.stream(), p, part, image, positions, count);
+// Called by all lanes of a warp; some search one end of a list each.
+__device__ inline void find_pixel_samples(const DeformConvParams& p, const InputPart& part,
+                                          const SortedSamples& samples, int64_t plane,
+                                          int64_t pixel, int lane, PixelSamples* found) {
+  const int64_t y = pixel / p.x.input, x = pixel - y * p.x.input;
+  int64_t border = 0;
+  if (lane < 8) {  // lane 2k where list k begins, lane 2k + 1 where it ends
+    const int64_t cell = cell_number(p, plane, y + lane / 4, x + lane / 2 % 2);
+    const int64_t block = plane * p.blocks() + (lane % 2 == 0 ? part.first_block : part.end_block);
+    const int64_t sample = block * p.taps() * kBlockPixels;
+    border = first_place(samples, [&](int64_t place) {
+      const int64_t of_place = samples.cells[place];
+      return of_place < cell || (of_place == cell && samples.order[place] < sample);
     });
   }
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    found->lists[k].next = __shfl_sync(kAllLanes, border, 2 * k);
+    found->lists[k].end = __shfl_sync(kAllLanes, border, 2 * k + 1);
+    found->load(p, samples, k);
+  }
+}
+
+// Each lane has `kCount` adjacent channels at a time.
+template <class Acc, int kCount>
+__global__ void __launch_bounds__(kThreads, sizeof(Acc) == 8 ? 2 : 3)
+    deform_conv2d_sum_cells(const __grid_constant__ DeformConvParams p,
+                            const __grid_constant__ InputPart part,
+                            const __grid_constant__ ChannelRun run,
+                            const __grid_constant__ RunGradients<Acc> gradients,
+                            const int64_t positions, const int64_t count) {
+  constexpr int kLoads = kMostChannels / kWarpLanes / kCount, kStep = kWarpLanes * kCount;
+  const SortedSamples samples = {p.sorted_cells, p.order, count};
+  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes, channel = lane * kCount;
+  const int channels = static_cast<int>(run.count);
+  const int64_t step = int64_t{gridDim.x} * kWarps, size = p.y.input * p.x.input;
+  const int64_t offset_group = run.first / p.offset_channels();
+  const int64_t first_row = p.part_first * p.taps();
+  int64_t i = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpLanes;
+  for (; i < positions; i += step) {
+    const int64_t in_part = i / size, image = part.first_image + in_part;
+    PixelSamples next;
+    find_pixel_samples(p, part, samples, image * p.offset_groups + offset_group, i - in_part * size,
+                       lane, &next);
+    Acc* const out = static_cast<Acc*>(p.grad_input) + (part.first_image * size + i) * p.channels +
+                     run.first + channel;
+    Elements<Acc, kCount> sum[kLoads] = {};
+#pragma unroll
+    for (int n = 0; n < kLoads; ++n) {
+      if (part.first_block != 0 && channel + n * kStep < channels) {
+        sum[n] = load_elements<kCount>(static_cast<const Acc*>(out) + n * kStep);
+      }
+    }
+    while (true) {
+      const int64_t sample = next_sample(next.lists);
+      if (sample == INT64_MAX) break;
+      Acc weight = 0;
+      int64_t row = 0;
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        if (next.lists[k].sample != sample) continue;  // a sample is in one cell
+        weight = static_cast<const Acc*>(p.sample_weights)[4 * sample + 3 - k];
+        row = next.row[k];
+      }
+      const Acc* const gradient = gradients.first + (row - first_row) * gradients.step + channel;
+      Elements<Acc, kCount> values[kLoads] = {};
+#pragma unroll
+      for (int n = 0; n < kLoads; ++n) {
+        if (channel + n * kStep < channels) values[n] = load_elements<kCount>(gradient + n * kStep);
+      }
+      // While they come, the next sample of the list.
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        if (next.lists[k].sample != sample) continue;
+        ++next.lists[k].next;
+        next.load(p, samples, k);
+      }
+#pragma unroll
+      for (int n = 0; n < kLoads; ++n) {
+#pragma unroll
+        for (int j = 0; j < kCount; ++j) sum[n].value[j] += weight * values[n].value[j];
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < kLoads; ++n) {
+      if (channel + n * kStep < channels) store_elements<kCount>(out + n * kStep, sum[n]);
+    }
+  }
+}
+
+// Whether lanes can read `count` channels at once: all runs begin and end on such a boundary.
+bool reads_elements(const DeformConvParams& p, int64_t count) {
+  const auto is_aligned = [](const void* data) {
+    return reinterpret_cast<uintptr_t>(data) % kWideBytes == 0;
+  };
+  return p.group_channels() % count == 0 && p.offset_channels() % count == 0 &&
+         is_aligned(p.row_gradients) && is_aligned(p.grad_input);
+}
+
+template <class Acc>
+void sum_cells(const DeformConvParams& p, int64_t count, Workspace& workspace) {
+  constexpr int kCount = kWideCount<Acc>;
+  const bool wide = reads_elements(p, kCount);
+  const InputPart part = input_part(p);
+  const int64_t positions = part.images * p.y.input * p.x.input;
+  for_channel_runs(p, kMostChannels, [&](const ChannelRun& run) {
+    launch(wide ? deform_conv2d_sum_cells<Acc, kCount> : deform_conv2d_sum_cells<Acc, 1>,
+           grid_for(parts_of(positions, kWarps)), dim3(kThreads), 0, workspace.stream(), p, part,
+           run, run_gradients<Acc>(p, run), positions, count);
+  });
 }
 
 void backward_input_cuda(const DeformConvParams& p, Workspace& workspace) {
   const int64_t count = p.batch * p.offset_groups * p.blocks() * p.taps() * kBlockPixels;
   with_floating_type(p.dtype, [&](auto* element) {
-    using T = std::remove_pointer_t<decltype(element)>;
+    using Acc = typename Accumulate<std::remove_pointer_t<decltype(element)>>::type;
     if (p.order == nullptr) {
-      launch(deform_conv2d_cells<typename Accumulate<T>::type>, grid_for(parts_of(count, kThreads)),
-             dim3(kThreads), 0, workspace.stream(), p, count);
+      launch(deform_conv2d_cells<Acc>, grid_for(parts_of(count, kThreads)), dim3(kThreads), 0,
+             workspace.stream(), p, count);
     } else {
-      sum_cells<T>(p, count, workspace);
+      sum_cells<Acc>(p, count, workspace);
     }
   });
 }

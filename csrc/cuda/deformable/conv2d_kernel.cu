@@ -5,22 +5,12 @@
 //
 // Rounding: without contraction (-fmad=false), so samples have the CPU's bits.
 #include "cuda/deformable/conv2d_samples.h"
+#include "cuda/deformable/elements.h"
 
 namespace visops {
 namespace {
 
 constexpr int kThreads = 256, kWarpSize = 32;
-
-// Elements that a lane reads and writes at once.
-template <class T, int kCount>
-struct alignas(kCount * sizeof(T)) Elements {
-  T value[kCount];
-};
-
-template <class T, int kCount>
-__device__ Elements<T, kCount> load_elements(const T* from) {
-  return *reinterpret_cast<const Elements<T, kCount>*>(from);
-}
 
 // `kCount` channels of a sample.
 template <class T, int kCount, class Acc>
@@ -33,11 +23,11 @@ __device__ Elements<T, kCount> read_channels(const DeformConvParams& p, const Sa
   }
   const T* const from = static_cast<const T*>(p.input) + s.first + channel;
   Elements<T, kCount> taps[4] = {};  // zeros where there is no pixel
-  if ((s.taps & kTap00) != 0) taps[0] = load_elements<T, kCount>(from);
-  if ((s.taps & kTap01) != 0) taps[1] = load_elements<T, kCount>(from + p.input_column);
-  if ((s.taps & kTap10) != 0) taps[2] = load_elements<T, kCount>(from + p.input_row);
+  if ((s.taps & kTap00) != 0) taps[0] = load_elements<kCount>(from);
+  if ((s.taps & kTap01) != 0) taps[1] = load_elements<kCount>(from + p.input_column);
+  if ((s.taps & kTap10) != 0) taps[2] = load_elements<kCount>(from + p.input_row);
   if ((s.taps & kTap11) != 0) {
-    taps[3] = load_elements<T, kCount>(from + p.input_row + p.input_column);
+    taps[3] = load_elements<kCount>(from + p.input_row + p.input_column);
   }
   for (int i = 0; i < kCount; ++i) {
     const auto tap = [&](int k) { return static_cast<Acc>(load_element(&taps[k].value[i])); };
@@ -78,8 +68,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(typename Accumulate<T>::type)
       const auto sample = sample_taps<Acc>(p, at, run / p.offset_channels(), tap);
       const int64_t run_end = p.run_end(run);
       for (int64_t c = run + int64_t{lane} * kCount; c < run_end; c += int64_t{lanes} * kCount) {
-        auto* const to = reinterpret_cast<Elements<T, kCount>*>(row + tap * ins + c - first);
-        *to = read_channels<T, kCount>(p, sample, c);
+        store_elements(row + tap * ins + c - first, read_channels<T, kCount>(p, sample, c));
       }
     }
     if (tap == taps - 1) finish_row<T, Acc>(p, row, taps * ins, r.depth, lane, lanes);
@@ -100,9 +89,9 @@ bool reads_elements(const DeformRowsParams& r, int64_t count, int64_t bytes) {
 
 template <class T>
 void rows_as(const DeformRowsParams& r, Workspace& workspace) {
-  constexpr int kBytes = 16, kCount = kBytes / static_cast<int>(sizeof(T));
+  constexpr int kCount = kWideCount<T>;
   const DeformConvParams& p = r.conv;
-  const bool wide = reads_elements(r, kCount, kBytes);
+  const bool wide = reads_elements(r, kCount, kWideBytes);
   const int64_t pieces = parts_of(p.group_channels(), wide ? kCount : 1);
   int lanes = 1;
   while (lanes < kWarpSize && lanes < pieces) lanes *= 2;

@@ -10,9 +10,6 @@
 namespace visops {
 namespace {
 
-// Bytes of scratch that kernels take at a time, where one row or image does not need more.
-constexpr int64_t kScratchBytes = int64_t{64} << 20;
-
 // An output pixel of an image.
 struct PixelAt {
   int64_t image, pixel, row, column;

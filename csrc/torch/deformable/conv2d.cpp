@@ -39,7 +39,8 @@ struct DeformConvCall {
   void set_weight(const char* reference_name, const Tensor& reference, const Tensor& weight);
   void set_offset(const char* reference_name, const Tensor& reference, const Tensor& offset,
                   const MaybeTensor& mask);
-  void set_grad(const char* reference_name, const Tensor& reference, const Tensor& grad);
+  void check_grad(const char* reference_name, const Tensor& reference, const Tensor& grad) const;
+  void set_grad(const Tensor& grad);
   void require_dtype(const char* name, const Tensor& tensor, const char* reference_name) const;
   ScalarType sum_type() const;
   // As the type of sums, contiguous.
@@ -96,9 +97,7 @@ void DeformConvCall::require_dtype(const char* name, const Tensor& tensor,
           " has ", dtype_name(params.dtype), "; they must be equal");
 }
 
-ScalarType DeformConvCall::sum_type() const {
-  return params.dtype == DType::kFloat64 ? ScalarType::Double : ScalarType::Float;
-}
+ScalarType DeformConvCall::sum_type() const { return scalar_type_of(sum_dtype(params.dtype)); }
 
 const void* DeformConvCall::sum_data(const Tensor& tensor) {
   held.push_back(torch::stable::contiguous(torch::stable::to(tensor, sum_type())));
@@ -162,12 +161,16 @@ void DeformConvCall::set_offset(const char* reference_name, const Tensor& refere
   p.mask = positions("mask", reference_name, *mask);
 }
 
-void DeformConvCall::set_grad(const char* reference_name, const Tensor& reference,
-                              const Tensor& grad) {
-  DeformConvParams& p = params;
+void DeformConvCall::check_grad(const char* reference_name, const Tensor& reference,
+                                const Tensor& grad) const {
+  const DeformConvParams& p = params;
+  require_dtype("grad", grad, reference_name);
   check_same_device(op, reference_name, reference, "grad", grad);
   check_shape(op, "grad", grad, {p.batch, p.out_channels, p.y.output, p.x.output});
-  p.grad = sum_data(permuted(grad, {0, 2, 3, 1}));
+}
+
+void DeformConvCall::set_grad(const Tensor& grad) {
+  params.grad = sum_data(permuted(grad, {0, 2, 3, 1}));
 }
 
 Tensor deform_conv2d(const Tensor& input, const Tensor& offset, const Tensor& weight,
@@ -205,28 +208,112 @@ Tensor deform_conv2d(const Tensor& input, const Tensor& offset, const Tensor& we
   return output;
 }
 
+// The gradients of input, offset and mask, or some of them.
+class SampleGradients {
+ public:
+  SampleGradients(DeformConvCall* call, const Tensor& grad) : call_(*call), grad_(grad) {}
+
+  void want_input() {
+    DeformConvParams& p = call_.params;
+    of_input_ = empty_contiguous(call_.op, "gradient", grad_,
+                                 {p.batch, p.y.input, p.x.input, p.channels}, call_.sum_type());
+    if (of_input_->numel() > 0) p.grad_input = of_input_->mutable_data_ptr();
+  }
+
+  void want_offset(const Tensor& offset, const MaybeTensor& mask) {
+    DeformConvParams& p = call_.params;
+    const ScalarType type = call_.sum_type();
+    of_offset_ = empty_contiguous(call_.op, "gradient of offset", offset, sizes_of(offset), type);
+    of_mask_ = empty_contiguous(call_.op, "gradient of mask", offset,
+                                mask.has_value() ? sizes_of(*mask) : Sizes{0}, type);
+    if (of_offset_->numel() == 0) return;
+    p.grad_offset = of_offset_->mutable_data_ptr();
+    p.grad_mask = mask.has_value() ? of_mask_->mutable_data_ptr() : nullptr;
+  }
+
+  void compute(const Tensor& weight) {
+    DeformConvParams& p = call_.params;
+    if (grad_.numel() == 0) {
+      if (of_input_.has_value()) torch::stable::zero_(*of_input_);
+    } else if (runs_cuda_kernels(grad_)) {
+      std::optional<SortedSamples> sorted;
+      if (p.grad_input != nullptr) sorted = sort_samples();
+      for_row_gradients(call_.op, p, grad_, weight,
+                        [&](const DeformConvParams& part) { run_wanted(part); });
+    } else {
+      call_.set_grad(grad_);
+      run_wanted(p);
+    }
+  }
+
+  Tensor of_input(bool channels_last) const {
+    const Tensor gradient =
+        permuted(torch::stable::to(*of_input_, grad_.scalar_type()), {0, 3, 1, 2});
+    if (channels_last) return gradient;
+    // By way of one dimension, so that strides of dimensions of size 1 are the usual ones, too.
+    return torch::stable::reshape(flat(torch::stable::contiguous(gradient)), call_.input_size);
+  }
+
+  Tensor of_offset(const Tensor& offset) const {
+    return torch::stable::to(*of_offset_, offset.scalar_type());
+  }
+  Tensor of_mask(const Tensor& offset, const MaybeTensor& mask) const {
+    return torch::stable::to(*of_mask_, (mask.has_value() ? *mask : offset).scalar_type());
+  }
+
+ private:
+  // What kernels read while parts are added.
+  struct SortedSamples {
+    Tensor weights, rows;
+    Sorted sorted;
+  };
+
+  SortedSamples sort_samples() {
+    DeformConvParams& p = call_.params;
+    const int64_t count = p.batch * p.offset_groups * p.blocks() * p.taps() * kBlockPixels;
+    const Tensor weights = empty_tensor(call_.op, "scratch", grad_, {count, 4}, sum_dtype(p.dtype));
+    const Tensor rows = empty_tensor(call_.op, "scratch", grad_, {count}, DType::kInt64);
+    p.sample_weights = weights.mutable_data_ptr();
+    p.sample_rows = data_of<int64_t>(rows);
+    return {weights, rows,
+            sort_cells(deform_conv2d_backward_input_stub, call_.op, &p, count, grad_)};
+  }
+
+  void run_wanted(const DeformConvParams& p) const {
+    if (p.grad_input != nullptr) run(deform_conv2d_backward_input_stub, call_.op, p, grad_);
+    if (p.grad_offset != nullptr) run(deform_conv2d_backward_offset_stub, call_.op, p, grad_);
+  }
+
+  DeformConvCall& call_;
+  const Tensor& grad_;
+  MaybeTensor of_input_, of_offset_, of_mask_;
+};
+
 Tensor backward_input(const Tensor& grad, const Tensor& offset, const Tensor& weight,
                       const Sizes& input_size, const Sizes& stride, const Sizes& padding,
                       const Sizes& dilation, const MaybeTensor& mask, bool channels_last) {
   DeformConvCall call = {
       "deform_conv2d_backward_input", input_size, sizes_of(weight), stride, padding, dilation};
-  DeformConvParams& p = call.params;
   call.set_sizes();
   call.set_dtype("grad", grad);
   call.set_weight("grad", grad, weight);
   call.set_offset("grad", grad, offset, mask);
-  call.set_grad("grad", grad, grad);
-  const Tensor sums = empty_contiguous(
-      call.op, "gradient", grad, {p.batch, p.y.input, p.x.input, p.channels}, call.sum_type());
-  if (sums.numel() > 0) {
-    p.grad_input = sums.mutable_data_ptr();
-    const int64_t count = p.batch * p.offset_groups * p.blocks() * p.taps() * kBlockPixels;
-    run_in_cells(deform_conv2d_backward_input_stub, call.op, &p, count, grad);
-  }
-  const Tensor gradient = permuted(torch::stable::to(sums, scalar_type_of(p.dtype)), {0, 3, 1, 2});
-  if (channels_last) return gradient;
-  // By way of one dimension, so that strides of dimensions of size 1 are the usual ones, too.
-  return torch::stable::reshape(flat(torch::stable::contiguous(gradient)), input_size);
+  call.check_grad("grad", grad, grad);
+  SampleGradients gradients(&call, grad);
+  gradients.want_input();
+  gradients.compute(weight);
+  return gradients.of_input(channels_last);
+}
+
+// What the gradient of the offset is computed from.
+void set_all(DeformConvCall* call, const Tensor& grad, const Tensor& input, const Tensor& offset,
+             const Tensor& weight, const MaybeTensor& mask) {
+  call->set_sizes();
+  call->set_dtype("input", input);
+  call->set_input(input);
+  call->set_weight("input", input, weight);
+  call->set_offset("input", input, offset, mask);
+  call->check_grad("input", input, grad);
 }
 
 std::tuple<Tensor, Tensor> backward_offset(const Tensor& grad, const Tensor& input,
@@ -239,27 +326,32 @@ std::tuple<Tensor, Tensor> backward_offset(const Tensor& grad, const Tensor& inp
                          stride,
                          padding,
                          dilation};
-  DeformConvParams& p = call.params;
-  call.set_sizes();
-  call.set_dtype("input", input);
-  call.set_input(input);
-  call.set_weight("input", input, weight);
-  call.set_offset("input", input, offset, mask);
-  call.require_dtype("grad", grad, "input");
-  call.set_grad("input", input, grad);
-  const ScalarType type = call.sum_type();
-  const Tensor of_offset =
-      empty_contiguous(call.op, "gradient of offset", offset, sizes_of(offset), type);
-  const Tensor of_mask = empty_contiguous(call.op, "gradient of mask", offset,
-                                          mask.has_value() ? sizes_of(*mask) : Sizes{0}, type);
-  if (of_offset.numel() > 0) {
-    p.grad_offset = of_offset.mutable_data_ptr();
-    p.grad_mask = mask.has_value() ? of_mask.mutable_data_ptr() : nullptr;
-    run(deform_conv2d_backward_offset_stub, call.op, p, input);
-  }
-  const ScalarType mask_type = mask.has_value() ? mask->scalar_type() : offset.scalar_type();
-  return {torch::stable::to(of_offset, offset.scalar_type()),
-          torch::stable::to(of_mask, mask_type)};
+  set_all(&call, grad, input, offset, weight, mask);
+  SampleGradients gradients(&call, grad);
+  gradients.want_offset(offset, mask);
+  gradients.compute(weight);
+  return {gradients.of_offset(offset), gradients.of_mask(offset, mask)};
+}
+
+// Both of the above, from one gradient of the rows.
+std::tuple<Tensor, Tensor, Tensor> backward_samples(const Tensor& grad, const Tensor& input,
+                                                    const Tensor& offset, const Tensor& weight,
+                                                    const Sizes& stride, const Sizes& padding,
+                                                    const Sizes& dilation, const MaybeTensor& mask,
+                                                    bool channels_last) {
+  DeformConvCall call = {"deform_conv2d_backward_samples",
+                         sizes_of(input),
+                         sizes_of(weight),
+                         stride,
+                         padding,
+                         dilation};
+  set_all(&call, grad, input, offset, weight, mask);
+  SampleGradients gradients(&call, grad);
+  gradients.want_input();
+  gradients.want_offset(offset, mask);
+  gradients.compute(weight);
+  return {gradients.of_input(channels_last), gradients.of_offset(offset),
+          gradients.of_mask(offset, mask)};
 }
 
 Tensor backward_weight(const Tensor& grad, const Tensor& input, const Tensor& offset,
@@ -272,13 +364,11 @@ Tensor backward_weight(const Tensor& grad, const Tensor& input, const Tensor& of
   call.set_dtype("input", input);
   call.set_input(input);
   call.set_offset("input", input, offset, mask);
-  call.require_dtype("grad", grad, "input");
+  call.check_grad("input", input, grad);
   if (runs_cuda_kernels(input)) {
-    check_same_device(call.op, "input", input, "grad", grad);
-    check_shape(call.op, "grad", grad, {p.batch, p.out_channels, p.y.output, p.x.output});
     return multiply_gradient(call.op, p, input, torch::stable::contiguous(grad), weight_size);
   }
-  call.set_grad("input", input, grad);
+  call.set_grad(grad);
   const Tensor gradient =
       empty_contiguous(call.op, "gradient", grad, weight_size, grad.scalar_type());
   p.grad_weight = gradient.mutable_data_ptr();
@@ -293,5 +383,6 @@ VISOPS_KERNELS(m) {
   m.impl("deform_conv2d", TORCH_BOX(&visops::deform_conv2d));
   m.impl("deform_conv2d_backward_input", TORCH_BOX(&visops::backward_input));
   m.impl("deform_conv2d_backward_offset", TORCH_BOX(&visops::backward_offset));
+  m.impl("deform_conv2d_backward_samples", TORCH_BOX(&visops::backward_samples));
   m.impl("deform_conv2d_backward_weight", TORCH_BOX(&visops::backward_weight));
 }

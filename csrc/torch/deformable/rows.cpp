@@ -1,7 +1,8 @@
 // NOTE [ Products of rows ]
-// The rows are written a part at a time: whole images, or as many pixels of one as fit. Products go
-// through the forms of torch's operators with `out`, which autocast leaves alone. The bias is a
-// weight of the ones that end the rows, so that the product adds it.
+// The rows, or their gradient, are in memory a part at a time: whole images, or as many blocks of
+// one's pixels as fit. Parts are of about the same size. Products go through the forms of torch's
+// operators with `out`, which autocast leaves alone. The bias is a weight of the ones that end the
+// rows, so that the product adds it.
 #include "torch/deformable/rows.h"
 
 #include <algorithm>
@@ -14,7 +15,8 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-constexpr int64_t kAlignment = 8;  // numbers: matrix products want rows that begin on 16 bytes
+// Matrix products want rows that begin on 16 bytes: 8 numbers, of any type.
+constexpr int64_t kAlignedBytes = 16, kAlignment = 8;
 
 Tensor permuted(const Tensor& tensor, const Sizes& order) {
   return torch::stable::permute(tensor, order);
@@ -29,51 +31,90 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& out) {
   call_operator("aten::bmm", "out", a, b, out);
 }
 
+// a @ b for each group and image, [G, N, m, k] and [G, k, n]: few products of many matrices.
+void multiply_images(const Tensor& a, const Tensor& b, const Tensor& out) {
+  const Sizes sizes = {out.size(0), out.size(1), b.size(1), b.size(2)};
+  const Tensor for_images =
+      call_for_tensor("aten::expand", "", torch::stable::unsqueeze(b, 1), sizes, false);
+  const int64_t few = sizes[0] <= sizes[1] ? 0 : 1;
+  for (int64_t i = 0; i < sizes[few]; ++i) {
+    const auto one = [&](const Tensor& tensor) { return torch::stable::select(tensor, few, i); };
+    multiply(one(a), one(for_images), one(out));
+  }
+}
+
 // Pixels [pixel, pixel + pixels) of images [image, image + images).
 struct Part {
   int64_t image, images, pixel, pixels;
   int64_t count() const { return images * pixels; }
 };
 
+int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+// The size of parts, at most `most`, that are about equal.
+int64_t equal_part(int64_t count, int64_t most) {
+  return parts_of(count, parts_of(count, std::max<int64_t>(1, most)));
+}
+
+// Memory for a part of the rows, or of their gradient, on the device of `on`: up to `bytes` where a
+// block of pixels does not need more. Output pixels have `depth` numbers for each group.
+class PartMemory {
+ public:
+  PartMemory(const char* op, const DeformConvParams& p, int64_t bytes, int64_t depth, DType dtype,
+             const Tensor& on)
+      : batch_(p.batch), pixels_(p.pixels()), groups_(p.groups), depth_(depth) {
+    const int64_t fitting = bytes / (groups_ * depth * element_size(dtype));
+    const bool fits = fitting >= pixels_;
+    part_images_ = fits ? equal_part(batch_, fitting / pixels_) : 1;
+    const int64_t blocks = fits ? p.blocks() : equal_part(p.blocks(), fitting / kBlockPixels);
+    part_pixels_ = std::min(blocks * kBlockPixels, pixels_);
+    memory_ = empty_contiguous(op, "rows", on, {groups_ * part_images_ * part_pixels_ * depth},
+                               scalar_type_of(dtype));
+  }
+
+  int64_t parts() const { return parts_of(batch_, part_images_) * parts_of(pixels_, part_pixels_); }
+
+  // use(part, memory [groups, images, pixels, depth]) for all parts, in order.
+  template <class Use>
+  void for_parts(const Use& use) const {
+    for (int64_t image = 0; image < batch_; image += part_images_) {
+      for (int64_t pixel = 0; pixel < pixels_; pixel += part_pixels_) {
+        const Part part = {image, std::min(part_images_, batch_ - image), pixel,
+                           std::min(part_pixels_, pixels_ - pixel)};
+        // A smaller part has its rows at the beginning, without gaps between groups.
+        const Tensor used = part_of(memory_, 0, 0, groups_ * part.count() * depth_);
+        use(part, torch::stable::view(used, {groups_, part.images, part.pixels, depth_}));
+      }
+    }
+  }
+
+ private:
+  int64_t batch_, pixels_, groups_, depth_;
+  int64_t part_images_, part_pixels_;  // at most
+  Tensor memory_;
+};
+
 class Rows {
  public:
   Rows(const char* op, const DeformConvParams& p, const Tensor& input)
-      : op_(op), input_(input), params_{p, 0, 0, depth_of(p), nullptr} {
-    const int64_t each = p.groups * params_.depth * element_size(p.dtype);
-    const int64_t fitting = std::max<int64_t>(1, kRowBytes / each);
-    images_ = std::clamp<int64_t>(fitting / p.pixels(), 1, p.batch);
-    pixels_ = std::min(fitting, p.pixels());
-    rows_ = empty_contiguous(op, "rows", input, {p.groups, images_ * pixels_, params_.depth},
-                             scalar_type_of(p.dtype));
-  }
+      : op_(op),
+        input_(input),
+        params_{p, 0, 0, depth_of(p), nullptr},
+        memory_(op, p, kRowBytes, params_.depth, p.dtype, input) {}
 
   int64_t depth() const { return params_.depth; }
+  int64_t parts() const { return memory_.parts(); }
 
-  int64_t parts() const {
-    const DeformConvParams& p = params_.conv;
-    const auto parts_of = [](int64_t count, int64_t size) { return (count + size - 1) / size; };
-    return parts_of(p.batch, images_) * parts_of(p.pixels(), pixels_);
-  }
-
-  // use(part, rows [groups, part.count(), depth]) for all parts, in order.
+  // use(part, rows [groups, images, pixels, depth]) for all parts, in order.
   template <class Use>
   void for_parts(const Use& use) {
-    const DeformConvParams& p = params_.conv;
-    for (int64_t image = 0; image < p.batch; image += images_) {
-      for (int64_t pixel = 0; pixel < p.pixels(); pixel += pixels_) {
-        const Part part = {image, std::min(images_, p.batch - image), pixel,
-                           std::min(pixels_, p.pixels() - pixel)};
-        // A smaller part has its rows at the beginning, without gaps between groups.
-        const Tensor flat =
-            part_of(torch::stable::flatten(rows_), 0, 0, p.groups * part.count() * params_.depth);
-        const Tensor rows = torch::stable::view(flat, {p.groups, part.count(), params_.depth});
-        params_.first = image * p.pixels() + pixel;
-        params_.count = part.count();
-        params_.rows = rows.mutable_data_ptr();
-        run(deform_conv2d_rows_stub, op_, params_, input_);
-        use(part, rows);
-      }
-    }
+    memory_.for_parts([&](const Part& part, const Tensor& rows) {
+      params_.first = part.image * params_.conv.pixels() + part.pixel;
+      params_.count = part.count();
+      params_.rows = rows.mutable_data_ptr();
+      run(deform_conv2d_rows_stub, op_, params_, input_);
+      use(part, rows);
+    });
   }
 
  private:
@@ -85,8 +126,7 @@ class Rows {
   const char* op_;
   const Tensor& input_;
   DeformRowsParams params_;
-  int64_t images_, pixels_;  // of a part, at most
-  Tensor rows_;
+  PartMemory memory_;
 };
 
 // [groups, outputs of a group, taps, channels of a group], as a view.
@@ -96,13 +136,26 @@ Tensor by_tap(const DeformConvParams& p, const Tensor& weight) {
   return permuted(flat, {0, 1, 3, 2});
 }
 
-// [N, P, groups, outputs of a group] of a tensor [N, O, H, W], as a view where its layout allows.
+// [groups, N, P, outputs of a group] of a tensor [N, O, H, W], as a view.
 Tensor by_pixel(const DeformConvParams& p, const Tensor& tensor, const Part& part) {
   const Tensor images = part_of(tensor, 0, part.image, part.images);
   const Tensor last = permuted(images, {0, 2, 3, 1});
   const Tensor flat =
       torch::stable::view(last, {part.images, p.pixels(), p.groups, p.group_outputs()});
-  return part_of(flat, 1, part.pixel, part.pixels);
+  return permuted(part_of(flat, 1, part.pixel, part.pixels), {2, 0, 1, 3});
+}
+
+// Whether matrices, the last two dimensions, have them.
+bool has_aligned_rows(const Tensor& matrices, DType dtype) {
+  const int64_t row = std::max(matrices.stride(2), matrices.stride(3));
+  return row * element_size(dtype) % kAlignedBytes == 0;
+}
+
+// Contiguous, or with adjacent channels.
+Tensor laid_out(const Tensor& tensor) {
+  const bool is_dense =
+      prefers_channels_last(tensor) && tensor.stride(2) == tensor.size(3) * tensor.stride(3);
+  return is_dense ? tensor : torch::stable::contiguous(tensor);
 }
 
 }  // namespace
@@ -122,13 +175,13 @@ void multiply_rows(const char* op, const DeformConvParams& p, const Tensor& inpu
   }
   const Tensor columns = permuted(matrix, {0, 2, 1});
   rows.for_parts([&](const Part& part, const Tensor& of_part) {
-    const Tensor products = empty_contiguous(
-        op, "products", input, {p.groups, part.count(), outputs}, scalar_type_of(p.dtype));
-    multiply(of_part, columns, products);
     Tensor to = by_pixel(p, output, part);
-    const Tensor from =
-        torch::stable::view(products, {p.groups, part.images, part.pixels, outputs});
-    torch::stable::copy_(to, permuted(from, {1, 2, 0, 3}));
+    if (has_aligned_rows(to, p.dtype)) return multiply_images(of_part, columns, to);
+    const Tensor products =
+        empty_contiguous(op, "products", input, {p.groups, part.images, part.pixels, outputs},
+                         scalar_type_of(p.dtype));
+    multiply_images(of_part, columns, products);
+    torch::stable::copy_(to, products);
   });
 }
 
@@ -142,18 +195,42 @@ Tensor multiply_gradient(const char* op, const DeformConvParams& p, const Tensor
   int64_t number = 0;
   rows.for_parts([&](const Part& part, const Tensor& of_part) {
     // [groups, outputs, pixels]
-    const Tensor own = permuted(by_pixel(p, grad, part), {2, 3, 0, 1});
+    const Tensor own = permuted(by_pixel(p, grad, part), {0, 3, 1, 2});
     const Tensor flat = torch::stable::reshape(own, {p.groups, outputs, part.count()});
-    multiply(flat, of_part, torch::stable::select(sums, 0, number++));
+    multiply(flat, torch::stable::view(of_part, {p.groups, part.count(), rows.depth()}),
+             torch::stable::select(sums, 0, number++));
   });
   const Sizes parts = {0};
-  const ScalarType wide = p.dtype == DType::kFloat64 ? ScalarType::Double : ScalarType::Float;
-  const Tensor sum = torch::stable::sum(sums, parts, false, wide);
+  const Tensor sum = torch::stable::sum(sums, parts, false, scalar_type_of(sum_dtype(p.dtype)));
   const Tensor taps = torch::stable::view(
       torch::stable::contiguous(part_of(sum, 2, 0, p.taps() * p.group_channels())),
       {p.groups, outputs, p.taps(), p.group_channels()});
   const Tensor turned = torch::stable::contiguous(permuted(taps, {0, 1, 3, 2}));
   return torch::stable::to(torch::stable::view(turned, weight_size), scalar_type_of(p.dtype));
+}
+
+void for_row_gradients(const char* op, const DeformConvParams& p, const Tensor& grad,
+                       const Tensor& weight,
+                       const std::function<void(const DeformConvParams&)>& use) {
+  const DType dtype = sum_dtype(p.dtype);
+  const int64_t depth = p.taps() * p.group_channels();
+  const auto in_sums = [&](const Tensor& tensor) {
+    return torch::stable::to(tensor, scalar_type_of(dtype));
+  };
+  const Tensor by_tap_then_channel = torch::stable::contiguous(by_tap(p, in_sums(weight)));
+  const Tensor weights =
+      torch::stable::view(by_tap_then_channel, {p.groups, p.group_outputs(), depth});
+  const Tensor laid = laid_out(in_sums(grad));
+  const int64_t bytes = grad.is_cuda() ? kRowBytes : kEmulatedGradientBytes;
+  const PartMemory memory(op, p, bytes, depth, dtype, grad);
+  DeformConvParams of_part = p;
+  memory.for_parts([&](const Part& part, const Tensor& gradients) {
+    multiply_images(by_pixel(p, laid, part), weights, gradients);
+    of_part.row_gradients = gradients.const_data_ptr();
+    of_part.part_first = part.image * p.pixels() + part.pixel;
+    of_part.part_pixels = part.count();
+    use(of_part);
+  });
 }
 
 }  // namespace visops

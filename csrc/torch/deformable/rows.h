@@ -1,5 +1,6 @@
-// Products of a deformable convolution's rows, by torch's matrix products: NOTE [ Samples of a
-// deformable convolution ] (core/deformable/conv2d.h). Only where runs_cuda_kernels().
+// Products of a deformable convolution's rows, and their gradient, by torch's matrix products: NOTE
+// [ Samples of a deformable convolution ] (core/deformable/conv2d.h). Only where
+// runs_cuda_kernels().
 #pragma once
 
 #include <functional>
@@ -18,5 +19,11 @@ void multiply_rows(const char* op, const DeformConvParams& p, const Tensor& inpu
 // [O, C / groups, kh, kw].
 Tensor multiply_gradient(const char* op, const DeformConvParams& p, const Tensor& input,
                          const Tensor& grad, const std::vector<int64_t>& weight_size);
+
+// use(p with a part of the rows' gradient) for all parts, in order: the product of `grad`
+// [N, O, H, W], which has elements, and `weight` [O, C / groups, kh, kw], both of p's type.
+void for_row_gradients(const char* op, const DeformConvParams& p, const Tensor& grad,
+                       const Tensor& weight,
+                       const std::function<void(const DeformConvParams&)>& use);
 
 }  // namespace visops
