@@ -80,7 +80,7 @@ def run_library(
             exif=False,
         )
     if summary.exit_code:
-        raise RuntimeError(f"visops.infer ended with {summary.counts}")
+        raise RuntimeError(f"visops.infer ended with {summary.counts}, signal: {summary.signal}")
     for stage in summary.stages:
         if stage.name == "list":
             continue
