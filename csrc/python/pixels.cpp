@@ -97,9 +97,9 @@ void run_operation(int kind, double amount, const std::vector<double>& more, py:
   run_unlocked(image.size(), [&] { run_pixel_list({operation}, image, {}, Threads::kTorch); });
 }
 
-// All samples' first operations, then all second ones, and so on: for each turn arrays of kinds [B],
-// amounts [B] and numbers [B, kMoreNumbers], which are the matrix of an affine one and for others
-// what `more` holds. Samples of fewer operations have identities behind them.
+// All samples' first operations, then all second ones, and so on: for each turn arrays of kinds
+// [B], amounts [B] and numbers [B, kMoreNumbers], which are the matrix of an affine one and for
+// others what `more` holds. Samples of fewer operations have identities behind them.
 py::list turns_of(const PlanObject& self) {
   const auto& all = self.plan.operations;
   size_t count = 0;
