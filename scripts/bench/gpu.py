@@ -2,8 +2,8 @@
 
 Every row has a bound beside the peers: a copy that reads and writes as many bytes as the job must
 (each input read once, each result written once). Its ratio is the share of the memory's speed that
-the kernel reaches. Times are of CUDA events, so they hold what Python and the launches cost where
-the GPU waits for them.
+the kernel reaches. Where files are loaded, it is our own chain on the CPU instead. Times are of
+CUDA events, so they hold what Python and the launches cost where the GPU waits for them.
 """
 
 from __future__ import annotations

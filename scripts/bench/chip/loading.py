@@ -20,6 +20,7 @@ from torch import Tensor
 from .rows import count, row
 
 CORES = os.cpu_count() or 1
+OTHER_SIDE = "chain on the CPU"
 
 
 def in_workers(paths: Sequence[str], device: str) -> ours.Epoch:
@@ -78,7 +79,7 @@ def photos(number: int, device: str) -> list[Contender]:
         peers["torchvision, nvJPEG"] = on_device(paths, device)
     return [
         Contender("visops", by_loader("device"), comparable=ours.mean),
-        Contender("chain on the CPU", by_loader("cpu"), SAME_MEAN, None, ours.mean, bound=True),
+        Contender(OTHER_SIDE, by_loader("cpu"), SAME_MEAN, None, ours.mean, bound=True),
         *(Contender(name, call, SAME_MEAN, 1.0, ours.mean) for name, call in peers.items()),
     ]
 
