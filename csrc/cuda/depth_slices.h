@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "core/parts.h"
 #include "core/platform.h"
-#include "cuda/parts.h"
 
 namespace visops {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "core/parts.h"
 #include "core/platform.h"
 #include "cuda/launch.h"
-#include "cuda/parts.h"
 
 namespace visops {
 namespace {

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` 
 
 from bench.augmentation.pictures import SAME_MEAN, Size
 from bench.harness import EXACT, Case, Contender, case, main
-from bench.loading import by_torchvision, costs, files, ours, peers
+from bench.loading import by_torchvision, costs, files, ours, peers, workers
 
 FLOORS = {
     "bound": 0.9,
@@ -42,8 +42,8 @@ def photo_contenders(size: Size) -> list[Contender]:
         "bound": ours.Bound(paths, own),
         "visops, sample by sample": ours.one_by_one(paths, own),
         "visops, collate": ours.collated(paths, ours.chain()),
-        "torchvision": by_torchvision.in_workers(paths, by_torchvision.ByTorchvision()),
-        "albumentations": by_torchvision.in_workers(paths, peers.ByAlbumentations()),
+        "torchvision": workers.in_workers(paths, by_torchvision.ByTorchvision()),
+        "albumentations": workers.in_workers(paths, peers.ByAlbumentations()),
     }
     if importlib.util.find_spec("spdl") is not None:
         calls["SPDL"] = peers.Spdl(paths)
@@ -61,7 +61,7 @@ def detection_contenders(size: Size) -> list[Contender]:
         _contender("visops, collate", ours.collated(samples, own)),
         Contender(
             "torchvision",
-            by_torchvision.in_workers(
+            workers.in_workers(
                 samples,
                 by_torchvision.DetectionByTorchvision(),
                 by_torchvision.lists_of_boxes,

@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/convolution/conv2d_band.h"
 #include "core/convolution/conv2d_element.h"
+#include "core/parts.h"
 
 namespace visops {
 namespace {
@@ -23,7 +24,6 @@ constexpr int64_t kLine = 64;  // of the cache
 constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
 
 int64_t saturating_sum(int64_t a, int64_t b) { return a > kMostBytes - b ? kMostBytes : a + b; }
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The largest values over all phases.
 struct AxisExtent {
@@ -51,14 +51,14 @@ int64_t block_rows(int64_t planes, const AxisExtent& y, const AxisExtent& x, int
                    int64_t most) {
   const int64_t per_row = std::max<int64_t>(1, band_values(planes, y, 1 - y.shift, x, columns));
   const int64_t rows = std::clamp<int64_t>(most / per_row - y.shift, 1, y.count);
-  return ceil_div(y.count, ceil_div(y.count, rows));
+  return parts_of(y.count, parts_of(y.count, rows));
 }
 
 BlockSize block_size(int64_t planes, const AxisExtent& y, const AxisExtent& x, int64_t most) {
   const int64_t few_rows = std::min(kFewRows, y.count);
   int64_t columns = x.count;
   while (columns > kFewColumns && band_values(planes, y, few_rows, x, columns) > most) {
-    columns = std::max(kFewColumns, ceil_div(columns, 2));
+    columns = std::max(kFewColumns, parts_of(columns, 2));
   }
   return {block_rows(planes, y, x, columns, most), columns};
 }
@@ -69,7 +69,7 @@ int64_t workers_for(int64_t products, int64_t threads) {
 
 // Whole cache lines, and one more: zeros are written in whole vectors.
 int64_t scratch_bytes(int64_t columns, int64_t bytes) {
-  return offsets_bytes(columns) + (ceil_div(bytes, kLine) + 1) * kLine;
+  return offsets_bytes(columns) + (parts_of(bytes, kLine) + 1) * kLine;
 }
 
 void check_band(const char* op, int64_t values, const AxisExtent& y, const AxisExtent& x) {
@@ -108,14 +108,14 @@ Conv2dPlan plan_conv2d(const Conv2dParams& p, int64_t threads) {
   const int64_t pixels = saturating_product(saturating_product(images, y.count), x.count);
   plan.workers = workers_for(saturating_product(saturating_product(pixels, depth), rows), threads);
   const auto tasks = [&] {
-    return images * ceil_div(y.count, block.rows) * ceil_div(x.count, block.columns);
+    return images * parts_of(y.count, block.rows) * parts_of(x.count, block.columns);
   };
   // Several tasks per worker: they don't take equally long.
   while (plan.workers > 1 && tasks() < 4 * plan.workers && block.rows > kFewRows) {
-    block.rows = ceil_div(block.rows, 2);
+    block.rows = parts_of(block.rows, 2);
   }
-  const int64_t strips = ceil_div(rows, 8);
-  plan.row_chunks = tasks() < plan.workers ? std::min(strips, ceil_div(plan.workers, tasks())) : 1;
+  const int64_t strips = parts_of(rows, 8);
+  plan.row_chunks = tasks() < plan.workers ? std::min(strips, parts_of(plan.workers, tasks())) : 1;
   plan.block_rows = block.rows;
   plan.block_columns = block.columns;
   const int64_t values = band_values(planes, y, block.rows, x, block.columns);
@@ -144,14 +144,14 @@ Conv2dWeightPlan plan_conv2d_weight(const Conv2dWeightParams& p, int64_t threads
   plan.block_rows =
       block_rows((plan.in_block + plan.out_block) * parts, y, x, x.count, kBandBytes / size);
   const auto tasks = [&] {
-    return p.groups * ceil_div(p.in_channels, plan.in_block) *
-           ceil_div(p.out_channels, plan.out_block);
+    return p.groups * parts_of(p.in_channels, plan.in_block) *
+           parts_of(p.out_channels, plan.out_block);
   };
   while (plan.workers > 1 && tasks() < 2 * plan.workers && plan.in_block > 1) {
-    plan.in_block = ceil_div(plan.in_block, 2);
+    plan.in_block = parts_of(plan.in_block, 2);
   }
   while (plan.workers > 1 && tasks() < 2 * plan.workers && plan.out_block > 8) {
-    plan.out_block = ceil_div(plan.out_block, 2);
+    plan.out_block = parts_of(plan.out_block, 2);
   }
   const int64_t planes = plan.in_block * parts;
   const int64_t values = band_values(planes, y, plan.block_rows, x, x.count);

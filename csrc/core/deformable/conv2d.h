@@ -96,6 +96,10 @@ struct DeformConvParams {
   VISOPS_DEVICE int64_t taps() const { return y.kernel * x.kernel; }
   VISOPS_DEVICE int64_t pixels() const { return y.output * x.output; }
   VISOPS_DEVICE int64_t blocks() const { return (pixels() + kBlockPixels - 1) / kBlockPixels; }
+  // The last block of an image counts as a whole one.
+  VISOPS_DEVICE int64_t samples() const {
+    return batch * offset_groups * blocks() * taps() * kBlockPixels;
+  }
   VISOPS_DEVICE int64_t group_channels() const { return channels / groups; }
   VISOPS_DEVICE int64_t group_outputs() const { return out_channels / groups; }
   VISOPS_DEVICE int64_t offset_channels() const { return channels / offset_groups; }
@@ -118,7 +122,7 @@ struct DeformRowsParams {
 // of the gradient.
 constexpr int64_t kRowBytes = int64_t{256} << 20, kEmulatedGradientBytes = 16 << 10;
 
-// Of sums, offsets and masks.
+// The dtype of sums, offsets and masks.
 inline DType sum_dtype(DType dtype) {
   return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
 }

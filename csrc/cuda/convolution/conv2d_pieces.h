@@ -4,8 +4,8 @@
 
 #include "core/convolution/conv2d.h"
 #include "core/convolution/conv2d_element.h"
+#include "core/parts.h"
 #include "cuda/gemm_tile.h"
-#include "cuda/parts.h"
 
 namespace visops {
 namespace {

@@ -10,8 +10,8 @@
 #include <algorithm>
 
 #include "core/convolution/separable.h"
+#include "core/parts.h"
 #include "cuda/launch.h"
-#include "cuda/parts.h"
 
 namespace visops {
 namespace {

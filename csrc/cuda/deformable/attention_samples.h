@@ -3,9 +3,9 @@
 
 #include "core/deformable/attention.h"
 #include "core/element_types.h"
+#include "core/parts.h"
 #include "cuda/deformable/numbers.h"
 #include "cuda/launch.h"
-#include "cuda/parts.h"
 
 namespace visops {
 namespace {

@@ -179,11 +179,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(Acc) == 8 ? 2 : 3)
 
 // Whether lanes can read `count` channels at once: all runs begin and end on such a boundary.
 bool reads_elements(const DeformConvParams& p, int64_t count) {
-  const auto is_aligned = [](const void* data) {
-    return reinterpret_cast<uintptr_t>(data) % kWideBytes == 0;
-  };
   return p.group_channels() % count == 0 && p.offset_channels() % count == 0 &&
-         is_aligned(p.row_gradients) && is_aligned(p.grad_input);
+         begins_wide(p.row_gradients) && begins_wide(p.grad_input);
 }
 
 template <class Acc>
@@ -200,7 +197,7 @@ void sum_cells(const DeformConvParams& p, int64_t count, Workspace& workspace) {
 }
 
 void backward_input_cuda(const DeformConvParams& p, Workspace& workspace) {
-  const int64_t count = p.batch * p.offset_groups * p.blocks() * p.taps() * kBlockPixels;
+  const int64_t count = p.samples();
   with_floating_type(p.dtype, [&](auto* element) {
     using Acc = typename Accumulate<std::remove_pointer_t<decltype(element)>>::type;
     if (p.order == nullptr) {

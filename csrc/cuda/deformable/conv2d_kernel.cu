@@ -77,12 +77,11 @@ __global__ void __launch_bounds__(kThreads, sizeof(typename Accumulate<T>::type)
 
 // Whether lanes can read `count` elements at once: runs of channels, and rows, begin where they lie
 // on such a boundary.
-bool reads_elements(const DeformRowsParams& r, int64_t count, int64_t bytes) {
+bool reads_elements(const DeformRowsParams& r, int64_t count) {
   const DeformConvParams& p = r.conv;
   const int64_t sizes[] = {p.input_batch,      p.input_row,         p.input_column,
                            p.group_channels(), p.offset_channels(), r.depth};
-  bool fits = p.input_channel == 1 && reinterpret_cast<uintptr_t>(p.input) % bytes == 0 &&
-              reinterpret_cast<uintptr_t>(r.rows) % bytes == 0;
+  bool fits = p.input_channel == 1 && begins_wide(p.input) && begins_wide(r.rows);
   for (const int64_t size : sizes) fits = fits && size % count == 0;
   return fits;
 }
@@ -91,7 +90,7 @@ template <class T>
 void rows_as(const DeformRowsParams& r, Workspace& workspace) {
   constexpr int kCount = kWideCount<T>;
   const DeformConvParams& p = r.conv;
-  const bool wide = reads_elements(r, kCount, kWideBytes);
+  const bool wide = reads_elements(r, kCount);
   const int64_t pieces = parts_of(p.group_channels(), wide ? kCount : 1);
   int lanes = 1;
   while (lanes < kWarpSize && lanes < pieces) lanes *= 2;

@@ -4,8 +4,8 @@
 
 #include "core/deformable/conv2d.h"
 #include "core/element_types.h"
+#include "core/parts.h"
 #include "cuda/launch.h"
-#include "cuda/parts.h"
 
 namespace visops {
 namespace {

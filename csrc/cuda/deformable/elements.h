@@ -1,12 +1,18 @@
 // Adjacent elements that a lane reads and writes at once.
 #pragma once
 
+#include <cstdint>
+
 namespace visops {
 namespace {
 
 constexpr int kWideBytes = 16;
 template <class T>
 constexpr int kWideCount = kWideBytes / static_cast<int>(sizeof(T));
+
+inline bool begins_wide(const void* data) {
+  return reinterpret_cast<uintptr_t>(data) % kWideBytes == 0;
+}
 
 template <class T, int kCount>
 struct alignas(kCount * sizeof(T)) Elements {

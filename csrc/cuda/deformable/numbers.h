@@ -2,8 +2,8 @@
 #pragma once
 
 #include "core/element.h"
+#include "core/parts.h"
 #include "cuda/launch.h"
-#include "cuda/parts.h"
 
 namespace visops {
 namespace {

@@ -18,11 +18,11 @@
 #include <algorithm>
 
 #include "core/lane_sum.h"
+#include "core/parts.h"
 #include "core/pixels/adjust.h"
 #include "core/pixels/values.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
-#include "cuda/parts.h"
 #include "cuda/pixels/hsv.h"
 #include "cuda/pixels/noise.h"
 

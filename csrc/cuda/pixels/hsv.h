@@ -6,10 +6,10 @@
 // kMostHsv to a launch.
 #pragma once
 
+#include "core/parts.h"
 #include "core/pixels/adjust.h"
 #include "core/pixels/hsv_values.h"
 #include "cuda/launch.h"
-#include "cuda/parts.h"
 #include "cuda/pixels/chosen_images.h"
 
 namespace visops {

@@ -8,12 +8,12 @@
 // launch.
 #pragma once
 
+#include "core/parts.h"
 #include "core/pixels/adjust.h"
 #include "core/pixels/noise_steps.h"
 #include "core/pixels/noise_values.h"
 #include "core/pixels/random.h"
 #include "cuda/launch.h"
-#include "cuda/parts.h"
 #include "cuda/pixels/chosen_images.h"
 
 namespace visops {

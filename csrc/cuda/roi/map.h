@@ -2,9 +2,9 @@
 #pragma once
 
 #include "core/element_types.h"
+#include "core/parts.h"
 #include "core/roi/layout.h"
 #include "core/workspace.h"
-#include "cuda/parts.h"
 
 namespace visops {
 namespace {

@@ -23,9 +23,9 @@
 
 #include "core/suppression/matrix_nms.h"
 
+#include "core/parts.h"
 #include "core/suppression/scratch.h"
 #include "cuda/launch.h"
-#include "cuda/parts.h"
 #include "cuda/suppression/ordered_bits.h"
 
 namespace visops {

@@ -1,9 +1,9 @@
 // Where the pixels of a batch lie, computed once for all kernels of the gradient.
 #pragma once
 
+#include "core/parts.h"
 #include "core/warp/augment_segment.h"
 #include "cuda/launch.h"
-#include "cuda/parts.h"
 
 namespace visops {
 namespace {

@@ -30,10 +30,10 @@
 
 #include <cstdint>
 
+#include "core/parts.h"
 #include "core/warp/affine.h"
 #include "core/workspace.h"
 #include "cuda/launch.h"
-#include "cuda/parts.h"
 #include "cuda/tally.h"
 #include "cuda/warp/bands.h"
 

@@ -25,7 +25,7 @@ Tensor permuted(const Tensor& tensor, const Sizes& order) {
   return call_for_tensor("aten::permute", "", tensor, order);
 }
 
-// What the four operators share. Sizes are the forward convolution's.
+// What the five operators share. Sizes are the forward convolution's.
 struct DeformConvCall {
   const char* op;
   Sizes input_size, weight_size;
@@ -270,7 +270,7 @@ class SampleGradients {
 
   SortedSamples sort_samples() {
     DeformConvParams& p = call_.params;
-    const int64_t count = p.batch * p.offset_groups * p.blocks() * p.taps() * kBlockPixels;
+    const int64_t count = p.samples();
     const Tensor weights = empty_tensor(call_.op, "scratch", grad_, {count, 4}, sum_dtype(p.dtype));
     const Tensor rows = empty_tensor(call_.op, "scratch", grad_, {count}, DType::kInt64);
     p.sample_weights = weights.mutable_data_ptr();
@@ -305,28 +305,26 @@ Tensor backward_input(const Tensor& grad, const Tensor& offset, const Tensor& we
   return gradients.of_input(channels_last);
 }
 
-// What the gradient of the offset is computed from.
-void set_all(DeformConvCall* call, const Tensor& grad, const Tensor& input, const Tensor& offset,
-             const Tensor& weight, const MaybeTensor& mask) {
-  call->set_sizes();
-  call->set_dtype("input", input);
-  call->set_input(input);
-  call->set_weight("input", input, weight);
-  call->set_offset("input", input, offset, mask);
-  call->check_grad("input", input, grad);
+// A call with what the gradient of the offset is computed from.
+DeformConvCall offset_call(const char* op, const Tensor& grad, const Tensor& input,
+                           const Tensor& offset, const Tensor& weight, const Sizes& stride,
+                           const Sizes& padding, const Sizes& dilation, const MaybeTensor& mask) {
+  DeformConvCall call = {op, sizes_of(input), sizes_of(weight), stride, padding, dilation};
+  call.set_sizes();
+  call.set_dtype("input", input);
+  call.set_input(input);
+  call.set_weight("input", input, weight);
+  call.set_offset("input", input, offset, mask);
+  call.check_grad("input", input, grad);
+  return call;
 }
 
 std::tuple<Tensor, Tensor> backward_offset(const Tensor& grad, const Tensor& input,
                                            const Tensor& offset, const Tensor& weight,
                                            const Sizes& stride, const Sizes& padding,
                                            const Sizes& dilation, const MaybeTensor& mask) {
-  DeformConvCall call = {"deform_conv2d_backward_offset",
-                         sizes_of(input),
-                         sizes_of(weight),
-                         stride,
-                         padding,
-                         dilation};
-  set_all(&call, grad, input, offset, weight, mask);
+  DeformConvCall call = offset_call("deform_conv2d_backward_offset", grad, input, offset, weight,
+                                    stride, padding, dilation, mask);
   SampleGradients gradients(&call, grad);
   gradients.want_offset(offset, mask);
   gradients.compute(weight);
@@ -339,13 +337,8 @@ std::tuple<Tensor, Tensor, Tensor> backward_samples(const Tensor& grad, const Te
                                                     const Sizes& stride, const Sizes& padding,
                                                     const Sizes& dilation, const MaybeTensor& mask,
                                                     bool channels_last) {
-  DeformConvCall call = {"deform_conv2d_backward_samples",
-                         sizes_of(input),
-                         sizes_of(weight),
-                         stride,
-                         padding,
-                         dilation};
-  set_all(&call, grad, input, offset, weight, mask);
+  DeformConvCall call = offset_call("deform_conv2d_backward_samples", grad, input, offset, weight,
+                                    stride, padding, dilation, mask);
   SampleGradients gradients(&call, grad);
   gradients.want_input();
   gradients.want_offset(offset, mask);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "core/parts.h"
 #include "torch/contiguous.h"
 #include "torch/dispatcher.h"
 
@@ -48,8 +49,6 @@ struct Part {
   int64_t image, images, pixel, pixels;
   int64_t count() const { return images * pixels; }
 };
-
-int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
 // The size of parts, at most `most`, that are about equal.
 int64_t equal_part(int64_t count, int64_t most) {

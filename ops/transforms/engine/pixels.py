@@ -85,14 +85,15 @@ def _run(
     parts = []
     for index in range(count):
         part = images[index * frames : (index + 1) * frames]
-        for kinds, amounts, numbers in turns:
-            kind, own = PixelKind(kinds[begin + index]), numbers[begin + index]
+        for turn in turns:
+            number, amount, numbers = (values[begin + index] for values in turn)
+            kind = PixelKind(number)
             if kind == PixelKind.AFFINE:
-                part = _warp(part, own[:6], mode, fill)
+                part = _warp(part, numbers[:6], mode, fill)
             elif kind in _OPERATIONS:
-                part = _OPERATIONS[kind](part, float(amounts[begin + index]))
+                part = _OPERATIONS[kind](part, float(amount))
             elif kind != PixelKind.IDENTITY:
-                part = run_more(kind, part, float(amounts[begin + index]), own.tolist())
+                part = run_more(kind, part, float(amount), numbers.tolist())
         parts.append(part)
     return torch.cat(parts) if parts else images
 
@@ -123,16 +124,10 @@ def _one_each(turn: Turn, images: Tensor, mode: str, fill: list[float]) -> Tenso
             images = _blur(amounts, images, size, takes & (numbers[:, :2] == size).all(1))
     if not present <= _DONE:
         images = images.clone()
-        for i in np.flatnonzero(~_IS_DONE[kinds]).tolist():
-            images[i : i + 1] = _more(turn, images, i)
+        for i in np.flatnonzero(~_IS_DONE[kinds]).tolist():  # no kernel for a batch has them
+            kind, one = PixelKind(kinds[i]), slice(i, i + 1)
+            images[one] = run_more(kind, images[one], float(amounts[i]), numbers[i].tolist())
     return images
-
-
-def _more(turn: Turn, images: Tensor, i: int) -> Tensor:
-    """Return image `i` after an operation that has no kernel for a batch."""
-    kinds, amounts, numbers = turn
-    kind = PixelKind(kinds[i])
-    return run_more(kind, images[i : i + 1], float(amounts[i]), numbers[i].tolist())
 
 
 def _blur(sigmas: np.ndarray, images: Tensor, size: tuple[int, int], takes: np.ndarray) -> Tensor:

@@ -153,9 +153,8 @@ class OnDevice:
             dtype = torch.uint8 if isinstance(value, np.ndarray) else value.dtype
             if dtype not in typed:
                 typed[dtype] = there.view(dtype)
-            own = typed[dtype].as_strided(
-                value.shape, _contiguous(value.shape), begin // dtype.itemsize
-            )
+            strides = value.strides if isinstance(value, np.ndarray) else value.stride()
+            own = typed[dtype].as_strided(value.shape, strides, begin // dtype.itemsize)
             image = leaf.value[index]
             if isinstance(image, Encoded):
                 image.file.pixels, image.device = own, device
@@ -176,11 +175,3 @@ def _pixels_of(value: Any) -> np.ndarray | Tensor:
 
 def _bytes_of(value: np.ndarray | Tensor) -> np.ndarray:
     return value if isinstance(value, np.ndarray) else value.flatten().view(torch.uint8).numpy()
-
-
-def _contiguous(shape: Sequence[int]) -> list[int]:
-    """Return the strides of contiguous elements."""
-    strides = [1]
-    for side in reversed(shape[1:]):
-        strides.append(strides[-1] * side)
-    return strides[::-1]

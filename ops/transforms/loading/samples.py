@@ -238,7 +238,7 @@ class Samples:
         item = self._plain_item(sample, file)
         if item is None:
             item = Item(*self._split_beside(sample, file, size, times))
-        item.image = Encoded.opened(Decoded(pixels, part), size, pixels.shape[2])
+        item.image = Encoded(Decoded(pixels, part), size, pixels.shape[2])
         item.result = lambda: with_masks(with_content(sample, file), self.kinds, times)
         times.python += perf_counter() - begin - (times.working - worked)
         return item

@@ -59,20 +59,17 @@ class Encoded:
 
     dtype, ndim = np.dtype(np.uint8), 3
 
-    def __init__(self, data: Any, name: str, options: EncodedOptions) -> None:
-        try:
-            self.file: Any = open_file(data, options.exif, options.max_pixels)
-        except (TypeError, ValueError) as error:
-            reject_file(name, error)
-        self.device = torch.device("cpu")
-        self.shape = (*self.file.size, options.channels)
+    def __init__(self, file: Any, size: tuple[int, int], channels: int) -> None:
+        self.file, self.device, self.shape = file, torch.device("cpu"), (*size, channels)
 
     @classmethod
-    def opened(cls, file: Any, size: tuple[int, int], channels: int) -> Encoded:
-        """Stand for a file that is open, or read already."""
-        self = cls.__new__(cls)
-        self.file, self.device, self.shape = file, torch.device("cpu"), (*size, channels)
-        return self
+    def open(cls, data: Any, name: str, options: EncodedOptions) -> Encoded:
+        """Open a file that has this name in its sample."""
+        try:
+            file: Any = open_file(data, options.exif, options.max_pixels)
+        except (TypeError, ValueError) as error:
+            reject_file(name, error)
+        return cls(file, file.size, options.channels)
 
 
 def reject_file(name: str, error: Exception) -> NoReturn:
@@ -94,9 +91,10 @@ def is_encoded(value: Any) -> bool:
 def encoded_leaf(value: Any, name: str, options: EncodedOptions, **origin: Any) -> Leaf:
     """Make a leaf of a file or a list of files."""
     if isinstance(value, (list, tuple)):
-        files = [Encoded(item, f"{name}[{i}]", options) for i, item in enumerate(value)]
+        files = [Encoded.open(item, f"{name}[{i}]", options) for i, item in enumerate(value)]
         return Leaf("image", files, len(files), "HWC", False, value, name, **origin)
-    return Leaf("image", Encoded(value, name, options), None, "HWC", False, value, name, **origin)
+    file = Encoded.open(value, name, options)
+    return Leaf("image", file, None, "HWC", False, value, name, **origin)
 
 
 def looks_like_file(value: Any) -> bool:

@@ -27,8 +27,9 @@ import torchvision.transforms.v2 as T
 import visops
 from bench.augmentation.pictures import MEAN, SAME_MEAN, STD, Photo, Size, jpeg_files
 from bench.harness import Case, Contender, Tolerance, case
+from bench.loading.workers import Loaded, start
 from PIL import Image
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 from visops import transforms as V
 
 TARGET: Size = (224, 224)
@@ -134,34 +135,16 @@ def decoder_contenders(count: int, large: bool) -> list[Contender]:
     ]
 
 
-class Files(Dataset[Any]):
-    """JPEG files, decoded and transformed one by one."""
-
-    def __init__(self, files: Sequence[bytes], load: Decode) -> None:
-        self.files, self.load = files, load
-
-    def __len__(self) -> int:
-        return len(self.files)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.load(self.files[index])
-
-
-def _single_thread(_: int) -> None:
-    torch.set_num_threads(1)
-    cv2.setNumThreads(0)
-
-
 class Loader:
     """Run one epoch; returns the mean of each channel."""
 
     def __init__(self, files: Sequence[bytes], load: Decode, collate: Any = None) -> None:
         self.loader: Any = DataLoader(
-            Files(files, load),
+            Loaded(files, load),
             batch_size=BATCH,
             num_workers=WORKERS,
             collate_fn=collate,
-            worker_init_fn=_single_thread,
+            worker_init_fn=start,
             persistent_workers=True,
         )
 

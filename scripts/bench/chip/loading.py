@@ -12,9 +12,9 @@ from typing import Any
 import torch
 import torchvision
 import torchvision.transforms.v2 as T
-from bench.augmentation.pictures import MEAN, SAME_MEAN, STD
+from bench.augmentation.pictures import SAME_MEAN
 from bench.harness import Case, Contender
-from bench.loading import files, ours
+from bench.loading import by_torchvision, files, ours, workers
 from torch import Tensor
 
 from .rows import count, row
@@ -24,14 +24,11 @@ OTHER_SIDE = "chain on the CPU"
 
 
 def in_workers(paths: Sequence[str], device: str) -> ours.Epoch:
-    """torchvision, decoding with simplejpeg, in a process a core; batches are copied from pinned
-    memory."""
-    from bench.loading import by_torchvision
-
+    """torchvision and simplejpeg in a process a core; batches are copied from pinned memory."""
     pinned = device != "cpu"
     load = by_torchvision.ByTorchvision()
     options: dict[str, Any] = {"num_workers": CORES, "pin_memory": pinned}
-    batches = by_torchvision.in_workers(paths, load, **options).loader
+    batches = workers.in_workers(paths, load, **options).loader
 
     def epoch() -> list[Tensor]:
         moved = (batch.to(device, non_blocking=pinned) for batch in batches)
@@ -42,14 +39,8 @@ def in_workers(paths: Sequence[str], device: str) -> ours.Epoch:
 
 def on_device(paths: Sequence[str], device: str) -> ours.Epoch:
     """nvJPEG by torchvision, and its transforms there, a photo at a time: sizes differ."""
-    crop = T.Compose(
-        [
-            T.RandomResizedCrop(files.TARGET, files.SCALE, antialias=True),
-            T.RandomHorizontalFlip(),
-            T.ColorJitter(*files.JITTER),
-        ]
-    )
-    last = T.Compose([T.ToDtype(torch.float32, scale=True), T.Normalize(MEAN, STD)])
+    steps = by_torchvision.torchvision_chain().transforms
+    crop, last = T.Compose(steps[:-2]), T.Compose(steps[-2:])  # the last two take a batch
 
     def batches() -> Iterator[Tensor]:
         for first in range(0, len(paths), files.BATCH):

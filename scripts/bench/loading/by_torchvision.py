@@ -1,46 +1,23 @@
-"""The same work by torchvision, in worker processes."""
+"""The same work by torchvision: what a worker does with a sample."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
-import simplejpeg
 import torch
 import torchvision.transforms.v2 as T
 from bench.augmentation.pictures import MEAN, STD
 from bench.loading.files import JITTER, SCALE, TARGET
-from bench.loading.ours import InWorkers
 from PIL import Image
-from torch.utils.data import Dataset
 from torchvision import tv_tensors
-
-Load = Callable[[Any], Any]
-
-
-class Loaded(Dataset[Any]):
-    """Samples, loaded by a function."""
-
-    def __init__(self, samples: Sequence[Any], load: Load) -> None:
-        self.samples, self.load = samples, load
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.load(self.samples[index])
-
-
-def start(_: int) -> None:
-    torch.set_num_threads(1)
-    cv2.setNumThreads(0)
 
 
 def photo(path: str) -> Any:
     """Pixels [H, W, 3]: simplejpeg is the fastest of the decoders that peers have."""
+    import simplejpeg  # which may be missing where only the rest is needed
+
     return simplejpeg.decode_jpeg(Path(path).read_bytes())
 
 
@@ -94,10 +71,3 @@ def lists_of_boxes(samples: list[dict[str, Any]]) -> dict[str, Any]:
         "mask": torch.stack([sample["mask"] for sample in samples]),
         "boxes": [sample["boxes"] for sample in samples],
     }
-
-
-def in_workers(
-    samples: Sequence[Any], load: Load, collate: Any = None, **options: Any
-) -> InWorkers:
-    """A DataLoader with two workers, or as its options say."""
-    return InWorkers(Loaded(samples, load), collate, start, **options)

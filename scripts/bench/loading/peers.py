@@ -12,9 +12,10 @@ import cv2
 import numpy as np
 import torch
 from bench.augmentation.pictures import MEAN, STD
-from bench.loading.by_torchvision import photo, start
+from bench.loading.by_torchvision import photo
 from bench.loading.files import BATCH, JITTER, SCALE, TARGET, THREADS
 from bench.loading.ours import channel_means
+from bench.loading.workers import start
 
 
 class ByAlbumentations:

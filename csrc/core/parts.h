@@ -1,4 +1,4 @@
-// How work is shared out to blocks.
+// How many parts of a size make up a count.
 #pragma once
 
 #include <cstdint>
