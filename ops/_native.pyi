@@ -293,13 +293,29 @@ def move_drawn_points(
     shift: float,
     /,
 ) -> None: ...
+def clip_boxes(
+    rows: NDArray[Any], form: str, windows: NDArray[Any], owners: NDArray[Any] | None, /
+) -> tuple[NDArray[Any], NDArray[Any]]: ...
+def large_boxes(
+    boxes: NDArray[Any], form: str, least_side: float, least_area: float, /
+) -> NDArray[Any] | None: ...
 def move_boxes(
     rows: NDArray[Any],
+    form: str,
     matrices: NDArray[Any],
     owners: NDArray[Any] | None,
     windows: NDArray[Any] | None,
+    measured: bool,
     /,
-) -> NDArray[Any] | None: ...
+) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[Any] | None] | None: ...
+def clip_polygons(
+    points: NDArray[Any], counts: NDArray[Any], window: Sequence[float], /
+) -> tuple[NDArray[Any], NDArray[Any]]: ...
+def polygon_areas(points: NDArray[Any], counts: NDArray[Any], /) -> NDArray[Any]: ...
+def move_polygons(
+    points: NDArray[Any], counts: NDArray[Any], matrix: NDArray[Any], near: float, /
+) -> tuple[NDArray[Any], NDArray[Any]]: ...
+def read_flat_polygons(objects: Any, /) -> tuple[NDArray[Any], NDArray[Any], list[int]] | None: ...
 def move_masks(
     source: Any,
     target: Any,

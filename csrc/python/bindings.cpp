@@ -25,6 +25,7 @@ PYBIND11_MODULE(_native, m, pybind11::mod_gil_not_used()) {
   visops::bind_passes(m);
   visops::bind_pixels(m);
   visops::bind_png(m);
+  visops::bind_polygons(m);
   visops::bind_masks(m);
   visops::bind_rle(m);
   visops::bind_runs(m);

@@ -16,6 +16,7 @@ void bind_passes(pybind11::module_& m);
 void bind_pixels(pybind11::module_& m);
 void bind_plan(pybind11::module_& m);
 void bind_png(pybind11::module_& m);
+void bind_polygons(pybind11::module_& m);
 void bind_rle(pybind11::module_& m);
 void bind_runs(pybind11::module_& m);
 void bind_steps(pybind11::module_& m);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <string>
 
 #include "python/array.h"
 #include "python/bindings.h"
@@ -82,27 +83,133 @@ void move_point(double x, double y, const double* m, double shift, double* out) 
   }
 }
 
-// move_boxes of rows x1, y1, x2, y2; None for a perspective.
-py::object move_boxes(const Doubles& rows, const Doubles& matrices, const Owners& owners,
-                      const std::optional<Doubles>& windows) {
+enum class BoxFormat { kCorners, kSizes, kCentres };
+
+BoxFormat read_format(const std::string& name) {
+  if (name == "XYXY") return BoxFormat::kCorners;
+  if (name == "XYWH") return BoxFormat::kSizes;
+  if (name == "CXCYWH") return BoxFormat::kCentres;
+  throw std::invalid_argument("boxes of format " + name);
+}
+
+// to_corners
+template <class T>
+std::array<T, 4> corners_of(BoxFormat format, const T* box) {
+  std::array<T, 4> corners = {box[0], box[1], box[2], box[3]};
+  if (format == BoxFormat::kCorners) return corners;
+  for (int k = 0; k < 2; ++k) {
+    if (format == BoxFormat::kCentres) corners[k] -= box[2 + k] / T(2);
+    corners[2 + k] = corners[k] + box[2 + k];
+  }
+  return corners;
+}
+
+// from_corners
+void write_corners(BoxFormat format, const double* corners, double* box) {
+  std::copy_n(corners, 4, box);
+  if (format == BoxFormat::kCorners) return;
+  for (int k = 0; k < 2; ++k) {
+    if (format == BoxFormat::kCentres) box[k] = (corners[k] + corners[2 + k]) / 2.0;
+    box[2 + k] = corners[2 + k] - corners[k];
+  }
+}
+
+// clamp_boxes
+std::array<double, 4> clipped(const std::array<double, 4>& corners, const double* window) {
+  std::array<double, 4> rest = corners;
+  for (int k = 0; k < 4; ++k) {
+    rest[k] = least(most(corners[k], window[k % 2]), window[2 + k % 2]);
+  }
+  return rest;
+}
+
+// area_shares: which share of its area is left of a box.
+double share_left(const std::array<double, 4>& before, const std::array<double, 4>& after) {
+  const auto area = [](const std::array<double, 4>& c) { return (c[2] - c[0]) * (c[3] - c[1]); };
+  const double whole = area(before);
+  return whole > 0.0 ? area(after) / whole : 1.0;
+}
+
+// Boxes moved, clipped to windows of the source before; None for a perspective. If they are
+// measured, also by how much areas grow, and the share of each box that is left: (boxes, factors,
+// shares), of which the last two may be None.
+py::object move_boxes(const Doubles& rows, const std::string& format_name, const Doubles& matrices,
+                      const Owners& owners, const std::optional<Doubles>& windows, bool measured) {
   if (!are_affine(matrices)) return py::none();
   require_shape(rows.ndim() == 2 && rows.shape(1) == 4);
+  const BoxFormat format = read_format(format_name);
   const py::ssize_t count = rows.shape(0);
   const Samples matrix(matrices, owners, count);
   std::optional<Samples> window;
   if (windows) window.emplace(*windows, owners, count);
   Doubles moved({count, py::ssize_t{4}});
+  Doubles factors(measured ? count : 0), shares(measured && windows ? count : 0);
   const double* box = rows.data();
   double* out = moved.mutable_data();
+  double* const factor = factors.mutable_data();
+  double* const share = shares.mutable_data();
   for (py::ssize_t i = 0; i < count; ++i, box += 4, out += 4) {
-    double corners[4] = {box[0], box[1], box[2], box[3]};
-    if (window) {
-      const double* const w = (*window)[i];
-      for (int k = 0; k < 4; ++k) corners[k] = least(most(corners[k], w[k % 2]), w[2 + k % 2]);
-    }
-    move_box(corners, matrix[i], out);
+    const std::array<double, 4> whole = corners_of(format, box);
+    const std::array<double, 4> rest = window ? clipped(whole, (*window)[i]) : whole;
+    const double* const m = matrix[i];
+    if (measured) factor[i] = std::abs(m[0] * m[4] - m[1] * m[3]);
+    if (measured && window) share[i] = share_left(whole, rest);
+    double corners[4];
+    move_box(rest.data(), m, corners);
+    write_corners(format, corners, out);
   }
-  return std::move(moved);
+  return py::make_tuple(moved, measured ? py::object(factors) : py::none(),
+                        measured && windows ? py::object(shares) : py::none());
+}
+
+// Boxes clipped to windows, and the share that is left of each.
+py::tuple clip_boxes(const Doubles& rows, const std::string& format_name, const Doubles& windows,
+                     const Owners& owners) {
+  require_shape(rows.ndim() == 2 && rows.shape(1) == 4);
+  const BoxFormat format = read_format(format_name);
+  const py::ssize_t count = rows.shape(0);
+  const Samples window(windows, owners, count);
+  Doubles rest({count, py::ssize_t{4}}), shares(count);
+  const double* box = rows.data();
+  double* out = rest.mutable_data();
+  for (py::ssize_t i = 0; i < count; ++i, box += 4, out += 4) {
+    const std::array<double, 4> before = corners_of(format, box);
+    const std::array<double, 4> after = clipped(before, window[i]);
+    shares.mutable_data()[i] = share_left(before, after);
+    write_corners(format, after.data(), out);
+  }
+  return py::make_tuple(rest, shares);
+}
+
+template <class T>
+py::object large_boxes_of(const py::array& boxes, BoxFormat format, double least_side,
+                          double least_area) {
+  const auto rows = py::array_t<T, py::array::c_style | py::array::forcecast>::ensure(boxes);
+  if (!rows) throw py::error_already_set();
+  require_shape(rows.ndim() == 2 && rows.shape(1) == 4);
+  const T* box = rows.data();
+  return array_of<bool>({rows.shape(0)}, [&](bool* large) {
+    for (py::ssize_t i = 0; i < rows.shape(0); ++i, box += 4) {
+      const std::array<T, 4> corners = corners_of(format, box);
+      const T width = corners[2] - corners[0], height = corners[3] - corners[1];
+      const auto side_is_large = [&](T side) { return side >= T(least_side) && side > T(0); };
+      large[i] = side_is_large(width) && side_is_large(height) &&
+                 !(least_area > 0.0 && !(width * height >= T(least_area)));
+    }
+  });
+}
+
+// Which boxes of an array have sides and an area of at least these; None for other dtypes than
+// float32 and float64, in which this is worked out.
+py::object large_boxes(const py::array& boxes, const std::string& format, double least_side,
+                       double least_area) {
+  if (py::isinstance<py::array_t<float>>(boxes)) {
+    return large_boxes_of<float>(boxes, read_format(format), least_side, least_area);
+  }
+  if (py::isinstance<py::array_t<double>>(boxes)) {
+    return large_boxes_of<double>(boxes, read_format(format), least_side, least_area);
+  }
+  return py::none();
 }
 
 bool is_inside(double x, double y, const double* window, double shift) {
@@ -244,6 +351,8 @@ void move_drawn_points(const PlanObject& plan, py::handle source, py::handle tar
 
 void bind_targets(py::module_& m) {
   m.def("move_boxes", &move_boxes);
+  m.def("clip_boxes", &clip_boxes);
+  m.def("large_boxes", &large_boxes);
   m.def("move_points", &move_points);
   m.def("points_inside", &points_inside);
   m.def("are_boxes", &are_boxes);

@@ -137,10 +137,11 @@ class Annotations:
 
     def _built(self, values: dict[str, Any]) -> Any:
         moved = []
-        masks = values.pop("masks", None)
-        for index, own in enumerate(values.pop("")):
-            entry = {**own, **{key: _plain(value[index]) for key, value in values.items()}}
-            if "keypoints" in values and "num_keypoints" in own:
+        masks, annotations = values.pop("masks", None), values.pop("")
+        columns = {key: _plain(value) for key, value in values.items()}
+        for index, own in enumerate(annotations):
+            entry = {**own, **{key: column[index] for key, column in columns.items()}}
+            if "keypoints" in columns and "num_keypoints" in own:
                 entry["num_keypoints"] = sum(flag > 0 for flag in entry["keypoints"][2::3])
             if masks is not None and _is_rle(own):
                 entry["segmentation"] = _encoded(masks[index], own["segmentation"])
@@ -149,7 +150,7 @@ class Annotations:
 
 
 def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic, Tensor)) else value
+    return value.tolist() if isinstance(value, (np.ndarray, Tensor)) else value
 
 
 def annotation_leaves(

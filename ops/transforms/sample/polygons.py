@@ -14,9 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ... import _native
 from .leaf import Leaf, is_pil
 
-__all__ = ["Objects", "points_of", "prepare_polygons", "restored_polygons", "with_points"]
+__all__ = [
+    "Objects",
+    "points_of",
+    "prepare_polygons",
+    "restored_polygons",
+    "split_points",
+    "with_points",
+]
 
 Objects = list[list[np.ndarray]]  # of one sample
 
@@ -44,6 +52,11 @@ def prepare_polygons(leaf: Leaf, image: Leaf) -> None:
 def _objects(value: Any, name: str) -> Objects:
     if not isinstance(value, (list, tuple)):
         _reject(name, f"is a {type(value).__name__}")
+    found = _native.read_flat_polygons(value)
+    if found is not None:
+        points, counts, sizes = found
+        parts = iter(split_points(points, counts.tolist()))
+        return [[next(parts) for _ in range(size)] for size in sizes]
     return [_object(item, f"{name}[{index}]") for index, item in enumerate(value)]
 
 
@@ -100,10 +113,20 @@ def points_of(objects: Objects) -> np.ndarray:
     return np.concatenate(flat) if flat else np.zeros((0, 2))
 
 
+def split_points(points: np.ndarray, counts: Sequence[int]) -> list[np.ndarray]:
+    """Return the polygons, views, whose points lie one after another in ``[P, 2]``."""
+    polygons, start = [], 0
+    for count in counts:
+        polygons.append(points[start : start + count])
+        start += count
+    return polygons
+
+
 def with_points(objects: Objects, points: np.ndarray) -> Objects:
     """Return polygons like these with other points, ``[P, 2]``."""
-    ends = iter(np.cumsum([len(p) for polygons in objects for p in polygons]).tolist())
-    return [[points[(end := next(ends)) - len(p) : end] for p in polygons] for polygons in objects]
+    counts = [len(polygon) for polygons in objects for polygon in polygons]
+    parts = iter(split_points(points, counts))
+    return [[next(parts) for _ in polygons] for polygons in objects]
 
 
 def restored_polygons(leaf: Leaf) -> Any:

@@ -29,7 +29,7 @@ from .rows import (
     scale_area,
 )
 
-__all__ = ["clamp", "finish_targets", "keep_only", "note_cut", "sides_of"]
+__all__ = ["clamp", "finish_targets", "keep_only", "note_cut", "note_left", "sides_of"]
 
 
 def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOptions) -> None:
@@ -67,10 +67,13 @@ def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOpt
 def note_cut(
     leaf: Leaf, areas: Sequence[Leaf], before: Any, after: Any, options: TargetOptions
 ) -> None:
-    """Note what clipping has left of boxes [R, 4]: in their areas, and for `min_visibility`."""
-    if not areas and options.min_visibility == 0.0:
-        return
-    shares = area_shares(before, after)
+    """Note what clipping has left of boxes [R, 4]."""
+    if areas or options.min_visibility > 0.0:
+        note_left(leaf, areas, area_shares(before, after), options)
+
+
+def note_left(leaf: Leaf, areas: Sequence[Leaf], shares: Any, options: TargetOptions) -> None:
+    """Note which shares of boxes are left: in their areas, and for `min_visibility`."""
     for area in areas:
         scale_area(area, shares)
     if options.min_visibility > 0.0:
@@ -83,8 +86,14 @@ def clamp(leaf: Leaf, areas: Sequence[Leaf], sizes: np.ndarray, options: TargetO
         clamp_rotated(leaf, areas, sizes)
         return
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
+    windows = canvas_windows(sizes)
+    if isinstance(rows, np.ndarray):
+        rest, shares = _native.clip_boxes(rows, leaf.format, windows, native.sample_of(owners))
+        note_left(leaf, areas, shares, options)
+        leaf.value = restore(rest)
+        return
     corners = to_corners(rows, leaf.format)
-    clamped = clamp_boxes(corners, canvas_windows(sizes)[owners])
+    clamped = clamp_boxes(corners, windows[owners])
     note_cut(leaf, areas, corners, clamped, options)
     leaf.value = restore(from_corners(clamped, leaf.format))
 
@@ -96,17 +105,31 @@ def _drop(leaf: Leaf, members: Sequence[Leaf], options: TargetOptions) -> None:
     shares = [flags] if leaf.batch is None and leaf.visible is not None else flags
     keeps = []
     for value, share in zip(boxes, shares, strict=True):
-        sides = sides_of(value, leaf.format)
-        keep = ((sides >= options.min_size) & (sides > 0)).all(-1)
-        if options.min_area > 0.0:
-            keep = keep & (sides[:, 0] * sides[:, 1] >= options.min_area)
+        keep = _are_large(value, leaf.format, options)
         if share is not None:
             enough = share >= options.min_visibility
             if isinstance(keep, Tensor):
                 enough = torch.as_tensor(enough, device=keep.device)
-            keep = keep & enough
+            keep = keep & (enough if isinstance(keep, Tensor) else np.asarray(enough))
         keeps.append(keep)
     keep_only(leaf, members, keeps)
+
+
+def _are_large(value: Any, form: str, options: TargetOptions) -> Any:
+    """Return which boxes [N, 4] of one sample are not too small."""
+    array = value
+    if isinstance(value, Tensor):
+        plain = value.is_cpu and not value.requires_grad and value.dtype is not torch.bfloat16
+        array = value.numpy() if plain else None
+    if array is not None and form not in ROTATED:
+        found = _native.large_boxes(array, form, options.min_size, options.min_area)
+        if found is not None:
+            return found
+    sides = sides_of(value, form)
+    large = ((sides >= options.min_size) & (sides > 0)).all(-1)
+    if options.min_area > 0.0:
+        large = large & (sides[:, 0] * sides[:, 1] >= options.min_area)
+    return large
 
 
 def keep_only(leaf: Leaf, members: Sequence[Leaf], keeps: Sequence[Any]) -> None:

@@ -15,7 +15,7 @@ from ..sample.leaf import Leaf
 from .coordinates import area_scale, clamp_boxes, from_corners, inside, to_corners, with_origin
 from .coordinates import move_boxes as move_box_rows
 from .coordinates import move_points as move_point_rows
-from .finish import finish_targets, note_cut
+from .finish import finish_targets, note_cut, note_left
 from .masks import move_mask
 from .mirrored import moves, swap_classes, swap_pairs
 from .options import CONVENTIONS, Geometry, TargetOptions, check_options, mask_fill_of
@@ -71,12 +71,22 @@ def move_boxes(
         move_rotated(leaf, areas, geometry, options)
         return
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
-    plain = isinstance(rows, np.ndarray)
-    if plain and not areas and options.min_visibility == 0.0 and leaf.format == "XYXY":
-        source = None if options.boxes == "keep" else geometry.source()
-        found = _native.move_boxes(rows, geometry.matrix, native.sample_of(owners), source)
+    if isinstance(rows, np.ndarray):
+        found = _native.move_boxes(
+            rows,
+            leaf.format,
+            geometry.matrix,
+            native.sample_of(owners),
+            None if options.boxes == "keep" else geometry.source(),
+            bool(areas) or options.min_visibility > 0.0,
+        )
         if found is not None:
-            leaf.value = restore(found)
+            moved, factors, shares = found
+            for area in areas:
+                scale_area(area, factors)
+            if shares is not None:
+                note_left(leaf, areas, shares, options)
+            leaf.value = restore(moved)
             return
     corners = to_corners(rows, leaf.format)
     matrix, centres = geometry.matrix[owners], geometry.centres()[owners]

@@ -1,8 +1,7 @@
 """Moves polygons with their images, and clips them.
 
-Coordinates are measured from pixel corners, as those of boxes. Clipping follows I. E. Sutherland
-and G. W. Hodgman, "Reentrant polygon clipping", CACM 17(1), 1974: what a cut leaves of a polygon in
-several parts stays one polygon, whose parts are joined along the edge.
+Coordinates are measured from pixel corners, as those of boxes. What a cut leaves of a polygon in
+several parts stays one polygon, whose parts are joined along the edge: csrc/python/polygons.cpp.
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ... import _native
 from ..sample.leaf import Leaf
-from ..sample.polygons import Objects, points_of, with_points
+from ..sample.polygons import Objects, split_points
 from .coordinates import NEAR, with_unit_w
 from .options import Geometry, TargetOptions, canvas_windows
 
@@ -72,22 +72,8 @@ def clip_each(polygons: Polygons, window: Sequence[float]) -> list[np.ndarray | 
     """
     if not polygons:
         return []
-    points = np.concatenate(polygons)
-    counts = np.array([len(p) for p in polygons])
-    x1, y1, x2, y2 = window
-    for axis, edge, sign in ((0, x1, 1.0), (0, x2, -1.0), (1, y1, 1.0), (1, y2, -1.0)):
-        distance = sign * (points[:, axis] - edge)
-        if (distance >= 0.0).all():
-            continue
-        points, kept = _cut(points, distance, counts, axis, edge)
-        owners = np.repeat(np.arange(len(counts)), counts * 2)[kept]
-        counts = np.bincount(owners, minlength=len(counts))
-        if (counts < 3).any():  # no polygon any more
-            points = points[(counts >= 3)[owners]]
-            counts = np.where(counts >= 3, counts, 0)
-    ends, some = np.cumsum(counts).tolist(), _areas(points, counts) > 0.0
-    each = zip(ends, counts.tolist(), some.tolist(), strict=True)
-    return [points[end - count : end] if any_left else None for end, count, any_left in each]
+    points, counts = _native.clip_polygons(*_together(polygons), window)
+    return [part if len(part) else None for part in split_points(points, counts.tolist())]
 
 
 def clip(points: np.ndarray, window: Sequence[float]) -> np.ndarray | None:
@@ -107,90 +93,35 @@ def clip(points: np.ndarray, window: Sequence[float]) -> np.ndarray | None:
     return clip_each([points], window)[0]
 
 
-def _cut(
-    points: np.ndarray,
-    distance: np.ndarray,
-    counts: np.ndarray,
-    axis: int | None = None,
-    edge: float = 0.0,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Keep the part of polygons with a distance of at least 0 from a line.
-
-    Parameters
-    ----------
-    points : ndarray ``[P, D]``
-        Those of all polygons, one after another.
-    distance : ndarray ``[P]``
-    counts : ndarray ``[N]``
-        How many points each polygon has.
-    axis, edge
-        Say that there, a coordinate has this value.
-
-    Returns
-    -------
-    points : ndarray ``[Q, D]``
-    kept : ndarray of bool ``[2 P]``
-        Which are kept of each point and of the crossing behind it.
-    """
-    after = _after(counts)
-    inside = distance >= 0.0
-    crossing = inside != inside[after]
-    share = distance / np.where(crossing, distance - distance[after], 1.0)
-    crossings = points + share[:, None] * (points[after] - points)
-    if axis is not None:
-        crossings[:, axis] = edge
-    both = np.stack((points, crossings), 1).reshape(-1, points.shape[1])
-    kept = np.stack((inside, crossing), 1).reshape(-1)
-    return both[kept], kept
-
-
-def _after(counts: np.ndarray) -> np.ndarray:
-    """Return the place of the point that follows each one: the first follows the last."""
-    ends, some = np.cumsum(counts), counts > 0
-    after = np.arange(1, counts.sum() + 1)
-    after[ends[some] - 1] = (ends - counts)[some]
-    return after
+def _together(polygons: Polygons) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points of polygons, one after another, and how many each has."""
+    return np.concatenate(polygons), np.array([len(points) for points in polygons])
 
 
 def area(points: np.ndarray) -> float:
     """Return the area of a polygon [K, 2]."""
-    return float(_areas(points, np.array([len(points)]))[0])
-
-
-def _areas(points: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the areas [N] of polygons with as many points each, one after another in [P, 2]."""
-    areas, some = np.zeros(len(counts)), counts > 0
-    if some.any():
-        starts = (np.cumsum(counts) - counts)[some]
-        x, y = (points - np.repeat(points[starts], counts[some], 0)).T
-        after = _after(counts)
-        areas[some] = np.abs(np.add.reduceat(x * y[after] - x[after] * y, starts)) / 2.0
-    return areas
+    return float(_native.polygon_areas(points, np.array([len(points)]))[0])
 
 
 def _moved_objects(objects: Objects, matrix: np.ndarray, centre: np.ndarray) -> Objects:
-    if (matrix[2] == (0.0, 0.0, 1.0)).all():  # all points at once
-        return with_points(objects, project(points_of(objects), matrix, centre))
-    return [_moved(polygons, matrix, centre) for polygons in objects]
-
-
-def _moved(polygons: Polygons, matrix: np.ndarray, centre: np.ndarray) -> Polygons:
-    moved = [project(points, matrix, centre) for points in polygons]
-    return [points for points in moved if len(points) > 0]
+    flat = [points for polygons in objects for points in polygons]
+    if not flat:
+        return [[] for _ in objects]
+    parts = iter(_project(flat, matrix, centre))
+    each = [[next(parts) for _ in polygons] for polygons in objects]
+    return [[part for part in polygons if len(part)] for polygons in each]
 
 
 def project(points: np.ndarray, matrix: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """Move a polygon [K, 2] by a matrix [3, 3]; what is behind the horizon is cut off."""
-    affine = bool((matrix[2] == (0.0, 0.0, 1.0)).all())
-    if not affine:
+    return _project([points], matrix, centre)[0]
+
+
+def _project(polygons: Polygons, matrix: np.ndarray, centre: np.ndarray) -> Polygons:
+    if not (matrix[2] == (0.0, 0.0, 1.0)).all():
         matrix = with_unit_w(matrix[None], centre[None])[0]
-    x, y = points[:, 0], points[:, 1]
-    rows = [m[0] * x + m[1] * y + m[2] for m in matrix[: 2 if affine else 3]]
-    moved = np.stack(rows, -1)
-    if affine:
-        return moved
-    moved, _ = _cut(moved, moved[:, 2] - NEAR, np.array([len(moved)]))
-    return moved[:, :2] / moved[:, 2:]  # type: ignore[no-any-return]
+    points, counts = _native.move_polygons(*_together(polygons), matrix, NEAR)
+    return split_points(points, counts.tolist())
 
 
 def cut_out(leaf: Leaf, windows: np.ndarray) -> None:
