@@ -169,3 +169,24 @@ def test_collated_coco() -> None:
     assert images.shape[0] == 2
     assert found[0][0]["bbox"] == [28, 4, 10, 6]
     assert torch.is_tensor(images)
+
+
+def test_flat_key_points_in_lists() -> None:
+    """As json reads them from COCO's files."""
+    flip = T.Compose([T.RandomHorizontalFlip(1.0)])
+    rows = [[10, 5, 2, 0, 0, 0], [1, 2, 1, 3, 4, 2]]
+    moved = flip({"image": torch.zeros(3, 9, 20), "keypoints": rows})["keypoints"]
+    assert moved == [[9, 5, 2, 19, 0, 0], [18, 2, 1, 16, 4, 2]]
+    expected = flip({"image": torch.zeros(3, 9, 20), "keypoints": np.array(rows)})["keypoints"]
+    assert np.array_equal(moved, expected)
+
+
+@pytest.mark.parametrize("none", [[], torch.zeros(0), torch.zeros(0, 2), torch.zeros(0, 5, 3)])
+def test_a_sample_without_key_points_beside_others(none: Any) -> None:
+    flip = T.Compose([T.RandomHorizontalFlip(1.0)])
+    points = torch.tensor([[[3.0, 4.0, 2.0]]])
+    for order in ((points, none), (none, points), (none, none)):
+        samples = [{"image": torch.zeros(3, 9, 20), "keypoints": own} for own in order]
+        found = flip.collate(samples)["keypoints"]
+        for own, given in zip(found, order, strict=True):
+            assert own.tolist() == ([[[16.0, 4.0, 2.0]]] if given is points else [])
