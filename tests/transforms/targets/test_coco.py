@@ -190,3 +190,21 @@ def test_a_sample_without_key_points_beside_others(none: Any) -> None:
         found = flip.collate(samples)["keypoints"]
         for own, given in zip(found, order, strict=True):
             assert own.tolist() == ([[[16.0, 4.0, 2.0]]] if given is points else [])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_key_points_of_boxes_that_go_go_with_them(order: int) -> None:
+    """Whatever comes first in the batch: of no boxes, an empty list of key points."""
+    crop = T.Compose([T.CenterCrop((20, 10))], boxes="sanitize")
+    image, boxes = torch.zeros(3, 20, 40), [[0.0, 0, 5, 5], [16, 5, 24, 20]]
+    none: dict[str, Any] = {"image": image, "boxes": [], "keypoints": []}
+    some = {"image": image, "boxes": boxes, "keypoints": torch.zeros(2, 7, 3)}
+    samples = [none, some][::order]
+    whole = {name: [sample[name] for sample in samples] for name in none}
+    for found in (crop.collate(samples), crop(whole)):
+        assert [len(own) for own in found["boxes"]] == [0, 1][::order]
+        assert [len(own) for own in found["keypoints"]] == [0, 1][::order]
+    other = {"image": image, "boxes": boxes, "keypoints": []}
+    message = r"sample\['keypoints'\] of sample 1 has an entry for each box, that of sample 0 has"
+    with pytest.raises(ValueError, match=message):
+        crop.collate([other, some])
