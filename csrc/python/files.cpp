@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -36,6 +37,9 @@ bool read_file(const char* path, Buffer& buffer, Content* content) {
   bool good = std::fseek(file, 0, SEEK_END) == 0;
   const long size = good ? std::ftell(file) : -1;
   good = size >= 0 && std::fseek(file, 0, SEEK_SET) == 0;
+  if (good && size == std::numeric_limits<long>::max()) {  // a folder
+    good = std::fgetc(file) != EOF;
+  }
   if (good) {
     uint8_t* const data = buffer.of_size(static_cast<size_t>(size) + 1);
     const size_t count = std::fread(data, 1, static_cast<size_t>(size), file);
@@ -201,8 +205,11 @@ class FilePass {
       error = errno;
     }
     if (outcome == Outcome::kNotRead) {
+      const Content path = view.content();
+      const auto name = py::reinterpret_steal<py::object>(PyUnicode_DecodeFSDefaultAndSize(
+          reinterpret_cast<const char*>(path.data), static_cast<Py_ssize_t>(path.size)));
       errno = error == 0 ? EIO : error;
-      PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, source.ptr());
+      PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, name.ptr());
       throw py::error_already_set();
     }
     return outcome;

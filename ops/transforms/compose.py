@@ -417,10 +417,10 @@ class Compose(Chain):
         self, sizes: np.ndarray, seed: int, position: int
     ) -> tuple[np.ndarray, np.ndarray, str]:
         """Return how `run_within` moves the pixels of one sample: `Container.geometry`."""
-        self._form()
-        source = Source.within(seed, position)
-        draw = Draws(self.slices, self.draws, source, source.key(sizes), only_geometry=True)
-        return chain_geometry(self._passes, draw, sizes)
+        chain = self._inside(outer_options() or DEFAULTS)
+        passes, source = chain.passes, Source.within(seed, position)
+        draw = Draws(chain.slices, chain.draws, source, source.key(sizes), only_geometry=True)
+        return chain_geometry(passes, draw, sizes)
 
     def _transform(
         self, leaves: list[Leaf], source: Source, dry: bool = False, record: bool = False

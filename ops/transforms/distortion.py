@@ -12,7 +12,7 @@ from .arguments import fail, number
 from .color import ColorJitter, RandomGrayscale
 from .compose import Compose
 from .container import CallableContainer
-from .engine.effects import Effects, Fusable
+from .engine.effects import Effects
 from .sample.leaf import Leaf
 
 __all__ = ["Grayscale", "RandomPhotometricDistort"]
@@ -72,12 +72,13 @@ class RandomPhotometricDistort(ColorJitter):
 class Grayscale(CallableContainer):
     """Make the image grey.
 
-    With three output channels it fuses with its neighbours. With one, which is the default as in
-    torchvision, the channels left over are dropped after a pass of its own.
+    A pass of its own gives the image the channels that are asked for: one by default, as in
+    torchvision. :class:`RandomGrayscale` with ``p=1`` keeps the number of channels, and fuses.
 
     Parameters
     ----------
     num_output_channels : {1, 3}
+        An image of one channel gets three equal ones.
 
     Notes
     -----
@@ -104,9 +105,6 @@ class Grayscale(CallableContainer):
     def extra_repr(self) -> str:
         return f"num_output_channels={self.num_output_channels}"
 
-    def fused(self, exact: bool) -> Fusable | None:
-        return None if self.num_output_channels == 1 else RandomGrayscale(1.0)
-
     def passes(self) -> list[Any]:
         return list(self._chain.passes)
 
@@ -116,5 +114,7 @@ class Grayscale(CallableContainer):
     def run(self, leaves: list[Leaf], number: float) -> None:
         self._chain.run_within(leaves, 0, 0)
         for leaf in leaves:
-            if leaf.kind == "image":
-                leaf.value = leaf.value[..., :1, :, :].contiguous()
+            if leaf.kind == "image" and leaf.value.shape[-3] != self.num_output_channels:
+                grey = leaf.value[..., :1, :, :]
+                shape = (*grey.shape[:-3], self.num_output_channels, *grey.shape[-2:])
+                leaf.value = grey.expand(shape).contiguous()

@@ -15,7 +15,7 @@ from .engine.draws import Draws
 from .engine.foreign import may_move
 from .engine.fuse import Pass, name_of
 from .engine.geometry import chain_geometry
-from .engine.nesting import Container
+from .engine.nesting import Container, within
 from .engine.plan import Plan
 from .engine.run import Pixels, run_plan
 from .sample.images import sizes_of
@@ -77,7 +77,8 @@ def _geometry(chain: Compose, params: Parameters) -> tuple[np.ndarray, np.ndarra
     _reject_unrecorded(chain.passes)
     source = chain.source_of(params)
     draw = Draws(chain.slices, chain.draws, source, None, only_geometry=True)
-    return chain_geometry(chain.passes, draw, params.size)
+    with within(chain.named):
+        return chain_geometry(chain.passes, draw, params.size)
 
 
 def _reject_unrecorded(passes: Iterable[Pass]) -> None:

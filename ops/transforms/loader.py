@@ -16,7 +16,15 @@ from .engine.results import Forms
 from .engine.source import as_whole
 from .loading.batch import Batch, Collating
 from .loading.blocks import Blocks
-from .loading.checks import OWNER, checked_ranks, count, is_stream, usable_cpus
+from .loading.checks import (
+    OWNER,
+    check_callables,
+    check_state,
+    checked_ranks,
+    count,
+    is_stream,
+    usable_cpus,
+)
 from .loading.collate import Collate, with_numbers
 from .loading.iteration import Iteration, Progress, stats_of
 from .loading.on_device import OnDevice
@@ -99,8 +107,8 @@ class Loader:
     on_error : {"raise", "skip"}
         What becomes of a sample that can't be read or decoded: its error is raised when its batch
         is due, with its index and path; or it is left out, its batch is smaller, and
-        ``stats().skipped`` lists it. Errors of the chain are always raised. If no sample of an
-        epoch can be loaded, the first one's error is raised.
+        ``stats().skipped`` lists it. Errors of the chain, and of a stream, are always raised. If
+        no sample of an epoch can be loaded, the first one's error is raised.
 
     Raises
     ------
@@ -162,15 +170,7 @@ class Loader:
         on_error: str = "raise",
     ) -> None:
         self.is_stream = is_stream(dataset, sampler is not None or batch_sampler is not None)
-        if not callable(chain):
-            raise TypeError(
-                f"visops.transforms.{OWNER}: chain is a {type(chain).__name__}, must be a Compose"
-            )
-        if collate is not None and not callable(collate):
-            raise TypeError(
-                f"visops.transforms.{OWNER}: collate is a {type(collate).__name__}, must be "
-                "callable or None"
-            )
+        check_callables(chain, collate)
         if on_error not in ("raise", "skip"):
             fail(OWNER, "on_error", on_error, "'raise' or 'skip'")
         if augment_on not in ("cpu", "device"):
@@ -352,29 +352,23 @@ class Loader:
             "epoch": own.epoch,
             "batch": own.batch,
             "seed": own.seed,
-            "batch_size": self.batch_size,
-            "world_size": self.world_size,
+            **self._identity(),
             "random": own.random,
         }
+
+    def _identity(self) -> dict[str, Any]:
+        """Return what a state and the loader that takes it over have in common."""
+        length = None if self.is_stream else len(self.dataset)
+        return {"batch_size": self.batch_size, "world_size": self.world_size, "length": length}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iteration continue where another loader's was.
 
         Data set, order and chain must be the same, and so must the size of batches and the number
-        of ranks. Samplers must give their indices in the same order again: those with a seed, or
-        torch's, which draw by its generator.
+        of ranks; lengths and sizes are checked. Samplers must give their indices in the same order
+        again: those with a seed, or torch's, which draw by its generator.
         """
-        version = state.get("version")
-        if version != _STATE:
-            fail(OWNER + ".load_state_dict", "state['version']", version, str(_STATE))
-        for name in ("batch_size", "world_size"):
-            if state[name] != getattr(self, name):
-                fail(
-                    OWNER + ".load_state_dict",
-                    f"state[{name!r}]",
-                    state[name],
-                    f"{getattr(self, name)!r}, as of this loader",
-                )
+        check_state(state, _STATE, self._identity())
         self._resumed = Progress(state["epoch"], state["seed"], state["batch"], state["random"])
 
     def stats(self) -> LoaderStats:

@@ -66,6 +66,11 @@ class Views(nn.Module):
             for index, (chain, own) in enumerate(zip(made, seeds, strict=True))
         ]
 
+    @property
+    def reads_files(self) -> bool:
+        """Whether all chains begin with ``DecodeJpeg``: what :class:`Loader` asks."""
+        return all(chain.reads_files for chain in self.chains)
+
     def forward(
         self,
         *sample: Any,

@@ -204,3 +204,19 @@ def test_maps_keep_their_gradient() -> None:
     chain.inverse(maps, seen(chain, (8, 12)), stride=4).sum().backward()
     assert maps.grad is not None
     torch.testing.assert_close(maps.grad, torch.full_like(maps, 16.0))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_containers_in_containers(exact: bool) -> None:
+    """With `exact`, some take samples one by one that otherwise fuse."""
+    either = T.RandomChoice([T.RandomRotation(30, expand=True), T.RandomPerspective(0.3, 1.0)])
+    steps = T.RandomOrder([T.RandomApply([either], 0.7), T.RandomHorizontalFlip()])
+    chain = T.Compose([steps], seed=1, exact=exact)
+    points = torch.tensor([[40.0, 30.0], [64.0, 48.0]])
+    sample = {"image": torch.rand(1, 96, 128), "keypoints": points}
+    for index in range(8):
+        moved, params = chain(sample, index=index, return_params=True)
+        back = chain.inverse({"keypoints": moved["keypoints"]}, params)
+        torch.testing.assert_close(back["keypoints"], points, atol=1e-3, rtol=0)
+        again = chain(sample, params=chain.make_params(sample, index=index))
+        torch.testing.assert_close(again["image"], moved["image"])

@@ -152,6 +152,9 @@ def test_options_reach_into_other_containers(contain: Any) -> None:
         assert torch.equal(result["keypoints"], expected["keypoints"])
         assert torch.equal(result["boxes"], expected["boxes"])
         assert set(result["mask"].unique().tolist()) == {1, 9}
+    # Masks of boxes have no class to spare.
+    masks = sample(masks=torch.ones(1, *SIZE, dtype=torch.uint8), boxes=BOX)
+    assert T.Compose([contain(T.Pad(1))], mask_fill=9)(masks)["masks"][0, 0, 0] == 0
     # What the inner chain was given stays.
     inner = v2.RandomApply([T.Compose([T.Pad(1)], mask_fill=7)], p=1.0)
     assert T.Compose([inner], mask_fill=9)(given)["mask"][0, 0] == 7

@@ -16,6 +16,7 @@ import torch
 
 from .effects import Effects, Fusable, TargetStep
 from .integers import WHITES
+from .nesting import Container
 
 __all__ = ["MAX_COLORS", "Pass", "name_of", "split_passes"]
 
@@ -173,7 +174,8 @@ def split_passes(transforms: Sequence[Callable[..., Any]], exact: bool) -> list[
     for index, transform in enumerate(transforms):
         name = name_of(transform)
         if not isinstance(transform, Fusable):
-            reason = f"{name} is not one of visops"
+            own = isinstance(transform, Container)
+            reason = f"{name} runs sample by sample" if own else f"{name} is not one of visops"
             passes.append(Pass([transform], index, reason, "foreign", exact))
             height, width = 0, 0
             continue

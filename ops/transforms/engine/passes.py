@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -93,12 +93,13 @@ def run_passes(
             step = draw.alone(Plan.of_images(now, pixels.channels), part.transforms[0])
             if dry:
                 if isinstance(part.transforms[0], Container):
-                    _, now, _ = container_geometry(part.transforms[0], step, now)
+                    with within(chain.named):
+                        _, now, _ = container_geometry(part.transforms[0], step, now)
                 continue
             if part.kind == "alone":
                 part.transforms[0].run_leaves(leaves, step, options)
             else:
-                with within(chain.named):
+                with within(_options_within(chain, leaves)):
                     run_foreign(part.transforms[0], leaves, step, options)
             pixels, now = Pixels(images[0]), image_sizes(leaves)
             dtype = pixels.dtype
@@ -130,6 +131,16 @@ def run_passes(
         if has_targets and part_of is None:
             finish_targets(leaves, now, chain.options)
     return draw.steps, sizes
+
+
+def _options_within(chain: Compose, leaves: Sequence[Leaf]) -> Mapping[str, Any]:
+    """Return the options of chains within another package's transform.
+
+    They get no dicts, so nothing tells them that masks belong to boxes, and are 0 outside.
+    """
+    masks = [leaf for leaf in leaves if leaf.kind == "mask"]
+    of_boxes = len(masks) > 0 and all(leaf.per_box for leaf in masks)
+    return {**chain.named, "mask_fill": 0} if of_boxes else chain.named
 
 
 def _planned(passes: Sequence[Pass]) -> list[Pass]:

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from torch import nn
 from torch.utils.data import IterableDataset
 
 from ..arguments import fail, whole
+from ..compose import Compose
+from ..engine.effects import Fusable
+from ..engine.nesting import Container
 from ..engine.source import as_whole
 from ..indexed_dataset import IndexedDataset
 
-__all__ = ["OWNER", "checked_ranks", "count", "is_stream", "usable_cpus"]
+__all__ = [
+    "OWNER",
+    "check_callables",
+    "check_state",
+    "checked_ranks",
+    "count",
+    "is_stream",
+    "usable_cpus",
+]
 
 OWNER = "Loader"
 
@@ -42,6 +55,62 @@ def is_stream(dataset: Any, has_sampler: bool) -> bool:
             "be what it iterates over"
         )
     return True
+
+
+def check_callables(chain: Any, collate: Any) -> None:
+    """Check what transforms a sample, and what collates."""
+    name = type(chain).__name__
+    got = f"visops.transforms.{OWNER}: chain is a {name}, "
+    if not callable(chain):
+        raise TypeError(f"{got}must be a Compose")
+    if not isinstance(chain, Compose):
+        if isinstance(chain, (Fusable, Container)):
+            raise TypeError(f"{got}must be a Compose: Compose([{name}(...)])")
+        if not _takes_place(chain):
+            raise TypeError(
+                f"{got}which takes no index= and epoch=, must be a Compose or another callable "
+                "(sample, index=..., epoch=...); transforms of other packages may be in a Compose"
+            )
+        if getattr(chain, "seed", 0) is None:
+            raise ValueError(f"{got}without a seed, must be given one")
+    if collate is not None and not callable(collate):
+        raise TypeError(
+            f"visops.transforms.{OWNER}: collate is a {type(collate).__name__}, must be callable "
+            "or None"
+        )
+
+
+def _takes_place(chain: Callable[..., Any]) -> bool:
+    """Return whether a callable takes a sample's index and epoch, as far as it says so."""
+    try:
+        called = chain.forward if isinstance(chain, nn.Module) else chain
+        parameters = inspect.signature(called).parameters.values()
+    except (TypeError, ValueError):  # written in C
+        return True
+    if any(own.kind is own.VAR_KEYWORD for own in parameters):
+        return True
+    return {"index", "epoch"} <= {own.name for own in parameters}
+
+
+def check_state(state: Any, version: int, own: Mapping[str, Any]) -> None:
+    """Check that a state is of a loader with the same sizes."""
+    owner = OWNER + ".load_state_dict"
+    if not isinstance(state, Mapping):
+        raise TypeError(
+            f"visops.transforms.{owner}: state is a {type(state).__name__}, must be what "
+            "state_dict returned"
+        )
+    if state.get("version") != version:
+        fail(owner, "state['version']", state.get("version"), str(version))
+    missing = {"epoch", "batch", "seed", "random", *own} - set(state)
+    if missing:
+        raise ValueError(
+            f"visops.transforms.{owner}: state has no {sorted(missing)[0]!r}, must be what "
+            "state_dict returned"
+        )
+    for name, value in own.items():
+        if state[name] != value:
+            fail(owner, f"state[{name!r}]", state[name], f"{value!r}, as of this loader")
 
 
 def count(name: str, value: int | None, default: int) -> int:

@@ -61,6 +61,11 @@ class Iteration:
         try:
             batch = self._next()
             result = None if batch is None else self.receive(batch.result)
+        except StopIteration as error:
+            self.close()
+            raise RuntimeError(  # the caller's loop would end in silence
+                "visops.transforms.Loader: what loads a batch raised StopIteration"
+            ) from error
         except BaseException:
             self.close()
             raise

@@ -103,7 +103,13 @@ class SampledOrder:
     def batches(self, seed: int, epoch: int, start: int) -> Iterator[Indices]:
         size = self.batch_size
         if size is None:
-            yield from (list(indices) for indices in islice(self.sampler, start, None))
+            for indices in islice(self.sampler, start, None):
+                if not isinstance(indices, Iterable):
+                    raise TypeError(
+                        f"visops.transforms.Loader: batch_sampler gave {indices!r}, must give the "
+                        "indices of a batch"
+                    )
+                yield list(indices)
             return
         indices = islice(self.sampler, start * size, None)
         while batch := list(islice(indices, size)):

@@ -34,21 +34,21 @@ from ..sample.split import Rebuild, split_sample
 from ..targets.move import check_options, finish_targets, moves
 from .batch import Batch, Item
 from .on_device import Decoded, decode_ahead
-from .sources import File, buffer_of, find_file, reader_of, with_content, with_masks
+from .sources import (
+    File,
+    UnreadableError,
+    buffer_of,
+    find_file,
+    reader_of,
+    with_content,
+    with_masks,
+)
 from .statistics import Times
-from .stream import StreamEndedError
+from .stream import Stream, StreamEndedError
 
-__all__ = ["Samples", "UnreadableError"]
+__all__ = ["Samples"]
 
 _MOST_FORMS = 64
-
-
-class UnreadableError(Exception):
-    """Stands for the error of a sample that can't be read, which is its cause."""
-
-    def __init__(self, path: str | None) -> None:
-        super().__init__(path)
-        self.path = path
 
 
 class Samples:
@@ -94,6 +94,8 @@ class Samples:
         except StreamEndedError:
             raise
         except Exception as error:
+            if isinstance(self.dataset, Stream):
+                raise  # with it goes all that would have come after it
             raise UnreadableError(None) from error
         finally:
             times.reading += perf_counter() - begin
@@ -258,9 +260,10 @@ class Samples:
                 times.reading += perf_counter() - begin
         begin, worked = perf_counter(), times.working
         try:
+            if self.is_chain or self.takes_files:
+                sample = with_masks(sample, self.kinds, times)
             if not self.is_chain:
                 return Item([], None, result=chain(sample, index=index, epoch=self.epoch))
-            sample = with_masks(sample, self.kinds, times)
             leaves, rebuild = chain._split(sample)
             source = Source(self.seed, None, None, index, self.epoch, None)
             if not self.transforms:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
@@ -12,16 +13,33 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor
-from torch.utils.data import Subset
+from torch.utils.data import ConcatDataset, Subset
 
 from ..sample.encoded import DamagedFileError, is_encoded
 from ..sample.images import pil_mask
 from .png import read_png
 from .statistics import Times
 
-__all__ = ["File", "buffer_of", "find_file", "reader_of", "with_content", "with_masks"]
+__all__ = [
+    "File",
+    "UnreadableError",
+    "buffer_of",
+    "find_file",
+    "reader_of",
+    "with_content",
+    "with_masks",
+]
 
 _PATHS = (str, os.PathLike)
+_FILES = (*_PATHS, bytes, bytearray, memoryview)
+
+
+class UnreadableError(Exception):
+    """Stands for the error of a sample that can't be read, which is its cause."""
+
+    def __init__(self, path: str | None) -> None:
+        super().__init__(path)
+        self.path = path
 
 
 @dataclass(slots=True)
@@ -101,33 +119,69 @@ def with_content(sample: Any, file: File) -> Any:
         assert file.path is not None
         with open(file.path, "rb") as opened:
             content = opened.read()
-    if file.key is None:
-        return content
+    return content if file.key is None else _replaced(sample, {file.key: content})
+
+
+def _replaced(sample: Any, values: Mapping[Any, Any]) -> Any:
+    """Return a dict, list or tuple with other values at some keys or places."""
     if isinstance(sample, Mapping):
-        return {**sample, file.key: content}
-    values = list(sample)
-    values[file.key] = content
+        return {**sample, **values}
+    listed = list(sample)
+    for index, value in values.items():
+        listed[index] = value
     if hasattr(sample, "_fields"):  # a namedtuple
-        return type(sample)(*values)
-    return type(sample)(values)
+        return type(sample)(*listed)
+    return type(sample)(listed)
 
 
-def with_masks(sample: Any, kinds: Mapping[str, str], times: Times) -> Any:
-    """Return a sample whose masks are arrays [H, W], not files of pictures such as PNG."""
-    if not isinstance(sample, Mapping):
+def with_masks(sample: Any, kinds: Mapping[str, str], times: Times, name: str = "sample") -> Any:
+    """Return a sample whose masks are arrays, not files of pictures such as PNG.
+
+    Masks are in dicts, which may be in the sample or in a dict of it; a list of files becomes an
+    array [N, H, W].
+    """
+    if isinstance(sample, Mapping):
+        entries = list(sample.items())
+    elif isinstance(sample, (tuple, list)):
+        entries = [(i, v) for i, v in enumerate(sample) if isinstance(v, Mapping)]
+    else:
         return sample
     found = {}
-    for key, value in sample.items():
-        if kinds.get(key) == "mask" and isinstance(value, (*_PATHS, bytes, bytearray, memoryview)):
-            found[key] = _read_mask(value, f"sample[{key!r}]", times)
-    return {**sample, **found} if found else sample
+    for key, value in entries:
+        kind = kinds.get(key)
+        if isinstance(value, Mapping):
+            if kind is None:
+                inner = with_masks(value, kinds, times, f"{name}[{key!r}]")
+                if inner is not value:
+                    found[key] = inner
+        elif kind not in ("mask", "masks"):
+            continue
+        elif isinstance(value, _FILES):
+            found[key] = _read_mask(value, f"{name}[{key!r}]", times)
+        elif isinstance(value, list) and value and all(isinstance(v, _FILES) for v in value):
+            found[key] = _read_masks(value, f"{name}[{key!r}]", times)
+    return _replaced(sample, found) if found else sample
+
+
+def _read_masks(values: list[Any], name: str, times: Times) -> np.ndarray:
+    masks = [_read_mask(value, f"{name}[{i}]", times) for i, value in enumerate(values)]
+    for index, mask in enumerate(masks):
+        if mask.shape != masks[0].shape:
+            raise ValueError(
+                f"visops.transforms.Loader: {name}[{index}] has shape {list(mask.shape)}, must be "
+                f"{list(masks[0].shape)}, as of {name}[0]"
+            )
+    return np.stack(masks)
 
 
 def _read_mask(value: Any, name: str, times: Times) -> np.ndarray:
     begin, content = perf_counter(), value
     if isinstance(value, _PATHS):
-        with open(value, "rb") as opened:
-            content = opened.read()
+        try:
+            with open(value, "rb") as opened:
+                content = opened.read()
+        except OSError as error:
+            raise UnreadableError(os.fspath(value)) from error
     decoding = perf_counter()
     found = read_png(bytes(content))
     mask = _by_pillow(content, name) if found is None else found
@@ -166,6 +220,8 @@ def reader_of(dataset: Any, takes_files: bool) -> Callable[[Any], Any]:
     if type(dataset) is Subset:
         inner, indices = reader_of(dataset.dataset, takes_files), dataset.indices
         return lambda index: inner(indices[index])
+    if type(dataset) is ConcatDataset:
+        return _of_several(dataset, [reader_of(own, takes_files) for own in dataset.datasets])
     folder, coco = _class("folder", "DatasetFolder"), _class("coco", "CocoDetection")
     for cls, make in ((folder, _of_folder), (coco, _of_coco)):
         if cls is not None and isinstance(dataset, cls):
@@ -180,6 +236,17 @@ def reader_of(dataset: Any, takes_files: bool) -> Callable[[Any], Any]:
 def _class(module: str, name: str) -> Any:
     found = sys.modules.get(f"torchvision.datasets.{module}")
     return None if found is None else getattr(found, name, None)
+
+
+def _of_several(dataset: Any, readers: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    ends = dataset.cumulative_sizes
+
+    def read(index: Any) -> Any:
+        place = index + len(dataset) if index < 0 else index
+        own = bisect_right(ends, place)
+        return readers[own](place - (ends[own - 1] if own else 0))
+
+    return read
 
 
 def _of_folder(dataset: Any) -> Callable[[Any], Any]:

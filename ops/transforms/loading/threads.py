@@ -20,7 +20,8 @@ from typing import Any
 from ..sample.encoded import DamagedFileError
 from .batch import Batch
 from .blocks import Blocks
-from .samples import Samples, UnreadableError
+from .samples import Samples
+from .sources import UnreadableError
 from .statistics import Skipped, Times
 from .stream import StreamEndedError
 

@@ -126,6 +126,13 @@ def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
     if first.kind == "polygons":
         like = [leaf.like for leaf in leaves] if source is None else source.like
         return dataclasses.replace(first, value=values, batch=len(leaves), like=like, source=None)
+    for index, leaf in enumerate(leaves):
+        if leaf.kind == "keypoints" and leaf.per_box != first.per_box:
+            one, other = (index, 0) if leaf.per_box else (0, index)
+            raise ValueError(
+                f"visops.transforms: {first.name} of sample {one} has an entry for each box, that "
+                f"of sample {other} has not; must be the same"
+            )
     canvases = [leaf.canvas for leaf in leaves]
     flags: Any = [leaf.visible for leaf in leaves]
     if any(flag is None for flag in flags):

@@ -68,14 +68,16 @@ class Encoded:
         try:
             file: Any = open_file(data, options.exif, options.max_pixels)
         except (TypeError, ValueError) as error:
-            reject_file(name, error)
+            reject_file(name, error, " (PNG and WebP files will do; decode others before)")
         return cls(file, file.size, options.channels)
 
 
-def reject_file(name: str, error: Exception) -> NoReturn:
+def reject_file(name: str, error: Exception, others: str = "") -> NoReturn:
     """Raise the error of a file, whose message begins with "data", under its name."""
     reason = str(error).removeprefix("data ")
-    message = f"visops.transforms.DecodeJpeg: {name} {reason}"
+    if not reason.startswith("is not a JPEG"):
+        others = ""
+    message = f"visops.transforms.DecodeJpeg: {name} {reason}{others}"
     raise (DamagedFileError if type(error) is ValueError else type(error))(message) from None
 
 

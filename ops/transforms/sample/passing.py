@@ -17,7 +17,7 @@ from .leaf import is_pil
 __all__ = ["TARGET_NAMES", "UNMOVABLE", "movable_part", "must_be_named"]
 
 # Annotations that usually come as lists of numbers or 1-d arrays, and would go unnoticed.
-UNMOVABLE = frozenset(("bbox", "box", "landmarks", "polygon", "polygons", "segmentation"))
+UNMOVABLE = frozenset(("bbox", "bndbox", "box", "landmarks", "polygon", "polygons", "segmentation"))
 # What an object's attributes are called if they have to move.
 TARGET_NAMES = UNMOVABLE | {"image", "img", "images", "mask", "masks", "boxes", "bboxes"}
 TARGET_NAMES |= {"keypoints"}

@@ -33,9 +33,13 @@ def match_to_boxes(leaf: Leaf, boxes: Leaf) -> None:
         leaf.kind == "keypoints" and leaf.named == "keypoints"
     ):
         dense = leaf.batch is not None and not isinstance(leaf.value, list)
-        values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
-        if any(value.ndim - dense != 3 for value in values):
-            return
+        values = [leaf.value] if dense else leaf.samples()
+        counts = boxes.samples()
+        for index, value in enumerate(values):
+            # Of no objects, nothing tells what they would look like.
+            nothing = not dense and value.shape[0] == counts[index].shape[0] == 0
+            if value.ndim - dense != 3 and not nothing:
+                return
         lengths = [value.shape[0] for value in leaf.samples()]
     else:
         return

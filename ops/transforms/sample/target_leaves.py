@@ -145,7 +145,9 @@ def _as_array(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any
         _reject_dtype(leaf, name, array.dtype)
     # Python integers may well mean coordinates with fractions; in masks they are classes.
     is_numbers = not any(isinstance(item, np.ndarray) or is_pil(item) for item in value)
-    return array.astype(np.float64) if is_numbers and leaf.kind != "mask" else array
+    if is_numbers and leaf.kind != "mask":
+        array = array.astype(np.float64)
+    return _regular(leaf, array, image, index, name) if leaf.kind == "keypoints" else array
 
 
 def _no_targets(leaf: Leaf, image: Leaf, index: int) -> tuple[int, ...]:

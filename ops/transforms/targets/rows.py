@@ -68,7 +68,8 @@ def point_width(leaf: Leaf) -> int:
     """Return the last dimension of key points: 2, or 3 with visibilities."""
     if not isinstance(leaf.value, list):
         return int(leaf.value.shape[-1])
-    values = leaf.value
+    # A sample without any may have come as an empty list.
+    values = [value for value in leaf.value if 0 not in value.shape] or leaf.value[:1]
     widths = {int(value.shape[-1]) for value in values}
     if len(widths) > 1:
         raise ValueError(

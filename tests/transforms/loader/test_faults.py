@@ -116,6 +116,23 @@ def test_an_exception_of_the_data_set_keeps_its_traceback(error: BaseException) 
     assert "visops.transforms.Loader: sample 7" in lines
 
 
+def test_a_sample_ends_no_epoch() -> None:
+    """As a StopIteration would, for the loop over the batches."""
+    message = "Loader: what loads a batch raised StopIteration"
+    with pytest.raises(RuntimeError, match=message) as caught:
+        list(make(Failing(StopIteration(), 7)))
+    cause: Any = caught.value.__cause__
+    assert "visops.transforms.Loader: sample 7" in cause.__notes__
+
+
+def test_a_folder_is_no_photo(tmp_path: Path) -> None:
+    for own in (TINY, transforms.Compose([*TINY.transforms, torch.clone], seed=0)):
+        with pytest.raises(IsADirectoryError) as caught:
+            list(make([str(tmp_path)], own))
+        assert caught.value.filename == str(tmp_path)
+    assert [len(b) for b in make([FILES[0], tmp_path], on_error="skip")] == [1]
+
+
 def test_errors_of_the_chain_are_never_skipped() -> None:
     def broken(image: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("broken")

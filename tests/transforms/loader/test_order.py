@@ -17,6 +17,7 @@ from torch.utils.data import (
     SequentialSampler,
     WeightedRandomSampler,
 )
+from torchvision.transforms import v2
 from visops import transforms
 
 from .photos import COUNT, FILES, chain, equal
@@ -206,6 +207,21 @@ BAD: list[tuple[dict[str, Any], type, str]] = [
     ),
     ({"own": "chain"}, TypeError, "chain is a str, must be a Compose"),
     (
+        {"own": transforms.CenterCrop(8)},
+        TypeError,
+        r"chain is a CenterCrop, must be a Compose: Compose\(\[CenterCrop",
+    ),
+    (
+        {"own": v2.Compose([v2.CenterCrop(8)])},
+        TypeError,
+        "chain is a Compose, which takes no index= and epoch=, must be a Compose or",
+    ),
+    (
+        {"own": transforms.Views([transforms.CenterCrop(8)])},
+        ValueError,
+        "chain is a Views, without a seed, must be given one",
+    ),
+    (
         {"own": chain(seed=None), "shuffle": True, "rank": 0, "world_size": 2},
         ValueError,
         "seed is None, must be a whole number, the same in all ranks, to shuffle",
@@ -219,6 +235,11 @@ def test_bad_arguments(options: dict[str, Any], error: type, message: str) -> No
         make(**options)
 
 
+def test_a_batch_sampler_gives_lists() -> None:
+    with pytest.raises(TypeError, match="Loader: batch_sampler gave 4, must give the indices"):
+        list(transforms.Loader(SAMPLES, TINY, batch_sampler=[[1], 4]))
+
+
 def test_bad_states() -> None:
     loader = make()
     state = loader.state_dict()
@@ -226,6 +247,12 @@ def test_bad_states() -> None:
         loader.load_state_dict({**state, "version": 9})
     with pytest.raises(ValueError, match=r"state\['batch_size'\] is 7, must be 5, as of this"):
         loader.load_state_dict({**state, "batch_size": 7})
+    with pytest.raises(ValueError, match=rf"state\['length'\] is 3, must be {COUNT}, as of this"):
+        loader.load_state_dict({**state, "length": 3})
+    with pytest.raises(ValueError, match="state has no 'seed', must be what state_dict returned"):
+        loader.load_state_dict({name: state[name] for name in state if name != "seed"})
+    with pytest.raises(TypeError, match="state is a NoneType, must be what state_dict returned"):
+        loader.load_state_dict(None)
     with pytest.raises(ValueError, match="set_epoch: epoch is 'a', must be a whole number"):
         loader.set_epoch("a")
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 import visops
 from PIL import Image
-from torch.utils.data import Subset
+from torch.utils.data import ConcatDataset, Subset
 from torchvision.datasets import CocoDetection, ImageFolder
 from torchvision.transforms import v2
 from visops import transforms
@@ -76,6 +76,11 @@ def test_image_folder(tmp_path: Path, no_pillow_photos: None) -> None:
     assert equal(loaded(dataset, own), expected(samples, own))
     part = Subset(dataset, [5, 1, 9])
     assert equal(loaded(part, own), expected([samples[i] for i in (5, 1, 9)], own))
+    several: Any = ConcatDataset([part, dataset])
+    both = [samples[i] for i in (5, 1, 9)] + samples
+    assert equal(loaded(several, own), expected(both, own))
+    last = loaded(several, own, sampler=[-1])
+    assert last[0][1].tolist() == [samples[-1][1]]
     changed = ImageFolder(str(tmp_path), target_transform=lambda label: label + 10)
     found = torch.cat([labels for _, labels in loaded(changed, own)])
     assert found.tolist() == [label + 10 for _, label in samples]
@@ -231,11 +236,35 @@ def test_other_png_files_are_left_to_pillow() -> None:
 
 
 def test_a_damaged_mask_is_skipped(tmp_path: Path) -> None:
-    samples = [{"image": FILES[0], "mask": png(np.zeros(size_of(0), np.uint8))}] * 4
+    mask = png(np.zeros(size_of(0), np.uint8))
+    samples: list[dict[str, Any]] = [{"image": FILES[0], "mask": mask}] * 4
     samples[2] = {"image": FILES[0], "mask": b"no picture"}
     with pytest.raises(ValueError, match=r"sample 2: .*sample\['mask'\] can't be decoded"):
         loaded(samples, chain())
     assert loaded(samples, chain(), on_error="skip")[0]["mask"].shape[0] == 3
+    samples[2] = {"image": FILES[0], "mask": str(tmp_path / "missing.png")}
+    with pytest.raises(FileNotFoundError):
+        loaded(samples, chain())
+    assert loaded(samples, chain(), on_error="skip")[0]["mask"].shape[0] == 3
+
+
+@pytest.mark.parametrize("own", [chain(), chain(transforms.JPEG(90))], ids=["C++", "Python"])
+def test_masks_may_be_in_a_dict_within_a_sample(own: transforms.Compose, tmp_path: Path) -> None:
+    mask = np.random.default_rng(0).integers(0, 9, (2, *size_of(0)), np.uint8)
+    files: list[Any] = [png(mask[0]), tmp_path / "1.png"]
+    files[1].write_bytes(png(mask[1]))
+    boxes = [[1.0, 2.0, 30.0, 40.0]] * 2
+
+    def found(one: Any, several: Any) -> list[Any]:
+        target = {"masks": several, "boxes": boxes}
+        samples = [(FILES[0], target, 3), (FILES[0], {"mask": one}, 3)]
+        nested = {"image": FILES[0], "target": target}
+        return [loaded([sample], own) for sample in (*samples, nested)]
+
+    assert equal(found(files[0], files), found(mask[0], mask))
+    samples = [(FILES[0], {"masks": [files[0], png(mask[0][:9])]})]
+    with pytest.raises(ValueError, match=r"sample\[1\]\['masks'\]\[1\] has shape \[9, "):
+        loaded(samples, own)
 
 
 def test_masks_of_another_size_are_refused() -> None:

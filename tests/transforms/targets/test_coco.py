@@ -169,3 +169,42 @@ def test_collated_coco() -> None:
     assert images.shape[0] == 2
     assert found[0][0]["bbox"] == [28, 4, 10, 6]
     assert torch.is_tensor(images)
+
+
+def test_flat_key_points_in_lists() -> None:
+    """As json reads them from COCO's files."""
+    flip = T.Compose([T.RandomHorizontalFlip(1.0)])
+    rows = [[10, 5, 2, 0, 0, 0], [1, 2, 1, 3, 4, 2]]
+    moved = flip({"image": torch.zeros(3, 9, 20), "keypoints": rows})["keypoints"]
+    assert moved == [[9, 5, 2, 19, 0, 0], [18, 2, 1, 16, 4, 2]]
+    expected = flip({"image": torch.zeros(3, 9, 20), "keypoints": np.array(rows)})["keypoints"]
+    assert np.array_equal(moved, expected)
+
+
+@pytest.mark.parametrize("none", [[], torch.zeros(0), torch.zeros(0, 2), torch.zeros(0, 5, 3)])
+def test_a_sample_without_key_points_beside_others(none: Any) -> None:
+    flip = T.Compose([T.RandomHorizontalFlip(1.0)])
+    points = torch.tensor([[[3.0, 4.0, 2.0]]])
+    for order in ((points, none), (none, points), (none, none)):
+        samples = [{"image": torch.zeros(3, 9, 20), "keypoints": own} for own in order]
+        found = flip.collate(samples)["keypoints"]
+        for own, given in zip(found, order, strict=True):
+            assert own.tolist() == ([[[16.0, 4.0, 2.0]]] if given is points else [])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_key_points_of_boxes_that_go_go_with_them(order: int) -> None:
+    """Whatever comes first in the batch: of no boxes, an empty list of key points."""
+    crop = T.Compose([T.CenterCrop((20, 10))], boxes="sanitize")
+    image, boxes = torch.zeros(3, 20, 40), [[0.0, 0, 5, 5], [16, 5, 24, 20]]
+    none: dict[str, Any] = {"image": image, "boxes": [], "keypoints": []}
+    some = {"image": image, "boxes": boxes, "keypoints": torch.zeros(2, 7, 3)}
+    samples = [none, some][::order]
+    whole = {name: [sample[name] for sample in samples] for name in none}
+    for found in (crop.collate(samples), crop(whole)):
+        assert [len(own) for own in found["boxes"]] == [0, 1][::order]
+        assert [len(own) for own in found["keypoints"]] == [0, 1][::order]
+    other = {"image": image, "boxes": boxes, "keypoints": []}
+    message = r"sample\['keypoints'\] of sample 1 has an entry for each box, that of sample 0 has"
+    with pytest.raises(ValueError, match=message):
+        crop.collate([other, some])

@@ -166,6 +166,11 @@ def test_images(error: type[Exception], message: str, call: Callable[[], Any]) -
         having(annotations=[{"bbox": [1, 2, 3, 4], "category_id": 5}]),
     ),
     (TypeError, "transforms: sample['segmentation'] can't", having(segmentation={"counts": b""})),
+    (
+        TypeError,  # torchvision's VOCDetection
+        "transforms: sample['annotation']['object'][0]['bndbox'] can't be moved in this form",
+        having(annotation={"object": [{"name": "cat", "bndbox": {"xmin": "3", "ymax": "9"}}]}),
+    ),
     (TypeError, "transforms: sample['landmarks'] can't", having(landmarks=torch.zeros(10))),
     (
         TypeError,
