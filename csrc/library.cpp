@@ -9,7 +9,8 @@
 #include "core/platform.h"
 #include "visops_build.h"  // written by the build
 
-// Options that all forms of `augment` share.
+// Options that all forms of `augment` share. `kinds`, of those that allocate, says which kinds of
+// sample there are (SampleKind, core/warp/augment_segment.h), where the caller knows.
 #define AUGMENT_OPTIONS                                                               \
   "str interpolation='bilinear', str padding_mode='constant', float[] fill=[0.0], "   \
   "bool antialias=False, Tensor? window=None, Tensor? color=None, bool clamp=False, " \
@@ -59,9 +60,9 @@ STABLE_TORCH_LIBRARY(visops, m) {
       "affine_backward_matrix(Tensor grad, Tensor image, Tensor matrix, str interpolation, "
       "str padding_mode, float[] fill, bool inverse_map, bool half_pixel) -> Tensor");
   m.def("augment(Tensor image, Tensor matrix, SymInt[] size, " AUGMENT_OPTIONS
-        "ScalarType? out_dtype=None, bool channels_last=False) -> Tensor");
+        "ScalarType? out_dtype=None, bool channels_last=False, int kinds=0) -> Tensor");
   m.def("augment_list(Tensor[] images, Tensor matrix, SymInt[] size, " AUGMENT_OPTIONS
-        "ScalarType? out_dtype=None, bool channels_last=False) -> Tensor");
+        "ScalarType? out_dtype=None, bool channels_last=False, int kinds=0) -> Tensor");
   m.def("augment_out(Tensor image, Tensor matrix, " AUGMENT_OPTIONS_GIVEN "Tensor(a!) out) -> ()");
   m.def("augment_list_out(Tensor[] images, Tensor matrix, " AUGMENT_OPTIONS_GIVEN
         "Tensor(a!) out) -> ()");
@@ -259,6 +260,7 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("point_sample_backward_points(Tensor grad, Tensor input, Tensor points, " POINT_OPTIONS
         ") -> Tensor");
   m.def("match_cost(Tensor logits, Tensor boxes, " MATCH_TARGETS ") -> Tensor");
+  m.def("add_grey_means(Tensor pictures, Tensor colors, Tensor weights) -> Tensor");
   m.def("adjust_pixels(Tensor images, int[] kinds, float[] amounts, float[] more=[]) -> Tensor");
   m.def(
       "filter_separable(Tensor images, float[] rows, float[] columns, bool shared=True, "

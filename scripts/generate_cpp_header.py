@@ -23,7 +23,10 @@ HEADER = ROOT / "ops" / "include" / "visops" / "ops.h"
 
 # Parts of other operators (their backward passes, their forms with `out`), what only transforms
 # call, and build_info, which Python decodes: their schemas may change with any version.
-PRIVATE = re.compile(r".*_(backward(_\w+)?|out|at|fold)|adjust_pixels|filter_separable|build_info")
+PRIVATE = re.compile(
+    r".*_(backward(_\w+)?|out|at|fold)|add_grey_means|adjust_pixels|filter_separable|"
+    r"build_info"
+)
 
 # Operators whose function in Python has another name; its first line describes them.
 DOCUMENTED_AS = {
@@ -47,6 +50,8 @@ DESCRIBED = {
 # What the operators do otherwise than those functions.
 NOTES = {
     "affine": "The matrix [B, 2, 3] maps destination to source unless inverse_map is false.",
+    "augment": "kinds: which kinds of sample there are, where that is known (SampleKind, in "
+    "csrc/core/warp/augment_segment.h).",
     "augment_list": "Images may have different sizes.",
     "box_iou": "kind: iou, iof (of boxes1), iof2 (of boxes2), generalized, distance or complete.",
     "box_iou_rotated": "kind: iou, iof (of boxes1) or iof2 (of boxes2).",

@@ -60,3 +60,10 @@ def take_tally() -> int:
     function = ctypes.CDLL(str(LIBRARY)).visops_take_tally
     function.restype = ctypes.c_longlong
     return int(function())
+
+
+def take_launches() -> int:
+    """How many emulated kernels have been started since the last call, one for several in a row."""
+    function = ctypes.CDLL(str(LIBRARY)).visops_take_launches
+    function.restype = ctypes.c_longlong
+    return int(function())

@@ -4,6 +4,7 @@
 
 #include "core/chain/color_program.h"
 #include "core/image_front.h"
+#include "core/pixels/grey_means.h"
 #include "python/array.h"
 #include "python/bindings.h"
 #include "python/plan.h"
@@ -27,20 +28,6 @@ Numbers windows_of(const ChainPlan& plan, const Sampling& sampling) {
     windows.insert(windows.end(), window, window + 4);
   }
   return windows;
-}
-
-double mean_of(const AugmentParams& p, const uint8_t* picture, int64_t sample) {
-  int64_t sums[kMostColorChannels] = {};
-  const uint8_t* plane = picture + sample * p.output_stride.batch;
-  for (int64_t c = 0; c < p.channels; ++c, plane += kMeanGrid * kMeanGrid) {
-    for (int64_t i = 0; i < kMeanGrid * kMeanGrid; ++i) sums[c] += plane[i];
-  }
-  double grey = static_cast<double>(sums[0]);
-  if (p.channels > 1) {
-    grey = grey * kGrey[0] + static_cast<double>(sums[1]) * kGrey[1] +
-           static_cast<double>(sums[2]) * kGrey[2];
-  }
-  return grey * (1.0 / (255.0 * static_cast<double>(kMeanGrid * kMeanGrid)));
 }
 
 // Means of small pictures of the images: NOTE [ Grey means ].
@@ -79,7 +66,11 @@ Numbers grey_means(const ChainPlan& plan, const MeanRound& round, const Means& b
   const AugmentValues values = {sampling.fill, none, none, zero};
   run_augment(p, values, threads);
   Numbers means;
-  for (int64_t i = 0; i < plan.batch; ++i) means.push_back(mean_of(p, picture.data(), i));
+  constexpr int64_t kPixels = kMeanGrid * kMeanGrid;
+  for (int64_t i = 0; i < plan.batch; ++i) {
+    const uint8_t* const own = picture.data() + i * p.channels * kPixels;
+    means.push_back(mean_of_picture(own, p.channels, kPixels, mean_scale(kPixels)));
+  }
   return means;
 }
 
@@ -252,6 +243,31 @@ py::array_t<double> Chain::colors(const PlanObject& self, py::handle images,
   return py::array_t<double>({plan.batch, int64_t{1}, c, c + 1}, color.data());
 }
 
+int64_t Chain::kinds(const PlanObject& self, bool bytes, size_t number) const {
+  const ChainPlan& plan = self.plan;
+  const Numbers windows = windows_of(plan, sampling_);
+  AugmentParams p = {};
+  p.mode = sampling_.modes.at(number);
+  p.padding = sampling_.padding;
+  p.antialias = p.half_pixel = true;
+  p.integers = bytes;
+  int64_t kinds = 0;
+  for (size_t i = 0; i < plan.samples.size(); ++i) {
+    if (!plan.modes.empty() && plan.modes[i] != number) continue;
+    const GeometryState& at = plan.samples[i];
+    double matrix[9];
+    at.write_rows(false, matrix);
+    p.matrix = {matrix, DType::kFloat64, true, 0, 3, 1};
+    p.matrix_rows = static_cast<int>(at.rows());
+    p.window = windows.empty() ? nullptr : windows.data() + 4 * i;
+    AugmentImage image = {};
+    image.height = static_cast<int64_t>(at.source.height);
+    image.width = static_cast<int64_t>(at.source.width);
+    kinds |= bit_of(kind_of(augment_sample(p, 0, image)));
+  }
+  return kinds;
+}
+
 namespace {
 
 // Uniform numbers [B, count] of samples, column by column.
@@ -277,7 +293,8 @@ void bind_chain(py::module_& m) {
       .def(py::init<const py::list&, const std::vector<std::string>&, const std::string&, Numbers,
                     bool, bool>())
       .def("draw", &Chain::draw)
-      .def("colors", &Chain::colors);
+      .def("colors", &Chain::colors)
+      .def("kinds", &Chain::kinds);
 }
 
 }  // namespace visops

@@ -67,6 +67,9 @@ class Chain {
   // is not exact.
   py::array_t<double> colors(const PlanObject& self, py::handle images,
                              const std::string& dtype) const;
+  // The kinds of samples, a bit for each, that antialias makes of those that take an interpolation;
+  // `bytes`: of uint8 images.
+  int64_t kinds(const PlanObject& self, bool bytes, size_t number) const;
   const Sampling& sampling() const { return sampling_; }
 
  private:

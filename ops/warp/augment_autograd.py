@@ -20,7 +20,7 @@ from .augment_direct import augment_direct
 # the forms that allocate. The dispatcher leaves out trailing arguments that equal their defaults.
 _DEFAULTS: tuple[Any, ...] = (
     *("bilinear", "constant", [0.0], False, None, None, False, [], [], None, [0.0], False, False),
-    *(None, False),
+    *(None, False, 0),
 )
 _WINDOW, _COLOR, _ERASE = 4, 5, 9  # the tensors among them
 _OPTIONS = 13
@@ -52,7 +52,7 @@ def _sample(tensor: Tensor | None, i: int, count: int) -> Tensor | None:
 
 @register_fake("augment")
 def _augment_fake(image: Tensor, matrix: Tensor, size: Sequence[Any], *rest: Any) -> Tensor:
-    *_, dtype, channels_last = (*rest, *_DEFAULTS[len(rest) :])
+    *_, dtype, channels_last, _ = (*rest, *_DEFAULTS[len(rest) :])
     shape = (image.shape[0], image.shape[1], *size)
     return empty_maps(image, shape, channels_last, dtype or torch.float32)
 
@@ -61,7 +61,7 @@ def _augment_fake(image: Tensor, matrix: Tensor, size: Sequence[Any], *rest: Any
 def _augment_list_fake(
     images: Sequence[Tensor], matrix: Tensor, size: Sequence[Any], *rest: Any
 ) -> Tensor:
-    *_, dtype, channels_last = (*rest, *_DEFAULTS[len(rest) :])
+    *_, dtype, channels_last, _ = (*rest, *_DEFAULTS[len(rest) :])
     shape = (len(images), images[0].shape[0], *size)
     return empty_maps(images[0], shape, channels_last, dtype or torch.float32)
 

@@ -37,7 +37,21 @@ def _weights(p: Any, taps: int) -> list[float]:
     return [p.draw.uniform(-0.5, 1) for _ in range(sets * taps)]
 
 
+def _pictures(p: Any) -> Tensor:
+    channels = p.channels if p.channels in (1, 3, 4) else 3
+    return p.maps(p.batch, channels, p.height or 1, p.width or 1, dtype=torch.uint8)  # type: ignore[no-any-return]
+
+
+def _steps(p: Any, *last: int) -> Tensor:
+    channels = p.arguments["pictures"].shape[1]
+    shape = (p.batch, p.groups, channels, *(channels + n for n in last))
+    return p.draw.tensor(shape, torch.float64).contiguous()  # type: ignore[no-any-return]
+
+
 BY_OPERATOR: dict[str, Callable[[Any], Any]] = {
+    "add_grey_means.pictures": _pictures,
+    "add_grey_means.colors": lambda p: _steps(p, 1),
+    "add_grey_means.weights": _steps,
     "adjust_pixels.images": _images,
     "adjust_pixels.kinds": _kinds,
     "adjust_pixels.amounts": lambda p: [p.draw.uniform(0.1, 1) for _ in range(p.batch)],

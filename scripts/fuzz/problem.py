@@ -318,6 +318,8 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
         **arguments_of("masks_to_runs", width=lambda p: -1),
         **arguments_of("runs_to_bits", size=lambda p: [p.height, p.width]),
         **arguments_of("mask_iou", kind=lambda p: p.draw.choice(("iou", "ioa"))),
+        "augment.kinds": lambda p: p.draw.choice((0, 15)),  # all
+        "augment_list.kinds": lambda p: p.draw.choice((0, 15)),
         **MASKS_BY_OPERATOR,
         **arguments_of("remove_small_regions", mode=lambda p: p.draw.choice(("holes", "islands"))),
         **arguments_of("nms_rotated soft_nms_rotated", boxes=lambda p: p.rotated()),

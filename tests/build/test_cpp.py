@@ -19,7 +19,7 @@ OPERATORS = Path(__file__).with_name("operators.txt").read_text().splitlines()
 # The parts of other operators, and what Python decodes.
 LEFT_OUT = re.compile(r"\w+_(out|backward\w*)")
 LEFT_OUT_TOO = {
-    *("adjust_pixels", "build_info", "convolve2d_fold", "filter_separable"),
+    *("add_grey_means", "adjust_pixels", "build_info", "convolve2d_fold", "filter_separable"),
     *("roi_align_max_at", "roi_pool_at"),
 }
 

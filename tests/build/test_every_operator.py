@@ -48,7 +48,10 @@ def valid_call(name: str) -> tuple[Target, dict[str, Any]]:
             continue
         tensors = [(n, a) for n, a in arguments.items() if isinstance(a, Tensor)]
         outputs = [r for r in results if r is not None]
-        usual = all(t.numel() and (n.startswith("masks") or t.dtype in DTYPES) for n, t in tensors)
+        usual = all(
+            t.numel() and (n.startswith(("masks", "pictures")) or t.dtype in DTYPES)
+            for n, t in tensors
+        )
         if usual and (not outputs or any(map(Tensor.numel, outputs))):
             return target, arguments
     raise AssertionError(f"no valid call of {name} was drawn")

@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "fibers.h"
+#include "tally_count.h"
 
 // Kernels take constants that are small enough for tests to see several launches and rounds, or
 // with VISOPS_GPU_CONSTANTS those of a GPU.
@@ -74,6 +75,7 @@ constexpr size_t parameter_bytes() {
 template <class... Formal>
 void launch(void (*kernel)(Formal...), dim3 grid, dim3 block, size_t shared_bytes,
             const std::common_type_t<Formal>&... args) {
+  launch_count().add(reinterpret_cast<const void*>(kernel));
   scheduler().launch(reinterpret_cast<const void*>(kernel), grid, block, shared_bytes,
                      parameter_bytes<Formal...>(), [&]() VISOPS_UNCHECKED {
                        const bool before = check::set_active(true);

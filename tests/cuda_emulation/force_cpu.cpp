@@ -29,3 +29,8 @@ extern "C" VISOPS_API unsigned long long visops_set_schedule(unsigned long long 
 extern "C" VISOPS_API long long visops_take_tally() {
   return cuda_emulation::tally_count().exchange(0);
 }
+
+// How many emulated kernels have been started since the last call, one for several in a row.
+extern "C" VISOPS_API long long visops_take_launches() {
+  return cuda_emulation::launch_count().take();
+}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import torch
 from visops.pixels.adjust import adjust_pixels
+from visops.pixels.grey_means import add_grey_means
 from visops.transforms.engine.pixel_kinds import MORE_NUMBERS, PixelKind
 
 SIZES = [(1, 1), (2, 5), (3, 3), (17, 64), (60, 47), (33, 1), (1, 40)]
@@ -73,6 +74,16 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
                 batch = images[:2].repeat(len(KINDS), 1, 1, 1)
                 found = adjust_pixels(batch, turns, amounts, more_of(turns))
                 yield f"mixed-{channels}-{size}-{dtype}", found.nan_to_num(7.0).cpu().numpy()
+                if dtype == torch.uint8:
+                    yield f"means-{channels}-{size}", contrasts(images).cpu().numpy()
+
+
+def contrasts(images: torch.Tensor) -> torch.Tensor:
+    """Offsets of colour matrices with the images' grey means in them."""
+    count, channels = images.shape[:2]
+    steps = torch.linspace(-1, 2, count * 2 * channels * (channels + 1), dtype=torch.float64)
+    colors = steps.view(count, 2, channels, channels + 1).to(images.device)
+    return add_grey_means(images, colors, colors[..., 0].contiguous())
 
 
 def check(found: dict[str, np.ndarray]) -> None:

@@ -31,6 +31,7 @@ struct AugmentParams {
   Interpolation mode;
   Padding padding;
   bool antialias;        // not with nearest
+  int64_t kinds;         // of samples that there are, a bit for each SampleKind; 0: not known
   bool integers;         // antialias of uint8 images: filter in integers where possible
   bool inverse_map;      // the matrix maps destination to source
   bool half_pixel;       // the matrix is in coordinates where pixel (0, 0)'s centre is (0.5, 0.5)

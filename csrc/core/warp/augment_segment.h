@@ -113,6 +113,25 @@ VISOPS_FN AugmentSample augment_sample(const AugmentParams& p, int64_t sample,
   return sample_of_map(p, sample, image, augment_map(p, sample));
 }
 
+// With antialias, samples are computed in one of these ways.
+enum class SampleKind { kPlain, kIntegers, kUpright, kRotated };
+constexpr int64_t kAllSampleKinds = 15;  // a bit for each
+
+VISOPS_FN SampleKind kind_of(const AugmentSample& s) {
+  if (!s.antialias || s.is_fill) return SampleKind::kPlain;
+  if (s.integers) return SampleKind::kIntegers;  // upright as well
+  const bool upright = !s.map.perspective && s.map.m[1] == 0.0 && s.map.m[3] == 0.0;
+  return upright ? SampleKind::kUpright : SampleKind::kRotated;
+}
+
+VISOPS_FN int64_t bit_of(SampleKind kind) { return int64_t{1} << static_cast<int>(kind); }
+
+// Whether there may be samples of a kind, as far as the caller has said.
+VISOPS_FN bool may_have(const AugmentParams& p, SampleKind kind) {
+  if (!p.antialias) return kind == SampleKind::kPlain;
+  return p.kinds == 0 || (p.kinds & bit_of(kind)) != 0;
+}
+
 // A row's segment: how its lanes map to the source.
 template <class Coord>
 struct AugmentSegment {

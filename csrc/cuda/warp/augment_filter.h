@@ -20,7 +20,6 @@
 
 #include "core/element_types.h"
 #include "cuda/warp/augment_filter_integers.h"
-#include "cuda/warp/augment_kinds.h"
 #include "cuda/warp/augment_modes.h"
 
 namespace visops {
@@ -242,10 +241,14 @@ void filter_as(const AugmentParams& p, void* stream) {
 
 template <Slot slot, Interpolation mode>
 void launch_augment_filter(const AugmentParams& p, void* stream) {
-  with_element_type(p.dtype, [&](auto* element) {
-    filter_as<std::remove_pointer_t<decltype(element)>, mode, false>(p, stream);
-  });
-  if (p.dtype == DType::kUInt8 && p.integers) filter_as<uint8_t, mode, true>(p, stream);
+  if (may_have(p, SampleKind::kUpright)) {
+    with_element_type(p.dtype, [&](auto* element) {
+      filter_as<std::remove_pointer_t<decltype(element)>, mode, false>(p, stream);
+    });
+  }
+  if (p.dtype == DType::kUInt8 && p.integers && may_have(p, SampleKind::kIntegers)) {
+    filter_as<uint8_t, mode, true>(p, stream);
+  }
 }
 
 }  // namespace visops

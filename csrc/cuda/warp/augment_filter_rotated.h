@@ -9,7 +9,6 @@
 
 #include "core/element_types.h"
 #include "cuda/launch.h"
-#include "cuda/warp/augment_kinds.h"
 #include "cuda/warp/augment_modes.h"
 #include "cuda/warp/augment_pixels.h"
 

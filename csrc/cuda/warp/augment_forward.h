@@ -4,7 +4,6 @@
 #include "core/element_types.h"
 #include "cuda/launch.h"
 #include "cuda/tap_column.h"
-#include "cuda/warp/augment_kinds.h"
 #include "cuda/warp/augment_modes.h"
 #include "cuda/warp/augment_pixels.h"
 #include "cuda/warp/register_select.h"

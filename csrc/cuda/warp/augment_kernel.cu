@@ -14,9 +14,11 @@
 // needs no copy to the device, no buffer that outlives the call, and no synchronization.
 //
 // antialias: samples that it filters have kernels of their own. Which take which is known on the
-// device only. Each kernel is launched for all tiles, and its blocks return where the sample is
-// another's. Upright maps share sums between pixels: NOTE [ Upright filter on CUDA ]. Others don't:
-// NOTE [ Rotated filter on CUDA ].
+// device only, unless the caller says what kinds there are. Each kernel that may have work is
+// launched for all tiles, and its blocks return where the sample is another's. A sample of a kind
+// that there should not be has no kernel: the first one, which finds that, makes its pixels 0.
+// Upright maps share sums between pixels: NOTE [ Upright filter on CUDA ]. Others don't: NOTE
+// [ Rotated filter on CUDA ].
 //
 // Split: a block a tile, in several launches if they are too many for a grid. Pixels share nothing;
 // the result does not depend on the split.
@@ -44,6 +46,18 @@ namespace {
 
 constexpr int kSampleThreads = kWarp;  // few, so that a batch spreads over many multiprocessors
 
+// Slowly, by one thread: no caller should need it.
+__device__ void clear_sample(const AugmentParams& p, int64_t sample) {
+  const int64_t bytes = element_size(p.output_dtype), area = p.output_height * p.output_width;
+  const Strides& stride = p.output_stride;
+  for (int64_t i = 0; i < p.channels * area; ++i) {
+    const int64_t channel = i / area, row = i % area / p.output_width, column = i % p.output_width;
+    const int64_t at = sample * stride.batch + channel * stride.channel + row * stride.row +
+                       column * stride.column;
+    for (int64_t k = 0; k < bytes; ++k) static_cast<char*>(p.output)[at * bytes + k] = 0;
+  }
+}
+
 __global__ void __launch_bounds__(kSampleThreads)
     augment_samples(const __grid_constant__ AugmentParams p,
                     const __grid_constant__ LaunchImages images) {
@@ -53,7 +67,9 @@ __global__ void __launch_bounds__(kSampleThreads)
     const int64_t sample = images.first + i;
     // Blocks copy samples whole; compute-sanitizer would take their padding for a mistake.
     memset(static_cast<void*>(&p.samples[sample]), 0, sizeof(AugmentSample));
-    p.samples[sample] = augment_sample(p, sample, images.at(p, sample));
+    const AugmentSample found = augment_sample(p, sample, images.at(p, sample));
+    if (p.antialias && !may_have(p, kind_of(found))) clear_sample(p, sample);
+    p.samples[sample] = found;
   }
 }
 
@@ -64,10 +80,14 @@ void augment_cuda(const AugmentParams& p, void* stream) {
     if constexpr (mode.value != Interpolation::kNearest) {
       if (p.antialias) {
         launch_augment_filter<kCudaSlot, mode.value>(p, stream);
-        launch_augment_filter_rotated<kCudaSlot, mode.value>(p, stream);
+        if (may_have(p, SampleKind::kRotated)) {
+          launch_augment_filter_rotated<kCudaSlot, mode.value>(p, stream);
+        }
       }
     }
-    launch_augment_forward<kCudaSlot, tap_mode(mode.value)>(p, stream);
+    if (may_have(p, SampleKind::kPlain)) {
+      launch_augment_forward<kCudaSlot, tap_mode(mode.value)>(p, stream);
+    }
   });
 }
 

@@ -3,7 +3,6 @@
 
 #include "core/warp/augment_group.h"
 #include "cuda/launch.h"
-#include "cuda/warp/augment_kinds.h"
 #include "cuda/warp/augment_store.h"
 #include "cuda/warp/augment_tile.h"
 

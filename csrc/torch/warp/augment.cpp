@@ -131,7 +131,11 @@ int64_t row_cost(const AugmentParams& p) { return 4 * p.channels * p.output_widt
 
 void run_augment(const char* op, AugmentParams& p, const Tensor& image) {
   TensorWorkspace workspace(op, image);
-  if (runs_cuda_kernels(image)) p.samples = allocate<AugmentSample>(workspace, p.batch);
+  if (runs_cuda_kernels(image)) {
+    p.samples = allocate<AugmentSample>(workspace, p.batch);
+  } else {
+    check_sample_kinds(op, p);
+  }
   run(augment_stub, p, image, p.batch * p.output_height, row_cost(p));
 }
 
@@ -185,9 +189,10 @@ Tensor augment(const Tensor& image, const Tensor& matrix, const std::vector<int6
                const Numbers& fill, bool antialias, const MaybeTensor& window,
                const MaybeTensor& color, bool clamp, const Numbers& mean, const Numbers& std,
                const MaybeTensor& erase, const Numbers& erase_value, bool inverse_map,
-               bool half_pixel, MaybeDtype out_dtype, bool channels_last) {
+               bool half_pixel, MaybeDtype out_dtype, bool channels_last, int64_t kinds) {
   constexpr const char* op = "augment";
   AugmentParams p = {};
+  p.kinds = kinds;
   set_batch(op, p, image);
   return augment_new(op, p, image, matrix, size,
                      {interpolation, padding_mode, fill, antialias, window, color, clamp, mean, std,
@@ -201,9 +206,10 @@ Tensor augment_list(const std::vector<Tensor>& images, const Tensor& matrix,
                     const MaybeTensor& window, const MaybeTensor& color, bool clamp,
                     const Numbers& mean, const Numbers& std, const MaybeTensor& erase,
                     const Numbers& erase_value, bool inverse_map, bool half_pixel,
-                    MaybeDtype out_dtype, bool channels_last) {
+                    MaybeDtype out_dtype, bool channels_last, int64_t kinds) {
   constexpr const char* op = "augment";
   AugmentParams p = {};
+  p.kinds = kinds;
   std::vector<AugmentImage> list;
   set_list(op, p, images, list);
   return augment_new(op, p, images[0], matrix, size,

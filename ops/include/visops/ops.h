@@ -37,7 +37,8 @@ inline at::Tensor affine(const at::Tensor& image, const at::Tensor& matrix, at::
   return op.call(image, matrix, size, interpolation, padding_mode, fill, inverse_map, half_pixel);
 }
 
-// Geometry, colour, normalisation, erasing, dtype and layout of a batch, in one pass.
+// Geometry, colour, normalisation, erasing, dtype and layout of a batch, in one pass. kinds: which
+// kinds of sample there are, where that is known (SampleKind, in csrc/core/warp/augment_segment.h).
 inline at::Tensor augment(const at::Tensor& image, const at::Tensor& matrix, at::IntArrayRef size,
                           std::string_view interpolation = "bilinear",
                           std::string_view padding_mode = "constant",
@@ -49,29 +50,32 @@ inline at::Tensor augment(const at::Tensor& image, const at::Tensor& matrix, at:
                           at::ArrayRef<double> erase_value = {0.0}, bool inverse_map = false,
                           bool half_pixel = false,
                           std::optional<at::ScalarType> out_dtype = std::nullopt,
-                          bool channels_last = false) {
+                          bool channels_last = false, int64_t kinds = 0) {
   static const auto op = detail::find<decltype(augment)>("visops::augment");
   return op.call(image, matrix, size, interpolation, padding_mode, fill, antialias, window, color,
                  clamp, mean, std, erase, erase_value, inverse_map, half_pixel, out_dtype,
-                 channels_last);
+                 channels_last, kinds);
 }
 
 // Geometry, colour, normalisation, erasing, dtype and layout of a batch, in one pass. Images may
 // have different sizes.
-inline at::Tensor augment_list(
-    at::TensorList images, const at::Tensor& matrix, at::IntArrayRef size,
-    std::string_view interpolation = "bilinear", std::string_view padding_mode = "constant",
-    at::ArrayRef<double> fill = {0.0}, bool antialias = false,
-    const std::optional<at::Tensor>& window = std::nullopt,
-    const std::optional<at::Tensor>& color = std::nullopt, bool clamp = false,
-    at::ArrayRef<double> mean = {}, at::ArrayRef<double> std = {},
-    const std::optional<at::Tensor>& erase = std::nullopt, at::ArrayRef<double> erase_value = {0.0},
-    bool inverse_map = false, bool half_pixel = false,
-    std::optional<at::ScalarType> out_dtype = std::nullopt, bool channels_last = false) {
+inline at::Tensor augment_list(at::TensorList images, const at::Tensor& matrix,
+                               at::IntArrayRef size, std::string_view interpolation = "bilinear",
+                               std::string_view padding_mode = "constant",
+                               at::ArrayRef<double> fill = {0.0}, bool antialias = false,
+                               const std::optional<at::Tensor>& window = std::nullopt,
+                               const std::optional<at::Tensor>& color = std::nullopt,
+                               bool clamp = false, at::ArrayRef<double> mean = {},
+                               at::ArrayRef<double> std = {},
+                               const std::optional<at::Tensor>& erase = std::nullopt,
+                               at::ArrayRef<double> erase_value = {0.0}, bool inverse_map = false,
+                               bool half_pixel = false,
+                               std::optional<at::ScalarType> out_dtype = std::nullopt,
+                               bool channels_last = false, int64_t kinds = 0) {
   static const auto op = detail::find<decltype(augment_list)>("visops::augment_list");
   return op.call(images, matrix, size, interpolation, padding_mode, fill, antialias, window, color,
                  clamp, mean, std, erase, erase_value, inverse_map, half_pixel, out_dtype,
-                 channels_last);
+                 channels_last, kinds);
 }
 
 // Suppress within groups: classes, images, or both, in one call.

@@ -6,7 +6,7 @@ operations that have no kernel there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ from .integers import WHITES, from_float, to_float
 from .more_pixels import run_more
 from .pixel_kinds import BY_VALUES, PixelKind
 from .plan import Plan
-from .run import NOTHING_MORE, Pixels, reject_dtype, run_all, sampling_for
+from .run import Pixels, reject_dtype
+from .sampling import NOTHING_MORE, run_all, sampling_for
 
 __all__ = ["run_pixels"]
 
@@ -79,8 +80,9 @@ def _run(
     if not turns:
         return images
     if images.dtype in BY_VALUES and not watched:
-        for turn in turns:
-            images = _one_each(_of_images(turn, begin, count, frames), images, mode, fill)
+        own = [_of_images(turn, begin, count, frames) for turn in turns]
+        for turn, rows in zip(own, _rows_of(own, images.device), strict=True):
+            images = _one_each(turn, rows, images, mode, fill)
         return images
     parts = []
     for index in range(count):
@@ -89,7 +91,7 @@ def _run(
             number, amount, numbers = (values[begin + index] for values in turn)
             kind = PixelKind(number)
             if kind == PixelKind.AFFINE:
-                part = _warp(part, numbers[:6], mode, fill)
+                part = _warp(part, _uploaded(numbers[:6], images.device), mode, fill)
             elif kind in _OPERATIONS:
                 part = _OPERATIONS[kind](part, float(amount))
             elif kind != PixelKind.IDENTITY:
@@ -105,13 +107,33 @@ def _of_images(turn: Turn, begin: int, count: int, frames: int) -> Turn:
     return kinds, amounts, numbers
 
 
-def _one_each(turn: Turn, images: Tensor, mode: str, fill: list[float]) -> Tensor:
+def _rows_of(turns: Sequence[Turn], device: torch.device) -> list[Tensor | None]:
+    """Return the matrices [N, 2, 3] of each turn that warps images, uploaded in one copy."""
+    warps = [kinds == PixelKind.AFFINE for kinds, _, _ in turns]
+    matrices = [
+        np.where(warped[:, None], numbers[:, :6], _IDENTITY)
+        for warped, (_, _, numbers) in zip(warps, turns, strict=True)
+        if warped.any()
+    ]
+    if not matrices:
+        return [None] * len(turns)
+    rows = iter(_uploaded(np.concatenate(matrices), device).split(len(turns[0][0])))
+    return [next(rows) if warped.any() else None for warped in warps]
+
+
+def _uploaded(matrices: np.ndarray, device: torch.device) -> Tensor:
+    rows = torch.from_numpy(np.array(matrices, np.float64).reshape(-1, 2, 3))
+    return rows.to(device, non_blocking=True)
+
+
+def _one_each(
+    turn: Turn, rows: Tensor | None, images: Tensor, mode: str, fill: list[float]
+) -> Tensor:
     """Run an operation for each image: those of a kind together, in as many calls as kinds."""
     kinds, amounts, numbers = turn
     present = set(kinds.tolist())
-    if PixelKind.AFFINE in present:
-        affine = kinds == PixelKind.AFFINE
-        images = _warp(images, np.where(affine[:, None], numbers[:, :6], _IDENTITY), mode, fill)
+    if rows is not None:
+        images = _warp(images, rows, mode, fill)
     if not _ADJUSTED.isdisjoint(present):
         known = np.where(_IS_ADJUSTED[kinds], kinds, 0)
         more: list[float] = []
@@ -147,10 +169,9 @@ def _blur(sigmas: np.ndarray, images: Tensor, size: tuple[int, int], takes: np.n
     return filter_separable(images, weights[0], weights[1], shared=False, pairs=True)
 
 
-def _warp(images: Tensor, matrices: np.ndarray, mode: str, fill: list[float]) -> Tensor:
+def _warp(images: Tensor, rows: Tensor, mode: str, fill: list[float]) -> Tensor:
     """Warp each image by a matrix of its own, or all by one."""
-    rows = torch.from_numpy(np.array(matrices, np.float64).reshape(-1, 2, 3))
-    rows = rows.to(images.device, non_blocking=True).expand(len(images), 2, 3)
+    rows = rows.expand(len(images), 2, 3)
     options = mode, "constant", fill, False, None, None, False, *NOTHING_MORE, images.dtype, False
     return run_all(images, rows, images.shape[-2:], options)
 

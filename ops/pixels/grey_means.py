@@ -1,0 +1,74 @@
+"""Grey means of small pictures, as a contrast adds them to colour matrices.
+
+The schema is in csrc/library.cpp, checks of arguments in csrc/core/pixels/grey_means.cpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._torch.differentiable import without_gradient
+from .._torch.fakes import register_fake
+from .._torch.registering import add_vmap_rule
+from .._torch.vmap_calls import below_vmap, complete_rule, into_batch, out_of_batch
+
+__all__ = ["add_grey_means"]
+
+_OP = "add_grey_means"
+_add_grey_means = torch.ops.visops.add_grey_means.default
+without_gradient(_OP)
+
+
+def add_grey_means(pictures: Tensor, colors: Tensor, weights: Tensor) -> Tensor:
+    """Add each picture's grey mean, times weights, to the offsets of colour matrices.
+
+    Parameters
+    ----------
+    pictures : Tensor ``[B, C, H, W]``
+        uint8, with 1, 3 or 4 channels and at most 65,536 pixels.
+    colors : Tensor, float64 ``[B, K, C, C + 1]``
+        Steps v' = A v + a of each sample; a is the last column. Contiguous.
+    weights : Tensor, float64 ``[B, K, C]``
+        The shares of the mean that are added to a. Contiguous.
+
+    Returns
+    -------
+    Tensor, float64 ``[B, K, C, C + 1]``
+
+    Raises
+    ------
+    RuntimeError
+        If a dtype, a shape or a device is another.
+
+    Notes
+    -----
+    The mean is that of 0.2989 R + 0.587 G + 0.114 B, with white at 1; of one channel, its own.
+    Channels are summed in integers, so it has the same bits everywhere. No gradient.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops.pixels.grey_means import add_grey_means
+    >>> pictures = torch.tensor([0, 255], dtype=torch.uint8).view(1, 1, 1, 2)
+    >>> colors = torch.tensor([2.0, 0.1], dtype=torch.float64).view(1, 1, 1, 2)
+    >>> add_grey_means(pictures, colors, torch.full((1, 1, 1), -1.0, dtype=torch.float64)).flatten()
+    tensor([ 2.0000, -0.4000], dtype=torch.float64)
+    """
+    return _add_grey_means(pictures, colors, weights)  # type: ignore[no-any-return]
+
+
+@register_fake(_OP)
+def _add_grey_means_fake(pictures: Tensor, colors: Tensor, weights: Tensor) -> Tensor:
+    return torch.empty_like(colors, memory_format=torch.contiguous_format)
+
+
+def _vmap(info: Any, in_dims: Any, *tensors: Tensor) -> tuple[Tensor, int]:
+    count = info.batch_size
+    folded = [into_batch(t, d, count).contiguous() for t, d in zip(tensors, in_dims, strict=True)]
+    return out_of_batch(_add_grey_means(*folded), count), 0
+
+
+add_vmap_rule(_OP, below_vmap(complete_rule(_add_grey_means, _vmap)))

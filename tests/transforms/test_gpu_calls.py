@@ -1,0 +1,73 @@
+"""How many uploads, launches and calls of torch a chain takes on a GPU, where the host binds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from visops import transforms as T
+
+from transforms.chains import CHAINS, MEAN, STD, photo
+from transforms.gpu_calls import counted
+
+
+def smaller(*more: Any) -> list[Any]:
+    """Return a chain of one pass with antialias, all of whose samples shrink."""
+    crop = T.RandomResizedCrop(48, scale=(0.5, 1.0), antialias=True)
+    return [crop, T.RandomHorizontalFlip(), *more]
+
+
+def to_floats() -> list[Any]:
+    return [T.ToDtype(torch.float32, scale=True), T.Normalize(MEAN, STD)]
+
+
+# A chain; its uploads, launches of kernels, and at most how many calls of torch, for a batch of
+# bytes. An augmentation has a launch that prepares the samples, and one for each kind of sample
+# that there is; a contrast has an augmentation for its picture, and a launch that adds its mean.
+COUNTS: dict[str, tuple[Callable[[], list[Any]], int, int, int]] = {
+    "crop": (lambda: smaller(*to_floats()), 1, 2, 3),
+    "erase": (lambda: smaller(*to_floats(), T.RandomErasing(1.0)), 1, 2, 7),
+    "rotation": (lambda: [T.RandomRotation(30), T.Resize(40, antialias=True)], 1, 2, 3),
+    "jitter": (lambda: smaller(T.ColorJitter(0.4, 0.4, 0.4, 0.1), *to_floats()), 1, 5, 11),
+    "two contrasts": (
+        lambda: smaller(T.ColorJitter(contrast=0.4), T.ColorJitter(0.4, 0.4, 0.4), *to_floats()),
+        *(1, 8, 17),
+    ),
+    "modes": (
+        lambda: [T.RandomResizedCrop(32, (0.5, 1.0), interpolation=["bilinear", "bicubic"])],
+        *(1, 4, 14),
+    ),
+    "policy": (lambda: [T.RandAugment(3), *to_floats()], 2, 16, 14),
+}
+
+
+@pytest.fixture(scope="module")
+def batch() -> Tensor:
+    image = photo()[:, ::2, ::2]
+    return torch.stack((image, image.flip(0), image.flip(1), image.flip(0, 1)))
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts(name: str, batch: Tensor) -> None:
+    make, uploads, launches, operators = COUNTS[name]
+    chain = T.Compose(make(), seed=4)
+    found, calls = counted(chain, batch, index=range(4))
+    assert torch.equal(found, chain(batch, index=range(4)))
+    assert calls.uploads == uploads
+    assert calls.launches == launches
+    assert len(calls.operators) <= operators, calls.operators
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("name", CHAINS)
+def test_one_upload_a_pass(name: str, exact: bool, batch: Tensor) -> None:
+    """And the bits of the CPU."""
+    chain = T.Compose(CHAINS[name](), seed=4, exact=exact)
+    found, calls = counted(chain, batch, index=range(4))
+    assert torch.equal(found, chain(batch, index=range(4)))
+    # Noise comes from the CPU, an array a sample.
+    noise = 4 if name == "noise" else 0
+    assert calls.uploads <= len(chain.passes) + noise
