@@ -152,7 +152,7 @@ def run_plan(
         *sampling_for(native, pixels),
         _window(plan.window, native, plan.source_sizes, pixels),
         colors_of(plan, native, images, pixels) if plan.has_colors else None,
-        plan.has_colors,
+        plan.clamps,
         plan.mean,
         plan.std,
         None if erased is None else pixels.put_each(erased),
