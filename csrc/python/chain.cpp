@@ -186,7 +186,8 @@ void Chain::run_one(const ChainPlan& plan, const AugmentImage& image, DType dtyp
   if (!plan.colors.empty()) {
     color = colors_with_means(plan, sampling_, source, windows, threads);
     p.color = color.data();
-    p.color_shared = p.clamp = true;
+    p.color_shared = true;
+    p.clamp = plan.clamps;
     p.color_steps = 1;
   }
   const AugmentValues values = {sampling_.fill, finish.mean, finish.std, finish.erase_value};

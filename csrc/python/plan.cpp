@@ -364,6 +364,7 @@ void bind_plan(py::module_& m) {
       .def_property_readonly("modes", &modes)
       .def_property_readonly("has_colors",
                              [](const PlanObject& self) { return !self.plan.colors.empty(); })
+      .def_property_readonly("clamps", [](const PlanObject& self) { return self.plan.clamps; })
       .def_property_readonly("source_sizes",
                              [](const PlanObject& self) {
                                return sizes_of(self.plan.samples,

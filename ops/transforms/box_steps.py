@@ -149,13 +149,7 @@ class ClampBoundingBoxes(_BoxStep):
         self.clamping_mode = clamping_mode
 
     def run_boxes(self, leaf: Leaf, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
-        mode = self.clamping_mode
-        if mode == "auto":
-            like = leaf.like
-            while isinstance(like, (list, tuple)) and len(like) > 0:
-                like = like[0]
-            own = getattr(like, "clamping_mode", "soft") if tv_kind(like) == "boxes" else "soft"
-            mode = own if leaf.clamping == "" else leaf.clamping
+        mode = _clamping_of(leaf) if self.clamping_mode == "auto" else self.clamping_mode
         if mode is None:
             return
         areas = [x for x in leaves if x.kind == "area" and x.group == leaf.group]
@@ -167,10 +161,28 @@ class ClampBoundingBoxes(_BoxStep):
         clamp(leaf, areas, sizes, _UNSET)
 
 
+def _clamping_of(leaf: Leaf) -> Any:
+    """Return the clamping mode of boxes."""
+    if leaf.clamping != "":
+        return leaf.clamping
+    like = _typed_boxes(leaf)
+    return "soft" if like is None else getattr(like, "clamping_mode", "soft")
+
+
+def _typed_boxes(leaf: Leaf) -> Any:
+    """Return the boxes as they came, or the first of them, if they have torchvision's type."""
+    like = leaf.like
+    while isinstance(like, (list, tuple)) and len(like) > 0:
+        like = like[0]
+    return like if tv_kind(like) == "boxes" else None
+
+
 class SanitizeBoundingBoxes(_BoxStep):
     """Drop boxes that are too small or reach beyond the image, and what belongs to them.
 
-    Put :class:`ClampBoundingBoxes` before it. ``Compose(boxes="sanitize")`` does both.
+    Boxes that a transform of the chain has moved are clamped before, as torchvision's transforms
+    do it, unless their ``clamping_mode`` is None. Those that reached beyond the image from the
+    start, and never moved, are dropped: put :class:`ClampBoundingBoxes` before it.
 
     Parameters
     ----------
@@ -227,6 +239,10 @@ class SanitizeBoundingBoxes(_BoxStep):
         super().run(leaves, sizes)
 
     def run_boxes(self, leaf: Leaf, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
+        # Plain boxes have no mode of their own: a chain says None of them to keep them.
+        if leaf.moved and (_clamping_of(leaf) is not None or _typed_boxes(leaf) is None):
+            areas = [x for x in leaves if x.kind == "area" and x.group == leaf.group]
+            clamp(leaf, areas, sizes, _UNSET)
         keeps = []
         for value, size in zip(leaf.samples(), sizes, strict=True):
             sides = sides_of(value, leaf.format)

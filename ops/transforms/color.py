@@ -127,7 +127,8 @@ class RandomGrayscale(RandomlyApplied):
 
     Notes
     -----
-    Parameters: ``apply``. Grey is 0.2989 R + 0.587 G + 0.114 B, as in torchvision.
+    Parameters: ``apply``. Grey is 0.2989 R + 0.587 G + 0.114 B, as in torchvision. Values are not
+    clamped, unless another change of colours in the same pass does so.
 
     Examples
     --------

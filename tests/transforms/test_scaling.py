@@ -139,6 +139,24 @@ def test_how_often_colours_are_distorted() -> None:
     assert abs((params["order"][:, 1] == 1).mean() - 0.5) < 0.03
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_grey_and_permuted_values_may_be_of_any_size(exact: bool) -> None:
+    """As after Normalize, or in floats from 0 to 255."""
+    image = 200.0 * torch.randn(3, 6, 8)
+    for grey in (T.RandomGrayscale(1.0), T.Grayscale(3)):
+        found = T.Compose([grey], exact=exact)(image)
+        torch.testing.assert_close(found, v2.Grayscale(3)(image), atol=1e-4, rtol=1e-5)
+    chain = T.Compose([T.Normalize([0.5], [0.01]), T.RandomGrayscale(0.0)], exact=exact)
+    torch.testing.assert_close(chain(image), (image - 0.5) / 0.01)
+    permuted = T.Compose([T.RandomChannelPermutation()], exact=exact)
+    for batch in (image, torch.stack([image] * 9), torch.stack([image] * 9).int()):
+        found = permuted(batch)
+        assert torch.equal(found.sort(-3)[0], batch.sort(-3)[0])
+    # Others do clamp, and what is in one pass with them.
+    both = T.Compose([T.RandomGrayscale(1.0), T.ColorJitter(0.5)], exact=exact)
+    assert both(image).aminmax() == (0.0, 1.0)
+
+
 @pytest.mark.parametrize("given", [1, 3])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_grayscale(channels: int, given: int) -> None:

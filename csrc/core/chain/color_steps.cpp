@@ -233,7 +233,7 @@ class Grayscale : public ChainStep {
     for (int i = 0; i < 9; ++i) {
       linear[i] = params[0] != 0.0 ? kGrey[i % 3] : (i % 4 == 0 ? 1.0 : 0.0);
     }
-    plan.color(rows_of(linear));
+    plan.color(rows_of(linear), false);  // a mean of values
   }
 
  private:
@@ -312,7 +312,7 @@ class ChannelPermutation : public ChainStep {
       const int64_t from = std::clamp<int64_t>(static_cast<int64_t>(params[c]), 0, channels - 1);
       matrix[static_cast<size_t>(c * (channels + 1) + from)] = 1.0;
     }
-    plan.color(matrix);
+    plan.color(matrix, false);
   }
 
  private:

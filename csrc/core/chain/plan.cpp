@@ -35,6 +35,7 @@ ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample) {
   if (!plan.operations.empty()) own.operations = {plan.operations.at(sample)};
   if (!plan.modes.empty()) own.modes = {plan.modes.at(sample)};
   own.moves = plan.moves;
+  own.clamps = plan.clamps;
   return own;
 }
 
@@ -82,7 +83,8 @@ ColorSteps& PlanBuilder::next_color() {
   return plan_.colors[color_++];
 }
 
-void PlanBuilder::color(const ColorMatrix& matrix) {
+void PlanBuilder::color(const ColorMatrix& matrix, bool clamps) {
+  plan_.clamps |= clamps;
   next_color().samples[static_cast<size_t>(sample_)].matrix =
       left_out_ ? identity_color(plan_.channels) : matrix;
 }
@@ -90,6 +92,7 @@ void PlanBuilder::color(const ColorMatrix& matrix) {
 void PlanBuilder::color(const ColorMatrix& matrix, double weight, const ColorMatrix* before) {
   require(plan_.channels != 2, "transforms",
           "images have 2 channels, must have 1, 3 or 4 for a contrast, which takes a grey mean");
+  plan_.clamps = true;
   ColorSteps& steps = next_color();
   ColorStep& own = steps.samples[static_cast<size_t>(sample_)];
   own.matrix = left_out_ ? identity_color(plan_.channels) : matrix;

@@ -46,6 +46,7 @@ struct ChainPlan {
   std::vector<uint8_t> modes;     // [batch] which of the pass's interpolations each takes; or empty
   std::vector<uint8_t> left_out;  // [batch] to which the next steps don't apply; or empty
   int64_t moves = 0;              // geometry calls so far
+  bool clamps = false;            // whether colours are clamped to [0, 1]
 
   // sizes: [batch, 2] heights and widths
   ChainPlan(const int64_t* sizes, int64_t batch, int64_t channels, bool exact);
@@ -70,8 +71,9 @@ class PlanBuilder {
   void shift(double x, double y, const Canvas& after, bool cuts = true);
   void affine(const double (&m)[6], const Canvas& after);
   void perspective(const double (&m)[9], const Canvas& after);
-  // Steps of a kind have a `before` for all samples or for none, and likewise a weight.
-  void color(const ColorMatrix& matrix);
+  // Steps of a kind have a `before` for all samples or for none, and likewise a weight. What a
+  // step `clamps` follows from its kind alone, so that samples don't depend on each other.
+  void color(const ColorMatrix& matrix, bool clamps = true);
   void color(const ColorMatrix& matrix, double weight, const ColorMatrix* before = nullptr);
   void erase(double x1, double y1, double x2, double y2);
   // Which of the pass's interpolations the sample takes.

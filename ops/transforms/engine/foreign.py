@@ -184,6 +184,7 @@ def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf], options: Tar
             if tv_kind(result) == "boxes":
                 leaf.format = result.format.value  # type: ignore[attr-defined]
                 leaf.clamping = getattr(result, "clamping_mode", "")
+            leaf.moved = True
         if leaf.canvas is not None:
             leaf.canvas = np.array([getattr(result, "canvas_size", size)])
         if leaf.kind == "keypoints" and leaf.value.shape[-1] == 3:

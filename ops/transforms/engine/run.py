@@ -134,7 +134,7 @@ def run_plan(
         *sampling_for(native, pixels),
         None,
         color,
-        plan.has_colors,
+        plan.clamps,
         plan.mean,
         plan.std,
         None,

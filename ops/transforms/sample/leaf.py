@@ -39,6 +39,7 @@ class Leaf:
     per_box: bool = False  # has an entry for each box of its group
     format: str = "XYXY"  # of boxes
     clamping: Any = ""  # of boxes, as torchvision has it; "": as they came
+    moved: bool = False  # of boxes: whether a transform has moved them
     canvas: np.ndarray | None = None  # [B, 2]: of typed boxes and key points, and of all once moved
     # Of key points, bool: False once they are lost. Of boxes, float: the share that is left.
     visible: Any = None

@@ -52,6 +52,7 @@ def bend_targets(
         elif leaf.kind == "boxes":
             areas = [x for x in leaves if x.kind == "area" and x.group == leaf.group]
             _bend_boxes(leaf, areas, fields, options)
+            leaf.moved = True
         elif leaf.kind == "keypoints":
             _bend_points(leaf, fields, options)
         elif leaf.kind == "polygons":

@@ -45,6 +45,7 @@ def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOpti
         elif leaf.kind == "boxes":
             areas = [x for x in leaves if x.kind == "area" and x.group == leaf.group]
             move_boxes(leaf, areas, geometry, options)
+            leaf.moved = True
         elif leaf.kind == "keypoints":
             move_keypoints(leaf, geometry, options.keypoint_convention)
             if options.flip_pairs:

@@ -256,3 +256,40 @@ def test_parameters_and_containers() -> None:
 )
 def test_bad_input(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
     check(error, message, call)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda m: m.CenterCrop((20, 20)),
+        lambda m: m.RandomApply([m.CenterCrop((20, 20))], p=1.0),
+        lambda m: m.RandomOrder([m.CenterCrop((20, 20))]),
+        lambda m: v2.RandomOrder([v2.CenterCrop((20, 20))]),
+    ],
+)
+@pytest.mark.parametrize("mode", ["soft", None])
+def test_moved_boxes_are_clamped_before(make: Any, mode: str | None) -> None:
+    """As torchvision's crops clamp them: its recipes drop no box that is cut."""
+    boxes = [[2.0, 12.0, 25.0, 30.0], [0.0, 0.0, 9.0, 40.0], [22.0, 12.0, 28.0, 18.0]]
+
+    def run(module: Any) -> Any:
+        typed = tv.BoundingBoxes(boxes, format="XYXY", canvas_size=(40, 50))
+        typed.clamping_mode = mode
+        sample = {"image": tv.Image(torch.zeros(3, 40, 50)), "boxes": typed}
+        sample["labels"] = torch.arange(3)
+        return module.Compose([make(module), module.SanitizeBoundingBoxes()])(sample)
+
+    ours, theirs = run(T), run(v2)
+    assert ours["labels"].tolist() == theirs["labels"].tolist() == ([0, 2] if mode else [2])
+    assert torch.equal(ours["boxes"], theirs["boxes"])
+    plain = {"image": torch.zeros(3, 40, 50), "boxes": boxes, "labels": ["a", "b", "c"]}
+    found = T.Compose([make(T), T.SanitizeBoundingBoxes()])(plain)
+    assert found["labels"] == ["a", "c"]
+    assert found["boxes"] == [[0.0, 2.0, 10.0, 20.0], [7.0, 2.0, 13.0, 8.0]]
+
+
+def test_bent_boxes_are_clamped_before() -> None:
+    sample = {"image": torch.zeros(3, 40, 50), "boxes": [[0.0, 0.0, 50.0, 40.0]], "labels": [3]}
+    chain = T.Compose([T.ElasticTransform(300.0, 5.0), T.SanitizeBoundingBoxes()], seed=0)
+    for index in range(8):
+        assert chain(sample, index=index)["labels"] == [3]
