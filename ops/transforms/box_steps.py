@@ -23,7 +23,7 @@ from .targets.rotated import (
     numbers_on_cpu,
     rotated_corners,
 )
-from .targets.rows import rows_of
+from .targets.rows import areas_of, rows_of
 from .transform import Transform
 
 __all__ = ["ClampBoundingBoxes", "ConvertBoundingBoxFormat", "SanitizeBoundingBoxes"]
@@ -152,7 +152,7 @@ class ClampBoundingBoxes(_BoxStep):
         mode = _clamping_of(leaf) if self.clamping_mode == "auto" else self.clamping_mode
         if mode is None:
             return
-        areas = [x for x in leaves if x.kind == "area" and x.group == leaf.group]
+        areas = areas_of(leaf, leaves)
         if leaf.format in ROTATED and mode == "hard":
             raise ValueError(
                 f"visops.transforms.ClampBoundingBoxes: clamping_mode is 'hard', {leaf.name} has "
@@ -241,7 +241,7 @@ class SanitizeBoundingBoxes(_BoxStep):
     def run_boxes(self, leaf: Leaf, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
         # Plain boxes have no mode of their own: a chain says None of them to keep them.
         if leaf.moved and (_clamping_of(leaf) is not None or _typed_boxes(leaf) is None):
-            areas = [x for x in leaves if x.kind == "area" and x.group == leaf.group]
+            areas = areas_of(leaf, leaves)
             clamp(leaf, areas, sizes, _UNSET)
         keeps = []
         for value, size in zip(leaf.samples(), sizes, strict=True):

@@ -38,7 +38,7 @@ VISOPS_FN double grey_mean(const int64_t sums[kGreyChannels], int64_t channels, 
   return grey * scale;
 }
 
-// Of its channels, those that count.
+// How many channels of a picture count.
 VISOPS_FN int grey_channels(int64_t channels) { return channels > 1 ? kGreyChannels : 1; }
 
 // The mean of a picture [channels, pixels].

@@ -18,7 +18,7 @@ from ..targets.move import move_targets
 from ..targets.options import CONVENTIONS, Geometry, TargetOptions
 from ..targets.polygons import cut_out
 from ..targets.rotated import ROTATED, cover_rotated
-from ..targets.rows import note_shares, note_visible, rows_of, scale_area
+from ..targets.rows import areas_of, note_shares, note_visible, rows_of, scale_area
 from .base import Params, restacked, target_options
 from .beta import DRAWS
 from .mix_up import Pairing, pairs
@@ -195,7 +195,7 @@ def _hide(
     covers[:, 0] = boxes
     for piece in moving:
         if piece.kind == "boxes" and options.boxes != "keep":
-            areas = [x for x in moving if x.kind == "area" and x.group == piece.group]
+            areas = areas_of(piece, moving)
             _cover_boxes(piece, areas, covers.reshape(-1, 4))
         elif piece.kind == "polygons" and options.boxes != "keep":
             cut_out(piece, covers.reshape(-1, 4))

@@ -36,7 +36,7 @@ def match_to_boxes(leaf: Leaf, boxes: Leaf) -> None:
         values = [leaf.value] if dense else leaf.samples()
         counts = boxes.samples()
         for index, value in enumerate(values):
-            # Of no objects, nothing tells what they would look like.
+            # Nothing tells what the key points of no objects would look like.
             nothing = not dense and value.shape[0] == counts[index].shape[0] == 0
             if value.ndim - dense != 3 and not nothing:
                 return

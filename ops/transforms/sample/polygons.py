@@ -7,7 +7,8 @@ An object has one polygon or several. A polygon is a flat list ``x1, y1, x2, y2,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,6 +20,7 @@ from .leaf import Leaf, is_pil
 
 __all__ = [
     "Objects",
+    "grouped",
     "points_of",
     "prepare_polygons",
     "restored_polygons",
@@ -55,8 +57,7 @@ def _objects(value: Any, name: str) -> Objects:
     found = _native.read_flat_polygons(value)
     if found is not None:
         points, counts, sizes = found
-        parts = iter(split_points(points, counts.tolist()))
-        return [[next(parts) for _ in range(size)] for size in sizes]
+        return grouped(split_points(points, counts.tolist()), sizes)
     return [_object(item, f"{name}[{index}]") for index, item in enumerate(value)]
 
 
@@ -125,8 +126,13 @@ def split_points(points: np.ndarray, counts: Sequence[int]) -> list[np.ndarray]:
 def with_points(objects: Objects, points: np.ndarray) -> Objects:
     """Return polygons like these with other points, ``[P, 2]``."""
     counts = [len(polygon) for polygons in objects for polygon in polygons]
-    parts = iter(split_points(points, counts))
-    return [[next(parts) for _ in polygons] for polygons in objects]
+    return grouped(split_points(points, counts), map(len, objects))
+
+
+def grouped(parts: Iterable[Any], sizes: Iterable[int]) -> list[list[Any]]:
+    """Return parts, one after another, as lists of these sizes."""
+    rest = iter(parts)
+    return [list(itertools.islice(rest, size)) for size in sizes]
 
 
 def restored_polygons(leaf: Leaf) -> Any:

@@ -22,7 +22,7 @@ from .finish import note_cut
 from .masks import as_given, as_tensor
 from .options import CONVENTIONS, TargetOptions, canvas_windows, mask_fill_of
 from .rotated import ROTATED
-from .rows import note_visible, point_width, rows_of, scale_area
+from .rows import areas_of, note_visible, point_width, rows_of, scale_area
 
 __all__ = ["Field", "bend_targets"]
 
@@ -50,7 +50,7 @@ def bend_targets(
         if leaf.kind == "mask":
             _bend_masks(leaf, fields, options)
         elif leaf.kind == "boxes":
-            areas = [x for x in leaves if x.kind == "area" and x.group == leaf.group]
+            areas = areas_of(leaf, leaves)
             _bend_boxes(leaf, areas, fields, options)
             leaf.moved = True
         elif leaf.kind == "keypoints":

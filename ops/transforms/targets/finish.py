@@ -23,6 +23,7 @@ from .rows import (
     flat_flags,
     note_shares,
     note_visible,
+    numpy_view,
     point_width,
     restore_dtype,
     rows_of,
@@ -108,19 +109,15 @@ def _drop(leaf: Leaf, members: Sequence[Leaf], options: TargetOptions) -> None:
         keep = _are_large(value, leaf.format, options)
         if share is not None:
             enough = share >= options.min_visibility
-            if isinstance(keep, Tensor):
-                enough = torch.as_tensor(enough, device=keep.device)
-            keep = keep & (enough if isinstance(keep, Tensor) else np.asarray(enough))
+            on_torch = isinstance(keep, Tensor)
+            keep &= torch.as_tensor(enough, device=keep.device) if on_torch else np.asarray(enough)
         keeps.append(keep)
     keep_only(leaf, members, keeps)
 
 
 def _are_large(value: Any, form: str, options: TargetOptions) -> Any:
     """Return which boxes [N, 4] of one sample are not too small."""
-    array = value
-    if isinstance(value, Tensor):
-        plain = value.is_cpu and not value.requires_grad and value.dtype is not torch.bfloat16
-        array = value.numpy() if plain else None
+    array = numpy_view(value)
     if array is not None and form not in ROTATED:
         found = _native.large_boxes(array, form, options.min_size, options.min_area)
         if found is not None:

@@ -21,7 +21,7 @@ from .mirrored import moves, swap_classes, swap_pairs
 from .options import CONVENTIONS, Geometry, TargetOptions, check_options, mask_fill_of
 from .polygons import move_polygons
 from .rotated import ROTATED, move_rotated
-from .rows import note_visible, point_width, rows_of, scale_area
+from .rows import areas_of, note_visible, point_width, rows_of, scale_area
 
 __all__ = [
     "Geometry",
@@ -43,7 +43,7 @@ def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOpti
         if leaf.kind == "mask":
             leaf.value = move_masks(leaf, geometry, options)
         elif leaf.kind == "boxes":
-            areas = [x for x in leaves if x.kind == "area" and x.group == leaf.group]
+            areas = areas_of(leaf, leaves)
             move_boxes(leaf, areas, geometry, options)
             leaf.moved = True
         elif leaf.kind == "keypoints":

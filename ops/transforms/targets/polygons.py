@@ -12,7 +12,7 @@ import numpy as np
 
 from ... import _native
 from ..sample.leaf import Leaf
-from ..sample.polygons import Objects, split_points
+from ..sample.polygons import Objects, grouped, split_points
 from .coordinates import NEAR, with_unit_w
 from .options import Geometry, TargetOptions, canvas_windows
 
@@ -52,9 +52,8 @@ def _clip_all(leaf: Leaf, windows: np.ndarray) -> None:
     """Clip each object's polygons to its image's window; those without area left are gone."""
     clipped = []
     for objects, window in zip(leaf.samples(), windows.tolist(), strict=True):
-        parts = iter(clip_each([points for polygons in objects for points in polygons], window))
-        # zip() asks the polygons first, so that no part of the next object is lost.
-        each = [[part for _, part in zip(polygons, parts, strict=False)] for polygons in objects]
+        parts = clip_each([points for polygons in objects for points in polygons], window)
+        each = grouped(parts, map(len, objects))
         clipped.append([[part for part in polygons if part is not None] for polygons in each])
     leaf.value = clipped[0] if leaf.batch is None else clipped
 
@@ -107,8 +106,7 @@ def _moved_objects(objects: Objects, matrix: np.ndarray, centre: np.ndarray) -> 
     flat = [points for polygons in objects for points in polygons]
     if not flat:
         return [[] for _ in objects]
-    parts = iter(_project(flat, matrix, centre))
-    each = [[next(parts) for _ in polygons] for polygons in objects]
+    each = grouped(_project(flat, matrix, centre), map(len, objects))
     return [[part for part in polygons if len(part)] for polygons in each]
 
 

@@ -6,7 +6,7 @@ rows at once, and with NumPy where possible.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,12 @@ from ..sample.leaf import Leaf
 
 __all__ = [
     "area_shares",
+    "areas_of",
     "flat_flags",
     "note_shares",
     "note_visible",
     "numbers",
+    "numpy_view",
     "point_width",
     "restore_dtype",
     "rows_of",
@@ -31,11 +33,21 @@ __all__ = [
 
 def numbers(value: Any) -> Any:
     """Convert to float64: to an array, or to a tensor if on a device or if it needs a gradient."""
-    if isinstance(value, Tensor):
-        if not value.is_cpu or value.requires_grad or value.dtype == torch.bfloat16:
-            return value.to(torch.float64)
-        value = value.numpy()
-    return value.astype(np.float64)
+    array = numpy_view(value)
+    return value.to(torch.float64) if array is None else array.astype(np.float64)
+
+
+def numpy_view(value: Any) -> np.ndarray | None:
+    """Return an array, or a tensor as one; None: it is on a device, or needs torch."""
+    if not isinstance(value, Tensor):
+        return value  # type: ignore[no-any-return]
+    torch_only = not value.is_cpu or value.requires_grad or value.dtype == torch.bfloat16
+    return None if torch_only else value.numpy()
+
+
+def areas_of(boxes: Leaf, leaves: Iterable[Leaf]) -> list[Leaf]:
+    """Return the leaves that hold the areas of boxes."""
+    return [leaf for leaf in leaves if leaf.kind == "area" and leaf.group == boxes.group]
 
 
 def rows_of(value: Any, batch: int | None, width: int) -> tuple[Any, Any, Callable[[Any], Any]]:
