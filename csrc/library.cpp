@@ -69,6 +69,10 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("augment_backward(Tensor grad, Tensor image, Tensor matrix, " AUGMENT_OPTIONS_GIVEN
         "bool image_grad, bool matrix_grad, bool color_grad) -> (Tensor, Tensor, Tensor)");
   m.def(
+      "remap(Tensor images, Tensor map_x, Tensor map_y, SymInt[] size, Tensor? matrix=None, "
+      "str grid='dense', bool relative=False, str interpolation='bilinear', "
+      "str padding_mode='constant', float[] fill=[0.0], bool to_float=False) -> Tensor");
+  m.def(
       "nms(Tensor boxes, Tensor scores, float iou_threshold, SymInt max_output=-1, "
       "float? score_threshold=None) -> Tensor");
   m.def(

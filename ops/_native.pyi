@@ -228,21 +228,6 @@ def run_pixels(
 def make_field(
     kind: str, numbers: Sequence[float], height: int, width: int, address: int, /
 ) -> None: ...
-def remap(
-    image: tuple[int, tuple[int, ...]],
-    shape: tuple[int, int, int],
-    dtype: str,
-    element: int,
-    out: int,
-    map: int,
-    relative: bool,
-    size: Sequence[int],
-    mode: str,
-    padding: str,
-    fill: Sequence[float],
-    fill_bits: bytes,
-    /,
-) -> None: ...
 def compress_images(
     function: int,
     images: list[tuple[int, tuple[int, ...]]],

@@ -63,6 +63,8 @@ NOTES = {
     "merge_masks": "Takes the bits of pack_masks, their width, and the order to draw them in.",
     "nms_match": "Returns the index of the kept box that each box belongs to.",
     "paste_masks": "Returns numbers; convention: detectron2, or torchvision with padding.",
+    "remap": "map_x and map_y [B, h, w] are dense or a grid (bilinear, spline); matrix [B, 3, 3] "
+    "leads from there to the source. to_float: the result is float32, with white at 1.",
     "roi_align_max": "Takes the maximum of a bin's samples; also returns where it was.",
 }
 

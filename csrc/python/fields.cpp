@@ -5,24 +5,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <vector>
 
-#include "core/image_front.h"
 #include "core/pixels/filter.h"
 #include "core/pixels/noise.h"
 #include "core/plain_kernel.h"
-#include "core/warp/remap.h"
 #include "python/array.h"
 #include "python/bindings.h"
-#include "python/strided_data.h"
 #include "torch/parallel.h"
 
 namespace visops {
 namespace {
-
-constexpr const char* kOp = "remap";
 
 float* floats_at(py::handle address) {
   auto* const data = static_cast<float*>(PyLong_AsVoidPtr(address.ptr()));
@@ -154,55 +148,11 @@ void make_field(const std::string& kind, const std::vector<double>& numbers, int
   }
 }
 
-// Reads an image [C, H, W], an address with strides, at the places of a map [2, *size].
-void remap(py::handle image, const std::vector<int64_t>& shape, const std::string& dtype,
-           int64_t element, py::handle out, py::handle map, bool relative,
-           const std::vector<int64_t>& size, const std::string& mode, const std::string& padding,
-           const std::vector<float>& fill, const std::string& fill_bits) {
-  const StridedData from = read_strided_data(image, 3);
-  RemapParams p = {};
-  p.source = from.address;
-  p.channels = shape.at(0);
-  p.height = shape.at(1);
-  p.width = shape.at(2);
-  p.channel_stride = from.strides[0];
-  p.row_stride = from.strides[1];
-  p.column_stride = from.strides[2];
-  p.mode = parse_interpolation(kOp, mode);
-  p.padding = parse_padding(kOp, padding);
-  if (p.mode == Interpolation::kNearest) {
-    constexpr DType kOfSize[] = {DType::kUInt8, DType::kUInt8, DType::kInt16, DType::kUInt8,
-                                 DType::kInt32};
-    p.dtype = element == 8 ? DType::kInt64 : kOfSize[element];
-    if (static_cast<int64_t>(fill_bits.size()) != element) throw std::invalid_argument("no fill");
-  } else {
-    p.dtype = dtype_named(dtype);
-    if (static_cast<int64_t>(fill.size()) != p.channels) throw std::invalid_argument("no fill");
-  }
-  p.target = floats_at(out);
-  p.target_height = size.at(0);
-  p.target_width = size.at(1);
-  p.x = floats_at(map);
-  p.y = p.x + p.target_height * p.target_width;
-  p.relative = relative;
-  p.fill = fill.data();
-  p.fill_bits = fill_bits.data();
-  const auto kernel = plain_kernel(remap_stub);
-  run_unlocked(p.channels * p.target_height * p.target_width, [&] {
-    run_on_threads(p.target_height, grain_of(8 * p.channels * p.target_width),
-                   [&](int64_t begin, int64_t end) { kernel(p, begin, end); });
-  });
-}
-
-// Points [N, 2] of the source where a relative map [2, *size] puts them.
-Doubles move_by_field(const Doubles& points, py::handle map, const std::vector<int64_t>& size) {
-  RemapParams p = {};
-  p.target_height = size.at(0);
-  p.target_width = size.at(1);
-  p.x = floats_at(map);
-  p.y = p.x + p.target_height * p.target_width;
+// Points [N, 2] of the source where a field [2, *size] puts them.
+Doubles move_by_field(const Doubles& points, py::handle field, const std::vector<int64_t>& size) {
   Doubles out({points.shape(0), py::ssize_t{2}});
-  invert_map(p, points.data(), points.shape(0), out.mutable_data());
+  invert_field({size.at(0), size.at(1)}, floats_at(field), points.data(), points.shape(0),
+               out.mutable_data());
   return out;
 }
 
@@ -222,7 +172,6 @@ void random_floats(double key, bool normal, py::handle address, int64_t count) {
 
 void bind_fields(py::module_& m) {
   m.def("make_field", &make_field);
-  m.def("remap", &remap);
   m.def("move_by_field", &move_by_field);
   m.def("random_floats", &random_floats);
 }

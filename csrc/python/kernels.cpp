@@ -14,7 +14,6 @@
 #include "core/shared_library.h"
 #include "core/warp/affine.h"
 #include "core/warp/augment.h"
-#include "core/warp/remap.h"
 #include "visops_build.h"  // written by the build
 
 namespace visops {
@@ -54,7 +53,6 @@ void take_kernels() {
   take(library, median_stub);
   take(library, power_stub);
   take(library, noise_stub);
-  take(library, remap_stub);
 }
 
 }  // namespace visops

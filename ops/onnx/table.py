@@ -62,6 +62,8 @@ _REFUSED = {
     "paste_rois": _ITS_ARGUMENTS.format("paste_rois"),
     "point_sample": _ITS_ARGUMENTS.format("point_sample")
     + ", or export the model with grid_sample at 2 * points - 1",
+    "remap": _ITS_ARGUMENTS.format("remap")
+    + ", or export the model with grid_sample at its positions",
     "remove_small_regions": _ITS_ARGUMENTS.format("remove_small_regions"),
     "roi_align_rotated": "ONNX has no operator for it; pool upright boxes with roi_align, or "
     "deploy the model with AOTInductor, which takes every operator",

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .. import _native
-from ..warp.remap import remapped
+from ..warp.remap import remap_batch
 from .arguments import (
     FillArgument,
     fail,
@@ -97,25 +98,42 @@ class _Bending(Transform):
             )
         images = to_float(pixels.tensors(leaf))
         fill = [value / WHITES[dtype] for value in self.fill] if dtype in WHITES else self.fill
-        outs: Any = [None] * len(images)
-        plain = not isinstance(images, list) and images.is_cpu and not images.requires_grad
-        if plain:
-            outs = torch.empty(images.shape, dtype=images.dtype, device="cpu")
-        bent = []
-        for index, image in enumerate(images):
-            field = fields[index // pixels.frames]
-            if field is None:
-                bent.append(image)
-                if plain:
-                    outs[index].copy_(image)
-                continue
-            options = (True, self.interpolation, self.padding_mode, fill)
-            out = remapped(image, field.values, *options, outs[index])
-            if plain and out.data_ptr() != outs[index].data_ptr():
-                outs[index].copy_(out)
-            bent.append(out)
-        found = outs if plain else bent if pixels.listed else torch.stack(bent)
+        how = True, self.interpolation, self.padding_mode, list(fill)
+        listed = isinstance(images, list)
+        found: Any
+        if listed:  # images may be of several sizes
+            found = list(images)
+            for index, image in enumerate(images):
+                field = fields[index // pixels.frames]
+                if field is not None:
+                    found[index] = remap_batch(image[None], *field.on(image), how)[0]
+        else:
+            found = _bend_batch(images, fields, pixels.frames, how)
         pixels.store(leaf, from_float(found, dtype) if dtype in WHITES else found)
+
+
+def _bend_batch(
+    images: Tensor,
+    fields: Sequence[Field | None],
+    frames: int,
+    how: tuple[bool, str, str, list[float]],
+) -> Tensor:
+    """Bend the images ``[B * frames, C, H, W]`` of those samples that have a field."""
+    bent = [sample for sample, field in enumerate(fields) if field is not None]
+    if not bent:
+        return images
+    maps = torch.stack([field.values for field in fields if field is not None])
+    x, y = maps.to(images.device, non_blocking=True).unbind(1)
+    # The frames of a sample follow one field: they are its channels.
+    merged = images.unflatten(0, (-1, frames)).flatten(1, 2) if frames > 1 else images
+    relative, mode, padding_mode, fill = how
+    own = relative, mode, padding_mode, fill if len(fill) == 1 else fill * frames
+    if len(bent) == len(fields):
+        out = remap_batch(merged, x, y, own)
+    else:
+        chosen = torch.tensor(bent, device=images.device)
+        out = merged.index_copy(0, chosen, remap_batch(merged[chosen], x, y, own))
+    return out.reshape(images.shape)
 
 
 def _pair(owner: str, name: str, value: Any, allowed: str, low: float) -> tuple[float, float]:

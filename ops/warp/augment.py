@@ -24,6 +24,7 @@ from .augment_arguments import (
 )
 from .augment_autograd import augment as _augment
 from .augment_autograd import augment_list as _augment_list
+from .augment_displaced import displaced, displacement_tensor
 
 __all__ = ["augment"]
 
@@ -47,6 +48,8 @@ def augment(
     window: Any = None,
     erase: Any = None,
     erase_value: Any = 0.0,
+    displacement: Any = None,
+    displacement_grid: str = "bilinear",
     out_dtype: torch.dtype = torch.float32,
     memory_format: torch.memory_format = torch.contiguous_format,
     convention: str = "integer",
@@ -56,12 +59,12 @@ def augment(
 ) -> Tensor:
     r"""Geometry, colour, normalisation, erasing, dtype and layout of a batch, in one pass.
 
-    Every output pixel :math:`(x, y)` is sampled once, at :math:`M^{-1} (x, y, 1)`, and what is
-    sampled goes through the rest before it is stored:
+    Every output pixel :math:`(x, y)` is sampled once, at :math:`M^{-1} (x, y, 1)`, or displaced by
+    :math:`d` before, and what is sampled goes through the rest before it is stored:
 
     .. math::
 
-       v_0 &= \text{image}(M^{-1} (x, y, 1)) / s_{in} \\
+       v_0 &= \text{image}(M^{-1} (x + d_x, y + d_y, 1)) / s_{in} \\
        v_k &= \text{clamp}(A_k v_{k-1} + a_k) \qquad k = 1 \dots K \\
        \text{output}(x, y) &= s_{out} (v_K - \text{mean}) / \text{std}
 
@@ -116,6 +119,15 @@ def augment(
         be empty or reach beyond the output.
     erase_value : number or sequence of C numbers
         In the output's own units, after normalisation.
+    displacement : Tensor or array_like, ``[gh, gw, 2]`` or ``[B, gh, gw, 2]``, optional
+        What is added to the position of each output pixel, x and y in output pixels, before the
+        matrix leads it to the source: elastic and other bends in the same single interpolation. It
+        is given at points that are evenly spaced over the output, those in the corners on its
+        corner pixels' centres; one point for each pixel is a dense field. Not together with
+        `antialias` or `window`.
+    displacement_grid : {"bilinear", "spline"}
+        How `displacement` is interpolated between its points: bilinearly, or by cubic B-splines, of
+        which it holds the coefficients, and which go on as at their rim.
     out_dtype : torch.dtype
         uint8, float16, bfloat16, float32 or float64. uint8 is rounded half to even and saturates.
     memory_format : torch.memory_format
@@ -155,10 +167,14 @@ def augment(
     window into every output pixel, as a degenerate homography can, reads up to 4 (bicubic: 16,
     Lanczos: 36) times the window's pixels for each of them.
 
-    Differentiable once with respect to `images` (floating), `matrix` and `color`. In the gradient
-    of `matrix` the widths of the filter and the edge count as constants; no gradient passes where
-    `clamp` has clamped. The backward is deterministic. Works under ``torch.compile``
-    (fullgraph, dynamic shapes), :func:`torch.vmap` and autocast.
+    Differentiable once with respect to `images` (floating), `matrix`, `color` and `displacement`.
+    In the gradient of `matrix` the widths of the filter and the edge count as constants; no
+    gradient passes where `clamp` has clamped. The backward is deterministic. Works under
+    ``torch.compile`` (fullgraph, dynamic shapes), :func:`torch.vmap` and autocast.
+
+    With a displacement, positions are as in :func:`remap`, the samples are held in float32 between
+    geometry and the rest, and the gradients of the geometry are formulas of torch's operators. No
+    dense field is made of a grid, on CPU or CUDA.
 
     A list is one launch on CUDA and needs neither a common size nor a collated copy. Arrays are
     shared, read-only ones too; only those with foreign byte order, unaligned data or negative
@@ -224,10 +240,35 @@ def augment(
     if color is not None:
         channels = first.shape[channel_axis] if first.dim() > channel_axis else 0
         color = color_tensor(color, batch, channels, device)
+    fills = number_list("augment", "fill", fill)
+    if displacement is not None:
+        for name, given in (("antialias", antialias), ("window", window is not None)):
+            if given:
+                raise ValueError(
+                    f"visops.augment: {name} can't be given together with displacement; must be "
+                    "left out"
+                )
+        plain = color is None and not clamp and erase is None and mean is None and std is None
+        pixels = displaced(
+            pixels,
+            matrix,
+            size,
+            displacement_tensor(displacement, displacement_grid, batch, first, size),
+            (mode, padding_mode, fills),
+            inverse_map=inverse_map,
+            half_pixel=half_pixel,
+            keeps_dtype=plain and (out_dtype if out is None else out.dtype) == first.dtype,
+        )
+        if plain and out is None and pixels.dtype == out_dtype and not channels_last:
+            return pixels
+        # What is left has no geometry.
+        matrix = torch.eye(2, 3, dtype=torch.float64, device=device)
+        listed, mode, padding_mode, fills = False, "nearest", "constant", [0.0]
+        inverse_map, half_pixel = True, False
     options = (
         mode,
         padding_mode,
-        number_list("augment", "fill", fill),
+        fills,
         antialias,
         None if window is None else window_tensor(window, batch, device),
         color,

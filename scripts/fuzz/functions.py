@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import torch
 
-from . import attention, deform_conv2d, points
+from . import attention, deform_conv2d, maps, points
 from .files import FILE_VALUES
 from .problem import Problem, Value, arguments_of
 from .strangers import BY_STRANGER
@@ -23,6 +23,7 @@ BY_FUNCTION: Mapping[str, Value] = MappingProxyType(
         **arguments_of("augment warp_affine", images=Problem.image, out=lambda p: None),
         **attention.BY_FUNCTION,
         **deform_conv2d.BY_FUNCTION,
+        **maps.BY_FUNCTION,
         **points.BY_FUNCTION,
         **FILE_VALUES,
         **BY_STRANGER,

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import attention, deform_conv2d, pixels, points
+from . import attention, deform_conv2d, maps, pixels, points
 from .draws import FLOATING, Draw
 from .masks import MASK_VALUES, MASKS_BY_OPERATOR, masks_of
 
@@ -325,6 +325,7 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
         **arguments_of("nms_rotated soft_nms_rotated", boxes=lambda p: p.rotated()),
         **attention.BY_OPERATOR,
         **deform_conv2d.BY_OPERATOR,
+        **maps.BY_OPERATOR,
         **pixels.BY_OPERATOR,
         **points.BY_OPERATOR,
         **arguments_of(

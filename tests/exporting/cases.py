@@ -133,6 +133,11 @@ def _pasted(masks: Tensor, boxes: Tensor) -> tuple[Tensor, ...]:
     return packed.bits, numbers
 
 
+def _bent(images: Tensor, grid: Tensor) -> Tensor:
+    dx, dy = visops.displacement_field(grid, images.shape[-2:], spline=True)
+    return visops.remap(images, dx, dy, relative=True, padding_mode="reflect")
+
+
 CASES: dict[str, Case] = {}
 
 
@@ -385,6 +390,11 @@ _add(
     "warp_perspective",
     lambda x, m: visops.warp_perspective(x, m, (7, 12)),
     lambda i: (images(i), torch.eye(3, dtype=torch.float64) + homographies(i)),
+)
+_add(
+    "remap displacement_field",
+    _bent,
+    lambda i: (images(i), torch.linspace(-2, 2, 24).double().view(3, 4, 2)),
 )
 _add(
     "RoIPool",

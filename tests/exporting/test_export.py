@@ -17,7 +17,6 @@ NOT_EXPORTED = {
     "decode_jpeg",  # reads files
     *("masks_to_rle", "rle_to_masks", "rle_area", "rle_iou", "polygons_to_masks"),  # text and lists
     "nms_match",  # its operator is
-    *("displacement_field", "remap"),  # they run outside of graphs
     "sample_points_by_uncertainty",  # draws numbers
 }
 

@@ -52,6 +52,7 @@ WHOLE = {
     "matrix_nms": "call visops.matrix_nms on the arrays",
     "multi_scale_deformable_attention": "the grid_sample form of its attention",
     "match_cost": "call visops.match_cost on the arrays",
+    "remap": "call visops.remap on the arrays",
     "point_sample": "grid_sample at 2 * points - 1",
     "nms_rotated": "call visops.nms_rotated on the arrays",
     "non_maximum_weighted": "call visops.non_maximum_weighted on the arrays",

@@ -15,8 +15,10 @@ void check_affine(const char* op, const AffineParams& params);
 void check_matrices(const char* op, const AffineParams& params);
 
 // Kernels carry at most kMaxFill fills: a wider per-channel fill runs in groups of channels.
-template <class Body>
-void for_each_fill_group(AffineParams p, const double* fill, int64_t count, const Body& body) {
+// `output_size`: bytes of an element of the output.
+template <class Params, class Body>
+void for_each_fill_group(Params p, int64_t output_size, const double* fill, int64_t count,
+                         const Body& body) {
   const int64_t size = element_size(p.dtype);
   const int64_t channels = p.channels;
   const int64_t group = count <= kMaxFill ? channels : kMaxFill;
@@ -27,7 +29,7 @@ void for_each_fill_group(AffineParams p, const double* fill, int64_t count, cons
     p.fill_count = count == 1 ? 1 : p.channels;
     for (int64_t i = 0; i < p.fill_count; ++i) p.fill[i] = fill[count == 1 ? 0 : first + i];
     p.image = image + first * p.image_stride.channel * size;
-    p.output = output + first * p.output_stride.channel * size;
+    p.output = output + first * p.output_stride.channel * output_size;
     body(p);
   }
 }

@@ -38,4 +38,10 @@ bool spline_field(const FieldSize& size, const double* points, const double* mov
 void widen_field(const float* plane, const FieldSize& coarse, int64_t step, const FieldSize& size,
                  float* field);
 
+// The positions in [0, n - 1] of `points` [count, 2] x, y of the source, to which a field moves
+// them: q with q + field(q) = p, found by q = p - field(q), which converges where the field changes
+// by less than a pixel per pixel. It ends when a step is shorter than 1e-4 pixels, or after 100.
+void invert_field(const FieldSize& size, const float* field, const double* points, int64_t count,
+                  double* moved);
+
 }  // namespace visops

@@ -1,46 +1,60 @@
 #include "core/warp/remap.h"
 
-#include <algorithm>
-#include <cmath>
+#include <cstdlib>
+
+#include "core/check.h"
 
 namespace visops {
 
-KernelStub<RemapParams> remap_stub{"remap"};
+ScheduledStub<RemapParams> remap_stub{"remap"};
+
+MapGrid parse_grid(const char* op, std::string_view name) {
+  if (name == "dense") return MapGrid::kDense;
+  if (name == "bilinear") return MapGrid::kLinear;
+  require(name == "spline", op, "grid is '", name, "', must be 'dense', 'bilinear' or 'spline'");
+  return MapGrid::kSpline;
+}
 
 namespace {
 
-// A map between its pixels, which goes on as at its rim outside.
-double map_at(const RemapParams& p, const float* map, double x, double y) {
-  const double right = static_cast<double>(p.target_width - 1);
-  const double bottom = static_cast<double>(p.target_height - 1);
-  const double u = std::min(std::max(x, 0.0), right), v = std::min(std::max(y, 0.0), bottom);
-  const auto x0 = static_cast<int64_t>(u), y0 = static_cast<int64_t>(v);
-  const int64_t x1 = std::min(x0 + 1, p.target_width - 1),
-                y1 = std::min(y0 + 1, p.target_height - 1);
-  const double fx = u - static_cast<double>(x0), fy = v - static_cast<double>(y0);
-  const auto row = [&](int64_t at) {
-    const float* const line = map + at * p.target_width;
-    return static_cast<double>(line[x0]) * (1.0 - fx) + static_cast<double>(line[x1]) * fx;
-  };
-  return row(y0) * (1.0 - fy) + row(y1) * fy;
+void check_side(const char* op, const char* what, int64_t value) {
+  require(value >= 0, op, what, " is ", value, ", must not be negative");
+  require(value <= 2147483647, op, what, " is ", value, ", at most 2147483647 is supported");
+}
+
+// Elements from a plane's first to its last.
+int64_t plane_span(const RemapParams& p) {
+  if (p.height == 0 || p.width == 0) return 0;
+  return saturating_product(p.height - 1, std::abs(p.image_stride.row)) +
+         saturating_product(p.width - 1, std::abs(p.image_stride.column));
 }
 
 }  // namespace
 
-void invert_map(const RemapParams& p, const double* points, int64_t count, double* moved) {
-  for (int64_t i = 0; i < count; ++i) {
-    const double px = points[2 * i], py = points[2 * i + 1];
-    double x = px, y = py;
-    for (int turn = 0; turn < 100 && std::isfinite(x) && std::isfinite(y); ++turn) {
-      const double next_x = px - map_at(p, p.x, x, y), next_y = py - map_at(p, p.y, x, y);
-      const double step = std::fabs(next_x - x) + std::fabs(next_y - y);
-      x = next_x;
-      y = next_y;
-      if (step < 1e-4) break;
-    }
-    moved[2 * i] = x;
-    moved[2 * i + 1] = y;
+void check_remap(const char* op, const RemapParams& p) {
+  check_side(op, "size[0] (height)", p.output_height);
+  check_side(op, "size[1] (width)", p.output_width);
+  const bool empty_output = p.batch == 0 || p.output_height == 0 || p.output_width == 0;
+  require((p.height > 0 && p.width > 0) || empty_output, op, "images of ", p.height, " x ", p.width,
+          " pixels have nothing to read; they must have at least a row and a column");
+  require(plane_span(p) < (int64_t{1} << 31), op, "a plane of ", p.height, " x ", p.width,
+          " pixels spans 2^31 elements or more; it must span fewer");
+  const bool sampled = p.dtype == DType::kUInt8 || is_floating(p.dtype);
+  require(sampled || (p.mode == Interpolation::kNearest && !p.to_float), op,
+          "interpolation of images of ", dtype_name(p.dtype),
+          " must be 'nearest', with their own dtype; convert them to a floating type first");
+  require(!(p.to_float && p.dtype == DType::kFloat64), op,
+          "to_float would round images of float64; it must be False for them");
+  if (p.grid == MapGrid::kDense) {
+    require(p.rows == p.output_height && p.columns == p.output_width, op, "the map is of ", p.rows,
+            " x ", p.columns, " pixels, size is ", p.output_height, " x ", p.output_width,
+            "; they must agree for the grid 'dense'");
+  } else {
+    require((p.rows > 0 && p.columns > 0) || empty_output, op, "the map has ", p.rows, " x ",
+            p.columns, " points, must have at least one");
   }
+  require(p.fill_count == 1 || p.fill_count == p.channels, op, "fill has ", p.fill_count,
+          " values, images have ", p.channels, " channels (1 value, or 1 per channel)");
 }
 
 }  // namespace visops

@@ -2,70 +2,145 @@
 //
 // NOTE [ Maps on the CPU ]
 // Positions of kChunk pixels of a row at a time are split into whole and fractional parts, once for
-// all channels. Each channel is then read in a loop without conditions, in which pixels with a tap
-// outside the image read a position inside; after it they are computed again, tap by tap, with the
-// padding. Both add in the same order. Split: by rows.
-#include "core/warp/remap.h"
-
+// all channels. Each channel is then read without conditions, in vectors where columns or three
+// channels are adjacent, in which pixels with a tap outside the image read a position inside; after
+// it they are computed again, tap by tap, with the padding. Both add in the same order. Where the
+// map is a grid, a row's columns of it come first, then the pixels between them. Split: by rows of
+// all samples.
+//
+// Rounding: NOTE [ One pixel of a map ], without contraction. Assumes what check_remap() checks.
 #include <cstring>
 
 #include "core/element_types.h"
+#include "core/grain.h"
+#include "core/warp/remap_pixel.h"
+#include "cpu/warp/pairs.h"
 
 namespace visops {
 namespace {
 
 constexpr int kChunk = 64;
-constexpr float kFar = 1e7f;
+constexpr int kCopiesAtOnce = 16;  // for the compiler to unroll
 
+// A part of a row of the output.
+struct Chunk {
+  int64_t row, first;
+  int count;
+};
+
+template <class Acc>
 struct Positions {
   int32_t x[kChunk], y[kChunk];  // whole parts
-  float right[kChunk], below[kChunk];
+  Acc right[kChunk], below[kChunk];
   int32_t offset[kChunk];   // of (x, y) in a channel; of some pixel where a tap is outside
   int32_t outside[kChunk];  // pixels with a tap outside, outside_count of them
   int outside_count;
+  int32_t highest;  // offset
 };
 
-VISOPS_ALWAYS_INLINE int32_t whole_part(float value) {
-  const auto cut = static_cast<int32_t>(value);
-  return cut - (static_cast<float>(cut) > value ? 1 : 0);
-}
+// The numbers of a map for the pixels of a row.
+template <class Acc>
+class RowMap {
+ public:
+  RowMap(const RemapParams& p, Workspace& workspace) : p_(p) {
+    if (p.grid == MapGrid::kDense) return;
+    across_ = allocate<GridTaps<Acc>>(workspace, p.output_width);
+    for (int64_t x = 0; x < p.output_width; ++x) {
+      across_[x] = grid_taps<Acc>(p.grid, x, p.output_width, p.columns);
+    }
+    lines_ = allocate<Acc>(workspace, 2 * p.batch * p.output_height * p.columns);
+  }
 
-VISOPS_ALWAYS_INLINE float limited(float value) {
-  const float above = value > -kFar ? value : -kFar;  // NaN too
-  return above < kFar ? above : kFar;
-}
+  // To be called before chunk(), by the task that has the row.
+  void start_row(int64_t sample, int64_t row) const {
+    if (p_.grid == MapGrid::kDense) return;
+    const GridTaps<Acc> down = grid_taps<Acc>(p_.grid, row, p_.output_height, p_.rows);
+    for (int axis = 0; axis < 2; ++axis) {
+      Acc* const line = line_of(sample, row, axis);
+      for (int64_t c = 0; c < p_.columns; ++c) {
+        line[c] =
+            grid_column(down, grid_tap_count(p_.grid), numbers_of(sample, axis), p_.columns, c);
+      }
+    }
+  }
 
-// Fills the positions of a chunk from column `first` on. `before` and `after`: how far taps reach.
-VISOPS_ALWAYS_INLINE void find_positions(const RemapParams& p, int64_t row, int64_t first,
-                                         int count, float shift, int before, int after,
-                                         Positions& positions) {
-  const float* const map_x = p.x + row * p.target_width + first;
-  const float* const map_y = p.y + row * p.target_width + first;
-  const float base_x = p.relative ? static_cast<float>(first) : 0.0f;
-  const float base_y = p.relative ? static_cast<float>(row) : 0.0f;
-  const float step = p.relative ? 1.0f : 0.0f;
-  const auto last_x = static_cast<int32_t>(p.width - 1 - after);
-  const auto last_y = static_cast<int32_t>(p.height - 1 - after);
-  const auto row_stride = static_cast<int32_t>(p.row_stride);
-  const auto column_stride = static_cast<int32_t>(p.column_stride);
-  const int32_t safe = before * (row_stride + column_stride);
+  // Returns a chunk's numbers of an axis, in `room` or where the map has them.
+  const Acc* numbers(int64_t sample, const Chunk& chunk, int axis, Acc* room) const {
+    if (p_.grid == MapGrid::kDense) {
+      return numbers_of(sample, axis) + chunk.row * p_.output_width + chunk.first;
+    }
+    const Acc* const line = line_of(sample, chunk.row, axis);
+    const int taps = grid_tap_count(p_.grid);
+    for (int i = 0; i < chunk.count; ++i) {
+      const GridTaps<Acc>& own = across_[chunk.first + i];
+      Acc sum = own.share[0] * line[own.point[0]];
+      for (int k = 1; k < taps; ++k) sum += own.share[k] * line[own.point[k]];
+      room[i] = sum;
+    }
+    return room;
+  }
+
+ private:
+  const Acc* numbers_of(int64_t sample, int axis) const {
+    return static_cast<const Acc*>(p_.map[axis]) + sample * p_.map_stride[axis];
+  }
+
+  Acc* line_of(int64_t sample, int64_t row, int axis) const {
+    return lines_ + (2 * (sample * p_.output_height + row) + axis) * p_.columns;
+  }
+
+  const RemapParams& p_;
+  GridTaps<Acc>* across_ = nullptr;
+  Acc* lines_ = nullptr;  // [batch, output_height, 2, columns]
+};
+
+template <class Acc>
+VISOPS_ALWAYS_INLINE void find_positions(const RemapParams& p, const MapMatrix<Acc>& matrix,
+                                         const Chunk& chunk, const Acc* map_x, const Acc* map_y,
+                                         const Reach& reach, Positions<Acc>& positions) {
+  const Acc base_x = static_cast<Acc>(p.relative ? chunk.first : 0);
+  const Acc base_y = static_cast<Acc>(p.relative ? chunk.row : 0);
+  const Acc step = static_cast<Acc>(p.relative ? 1 : 0), shift = static_cast<Acc>(reach.shift);
+  const int count = chunk.count;
+  Acc xs[kChunk], ys[kChunk];
+  for (int i = 0; i < count; ++i) {
+    const Acc own_x = base_x + step * static_cast<Acc>(i);
+    xs[i] = map_x[i] + own_x;
+    ys[i] = map_y[i] + base_y;
+  }
+  if (matrix.is_there) {
+    for (int i = 0; i < count; ++i) to_source(matrix, xs + i, ys + i);
+  }
+  const auto last_x = static_cast<int32_t>(p.width - 1 - reach.after);
+  const auto last_y = static_cast<int32_t>(p.height - 1 - reach.after);
+  const auto row_stride = static_cast<int32_t>(p.image_stride.row);
+  const auto column_stride = static_cast<int32_t>(p.image_stride.column);
+  const int32_t safe = reach.before * (row_stride + column_stride);
   int32_t is_outside[kChunk], any = 0;
   for (int i = 0; i < count; ++i) {
-    const float own_x = base_x + step * static_cast<float>(i);
-    const float x = limited(map_x[i] + own_x) + shift, y = limited(map_y[i] + base_y) + shift;
+    const Acc x = limited_position(xs[i]) + shift, y = limited_position(ys[i]) + shift;
     const int32_t whole_x = whole_part(x), whole_y = whole_part(y);
     positions.x[i] = whole_x;
     positions.y[i] = whole_y;
-    positions.right[i] = x - static_cast<float>(whole_x);
-    positions.below[i] = y - static_cast<float>(whole_y);
-    const int32_t out =
-        (whole_x < before) | (whole_x > last_x) | (whole_y < before) | (whole_y > last_y);
+    positions.right[i] = x - static_cast<Acc>(whole_x);
+    positions.below[i] = y - static_cast<Acc>(whole_y);
+    const int32_t out = (whole_x < reach.before) | (whole_x > last_x) | (whole_y < reach.before) |
+                        (whole_y > last_y);
     // Unsigned: far outside, the product overflows before it is dropped.
     const uint32_t offset = static_cast<uint32_t>(whole_y) * static_cast<uint32_t>(row_stride) +
                             static_cast<uint32_t>(whole_x) * static_cast<uint32_t>(column_stride);
     positions.offset[i] = out != 0 ? safe : static_cast<int32_t>(offset);
     is_outside[i] = out;
     any |= out;
+  }
+  int32_t highest = safe;
+  for (int i = 0; i < count; ++i) {
+    highest = positions.offset[i] > highest ? positions.offset[i] : highest;
+  }
+  positions.highest = highest;
+  for (int i = count; i < kChunk; ++i) {  // vectors read whole chunks
+    positions.offset[i] = safe;
+    positions.right[i] = positions.below[i] = 0;
   }
   positions.outside_count = 0;
   if (any == 0) return;
@@ -77,186 +152,281 @@ VISOPS_ALWAYS_INLINE void find_positions(const RemapParams& p, int64_t row, int6
 
 template <class T>
 struct Channel {
+  using Acc = typename Accumulate<T>::type;
   const RemapParams& p;
   const T* data;
-  float fill;
+  Acc fill;
 
-  float padded(int64_t x, int64_t y) const {
+  Acc padded(int64_t x, int64_t y) const {
     const int64_t column = pad_index(p.padding, x, p.width);
     const int64_t row = pad_index(p.padding, y, p.height);
     if (column < 0 || row < 0) return fill;
-    return load_element(data + row * p.row_stride + column * p.column_stride);
+    return load_element(data + row * p.image_stride.row + column * p.image_stride.column);
   }
 };
 
-VISOPS_ALWAYS_INLINE float between(float a, float b, float c, float d, float right, float below) {
-  const float left = 1.0f - right, above = 1.0f - below;
-  return (a * left + b * right) * above + (c * left + d * right) * below;
+// The value between a pixel's taps, of which `at(column, row)` returns one.
+template <Interpolation mode, class Acc, class Taps>
+VISOPS_ALWAYS_INLINE Acc blend(const Positions<Acc>& positions, int i, const Taps& at) {
+  if constexpr (mode == Interpolation::kNearest) {
+    return at(0, 0);
+  } else if constexpr (mode == Interpolation::kBilinear) {
+    return bilinear_blend(at(0, 0), at(1, 0), at(0, 1), at(1, 1), positions.right[i],
+                          positions.below[i]);
+  } else {
+    Acc across[4], down[4];
+    cubic_weights(positions.right[i], across);
+    cubic_weights(positions.below[i], down);
+    return bicubic_blend(across, down,
+                         [&](int column, int row) { return at(column - 1, row - 1); });
+  }
 }
 
-// Split two bytes loaded as one number; the byte order puts the first one low.
-VISOPS_ALWAYS_INLINE float first_of(int32_t both) { return static_cast<float>(both & 255); }
-VISOPS_ALWAYS_INLINE float second_of(int32_t both) { return static_cast<float>(both >> 8); }
-
-template <class T>
-void bilinear(const Channel<T>& channel, const Positions& positions, int count, T* to) {
-  const RemapParams& p = channel.p;
-  float values[kChunk];
-  if (positions.outside_count < count) {
-    const int64_t row_stride = p.row_stride, column_stride = p.column_stride;
-    const T* const data = channel.data;
-    if (sizeof(T) == 1 && column_stride == 1) {
-      // Two neighbours with one load; the arithmetic is a loop of its own.
-      uint16_t upper[kChunk], lower[kChunk];
-      for (int i = 0; i < count; ++i) {
-        const T* const at = data + positions.offset[i];
-        std::memcpy(upper + i, at, 2);
-        std::memcpy(lower + i, at + row_stride, 2);
-      }
-      for (int i = 0; i < count; ++i) {
-        const int32_t above = upper[i], under = lower[i];
-        values[i] = between(first_of(above), second_of(above), first_of(under), second_of(under),
-                            positions.right[i], positions.below[i]);
-      }
-    } else {
-      for (int i = 0; i < count; ++i) {
-        const T* const at = data + positions.offset[i];
-        const T* const under = at + row_stride;
-        values[i] =
-            between(load_element(at), load_element(at + column_stride), load_element(under),
-                    load_element(under + column_stride), positions.right[i], positions.below[i]);
-      }
-    }
+// Samples of a channel, one by one: any strides and types.
+template <Interpolation mode, class T, class Acc>
+void sample_elements(const Channel<T>& channel, const Positions<Acc>& positions, int count,
+                     Acc* values) {
+  if (positions.outside_count == count) return;  // the plane may be smaller than the taps
+  const int64_t row_stride = channel.p.image_stride.row;
+  const int64_t column_stride = channel.p.image_stride.column;
+  for (int i = 0; i < count; ++i) {
+    const T* const first = channel.data + positions.offset[i];
+    values[i] = blend<mode>(positions, i, [&](int column, int row) -> Acc {
+      return load_element(first + row * row_stride + column * column_stride);
+    });
   }
+}
+
+// Samples with taps outside.
+template <Interpolation mode, class T, class Acc>
+void sample_outside(const Channel<T>& channel, const Positions<Acc>& positions, Acc* values) {
   for (int k = 0; k < positions.outside_count; ++k) {
     const int32_t i = positions.outside[k];
     const int64_t x = positions.x[i], y = positions.y[i];
-    values[i] = between(channel.padded(x, y), channel.padded(x + 1, y), channel.padded(x, y + 1),
-                        channel.padded(x + 1, y + 1), positions.right[i], positions.below[i]);
+    values[i] = blend<mode>(positions, i, [&](int column, int row) -> Acc {
+      return channel.padded(x + column, y + row);
+    });
   }
-  for (int i = 0; i < count; ++i) store_element(to + i, values[i]);
 }
 
-// Keys' weights of the four columns and rows around each pixel of a chunk.
-struct CubicWeights {
-  float across[4][kChunk], down[4][kChunk];
-};
+// Samples of `Channels` adjacent channels, or of one in a plane, in vectors of pixels.
+template <Interpolation mode, class T, int Channels>
+void sample_vectors(const RemapParams& p, const T* data, const Positions<float>& positions,
+                    int count, float (&values)[Channels][kChunk]) {
+  constexpr int kFirst = first_tap(mode);
+  const auto row_bytes = p.image_stride.row * static_cast<int64_t>(sizeof(T));
+  const char* const first =
+      reinterpret_cast<const char*>(data + kFirst * (p.image_stride.row + p.image_stride.column));
+  int32_t bytes[kChunk];
+  for (int i = 0; i < kChunk; ++i) {
+    bytes[i] = positions.offset[i] * static_cast<int32_t>(sizeof(T));
+  }
+  for (int i = 0; i < count; i += Floats::kWidth) {
+    Floats result[Channels];
+    sample_pairs<T, Channels, mode>(first, row_bytes, bytes + i, positions.right + i,
+                                    positions.below + i, result);
+    for (int c = 0; c < Channels; ++c) result[c].store(values[c] + i);
+  }
+}
 
-void find_weights(const Positions& positions, int count, CubicWeights& weights) {
-  for (int i = 0; i < count; ++i) {
-    float across[4], down[4];
-    cubic_weights(positions.right[i], across);
-    cubic_weights(positions.below[i], down);
-    for (int k = 0; k < 4; ++k) {
-      weights.across[k][i] = across[k];
-      weights.down[k][i] = down[k];
+// Stores `Channels` channels of a chunk that lie side by side.
+template <int Channels, class T>
+void store_vectors(const float (&values)[Channels][kChunk], int count, T* to) {
+  for (int i = 0; i < count; i += Floats::kWidth) {
+    Floats own[Channels];
+    for (int c = 0; c < Channels; ++c) own[c] = Floats::load(values[c] + i);
+    if (count - i >= Floats::kWidth) {
+      store_pixels(to + i * Channels, own);
+      continue;
     }
+    T rest[Floats::kWidth * Channels];
+    store_pixels(rest, own);
+    copy_part(to + i * Channels, rest, sizeof(T) * Channels * static_cast<size_t>(count - i));
   }
 }
 
-// The value of pixel i of a chunk, of its neighbours [4, 4] as `at(column, row)` returns them.
-template <class Neighbours>
-VISOPS_ALWAYS_INLINE float bicubic_at(const CubicWeights& weights, int i, Neighbours at) {
-  float sum = 0.0f;
-  for (int k = 0; k < 4; ++k) {
-    float line = 0.0f;
-    for (int j = 0; j < 4; ++j) line += weights.across[j][i] * at(j, k);
-    sum += weights.down[k][i] * line;
+template <class T, class Acc>
+void store_chunk(const RemapParams& p, const Acc* values, int count, T* to) {
+  const int64_t step = p.output_stride.column;
+  if (p.to_float) {
+    const float scale = float_scale<T>();
+    for (int i = 0; i < count; ++i) store_sample(p, to, i * step, values[i], scale);
+  } else {
+    for (int i = 0; i < count; ++i) store_element(to + i * step, values[i]);
   }
-  return sum;
 }
 
-template <class T>
-void bicubic(const Channel<T>& channel, const Positions& positions, const CubicWeights& weights,
-             int count, T* to) {
-  const RemapParams& p = channel.p;
-  float values[kChunk];
-  if (positions.outside_count < count) {
-    const int64_t row_stride = p.row_stride, column_stride = p.column_stride;
-    const T* const data = channel.data - row_stride - column_stride;
-    for (int i = 0; i < count; ++i) {
-      const T* const at = data + positions.offset[i];
-      values[i] = bicubic_at(weights, i, [&](int column, int row) {
-        return load_element(at + row * row_stride + column * column_stride);
-      });
-    }
-  }
-  for (int k = 0; k < positions.outside_count; ++k) {
-    const int32_t i = positions.outside[k];
-    const int64_t x = positions.x[i] - 1, y = positions.y[i] - 1;
-    values[i] = bicubic_at(
-        weights, i, [&](int column, int row) { return channel.padded(x + column, y + row); });
-  }
-  for (int i = 0; i < count; ++i) store_element(to + i, values[i]);
-}
-
-template <class T>
-void interpolate(const RemapParams& p, int64_t begin, int64_t end) {
-  const int64_t plane = p.target_height * p.target_width;
-  const bool linear = p.mode == Interpolation::kBilinear;
-  Positions positions;
-  CubicWeights weights;
-  for (int64_t row = begin; row < end; ++row) {
-    for (int64_t first = 0; first < p.target_width; first += kChunk) {
-      const int64_t left = p.target_width - first;
-      const int count = left < kChunk ? static_cast<int>(left) : kChunk;
-      find_positions(p, row, first, count, 0.0f, linear ? 0 : 1, linear ? 1 : 2, positions);
-      if (!linear) find_weights(positions, count, weights);
-      for (int64_t c = 0; c < p.channels; ++c) {
-        const Channel<T> channel = {p, static_cast<const T*>(p.source) + c * p.channel_stride,
-                                    p.fill[c]};
-        T* const to = static_cast<T*>(p.target) + c * plane + row * p.target_width + first;
-        linear ? bilinear(channel, positions, count, to)
-               : bicubic(channel, positions, weights, count, to);
+// each(sample, chunk, positions) of all rows, in tasks.
+template <class Acc, class Each>
+void for_chunks(const RemapParams& p, Workspace& workspace, const Each& each) {
+  const RowMap<Acc> map(p, workspace);
+  const Reach reach = reach_of(p.mode);
+  const int64_t grain = grain_of(8 * p.channels * p.output_width);
+  parallel_for(workspace, p.batch * p.output_height, grain, [&](int64_t begin, int64_t end) {
+    Positions<Acc> positions;
+    Acc room_x[kChunk], room_y[kChunk];
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t sample = i / p.output_height, row = i % p.output_height;
+      const MapMatrix<Acc> matrix = map_matrix<Acc>(p, sample);
+      map.start_row(sample, row);
+      for (int64_t first = 0; first < p.output_width; first += kChunk) {
+        const int64_t left = p.output_width - first;
+        const Chunk chunk = {row, first, left < kChunk ? static_cast<int>(left) : kChunk};
+        const Acc* const map_x = map.numbers(sample, chunk, 0, room_x);
+        const Acc* const map_y = map.numbers(sample, chunk, 1, room_y);
+        find_positions(p, matrix, chunk, map_x, map_y, reach, positions);
+        each(sample, chunk, positions);
       }
     }
+  });
+}
+
+int64_t output_offset(const RemapParams& p, int64_t sample, int64_t channel, const Chunk& chunk) {
+  return sample * p.output_stride.batch + channel * p.output_stride.channel +
+         chunk.row * p.output_stride.row + chunk.first * p.output_stride.column;
+}
+
+// The images' memory that a task reads in vectors, and how.
+template <class T>
+struct VectorReads {
+  bool planes = false;    // columns are adjacent
+  bool adjacent = false;  // three channels are
+  int64_t end = 0;        // of the memory, in elements from p.image
+
+  explicit VectorReads(const RemapParams& p) {
+    const Strides& s = p.image_stride;
+    if (std::is_same<T, double>::value) return;
+    const int64_t span = (p.height - 1) * s.row + (p.width - 1) * s.column;
+    if ((span + 8) * static_cast<int64_t>(sizeof(T)) >= (int64_t{1} << 31)) return;
+    end = (p.batch - 1) * s.batch + (p.channels - 1) * s.channel + span + 1;
+    planes = s.column == 1;
+    adjacent = sizeof(T) == 1 && p.channels == 3 && s.channel == 1 && s.column == 3 &&
+               !p.to_float && p.output_stride.channel == 1 && p.output_stride.column == 3;
+  }
+
+  // Whether vectors stay within the memory: they read 8 bytes where the last taps begin.
+  bool fits(const RemapParams& p, const T* data, int32_t highest) const {
+    const int64_t first = data - static_cast<const T*>(p.image);
+    const int taps = tap_count(p.mode), before = first_tap(p.mode);
+    const int64_t last = first + highest + (taps - 1 + before) * p.image_stride.row +
+                         (taps - 2 + before) * p.image_stride.column;
+    return last + 8 / static_cast<int64_t>(sizeof(T)) <= end;
+  }
+};
+
+template <class T, Interpolation mode>
+class Sampler {
+ public:
+  using Acc = typename Accumulate<T>::type;
+
+  explicit Sampler(const RemapParams& p) : p_(p), reads_(p) {}
+
+  void operator()(int64_t sample, const Chunk& chunk, const Positions<Acc>& positions) const {
+    const T* const data = static_cast<const T*>(p_.image) + sample * p_.image_stride.batch;
+    if constexpr (sizeof(T) == 1 && mode != Interpolation::kNearest) {
+      if (reads_.adjacent && reads_.fits(p_, data, positions.highest)) {
+        return sample_adjacent(data, sample, chunk, positions);
+      }
+    }
+    for (int64_t c = 0; c < p_.channels; ++c) {
+      const Channel<T> channel = channel_of(data, c);
+      T* const to = target(sample, c, chunk);
+      Acc values[1][kChunk];
+      if constexpr (!std::is_same<T, double>::value && mode != Interpolation::kNearest) {
+        if (reads_.planes && reads_.fits(p_, channel.data, positions.highest)) {
+          sample_vectors<mode, T>(p_, channel.data, positions, chunk.count, values);
+          sample_outside<mode>(channel, positions, values[0]);
+          if (!p_.to_float && p_.output_stride.column == 1) {
+            store_vectors(values, chunk.count, to);
+          } else {
+            store_chunk(p_, values[0], chunk.count, to);
+          }
+          continue;
+        }
+      }
+      sample_elements<mode>(channel, positions, chunk.count, values[0]);
+      sample_outside<mode>(channel, positions, values[0]);
+      store_chunk(p_, values[0], chunk.count, to);
+    }
+  }
+
+ private:
+  Channel<T> channel_of(const T* data, int64_t channel) const {
+    const T* const plane = data + channel * p_.image_stride.channel;
+    return {p_, plane, static_cast<Acc>(remap_fill(p_, channel))};
+  }
+
+  T* target(int64_t sample, int64_t channel, const Chunk& chunk) const {
+    const int64_t offset = output_offset(p_, sample, channel, chunk);
+    if (p_.to_float) return reinterpret_cast<T*>(static_cast<float*>(p_.output) + offset);
+    return static_cast<T*>(p_.output) + offset;
+  }
+
+  void sample_adjacent(const T* data, int64_t sample, const Chunk& chunk,
+                       const Positions<Acc>& positions) const {
+    float values[3][kChunk];
+    sample_vectors<mode, T>(p_, data, positions, chunk.count, values);
+    for (int c = 0; c < 3; ++c) sample_outside<mode>(channel_of(data, c), positions, values[c]);
+    store_vectors(values, chunk.count, target(sample, 0, chunk));
+  }
+
+  const RemapParams& p_;
+  const VectorReads<T> reads_;
+};
+
+template <class T>
+void interpolate(const RemapParams& p, Workspace& workspace) {
+  using Acc = typename Accumulate<T>::type;
+  switch (p.mode) {
+    case Interpolation::kNearest:
+      return for_chunks<Acc>(p, workspace, Sampler<T, Interpolation::kNearest>(p));
+    case Interpolation::kBilinear:
+      return for_chunks<Acc>(p, workspace, Sampler<T, Interpolation::kBilinear>(p));
+    default: for_chunks<Acc>(p, workspace, Sampler<T, Interpolation::kBicubic>(p));
   }
 }
 
 // Elements of a size, whatever they hold.
-template <class Bits>
-void nearest(const RemapParams& p, int64_t begin, int64_t end) {
-  const int64_t plane = p.target_height * p.target_width;
-  Bits fill;
-  std::memcpy(&fill, p.fill_bits, sizeof(Bits));
-  Positions positions;
-  for (int64_t row = begin; row < end; ++row) {
-    for (int64_t first = 0; first < p.target_width; first += kChunk) {
-      const int64_t left = p.target_width - first;
-      const int count = left < kChunk ? static_cast<int>(left) : kChunk;
-      find_positions(p, row, first, count, 0.5f, 0, 0, positions);
-      for (int64_t c = 0; c < p.channels; ++c) {
-        const Bits* const data = static_cast<const Bits*>(p.source) + c * p.channel_stride;
-        Bits* const to = static_cast<Bits*>(p.target) + c * plane + row * p.target_width + first;
-        if (positions.outside_count < count) {
-          for (int i = 0; i < count; ++i) to[i] = data[positions.offset[i]];
+template <class Bits, class Acc>
+void copy_nearest(const RemapParams& p, Workspace& workspace) {
+  for_chunks<Acc>(
+      p, workspace, [&](int64_t sample, const Chunk& chunk, const Positions<Acc>& positions) {
+        for (int64_t c = 0; c < p.channels; ++c) {
+          const Bits fill = element_from_bits<Bits>(fill_bits(p.dtype, remap_fill(p, c)));
+          const Bits* const data = static_cast<const Bits*>(p.image) +
+                                   sample * p.image_stride.batch + c * p.image_stride.channel;
+          Bits* const to = static_cast<Bits*>(p.output) + output_offset(p, sample, c, chunk);
+          const int64_t step = p.output_stride.column;
+          int done = 0;
+          for (; step == 1 && done + kCopiesAtOnce <= chunk.count; done += kCopiesAtOnce) {
+            for (int i = done; i < done + kCopiesAtOnce; ++i) to[i] = data[positions.offset[i]];
+          }
+          for (int i = done; i < chunk.count; ++i) to[i * step] = data[positions.offset[i]];
+          for (int k = 0; k < positions.outside_count; ++k) {
+            const int32_t i = positions.outside[k];
+            const int64_t x = pad_index(p.padding, positions.x[i], p.width);
+            const int64_t y = pad_index(p.padding, positions.y[i], p.height);
+            to[i * step] =
+                x < 0 || y < 0 ? fill : data[y * p.image_stride.row + x * p.image_stride.column];
+          }
         }
-        for (int k = 0; k < positions.outside_count; ++k) {
-          const int32_t i = positions.outside[k];
-          const int64_t x = pad_index(p.padding, positions.x[i], p.width);
-          const int64_t y = pad_index(p.padding, positions.y[i], p.height);
-          to[i] = x < 0 || y < 0 ? fill : data[y * p.row_stride + x * p.column_stride];
-        }
-      }
-    }
-  }
+      });
 }
 
-void remap_kernel(const RemapParams& p, int64_t begin, int64_t end) {
-  if (p.mode == Interpolation::kNearest) {
+void remap_kernel(const RemapParams& p, Workspace& workspace) {
+  if (p.mode == Interpolation::kNearest && !p.to_float) {
     switch (element_size(p.dtype)) {
-      case 1: return nearest<uint8_t>(p, begin, end);
-      case 2: return nearest<uint16_t>(p, begin, end);
-      case 4: return nearest<uint32_t>(p, begin, end);
-      default: return nearest<uint64_t>(p, begin, end);
+      case 1: return copy_nearest<uint8_t, float>(p, workspace);
+      case 2: return copy_nearest<uint16_t, float>(p, workspace);
+      case 4: return copy_nearest<uint32_t, float>(p, workspace);
+      default:
+        if (p.dtype == DType::kFloat64) return copy_nearest<uint64_t, double>(p, workspace);
+        return copy_nearest<uint64_t, float>(p, workspace);
     }
   }
-  switch (p.dtype) {
-    case DType::kUInt8: return interpolate<uint8_t>(p, begin, end);
-    case DType::kFloat16: return interpolate<Half>(p, begin, end);
-    case DType::kBFloat16: return interpolate<BFloat16>(p, begin, end);
-    default: return interpolate<float>(p, begin, end);
-  }
+  with_element_type(p.dtype, [&](auto* element) {
+    interpolate<std::remove_pointer_t<decltype(element)>>(p, workspace);
+  });
 }
 
 const bool registered = remap_stub.set(kIsaSlot, remap_kernel);

@@ -79,7 +79,7 @@ void check_problem(const char* op, const AffineParams& p, const Tensor& image,
 }
 
 void warp(const AffineParams& p, const Tensor& image, const std::vector<double>& fill) {
-  for_each_fill_group(p, fill.data(), static_cast<int64_t>(fill.size()),
+  for_each_fill_group(p, element_size(p.dtype), fill.data(), static_cast<int64_t>(fill.size()),
                       [&](const AffineParams& group) {
                         run(affine_stub, group, image, group.batch * group.output_height,
                             group.channels * group.output_width);

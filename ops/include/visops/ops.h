@@ -379,6 +379,21 @@ inline at::Tensor ps_roi_align(const at::Tensor& input, const at::Tensor& boxes,
   return op.call(input, boxes, output_size, spatial_scale, sampling_ratio);
 }
 
+// Read an image at the positions of a map: cv2.remap. map_x and map_y [B, h, w] are dense or a grid
+// (bilinear, spline); matrix [B, 3, 3] leads from there to the source. to_float: the result is
+// float32, with white at 1.
+inline at::Tensor remap(const at::Tensor& images, const at::Tensor& map_x, const at::Tensor& map_y,
+                        at::IntArrayRef size,
+                        const std::optional<at::Tensor>& matrix = std::nullopt,
+                        std::string_view grid = "dense", bool relative = false,
+                        std::string_view interpolation = "bilinear",
+                        std::string_view padding_mode = "constant",
+                        at::ArrayRef<double> fill = {0.0}, bool to_float = false) {
+  static const auto op = detail::find<decltype(remap)>("visops::remap");
+  return op.call(images, map_x, map_y, size, matrix, grid, relative, interpolation, padding_mode,
+                 fill, to_float);
+}
+
 // Fill small holes of masks, or remove small islands.
 inline std::tuple<at::Tensor, at::Tensor> remove_small_regions(const at::Tensor& masks,
                                                                int64_t min_area,

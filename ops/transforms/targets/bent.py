@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ... import _native
-from ...warp.remap import remapped
+from ...warp.remap import remap_batch
 from ..sample.leaf import Leaf
 from .coordinates import clamp_boxes, from_corners, to_corners
 from .finish import note_cut
@@ -35,6 +35,11 @@ class Field:
     def __init__(self, values: Tensor) -> None:
         self.values = values
         self.size: tuple[int, int] = (values.shape[1], values.shape[2])
+
+    def on(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the displacements ``[1, H, W]`` along x and y, where `like` is."""
+        x, y = self.values.to(like.device, non_blocking=True).split(1)
+        return x, y
 
     def move(self, points: np.ndarray) -> np.ndarray:
         """Move points ``[N, 2]`` of the half-pixel convention."""
@@ -73,7 +78,8 @@ def _bend_masks(leaf: Leaf, fields: Sequence[Field | None], options: TargetOptio
         fill = float(mask_fill_of(leaf.per_box, value, options))
         planes = mask.reshape(-1, *mask.shape[-2:])
         if planes.shape[0] > 0:
-            planes = remapped(planes, field.values, True, "nearest", "constant", [fill])
+            how = True, "nearest", "constant", [fill]
+            planes = remap_batch(planes[None], *field.on(planes), how)[0]
         bent.append(as_given(planes.reshape(mask.shape), value))
     if leaf.batch is None:
         leaf.value = bent[0]

@@ -1,0 +1,149 @@
+// NOTE [ One pixel of a map ]
+// The arithmetic of maps, in the order in which every kernel does it: the displacement between the
+// points of a grid down the columns first, then across; a position through the matrix; and the
+// taps of a sample down their columns first, then across, as NOTE [ One pixel ] has them.
+#pragma once
+
+#include "core/warp/remap.h"
+
+namespace visops {
+
+// The points of a grid around a pixel, along one axis, and their shares.
+template <class Acc>
+struct GridTaps {
+  int32_t point[4];
+  Acc share[4];
+};
+
+VISOPS_FN constexpr int grid_tap_count(MapGrid grid) { return grid == MapGrid::kSpline ? 4 : 2; }
+
+template <class Acc>
+VISOPS_FN GridTaps<Acc> grid_taps(MapGrid grid, int64_t pixel, int64_t side, int64_t points) {
+  GridTaps<Acc> taps;
+  const Acc one = static_cast<Acc>(1);
+  const int64_t cells = side > 1 ? side - 1 : 1;
+  // Whole cells exactly, in integers: a grid of a point for each pixel is the map itself.
+  const int64_t travelled = pixel * (points - 1);
+  const int64_t most = points > 2 ? points - 2 : 0;
+  const int64_t whole = travelled / cells < most ? travelled / cells : most;
+  const Acc t = static_cast<Acc>(travelled - whole * cells) / static_cast<Acc>(cells);
+  const Acc u = one - t;
+  const bool spline = grid == MapGrid::kSpline;
+  if (spline) {
+    const Acc three = static_cast<Acc>(3), four = static_cast<Acc>(4), six = static_cast<Acc>(6);
+    taps.share[0] = u * u * u / six;
+    taps.share[1] = ((three * t - six) * t * t + four) / six;
+    taps.share[2] = ((three * u - six) * u * u + four) / six;
+    taps.share[3] = t * t * t / six;
+  } else {
+    taps.share[0] = u;
+    taps.share[1] = t;
+    taps.share[2] = taps.share[3] = 0;
+  }
+  for (int k = 0; k < 4; ++k) {
+    const int64_t point = whole + k - (spline ? 1 : 0);
+    const int64_t above = point > 0 ? point : 0;
+    taps.point[k] = static_cast<int32_t>(above < points - 1 ? above : points - 1);
+  }
+  return taps;
+}
+
+// A column of a grid at a row's height. `numbers` are one axis's of the map.
+template <class Acc>
+VISOPS_FN Acc grid_column(const GridTaps<Acc>& down, int count, const Acc* numbers, int64_t columns,
+                          int64_t column) {
+  Acc sum = down.share[0] * load_readonly(numbers + down.point[0] * columns + column);
+  for (int k = 1; k < count; ++k) {
+    sum += down.share[k] * load_readonly(numbers + down.point[k] * columns + column);
+  }
+  return sum;
+}
+
+template <class Acc>
+VISOPS_FN Acc limited_position(Acc value) {
+  const Acc far = static_cast<Acc>(1e7);
+  const Acc above = value > -far ? value : -far;  // NaN too
+  return above < far ? above : far;
+}
+
+template <class Acc>
+VISOPS_FN int32_t whole_part(Acc value) {
+  const auto cut = static_cast<int32_t>(value);
+  return cut - (static_cast<Acc>(cut) > value ? 1 : 0);
+}
+
+// A matrix in the type of positions.
+template <class Acc>
+struct MapMatrix {
+  Acc m[9];
+  bool is_there;
+};
+
+template <class Acc>
+VISOPS_FN MapMatrix<Acc> map_matrix(const RemapParams& p, int64_t sample) {
+  MapMatrix<Acc> matrix = {};
+  matrix.is_there = p.matrix != nullptr;
+  for (int i = 0; matrix.is_there && i < 9; ++i) {
+    matrix.m[i] = static_cast<Acc>(p.matrix[sample * p.matrix_stride + i]);
+  }
+  return matrix;
+}
+
+// Takes a position to the source. Of an affine matrix the divisor is 1, which changes nothing.
+template <class Acc>
+VISOPS_FN void to_source(const MapMatrix<Acc>& matrix, Acc* x, Acc* y) {
+  const Acc* const m = matrix.m;
+  const Acc own_x = *x, own_y = *y;
+  const Acc depth = (m[6] * own_x + m[7] * own_y) + m[8];
+  *x = ((m[0] * own_x + m[1] * own_y) + m[2]) / depth;
+  *y = ((m[3] * own_x + m[4] * own_y) + m[5]) / depth;
+}
+
+// How far taps reach before and behind a position, and what is added to it first.
+struct Reach {
+  int before, after;
+  float shift;
+};
+
+VISOPS_FN constexpr Reach reach_of(Interpolation mode) {
+  if (mode == Interpolation::kNearest) return {0, 0, 0.5f};
+  return mode == Interpolation::kBilinear ? Reach{0, 1, 0.0f} : Reach{1, 2, 0.0f};
+}
+
+// Two columns of two taps.
+template <class Acc>
+VISOPS_FN Acc bilinear_blend(Acc a, Acc b, Acc c, Acc d, Acc right, Acc below) {
+  const Acc left = a + below * (c - a);
+  return left + right * ((b + below * (d - b)) - left);
+}
+
+// Four columns of four taps, of which `at(column, row)` returns one.
+template <class Acc, class Taps>
+VISOPS_FN Acc bicubic_blend(const Acc across[4], const Acc down[4], const Taps& at) {
+  Acc columns[4];
+  for (int j = 0; j < 4; ++j) {
+    columns[j] = down[0] * at(j, 0);
+    for (int i = 1; i < 4; ++i) columns[j] = columns[j] + down[i] * at(j, i);
+  }
+  return ((across[0] * columns[0] + across[1] * columns[1]) + across[2] * columns[2]) +
+         across[3] * columns[3];
+}
+
+// The fill of a channel, as interpolation reads it.
+VISOPS_FN double remap_fill(const RemapParams& p, int64_t channel) {
+  return p.fill[p.fill_count == 1 ? 0 : channel];
+}
+
+// Stores a sample in the output's type. `scale` is what makes white 1 in a float.
+template <class T, class Acc>
+VISOPS_FN void store_sample(const RemapParams& p, T* to, int64_t position, Acc value, float scale) {
+  if (!p.to_float) return store_element(to + position, value);
+  reinterpret_cast<float*>(to)[position] = static_cast<float>(value) * scale;
+}
+
+template <class T>
+VISOPS_FN float float_scale() {
+  return sizeof(T) == 1 ? 1.0f / 255.0f : 1.0f;
+}
+
+}  // namespace visops

@@ -1,0 +1,166 @@
+"""Maps against cv2.remap and grid_sample, and displacements inside a pass.
+
+`remap` reads photos where a smooth map leads: peers get maps in the form they like best, OpenCV
+float32 planes and adjacent channels, grid_sample positions in [-1, 1]. `gradients` are those of the
+photos. `elastic` bends, rotates and shrinks a photo of 512² by a grid of 5 x 5 splines and
+normalises it, 224² float32: in one interpolation here, and by cv2.remap with a dense map that it
+has to make of the same grid there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+import visops
+from torch import Tensor
+from torch.nn import functional
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
+
+from bench.harness import Case, Contender, Tolerance, case, main
+
+FLAGS = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC, "nearest": cv2.INTER_NEAREST}
+OPENCV = Tolerance(max_abs=40, mean_abs=2.0, why="OpenCV 4 rounds positions to 1/32 of a pixel")
+COPIES = Tolerance(fraction=0.02, why="ties")
+GRID = Tolerance(max_abs=0.1, mean_abs=1e-4, why="grid_sample's positions are in [-1, 1]")
+GRADIENT = Tolerance(max_abs=0.1, mean_abs=1e-4, why="grid_sample's positions are in [-1, 1]")
+SIDE = 512
+
+
+def photos(batch: int, dtype: torch.dtype) -> Tensor:
+    """Smooth noise ``[B, 3, 512, 512]``."""
+    generator = np.random.default_rng(0)
+    noise = generator.integers(0, 256, (batch, SIDE, SIDE, 3), np.uint8)
+    blurred = np.stack([cv2.GaussianBlur(image, (0, 0), 2) for image in noise])
+    found = torch.from_numpy(blurred).permute(0, 3, 1, 2).contiguous()
+    return found if dtype == torch.uint8 else found.to(dtype) / 255
+
+
+def smooth_map(batch: int) -> Tensor:
+    """Positions ``[B, 2, 512, 512]``, up to some pixels from their own."""
+    generator = np.random.default_rng(1)
+    shifts = torch.from_numpy(generator.normal(0, 6, (batch, 9, 9, 2)))
+    dx, dy = visops.displacement_field(shifts, (SIDE, SIDE), spline=True)
+    own = torch.arange(SIDE, dtype=torch.float32)
+    return torch.stack((dx + own, dy + own[:, None]), 1)
+
+
+def as_grid(maps: Tensor) -> Tensor:
+    return (2.0 * maps.permute(0, 2, 3, 1) + 1.0) / SIDE - 1.0
+
+
+def read(batch: int, dtype: torch.dtype, mode: str, floor: float) -> list[Contender]:
+    images, maps = photos(batch, dtype), smooth_map(batch)
+    x, y = maps[:, 0], maps[:, 1]
+    arrays = images.permute(0, 2, 3, 1).contiguous().numpy()
+    planes = maps.numpy()
+    tolerance = COPIES if mode == "nearest" else OPENCV
+    contenders = [
+        Contender("visops", lambda: visops.remap(images, x, y, mode=mode)),
+        Contender(
+            "OpenCV",
+            lambda: [
+                cv2.remap(a, p[0], p[1], FLAGS[mode]) for a, p in zip(arrays, planes, strict=True)
+            ],
+            tolerance,
+            floor,
+            comparable=lambda found: torch.from_numpy(np.stack(found)).permute(0, 3, 1, 2),
+        ),
+    ]
+    if dtype == torch.float32 and mode != "bicubic":
+        grid = as_grid(maps)
+        contenders.append(
+            Contender(
+                "grid_sample",
+                lambda: functional.grid_sample(images, grid, mode, align_corners=False),
+                COPIES if mode == "nearest" else GRID,
+            )
+        )
+    return contenders
+
+
+def gradients(batch: int) -> list[Contender]:
+    images, maps = photos(batch, torch.float32).requires_grad_(), smooth_map(batch)
+    grid, grad = as_grid(maps), torch.rand(batch, 3, SIDE, SIDE)
+    x, y = maps[:, 0], maps[:, 1]
+
+    def of(call: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        return lambda: torch.autograd.grad(call(), images, grad)[0]
+
+    return [
+        Contender("visops", of(lambda: visops.remap(images, x, y))),
+        Contender(
+            "grid_sample",
+            of(lambda: functional.grid_sample(images, grid, align_corners=False)),
+            GRADIENT,
+        ),
+    ]
+
+
+def elastic(batch: int, floor: float) -> list[Contender]:
+    images = photos(batch, torch.uint8)
+    generator = np.random.default_rng(1)
+    shifts = generator.normal(0, 4, (batch, 5, 5, 2))
+    size, mean, std = (224, 224), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    centre = ((SIDE - 1) / 2, (SIDE - 1) / 2)
+    rotation = visops.get_affine_matrix(centre, 20.0, (-144.0, -144.0), 224 / SIDE).numpy()
+    inverse = visops.invert_affine(rotation)
+    arrays = images.permute(0, 2, 3, 1).contiguous().numpy()
+    columns, rows = np.meshgrid(np.arange(224, dtype=np.float64), np.arange(224, dtype=np.float64))
+    scale, shift = 1 / (255 * np.array(std)), np.array(mean) / np.array(std)
+
+    def opencv() -> np.ndarray:
+        out = np.empty((batch, 224, 224, 3), np.float32)
+        for i in range(batch):
+            dx, dy = visops.displacement_field(shifts[i], size, spline=True)
+            x, y = columns + dx.numpy(), rows + dy.numpy()
+            map_x = inverse[0, 0] * x + inverse[0, 1] * y + inverse[0, 2]
+            map_y = inverse[1, 0] * x + inverse[1, 1] * y + inverse[1, 2]
+            maps = map_x.astype(np.float32), map_y.astype(np.float32)
+            bent = cv2.remap(arrays[i], maps[0], maps[1], cv2.INTER_LINEAR)
+            out[i] = bent * scale.astype(np.float32) - shift.astype(np.float32)
+        return out.transpose(0, 3, 1, 2)
+
+    options: dict[str, Any] = {"displacement_grid": "spline", "mean": mean, "std": std}
+    return [
+        Contender(
+            "visops",
+            lambda: visops.augment(images, rotation, size, displacement=shifts, **options),
+        ),
+        Contender(
+            "OpenCV",
+            opencv,
+            Tolerance(max_abs=0.5, mean_abs=0.03, why="OpenCV rounds positions and levels"),
+            floor,
+            comparable=torch.from_numpy,
+        ),
+    ]
+
+
+def all_cases() -> list[Case]:
+    """The cases that this machine can run."""
+    cases = []
+    for dtype, name in ((torch.uint8, "uint8"), (torch.float32, "float32")):
+        for mode in FLAGS:
+            for batch in (1, 16):
+                label = f"{name}, {mode}, {batch} x 512²"
+                facts: dict[str, Any] = {"dtype": name, "mode": mode, "batch": batch}
+                quick = batch == 1
+                cases.append(
+                    case("remap", label, read, batch, dtype, mode, 1.0, quick=quick, **facts)
+                )
+    cases.append(case("gradients", "float32, bilinear, 4 x 512²", gradients, 4, batch=4))
+    for batch in (1, 16):
+        label = f"elastic, rotated, normalised: {batch} x 512² → 224²"
+        cases.append(case("elastic", label, elastic, batch, 1.5, quick=batch == 1, batch=batch))
+    return cases
+
+
+if __name__ == "__main__":
+    sys.exit(main("remap", __doc__ or "", all_cases()))
