@@ -45,7 +45,7 @@ def photos(batch: int, dtype: torch.dtype) -> Tensor:
 def smooth_map(batch: int) -> Tensor:
     """Positions ``[B, 2, 512, 512]``, up to some pixels from their own."""
     generator = np.random.default_rng(1)
-    shifts = torch.from_numpy(generator.normal(0, 6, (batch, 9, 9, 2)))
+    shifts = torch.from_numpy(generator.normal(0, 6, (batch, 9, 9, 2))).float()
     dx, dy = visops.displacement_field(shifts, (SIDE, SIDE), spline=True)
     own = torch.arange(SIDE, dtype=torch.float32)
     return torch.stack((dx + own, dy + own[:, None]), 1)

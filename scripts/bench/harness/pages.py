@@ -26,6 +26,7 @@ TITLES = {
     "masks": "Masks",
     "nms": "Suppression",
     "points": "Points and matching costs",
+    "remap": "Maps and displacements",
     "roi_align": "RoIAlign",
     "roi_crops": "Crops and pasting",
     "roi_pooling": "Other poolings of regions",
