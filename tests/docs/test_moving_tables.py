@@ -40,6 +40,7 @@ SQUARE = np.array([[0.0, 0], [100, 0], [100, 100], [0, 100]])
 KERNEL = RNG.random((5, 7)).astype(np.float32)
 KERNEL /= KERNEL.sum()
 MAPS = torch.from_numpy(RNG.random((2, 3, 12, 14))).float()
+POSITIONS = RNG.random((2, *SIZE)).astype(np.float32) * 190
 
 
 def single(points: np.ndarray) -> np.ndarray:
@@ -143,6 +144,13 @@ OPENCV: dict[str, tuple[Callable[[], Pair], float]] = {
     "cv2.transform(points, m)": (
         lambda: (visops.transform_points(POINTS, MATRIX), cv2.transform(POINTS[None], MATRIX)[0]),
         1e-9,
+    ),
+    "cv2.remap(a, x, y, cv2.INTER_LINEAR)": (
+        lambda: (
+            visops.remap(GREY, *POSITIONS),
+            cv2.remap(GREY, POSITIONS[0], POSITIONS[1], cv2.INTER_LINEAR),
+        ),
+        12,  # OpenCV 4 rounds positions to 1/32 of a pixel
     ),
     "cv2.setNumThreads(n)": (with_threads, 0),
 }
