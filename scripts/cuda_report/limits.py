@@ -136,7 +136,7 @@ OCCUPANCY = (
         {"affine_forward": 37, "augment_forward": 37, "augment_filter_rotated": 25},
     ),
     Group(
-        "a network of exchanges has the values of 7 x 7 pixels in registers; arithmetic is the limit",
+        "a network has the values of 7 x 7 pixels in registers; arithmetic is the limit",
         {"blur_by_median": 25},
     ),
     Group(
