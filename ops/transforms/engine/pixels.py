@@ -132,11 +132,13 @@ def _one_each(
     """Run an operation for each image: those of a kind together, in as many calls as kinds."""
     kinds, amounts, numbers = turn
     present = set(kinds.tolist())
-    beyond = _beyond_adjusting(turn)
+    alone = ~_IS_DONE[kinds]  # no kernel for a batch has them
+    if not _LIMITED.isdisjoint(present):
+        alone |= _beyond_limits(turn)
     if rows is not None:
         images = _warp(images, rows, mode, fill)
     if not _ADJUSTED.isdisjoint(present):
-        known = np.where(_IS_ADJUSTED[kinds] & ~beyond, kinds, 0)
+        known = np.where(_IS_ADJUSTED[kinds] & ~alone, kinds, 0)
         more: list[float] = []
         if not _WITH_MORE.isdisjoint(present):
             more = np.where(_HAS_MORE[kinds][:, None], numbers, 0.0).ravel().tolist()
@@ -145,16 +147,15 @@ def _one_each(
         takes = kinds == PixelKind.GAUSSIAN_BLUR
         for size in sorted({(int(w), int(h)) for w, h in numbers[takes, :2]}):
             images = _blur(amounts, images, size, takes & (numbers[:, :2] == size).all(1))
-    alone = ~_IS_DONE[kinds] | beyond
     if alone.any():
         images = images.clone()
-        for i in np.flatnonzero(alone).tolist():  # no kernel for a batch has them
+        for i in np.flatnonzero(alone).tolist():
             kind, one = PixelKind(kinds[i]), slice(i, i + 1)
             images[one] = run_more(kind, images[one], float(amounts[i]), numbers[i].tolist())
     return images
 
 
-def _beyond_adjusting(turn: Turn) -> np.ndarray:
+def _beyond_limits(turn: Turn) -> np.ndarray:
     """Return which operations are larger than adjust_pixels() takes."""
     kinds, amounts, numbers = turn
     tiles = numbers[:, :2].max(1, initial=0.0)
@@ -332,6 +333,8 @@ _WITH_MORE = {
     *(PixelKind.MOTION_BLUR, PixelKind.EMBOSS, PixelKind.SHARPEN, PixelKind.CLAHE),
 }
 _ADJUSTED = _WITH_MORE | _OPERATIONS.keys() | {PixelKind.MEDIAN_BLUR, PixelKind.DOWNSCALE}
+# Kinds with numbers that may be larger than adjust_pixels() takes.
+_LIMITED = {PixelKind.MEDIAN_BLUR, PixelKind.MOTION_BLUR, PixelKind.CLAHE}
 _DONE = {PixelKind.IDENTITY, PixelKind.AFFINE, PixelKind.GAUSSIAN_BLUR, *_ADJUSTED}
 # The same by number.
 _HAS_MORE, _IS_ADJUSTED, _IS_DONE = (
