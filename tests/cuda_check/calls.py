@@ -329,6 +329,9 @@ def adjusted() -> None:
             OPS.adjust_pixels(images, own, amounts, more_of(own))
         tiles = more_of([PixelKind.CLAHE] * 4)
         OPS.adjust_pixels(images, [PixelKind.CLAHE] * 4, [2.0] * 4, tiles)
+        large = pictures((60, 60), 3, dtype)  # each with tables of its own
+        for kind in (PixelKind.HSV, PixelKind.SHOT_NOISE):
+            OPS.adjust_pixels(large, [kind] * 4, [0.1, 0.2, 0.3, 0.4], more_of([kind] * 4))
     contrasts(pictures((30, 40), 3, torch.uint8).repeat(3, 1, 1, 1))
 
 
