@@ -13,11 +13,15 @@ from torch import Tensor
 from .._torch.differentiable import without_gradient
 from .._torch.fakes import register_fake
 
-__all__ = ["adjust_pixels"]
+__all__ = ["MOST_MEDIAN_SIDE", "MOST_MOTION_SIDE", "MOST_TILES", "adjust_pixels"]
 
 _OP = "adjust_pixels"
 _adjust_pixels = torch.ops.visops.adjust_pixels.default
 without_gradient(_OP)
+
+# csrc/core/pixels/adjust.h
+MOST_MEDIAN_SIDE, MOST_MOTION_SIDE = 4095, 33
+MOST_TILES = 256  # rows or columns of them
 
 
 def adjust_pixels(
@@ -32,10 +36,10 @@ def adjust_pixels(
     kinds : sequence of int
         An operation for each image, by the numbers of ``csrc/core/chain/pixel_operation.h``.
     amounts : sequence of float
-        Each operation's factor, threshold or exponent.
+        Each operation's factor, threshold, exponent or side.
     more : sequence of float
         Nine numbers for each image, of those that an operation takes behind its amount; or none, if
-        no operation takes any. Noise and gains in HSV do.
+        no operation takes any. Noise, gains in HSV, motion blur, emboss, sharpening and CLAHE do.
 
     Returns
     -------
@@ -46,13 +50,17 @@ def adjust_pixels(
     ------
     RuntimeError
         If the dtype is another, a number names no operation, or there is not one for each image; if
-        a noise or a gain can't have its numbers; if a contrast is asked of images that have neither
-        1 nor 3 channels.
+        an operation can't have its numbers, such as an even side of a median; if a contrast is
+        asked of images that have neither 1 nor 3 channels.
 
     Notes
     -----
-    Values are those of torchvision's functionals. No gradient. On a GPU, two kernels run whatever
-    the operations are, and one more each for noise and for HSV.
+    Values are those of torchvision's functionals and, beyond these, of the classes of
+    :mod:`visops.transforms`. No gradient. Medians have sides of at most 4095 pixels, motions of 33,
+    and CLAHE has at most 256 rows and columns of tiles. On a GPU, two kernels run whatever the
+    operations are; noise, HSV, medians, CLAHE, downscaling, and motion blur with emboss and
+    sharpening, have one to four kernels each, for all images together. Nothing is copied to the
+    host.
 
     Examples
     --------

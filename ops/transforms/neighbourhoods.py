@@ -77,7 +77,7 @@ class MedianBlur(OperationStep):
     Notes
     -----
     Parameters: ``apply`` and ``amounts`` ``[B, 10]``: the side. Floating images are not brought to
-    256 levels, as albumentations does.
+    256 levels, as albumentations does. For sides of 7 and more, NaN is greater than all numbers.
 
     Examples
     --------
@@ -302,8 +302,9 @@ class CLAHE(OperationStep):
     -----
     Parameters: ``apply`` and ``amounts`` ``[B, 10]``: clip limit, rows and columns of tiles. One
     channel has OpenCV's values. Colours go through Lab in float32 instead of its fixed point, and
-    may differ by a few levels. Floating images are brought to 256 levels. On a GPU it runs on the
-    CPU, after a copy. No gradient passes.
+    may differ by a few levels. Floating images are brought to 256 levels. On a GPU, images in
+    float64 or that track a gradient, and all with more than 256 rows or columns of tiles, are
+    copied to the CPU for it. No gradient passes.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,8 @@ from torch import Tensor
 __all__ = ["BY_OPERATOR"]
 
 _AFFINE, _CONTRAST, _SATURATION = 1, 3, 4
-_KINDS = (*range(17), 29)
+_MEDIAN, _MOTION, _CLAHE = 22, 23, 27
+_KINDS = (*range(17), _MEDIAN, _MOTION, *range(25, 30))
 
 
 def _images(p: Any, *others: torch.dtype) -> Tensor:
@@ -26,6 +28,25 @@ def _kinds(p: Any) -> list[int]:
     if p.channels < 3 and p.channels != 1:
         refused.add(_SATURATION)
     return [p.draw.choice([k for k in _KINDS if k not in refused]) for _ in range(p.batch)]
+
+
+def _amount(p: Any, kind: int) -> float:
+    if kind == _MEDIAN:
+        return float(p.draw.choice((1, 3, 3, 5, 5, 7, 9, 15)))
+    if kind == _MOTION:
+        return float(p.draw.choice((3, 5, 7, 33)))
+    return p.draw.uniform(0, 6) if kind == _CLAHE else p.draw.uniform(0.1, 1)  # type: ignore[no-any-return]
+
+
+def _more(p: Any, kind: int) -> list[float]:
+    numbers = [p.draw.uniform(0, 0.9) for _ in range(9)]
+    if kind == _CLAHE:
+        numbers[:2] = [float(p.draw.choice((1, 2, 3, 8, 20))) for _ in range(2)]
+    return numbers
+
+
+def _of_kinds(draw: Callable[[Any, int], Any], p: Any) -> list[Any]:
+    return [draw(p, kind) for kind in p.arguments["kinds"]]
 
 
 def _shared(p: Any) -> bool:
@@ -54,8 +75,8 @@ BY_OPERATOR: dict[str, Callable[[Any], Any]] = {
     "add_grey_means.weights": _steps,
     "adjust_pixels.images": _images,
     "adjust_pixels.kinds": _kinds,
-    "adjust_pixels.amounts": lambda p: [p.draw.uniform(0.1, 1) for _ in range(p.batch)],
-    "adjust_pixels.more": lambda p: [p.draw.uniform(0, 0.9) for _ in range(9 * p.batch)],
+    "adjust_pixels.amounts": lambda p: _of_kinds(_amount, p),
+    "adjust_pixels.more": lambda p: list(itertools.chain(*_of_kinds(_more, p))),
     "filter_separable.images": lambda p: _images(p, torch.float16, torch.bfloat16),
     "filter_separable.shared": _shared,
     "filter_separable.pairs": lambda p: (

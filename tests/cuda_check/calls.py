@@ -16,7 +16,9 @@ import numpy as np
 import torch
 import visops
 from torch import Tensor
+from transforms.pixels_outputs import AMOUNTS, KINDS, contrasts, more_of, pictures
 from visops._loader import LIBRARY
+from visops.transforms.engine.pixel_kinds import PixelKind
 
 OPS = torch.ops.visops
 
@@ -317,11 +319,28 @@ def pointed() -> None:
     grown([maps, points], visops.point_sample(maps, points))
 
 
+def adjusted() -> None:
+    """Pixel operations of more images than launches take, each of more parts than blocks."""
+    for dtype in (torch.uint8, torch.float32):
+        images = pictures((30, 40), 3, dtype)
+        for kind in KINDS:
+            own = [kind] * len(images)
+            amounts = [AMOUNTS.get(kind, (0.5,))[0]] * len(images)
+            OPS.adjust_pixels(images, own, amounts, more_of(own))
+        tiles = more_of([PixelKind.CLAHE] * 4)
+        OPS.adjust_pixels(images, [PixelKind.CLAHE] * 4, [2.0] * 4, tiles)
+        large = pictures((60, 60), 3, dtype)  # each with tables of its own
+        for kind in (PixelKind.HSV, PixelKind.SHOT_NOISE):
+            OPS.adjust_pixels(large, [kind] * 4, [0.1, 0.2, 0.3, 0.4], more_of([kind] * 4))
+    contrasts(pictures((30, 40), 3, torch.uint8).repeat(3, 1, 1, 1))
+
+
 CALLS: dict[str, Callable[[], None]] = {
     call.__name__: call
     for call in (
         affine, matrices, augmented, filtered, augmented_backward, aligned, aligned_many, pooled,
         cropped, listed, pasted, suppressed, padded, softened, fused, matrix_suppressed, masks,
         crowd_of_masks, large_masks, convolved, multiplied, deformed, attended, pointed,
+        adjusted,
     )
 }  # fmt: skip

@@ -25,6 +25,12 @@ AMOUNTS = {
     PixelKind.SALT_AND_PEPPER: (0.3,),
     PixelKind.HSV: (-0.4, 0.0, 0.7),
     PixelKind.SOLARIZE_ADD: (70.0,),
+    PixelKind.MEDIAN_BLUR: (1.0, 13.0, 7.0, 5.0, 3.0),
+    PixelKind.MOTION_BLUR: (3.0, 9.0),
+    PixelKind.EMBOSS: (0.4,),
+    PixelKind.SHARPEN: (0.3,),
+    PixelKind.CLAHE: (0.0, 2.5),
+    PixelKind.DOWNSCALE: (0.1, 0.37),
 }
 # What operations take behind their amount, filled up with zeros.
 MORE = {
@@ -32,9 +38,14 @@ MORE = {
     PixelKind.SHOT_NOISE: (0.987654321,),
     PixelKind.SALT_AND_PEPPER: (0.4, 0.31),
     PixelKind.HSV: (0.4, -0.3),
+    PixelKind.MOTION_BLUR: (30.0, -0.4, 0.5, -0.7),
+    PixelKind.EMBOSS: (0.6,),
+    PixelKind.SHARPEN: (0.7,),
+    PixelKind.CLAHE: (3.0, 5.0),
 }
 PLAIN = [k for k in PixelKind if k <= PixelKind.SOLARIZE_AT and k != PixelKind.AFFINE]
-KINDS = [*PLAIN, PixelKind.SOLARIZE_ADD, *MORE]
+KINDS = [*PLAIN, *(kind for kind in AMOUNTS if kind not in PLAIN)]
+OF_ANY_CHANNELS = [kind for kind in KINDS if kind != PixelKind.CONTRAST]
 
 
 def more_of(kinds: Iterable[PixelKind]) -> list[float]:
@@ -58,10 +69,11 @@ def pictures(size: tuple[int, int], channels: int, dtype: torch.dtype) -> torch.
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     """Names and values of all operations on all kinds of images."""
     for dtype in (torch.uint8, torch.float32):
-        for channels in (1, 3):
-            for size in SIZES:
+        for channels in (1, 3, 5):
+            kinds = OF_ANY_CHANNELS if channels == 5 else KINDS
+            for size in SIZES[:: 3 if channels == 5 else 1]:
                 images = pictures(size, channels, dtype).to(device)
-                for kind in KINDS:
+                for kind in kinds:
                     for amount in AMOUNTS.get(kind, (0.0,)):
                         count = len(images)
                         own = [kind] * count
@@ -69,12 +81,12 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
                         name = f"{kind.name}-{amount}-{channels}-{size}-{dtype}"
                         yield name, found.nan_to_num(7.0).cpu().numpy()
                 # Each with an operation of its own, in several launches.
-                turns = [KINDS[i % len(KINDS)] for i in range(2 * len(KINDS))]
+                turns = [*kinds, *kinds]
                 amounts = [AMOUNTS.get(kind, (0.0,))[-1] for kind in turns]
-                batch = images[:2].repeat(len(KINDS), 1, 1, 1)
+                batch = images[:2].repeat(len(kinds), 1, 1, 1)
                 found = adjust_pixels(batch, turns, amounts, more_of(turns))
                 yield f"mixed-{channels}-{size}-{dtype}", found.nan_to_num(7.0).cpu().numpy()
-                if dtype == torch.uint8:
+                if dtype == torch.uint8 and channels != 5:
                     yield f"means-{channels}-{size}", contrasts(images).cpu().numpy()
 
 
@@ -88,5 +100,5 @@ def contrasts(images: torch.Tensor) -> torch.Tensor:
 
 def check(found: dict[str, np.ndarray]) -> None:
     """Check that there are many cases, and that most of them are not constant."""
-    assert len(found) > 600
+    assert len(found) > 1000
     assert np.mean([np.unique(v).size > 2 for v in found.values()]) > 0.7

@@ -19,7 +19,7 @@ from visops.transforms.engine.pixel_kinds import PixelKind
 from visops.transforms.engine.pixels import _one_each
 
 from transforms.chains import photo
-from transforms.pixels_outputs import AMOUNTS, MORE, more_of
+from transforms.pixels_outputs import AMOUNTS, more_of
 
 OPERATIONS: dict[PixelKind, tuple[float, Any]] = {
     PixelKind.IDENTITY: (0.0, lambda i: i),
@@ -71,8 +71,10 @@ def test_each_image_has_its_own(slot: str) -> None:
 
 @every_slot
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
-@pytest.mark.parametrize("kind", [*MORE, PixelKind.SOLARIZE_ADD], ids=lambda kind: kind.name)
-def test_noise_and_hsv_are_those_of_chains(kind: PixelKind, dtype: torch.dtype, slot: str) -> None:
+@pytest.mark.parametrize(
+    "kind", [k for k in AMOUNTS if k > PixelKind.SOLARIZE_AT], ids=lambda kind: kind.name
+)
+def test_later_kinds_are_those_of_chains(kind: PixelKind, dtype: torch.dtype, slot: str) -> None:
     """Several images of a kind, between others, in as many launches as it takes."""
     batch = images(dtype).repeat(2, 1, 1, 1)
     amount = AMOUNTS[kind][-1]
@@ -179,6 +181,59 @@ def call(**arguments: Any) -> Call:
         RuntimeError,
         OP + "the share of white of image 0 is nan, must be between 0 and 1",
         call(kinds=[int(PixelKind.SALT_AND_PEPPER), 0], more=[float("nan")] * 18),
+    ),
+    (
+        RuntimeError,
+        OP + "kinds[0] is 27, which takes numbers of `more`",
+        call(kinds=[int(PixelKind.CLAHE), 0]),
+    ),
+    *(
+        (
+            RuntimeError,
+            OP + f"the side of the median of image 1 is {side}, must be an odd whole number from "
+            "1 to 4095",
+            call(kinds=[0, int(PixelKind.MEDIAN_BLUR)], amounts=[0, side]),
+        )
+        for side in (4, 4097, 3.5, -3)
+    ),
+    (
+        RuntimeError,
+        OP + "the side of the motion of image 0 is 35, must be an odd whole number from 3 to 33",
+        call(kinds=[int(PixelKind.MOTION_BLUR), 0], amounts=[35, 0], more=[0.0] * 18),
+    ),
+    *(
+        (
+            RuntimeError,
+            OP + f"the {what} of image 1 is {value:g}, must be between {least} and {most}",
+            call(
+                kinds=[0, int(kind)],
+                amounts=[0, amount],
+                more=[*[0.0] * 9, *numbers, *[1.0] * (9 - len(numbers))],
+            ),
+        )
+        for kind, what, value, least, most, amount, numbers in (
+            (PixelKind.MOTION_BLUR, "angle of the motion", np.inf, -1e30, 1e30, 3, [np.inf]),
+            (PixelKind.MOTION_BLUR, "direction of the motion", -2, -1, 1, 3, [0, -2]),
+            (PixelKind.MOTION_BLUR, "shift of the motion along x", 1.5, -1, 1, 3, [0, 0, 1.5]),
+            (PixelKind.MOTION_BLUR, "shift of the motion along y", -3, -1, 1, 3, [0, 0, 0, -3]),
+            (PixelKind.EMBOSS, "share of the embossed image", 2, 0, 1, 2, []),
+            (PixelKind.EMBOSS, "strength", -1, 0, 1e30, 0.5, [-1]),
+            (PixelKind.SHARPEN, "share of the sharpened image", -0.5, 0, 1, -0.5, []),
+            (PixelKind.SHARPEN, "lightness", np.nan, 0, 1e30, 0.5, [np.nan]),
+            (PixelKind.CLAHE, "clip limit", -1, 0, 1e30, -1, []),
+            (PixelKind.DOWNSCALE, "scale", 0, 1e-06, 1, 0, []),
+            (PixelKind.DOWNSCALE, "scale", 1.25, 1e-06, 1, 1.25, []),
+        )
+    ),
+    (
+        RuntimeError,
+        OP + "the number of rows of tiles of image 0 is 2.5, must be a whole number from 1 to 256",
+        call(kinds=[int(PixelKind.CLAHE), 0], more=[2.5, *[1.0] * 17]),
+    ),
+    (
+        RuntimeError,
+        OP + "the number of columns of tiles of image 0 is 257, must be a whole number from 1 to",
+        call(kinds=[int(PixelKind.CLAHE), 0], more=[1.0, 257.0, *[1.0] * 16]),
     ),
     (
         RuntimeError,

@@ -27,6 +27,7 @@ def to_floats() -> list[Any]:
 # A chain; its uploads, launches of kernels, and at most how many calls of torch, for a batch of
 # bytes. An augmentation has a launch that prepares the samples, and one for each kind of sample
 # that there is; a contrast has an augmentation for its picture, and a launch that adds its mean.
+# Emulated kernels that travel with their images take two at a time; on a GPU it is dozens.
 COUNTS: dict[str, tuple[Callable[[], list[Any]], int, int, int]] = {
     "crop": (lambda: smaller(*to_floats()), 1, 2, 3),
     "erase": (lambda: smaller(*to_floats(), T.RandomErasing(1.0)), 1, 2, 7),
@@ -40,6 +41,13 @@ COUNTS: dict[str, tuple[Callable[[], list[Any]], int, int, int]] = {
         lambda: [T.RandomResizedCrop(32, (0.5, 1.0), interpolation=["bilinear", "bicubic"])],
         *(1, 4, 14),
     ),
+    "medians": (lambda: [T.MedianBlur((3, 7), 1.0)], 0, 2, 1),
+    "clahe": (lambda: [T.CLAHE((1, 4), p=1.0)], 0, 7, 1),
+    "small filters": (
+        lambda: [T.RandomChoice([T.MotionBlur(p=1.0), T.Emboss(p=1.0), T.Sharpen(p=1.0)])],
+        *(0, 1, 1),
+    ),
+    "downscale": (lambda: [T.Downscale((0.2, 0.6), 1.0)], 0, 4, 1),
     "policy": (lambda: [T.RandAugment(3), *to_floats()], 2, 16, 14),
 }
 

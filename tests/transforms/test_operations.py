@@ -45,7 +45,6 @@ STEPS: dict[str, Callable[[], Any]] = {
     "clahe": lambda: T.CLAHE((3, 3), p=1.0),
     "downscale": lambda: T.Downscale((0.3, 0.3), 1.0),
 }
-ON_CPU = ("shot noise", "fine shot noise", "random holes", "plain holes", "clahe")
 
 
 def picture() -> Tensor:

@@ -12,6 +12,7 @@
 
 #include "core/element.h"
 #include "core/kernel_stub.h"
+#include "core/mirrored.h"
 #include "core/workspace.h"
 
 namespace visops {
@@ -47,15 +48,6 @@ static inline bool copies_images(const SeparableParams& p, int64_t set) {
 }
 
 void check_separable(const char* op, const SeparableParams& p);
-
-// The pixel that stands for number `i` of `n`, mirrored at 0 and n - 1 until it is inside.
-VISOPS_FN int32_t mirrored(int32_t i, int32_t n) {
-  while (i < 0 || i >= n) {
-    if (n == 1) return 0;
-    i = i < 0 ? -i : 2 * (n - 1) - i;
-  }
-  return i;
-}
 
 // f(pointer) with a null pointer to the type of elements.
 template <class F>

@@ -1,7 +1,10 @@
 #include "core/pixels/adjust.h"
 
+#include <cmath>
+
 #include "core/check.h"
 #include "core/pixels/noise_steps.h"
+#include "core/pixels/small_filter.h"
 
 namespace visops {
 
@@ -9,22 +12,39 @@ namespace {
 
 constexpr int64_t kMostPixels = int64_t{1} << 31;  // GPUs count them in 32 bits
 constexpr double kMostNoise = 1e6;  // with white at 1: 32 bits hold what is added to bytes
+constexpr double kMostNumber = 1e30;
+constexpr double kLeastScale = 1e-6;
 
-bool takes_more(PixelKind kind) { return is_noise(kind) || kind == PixelKind::kHsv; }
+bool takes_more(PixelKind kind) {
+  return is_noise(kind) || kind == PixelKind::kHsv || kind == PixelKind::kClahe ||
+         is_small_filter(kind);
+}
 
 bool is_adjustment(PixelKind kind) {
   const bool plain = kind >= PixelKind::kIdentity && kind <= PixelKind::kSolarizeAt;
   return (plain && kind != PixelKind::kAffine) || takes_more(kind) ||
-         kind == PixelKind::kSolarizeAdd;
+         kind == PixelKind::kSolarizeAdd || kind == PixelKind::kMedianBlur ||
+         kind == PixelKind::kDownscale;
 }
 
-// Throws, naming op, where image `i` has numbers of a noise or of HSV that none can have.
-void check_more(const char* op, size_t i, const PixelOperation& operation) {
+// Throws, naming op, where image `i` has numbers that its operation can't have.
+void check_numbers(const char* op, size_t i, const PixelOperation& operation) {
   const double amount = operation.amount;
   const double* const more = operation.more;
   const auto within = [&](const char* what, double value, double least, double most) {
     require(value >= least && value <= most, op, what, " of image ", i, " is ", value,
             ", must be between ", least, " and ", most);
+  };
+  const auto odd = [&](const char* what, int64_t least, int64_t most) {
+    const bool is_odd = amount >= static_cast<double>(least) &&
+                        amount <= static_cast<double>(most) && std::fmod(amount, 2.0) == 1.0;
+    require(is_odd, op, what, " of image ", i, " is ", amount,
+            ", must be an odd whole number from ", least, " to ", most);
+  };
+  const auto tiles = [&](const char* what, double value) {
+    const bool fits = value >= 1.0 && value <= static_cast<double>(kMostClaheTiles);
+    require(fits && std::floor(value) == value, op, what, " of image ", i, " is ", value,
+            ", must be a whole number from 1 to ", kMostClaheTiles);
   };
   const auto check_key = [&](double key) {
     require(key >= 0.0 && key < 1.0, op, "the key of image ", i, " is ", key,
@@ -42,10 +62,29 @@ void check_more(const char* op, size_t i, const PixelOperation& operation) {
       within("the share of pixels", amount, 0.0, 1.0);
       within("the share of white", more[0], 0.0, 1.0);
       return check_key(more[1]);
-    default:
+    case PixelKind::kHsv:
       within("the shift of the hue", amount, -1.0, 1.0);
       within("the gain of the saturation", more[0], -1.0, kMostNoise);
-      within("the gain of the value", more[1], -1.0, kMostNoise);
+      return within("the gain of the value", more[1], -1.0, kMostNoise);
+    case PixelKind::kMedianBlur: return odd("the side of the median", 1, kMostMedianSide);
+    case PixelKind::kMotionBlur:
+      odd("the side of the motion", 3, kMostMotionSide);
+      within("the angle of the motion", more[0], -kMostNumber, kMostNumber);
+      within("the direction of the motion", more[1], -1.0, 1.0);
+      within("the shift of the motion along x", more[2], -1.0, 1.0);
+      return within("the shift of the motion along y", more[3], -1.0, 1.0);
+    case PixelKind::kEmboss:
+      within("the share of the embossed image", amount, 0.0, 1.0);
+      return within("the strength", more[0], 0.0, kMostNumber);
+    case PixelKind::kSharpen:
+      within("the share of the sharpened image", amount, 0.0, 1.0);
+      return within("the lightness", more[0], 0.0, kMostNumber);
+    case PixelKind::kClahe:
+      within("the clip limit", amount, 0.0, kMostNumber);
+      tiles("the number of rows of tiles", more[0]);
+      return tiles("the number of columns of tiles", more[1]);
+    case PixelKind::kDownscale: return within("the scale", amount, kLeastScale, 1.0);
+    default: return;
   }
 }
 
@@ -78,7 +117,7 @@ std::vector<PixelOperation> adjust_operations(const char* op, int64_t batch,
     for (size_t k = 0; k < kMoreNumbers && !more.empty(); ++k) {
       operation.more[k] = more[i * kMoreNumbers + k];
     }
-    if (takes_more(kind)) check_more(op, i, operation);
+    check_numbers(op, i, operation);
   }
   return operations;
 }

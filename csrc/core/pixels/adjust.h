@@ -9,6 +9,11 @@
 
 namespace visops {
 
+// The largest of what operations may ask for: sides of squares, and rows or columns of tiles.
+constexpr int64_t kMostMedianSide = 4095;
+constexpr int64_t kMostMotionSide = 33;
+constexpr int64_t kMostClaheTiles = 256;
+
 struct AdjustParams {
   const void* images;  // [batch, channels, height, width], contiguous; uint8 or float32
   void* output;        // likewise

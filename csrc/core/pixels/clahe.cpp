@@ -8,11 +8,11 @@
 // Graphics Gems IV, 1994.) Colours go through CIE Lab (core/pixels/lab.h): results may differ from
 // OpenCV's by two levels.
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <vector>
 
+#include "core/pixels/clahe_values.h"
 #include "core/pixels/lab.h"
+#include "core/pixels/lab_values.h"
 #include "core/pixels/neighbourhoods.h"
 #include "core/plain_kernel.h"
 #include "core/sampling.h"
@@ -23,19 +23,10 @@ KernelStub<LabParams> lab_stub{"lab"};
 
 namespace {
 
-uint8_t rounded(float value) {
-  uint8_t out;
-  store_element(&out, value);
-  return out;
-}
-
-struct Tiles {
-  int64_t rows, columns, height, width;  // height and width of a tile
-};
-
-void fill_table(const uint8_t* data, int64_t image_height, int64_t image_width, const Tiles& tiles,
-                int64_t row, int64_t column, int limit, uint8_t* table) {
-  int counts[256] = {};
+void fill_table(const uint8_t* data, int64_t image_height, int64_t image_width,
+                const ClaheTiles& tiles, int64_t row, int64_t column, int32_t limit,
+                uint8_t* table) {
+  int32_t counts[kClaheLevels] = {};
   for (int64_t y = row * tiles.height; y < (row + 1) * tiles.height; ++y) {
     const uint8_t* const line = data + pad_index(Padding::kReflect, y, image_height) * image_width;
     for (int64_t x = column * tiles.width; x < (column + 1) * tiles.width; ++x) {
@@ -43,91 +34,67 @@ void fill_table(const uint8_t* data, int64_t image_height, int64_t image_width, 
     }
   }
   if (limit > 0) {
-    int cut = 0;
-    for (int& count : counts) {
+    int32_t cut = 0;
+    for (int32_t& count : counts) {
       cut += std::max(count - limit, 0);
       count = std::min(count, limit);
     }
-    const int share = cut / 256;
-    int rest = cut - share * 256;
-    for (int& count : counts) count += share;
-    if (rest != 0) {
-      const int step = std::max(256 / rest, 1);
-      for (int i = 0; i < 256 && rest > 0; i += step, --rest) ++counts[i];
-    }
+    const ClaheGift gift = clahe_gift(cut);
+    for (int32_t& count : counts) count += gift.share;
+    for (int i = 0, k = 0; i < kClaheLevels && k < gift.rest; i += gift.step, ++k) ++counts[i];
   }
-  const float scale = 255.0f / static_cast<float>(tiles.height * tiles.width);
-  int sum = 0;
-  for (int i = 0; i < 256; ++i) {
+  const float scale = clahe_scale(tiles);
+  int32_t sum = 0;
+  for (int i = 0; i < kClaheLevels; ++i) {
     sum += counts[i];
-    table[i] = rounded(static_cast<float>(sum) * scale);
+    table[i] = clahe_entry(sum, scale);
   }
 }
 
 void equalize(uint8_t* data, int64_t height, int64_t width, double clip_limit, int64_t rows,
               int64_t columns) {
-  const bool whole = height % rows == 0 && width % columns == 0;
-  const int64_t high = whole ? height : height + rows - height % rows;
-  const int64_t wide = whole ? width : width + columns - width % columns;
-  const Tiles tiles = {rows, columns, high / rows, wide / columns};
-  const auto area = static_cast<double>(tiles.height * tiles.width);
-  const int limit = clip_limit > 0.0 ? std::max(static_cast<int>(clip_limit * area / 256.0), 1) : 0;
-  std::vector<uint8_t> tables(static_cast<size_t>(rows * columns * 256));
+  const ClaheTiles tiles = clahe_tiles(height, width, rows, columns);
+  const int32_t limit = clahe_limit(clip_limit, tiles);
+  std::vector<uint8_t> tables(static_cast<size_t>(tiles.count() * kClaheLevels));
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
-      fill_table(data, height, width, tiles, r, c, limit, tables.data() + (r * columns + c) * 256);
+      fill_table(data, height, width, tiles, r, c, limit,
+                 tables.data() + (r * columns + c) * kClaheLevels);
     }
   }
-  struct Column {
-    int64_t left, right;
-    float share;
+  const auto along = [](int64_t size, int32_t side, int32_t count) {
+    std::vector<ClaheBetween> between;
+    const float inverse = 1.0f / static_cast<float>(side);
+    for (int32_t i = 0; i < size; ++i) between.push_back(clahe_between(i, inverse, count));
+    return between;
   };
-  const auto between = [](int64_t at, int64_t side, int64_t count) {
-    const float position = static_cast<float>(at) * (1.0f / static_cast<float>(side)) - 0.5f;
-    const auto first = static_cast<int64_t>(std::floor(position));
-    return Column{std::max<int64_t>(first, 0) * 256, std::min(first + 1, count - 1) * 256,
-                  position - static_cast<float>(first)};
-  };
-  std::vector<Column> across;
-  for (int64_t x = 0; x < width; ++x) across.push_back(between(x, tiles.width, columns));
+  const std::vector<ClaheBetween> across = along(width, tiles.width, tiles.columns);
+  const std::vector<ClaheBetween> downwards = along(height, tiles.height, tiles.rows);
   for (int64_t y = 0; y < height; ++y) {
-    const Column down = between(y, tiles.height, rows);
-    const uint8_t* const above = tables.data() + down.left * columns;
-    const uint8_t* const below = tables.data() + down.right * columns;
+    const ClaheBetween& down = downwards[static_cast<size_t>(y)];
+    const uint8_t* const above = tables.data() + down.first * columns * kClaheLevels;
+    const uint8_t* const below = tables.data() + down.second * columns * kClaheLevels;
     uint8_t* const line = data + y * width;
     for (int64_t x = 0; x < width; ++x) {
-      const Column& own = across[static_cast<size_t>(x)];
-      const int64_t left = own.left + line[x], right = own.right + line[x];
-      const float rest = 1.0f - own.share;
-      const float upper =
-          static_cast<float>(above[left]) * rest + static_cast<float>(above[right]) * own.share;
-      const float lower =
-          static_cast<float>(below[left]) * rest + static_cast<float>(below[right]) * own.share;
-      line[x] = rounded(upper * (1.0f - down.share) + lower * down.share);
+      const ClaheBetween& own = across[static_cast<size_t>(x)];
+      const int32_t left = own.first * kClaheLevels + line[x];
+      const int32_t right = own.second * kClaheLevels + line[x];
+      line[x] =
+          clahe_mixed(above[left], above[right], below[left], below[right], own.share, down.share);
     }
   }
 }
 
-template <class Function>
-std::vector<float> table_of(int count, const Function& function) {
+std::vector<float> table_of(int count, float (*entry)(int)) {
   std::vector<float> table;
-  for (int i = 0; i < count; ++i) table.push_back(static_cast<float>(function(i)));
+  for (int i = 0; i < count; ++i) table.push_back(entry(i));
   return table;
 }
 
 struct LabTables {
-  std::vector<float> linear = table_of(256, [](int i) {
-    const double v = i / 255.0;
-    return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4);
-  });
-  std::vector<float> root = table_of(kLabSteps + 1, [](int i) {
-    const double v = static_cast<double>(i) / kLabSteps;
-    return v > 216.0 / 24389.0 ? std::cbrt(v) : (24389.0 / 27.0 * v + 16.0) / 116.0;
-  });
-  std::vector<float> display = table_of(kLabSteps + 1, [](int i) {
-    const double v = static_cast<double>(i) / kLabSteps;
-    return 255.0 * (v <= 0.0031308 ? 12.92 * v : 1.055 * std::pow(v, 1.0 / 2.4) - 0.055);
-  });
+  std::vector<float> linear = table_of(256, lab_linear_entry);
+  std::vector<float> root = table_of(kLabSteps + 1, lab_root_entry);
+  std::vector<float> display = table_of(kLabSteps + 1, lab_display_entry);
 };
 
 void equalize_lightness(uint8_t* data, int64_t height, int64_t width, double clip_limit,
@@ -158,7 +125,7 @@ void clahe(const PixelImage& image, double clip_limit, int64_t rows, int64_t col
     levels.resize(static_cast<size_t>(count));
     bytes = levels.data();
     const float* const from = static_cast<const float*>(image.data);
-    for (int64_t i = 0; i < count; ++i) bytes[i] = rounded(from[i] * 255.0f);
+    for (int64_t i = 0; i < count; ++i) bytes[i] = clahe_level(from[i]);
   }
   if (image.channels == 3) {
     equalize_lightness(bytes, image.height, image.width, clip_limit, rows, columns);
@@ -169,7 +136,7 @@ void clahe(const PixelImage& image, double clip_limit, int64_t rows, int64_t col
   }
   if (floats) {
     float* const to = static_cast<float*>(image.data);
-    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(bytes[i]) * (1.0f / 255.0f);
+    for (int64_t i = 0; i < count; ++i) to[i] = clahe_value<float>(bytes[i]);
   }
 }
 

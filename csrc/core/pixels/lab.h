@@ -2,7 +2,8 @@
 //
 // NOTE [ Lab ]
 // sRGB with D65's white and OpenCV's scales, in float32, where OpenCV has fixed point. The cube
-// root and the display's curve come from tables of kLabSteps steps.
+// root and the display's curve come from tables of kLabSteps steps. Tables and pixels are those of
+// lab_values.h on all devices.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,12 @@
 
 namespace visops {
 
-constexpr int kLabSteps = 16384;  // of tables of functions on [0, 1]
-
 struct LabParams {
   uint8_t *first, *second, *third;  // red, green, blue and L, a, b: in place
   bool back;
-  const float* linear;   // [256]
-  const float* root;     // [kLabSteps + 1]
-  const float* display;  // [kLabSteps + 1]
+  const float* linear;   // tables of lab_linear_entry(),
+  const float* root;     // lab_root_entry(),
+  const float* display;  // lab_display_entry()
 };
 
 // CPU kernels take ranges of pixels.

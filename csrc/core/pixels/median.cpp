@@ -5,13 +5,14 @@
 // results can take the image's place. Small squares are for kernels (cpu/pixels/median_kernel.cpp).
 // For larger squares of bytes, a histogram moves along the row (T. S. Huang, G. J. Yang and G. Y.
 // Tang, "A fast two-dimensional median filtering algorithm", IEEE Trans. ASSP 27(1), 1979); floats
-// take a selection.
+// take a selection by their order: NOTE [ Large medians ] (median_values.h).
 #include "core/pixels/median.h"
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
+#include "core/pixels/median_values.h"
 #include "core/pixels/neighbourhoods.h"
 #include "core/plain_kernel.h"
 
@@ -44,19 +45,29 @@ void medians(const uint8_t* const* rows, int64_t width, int64_t side, uint8_t* t
 }
 
 void medians(const float* const* rows, int64_t width, int64_t side, float* to) {
-  std::vector<float> own(static_cast<size_t>(side * side));
+  std::vector<uint32_t> own(static_cast<size_t>(side * side));
   const auto middle = own.begin() + side * side / 2;
   for (int64_t x = 0; x < width; ++x) {
-    for (int64_t y = 0; y < side; ++y) std::copy_n(rows[y] + x, side, own.begin() + y * side);
+    for (int64_t y = 0; y < side; ++y) {
+      std::transform(rows[y] + x, rows[y] + x + side, own.begin() + y * side,
+                     [](float value) { return order_of(value); });
+    }
     std::nth_element(own.begin(), middle, own.end());
-    to[x] = *middle;
+    to[x] = value_of_order<float>(*middle);
   }
+}
+
+// Of 7 x 7 bytes, a histogram is faster than a network without vectors. Values are the same.
+bool takes_network(DType dtype, int64_t side) {
+  const bool has_vectors = cpu_slot() == Slot::kAvx2 || cpu_slot() == Slot::kAvx512;
+  return side <= 5 || (side <= kMostSmallMedian && (dtype == DType::kFloat32 || has_vectors));
 }
 
 template <class T>
 void blur(const PixelImage& image, int64_t side) {
   const int64_t height = image.height, width = image.width, radius = side / 2;
   const int64_t pitch = width + 2 * radius;
+  const bool small = takes_network(image.dtype, side);
   std::vector<T> ring(static_cast<size_t>(side * pitch));
   std::vector<const T*> rows(static_cast<size_t>(side));
   const auto slot = [&](int64_t y) { return ring.data() + (y + side) % side * pitch; };
@@ -74,7 +85,7 @@ void blur(const PixelImage& image, int64_t side) {
       load(y + radius);  // no row that is read from here on has its medians yet
       for (int64_t k = 0; k < side; ++k) rows[static_cast<size_t>(k)] = slot(y - radius + k);
       T* const to = plane + y * width;
-      if (side <= 5) {
+      if (small) {
         const MedianParams p = {reinterpret_cast<const void* const*>(rows.data()), to, image.dtype,
                                 width, side};
         plain_kernel(median_stub)(p, 0, 1);

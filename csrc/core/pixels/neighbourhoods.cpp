@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <utility>
 #include <vector>
 
+#include "core/pixels/downscale.h"
 #include "core/pixels/filter.h"
+#include "core/pixels/small_filter.h"
 #include "core/plain_kernel.h"
 
 namespace visops {
 namespace {
-
-constexpr double kRadians = 3.14159265358979323846 / 180.0;
 
 using Taps = std::vector<float>;
 
@@ -84,21 +83,7 @@ void blur(const PixelImage& image, const Taps& row, const Taps& column, float fa
       image, [&](const Plane& plane) { filter_separably(plane, row, column, factor, scratch); });
 }
 
-// Taps of any kernel within a square.
-struct Kernel {
-  std::vector<int32_t> offsets;
-  Taps weights;
-  int64_t radius = 0;
-
-  void add(int64_t y, int64_t x, double weight) {
-    offsets.push_back(static_cast<int32_t>(y));
-    offsets.push_back(static_cast<int32_t>(x));
-    weights.push_back(static_cast<float>(weight));
-    radius = std::max(radius, std::max(std::abs(x), std::abs(y)));
-  }
-};
-
-void filter(const PixelImage& image, const Kernel& kernel, bool clip) {
+void filter(const PixelImage& image, const SmallFilter& kernel) {
   Taps scratch(
       static_cast<size_t>(filter_scratch(image.height, image.width, kernel.radius, kernel.radius)));
   for_each_plane(image, [&](const Plane& plane) {
@@ -115,61 +100,12 @@ void filter(const PixelImage& image, const Kernel& kernel, bool clip) {
     p.factor = 1.0f;
     p.scratch = scratch.data();
     plain_kernel(filter_stub)(p, 0, 1);
-    if (!clip || plane.dtype != DType::kFloat32) return;
+    if (!kernel.clip || plane.dtype != DType::kFloat32) return;
     float* const data = static_cast<float*>(plane.target);
     for (int64_t i = 0; i < plane.height * plane.width; ++i) {
-      data[i] = std::min(std::max(data[i], 0.0f), 1.0f);
+      data[i] = clipped_to_white(data[i]);
     }
   });
-}
-
-// albumentations' line of a motion: side points on it, rounded and kept in the square, each once.
-Kernel motion(int64_t side, const double* more) {
-  const int64_t half = side / 2;
-  const double length = static_cast<double>(half), angle = more[0] * kRadians;
-  const double direction = std::clamp(more[1], -1.0, 1.0);
-  const double first = direction > 0.0 ? -length * (1.0 - direction) : -length;
-  const double last = direction < 0.0 ? length * (1.0 + direction) : length;
-  std::vector<std::pair<int64_t, int64_t>> points;
-  for (int64_t i = 0; i < side; ++i) {
-    const double t =
-        first + (last - first) * static_cast<double>(i) / static_cast<double>(side - 1);
-    const auto position = [&](double step, double shift) {
-      const double at = length + step * t + shift * length / 2.0;
-      return std::clamp<int64_t>(static_cast<int64_t>(std::nearbyint(at)), 0, side - 1) - half;
-    };
-    points.emplace_back(position(std::sin(angle), more[3]), position(std::cos(angle), more[2]));
-  }
-  std::sort(points.begin(), points.end());
-  points.erase(std::unique(points.begin(), points.end()), points.end());
-  Kernel kernel;
-  for (const auto& [y, x] : points) kernel.add(y, x, 1.0 / static_cast<double>(points.size()));
-  return kernel;
-}
-
-Kernel emboss(double alpha, double strength) {
-  Kernel kernel;
-  const double own[3][3] = {{-1.0 - strength, -strength, 0.0},
-                            {-strength, 1.0, strength},
-                            {0.0, strength, 1.0 + strength}};
-  for (int y = 0; y < 3; ++y) {
-    for (int x = 0; x < 3; ++x) {
-      const double middle = x == 1 && y == 1 ? 1.0 - alpha : 0.0;
-      kernel.add(y - 1, x - 1, middle + alpha * own[y][x]);
-    }
-  }
-  return kernel;
-}
-
-Kernel sharpen(double alpha, double lightness) {
-  Kernel kernel;
-  for (int y = -1; y <= 1; ++y) {
-    for (int x = -1; x <= 1; ++x) {
-      const bool middle = x == 0 && y == 0;
-      kernel.add(y, x, middle ? (1.0 - alpha) + alpha * (8.0 + lightness) : -alpha);
-    }
-  }
-  return kernel;
 }
 
 // albumentations' unsharp mask: edges of more than a threshold grow, softly blended in.
@@ -200,18 +136,10 @@ void unsharp_mask(const PixelImage& image, double share, const double* more) {
   }
 }
 
-// The nearest pixels of a smaller image: as cv2.resize with INTER_NEAREST there and back.
-std::vector<int64_t> downscaled_positions(int64_t side, double factor) {
-  const auto small = std::max<int64_t>(
-      static_cast<int64_t>(std::nearbyint(static_cast<double>(side) * factor)), 1);
-  const double down = 1.0 / factor, up = static_cast<double>(small) / static_cast<double>(side);
+std::vector<int64_t> downscaled_positions(int64_t size, double factor) {
+  const DownscaledSide side = downscaled_side(size, factor);
   std::vector<int64_t> positions;
-  for (int64_t i = 0; i < side; ++i) {
-    const auto at =
-        std::min(static_cast<int64_t>(std::floor(static_cast<double>(i) * up)), small - 1);
-    positions.push_back(
-        std::min(static_cast<int64_t>(std::floor(static_cast<double>(at) * down)), side - 1));
-  }
+  for (int64_t i = 0; i < size; ++i) positions.push_back(side.position(i));
   return positions;
 }
 
@@ -254,12 +182,12 @@ bool run_neighbourhood(const PixelOperation& operation, const PixelImage& image)
            gaussian(static_cast<int64_t>(more[1]), amount));
       return true;
     case PixelKind::kMedianBlur: median_blur(image, side); return true;
-    case PixelKind::kMotionBlur: filter(image, motion(side, more), false); return true;
     case PixelKind::kUnsharpMask:
       bytes ? unsharp_mask<uint8_t>(image, amount, more) : unsharp_mask<float>(image, amount, more);
       return true;
-    case PixelKind::kEmboss: filter(image, emboss(amount, more[0]), true); return true;
-    case PixelKind::kSharpen: filter(image, sharpen(amount, more[0]), true); return true;
+    case PixelKind::kMotionBlur:
+    case PixelKind::kEmboss:
+    case PixelKind::kSharpen: filter(image, small_filter(operation)); return true;
     case PixelKind::kClahe:
       clahe(image, amount, static_cast<int64_t>(more[0]), static_cast<int64_t>(more[1]));
       return true;

@@ -8,8 +8,7 @@
 
 #include <cstring>
 
-#include "core/element.h"
-#include "core/platform.h"
+#include "core/pixels/lab_values.h"
 
 namespace visops {
 namespace {
@@ -18,21 +17,10 @@ constexpr int kChunk = 64;
 
 using Chunk = float[kChunk];
 
-VISOPS_ALWAYS_INLINE int32_t step_of(float value) {
-  const float positive = value > 0.0f ? value : 0.0f;
-  const float share = positive < 1.0f ? positive : 1.0f;
-  return static_cast<int32_t>(share * static_cast<float>(kLabSteps) + 0.5f);
-}
-
 VISOPS_ALWAYS_INLINE void look_up(const float* table, Chunk& values) {
   int32_t steps[kChunk];
-  for (int i = 0; i < kChunk; ++i) steps[i] = step_of(values[i]);
+  for (int i = 0; i < kChunk; ++i) steps[i] = lab_step(values[i]);
   for (int i = 0; i < kChunk; ++i) values[i] = table[steps[i]];
-}
-
-VISOPS_ALWAYS_INLINE float cubed(float f) {
-  const float low = (116.0f * f - 16.0f) * (27.0f / 24389.0f);
-  return f > 6.0f / 29.0f ? f * f * f : low;
 }
 
 // Chunks of L, a, b from red, green, blue.
@@ -42,30 +30,25 @@ void to_lab(const LabParams& p, const uint8_t (&bytes)[3][kChunk], uint8_t (&out
   for (int i = 0; i < kChunk; ++i) g[i] = p.linear[bytes[1][i]];
   for (int i = 0; i < kChunk; ++i) b[i] = p.linear[bytes[2][i]];
   for (int i = 0; i < kChunk; ++i) {
-    x[i] = (0.412453f * r[i] + 0.357580f * g[i] + 0.180423f * b[i]) / 0.950456f;
-    y[i] = 0.212671f * r[i] + 0.715160f * g[i] + 0.072169f * b[i];
-    z[i] = (0.019334f * r[i] + 0.119193f * g[i] + 0.950227f * b[i]) / 1.088754f;
+    x[i] = lab_x(r[i], g[i], b[i]);
+    y[i] = lab_y(r[i], g[i], b[i]);
+    z[i] = lab_z(r[i], g[i], b[i]);
   }
   look_up(p.root, x);
   look_up(p.root, y);
   look_up(p.root, z);
   for (int i = 0; i < kChunk; ++i) {
-    store_element(&out[0][i], (116.0f * y[i] - 16.0f) * 2.55f);
-    store_element(&out[1][i], 500.0f * (x[i] - y[i]) + 128.0f);
-    store_element(&out[2][i], 200.0f * (y[i] - z[i]) + 128.0f);
+    store_lab(x[i], y[i], z[i], &out[0][i], &out[1][i], &out[2][i]);
   }
 }
 
 void from_lab(const LabParams& p, const uint8_t (&bytes)[3][kChunk], uint8_t (&out)[3][kChunk]) {
   Chunk r, g, b;
   for (int i = 0; i < kChunk; ++i) {
-    const float fy = (static_cast<float>(bytes[0][i]) * (1.0f / 2.55f) + 16.0f) * (1.0f / 116.0f);
-    const float fx = fy + (static_cast<float>(bytes[1][i]) - 128.0f) * (1.0f / 500.0f);
-    const float fz = fy - (static_cast<float>(bytes[2][i]) - 128.0f) * (1.0f / 200.0f);
-    const float x = cubed(fx) * 0.950456f, y = cubed(fy), z = cubed(fz) * 1.088754f;
-    r[i] = 3.240479f * x - 1.53715f * y - 0.498535f * z;
-    g[i] = -0.969256f * x + 1.875991f * y + 0.041556f * z;
-    b[i] = 0.055648f * x - 0.204043f * y + 1.057311f * z;
+    const LinearColor color = linear_of_lab(bytes[0][i], bytes[1][i], bytes[2][i]);
+    r[i] = color.r;
+    g[i] = color.g;
+    b[i] = color.b;
   }
   look_up(p.display, r);
   look_up(p.display, g);

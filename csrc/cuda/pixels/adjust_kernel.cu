@@ -1,6 +1,7 @@
 // NOTE [ Pixel operations on CUDA ]
-// Noise and HSV have kernels of their own (noise.h, hsv.h). For all other images of a batch there
-// are two kernels, whatever their operations are.
+// What computes much for a pixel or reads others has kernels of its own: noise.h, hsv.h, median.h,
+// clahe.h, downscale.h, small_filter.h. For all other images of a batch there are two kernels,
+// whatever their operations are.
 //
 // The first prepares: a block for each channel of an image. Where an operation needs the channel's
 // values (the extremes for an autocontrast, the histogram for an equalization, the grey mean for a
@@ -23,13 +24,17 @@
 #include "core/pixels/values.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
+#include "cuda/pixels/clahe.h"
+#include "cuda/pixels/downscale.h"
 #include "cuda/pixels/hsv.h"
+#include "cuda/pixels/level_sums.h"
+#include "cuda/pixels/median.h"
 #include "cuda/pixels/noise.h"
+#include "cuda/pixels/small_filter.h"
 
 namespace visops {
 namespace {
 
-constexpr int kLevelCount = 256;
 #if defined(VISOPS_SMALL_CONSTANTS)
 constexpr int kMostAdjusted = 3;  // so that tests see several launches
 constexpr int kPartPixels = 512;
@@ -195,14 +200,7 @@ __device__ int64_t sum_levels(const T* data, int64_t pixels, PrepareShared<T>& s
   if (own > 0) atomicMax(&shared.last, thread);
   __syncthreads();
   const auto last = static_cast<int64_t>(shared.count[shared.last]);
-  __syncthreads();
-  for (int reach = 1; reach < kLevelCount; reach *= 2) {
-    unsigned other = 0;
-    if (thread >= reach && thread < kLevelCount) other = shared.count[thread - reach];
-    __syncthreads();
-    if (thread < kLevelCount) shared.count[thread] += other;
-    __syncthreads();
-  }
+  sum_up(shared.count);
   if (thread < kLevelCount) shared.count[thread] -= own;
   __syncthreads();
   return equalizing_step(pixels, last);
@@ -357,10 +355,16 @@ __global__ void __launch_bounds__(kAdjustThreads)
 template <class T>
 void adjust_as(const AdjustParams& p, Workspace& workspace) {
   const auto is_elsewhere = [&](const PixelOperation& operation) {
-    return is_noise(operation.kind) || changes_hsv(p, operation.kind);
+    const PixelKind kind = operation.kind;
+    return is_noise(kind) || is_small_filter(kind) || kind == PixelKind::kClahe ||
+           kind == PixelKind::kDownscale || is_median(operation) || changes_hsv(p, operation);
   };
   add_noises<T>(p, workspace.stream());
   change_hsvs<T>(p, workspace.stream());
+  blur_by_medians<T>(p, workspace.stream());
+  equalize_tiles<T>(p, workspace);
+  downscale_images<T>(p, workspace);
+  filter_images<T>(p, workspace.stream());
   if (std::all_of(p.operations, p.operations + p.batch, is_elsewhere)) return;
   const int64_t channels = p.batch * p.channels;
   const AdjustScratch scratch = {allocate<ChannelNumbers>(workspace, channels),

@@ -93,8 +93,8 @@ __global__ void __launch_bounds__(kHsvThreads)
 }
 
 // Other images stay as they are.
-VISOPS_FN bool changes_hsv(const AdjustParams& p, PixelKind kind) {
-  return kind == PixelKind::kHsv && p.channels == 3;
+inline bool changes_hsv(const AdjustParams& p, const PixelOperation& operation) {
+  return operation.kind == PixelKind::kHsv && p.channels == 3;
 }
 
 // The images of the batch whose operation changes_hsv().
@@ -104,7 +104,7 @@ void change_hsvs(const AdjustParams& p, void* stream) {
   HsvImages images = {};
   images.pixels = p.pixels();
   for_chosen_images(
-      p, images, [&](PixelKind kind) { return changes_hsv(p, kind); },
+      p, images, [&](const PixelOperation& operation) { return changes_hsv(p, operation); },
       [&](int64_t i) {
         const PixelOperation& operation = p.operations[i];
         return HsvImage{static_cast<const T*>(p.images) + i * p.size(),

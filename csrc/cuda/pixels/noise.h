@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kNoiseThreads, 2)
   }
 }
 
-// Starts `kernel` on the images of the batch whose operation is_mine(kind).
+// Starts `kernel` on the images of the batch that is_mine(operation).
 template <class T, class Kernel, class IsMine>
 void launch_noise(Kernel kernel, const AdjustParams& p, void* stream, const IsMine& is_mine) {
   const int64_t parts = parts_of(parts_of(p.size(), kNoiseBlock), kPartBlocks);
@@ -197,10 +197,13 @@ void launch_noise(Kernel kernel, const AdjustParams& p, void* stream, const IsMi
 
 template <class T>
 void add_noises(const AdjustParams& p, void* stream) {
-  const auto is_shot = [](PixelKind kind) { return kind == PixelKind::kShotNoise; };
+  const auto is_shot = [](const PixelOperation& operation) {
+    return operation.kind == PixelKind::kShotNoise;
+  };
   launch_noise<T>(add_shot_noise<T>, p, stream, is_shot);
-  launch_noise<T>(add_noise<T>, p, stream,
-                  [&](PixelKind kind) { return is_noise(kind) && !is_shot(kind); });
+  launch_noise<T>(add_noise<T>, p, stream, [&](const PixelOperation& operation) {
+    return is_noise(operation.kind) && !is_shot(operation);
+  });
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 """Runs pixel operations on the images of a leaf: csrc/core/pixels, or torch's own operators.
 
 torch's run where the kernels can't: on float64, where a gradient is wanted, and on a GPU for those
-operations that have no kernel there.
+operations that have no kernel there, or are larger than it takes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..._native import run_pixels as run_native
 from ..._torch.native import modes_or_transforms_active
 from ...convolution.blurs import gaussian
 from ...convolution.filter_separable import MOST_TAPS, filter_separable
-from ...pixels.adjust import adjust_pixels
+from ...pixels.adjust import MOST_MEDIAN_SIDE, MOST_MOTION_SIDE, MOST_TILES, adjust_pixels
 from ..sample.leaf import Leaf
 from .compiled import DTYPE_NAMES, Compiled
 from .integers import WHITES, from_float, to_float
@@ -132,10 +132,13 @@ def _one_each(
     """Run an operation for each image: those of a kind together, in as many calls as kinds."""
     kinds, amounts, numbers = turn
     present = set(kinds.tolist())
+    alone = ~_IS_DONE[kinds]  # no kernel for a batch has them
+    if not _LIMITED.isdisjoint(present):
+        alone |= _beyond_limits(turn)
     if rows is not None:
         images = _warp(images, rows, mode, fill)
     if not _ADJUSTED.isdisjoint(present):
-        known = np.where(_IS_ADJUSTED[kinds], kinds, 0)
+        known = np.where(_IS_ADJUSTED[kinds] & ~alone, kinds, 0)
         more: list[float] = []
         if not _WITH_MORE.isdisjoint(present):
             more = np.where(_HAS_MORE[kinds][:, None], numbers, 0.0).ravel().tolist()
@@ -144,12 +147,23 @@ def _one_each(
         takes = kinds == PixelKind.GAUSSIAN_BLUR
         for size in sorted({(int(w), int(h)) for w, h in numbers[takes, :2]}):
             images = _blur(amounts, images, size, takes & (numbers[:, :2] == size).all(1))
-    if not present <= _DONE:
+    if alone.any():
         images = images.clone()
-        for i in np.flatnonzero(~_IS_DONE[kinds]).tolist():  # no kernel for a batch has them
+        for i in np.flatnonzero(alone).tolist():
             kind, one = PixelKind(kinds[i]), slice(i, i + 1)
             images[one] = run_more(kind, images[one], float(amounts[i]), numbers[i].tolist())
     return images
+
+
+def _beyond_limits(turn: Turn) -> np.ndarray:
+    """Return which operations are larger than adjust_pixels() takes."""
+    kinds, amounts, numbers = turn
+    tiles = numbers[:, :2].max(1, initial=0.0)
+    return (  # type: ignore[no-any-return]
+        ((kinds == PixelKind.MEDIAN_BLUR) & (amounts > MOST_MEDIAN_SIDE))
+        | ((kinds == PixelKind.MOTION_BLUR) & (amounts > MOST_MOTION_SIDE))
+        | ((kinds == PixelKind.CLAHE) & (tiles > MOST_TILES))
+    )
 
 
 def _blur(sigmas: np.ndarray, images: Tensor, size: tuple[int, int], takes: np.ndarray) -> Tensor:
@@ -316,8 +330,11 @@ _OPERATIONS: dict[PixelKind, Callable[[Tensor, float], Tensor]] = {
 # Kinds of adjust_pixels() that take numbers behind their amount; and all of its kinds.
 _WITH_MORE = {
     *(PixelKind.GAUSSIAN_NOISE, PixelKind.SHOT_NOISE, PixelKind.SALT_AND_PEPPER, PixelKind.HSV),
+    *(PixelKind.MOTION_BLUR, PixelKind.EMBOSS, PixelKind.SHARPEN, PixelKind.CLAHE),
 }
-_ADJUSTED = _WITH_MORE | _OPERATIONS.keys()
+_ADJUSTED = _WITH_MORE | _OPERATIONS.keys() | {PixelKind.MEDIAN_BLUR, PixelKind.DOWNSCALE}
+# Kinds with numbers that may be larger than adjust_pixels() takes.
+_LIMITED = {PixelKind.MEDIAN_BLUR, PixelKind.MOTION_BLUR, PixelKind.CLAHE}
 _DONE = {PixelKind.IDENTITY, PixelKind.AFFINE, PixelKind.GAUSSIAN_BLUR, *_ADJUSTED}
 # The same by number.
 _HAS_MORE, _IS_ADJUSTED, _IS_DONE = (

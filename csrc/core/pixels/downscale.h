@@ -1,0 +1,31 @@
+// The nearest pixels of a smaller image: as cv2.resize with INTER_NEAREST there and back.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "core/elementary.h"
+
+namespace visops {
+
+// One side of the image.
+struct DownscaledSide {
+  int64_t side, small;
+  double up, down;  // pixels of the smaller image for each of the larger, and the other way round
+
+  // The pixel that stands for pixel `i`.
+  VISOPS_DEVICE int64_t position(int64_t i) const {
+    const auto near = static_cast<int64_t>(floor(static_cast<double>(i) * up));
+    const int64_t at = near < small ? near : small - 1;
+    const auto far = static_cast<int64_t>(floor(static_cast<double>(at) * down));
+    return far < side ? far : side - 1;
+  }
+};
+
+VISOPS_FN DownscaledSide downscaled_side(int64_t side, double factor) {
+  const auto rounded = static_cast<int64_t>(nearest_integer(static_cast<double>(side) * factor));
+  const int64_t small = rounded > 1 ? rounded : 1;
+  return {side, small, static_cast<double>(small) / static_cast<double>(side), 1.0 / factor};
+}
+
+}  // namespace visops

@@ -1,0 +1,213 @@
+"""Medians, CLAHE, downscaling and small filters of a batch, on every kind of kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from kernels import every_slot, use_slot
+from torch import Tensor
+from visops import _native
+from visops.pixels.adjust import adjust_pixels
+from visops.transforms.engine.pixel_kinds import MORE_NUMBERS, PixelKind
+from visops.transforms.engine.pixels import _one_each
+
+from transforms.chains import photo
+
+SIZES = [(1, 1), (1, 37), (41, 1), (2, 3), (29, 50)]
+SIDES = [1, 3, 5, 7, 9, 31]
+NAN = float("nan")
+
+
+def picture(size: tuple[int, int], channels: int, dtype: torch.dtype) -> Tensor:
+    """Many different values, and many that are equal."""
+    generator = torch.Generator().manual_seed(sum(size))
+    image = torch.randint(0, 256, (channels, *size), generator=generator)
+    image[..., : size[1] // 2] //= 60
+    return image.to(dtype) if dtype == torch.uint8 else image.to(dtype) / 255
+
+
+def filled(*more: Any) -> list[float]:
+    """Nine numbers for each of several operations."""
+    return [n for own in more for n in (*own, *[0.0] * (MORE_NUMBERS - len(own)))]
+
+
+def adjusted(kind: PixelKind, images: Tensor, amounts: list[float], *more: Any) -> Tensor:
+    """Images after operations of a kind, of which `more` has each one's numbers."""
+    return adjust_pixels(images, [kind] * len(images), amounts, filled(*more))
+
+
+def same_bits(found: Tensor, expected: Tensor) -> bool:
+    """Whether all bits are equal, but for NaN's."""
+    pair = [t.contiguous().nan_to_num(7.0).numpy().tobytes() for t in (found, expected)]
+    return pair[0] == pair[1] and bool((found.isnan() == expected.isnan()).all())
+
+
+def by_the_core(kind: PixelKind, image: Tensor, amount: float, more: Sequence[float]) -> Tensor:
+    """Return what chains make of an image on the CPU."""
+    out = image.clone().contiguous()
+    name = {torch.uint8: "uint8", torch.float32: "float32"}[image.dtype]
+    _native.run_operation(int(kind), amount, filled(more), out.data_ptr(), name, *out.shape)
+    return out
+
+
+def median(image: Tensor, side: int) -> np.ndarray:
+    """Medians one by one; NaN is sorted behind all numbers."""
+    radius = side // 2
+    wide = np.pad(image.numpy(), ((0, 0), (radius, radius), (radius, radius)), "edge")
+    windows = np.lib.stride_tricks.sliding_window_view(wide, (side, side), axis=(1, 2))
+    return np.sort(windows.reshape(*image.shape, -1), -1)[..., side * side // 2]
+
+
+@pytest.mark.matrix
+@every_slot
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("size", SIZES)
+def test_medians(size: tuple[int, int], dtype: torch.dtype, slot: str) -> None:
+    """Each image of a batch has a side of its own."""
+    for channels in (1, 2):
+        image = picture(size, channels, dtype)
+        with use_slot(slot):
+            batch = image.repeat(len(SIDES), 1, 1, 1)
+            found = adjusted(PixelKind.MEDIAN_BLUR, batch, [float(side) for side in SIDES])
+        for own, side in zip(found, SIDES, strict=True):
+            assert np.array_equal(own.numpy(), median(image, side)), side
+
+
+@every_slot
+def test_medians_of_nan_and_signed_zeros(slot: str) -> None:
+    """In large squares, NaN is behind all numbers; in small ones, it has the CPU's place."""
+    image = picture((23, 30), 1, torch.float32) - 0.25
+    generator = torch.Generator().manual_seed(1)
+    draw = torch.rand(image.shape, generator=generator)
+    image[draw < 0.5] = -0.0
+    image[draw < 0.3] = 0.0
+    image[draw < 0.2] = NAN
+    image[draw < 0.1] = -torch.tensor(NAN)
+    image[draw < 0.05] = -float("inf")
+    image[:, 15:, 20:] = NAN
+    for side in (3, 5, 7, 9, 11):
+        expected = by_the_core(PixelKind.MEDIAN_BLUR, image, side, [])
+        with use_slot(slot):
+            found = adjusted(PixelKind.MEDIAN_BLUR, image[None], [side])[0]
+        assert same_bits(found, expected), side
+        if side > 5:
+            assert np.array_equal(found.numpy(), median(image, side), equal_nan=True)
+            assert found.isnan().any()
+            assert not found.isnan().all()
+
+
+@pytest.mark.matrix
+@every_slot
+@pytest.mark.parametrize("size", [(1, 1), (1, 40), (33, 1), (24, 40), (29, 50)])
+def test_clahe_is_opencv_s(size: tuple[int, int], slot: str) -> None:
+    """Of one, two and five channels, with tiles and limits for each image."""
+    clips, tiles = [0.0, 1.0, 3.5, 40.0, 1e30], [[8, 8], [1, 1], [3, 5], [40, 2], [1, 7]]
+    for channels in (1, 2, 5):
+        image = picture(size, channels, torch.uint8)
+        with use_slot(slot):
+            batch = image.repeat(len(clips), 1, 1, 1)
+            found = adjusted(PixelKind.CLAHE, batch, clips, *tiles)
+            floats = adjusted(PixelKind.CLAHE, batch / 255, clips, *tiles)
+        for own, clip, (rows, columns) in zip(found, clips, tiles, strict=True):
+            peer = cv2.createCLAHE(min(clip, 1e5), (columns, rows))
+            expected = np.stack([peer.apply(plane) for plane in image.numpy()])
+            assert np.array_equal(own.numpy(), expected), (clip, rows, columns)
+        assert torch.equal(floats, found.float() * torch.tensor(1 / 255, dtype=torch.float32))
+
+
+@every_slot
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_clahe_of_colours(dtype: torch.dtype, slot: str) -> None:
+    """All kinds of colours have the bits of chains on the CPU."""
+    levels = torch.arange(0, 256, 15, dtype=torch.uint8)
+    colours = torch.cartesian_prod(levels, levels, levels).T.reshape(3, 54, 108)
+    batch = torch.stack((colours, photo()[:, 90:144, 100:208], colours.flip(0)))
+    batch = batch if dtype == torch.uint8 else batch / 255 * 1.2 - 0.1
+    clips, tiles = [2.0, 0.0, 9.0], [[4, 3], [8, 8], [1, 1]]
+    expected = [
+        by_the_core(PixelKind.CLAHE, image, clip, own)
+        for image, clip, own in zip(batch, clips, tiles, strict=True)
+    ]
+    with use_slot(slot):
+        found = adjusted(PixelKind.CLAHE, batch, clips, *tiles)
+    assert same_bits(found, torch.stack(expected))
+
+
+def downscaled(side: int, factor: float) -> list[int]:
+    small = max(round(side * factor), 1)
+    near = [min(int(i * (small / side)), small - 1) for i in range(side)]
+    return [min(int(i * (1 / factor)), side - 1) for i in near]
+
+
+@pytest.mark.matrix
+@every_slot
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("size", SIZES)
+def test_downscaling(size: tuple[int, int], dtype: torch.dtype, slot: str) -> None:
+    factors = [0.1, 0.25, 0.37, 0.5, 0.9, 1.0, 1e-6]
+    image = picture(size, 3, dtype)
+    with use_slot(slot):
+        found = adjusted(PixelKind.DOWNSCALE, image.repeat(len(factors), 1, 1, 1), factors)
+    for own, factor in zip(found, factors, strict=True):
+        rows, columns = (downscaled(n, factor) for n in size)
+        assert torch.equal(own, image[:, rows][:, :, columns]), factor
+
+
+@pytest.mark.matrix
+@every_slot
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("size", SIZES)
+def test_small_filters(size: tuple[int, int], dtype: torch.dtype, slot: str) -> None:
+    """Each image has a motion, an emboss or a sharpening of its own, with the bits of chains."""
+    kinds = [PixelKind.MOTION_BLUR] * 4 + [PixelKind.EMBOSS, PixelKind.SHARPEN]
+    amounts = [3.0, 7.0, 33.0, 5.0, 0.6, 0.8]
+    numbers = [[0.0], [30.0, 0.2, 1.0, -1.0], [200.0, -1.0], [90.0, 1.0, -0.4], [0.7], [0.9]]
+    image = picture(size, 2, dtype)
+    expected = [
+        by_the_core(kind, image, amount, own)
+        for kind, amount, own in zip(kinds, amounts, numbers, strict=True)
+    ]
+    with use_slot(slot):
+        batch = image.repeat(len(kinds), 1, 1, 1)
+        found = adjust_pixels(batch, kinds, amounts, filled(*numbers))
+    assert same_bits(found, torch.stack(expected))
+    if min(size) > 2:
+        kernel = np.full((3, 3), -0.8)
+        kernel[1, 1] = 0.2 + 0.8 * (8 + 0.9)
+        wanted = cv2.filter2D(image[0].numpy(), -1, kernel)
+        if dtype == torch.float32:
+            assert np.abs(found[5, 0].numpy() - wanted.clip(0, 1)).max() < 1e-5
+        else:
+            assert np.abs(found[5, 0].int().numpy() - wanted).max() <= 1
+
+
+@every_slot
+@pytest.mark.parametrize(
+    ("kind", "amount", "more"),
+    [
+        (PixelKind.MEDIAN_BLUR, 4097.0, []),
+        (PixelKind.MOTION_BLUR, 35.0, [20.0]),
+        (PixelKind.CLAHE, 2.0, [300.0, 2.0]),
+    ],
+)
+def test_what_is_too_large_for_the_operator(
+    kind: PixelKind, amount: float, more: list[float], slot: str
+) -> None:
+    """A chain runs it image by image, in its turn."""
+    batch = picture((3, 4), 1, torch.uint8).repeat(2, 1, 1, 1)
+    numbers = np.zeros((2, MORE_NUMBERS))
+    numbers[1, : len(more)] = more
+    with use_slot(slot):
+        if kind != PixelKind.MEDIAN_BLUR:  # whose squares torch would write out
+            turn = np.array([PixelKind.INVERT, kind]), np.array([0.0, amount]), numbers
+            found = _one_each(turn, None, batch, "bilinear", [0.0])
+            assert torch.equal(found[0], 255 - batch[0])
+            expected = by_the_core(kind, batch[1], amount, more)
+            assert (found[1].int() - expected.int()).abs().max() <= 1
+        with pytest.raises(RuntimeError, match="must be"):
+            adjusted(kind, batch[:1], [amount], more)
