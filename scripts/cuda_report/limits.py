@@ -105,6 +105,7 @@ OCCUPANCY = (
             "add_shot_noise": 25,
             "affine_backward_matrix<double>": 37,
             "augment_forward<double>": 25,
+            "remap_pixels<double>": 25,
             "augment_filter_rotated<double>": 25,
             "augment_gather<double>": 25,
             "augment_gather_boxes<double>": 37,
@@ -132,8 +133,13 @@ OCCUPANCY = (
         },
     ),
     Group(
-        "the taps of three channels, bicubic's 16, or a filter's; arithmetic is the limit",
-        {"affine_forward": 37, "augment_forward": 37, "augment_filter_rotated": 25},
+        "the taps of three channels, bicubic's or a grid's 16, or a filter's; arithmetic is the limit",
+        {
+            "affine_forward": 37,
+            "augment_forward": 37,
+            "augment_filter_rotated": 25,
+            "remap_pixels": 25,
+        },
     ),
     Group(
         "a network has the values of 7 x 7 pixels in registers; arithmetic is the limit",

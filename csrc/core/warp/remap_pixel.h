@@ -15,8 +15,6 @@ struct GridTaps {
   Acc share[4];
 };
 
-VISOPS_FN constexpr int grid_tap_count(MapGrid grid) { return grid == MapGrid::kSpline ? 4 : 2; }
-
 template <class Acc>
 VISOPS_FN GridTaps<Acc> grid_taps(MapGrid grid, int64_t pixel, int64_t side, int64_t points) {
   GridTaps<Acc> taps;
@@ -48,15 +46,24 @@ VISOPS_FN GridTaps<Acc> grid_taps(MapGrid grid, int64_t pixel, int64_t side, int
   return taps;
 }
 
+// The sum of two or four points' shares, of which `at(point)` returns the numbers. Taps are named
+// by constants, or GPUs would keep them in memory.
+template <class Acc, class Numbers>
+VISOPS_FN Acc grid_sum(MapGrid grid, const GridTaps<Acc>& taps, const Numbers& at) {
+  Acc sum = taps.share[0] * at(taps.point[0]);
+  sum += taps.share[1] * at(taps.point[1]);
+  if (grid != MapGrid::kSpline) return sum;
+  sum += taps.share[2] * at(taps.point[2]);
+  sum += taps.share[3] * at(taps.point[3]);
+  return sum;
+}
+
 // A column of a grid at a row's height. `numbers` are one axis's of the map.
 template <class Acc>
-VISOPS_FN Acc grid_column(const GridTaps<Acc>& down, int count, const Acc* numbers, int64_t columns,
-                          int64_t column) {
-  Acc sum = down.share[0] * load_readonly(numbers + down.point[0] * columns + column);
-  for (int k = 1; k < count; ++k) {
-    sum += down.share[k] * load_readonly(numbers + down.point[k] * columns + column);
-  }
-  return sum;
+VISOPS_FN Acc grid_column(MapGrid grid, const GridTaps<Acc>& down, const Acc* numbers,
+                          int64_t columns, int64_t column) {
+  return grid_sum(grid, down,
+                  [&](int32_t row) { return load_readonly(numbers + row * columns + column); });
 }
 
 template <class Acc>

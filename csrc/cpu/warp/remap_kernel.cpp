@@ -58,8 +58,7 @@ class RowMap {
     for (int axis = 0; axis < 2; ++axis) {
       Acc* const line = line_of(sample, row, axis);
       for (int64_t c = 0; c < p_.columns; ++c) {
-        line[c] =
-            grid_column(down, grid_tap_count(p_.grid), numbers_of(sample, axis), p_.columns, c);
+        line[c] = grid_column(p_.grid, down, numbers_of(sample, axis), p_.columns, c);
       }
     }
   }
@@ -70,12 +69,8 @@ class RowMap {
       return numbers_of(sample, axis) + chunk.row * p_.output_width + chunk.first;
     }
     const Acc* const line = line_of(sample, chunk.row, axis);
-    const int taps = grid_tap_count(p_.grid);
     for (int i = 0; i < chunk.count; ++i) {
-      const GridTaps<Acc>& own = across_[chunk.first + i];
-      Acc sum = own.share[0] * line[own.point[0]];
-      for (int k = 1; k < taps; ++k) sum += own.share[k] * line[own.point[k]];
-      room[i] = sum;
+      room[i] = grid_sum(p_.grid, across_[chunk.first + i], [&](int32_t c) { return line[c]; });
     }
     return room;
   }

@@ -42,17 +42,12 @@ __device__ void read_map(const RemapParams& p, int64_t sample, int64_t row, int6
   }
   const GridTaps<Acc> down = grid_taps<Acc>(p.grid, row, p.output_height, p.rows);
   const GridTaps<Acc> across = grid_taps<Acc>(p.grid, column, p.output_width, p.columns);
-  const int taps = grid_tap_count(p.grid);
   Acc sum[2];
 #pragma unroll
   for (int axis = 0; axis < 2; ++axis) {
-    const Acc* const numbers = map[axis];
-    sum[axis] = across.share[0] * grid_column(down, taps, numbers, p.columns, across.point[0]);
-#pragma unroll
-    for (int k = 1; k < 4; ++k) {
-      if (k >= taps) break;
-      sum[axis] += across.share[k] * grid_column(down, taps, numbers, p.columns, across.point[k]);
-    }
+    sum[axis] = grid_sum(p.grid, across, [&](int32_t c) {
+      return grid_column(p.grid, down, map[axis], p.columns, c);
+    });
   }
   *x = sum[0];
   *y = sum[1];
