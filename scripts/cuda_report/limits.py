@@ -133,7 +133,7 @@ OCCUPANCY = (
         },
     ),
     Group(
-        "the taps of three channels, bicubic's or a grid's 16, or a filter's; arithmetic is the limit",
+        "taps of three channels, bicubic's or a grid's 16, or a filter's; arithmetic is the limit",
         {
             "affine_forward": 37,
             "augment_forward": 37,
