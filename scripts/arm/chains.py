@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ SIZES = ((3, 3), (17, 64), (61, 130))
 INDICES = range(3)  # draws differ
 
 
-def steps() -> dict[str, list[T.Transform]]:
+def steps() -> dict[str, list[Callable[..., Any]]]:
     """Return the transforms of each chain, for images of uint8 and float32."""
     return {
         "median 3": [T.MedianBlur((3, 3), p=1.0)],
@@ -57,7 +57,7 @@ def steps() -> dict[str, list[T.Transform]]:
     }
 
 
-def of_samples() -> dict[str, list[T.Transform]]:
+def of_samples() -> dict[str, list[Callable[..., Any]]]:
     """Return those for images with boxes, masks and key points."""
     return {
         "targets turned": [T.RandomPerspective(p=1.0), T.RandomAffine(30, scale=(0.8, 1.2))],
@@ -67,7 +67,7 @@ def of_samples() -> dict[str, list[T.Transform]]:
     }
 
 
-def of_bytes_alone() -> dict[str, list[T.Transform]]:
+def of_bytes_alone() -> dict[str, list[Callable[..., Any]]]:
     """Return those for images of uint8."""
     return {"CLAHE, in Lab": [T.CLAHE(p=1.0)], "equalize": [T.RandomEqualize(p=1.0)]}
 
