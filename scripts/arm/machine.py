@@ -60,6 +60,7 @@ LIBRARIES = Path("usr/lib/aarch64-linux-gnu")  # in a root
 PACKAGES = (
     *("torch", "torchvision", "numpy", "pytest", "pytest-xdist", "hypothesis", "scipy"),
     *("opencv-python-headless", "scikit-image", "pycocotools", "ensemble-boxes", "kornia"),
+    "albumentations",
 )
 # For GPUs only.
 LEFT_OUT = ("nvidia-", "cuda-", "triton")

@@ -13,7 +13,7 @@ from visops._loader import LIBRARY
 
 ROOT = Path(__file__).resolve().parents[2]
 # Objects of a cross build (`make test-arm`); on ARM itself the library is disassembled.
-ARM_OBJECTS = sorted((ROOT / "build" / "ninja-aarch64" / "default").rglob("*.o"))
+ARM_OBJECTS = sorted((ROOT / "build" / "ninja-aarch64").rglob("*.o"))
 HOST = {"amd64": "x86_64", "arm64": "aarch64"}.get(
     platform.machine().lower(), platform.machine().lower()
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,12 @@ import pytest
 import torch
 from arm import chains
 from arm.instructions import counts
+from arm.machine import wanted_packages
 from arm.records import Recorder, call_chains, difference, packed, replay, unpacked
+from packaging.utils import canonicalize_name
 from visops import nms, warp_affine
+
+TESTS = Path(__file__).resolve().parents[1]
 
 
 def nan_of(bits: int) -> torch.Tensor:
@@ -72,20 +78,43 @@ def test_a_changed_bit_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_chains_give_their_results_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [call for call in chains.inputs() if call[1].shape == (3, 17, 64)]
-    assert {name for name, _, _ in given} == {*chains.steps(), *chains.of_bytes_alone()}
+    called = [*chains.inputs()]
+    images = [own["image"] if isinstance(own, dict) else own for _, own, _ in called]
+    given = [c for c, image in zip(called, images, strict=True) if image.shape == (3, 17, 64)]
+    assert {name for name, _, _ in given} == {
+        *chains.steps(),
+        *chains.of_bytes_alone(),
+        *chains.of_samples(),
+    }
     first = {name: (name, image, index) for name, image, index in reversed(given)}
     monkeypatch.setattr(chains, "inputs", lambda: [*first.values()])
     calls = call_chains()
     (tmp_path / "chains.calls").write_bytes(pickle.dumps(calls))
     total = replay(tmp_path, ["chains"])
     assert (total["calls"], total["differ"]) == (len(first), 0)
-    name, before, _ = calls[0]
+    at = [name for name, _, _ in calls].index("chain elastic")
+    name, before, after = calls[at]
     arguments, index = unpacked(before)
-    calls[0] = (name, packed((arguments, {"index": index["index"] + 1})), calls[0][2])
+    calls[at] = (name, packed((arguments, {"index": index["index"] + 1})), after)
     (tmp_path / "chains.calls").write_bytes(pickle.dumps(calls))
     assert replay(tmp_path, ["chains"])["differ"] == 1
-    assert f"call 0, {name}: " in capsys.readouterr().out
+    assert f"call {at}, {name}: " in capsys.readouterr().out
+
+
+def test_the_machine_has_what_tests_of_values_import() -> None:
+    """Else `make test-arm` fails on the day when their part of the tests runs."""
+    packages = importlib.metadata.packages_distributions()
+    wanted = wanted_packages()
+    imported: dict[str, str] = {}
+    for file in TESTS.glob("*/test_*.py"):
+        text = file.read_text()
+        if "mark.matrix" in text:
+            names = re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)
+            imported |= {name: file.name for name in names if name in packages}
+    del imported["visops"]
+    assert {"torch", "cv2", "albumentations"} <= imported.keys()
+    needed = {name: {canonicalize_name(p) for p in packages[name]} for name in imported}
+    assert {name: imported[name] for name in imported if not needed[name] & wanted.keys()} == {}
 
 
 def test_instructions_between_markers() -> None:
