@@ -87,9 +87,23 @@ def displaced(
         return _remap(pixels, *maps, size, rows, *options)  # type: ignore[no-any-return]
     found = []
     for i, image in enumerate(pixels):
+        _check_like_first(i, image, first)
         x, y, row = (v if len(v) == 1 else v[i : i + 1] for v in (*maps, rows))
         found.append(_remap(image.unsqueeze(0), x, y, size, row, *options))
     return torch.cat(found)
+
+
+def _check_like_first(i: int, image: Tensor, first: Tensor) -> None:
+    if image.dim() != 3 or image.shape[0] != first.shape[0]:
+        raise RuntimeError(
+            f"visops.augment: images[{i}] has shape {list(image.shape)}, must be "
+            f"[{first.shape[0]}, height, width] as images[0] is"
+        )
+    if image.dtype != first.dtype:
+        raise RuntimeError(
+            f"visops.augment: images[{i}] has dtype {image.dtype}, images[0] has {first.dtype}; "
+            "they must agree"
+        )
 
 
 def _last_row(matrix: Tensor) -> Tensor:

@@ -116,6 +116,16 @@ def test_forms_of_images_and_displacements() -> None:
     torch.testing.assert_close(dense, wanted, rtol=0, atol=1e-4)
 
 
+def test_lists_of_images_that_differ() -> None:
+    photos, shifts, matrix = problem()
+    for other, message in (
+        (photos[1][:1], r"images\[1\] has shape \[1, 19, 23\], must be \[3, height, width\]"),
+        (photos[1].float(), r"images\[1\] has dtype torch.float32, images\[0\] has torch.uint8"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            visops.augment([photos[0], other], matrix, (14, 16), displacement=shifts, layout="CHW")
+
+
 def test_gradients() -> None:
     generator = np.random.default_rng(0)
     images = torch.from_numpy(generator.uniform(0, 1, (2, 3, 5, 6))).requires_grad_()
