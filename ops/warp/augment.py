@@ -210,6 +210,13 @@ def augment(
     >>> identity = [[1, 0, 0], [0, 1, 0]]
     >>> visops.augment(grey, identity, (1, 3), color=[[0.5, 0.25]])
     tensor([[[[0.2500, 0.5000, 0.7500]]]])
+
+    Stretched from left to right, by shifts of 0 and 1 pixels at the two ends:
+
+    >>> row = torch.tensor([[[[0.0, 0.3, 0.6, 0.9]]]])
+    >>> shifts = [[[0.0, 0.0], [1.0, 0.0]]]
+    >>> visops.augment(row, identity, (1, 4), displacement=shifts, padding_mode="replicate")
+    tensor([[[[0.0000, 0.4000, 0.8000, 0.9000]]]])
     """
     half_pixel = convention == "half_pixel"
     if not half_pixel and convention != "integer":
