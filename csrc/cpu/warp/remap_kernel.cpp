@@ -29,7 +29,7 @@ struct Chunk {
 };
 
 template <class Acc>
-struct Positions {
+struct MapPositions {
   int32_t x[kChunk], y[kChunk];  // whole parts
   Acc right[kChunk], below[kChunk];
   int32_t offset[kChunk];   // of (x, y) in a channel; of some pixel where a tap is outside
@@ -52,7 +52,7 @@ class RowMap {
   }
 
   // To be called before chunk(), by the task that has the row.
-  void start_row(int64_t sample, int64_t row) const {
+  VISOPS_NOINLINE void start_row(int64_t sample, int64_t row) const {
     if (p_.grid == MapGrid::kDense) return;
     const GridTaps<Acc> down = grid_taps<Acc>(p_.grid, row, p_.output_height, p_.rows);
     for (int axis = 0; axis < 2; ++axis) {
@@ -64,7 +64,8 @@ class RowMap {
   }
 
   // Returns a chunk's numbers of an axis, in `room` or where the map has them.
-  const Acc* numbers(int64_t sample, const Chunk& chunk, int axis, Acc* room) const {
+  VISOPS_NOINLINE const Acc* numbers(int64_t sample, const Chunk& chunk, int axis,
+                                     Acc* room) const {
     if (p_.grid == MapGrid::kDense) {
       return numbers_of(sample, axis) + chunk.row * p_.output_width + chunk.first;
     }
@@ -89,10 +90,11 @@ class RowMap {
   Acc* lines_ = nullptr;  // [batch, output_height, 2, columns]
 };
 
+// Not inlined, as what follows isn't: it would be there once for each type and mode.
 template <class Acc>
-VISOPS_ALWAYS_INLINE void find_positions(const RemapParams& p, const MapMatrix<Acc>& matrix,
-                                         const Chunk& chunk, const Acc* map_x, const Acc* map_y,
-                                         const Reach& reach, Positions<Acc>& positions) {
+VISOPS_NOINLINE void find_positions(const RemapParams& p, const MapMatrix<Acc>& matrix,
+                                    const Chunk& chunk, const Acc* map_x, const Acc* map_y,
+                                    const Reach& reach, MapPositions<Acc>& positions) {
   const Acc base_x = static_cast<Acc>(p.relative ? chunk.first : 0);
   const Acc base_y = static_cast<Acc>(p.relative ? chunk.row : 0);
   const Acc step = static_cast<Acc>(p.relative ? 1 : 0), shift = static_cast<Acc>(reach.shift);
@@ -152,7 +154,7 @@ struct Channel {
   const T* data;
   Acc fill;
 
-  Acc padded(int64_t x, int64_t y) const {
+  VISOPS_NOINLINE Acc padded(int64_t x, int64_t y) const {
     const int64_t column = pad_index(p.padding, x, p.width);
     const int64_t row = pad_index(p.padding, y, p.height);
     if (column < 0 || row < 0) return fill;
@@ -162,7 +164,7 @@ struct Channel {
 
 // The value between a pixel's taps, of which `at(column, row)` returns one.
 template <Interpolation mode, class Acc, class Taps>
-VISOPS_ALWAYS_INLINE Acc blend(const Positions<Acc>& positions, int i, const Taps& at) {
+VISOPS_ALWAYS_INLINE Acc blend(const MapPositions<Acc>& positions, int i, const Taps& at) {
   if constexpr (mode == Interpolation::kNearest) {
     return at(0, 0);
   } else if constexpr (mode == Interpolation::kBilinear) {
@@ -179,7 +181,7 @@ VISOPS_ALWAYS_INLINE Acc blend(const Positions<Acc>& positions, int i, const Tap
 
 // Samples of a channel, one by one: any strides and types.
 template <Interpolation mode, class T, class Acc>
-void sample_elements(const Channel<T>& channel, const Positions<Acc>& positions, int count,
+void sample_elements(const Channel<T>& channel, const MapPositions<Acc>& positions, int count,
                      Acc* values) {
   if (positions.outside_count == count) return;  // the plane may be smaller than the taps
   const int64_t row_stride = channel.p.image_stride.row;
@@ -194,7 +196,7 @@ void sample_elements(const Channel<T>& channel, const Positions<Acc>& positions,
 
 // Samples with taps outside.
 template <Interpolation mode, class T, class Acc>
-void sample_outside(const Channel<T>& channel, const Positions<Acc>& positions, Acc* values) {
+void sample_outside(const Channel<T>& channel, const MapPositions<Acc>& positions, Acc* values) {
   for (int k = 0; k < positions.outside_count; ++k) {
     const int32_t i = positions.outside[k];
     const int64_t x = positions.x[i], y = positions.y[i];
@@ -206,7 +208,7 @@ void sample_outside(const Channel<T>& channel, const Positions<Acc>& positions, 
 
 // Samples of `Channels` adjacent channels, or of one in a plane, in vectors of pixels.
 template <Interpolation mode, class T, int Channels>
-void sample_vectors(const RemapParams& p, const T* data, const Positions<float>& positions,
+void sample_vectors(const RemapParams& p, const T* data, const MapPositions<float>& positions,
                     int count, float (&values)[Channels][kChunk]) {
   constexpr int kFirst = first_tap(mode);
   const auto row_bytes = p.image_stride.row * static_cast<int64_t>(sizeof(T));
@@ -258,7 +260,7 @@ void for_chunks(const RemapParams& p, Workspace& workspace, const Each& each) {
   const Reach reach = reach_of(p.mode);
   const int64_t grain = grain_of(8 * p.channels * p.output_width);
   parallel_for(workspace, p.batch * p.output_height, grain, [&](int64_t begin, int64_t end) {
-    Positions<Acc> positions;
+    MapPositions<Acc> positions;
     Acc room_x[kChunk], room_y[kChunk];
     for (int64_t i = begin; i < end; ++i) {
       const int64_t sample = i / p.output_height, row = i % p.output_height;
@@ -316,7 +318,7 @@ class Sampler {
 
   explicit Sampler(const RemapParams& p) : p_(p), reads_(p) {}
 
-  void operator()(int64_t sample, const Chunk& chunk, const Positions<Acc>& positions) const {
+  void operator()(int64_t sample, const Chunk& chunk, const MapPositions<Acc>& positions) const {
     const T* const data = static_cast<const T*>(p_.image) + sample * p_.image_stride.batch;
     if constexpr (sizeof(T) == 1 && mode != Interpolation::kNearest) {
       if (reads_.adjacent && reads_.fits(p_, data, positions.highest)) {
@@ -358,7 +360,7 @@ class Sampler {
   }
 
   void sample_adjacent(const T* data, int64_t sample, const Chunk& chunk,
-                       const Positions<Acc>& positions) const {
+                       const MapPositions<Acc>& positions) const {
     float values[3][kChunk];
     sample_vectors<mode, T>(p_, data, positions, chunk.count, values);
     for (int c = 0; c < 3; ++c) sample_outside<mode>(channel_of(data, c), positions, values[c]);
@@ -385,7 +387,7 @@ void interpolate(const RemapParams& p, Workspace& workspace) {
 template <class Bits, class Acc>
 void copy_nearest(const RemapParams& p, Workspace& workspace) {
   for_chunks<Acc>(
-      p, workspace, [&](int64_t sample, const Chunk& chunk, const Positions<Acc>& positions) {
+      p, workspace, [&](int64_t sample, const Chunk& chunk, const MapPositions<Acc>& positions) {
         for (int64_t c = 0; c < p.channels; ++c) {
           const Bits fill = element_from_bits<Bits>(fill_bits(p.dtype, remap_fill(p, c)));
           const Bits* const data = static_cast<const Bits*>(p.image) +

@@ -74,15 +74,32 @@ __device__ MapPixel<Acc> find_pixel(const RemapParams& p, int64_t sample, int64_
   return pixel;
 }
 
-// An element of a plane, or the fill beyond it.
-template <class T, class Value>
-__device__ Value padded(const RemapParams& p, const T* plane, int64_t x, int64_t y, Value fill) {
-  const int64_t column = pad_index(p.padding, x, p.width);
-  const int64_t row = pad_index(p.padding, y, p.height);
-  if (column < 0 || row < 0) return fill;
-  const T element =
-      load_readonly(plane + row * p.image_stride.row + column * p.image_stride.column);
-  return load_element(&element);
+// Where a pixel's taps lie in a plane, in elements; negative where constant padding supplies the
+// value. Found once for all channels: padding divides.
+template <Interpolation mode>
+struct TapOffsets {
+  static constexpr int kTaps = tap_count(mode);
+  int32_t column[kTaps], row[kTaps];
+};
+
+// `stride` is positive or 0, and all offsets are below 2^31.
+__device__ inline int32_t tap_offset(const RemapParams& p, bool is_inner, int64_t i, int64_t n,
+                                     int64_t stride) {
+  const int64_t pixel = is_inner ? i : pad_index(p.padding, i, n);
+  return pixel < 0 ? -1 : static_cast<int32_t>(pixel * stride);
+}
+
+template <Interpolation mode, class Acc>
+__device__ TapOffsets<mode> tap_offsets(const RemapParams& p, const MapPixel<Acc>& pixel) {
+  TapOffsets<mode> taps;
+#pragma unroll
+  for (int k = 0; k < TapOffsets<mode>::kTaps; ++k) {
+    const int64_t x = int64_t{pixel.x} + first_tap(mode) + k;
+    const int64_t y = int64_t{pixel.y} + first_tap(mode) + k;
+    taps.column[k] = tap_offset(p, pixel.is_inner, x, p.width, p.image_stride.column);
+    taps.row[k] = tap_offset(p, pixel.is_inner, y, p.height, p.image_stride.row);
+  }
+  return taps;
 }
 
 // Samples a plane around a pixel, of which `at(column, row)` is a neighbour.
@@ -105,41 +122,35 @@ template <class T, Interpolation mode>
 __device__ void sample_channels(const RemapParams& p, int64_t sample, int64_t offset,
                                 const MapPixel<typename Accumulate<T>::type>& pixel) {
   using Acc = typename Accumulate<T>::type;
-  const auto row_stride = static_cast<int32_t>(p.image_stride.row);
-  const auto column_stride = static_cast<int32_t>(p.image_stride.column);
+  constexpr int kFirst = first_tap(mode);
+  const TapOffsets<mode> taps = tap_offsets<mode>(p, pixel);
   const T* plane = static_cast<const T*>(p.image) + sample * p.image_stride.batch;
   for (int64_t c = 0; c < p.channels; ++c) {
-    Acc value;
-    if (pixel.is_inner) {
-      const T* const first = plane + (pixel.y * row_stride + pixel.x * column_stride);
-      value = sample_at<Acc, mode>(pixel, [&](int column, int row) -> Acc {
-        const T element = load_readonly(first + (row * row_stride + column * column_stride));
-        return load_element(&element);
-      });
-    } else {
-      const Acc fill = static_cast<Acc>(remap_fill(p, c));
-      value = sample_at<Acc, mode>(pixel, [&](int column, int row) -> Acc {
-        return padded<T, Acc>(p, plane, int64_t{pixel.x} + column, int64_t{pixel.y} + row, fill);
-      });
-    }
+    const Acc fill = static_cast<Acc>(remap_fill(p, c));
+    const Acc value = sample_at<Acc, mode>(pixel, [&](int column, int row) -> Acc {
+      const int32_t across = taps.column[column - kFirst], down = taps.row[row - kFirst];
+      if (across < 0 || down < 0) return fill;
+      const T element = load_readonly(plane + (across + down));
+      return load_element(&element);
+    });
     store_sample(p, static_cast<T*>(p.output), offset, value, float_scale<T>());
     plane += p.image_stride.channel;
     offset += p.output_stride.channel;
   }
 }
 
-template <class Bits>
-__device__ void copy_channels(const RemapParams& p, int64_t sample, int64_t offset, int32_t at_x,
-                              int32_t at_y) {
-  const int64_t x = pad_index(p.padding, at_x, p.width);
-  const int64_t y = pad_index(p.padding, at_y, p.height);
-  const Bits* from = static_cast<const Bits*>(p.image) + sample * p.image_stride.batch +
-                     y * p.image_stride.row + x * p.image_stride.column;
-  Bits* to = static_cast<Bits*>(p.output) + offset;
+template <class Bits, class Acc>
+__device__ void copy_channels(const RemapParams& p, int64_t sample, int64_t offset,
+                              const MapPixel<Acc>& pixel) {
+  const auto taps = tap_offsets<Interpolation::kNearest>(p, pixel);
+  const int32_t across = taps.column[0], down = taps.row[0];
+  const Bits* plane = static_cast<const Bits*>(p.image) + sample * p.image_stride.batch;
   for (int64_t c = 0; c < p.channels; ++c) {
-    *to = x < 0 || y < 0 ? element_from_bits<Bits>(fill_bits(p.dtype, remap_fill(p, c)))
-                         : load_readonly(from + c * p.image_stride.channel);
-    to += p.output_stride.channel;
+    static_cast<Bits*>(p.output)[offset] =
+        across < 0 || down < 0 ? element_from_bits<Bits>(fill_bits(p.dtype, remap_fill(p, c)))
+                               : load_readonly(plane + (across + down));
+    plane += p.image_stride.channel;
+    offset += p.output_stride.channel;
   }
 }
 
@@ -158,7 +169,7 @@ __global__ void __launch_bounds__(kThreads)
                            column * p.output_stride.column;
     const MapPixel<Acc> pixel = find_pixel<Acc, mode>(p, sample, row, column);
     if constexpr (is_copy) {
-      copy_channels<T>(p, sample, offset, pixel.x, pixel.y);
+      copy_channels<T>(p, sample, offset, pixel);
     } else {
       sample_channels<T, mode>(p, sample, offset, pixel);
     }
