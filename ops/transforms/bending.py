@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from .. import _native
 from ..warp.remap import remap_batch
@@ -35,7 +34,7 @@ from .engine.plan import Canvas, Plan
 from .engine.run import Pixels, reject_dtype
 from .sample.images import sizes_of
 from .sample.leaf import Leaf
-from .targets.bent import Field, bend_targets
+from .targets.bent import Field, bend_batch, bend_targets
 from .targets.options import TargetOptions
 from .transform import Transform
 
@@ -108,32 +107,8 @@ class _Bending(Transform):
                 if field is not None:
                     found[index] = remap_batch(image[None], *field.on(image), how)[0]
         else:
-            found = _bend_batch(images, fields, pixels.frames, how)
+            found = bend_batch(images, fields, pixels.frames, how)
         pixels.store(leaf, from_float(found, dtype) if dtype in WHITES else found)
-
-
-def _bend_batch(
-    images: Tensor,
-    fields: Sequence[Field | None],
-    frames: int,
-    how: tuple[bool, str, str, list[float]],
-) -> Tensor:
-    """Bend the images ``[B * frames, C, H, W]`` of those samples that have a field."""
-    bent = [sample for sample, field in enumerate(fields) if field is not None]
-    if not bent:
-        return images
-    maps = torch.stack([field.values for field in fields if field is not None])
-    x, y = maps.to(images.device, non_blocking=True).unbind(1)
-    # The frames of a sample follow one field: they are its channels.
-    merged = images.unflatten(0, (-1, frames)).flatten(1, 2) if frames > 1 else images
-    relative, mode, padding_mode, fill = how
-    own = relative, mode, padding_mode, fill if len(fill) == 1 else fill * frames
-    if len(bent) == len(fields):
-        out = remap_batch(merged, x, y, own)
-    else:
-        chosen = torch.tensor(bent, device=images.device)
-        out = merged.index_copy(0, chosen, remap_batch(merged[chosen], x, y, own))
-    return out.reshape(images.shape)
 
 
 def _pair(owner: str, name: str, value: Any, allowed: str, low: float) -> tuple[float, float]:

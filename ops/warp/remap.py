@@ -138,6 +138,11 @@ def _fail(name: str, value: str, allowed: str, error: type[Exception] = ValueErr
     raise error(f"visops.remap: {name} is {value}, must be {allowed}")
 
 
+def _number(size: Any) -> Any:
+    """Return a size as a number; while torch.jit.trace records, sizes are tensors."""
+    return int(size) if isinstance(size, Tensor) else size
+
+
 def _map(name: str, value: Any, images: Tensor) -> Tensor:
     found = value if isinstance(value, Tensor) else as_tensor("remap", name, np.asarray(value))
     if found.device != images.device:
@@ -224,18 +229,18 @@ def displacement_field(
             f"visops.displacement_field: grid is of shape {shape}, must be [gh, gw, 2] or "
             "[B, gh, gw, 2]"
         )
-    sides = list(size)
+    sides = [_number(side) for side in size]
     if len(sides) != 2 or any(side < 1 for side in sides):
         raise ValueError(
             f"visops.displacement_field: size is {tuple(size)!r}, must be two whole numbers >= 1"
         )
     height, width = sides
-    rows, columns = shape[-3:-1]
+    rows, columns = (_number(points) for points in shape[-3:-1])
     planes = control.movedim(-1, -3).reshape(-1, 2, rows, columns)
     wide = isinstance(grid, Tensor) and grid.dtype == torch.float64
     plain = control.is_cpu and not control.requires_grad and not torch.compiler.is_compiling()
     if plain and not wide and not modes_or_transforms_active():
-        out = torch.empty((len(planes), 2, height, width))
+        out = torch.empty((len(planes), 2, height, width), device="cpu")
         for own, field in zip(planes.double(), out, strict=True):
             numbers = [rows, columns, float(spline), *own.flatten().tolist()]
             _native.make_field("grid", numbers, height, width, field.data_ptr())

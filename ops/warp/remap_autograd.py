@@ -44,7 +44,7 @@ def grid_weights(
     """Return the share of each point of a grid in each pixel, along one axis: [side, points]."""
     # torch's maximum, since sizes may be open in a program for all of them.
     cells: Any = torch.sym_max(side - 1, 1)
-    at: Tensor = torch.arange(side, dtype=torch.float64) * ((points - 1) / cells)
+    at: Tensor = torch.arange(side, dtype=torch.float64, device="cpu") * ((points - 1) / cells)
     whole = at.floor().clamp(max=torch.sym_max(points - 2, 0))
     t = at - whole
     u = 1.0 - t
@@ -53,7 +53,7 @@ def grid_weights(
         weights, first = [part / 6 for part in parts], -1
     else:
         weights, first = [u, t], 0
-    out = torch.zeros((side, points), dtype=torch.float64)
+    out = torch.zeros((side, points), dtype=torch.float64, device="cpu")
     for k, weight in enumerate(weights):
         point = (whole.long() + first + k).clamp(0, points - 1)
         out.scatter_add_(1, point[:, None], weight[:, None])
@@ -241,11 +241,11 @@ class _GridSamples:
         wants: tuple[bool, bool],
     ) -> None:
         height, width = images.shape[-2:]
-        size = torch.tensor([width, height], dtype=grad.dtype)
+        size = torch.tensor([width, height], dtype=grad.dtype, device="cpu")
         points = positions.expand(len(images), -1, -1, -1).permute(0, 2, 3, 1)
         values = images.to(grad.dtype)
         if any(fill):  # it counts as 0
-            values = values - torch.tensor(fill, dtype=grad.dtype).view(1, -1, 1, 1)
+            values = values - torch.tensor(fill, dtype=grad.dtype, device="cpu").view(1, -1, 1, 1)
         options = _GRID_MODES[mode], _GRID_PADDINGS[padding_mode], False, list(wants)
         grid = (2.0 * points + 1.0) / size - 1.0
         backward = torch.ops.aten.grid_sampler_2d_backward.default

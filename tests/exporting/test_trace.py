@@ -26,6 +26,7 @@ WARN = {
     "box_blur",
     "sobel",
     "MultiScaleDeformableAttention",
+    "remap displacement_field",
     "multi_scale_deformable_attention",
     "multi_scale_deformable_attention shapes",
 }

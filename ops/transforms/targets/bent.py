@@ -1,4 +1,4 @@
-"""Moves targets of images that are bent, by a field of displacements for each sample.
+"""Moves images that are bent, and their targets, by a field of displacements for each sample.
 
 A field says where each output pixel is read, so a point of the source is found by its inverse: a
 fixed point, to 1e-4 pixels where the field changes by less than a pixel per pixel. Where it changes
@@ -24,7 +24,7 @@ from .options import CONVENTIONS, TargetOptions, canvas_windows, mask_fill_of
 from .rotated import ROTATED
 from .rows import areas_of, note_visible, point_width, rows_of, scale_area
 
-__all__ = ["Field", "bend_targets"]
+__all__ = ["Field", "bend_batch", "bend_targets"]
 
 _PARTS = 16  # into which a box's sides are cut
 
@@ -45,6 +45,30 @@ class Field:
         """Move points ``[N, 2]`` of the half-pixel convention."""
         rows = np.ascontiguousarray(points - 0.5)
         return _native.move_by_field(rows, self.values.data_ptr(), self.size) + 0.5
+
+
+def bend_batch(
+    images: Tensor,
+    fields: Sequence[Field | None],
+    frames: int,
+    how: tuple[bool, str, str, list[float]],
+) -> Tensor:
+    """Bend the images ``[B * frames, C, H, W]`` of those samples that have a field."""
+    bent = [sample for sample, field in enumerate(fields) if field is not None]
+    if not bent:
+        return images
+    maps = torch.stack([field.values for field in fields if field is not None])
+    x, y = maps.to(images.device, non_blocking=True).unbind(1)
+    # The frames of a sample follow one field: they are its channels.
+    merged = images.unflatten(0, (-1, frames)).flatten(1, 2) if frames > 1 else images
+    relative, mode, padding_mode, fill = how
+    own = relative, mode, padding_mode, fill if len(fill) == 1 else fill * frames
+    if len(bent) == len(fields):
+        out = remap_batch(merged, x, y, own)
+    else:
+        chosen = torch.tensor(bent, device=images.device)
+        out = merged.index_copy(0, chosen, remap_batch(merged[chosen], x, y, own))
+    return out.reshape(images.shape)
 
 
 def bend_targets(
