@@ -43,6 +43,9 @@ def augment(
 
 GREY: tuple[float, float, float]
 MEAN_GRID: int
+MOST_MEDIAN_SIDE: int
+MOST_MOTION_SIDE: int
+MOST_CLAHE_TILES: int
 
 def uniforms(
     seed: int, epoch: int, indices: Sequence[int], count: int, stream: int, /

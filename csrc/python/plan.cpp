@@ -11,6 +11,7 @@
 #include "core/chain/color_program.h"
 #include "core/chain/step.h"
 #include "core/chain/windows.h"
+#include "core/pixels/adjust.h"
 #include "python/array.h"
 #include "python/bindings.h"
 
@@ -339,6 +340,9 @@ void set_geometry(PlanObject& self, const Doubles& matrices, const Wholes& sizes
 void bind_plan(py::module_& m) {
   m.attr("GREY") = py::make_tuple(kGrey[0], kGrey[1], kGrey[2]);
   m.attr("MEAN_GRID") = kMeanGrid;
+  m.attr("MOST_MEDIAN_SIDE") = kMostMedianSide;
+  m.attr("MOST_MOTION_SIDE") = kMostMotionSide;
+  m.attr("MOST_CLAHE_TILES") = kMostClaheTiles;
   py::class_<PlanObject>(m, "Plan")
       .def(py::init(&make_plan))
       .def_property_readonly("batch", [](const PlanObject& self) { return self.plan.batch; })

@@ -13,15 +13,11 @@ from torch import Tensor
 from .._torch.differentiable import without_gradient
 from .._torch.fakes import register_fake
 
-__all__ = ["MOST_MEDIAN_SIDE", "MOST_MOTION_SIDE", "MOST_TILES", "adjust_pixels"]
+__all__ = ["adjust_pixels"]
 
 _OP = "adjust_pixels"
 _adjust_pixels = torch.ops.visops.adjust_pixels.default
 without_gradient(_OP)
-
-# csrc/core/pixels/adjust.h
-MOST_MEDIAN_SIDE, MOST_MOTION_SIDE = 4095, 33
-MOST_TILES = 256  # rows or columns of them
 
 
 def adjust_pixels(

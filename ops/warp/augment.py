@@ -174,7 +174,7 @@ def augment(
 
     With a displacement, positions are as in :func:`remap`, the samples are held in float32 between
     geometry and the rest, and the gradients of the geometry are formulas of torch's operators. No
-    dense field is made of a grid, on CPU or CUDA.
+    dense field is made of a grid, on CPU or CUDA. A list is then a launch for each image.
 
     A list is one launch on CUDA and needs neither a common size nor a collated copy. Arrays are
     shared, read-only ones too; only those with foreign byte order, unaligned data or negative

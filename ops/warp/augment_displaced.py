@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._torch.arrays import as_float64
 from .._torch.unsupported_inputs import require_plain
-from .matrix_algebra import as_matrix, invert_affine
+from .matrix_algebra import as_matrix, invert_affine, with_last_row
 from .remap_autograd import remap as _remap
 
 __all__ = ["displaced", "displacement_tensor"]
@@ -71,7 +71,7 @@ def displaced(
     first = pixels[0] if listed else pixels
     to_source = as_matrix(_OP, "matrix", matrix, first.device)
     to_source = to_source if inverse_map else invert_affine(to_source)
-    rows = _last_row(to_source)
+    rows = with_last_row(to_source)
     rows = rows if rows.dim() == 3 else rows.unsqueeze(0)
     count = len(pixels)
     if rows.shape[0] not in (1, count):
@@ -104,14 +104,6 @@ def _check_like_first(i: int, image: Tensor, first: Tensor) -> None:
             f"visops.augment: images[{i}] has dtype {image.dtype}, images[0] has {first.dtype}; "
             "they must agree"
         )
-
-
-def _last_row(matrix: Tensor) -> Tensor:
-    if matrix.shape[-2] == 3:
-        return matrix
-    last = torch.zeros_like(matrix[..., :1, :])
-    last[..., 2] = 1.0
-    return torch.cat((matrix, last), -2)
 
 
 def _shifted(matrix: Tensor) -> Tensor:

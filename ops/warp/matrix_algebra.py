@@ -21,6 +21,7 @@ __all__ = [
     "determinant",
     "invert_affine",
     "matrix_elements",
+    "with_last_row",
 ]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -92,7 +93,7 @@ def compose_affine(*matrices: Array) -> Array:
     device = common_device(op, matrices)
     read = [as_matrix(op, f"matrices[{i}]", matrix, device) for i, matrix in enumerate(matrices)]
     if any(matrix.shape[-2] == 3 for matrix in read):
-        read = [_with_last_row(matrix) for matrix in read]
+        read = [with_last_row(matrix) for matrix in read]
     result = read[0]
     for i, following in enumerate(read[1:], start=1):
         check_broadcast(op, f"matrices[{i}]", following.shape[:-2], result.shape[:-2])
@@ -141,6 +142,15 @@ def determinant(matrix: Tensor) -> tuple[Tensor, Tensor]:
     return stacked.sum(0), stacked.abs().sum(0)
 
 
+def with_last_row(matrix: Tensor) -> Tensor:
+    """Return [..., 3, 3]."""
+    if matrix.shape[-2] == 3:
+        return matrix
+    # From the matrix itself: numbers from Python would be copied to the device, and waited for.
+    zeros, one = torch.zeros_like(matrix[..., :1, :2]), torch.ones_like(matrix[..., :1, :1])
+    return torch.cat((matrix, torch.cat((zeros, one), dim=-1)), dim=-2)
+
+
 def _inverse_affine(op: str, m: Tensor) -> Tensor:
     (a, b, tx), (c, d, ty) = matrix_elements(m)
     det = a * d - b * c
@@ -169,12 +179,3 @@ def _reject_singular(op: str, det: Tensor, terms: Tensor, rounding: float) -> Te
     singular = ~(det.abs() > torch.full_like(terms, rounding) * terms)
     refuse(op, "matrix", singular, "is singular")
     return torch.where(singular, math.nan, det)
-
-
-def _with_last_row(matrix: Tensor) -> Tensor:
-    """Return [..., 3, 3]."""
-    if matrix.shape[-2] == 3:
-        return matrix
-    # From the matrix itself: numbers from Python would be copied to the device, and waited for.
-    zeros, one = torch.zeros_like(matrix[..., :1, :2]), torch.ones_like(matrix[..., :1, :1])
-    return torch.cat((matrix, torch.cat((zeros, one), dim=-1)), dim=-2)

@@ -168,7 +168,7 @@ def test_opcheck(dtype: torch.dtype, grid: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("grid", ["dense", "bilinear", "spline"])
 def test_gradients(mode: str, grid: str) -> None:
-    """Of images, map and matrix, for their own batches and shared ones; and their gradients."""
+    """Images, map and matrix, one for each sample or shared; and second derivatives."""
     for seed, padding in enumerate(PADDINGS):
         images, points, matrix = problem(batch=2, seed=seed)
         images, points = images[:, :, :4, :5].contiguous(), points[: 1 + seed % 2]

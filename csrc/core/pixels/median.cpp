@@ -57,7 +57,8 @@ void medians(const float* const* rows, int64_t width, int64_t side, float* to) {
   }
 }
 
-// Of 7 x 7 bytes, a histogram is faster than a network without vectors. Values are the same.
+// Without vectors, a histogram finds medians of 7 x 7 bytes faster than a network. Values are the
+// same.
 bool takes_network(DType dtype, int64_t side) {
   const bool has_vectors = cpu_slot() == Slot::kAvx2 || cpu_slot() == Slot::kAvx512;
   return side <= 5 || (side <= kMostSmallMedian && (dtype == DType::kFloat32 || has_vectors));

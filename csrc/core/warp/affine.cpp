@@ -15,12 +15,12 @@ KernelStub<AffineBackwardMatrixParams> affine_backward_matrix_stub{"affine_backw
 KernelStub<AffineBackwardMatrixParams> affine_backward_matrix_finish_stub{
     "affine_backward_matrix_finish"};
 
-namespace {
-
-void check_size(const char* op, const char* what, int64_t value) {
+void check_side(const char* op, const char* what, int64_t value) {
   require(value >= 0, op, what, " is ", value, ", must not be negative");
   require(value <= 2147483647, op, what, " is ", value, ", at most 2147483647 is supported");
 }
+
+namespace {
 
 void check_bytes(const char* op, const char* what, const AffineParams& p, int64_t height,
                  int64_t width) {
@@ -34,10 +34,10 @@ void check_bytes(const char* op, const char* what, const AffineParams& p, int64_
 }  // namespace
 
 void check_affine(const char* op, const AffineParams& p) {
-  check_size(op, "size[0] (height)", p.output_height);
-  check_size(op, "size[1] (width)", p.output_width);
-  check_size(op, "image height", p.height);
-  check_size(op, "image width", p.width);
+  check_side(op, "size[0] (height)", p.output_height);
+  check_side(op, "size[1] (width)", p.output_width);
+  check_side(op, "image height", p.height);
+  check_side(op, "image width", p.width);
   check_bytes(op, "image", p, p.height, p.width);
   check_bytes(op, "output", p, p.output_height, p.output_width);
 

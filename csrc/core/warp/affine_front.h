@@ -8,6 +8,9 @@
 
 namespace visops {
 
+// A height or width, which `what` names.
+void check_side(const char* op, const char* what, int64_t value);
+
 // Sizes, dtype and mode, fill. Reads no tensor data, allocates nothing.
 void check_affine(const char* op, const AffineParams& params);
 

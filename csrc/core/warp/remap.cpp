@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "core/check.h"
+#include "core/warp/affine_front.h"
 
 namespace visops {
 
@@ -16,11 +17,6 @@ MapGrid parse_grid(const char* op, std::string_view name) {
 }
 
 namespace {
-
-void check_side(const char* op, const char* what, int64_t value) {
-  require(value >= 0, op, what, " is ", value, ", must not be negative");
-  require(value <= 2147483647, op, what, " is ", value, ", at most 2147483647 is supported");
-}
 
 // Elements from a plane's first to its last.
 int64_t plane_span(const RemapParams& p) {

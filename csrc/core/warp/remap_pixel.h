@@ -4,6 +4,7 @@
 // taps of a sample down their columns first, then across, as NOTE [ One pixel ] has them.
 #pragma once
 
+#include "core/pixel.h"
 #include "core/warp/remap.h"
 
 namespace visops {
@@ -73,6 +74,11 @@ VISOPS_FN Acc limited_position(Acc value) {
   return above < far ? above : far;
 }
 
+// What is added to a position before it is split: nearest rounds.
+VISOPS_FN constexpr float map_shift(Interpolation mode) {
+  return mode == Interpolation::kNearest ? 0.5f : 0.0f;
+}
+
 template <class Acc>
 VISOPS_FN int32_t whole_part(Acc value) {
   const auto cut = static_cast<int32_t>(value);
@@ -106,34 +112,23 @@ VISOPS_FN void to_source(const MapMatrix<Acc>& matrix, Acc* x, Acc* y) {
   *y = ((m[3] * own_x + m[4] * own_y) + m[5]) / depth;
 }
 
-// How far taps reach before and behind a position, and what is added to it first.
-struct Reach {
-  int before, after;
-  float shift;
-};
-
-VISOPS_FN constexpr Reach reach_of(Interpolation mode) {
-  if (mode == Interpolation::kNearest) return {0, 0, 0.5f};
-  return mode == Interpolation::kBilinear ? Reach{0, 1, 0.0f} : Reach{1, 2, 0.0f};
+// A pixel's position along one axis, as NOTE [ One pixel ] takes it.
+template <Interpolation mode, class Acc>
+VISOPS_FN AxisSample<Acc> map_sample(Acc position) {
+  const Acc at = limited_position(position) + static_cast<Acc>(map_shift(mode));
+  const int32_t whole = whole_part(at);
+  return {whole, at - static_cast<Acc>(whole)};
 }
 
-// Two columns of two taps.
-template <class Acc>
-VISOPS_FN Acc bilinear_blend(Acc a, Acc b, Acc c, Acc d, Acc right, Acc below) {
-  const Acc left = a + below * (c - a);
-  return left + right * ((b + below * (d - b)) - left);
-}
-
-// Four columns of four taps, of which `at(column, row)` returns one.
-template <class Acc, class Taps>
-VISOPS_FN Acc bicubic_blend(const Acc across[4], const Acc down[4], const Taps& at) {
-  Acc columns[4];
-  for (int j = 0; j < 4; ++j) {
-    columns[j] = down[0] * at(j, 0);
-    for (int i = 1; i < 4; ++i) columns[j] = columns[j] + down[i] * at(j, i);
+// The value of one channel between a pixel's taps.
+template <class T, Interpolation mode, class Acc>
+VISOPS_FN Acc map_value(const T* plane, const Strides& stride, const PixelTaps<mode, Acc>& taps,
+                        Acc fill) {
+  if constexpr (mode == Interpolation::kNearest) {
+    return taps.outside() ? fill : load_tap(plane, stride, taps, 0, 0);
+  } else {
+    return sample_pixel(plane, stride, taps, fill);
   }
-  return ((across[0] * columns[0] + across[1] * columns[1]) + across[2] * columns[2]) +
-         across[3] * columns[3];
 }
 
 // The fill of a channel, as interpolation reads it.

@@ -10,6 +10,7 @@
 #include "core/warp/affine_pixel.h"
 #include "cpu/simd/floats.h"
 #include "cpu/warp/affine_rows.h"
+#include "cpu/warp/image_end.h"
 
 namespace visops {
 namespace {

@@ -4,6 +4,7 @@
 #include "core/warp/affine_pixel.h"
 #include "cpu/warp/affine_rows.h"
 #include "cpu/warp/copied_rows.h"
+#include "cpu/warp/image_end.h"
 
 namespace visops {
 namespace {

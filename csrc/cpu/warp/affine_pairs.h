@@ -3,6 +3,7 @@
 
 #include "cpu/warp/affine_pixels.h"
 #include "cpu/warp/affine_rows.h"
+#include "cpu/warp/image_end.h"
 #include "cpu/warp/pairs.h"
 #include "cpu/warp/windows.h"
 

@@ -4,6 +4,7 @@
 #include "cpu/simd/floats.h"
 #include "cpu/warp/affine_pixels.h"
 #include "cpu/warp/affine_rows.h"
+#include "cpu/warp/image_end.h"
 
 namespace visops {
 namespace {

@@ -6,6 +6,7 @@
 #include "cpu/simd/floats.h"
 #include "cpu/warp/affine_pairs.h"
 #include "cpu/warp/augment_lanes.h"
+#include "cpu/warp/image_end.h"
 
 namespace visops {
 namespace {

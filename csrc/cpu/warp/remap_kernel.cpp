@@ -14,6 +14,7 @@
 #include "core/element_types.h"
 #include "core/grain.h"
 #include "core/warp/remap_pixel.h"
+#include "cpu/warp/image_end.h"
 #include "cpu/warp/pairs.h"
 
 namespace visops {
@@ -94,10 +95,12 @@ class RowMap {
 template <class Acc>
 VISOPS_NOINLINE void find_positions(const RemapParams& p, const MapMatrix<Acc>& matrix,
                                     const Chunk& chunk, const Acc* map_x, const Acc* map_y,
-                                    const Reach& reach, MapPositions<Acc>& positions) {
+                                    MapPositions<Acc>& positions) {
   const Acc base_x = static_cast<Acc>(p.relative ? chunk.first : 0);
   const Acc base_y = static_cast<Acc>(p.relative ? chunk.row : 0);
-  const Acc step = static_cast<Acc>(p.relative ? 1 : 0), shift = static_cast<Acc>(reach.shift);
+  const Acc step = static_cast<Acc>(p.relative ? 1 : 0);
+  const Acc shift = static_cast<Acc>(map_shift(p.mode));
+  const int before = -first_tap(p.mode), after = tap_count(p.mode) - 1 - before;
   const int count = chunk.count;
   Acc xs[kChunk], ys[kChunk];
   for (int i = 0; i < count; ++i) {
@@ -108,11 +111,11 @@ VISOPS_NOINLINE void find_positions(const RemapParams& p, const MapMatrix<Acc>& 
   if (matrix.is_there) {
     for (int i = 0; i < count; ++i) to_source(matrix, xs + i, ys + i);
   }
-  const auto last_x = static_cast<int32_t>(p.width - 1 - reach.after);
-  const auto last_y = static_cast<int32_t>(p.height - 1 - reach.after);
+  const auto last_x = static_cast<int32_t>(p.width - 1 - after);
+  const auto last_y = static_cast<int32_t>(p.height - 1 - after);
   const auto row_stride = static_cast<int32_t>(p.image_stride.row);
   const auto column_stride = static_cast<int32_t>(p.image_stride.column);
-  const int32_t safe = reach.before * (row_stride + column_stride);
+  const int32_t safe = before * (row_stride + column_stride);
   int32_t is_outside[kChunk], any = 0;
   for (int i = 0; i < count; ++i) {
     const Acc x = limited_position(xs[i]) + shift, y = limited_position(ys[i]) + shift;
@@ -121,8 +124,8 @@ VISOPS_NOINLINE void find_positions(const RemapParams& p, const MapMatrix<Acc>& 
     positions.y[i] = whole_y;
     positions.right[i] = x - static_cast<Acc>(whole_x);
     positions.below[i] = y - static_cast<Acc>(whole_y);
-    const int32_t out = (whole_x < reach.before) | (whole_x > last_x) | (whole_y < reach.before) |
-                        (whole_y > last_y);
+    const int32_t out =
+        (whole_x < before) | (whole_x > last_x) | (whole_y < before) | (whole_y > last_y);
     // Unsigned: far outside, the product overflows before it is dropped.
     const uint32_t offset = static_cast<uint32_t>(whole_y) * static_cast<uint32_t>(row_stride) +
                             static_cast<uint32_t>(whole_x) * static_cast<uint32_t>(column_stride);
@@ -147,6 +150,12 @@ VISOPS_NOINLINE void find_positions(const RemapParams& p, const MapMatrix<Acc>& 
   }
 }
 
+template <Interpolation mode, class Acc>
+AxisTaps<mode, Acc> chunk_taps(int32_t whole, Acc fraction, Padding padding, int64_t n) {
+  return axis_taps<mode>(AxisSample<Acc>{whole, fraction}, padding, n);
+}
+
+// A channel of an image.
 template <class T>
 struct Channel {
   using Acc = typename Accumulate<T>::type;
@@ -154,55 +163,48 @@ struct Channel {
   const T* data;
   Acc fill;
 
-  VISOPS_NOINLINE Acc padded(int64_t x, int64_t y) const {
-    const int64_t column = pad_index(p.padding, x, p.width);
-    const int64_t row = pad_index(p.padding, y, p.height);
-    if (column < 0 || row < 0) return fill;
-    return load_element(data + row * p.image_stride.row + column * p.image_stride.column);
+  // The value of pixel i of a chunk, with any taps, strides and type.
+  template <Interpolation mode>
+  VISOPS_NOINLINE Acc value(const MapPositions<Acc>& positions, int i) const {
+    const PixelTaps<mode, Acc> taps = {
+        chunk_taps<mode>(positions.y[i], positions.below[i], p.padding, p.height),
+        chunk_taps<mode>(positions.x[i], positions.right[i], p.padding, p.width)};
+    return map_value(data, p.image_stride, taps, fill);
   }
 };
 
-// The value between a pixel's taps, of which `at(column, row)` returns one.
-template <Interpolation mode, class Acc, class Taps>
-VISOPS_ALWAYS_INLINE Acc blend(const MapPositions<Acc>& positions, int i, const Taps& at) {
-  if constexpr (mode == Interpolation::kNearest) {
-    return at(0, 0);
-  } else if constexpr (mode == Interpolation::kBilinear) {
-    return bilinear_blend(at(0, 0), at(1, 0), at(0, 1), at(1, 1), positions.right[i],
-                          positions.below[i]);
-  } else {
-    Acc across[4], down[4];
-    cubic_weights(positions.right[i], across);
-    cubic_weights(positions.below[i], down);
-    return bicubic_blend(across, down,
-                         [&](int column, int row) { return at(column - 1, row - 1); });
-  }
-}
-
-// Samples of a channel, one by one: any strides and types.
+// Samples of a chunk one by one, for any strides and types. Taps outside are read elsewhere.
 template <Interpolation mode, class T, class Acc>
 void sample_elements(const Channel<T>& channel, const MapPositions<Acc>& positions, int count,
                      Acc* values) {
   if (positions.outside_count == count) return;  // the plane may be smaller than the taps
-  const int64_t row_stride = channel.p.image_stride.row;
-  const int64_t column_stride = channel.p.image_stride.column;
+  constexpr int kTaps = tap_count(mode), kFirst = first_tap(mode);
+  const int64_t down = channel.p.image_stride.row, across = channel.p.image_stride.column;
   for (int i = 0; i < count; ++i) {
-    const T* const first = channel.data + positions.offset[i];
-    values[i] = blend<mode>(positions, i, [&](int column, int row) -> Acc {
-      return load_element(first + row * row_stride + column * column_stride);
-    });
+    const T* const first = channel.data + positions.offset[i] + kFirst * (down + across);
+    Acc near[kTaps][kTaps];
+    for (int y = 0; y < kTaps; ++y) {
+      for (int x = 0; x < kTaps; ++x) near[y][x] = load_element(first + y * down + x * across);
+    }
+    if constexpr (mode == Interpolation::kNearest) {
+      values[i] = near[0][0];
+    } else {
+      PixelTaps<mode, Acc> taps;
+      taps.y.t = positions.below[i];
+      taps.x.t = positions.right[i];
+      tap_weights<mode>(taps.y.t, taps.y.weight);
+      tap_weights<mode>(taps.x.t, taps.x.weight);
+      values[i] = blend_taps<mode>(taps, near);
+    }
   }
 }
 
-// Samples with taps outside.
+// Samples of those pixels of a chunk that have taps outside.
 template <Interpolation mode, class T, class Acc>
 void sample_outside(const Channel<T>& channel, const MapPositions<Acc>& positions, Acc* values) {
   for (int k = 0; k < positions.outside_count; ++k) {
     const int32_t i = positions.outside[k];
-    const int64_t x = positions.x[i], y = positions.y[i];
-    values[i] = blend<mode>(positions, i, [&](int column, int row) -> Acc {
-      return channel.padded(x + column, y + row);
-    });
+    values[i] = channel.template value<mode>(positions, i);
   }
 }
 
@@ -257,7 +259,6 @@ void store_chunk(const RemapParams& p, const Acc* values, int count, T* to) {
 template <class Acc, class Each>
 void for_chunks(const RemapParams& p, Workspace& workspace, const Each& each) {
   const RowMap<Acc> map(p, workspace);
-  const Reach reach = reach_of(p.mode);
   const int64_t grain = grain_of(8 * p.channels * p.output_width);
   parallel_for(workspace, p.batch * p.output_height, grain, [&](int64_t begin, int64_t end) {
     MapPositions<Acc> positions;
@@ -271,7 +272,7 @@ void for_chunks(const RemapParams& p, Workspace& workspace, const Each& each) {
         const Chunk chunk = {row, first, left < kChunk ? static_cast<int>(left) : kChunk};
         const Acc* const map_x = map.numbers(sample, chunk, 0, room_x);
         const Acc* const map_y = map.numbers(sample, chunk, 1, room_y);
-        find_positions(p, matrix, chunk, map_x, map_y, reach, positions);
+        find_positions(p, matrix, chunk, map_x, map_y, positions);
         each(sample, chunk, positions);
       }
     }
@@ -286,16 +287,16 @@ int64_t output_offset(const RemapParams& p, int64_t sample, int64_t channel, con
 // The images' memory that a task reads in vectors, and how.
 template <class T>
 struct VectorReads {
-  bool planes = false;    // columns are adjacent
-  bool adjacent = false;  // three channels are
-  int64_t end = 0;        // of the memory, in elements from p.image
+  bool planes = false;        // columns are adjacent
+  bool adjacent = false;      // three channels are
+  const char* end = nullptr;  // of the memory
 
   explicit VectorReads(const RemapParams& p) {
     const Strides& s = p.image_stride;
     if (std::is_same<T, double>::value) return;
     const int64_t span = (p.height - 1) * s.row + (p.width - 1) * s.column;
     if ((span + 8) * static_cast<int64_t>(sizeof(T)) >= (int64_t{1} << 31)) return;
-    end = (p.batch - 1) * s.batch + (p.channels - 1) * s.channel + span + 1;
+    end = end_of(p.image, s, p.batch, p.channels, p.height, p.width, sizeof(T));
     planes = s.column == 1;
     adjacent = sizeof(T) == 1 && p.channels == 3 && s.channel == 1 && s.column == 3 &&
                !p.to_float && p.output_stride.channel == 1 && p.output_stride.column == 3;
@@ -303,11 +304,10 @@ struct VectorReads {
 
   // Whether vectors stay within the memory: they read 8 bytes where the last taps begin.
   bool fits(const RemapParams& p, const T* data, int32_t highest) const {
-    const int64_t first = data - static_cast<const T*>(p.image);
     const int taps = tap_count(p.mode), before = first_tap(p.mode);
-    const int64_t last = first + highest + (taps - 1 + before) * p.image_stride.row +
+    const int64_t last = highest + (taps - 1 + before) * p.image_stride.row +
                          (taps - 2 + before) * p.image_stride.column;
-    return last + 8 / static_cast<int64_t>(sizeof(T)) <= end;
+    return end - reinterpret_cast<const char*>(data) >= last * static_cast<int64_t>(sizeof(T)) + 8;
   }
 };
 

@@ -33,12 +33,8 @@ struct DownscaledImage {
   DownscaledSide down, across;
 };
 
-struct DownscaledImages {
-  int64_t channels;
-  int32_t height, width, count;
-  DownscaledImage image[kMostDownscaled];
-
-  VISOPS_DEVICE int64_t pixels() const { return static_cast<int64_t>(height) * width; }
+struct DownscaledImages : ChosenImages<DownscaledImage, kMostDownscaled> {
+  using ChosenImages::ChosenImages;
   VISOPS_DEVICE int64_t lines() const { return static_cast<int64_t>(height) + width; }
 };
 
@@ -82,10 +78,7 @@ void downscale_images(const AdjustParams& p, Workspace& workspace) {
   const auto is_mine = [](const PixelOperation& operation) {
     return operation.kind == PixelKind::kDownscale;
   };
-  DownscaledImages images = {};
-  images.channels = p.channels;
-  images.height = static_cast<int32_t>(p.height);
-  images.width = static_cast<int32_t>(p.width);
+  DownscaledImages images(p);
   const int64_t chosen = std::count_if(p.operations, p.operations + p.batch, is_mine);
   if (chosen == 0) return;
   auto* positions = allocate<int32_t>(workspace, chosen * images.lines());

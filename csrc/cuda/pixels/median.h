@@ -32,11 +32,7 @@ struct MedianImage {
   int32_t side;
 };
 
-struct MedianImages {
-  int64_t channels;
-  int32_t height, width, count;
-  MedianImage image[kMostMedians];
-};
+using MedianImages = ChosenImages<MedianImage, kMostMedians>;
 
 __device__ inline int32_t within(int32_t i, int32_t n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 
@@ -116,36 +112,25 @@ template <class T, int side>
 __global__ void __launch_bounds__(kMedianThreads, side == 7 ? 2 : 4)
     blur_by_median(const __grid_constant__ MedianImages images, const int64_t parts) {
   const int32_t height = images.height, width = images.width;
-  const int64_t pixels = static_cast<int64_t>(height) * width;
-  for (int64_t i = blockIdx.x; i < images.count * images.channels * parts; i += gridDim.x) {
-    const PixelPart part = pixel_part<kMedianPixels>(i, parts, pixels);
-    const int64_t number = part.plane / images.channels;
-    const MedianImage& image = images.image[number];
-    const int64_t first = (part.plane - number * images.channels) * pixels;
-    const T* const from = static_cast<const T*>(image.from) + first;
-    T* const to = static_cast<T*>(image.to) + first;
-    for (int64_t at = part.begin + threadIdx.x; at < part.end; at += kMedianThreads) {
-      const int32_t y = static_cast<int32_t>(at) / width, x = static_cast<int32_t>(at) - y * width;
-      if constexpr (side > 0) {
-        to[at] = small_median<side>(from, height, width, y, x);
-      } else {
-        const int32_t radius = image.side / 2;
-        const MedianSquare<T> square = {from, width, MedianSpan(y, radius, height),
-                                        MedianSpan(x, radius, width)};
-        to[at] = square.median(image.side * image.side / 2);
-      }
-    }
-  }
+  for_channel_pixels<T, kMedianPixels, kMedianThreads>(
+      images, parts,
+      [&](const MedianImage& image, const T* from, T* to, int64_t at, int32_t y, int32_t x) {
+        if constexpr (side > 0) {
+          to[at] = small_median<side>(from, height, width, y, x);
+        } else {
+          const int32_t radius = image.side / 2;
+          const MedianSquare<T> square = {from, width, MedianSpan(y, radius, height),
+                                          MedianSpan(x, radius, width)};
+          to[at] = square.median(image.side * image.side / 2);
+        }
+      });
 }
 
 // Starts `kernel` on the images of the batch whose median has a side from `least` to `most`.
 template <class T, class Kernel>
 void launch_medians(Kernel kernel, const AdjustParams& p, void* stream, double least, double most) {
   const int64_t parts = parts_of(p.pixels(), kMedianPixels);
-  MedianImages images = {};
-  images.channels = p.channels;
-  images.height = static_cast<int32_t>(p.height);
-  images.width = static_cast<int32_t>(p.width);
+  MedianImages images(p);
   for_chosen_images(
       p, images,
       [&](const PixelOperation& operation) {

@@ -36,47 +36,32 @@ struct FilteredImage {
   bool clip;
 };
 
-struct FilteredImages {
-  int64_t channels;
-  int32_t height, width, count;
-  FilteredImage image[kMostFiltered];
-};
+using FilteredImages = ChosenImages<FilteredImage, kMostFiltered>;
 
 // A block has kFilteredPixels of a channel.
 template <class T>
 __global__ void __launch_bounds__(kFilterThreads)
     filter_small(const __grid_constant__ FilteredImages images, const int64_t parts) {
   const int32_t height = images.height, width = images.width;
-  const int64_t pixels = static_cast<int64_t>(height) * width;
-  for (int64_t i = blockIdx.x; i < images.count * images.channels * parts; i += gridDim.x) {
-    const PixelPart part = pixel_part<kFilteredPixels>(i, parts, pixels);
-    const int64_t number = part.plane / images.channels;
-    const FilteredImage& image = images.image[number];
-    const int64_t first = (part.plane - number * images.channels) * pixels;
-    const T* const from = static_cast<const T*>(image.from) + first;
-    T* const to = static_cast<T*>(image.to) + first;
-    for (int64_t at = part.begin + threadIdx.x; at < part.end; at += kFilterThreads) {
-      const int32_t y = static_cast<int32_t>(at) / width, x = static_cast<int32_t>(at) - y * width;
-      float sum = 0.0f;
-      for (int k = 0; k < image.taps; ++k) {
-        const int64_t row = mirrored(y + image.down[k], height);
-        sum += image.weight[k] *
-               load_element(from + row * width + mirrored(x + image.across[k], width));
-      }
-      if (image.clip && sizeof(T) != 1) sum = clipped_to_white(sum);
-      store_element(to + at, sum);
-    }
-  }
+  for_channel_pixels<T, kFilteredPixels, kFilterThreads>(
+      images, parts,
+      [&](const FilteredImage& image, const T* from, T* to, int64_t at, int32_t y, int32_t x) {
+        float sum = 0.0f;
+        for (int k = 0; k < image.taps; ++k) {
+          const int64_t row = mirrored(y + image.down[k], height);
+          sum += image.weight[k] *
+                 load_element(from + row * width + mirrored(x + image.across[k], width));
+        }
+        if (image.clip && sizeof(T) != 1) sum = clipped_to_white(sum);
+        store_element(to + at, sum);
+      });
 }
 
 // The images of the batch whose operation is_small_filter().
 template <class T>
 void filter_images(const AdjustParams& p, void* stream) {
   const int64_t parts = parts_of(p.pixels(), kFilteredPixels);
-  FilteredImages images = {};
-  images.channels = p.channels;
-  images.height = static_cast<int32_t>(p.height);
-  images.width = static_cast<int32_t>(p.width);
+  FilteredImages images(p);
   for_chosen_images(
       p, images, [](const PixelOperation& operation) { return is_small_filter(operation.kind); },
       [&](int64_t i) {

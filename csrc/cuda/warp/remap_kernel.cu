@@ -22,13 +22,6 @@ constexpr int kTileWidth = 32;
 constexpr int kTileHeight = 8;
 constexpr int kThreads = kTileWidth * kTileHeight;
 
-template <class Acc>
-struct MapPixel {
-  int32_t x, y;  // whole parts
-  Acc right, below;
-  bool is_inner;  // all taps lie in the image
-};
-
 // The map's numbers for a pixel, along x and y.
 template <class Acc>
 __device__ void read_map(const RemapParams& p, int64_t sample, int64_t row, int64_t column, Acc* x,
@@ -53,102 +46,41 @@ __device__ void read_map(const RemapParams& p, int64_t sample, int64_t row, int6
   *y = sum[1];
 }
 
-template <class Acc, Interpolation mode>
-__device__ MapPixel<Acc> find_pixel(const RemapParams& p, int64_t sample, int64_t row,
-                                    int64_t column) {
-  constexpr Reach kReach = reach_of(mode);
+// The taps of a pixel, found once for all channels: padding divides.
+template <Interpolation mode, class Acc>
+__device__ PixelTaps<mode, Acc> find_taps(const RemapParams& p, int64_t sample, int64_t row,
+                                          int64_t column) {
   Acc x, y;
   read_map(p, sample, row, column, &x, &y);
   x = x + static_cast<Acc>(p.relative ? column : 0);
   y = y + static_cast<Acc>(p.relative ? row : 0);
   if (p.matrix != nullptr) to_source(map_matrix<Acc>(p, sample), &x, &y);
-  x = limited_position(x) + static_cast<Acc>(kReach.shift);
-  y = limited_position(y) + static_cast<Acc>(kReach.shift);
-  MapPixel<Acc> pixel;
-  pixel.x = whole_part(x);
-  pixel.y = whole_part(y);
-  pixel.right = x - static_cast<Acc>(pixel.x);
-  pixel.below = y - static_cast<Acc>(pixel.y);
-  pixel.is_inner = pixel.x >= kReach.before && pixel.x + kReach.after < p.width &&
-                   pixel.y >= kReach.before && pixel.y + kReach.after < p.height;
-  return pixel;
+  return {axis_taps<mode>(map_sample<mode>(y), p.padding, p.height),
+          axis_taps<mode>(map_sample<mode>(x), p.padding, p.width)};
 }
 
-// Where a pixel's taps lie in a plane, in elements; negative where constant padding supplies the
-// value. Found once for all channels: padding divides.
-template <Interpolation mode>
-struct TapOffsets {
-  static constexpr int kTaps = tap_count(mode);
-  int32_t column[kTaps], row[kTaps];
-};
-
-// `stride` is positive or 0, and all offsets are below 2^31.
-__device__ inline int32_t tap_offset(const RemapParams& p, bool is_inner, int64_t i, int64_t n,
-                                     int64_t stride) {
-  const int64_t pixel = is_inner ? i : pad_index(p.padding, i, n);
-  return pixel < 0 ? -1 : static_cast<int32_t>(pixel * stride);
-}
-
-template <Interpolation mode, class Acc>
-__device__ TapOffsets<mode> tap_offsets(const RemapParams& p, const MapPixel<Acc>& pixel) {
-  TapOffsets<mode> taps;
-#pragma unroll
-  for (int k = 0; k < TapOffsets<mode>::kTaps; ++k) {
-    const int64_t x = int64_t{pixel.x} + first_tap(mode) + k;
-    const int64_t y = int64_t{pixel.y} + first_tap(mode) + k;
-    taps.column[k] = tap_offset(p, pixel.is_inner, x, p.width, p.image_stride.column);
-    taps.row[k] = tap_offset(p, pixel.is_inner, y, p.height, p.image_stride.row);
-  }
-  return taps;
-}
-
-// Samples a plane around a pixel, of which `at(column, row)` is a neighbour.
-template <class Acc, Interpolation mode, class Neighbours>
-__device__ Acc sample_at(const MapPixel<Acc>& pixel, const Neighbours& at) {
-  if constexpr (mode == Interpolation::kNearest) {
-    return at(0, 0);
-  } else if constexpr (mode == Interpolation::kBilinear) {
-    return bilinear_blend(at(0, 0), at(1, 0), at(0, 1), at(1, 1), pixel.right, pixel.below);
-  } else {
-    Acc across[4], down[4];
-    cubic_weights(pixel.right, across);
-    cubic_weights(pixel.below, down);
-    return bicubic_blend(across, down,
-                         [&](int column, int row) { return at(column - 1, row - 1); });
-  }
-}
-
-template <class T, Interpolation mode>
+template <class T, Interpolation mode, class Acc>
 __device__ void sample_channels(const RemapParams& p, int64_t sample, int64_t offset,
-                                const MapPixel<typename Accumulate<T>::type>& pixel) {
-  using Acc = typename Accumulate<T>::type;
-  constexpr int kFirst = first_tap(mode);
-  const TapOffsets<mode> taps = tap_offsets<mode>(p, pixel);
+                                const PixelTaps<mode, Acc>& taps) {
   const T* plane = static_cast<const T*>(p.image) + sample * p.image_stride.batch;
   for (int64_t c = 0; c < p.channels; ++c) {
-    const Acc fill = static_cast<Acc>(remap_fill(p, c));
-    const Acc value = sample_at<Acc, mode>(pixel, [&](int column, int row) -> Acc {
-      const int32_t across = taps.column[column - kFirst], down = taps.row[row - kFirst];
-      if (across < 0 || down < 0) return fill;
-      const T element = load_readonly(plane + (across + down));
-      return load_element(&element);
-    });
+    const Acc value = map_value(plane, p.image_stride, taps, static_cast<Acc>(remap_fill(p, c)));
     store_sample(p, static_cast<T*>(p.output), offset, value, float_scale<T>());
     plane += p.image_stride.channel;
     offset += p.output_stride.channel;
   }
 }
 
-template <class Bits, class Acc>
+template <class Bits, Interpolation mode, class Acc>
 __device__ void copy_channels(const RemapParams& p, int64_t sample, int64_t offset,
-                              const MapPixel<Acc>& pixel) {
-  const auto taps = tap_offsets<Interpolation::kNearest>(p, pixel);
-  const int32_t across = taps.column[0], down = taps.row[0];
+                              const PixelTaps<mode, Acc>& taps) {
+  const int64_t near =
+      taps.y.index[0] * p.image_stride.row + taps.x.index[0] * p.image_stride.column;
   const Bits* plane = static_cast<const Bits*>(p.image) + sample * p.image_stride.batch;
   for (int64_t c = 0; c < p.channels; ++c) {
     static_cast<Bits*>(p.output)[offset] =
-        across < 0 || down < 0 ? element_from_bits<Bits>(fill_bits(p.dtype, remap_fill(p, c)))
-                               : load_readonly(plane + (across + down));
+        taps.outside() ? element_from_bits<Bits>(fill_bits(p.dtype, remap_fill(p, c)))
+                       : load_readonly(plane + near);
     plane += p.image_stride.channel;
     offset += p.output_stride.channel;
   }
@@ -167,11 +99,11 @@ __global__ void __launch_bounds__(kThreads)
     if (column >= p.output_width || row >= p.output_height) continue;
     const int64_t offset = sample * p.output_stride.batch + row * p.output_stride.row +
                            column * p.output_stride.column;
-    const MapPixel<Acc> pixel = find_pixel<Acc, mode>(p, sample, row, column);
+    const auto taps = find_taps<mode, Acc>(p, sample, row, column);
     if constexpr (is_copy) {
-      copy_channels<T>(p, sample, offset, pixel);
+      copy_channels<T>(p, sample, offset, taps);
     } else {
-      sample_channels<T, mode>(p, sample, offset, pixel);
+      sample_channels<T>(p, sample, offset, taps);
     }
   }
 }

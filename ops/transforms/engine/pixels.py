@@ -13,12 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..._native import GREY, pixel_turns
+from ..._native import (
+    GREY,
+    MOST_CLAHE_TILES,
+    MOST_MEDIAN_SIDE,
+    MOST_MOTION_SIDE,
+    pixel_turns,
+)
 from ..._native import run_pixels as run_native
 from ..._torch.native import modes_or_transforms_active
 from ...convolution.blurs import gaussian
 from ...convolution.filter_separable import MOST_TAPS, filter_separable
-from ...pixels.adjust import MOST_MEDIAN_SIDE, MOST_MOTION_SIDE, MOST_TILES, adjust_pixels
+from ...pixels.adjust import adjust_pixels
 from ..sample.leaf import Leaf
 from .compiled import DTYPE_NAMES, Compiled
 from .integers import WHITES, from_float, to_float
@@ -162,7 +168,7 @@ def _beyond_limits(turn: Turn) -> np.ndarray:
     return (  # type: ignore[no-any-return]
         ((kinds == PixelKind.MEDIAN_BLUR) & (amounts > MOST_MEDIAN_SIDE))
         | ((kinds == PixelKind.MOTION_BLUR) & (amounts > MOST_MOTION_SIDE))
-        | ((kinds == PixelKind.CLAHE) & (tiles > MOST_TILES))
+        | ((kinds == PixelKind.CLAHE) & (tiles > MOST_CLAHE_TILES))
     )
 
 
