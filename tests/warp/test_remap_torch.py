@@ -122,6 +122,19 @@ def test_layouts_and_shared_maps() -> None:
     assert torch.equal(run(same, grid, matrix)[1:], run(images[:1], grid[1:], matrix[1:]))
 
 
+@pytest.mark.matrix
+@pytest.mark.parametrize("mode", MODES)
+def test_pixels_without_a_tap_are_the_fill_itself(mode: str) -> None:
+    """An infinite fill would become NaN where it is blended with itself."""
+    images = torch.rand(1, 2, 5, 6)
+    maps = torch.tensor([[[-40.0, 2.5, 90.0]]]), torch.tensor([[[1.0, 1.5, 2.0]]])
+    options = (1, 3), None, "dense", False, mode, "constant", [float("inf"), 0.1]
+    found = remap(images, *maps, *options)
+    assert found[0, :, 0, 0].tolist() == found[0, :, 0, 2].tolist()
+    assert torch.equal(found[0, :, 0, 0], torch.tensor([float("inf"), 0.1]))
+    assert found[0, :, 0, 1].isfinite().all()
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("grid", ["dense", "spline"])
 def test_opcheck(dtype: torch.dtype, grid: str) -> None:

@@ -124,8 +124,9 @@ VISOPS_FN AxisSample<Acc> map_sample(Acc position) {
 template <class T, Interpolation mode, class Acc>
 VISOPS_FN Acc map_value(const T* plane, const Strides& stride, const PixelTaps<mode, Acc>& taps,
                         Acc fill) {
+  if (taps.outside()) return fill;
   if constexpr (mode == Interpolation::kNearest) {
-    return taps.outside() ? fill : load_tap(plane, stride, taps, 0, 0);
+    return load_tap(plane, stride, taps, 0, 0);
   } else {
     return sample_pixel(plane, stride, taps, fill);
   }
