@@ -13,6 +13,8 @@
 
 namespace visops {
 
+constexpr double kLn2 = 0.6931471805599453;
+
 // Rounds half to even; for |x| below 2^51.
 VISOPS_FN double nearest_integer(double x) {
   const double magic = 6755399441055744.0;  // 1.5 * 2^52

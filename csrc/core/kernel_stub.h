@@ -1,11 +1,9 @@
 // The table through which every operator finds its kernel: one slot per backend.
 //
 // A kernel file registers itself:   const bool registered = affine_stub.set(Slot::kAvx2, kernel);
-// A front asks for what fits:       affine_stub.cpu()(params, begin, end);
-//                                   affine_stub.cuda()(params, stream);
-// The kernels of a KernelStub compute a part of the work, which the front cuts. Those of a
-// ScheduledStub take all of it and schedule themselves, with scratch from a Workspace; they have
-// one signature on every backend.
+// A front asks for what fits:       affine_stub.cpu()(params, workspace);
+// A kernel takes all of the work and schedules it: the Workspace (core/workspace.h) has scratch, a
+// parallel loop and the stream. It has one signature on every backend.
 //
 // The CPU slot is the best one that the processor has and the kernel offers; VISOPS_CPU forces one.
 #pragma once
@@ -60,38 +58,14 @@ class StubTable {
   StubTable* next_ = nullptr;
 };
 
-template <class Params>
-class KernelStub : public StubTable {
- public:
-  using CpuKernel = void (*)(const Params&, int64_t begin, int64_t end);
-  using CudaKernel = void (*)(const Params&, void* stream);
-
-  constexpr explicit KernelStub(const char* name) : StubTable(name) {}
-
-  VISOPS_ALWAYS_INLINE bool set(Slot slot, CpuKernel kernel) {
-    return store(slot, reinterpret_cast<AnyKernel>(kernel));
-  }
-  VISOPS_ALWAYS_INLINE bool set(Slot slot, CudaKernel kernel) {
-    return store(slot, reinterpret_cast<AnyKernel>(kernel));
-  }
-
-  // Only when cpu_slot() is not kCudaEmulated.
-  CpuKernel cpu() const { return reinterpret_cast<CpuKernel>(best_cpu()); }
-  // Only when cpu_slot() is kCudaEmulated: the CUDA kernel's own code, on host memory.
-  CudaKernel emulated() const { return reinterpret_cast<CudaKernel>(best_cpu()); }
-  CudaKernel cuda(int device_index) const {
-    return reinterpret_cast<CudaKernel>(cuda_or_throw(device_index));
-  }
-};
-
 class Workspace;
 
 template <class Params>
-class ScheduledStub : public StubTable {
+class KernelStub : public StubTable {
  public:
   using Kernel = void (*)(const Params&, Workspace&);
 
-  constexpr explicit ScheduledStub(const char* name) : StubTable(name) {}
+  constexpr explicit KernelStub(const char* name) : StubTable(name) {}
 
   VISOPS_ALWAYS_INLINE bool set(Slot slot, Kernel kernel) {
     return store(slot, reinterpret_cast<AnyKernel>(kernel));

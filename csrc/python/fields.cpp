@@ -27,8 +27,8 @@ float* floats_at(py::handle address) {
 void fill_with_units(float* data, int64_t count, uint64_t key) {
   const NoiseParams p = {data, DType::kFloat32, count, count, NoiseKind::kUnit, key, 0.0, 0.0,
                          false};
-  const auto kernel = plain_kernel(noise_stub);
-  run_on_threads(noise_blocks(p), 256, [&](int64_t begin, int64_t end) { kernel(p, begin, end); });
+  ThreadsWorkspace workspace;
+  plain_kernel(noise_stub)(p, workspace);
 }
 
 // Half of a Gaussian's taps, from the middle on, which add up to 1 with their mirror image.
@@ -63,7 +63,7 @@ void blur_noise(float* plane, const FieldSize& size, float factor, const double*
   p.factor = 2.0f * factor;  // taps add up to 1: 2 u - 1 may be taken afterwards
   p.shift = -factor;
   p.scratch = scratch.data();
-  plain_kernel(filter_stub)(p, 0, 1);
+  run_plain(filter_stub, p);
 }
 
 // NOTE [ Elastic fields ]
@@ -165,7 +165,7 @@ void random_floats(double key, bool normal, py::handle address, int64_t count) {
   std::fill_n(data, count, 0.0f);
   const NoiseParams p = {data, DType::kFloat32, count, count, NoiseKind::kGaussian, whole, 0.0, 1.0,
                          false};
-  plain_kernel(noise_stub)(p, 0, noise_blocks(p));
+  run_plain(noise_stub, p);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "core/pixels/lab.h"
 #include "core/pixels/median.h"
 #include "core/pixels/noise.h"
-#include "core/pixels/power.h"
+#include "core/pixels/operations.h"
 #include "core/shared_library.h"
 #include "core/warp/affine.h"
 #include "core/warp/augment.h"
@@ -34,7 +34,7 @@ const CpuLibrary& cpu_library() {
 
 template <class Params>
 void take(const CpuLibrary& library, KernelStub<Params>& stub) {
-  using Kernel = typename KernelStub<Params>::CpuKernel;
+  using Kernel = typename KernelStub<Params>::Kernel;
   for (Slot slot : {Slot::kDefault, Slot::kAvx2, Slot::kAvx512, Slot::kCudaEmulated}) {
     const AnyKernel kernel = library.kernel(stub.name(), slot);
     if (kernel != nullptr) stub.set(slot, reinterpret_cast<Kernel>(kernel));
@@ -51,8 +51,8 @@ void take_kernels() {
   take(library, hsv_stub);
   take(library, lab_stub);
   take(library, median_stub);
-  take(library, power_stub);
   take(library, noise_stub);
+  take(library, pixel_operation_stub);
 }
 
 }  // namespace visops

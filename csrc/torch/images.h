@@ -20,7 +20,7 @@ void read_images(const char* op, const Tensor& images, Params& p) {
 
 // Runs the kernel on parameters that are checked, into a fresh tensor.
 template <class Params>
-Tensor run_on_images(const ScheduledStub<Params>& stub, const char* op, const Tensor& images,
+Tensor run_on_images(const KernelStub<Params>& stub, const char* op, const Tensor& images,
                      Params& p) {
   const Tensor read = torch::stable::contiguous(images);
   const Tensor output =

@@ -2,9 +2,12 @@
 // on NumPy arrays.
 #pragma once
 
+#include <torch/csrc/stable/ops.h>
+
+#include <algorithm>
 #include <mutex>
 
-#include "core/grain.h"
+#include "core/caller_workspace.h"
 #include "core/kernel_stub.h"
 #include "torch/threads.h"
 
@@ -16,33 +19,31 @@ enum class Threads {
   kCaller,  // only the one that calls, as in a loader, which has threads of its own
 };
 
-template <class Params>
-void run_on_cpu(const KernelStub<Params>& stub, const Params& params, int64_t work, int64_t cost) {
-  if (work == 0) return;
-  if (cpu_slot() == Slot::kCudaEmulated) {
-    stub.emulated()(params, nullptr);
-    return;
+// Memory of the process, and torch's threads.
+class ThreadsWorkspace final : public CallerWorkspace {
+ public:
+  int64_t threads() const override {
+    return std::max<int64_t>(1, torch::stable::get_num_threads());
   }
-  const auto kernel = stub.cpu();
-  const int64_t grain = grain_of(cost);
-  if (work <= grain) {
-    kernel(params, 0, work);
-    return;
+  void for_each_part(int64_t count, int64_t grain, void (*body)(void*, int64_t, int64_t),
+                     void* context) override {
+    run_on_threads(count, grain, [&](int64_t begin, int64_t end) { body(context, begin, end); });
   }
-  run_on_threads(work, grain, [&](int64_t begin, int64_t end) { kernel(params, begin, end); });
-}
+};
 
-// In the calling thread alone.
+// Runs a CPU kernel without tensors.
 template <class Params>
-void run_here(const KernelStub<Params>& stub, const Params& params, int64_t work) {
-  if (work == 0) return;
-  if (cpu_slot() == Slot::kCudaEmulated) {
-    static std::mutex emulator;  // which is one device
-    const std::lock_guard<std::mutex> lock(emulator);
-    stub.emulated()(params, nullptr);
-    return;
+void run_on_cpu(const KernelStub<Params>& stub, const Params& params,
+                Threads threads = Threads::kTorch) {
+  if (threads == Threads::kTorch) {
+    ThreadsWorkspace workspace;
+    return stub.cpu()(params, workspace);
   }
-  stub.cpu()(params, 0, work);
+  CallerWorkspace workspace;
+  if (cpu_slot() != Slot::kCudaEmulated) return stub.cpu()(params, workspace);
+  static std::mutex emulator;  // which is one device
+  const std::lock_guard<std::mutex> lock(emulator);
+  stub.cpu()(params, workspace);
 }
 
 }  // namespace visops

@@ -15,7 +15,7 @@
 #include "core/element.h"
 #include "core/kernel_stub.h"
 #include "core/workspace.h"
-#include "torch/parallel.h"
+#include "torch/threads.h"
 
 namespace visops {
 
@@ -99,21 +99,9 @@ void run_on_cuda(const Stub& stub, const Tensor& on, const Call& call) {
   call(kernel);
 }
 
-// Runs the kernel for the device of `on` over `work` items, each of about `cost` elements.
+// Runs the kernel for the device of `on`, with scratch there; errors name `op`.
 template <class Params>
-void run(const KernelStub<Params>& stub, const Params& params, const Tensor& on, int64_t work,
-         int64_t cost) {
-  if (on.is_cuda()) {
-    run_on_cuda(stub, on, [&](auto kernel) { kernel(params, current_cuda_stream(on)); });
-  } else {
-    run_on_cpu(stub, params, work, cost);
-  }
-}
-
-// Runs a kernel that schedules itself, with scratch on the device of `on`; errors name `op`.
-template <class Params>
-void run(const ScheduledStub<Params>& stub, const char* op, const Params& params,
-         const Tensor& on) {
+void run(const KernelStub<Params>& stub, const char* op, const Params& params, const Tensor& on) {
   TensorWorkspace workspace(op, on);
   if (on.is_cuda()) {
     run_on_cuda(stub, on, [&](auto kernel) { kernel(params, workspace); });

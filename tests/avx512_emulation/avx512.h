@@ -117,6 +117,13 @@ VISOPS_EMULATED __m512i _mm512_or_si512(__m512i a, __m512i b) {
 VISOPS_EMULATED __m512i _mm512_srli_epi16(__m512i v, unsigned count) {
   return avx512::each<uint16_t>(v, [&](uint16_t x) { return count < 16 ? x >> count : 0; });
 }
+VISOPS_EMULATED __m512i _mm512_slli_epi16(__m512i v, unsigned count) {
+  return avx512::each<uint16_t>(v, [&](uint16_t x) { return count < 16 ? x << count : 0; });
+}
+VISOPS_EMULATED __m512i _mm512_srlv_epi16(__m512i v, __m512i counts) {
+  return avx512::each<uint16_t>(v, counts,
+                                [](uint16_t x, uint16_t n) { return n < 16 ? x >> n : 0; });
+}
 VISOPS_EMULATED __m512i _mm512_srli_epi32(__m512i v, unsigned count) {
   return avx512::each<uint32_t>(v, [&](uint32_t x) { return count < 32 ? x >> count : 0; });
 }
@@ -150,6 +157,9 @@ VISOPS_EMULATED __m512i _mm512_maskz_sra_epi32(__mmask16 mask, __m512i v, __m128
   const __m512i shifted =
       avx512::each<__m128i>(v, [&](__m128i x) { return _mm_sra_epi32(x, count); });
   return avx512::chosen<int32_t>(mask, shifted, _mm512_setzero_si512());
+}
+VISOPS_EMULATED __m512i _mm512_mask_blend_epi16(__mmask32 mask, __m512i a, __m512i b) {
+  return avx512::chosen<uint16_t>(mask, b, a);
 }
 VISOPS_EMULATED __m512i _mm512_mask_or_epi32(__m512i otherwise, __mmask16 mask, __m512i a,
                                              __m512i b) {
@@ -290,6 +300,10 @@ VISOPS_EMULATED __m512i _mm512_permutex2var_epi64(__m512i a, __m512i index, __m5
 VISOPS_EMULATED __mmask64 _mm512_test_epi8_mask(__m512i a, __m512i b) {
   return static_cast<__mmask64>(
       avx512::mask_where<uint8_t>(a, b, [](uint8_t x, uint8_t y) { return (x & y) != 0; }));
+}
+VISOPS_EMULATED __mmask32 _mm512_test_epi16_mask(__m512i a, __m512i b) {
+  return static_cast<__mmask32>(
+      avx512::mask_where<uint16_t>(a, b, [](uint16_t x, uint16_t y) { return (x & y) != 0; }));
 }
 VISOPS_EMULATED __mmask8 _mm512_test_epi64_mask(__m512i a, __m512i b) {
   return static_cast<__mmask8>(

@@ -82,6 +82,8 @@ void check_integers() {
   CHECK(packs_epi32, a, b);
   CHECK(shuffle_epi8, a, b);
   CHECK(srli_epi16, a, 4);
+  CHECK(slli_epi16, a, 8);
+  CHECK(srlv_epi16, a, visops::_mm512_and_si512(c, visops::_mm512_set1_epi16(31)));
   CHECK(srli_epi32, a, 16);
   CHECK(slli_epi32, a, 8);
   CHECK(srai_epi32, a, 1);
@@ -93,6 +95,7 @@ void check_integers() {
   for (const int64_t lane : lanes) sum += lane;
   compare("reduce_add_epi64", sum, visops::_mm512_reduce_add_epi64(a));
   const auto mask = static_cast<__mmask16>(bits());
+  CHECK(mask_blend_epi16, static_cast<__mmask32>(mask * 0x10001u), a, b);
   CHECK(mask_or_epi32, c, mask, a, b);
   CHECK(maskz_mul_epu32, static_cast<__mmask8>(mask), a, b);
   for (int count : {0, 3, 31, 32, 63, 64}) {
@@ -101,6 +104,7 @@ void check_integers() {
   }
   const __m512i fewer = visops::_mm512_and_si512(a, c), none = visops::_mm512_setzero_si512();
   CHECK(test_epi8_mask, fewer, b);
+  CHECK(test_epi16_mask, fewer, b);
   CHECK(test_epi64_mask, mask % 2 ? fewer : none, b);
   CHECK(cmpge_epu32_mask, a, b);
   CHECK(cmpge_epu32_mask, a, a);

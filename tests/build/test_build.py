@@ -41,11 +41,11 @@ def test_version_is_that_of_pyproject() -> None:
     assert visops.build_info()["version"] == version
 
 
-# Kernels of one side: torch's operators, or cuBLAS, do the work on the other; of noise and HSV, the
+# Kernels of one side: torch's operators, or cuBLAS, do the work on the other; of pixels, the
 # CUDA kernels of adjust_pixels.
 ON_CPU = {
     *("deform_conv2d", "deform_conv2d_backward_weight"),
-    *("filter", "hsv", "lab", "median", "noise", "power"),
+    *("filter", "hsv", "lab", "median", "noise", "pixel_operation"),
 }
 ON_CUDA = {"deform_conv2d_rows"}
 

@@ -181,7 +181,7 @@ visops::KernelStub<Params> stub("some");
 
 int main() {
   for (visops::Slot slot : {visops::Slot::kDefault, visops::Slot::kAvx2, visops::Slot::kAvx512}) {
-    const visops::KernelStub<Params>::CpuKernel kernel = [](const Params&, int64_t, int64_t) {};
+    const visops::KernelStub<Params>::Kernel kernel = [](const Params&, visops::Workspace&) {};
     if (std::strstr(std::getenv("BUILT"), visops::slot_name(slot))) stub.set(slot, kernel);
   }
   for (visops::Slot slot : visops::available_cpu_slots()) {

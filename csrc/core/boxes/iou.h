@@ -53,10 +53,10 @@ struct BoxIouParams {
   void* grad_boxes;  // [boxes1.count, 4 or 5] contiguous, of boxes1's dtype
 };
 
-// Work items are the boxes of both sets, boxes1 first.
+// The first step, of straight boxes and of rotated ones.
 extern KernelStub<BoxIouParams> box_columns_stub;
 extern KernelStub<BoxIouParams> rotated_columns_stub;
-// Work items are the boxes of boxes1.
+// The second.
 extern KernelStub<BoxIouParams> box_iou_stub;
 extern KernelStub<BoxIouParams> box_iou_backward_stub;
 extern KernelStub<BoxIouParams> box_iou_rotated_stub;

@@ -4,8 +4,8 @@
 
 namespace visops {
 
-ScheduledStub<Conv2dParams> conv2d_stub{"conv2d"};
-ScheduledStub<Conv2dWeightParams> conv2d_backward_weight_stub{"conv2d_backward_weight"};
+KernelStub<Conv2dParams> conv2d_stub{"conv2d"};
+KernelStub<Conv2dWeightParams> conv2d_backward_weight_stub{"conv2d_backward_weight"};
 
 ConvSizes conv_sizes(const ConvArguments& a) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();

@@ -121,8 +121,8 @@ VISOPS_FN ConvAxis axis_of(const Conv2dParams& p, const ConvSizes& sizes, int64_
   return p.transposed ? transposed_axis(sizes, phase) : forward_axis(sizes);
 }
 
-extern ScheduledStub<Conv2dParams> conv2d_stub;
-extern ScheduledStub<Conv2dWeightParams> conv2d_backward_weight_stub;
+extern KernelStub<Conv2dParams> conv2d_stub;
+extern KernelStub<Conv2dWeightParams> conv2d_backward_weight_stub;
 
 // Checks one axis, which errors name, and adds the size of its output.
 struct ConvArguments {

@@ -7,7 +7,7 @@
 
 namespace visops {
 
-ScheduledStub<ConvolveParams> convolve2d_stub{"convolve2d"};
+KernelStub<ConvolveParams> convolve2d_stub{"convolve2d"};
 
 Padding parse_boundary(const char* op, const std::string& name) {
   if (name == "fill") return Padding::kConstant;

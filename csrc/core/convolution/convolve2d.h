@@ -64,7 +64,7 @@ struct ConvolveParams {
   int64_t output_height, output_width;
 };
 
-extern ScheduledStub<ConvolveParams> convolve2d_stub;
+extern KernelStub<ConvolveParams> convolve2d_stub;
 
 Padding parse_boundary(const char* op, const std::string& name);
 

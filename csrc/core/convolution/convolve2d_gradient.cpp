@@ -7,7 +7,7 @@
 namespace visops {
 
 KernelStub<ConvolveFoldParams> convolve2d_fold_stub{"convolve2d_fold"};
-ScheduledStub<ConvolveTapsParams> convolve2d_taps_stub{"convolve2d_taps"};
+KernelStub<ConvolveTapsParams> convolve2d_taps_stub{"convolve2d_taps"};
 
 int64_t sum_size(Arithmetic kind) { return std::max<int64_t>(4, element_size(kind)); }
 

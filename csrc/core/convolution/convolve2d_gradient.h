@@ -33,7 +33,6 @@ struct ConvolveFoldParams {
   Arithmetic kind;
 };
 
-// Work items are the result's rows.
 extern KernelStub<ConvolveFoldParams> convolve2d_fold_stub;
 
 // The indices of an extended axis, from `start` on, that repeat element i of n: `first`, then
@@ -85,7 +84,7 @@ struct ConvolveTapsParams {
   void* result;  // [batch.count or 1, kernel_height, kernel_width] contiguous
 };
 
-extern ScheduledStub<ConvolveTapsParams> convolve2d_taps_stub;
+extern KernelStub<ConvolveTapsParams> convolve2d_taps_stub;
 
 // Writes element i of the result from its chunks' sums, `partial`: [batch.count, chunks,
 // kernel_height, kernel_width], complex if T is.

@@ -56,8 +56,8 @@ struct Im2colParams {
   void* result;        // contiguous
 };
 
-extern KernelStub<Im2colParams> im2col_stub;  // over im2col_tasks()
-extern KernelStub<Im2colParams> col2im_stub;  // over lead * rows of the image
+extern KernelStub<Im2colParams> im2col_stub;
+extern KernelStub<Im2colParams> col2im_stub;
 
 // Whether columns are patches; throws for an unknown layout.
 bool parse_column_layout(const char* op, const std::string& layout);

@@ -4,7 +4,7 @@
 
 namespace visops {
 
-ScheduledStub<SeparableParams> separable_stub("filter_separable");
+KernelStub<SeparableParams> separable_stub("filter_separable");
 
 namespace {
 

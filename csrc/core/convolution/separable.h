@@ -33,7 +33,7 @@ struct SeparableParams {
   VISOPS_DEVICE int64_t pixels() const { return height * width; }
 };
 
-extern ScheduledStub<SeparableParams> separable_stub;
+extern KernelStub<SeparableParams> separable_stub;
 
 // Whether an image with these weights is copied.
 static inline bool copies_images(const SeparableParams& p, int64_t set) {

@@ -4,10 +4,10 @@
 
 namespace visops {
 
-ScheduledStub<AttentionParams> attention_stub("multi_scale_deformable_attention");
-ScheduledStub<AttentionParams> attention_backward_value_stub(
+KernelStub<AttentionParams> attention_stub("multi_scale_deformable_attention");
+KernelStub<AttentionParams> attention_backward_value_stub(
     "multi_scale_deformable_attention_backward_value");
-ScheduledStub<AttentionParams> attention_backward_samples_stub(
+KernelStub<AttentionParams> attention_backward_samples_stub(
     "multi_scale_deformable_attention_backward_samples");
 
 AttentionMethod parse_attention_method(const char* op, const std::string& name) {

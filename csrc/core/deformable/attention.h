@@ -79,10 +79,10 @@ VISOPS_FN int64_t head_offset(const AttentionParams& p, int64_t image, int64_t h
   return image * p.batch_stride + head * p.head_stride;
 }
 
-extern ScheduledStub<AttentionParams> attention_stub;
+extern KernelStub<AttentionParams> attention_stub;
 // On CUDA in two steps, because torch sorts in between: without an `order`, fills `cells`.
-extern ScheduledStub<AttentionParams> attention_backward_value_stub;
-extern ScheduledStub<AttentionParams> attention_backward_samples_stub;
+extern KernelStub<AttentionParams> attention_backward_value_stub;
+extern KernelStub<AttentionParams> attention_backward_samples_stub;
 
 AttentionMethod parse_attention_method(const char* op, const std::string& name);
 // Fills in where levels and their samples start, and checks all numbers of the problem. Heights

@@ -4,8 +4,8 @@
 
 namespace visops {
 
-ScheduledStub<DeformConvParams> deform_conv2d_stub("deform_conv2d");
-ScheduledStub<DeformRowsParams> deform_conv2d_rows_stub("deform_conv2d_rows");
+KernelStub<DeformConvParams> deform_conv2d_stub("deform_conv2d");
+KernelStub<DeformRowsParams> deform_conv2d_rows_stub("deform_conv2d_rows");
 
 namespace {
 
@@ -14,9 +14,9 @@ namespace {
 const bool listed = deform_conv2d_rows_stub.set(Slot::kDefault, nullptr);
 
 }  // namespace
-ScheduledStub<DeformConvParams> deform_conv2d_backward_input_stub("deform_conv2d_backward_input");
-ScheduledStub<DeformConvParams> deform_conv2d_backward_offset_stub("deform_conv2d_backward_offset");
-ScheduledStub<DeformConvParams> deform_conv2d_backward_weight_stub("deform_conv2d_backward_weight");
+KernelStub<DeformConvParams> deform_conv2d_backward_input_stub("deform_conv2d_backward_input");
+KernelStub<DeformConvParams> deform_conv2d_backward_offset_stub("deform_conv2d_backward_offset");
+KernelStub<DeformConvParams> deform_conv2d_backward_weight_stub("deform_conv2d_backward_weight");
 
 DeformAxis deform_axis(const char* op, const char* name, DeformAxis axis) {
   const auto require_range = [&](const char* argument, int64_t value, int64_t least) {

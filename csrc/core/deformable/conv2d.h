@@ -127,15 +127,15 @@ inline DType sum_dtype(DType dtype) {
   return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
 }
 
-extern ScheduledStub<DeformConvParams> deform_conv2d_stub;       // on the CPU
-extern ScheduledStub<DeformRowsParams> deform_conv2d_rows_stub;  // on CUDA
+extern KernelStub<DeformConvParams> deform_conv2d_stub;       // on the CPU
+extern KernelStub<DeformRowsParams> deform_conv2d_rows_stub;  // on CUDA
 // On CUDA in steps, because torch sorts and multiplies in between: without an `order`, fills
 // `cells` and what is known of samples; then, for each part of the rows' gradient in order, adds
 // it.
-extern ScheduledStub<DeformConvParams> deform_conv2d_backward_input_stub;
+extern KernelStub<DeformConvParams> deform_conv2d_backward_input_stub;
 // On CUDA for each part of the rows' gradient.
-extern ScheduledStub<DeformConvParams> deform_conv2d_backward_offset_stub;
-extern ScheduledStub<DeformConvParams> deform_conv2d_backward_weight_stub;  // on the CPU
+extern KernelStub<DeformConvParams> deform_conv2d_backward_offset_stub;
+extern KernelStub<DeformConvParams> deform_conv2d_backward_weight_stub;  // on the CPU
 
 // Checks one axis, which errors name, and adds the size of its output.
 DeformAxis deform_axis(const char* op, const char* name, DeformAxis axis);

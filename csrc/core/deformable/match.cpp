@@ -4,7 +4,7 @@
 
 namespace visops {
 
-ScheduledStub<MatchParams> match_cost_stub("match_cost");
+KernelStub<MatchParams> match_cost_stub("match_cost");
 
 MatchKind parse_match_kind(const char* op, const std::string& name) {
   if (name == "focal") return MatchKind::kFocal;

@@ -53,7 +53,7 @@ struct MatchParams {
   void* costs;  // an image's [queries, targets], one image after another
 };
 
-extern ScheduledStub<MatchParams> match_cost_stub;
+extern KernelStub<MatchParams> match_cost_stub;
 
 MatchKind parse_match_kind(const char* op, const std::string& name);
 
@@ -106,9 +106,7 @@ VISOPS_HOT_FN float log_above_zero(float x) {
   const float found = (r + small) + k * 0.693359375f;
   return x == x ? found : x;
 }
-VISOPS_HOT_FN double log_above_zero(double x) {
-  return x == x ? log2_of(x) * 0.6931471805599453 : x;
-}
+VISOPS_HOT_FN double log_above_zero(double x) { return x == x ? log2_of(x) * kLn2 : x; }
 
 template <class Acc>
 VISOPS_HOT_FN Acc size_of(Acc v) {

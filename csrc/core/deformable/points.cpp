@@ -4,9 +4,9 @@
 
 namespace visops {
 
-ScheduledStub<PointsParams> point_sample_stub("point_sample");
-ScheduledStub<PointsParams> point_sample_backward_input_stub("point_sample_backward_input");
-ScheduledStub<PointsParams> point_sample_backward_points_stub("point_sample_backward_points");
+KernelStub<PointsParams> point_sample_stub("point_sample");
+KernelStub<PointsParams> point_sample_backward_input_stub("point_sample_backward_input");
+KernelStub<PointsParams> point_sample_backward_points_stub("point_sample_backward_points");
 
 PointMode parse_point_mode(const char* op, const std::string& name) {
   if (name == "bilinear") return PointMode::kBilinear;

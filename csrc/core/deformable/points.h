@@ -64,10 +64,10 @@ struct PointsParams {
   const int64_t* order;         // the points in that order; equal cells by index
 };
 
-extern ScheduledStub<PointsParams> point_sample_stub;
+extern KernelStub<PointsParams> point_sample_stub;
 // On CUDA in two steps, because torch sorts in between: without an `order`, fills `cells`.
-extern ScheduledStub<PointsParams> point_sample_backward_input_stub;
-extern ScheduledStub<PointsParams> point_sample_backward_points_stub;
+extern KernelStub<PointsParams> point_sample_backward_input_stub;
+extern KernelStub<PointsParams> point_sample_backward_points_stub;
 
 constexpr int64_t kMostPointSide = int64_t{1} << 30;
 

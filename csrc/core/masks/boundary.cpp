@@ -6,7 +6,7 @@
 
 namespace visops {
 
-ScheduledStub<BoundaryParams> boundary_stub{"mask_boundaries"};
+KernelStub<BoundaryParams> boundary_stub{"mask_boundaries"};
 
 int64_t boundary_distance(const char* op, int64_t height, int64_t width, double dilation_ratio) {
   require(dilation_ratio >= 0.0 && is_finite(dilation_ratio), op, "dilation_ratio is ",

@@ -17,7 +17,7 @@ struct BoundaryParams {
   uint64_t* boundaries;  // as bits
 };
 
-extern ScheduledStub<BoundaryParams> boundary_stub;
+extern KernelStub<BoundaryParams> boundary_stub;
 
 // Checks the share too.
 int64_t boundary_distance(const char* op, int64_t height, int64_t width, double dilation_ratio);

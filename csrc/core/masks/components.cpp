@@ -6,9 +6,9 @@
 
 namespace visops {
 
-ScheduledStub<ComponentsParams> components_stub{"connected_components"};
-ScheduledStub<ComponentStatsParams> component_stats_stub{"component_stats"};
-ScheduledStub<SmallRegionsParams> small_regions_stub{"remove_small_regions"};
+KernelStub<ComponentsParams> components_stub{"connected_components"};
+KernelStub<ComponentStatsParams> component_stats_stub{"component_stats"};
+KernelStub<SmallRegionsParams> small_regions_stub{"remove_small_regions"};
 
 void check_mask_size(const char* op, const char* name, int64_t height, int64_t width) {
   require(saturating_product(height, width) <= std::numeric_limits<int32_t>::max(), op, name,

@@ -53,9 +53,9 @@ VISOPS_FN double centroid_of(int64_t sum, int64_t area) {
   return static_cast<double>(sum) / static_cast<double>(area);
 }
 
-extern ScheduledStub<ComponentsParams> components_stub;
-extern ScheduledStub<ComponentStatsParams> component_stats_stub;
-extern ScheduledStub<SmallRegionsParams> small_regions_stub;
+extern KernelStub<ComponentsParams> components_stub;
+extern KernelStub<ComponentStatsParams> component_stats_stub;
+extern KernelStub<SmallRegionsParams> small_regions_stub;
 
 // Positions and labels are 32-bit: refuses masks of 2^31 pixels or more.
 void check_mask_size(const char* op, const char* name, int64_t height, int64_t width);

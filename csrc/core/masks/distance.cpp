@@ -6,7 +6,7 @@
 
 namespace visops {
 
-ScheduledStub<DistanceParams> distance_stub{"distance_transform"};
+KernelStub<DistanceParams> distance_stub{"distance_transform"};
 
 Metric parse_metric(const char* op, const std::string& name) {
   if (name == "euclidean") return Metric::kEuclidean;

@@ -145,7 +145,7 @@ void with_distance_types(const DistanceParams& p, const F& f) {
   }
 }
 
-extern ScheduledStub<DistanceParams> distance_stub;
+extern KernelStub<DistanceParams> distance_stub;
 
 Metric parse_metric(const char* op, const std::string& name);
 void check_distance(const char* op, const DistanceParams& p, const std::vector<double>& spacing);

@@ -6,8 +6,8 @@ namespace visops {
 
 KernelStub<PackParams> pack_stub{"pack_masks"};
 KernelStub<UnpackParams> unpack_stub{"unpack_masks"};
-ScheduledStub<MeasureParams> measure_stub{"measure_masks"};
-ScheduledStub<MaskIouParams> mask_iou_stub{"mask_iou"};
+KernelStub<MeasureParams> measure_stub{"measure_masks"};
+KernelStub<MaskIouParams> mask_iou_stub{"mask_iou"};
 
 MaskOverlap parse_mask_overlap(const char* op, const std::string& name) {
   if (name == "iou") return MaskOverlap::kIou;

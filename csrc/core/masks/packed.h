@@ -91,8 +91,8 @@ VISOPS_FN float overlap_of(const MaskIouParams& p, int64_t i, int64_t j, int64_t
 // CPU kernels of the first two take ranges of rows.
 extern KernelStub<PackParams> pack_stub;
 extern KernelStub<UnpackParams> unpack_stub;
-extern ScheduledStub<MeasureParams> measure_stub;
-extern ScheduledStub<MaskIouParams> mask_iou_stub;
+extern KernelStub<MeasureParams> measure_stub;
+extern KernelStub<MaskIouParams> mask_iou_stub;
 
 MaskOverlap parse_mask_overlap(const char* op, const std::string& name);
 

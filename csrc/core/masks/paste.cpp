@@ -4,8 +4,8 @@
 
 namespace visops {
 
-ScheduledStub<PasteMasksParams> paste_masks_stub{"paste_masks"};
-ScheduledStub<PasteMasksParams> paste_masks_backward_stub{"paste_masks_backward"};
+KernelStub<PasteMasksParams> paste_masks_stub{"paste_masks"};
+KernelStub<PasteMasksParams> paste_masks_backward_stub{"paste_masks_backward"};
 
 namespace {
 

@@ -58,8 +58,8 @@ struct PasteMasksParams {
   void* grad_masks;  // [count, mask_height, mask_width] of `dtype`
 };
 
-extern ScheduledStub<PasteMasksParams> paste_masks_stub;
-extern ScheduledStub<PasteMasksParams> paste_masks_backward_stub;
+extern KernelStub<PasteMasksParams> paste_masks_stub;
+extern KernelStub<PasteMasksParams> paste_masks_backward_stub;
 
 PasteConvention parse_paste_convention(const char* op, const std::string& name);
 PastedForm parse_pasted_form(const char* op, const std::string& name);

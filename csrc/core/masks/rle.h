@@ -55,7 +55,7 @@ VISOPS_FN void flips_of_run(const RunOfPixels& run, int64_t height, const Flip& 
 }
 
 // CPU kernels take ranges of masks.
-extern ScheduledStub<MasksToRunsParams> masks_to_runs_stub;
+extern KernelStub<MasksToRunsParams> masks_to_runs_stub;
 extern KernelStub<RunsToBitsParams> runs_to_bits_stub;
 
 }  // namespace visops

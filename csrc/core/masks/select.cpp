@@ -4,8 +4,8 @@
 
 namespace visops {
 
-ScheduledStub<SuppressMasksParams> suppress_masks_stub{"suppress_masks"};
-ScheduledStub<MergeMasksParams> merge_masks_stub{"merge_masks"};
+KernelStub<SuppressMasksParams> suppress_masks_stub{"suppress_masks"};
+KernelStub<MergeMasksParams> merge_masks_stub{"merge_masks"};
 
 void check_order(const char* op, const MaskOrder& order, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {

@@ -38,8 +38,8 @@ struct MergeMasksParams {
   int32_t* ids;     // [count] by mask: its label from 1 on, 0 if it was not drawn; all 0 at first
 };
 
-extern ScheduledStub<SuppressMasksParams> suppress_masks_stub;
-extern ScheduledStub<MergeMasksParams> merge_masks_stub;
+extern KernelStub<SuppressMasksParams> suppress_masks_stub;
+extern KernelStub<MergeMasksParams> merge_masks_stub;
 
 void check_order(const char* op, const MaskOrder& order, int64_t count);  // in host memory
 void check_share(const char* op, const char* name, double share);         // in [0, 1]

@@ -90,7 +90,7 @@ void check_numbers(const char* op, size_t i, const PixelOperation& operation) {
 
 }  // namespace
 
-ScheduledStub<AdjustParams> adjust_stub("adjust_pixels");
+KernelStub<AdjustParams> adjust_stub("adjust_pixels");
 
 std::vector<PixelOperation> adjust_operations(const char* op, int64_t batch,
                                               const std::vector<int64_t>& kinds,

@@ -25,7 +25,7 @@ struct AdjustParams {
   VISOPS_DEVICE int64_t size() const { return channels * pixels(); }  // of an image
 };
 
-extern ScheduledStub<AdjustParams> adjust_stub;
+extern KernelStub<AdjustParams> adjust_stub;
 
 // The operations that numbers name: of each image a kind, an amount and, unless `more` is empty,
 // kMoreNumbers. Throws where there are none such, or not one for each image.

@@ -101,17 +101,12 @@ void equalize_lightness(uint8_t* data, int64_t height, int64_t width, double cli
                         int64_t rows, int64_t columns) {
   static const LabTables tables;
   const int64_t pixels = height * width;
-  LabParams p = {data,
-                 data + pixels,
-                 data + 2 * pixels,
-                 false,
-                 tables.linear.data(),
-                 tables.root.data(),
-                 tables.display.data()};
-  plain_kernel(lab_stub)(p, 0, pixels);
+  LabParams p = {data,  data + pixels,        data + 2 * pixels,  pixels,
+                 false, tables.linear.data(), tables.root.data(), tables.display.data()};
+  run_plain(lab_stub, p);
   equalize(data, height, width, clip_limit, rows, columns);
   p.back = true;
-  plain_kernel(lab_stub)(p, 0, pixels);
+  run_plain(lab_stub, p);
 }
 
 }  // namespace

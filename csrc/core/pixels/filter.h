@@ -34,7 +34,7 @@ inline int64_t filter_scratch(int64_t height, int64_t width, int64_t row_radius,
   return (height + 2 * column_radius) * (width + 2 * row_radius) + 2 * (width + 2 * row_radius);
 }
 
-// All of a channel at once: the range is not used.
+// For one channel, in the calling thread.
 extern KernelStub<FilterParams> filter_stub;
 
 }  // namespace visops

@@ -4,7 +4,7 @@
 
 namespace visops {
 
-ScheduledStub<GreyMeansParams> grey_means_stub("grey_means");
+KernelStub<GreyMeansParams> grey_means_stub("grey_means");
 
 void check_grey_means(const char* op, const GreyMeansParams& p) {
   require(p.channels == 1 || p.channels == 3 || p.channels == 4, op, "pictures have ", p.channels,

@@ -20,7 +20,7 @@ struct GreyMeansParams {
   double scale;  // from a sum of grey levels to their mean, with white at 1
 };
 
-extern ScheduledStub<GreyMeansParams> grey_means_stub;
+extern KernelStub<GreyMeansParams> grey_means_stub;
 
 // Throws where a problem is none.
 void check_grey_means(const char* op, const GreyMeansParams& p);

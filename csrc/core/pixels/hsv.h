@@ -27,7 +27,6 @@ struct HsvParams {
 HsvParams make_hsv(void* data, DType dtype, int64_t pixels, double hue, double saturation,
                    double value);
 
-// CPU kernels take ranges of pixels.
 extern KernelStub<HsvParams> hsv_stub;
 
 }  // namespace visops

@@ -14,13 +14,13 @@ namespace visops {
 
 struct LabParams {
   uint8_t *first, *second, *third;  // red, green, blue and L, a, b: in place
+  int64_t pixels;
   bool back;
   const float* linear;   // tables of lab_linear_entry(),
   const float* root;     // lab_root_entry(),
   const float* display;  // lab_display_entry()
 };
 
-// CPU kernels take ranges of pixels.
 extern KernelStub<LabParams> lab_stub;
 
 }  // namespace visops

@@ -12,7 +12,7 @@ constexpr int kLabSteps = 16384;  // of tables of functions on [0, 1]
 
 // base^exponent, base > 0.
 VISOPS_FN double lab_power(double base, double exponent) {
-  return exp_of(log2_of(base) * exponent * 0.6931471805599453094);
+  return exp_of(log2_of(base) * exponent * kLn2);
 }
 
 // Entries of tables: a byte in linear light, [256]; Lab's root of a share, and a share of linear

@@ -89,7 +89,7 @@ void blur(const PixelImage& image, int64_t side) {
       if (small) {
         const MedianParams p = {reinterpret_cast<const void* const*>(rows.data()), to, image.dtype,
                                 width, side};
-        plain_kernel(median_stub)(p, 0, 1);
+        run_plain(median_stub, p);
       } else {
         medians(rows.data(), width, side, to);
       }

@@ -18,7 +18,7 @@ struct MedianParams {
   int64_t width, side;      // side: 3, 5 or 7
 };
 
-// One row: the range is not used.
+// For one row, in the calling thread.
 extern KernelStub<MedianParams> median_stub;
 
 }  // namespace visops

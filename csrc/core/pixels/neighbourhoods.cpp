@@ -65,7 +65,7 @@ void filter_separably(const Plane& plane, const Taps& row, const Taps& column, f
   const int64_t numbers = filter_scratch(p.height, p.width, p.row_radius, p.column_radius);
   if (static_cast<int64_t>(scratch.size()) < numbers) scratch.resize(static_cast<size_t>(numbers));
   p.scratch = scratch.data();
-  plain_kernel(filter_stub)(p, 0, 1);
+  run_plain(filter_stub, p);
 }
 
 template <class Each>
@@ -99,7 +99,7 @@ void filter(const PixelImage& image, const SmallFilter& kernel) {
     p.tap_count = static_cast<int64_t>(kernel.weights.size());
     p.factor = 1.0f;
     p.scratch = scratch.data();
-    plain_kernel(filter_stub)(p, 0, 1);
+    run_plain(filter_stub, p);
     if (!kernel.clip || plane.dtype != DType::kFloat32) return;
     float* const data = static_cast<float*>(plane.target);
     for (int64_t i = 0; i < plane.height * plane.width; ++i) {

@@ -31,9 +31,9 @@ struct NoiseParams {
   bool clip;  // of kGaussian: to black and white; else uint8 wraps
 };
 
-// CPU kernels take ranges of blocks of 128 values; of kSaltAndPepper, of a channel's.
 extern KernelStub<NoiseParams> noise_stub;
 
+// Kernels take blocks of 128 values, for kSaltAndPepper those of a channel.
 constexpr int64_t kNoiseBlock = 128;
 
 VISOPS_FN int64_t noise_blocks(const NoiseParams& p) {

@@ -7,14 +7,14 @@ namespace visops {
 bool run_noise(const PixelOperation& operation, const PixelImage& image) {
   if (is_noise(operation.kind)) {
     const NoiseParams p = noise_of(operation, image);
-    plain_kernel(noise_stub)(p, 0, noise_blocks(p));
+    run_plain(noise_stub, p);
     return true;
   }
   if (operation.kind != PixelKind::kHsv) return false;
   if (image.channels == 3) {
     const HsvParams p = make_hsv(image.data, image.dtype, image.height * image.width,
                                  operation.amount, operation.more[0], operation.more[1]);
-    plain_kernel(hsv_stub)(p, 0, p.pixels);
+    run_plain(hsv_stub, p);
   }
   return true;
 }

@@ -38,7 +38,7 @@ constexpr double kMostCounted = 64.0;
 
 // 0 where x is not positive.
 VISOPS_FN double positive_power(double x, double exponent) {
-  return x > 1e-300 ? exp_of(exponent * log2_of(x) * 0.6931471805599453) : 0.0;
+  return x > 1e-300 ? exp_of(exponent * log2_of(x) * kLn2) : 0.0;
 }
 
 // A number of photons where `rate` are expected and `none` is the probability of none.

@@ -5,6 +5,8 @@
 
 #include "core/chain/pixel_operation.h"
 #include "core/element.h"
+#include "core/kernel_stub.h"
+#include "core/platform.h"
 
 namespace visops {
 
@@ -14,8 +16,16 @@ struct PixelImage {
   DType dtype;
   int64_t channels, height, width;
 
-  int64_t size() const { return channels * height * width; }
+  VISOPS_ALWAYS_INLINE int64_t size() const { return channels * height * width; }
 };
+
+struct PixelOperationParams {
+  PixelOperation operation;  // of a pixel's own value, but for sharpness, which looks at neighbours
+  PixelImage image;          // in place
+  void* scratch;             // room for another image
+};
+
+extern KernelStub<PixelOperationParams> pixel_operation_stub;
 
 // Runs an operation in place, but kAffine, which whoever runs lists does. `scratch` has room for
 // another image.

@@ -96,7 +96,7 @@ VISOPS_FN float power_of(float base, float exponent) {
   const double size = fabs(static_cast<double>(base));
   float power = static_cast<float>(size);  // of 0, infinity and NaN
   if (size > 0.0 && is_finite(size)) {
-    const double x = log2_of(size) * static_cast<double>(exponent) * 0.6931471804855994531;
+    const double x = log2_of(size) * static_cast<double>(exponent) * kLn2;
     power = static_cast<float>(exp_of(x));
   } else if (exponent < 0.0f) {
     power = 1.0f / power;

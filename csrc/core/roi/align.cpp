@@ -4,13 +4,13 @@
 
 namespace visops {
 
-ScheduledStub<RoiAlignParams> roi_align_stub{"roi_align"};
-ScheduledStub<RoiAlignParams> roi_align_backward_input_stub{"roi_align_backward_input"};
-ScheduledStub<RoiAlignParams> roi_align_backward_boxes_stub{"roi_align_backward_boxes"};
-ScheduledStub<RoiAlignParams> roi_align_max_stub{"roi_align_max"};
-ScheduledStub<RoiAlignParams> roi_align_max_at_stub{"roi_align_max_at"};
-ScheduledStub<RoiAlignParams> roi_align_max_backward_input_stub{"roi_align_max_backward_input"};
-ScheduledStub<RoiAlignParams> roi_align_max_backward_boxes_stub{"roi_align_max_backward_boxes"};
+KernelStub<RoiAlignParams> roi_align_stub{"roi_align"};
+KernelStub<RoiAlignParams> roi_align_backward_input_stub{"roi_align_backward_input"};
+KernelStub<RoiAlignParams> roi_align_backward_boxes_stub{"roi_align_backward_boxes"};
+KernelStub<RoiAlignParams> roi_align_max_stub{"roi_align_max"};
+KernelStub<RoiAlignParams> roi_align_max_at_stub{"roi_align_max_at"};
+KernelStub<RoiAlignParams> roi_align_max_backward_input_stub{"roi_align_max_backward_input"};
+KernelStub<RoiAlignParams> roi_align_max_backward_boxes_stub{"roi_align_max_backward_boxes"};
 
 namespace {
 

@@ -143,12 +143,12 @@ void check_roi_image(const char* op, const char* name, const RoiBoxes& boxes, in
                      int64_t images);
 
 // On the CPU: core/roi/schedule.h.
-extern ScheduledStub<RoiAlignParams> roi_align_stub;
-extern ScheduledStub<RoiAlignParams> roi_align_max_stub;
-extern ScheduledStub<RoiAlignParams> roi_align_max_at_stub;
-extern ScheduledStub<RoiAlignParams> roi_align_backward_input_stub;
-extern ScheduledStub<RoiAlignParams> roi_align_backward_boxes_stub;
-extern ScheduledStub<RoiAlignParams> roi_align_max_backward_input_stub;
-extern ScheduledStub<RoiAlignParams> roi_align_max_backward_boxes_stub;
+extern KernelStub<RoiAlignParams> roi_align_stub;
+extern KernelStub<RoiAlignParams> roi_align_max_stub;
+extern KernelStub<RoiAlignParams> roi_align_max_at_stub;
+extern KernelStub<RoiAlignParams> roi_align_backward_input_stub;
+extern KernelStub<RoiAlignParams> roi_align_backward_boxes_stub;
+extern KernelStub<RoiAlignParams> roi_align_max_backward_input_stub;
+extern KernelStub<RoiAlignParams> roi_align_max_backward_boxes_stub;
 
 }  // namespace visops

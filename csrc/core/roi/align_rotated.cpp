@@ -6,8 +6,8 @@
 
 namespace visops {
 
-ScheduledStub<RoiAlignRotatedParams> roi_align_rotated_stub{"roi_align_rotated"};
-ScheduledStub<RoiAlignRotatedParams> roi_align_rotated_backward_stub{"roi_align_rotated_backward"};
+KernelStub<RoiAlignRotatedParams> roi_align_rotated_stub{"roi_align_rotated"};
+KernelStub<RoiAlignRotatedParams> roi_align_rotated_backward_stub{"roi_align_rotated_backward"};
 
 void check_rotated_rois(const char* op, const char* name, const RoiAlignRotatedParams& rotated) {
   const RoiAlignParams& p = rotated.align;

@@ -197,8 +197,8 @@ VISOPS_FN RotatedSample<Acc> rotated_sample(const RotatedRoi<Acc>& roi, int32_t 
   return sample;
 }
 
-extern ScheduledStub<RoiAlignRotatedParams> roi_align_rotated_stub;
-extern ScheduledStub<RoiAlignRotatedParams> roi_align_rotated_backward_stub;
+extern KernelStub<RoiAlignRotatedParams> roi_align_rotated_stub;
+extern KernelStub<RoiAlignRotatedParams> roi_align_rotated_backward_stub;
 
 // Throws for the first box that is not valid; boxes are in host memory.
 void check_rotated_rois(const char* op, const char* name, const RoiAlignRotatedParams& p);

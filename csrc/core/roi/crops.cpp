@@ -8,12 +8,11 @@ namespace visops {
 
 KernelStub<RoiCropParams> roi_crop_maps_stub{"roi_crop_maps"};
 KernelStub<RoiCropParams> roi_crops_stub{"roi_crops"};
-ScheduledStub<RoiCropParams> roi_crops_backward_images_stub{"roi_crops_backward_images"};
+KernelStub<RoiCropParams> roi_crops_backward_images_stub{"roi_crops_backward_images"};
 KernelStub<RoiCropParams> roi_crops_backward_boxes_stub{"roi_crops_backward_boxes"};
-KernelStub<RoiCropParams> roi_crops_backward_boxes_finish_stub{"roi_crops_backward_boxes_finish"};
 KernelStub<RoiPasteParams> roi_paste_maps_stub{"roi_paste_maps"};
 KernelStub<RoiPasteParams> roi_paste_stub{"roi_paste"};
-ScheduledStub<RoiPasteParams> roi_paste_backward_stub{"roi_paste_backward"};
+KernelStub<RoiPasteParams> roi_paste_backward_stub{"roi_paste_backward"};
 
 namespace {
 

@@ -75,18 +75,19 @@ struct RoiCropParams {
   Strides grad_image_stride;
 
   // Gradient of boxes only.
-  double* row_sums;  // [count, patch_height, 3] scratch: sums of gx, gx (j + 0.5) / width, gy
+  double* row_sums;  // [count, patch_height, 3] scratch of kernels: sums of gx, gx (j + 0.5) /
+                     // width, gy
   void* grad_boxes;  // [count, 5] contiguous, of the boxes' dtype
 };
 
-// Over boxes: fills `maps`.
+// A CropMap costs about what so many elements do; see kGrain.
+constexpr int64_t kMapCost = 64;
+
+// Fills `maps`.
 extern KernelStub<RoiCropParams> roi_crop_maps_stub;
-// Over boxes x patch_height.
 extern KernelStub<RoiCropParams> roi_crops_stub;
-extern ScheduledStub<RoiCropParams> roi_crops_backward_images_stub;
-// Over boxes x patch_height; then over boxes, from row_sums to grad_boxes.
+extern KernelStub<RoiCropParams> roi_crops_backward_images_stub;
 extern KernelStub<RoiCropParams> roi_crops_backward_boxes_stub;
-extern KernelStub<RoiCropParams> roi_crops_backward_boxes_finish_stub;
 
 // All but the boxes' numbers.
 void check_roi_crops(const char* op, const RoiCropParams& p);

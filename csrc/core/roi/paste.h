@@ -52,11 +52,10 @@ struct RoiPasteParams {
   void* grad_alpha;  // [count, patch_height, patch_width], contiguous; as alpha
 };
 
-// Over boxes: fills `maps`.
+// Fills `maps`.
 extern KernelStub<RoiPasteParams> roi_paste_maps_stub;
-// Over batch x height.
 extern KernelStub<RoiPasteParams> roi_paste_stub;
-extern ScheduledStub<RoiPasteParams> roi_paste_backward_stub;
+extern KernelStub<RoiPasteParams> roi_paste_backward_stub;
 
 PasteBlend parse_paste_blend(const char* op, const std::string& name);
 // Checks everything but the boxes' numbers.

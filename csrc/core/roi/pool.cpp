@@ -4,6 +4,6 @@ namespace visops {
 
 KernelStub<RoiPoolParams> roi_pool_stub{"roi_pool"};
 KernelStub<RoiPoolParams> roi_pool_at_stub{"roi_pool_at"};
-ScheduledStub<RoiPoolParams> roi_pool_backward_stub{"roi_pool_backward"};
+KernelStub<RoiPoolParams> roi_pool_backward_stub{"roi_pool_backward"};
 
 }  // namespace visops

@@ -92,6 +92,6 @@ VISOPS_FN bool is_pixel(const RoiMap& map, int32_t index) {
 // On the CPU, over boxes.
 extern KernelStub<RoiPoolParams> roi_pool_stub;
 extern KernelStub<RoiPoolParams> roi_pool_at_stub;
-extern ScheduledStub<RoiPoolParams> roi_pool_backward_stub;
+extern KernelStub<RoiPoolParams> roi_pool_backward_stub;
 
 }  // namespace visops

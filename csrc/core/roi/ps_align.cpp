@@ -2,7 +2,7 @@
 
 namespace visops {
 
-ScheduledStub<RoiAlignParams> ps_roi_align_stub{"ps_roi_align"};
-ScheduledStub<RoiAlignParams> ps_roi_align_backward_stub{"ps_roi_align_backward"};
+KernelStub<RoiAlignParams> ps_roi_align_stub{"ps_roi_align"};
+KernelStub<RoiAlignParams> ps_roi_align_backward_stub{"ps_roi_align_backward"};
 
 }  // namespace visops

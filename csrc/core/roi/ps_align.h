@@ -19,7 +19,7 @@ VISOPS_FN int64_t ps_channel(const RoiAlignParams& p, int64_t channel, int64_t b
   return (channel * p.bins_y + bin_y) * p.bins_x + bin_x;
 }
 
-extern ScheduledStub<RoiAlignParams> ps_roi_align_stub;
-extern ScheduledStub<RoiAlignParams> ps_roi_align_backward_stub;
+extern KernelStub<RoiAlignParams> ps_roi_align_stub;
+extern KernelStub<RoiAlignParams> ps_roi_align_backward_stub;
 
 }  // namespace visops

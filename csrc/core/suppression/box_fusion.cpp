@@ -7,7 +7,7 @@
 
 namespace visops {
 
-ScheduledStub<BoxFusionParams> box_fusion_stub{"weighted_boxes_fusion"};
+KernelStub<BoxFusionParams> box_fusion_stub{"weighted_boxes_fusion"};
 
 Confidence parse_confidence(const char* op, const std::string& name) {
   if (name == "avg") return Confidence::kAverage;

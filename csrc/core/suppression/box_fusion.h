@@ -197,7 +197,7 @@ VISOPS_FN void store_cluster(const BoxFusionParams& p, int64_t i, const Cluster<
   p.is_cluster[i] = 1;
 }
 
-extern ScheduledStub<BoxFusionParams> box_fusion_stub;
+extern KernelStub<BoxFusionParams> box_fusion_stub;
 
 // Checks numbers' ranges and the `models` weights, and fills in the weights' sum and maximum.
 void check_box_fusion(const char* op, BoxFusionParams* params, const double* weights,

@@ -4,7 +4,7 @@
 
 namespace visops {
 
-ScheduledStub<MatrixNmsParams> matrix_nms_stub{"matrix_nms"};
+KernelStub<MatrixNmsParams> matrix_nms_stub{"matrix_nms"};
 KernelStub<MaskBitsParams> mask_bits_stub{"mask_bits"};
 
 DecayFunction parse_decay_function(const char* op, const std::string& name) {

@@ -101,7 +101,7 @@ VISOPS_FN void store_score(const MatrixNmsParams& p, int64_t i, double score) {
   store_rounded(p.new_scores, p.score_dtype, p.order[i], score);
 }
 
-extern ScheduledStub<MatrixNmsParams> matrix_nms_stub;
+extern KernelStub<MatrixNmsParams> matrix_nms_stub;
 
 // Dtypes, and numbers within their ranges.
 void check_matrix_nms(const char* op, const MatrixNmsParams& p, double min_score);

@@ -4,8 +4,8 @@
 
 namespace visops {
 
-ScheduledStub<NmsParams> nms_stub{"nms"};
-ScheduledStub<NmsParams> nms_rotated_stub{"nms_rotated"};
+KernelStub<NmsParams> nms_stub{"nms"};
+KernelStub<NmsParams> nms_rotated_stub{"nms_rotated"};
 
 void check_nms(const char* op, const NmsParams& p) {
   require(p.dtype != DType::kBool, op, "boxes has dtype bool, must be a floating or integer type");

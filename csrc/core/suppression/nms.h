@@ -63,7 +63,7 @@ VISOPS_FN RotatedBox rotated_candidate_box(const NmsParams& p, int64_t candidate
   return load_rotated_box(p.boxes, p.dtype, box_offset(p, candidate), p.coordinate_stride);
 }
 
-extern ScheduledStub<NmsParams> nms_stub, nms_rotated_stub;
+extern KernelStub<NmsParams> nms_stub, nms_rotated_stub;
 
 // The dtype, and iou_threshold within [0, 1].
 void check_nms(const char* op, const NmsParams& p);

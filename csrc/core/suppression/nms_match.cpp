@@ -2,6 +2,6 @@
 
 namespace visops {
 
-ScheduledStub<NmsMatchParams> nms_match_stub{"nms_match"};
+KernelStub<NmsMatchParams> nms_match_stub{"nms_match"};
 
 }  // namespace visops

@@ -26,6 +26,6 @@ VISOPS_FN Box<Acc> box_at(const NmsMatchParams& p, int64_t i) {
   return load_box<Acc>(p.boxes, p.dtype, i * p.box_stride, p.coordinate_stride);
 }
 
-extern ScheduledStub<NmsMatchParams> nms_match_stub;
+extern KernelStub<NmsMatchParams> nms_match_stub;
 
 }  // namespace visops

@@ -24,7 +24,6 @@ VISOPS_FN int64_t first_candidate(const NmsPadParams& p, int64_t image) {
   return p.begin == nullptr ? image * p.per_image : p.begin[image];
 }
 
-// CPU kernels take a range of images.
 extern KernelStub<NmsPadParams> nms_pad_stub;
 
 }  // namespace visops

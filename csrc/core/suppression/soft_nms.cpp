@@ -6,8 +6,8 @@
 
 namespace visops {
 
-ScheduledStub<SoftNmsParams> soft_nms_stub{"soft_nms"};
-ScheduledStub<SoftNmsParams> soft_nms_rotated_stub{"soft_nms_rotated"};
+KernelStub<SoftNmsParams> soft_nms_stub{"soft_nms"};
+KernelStub<SoftNmsParams> soft_nms_rotated_stub{"soft_nms_rotated"};
 
 Decay parse_decay(const char* op, std::string_view name) {
   if (name == "linear") return Decay::kLinear;

@@ -67,7 +67,7 @@ VISOPS_FN Acc decay_threshold(const SoftNmsParams& p) {
 }
 
 // Rotated boxes are always computed in double.
-extern ScheduledStub<SoftNmsParams> soft_nms_stub, soft_nms_rotated_stub;
+extern KernelStub<SoftNmsParams> soft_nms_stub, soft_nms_rotated_stub;
 
 Decay parse_decay(const char* op, std::string_view name);
 void check_soft_nms(const char* op, const SoftNmsParams& p);

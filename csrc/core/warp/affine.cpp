@@ -10,10 +10,8 @@
 namespace visops {
 
 KernelStub<AffineParams> affine_stub{"affine"};
-ScheduledStub<AffineBackwardImageParams> affine_image_gradient_stub{"affine_backward_image"};
+KernelStub<AffineBackwardImageParams> affine_image_gradient_stub{"affine_backward_image"};
 KernelStub<AffineBackwardMatrixParams> affine_backward_matrix_stub{"affine_backward_matrix"};
-KernelStub<AffineBackwardMatrixParams> affine_backward_matrix_finish_stub{
-    "affine_backward_matrix_finish"};
 
 void check_side(const char* op, const char* what, int64_t value) {
   require(value >= 0, op, what, " is ", value, ", must not be negative");

@@ -65,16 +65,14 @@ struct AffineBackwardImageParams {
 // d loss / d matrix, from the incoming gradient and the image.
 struct AffineBackwardMatrixParams {
   AffineParams forward;
-  double* row_sums;     // [batch, output_height, 4] scratch: sums of gx, gx x, gy, gy x
+  double* row_sums;     // [batch, output_height, 4] scratch of kernels: sums of gx, gx x, gy, gy x
   double* grad_matrix;  // [matrices, 2, 3]
   int64_t matrices;     // batch; or 1: a shared matrix sums the rows of all samples
 };
 
-// Work is cut over batch x output_height. The stub of the image gradient is in affine_gradient.h.
+// The stub of the image gradient is in affine_gradient.h.
 extern KernelStub<AffineParams> affine_stub;
 extern KernelStub<AffineBackwardMatrixParams> affine_backward_matrix_stub;
-// Turns row_sums into grad_matrix; work is cut over matrices.
-extern KernelStub<AffineBackwardMatrixParams> affine_backward_matrix_finish_stub;
 
 // Destination -> source, integer pixel centres.
 struct AffineMap {

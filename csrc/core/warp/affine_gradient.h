@@ -6,6 +6,6 @@
 
 namespace visops {
 
-extern ScheduledStub<AffineBackwardImageParams> affine_image_gradient_stub;
+extern KernelStub<AffineBackwardImageParams> affine_image_gradient_stub;
 
 }  // namespace visops

@@ -12,8 +12,7 @@
 namespace visops {
 
 KernelStub<AugmentParams> augment_stub{"augment"};
-ScheduledStub<AugmentBackwardParams> augment_backward_stub{"augment_backward"};
-KernelStub<AugmentBackwardParams> augment_backward_finish_stub{"augment_backward_finish"};
+KernelStub<AugmentBackwardParams> augment_backward_stub{"augment_backward"};
 
 namespace {
 

@@ -51,7 +51,6 @@ struct AugmentParams {
   AugmentSample* samples;                   // [batch] scratch of CUDA kernels, else null
 };
 
-// Work is cut over batch x output_height.
 extern KernelStub<AugmentParams> augment_stub;
 
 // d loss / d image, matrix and colour, from `forward.output` (the incoming gradient, in
@@ -62,14 +61,11 @@ struct AugmentBackwardParams {
   Strides grad_image_stride;
   double* grad_matrix;    // [batch, matrix_rows, 3]; each sample's share where the matrix is shared
   double* grad_color;     // [batch, color_steps, channels, channels + 1]; likewise
-  double* row_sums;       // [batch, output_height, row_sum_count] scratch
+  double* row_sums;       // [batch, output_height, row_sum_count] scratch of kernels
   int64_t row_sum_count;  // 6 for the matrix, plus the elements of a sample's colour matrices
 };
 
-// Fills grad_image and row_sums.
-extern ScheduledStub<AugmentBackwardParams> augment_backward_stub;
-// Turns row_sums into grad_matrix and grad_color; work is cut over batch.
-extern KernelStub<AugmentBackwardParams> augment_backward_finish_stub;
+extern KernelStub<AugmentBackwardParams> augment_backward_stub;
 
 // The index of a channel's fill, scale, offset and erase value.
 VISOPS_FN int64_t value_index(const AugmentParams& p, int64_t channel) {

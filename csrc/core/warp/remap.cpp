@@ -7,7 +7,7 @@
 
 namespace visops {
 
-ScheduledStub<RemapParams> remap_stub{"remap"};
+KernelStub<RemapParams> remap_stub{"remap"};
 
 MapGrid parse_grid(const char* op, std::string_view name) {
   if (name == "dense") return MapGrid::kDense;

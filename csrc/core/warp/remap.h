@@ -49,7 +49,7 @@ struct RemapParams {
   int64_t fill_count;
 };
 
-extern ScheduledStub<RemapParams> remap_stub;
+extern KernelStub<RemapParams> remap_stub;
 
 // Sizes, dtype and mode, grid, fill. Reads no tensor data, allocates nothing.
 void check_remap(const char* op, const RemapParams& params);

@@ -6,13 +6,15 @@
 #include <type_traits>
 
 #include "core/boxes/pair.h"
+#include "cpu/items.h"
 #include "cpu/lane_sum.h"
 
 namespace visops {
 namespace {
 
-constexpr int64_t kRows = 16;   // a cache line of float32
-constexpr int64_t kPart = 128;  // pairs of a row at a time; a multiple of the lanes
+constexpr int64_t kPairCost = 6;  // elements; see kGrain
+constexpr int64_t kRows = 16;     // a cache line of float32
+constexpr int64_t kPart = 128;    // pairs of a row at a time; a multiple of the lanes
 static_assert(kPart % kSumLanes == 0, "a part begins at the first lane");
 
 template <class Acc>
@@ -114,7 +116,7 @@ void gradients_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
               : gradients_of_rows<kind, float>(p, begin, end);
 }
 
-void box_iou_backward_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
+void box_iou_backward_range(const BoxIouParams& p, int64_t begin, int64_t end) {
   switch (p.kind) {
     case BoxOverlap::kIou: return gradients_kernel<BoxOverlap::kIou>(p, begin, end);
     case BoxOverlap::kIof: return gradients_kernel<BoxOverlap::kIof>(p, begin, end);
@@ -123,6 +125,10 @@ void box_iou_backward_kernel(const BoxIouParams& p, int64_t begin, int64_t end) 
     case BoxOverlap::kDistance: return gradients_kernel<BoxOverlap::kDistance>(p, begin, end);
     case BoxOverlap::kComplete: return gradients_kernel<BoxOverlap::kComplete>(p, begin, end);
   }
+}
+
+void box_iou_backward_kernel(const BoxIouParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.boxes1.count, kPairCost * p.boxes2.count, box_iou_backward_range);
 }
 
 const bool registered = box_iou_backward_stub.set(kIsaSlot, box_iou_backward_kernel);

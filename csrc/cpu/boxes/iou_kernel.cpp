@@ -4,12 +4,14 @@
 // boxes1 are not, the loop is over boxes1 and its results are scattered: every measure is the same
 // with the roles swapped. Work is split by boxes; no value depends on where.
 #include "core/boxes/pair.h"
+#include "cpu/items.h"
 
 namespace visops {
 namespace {
 
-constexpr int64_t kBlock = 256;  // results of a column that are scattered at once
-constexpr int64_t kFew = 16;     // fewer boxes than this don't fill a vector
+constexpr int64_t kPairCost = 2;  // elements; see kGrain
+constexpr int64_t kBlock = 256;   // results of a column that are scattered at once
+constexpr int64_t kFew = 16;      // fewer boxes than this don't fill a vector
 
 template <class Acc>
 void make_columns(const BoxSet& set, bool with_angle, int64_t begin, int64_t end, Acc* columns) {
@@ -32,12 +34,16 @@ void make_all_columns(const BoxIouParams& p, int64_t begin, int64_t end) {
                static_cast<Acc*>(p.columns2));
 }
 
-void columns_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
+void columns_range(const BoxIouParams& p, int64_t begin, int64_t end) {
   if (p.in_double) {
     make_all_columns<double>(p, begin, end);
   } else {
     make_all_columns<float>(p, begin, end);
   }
+}
+
+void columns_kernel(const BoxIouParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.boxes1.count + p.boxes2.count, 8 * kBoxColumns, columns_range);
 }
 
 // Overlaps of one box with others.
@@ -86,7 +92,7 @@ void overlaps_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
   }
 }
 
-void box_iou_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
+void box_iou_range(const BoxIouParams& p, int64_t begin, int64_t end) {
   switch (p.kind) {
     case BoxOverlap::kIou: return overlaps_kernel<BoxOverlap::kIou>(p, begin, end);
     case BoxOverlap::kIof: return overlaps_kernel<BoxOverlap::kIof>(p, begin, end);
@@ -95,6 +101,10 @@ void box_iou_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
     case BoxOverlap::kDistance: return overlaps_kernel<BoxOverlap::kDistance>(p, begin, end);
     case BoxOverlap::kComplete: return overlaps_kernel<BoxOverlap::kComplete>(p, begin, end);
   }
+}
+
+void box_iou_kernel(const BoxIouParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.boxes1.count, kPairCost * p.boxes2.count, box_iou_range);
 }
 
 const bool registered =

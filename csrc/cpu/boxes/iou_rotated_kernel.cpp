@@ -4,10 +4,13 @@
 // 32 lanes (NOTE [ Lane sums ]). Work is split by boxes.
 #include "core/boxes/iou.h"
 #include "core/boxes/rotated_gradient.h"
+#include "cpu/items.h"
 #include "cpu/lane_sum.h"
 
 namespace visops {
 namespace {
+
+constexpr int64_t kBoxCost = 80, kPairCost = 16, kPairGradientCost = 48;  // elements; see kGrain
 
 void make_rotated(const BoxSet& set, int64_t begin, int64_t end, void* boxes) {
   for (int64_t i = begin; i < end; ++i) {
@@ -16,10 +19,14 @@ void make_rotated(const BoxSet& set, int64_t begin, int64_t end, void* boxes) {
   }
 }
 
-void columns_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
+void columns_range(const BoxIouParams& p, int64_t begin, int64_t end) {
   const int64_t split = p.boxes1.count;
   make_rotated(p.boxes1, begin, end < split ? end : split, p.columns1);
   make_rotated(p.boxes2, begin > split ? begin - split : 0, end - split, p.columns2);
+}
+
+void columns_kernel(const BoxIouParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.boxes1.count + p.boxes2.count, kBoxCost, columns_range);
 }
 
 template <class Out>
@@ -35,12 +42,16 @@ void overlaps_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
   }
 }
 
-void box_iou_rotated_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
+void box_iou_rotated_range(const BoxIouParams& p, int64_t begin, int64_t end) {
   if (p.result_dtype == DType::kFloat64) {
     overlaps_of_rows<double>(p, begin, end);
   } else {
     overlaps_of_rows<float>(p, begin, end);
   }
+}
+
+void box_iou_rotated_kernel(const BoxIouParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.boxes1.count, kPairCost * p.boxes2.count, box_iou_rotated_range);
 }
 
 template <class T>
@@ -73,12 +84,17 @@ void gradients_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
   }
 }
 
-void box_iou_rotated_backward_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
+void box_iou_rotated_backward_range(const BoxIouParams& p, int64_t begin, int64_t end) {
   if (p.result_dtype == DType::kFloat64) {
     gradients_of_rows<double>(p, begin, end);
   } else {
     gradients_of_rows<float>(p, begin, end);
   }
+}
+
+void box_iou_rotated_backward_kernel(const BoxIouParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.boxes1.count, kPairGradientCost * p.boxes2.count,
+            box_iou_rotated_backward_range);
 }
 
 const bool registered =

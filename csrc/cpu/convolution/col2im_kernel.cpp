@@ -10,6 +10,7 @@
 // The checks guarantee that every place lies within the padded image, and that no offset overflows.
 #include "core/convolution/col2im_sum.h"
 #include "core/convolution/im2col.h"
+#include "cpu/items.h"
 #include "cpu/simd/floats.h"
 
 namespace visops {
@@ -205,11 +206,16 @@ void col2im_rows(const Im2colParams& p, int64_t begin, int64_t end) {
   }
 }
 
-void col2im_kernel(const Im2colParams& p, int64_t begin, int64_t end) {
+void col2im_range(const Im2colParams& p, int64_t begin, int64_t end) {
   with_sum_element(p.arithmetic, [&](auto element) {
     using Element = decltype(element);
     col2im_rows<typename Element::Stored, Element::kNumbers>(p, begin, end);
   });
+}
+
+void col2im_kernel(const Im2colParams& p, Workspace& workspace) {
+  const int64_t cost = p.dim[kWindowDims - 1].size * p.kernel_elements;
+  for_items(workspace, p, p.lead * image_rows(p), cost, col2im_range);
 }
 
 const bool registered = col2im_stub.set(kIsaSlot, col2im_kernel);

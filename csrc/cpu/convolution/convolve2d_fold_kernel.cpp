@@ -6,6 +6,7 @@
 
 #include "core/convolution/convolve2d_element.h"
 #include "core/convolution/convolve2d_gradient.h"
+#include "cpu/items.h"
 
 namespace visops {
 namespace {
@@ -76,12 +77,16 @@ class FoldedRow {
   T* result_;
 };
 
-void convolve2d_fold_kernel(const ConvolveFoldParams& p, int64_t begin, int64_t end) {
+void convolve2d_fold_range(const ConvolveFoldParams& p, int64_t begin, int64_t end) {
   with_convolve_type(p.kind, [&](auto* type) {
     for (int64_t row = begin; row < end; ++row) {
       FoldedRow<std::remove_pointer_t<decltype(type)>>(p, row).run();
     }
   });
+}
+
+void convolve2d_fold_kernel(const ConvolveFoldParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.count * p.input_height, 2 * p.input_width, convolve2d_fold_range);
 }
 
 const bool registered = convolve2d_fold_stub.set(kIsaSlot, convolve2d_fold_kernel);

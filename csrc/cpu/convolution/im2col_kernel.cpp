@@ -8,6 +8,7 @@
 // Nothing is rounded. The checks guarantee that every place lies within the padded image, and that
 // no offset overflows.
 #include "cpu/convolution/im2col_patches.h"
+#include "cpu/items.h"
 
 namespace visops {
 namespace {
@@ -139,7 +140,7 @@ void im2col_all(const Im2colParams& p, int64_t begin, int64_t end) {
   }
 }
 
-void im2col_kernel(const Im2colParams& p, int64_t begin, int64_t end) {
+void im2col_range(const Im2colParams& p, int64_t begin, int64_t end) {
   switch (p.element_size) {
     case 1: return im2col_all<uint8_t>(p, begin, end);
     case 2: return im2col_all<uint16_t>(p, begin, end);
@@ -147,6 +148,11 @@ void im2col_kernel(const Im2colParams& p, int64_t begin, int64_t end) {
     case 8: return im2col_all<uint64_t>(p, begin, end);
     default: return im2col_all<Bytes16>(p, begin, end);
   }
+}
+
+void im2col_kernel(const Im2colParams& p, Workspace& workspace) {
+  const int64_t cost = p.band_rows * p.segment_positions * p.kernel_elements;
+  for_items(workspace, p, im2col_tasks(p), cost, im2col_range);
 }
 
 const bool registered = im2col_stub.set(kIsaSlot, im2col_kernel);

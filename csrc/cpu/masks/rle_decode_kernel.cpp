@@ -8,6 +8,7 @@
 // Split: by masks. Assumes offsets that rise from 0 to the number of runs.
 #include "core/masks/packed.h"
 #include "core/masks/rle.h"
+#include "cpu/items.h"
 
 namespace visops {
 namespace {
@@ -25,7 +26,7 @@ void add_row(const uint64_t* VISOPS_RESTRICT above, uint64_t* VISOPS_RESTRICT ro
   for (int64_t w = 0; w < words; ++w) row[w] ^= above[w];
 }
 
-void runs_to_bits_kernel(const RunsToBitsParams& p, int64_t begin, int64_t end) {
+void runs_to_bits_range(const RunsToBitsParams& p, int64_t begin, int64_t end) {
   const int64_t words = words_of(p.width), pixels = p.height * p.width;
   for (int64_t i = begin; i < end; ++i) {
     uint64_t* bits = p.bits + i * p.height * words;
@@ -41,6 +42,10 @@ void runs_to_bits_kernel(const RunsToBitsParams& p, int64_t begin, int64_t end) 
       add_row(bits + (y - 1) * words, bits + y * words, words);
     }
   }
+}
+
+void runs_to_bits_kernel(const RunsToBitsParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.count, p.height * words_of(p.width), runs_to_bits_range);
 }
 
 const bool registered = runs_to_bits_stub.set(kIsaSlot, runs_to_bits_kernel);

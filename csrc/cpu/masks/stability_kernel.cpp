@@ -5,6 +5,7 @@
 // compiler compares and adds in vectors. Split: by masks.
 #include "core/element_types.h"
 #include "core/masks/stability.h"
+#include "cpu/items.h"
 
 namespace visops {
 namespace {
@@ -31,11 +32,15 @@ float score_of(const StabilityParams& p, int64_t k) {
   return stability_of(above_high, above_low);
 }
 
-void stability_kernel(const StabilityParams& p, int64_t begin, int64_t end) {
+void stability_range(const StabilityParams& p, int64_t begin, int64_t end) {
   with_floating_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     for (int64_t k = begin; k < end; ++k) p.scores[k] = score_of<T>(p, k);
   });
+}
+
+void stability_kernel(const StabilityParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.count, p.pixels, stability_range);
 }
 
 const bool registered = stability_stub.set(kIsaSlot, stability_kernel);

@@ -1,5 +1,4 @@
-// NOTE: A task is an image. The operations themselves are compiled once, for all instruction sets:
-// most of them look up or move bytes.
+// NOTE: A task is an image. The operations have kernels of their own: csrc/core/pixels/operations.h.
 #include <cstring>
 
 #include "core/pixels/adjust.h"

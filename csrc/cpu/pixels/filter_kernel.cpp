@@ -114,7 +114,7 @@ void any_kernel(const FilterParams& p) {
   }
 }
 
-void filter_kernel(const FilterParams& p, int64_t, int64_t) {
+void filter_kernel(const FilterParams& p, Workspace&) {
   const bool bytes = p.dtype == DType::kUInt8;
   if (p.offsets == nullptr) {
     bytes ? separable<uint8_t>(p) : separable<float>(p);

@@ -51,15 +51,15 @@ void change_chunk(const HsvParams& p, uint8_t* red, uint8_t* green, uint8_t* blu
 }
 
 template <class Real>
-void change_bytes(const HsvParams& p, int64_t begin, int64_t end) {
+void change_bytes(const HsvParams& p) {
   uint8_t* const red = static_cast<uint8_t*>(p.data);
   uint8_t *const green = red + p.pixels, *const blue = green + p.pixels;
-  int64_t first = begin;
-  for (; first + kChunk <= end; first += kChunk) {
+  int64_t first = 0;
+  for (; first + kChunk <= p.pixels; first += kChunk) {
     change_chunk<Real>(p, red + first, green + first, blue + first);
   }
-  if (first == end) return;
-  const auto rest = static_cast<size_t>(end - first);
+  if (first == p.pixels) return;
+  const auto rest = static_cast<size_t>(p.pixels - first);
   uint8_t last[3][kChunk] = {};
   std::memcpy(last[0], red + first, rest);
   std::memcpy(last[1], green + first, rest);
@@ -70,12 +70,12 @@ void change_bytes(const HsvParams& p, int64_t begin, int64_t end) {
   std::memcpy(blue + first, last[2], rest);
 }
 
-void change_floats(const HsvParams& p, int64_t begin, int64_t end) {
+void change_floats(const HsvParams& p) {
   float* VISOPS_RESTRICT const red = static_cast<float*>(p.data);
   float* VISOPS_RESTRICT const green = red + p.pixels;
   float* VISOPS_RESTRICT const blue = green + p.pixels;
   const HsvGains gains = hsv_gains(p.hue, p.saturation, p.value);
-  for (int64_t i = begin; i < end; ++i) {
+  for (int64_t i = 0; i < p.pixels; ++i) {
     const Rgb out = with_hsv(gains, red[i], green[i], blue[i]);
     red[i] = out.r;
     green[i] = out.g;
@@ -83,9 +83,9 @@ void change_floats(const HsvParams& p, int64_t begin, int64_t end) {
   }
 }
 
-void hsv_kernel(const HsvParams& p, int64_t begin, int64_t end) {
-  if (p.dtype != DType::kUInt8) return change_floats(p, begin, end);
-  p.in_float ? change_bytes<float>(p, begin, end) : change_bytes<double>(p, begin, end);
+void hsv_kernel(const HsvParams& p, Workspace&) {
+  if (p.dtype != DType::kUInt8) return change_floats(p);
+  p.in_float ? change_bytes<float>(p) : change_bytes<double>(p);
 }
 
 const bool registered = hsv_stub.set(kIsaSlot, hsv_kernel);

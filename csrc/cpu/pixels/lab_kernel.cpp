@@ -60,10 +60,10 @@ void from_lab(const LabParams& p, const uint8_t (&bytes)[3][kChunk], uint8_t (&o
   }
 }
 
-void lab_kernel(const LabParams& p, int64_t begin, int64_t end) {
+void lab_kernel(const LabParams& p, Workspace&) {
   uint8_t* const planes[3] = {p.first, p.second, p.third};
-  for (int64_t at = begin; at < end; at += kChunk) {
-    const auto count = static_cast<size_t>(end - at < kChunk ? end - at : kChunk);
+  for (int64_t at = 0; at < p.pixels; at += kChunk) {
+    const auto count = static_cast<size_t>(p.pixels - at < kChunk ? p.pixels - at : kChunk);
     uint8_t from[3][kChunk] = {}, to[3][kChunk];
     for (int c = 0; c < 3; ++c) std::memcpy(from[c], planes[c] + at, count);
     p.back ? from_lab(p, from, to) : to_lab(p, from, to);

@@ -70,7 +70,7 @@ void median_rows(const MedianParams& p) {
   }
 }
 
-void median_kernel(const MedianParams& p, int64_t, int64_t) {
+void median_kernel(const MedianParams& p, Workspace&) {
   p.dtype == DType::kUInt8 ? median_rows<uint8_t>(p) : median_rows<float>(p);
 }
 

@@ -4,6 +4,7 @@
 // A block of 128 random numbers at a time, then the arithmetic on them, both in loops that
 // compilers vectorize. Split: by blocks. The arithmetic is that of core/pixels/noise_values.h.
 #include "core/pixels/noise_values.h"
+#include "core/workspace.h"
 #include "cpu/random_words.h"
 
 namespace visops {
@@ -101,10 +102,16 @@ void add_noise(const NoiseParams& p, int64_t begin, int64_t end) {
   }
 }
 
-void noise_kernel(const NoiseParams& p, int64_t begin, int64_t end) {
+void change_blocks(const NoiseParams& p, int64_t begin, int64_t end) {
   if (p.kind == NoiseKind::kUnit) return fill_units(p, begin, end);
   if (p.dtype == DType::kUInt8) return add_noise<uint8_t>(p, begin, end);
   add_noise<float>(p, begin, end);
+}
+
+void noise_kernel(const NoiseParams& p, Workspace& workspace) {
+  constexpr int64_t kGrainOfBlocks = 256;
+  parallel_for(workspace, noise_blocks(p), kGrainOfBlocks,
+               [&](int64_t begin, int64_t end) { change_blocks(p, begin, end); });
 }
 
 const bool registered = noise_stub.set(kIsaSlot, noise_kernel);

@@ -7,6 +7,7 @@
 #include "core/element_types.h"
 #include "core/grain.h"
 #include "core/workspace.h"
+#include "cpu/items.h"
 #include "cpu/lane_sum.h"
 #include "cpu/roi/crops_transpose.h"
 #include "cpu/rows.h"
@@ -98,7 +99,7 @@ void row_sums(const RoiCropParams& p, int64_t k, int64_t i, double* sums) {
   }
 }
 
-void roi_crops_backward_boxes_kernel(const RoiCropParams& p, int64_t begin, int64_t end) {
+void sum_rows(const RoiCropParams& p, int64_t begin, int64_t end) {
   for_each_sample(begin, end, p.patch_height, [&](int64_t k, int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       double* sums = p.row_sums + (k * p.patch_height + i) * kCropSums;
@@ -113,7 +114,8 @@ void roi_crops_backward_boxes_kernel(const RoiCropParams& p, int64_t begin, int6
   });
 }
 
-void roi_crops_backward_boxes_finish_kernel(const RoiCropParams& p, int64_t begin, int64_t end) {
+// From row_sums to grad_boxes.
+void finish_boxes(const RoiCropParams& p, int64_t begin, int64_t end) {
   for (int64_t k = begin; k < end; ++k) {
     double lanes[4][kSumLanes] = {};
     for (int64_t i = 0; i < p.patch_height; ++i) {
@@ -129,10 +131,18 @@ void roi_crops_backward_boxes_finish_kernel(const RoiCropParams& p, int64_t begi
   }
 }
 
+void roi_crops_backward_boxes_kernel(const RoiCropParams& given, Workspace& workspace) {
+  RoiCropParams p = given;
+  const int64_t count = p.boxes.count, rows = count * p.patch_height;
+  p.row_sums = allocate<double>(workspace, rows * kCropSums);
+  constexpr int64_t kCost = 8;  // of a pixel's gradient; see kGrain
+  for_items(workspace, p, rows, kCost * p.channels * p.patch_width, sum_rows);
+  for_items(workspace, p, count, kCropSums * p.patch_height, finish_boxes);
+}
+
 const bool registered =
     roi_crops_backward_images_stub.set(kIsaSlot, roi_crops_backward_images_kernel) &&
-    roi_crops_backward_boxes_stub.set(kIsaSlot, roi_crops_backward_boxes_kernel) &&
-    roi_crops_backward_boxes_finish_stub.set(kIsaSlot, roi_crops_backward_boxes_finish_kernel);
+    roi_crops_backward_boxes_stub.set(kIsaSlot, roi_crops_backward_boxes_kernel);
 
 }  // namespace
 }  // namespace visops

@@ -5,6 +5,7 @@
 // any dtype by size, in runs where neighbours in the patch are neighbours in the image. Assumes
 // what check_roi_crops() establishes; maps may belong to boxes that are not valid.
 #include "cpu/copies.h"
+#include "cpu/items.h"
 #include "cpu/roi/crops_rows.h"
 #include "cpu/rows.h"
 
@@ -181,7 +182,7 @@ void crop_rows(const CropRows& of) {
   }
 }
 
-void roi_crops_kernel(const RoiCropParams& p, int64_t begin, int64_t end) {
+void roi_crops_range(const RoiCropParams& p, int64_t begin, int64_t end) {
   for_each_sample(begin, end, p.patch_height, [&](int64_t k, int64_t first, int64_t last) {
     const CropMap& map = p.maps[k];
     const CropRows of = {p, map, k, {first, last}};
@@ -203,8 +204,17 @@ void roi_crops_kernel(const RoiCropParams& p, int64_t begin, int64_t end) {
   });
 }
 
-void roi_crop_maps_kernel(const RoiCropParams& p, int64_t begin, int64_t end) {
+void roi_crops_kernel(const RoiCropParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.boxes.count * p.patch_height, p.channels * p.patch_width,
+            roi_crops_range);
+}
+
+void roi_crop_maps_range(const RoiCropParams& p, int64_t begin, int64_t end) {
   for (int64_t k = begin; k < end; ++k) p.maps[k] = crop_map(p, k);
+}
+
+void roi_crop_maps_kernel(const RoiCropParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.boxes.count, kMapCost, roi_crop_maps_range);
 }
 
 const bool registered = roi_crop_maps_stub.set(kIsaSlot, roi_crop_maps_kernel) &&

@@ -5,6 +5,7 @@
 // stores it, rounded once. Tiles that no box covers stay copies. Assumes what check_roi_paste()
 // establishes; maps may belong to boxes that are not valid.
 #include "core/roi/paste_pixel.h"
+#include "cpu/items.h"
 #include "cpu/roi/crops_rows.h"
 #include "cpu/rows.h"
 
@@ -309,7 +310,7 @@ void paste_rows(const RoiPasteParams& p, int64_t image, Span rows) {
   }
 }
 
-void roi_paste_kernel(const RoiPasteParams& p, int64_t begin, int64_t end) {
+void roi_paste_range(const RoiPasteParams& p, int64_t begin, int64_t end) {
   for_each_sample(begin, end, p.height, [&](int64_t image, int64_t first, int64_t last) {
     const Span rows = {first, last};
     switch (p.dtype) {
@@ -324,8 +325,16 @@ void roi_paste_kernel(const RoiPasteParams& p, int64_t begin, int64_t end) {
   });
 }
 
-void roi_paste_maps_kernel(const RoiPasteParams& p, int64_t begin, int64_t end) {
+void roi_paste_kernel(const RoiPasteParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.batch * p.height, p.channels * p.width, roi_paste_range);
+}
+
+void roi_paste_maps_range(const RoiPasteParams& p, int64_t begin, int64_t end) {
   for (int64_t k = begin; k < end; ++k) p.maps[k] = paste_map(p, k);
+}
+
+void roi_paste_maps_kernel(const RoiPasteParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.boxes.count, kMapCost, roi_paste_maps_range);
 }
 
 const bool registered = roi_paste_maps_stub.set(kIsaSlot, roi_paste_maps_kernel) &&

@@ -11,6 +11,7 @@
 // Assumes from check_rois() that all boxes are valid, and nothing of `index`.
 #include "core/roi/pool.h"
 
+#include "cpu/items.h"
 #include "cpu/prefetch.h"
 #include "cpu/roi/blocks.h"
 #include "cpu/roi/channel_blocks.h"
@@ -122,12 +123,16 @@ void pool_boxes(const RoiPoolParams& pool, int64_t begin, int64_t end) {
   }
 }
 
-void roi_pool_kernel(const RoiPoolParams& pool, int64_t begin, int64_t end) {
+void roi_pool_range(const RoiPoolParams& pool, int64_t begin, int64_t end) {
   with_element_type(pool.align.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     using Acc = typename Accumulate<T>::type;
     pool_boxes<T, Acc>(pool, begin, end);
   });
+}
+
+void roi_pool_kernel(const RoiPoolParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.align.boxes.count, box_cost(p.align), roi_pool_range);
 }
 
 template <class T>
@@ -152,13 +157,17 @@ void take_boxes(const RoiPoolParams& pool, int64_t begin, int64_t end) {
   }
 }
 
-void roi_pool_at_kernel(const RoiPoolParams& p, int64_t begin, int64_t end) {
+void roi_pool_at_range(const RoiPoolParams& p, int64_t begin, int64_t end) {
   switch (element_size(p.align.dtype)) {
     case 1: return take_boxes<uint8_t>(p, begin, end);
     case 2: return take_boxes<uint16_t>(p, begin, end);
     case 4: return take_boxes<uint32_t>(p, begin, end);
     default: return take_boxes<uint64_t>(p, begin, end);
   }
+}
+
+void roi_pool_at_kernel(const RoiPoolParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.align.boxes.count, box_cost(p.align), roi_pool_at_range);
 }
 
 // Adds box k's share to channels [first, last), which are adjacent: all channels of a bin at once.

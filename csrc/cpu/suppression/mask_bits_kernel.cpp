@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/suppression/mask_bits.h"
+#include "cpu/items.h"
 
 namespace visops {
 namespace {
@@ -39,7 +40,7 @@ int64_t bits_of(uint64_t word) {
   return bits;
 }
 
-void mask_bits_kernel(const MaskBitsParams& p, int64_t begin, int64_t end) {
+void mask_bits_range(const MaskBitsParams& p, int64_t begin, int64_t end) {
   const int64_t pixels = p.height * p.width, words = mask_words(p);
   const bool adjacent = p.column_stride == 1 && (p.height <= 1 || p.row_stride == p.width);
   for (int64_t i = begin; i < end; ++i) {
@@ -56,6 +57,10 @@ void mask_bits_kernel(const MaskBitsParams& p, int64_t begin, int64_t end) {
     }
     p.extent[i] = extent;
   }
+}
+
+void mask_bits_kernel(const MaskBitsParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.count, p.height * p.width, mask_bits_range);
 }
 
 const bool registered = mask_bits_stub.set(kIsaSlot, mask_bits_kernel);

@@ -8,6 +8,7 @@
 
 #include "core/warp/affine.h"
 #include "core/warp/affine_pixel.h"
+#include "cpu/items.h"
 #include "cpu/simd/floats.h"
 #include "cpu/warp/affine_rows.h"
 #include "cpu/warp/image_end.h"
@@ -221,8 +222,7 @@ void row_gradient(const AffineParams& p, const AffineMap& map, int64_t sample, i
   }
 }
 
-void affine_backward_matrix_kernel(const AffineBackwardMatrixParams& params, int64_t begin,
-                                   int64_t end) {
+void sum_rows(const AffineBackwardMatrixParams& params, int64_t begin, int64_t end) {
   const AffineParams& p = params.forward;
   for_each_sample(begin, end, p.output_height, [&](int64_t sample, int64_t first, int64_t last) {
     const AffineMap map = affine_map(p, sample);
@@ -243,8 +243,8 @@ void affine_backward_matrix_kernel(const AffineBackwardMatrixParams& params, int
   });
 }
 
-void affine_backward_matrix_finish_kernel(const AffineBackwardMatrixParams& params, int64_t begin,
-                                          int64_t end) {
+// From row_sums to grad_matrix.
+void finish_matrices(const AffineBackwardMatrixParams& params, int64_t begin, int64_t end) {
   const AffineParams& p = params.forward;
   const int64_t rows = p.batch * p.output_height / params.matrices;
   for (int64_t matrix = begin; matrix < end; ++matrix) {
@@ -267,9 +267,16 @@ void affine_backward_matrix_finish_kernel(const AffineBackwardMatrixParams& para
   }
 }
 
-const bool registered =
-    affine_backward_matrix_stub.set(kIsaSlot, affine_backward_matrix_kernel) &&
-    affine_backward_matrix_finish_stub.set(kIsaSlot, affine_backward_matrix_finish_kernel);
+void affine_backward_matrix_kernel(const AffineBackwardMatrixParams& given, Workspace& workspace) {
+  AffineBackwardMatrixParams params = given;
+  const AffineParams& p = params.forward;
+  const int64_t rows = p.batch * p.output_height;
+  params.row_sums = allocate<double>(workspace, rows * 4);
+  for_items(workspace, params, rows, p.channels * p.output_width, sum_rows);
+  for_items(workspace, params, params.matrices, 6 * rows, finish_matrices);
+}
+
+const bool registered = affine_backward_matrix_stub.set(kIsaSlot, affine_backward_matrix_kernel);
 
 }  // namespace
 }  // namespace visops

@@ -16,6 +16,7 @@
 
 #include <type_traits>
 
+#include "cpu/items.h"
 #include "cpu/warp/affine_copies.h"
 #include "cpu/warp/affine_pairs.h"
 #include "cpu/warp/affine_pixels.h"
@@ -212,7 +213,7 @@ void copy_sample(const AffineParams& p, const AffineMap& map, int64_t sample, in
   copy_sample(copied, {begin, end}, p.output_height, p.output_width);
 }
 
-void affine_kernel(const AffineParams& p, int64_t begin, int64_t end) {
+void affine_range(const AffineParams& p, int64_t begin, int64_t end) {
   const bool empty_image = p.height == 0 || p.width == 0;
   for_each_sample(begin, end, p.output_height, [&](int64_t sample, int64_t first, int64_t last) {
     const AffineMap map = affine_map(p, sample);
@@ -237,6 +238,10 @@ void affine_kernel(const AffineParams& p, int64_t begin, int64_t end) {
       default: return;  // check_affine() lets other dtypes through only with nearest
     }
   });
+}
+
+void affine_kernel(const AffineParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.batch * p.output_height, p.channels * p.output_width, affine_range);
 }
 
 const bool registered = affine_stub.set(kIsaSlot, affine_kernel);

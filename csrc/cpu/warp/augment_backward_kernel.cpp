@@ -14,6 +14,7 @@
 #include "core/grain.h"
 #include "core/warp/augment_gradient.h"
 #include "core/workspace.h"
+#include "cpu/items.h"
 #include "cpu/warp/augment_gradient_color.h"
 #include "cpu/warp/augment_gradient_samples.h"
 #include "cpu/warp/augment_read_ahead.h"
@@ -196,14 +197,6 @@ void backward_tasks(const AugmentBackwardParams& b, int64_t begin, int64_t end) 
   });
 }
 
-void augment_backward_kernel(const AugmentBackwardParams& b, Workspace& workspace) {
-  const AugmentParams& p = b.forward;
-  // An element costs several times what a copy does.
-  const int64_t cost = 4 * p.channels * p.output_width * p.output_height / kBackwardTasks;
-  parallel_for(workspace, p.batch * kBackwardTasks, grain_of(cost),
-               [&](int64_t begin, int64_t end) { backward_tasks(b, begin, end); });
-}
-
 void finish_matrix(const AugmentBackwardParams& b, int64_t sample, const double* sums) {
   const AugmentParams& p = b.forward;
   double lanes[kTreeLeaves][9] = {};
@@ -234,7 +227,8 @@ void finish_color(const AugmentBackwardParams& b, int64_t sample, const double* 
   }
 }
 
-void augment_backward_finish_kernel(const AugmentBackwardParams& b, int64_t begin, int64_t end) {
+// From row_sums to grad_matrix and grad_color.
+void finish_samples(const AugmentBackwardParams& b, int64_t begin, int64_t end) {
   for (int64_t sample = begin; sample < end; ++sample) {
     const double* sums = b.row_sums + sample * b.forward.output_height * b.row_sum_count;
     if (b.grad_matrix != nullptr) finish_matrix(b, sample, sums);
@@ -242,8 +236,18 @@ void augment_backward_finish_kernel(const AugmentBackwardParams& b, int64_t begi
   }
 }
 
-const bool registered = augment_backward_stub.set(kIsaSlot, augment_backward_kernel) &&
-                        augment_backward_finish_stub.set(kIsaSlot, augment_backward_finish_kernel);
+void augment_backward_kernel(const AugmentBackwardParams& given, Workspace& workspace) {
+  AugmentBackwardParams b = given;
+  const AugmentParams& p = b.forward;
+  const int64_t sums = p.output_height * b.row_sum_count;
+  b.row_sums = allocate<double>(workspace, p.batch * sums);
+  // An element costs several times what a copy does.
+  const int64_t cost = 4 * p.channels * p.output_width * p.output_height / kBackwardTasks;
+  for_items(workspace, b, p.batch * kBackwardTasks, cost, backward_tasks);
+  if (b.row_sum_count > 0) for_items(workspace, b, p.batch, sums, finish_samples);
+}
+
+const bool registered = augment_backward_stub.set(kIsaSlot, augment_backward_kernel);
 
 }  // namespace
 }  // namespace visops

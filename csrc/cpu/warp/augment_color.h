@@ -48,21 +48,32 @@ void color_segment(const AugmentParams& p, const ColorPlan<float>& plan, int pad
   }
 }
 
-// finish_value() for one plane of an image without colour steps.
+// finish_value() for one channel of an image without colour steps.
+struct ChannelFinish {
+  Floats input, scale, offset;
+  bool clamp;
+
+  ChannelFinish(const AugmentParams& p, int64_t channel)
+      : input(static_cast<float>(p.input_scale)),
+        scale(static_cast<float>(p.scale[value_index(p, channel)])),
+        offset(static_cast<float>(p.offset[value_index(p, channel)])),
+        clamp(p.clamp) {}
+
+  VISOPS_ALWAYS_INLINE Floats operator()(Floats sampled) const {
+    Floats value = sampled * input;
+    if (clamp) value = clamp_unit(value);
+    return value * scale + offset;
+  }
+};
+
 inline void finish_plane(const AugmentParams& p, int64_t channel, int padded, const float* v,
                          float* result) {
   const int64_t at = value_index(p, channel);
   // Bytes to bytes are often finished as they are; -0 and 0 make one byte.
   const bool is_finished = p.input_scale == 1.0 && p.scale[at] == 1.0 && p.offset[at] == 0.0;
   if (is_finished && !p.clamp && p.output_dtype == DType::kUInt8) return;
-  const Floats input(static_cast<float>(p.input_scale));
-  const Floats scale(static_cast<float>(p.scale[at])), offset(static_cast<float>(p.offset[at]));
-  const bool clamp = p.clamp;  // a store might change p.clamp, for all that compilers know
-  for (int i = 0; i < padded; i += Floats::kWidth) {
-    Floats value = Floats::load(v + i) * input;
-    if (clamp) value = clamp_unit(value);
-    (value * scale + offset).store(result + i);
-  }
+  const ChannelFinish finish(p, channel);  // a store might change p, for all that compilers know
+  for (int i = 0; i < padded; i += Floats::kWidth) finish(Floats::load(v + i)).store(result + i);
 }
 
 // Calls lane(i) for those of `count` lanes from column x0 on that lie in erased rectangles.

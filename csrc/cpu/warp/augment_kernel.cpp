@@ -11,6 +11,7 @@
 // saturate when stored. Assumes what check_augment() and check_augment_data() establish: regular
 // matrices, sizes below 2^31, at most 4 channels with colour, a non-empty window unless padding is
 // constant.
+#include "cpu/items.h"
 #include "cpu/warp/augment_color.h"
 #include "cpu/warp/augment_copies.h"
 #include "cpu/warp/augment_filter.h"
@@ -239,6 +240,9 @@ void augment_rows(AugmentTask& task, int64_t first, int64_t last) {
     }
   }
   const bool straight = !task.copies && has_straight_rows(p, task.s);
+  if (straight && only_converts(p, task.s)) {
+    return convert_rows(p, task.s, task.sample, first, last);
+  }
   for (int64_t x = 0; x < p.output_width; x += kStripColumns) {
     const Span strip = intersect({0, p.output_width}, {x, x + kStripColumns});
     if (straight) {
@@ -274,7 +278,7 @@ void augment_doubles(const AugmentParams& p, const AugmentSample& s, int64_t sam
   }
 }
 
-void augment_kernel(const AugmentParams& p, int64_t begin, int64_t end) {
+void augment_range(const AugmentParams& p, int64_t begin, int64_t end) {
   for_each_sample(begin, end, p.output_height, [&](int64_t sample, int64_t first, int64_t last) {
     const AugmentSample s =
         augment_sample(p, sample, p.list != nullptr ? p.list[sample] : augment_image(p, sample));
@@ -282,6 +286,11 @@ void augment_kernel(const AugmentParams& p, int64_t begin, int64_t end) {
     AugmentTask task = {p, s, sampler_of(p.dtype, s.mode), copies_bytes(p, s), sample, {}};
     augment_rows(task, first, last);
   });
+}
+
+void augment_kernel(const AugmentParams& p, Workspace& workspace) {
+  for_items(workspace, p, p.batch * p.output_height, 4 * p.channels * p.output_width,
+            augment_range);
 }
 
 const bool registered = augment_stub.set(kIsaSlot, augment_kernel);

@@ -120,6 +120,44 @@ void load_straight(const AugmentImage& image, const void* pixel, int64_t step, S
   }
 }
 
+// Whether rows of bytes become rows of floats and nothing else happens to them: ToDtype and
+// Normalize, and the last step of chains that change bytes.
+inline bool only_converts(const AugmentParams& p, const AugmentSample& s) {
+  const StraightMap map = straight_map(s);
+  const Span columns = map.columns_within(s.x, p.output_width);
+  const int64_t first = map.source_y(0), last = map.source_y(p.output_height - 1);
+  return p.dtype == DType::kUInt8 && p.output_dtype == DType::kFloat32 &&
+         s.image.column_stride == 1 && p.output_stride.column == 1 && map.x_step == 1 &&
+         columns.begin == 0 && columns.end == p.output_width && first >= s.y.first &&
+         first <= s.y.last && last >= s.y.first && last <= s.y.last && p.color_steps == 0 &&
+         p.erase_count == 0;
+}
+
+inline void convert_rows(const AugmentParams& p, const AugmentSample& s, int64_t sample,
+                         int64_t first, int64_t last) {
+  const StraightMap map = straight_map(s);
+  constexpr int kWidth = Floats::kWidth;
+  const int64_t whole = p.output_width / kWidth * kWidth;
+  const int64_t rest = p.output_width - whole;
+  for (int64_t c = 0; c < p.channels; ++c) {
+    const ChannelFinish finish(p, c);
+    for (int64_t y = first; y < last; ++y) {
+      const uint8_t* const from = static_cast<const uint8_t*>(s.image.data) +
+                                  c * s.image.channel_stride +
+                                  map.source_y(y) * s.image.row_stride + map.column;
+      float* const to = static_cast<float*>(p.output) + sample * p.output_stride.batch +
+                        c * p.output_stride.channel + y * p.output_stride.row;
+      for (int64_t x = 0; x < whole; x += kWidth) finish(load_floats(from + x)).store(to + x);
+      if (rest == 0) continue;
+      uint8_t element[kWidth] = {};
+      float result[kWidth];
+      memcpy(element, from + whole, static_cast<size_t>(rest));
+      finish(load_floats(element)).store(result);
+      memcpy(to + whole, result, static_cast<size_t>(rest) * sizeof(float));
+    }
+  }
+}
+
 // Fills the lanes beyond `lanes`.
 inline void fill_around(const AugmentParams& p, Span lanes, int padded, int64_t first,
                         int64_t channels, Planes& planes) {

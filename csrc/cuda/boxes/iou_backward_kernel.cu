@@ -5,6 +5,7 @@
 //
 // Rounding: NOTE [ Pairs of boxes ], without contraction (-fmad=false).
 #include "core/boxes/pair.h"
+#include "core/workspace.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 
@@ -64,7 +65,8 @@ void launch_kind(const BoxIouParams& p, void* stream) {
   }
 }
 
-void box_iou_backward_launch(const BoxIouParams& p, void* stream) {
+void box_iou_backward_launch(const BoxIouParams& p, Workspace& workspace) {
+  void* const stream = workspace.stream();
   switch (p.kind) {
     case BoxOverlap::kIou: return launch_kind<BoxOverlap::kIou>(p, stream);
     case BoxOverlap::kIof: return launch_kind<BoxOverlap::kIof>(p, stream);

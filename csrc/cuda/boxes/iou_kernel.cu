@@ -6,6 +6,7 @@
 //
 // Rounding: NOTE [ Pairs of boxes ], without contraction (-fmad=false), so the bits are the CPU's.
 #include "core/boxes/pair.h"
+#include "core/workspace.h"
 #include "cuda/launch.h"
 
 namespace visops {
@@ -30,7 +31,8 @@ __global__ void __launch_bounds__(kThreads) box_columns(const __grid_constant__ 
   }
 }
 
-void box_columns_launch(const BoxIouParams& p, void* stream) {
+void box_columns_launch(const BoxIouParams& p, Workspace& workspace) {
+  void* const stream = workspace.stream();
   const dim3 grid = grid_for((p.boxes1.count + p.boxes2.count + kThreads - 1) / kThreads);
   if (p.in_double) {
     launch(box_columns<double>, grid, dim3(kThreads), 0, stream, p);
@@ -78,7 +80,8 @@ void launch_kind(const BoxIouParams& p, void* stream) {
   }
 }
 
-void box_iou_launch(const BoxIouParams& p, void* stream) {
+void box_iou_launch(const BoxIouParams& p, Workspace& workspace) {
+  void* const stream = workspace.stream();
   switch (p.kind) {
     case BoxOverlap::kIou: return launch_kind<BoxOverlap::kIou>(p, stream);
     case BoxOverlap::kIof: return launch_kind<BoxOverlap::kIof>(p, stream);

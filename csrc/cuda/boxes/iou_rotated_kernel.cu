@@ -6,6 +6,7 @@
 // Rounding: float64, without contraction (-fmad=false), so the bits are the CPU's.
 #include "core/boxes/iou.h"
 #include "core/boxes/rotated_gradient.h"
+#include "core/workspace.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 
@@ -30,9 +31,9 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-void rotated_columns_launch(const BoxIouParams& p, void* stream) {
+void rotated_columns_launch(const BoxIouParams& p, Workspace& workspace) {
   const int64_t blocks = (p.boxes1.count + p.boxes2.count + kThreads - 1) / kThreads;
-  launch(rotated_columns, grid_for(blocks), dim3(kThreads), 0, stream, p);
+  launch(rotated_columns, grid_for(blocks), dim3(kThreads), 0, workspace.stream(), p);
 }
 
 template <class Out>
@@ -56,11 +57,11 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-void box_iou_rotated_launch(const BoxIouParams& p, void* stream) {
+void box_iou_rotated_launch(const BoxIouParams& p, Workspace& workspace) {
   const int64_t tile_columns = (p.boxes2.count + kThreads - 1) / kThreads;
   const int64_t tiles = tile_columns * ((p.boxes1.count + kRows - 1) / kRows);
   const auto start = [&](auto kernel) {
-    launch(kernel, grid_for(tiles), dim3(kThreads), 0, stream, p, tile_columns, tiles);
+    launch(kernel, grid_for(tiles), dim3(kThreads), 0, workspace.stream(), p, tile_columns, tiles);
   };
   if (p.result_dtype == DType::kFloat64) {
     start(box_iou_rotated<double>);
@@ -102,7 +103,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-void box_iou_rotated_backward_launch(const BoxIouParams& p, void* stream) {
+void box_iou_rotated_backward_launch(const BoxIouParams& p, Workspace& workspace) {
+  void* const stream = workspace.stream();
   const dim3 grid = grid_for((p.boxes1.count + kWarps - 1) / kWarps);
   if (p.result_dtype == DType::kFloat64) {
     launch(box_iou_rotated_backward<double>, grid, dim3(kThreads), 0, stream, p);

@@ -6,6 +6,7 @@
 // Order of the sums: NOTE [ Sums of col2im ].
 #include "core/convolution/col2im_sum.h"
 #include "core/convolution/im2col.h"
+#include "core/workspace.h"
 #include "cuda/convolution/im2col_index.h"
 #include "cuda/launch.h"
 
@@ -85,10 +86,10 @@ void launch_type(const Im2colParams& p, void* stream) {
   }
 }
 
-void col2im_launch(const Im2colParams& p, void* stream) {
+void col2im_launch(const Im2colParams& p, Workspace& workspace) {
   with_sum_element(p.arithmetic, [&](auto element) {
     using Element = decltype(element);
-    launch_type<typename Element::Stored, Element::kNumbers>(p, stream);
+    launch_type<typename Element::Stored, Element::kNumbers>(p, workspace.stream());
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/convolution/convolve2d_element.h"
 #include "core/convolution/convolve2d_gradient.h"
+#include "core/workspace.h"
 #include "cuda/launch.h"
 
 namespace visops {
@@ -39,11 +40,12 @@ __global__ void __launch_bounds__(kThreads) fold(const __grid_constant__ Convolv
   }
 }
 
-void convolve2d_fold_launch(const ConvolveFoldParams& p, void* stream) {
+void convolve2d_fold_launch(const ConvolveFoldParams& p, Workspace& workspace) {
   const int64_t total = p.count * p.input_height * p.input_width;
   with_convolve_type(p.kind, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    launch(fold<T>, grid_for((total + kThreads - 1) / kThreads), dim3(kThreads), 0, stream, p);
+    launch(fold<T>, grid_for((total + kThreads - 1) / kThreads), dim3(kThreads), 0,
+           workspace.stream(), p);
   });
 }
 

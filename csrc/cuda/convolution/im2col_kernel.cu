@@ -5,6 +5,7 @@
 // patches, where the window's elements are adjacent, a thread has one element of the result.
 // Blocks stride over what is left. Divisors are prepared on the host (cuda/divisor.h).
 #include "core/convolution/im2col.h"
+#include "core/workspace.h"
 #include "cuda/convolution/im2col_index.h"
 #include "cuda/launch.h"
 
@@ -108,7 +109,8 @@ void launch_type(const Im2colParams& p, void* stream) {
   }
 }
 
-void im2col_launch(const Im2colParams& p, void* stream) {
+void im2col_launch(const Im2colParams& p, Workspace& workspace) {
+  void* const stream = workspace.stream();
   switch (p.element_size) {
     case 1: return launch_type<uint8_t>(p, stream);
     case 2: return launch_type<uint16_t>(p, stream);

@@ -178,7 +178,8 @@ __global__ void __launch_bounds__(kThreads) overlaps(const __grid_constant__ Mas
   }
 }
 
-void pack_cuda(const PackParams& p, void* stream) {
+void pack_cuda(const PackParams& p, Workspace& workspace) {
+  void* const stream = workspace.stream();
   const int64_t words = words_of(p.width), count = p.rows * words;
   // Indices go beyond the last word by one step of the grid.
   if (has_chunks(p) && count < int64_t{1} << 30) {
@@ -188,9 +189,9 @@ void pack_cuda(const PackParams& p, void* stream) {
     launch(pack, grid_of_warps(count), dim3(kThreads), 0, stream, p);
   }
 }
-void unpack_cuda(const UnpackParams& p, void* stream) {
-  launch(unpack, grid_for((p.rows * p.width + kThreads - 1) / kThreads), dim3(kThreads), 0, stream,
-         p);
+void unpack_cuda(const UnpackParams& p, Workspace& workspace) {
+  launch(unpack, grid_for((p.rows * p.width + kThreads - 1) / kThreads), dim3(kThreads), 0,
+         workspace.stream(), p);
 }
 void measure_cuda(const MeasureParams& p, Workspace& workspace) {
   launch(measure, grid_for(p.count), dim3(kMeasureThreads), 0, workspace.stream(), p);

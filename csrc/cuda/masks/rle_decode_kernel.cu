@@ -9,6 +9,7 @@
 // within the runs.
 #include "core/masks/packed.h"
 #include "core/masks/rle.h"
+#include "core/workspace.h"
 #include "cuda/masks/threads.h"
 
 namespace visops {
@@ -65,7 +66,8 @@ __global__ void __launch_bounds__(kThreads) add_rows(const __grid_constant__ Run
   }
 }
 
-void runs_to_bits_cuda(const RunsToBitsParams& p, void* stream) {
+void runs_to_bits_cuda(const RunsToBitsParams& p, Workspace& workspace) {
+  void* const stream = workspace.stream();
   const int64_t words = words_of(p.width);
   const dim3 threads(kThreads);
   launch(clear_bits, grid_of_threads(p.count * p.height * words), threads, 0, stream, p);

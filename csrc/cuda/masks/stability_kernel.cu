@@ -5,6 +5,7 @@
 // in shared memory. They are of integers, so any order will do.
 #include "core/element_types.h"
 #include "core/masks/stability.h"
+#include "core/workspace.h"
 #include "cuda/masks/threads.h"
 
 namespace visops {
@@ -40,10 +41,10 @@ __global__ void __launch_bounds__(kThreads) score_masks(const __grid_constant__ 
   }
 }
 
-void stability_cuda(const StabilityParams& p, void* stream) {
+void stability_cuda(const StabilityParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    launch(score_masks<T>, grid_for(p.count), dim3(kThreads), 0, stream, p);
+    launch(score_masks<T>, grid_for(p.count), dim3(kThreads), 0, workspace.stream(), p);
   });
 }
 

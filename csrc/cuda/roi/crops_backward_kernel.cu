@@ -7,6 +7,7 @@
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
 #include "core/element_types.h"
+#include "core/workspace.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 #include "cuda/pixel_gradient.h"
@@ -178,21 +179,19 @@ void backward_images_cuda(const RoiCropParams& p, Workspace& workspace) {
   });
 }
 
-void backward_boxes_cuda(const RoiCropParams& p, void* stream) {
+void backward_boxes_cuda(const RoiCropParams& given, Workspace& workspace) {
+  RoiCropParams p = given;
+  const int64_t count = p.boxes.count;
+  p.row_sums = allocate<double>(workspace, count * p.patch_height * kCropSums);
   with_floating_type(p.dtype, [&](auto* element) {
-    boxes_of<std::remove_pointer_t<decltype(element)>>(p, stream);
+    boxes_of<std::remove_pointer_t<decltype(element)>>(p, workspace.stream());
   });
+  launch(roi_crops_backward_boxes_finish, grid_of_warps(count), dim3(kSumThreads), 0,
+         workspace.stream(), p);
 }
 
-void backward_boxes_finish_cuda(const RoiCropParams& p, void* stream) {
-  launch(roi_crops_backward_boxes_finish, grid_of_warps(p.boxes.count), dim3(kSumThreads), 0,
-         stream, p);
-}
-
-const bool registered =
-    roi_crops_backward_images_stub.set(kCudaSlot, backward_images_cuda) &&
-    roi_crops_backward_boxes_stub.set(kCudaSlot, backward_boxes_cuda) &&
-    roi_crops_backward_boxes_finish_stub.set(kCudaSlot, backward_boxes_finish_cuda);
+const bool registered = roi_crops_backward_images_stub.set(kCudaSlot, backward_images_cuda) &&
+                        roi_crops_backward_boxes_stub.set(kCudaSlot, backward_boxes_cuda);
 
 }  // namespace
 }  // namespace visops

@@ -7,6 +7,7 @@
 // Rounding: NOTE [ One pixel ] (core/pixel.h), without contraction (-fmad=false): the
 // bits of the CPU kernels. Boxes that are not valid, and images without pixels, give `fill`.
 #include "core/roi/crops_pixel.h"
+#include "core/workspace.h"
 #include "cuda/launch.h"
 #include "cuda/tile_grid.h"
 
@@ -141,7 +142,8 @@ void crops_blend(const RoiCropParams& p, void* stream) {
   }
 }
 
-void roi_crops_cuda(const RoiCropParams& p, void* stream) {
+void roi_crops_cuda(const RoiCropParams& p, Workspace& workspace) {
+  void* const stream = workspace.stream();
   switch (p.mode) {
     case Interpolation::kNearest: return crops_nearest(p, stream);
     case Interpolation::kBilinear: return crops_blend<Interpolation::kBilinear>(p, stream);
@@ -149,9 +151,9 @@ void roi_crops_cuda(const RoiCropParams& p, void* stream) {
   }
 }
 
-void roi_crop_maps_cuda(const RoiCropParams& p, void* stream) {
+void roi_crop_maps_cuda(const RoiCropParams& p, Workspace& workspace) {
   launch(roi_crop_maps, grid_for((p.boxes.count + kMapThreads - 1) / kMapThreads),
-         dim3(kMapThreads), 0, stream, p);
+         dim3(kMapThreads), 0, workspace.stream(), p);
 }
 
 const bool registered = roi_crop_maps_stub.set(kCudaSlot, roi_crop_maps_cuda) &&

@@ -10,6 +10,7 @@
 // Rounding: NOTE [ Pasted pixels ] (core/roi/paste.h), without contraction (-fmad=false), so the
 // bits are the CPU's.
 #include "core/roi/paste_pixel.h"
+#include "core/workspace.h"
 #include "cuda/roi/crops_lists.h"
 #include "cuda/roi/crops_tiles.h"
 #include "cuda/roi/paste_cubic.h"
@@ -189,7 +190,8 @@ void paste_of(const RoiPasteParams& p, void* stream) {
   with_mode(p.mode, [&](auto mode) { paste_as<T, mode.value>(p, stream); });
 }
 
-void roi_paste_cuda(const RoiPasteParams& p, void* stream) {
+void roi_paste_cuda(const RoiPasteParams& p, Workspace& workspace) {
+  void* const stream = workspace.stream();
   switch (p.dtype) {
     case DType::kUInt8: return paste_of<uint8_t>(p, stream);
     case DType::kInt16: return paste_of<int16_t>(p, stream);
@@ -201,9 +203,9 @@ void roi_paste_cuda(const RoiPasteParams& p, void* stream) {
   }
 }
 
-void roi_paste_maps_cuda(const RoiPasteParams& p, void* stream) {
+void roi_paste_maps_cuda(const RoiPasteParams& p, Workspace& workspace) {
   launch(roi_paste_maps, grid_for((p.boxes.count + kMapThreads - 1) / kMapThreads),
-         dim3(kMapThreads), 0, stream, p);
+         dim3(kMapThreads), 0, workspace.stream(), p);
 }
 
 const bool registered = roi_paste_maps_stub.set(kCudaSlot, roi_paste_maps_cuda) &&

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/roi/pool.h"
+#include "core/workspace.h"
 #include "cuda/divisor.h"
 #include "cuda/roi/channel_tiles.h"
 #include "cuda/roi/each_bin.h"
@@ -190,7 +191,7 @@ __global__ void __launch_bounds__(kMostChannelThreads)
   sum_channel_tiles<Acc>(p, listed, grid, use);
 }
 
-void roi_pool_launch(const RoiPoolParams& pool, void* stream) {
+void roi_pool_launch(const RoiPoolParams& pool, Workspace& workspace) {
   const RoiAlignParams& p = pool.align;
   const bool has_channels_last = p.channel_stride == 1;
   const int64_t count = p.channels * p.bins_y * p.bins_x;
@@ -204,13 +205,14 @@ void roi_pool_launch(const RoiPoolParams& pool, void* stream) {
                             divisor_of<int32_t>(has_channels_last ? p.bins_x : p.bins_y)};
   with_element_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    launch(roi_pool<T>, grid_for(p.boxes.count * slices), dim3(kThreads), 0, stream, pool, of_box);
+    launch(roi_pool<T>, grid_for(p.boxes.count * slices), dim3(kThreads), 0, workspace.stream(),
+           pool, of_box);
   });
 }
 
-void roi_pool_at_launch(const RoiPoolParams& pool, void* stream) {
+void roi_pool_at_launch(const RoiPoolParams& pool, Workspace& workspace) {
   const auto start = [&](auto kernel) {
-    launch(kernel, grid_for_bins(pool.align), dim3(kThreads), 0, stream, pool);
+    launch(kernel, grid_for_bins(pool.align), dim3(kThreads), 0, workspace.stream(), pool);
   };
   switch (element_size(pool.align.dtype)) {
     case 1: return start(roi_pool_at<uint8_t>);

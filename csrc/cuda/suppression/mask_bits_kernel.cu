@@ -4,6 +4,7 @@
 // order will do. Assumes that the front checked shapes and that `order` holds indices of masks.
 
 #include "core/suppression/mask_bits.h"
+#include "core/workspace.h"
 #include "cuda/launch.h"
 
 namespace visops {
@@ -46,8 +47,8 @@ __global__ void __launch_bounds__(kThreads) mask_bits(const __grid_constant__ Ma
   }
 }
 
-void mask_bits_cuda(const MaskBitsParams& p, void* stream) {
-  launch(mask_bits, grid_for(p.count), dim3(kThreads), 0, stream, p);
+void mask_bits_cuda(const MaskBitsParams& p, Workspace& workspace) {
+  launch(mask_bits, grid_for(p.count), dim3(kThreads), 0, workspace.stream(), p);
 }
 
 const bool registered = mask_bits_stub.set(kCudaSlot, mask_bits_cuda);

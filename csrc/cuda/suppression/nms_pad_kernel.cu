@@ -6,6 +6,7 @@
 // Assumes what the front establishes: candidates are boxes of their image.
 
 #include "core/suppression/nms_pad.h"
+#include "core/workspace.h"
 
 #include "cuda/launch.h"
 
@@ -60,8 +61,8 @@ __global__ void __launch_bounds__(kThreads) nms_pad(const __grid_constant__ NmsP
   }
 }
 
-void nms_pad_cuda(const NmsPadParams& p, void* stream) {
-  launch(nms_pad, grid_for(p.images), dim3(kThreads), 0, stream, p);
+void nms_pad_cuda(const NmsPadParams& p, Workspace& workspace) {
+  launch(nms_pad, grid_for(p.images), dim3(kThreads), 0, workspace.stream(), p);
 }
 
 const bool registered = nms_pad_stub.set(kCudaSlot, nms_pad_cuda);

@@ -15,6 +15,7 @@
 // regular matrix: with another, a sample's gradient is zero.
 
 #include "core/warp/affine_pixel.h"
+#include "core/workspace.h"
 #include "cuda/launch.h"
 #include "cuda/pixel_gradient.h"
 #include "cuda/tile_grid.h"
@@ -181,7 +182,7 @@ void backward_matrix_mode(const AffineBackwardMatrixParams& b, void* stream) {
   }
 }
 
-void backward_matrix_cuda(const AffineBackwardMatrixParams& b, void* stream) {
+void sum_rows(const AffineBackwardMatrixParams& b, void* stream) {
   switch (b.forward.mode) {
     case Interpolation::kNearest: {
       const int64_t count = b.forward.batch * b.forward.output_height * kRowSums;
@@ -193,13 +194,16 @@ void backward_matrix_cuda(const AffineBackwardMatrixParams& b, void* stream) {
   }
 }
 
-void backward_matrix_finish_cuda(const AffineBackwardMatrixParams& b, void* stream) {
-  launch(affine_backward_matrix_finish, grid_for(b.matrices), dim3(kLeaves), 0, stream, b);
+void backward_matrix_cuda(const AffineBackwardMatrixParams& given, Workspace& workspace) {
+  AffineBackwardMatrixParams b = given;
+  const int64_t rows = b.forward.batch * b.forward.output_height;
+  b.row_sums = allocate<double>(workspace, rows * kRowSums);
+  sum_rows(b, workspace.stream());
+  launch(affine_backward_matrix_finish, grid_for(b.matrices), dim3(kLeaves), 0, workspace.stream(),
+         b);
 }
 
-const bool registered =
-    affine_backward_matrix_stub.set(kCudaSlot, backward_matrix_cuda) &&
-    affine_backward_matrix_finish_stub.set(kCudaSlot, backward_matrix_finish_cuda);
+const bool registered = affine_backward_matrix_stub.set(kCudaSlot, backward_matrix_cuda);
 
 }  // namespace
 }  // namespace visops

@@ -23,6 +23,7 @@
 // an empty image.
 
 #include "core/warp/affine_pixel.h"
+#include "core/workspace.h"
 #include "cuda/launch.h"
 #include "cuda/warp/affine_tile.h"
 #include "cuda/warp/tile_output.h"
@@ -212,7 +213,8 @@ void forward_blend(const AffineParams& p, void* stream) {
   }
 }
 
-void affine_cuda(const AffineParams& p, void* stream) {
+void affine_cuda(const AffineParams& p, Workspace& workspace) {
+  void* const stream = workspace.stream();
   switch (p.mode) {
     case Interpolation::kNearest: return forward_nearest(p, stream);
     case Interpolation::kBilinear: return forward_blend<Interpolation::kBilinear>(p, stream);

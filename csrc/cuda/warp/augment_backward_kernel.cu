@@ -30,6 +30,7 @@
 // in float32 (float64 for float64). It does not assume sensible matrices, windows or colours: a
 // sample that is all fill has no gradient except that of colour.
 #include "core/warp/augment_gradient.h"
+#include "core/workspace.h"
 #include "cuda/launch.h"
 #include "cuda/warp/augment_gather_launch.h"
 #include "cuda/warp/augment_positions.h"
@@ -132,6 +133,7 @@ void backward_cuda(const AugmentBackwardParams& given, Workspace& workspace) {
   void* const stream = workspace.stream();
   const bool wide = p.dtype == DType::kFloat64;
   p.samples = allocate<AugmentSample>(workspace, p.batch);
+  b.row_sums = allocate<double>(workspace, p.batch * p.output_height * b.row_sum_count);
   launch_augment_samples<kCudaSlot>(p, stream);
   void* const segments =
       wide ? position_segments<double>(p, workspace) : position_segments<float>(p, workspace);
@@ -152,14 +154,12 @@ void backward_cuda(const AugmentBackwardParams& given, Workspace& workspace) {
       launch_augment_gather<kCudaSlot, mode.value>(b, segments, grad_sampled, workspace);
     }
   });
+  if (b.row_sum_count > 0) {
+    launch(augment_backward_finish, grid_for(p.batch), dim3(kFinishThreads), 0, stream, b);
+  }
 }
 
-void backward_finish_cuda(const AugmentBackwardParams& b, void* stream) {
-  launch(augment_backward_finish, grid_for(b.forward.batch), dim3(kFinishThreads), 0, stream, b);
-}
-
-const bool registered = augment_backward_stub.set(kCudaSlot, backward_cuda) &&
-                        augment_backward_finish_stub.set(kCudaSlot, backward_finish_cuda);
+const bool registered = augment_backward_stub.set(kCudaSlot, backward_cuda);
 
 }  // namespace
 }  // namespace visops

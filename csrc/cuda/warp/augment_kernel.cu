@@ -36,6 +36,7 @@
 #include <cstring>
 
 #include "core/warp/augment_group.h"
+#include "core/workspace.h"
 #include "cuda/launch.h"
 #include "cuda/tile_grid.h"
 #include "cuda/warp/augment_images.h"
@@ -73,8 +74,11 @@ __global__ void __launch_bounds__(kSampleThreads)
   }
 }
 
-void augment_cuda(const AugmentParams& p, void* stream) {
+void augment_cuda(const AugmentParams& given, Workspace& workspace) {
+  AugmentParams p = given;
   if (p.channels == 0) return;
+  void* const stream = workspace.stream();
+  p.samples = allocate<AugmentSample>(workspace, p.batch);
   launch_augment_samples<kCudaSlot>(p, stream);
   with_augment_mode(p.mode, [&](auto mode) {
     if constexpr (mode.value != Interpolation::kNearest) {

@@ -9,10 +9,6 @@
 namespace visops {
 namespace {
 
-// The work of a pair of boxes, in elements touched (kGrain); most of it is arithmetic.
-constexpr int64_t kPairCost = 2, kPairGradientCost = 6;
-constexpr int64_t kRotatedPairCost = 16, kRotatedPairGradientCost = 48;
-
 // The public function of each measure, named in errors.
 const char* function_of(const char* op, BoxOverlap kind) {
   switch (kind) {
@@ -93,20 +89,20 @@ Tensor empty_gradient(PairsCall& call) {
 
 // Runs both steps: columns, with `bytes` for each box, then pairs.
 void run_pairs(PairsCall& call, const KernelStub<BoxIouParams>& columns, int64_t bytes,
-               const KernelStub<BoxIouParams>& pairs, int64_t pair_cost) {
+               const KernelStub<BoxIouParams>& pairs) {
   BoxIouParams& p = call.params;
   const int64_t rows = p.boxes1.count, count = p.boxes2.count;
   const Tensor scratch =
       empty_tensor(call.op, "scratch", call.boxes1, {rows + count, bytes}, DType::kUInt8);
   p.columns1 = scratch.mutable_data_ptr();
   p.columns2 = static_cast<char*>(p.columns1) + rows * bytes;
-  run(columns, p, call.boxes1, rows + count, bytes);
-  run(pairs, p, call.boxes1, rows, saturating_product(count, pair_cost));
+  run(columns, call.op, p, call.boxes1);
+  run(pairs, call.op, p, call.boxes1);
 }
 
-void run_straight(PairsCall& call, const KernelStub<BoxIouParams>& pairs, int64_t cost) {
+void run_straight(PairsCall& call, const KernelStub<BoxIouParams>& pairs) {
   const int64_t element = call.params.in_double ? sizeof(double) : sizeof(float);
-  run_pairs(call, box_columns_stub, kBoxColumns * element, pairs, cost);
+  run_pairs(call, box_columns_stub, kBoxColumns * element, pairs);
 }
 
 Tensor box_iou(const Tensor& boxes1, const Tensor& boxes2, const std::string& kind, double eps) {
@@ -116,7 +112,7 @@ Tensor box_iou(const Tensor& boxes1, const Tensor& boxes2, const std::string& ki
   call.op = function_of(call.op, call.params.kind);
   call.check(false);
   const Tensor result = empty_result(call);
-  if (result.numel() > 0) run_straight(call, box_iou_stub, kPairCost);
+  if (result.numel() > 0) run_straight(call, box_iou_stub);
   return result;
 }
 
@@ -128,7 +124,7 @@ Tensor box_iou_backward(const Tensor& grad, const Tensor& boxes1, const Tensor& 
   call.check(true);
   call.take_grad(grad);
   const Tensor gradient = empty_gradient(call);
-  run_straight(call, box_iou_backward_stub, kPairGradientCost);
+  run_straight(call, box_iou_backward_stub);
   return gradient;
 }
 
@@ -145,8 +141,7 @@ Tensor box_iou_rotated(const Tensor& boxes1, const Tensor& boxes2, const std::st
   PairsCall call = rotated_call("box_iou_rotated", boxes1, boxes2, kind, false);
   const Tensor result = empty_result(call);
   if (result.numel() > 0) {
-    run_pairs(call, rotated_columns_stub, sizeof(RotatedBox), box_iou_rotated_stub,
-              kRotatedPairCost);
+    run_pairs(call, rotated_columns_stub, sizeof(RotatedBox), box_iou_rotated_stub);
   }
   return result;
 }
@@ -156,8 +151,7 @@ Tensor box_iou_rotated_backward(const Tensor& grad, const Tensor& boxes1, const 
   PairsCall call = rotated_call("box_iou_rotated_backward", boxes1, boxes2, kind, true);
   call.take_grad(grad);
   const Tensor gradient = empty_gradient(call);
-  run_pairs(call, rotated_columns_stub, sizeof(RotatedBox), box_iou_rotated_backward_stub,
-            kRotatedPairGradientCost);
+  run_pairs(call, rotated_columns_stub, sizeof(RotatedBox), box_iou_rotated_backward_stub);
   return gradient;
 }
 

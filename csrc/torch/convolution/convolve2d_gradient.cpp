@@ -9,9 +9,6 @@
 namespace visops {
 namespace {
 
-// Elements that a column of a fold touches; see kGrain.
-constexpr int64_t kFoldCost = 2;
-
 Tensor convolve2d_fold(const Tensor& grad, const std::vector<int64_t>& start,
                        const std::vector<int64_t>& size, const std::string& boundary) {
   constexpr const char* kOp = "convolve2d_fold";
@@ -38,7 +35,7 @@ Tensor convolve2d_fold(const Tensor& grad, const std::vector<int64_t>& start,
   const Tensor plain = torch::stable::contiguous(grad);
   p.grad = plain.const_data_ptr();
   p.result = result.mutable_data_ptr();
-  run(convolve2d_fold_stub, p, result, p.count * height, saturating_product(width, kFoldCost));
+  run(convolve2d_fold_stub, kOp, p, result);
   return result;
 }
 

@@ -74,12 +74,6 @@ Tensor set_image(const Tensor& image, int64_t dims, Im2colParams* p) {
   return image;
 }
 
-// Elements that a task touches; see kGrain.
-int64_t task_cost(const Im2colParams& p) {
-  return saturating_product(saturating_product(p.band_rows, p.segment_positions),
-                            p.kernel_elements);
-}
-
 Tensor im2col(const Tensor& input, const Sizes& kernel_size, const Sizes& stride,
               const Sizes& padding, const Sizes& dilation, const std::optional<Tensor>& fill,
               const std::string& layout) {
@@ -121,7 +115,7 @@ Tensor im2col(const Tensor& input, const Sizes& kernel_size, const Sizes& stride
   set_im2col_tasks(&p);
   p.source = image.const_data_ptr();
   p.result = result.mutable_data_ptr();
-  run(im2col_stub, p, input, im2col_tasks(p), task_cost(p));
+  run(im2col_stub, kOp, p, input);
   return result;
 }
 
@@ -172,8 +166,7 @@ Tensor col2im(const Tensor& input, const Sizes& output_size, const Sizes& kernel
   const Tensor columns = torch::stable::contiguous(input);
   p.source = columns.const_data_ptr();
   p.result = result.mutable_data_ptr();
-  run(col2im_stub, p, input, p.lead * image_rows(p),
-      saturating_product(p.dim[kWindowDims - 1].size, p.kernel_elements));
+  run(col2im_stub, kOp, p, input);
   return result;
 }
 

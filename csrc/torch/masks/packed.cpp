@@ -19,7 +19,7 @@ Tensor pack_batch(const char* op, const MaskBatch& batch) {
   p.width = batch.width;
   p.masks = static_cast<const uint8_t*>(batch.masks.const_data_ptr());
   p.bits = static_cast<uint64_t*>(bits.mutable_data_ptr());
-  run(pack_stub, p, batch.masks, p.rows, p.width);
+  run(pack_stub, op, p, batch.masks);
   return bits;
 }
 
@@ -43,7 +43,7 @@ Tensor unpack_masks(const Tensor& bits, int64_t width) {
   p.width = width;
   p.bits = static_cast<const uint64_t*>(batch.masks.const_data_ptr());
   p.masks = static_cast<uint8_t*>(masks.mutable_data_ptr());
-  run(unpack_stub, p, bits, p.rows, p.width);
+  run(unpack_stub, op, p, bits);
   return masks;
 }
 

@@ -114,7 +114,7 @@ Tensor runs_to_bits(const Tensor& ends, const Tensor& offsets, std::vector<int64
   p.ends = static_cast<const int32_t*>(plain_ends.const_data_ptr());
   p.offsets = static_cast<const int64_t*>(plain_offsets.const_data_ptr());
   p.bits = static_cast<uint64_t*>(bits.mutable_data_ptr());
-  run(runs_to_bits_stub, p, ends, p.count, p.height * words_of(p.width));
+  run(runs_to_bits_stub, op, p, ends);
   return bits;
 }
 

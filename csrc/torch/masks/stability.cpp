@@ -26,7 +26,7 @@ Tensor stability_score(const Tensor& logits, double mask_threshold, double thres
   p.low = rounded_to(p.dtype, mask_threshold - threshold_offset);
   p.high = rounded_to(p.dtype, mask_threshold + threshold_offset);
   p.scores = static_cast<float*>(scores.mutable_data_ptr());
-  run(stability_stub, p, logits, p.count, p.pixels);
+  run(stability_stub, op, p, logits);
   return scores;
 }
 

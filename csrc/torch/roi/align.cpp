@@ -8,7 +8,7 @@
 namespace visops {
 namespace {
 
-using Stub = ScheduledStub<RoiAlignParams>;
+using Stub = KernelStub<RoiAlignParams>;
 
 bool has_bins(const RoiCall& call) {
   return call.params.boxes.count > 0 && call.params.channels > 0;

@@ -9,9 +9,6 @@
 namespace visops {
 namespace {
 
-// The cost of a pixel's gradient with respect to its box, in elements touched as for kGrain.
-constexpr int64_t kBoxGradientCost = 8;
-
 struct CropCall {
   const char* op;
   Tensor boxes;
@@ -68,7 +65,7 @@ void CropCall::check() const {
 Tensor CropCall::make_maps() {
   const Tensor maps = empty_maps(op, boxes, params.boxes.count);
   params.maps = static_cast<CropMap*>(maps.mutable_data_ptr());
-  run(roi_crop_maps_stub, params, boxes, params.boxes.count, kMapCost);
+  run(roi_crop_maps_stub, op, params, boxes);
   return maps;
 }
 
@@ -90,7 +87,7 @@ Tensor crop_rois(const Tensor& images, const Tensor& boxes, const std::vector<in
   if (patches.numel() == 0) return patches;
   call.set_patches("result", patches);
   const Tensor maps = call.make_maps();
-  run(roi_crops_stub, p, images, p.boxes.count * p.patch_height, p.channels * p.patch_width);
+  run(roi_crops_stub, call.op, p, images);
   return patches;
 }
 
@@ -154,14 +151,9 @@ Tensor crop_rois_backward_boxes(const Tensor& grad, const Tensor& images, const 
   if (p.mode == Interpolation::kNearest) {  // is constant for small moves of the box
     return torch::stable::fill_(gradient, 0.0);
   }
-  const Tensor row_sums =
-      empty_tensor(call.op, "scratch", images, {count, p.patch_height, 3}, DType::kFloat64);
   p.grad_boxes = gradient.mutable_data_ptr();
-  p.row_sums = static_cast<double*>(row_sums.mutable_data_ptr());
   const Tensor maps = call.make_maps();
-  run(roi_crops_backward_boxes_stub, p, images, count * p.patch_height,
-      p.channels * p.patch_width * kBoxGradientCost);
-  run(roi_crops_backward_boxes_finish_stub, p, images, count, 3 * p.patch_height);
+  run(roi_crops_backward_boxes_stub, call.op, p, images);
   return gradient;
 }
 

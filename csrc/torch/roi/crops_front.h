@@ -8,9 +8,6 @@
 
 namespace visops {
 
-// The cost of a box's CropMap, in elements touched as for kGrain.
-constexpr int64_t kMapCost = 64;
-
 void check_images(const char* op, const char* name, const Tensor& images);
 Strides strides_of_images(const Tensor& images);
 CropBoxes crop_boxes(const char* op, const Tensor& boxes);

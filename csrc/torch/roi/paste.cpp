@@ -111,7 +111,7 @@ void PasteCall::check() const {
 Tensor PasteCall::make_maps() {
   const Tensor maps = empty_maps(op, boxes, params.boxes.count);
   params.maps = static_cast<CropMap*>(maps.mutable_data_ptr());
-  run(roi_paste_maps_stub, params, boxes, params.boxes.count, kMapCost);
+  run(roi_paste_maps_stub, op, params, boxes);
   return maps;
 }
 
@@ -134,7 +134,7 @@ Tensor paste_rois(const Tensor& images, const Tensor& patches, const Tensor& box
   p.output = output.mutable_data_ptr();
   p.output_stride = strides_of_images(output);
   const Tensor maps = call.make_maps();
-  run(roi_paste_stub, p, images, p.batch * p.height, p.channels * p.width);
+  run(roi_paste_stub, call.op, p, images);
   return output;
 }
 

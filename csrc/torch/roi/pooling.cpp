@@ -65,7 +65,7 @@ std::tuple<Tensor, Tensor> roi_pool(const Tensor& input, const Tensor& boxes,
   if (bins.numel() > 0) {
     if (prefers_adjacent_channels(call.params, input)) gather_channels(call);
     const RoiAlignParams p = with_bins(call.params, bins);
-    run(roi_pool_stub, pool_params(p, index), input, p.boxes.count, box_cost(p));
+    run(roi_pool_stub, call.op, pool_params(p, index), input);
   }
   return {bins, index};
 }
@@ -97,7 +97,7 @@ Tensor roi_pool_at(const Tensor& input, const Tensor& index, const Tensor& boxes
   const Tensor bins = empty_bins(call, input);
   if (bins.numel() > 0) {
     const RoiAlignParams p = with_bins(call.params, bins);
-    run(roi_pool_at_stub, pool_params(p, index), input, p.boxes.count, box_cost(p));
+    run(roi_pool_at_stub, call.op, pool_params(p, index), input);
   }
   return bins;
 }

@@ -81,7 +81,7 @@ PackedMasks pack_masks(const Tensor& masks, const Tensor& order) {
                               make(masks, "scratch", p.count * extents, DType::kInt64), words};
   p.bits = data_of<uint64_t>(packed.bits);
   p.extent = data_of<MaskExtent>(packed.extent);
-  run(mask_bits_stub, p, masks, p.count, p.height * p.width);
+  run(mask_bits_stub, kOp, p, masks);
   return packed;
 }
 

@@ -110,7 +110,7 @@ NmsPadParams padding_of(const NmsCall& call, const PaddedResult& result) {
 }
 
 void run_padding(const NmsCall& call, const NmsPadParams& p) {
-  run(nms_pad_stub, p, call.boxes, call.images, call.per_image + p.most);
+  run(nms_pad_stub, call.op, p, call.boxes);
 }
 
 }  // namespace visops

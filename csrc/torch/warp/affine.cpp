@@ -78,12 +78,10 @@ void check_problem(const char* op, const AffineParams& p, const Tensor& image,
   if (!image.is_cuda()) check_matrices(op, p);
 }
 
-void warp(const AffineParams& p, const Tensor& image, const std::vector<double>& fill) {
+void warp(const char* op, const AffineParams& p, const Tensor& image,
+          const std::vector<double>& fill) {
   for_each_fill_group(p, element_size(p.dtype), fill.data(), static_cast<int64_t>(fill.size()),
-                      [&](const AffineParams& group) {
-                        run(affine_stub, group, image, group.batch * group.output_height,
-                            group.channels * group.output_width);
-                      });
+                      [&](const AffineParams& group) { run(affine_stub, op, group, image); });
 }
 
 Tensor affine(const Tensor& image, const Tensor& matrix, const std::vector<int64_t>& size,
@@ -100,7 +98,7 @@ Tensor affine(const Tensor& image, const Tensor& matrix, const std::vector<int64
                                      p.dtype, prefers_channels_last(image));
   if (output.numel() == 0) return output;
   set_output(p, output.mutable_data_ptr(), output);
-  warp(p, image, fill);
+  warp(kOp, p, image, fill);
   return output;
 }
 
@@ -123,7 +121,7 @@ void affine_out(const Tensor& image, const Tensor& matrix, const std::string& mo
   check_writable(kOp, out);
   check_no_overlap(kOp, "image", image, out, "a warp");
   set_output(p, out.mutable_data_ptr(), out);
-  warp(p, image, fill);
+  warp(kOp, p, image, fill);
 }
 
 Tensor affine_backward_image(const Tensor& grad, const Tensor& matrix,
@@ -179,15 +177,12 @@ Tensor affine_backward_matrix(const Tensor& grad, const Tensor& image, const Ten
   set_output(forward, grad.const_data_ptr(), grad);
   check_problem(op, forward, image, fill);
 
-  const int64_t batch = forward.batch, rows = forward.output_height;
   const bool shared = matrix.dim() == 2;
-  p.matrices = shared ? 1 : batch;
-  const Tensor row_sums = empty_tensor(op, "scratch", image, {batch, rows, 4}, DType::kFloat64);
+  p.matrices = shared ? 1 : forward.batch;
   const std::vector<int64_t> grad_sizes =
-      shared ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{batch, 2, 3};
+      shared ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{forward.batch, 2, 3};
   const Tensor grad_matrix =
       empty_tensor(op, "gradient of matrix", image, grad_sizes, DType::kFloat64);
-  p.row_sums = static_cast<double*>(row_sums.mutable_data_ptr());
   p.grad_matrix = static_cast<double*>(grad_matrix.mutable_data_ptr());
   require(static_cast<int64_t>(fill.size()) <= kMaxFill || fill.size() == 1, op, "fill has ",
           fill.size(), " values, at most ", kMaxFill,
@@ -195,12 +190,10 @@ Tensor affine_backward_matrix(const Tensor& grad, const Tensor& image, const Ten
   for (size_t i = 0; i < fill.size(); ++i) forward.fill[i] = fill[i];
   forward.fill_count = static_cast<int64_t>(fill.size());
   if (grad.numel() == 0) {  // it has no memory; kernels compute addresses in it
-    torch::stable::fill_(row_sums, 0.0);
+    torch::stable::fill_(grad_matrix, 0.0);
   } else {
-    run(affine_backward_matrix_stub, p, image, batch * rows,
-        forward.channels * forward.output_width);
+    run(affine_backward_matrix_stub, op, p, image);
   }
-  run(affine_backward_matrix_finish_stub, p, image, p.matrices, 6 * batch * rows);
   return torch::stable::to(grad_matrix, matrix.scalar_type());
 }
 

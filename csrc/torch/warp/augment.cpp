@@ -34,6 +34,18 @@ struct Options {
   AugmentValues values() const { return {fill, mean, std, erase_value}; }
 };
 
+// Boxing wants a function with a parameter for each argument of the schema.
+#define OPTION_PARAMETERS                                                                 \
+  const std::string &interpolation, const std::string &padding_mode, const Numbers &fill, \
+      bool antialias, const MaybeTensor &window, const MaybeTensor &color, bool clamp,    \
+      const Numbers &mean, const Numbers &std, const MaybeTensor &erase,                  \
+      const Numbers &erase_value, bool inverse_map, bool half_pixel
+#define OPTIONS                                                                           \
+  Options {                                                                               \
+    interpolation, padding_mode, fill, antialias, window, color, clamp, mean, std, erase, \
+        erase_value, inverse_map, half_pixel                                              \
+  }
+
 // The data of a tensor that kernels read without strides.
 const void* plain_data(const char* op, const char* name, const Tensor& image, const Tensor& tensor,
                        ScalarType dtype) {
@@ -127,16 +139,9 @@ void set_output(AugmentParams& p, const Tensor& output) {
 }
 
 // Resampling, colour and conversion cost several times as much as a copy.
-int64_t row_cost(const AugmentParams& p) { return 4 * p.channels * p.output_width; }
-
 void run_augment(const char* op, AugmentParams& p, const Tensor& image) {
-  TensorWorkspace workspace(op, image);
-  if (runs_cuda_kernels(image)) {
-    p.samples = allocate<AugmentSample>(workspace, p.batch);
-  } else {
-    check_sample_kinds(op, p);
-  }
-  run(augment_stub, p, image, p.batch * p.output_height, row_cost(p));
+  if (!runs_cuda_kernels(image)) check_sample_kinds(op, p);
+  run(augment_stub, op, p, image);
 }
 
 DType output_dtype(const char* op, ScalarType type) {
@@ -185,60 +190,35 @@ void augment_into(const char* op, AugmentParams& p, const Tensor& image, const T
 }
 
 Tensor augment(const Tensor& image, const Tensor& matrix, const std::vector<int64_t>& size,
-               const std::string& interpolation, const std::string& padding_mode,
-               const Numbers& fill, bool antialias, const MaybeTensor& window,
-               const MaybeTensor& color, bool clamp, const Numbers& mean, const Numbers& std,
-               const MaybeTensor& erase, const Numbers& erase_value, bool inverse_map,
-               bool half_pixel, MaybeDtype out_dtype, bool channels_last, int64_t kinds) {
+               OPTION_PARAMETERS, MaybeDtype out_dtype, bool channels_last, int64_t kinds) {
   constexpr const char* op = "augment";
   AugmentParams p = {};
   p.kinds = kinds;
   set_batch(op, p, image);
-  return augment_new(op, p, image, matrix, size,
-                     {interpolation, padding_mode, fill, antialias, window, color, clamp, mean, std,
-                      erase, erase_value, inverse_map, half_pixel},
-                     out_dtype, channels_last);
+  return augment_new(op, p, image, matrix, size, OPTIONS, out_dtype, channels_last);
 }
 
 Tensor augment_list(const std::vector<Tensor>& images, const Tensor& matrix,
-                    const std::vector<int64_t>& size, const std::string& interpolation,
-                    const std::string& padding_mode, const Numbers& fill, bool antialias,
-                    const MaybeTensor& window, const MaybeTensor& color, bool clamp,
-                    const Numbers& mean, const Numbers& std, const MaybeTensor& erase,
-                    const Numbers& erase_value, bool inverse_map, bool half_pixel,
-                    MaybeDtype out_dtype, bool channels_last, int64_t kinds) {
+                    const std::vector<int64_t>& size, OPTION_PARAMETERS, MaybeDtype out_dtype,
+                    bool channels_last, int64_t kinds) {
   constexpr const char* op = "augment";
   AugmentParams p = {};
   p.kinds = kinds;
   std::vector<AugmentImage> list;
   set_list(op, p, images, list);
-  return augment_new(op, p, images[0], matrix, size,
-                     {interpolation, padding_mode, fill, antialias, window, color, clamp, mean, std,
-                      erase, erase_value, inverse_map, half_pixel},
-                     out_dtype, channels_last);
+  return augment_new(op, p, images[0], matrix, size, OPTIONS, out_dtype, channels_last);
 }
 
-void augment_out(const Tensor& image, const Tensor& matrix, const std::string& interpolation,
-                 const std::string& padding_mode, const Numbers& fill, bool antialias,
-                 const MaybeTensor& window, const MaybeTensor& color, bool clamp,
-                 const Numbers& mean, const Numbers& std, const MaybeTensor& erase,
-                 const Numbers& erase_value, bool inverse_map, bool half_pixel, const Tensor& out) {
+void augment_out(const Tensor& image, const Tensor& matrix, OPTION_PARAMETERS, const Tensor& out) {
   constexpr const char* op = "augment";
   AugmentParams p = {};
   set_batch(op, p, image);
   check_no_overlap(op, "image", image, out, "an augmentation");
-  augment_into(op, p, image, matrix,
-               {interpolation, padding_mode, fill, antialias, window, color, clamp, mean, std,
-                erase, erase_value, inverse_map, half_pixel},
-               out);
+  augment_into(op, p, image, matrix, OPTIONS, out);
 }
 
-void augment_list_out(const std::vector<Tensor>& images, const Tensor& matrix,
-                      const std::string& interpolation, const std::string& padding_mode,
-                      const Numbers& fill, bool antialias, const MaybeTensor& window,
-                      const MaybeTensor& color, bool clamp, const Numbers& mean, const Numbers& std,
-                      const MaybeTensor& erase, const Numbers& erase_value, bool inverse_map,
-                      bool half_pixel, const Tensor& out) {
+void augment_list_out(const std::vector<Tensor>& images, const Tensor& matrix, OPTION_PARAMETERS,
+                      const Tensor& out) {
   constexpr const char* op = "augment";
   AugmentParams p = {};
   std::vector<AugmentImage> list;
@@ -247,21 +227,15 @@ void augment_list_out(const std::vector<Tensor>& images, const Tensor& matrix,
     check_no_overlap(op, ("images[" + std::to_string(i) + "]").c_str(), images[i], out,
                      "an augmentation");
   }
-  augment_into(op, p, images[0], matrix,
-               {interpolation, padding_mode, fill, antialias, window, color, clamp, mean, std,
-                erase, erase_value, inverse_map, half_pixel},
-               out);
+  augment_into(op, p, images[0], matrix, OPTIONS, out);
 }
 
-std::tuple<Tensor, Tensor, Tensor> augment_backward(
-    const Tensor& grad, const Tensor& image, const Tensor& matrix, const std::string& interpolation,
-    const std::string& padding_mode, const Numbers& fill, bool antialias, const MaybeTensor& window,
-    const MaybeTensor& color, bool clamp, const Numbers& mean, const Numbers& std,
-    const MaybeTensor& erase, const Numbers& erase_value, bool inverse_map, bool half_pixel,
-    bool image_grad, bool matrix_grad, bool color_grad) {
+std::tuple<Tensor, Tensor, Tensor> augment_backward(const Tensor& grad, const Tensor& image,
+                                                    const Tensor& matrix, OPTION_PARAMETERS,
+                                                    bool image_grad, bool matrix_grad,
+                                                    bool color_grad) {
   constexpr const char* op = "augment_backward";
-  const Options o = {interpolation, padding_mode, fill,  antialias,   window,      color,     clamp,
-                     mean,          std,          erase, erase_value, inverse_map, half_pixel};
+  const Options o = OPTIONS;
   AugmentBackwardParams b = {};
   AugmentParams& p = b.forward;
   set_batch(op, p, image);
@@ -299,12 +273,6 @@ std::tuple<Tensor, Tensor, Tensor> augment_backward(
       DType::kFloat64);
   b.row_sum_count =
       (matrix_grad ? 6 : 0) + (color_grad ? p.color_steps * p.channels * (p.channels + 1) : 0);
-  std::optional<Tensor> row_sums;
-  if (b.row_sum_count > 0) {
-    row_sums = empty_tensor(op, "scratch", image, {p.batch, p.output_height, b.row_sum_count},
-                            DType::kFloat64);
-    b.row_sums = static_cast<double*>(row_sums->mutable_data_ptr());
-  }
   if (image_grad) {
     b.grad_image = grad_image.mutable_data_ptr();
     b.grad_image_stride = {grad_image.stride(0), grad_image.stride(1), grad_image.stride(2),
@@ -313,9 +281,6 @@ std::tuple<Tensor, Tensor, Tensor> augment_backward(
   if (matrix_grad) b.grad_matrix = static_cast<double*>(grad_matrix.mutable_data_ptr());
   if (color_grad) b.grad_color = static_cast<double*>(grad_color.mutable_data_ptr());
   run(augment_backward_stub, op, b, image);
-  if (row_sums) {
-    run(augment_backward_finish_stub, b, image, p.batch, p.output_height * b.row_sum_count);
-  }
   if (image_grad && sum_dtype != p.dtype) {
     grad_image = torch::stable::to(grad_image, scalar_type_of(p.dtype));
   }

@@ -1,10 +1,10 @@
-// Powers on the CPU.
+// Powers of floating values.
 //
 // NOTE [ Powers on the CPU ]
 // power_of() for chunks of positive, finite values, in vectors of float64: log2_of() without a
 // jump, and exp_in_range(), whose range no such value leaves for exponents of usual size. The same
 // operations in the same order, so the same bits. The few others are computed by themselves.
-#include "core/pixels/power.h"
+#pragma once
 
 #include "core/element.h"
 #include "core/elementary.h"
@@ -31,15 +31,14 @@ VISOPS_ALWAYS_INLINE double log2_in_vectors(double x) {
 
 VISOPS_ALWAYS_INLINE bool is_plain(float value) { return value > 0.0f && value < INFINITY; }
 
-void power_chunk(float* data, float exponent) {
+inline void power_chunk(float* data, float exponent) {
   const auto by = static_cast<double>(exponent);
   float powers[kChunk];
   int others = 0;
   for (int i = 0; i < kChunk; ++i) others += is_plain(data[i]) ? 0 : 1;
   for (int i = 0; i < kChunk; ++i) {
     const double base = is_plain(data[i]) ? static_cast<double>(data[i]) : 1.0;
-    powers[i] =
-        static_cast<float>(exp_in_range(log2_in_vectors(base) * by * 0.6931471804855994531));
+    powers[i] = static_cast<float>(exp_in_range(log2_in_vectors(base) * by * kLn2));
   }
   for (int i = 0; others > 0 && i < kChunk; ++i) {
     if (!is_plain(data[i])) powers[i] = power_of(data[i], exponent);
@@ -47,16 +46,15 @@ void power_chunk(float* data, float exponent) {
   for (int i = 0; i < kChunk; ++i) data[i] = powers[i];
 }
 
-void power_kernel(const PowerParams& p, int64_t begin, int64_t end) {
-  int64_t i = begin;
-  const bool usual = p.exponent <= kMostExponent && p.exponent >= -kMostExponent;
-  if (usual && p.exponent != 0.0f) {
-    for (; i + kChunk <= end; i += kChunk) power_chunk(p.data + i, p.exponent);
+// power_of() (core/pixels/values.h) of each value.
+inline void raise_to(float exponent, float* data, int64_t count) {
+  int64_t i = 0;
+  const bool usual = exponent <= kMostExponent && exponent >= -kMostExponent;
+  if (usual && exponent != 0.0f) {
+    for (; i + kChunk <= count; i += kChunk) power_chunk(data + i, exponent);
   }
-  for (; i < end; ++i) p.data[i] = power_of(p.data[i], p.exponent);
+  for (; i < count; ++i) data[i] = power_of(data[i], exponent);
 }
-
-const bool registered = power_stub.set(kIsaSlot, power_kernel);
 
 }  // namespace
 }  // namespace visops

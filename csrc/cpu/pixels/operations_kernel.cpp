@@ -1,0 +1,299 @@
+// Pixel operations on the CPU.
+//
+// NOTE [ Pixel operations on the CPU ]
+// The arithmetic is that of core/pixels/values.h. Where a result depends on a pixel's own value
+// alone, uint8 is looked up in a table of 256: NOTE [ Tables of bytes ]. Loops take their bounds
+// and pointers into local variables: a store of bytes may change anything else, as far as the
+// compiler knows. They round by way of int, which vectorizes. An image is one thread's work.
+#include "core/pixels/operations.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/lane_sum.h"
+#include "core/pixels/values.h"
+#include "cpu/pixels/powers.h"
+#include "cpu/simd/byte_table.h"
+
+namespace visops {
+namespace {
+
+struct Table {
+  uint8_t entry[256];
+};
+
+template <class Value>
+Table table_of(const Value& value) {
+  Table table;
+  for (int i = 0; i < 256; ++i) table.entry[i] = value(i);
+  return table;
+}
+
+void look_up(const Table& table, uint8_t* data, int64_t count) {
+  look_up(table.entry, data, count);
+}
+
+VISOPS_ALWAYS_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+template <class T>
+T* channel(const PixelImage& image, int64_t c) {
+  return static_cast<T*>(image.data) + c * image.height * image.width;
+}
+
+// The sum of `count` values, of lanes: NOTE [ Lane sums ] (core/lane_sum.h).
+template <class Value>
+double lane_sum(int64_t count, const Value& value) {
+  double lanes[kSumLanes] = {};
+  for (int64_t begin = 0; begin < count; begin += kSumLanes) {
+    const int64_t some = least(kSumLanes, count - begin);
+    for (int64_t j = 0; j < some; ++j) lanes[j] += static_cast<double>(value(begin + j));
+  }
+  for (int64_t half = kSumLanes / 2; half > 0; half /= 2) {
+    for (int64_t j = 0; j < half; ++j) lanes[j] += lanes[j + half];
+  }
+  return lanes[0];
+}
+
+// Sums integers, whose order doesn't matter; parts are small enough for an int.
+template <class Value>
+int64_t integer_sum(int64_t count, const Value& value) {
+  int64_t sum = 0;
+  for (int64_t begin = 0; begin < count; begin += 4096) {
+    const int64_t end = least(begin + 4096, count);
+    int part = 0;
+    for (int64_t i = begin; i < end; ++i) part += value(i);
+    sum += part;
+  }
+  return sum;
+}
+
+// Row by row, so that GPUs can share the work. One channel is grey itself.
+template <class T>
+double grey_sum(const PixelImage& image) {
+  const int64_t pixels = image.height * image.width;
+  const T* const r = channel<T>(image, 0);
+  const bool is_grey = image.channels < 3;
+  const T *const g = is_grey ? r : r + pixels, *const b = is_grey ? r : g + pixels;
+  if constexpr (sizeof(T) == 1) {
+    return static_cast<double>(integer_sum(pixels, [=](int64_t i) {
+      const float level =
+          grey_of(static_cast<float>(r[i]), static_cast<float>(g[i]), static_cast<float>(b[i]));
+      return is_grey ? r[i] : static_cast<int>(level);
+    }));
+  } else {
+    double sum = 0.0;
+    for (int64_t begin = 0; begin < pixels; begin += image.width) {
+      sum += lane_sum(image.width, [=](int64_t i) {
+        const int64_t at = begin + i;
+        return is_grey ? r[at] : grey_of(r[at], g[at], b[at]);
+      });
+    }
+    return sum;
+  }
+}
+
+template <class T>
+void brightness(const PixelImage& image, float factor) {
+  T* const data = static_cast<T*>(image.data);
+  const int64_t count = image.size();
+  if constexpr (sizeof(T) == 1) {
+    look_up(table_of([&](int i) { return cut_off(static_cast<float>(i) * factor); }), data, count);
+  } else {
+    for (int64_t i = 0; i < count; ++i) data[i] = clamped(data[i] * factor, 1.0f);
+  }
+}
+
+template <class T>
+void contrast(const PixelImage& image, double factor) {
+  const double pixels = static_cast<double>(image.height * image.width);
+  const float mean = static_cast<float>(grey_sum<T>(image) / pixels);
+  const float ratio = static_cast<float>(factor), rest = static_cast<float>(1.0 - factor) * mean;
+  T* const data = static_cast<T*>(image.data);
+  const int64_t count = image.size();
+  if constexpr (sizeof(T) == 1) {
+    look_up(table_of([&](int i) { return cut_off(static_cast<float>(i) * ratio + rest); }), data,
+            count);
+  } else {
+    for (int64_t i = 0; i < count; ++i) data[i] = clamped(data[i] * ratio + rest, 1.0f);
+  }
+}
+
+template <class T>
+void saturation(const PixelImage& image, double factor) {
+  if (image.channels < 3) return;
+  const float ratio = static_cast<float>(factor), rest = static_cast<float>(1.0 - factor);
+  const int64_t pixels = image.height * image.width;
+  T* VISOPS_RESTRICT const r = channel<T>(image, 0);
+  T* VISOPS_RESTRICT const g = r + pixels;
+  T* VISOPS_RESTRICT const b = g + pixels;
+  for (int64_t i = 0; i < pixels; ++i) saturate(r[i], g[i], b[i], ratio, rest);
+}
+
+template <class T>
+void sharpness(const PixelImage& image, double factor, T* before) {
+  if (image.height <= 2 || image.width <= 2) return;
+  const float rest = static_cast<float>(1.0 - factor);
+  const int64_t width = image.width;
+  std::memcpy(before, image.data, static_cast<size_t>(image.size()) * sizeof(T));
+  for (int64_t c = 0; c < image.channels; ++c) {
+    for (int64_t y = 1; y + 1 < image.height; ++y) {
+      const T* VISOPS_RESTRICT const row = before + (c * image.height + y) * width;
+      const T* VISOPS_RESTRICT const above = row - width;
+      const T* VISOPS_RESTRICT const below = row + width;
+      T* VISOPS_RESTRICT const out = channel<T>(image, c) + y * width;
+      for (int64_t x = 1; x + 1 < width; ++x) {
+        out[x] = sharpened(above + x, row + x, below + x, rest);
+      }
+    }
+  }
+}
+
+template <class T>
+void posterize(const PixelImage& image, int bits) {
+  T* const data = static_cast<T*>(image.data);
+  const int64_t count = image.size();
+  for (int64_t i = 0; i < count; ++i) data[i] = posterized(data[i], bits);
+}
+
+template <class T>
+void solarize(const PixelImage& image, double threshold) {
+  T* const data = static_cast<T*>(image.data);
+  const int64_t count = image.size();
+  const float least = static_cast<float>(threshold);  // as torch compares
+  if constexpr (sizeof(T) == 1) {
+    look_up(table_of([&](int i) { return solarized(static_cast<T>(i), least); }), data, count);
+  } else {
+    for (int64_t i = 0; i < count; ++i) data[i] = solarized(data[i], least);
+  }
+}
+
+template <class T>
+void solarize_add(const PixelImage& image, float levels) {
+  T* const data = static_cast<T*>(image.data);
+  const int64_t count = image.size();
+  if constexpr (sizeof(T) == 1) {
+    look_up(table_of([&](int i) { return solarize_added(static_cast<T>(i), levels); }), data,
+            count);
+  } else {
+    for (int64_t i = 0; i < count; ++i) data[i] = solarize_added(data[i], levels);
+  }
+}
+
+template <class T>
+void invert(const PixelImage& image) {
+  T* const data = static_cast<T*>(image.data);
+  const int64_t count = image.size();
+  for (int64_t i = 0; i < count; ++i) data[i] = inverted(data[i]);
+}
+
+template <class T>
+void autocontrast(const PixelImage& image) {
+  const int64_t pixels = image.height * image.width;
+  constexpr float kWhite = sizeof(T) == 1 ? 255.0f : 1.0f;
+  for (int64_t c = 0; c < image.channels; ++c) {
+    T* const data = channel<T>(image, c);
+    T least = highest<T>(), most = lowest<T>();  // NaN is neither
+    for (int64_t i = 0; i < pixels; ++i) {
+      least = data[i] < least ? data[i] : least;
+      most = data[i] > most ? data[i] : most;
+    }
+    const float low = static_cast<float>(least), high = static_cast<float>(most);
+    if (!(low < high)) continue;
+    const float scale = (high - low) * (1.0f / kWhite);
+    if constexpr (sizeof(T) == 1) {
+      look_up(table_of([&](int i) { return stretched(static_cast<T>(i), low, scale); }), data,
+              pixels);
+    } else {
+      for (int64_t i = 0; i < pixels; ++i) data[i] = stretched(data[i], low, scale);
+    }
+  }
+}
+
+// Pillow's scheme. False: the channel has too few levels and stays as it is.
+bool equalizing_table(const uint8_t* data, int64_t pixels, Table& table) {
+  // Four histograms: equal neighbours would wait for each other.
+  int64_t parts[4][256] = {}, counts[256];
+  int64_t i = 0;
+  for (; i + 4 <= pixels; i += 4) {
+    for (int k = 0; k < 4; ++k) ++parts[k][data[i + k]];
+  }
+  for (; i < pixels; ++i) ++parts[0][data[i]];
+  int64_t last = 0;
+  for (int v = 0; v < 256; ++v) {
+    counts[v] = parts[0][v] + parts[1][v] + parts[2][v] + parts[3][v];
+    if (counts[v] > 0) last = counts[v];
+  }
+  const int64_t step = equalizing_step(pixels, last);
+  if (step == 0) return false;
+  int64_t below = 0;
+  for (int v = 0; v < 256; ++v) {
+    table.entry[v] = equalized(below, step, v);
+    below += counts[v];
+  }
+  return true;
+}
+
+void equalize(const PixelImage& image, void* scratch) {
+  const int64_t pixels = image.height * image.width;
+  Table table;
+  for (int64_t c = 0; c < image.channels; ++c) {
+    if (image.dtype == DType::kUInt8) {
+      uint8_t* const data = channel<uint8_t>(image, c);
+      if (equalizing_table(data, pixels, table)) look_up(table, data, pixels);
+      continue;
+    }
+    // Floating values take the levels of uint8: those whose integers they round down to.
+    float* const data = channel<float>(image, c);
+    uint8_t* const levels = static_cast<uint8_t*>(scratch);
+    for (int64_t i = 0; i < pixels; ++i) levels[i] = cut_off(data[i] * kLevels);
+    if (equalizing_table(levels, pixels, table)) look_up(table, levels, pixels);
+    for (int64_t i = 0; i < pixels; ++i) data[i] = static_cast<float>(levels[i]) / 255.0f;
+  }
+}
+
+template <class T>
+void gamma(const PixelImage& image, float exponent) {
+  T* const data = static_cast<T*>(image.data);
+  const int64_t count = image.size();
+  if constexpr (sizeof(T) == 1) {
+    float power[256];  // gamma_of() of each level
+    for (int i = 0; i < 256; ++i) power[i] = static_cast<float>(i) / 255.0f;
+    raise_to(exponent, power, 256);
+    look_up(table_of([&](int i) { return cut_off(power[i] * kLevels); }), data, count);
+  } else {
+    raise_to(exponent, data, count);
+  }
+}
+
+template <class T>
+void run(const PixelOperation& operation, const PixelImage& image, void* scratch) {
+  const float amount = static_cast<float>(operation.amount);
+  const int bits = static_cast<int>(operation.amount);
+  switch (operation.kind) {
+    case PixelKind::kBrightness: return brightness<T>(image, amount);
+    case PixelKind::kContrast: return contrast<T>(image, operation.amount);
+    case PixelKind::kSaturation: return saturation<T>(image, operation.amount);
+    case PixelKind::kSharpness:
+      return sharpness<T>(image, operation.amount, static_cast<T*>(scratch));
+    case PixelKind::kPosterize: return posterize<T>(image, bits < 0 ? 0 : bits > 8 ? 8 : bits);
+    case PixelKind::kSolarize:
+      return solarize<T>(image, operation.amount * (sizeof(T) == 1 ? 255.0 : 1.0));
+    case PixelKind::kSolarizeAt: return solarize<T>(image, operation.amount);
+    case PixelKind::kSolarizeAdd: return solarize_add<T>(image, amount);
+    case PixelKind::kAutocontrast: return autocontrast<T>(image);
+    case PixelKind::kEqualize: return equalize(image, scratch);
+    case PixelKind::kInvert: return invert<T>(image);
+    case PixelKind::kGamma: return gamma<T>(image, amount);
+    default: return;
+  }
+}
+
+void pixel_operation_kernel(const PixelOperationParams& p, Workspace&) {
+  if (p.image.dtype == DType::kUInt8) return run<uint8_t>(p.operation, p.image, p.scratch);
+  run<float>(p.operation, p.image, p.scratch);
+}
+
+const bool registered = pixel_operation_stub.set(kIsaSlot, pixel_operation_kernel);
+
+}  // namespace
+}  // namespace visops
