@@ -1,0 +1,41 @@
+// albumentations' unsharp mask: edges of more than a threshold grow, softly blended in. The
+// arithmetic that all backends share.
+#pragma once
+
+#include <cmath>
+
+#include "core/element.h"
+#include "core/pixels/blur_taps.h"
+#include "core/pixels/operations.h"
+#include "core/pixels/values.h"
+
+namespace visops {
+
+VISOPS_FN float share_of_white(uint8_t value) { return static_cast<float>(value) / 255.0f; }
+VISOPS_FN float share_of_white(float value) { return value; }
+
+struct UnsharpMask {
+  float alpha, threshold;  // of differences, in levels of 255
+
+  // Of shares of white: a pixel's own and its blurred one.
+  VISOPS_DEVICE bool is_edge(float own, float near) const {
+    return fabsf(own - near) * 255.0f > threshold;
+  }
+  // `soft`: the blurred share of edges.
+  template <class T>
+  VISOPS_DEVICE void store(float own, float near, float soft, T* to) const {
+    const float sharp = clamped(own + alpha * (own - near), 1.0f);
+    const float mixed = clamped(sharp * soft + own * (1.0f - soft), 1.0f);
+    store_element(to, sizeof(T) == 1 ? mixed * 255.0f : mixed);
+  }
+};
+
+inline UnsharpMask unsharp_mask_of(const PixelOperation& operation) {
+  return {static_cast<float>(operation.amount), static_cast<float>(operation.more[2])};
+}
+
+inline Taps unsharp_taps(const PixelOperation& operation) {
+  return gaussian_taps(static_cast<int64_t>(operation.more[0]), operation.more[1]);
+}
+
+}  // namespace visops
