@@ -48,6 +48,11 @@ COUNTS: dict[str, tuple[Callable[[], list[Any]], int, int, int]] = {
         *(0, 1, 1),
     ),
     "downscale": (lambda: [T.Downscale((0.2, 0.6), 1.0)], 0, 4, 1),
+    "blurs": (lambda: [T.Blur((3, 7), 1.0)], 0, 5, 1),
+    "unsharp masks": (lambda: [T.UnsharpMask(p=1.0)], 0, 9, 1),
+    "channels": (lambda: [T.ChannelDropout(p=1.0)], 0, 6, 1),
+    "holes": (lambda: [T.CoarseDropout((3, 5), fill="random", p=1.0)], 0, 6, 1),
+    "grids": (lambda: [T.GridDropout(p=1.0)], 0, 6, 1),
     "policy": (lambda: [T.RandAugment(3), *to_floats()], 2, 16, 14),
 }
 

@@ -160,15 +160,17 @@ void fill_hole(const PixelImage& image, const Dropout& dropout, const Hole& hole
   Uniforms uniforms(dropout.key, 0, 0);
   int64_t number = hole.number;
   for (int64_t c = hole.channel; c < hole.channel + hole.channels; ++c) {
-    T color = static_cast<T>(dropout.value);
-    if (dropout.filling == Filling::kColors) color = random_shade<T>(uniforms.bits(number++));
-    for (int64_t y = hole.top; y < hole.top + hole.height; ++y) {
-      T* const row = static_cast<T*>(image.data) + (c * image.height + y) * image.width + hole.left;
-      if (dropout.filling == Filling::kPixels) {
+    T* row = static_cast<T*>(image.data) + (c * image.height + hole.top) * image.width + hole.left;
+    if (dropout.filling == Filling::kPixels) {
+      for (int64_t y = 0; y < hole.height; ++y, row += image.width) {
         for (int64_t x = 0; x < hole.width; ++x) row[x] = random_shade<T>(uniforms.bits(number++));
-      } else {
-        std::fill(row, row + hole.width, color);
       }
+      continue;
+    }
+    const T color = dropout.filling == Filling::kColors ? random_shade<T>(uniforms.bits(number++))
+                                                        : static_cast<T>(dropout.value);
+    for (int64_t y = 0; y < hole.height; ++y, row += image.width) {
+      std::fill_n(row, hole.width, color);
     }
   }
 }

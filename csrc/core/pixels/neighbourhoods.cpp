@@ -75,7 +75,7 @@ void filter(const PixelImage& image, const SmallFilter& kernel) {
     if (!kernel.clip || plane.dtype != DType::kFloat32) return;
     float* const data = static_cast<float*>(plane.target);
     for (int64_t i = 0; i < plane.height * plane.width; ++i) {
-      data[i] = clipped_to_white(data[i]);
+      data[i] = clamped(data[i], 1.0f);
     }
   });
 }
@@ -85,7 +85,7 @@ void unsharp_mask(const PixelImage& image, const PixelOperation& operation) {
   const Taps taps = unsharp_taps(operation);
   const UnsharpMask mask = unsharp_mask_of(operation);
   const auto count = static_cast<size_t>(image.height * image.width);
-  Taps scratch, own(count), near(count), soft(count);
+  Taps scratch, own(count), other(count), edges(count);  // other: blurred, then sharpened
   for (int64_t c = 0; c < image.channels; ++c) {
     T* const data = static_cast<T*>(image.data) + static_cast<size_t>(c) * count;
     for (size_t i = 0; i < count; ++i) own[i] = share_of_white(data[i]);
@@ -93,10 +93,13 @@ void unsharp_mask(const PixelImage& image, const PixelOperation& operation) {
       const Plane plane = {from.data(), to.data(), DType::kFloat32, image.height, image.width};
       filter_separably(plane, taps, taps, 1.0f, scratch);
     };
-    blurred(own, near);
-    for (size_t i = 0; i < count; ++i) soft[i] = mask.is_edge(own[i], near[i]) ? 1.0f : 0.0f;
-    blurred(soft, soft);
-    for (size_t i = 0; i < count; ++i) mask.store(own[i], near[i], soft[i], data + i);
+    blurred(own, other);
+    for (size_t i = 0; i < count; ++i) {
+      edges[i] = mask.is_edge(own[i], other[i]) ? 1.0f : 0.0f;
+      other[i] = mask.sharpened(own[i], other[i]);
+    }
+    blurred(edges, edges);
+    for (size_t i = 0; i < count; ++i) store_unsharp(own[i], other[i], edges[i], data + i);
   }
 }
 

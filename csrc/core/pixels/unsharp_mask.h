@@ -21,14 +21,17 @@ struct UnsharpMask {
   VISOPS_DEVICE bool is_edge(float own, float near) const {
     return fabsf(own - near) * 255.0f > threshold;
   }
-  // `soft`: the blurred share of edges.
-  template <class T>
-  VISOPS_DEVICE void store(float own, float near, float soft, T* to) const {
-    const float sharp = clamped(own + alpha * (own - near), 1.0f);
-    const float mixed = clamped(sharp * soft + own * (1.0f - soft), 1.0f);
-    store_element(to, sizeof(T) == 1 ? mixed * 255.0f : mixed);
+  VISOPS_DEVICE float sharpened(float own, float near) const {
+    return clamped(own + alpha * (own - near), 1.0f);
   }
 };
+
+// Stores a sharpened pixel by a share, that of edges around it, and its own value by the rest.
+template <class T>
+VISOPS_FN void store_unsharp(float own, float sharp, float share, T* to) {
+  const float mixed = clamped(sharp * share + own * (1.0f - share), 1.0f);
+  store_element(to, sizeof(T) == 1 ? mixed * 255.0f : mixed);
+}
 
 inline UnsharpMask unsharp_mask_of(const PixelOperation& operation) {
   return {static_cast<float>(operation.amount), static_cast<float>(operation.more[2])};

@@ -3,8 +3,8 @@
 // NOTE [ Blurs on CUDA ]
 // A thread a pixel. One kernel sums along rows into scratch, and the next along columns of it, in
 // the order of NOTE [ Blurs ] (core/pixels/blur_taps.h), so the bits are the CPU's. That ends a box
-// blur. An unsharp mask keeps the blurred image, in shares of white, and marks edges; the same row
-// kernel sums these, and a last kernel sums the columns and mixes. Taps are laid down before;
+// blur. An unsharp mask keeps the sharpened image, in shares of white, and marks edges; the same
+// row kernel sums these, and a last kernel sums the columns and mixes. Taps are laid down before;
 // images travel by value, kMostBlurred to a launch, whose scratch the next one takes over.
 #pragma once
 
@@ -35,7 +35,7 @@ struct BlurredImage {
   const void* from;  // [channels, height, width]
   void* to;
   float* rows;        // likewise: sums along rows
-  float* near;        // and the blurred image of an unsharp mask
+  float* sharp;       // and the sharpened image of an unsharp mask, in shares of white
   uint8_t* edges;     // and 1 on its edges
   const float* taps;  // [radius + 1]
   int32_t radius;
@@ -98,8 +98,9 @@ __global__ void __launch_bounds__(kBlurThreads)
         const int64_t first = from - static_cast<const T*>(image.from);
         const float near =
             sum_of_rows(image, image.rows + first, images.height, images.width, y, x) + 0.0f;
-        image.near[first + at] = near;
-        image.edges[first + at] = image.mask.is_edge(share_of_white(from[at]), near) ? 1 : 0;
+        const float own = share_of_white(from[at]);
+        image.edges[first + at] = image.mask.is_edge(own, near) ? 1 : 0;
+        image.sharp[first + at] = image.mask.sharpened(own, near);
       });
 }
 
@@ -110,9 +111,9 @@ __global__ void __launch_bounds__(kBlurThreads)
       images, parts,
       [&](const BlurredImage& image, const T* from, T* to, int64_t at, int32_t y, int32_t x) {
         const int64_t first = from - static_cast<const T*>(image.from);
-        const float soft =
+        const float share =
             sum_of_rows(image, image.rows + first, images.height, images.width, y, x) + 0.0f;
-        image.mask.store(share_of_white(from[at]), image.near[first + at], soft, to + at);
+        store_unsharp(share_of_white(from[at]), image.sharp[first + at], share, to + at);
       });
 }
 
@@ -142,7 +143,7 @@ void for_blurred_images(const AdjustParams& p, Workspace& workspace, PixelKind k
   const int64_t values = std::min<int64_t>(chosen, kMostBlurred) * p.size();
   const float* taps = laid_down(all, workspace);
   auto* const rows = allocate<float>(workspace, values);
-  auto* const near = is_mask ? allocate<float>(workspace, values) : nullptr;
+  auto* const sharp = is_mask ? allocate<float>(workspace, values) : nullptr;
   auto* const edges = is_mask ? allocate<uint8_t>(workspace, values) : nullptr;
   BlurredImages images(p);
   for_chosen_images(
@@ -158,7 +159,7 @@ void for_blurred_images(const AdjustParams& p, Workspace& workspace, PixelKind k
         image.radius = static_cast<int32_t>(taps_of(operation).size()) - 1;
         taps += image.radius + 1;
         if (is_mask) {
-          image.near = near + place;
+          image.sharp = sharp + place;
           image.edges = edges + place;
           image.mask = unsharp_mask_of(operation);
         } else {
