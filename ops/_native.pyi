@@ -45,6 +45,9 @@ GREY: tuple[float, float, float]
 MEAN_GRID: int
 MOST_MEDIAN_SIDE: int
 MOST_MOTION_SIDE: int
+MOST_BLUR_SIDE: int
+MOST_HOLES: int
+MOST_GRID_CELLS: int
 MOST_CLAHE_TILES: int
 
 def uniforms(

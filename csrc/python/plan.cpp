@@ -342,7 +342,10 @@ void bind_plan(py::module_& m) {
   m.attr("MEAN_GRID") = kMeanGrid;
   m.attr("MOST_MEDIAN_SIDE") = kMostMedianSide;
   m.attr("MOST_MOTION_SIDE") = kMostMotionSide;
+  m.attr("MOST_BLUR_SIDE") = kMostBlurSide;
   m.attr("MOST_CLAHE_TILES") = kMostClaheTiles;
+  m.attr("MOST_HOLES") = kMostHoles;
+  m.attr("MOST_GRID_CELLS") = kMostGridCells;
   py::class_<PlanObject>(m, "Plan")
       .def(py::init(&make_plan))
       .def_property_readonly("batch", [](const PlanObject& self) { return self.plan.batch; })

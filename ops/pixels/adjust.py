@@ -35,7 +35,8 @@ def adjust_pixels(
         Each operation's factor, threshold, exponent or side.
     more : sequence of float
         Nine numbers for each image, of those that an operation takes behind its amount; or none, if
-        no operation takes any. Noise, gains in HSV, motion blur, emboss, sharpening and CLAHE do.
+        no operation takes any. Noise, gains in HSV, dropouts, motion blur, unsharp masks, emboss,
+        sharpening and CLAHE do.
 
     Returns
     -------
@@ -52,11 +53,12 @@ def adjust_pixels(
     Notes
     -----
     Values are those of torchvision's functionals and, beyond these, of the classes of
-    :mod:`visops.transforms`. No gradient. Medians have sides of at most 4095 pixels, motions of 33,
-    and CLAHE has at most 256 rows and columns of tiles. On a GPU, two kernels run whatever the
-    operations are; noise, HSV, medians, CLAHE, downscaling, and motion blur with emboss and
-    sharpening, have one to four kernels each, for all images together. Nothing is copied to the
-    host.
+    :mod:`visops.transforms`. No gradient. Medians and blurs have sides of at most 4095 pixels,
+    motions of 33; CLAHE has at most 256 rows and columns of tiles; there are at most 4096 holes, or
+    4096 rows and columns of cells. On a GPU, two kernels run whatever the operations are; noise,
+    HSV, medians, CLAHE, downscaling, box blurs, unsharp masks, motion blur with emboss and
+    sharpening, and dropouts have one to five kernels each, for all images together. Nothing is
+    copied to the host.
 
     Examples
     --------

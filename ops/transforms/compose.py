@@ -411,7 +411,8 @@ class Compose(Chain):
         outer = outer_options() or DEFAULTS
         chain = self._inside(outer)
         options = replace(chain.options, min_visibility=outer["min_visibility"])
-        run_passes(chain, leaves, Source.within(seed, position), part_of=options)
+        source = Source.within(seed, position, leaves[0].batch or 1)
+        run_passes(chain, leaves, source, part_of=options)
 
     def geometry_within(
         self, sizes: np.ndarray, seed: int, position: int

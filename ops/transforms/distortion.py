@@ -94,6 +94,7 @@ class Grayscale(CallableContainer):
     """
 
     fixed = ("num_output_channels",)  # a chain has formed its passes by it
+    takes_batches = True
 
     def __init__(self, num_output_channels: int = 1) -> None:
         super().__init__()

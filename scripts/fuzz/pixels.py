@@ -12,8 +12,10 @@ from torch import Tensor
 __all__ = ["BY_OPERATOR"]
 
 _AFFINE, _CONTRAST, _SATURATION = 1, 3, 4
-_MEDIAN, _MOTION, _CLAHE = 22, 23, 27
-_KINDS = (*range(17), _MEDIAN, _MOTION, *range(25, 30))
+_CHANNELS, _HOLES, _GRID = 17, 18, 19
+_BOX, _GAUSSIAN, _MEDIAN, _MOTION, _UNSHARP, _CLAHE = 20, 21, 22, 23, 24, 27
+_SIDES = (1, 3, 3, 5, 5, 7, 9, 15)
+_KINDS = tuple(kind for kind in range(30) if kind != _GAUSSIAN)
 
 
 def _images(p: Any, *others: torch.dtype) -> Tensor:
@@ -31,8 +33,8 @@ def _kinds(p: Any) -> list[int]:
 
 
 def _amount(p: Any, kind: int) -> float:
-    if kind == _MEDIAN:
-        return float(p.draw.choice((1, 3, 3, 5, 5, 7, 9, 15)))
+    if kind in (_MEDIAN, _BOX):
+        return float(p.draw.choice(_SIDES))
     if kind == _MOTION:
         return float(p.draw.choice((3, 5, 7, 33)))
     return p.draw.uniform(0, 6) if kind == _CLAHE else p.draw.uniform(0.1, 1)  # type: ignore[no-any-return]
@@ -40,8 +42,27 @@ def _amount(p: Any, kind: int) -> float:
 
 def _more(p: Any, kind: int) -> list[float]:
     numbers = [p.draw.uniform(0, 0.9) for _ in range(9)]
-    if kind == _CLAHE:
-        numbers[:2] = [float(p.draw.choice((1, 2, 3, 8, 20))) for _ in range(2)]
+    whole = {  # numbers that are whole, by their places
+        _CLAHE: {0: (1, 2, 3, 8, 20), 1: (1, 2, 3, 8, 20)},
+        _UNSHARP: {0: _SIDES},
+        _CHANNELS: {0: (0, 1, 1), 1: (0, 1, 2, 3)},
+        _HOLES: {1: (0, 1, 2), 2: (0, 1, 4, 9), 7: (0, 1, 2)},
+        _GRID: {
+            3: (0, 1, 2),
+            4: (1, 2, 5),
+            5: (1, 3, 40),
+            6: (-3, 0, 50),
+            7: (-1, 0, 9),
+            8: (0, 1, 2),
+        },
+    }
+    for place, choices in whole.get(kind, {}).items():
+        numbers[place] = float(p.draw.choice(choices))
+    if kind == _HOLES:
+        for least in (3, 5):  # shares, or pixels
+            numbers[least : least + 2] = sorted(numbers[least : least + 2])
+            if p.draw.chance(0.5):
+                numbers[least + 1] = float(p.draw.choice((1, 6, 300)))
     return numbers
 
 

@@ -31,6 +31,11 @@ AMOUNTS = {
     PixelKind.SHARPEN: (0.3,),
     PixelKind.CLAHE: (0.0, 2.5),
     PixelKind.DOWNSCALE: (0.1, 0.37),
+    PixelKind.BOX_BLUR: (1.0, 9.0, 3.0),
+    PixelKind.UNSHARP_MASK: (0.0, 0.7),
+    PixelKind.DROP_CHANNELS: (0.6,),
+    PixelKind.HOLES: (0.4, 200.0),
+    PixelKind.GRID_HOLES: (0.4,),
 }
 # What operations take behind their amount, filled up with zeros.
 MORE = {
@@ -42,6 +47,10 @@ MORE = {
     PixelKind.EMBOSS: (0.6,),
     PixelKind.SHARPEN: (0.7,),
     PixelKind.CLAHE: (3.0, 5.0),
+    PixelKind.UNSHARP_MASK: (5.0, 0.8, 9.0),
+    PixelKind.DROP_CHANNELS: (1.0, 2.0, 0.77),
+    PixelKind.HOLES: (0.2, 3.0, 5.0, 0.1, 0.5, 0.2, 0.6, 1.0),
+    PixelKind.GRID_HOLES: (0.6, 0.6, 1.0, 1.0, 4.0, 9.0, 0.0, 0.0, 2.0),
 }
 PLAIN = [k for k in PixelKind if k <= PixelKind.SOLARIZE_AT and k != PixelKind.AFFINE]
 KINDS = [*PLAIN, *(kind for kind in AMOUNTS if kind not in PLAIN)]

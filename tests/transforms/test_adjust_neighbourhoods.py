@@ -186,6 +186,67 @@ def test_small_filters(size: tuple[int, int], dtype: torch.dtype, slot: str) -> 
             assert np.abs(found[5, 0].int().numpy() - wanted).max() <= 1
 
 
+def mirrored(count: int, radius: int) -> np.ndarray:
+    """The pixels of windows around each of a side's pixels."""
+    period = max(2 * (count - 1), 1)
+    at = np.abs(np.arange(count)[:, None] + np.arange(-radius, radius + 1)) % period
+    return np.minimum(at, period - at) if count > 1 else at * 0
+
+
+@pytest.mark.matrix
+@every_slot
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("size", SIZES)
+def test_box_blurs(size: tuple[int, int], dtype: torch.dtype, slot: str) -> None:
+    """Each image of a batch has a side of its own, with the bits of chains."""
+    sides = [3, 1, 5, 7, 31, 131]
+    image = picture(size, 2, dtype)
+    with use_slot(slot):
+        batch = image.repeat(len(sides), 1, 1, 1)
+        found = adjusted(PixelKind.BOX_BLUR, batch, [float(side) for side in sides])
+    for own, side in zip(found, sides, strict=True):
+        assert same_bits(own, by_the_core(PixelKind.BOX_BLUR, image, side, []))
+        rows, columns = (mirrored(n, side // 2) for n in size)
+        windows = image.numpy().astype(np.float64)[:, rows[:, None, :, None], columns[:, None]]
+        distance = np.abs(own.numpy() - windows.mean((-2, -1)))
+        assert distance.max() < (0.5001 if dtype == torch.uint8 else 1e-5), side
+
+
+@pytest.mark.matrix
+@every_slot
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("size", SIZES)
+def test_unsharp_masks(size: tuple[int, int], dtype: torch.dtype, slot: str) -> None:
+    """Each image of a batch has numbers of its own, with the bits of chains."""
+    shares = [0.5, 0.0, 1.0, 0.3, 0.9]
+    more = [[3.0, 0.0, 10.0], [5.0], [7.0, 1.7, 0.0], [21.0, 0.0, 30.0], [1.0, 0.4, 5.0]]
+    image = picture(size, 2, dtype)
+    if dtype == torch.float32:
+        image = image * 1.3 - 0.1
+    with use_slot(slot):
+        batch = image.repeat(len(shares), 1, 1, 1)
+        found = adjusted(PixelKind.UNSHARP_MASK, batch, shares, *more)
+    for own, share, numbers in zip(found, shares, more, strict=True):
+        assert same_bits(own, by_the_core(PixelKind.UNSHARP_MASK, image, share, numbers))
+    if min(size) > 2:
+        assert not torch.equal(found[0], image)
+
+
+@every_slot
+@pytest.mark.parametrize("kind", [PixelKind.BOX_BLUR, PixelKind.UNSHARP_MASK])
+def test_blurs_of_nan_and_signed_zeros(kind: PixelKind, slot: str) -> None:
+    image = picture((23, 30), 2, torch.float32) - 0.25
+    image[:, 3:9] = -0.0
+    image[0, 15, 20] = NAN
+    image[1, 5, 5] = float("inf")
+    amount, more = (5.0, []) if kind == PixelKind.BOX_BLUR else (0.5, [5.0, 0.0, 10.0])
+    with use_slot(slot):
+        found = adjusted(kind, image[None], [amount], more)[0]
+    assert same_bits(found, by_the_core(kind, image, amount, more))
+    assert found.isnan().any()
+    assert not found.isnan().all()
+
+
 @every_slot
 @pytest.mark.parametrize(
     ("kind", "amount", "more"),
@@ -193,6 +254,10 @@ def test_small_filters(size: tuple[int, int], dtype: torch.dtype, slot: str) -> 
         (PixelKind.MEDIAN_BLUR, 4097.0, []),
         (PixelKind.MOTION_BLUR, 35.0, [20.0]),
         (PixelKind.CLAHE, 2.0, [300.0, 2.0]),
+        (PixelKind.BOX_BLUR, 4097.0, []),
+        (PixelKind.UNSHARP_MASK, 0.5, [4097.0, 0.0, 1.0]),
+        (PixelKind.HOLES, 0.0, [0.1, 1.0, 5000.0, 0.1, 0.2, 0.1, 0.2]),
+        (PixelKind.GRID_HOLES, 0.0, [0.1, 0.5, 1.0, 2.0, 5000.0, 2.0]),
     ],
 )
 def test_what_is_too_large_for_the_operator(

@@ -221,6 +221,20 @@ def call(**arguments: Any) -> Call:
             (PixelKind.SHARPEN, "share of the sharpened image", -0.5, 0, 1, -0.5, []),
             (PixelKind.SHARPEN, "lightness", np.nan, 0, 1e30, 0.5, [np.nan]),
             (PixelKind.CLAHE, "clip limit", -1, 0, 1e30, -1, []),
+            (PixelKind.UNSHARP_MASK, "share of the difference", 2, 0, 1, 2, [3]),
+            (PixelKind.UNSHARP_MASK, "standard deviation of the blur", -1, 0, 1e30, 1, [3, -1]),
+            (PixelKind.UNSHARP_MASK, "threshold", -2, 0, 1e30, 1, [3, 1, -2]),
+            (PixelKind.HOLES, "least height of a hole", 3, 0, 2, 0, [0, 1, 1, 3, 2]),
+            (
+                PixelKind.HOLES,
+                "greatest width of a hole",
+                -1,
+                0,
+                "1.1259e+15",
+                0,
+                [0, 1, 1, 1, 2, 1, -1],
+            ),
+            (PixelKind.GRID_HOLES, "share of a cell", 1.5, 0, 1, 0, [0, 1.5]),
             (PixelKind.DOWNSCALE, "scale", 0, 1e-06, 1, 0, []),
             (PixelKind.DOWNSCALE, "scale", 1.25, 1e-06, 1, 1.25, []),
         )
@@ -234,6 +248,63 @@ def call(**arguments: Any) -> Call:
         RuntimeError,
         OP + "the number of columns of tiles of image 0 is 257, must be a whole number from 1 to",
         call(kinds=[int(PixelKind.CLAHE), 0], more=[1.0, 257.0, *[1.0] * 16]),
+    ),
+    *(
+        (
+            RuntimeError,
+            OP + f"the {what}, must be {allowed}",
+            call(
+                kinds=[int(kind), 0],
+                amounts=[amount, 0],
+                more=[*numbers, *[0.0] * (18 - len(numbers))],
+            ),
+        )
+        for kind, what, allowed, amount, numbers in (
+            (
+                PixelKind.BOX_BLUR,
+                "side of the blur of image 0 is 4",
+                "an odd whole number from 1 to 4095",
+                *(4, []),
+            ),
+            (
+                PixelKind.UNSHARP_MASK,
+                "side of the blur of image 0 is 2.5",
+                "an odd whole number from 1 to 4095",
+                *(0.5, [2.5]),
+            ),
+            (
+                PixelKind.DROP_CHANNELS,
+                "most channels of image 0 is 1.5",
+                "a whole number from 0 to 1125899906842624",
+                *(0, [1, 1.5]),
+            ),
+            (PixelKind.DROP_CHANNELS, "key of image 0 is 1", "in [0, 1)", 0, [1, 1, 1]),
+            (PixelKind.HOLES, "key of image 0 is nan", "in [0, 1)", 0, [np.nan]),
+            (
+                PixelKind.HOLES,
+                "most holes of image 0 is 4097",
+                "a whole number from 0 to 4096",
+                *(0, [0, 1, 4097]),
+            ),
+            (
+                PixelKind.HOLES,
+                "kind of fill of image 0 is 3",
+                "a whole number from 0 to 2",
+                *(0, [0, 1, 1, 0, 0, 0, 0, 3]),
+            ),
+            (
+                PixelKind.GRID_HOLES,
+                "kind of grid of image 0 is 0.5",
+                "a whole number from 0 to 2",
+                *(0, [0, 0.5, 1, 0.5]),
+            ),
+            (
+                PixelKind.GRID_HOLES,
+                "number of cells of image 0 is 4097",
+                "a whole number from 1 to 4096",
+                *(0, [0, 0.5, 1, 2, 4097, 1]),
+            ),
+        )
     ),
     (
         RuntimeError,

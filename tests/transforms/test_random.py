@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 import torch
 from visops import transforms
-from visops.transforms.engine.random import fresh_key, normals, uniforms
+from visops.transforms.engine.random import fresh_key, uniforms
 
 from transforms.chains import CHAINS, classification, photo
 
@@ -66,12 +66,22 @@ def test_numbers_are_uniform_and_independent() -> None:
 
 
 def test_noise_is_normal_and_depends_on_its_key() -> None:
-    noise = normals(0.3, 0, 20001)
-    assert noise.dtype == np.float32
-    assert scipy.stats.kstest(noise, "norm").pvalue > 0.01
-    assert abs(np.corrcoef(noise[:-1:2], noise[1::2])[0, 1]) < 0.03
-    assert (normals(0.3, 0, 5) == noise[:5]).all()
-    assert (normals(0.30000001, 0, 5) != noise[:5]).all()
+    erase = transforms.Compose([transforms.RandomErasing(1.0, value="random")])
+    sample = torch.zeros(1, 140, 140)
+    _, params = erase(sample, return_params=True)
+
+    def noise(key: float, side: int = 140) -> np.ndarray:
+        own = {"apply": 1, "top": 0, "left": 0, "height": side, "width": side, "noise": key}
+        for name, value in own.items():
+            params.steps[0][name][:] = value
+        found: torch.Tensor = erase(sample, params=params)[0, :side, :side]
+        return found.flatten().numpy()
+
+    found = noise(0.3)
+    assert scipy.stats.kstest(found, "norm").pvalue > 0.01
+    assert abs(np.corrcoef(found[:-1:2], found[1::2])[0, 1]) < 0.03
+    assert (noise(0.3, 5) == found[:25]).all()
+    assert (noise(0.30000001, 5) != found[:25]).all()
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "core/pixels/dropouts.h"
 #include "core/pixels/noise_steps.h"
 #include "core/pixels/small_filter.h"
 
@@ -14,17 +15,18 @@ constexpr int64_t kMostPixels = int64_t{1} << 31;  // GPUs count them in 32 bits
 constexpr double kMostNoise = 1e6;  // with white at 1: 32 bits hold what is added to bytes
 constexpr double kMostNumber = 1e30;
 constexpr double kLeastScale = 1e-6;
+constexpr int64_t kMostWhole = int64_t{1} << 50;  // of sides and shifts, for images of any size
 
 bool takes_more(PixelKind kind) {
   return is_noise(kind) || kind == PixelKind::kHsv || kind == PixelKind::kClahe ||
-         is_small_filter(kind);
+         is_small_filter(kind) || is_dropout(kind) || kind == PixelKind::kUnsharpMask;
 }
 
 bool is_adjustment(PixelKind kind) {
   const bool plain = kind >= PixelKind::kIdentity && kind <= PixelKind::kSolarizeAt;
   return (plain && kind != PixelKind::kAffine) || takes_more(kind) ||
          kind == PixelKind::kSolarizeAdd || kind == PixelKind::kMedianBlur ||
-         kind == PixelKind::kDownscale;
+         kind == PixelKind::kDownscale || kind == PixelKind::kBoxBlur;
 }
 
 // Throws, naming op, where image `i` has numbers that its operation can't have.
@@ -35,16 +37,16 @@ void check_numbers(const char* op, size_t i, const PixelOperation& operation) {
     require(value >= least && value <= most, op, what, " of image ", i, " is ", value,
             ", must be between ", least, " and ", most);
   };
-  const auto odd = [&](const char* what, int64_t least, int64_t most) {
-    const bool is_odd = amount >= static_cast<double>(least) &&
-                        amount <= static_cast<double>(most) && std::fmod(amount, 2.0) == 1.0;
-    require(is_odd, op, what, " of image ", i, " is ", amount,
-            ", must be an odd whole number from ", least, " to ", most);
+  const auto odd = [&](const char* what, double value, int64_t least, int64_t most) {
+    const bool is_odd = value >= static_cast<double>(least) && value <= static_cast<double>(most) &&
+                        std::fmod(value, 2.0) == 1.0;
+    require(is_odd, op, what, " of image ", i, " is ", value, ", must be an odd whole number from ",
+            least, " to ", most);
   };
-  const auto tiles = [&](const char* what, double value) {
-    const bool fits = value >= 1.0 && value <= static_cast<double>(kMostClaheTiles);
+  const auto whole = [&](const char* what, double value, int64_t least, int64_t most) {
+    const bool fits = value >= static_cast<double>(least) && value <= static_cast<double>(most);
     require(fits && std::floor(value) == value, op, what, " of image ", i, " is ", value,
-            ", must be a whole number from 1 to ", kMostClaheTiles);
+            ", must be a whole number from ", least, " to ", most);
   };
   const auto check_key = [&](double key) {
     require(key >= 0.0 && key < 1.0, op, "the key of image ", i, " is ", key,
@@ -66,9 +68,39 @@ void check_numbers(const char* op, size_t i, const PixelOperation& operation) {
       within("the shift of the hue", amount, -1.0, 1.0);
       within("the gain of the saturation", more[0], -1.0, kMostNoise);
       return within("the gain of the value", more[1], -1.0, kMostNoise);
-    case PixelKind::kMedianBlur: return odd("the side of the median", 1, kMostMedianSide);
+    case PixelKind::kDropChannels:
+      whole("the fewest channels", more[0], 0, kMostWhole);
+      whole("the most channels", more[1], 0, kMostWhole);
+      return check_key(more[2]);
+    case PixelKind::kHoles:
+      check_key(more[0]);
+      whole("the fewest holes", more[1], 0, kMostHoles);
+      whole("the most holes", more[2], 0, kMostHoles);
+      within("the greatest height of a hole", more[4], 0.0, static_cast<double>(kMostWhole));
+      within("the least height of a hole", more[3], 0.0, more[4]);
+      within("the greatest width of a hole", more[6], 0.0, static_cast<double>(kMostWhole));
+      within("the least width of a hole", more[5], 0.0, more[6]);
+      return whole("the kind of fill", more[7], 0, 2);
+    case PixelKind::kGridHoles:
+      check_key(more[0]);
+      within("the share of a cell", more[1], 0.0, 1.0);
+      whole("the kind of grid", more[3], 0, 2);
+      for (int k = 4; k < 6 && more[3] != 0.0; ++k) {
+        const bool sides = more[3] == 1.0;
+        whole(sides ? "the side of a cell" : "the number of cells", more[k], 1,
+              sides ? kMostWhole : kMostGridCells);
+      }
+      for (int k = 6; k < 8; ++k) whole("the shift", more[k], -kMostWhole, kMostWhole);
+      return whole("the kind of fill", more[8], 0, 2);
+    case PixelKind::kBoxBlur: return odd("the side of the blur", amount, 1, kMostBlurSide);
+    case PixelKind::kUnsharpMask:
+      within("the share of the difference", amount, 0.0, 1.0);
+      odd("the side of the blur", more[0], 1, kMostBlurSide);
+      within("the standard deviation of the blur", more[1], 0.0, kMostNumber);
+      return within("the threshold", more[2], 0.0, kMostNumber);
+    case PixelKind::kMedianBlur: return odd("the side of the median", amount, 1, kMostMedianSide);
     case PixelKind::kMotionBlur:
-      odd("the side of the motion", 3, kMostMotionSide);
+      odd("the side of the motion", amount, 3, kMostMotionSide);
       within("the angle of the motion", more[0], -kMostNumber, kMostNumber);
       within("the direction of the motion", more[1], -1.0, 1.0);
       within("the shift of the motion along x", more[2], -1.0, 1.0);
@@ -81,8 +113,8 @@ void check_numbers(const char* op, size_t i, const PixelOperation& operation) {
       return within("the lightness", more[0], 0.0, kMostNumber);
     case PixelKind::kClahe:
       within("the clip limit", amount, 0.0, kMostNumber);
-      tiles("the number of rows of tiles", more[0]);
-      return tiles("the number of columns of tiles", more[1]);
+      whole("the number of rows of tiles", more[0], 1, kMostClaheTiles);
+      return whole("the number of columns of tiles", more[1], 1, kMostClaheTiles);
     case PixelKind::kDownscale: return within("the scale", amount, kLeastScale, 1.0);
     default: return;
   }

@@ -9,10 +9,14 @@
 
 namespace visops {
 
-// The largest of what operations may ask for: sides of squares, and rows or columns of tiles.
+// The largest of what operations may ask for: sides of squares, rows or columns of tiles, holes,
+// and cells along a side of a grid.
 constexpr int64_t kMostMedianSide = 4095;
 constexpr int64_t kMostMotionSide = 33;
+constexpr int64_t kMostBlurSide = 4095;
 constexpr int64_t kMostClaheTiles = 256;
+constexpr int64_t kMostHoles = 4096;
+constexpr int64_t kMostGridCells = 4096;
 
 struct AdjustParams {
   const void* images;  // [batch, channels, height, width], contiguous; uint8 or float32

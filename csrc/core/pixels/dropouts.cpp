@@ -2,74 +2,33 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
-#include "core/philox.h"
+#include "core/check.h"
 
 namespace visops {
 namespace {
 
-struct Hole {
-  int64_t left, top, right, bottom;
-};
-
-// What a hole is filled with.
-enum class Filling { kValue, kPixels, kColors };
+constexpr int64_t kMostSide = int64_t{1} << 31;  // holes have 32 bits for it
 
 // Uniform numbers of an operation's key, one after another.
 class Numbers {
  public:
-  explicit Numbers(double key) : uniforms_(static_cast<uint64_t>(key * 0x1p53), 0, 0) {}
+  explicit Numbers(uint64_t key) : uniforms_(key, 0, 0) {}
 
   double unit() { return uniforms_[position_++]; }
-  // A whole number from low to high.
-  int64_t whole(int64_t low, int64_t high) {
-    const auto count = static_cast<double>(std::max<int64_t>(high - low, 0) + 1);
-    return low + static_cast<int64_t>(unit() * count);
-  }
+  int64_t whole(int64_t low, int64_t high) { return whole_between(unit(), low, high); }
+  int64_t position() const { return position_; }
 
  private:
   Uniforms uniforms_;
   int64_t position_ = 0;
 };
 
-template <class T>
-T shade(Numbers& numbers) {
-  if constexpr (sizeof(T) == 1) {
-    return static_cast<T>(numbers.whole(0, 255));
-  } else {
-    return static_cast<T>(numbers.unit());
-  }
-}
-
-template <class T>
-void fill_hole(const PixelImage& image, const Hole& hole, double value, Filling filling,
-               Numbers& numbers) {
-  const int64_t plane = image.height * image.width;
-  for (int64_t c = 0; c < image.channels; ++c) {
-    const T color = filling == Filling::kColors ? shade<T>(numbers) : static_cast<T>(value);
-    for (int64_t y = hole.top; y < hole.bottom; ++y) {
-      T* const row = static_cast<T*>(image.data) + c * plane + y * image.width;
-      if (filling == Filling::kPixels) {
-        for (int64_t x = hole.left; x < hole.right; ++x) row[x] = shade<T>(numbers);
-      } else {
-        std::fill(row + hole.left, row + hole.right, color);
-      }
-    }
-  }
-}
-
-void fill_holes(const PixelImage& image, const std::vector<Hole>& holes, double value,
-                double filling, Numbers& numbers) {
-  for (const Hole& hole : holes) {
-    const auto how = static_cast<Filling>(filling);
-    if (image.dtype == DType::kUInt8) {
-      fill_hole<uint8_t>(image, hole, std::clamp(value, 0.0, 255.0), how, numbers);
-    } else {
-      fill_hole<float>(image, hole, value, how, numbers);
-    }
-  }
-}
+struct ImageSize {
+  int64_t channels, height, width;
+};
 
 // A side within limits, which are shares of the image's side where the upper one is below 1.
 int64_t side_of_hole(Numbers& numbers, double low, double high, int64_t side) {
@@ -82,116 +41,190 @@ int64_t side_of_hole(Numbers& numbers, double low, double high, int64_t side) {
   return numbers.whole(least, most);
 }
 
-std::vector<Hole> random_holes(const double* more, const PixelImage& image, Numbers& numbers) {
-  const int64_t count = numbers.whole(static_cast<int64_t>(more[1]), static_cast<int64_t>(more[2]));
-  std::vector<Hole> holes;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t height = side_of_hole(numbers, more[3], more[4], image.height);
-    const int64_t width = side_of_hole(numbers, more[5], more[6], image.width);
-    const int64_t top = numbers.whole(0, image.height - height);
-    const int64_t left = numbers.whole(0, image.width - width);
-    holes.push_back({left, top, left + width, top + height});
-  }
-  return holes;
+Hole hole_at(int64_t left, int64_t top, int64_t width, int64_t height, int64_t channel,
+             int64_t channels) {
+  const auto number = [](int64_t value) { return static_cast<int32_t>(value); };
+  return {number(left),
+          number(top),
+          number(width),
+          number(height),
+          number(channel),
+          number(channels),
+          0};
 }
 
-// Where cells that differ by one pixel at most begin, in a random order; and the end.
-std::vector<int64_t> cells_of(int64_t side, int64_t count, Numbers& numbers) {
+void add_random_holes(const double* more, const ImageSize& size, Numbers& numbers, Dropout& out) {
+  const int64_t count = numbers.whole(static_cast<int64_t>(more[1]), static_cast<int64_t>(more[2]));
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t height = side_of_hole(numbers, more[3], more[4], size.height);
+    const int64_t width = side_of_hole(numbers, more[5], more[6], size.width);
+    const int64_t top = numbers.whole(0, size.height - height);
+    const int64_t left = numbers.whole(0, size.width - width);
+    out.holes.push_back(hole_at(left, top, width, height, 0, size.channels));
+  }
+  int64_t number = numbers.position();
+  for (Hole& hole : out.holes) {
+    hole.number = number;
+    number += hole.channels * (out.filling == Filling::kPixels ? hole.area() : 1);
+  }
+  out.overlap = count > 1;
+}
+
+// Adds cells that differ by one pixel at most, in a random order. Returns the sum of their holes'
+// sides.
+int64_t add_cells(int64_t side, int64_t count, double ratio, Numbers& numbers,
+                  std::vector<GridCell>& cells) {
   std::vector<int64_t> sides(static_cast<size_t>(count), side / count);
   for (int64_t i = 0; i < side % count; ++i) ++sides[static_cast<size_t>(i)];
   for (size_t i = sides.size(); i > 1; --i) {
     std::swap(sides[i - 1],
               sides[static_cast<size_t>(numbers.whole(0, static_cast<int64_t>(i) - 1))]);
   }
-  std::vector<int64_t> positions = {0};
-  for (const int64_t own : sides) positions.push_back(positions.back() + own);
-  return positions;
+  int64_t begin = 0, before = 0;
+  for (const int64_t own : sides) {
+    const double share = std::max(static_cast<double>(own) * ratio, 1.0);
+    const auto hole =
+        std::max<int64_t>(static_cast<int64_t>(std::min(share, static_cast<double>(own) - 1.0)), 0);
+    cells.push_back({static_cast<int32_t>(begin), static_cast<int32_t>(own),
+                     static_cast<int32_t>(hole), static_cast<int32_t>(before)});
+    begin += own;
+    before += hole;
+  }
+  return before;
+}
+
+// Whether holes along a side overlap, all being shifted by the same pixels.
+bool cells_overlap(const GridCell* cells, int32_t count, int64_t shift, int32_t size) {
+  for (int32_t i = 0; i + 1 < count; ++i) {
+    const int32_t end = hole_begin(cells[i], shift, size) + cells[i].hole;
+    if (end > hole_begin(cells[i + 1], shift, size)) return true;
+  }
+  return false;
 }
 
 // How a grid's cells are given.
 enum class Grid { kTenth, kUnits, kCount };
 
-std::vector<Hole> grid_holes(const double* more, const PixelImage& image, Numbers& numbers) {
+void add_grid(const double* more, const ImageSize& size, Numbers& numbers, Dropout& out) {
   const double ratio = more[1];
-  const bool own_shifts = more[2] != 0.0;
   const auto a = static_cast<int64_t>(more[4]), b = static_cast<int64_t>(more[5]);
   int64_t rows = b, columns = a;
   switch (static_cast<Grid>(more[3])) {
     case Grid::kTenth:
-      rows = image.height / std::max<int64_t>(2, image.height / 10);
-      columns = image.width / std::max<int64_t>(2, image.width / 10);
+      rows = size.height / std::max<int64_t>(2, size.height / 10);
+      columns = size.width / std::max<int64_t>(2, size.width / 10);
       break;
     case Grid::kUnits: {
       const int64_t unit = numbers.whole(a, std::max(a, b - 1));
-      rows = image.height / unit;
-      columns = image.width / unit;
+      rows = size.height / unit;
+      columns = size.width / unit;
       break;
     }
     case Grid::kCount: break;
   }
-  std::vector<Hole> holes;
-  if (rows < 1 || columns < 1) return holes;
-  const std::vector<int64_t> y = cells_of(image.height, rows, numbers);
-  const std::vector<int64_t> x = cells_of(image.width, columns, numbers);
-  const auto part = [ratio](int64_t side) {
-    const double own = std::max(static_cast<double>(side) * ratio, 1.0);
-    return std::max<int64_t>(static_cast<int64_t>(std::min(own, static_cast<double>(side) - 1.0)),
-                             0);
-  };
-  for (size_t r = 0; r + 1 < y.size(); ++r) {
-    for (size_t c = 0; c + 1 < x.size(); ++c) {
-      const int64_t height = part(y[r + 1] - y[r]), width = part(x[c + 1] - x[c]);
-      int64_t down = static_cast<int64_t>(more[7]), across = static_cast<int64_t>(more[6]);
-      if (own_shifts) {
-        down = numbers.whole(0, y[r + 1] - y[r] - height);
-        across = numbers.whole(0, x[c + 1] - x[c] - width);
-      }
-      const int64_t top = std::clamp<int64_t>(y[r] + down, 0, image.height - height);
-      const int64_t left = std::clamp<int64_t>(x[c] + across, 0, image.width - width);
-      holes.push_back({left, top, left + width, top + height});
-    }
-  }
-  return holes;
+  if (rows < 1 || columns < 1) return;
+  HoleGrid& grid = out.grid;
+  add_cells(size.height, rows, ratio, numbers, out.cells);
+  grid.holes_width = add_cells(size.width, columns, ratio, numbers, out.cells);
+  grid.rows = static_cast<int32_t>(rows);
+  grid.columns = static_cast<int32_t>(columns);
+  grid.height = static_cast<int32_t>(size.height);
+  grid.width = static_cast<int32_t>(size.width);
+  grid.channels = static_cast<int32_t>(size.channels);
+  grid.own_shifts = more[2] != 0.0;
+  grid.down = static_cast<int64_t>(more[7]);
+  grid.across = static_cast<int64_t>(more[6]);
+  grid.first = numbers.position();
+  grid.filled = grid.first + (grid.own_shifts ? 2 * grid.count() : 0);
+  grid.filling = out.filling;
+  const GridCell* const cells = out.cells.data();
+  out.overlap =
+      !grid.own_shifts && (cells_overlap(cells, grid.rows, grid.down, grid.height) ||
+                           cells_overlap(cells + grid.rows, grid.columns, grid.across, grid.width));
 }
 
-void drop_channels(const double* more, const PixelImage& image, double value, Numbers& numbers) {
+void add_channels(const double* more, const ImageSize& size, Numbers& numbers, Dropout& out) {
   int64_t left = std::min(
-      numbers.whole(static_cast<int64_t>(more[0]), static_cast<int64_t>(more[1])), image.channels);
-  for (int64_t c = 0; c < image.channels && left > 0; ++c) {
+      numbers.whole(static_cast<int64_t>(more[0]), static_cast<int64_t>(more[1])), size.channels);
+  for (int64_t c = 0; c < size.channels && left > 0; ++c) {
     // Every set of channels is as likely as another.
-    if (numbers.unit() * static_cast<double>(image.channels - c) >= static_cast<double>(left))
+    if (numbers.unit() * static_cast<double>(size.channels - c) >= static_cast<double>(left))
       continue;
     --left;
-    PixelImage own = image;
-    own.channels = 1;
-    own.data =
-        static_cast<char*>(image.data) + c * image.height * image.width * element_size(image.dtype);
-    fill_holes(own, {{0, 0, image.width, image.height}}, value, 0.0, numbers);
+    out.holes.push_back(hole_at(0, 0, size.width, size.height, c, 1));
+  }
+}
+
+template <class T>
+void fill_hole(const PixelImage& image, const Dropout& dropout, const Hole& hole) {
+  Uniforms uniforms(dropout.key, 0, 0);
+  int64_t number = hole.number;
+  for (int64_t c = hole.channel; c < hole.channel + hole.channels; ++c) {
+    T* row = static_cast<T*>(image.data) + (c * image.height + hole.top) * image.width + hole.left;
+    if (dropout.filling == Filling::kPixels) {
+      for (int64_t y = 0; y < hole.height; ++y, row += image.width) {
+        for (int64_t x = 0; x < hole.width; ++x) row[x] = random_shade<T>(uniforms.bits(number++));
+      }
+      continue;
+    }
+    const T color = dropout.filling == Filling::kColors ? random_shade<T>(uniforms.bits(number++))
+                                                        : static_cast<T>(dropout.value);
+    for (int64_t y = 0; y < hole.height; ++y, row += image.width) {
+      std::fill_n(row, hole.width, color);
+    }
+  }
+}
+
+template <class T>
+void fill_holes(const PixelImage& image, const Dropout& dropout) {
+  for (int64_t i = 0; i < dropout.count(); ++i) {
+    const bool listed = dropout.cells.empty();
+    fill_hole<T>(image, dropout,
+                 listed ? dropout.holes[static_cast<size_t>(i)]
+                        : grid_hole(dropout.grid, dropout.cells.data(), dropout.key, i));
   }
 }
 
 }  // namespace
 
-bool run_dropout(const PixelOperation& operation, const PixelImage& image) {
+Dropout dropout_of(const PixelOperation& operation, DType dtype, int64_t channels, int64_t height,
+                   int64_t width) {
   const double* const more = operation.more;
-  switch (operation.kind) {
-    case PixelKind::kDropChannels: {
-      Numbers numbers(more[2]);
-      drop_channels(more, image, operation.amount, numbers);
-      return true;
-    }
-    case PixelKind::kHoles: {
-      Numbers numbers(more[0]);
-      fill_holes(image, random_holes(more, image, numbers), operation.amount, more[7], numbers);
-      return true;
-    }
-    case PixelKind::kGridHoles: {
-      Numbers numbers(more[0]);
-      fill_holes(image, grid_holes(more, image, numbers), operation.amount, more[8], numbers);
-      return true;
-    }
-    default: return false;
+  const ImageSize size = {channels, height, width};
+  const bool bytes = dtype == DType::kUInt8;
+  Dropout out;
+  out.value = bytes ? std::clamp(operation.amount, 0.0, 255.0) : operation.amount;
+  const auto begin = [&](double key, double filling) {
+    out.key = static_cast<uint64_t>(key * 0x1p53);
+    out.filling = static_cast<Filling>(filling);
+    return Numbers(out.key);
+  };
+  if (operation.kind == PixelKind::kDropChannels) {
+    Numbers numbers = begin(more[2], 0.0);
+    add_channels(more, size, numbers, out);
+  } else if (operation.kind == PixelKind::kHoles) {
+    Numbers numbers = begin(more[0], more[7]);
+    add_random_holes(more, size, numbers, out);
+  } else {
+    Numbers numbers = begin(more[0], more[8]);
+    add_grid(more, size, numbers, out);
   }
+  return out;
+}
+
+bool run_dropout(const PixelOperation& operation, const PixelImage& image) {
+  if (!is_dropout(operation.kind)) return false;
+  require(image.height < kMostSide && image.width < kMostSide && image.channels < kMostSide,
+          "transforms", "images have ", image.height, " rows, ", image.width, " columns and ",
+          image.channels, " channels, must have less than 2^31 for a dropout");
+  const Dropout dropout =
+      dropout_of(operation, image.dtype, image.channels, image.height, image.width);
+  if (image.dtype == DType::kUInt8) {
+    fill_holes<uint8_t>(image, dropout);
+  } else {
+    fill_holes<float>(image, dropout);
+  }
+  return true;
 }
 
 }  // namespace visops

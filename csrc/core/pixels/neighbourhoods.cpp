@@ -1,46 +1,18 @@
 #include "core/pixels/neighbourhoods.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <vector>
 
+#include "core/pixels/blur_taps.h"
 #include "core/pixels/downscale.h"
 #include "core/pixels/filter.h"
 #include "core/pixels/small_filter.h"
+#include "core/pixels/unsharp_mask.h"
 #include "core/plain_kernel.h"
 
 namespace visops {
 namespace {
-
-using Taps = std::vector<float>;
-
-// Half of a Gaussian's taps from the middle on. Without a sigma, those of OpenCV.
-Taps gaussian(int64_t side, double sigma) {
-  if (!(sigma > 0.0)) {
-    constexpr float kSmall[5][5] = {{256.0f},
-                                    {128.0f, 64.0f},
-                                    {96.0f, 64.0f, 16.0f},
-                                    {72.0f, 56.0f, 28.0f, 8.0f},
-                                    {60.0f, 51.0f, 30.0f, 13.0f, 4.0f}};
-    if (side <= 9) {
-      Taps taps(kSmall[side / 2], kSmall[side / 2] + side / 2 + 1);
-      for (float& tap : taps) tap *= 1.0f / 256.0f;
-      return taps;
-    }
-    sigma = 0.3 * (static_cast<double>(side - 1) / 2.0 - 1.0) + 0.8;
-  }
-  std::vector<double> taps;
-  double sum = 0.0;
-  for (int64_t i = 0; i <= side / 2; ++i) {
-    const double at = static_cast<double>(i) / sigma;
-    taps.push_back(std::exp(-0.5 * at * at));
-    sum += i == 0 ? taps.back() : 2.0 * taps.back();
-  }
-  Taps out;
-  for (const double tap : taps) out.push_back(static_cast<float>(tap / sum));
-  return out;
-}
 
 struct Plane {
   const void* source;
@@ -103,36 +75,31 @@ void filter(const PixelImage& image, const SmallFilter& kernel) {
     if (!kernel.clip || plane.dtype != DType::kFloat32) return;
     float* const data = static_cast<float*>(plane.target);
     for (int64_t i = 0; i < plane.height * plane.width; ++i) {
-      data[i] = clipped_to_white(data[i]);
+      data[i] = clamped(data[i], 1.0f);
     }
   });
 }
 
-// albumentations' unsharp mask: edges of more than a threshold grow, softly blended in.
 template <class T>
-void unsharp_mask(const PixelImage& image, double share, const double* more) {
-  const Taps taps = gaussian(static_cast<int64_t>(more[0]), more[1]);
+void unsharp_mask(const PixelImage& image, const PixelOperation& operation) {
+  const Taps taps = unsharp_taps(operation);
+  const UnsharpMask mask = unsharp_mask_of(operation);
   const auto count = static_cast<size_t>(image.height * image.width);
-  const float alpha = static_cast<float>(share), threshold = static_cast<float>(more[2]);
-  const float white = sizeof(T) == 1 ? 255.0f : 1.0f;
-  Taps scratch, own(count), near(count), soft(count);
+  Taps scratch, own(count), other(count), edges(count);  // other: blurred, then sharpened
   for (int64_t c = 0; c < image.channels; ++c) {
     T* const data = static_cast<T*>(image.data) + static_cast<size_t>(c) * count;
-    for (size_t i = 0; i < count; ++i) own[i] = static_cast<float>(data[i]) / white;
+    for (size_t i = 0; i < count; ++i) own[i] = share_of_white(data[i]);
     const auto blurred = [&](const Taps& from, Taps& to) {
       const Plane plane = {from.data(), to.data(), DType::kFloat32, image.height, image.width};
       filter_separably(plane, taps, taps, 1.0f, scratch);
     };
-    blurred(own, near);
+    blurred(own, other);
     for (size_t i = 0; i < count; ++i) {
-      soft[i] = std::fabs(own[i] - near[i]) * 255.0f > threshold ? 1.0f : 0.0f;
+      edges[i] = mask.is_edge(own[i], other[i]) ? 1.0f : 0.0f;
+      other[i] = mask.sharpened(own[i], other[i]);
     }
-    blurred(soft, soft);
-    for (size_t i = 0; i < count; ++i) {
-      const float sharp = std::min(std::max(own[i] + alpha * (own[i] - near[i]), 0.0f), 1.0f);
-      const float mixed = sharp * soft[i] + own[i] * (1.0f - soft[i]);
-      store_element(data + i, std::min(std::max(mixed, 0.0f), 1.0f) * white);
-    }
+    blurred(edges, edges);
+    for (size_t i = 0; i < count; ++i) store_unsharp(own[i], other[i], edges[i], data + i);
   }
 }
 
@@ -173,17 +140,17 @@ bool run_neighbourhood(const PixelOperation& operation, const PixelImage& image)
   const auto side = static_cast<int64_t>(amount);
   switch (operation.kind) {
     case PixelKind::kBoxBlur: {
-      const Taps ones(static_cast<size_t>(side / 2 + 1), 1.0f);
-      blur(image, ones, ones, static_cast<float>(1.0 / static_cast<double>(side * side)));
+      const Taps ones = box_taps(side);
+      blur(image, ones, ones, box_factor(side));
       return true;
     }
     case PixelKind::kGaussianBlur:
-      blur(image, gaussian(static_cast<int64_t>(more[0]), amount),
-           gaussian(static_cast<int64_t>(more[1]), amount));
+      blur(image, gaussian_taps(static_cast<int64_t>(more[0]), amount),
+           gaussian_taps(static_cast<int64_t>(more[1]), amount));
       return true;
     case PixelKind::kMedianBlur: median_blur(image, side); return true;
     case PixelKind::kUnsharpMask:
-      bytes ? unsharp_mask<uint8_t>(image, amount, more) : unsharp_mask<float>(image, amount, more);
+      bytes ? unsharp_mask<uint8_t>(image, operation) : unsharp_mask<float>(image, operation);
       return true;
     case PixelKind::kMotionBlur:
     case PixelKind::kEmboss:

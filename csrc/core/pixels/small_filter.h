@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/pixels/operations.h"
+#include "core/pixels/values.h"
 
 namespace visops {
 
@@ -33,11 +34,6 @@ struct SmallFilter {
 VISOPS_FN bool is_small_filter(PixelKind kind) {
   return kind == PixelKind::kMotionBlur || kind == PixelKind::kEmboss ||
          kind == PixelKind::kSharpen;
-}
-
-VISOPS_FN float clipped_to_white(float value) {
-  const float above = value < 0.0f ? 0.0f : value;
-  return 1.0f < above ? 1.0f : above;
 }
 
 // albumentations' line of a motion: side points on it, rounded and kept in the square, each once.

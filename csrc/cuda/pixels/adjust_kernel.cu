@@ -1,7 +1,8 @@
 // NOTE [ Pixel operations on CUDA ]
 // What computes much for a pixel or reads others has kernels of its own: noise.h, hsv.h, median.h,
-// clahe.h, downscale.h, small_filter.h. For all other images of a batch there are two kernels,
-// whatever their operations are.
+// clahe.h, downscale.h, small_filter.h, blur.h. For all other images of a batch there are two
+// kernels, whatever their operations are. Dropouts (dropouts.h) fill parts of images that these two
+// have copied.
 //
 // The first prepares: a block for each channel of an image. Where an operation needs the channel's
 // values (the extremes for an autocontrast, the histogram for an equalization, the grey mean for a
@@ -24,8 +25,10 @@
 #include "core/pixels/values.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
+#include "cuda/pixels/blur.h"
 #include "cuda/pixels/clahe.h"
 #include "cuda/pixels/downscale.h"
+#include "cuda/pixels/dropouts.h"
 #include "cuda/pixels/hsv.h"
 #include "cuda/pixels/level_sums.h"
 #include "cuda/pixels/median.h"
@@ -70,6 +73,7 @@ Adjustment adjustment_of(const PixelOperation& operation) {
     a.kind = PixelKind::kSolarizeAt;
     a.amount = static_cast<float>(operation.amount * kWhite);
   }
+  if (is_dropout(a.kind)) a.kind = PixelKind::kIdentity;
   if (a.kind == PixelKind::kPosterize) {
     a.amount = static_cast<float>(std::clamp(static_cast<int>(operation.amount), 0, 8));
   }
@@ -183,8 +187,8 @@ __device__ double sum_grey(const AdjustParams& p, const T* image, double* row_su
   return sum;
 }
 
-// Counts the levels of a channel, then sums them up: count[v] becomes the pixels below v. Returns
-// the step of the equalization.
+// Counts the levels of a channel, then sums them up: count[v] becomes the pixels below v, as all
+// threads see behind their next barrier. Returns the step of the equalization.
 template <class T>
 __device__ int64_t sum_levels(const T* data, int64_t pixels, PrepareShared<T>& shared) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -202,7 +206,6 @@ __device__ int64_t sum_levels(const T* data, int64_t pixels, PrepareShared<T>& s
   const auto last = static_cast<int64_t>(shared.count[shared.last]);
   sum_up(shared.count);
   if (thread < kLevelCount) shared.count[thread] -= own;
-  __syncthreads();
   return equalizing_step(pixels, last);
 }
 
@@ -222,8 +225,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
     const T* const first = static_cast<const T*>(p.images) + (adjustments.first + image) * p.size();
     const T* const data = first + channel * pixels;
     int64_t step = 0;
-    if (thread == 0) shared.numbers = {0.0f, 0.0f, true};
-    __syncthreads();
+    if (thread == 0) shared.numbers = {0.0f, 0.0f, true};  // and no other thread changes them
     if (a.kind == PixelKind::kAutocontrast) {
       find_extremes(data, pixels, shared);
     } else if (a.kind == PixelKind::kEqualize) {
@@ -356,7 +358,7 @@ template <class T>
 void adjust_as(const AdjustParams& p, Workspace& workspace) {
   const auto is_elsewhere = [&](const PixelOperation& operation) {
     const PixelKind kind = operation.kind;
-    return is_noise(kind) || is_small_filter(kind) || kind == PixelKind::kClahe ||
+    return is_noise(kind) || is_small_filter(kind) || is_blur(kind) || kind == PixelKind::kClahe ||
            kind == PixelKind::kDownscale || is_median(operation) || changes_hsv(p, operation);
   };
   add_noises<T>(p, workspace.stream());
@@ -365,6 +367,7 @@ void adjust_as(const AdjustParams& p, Workspace& workspace) {
   equalize_tiles<T>(p, workspace);
   downscale_images<T>(p, workspace);
   filter_images<T>(p, workspace.stream());
+  blur_images<T>(p, workspace);
   if (std::all_of(p.operations, p.operations + p.batch, is_elsewhere)) return;
   const int64_t channels = p.batch * p.channels;
   const AdjustScratch scratch = {allocate<ChannelNumbers>(workspace, channels),
@@ -385,6 +388,7 @@ void adjust_as(const AdjustParams& p, Workspace& workspace) {
     launch(adjust_pixels<T>, grid_for(adjustments.count * p.channels * parts), dim3(kAdjustThreads),
            0, workspace.stream(), p, adjustments, scratch, parts);
   }
+  drop_out<T>(p, workspace);
 }
 
 void adjust_cuda(const AdjustParams& p, Workspace& workspace) {

@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kFilterThreads)
           sum += image.weight[k] *
                  load_element(from + row * width + mirrored(x + image.across[k], width));
         }
-        if (image.clip && sizeof(T) != 1) sum = clipped_to_white(sum);
+        if (image.clip && sizeof(T) != 1) sum = clamped(sum, 1.0f);
         store_element(to + at, sum);
       });
 }

@@ -70,6 +70,7 @@ class Container(Adjustable, nn.Module, ABC):
     """Transforms of which each sample takes some. Unfused, it runs with all targets."""
 
     fixed = ("transforms",)  # chains around it have taken them over
+    takes_batches = False  # whether it draws nothing, so that `run` takes the leaves of a batch too
 
     def fused(self, exact: bool) -> Fusable | None:
         """Return a transform that does the same in a fused pass, or None."""

@@ -15,7 +15,10 @@ from torch import Tensor
 
 from ..._native import (
     GREY,
+    MOST_BLUR_SIDE,
     MOST_CLAHE_TILES,
+    MOST_GRID_CELLS,
+    MOST_HOLES,
     MOST_MEDIAN_SIDE,
     MOST_MOTION_SIDE,
     pixel_turns,
@@ -40,6 +43,7 @@ _HALF = (torch.float16, torch.bfloat16)
 # Each image's operation: kinds [N], amounts [N], and more numbers [N, MORE_NUMBERS].
 Turn = tuple[np.ndarray, np.ndarray, np.ndarray]
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
+_CELLS_GIVEN = 2.0  # the kind of grid whose numbers are cells
 
 
 def run_pixels(
@@ -164,12 +168,19 @@ def _one_each(
 def _beyond_limits(turn: Turn) -> np.ndarray:
     """Return which operations are larger than adjust_pixels() takes."""
     kinds, amounts, numbers = turn
-    tiles = numbers[:, :2].max(1, initial=0.0)
-    return (  # type: ignore[no-any-return]
-        ((kinds == PixelKind.MEDIAN_BLUR) & (amounts > MOST_MEDIAN_SIDE))
-        | ((kinds == PixelKind.MOTION_BLUR) & (amounts > MOST_MOTION_SIDE))
-        | ((kinds == PixelKind.CLAHE) & (tiles > MOST_CLAHE_TILES))
-    )
+    tiles, cells = numbers[:, :2].max(1, initial=0.0), numbers[:, 4:6].max(1, initial=0.0)
+    beyond = np.zeros(len(kinds), bool)
+    for kind, found in (
+        (PixelKind.MEDIAN_BLUR, amounts > MOST_MEDIAN_SIDE),
+        (PixelKind.MOTION_BLUR, amounts > MOST_MOTION_SIDE),
+        (PixelKind.BOX_BLUR, amounts > MOST_BLUR_SIDE),
+        (PixelKind.UNSHARP_MASK, numbers[:, 0] > MOST_BLUR_SIDE),
+        (PixelKind.CLAHE, tiles > MOST_CLAHE_TILES),
+        (PixelKind.HOLES, numbers[:, 2] > MOST_HOLES),
+        (PixelKind.GRID_HOLES, (numbers[:, 3] == _CELLS_GIVEN) & (cells > MOST_GRID_CELLS)),
+    ):
+        beyond |= (kinds == kind) & found
+    return beyond
 
 
 def _blur(sigmas: np.ndarray, images: Tensor, size: tuple[int, int], takes: np.ndarray) -> Tensor:
@@ -336,11 +347,16 @@ _OPERATIONS: dict[PixelKind, Callable[[Tensor, float], Tensor]] = {
 # Kinds of adjust_pixels() that take numbers behind their amount; and all of its kinds.
 _WITH_MORE = {
     *(PixelKind.GAUSSIAN_NOISE, PixelKind.SHOT_NOISE, PixelKind.SALT_AND_PEPPER, PixelKind.HSV),
+    *(PixelKind.DROP_CHANNELS, PixelKind.HOLES, PixelKind.GRID_HOLES, PixelKind.UNSHARP_MASK),
     *(PixelKind.MOTION_BLUR, PixelKind.EMBOSS, PixelKind.SHARPEN, PixelKind.CLAHE),
 }
-_ADJUSTED = _WITH_MORE | _OPERATIONS.keys() | {PixelKind.MEDIAN_BLUR, PixelKind.DOWNSCALE}
+_WITHOUT = {PixelKind.BOX_BLUR, PixelKind.MEDIAN_BLUR, PixelKind.DOWNSCALE}
+_ADJUSTED = _WITH_MORE | _OPERATIONS.keys() | _WITHOUT
 # Kinds with numbers that may be larger than adjust_pixels() takes.
-_LIMITED = {PixelKind.MEDIAN_BLUR, PixelKind.MOTION_BLUR, PixelKind.CLAHE}
+_LIMITED = {
+    *(PixelKind.MEDIAN_BLUR, PixelKind.MOTION_BLUR, PixelKind.BOX_BLUR, PixelKind.UNSHARP_MASK),
+    *(PixelKind.CLAHE, PixelKind.HOLES, PixelKind.GRID_HOLES),
+}
 _DONE = {PixelKind.IDENTITY, PixelKind.AFFINE, PixelKind.GAUSSIAN_BLUR, *_ADJUSTED}
 # The same by number.
 _HAS_MORE, _IS_ADJUSTED, _IS_DONE = (

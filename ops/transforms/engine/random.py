@@ -20,7 +20,7 @@ from numpy.random import Philox
 from ..._native import uniforms as native_uniforms
 from ..._torch.native import modes_or_transforms_active
 
-__all__ = ["call_key", "fresh_key", "normals", "uniforms"]
+__all__ = ["call_key", "fresh_key", "uniforms"]
 
 _WORD = 2**64 - 1
 
@@ -92,24 +92,6 @@ def uniforms(
     True
     """
     return native_uniforms(seed, epoch, indices, count, stream)
-
-
-def normals(key: float, stream: int, count: int) -> np.ndarray:
-    """Draw `count` normally distributed numbers, float32, determined by a uniform number.
-
-    Examples
-    --------
-    >>> from visops.transforms.engine.random import normals
-    >>> bool((normals(0.25, 0, 7)[:4] == normals(0.25, 0, 4)).all())
-    True
-    """
-    pairs = -(-count // 2)
-    raw = _bits.seek((int(key * 2.0**53), 0), 0, 1 + stream).random_raw(pairs)
-    # Box and Muller's method: one half of the bits is a radius, the other an angle.
-    radius = np.sqrt(-2.0 * np.log(((raw >> np.uint64(32)) + 1.0) * 2.0**-32))
-    angle = (raw & np.uint64(2**32 - 1)) * (2.0 * np.pi * 2.0**-32)
-    both = np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=1)
-    return both.reshape(-1)[:count].astype(np.float32)
 
 
 def fresh_key(generator: torch.Generator | None) -> int:

@@ -61,9 +61,9 @@ class Source:
     kept: Key | None = None
 
     @classmethod
-    def within(cls, seed: int, position: int) -> Source:
+    def within(cls, seed: int, position: int, batch: int = 1) -> Source:
         """Return the source of a chain in another one, by its place among the others there."""
-        return cls(seed, None, None, position, 0, None)
+        return cls(seed, None, None, [position] * batch, 0, None)
 
     def key(self, sizes: np.ndarray) -> Key | None:
         """Return what determines this call's uniform numbers; None if `params` is given."""
