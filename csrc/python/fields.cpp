@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/pixels/blur_taps.h"
 #include "core/pixels/filter.h"
 #include "core/pixels/noise.h"
 #include "core/plain_kernel.h"
@@ -31,25 +32,11 @@ void fill_with_units(float* data, int64_t count, uint64_t key) {
   plain_kernel(noise_stub)(p, workspace);
 }
 
-// Half of a Gaussian's taps, from the middle on, which add up to 1 with their mirror image.
-std::vector<float> gaussian_taps(double sigma, int64_t radius) {
-  std::vector<double> taps;
-  double sum = 0.0;
-  for (int64_t i = 0; i <= radius; ++i) {
-    const double at = static_cast<double>(i) / sigma;
-    taps.push_back(std::exp(-0.5 * at * at));
-    sum += i == 0 ? taps.back() : 2.0 * taps.back();
-  }
-  std::vector<float> out;
-  for (const double tap : taps) out.push_back(static_cast<float>(tap / sum));
-  return out;
-}
-
 // Blurs a plane of uniform noise, of which 1 and 0 become factor and -factor.
 void blur_noise(float* plane, const FieldSize& size, float factor, const double* sigma,
                 int64_t radius) {
-  const std::vector<float> row = gaussian_taps(sigma[0], radius);
-  const std::vector<float> column = gaussian_taps(sigma[1], radius);
+  const Taps row = gaussian_taps(2 * radius + 1, sigma[0]);
+  const Taps column = gaussian_taps(2 * radius + 1, sigma[1]);
   std::vector<float> scratch(
       static_cast<size_t>(filter_scratch(size.height, size.width, radius, radius)));
   FilterParams p = {};
