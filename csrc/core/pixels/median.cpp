@@ -69,7 +69,7 @@ void blur(const PixelImage& image, int64_t side) {
   const int64_t height = image.height, width = image.width, radius = side / 2;
   const int64_t pitch = width + 2 * radius;
   const bool small = takes_network(image.dtype, side);
-  std::vector<T> ring(static_cast<size_t>(side * pitch));
+  std::vector<T> ring(static_cast<size_t>(side * pitch + kMedianChunk));
   std::vector<const T*> rows(static_cast<size_t>(side));
   const auto slot = [&](int64_t y) { return ring.data() + (y + side) % side * pitch; };
   for (int64_t c = 0; c < image.channels; ++c) {

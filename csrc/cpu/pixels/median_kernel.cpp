@@ -3,7 +3,9 @@
 // NOTE [ Small medians on the CPU ]
 // The network of NOTE [ Small medians ] (core/pixels/median_values.h), in a loop over pixels that
 // is vectorized: a minimum and a maximum of 64 bytes at once. Where it compares orders, those of a
-// chunk are found first.
+// chunk are found first. Bytes of 3 x 3 take less: columns are sorted once for all three squares
+// that they are in. The median of a square is that of the greatest of the least, the median of the
+// medians and the least of the greatest.
 #include "core/pixels/median.h"
 
 #include <cstring>
@@ -13,7 +15,7 @@
 namespace visops {
 namespace {
 
-constexpr int kChunk = 64;
+constexpr int kChunk = kMedianChunk;
 
 template <int side, class T>
 VISOPS_ALWAYS_INLINE T median_at(const T* const (&rows)[side], int64_t x) {
@@ -61,10 +63,50 @@ void median_row(const MedianParams& p) {
   }
 }
 
+VISOPS_ALWAYS_INLINE uint8_t lesser(uint8_t a, uint8_t b) { return a < b ? a : b; }
+VISOPS_ALWAYS_INLINE uint8_t greater(uint8_t a, uint8_t b) { return a < b ? b : a; }
+VISOPS_ALWAYS_INLINE uint8_t median(uint8_t a, uint8_t b, uint8_t c) {
+  return greater(lesser(a, b), lesser(greater(a, b), c));
+}
+
+void byte_medians_of_three(const MedianParams& p) {
+  constexpr int kColumns = 1024;
+  uint8_t low[kColumns + 2 * kChunk], middle[kColumns + 2 * kChunk], high[kColumns + 2 * kChunk];
+  for (int64_t first = 0; first < p.width; first += kColumns) {
+    const int64_t left = p.width - first;
+    const int count = left < kColumns ? static_cast<int>(left) : kColumns;
+    const uint8_t* rows[3];
+    for (int k = 0; k < 3; ++k) rows[k] = static_cast<const uint8_t*>(p.rows[k]) + first;
+    for (int x = 0; x < count + 2; x += kChunk) {
+      for (int i = x; i < x + kChunk; ++i) {
+        const uint8_t a = rows[0][i], b = rows[1][i], c = rows[2][i];
+        low[i] = lesser(lesser(a, b), c);
+        middle[i] = median(a, b, c);
+        high[i] = greater(greater(a, b), c);
+      }
+    }
+    uint8_t* const to = static_cast<uint8_t*>(p.to) + first;
+    for (int x = 0; x < count; x += kChunk) {
+      uint8_t found[kChunk];
+      for (int i = 0; i < kChunk; ++i) {
+        const int at = x + i;
+        found[i] = median(greater(greater(low[at], low[at + 1]), low[at + 2]),
+                          median(middle[at], middle[at + 1], middle[at + 2]),
+                          lesser(lesser(high[at], high[at + 1]), high[at + 2]));
+      }
+      if (x + kChunk <= count) {  // of a size that needs no call
+        std::memcpy(to + x, found, sizeof(found));
+      } else {
+        std::memcpy(to + x, found, static_cast<size_t>(count - x));
+      }
+    }
+  }
+}
+
 template <class T>
 void median_rows(const MedianParams& p) {
   switch (p.side) {
-    case 3: return median_row<3, T>(p);
+    case 3: return sizeof(T) == 1 ? byte_medians_of_three(p) : median_row<3, T>(p);
     case 5: return median_row<5, T>(p);
     default: return median_row<7, T>(p);
   }
