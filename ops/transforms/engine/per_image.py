@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,9 +9,7 @@ from torch import Tensor
 __all__ = ["Rectangles", "per_image"]
 
 
-def per_image(
-    values: np.ndarray | Sequence[Sequence[float]], dtype: torch.dtype, device: torch.device
-) -> Tensor:
+def per_image(values: np.ndarray, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return rows of numbers ``[R, N]`` as ``[R, N, 1, 1, 1]``, beside images ``[N, C, H, W]``."""
     rows = torch.from_numpy(np.ascontiguousarray(values)).to(dtype)
     return rows.to(device, non_blocking=True)[:, :, None, None, None]

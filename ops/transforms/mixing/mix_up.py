@@ -171,7 +171,7 @@ def _blend(leaf: Leaf, weights: Sequence[float]) -> None:
         pixels.store(leaf, torch.cat(results) if results else pixels.tensors(leaf))
         return
     tensors, shares = pixels.tensors(leaf), np.repeat(weights, pixels.frames)
-    own, other = per_image([shares, 1.0 - shares], computed_in(dtype), pixels.device)
+    own, other = per_image(np.stack((shares, 1.0 - shares)), computed_in(dtype), pixels.device)
     mixed = _mixed(tensors, tensors.roll(pixels.frames, 0), own, other, dtype)
     pixels.store(leaf, mixed)
 
