@@ -5,7 +5,8 @@
 // the order of NOTE [ Blurs ] (core/pixels/blur_taps.h), so the bits are the CPU's. That ends a box
 // blur. An unsharp mask keeps the sharpened image, in shares of white, and marks edges; the same
 // row kernel sums these, and a last kernel sums the columns and mixes. Taps are laid down before;
-// images travel by value, kMostBlurred to a launch, whose scratch the next one takes over.
+// images travel by value, kMostBlurred to a launch, whose scratch the next one takes over. Adding 0
+// makes 0 of -0, as the CPU's filter does.
 #pragma once
 
 #include <algorithm>
