@@ -26,9 +26,11 @@ namespace {
 #if defined(VISOPS_SMALL_CONSTANTS)
 constexpr int kMostBlurred = 2;  // so that tests see several launches
 constexpr int kBlurredPixels = 512;
+constexpr int64_t kBlurScratch = 4096;
 #else
 constexpr int kMostBlurred = 32;
 constexpr int kBlurredPixels = 2048;  // of a block
+constexpr int64_t kBlurScratch = int64_t{1} << 24;  // values of a launch, but for a single image
 #endif
 constexpr int kBlurThreads = 256;
 
@@ -140,7 +142,8 @@ void for_blurred_images(const AdjustParams& p, Workspace& workspace, PixelKind k
     ++chosen;
   }
   if (chosen == 0) return;
-  const int64_t values = std::min<int64_t>(chosen, kMostBlurred) * p.size();
+  const int64_t most = std::clamp<int64_t>(kBlurScratch / p.size(), 1, kMostBlurred);
+  const int64_t values = std::min(chosen, most) * p.size();
   const float* taps = laid_down(all, workspace);
   auto* const rows = allocate<float>(workspace, values);
   auto* const sharp = is_mask ? allocate<float>(workspace, values) : nullptr;
@@ -167,7 +170,7 @@ void for_blurred_images(const AdjustParams& p, Workspace& workspace, PixelKind k
         }
         return image;
       },
-      [&] { start(images, parts_of(images.pixels(), kBlurredPixels)); });
+      [&] { start(images, parts_of(images.pixels(), kBlurredPixels)); }, most);
 }
 
 // The images of the batch whose operation is_blur().
