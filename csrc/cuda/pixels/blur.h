@@ -29,7 +29,7 @@ constexpr int kBlurredPixels = 512;
 constexpr int64_t kBlurScratch = 4096;
 #else
 constexpr int kMostBlurred = 32;
-constexpr int kBlurredPixels = 2048;  // of a block
+constexpr int kBlurredPixels = 2048;                // of a block
 constexpr int64_t kBlurScratch = int64_t{1} << 24;  // values of a launch, but for a single image
 #endif
 constexpr int kBlurThreads = 256;
