@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from .engine.compiled import Compiled
 from .engine.effects import Effects
 from .engine.fuse import Pass
 from .engine.integers import computed_in
+from .engine.per_image import per_image
 from .engine.pixels import run_pixels
 from .engine.plan import Canvas, Plan
 from .engine.run import Pixels
@@ -163,25 +164,21 @@ class AugMix(Transform):
     def run_images(self, leaf: Leaf, params: Mapping[str, Any]) -> None:
         pixels = Pixels(leaf)
         check_channels("AugMix", pixels.channels)
-        originals = list(pixels.tensors(leaf))
-        if not originals:
+        images = pixels.tensors(leaf)
+        if len(images) == 0:
             return
-        dtype = originals[0].dtype
-        weights = np.asarray(params["weights"]).repeat(pixels.frames, 0).tolist()
-        applies = np.asarray(params.get("apply", np.ones(len(weights), bool)))
-        computed = computed_in(dtype)
-        mixed = [own.to(computed) * of[0] for own, of in zip(originals, weights, strict=True)]
-        for index in range(self.mixture_width):
-            chain = self._chain(leaf, params, index)
-            for own, other, of in zip(mixed, chain, weights, strict=True):
-                own.add_(other.to(computed) * of[1 + index])
-        results = [
-            own.to(dtype) if applies[index // pixels.frames] else originals[index]
-            for index, own in enumerate(mixed)
-        ]
-        pixels.store(leaf, results if pixels.listed else torch.stack(results))
+        shares = np.asarray(params["weights"]).repeat(pixels.frames, 0)
+        applies = np.ones(len(shares), bool)
+        if "apply" in params:
+            applies = np.asarray(params["apply"], bool).repeat(pixels.frames)
+        chains = (self._chain(leaf, params, index) for index in range(self.mixture_width))
+        if pixels.on_cpu or pixels.listed:
+            found = _blended_each(list(images), shares.tolist(), chains, applies.tolist())
+            pixels.store(leaf, found if pixels.listed else torch.stack(found))
+        else:
+            pixels.store(leaf, _blended(images, shares, chains, applies))
 
-    def _chain(self, leaf: Leaf, params: Mapping[str, Any], position: int) -> list[torch.Tensor]:
+    def _chain(self, leaf: Leaf, params: Mapping[str, Any], position: int) -> Any:
         """Return the images after the operations of one augmentation."""
         own = dataclasses.replace(leaf)
         pixels = Pixels(own)
@@ -195,7 +192,38 @@ class AugMix(Transform):
         plan.add(step, step.pack(given, plan.batch))
         native = Compiled(Pass(interpolation=self.interpolation, fill=self.fill), ())
         run_pixels(plan, native, own, pixels, torch.contiguous_format)
-        return list(pixels.tensors(own))
+        return pixels.tensors(own)
+
+
+def _blended_each(
+    images: list[torch.Tensor],
+    shares: list[list[float]],
+    chains: Iterable[Any],
+    applies: list[bool],
+) -> list[torch.Tensor]:
+    """Blend images with their augmentations; those that don't apply stay."""
+    computed = computed_in(images[0].dtype)
+    mixed = [own.to(computed) * of[0] for own, of in zip(images, shares, strict=True)]
+    for index, chain in enumerate(chains):
+        for own, other, of in zip(mixed, chain, shares, strict=True):
+            own.add_(other.to(computed) * of[1 + index])
+    return [
+        new.to(own.dtype) if keeps else own
+        for own, new, keeps in zip(images, mixed, applies, strict=True)
+    ]
+
+
+def _blended(
+    images: torch.Tensor, shares: np.ndarray, chains: Iterable[torch.Tensor], applies: np.ndarray
+) -> torch.Tensor:
+    """Do the same for a batch ``[N, C, H, W]``, all images at once."""
+    computed = computed_in(images.dtype)
+    rows = per_image(np.concatenate((shares.T, applies[None])), computed, images.device)
+    mixed = images.to(computed) * rows[0]
+    for index, chain in enumerate(chains):
+        mixed.add_(chain.to(computed) * rows[1 + index])
+    mixed = mixed.to(images.dtype)
+    return mixed if applies.all() else torch.where(rows[-1] != 0.0, mixed, images)
 
 
 def _shares(logarithms: list[float]) -> list[float]:

@@ -17,6 +17,18 @@ _BOX, _GAUSSIAN, _MEDIAN, _MOTION, _UNSHARP, _CLAHE = 20, 21, 22, 23, 24, 27
 _SIDES = (1, 3, 3, 5, 5, 7, 9, 15)
 _KINDS = tuple(kind for kind in range(30) if kind != _GAUSSIAN)
 
+# Numbers behind an amount that are whole, by their places.
+_WHOLE: dict[int, dict[int, tuple[int, ...]]] = {
+    _CLAHE: {0: (1, 2, 3, 8, 20), 1: (1, 2, 3, 8, 20)},
+    _UNSHARP: {0: _SIDES},
+    _CHANNELS: {0: (0, 1, 1), 1: (0, 1, 2, 3)},
+    _HOLES: {1: (0, 1, 2), 2: (0, 1, 4, 9), 7: (0, 1, 2)},
+    _GRID: {
+        **{3: (0, 1, 2), 4: (1, 2, 5), 5: (1, 3, 40)},
+        **{6: (-3, 0, 50), 7: (-1, 0, 9), 8: (0, 1, 2)},
+    },
+}
+
 
 def _images(p: Any, *others: torch.dtype) -> Tensor:
     dtype = p.draw.choice((torch.uint8, torch.float32, *others))
@@ -42,21 +54,7 @@ def _amount(p: Any, kind: int) -> float:
 
 def _more(p: Any, kind: int) -> list[float]:
     numbers = [p.draw.uniform(0, 0.9) for _ in range(9)]
-    whole = {  # numbers that are whole, by their places
-        _CLAHE: {0: (1, 2, 3, 8, 20), 1: (1, 2, 3, 8, 20)},
-        _UNSHARP: {0: _SIDES},
-        _CHANNELS: {0: (0, 1, 1), 1: (0, 1, 2, 3)},
-        _HOLES: {1: (0, 1, 2), 2: (0, 1, 4, 9), 7: (0, 1, 2)},
-        _GRID: {
-            3: (0, 1, 2),
-            4: (1, 2, 5),
-            5: (1, 3, 40),
-            6: (-3, 0, 50),
-            7: (-1, 0, 9),
-            8: (0, 1, 2),
-        },
-    }
-    for place, choices in whole.get(kind, {}).items():
+    for place, choices in _WHOLE.get(kind, {}).items():
         numbers[place] = float(p.draw.choice(choices))
     if kind == _HOLES:
         for least in (3, 5):  # shares, or pixels

@@ -10,7 +10,7 @@ import torch
 from kernels import every_slot, use_schedule, use_slot
 from references.dropouts import fill_channels, fill_grid, fill_holes
 from visops.pixels.adjust import adjust_pixels
-from visops.transforms.engine.pixel_kinds import MORE_NUMBERS, PixelKind
+from visops.transforms.engine.pixel_kinds import PixelKind
 
 from transforms.test_adjust_neighbourhoods import filled, picture
 
@@ -22,8 +22,14 @@ FILLS: dict[PixelKind, Fill] = {
     PixelKind.GRID_HOLES: fill_grid,
 }
 # Operations: fill, and the numbers behind it.
-CHANNELS = [(0.4, [1, 1, 0.1]), (300.0, [0, 5, 0.8]), (-1.0, [2, 2, 0.47]), (0.0, [0, 0, 0.3])]
-HOLES = [
+Case = tuple[float, list[float]]
+CHANNELS: list[Case] = [
+    (0.4, [1, 1, 0.1]),
+    (300.0, [0, 5, 0.8]),
+    (-1.0, [2, 2, 0.47]),
+    (0.0, [0, 0, 0.3]),
+]
+HOLES: list[Case] = [
     (0.3, [0.2, 1, 1, 0.3, 0.6, 0.2, 0.5, VALUE]),
     (200.0, [0.7, 5, 9, 1, 40, 2, 30, VALUE]),
     (0.0, [0.25, 3, 6, 0.2, 0.7, 0.3, 0.8, PIXELS]),  # they overlap
@@ -31,7 +37,7 @@ HOLES = [
     (0.5, [0.11, 0, 0, 0.2, 0.7, 0.3, 0.8, VALUE]),
     (0.0, [0.6, 8, 8, 0.0, 0.1, 0, 2, PIXELS]),  # small ones, and none
 ]
-GRIDS = [
+GRIDS: list[Case] = [
     (0.3, [0.2, 0.5, 1, 0, 0, 0, 0, 0, VALUE]),
     (0.0, [0.4, 0.7, 1, 1, 4, 9, 0, 0, PIXELS]),
     (0.0, [0.6, 0.4, 1, 2, 3, 5, 0, 0, COLOURS]),
@@ -41,7 +47,7 @@ GRIDS = [
     (0.0, [0.7, 1.0, 1, 2, 60, 70, 0, 0, PIXELS]),  # cells without pixels
     (0.0, [0.1, 1.0, 1, 1, 90, 99, 0, 0, PIXELS]),  # no cell
 ]
-CASES = {
+CASES: dict[PixelKind, list[Case]] = {
     PixelKind.DROP_CHANNELS: CHANNELS,
     PixelKind.HOLES: HOLES,
     PixelKind.GRID_HOLES: GRIDS,
@@ -55,18 +61,18 @@ CASES = {
 @pytest.mark.parametrize("kind", FILLS, ids=lambda kind: kind.name)
 def test_dropouts(kind: PixelKind, size: tuple[int, int], dtype: torch.dtype, slot: str) -> None:
     """Each image of a batch has a dropout of its own, with others between them."""
-    fills, more = zip(*CASES[kind], strict=True)
+    cases = CASES[kind]
+    amounts = [amount for fill, _ in cases for amount in (fill, 0.0)]
+    numbers = filled(*(own for _, more in cases for own in (more, ())))
     for channels in (1, 4):
         image = picture(size, channels, dtype)
-        count = 2 * len(fills)
-        kinds = [kind, PixelKind.INVERT] * len(fills)
-        amounts = [amount for fill in fills for amount in (fill, 0.0)]
-        numbers = filled(*(own for numbers in more for own in (numbers, [])))
+        count = 2 * len(cases)
+        kinds = [kind, PixelKind.INVERT] * len(cases)
         with use_slot(slot):
             found = adjust_pixels(image.repeat(count, 1, 1, 1), kinds, amounts, numbers)
         inverted = 255 - image if dtype == torch.uint8 else 1 - image
-        for i, (fill, own) in enumerate(CASES[kind]):
-            expected = FILLS[kind](image.numpy(), fill, [*own, *[0.0] * (MORE_NUMBERS - len(own))])
+        for i, (fill, own) in enumerate(cases):
+            expected = FILLS[kind](image.numpy(), fill, filled(own))
             assert found[2 * i].numpy().tobytes() == expected.tobytes(), (i, own)
             assert torch.equal(found[2 * i + 1], inverted)
 

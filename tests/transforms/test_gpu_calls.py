@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torchvision import tv_tensors
 from visops import transforms as T
 
 from transforms.chains import CHAINS, MEAN, STD, photo
@@ -48,8 +49,8 @@ COUNTS: dict[str, tuple[Callable[[], list[Any]], int, int, int]] = {
         *(0, 1, 1),
     ),
     "downscale": (lambda: [T.Downscale((0.2, 0.6), 1.0)], 0, 4, 1),
-    "blurs": (lambda: [T.Blur((3, 7), 1.0)], 0, 5, 1),
-    "unsharp masks": (lambda: [T.UnsharpMask(p=1.0)], 0, 9, 1),
+    "blurs": (lambda: [T.Blur((3, 7), 1.0)], 0, 9, 1),
+    "unsharp masks": (lambda: [T.UnsharpMask(p=1.0)], 0, 17, 1),
     "channels": (lambda: [T.ChannelDropout(p=1.0)], 0, 6, 1),
     "holes": (lambda: [T.CoarseDropout((3, 5), fill="random", p=1.0)], 0, 6, 1),
     "grids": (lambda: [T.GridDropout(p=1.0)], 0, 6, 1),
@@ -92,6 +93,39 @@ def test_erasing_with_noise(p: float, dtype: torch.dtype, batch: Tensor) -> None
     clips = samples.unflatten(0, (4, 2))
     found, _ = counted(videos, clips, index=range(4))
     assert torch.equal(found, videos(clips, index=range(4)))
+
+
+DTYPES = [torch.uint8, torch.int64, torch.float16, torch.float32, torch.float64]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("make", [T.MixUp, T.CutMix])
+def test_mixing(make: Any, dtype: torch.dtype, batch: Tensor) -> None:
+    """As many calls for any batch, with the bits of the CPU; also of videos."""
+    mix = make(labels_getter=None, seed=5)
+    samples = (batch if not dtype.is_floating_point else batch / 255).to(dtype).repeat(2, 1, 1, 1)
+    counts = []
+    for count in (4, 8):
+        given = {"image": samples[:count]}
+        found, calls = counted(mix, given, index=range(count))
+        assert torch.equal(found["image"], mix(given, index=range(count))["image"])
+        assert not torch.equal(found["image"], given["image"])
+        assert calls.uploads == 1
+        counts.append(len(calls.operators))
+    assert counts[0] == counts[1]
+    clips = {"image": tv_tensors.Video(samples.unflatten(0, (4, 2)))}
+    found, _ = counted(mix, clips, index=range(4))
+    assert torch.equal(found["image"], mix(clips, index=range(4))["image"])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_aug_mix(dtype: torch.dtype, batch: Tensor) -> None:
+    samples = (batch if not dtype.is_floating_point else batch / 255).to(dtype)
+    for steps in ([T.AugMix()], [T.RandomApply([T.AugMix()], 0.5)]):
+        chain = T.Compose(steps, seed=1)
+        found, _ = counted(chain, samples, index=range(4))
+        assert torch.equal(found, chain(samples, index=range(4)))
+        assert not torch.equal(found, samples)
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -5,7 +5,8 @@
 // the order of NOTE [ Blurs ] (core/pixels/blur_taps.h), so the bits are the CPU's. That ends a box
 // blur. An unsharp mask keeps the sharpened image, in shares of white, and marks edges; the same
 // row kernel sums these, and a last kernel sums the columns and mixes. Taps are laid down before;
-// images travel by value, kMostBlurred to a launch, whose scratch the next one takes over.
+// images travel by value, kMostBlurred to a launch, whose scratch the next one takes over. Adding 0
+// makes 0 of -0, as the CPU's filter does.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +26,11 @@ namespace {
 #if defined(VISOPS_SMALL_CONSTANTS)
 constexpr int kMostBlurred = 2;  // so that tests see several launches
 constexpr int kBlurredPixels = 512;
+constexpr int64_t kBlurScratch = 4096;
 #else
 constexpr int kMostBlurred = 32;
-constexpr int kBlurredPixels = 2048;  // of a block
+constexpr int kBlurredPixels = 2048;                // of a block
+constexpr int64_t kBlurScratch = int64_t{1} << 24;  // values of a launch, but for a single image
 #endif
 constexpr int kBlurThreads = 256;
 
@@ -53,12 +56,21 @@ __device__ float sum_of_pairs(const BlurredImage& image, const Value& value) {
   return sum;
 }
 
-// The blurred value of a pixel, but for the factor, from sums along rows of its channel.
-__device__ inline float sum_of_rows(const BlurredImage& image, const float* rows, int32_t height,
-                                    int32_t width, int32_t y, int32_t x) {
-  return sum_of_pairs(image, [&](int32_t k) {
-    return rows[static_cast<int64_t>(mirrored(y + k, height)) * width + x];
-  });
+// each(image, from, to, place, sum) for the pixels of all channels, whose rows are summed: `sum` is
+// that of a pixel's column, and `place` where scratch has the pixel.
+template <class T, class Each>
+__device__ void for_blurred_pixels(const BlurredImages& images, int64_t parts, const Each& each) {
+  const int32_t height = images.height, width = images.width;
+  for_channel_pixels<T, kBlurredPixels, kBlurThreads>(
+      images, parts,
+      [&](const BlurredImage& image, const T* from, T* to, int64_t at, int32_t y, int32_t x) {
+        const int64_t first = from - static_cast<const T*>(image.from);
+        const float* const column = image.rows + first + x;
+        const float sum = sum_of_pairs(image, [&](int32_t k) {
+          return column[static_cast<int64_t>(mirrored(y + k, height)) * width];
+        });
+        each(image, from + at, to + at, first + at, sum);
+      });
 }
 
 // Values of T, or their shares of white.
@@ -80,40 +92,30 @@ __global__ void __launch_bounds__(kBlurThreads)
 template <class T>
 __global__ void __launch_bounds__(kBlurThreads)
     blur_columns(const __grid_constant__ BlurredImages images, const int64_t parts) {
-  for_channel_pixels<T, kBlurredPixels, kBlurThreads>(
-      images, parts,
-      [&](const BlurredImage& image, const T* from, T* to, int64_t at, int32_t y, int32_t x) {
-        const int64_t first = from - static_cast<const T*>(image.from);
-        const float sum = sum_of_rows(image, image.rows + first, images.height, images.width, y, x);
-        store_element(to + at, sum * image.factor + 0.0f);
-      });
+  for_blurred_pixels<T>(images, parts,
+                        [&](const BlurredImage& image, const T*, T* to, int64_t, float sum) {
+                          store_element(to, sum * image.factor + 0.0f);
+                        });
 }
 
 template <class T>
 __global__ void __launch_bounds__(kBlurThreads)
     find_edges(const __grid_constant__ BlurredImages images, const int64_t parts) {
-  for_channel_pixels<T, kBlurredPixels, kBlurThreads>(
-      images, parts,
-      [&](const BlurredImage& image, const T* from, T*, int64_t at, int32_t y, int32_t x) {
-        const int64_t first = from - static_cast<const T*>(image.from);
-        const float near =
-            sum_of_rows(image, image.rows + first, images.height, images.width, y, x) + 0.0f;
-        const float own = share_of_white(from[at]);
-        image.edges[first + at] = image.mask.is_edge(own, near) ? 1 : 0;
-        image.sharp[first + at] = image.mask.sharpened(own, near);
+  for_blurred_pixels<T>(
+      images, parts, [&](const BlurredImage& image, const T* from, T*, int64_t place, float sum) {
+        const float own = share_of_white(*from), near = sum + 0.0f;
+        image.edges[place] = image.mask.is_edge(own, near) ? 1 : 0;
+        image.sharp[place] = image.mask.sharpened(own, near);
       });
 }
 
 template <class T>
 __global__ void __launch_bounds__(kBlurThreads)
     mask_unsharply(const __grid_constant__ BlurredImages images, const int64_t parts) {
-  for_channel_pixels<T, kBlurredPixels, kBlurThreads>(
+  for_blurred_pixels<T>(
       images, parts,
-      [&](const BlurredImage& image, const T* from, T* to, int64_t at, int32_t y, int32_t x) {
-        const int64_t first = from - static_cast<const T*>(image.from);
-        const float share =
-            sum_of_rows(image, image.rows + first, images.height, images.width, y, x) + 0.0f;
-        store_unsharp(share_of_white(from[at]), image.sharp[first + at], share, to + at);
+      [&](const BlurredImage& image, const T* from, T* to, int64_t place, float sum) {
+        store_unsharp(share_of_white(*from), image.sharp[place], sum + 0.0f, to);
       });
 }
 
@@ -140,7 +142,8 @@ void for_blurred_images(const AdjustParams& p, Workspace& workspace, PixelKind k
     ++chosen;
   }
   if (chosen == 0) return;
-  const int64_t values = std::min<int64_t>(chosen, kMostBlurred) * p.size();
+  const int64_t most = std::clamp<int64_t>(kBlurScratch / p.size(), 1, kMostBlurred);
+  const int64_t values = std::min(chosen, most) * p.size();
   const float* taps = laid_down(all, workspace);
   auto* const rows = allocate<float>(workspace, values);
   auto* const sharp = is_mask ? allocate<float>(workspace, values) : nullptr;
@@ -167,7 +170,7 @@ void for_blurred_images(const AdjustParams& p, Workspace& workspace, PixelKind k
         }
         return image;
       },
-      [&] { start(images, parts_of(images.pixels(), kBlurredPixels)); });
+      [&] { start(images, parts_of(images.pixels(), kBlurredPixels)); }, most);
 }
 
 // The images of the batch whose operation is_blur().

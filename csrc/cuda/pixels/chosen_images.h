@@ -56,16 +56,16 @@ __device__ void for_channel_pixels(const Images& images, int64_t parts, const Ea
 }
 
 // Calls start() for the images of the batch whose operation is_mine(operation), once as many of
-// them as `images` has room for are there. `make(i)` is what stands for image i.
+// them as `images` has room for are there, or `most`. `make(i)` is what stands for image i.
 template <class Images, class IsMine, class Make, class Start>
 void for_chosen_images(const AdjustParams& p, Images& images, const IsMine& is_mine,
-                       const Make& make, const Start& start) {
-  constexpr int32_t kMost = sizeof(images.image) / sizeof(images.image[0]);
+                       const Make& make, const Start& start,
+                       int64_t most = sizeof(Images::image) / sizeof(Images::image[0])) {
   images.count = 0;
   for (int64_t i = 0; i < p.batch; ++i) {
     if (!is_mine(p.operations[i])) continue;
     images.image[images.count++] = make(i);
-    if (images.count == kMost) {
+    if (images.count == most) {
       start();
       images.count = 0;
     }

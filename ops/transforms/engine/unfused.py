@@ -17,6 +17,7 @@ from .foreign import call_foreign
 from .generators import borrowed
 from .libraries import draws_from_torch
 from .nesting import Container
+from .per_image import Rectangles
 from .pixel_kinds import MORE_NUMBERS, PixelKind
 from .run import Pixels
 
@@ -65,20 +66,13 @@ def _noise(keys: np.ndarray, rectangles: np.ndarray, pixels: Pixels) -> Tensor:
 
 def _erased(images: Tensor, rectangles: np.ndarray, noise: Tensor, frames: int) -> Tensor:
     """Return images ``[N, C, H, W]`` with a rectangle of each replaced, all at once."""
-    rows = torch.from_numpy(np.ascontiguousarray(rectangles.T))
-    rows = rows.to(images.device, non_blocking=True)
-    top, left, height, width = rows[:, :, None, None, None]
-    y, x = (
-        torch.arange(n, device=images.device).view(shape) - begin
-        for n, shape, begin in zip(images.shape[-2:], ((-1, 1), (1, -1)), (top, left), strict=True)
-    )
-    inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
+    own = Rectangles(images, rectangles)
     noise = noise.repeat_interleave(frames, 0)
     planes = []
     for channel in range(images.shape[1]):
-        place = ((channel * height + y) * width + x).clamp(0, noise.shape[1] - 1)
+        place = ((channel * own.height + own.y) * own.width + own.x).clamp(0, noise.shape[1] - 1)
         planes.append(noise.gather(1, place.flatten(1)).view(place.shape))
-    return torch.where(inside, torch.cat(planes, 1), images)
+    return torch.where(own.inside, torch.cat(planes, 1), images)
 
 
 def run_foreign(

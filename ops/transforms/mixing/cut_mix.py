@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..engine.per_image import Rectangles
 from ..engine.run import Pixels
 from ..sample.leaf import Leaf
 from ..targets.coordinates import from_corners, inside, to_corners
@@ -149,6 +150,12 @@ class CutMix(Pairing):
 def _paste_images(leaf: Leaf, positions: Sequence[Sequence[int]]) -> None:
     pixels = Pixels(leaf)
     images = pixels.tensors(leaf)
+    if not pixels.on_cpu and not pixels.listed and positions:
+        x1, y1, x2, y2 = np.array(positions).repeat(pixels.frames, 0).T
+        places = np.stack((y1, x1, y2 - y1, x2 - x1), 1)
+        others = images.roll(pixels.frames, 0)
+        pixels.store(leaf, torch.where(Rectangles(images, places).inside, others, images))
+        return
     source = list(images) if pixels.listed else images
     result = torch.stack(source) if pixels.listed else images.clone()
     for sample, (x1, y1, x2, y2) in enumerate(positions):

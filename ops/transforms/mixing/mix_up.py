@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..arguments import number, whole
 from ..engine.integers import computed_in, rounded
+from ..engine.per_image import per_image
 from ..engine.run import reject_dtype
 from ..sample.leaf import Leaf
 from .base import Mixing, Params, pictures
@@ -160,16 +162,25 @@ class MixUp(Pairing):
 def _blend(leaf: Leaf, weights: Sequence[float]) -> None:
     images, pixels = pictures(leaf)
     dtype = reject_dtype(leaf, pixels.dtype)
+    if pixels.on_cpu or pixels.listed or not weights:
+        # Image by image: what is added stays in the cache.
+        results = [
+            _mixed(images[index], images[index - 1], share, 1.0 - share, dtype)
+            for index, share in enumerate(weights)
+        ]
+        pixels.store(leaf, torch.cat(results) if results else pixels.tensors(leaf))
+        return
+    tensors, shares = pixels.tensors(leaf), np.repeat(weights, pixels.frames)
+    own, other = per_image(np.stack((shares, 1.0 - shares)), computed_in(dtype), pixels.device)
+    mixed = _mixed(tensors, tensors.roll(pixels.frames, 0), own, other, dtype)
+    pixels.store(leaf, mixed)
+
+
+def _mixed(own: Tensor, other: Tensor, share: Any, rest: Any, dtype: torch.dtype) -> Tensor:
     computed = computed_in(dtype)
-    results = []
-    # Image by image: what is added stays in the cache.
-    for index, share in enumerate(weights):
-        own, other = images[index].to(computed), images[index - 1].to(computed)
-        mixed = own.mul(share).add_(other.mul(1.0 - share))
-        if dtype.is_floating_point:
-            results.append(mixed.to(dtype))
-        elif computed is torch.float64:  # int64's limits are not among its numbers
-            results.append(rounded(mixed, dtype))
-        else:  # a mean lies between its numbers
-            results.append(mixed.round_().to(dtype))
-    pixels.store(leaf, torch.cat(results) if results else pixels.tensors(leaf))
+    mixed = own.to(computed).mul(share).add_(other.to(computed).mul(rest))
+    if dtype.is_floating_point:
+        return mixed.to(dtype)
+    if computed is torch.float64:  # int64's limits are not among its numbers
+        return rounded(mixed, dtype)
+    return mixed.round_().to(dtype)  # a mean lies between its numbers
