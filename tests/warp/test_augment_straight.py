@@ -28,6 +28,8 @@ DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 FORMATS = (torch.contiguous_format, torch.channels_last)
 NORMALISED: dict[str, Any] = {"mean": [0.3], "std": [0.7]}
 CLAMPED: dict[str, Any] = {"clamp": True, "fill": 3.0, "erase_value": 7.0}
+# With and without erased rectangles.
+OPTIONS = [({}, False), (NORMALISED, True), (CLAMPED, True), (NORMALISED, False), (CLAMPED, False)]
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
@@ -39,8 +41,10 @@ def test_bits_are_those_of_single_pixels(name: str, channels: int) -> None:
     erase = torch.tensor([[[10, 1, 140, 3], [250, 0, 301, 2]]])
     generator = torch.Generator().manual_seed(channels)
     every = itertools.product(DTYPES, (torch.float32, torch.uint8, torch.float16), FORMATS, FORMATS)
-    taking_turns = itertools.cycle([{}, NORMALISED, CLAMPED, {}, CLAMPED])
-    for (source, target, layout, output), options in zip(every, taking_turns, strict=False):
+    taking_turns = itertools.islice(itertools.cycle(OPTIONS), channels, None)
+    for (source, target, layout, output), (options, erases) in zip(
+        every, taking_turns, strict=False
+    ):
         image = torch.randint(0, 256, (1, channels, 7, 307), generator=generator).to(source)
         if source.is_floating_point:
             image[..., 3::17] = torch.nan
@@ -54,7 +58,7 @@ def test_bits_are_those_of_single_pixels(name: str, channels: int) -> None:
                     out_dtype=target,
                     memory_format=output,
                     padding_mode=padding,
-                    erase=erase if options else None,
+                    erase=erase if erases else None,
                     inverse_map=True,
                     **options,
                 )
