@@ -18,24 +18,34 @@ from ..sample.leaf import TARGETS, Leaf
 from .coordinates import with_unit_w
 from .options import Geometry, TargetOptions
 
-__all__ = ["moves", "swap_classes", "swap_pairs"]
+__all__ = ["PROBE", "followers", "is_mirrored", "mirrored_by", "swap_names"]
 
 # What has a label's name, and is no class.
 _NO_CLASSES = ("scores", "area", "iscrowd", "difficult")
 _CATEGORY = "category_id"  # in a dict of COCO's annotations
 
 
-def moves(leaves: Sequence[Leaf], options: TargetOptions) -> bool:
-    """Return whether anything beside the images has to follow them.
+# Right triangles of points u, v [5, 3, 2], in shares of an image's width and height: they go round
+# clockwise, until a mirror turns them. Each part of the image has one, so that a crop leaves some.
+_CORNERS = np.array([(0.4, 0.4), (0.05, 0.05), (0.75, 0.05), (0.05, 0.75), (0.75, 0.75)])
+PROBE = _CORNERS[:, None] + 0.2 * np.array([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)])
+
+
+def is_mirrored(probe: np.ndarray) -> bool:
+    """Return whether something that moved `PROBE` to these pixels ``[5, 3, 2]`` has mirrored it."""
+    along, down = probe[:, 1] - probe[:, 0], probe[:, 2] - probe[:, 0]
+    return float((along[:, 0] * down[:, 1] - along[:, 1] * down[:, 0]).sum()) < 0.0
+
+
+def followers(leaves: Sequence[Leaf], options: TargetOptions) -> list[Leaf]:
+    """Return what has to follow the images.
 
     Raises
     ------
     ValueError
         Labels are to swap, and what may be one has no name that says so.
     """
-    if options.label_pairs:
-        if any(_has_classes(leaf) for leaf in leaves):
-            return True
+    if options.label_pairs and not any(_has_classes(leaf) for leaf in leaves):
         for leaf in leaves:
             if leaf.kind == "other" and leaf.key is None and leaf.value is not None:
                 raise ValueError(
@@ -43,22 +53,38 @@ def moves(leaves: Sequence[Leaf], options: TargetOptions) -> bool:
                     "must be in a dict under 'labels', or under a name in keys={'labels': [...]} "
                     "or keys={'other': [...]}"
                 )
-    return any(leaf.kind in TARGETS for leaf in leaves)
+    named = bool(options.label_pairs)
+    return [leaf for leaf in leaves if leaf.kind in TARGETS or (named and _has_classes(leaf))]
 
 
 def _has_classes(leaf: Leaf) -> bool:
     return leaf.kind == "labels" and leaf.key not in _NO_CLASSES
 
 
-def swap_classes(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOptions) -> None:
-    """Swap pairs of classes, in labels and in masks of the image, where a pass has mirrored."""
-    if not (options.label_pairs or options.mask_pairs):
-        return
-    mirrored = _mirrored(geometry)
+def mirrored_by(geometry: Geometry) -> np.ndarray:
+    """Return which samples a pass has mirrored, bool ``[B]``."""
+    matrix = with_unit_w(geometry.matrix, geometry.centres())
+    (a, b, c), (d, e, f), (g, h, i) = matrix.transpose(1, 2, 0)
+    found: np.ndarray = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) < 0.0
+    return found
+
+
+def swap_names(leaves: Sequence[Leaf], mirrored: np.ndarray, options: TargetOptions) -> None:
+    """Swap pairs of key points, and of classes of labels and masks, in samples that are mirrored.
+
+    Parameters
+    ----------
+    leaves : sequence of Leaf
+        Moved already.
+    mirrored : ndarray of bool, ``[B]``
+    options : TargetOptions
+    """
     if not mirrored.any():
         return
     batched = any(leaf.kind == "image" and leaf.batch is not None for leaf in leaves)
     for leaf in leaves:
+        if leaf.kind == "keypoints" and options.flip_pairs:
+            _swap_points(leaf, mirrored, options.flip_pairs)
         pairs: Sequence[tuple[Any, Any]] = ()
         if _has_classes(leaf):
             pairs = options.label_pairs
@@ -119,19 +145,8 @@ def _swapped_array(leaf: Leaf, value: Any, table: Mapping[Any, Any]) -> Any:
     return swapped
 
 
-def _mirrored(geometry: Geometry) -> np.ndarray:
-    """Return which samples a pass has mirrored, bool ``[B]``."""
-    matrix = with_unit_w(geometry.matrix, geometry.centres())
-    (a, b, c), (d, e, f), (g, h, i) = matrix.transpose(1, 2, 0)
-    found: np.ndarray = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) < 0.0
-    return found
-
-
-def swap_pairs(leaf: Leaf, geometry: Geometry, pairs: Sequence[tuple[int, int]]) -> None:
-    """Swap pairs of each object's key points in the samples that a pass has mirrored."""
-    mirrored = _mirrored(geometry)
-    if not mirrored.any():
-        return
+def _swap_points(leaf: Leaf, mirrored: np.ndarray, pairs: Sequence[tuple[int, int]]) -> None:
+    """Swap pairs of each object's key points in the samples that are mirrored."""
     most = max(max(pair) for pair in pairs)
     first = leaf.value[0] if isinstance(leaf.value, list) else leaf.value
     least = 2 if leaf.batch is None or isinstance(leaf.value, list) else 3
