@@ -13,16 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..sample.entries import is_sequence, rebuilt
+from ..sample.entries import is_sequence, rebuilt, regrouped, ungrouped
 from ..sample.leaf import TARGETS, Leaf
 from .coordinates import with_unit_w
 from .options import Geometry, TargetOptions
 
-__all__ = ["PROBE", "followers", "is_mirrored", "mirrored_by", "swap_names"]
+__all__ = ["PROBE", "followers", "is_mirrored", "may_swap", "mirrored_by", "swap_names"]
 
 # What has a label's name, and is no class.
 _NO_CLASSES = ("scores", "area", "iscrowd", "difficult")
 _CATEGORY = "category_id"  # in a dict of COCO's annotations
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
 # Right triangles of points u, v [5, 3, 2], in shares of an image's width and height: they go round
@@ -53,12 +54,16 @@ def followers(leaves: Sequence[Leaf], options: TargetOptions) -> list[Leaf]:
                     "must be in a dict under 'labels', or under a name in keys={'labels': [...]} "
                     "or keys={'other': [...]}"
                 )
-    named = bool(options.label_pairs)
-    return [leaf for leaf in leaves if leaf.kind in TARGETS or (named and _has_classes(leaf))]
+    return [leaf for leaf in leaves if leaf.kind in TARGETS or may_swap(leaf, options)]
 
 
 def _has_classes(leaf: Leaf) -> bool:
     return leaf.kind == "labels" and leaf.key not in _NO_CLASSES
+
+
+def may_swap(leaf: Leaf, options: TargetOptions) -> bool:
+    """Return whether labels differ after a pass that has mirrored some samples of a batch."""
+    return bool(options.label_pairs) and _has_classes(leaf)
 
 
 def mirrored_by(geometry: Geometry) -> np.ndarray:
@@ -86,7 +91,7 @@ def swap_names(leaves: Sequence[Leaf], mirrored: np.ndarray, options: TargetOpti
         if leaf.kind == "keypoints" and options.flip_pairs:
             _swap_points(leaf, mirrored, options.flip_pairs)
         pairs: Sequence[tuple[Any, Any]] = ()
-        if _has_classes(leaf):
+        if may_swap(leaf, options):
             pairs = options.label_pairs
         elif leaf.kind == "mask" and not leaf.per_box:
             pairs = options.mask_pairs
@@ -95,19 +100,17 @@ def swap_names(leaves: Sequence[Leaf], mirrored: np.ndarray, options: TargetOpti
         table = {a: b for pair in pairs for a, b in (pair, pair[::-1])}
         if leaf.batch is not None or batched:
             swap = functools.partial(_swapped_classes, leaf, table)
-            leaf.value = _in_mirrored(leaf.value, mirrored, swap)
+            leaf.value = _in_mirrored(leaf, leaf.value, mirrored, swap)
         else:
             leaf.value = _swapped_classes(leaf, table, leaf.value)
 
 
-def _in_mirrored(value: Any, mirrored: np.ndarray, swap: Callable[[Any], Any]) -> Any:
+def _in_mirrored(leaf: Leaf, value: Any, mirrored: np.ndarray, swap: Callable[[Any], Any]) -> Any:
     """Return a batch whose mirrored samples are what `swap` makes of them."""
-    samples = [
-        swap(own) if turned else own for own, turned in zip(value, mirrored.tolist(), strict=True)
-    ]
-    if isinstance(value, Tensor):
-        return torch.stack(samples)
-    return np.stack(samples) if isinstance(value, np.ndarray) else rebuilt(value, samples)
+    samples = ungrouped(value, len(mirrored), leaf.name)
+    return regrouped(
+        value, [swap(own) if turned else own for own, turned in zip(samples, mirrored, strict=True)]
+    )
 
 
 def _swapped_classes(leaf: Leaf, table: Mapping[Any, Any], value: Any) -> Any:
@@ -138,11 +141,16 @@ def _swapped_array(leaf: Leaf, value: Any, table: Mapping[Any, Any]) -> Any:
     if kind not in "iub":
         names = [table.get(own, own) for own in value.ravel().tolist()]
         return np.array(names).reshape(value.shape)
-    swapped = value.clone() if isinstance(value, Tensor) else value.copy()
+    if isinstance(value, Tensor):
+        # torch compares and fills no unsigned integers but bytes; int64 has their bits.
+        wide = value.to(torch.int64) if value.dtype in _UNSIGNED else value
+        swapped: Any = wide.clone()
+    else:
+        wide, swapped = value, value.copy()
     for one, other in table.items():
         if not isinstance(one, str):
-            swapped[value == one] = other
-    return swapped
+            swapped[wide == one] = other
+    return swapped.to(value.dtype) if isinstance(value, Tensor) else swapped
 
 
 def _swap_points(leaf: Leaf, mirrored: np.ndarray, pairs: Sequence[tuple[int, int]]) -> None:
@@ -170,7 +178,7 @@ def _swapped(leaf: Leaf, value: Any, mirrored: np.ndarray, order: np.ndarray, ax
     """Put the points of mirrored samples into another order."""
     if leaf.batch is None:
         return _ordered(value, order, axis)
-    return _in_mirrored(value, mirrored, lambda own: _ordered(own, order, axis))
+    return _in_mirrored(leaf, value, mirrored, lambda own: _ordered(own, order, axis))
 
 
 def _ordered(value: Any, order: np.ndarray, axis: int) -> Any:

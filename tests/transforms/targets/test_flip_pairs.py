@@ -158,3 +158,39 @@ def test_labels_alone_stay_behind_no_other_library_s_mirror() -> None:
         chain({"image": IMAGE, "labels": "left"})
     still = T.Compose([T.ImageOnly(torch.neg)], label_pairs=[("left", "right")])
     assert still({"image": IMAGE, "labels": "left"})["labels"] == "left"
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, np.array, list])
+@pytest.mark.parametrize(
+    "step",
+    [
+        T.RandomChoice([T.RandomHorizontalFlip(1.0), T.GridDistortion(p=1.0)]),
+        T.RandomOrder([T.RandomHorizontalFlip(), T.RandomInvert()]),
+        v2.RandomHorizontalFlip(),
+    ],
+    ids=lambda v: type(v).__name__,
+)
+def test_labels_swap_in_batches_that_run_sample_by_sample(step: Any, kind: Any) -> None:
+    chain = T.Compose([step], seed=0, label_pairs=SIDES)
+    alone = [chain({"image": IMAGE, "labels": 1}, index=i)["labels"] for i in range(12)]
+    assert set(alone) == {1, 2}
+    batch = {"image": IMAGE.expand(12, -1, -1, -1), "labels": kind([1] * 12)}
+    found = chain(batch, index=range(12))["labels"]
+    assert type(found) is type(batch["labels"])
+    assert [int(own) for own in found] == alone
+    each = chain.collate([{"image": IMAGE, "labels": 1}] * 12, index=range(12))["labels"]
+    assert each.tolist() == alone
+    boxes = torch.tensor([[[1.0, 2.0, 9.0, 9.0]] * 3])
+    own = {"boxes": boxes.expand(12, 3, 4), "labels": kind([[1, 2, 3]] * 12)}
+    of_boxes = chain({"image": batch["image"], **own}, index=range(12))["labels"]
+    assert [[int(v) for v in own] for own in of_boxes] == [[n, 3 - n, 3] for n in alone]
+    with pytest.raises(ValueError, match="has 3 entries, must have one for each of 12 images"):
+        chain({**batch, "labels": kind([1, 2, 3])}, index=range(12))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64, torch.int8])
+def test_masks_of_every_integer_swap(dtype: torch.dtype) -> None:
+    chain = T.Compose([T.RandomHorizontalFlip(1.0)], mask_pairs=SIDES, mask_fill=100)
+    found = chain({"image": IMAGE, "mask": HALVES.to(dtype)})["mask"]
+    assert found.dtype == dtype
+    assert torch.equal(found.to(torch.uint8), HALVES)
