@@ -15,8 +15,9 @@ from torch import Tensor
 
 from ..sample.entries import is_sequence, rebuilt, regrouped, ungrouped
 from ..sample.leaf import TARGETS, Leaf
+from ..sample.names import LIKE_LABELS
 from .coordinates import with_unit_w
-from .options import Geometry, TargetOptions
+from .options import Geometry, TargetOptions, holds
 
 __all__ = ["PROBE", "followers", "is_mirrored", "may_swap", "mirrored_by", "swap_names"]
 
@@ -46,9 +47,11 @@ def followers(leaves: Sequence[Leaf], options: TargetOptions) -> list[Leaf]:
     ValueError
         Labels are to swap, and what may be one has no name that says so.
     """
-    if options.label_pairs and not any(_has_classes(leaf) for leaf in leaves):
+    if options.label_pairs:
+        nothing_named = not any(_has_classes(leaf) for leaf in leaves)
         for leaf in leaves:
-            if leaf.kind == "other" and leaf.key is None and leaf.value is not None:
+            unclear = leaf.key in LIKE_LABELS or (leaf.key is None and nothing_named)
+            if unclear and leaf.named is None and leaf.kind == "other" and leaf.value is not None:
                 raise ValueError(
                     f"visops.transforms: label_pairs is given, and {leaf.name} may be a label; "
                     "must be in a dict under 'labels', or under a name in keys={'labels': [...]} "
@@ -148,17 +151,43 @@ def _swapped_array(leaf: Leaf, value: Any, table: Mapping[Any, Any]) -> Any:
     else:
         wide, swapped = value, value.copy()
     for one, other in table.items():
-        if not isinstance(one, str):
-            swapped[wide == one] = other
+        if isinstance(one, str):
+            continue
+        if not holds(value.dtype, other):
+            if value.dtype in (torch.bool, np.dtype(bool)):
+                continue  # it holds no classes, but stands beside masks that do
+            raise ValueError(
+                f"visops.transforms.Compose: {leaf.name} has dtype {value.dtype}, which has no "
+                f"room for class {other} of pair {(one, other)}; must have"
+            )
+        swapped[wide == one] = other
     return swapped.to(value.dtype) if isinstance(value, Tensor) else swapped
 
 
 def _swap_points(leaf: Leaf, mirrored: np.ndarray, pairs: Sequence[tuple[int, int]]) -> None:
     """Swap pairs of each object's key points in the samples that are mirrored."""
+
+    def ordered(value: Any, axis: int) -> Any:
+        if 0 in value.shape:
+            return value  # a sample without objects may have come as an empty list
+        return _ordered(value, _order(leaf, value, axis, pairs), axis)
+
+    def swapped(value: Any, axis: int) -> Any:
+        if leaf.batch is None:
+            return ordered(value, axis)
+        return _in_mirrored(leaf, value, mirrored, lambda own: ordered(own, axis))
+
+    leaf.value = swapped(leaf.value, -2)
+    if leaf.visible is not None:
+        leaf.visible = swapped(leaf.visible, -1)
+    if leaf.partner is not None:
+        leaf.partner.value = swapped(leaf.partner.value, -1)
+
+
+def _order(leaf: Leaf, value: Any, axis: int, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Return where each of an object's points comes from."""
+    count = value.shape[axis] if value.ndim >= -axis else 0
     most = max(max(pair) for pair in pairs)
-    first = leaf.value[0] if isinstance(leaf.value, list) else leaf.value
-    least = 2 if leaf.batch is None or isinstance(leaf.value, list) else 3
-    count = first.shape[-2] if first.ndim >= least else 0
     if most >= count:
         raise ValueError(
             f"visops.transforms.Compose: flip_pairs names point {most}, {leaf.name} has "
@@ -167,18 +196,7 @@ def _swap_points(leaf: Leaf, mirrored: np.ndarray, pairs: Sequence[tuple[int, in
     order = np.arange(count)
     for one, other in pairs:
         order[[one, other]] = order[[other, one]]
-    leaf.value = _swapped(leaf, leaf.value, mirrored, order, -2)
-    if leaf.visible is not None:
-        leaf.visible = _swapped(leaf, leaf.visible, mirrored, order, -1)
-    if leaf.partner is not None:
-        leaf.partner.value = _swapped(leaf, leaf.partner.value, mirrored, order, -1)
-
-
-def _swapped(leaf: Leaf, value: Any, mirrored: np.ndarray, order: np.ndarray, axis: int) -> Any:
-    """Put the points of mirrored samples into another order."""
-    if leaf.batch is None:
-        return _ordered(value, order, axis)
-    return _in_mirrored(leaf, value, mirrored, lambda own: _ordered(own, order, axis))
+    return order
 
 
 def _ordered(value: Any, order: np.ndarray, axis: int) -> Any:

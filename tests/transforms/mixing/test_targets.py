@@ -262,3 +262,12 @@ def test_collated_detection() -> None:
 )
 def test_bad_input(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
     check(error, message, call)
+
+
+@pytest.mark.parametrize("mix", [T.MixUp(), T.CutMix(), T.Mosaic(16)], ids=lambda v: v._get_name())
+def test_classes_of_boxes_under_another_name_are_refused(mix: Any) -> None:
+    """They would stay those of one sample, beside the boxes of several."""
+    boxes = torch.tensor([[1.0, 2.0, 9.0, 9.0], [3.0, 4.0, 12.0, 14.0]])
+    samples = [{"image": torch.zeros(3, 16, 16), "boxes": boxes, "gt_labels": [1, 2]}] * 4
+    with pytest.raises(ValueError, match="can't tell whether sample\\['gt_labels'\\] belongs to"):
+        mix.collate(samples)

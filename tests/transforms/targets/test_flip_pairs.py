@@ -194,3 +194,16 @@ def test_masks_of_every_integer_swap(dtype: torch.dtype) -> None:
     found = chain({"image": IMAGE, "mask": HALVES.to(dtype)})["mask"]
     assert found.dtype == dtype
     assert torch.equal(found.to(torch.uint8), HALVES)
+
+
+def test_a_photo_without_objects() -> None:
+    """It has no points to swap, in whatever form it says so."""
+    flip = T.RandomHorizontalFlip(1.0)
+    forms: list[Any] = [torch.zeros(0, 2), torch.zeros(0, 5, 2), torch.zeros(0, 5, 3), []]
+    for nothing in forms:
+        empty = {"image": IMAGE, "keypoints": nothing, "boxes": torch.zeros(0, 4)}
+        assert len(T.Compose([flip], flip_pairs=PAIRS)(empty)["keypoints"]) == 0
+    batch = {"image": IMAGE.expand(2, -1, -1, -1), "keypoints": [torch.zeros(0, 2), POINTS]}
+    found = T.Compose([flip], flip_pairs=PAIRS)(batch)["keypoints"]
+    assert found[0].shape == (0, 2)
+    assert torch.equal(found[1], run(flip, POINTS))
