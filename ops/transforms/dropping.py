@@ -161,7 +161,7 @@ class GridDropout(OperationStep):
         A cell's side in pixels is drawn from this range, the upper end excluded.
     holes_number_xy : pair of int, optional
         Cells along x and y, which count before `unit_size_range`. Without both, cells are a tenth
-        of the image's sides.
+        of the image's sides. albumentations 2.0.8 says the same, and takes the first for y.
     shift_xy : pair of int
     fill : float, "random" or "random_uniform"
         As for :class:`CoarseDropout`.

@@ -296,6 +296,10 @@ def test_areas_and_clamped_boxes() -> None:
             "GridDistortion: num_steps is 9, an image has 4 rows or columns; must have as many",
         ),
         (
+            lambda: T.GridDistortion(interpolation=2),
+            "GridDistortion: interpolation is 2, must be 'nearest', 'bilinear' or 'bicubic' (numb",
+        ),
+        (
             lambda: T.OpticalDistortion(mode="lens"),
             "OpticalDistortion: mode is 'lens', must be 'camera' or 'fisheye'",
         ),
