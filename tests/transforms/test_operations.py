@@ -141,6 +141,17 @@ def test_p_is_a_probability_for_each_sample(name: str) -> None:
     assert 0.17 < params.steps[0]["apply"].mean() < 0.33
 
 
+@pytest.mark.parametrize("name", ["box", "motion", "unsharp", "emboss", "sharpen", "gaussian"])
+def test_narrow_images_of_many_channels(name: str) -> None:
+    """Three columns are no channels, in dtypes whose filters are torch's operators as well."""
+    step = STEPS.get(name, lambda: T.GaussianBlur(3, 1.0))
+    chain = T.Compose([step()], seed=0, layout="CHW")
+    for width in (3, 4):
+        image = torch.rand(7, 9, width, dtype=torch.float64)
+        expected = chain(image.float(), index=0).double()
+        torch.testing.assert_close(chain(image, index=0), expected, atol=1e-5, rtol=0.0)
+
+
 def test_gaussian_noise_is_normal() -> None:
     grey = torch.full((3, 300, 400), 0.5)
     chain = T.Compose([T.GaussianNoise(0.0, 0.1, clip=False)], seed=0)
@@ -350,6 +361,16 @@ def test_downscale_is_albumentations(scale: float) -> None:
     image = picture()
     step: Any = A.Downscale((scale, scale), p=1)
     assert levels(run(T.Downscale(), image, scale), step(image=as_array(image))["image"]).max() == 0
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.37, 0.6, 0.9, 0.95])
+def test_downscaled_positions_are_opencv_s(scale: float) -> None:
+    """Of every width, those where a pixel lies between two of the smaller image among them."""
+    for width in range(20, 300, 4):
+        row = torch.arange(width, dtype=torch.float32).expand(1, 20, width).contiguous()
+        small = cv2.resize(row[0].numpy(), None, fx=scale, fy=scale, interpolation=0)
+        expected = cv2.resize(small, (width, 20), interpolation=0)
+        assert np.array_equal(T.Downscale((scale, scale), 1.0)(row)[0, 0], expected[0]), width
 
 
 def test_sides_are_odd_and_as_likely() -> None:
