@@ -89,7 +89,7 @@ class _Bending(Transform):
             fields.append(Field(field))
         for leaf in images:
             self._bend(leaf, fields)
-        bend_targets(leaves, fields, options)
+        bend_targets(leaves, fields, options, self.padding_mode)
 
     def _bend(self, leaf: Leaf, fields: Sequence[Field | None]) -> None:
         pixels = Pixels(leaf)

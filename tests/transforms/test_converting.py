@@ -202,6 +202,7 @@ MASK = PHOTO[..., 0] // 64
         lambda A: A.Rotate((30, 30), p=1),
         lambda A: A.Rotate((30, 30), fill=(10, 20, 30), fill_mask=7, p=1),
         lambda A: A.OpticalDistortion((0.3, 0.3), mode="fisheye", fill_mask=3, p=1),
+        lambda A: A.OpticalDistortion((-0.4, -0.4), mode="fisheye", border_mode=4, p=1),
         lambda A: A.Transpose(p=1),
         lambda A: A.RandomGamma((150, 150), p=1),
         lambda A: A.RandomBrightnessContrast((0.1, 0.1), (0.2, 0.2), p=1),
@@ -220,7 +221,8 @@ def test_images_and_masks_are_albumentations(make: Any) -> None:
     distance = np.abs(found["image"].movedim(0, -1).numpy().astype(int) - expected["image"])
     assert distance.max() <= 1
     if expected["mask"].shape == PHOTO.shape[:2]:  # else the nearest pixel is another
-        assert np.array_equal(found["mask"], expected["mask"])
+        wrong = np.asarray(found["mask"]) != expected["mask"]
+        assert wrong.mean() < 0.002  # where a pixel lies halfway between two
 
 
 def test_a_chain_s_mask_fill_replaces_theirs() -> None:

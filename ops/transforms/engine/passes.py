@@ -124,7 +124,7 @@ def run_passes(
         if has_targets:
             # Pass by pass, as the image: a canvas between passes also cuts off targets.
             for part, plan in zip(group, plans, strict=True):
-                follow(plan, leaves, options)
+                follow(part, plan, leaves, options)
                 run_steps(part, leaves, plan.sizes)
     if not dry:
         if passes[-1].kind != "fused":

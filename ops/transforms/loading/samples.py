@@ -203,7 +203,7 @@ class Samples:
             check_options(leaves, chain.options)
             begin = perf_counter()
             for plan, part in zip(plans, chain.passes, strict=True):
-                follow(plan, leaves, chain.options)
+                follow(part, plan, leaves, chain.options)
                 run_steps(part, leaves, plan.sizes)
             times.transforming += perf_counter() - begin
             finish_targets(leaves, plans[-1].sizes, chain.options)

@@ -72,12 +72,15 @@ def bend_batch(
 
 
 def bend_targets(
-    leaves: Sequence[Leaf], fields: Sequence[Field | None], options: TargetOptions
+    leaves: Sequence[Leaf],
+    fields: Sequence[Field | None],
+    options: TargetOptions,
+    padding_mode: str,
 ) -> None:
-    """Move all targets; None: the sample stays as it is."""
+    """Move all targets; None: the sample stays as it is. Masks of the image are padded as it is."""
     for leaf in leaves:
         if leaf.kind == "mask":
-            _bend_masks(leaf, fields, options)
+            _bend_masks(leaf, fields, options, "constant" if leaf.per_box else padding_mode)
         elif leaf.kind == "boxes":
             areas = areas_of(leaf, leaves)
             _bend_boxes(leaf, areas, fields, options)
@@ -92,7 +95,9 @@ def bend_targets(
             leaf.value = samples[0] if leaf.batch is None else samples
 
 
-def _bend_masks(leaf: Leaf, fields: Sequence[Field | None], options: TargetOptions) -> None:
+def _bend_masks(
+    leaf: Leaf, fields: Sequence[Field | None], options: TargetOptions, padding_mode: str
+) -> None:
     bent = []
     for value, field in zip(leaf.samples(), fields, strict=True):
         if field is None:
@@ -102,7 +107,7 @@ def _bend_masks(leaf: Leaf, fields: Sequence[Field | None], options: TargetOptio
         fill = float(mask_fill_of(leaf.per_box, value, options))
         planes = mask.reshape(-1, *mask.shape[-2:])
         if planes.shape[0] > 0:
-            how = True, "nearest", "constant", [fill]
+            how = True, "nearest", padding_mode, [fill]
             planes = remap_batch(planes[None], *field.on(planes), how)[0]
         bent.append(as_given(planes.reshape(mask.shape), value))
     if leaf.batch is None:

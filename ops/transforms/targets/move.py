@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,8 @@ def move_masks(leaf: Leaf, geometry: Geometry, options: TargetOptions) -> Any:
     """Return a leaf's moved masks, in the form they have there."""
     first = leaf.value[0] if isinstance(leaf.value, list) else leaf.value
     fill = mask_fill_of(leaf.per_box, first, options)
+    if leaf.per_box and geometry.padding_mode != "constant":
+        geometry = replace(geometry, padding_mode="constant")  # an object ends with the image
     return move_mask(leaf.value, leaf.batch is not None, geometry, fill)
 
 
