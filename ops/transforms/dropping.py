@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from .arguments import fail, interval, number, whole
 from .engine.pixel_kinds import PixelKind
@@ -24,6 +25,18 @@ def _filling(owner: str, fill: Any) -> tuple[float, int]:
             fail(owner, "fill", fill, "a finite number, 'random' or 'random_uniform'")
         return 0.0, _FILLINGS[fill]
     return number(owner, "fill", fill, allowed="a finite number, 'random' or 'random_uniform'"), 0
+
+
+def _check_fill(owner: str, fill: float | str, plan: Plan) -> None:
+    """Refuse a fill that images of integers can't hold."""
+    if isinstance(fill, str) or plan.dtype.is_floating_point:
+        return
+    info = torch.iinfo(plan.dtype)
+    if not info.min <= fill <= info.max:
+        raise ValueError(
+            f"visops.transforms.{owner}: fill is {fill:g}, must be within [{info.min}, "
+            f"{info.max}] for a {plan.dtype} image"
+        )
 
 
 def _counts(owner: str, name: str, value: Any, least: int) -> tuple[int, int]:
@@ -78,6 +91,7 @@ class ChannelDropout(OperationStep):
         self.channel_drop_range, self.fill = counts, own_fill
 
     def settle(self, plan: Plan) -> None:
+        _check_fill("ChannelDropout", self.fill, plan)
         if self.channel_drop_range[1] >= plan.channels:
             raise ValueError(
                 f"visops.transforms.ChannelDropout: channel_drop_range is "
@@ -144,6 +158,9 @@ class CoarseDropout(OperationStep):
         super().__init__(p, [fixed(value), KEY, *ranges, fixed(filling)])
         self.num_holes_range, self.fill = counts, fill
         self.hole_height_range, self.hole_width_range = sides
+
+    def settle(self, plan: Plan) -> None:
+        _check_fill("CoarseDropout", self.fill, plan)
 
 
 class GridDropout(OperationStep):
@@ -215,6 +232,9 @@ class GridDropout(OperationStep):
         self.unit_size_range = None if unit_size_range is None else tuple(unit_size_range)
         self.holes_number_xy = None if holes_number_xy is None else tuple(holes_number_xy)
         self.fill = fill
+
+    def settle(self, plan: Plan) -> None:
+        _check_fill("GridDropout", self.fill, plan)
 
 
 def _two(owner: str, name: str, value: Any, least: int) -> tuple[int, int]:

@@ -17,6 +17,7 @@ import pytest
 import torch
 from scipy import stats
 from torch import Tensor
+from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as F
 from visops import transforms as T
 
@@ -274,6 +275,31 @@ def test_channels_and_holes() -> None:
         assert 6 <= height <= 18
         assert 16 <= width <= 40
         assert len(rows) == height * width
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda fill: T.ChannelDropout(fill=fill, p=1.0),
+        lambda fill: T.CoarseDropout((1, 1), (3, 3), (3, 3), fill=fill, p=1.0),
+        lambda fill: T.GridDropout(fill=fill, p=1.0),
+    ],
+    ids=["channels", "holes", "grid"],
+)
+@pytest.mark.parametrize(
+    "dtype", [torch.uint8, torch.uint16, torch.int16, torch.int32, torch.int64], ids=str
+)
+def test_fills_are_in_the_image_s_units(make: Any, dtype: torch.dtype) -> None:
+    image = torch.zeros(3, 12, 14).to(dtype)
+    chain = T.Compose([make(100)], seed=0)
+    for given in (image, torch.stack([image] * 2), tv_tensors.Video(torch.stack([image] * 2))):
+        values = chain(given).to(torch.int64)
+        assert set(values.unique().tolist()) == {0, 100}
+    if dtype == torch.uint8:
+        with pytest.raises(
+            ValueError, match=r"fill is 300, must be within \[0, 255\] for a torch."
+        ):
+            make(300)(image)
 
 
 def test_a_grid_of_holes_is_albumentations() -> None:
