@@ -17,7 +17,7 @@ from torch import Tensor
 from ... import _native
 from ...warp.remap import remap_batch
 from ..sample.leaf import Leaf
-from .coordinates import clamp_boxes, from_corners, to_corners
+from .coordinates import from_corners, inside, to_corners, visible_part
 from .finish import note_cut
 from .masks import as_given, as_tensor
 from .options import CONVENTIONS, TargetOptions, canvas_windows, mask_fill_of
@@ -134,13 +134,22 @@ def _bend_points(leaf: Leaf, fields: Sequence[Field | None], options: TargetOpti
     width = point_width(leaf)
     rows, owners, restore = rows_of(leaf.value, leaf.batch, width)
     shift = CONVENTIONS[options.keypoint_convention]
+    kept = inside(rows[:, :2], (_windows(fields) - shift)[owners])
     moved = _moved(rows[:, None, :2] + shift, owners, fields)[:, 0] - shift
     if width > 2:
         xp: Any = torch if isinstance(rows, Tensor) else np
         moved = xp.concatenate((moved, rows[:, 2:]), 1)
     leaf.value = restore(moved)
     finite = moved[:, 0] == moved[:, 0]
-    note_visible(leaf, finite)
+    note_visible(leaf, finite & kept)
+
+
+def _windows(fields: Sequence[Field | None]) -> np.ndarray:
+    """Return windows [B, 4] that span the pictures that are bent; nothing is outside the others."""
+    sizes = np.array([(0, 0) if field is None else field.size for field in fields])
+    windows = canvas_windows(sizes)
+    windows[[field is None for field in fields]] = (-np.inf, -np.inf, np.inf, np.inf)
+    return windows
 
 
 def _bend_boxes(
@@ -154,12 +163,9 @@ def _bend_boxes(
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
     corners = to_corners(rows, leaf.format)
     if options.boxes != "keep":
-        sizes = np.array([(0, 0) if field is None else field.size for field in fields])
-        windows = canvas_windows(sizes)
-        windows[[field is None for field in fields]] = (-np.inf, -np.inf, np.inf, np.inf)
-        inside = clamp_boxes(corners, windows[owners])
-        note_cut(leaf, areas, corners, inside, options)
-        corners = inside
+        rest = visible_part(corners, _windows(fields)[owners])
+        note_cut(leaf, areas, corners, rest, options)
+        corners = rest
     share = np.linspace(0.0, 1.0, _PARTS + 1)
     ones, zeros = np.ones_like(share), np.zeros_like(share)
     u = np.concatenate((share, ones, share, zeros))
