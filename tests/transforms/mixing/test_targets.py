@@ -166,7 +166,7 @@ def test_boxes_options() -> None:
     other = torch.tensor([[30.0, 10.0, 39.0, 20.0]])
     assert cut(half, other) == ([(20, 5, 30, 25)], ["own"])
     assert cut(half, other, boxes="keep") == ([(10, 5, 30, 25), (30, 10, 39, 20)], ["own", "other"])
-    assert cut(half, other, boxes="clamp")[0] == [(20, 5, 30, 25), (20, 10, 20, 20)]
+    assert cut(half, other, boxes="clamp")[0] == [(20, 5, 30, 25), (20, 10, 20, 10)]
     assert cut(half, min_visibility=0.5)[0] == [(20, 5, 30, 25)]
     assert cut(half, min_visibility=0.51)[0] == []
     # A corner of a quarter: the box keeps its bounds, and three quarters of it are seen.
