@@ -229,6 +229,7 @@ def run_pixels(
     begin: int,
     count: int,
     frames: int,
+    white: float,
     /,
 ) -> None: ...
 def make_field(

@@ -51,11 +51,23 @@ void run_pixel_list(const std::vector<PixelOperation>& operations, const PixelIm
 
 namespace {
 
+// A sample's operations on an image whose values were divided by `white`: so are values that fill.
+std::vector<PixelOperation> with_white(std::vector<PixelOperation> operations, double white) {
+  for (PixelOperation& operation : operations) {
+    const PixelKind kind = operation.kind;
+    const bool fills = kind == PixelKind::kDropChannels || kind == PixelKind::kHoles ||
+                       kind == PixelKind::kGridHoles;
+    if (fills) operation.amount /= white;
+  }
+  return operations;
+}
+
 // Images [count x frames, C, H, W] of the samples from `begin` on, contiguous, as an address; uint8
-// or float32.
+// or float32, of integers that were divided by `white`, or 1.
 void run_pixels(const PlanObject& self, py::handle address, const std::string& dtype,
                 int64_t height, int64_t width, const std::string& mode,
-                const std::vector<double>& fill, int64_t begin, int64_t count, int64_t frames) {
+                const std::vector<double>& fill, int64_t begin, int64_t count, int64_t frames,
+                double white) {
   const ChainPlan& plan = self.plan;
   const PixelSampling sampling = {parse_interpolation(kOp, mode), fill};
   const DType type = dtype_named(dtype);
@@ -74,7 +86,8 @@ void run_pixels(const PlanObject& self, py::handle address, const std::string& d
     const auto work = [&](int64_t from, int64_t to) {
       for (int64_t i = from; i < to; ++i) {
         void* const data = first + i * size * element_size(type);
-        run_pixel_list(plan.operations[static_cast<size_t>(begin + i / frames)],
+        const auto& own = plan.operations[static_cast<size_t>(begin + i / frames)];
+        run_pixel_list(white == 1.0 ? own : with_white(own, white),
                        {data, type, plan.channels, height, width}, sampling, Threads::kTorch);
       }
     };

@@ -130,6 +130,13 @@ double share_left(const std::array<double, 4>& before, const std::array<double, 
   return whole > 0.0 ? area(after) / whole : 1.0;
 }
 
+// What a window leaves of a box; a point, where that is nothing: turned, a side that was left would
+// span a box again.
+std::array<double, 4> visible_part(const std::array<double, 4>& whole, const double* window) {
+  const std::array<double, 4> rest = clipped(whole, window);
+  return share_left(whole, rest) == 0.0 ? std::array{rest[0], rest[1], rest[0], rest[1]} : rest;
+}
+
 // Boxes moved, clipped to windows of the source before; None for a perspective. If they are
 // measured, also by how much areas grow, and the share of each box that is left: (boxes, factors,
 // shares), of which the last two may be None.
@@ -150,7 +157,7 @@ py::object move_boxes(const Doubles& rows, const std::string& format_name, const
   double* const share = shares.mutable_data();
   for (py::ssize_t i = 0; i < count; ++i, box += 4, out += 4) {
     const std::array<double, 4> whole = corners_of(format, box);
-    const std::array<double, 4> rest = window ? clipped(whole, (*window)[i]) : whole;
+    const std::array<double, 4> rest = window ? visible_part(whole, (*window)[i]) : whole;
     const double* const m = matrix[i];
     if (measured) factor[i] = std::abs(m[0] * m[4] - m[1] * m[3]);
     if (measured && window) share[i] = share_left(whole, rest);

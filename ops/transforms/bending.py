@@ -46,11 +46,15 @@ class _Bending(Transform):
 
     no_inverse = "bends images, as no matrix undoes"
     padding_mode = "constant"
+    numbered = False  # whether an interpolation may be a number: Pillow's, as in torchvision
 
     def __init__(self, p: float, interpolation: Any, fill: FillArgument) -> None:
         super().__init__()
         owner = type(self).__name__
         self.p = number(owner, "p", p, 0.0, 1.0, "a probability in [0, 1]")
+        if isinstance(interpolation, int) and not self.numbered:
+            allowed = "'nearest', 'bilinear' or 'bicubic' (numbers differ from library to library)"
+            fail(owner, "interpolation", interpolation, allowed, TypeError)
         self.interpolation = interpolation_mode(owner, interpolation)
         self.fill = fill_values(owner, fill)
 
@@ -85,7 +89,7 @@ class _Bending(Transform):
             fields.append(Field(field))
         for leaf in images:
             self._bend(leaf, fields)
-        bend_targets(leaves, fields, options)
+        bend_targets(leaves, fields, options, self.padding_mode)
 
     def _bend(self, leaf: Leaf, fields: Sequence[Field | None]) -> None:
         pixels = Pixels(leaf)
@@ -157,6 +161,7 @@ class ElasticTransform(_Bending):
     """
 
     draws = 1
+    numbered = True
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from .._torch.outside_graphs import outside_graphs
-from .arguments import MASK_FILL, mask_fills_of_chain
+from .arguments import mask_fills_of_chain
 from .engine.calls import CallCounter
 from .engine.decode import decoding_of
 from .engine.direct import run_direct
@@ -23,7 +23,7 @@ from .engine.geometry import chain_geometry
 from .engine.native_passes import AllNativePasses
 from .engine.nesting import Chain, flatten, outer_options
 from .engine.numbers import Params
-from .engine.options import DEFAULTS, INHERITED, given_options, target_options
+from .engine.options import DEFAULTS, given_options, options_within, target_options
 from .engine.parameters import check_params, recorded
 from .engine.passes import run_passes
 from .engine.results import forms_of, reject_named
@@ -436,11 +436,7 @@ class Compose(Chain):
 
     def _inside(self, outer: Mapping[str, Any]) -> Compose:
         """Return this chain with the options that it takes over from another around it."""
-        options = {name: outer[name] for name in INHERITED} | self.given
-        if self.named["mask_fill"] != MASK_FILL:
-            options["mask_fill"] = self.named["mask_fill"]  # a fill may have said so
-        if "boxes" not in self.given and options["boxes"] == "sanitize":
-            options["boxes"] = "clamp"  # the outer chain drops them, with what belongs to them
+        options = options_within(outer, self.named, self.given)
         if all(self.named[name] == value for name, value in options.items()):
             return self
         twin, source = self.__dict__.get("_twin", (None, None))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -57,7 +59,8 @@ _SAME: dict[str, Any] = {
 }
 _CHOOSERS = ("RandomApply", "RandomChoice", "RandomOrder")
 # cv2's interpolations by number; area is what antialias does.
-_CV2 = {0: "nearest", 1: "bilinear", 2: "bicubic", 3: "bilinear"}
+_AREA = 3
+_CV2 = {0: "nearest", 1: "bilinear", 2: "bicubic", _AREA: "bilinear", 5: "bilinear", 6: "nearest"}
 
 
 def convert(pipeline: Any, **options: Any) -> Compose:
@@ -98,39 +101,47 @@ def convert(pipeline: Any, **options: Any) -> Compose:
         Resize(size=(32, 32), interpolation='bilinear', antialias=True)
     )
     """
-    notes: list[str] = []
-    steps = _converted(pipeline, notes)
+    job = _Job(fills_masks="mask_fill" not in options)
+    steps = _converted(pipeline, job)
     if not steps:
         fail("convert", "pipeline", pipeline, "a pipeline of at least one transform")
     chain = Compose(steps, **options)
-    if notes:
-        warnings.warn("visops.transforms.convert: " + "; ".join(notes), stacklevel=2)
+    if job.notes:
+        warnings.warn("visops.transforms.convert: " + "; ".join(job.notes), stacklevel=2)
     return chain
 
 
-def _converted(given: Any, notes: list[str]) -> list[Any]:
+@dataclass
+class _Job:
+    """One call of `convert`."""
+
+    fills_masks: bool  # whether transforms say what masks are outside the image, as theirs do
+    notes: list[str] = field(default_factory=list)
+
+
+def _converted(given: Any, job: _Job) -> list[Any]:
     """Return the steps that do what a transform, or a list of them, does."""
     if isinstance(given, (list, tuple, nn.Sequential)):
-        return [step for item in given for step in _converted(item, notes)]
+        return [step for item in given for step in _converted(item, job)]
     if isinstance(given, (Fusable, Chain, Container)):
         return [given]
     cls = type(given)
     name, library = cls.__name__, cls.__module__.partition(".")[0]
     if library == "torchvision" and "transforms" in cls.__module__:
-        return _from_torchvision(given, name, notes)
+        return _from_torchvision(given, name, job)
     if library == "albumentations":
-        return _from_albumentations(given, name, notes)
+        return _from_albumentations(given, name, job)
     if not callable(given) or isinstance(given, OfBatches):
         fail("convert", "pipeline", given, "transforms of single samples", TypeError)
-    notes.append(f"{getattr(given, '__name__', name)} runs as it is, on each sample's image")
+    job.notes.append(f"{getattr(given, '__name__', name)} runs as it is, on each sample's image")
     return [given]
 
 
-def _from_torchvision(given: Any, name: str, notes: list[str]) -> list[Any]:
+def _from_torchvision(given: Any, name: str, job: _Job) -> list[Any]:
     if name == "Compose":
-        return _converted(list(given.transforms), notes)
+        return _converted(list(given.transforms), job)
     if name in _CHOOSERS:
-        inner = [_group(item, notes) for item in given.transforms]
+        inner = [_group(item, job) for item in given.transforms]
         weights = {} if name == "RandomOrder" else {"p": given.p}
         return [getattr(choosing, name)(inner, **weights)]
     if name in ("FiveCrop", "TenCrop", "MixUp", "CutMix"):
@@ -140,7 +151,7 @@ def _from_torchvision(given: Any, name: str, notes: list[str]) -> list[Any]:
         )
     ours = _SAME.get(name)
     if ours is None:
-        notes.append(f"{name} stays torchvision's and runs on its own")
+        job.notes.append(f"{name} stays torchvision's and runs on its own")
         return [given]
     arguments = {}
     for argument in list(inspect.signature(ours.__init__).parameters)[1:]:
@@ -150,37 +161,54 @@ def _from_torchvision(given: Any, name: str, notes: list[str]) -> list[Any]:
     return [ours(**arguments)]
 
 
-def _group(item: Any, notes: list[str]) -> Any:
+def _group(item: Any, job: _Job) -> Any:
     """Return one transform of a chooser: a chain, where it becomes several."""
-    steps = _converted(item, notes)
+    steps = _converted(item, job) or [conversions.Identity()]
     return steps[0] if len(steps) == 1 else Compose(steps)
 
 
-def _from_albumentations(given: Any, name: str, notes: list[str]) -> list[Any]:
+def _from_albumentations(given: Any, name: str, job: _Job) -> list[Any]:
     if name in ("Compose", "Sequential"):
         if any(given.processors.values() if hasattr(given, "processors") else ()):
-            notes.append(
+            job.notes.append(
                 "bbox_params and keypoint_params are left out: boxes are x1, y1, x2, y2 under "
                 "'boxes', and Compose(boxes='sanitize', min_area=...) drops them"
             )
-        steps = _converted(list(given.transforms), notes)
+        steps = _converted(list(given.transforms), job)
         return _at_times(steps, getattr(given, "p", 1.0))
-    if name in ("OneOf", "RandomOrder"):
-        inner = [_group(item, notes) for item in given.transforms]
+    if name == "OneOf":
+        # Their p are weights: what is chosen is applied.
+        inner = [_group(_always(item), job) for item in given.transforms]
         weights = [float(item.p) for item in given.transforms]
-        one = (
-            choosing.RandomChoice(inner, weights)
-            if name == "OneOf"
-            else choosing.RandomOrder(inner)
-        )
-        return _at_times([one], given.p)
-    make = _ALBUMENTATIONS.get(name)
-    if name in _ALIKE and (arguments := _arguments(given, _ALIKE[name])) is not None:
+        return _at_times([choosing.RandomChoice(inner, weights)], given.p)
+    if name in ("RandomOrder", "SomeOf") and (chosen := _some_of(given, name, job)) is not None:
+        return _at_times([chosen], given.p)
+    if name in _ALIKE and (arguments := _arguments(given, name, job)) is not None:
         return [_ALIKE[name](**arguments)]
-    if make is None:
-        notes.append(f"{name} stays albumentations' and runs on its own, on the image alone")
-        return [given]
-    return make(given)
+    make = _ALBUMENTATIONS.get(name)
+    converted = make(given, job) if make is not None and _is_plain(given, name) else None
+    if converted is not None:
+        return converted
+    job.notes.append(f"{name} stays albumentations' and runs on its own, on the image alone")
+    return [given]
+
+
+def _always(given: Any) -> Any:
+    """Return a transform that OneOf has chosen: it leaves the decision to the others."""
+    if type(given).__name__ in ("SomeOf", "RandomOrder"):
+        return given
+    forced = copy.copy(given)
+    forced.p = 1.0
+    return forced
+
+
+def _some_of(given: Any, name: str, job: _Job) -> Any:
+    """Return what applies some of a container's transforms; None where there is nothing alike."""
+    if given.n == 1:
+        return choosing.RandomChoice([_group(item, job) for item in given.transforms])
+    if name == "RandomOrder" and given.n == len(given.transforms) and not given.replace:
+        return choosing.RandomOrder([_group(item, job) for item in given.transforms])
+    return None
 
 
 def _at_times(steps: Sequence[Any], p: float) -> list[Any]:
@@ -190,45 +218,79 @@ def _at_times(steps: Sequence[Any], p: float) -> list[Any]:
     return [choosing.RandomApply(steps, p)]
 
 
-def _mode(given: Any) -> str:
-    return _CV2.get(getattr(given, "interpolation", 1), "bilinear")
-
-
 # Classes with albumentations' names and arguments.
 _ALIKE: dict[str, Any] = {
     name: getattr(module, name)
-    for module in (bending, dropping, neighbourhoods, noise)
+    for module in (additive, bending, dropping, neighbourhoods, noise, symmetries)
     for name in module.__all__
-    if name not in ("ElasticTransform", "GaussianNoise", "RandomHSV")
+    if name not in ("ElasticTransform", "GaussianNoise", "RandomHSV", "RandomChannelPermutation")
 }
 _BORDERS = {0: "constant", 1: "replicate", 2: "symmetric", 3: "circular", 4: "reflect"}  # cv2's
 # Arguments that ours don't have, and the values with which that makes no difference.
 _PLAIN: dict[str, Any] = {
-    "fill_mask": (None, 0),
+    "interpolation": tuple(_CV2),
+    "mask_interpolation": (0,),
     "interpolation_pair": ({"downscale": 0, "upscale": 0},),
-    "method": ("kernel",),
+    "method": ("kernel", "weighted_average"),
+    "brightness_by_max": (True,),
+    "ensure_safe_range": (False,),
+    "normalization": ("standard",),
+    "num_output_channels": (3,),
+    "pad_if_needed": (False,),
+    "crop_border": (False,),
+    "rotate_method": ("largest_box",),
+    "max_size_hw": (None,),
 }
 
 
-def _arguments(given: Any, ours: Any) -> dict[str, Any] | None:
+def _is_plain(given: Any, name: str) -> bool:
+    """Return whether a transform has no argument that ours would ignore."""
+    if any(getattr(given, own, alike[0]) not in alike for own, alike in _PLAIN.items()):
+        return False
+    if name in dropping.__all__:  # ours leave masks, and have one value for all channels
+        fill = getattr(given, "fill", 0)
+        known = not isinstance(fill, (tuple, list)) and not str(fill).startswith("inpaint")
+        return known and getattr(given, "fill_mask", None) is None
+    outside = getattr(given, "fill_mask", 0)
+    return not isinstance(outside, (tuple, list)) and float(outside).is_integer()
+
+
+def _arguments(given: Any, name: str, job: _Job) -> dict[str, Any] | None:
     """Return the arguments for our class of the same name, or None where it can't do the same."""
-    for name, alike in _PLAIN.items():
-        if hasattr(given, name) and getattr(given, name) not in alike:
-            return None
-    if str(getattr(given, "fill", "")).startswith("inpaint"):
+    if not _is_plain(given, name):
         return None
-    arguments = {}
-    for name in list(inspect.signature(ours.__init__).parameters)[1:]:
-        if name == "interpolation":
-            arguments[name] = _mode(given)
-        elif name == "padding_mode":
-            arguments[name] = _BORDERS.get(given.border_mode, "constant")
-        elif hasattr(given, name):
-            arguments[name] = getattr(given, name)
+    arguments: dict[str, Any] = {}
+    for own in list(inspect.signature(_ALIKE[name].__init__).parameters)[1:]:
+        if own == "interpolation":
+            arguments[own] = _CV2[given.interpolation]
+        elif own == "padding_mode":
+            arguments[own] = _BORDERS[given.border_mode]
+        elif own == "fill" and hasattr(given, "border_mode"):
+            arguments[own] = _fill(given, job)
+        elif hasattr(given, own):
+            arguments[own] = getattr(given, own)
+    if name == "GridDropout" and given.holes_number_xy:
+        arguments["holes_number_xy"] = tuple(given.holes_number_xy)[::-1]  # theirs are rows first
     return arguments
 
 
-def _normalize(given: Any) -> list[Any]:
+def _fill(given: Any, job: _Job) -> Any:
+    """Return what shows outside the image, and, unless the chain says so, outside masks."""
+    return {"Image": given.fill, "Mask": given.fill_mask} if job.fills_masks else given.fill
+
+
+def _resized(given: Any, job: _Job, make: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """Return a transform that resizes: theirs doesn't filter, unless it averages over areas."""
+    filters = given.interpolation == _AREA or getattr(given, "area_for_downscale", None) is not None
+    if filters:
+        job.notes.append(f"{type(given).__name__} averages with another filter than OpenCV's")
+    elif given.interpolation == 0:
+        job.notes.append(f"{type(given).__name__} takes the pixels of OpenCV's INTER_NEAREST_EXACT")
+    step = make(*arguments, interpolation=_CV2[given.interpolation], antialias=filters)
+    return _at_times([step], given.p)
+
+
+def _normalize(given: Any, job: _Job) -> list[Any]:
     steps = [
         dtypes.ToDtype(torch.float32, scale=given.max_pixel_value == 255.0),
         dtypes.Normalize(list(given.mean), list(given.std)),
@@ -239,22 +301,40 @@ def _normalize(given: Any) -> list[Any]:
     return _at_times(steps, given.p)
 
 
-_ALBUMENTATIONS: dict[str, Callable[[Any], list[Any]]] = {
-    "HorizontalFlip": lambda t: [cropping.RandomHorizontalFlip(t.p)],
-    "VerticalFlip": lambda t: [cropping.RandomVerticalFlip(t.p)],
-    "ToGray": lambda t: [color.RandomGrayscale(t.p)],
-    "ToTensorV2": lambda t: [],
-    "NoOp": lambda t: [],
+def _rotate(given: Any, job: _Job) -> list[Any] | None:
+    if _BORDERS[given.border_mode] != "constant":
+        return None
+    mode, fill = _CV2[given.interpolation], _fill(given, job)
+    return _at_times([geometric.RandomRotation(given.limit, mode, fill=fill)], given.p)
+
+
+def _smallest(given: Any, job: _Job) -> list[Any] | None:
+    if isinstance(given.max_size, (tuple, list)):
+        return None
+    job.notes.append("SmallestMaxSize rounds the longer side down")
+    return _resized(given, job, resizing.Resize, given.max_size)
+
+
+# From their transform to ours; None: ours can't do it.
+_ALBUMENTATIONS: dict[str, Callable[[Any, _Job], list[Any] | None]] = {
+    "HorizontalFlip": lambda t, _: [cropping.RandomHorizontalFlip(t.p)],
+    "VerticalFlip": lambda t, _: [cropping.RandomVerticalFlip(t.p)],
+    "ToGray": lambda t, _: [color.RandomGrayscale(t.p)],
+    "ToTensorV2": lambda t, _: [],
+    "NoOp": lambda t, _: [],
     "Normalize": _normalize,
-    "RandomCrop": lambda t: _at_times([cropping.RandomCrop((t.height, t.width))], t.p),
-    "CenterCrop": lambda t: _at_times([cropping.CenterCrop((t.height, t.width))], t.p),
-    "Resize": lambda t: _at_times([resizing.Resize((t.height, t.width), _mode(t))], t.p),
-    "SmallestMaxSize": lambda t: _at_times([resizing.Resize(t.max_size, _mode(t))], t.p),
-    "RandomResizedCrop": lambda t: _at_times(
-        [resizing.RandomResizedCrop(t.size, t.scale, t.ratio, _mode(t))], t.p
+    "RandomCrop": lambda t, _: _at_times([cropping.RandomCrop((t.height, t.width))], t.p),
+    "CenterCrop": lambda t, _: _at_times([cropping.CenterCrop((t.height, t.width))], t.p),
+    "Resize": lambda t, job: _resized(t, job, resizing.Resize, (t.height, t.width)),
+    "SmallestMaxSize": _smallest,
+    "RandomResizedCrop": lambda t, job: _resized(
+        t, job, resizing.RandomResizedCrop, t.size, t.scale, t.ratio
     ),
-    "Rotate": lambda t: _at_times([geometric.RandomRotation(t.limit, _mode(t))], t.p),
-    "ColorJitter": lambda t: _at_times(
+    "Rotate": _rotate,
+    "ColorJitter": lambda t, _: _at_times(
         [color.ColorJitter(t.brightness, t.contrast, t.saturation, t.hue)], t.p
     ),
+    "RandomGamma": lambda t, _: [
+        values.RandomGamma([percent / 100.0 for percent in t.gamma_limit], t.p)
+    ],
 }

@@ -35,7 +35,7 @@ class CenterCrop(Builtin):
              [13., 14., 15., 16.]]])
     """
 
-    def __init__(self, size: int | Sequence[int], fill: float | Sequence[float] = 0) -> None:
+    def __init__(self, size: int | Sequence[int], *, fill: float | Sequence[float] = 0) -> None:
         super().__init__()
         owner = type(self).__name__
         self.size = size_pair(owner, "size", size)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from .arguments import fail, interval, number, whole
 from .engine.pixel_kinds import PixelKind
@@ -24,6 +25,18 @@ def _filling(owner: str, fill: Any) -> tuple[float, int]:
             fail(owner, "fill", fill, "a finite number, 'random' or 'random_uniform'")
         return 0.0, _FILLINGS[fill]
     return number(owner, "fill", fill, allowed="a finite number, 'random' or 'random_uniform'"), 0
+
+
+def _check_fill(owner: str, fill: float | str, plan: Plan) -> None:
+    """Refuse a fill that images of integers can't hold."""
+    if isinstance(fill, str) or plan.dtype.is_floating_point:
+        return
+    info = torch.iinfo(plan.dtype)
+    if not info.min <= fill <= info.max:
+        raise ValueError(
+            f"visops.transforms.{owner}: fill is {fill:g}, must be within [{info.min}, "
+            f"{info.max}] for a {plan.dtype} image"
+        )
 
 
 def _counts(owner: str, name: str, value: Any, least: int) -> tuple[int, int]:
@@ -78,6 +91,7 @@ class ChannelDropout(OperationStep):
         self.channel_drop_range, self.fill = counts, own_fill
 
     def settle(self, plan: Plan) -> None:
+        _check_fill("ChannelDropout", self.fill, plan)
         if self.channel_drop_range[1] >= plan.channels:
             raise ValueError(
                 f"visops.transforms.ChannelDropout: channel_drop_range is "
@@ -145,6 +159,9 @@ class CoarseDropout(OperationStep):
         self.num_holes_range, self.fill = counts, fill
         self.hole_height_range, self.hole_width_range = sides
 
+    def settle(self, plan: Plan) -> None:
+        _check_fill("CoarseDropout", self.fill, plan)
+
 
 class GridDropout(OperationStep):
     """Fill a rectangle in each cell of a grid, with probability `p`.
@@ -161,7 +178,7 @@ class GridDropout(OperationStep):
         A cell's side in pixels is drawn from this range, the upper end excluded.
     holes_number_xy : pair of int, optional
         Cells along x and y, which count before `unit_size_range`. Without both, cells are a tenth
-        of the image's sides.
+        of the image's sides. albumentations 2.0.8 says the same, and takes the first for y.
     shift_xy : pair of int
     fill : float, "random" or "random_uniform"
         As for :class:`CoarseDropout`.
@@ -215,6 +232,9 @@ class GridDropout(OperationStep):
         self.unit_size_range = None if unit_size_range is None else tuple(unit_size_range)
         self.holes_number_xy = None if holes_number_xy is None else tuple(holes_number_xy)
         self.fill = fill
+
+    def settle(self, plan: Plan) -> None:
+        _check_fill("GridDropout", self.fill, plan)
 
 
 def _two(owner: str, name: str, value: Any, least: int) -> tuple[int, int]:

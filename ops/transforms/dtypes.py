@@ -46,6 +46,8 @@ class Normalize(Builtin):
         self, mean: float | Sequence[float], std: float | Sequence[float], inplace: bool = False
     ) -> None:
         super().__init__()
+        if not isinstance(inplace, bool):  # albumentations has max_pixel_value there
+            fail("Normalize", "inplace", inplace, "True or False", TypeError)
         self.mean = self._values("mean", mean, "a finite number or one per channel")
         self.std = self._values("std", std, "a finite number other than 0, or one per channel")
         for value in self.std:

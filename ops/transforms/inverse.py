@@ -21,7 +21,7 @@ from .engine.run import Pixels, run_plan
 from .sample.images import sizes_of
 from .sample.leaf import Leaf
 from .sample.split import split_sample
-from .targets.move import Geometry, check_options, finish_targets, move_targets, moves
+from .targets.move import Geometry, check_options, finish_targets, followers, move_targets
 
 if TYPE_CHECKING:
     from .compose import Compose, Parameters
@@ -44,7 +44,7 @@ def undo_geometry(
         layout="CHW",
         canvas=_stand_in(before),
     )
-    has_targets = moves(leaves, chain.options)
+    has_targets = bool(followers(leaves, chain.options))
     maps = [_checked(leaf, before, stride) for leaf in leaves if leaf.kind in ("image", "mask")]
     for leaf in leaves:
         if leaf.canvas is not None and (leaf.canvas != before).any():

@@ -49,7 +49,7 @@ class RandomRotate90(_Symmetry):
              [1., 3.]]])
     """
 
-    def __init__(self, p: float = 0.5) -> None:
+    def __init__(self, p: float = 1.0) -> None:
         super().__init__(p)
 
 

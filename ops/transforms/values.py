@@ -255,7 +255,8 @@ class RandomGamma(_ValueStep):
     Parameters
     ----------
     gamma : pair of float
-        Range of the exponent: below 1 brightens, above 1 darkens.
+        Range of the exponent, at most 20: below 1 brightens, above 1 darkens. albumentations' range
+        is in per cent: (80, 120) there is (0.8, 1.2).
     p : float
         Probability, for each sample.
 
@@ -276,8 +277,9 @@ class RandomGamma(_ValueStep):
 
     def __init__(self, gamma: Sequence[float] = (0.8, 1.2), p: float = 0.5) -> None:
         super().__init__(p)
-        allowed = "two numbers > 0 (min, max)"
-        self.gamma = interval("RandomGamma", "gamma", gamma, 1e-9, allowed=allowed)
+        # The bound is for albumentations' (80, 120), by which nearly every pixel would be black.
+        allowed = "two numbers > 0 and <= 20 (min, max): exponents, not per cent"
+        self.gamma = interval("RandomGamma", "gamma", gamma, 1e-9, 20.0, allowed)
         self.draws = 1 if self.gamma[0] == self.gamma[1] else 2
 
     def _amounts(self) -> tuple[float, float]:

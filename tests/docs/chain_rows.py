@@ -178,11 +178,31 @@ def holes_in_a_grid() -> Pair:
     return ours.permute(1, 2, 0), theirs
 
 
+def rows_of_holes_come_first_there() -> Pair:
+    A = library()
+    theirs = A.GridDropout(0.5, False, holes_number_xy=(2, 5), p=1.0)(image=WHITE)["image"]
+    ours = T.GridDropout(0.5, False, holes_number_xy=(5, 2), p=1.0)(WHITE)
+    return ours.permute(1, 2, 0), theirs
+
+
 def filled_masks() -> Pair:
     A = library()
-    theirs = A.Pad(5, border_mode=0, fill_mask=255, p=1)(image=PHOTO, mask=MASK)["mask"]
-    ours = T.Compose([T.Pad(5)], mask_fill=255)({"image": PHOTO, "mask": MASK})["mask"]
+    theirs = A.Pad(5, border_mode=0, p=1)(image=PHOTO, mask=MASK)["mask"]
+    ours = T.Compose([T.Pad(5)], mask_fill=0)({"image": PHOTO, "mask": MASK})["mask"]
     return ours, theirs
+
+
+def gammas_in_per_cent() -> Pair:
+    A = library()
+    theirs = A.RandomGamma((150, 150), p=1.0)(image=PHOTO)["image"]
+    return T.RandomGamma((1.5, 1.5), p=1.0)(PHOTO).permute(1, 2, 0), theirs
+
+
+def bicubic_by_name() -> Pair:
+    A = library()
+    theirs = A.Resize(50, 70, interpolation=2)(image=PHOTO)["image"]
+    ours = T.Resize((50, 70), interpolation="bicubic", antialias=False)(PHOTO)
+    return ours.permute(1, 2, 0), theirs
 
 
 def invisible_points() -> Pair:

@@ -38,14 +38,16 @@ OF_ALBUMENTATIONS: dict[str, Runs] = {
     "Normalize": (("normalize",), ()),
     "ToFloat": (("float",), ((rows.to_tensors, 0),)),
     "Erasing": ((), ((rows.one_rectangle, 0),)),
-    "fill_mask=255": ((), ((rows.filled_masks, 0),)),
+    "fill_mask=0": ((), ((rows.filled_masks, 0),)),
+    "interpolation=cv2": ((), ((rows.bicubic_by_name, 1),)),
     "KeypointParams": ((), ((rows.invisible_points, 1e-6),)),
     "BboxParams": ((), ((rows.dropped_boxes, 1e-6), (rows.slivers_are_dropped, 0))),
     "OneOf": ((), ((rows.some_of_several, 0),)),
+    "RandomGamma": ((), ((rows.gammas_in_per_cent, 1),)),
     "RandomRotate90": ((), ((rows.transposed, 0),)),
     "GridDistortion": ((), ((rows.unbent_fisheye, 1),)),
     "MotionBlur": ((), ((rows.medians, 0),)),
-    "ShotNoise": ((), ((rows.holes_in_a_grid, 0),)),
+    "ShotNoise": ((), ((rows.holes_in_a_grid, 0), (rows.rows_of_holes_come_first_there, 0))),
     "weather": ((), ((rows.a_callable, 0),)),
 }
 OF_KORNIA: dict[str, Runs] = {

@@ -140,7 +140,7 @@ def test_clahe_of_colours(dtype: torch.dtype, slot: str) -> None:
 
 def downscaled(side: int, factor: float) -> list[int]:
     small = max(round(side * factor), 1)
-    near = [min(int(i * (small / side)), small - 1) for i in range(side)]
+    near = [min(int(i * (1 / (side / small))), small - 1) for i in range(side)]
     return [min(int(i * (1 / factor)), side - 1) for i in near]
 
 

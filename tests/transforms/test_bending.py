@@ -296,6 +296,10 @@ def test_areas_and_clamped_boxes() -> None:
             "GridDistortion: num_steps is 9, an image has 4 rows or columns; must have as many",
         ),
         (
+            lambda: T.GridDistortion(interpolation=2),
+            "GridDistortion: interpolation is 2, must be 'nearest', 'bilinear' or 'bicubic' (numb",
+        ),
+        (
             lambda: T.OpticalDistortion(mode="lens"),
             "OpticalDistortion: mode is 'lens', must be 'camera' or 'fisheye'",
         ),
@@ -332,3 +336,14 @@ def test_remap_s_field_is_a_control_grid() -> None:
                 (dx[:, -1, -1], grid[:, -1, -1, 0]),
             ):
                 np.testing.assert_allclose(corner, point, rtol=1e-5)
+
+
+@pytest.mark.parametrize("convention", ["integer", "half_pixel"])
+def test_points_outside_stay_invisible(convention: str) -> None:
+    """A point is visible if it was inside at every step, wherever the bend has moved it."""
+    outside = torch.tensor([[-3.0, 20], [62, 10], [30, 61.5], [20, -4], [30, 30]])
+    shrink = T.OpticalDistortion((0.5, 0.5), p=1.0)
+    for steps in ([shrink], [T.RandomApply([shrink], 1.0)]):
+        chain = T.Compose(steps, seed=0, keypoint_convention=convention)
+        found = chain({"image": torch.rand(3, 60, 60), "keypoints": outside})
+        assert found["keypoints_visible"].tolist() == [False] * 4 + [True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -150,12 +151,111 @@ def test_albumentations_names_with_the_same_arguments(name: str) -> None:
     assert T.Compose([ours])(PHOTO).shape == (3, 40, 60)
 
 
+SYMMETRIES = ("D4", "RandomRotate90", "Transpose")
+COLOURS = ("RGBShift", "RandomBrightnessContrast", "RandomGamma")
+
+
+@pytest.mark.parametrize("name", [*ALIKE, *SYMMETRIES, *COLOURS])
+def test_defaults_are_albumentations(name: str) -> None:
+    theirs = getattr(pytest.importorskip("albumentations"), name)()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        converted = T.convert(theirs, mask_fill=255).transforms[0]
+    own = repr(getattr(T, name)())
+    assert repr(converted) == re.sub(r"fill=0\b(?!\.)", "fill=0.0", own)
+
+
 def test_what_only_albumentations_does_stays_there() -> None:
     A = pytest.importorskip("albumentations")
     for theirs in (
         A.CoarseDropout(fill="inpaint_ns", p=1),
+        A.CoarseDropout(fill=(1, 2, 3), p=1),
+        A.GridDropout(fill_mask=0, p=1),
         A.Downscale(interpolation_pair={"downscale": 1, "upscale": 1}, p=1),
         A.Sharpen(method="gaussian", p=1),
+        A.Rotate((30, 30), border_mode=4),
+        A.Rotate((30, 30), crop_border=True),
+        A.Resize(20, 30, interpolation=4),
+        A.GridDistortion(interpolation=4),
+        A.ThinPlateSpline(mask_interpolation=1),
+        A.SmallestMaxSize([20, 30]),
+        A.SmallestMaxSize(max_size_hw=(20, 30)),
+        A.RandomCrop(50, 50, pad_if_needed=True),
+        A.ToGray(method="max"),
+        A.Normalize(normalization="image"),
+        A.RandomBrightnessContrast(brightness_by_max=False),
+        A.SomeOf([A.HorizontalFlip(), A.VerticalFlip(), A.Transpose()], n=2),
+        A.RandomOrder([A.HorizontalFlip(), A.VerticalFlip(), A.Transpose()], n=2),
     ):
         with pytest.warns(UserWarning, match="stays albumentations'"):
             T.convert(theirs)
+
+
+MASK = PHOTO[..., 0] // 64
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda A: A.Resize(20, 30),
+        lambda A: A.RandomResizedCrop((20, 30), scale=(1, 1), ratio=(1.5, 1.5)),
+        lambda A: A.Rotate((30, 30), p=1),
+        lambda A: A.Rotate((30, 30), fill=(10, 20, 30), fill_mask=7, p=1),
+        lambda A: A.OpticalDistortion((0.3, 0.3), mode="fisheye", fill_mask=3, p=1),
+        lambda A: A.OpticalDistortion((-0.4, -0.4), mode="fisheye", border_mode=4, p=1),
+        lambda A: A.Transpose(p=1),
+        lambda A: A.RandomGamma((150, 150), p=1),
+        lambda A: A.RandomBrightnessContrast((0.1, 0.1), (0.2, 0.2), p=1),
+        lambda A: A.RGBShift((5, 5), (9, 9), (-4, -4), p=1),
+        lambda A: A.GridDropout(holes_number_xy=(2, 5), random_offset=False, p=1),
+        lambda A: A.OneOf([A.NoOp(), A.NoOp()], p=1),
+    ],
+)
+def test_images_and_masks_are_albumentations(make: Any) -> None:
+    theirs = make(pytest.importorskip("albumentations"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        chain = T.convert(theirs, seed=0)
+    expected = theirs(image=PHOTO, mask=MASK)
+    found = chain({"image": PHOTO, "mask": MASK}, index=0)
+    distance = np.abs(found["image"].movedim(0, -1).numpy().astype(int) - expected["image"])
+    assert distance.max() <= 1
+    if expected["mask"].shape == PHOTO.shape[:2]:  # else the nearest pixel is another
+        wrong = np.asarray(found["mask"]) != expected["mask"]
+        assert wrong.mean() < 0.002  # where a pixel lies halfway between two
+
+
+def test_a_chain_s_mask_fill_replaces_theirs() -> None:
+    A = pytest.importorskip("albumentations")
+    chain = T.convert(A.Rotate((45, 45), p=1), mask_fill=255)
+    assert chain({"image": PHOTO, "mask": MASK})["mask"][0, 0] == 255
+
+
+def test_what_one_of_chooses_is_applied() -> None:
+    """Its transforms' probabilities are weights, and of those within it decide for themselves."""
+    A = pytest.importorskip("albumentations")
+
+    def changed(pipeline: Any) -> int:
+        chain = T.convert(pipeline, seed=0)
+        batch = np.stack([PHOTO] * 60)
+        out = chain(batch, index=range(60))
+        return int((out != torch.from_numpy(batch).movedim(-1, 1)).flatten(1).any(1).sum())
+
+    flips = [A.HorizontalFlip(p=0.1), A.VerticalFlip(p=0.1)]
+    assert changed(A.OneOf(flips, p=1.0)) == 60
+    assert changed(A.OneOf([A.Sequential(flips, p=0.1)], p=1.0)) < 30
+    assert changed(A.SomeOf(flips, n=1)) < 20
+    both = A.RandomOrder([A.HorizontalFlip(p=1.0), A.VerticalFlip(p=1.0)], n=1)
+    turned = np.ascontiguousarray(PHOTO[::-1, ::-1])
+    chain = T.convert(both, seed=0)
+    assert not any(np.array_equal(chain(PHOTO, index=i).movedim(0, -1), turned) for i in range(20))
+
+
+def test_other_filters_are_said() -> None:
+    A = pytest.importorskip("albumentations")
+    with pytest.warns(UserWarning, match="Resize averages with another filter than OpenCV's"):
+        T.convert(A.Resize(20, 30, interpolation=3))
+    with pytest.warns(UserWarning, match="Resize takes the pixels of OpenCV's INTER_NEAREST_EXACT"):
+        T.convert(A.Resize(20, 30, interpolation=0))
+    with pytest.warns(UserWarning, match="SmallestMaxSize rounds the longer side down"):
+        T.convert(A.SmallestMaxSize(25))

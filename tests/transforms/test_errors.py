@@ -206,6 +206,11 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "RandomErasing: value is None, must be a finite number, one per channel, or 'random'",
     ),
     (
+        lambda: T.Normalize([0.5], [0.5], 255.0),
+        TypeError,
+        "Normalize: inplace is 255.0, must be True or False",
+    ),
+    (
         lambda: T.Normalize([0.5], [0.0]),
         ValueError,
         "Normalize: std is [0.0], must be a finite number other than 0, or one per channel",

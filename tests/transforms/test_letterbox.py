@@ -116,6 +116,8 @@ def test_center_crop_fills_with_a_value() -> None:
     colours = T.CenterCrop((2, 5), fill=(7, 8, 9))(image.expand(3, -1, -1))
     assert colours[:, 0, 0].tolist() == [7, 8, 9]
     assert T.CenterCrop(4)(image)[0, 0].tolist() == [0] * 4
+    with pytest.raises(TypeError, match="positional"):
+        T.CenterCrop(4, 6)  # type: ignore[call-arg]  # albumentations' height and width
     reasons = [p.reason for p in T.Compose([T.Pad(1, fill=3), T.CenterCrop(9, fill=4)]).passes]
     assert reasons == ["", "CenterCrop has fill 4 after 3"]
 

@@ -17,6 +17,7 @@ import pytest
 import torch
 from scipy import stats
 from torch import Tensor
+from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as F
 from visops import transforms as T
 
@@ -139,6 +140,17 @@ def test_p_is_a_probability_for_each_sample(name: str) -> None:
     changed = (out != image).flatten(1).any(1).numpy()
     assert (changed <= params.steps[0]["apply"]).all()
     assert 0.17 < params.steps[0]["apply"].mean() < 0.33
+
+
+@pytest.mark.parametrize("name", ["box", "motion", "unsharp", "emboss", "sharpen", "gaussian"])
+def test_narrow_images_of_many_channels(name: str) -> None:
+    """Three columns are no channels, in dtypes whose filters are torch's operators as well."""
+    step = STEPS.get(name, lambda: T.GaussianBlur(3, 1.0))
+    chain = T.Compose([step()], seed=0, layout="CHW")
+    for width in (3, 4):
+        image = torch.rand(7, 9, width, dtype=torch.float64)
+        expected = chain(image.float(), index=0).double()
+        torch.testing.assert_close(chain(image, index=0), expected, atol=1e-5, rtol=0.0)
 
 
 def test_gaussian_noise_is_normal() -> None:
@@ -265,6 +277,31 @@ def test_channels_and_holes() -> None:
         assert len(rows) == height * width
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda fill: T.ChannelDropout(fill=fill, p=1.0),
+        lambda fill: T.CoarseDropout((1, 1), (3, 3), (3, 3), fill=fill, p=1.0),
+        lambda fill: T.GridDropout(fill=fill, p=1.0),
+    ],
+    ids=["channels", "holes", "grid"],
+)
+@pytest.mark.parametrize(
+    "dtype", [torch.uint8, torch.uint16, torch.int16, torch.int32, torch.int64], ids=str
+)
+def test_fills_are_in_the_image_s_units(make: Any, dtype: torch.dtype) -> None:
+    image = torch.zeros(3, 12, 14).to(dtype)
+    chain = T.Compose([make(100)], seed=0)
+    for given in (image, torch.stack([image] * 2), tv_tensors.Video(torch.stack([image] * 2))):
+        values = chain(given).to(torch.int64)
+        assert set(values.unique().tolist()) == {0, 100}
+    if dtype == torch.uint8:
+        with pytest.raises(
+            ValueError, match=r"fill is 300, must be within \[0, 255\] for a torch."
+        ):
+            make(300)(image)
+
+
 def test_a_grid_of_holes_is_albumentations() -> None:
     image = torch.ones(1, 90, 120)
     fixed = T.GridDropout(0.5, False, holes_number_xy=(4, 3), shift_xy=(3, 5), p=1)(image)
@@ -350,6 +387,16 @@ def test_downscale_is_albumentations(scale: float) -> None:
     image = picture()
     step: Any = A.Downscale((scale, scale), p=1)
     assert levels(run(T.Downscale(), image, scale), step(image=as_array(image))["image"]).max() == 0
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.37, 0.6, 0.9, 0.95])
+def test_downscaled_positions_are_opencv_s(scale: float) -> None:
+    """Of every width, those where a pixel lies between two of the smaller image among them."""
+    for width in range(20, 300, 4):
+        row = torch.arange(width, dtype=torch.float32).expand(1, 20, width).contiguous()
+        small = cv2.resize(row[0].numpy(), None, fx=scale, fy=scale, interpolation=0)
+        expected = cv2.resize(small, (width, 20), interpolation=0)
+        assert np.array_equal(T.Downscale((scale, scale), 1.0)(row)[0, 0], expected[0]), width
 
 
 def test_sides_are_odd_and_as_likely() -> None:

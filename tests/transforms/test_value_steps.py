@@ -344,6 +344,11 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "RandomAdjustSharpness: the image has 2 channels, must have 1 or 3",
     ),
     (lambda: T.RandomGamma((0, 1)), ValueError, "RandomGamma: gamma is (0, 1), must be two numb"),
+    (
+        lambda: T.RandomGamma((80, 120)),
+        ValueError,
+        "RandomGamma: gamma is (80, 120), must be two numbers > 0 and <= 20 (min, max): exponents",
+    ),
     (lambda: T.AutoAugment("coco"), ValueError, "policy is 'coco', must be 'imagenet', 'cifar10'"),
     (lambda: T.RandAugment(operations="x"), ValueError, "operations is 'x', must be 'all' or 'li"),
     (lambda: T.GaussianBlur(4), ValueError, "GaussianBlur: kernel_size is 4, must be an odd who"),

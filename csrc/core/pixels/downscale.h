@@ -25,7 +25,9 @@ struct DownscaledSide {
 VISOPS_FN DownscaledSide downscaled_side(int64_t side, double factor) {
   const auto rounded = static_cast<int64_t>(nearest_integer(static_cast<double>(side) * factor));
   const int64_t small = rounded > 1 ? rounded : 1;
-  return {side, small, static_cast<double>(small) / static_cast<double>(side), 1.0 / factor};
+  // As cv2.resize, by the inverse of the inverse: where a pixel lies between two, this decides.
+  const double up = 1.0 / (static_cast<double>(side) / static_cast<double>(small));
+  return {side, small, up, 1.0 / factor};
 }
 
 }  // namespace visops

@@ -78,6 +78,10 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         moving = direct_targets(outline, holders, (height, width), chain.options)
         if moving is None or (moving and (in_batch or chain.forms.targets)):
             return None
+        if any(own.repeats_outside for own in moving) and any(
+            part.shown_padding != "constant" for part in passes
+        ):
+            return None
         targets = moving
     seed, epoch, indices = source.key_for(1)
     plans = found.native.draw(seed, epoch, indices[0], height, width, channels, chain.exact)

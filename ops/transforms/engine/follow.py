@@ -17,10 +17,11 @@ from .run import Pixels
 __all__ = ["combined", "follow", "plans_for", "run_steps"]
 
 
-def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
+def follow(part: Pass, plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
     """Move the targets as a pass moved the image, from its canvas to the next."""
     if plan.window is not None or not plan.is_identity:
-        geometry = Geometry(plan.matrices, plan.source_sizes, plan.sizes, plan.window, plan.ties)
+        sizes = plan.source_sizes, plan.sizes
+        geometry = Geometry(plan.matrices, *sizes, plan.window, plan.ties, part.shown_padding)
         move_targets(leaves, geometry, options)
 
 

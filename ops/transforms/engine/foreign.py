@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..sample.leaf import TARGETS, Leaf, tv_kind
 from ..sample.polygons import points_of, with_points
+from ..targets.mirrored import PROBE, followers, is_mirrored, swap_names
 from ..targets.options import TargetOptions
 from .libraries import TAKES, call_with_image, keeps_geometry
 
@@ -104,9 +105,10 @@ def call_foreign(
                 "belongs to them can't follow; must be left out (Compose(boxes='sanitize') drops "
                 "boxes outside the picture with their labels; key points there become invisible)"
             )
-        _call_v2(transform, [leaf for leaf in leaves if leaf.kind in _TYPED], options)
+        mirrored = _call_v2(transform, leaves, options)
+        swap_names(leaves, np.array([mirrored]), options)
         return
-    targets = [leaf for leaf in leaves if leaf.kind in TARGETS]
+    targets = followers(leaves, options)
     if targets and may_move(transform):
         raise TypeError(
             f"visops.transforms: {_name(transform)} gets only the image, and {targets[0].name} "
@@ -146,7 +148,22 @@ def may_move(transform: Any) -> bool:
     return not isinstance(transform, (ImageOnly, nn.Identity)) and not keeps_geometry(transform)
 
 
-def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf], options: TargetOptions) -> None:
+def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf], options: TargetOptions) -> bool:
+    """Call a transform with what moves; return whether it mirrored the image, if names swap."""
+    leaves = [leaf for leaf in leaves if leaf.kind in _TYPED]
+    if not (options.swaps and may_move(transform)) or "IoUCrop" in _name(transform):
+        _call_typed(transform, leaves, options)
+        return False
+    # Nothing says what it does, so it also moves polygons that tell.
+    height, width = next(leaf.value.shape[-2:] for leaf in leaves if leaf.kind == "image")
+    probe = Leaf("polygons", [list(PROBE * (width, height))], name="the probe for mirrors")
+    _call_typed(transform, [*leaves, probe], options)
+    return is_mirrored(np.array(probe.value[0]))
+
+
+def _call_typed(
+    transform: Callable[..., Any], leaves: Sequence[Leaf], options: TargetOptions
+) -> None:
     name = _name(transform)
     for leaf in leaves:
         if leaf.kind == "polygons" and "IoUCrop" in name:

@@ -50,6 +50,11 @@ class Pass:
     compiled: Any = None  # the pass in C++: compiled.py
     steps: list[TargetStep] = field(default_factory=list)  # those of targets alone
 
+    @property
+    def shown_padding(self) -> str:
+        """What shows outside the image, if anything does."""
+        return "constant" if self.fill is None else self.padding_mode
+
     def takes_values(self, new: Effects) -> bool:
         """Whether a transform that changes pixels by their values can join."""
         if self.kind != "values":

@@ -144,11 +144,11 @@ def _hsv_bytes(images: Tensor, shift: float, more: More) -> Tensor:
 
 
 def _box(kind: PixelKind, images: Tensor, side: float, more: More) -> Tensor:
-    return box_blur(images, int(side))
+    return box_blur(images, int(side), channels="first")
 
 
 def _gaussian(kind: PixelKind, images: Tensor, sigma: float, more: More) -> Tensor:
-    return gaussian_blur(images, (int(more[1]), int(more[0])), sigma)
+    return gaussian_blur(images, (int(more[1]), int(more[0])), sigma, channels="first")
 
 
 def _motion(kind: PixelKind, images: Tensor, side: float, more: More) -> Tensor:
@@ -159,7 +159,7 @@ def _motion(kind: PixelKind, images: Tensor, side: float, more: More) -> Tensor:
 
 
 def _correlated(images: Tensor, kernel: Tensor) -> Tensor:
-    return filter2d(images, kernel.to(images.device), border="reflect_101")
+    return filter2d(images, kernel.to(images.device), border="reflect_101", channels="first")
 
 
 def _embossed(kind: PixelKind, images: Tensor, alpha: float, more: More) -> Tensor:
@@ -184,9 +184,9 @@ def _blended(images: Tensor, effect: Tensor, alpha: float) -> Tensor:
 def _unsharp(kind: PixelKind, images: Tensor, alpha: float, more: More) -> Tensor:
     side, sigma = int(more[0]), more[1] if more[1] > 0.0 else None
     values = images.float() / 255.0 if images.dtype == torch.uint8 else images
-    residual = values - gaussian_blur(values, side, sigma)
+    residual = values - gaussian_blur(values, side, sigma, channels="first")
     edges = (residual.detach().abs() * 255.0 > more[2]).to(values.dtype)
-    soft = gaussian_blur(edges, side, sigma)
+    soft = gaussian_blur(edges, side, sigma, channels="first")
     sharp = (values + alpha * residual).clamp(0.0, 1.0)
     out = (sharp * soft + values * (1.0 - soft)).clamp(0.0, 1.0)
     return (out * 255.0).round().to(torch.uint8) if images.dtype == torch.uint8 else out
@@ -212,7 +212,7 @@ def _downscaled(kind: PixelKind, images: Tensor, factor: float, more: More) -> T
 
 def _positions(side: int, factor: float) -> list[int]:
     small = max(round(side * factor), 1)
-    up = small / side
+    up = 1.0 / (side / small)  # as in core/pixels/downscale.h
     at = [min(math.floor(i * up), small - 1) for i in range(side)]
     return [min(math.floor(i * (1.0 / factor)), side - 1) for i in at]
 

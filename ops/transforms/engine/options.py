@@ -14,8 +14,9 @@ from .source import as_whole
 
 __all__ = [
     "DEFAULTS",
-    "INHERITED",
+    "SWAPPED_OUTSIDE",
     "given_options",
+    "options_within",
     "restored",
     "stored",
     "target_options",
@@ -39,11 +40,11 @@ DEFAULTS: dict[str, Any] = {
     "layout": None,
     "memory_format": torch.contiguous_format,
 }
+_PAIRS = ("flip_pairs", "label_pairs", "mask_pairs")  # of what swaps in mirrored images
 # What a chain takes over from the one around it, where another package's container is between.
-INHERITED = (
-    *("exact", "mask_fill", "boxes", "keypoint_convention"),
-    *("flip_pairs", "label_pairs", "mask_pairs"),
-)
+_INHERITED = ("exact", "mask_fill", "boxes", "keypoint_convention", *_PAIRS)
+# Beside the options of the chain around it: that one swaps, whatever mirrors within.
+SWAPPED_OUTSIDE = "swapped outside"
 
 _LIMITS = {"min_size": torch.inf, "min_area": torch.inf, "min_visibility": 1.0}
 
@@ -66,7 +67,7 @@ def given_options(options: Mapping[str, Any], owner: str = "Compose") -> dict[st
             f"visops.transforms.{owner}: layout is {given['layout']!r}, must be 'CHW', 'HWC' or "
             "None"
         )
-    for name in ("flip_pairs", "label_pairs", "mask_pairs"):
+    for name in _PAIRS:
         if name in given:
             given[name] = _pairs(owner, name, given[name])
     for name in ("exact", "per_frame"):
@@ -109,6 +110,28 @@ def _pairs(owner: str, name: str, value: Any) -> tuple[tuple[Any, Any], ...]:
 
 def _is_position(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+
+
+def options_within(
+    outer: Mapping[str, Any], named: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the options of a chain that another package's container holds.
+
+    Parameters
+    ----------
+    outer : mapping
+        Those of the chain around it.
+    named, given : mapping
+        All of its own, and those that its caller gave it.
+    """
+    options = {name: outer[name] for name in _INHERITED} | dict(given)
+    if outer.get(SWAPPED_OUTSIDE):
+        options |= dict.fromkeys(_PAIRS, ())
+    if named["mask_fill"] != MASK_FILL:
+        options["mask_fill"] = named["mask_fill"]  # a fill may have said so
+    if "boxes" not in given and options["boxes"] == "sanitize":
+        options["boxes"] = "clamp"  # the outer chain drops them, with what belongs to them
+    return options
 
 
 def target_options(named: Mapping[str, Any]) -> TargetOptions:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
-from ..targets.move import TargetOptions, check_options, finish_targets, moves
+from ..targets.move import TargetOptions, check_options, finish_targets, followers
 from .canvases import reject_sizes, stack_images
 from .compiled import compiled
 from .decode import decode_for
@@ -21,6 +21,7 @@ from .fuse import Pass
 from .geometry import container_geometry
 from .nesting import Container, within
 from .numbers import Params
+from .options import SWAPPED_OUTSIDE
 from .pixels import run_pixels
 from .plan import Plan
 from .run import Pixels, run_plan
@@ -77,7 +78,7 @@ def run_passes(
             source,
         ), sizes
     images = [leaf for leaf in leaves if leaf.kind == "image"]
-    has_targets = len(leaves) > len(images) and moves(leaves, options)
+    has_targets = len(leaves) > len(images) and bool(followers(leaves, options))
     if has_targets:
         check_options(leaves, options)
     key = source.key(sizes)
@@ -99,7 +100,7 @@ def run_passes(
             if part.kind == "alone":
                 part.transforms[0].run_leaves(leaves, step, options)
             else:
-                with within(_options_within(chain, leaves)):
+                with within(_options_within(chain, leaves, part.transforms[0])):
                     run_foreign(part.transforms[0], leaves, step, options)
             pixels, now = Pixels(images[0]), image_sizes(leaves)
             dtype = pixels.dtype
@@ -123,7 +124,7 @@ def run_passes(
         if has_targets:
             # Pass by pass, as the image: a canvas between passes also cuts off targets.
             for part, plan in zip(group, plans, strict=True):
-                follow(plan, leaves, options)
+                follow(part, plan, leaves, options)
                 run_steps(part, leaves, plan.sizes)
     if not dry:
         if passes[-1].kind != "fused":
@@ -133,14 +134,18 @@ def run_passes(
     return draw.steps, sizes
 
 
-def _options_within(chain: Compose, leaves: Sequence[Leaf]) -> Mapping[str, Any]:
-    """Return the options of chains within another package's transform.
+def _options_within(chain: Compose, leaves: Sequence[Leaf], transform: Any) -> Mapping[str, Any]:
+    """Return the options of chains within a transform, another package's or a container.
 
-    They get no dicts, so nothing tells them that masks belong to boxes, and are 0 outside.
+    Within another package's, they get no dicts, so nothing tells them that masks belong to boxes,
+    and are 0 outside. Nor do they get labels, so what swaps where the image is mirrored does so
+    after the whole transform.
     """
     masks = [leaf for leaf in leaves if leaf.kind == "mask"]
     of_boxes = len(masks) > 0 and all(leaf.per_box for leaf in masks)
-    return {**chain.named, "mask_fill": 0} if of_boxes else chain.named
+    own = {**chain.named, "mask_fill": 0} if of_boxes else chain.named
+    swaps = chain.options.swaps and not isinstance(transform, Container)
+    return {**own, SWAPPED_OUTSIDE: True} if swaps else own
 
 
 def _planned(passes: Sequence[Pass]) -> list[Pass]:

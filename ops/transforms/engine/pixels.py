@@ -44,6 +44,7 @@ _HALF = (torch.float16, torch.bfloat16)
 Turn = tuple[np.ndarray, np.ndarray, np.ndarray]
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 _CELLS_GIVEN = 2.0  # the kind of grid whose numbers are cells
+_FILLING = (PixelKind.DROP_CHANNELS, PixelKind.HOLES, PixelKind.GRID_HOLES)  # by their amount
 
 
 def run_pixels(
@@ -54,6 +55,7 @@ def run_pixels(
     images = to_float(pixels.tensors(leaf))
     if dtype in _HALF:
         images = [i.float() for i in images] if isinstance(images, list) else images.float()
+    white = WHITES.get(dtype, 1.0)
     mode, _, fill, _ = sampling_for(native, pixels)
     listed = isinstance(images, list)
     # Lists may hold images of several sizes.
@@ -63,7 +65,7 @@ def run_pixels(
     results = []
     for index, group in enumerate(groups):
         begin = index // pixels.frames if listed else 0
-        results.append(_run(plan, group, mode, fill, begin, count, frames))
+        results.append(_run(plan, group, mode, fill, begin, count, frames, white))
     found: Any = [result[0] for result in results] if listed else results[0]
     if dtype in WHITES:
         found = from_float(found, dtype)
@@ -75,18 +77,28 @@ def run_pixels(
 
 
 def _run(
-    plan: Plan, images: Tensor, mode: str, fill: list[float], begin: int, count: int, frames: int
+    plan: Plan,
+    images: Tensor,
+    mode: str,
+    fill: list[float],
+    begin: int,
+    count: int,
+    frames: int,
+    white: float,
 ) -> Tensor:
-    """Return images [count * frames, C, H, W] after the operations of their samples."""
+    """Return images [count * frames, C, H, W] after the operations of their samples.
+
+    Images of integers have been divided by `white`.
+    """
     watched = images.requires_grad or modes_or_transforms_active()
     if images.is_cpu and images.dtype in BY_VALUES and not watched:
         # clone() would take three times as long: it does not see that this is one piece of memory.
         out = torch.empty(images.shape, dtype=images.dtype, device="cpu").copy_(images)
         height, width = images.shape[-2:]
-        options = (mode, fill, begin, count, frames)
+        options = (mode, fill, begin, count, frames, white)
         run_native(plan, out.data_ptr(), DTYPE_NAMES[out.dtype], height, width, *options)
         return out
-    turns = pixel_turns(plan)
+    turns = [_with_white(turn, white) for turn in pixel_turns(plan)]
     if not turns:
         return images
     if images.dtype in BY_VALUES and not watched:
@@ -108,6 +120,12 @@ def _run(
                 part = run_more(kind, part, float(amount), numbers.tolist())
         parts.append(part)
     return torch.cat(parts) if parts else images
+
+
+def _with_white(turn: Turn, white: float) -> Turn:
+    """Divide the values that fill, as those of the images have been."""
+    kinds, amounts, numbers = turn
+    return kinds, np.where(np.isin(kinds, _FILLING), amounts / white, amounts), numbers
 
 
 def _of_images(turn: Turn, begin: int, count: int, frames: int) -> Turn:

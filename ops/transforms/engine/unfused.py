@@ -12,6 +12,7 @@ from torch import Tensor
 from ...pixels.adjust import adjust_pixels
 from ..sample.batches import batch_leaves, unbatch_leaves
 from ..sample.leaf import Leaf
+from ..targets.mirrored import may_swap
 from ..targets.options import TargetOptions
 from .foreign import call_foreign
 from .generators import borrowed
@@ -91,7 +92,9 @@ def run_foreign(
         transform.run(leaves, 0.0)
         return
     batched = leaves[0].batch is not None or any(leaf.batch is not None for leaf in leaves)
-    samples = unbatch_leaves(leaves) if batched else [leaves]
+    samples = [leaves]
+    if batched:
+        samples = unbatch_leaves(leaves, moves=lambda leaf: may_swap(leaf, options))
     numbers = params["seed"].tolist()
     if isinstance(transform, Container):
         for sample, number in zip(samples, numbers, strict=True):

@@ -27,6 +27,7 @@ from ..sample.batches import MOVABLE, batch_leaves, split_samples, stack_masks, 
 from ..sample.encoded import Encoded
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
+from ..targets.mirrored import may_swap
 from .batch import Batch, Item
 from .blocks import Blocks
 from .collate import Collate
@@ -113,7 +114,7 @@ class OnDevice:
             chain.forms.apply(leaves)
             made = items[0].rebuild(leaves)  # type: ignore[misc]
         else:
-            pairs = zip(items, unbatch_leaves(leaves), strict=True)
+            pairs = zip(items, unbatch_leaves(leaves, moves=self._may_change), strict=True)
             made = self.collate([self._alone(item, own) for item, own in pairs], indices)
         return moved(made, self.transfer.device), blocks
 
@@ -127,12 +128,18 @@ class OnDevice:
                     leaf.value = next(images).value
             item.leaves, item.rebuild = leaves, rebuild
 
+    def _may_change(self, leaf: Leaf) -> bool:
+        """Return whether a chain may change labels: drop some with their boxes, or swap classes."""
+        return leaf.per_box or may_swap(leaf, self.chain.options)
+
     def _alone(self, item: Item, moved_leaves: list[Leaf]) -> Any:
         """Return one transformed sample."""
-        leaves = [
-            new if new.kind == "image" or new.kind in MOVABLE else old
-            for old, new in zip(item.leaves, moved_leaves, strict=True)
-        ]
+        leaves = []
+        for old, new in zip(item.leaves, moved_leaves, strict=True):
+            follows = new.kind == "image" or new.kind in MOVABLE
+            if not follows and self._may_change(new):
+                old.value = _as_before(new.value, old.value)
+            leaves.append(new if follows else old)
         self.chain.forms.apply(leaves)
         return item.rebuild(leaves)  # type: ignore[misc]
 
@@ -175,3 +182,11 @@ def _pixels_of(value: Any) -> np.ndarray | Tensor:
 
 def _bytes_of(value: np.ndarray | Tensor) -> np.ndarray:
     return value if isinstance(value, np.ndarray) else value.flatten().view(torch.uint8).numpy()
+
+
+def _as_before(value: Any, before: Any) -> Any:
+    """Return a label as it was before a batch made a tensor of it."""
+    if not isinstance(value, Tensor) or isinstance(before, Tensor):
+        return value
+    array = value.numpy()
+    return array if isinstance(before, np.ndarray) else type(before)(array[()])

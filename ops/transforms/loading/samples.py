@@ -31,7 +31,7 @@ from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
 from ..sample.names import MOVING, PLAIN_ATOMS, named_kinds
 from ..sample.split import Rebuild, split_sample
-from ..targets.move import check_options, finish_targets, moves
+from ..targets.move import check_options, finish_targets, followers
 from .batch import Batch, Item
 from .on_device import Decoded, decode_ahead
 from .sources import (
@@ -191,7 +191,7 @@ class Samples:
         if isinstance(sample, dict) and any(self.kinds.get(key) in MOVING for key in sample):
             return None
         leaves, rebuild = self.chain._split(with_content(sample, file))
-        alike = len(leaves) == count and not moves(leaves, self.chain.options)
+        alike = len(leaves) == count and not followers(leaves, self.chain.options)
         return (leaves, rebuild) if alike else None
 
     def _moved_item(self, sample: Any, file: File, plans: list[Any], times: Times) -> Item:
@@ -199,11 +199,11 @@ class Samples:
         chain = self.chain
         size = tuple(plans[0].source_sizes[0].tolist())
         leaves, rebuild = self._split_beside(sample, file, size, times)
-        if moves(leaves, chain.options):
+        if followers(leaves, chain.options):
             check_options(leaves, chain.options)
             begin = perf_counter()
             for plan, part in zip(plans, chain.passes, strict=True):
-                follow(plan, leaves, chain.options)
+                follow(part, plan, leaves, chain.options)
                 run_steps(part, leaves, plan.sizes)
             times.transforming += perf_counter() - begin
             finish_targets(leaves, plans[-1].sizes, chain.options)

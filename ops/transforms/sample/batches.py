@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import default_collate
 
 from .coco import with_same_entries
+from .entries import regrouped, ungrouped
 from .leaf import Leaf, tv_kind
 
 __all__ = ["MOVABLE", "Split", "batch_leaves", "split_samples", "stack_masks", "unbatch_leaves"]
@@ -30,16 +31,27 @@ def split_samples(samples: Sequence[Any], split: Callable[[Any], Split]) -> list
     return found
 
 
-def unbatch_leaves(leaves: Sequence[Leaf]) -> list[list[Leaf]]:
+def unbatch_leaves(
+    leaves: Sequence[Leaf], *, moves: Callable[[Leaf], bool] = lambda leaf: False
+) -> list[list[Leaf]]:
     """Split a batch's leaves into leaves of single samples, which are views.
 
-    Labels and everything else that doesn't move stay whole; :func:`batch_leaves` restores them.
+    Labels and everything else that doesn't move stay whole, but what `moves` says may change from
+    sample to sample; :func:`batch_leaves` restores them.
     """
     count = next(leaf.batch for leaf in leaves if leaf.kind == "image")
     assert count is not None
+    labels = {
+        id(leaf): ungrouped(leaf.value, count, leaf.name)
+        for leaf in leaves
+        if leaf.kind != "image" and leaf.kind not in MOVABLE and moves(leaf)
+    }
     samples = []
     for index in range(count):
         sample = [_sample_of(leaf, index) for leaf in leaves]
+        for leaf, own in zip(leaves, sample, strict=True):
+            if id(leaf) in labels:
+                own.value = labels[id(leaf)][index]
         by_source = {id(leaf): own for leaf, own in zip(leaves, sample, strict=True)}
         for own in sample:
             if own.partner is not None:
@@ -116,6 +128,8 @@ def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
         return dataclasses.replace(first, value=value, batch=len(leaves), like=like, source=None)
     if first.kind not in MOVABLE:
         if source is not None:
+            if first.value is not source.value:  # it was split
+                source.value = regrouped(source.value, values)
             return source
         return dataclasses.replace(
             first, value=_collated_labels(values, first), batch=None, like=None

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from .leaf import is_pil
 
-__all__ = ["count_of", "is_sequence", "rank_of", "rebuilt", "selected"]
+__all__ = ["count_of", "is_sequence", "rank_of", "rebuilt", "regrouped", "selected", "ungrouped"]
 
 _TEXT = (str, bytes, bytearray, memoryview)
 _NUMBERS = (bool, int, float, complex, np.generic)
@@ -78,6 +79,30 @@ def rebuilt(like: Any, items: Iterable[Any]) -> Any:
     if isinstance(like, range) or hasattr(like, "_fields") or _dimensions(like):
         return list(items)
     return type(like)(items)
+
+
+def ungrouped(value: Any, count: int, name: str) -> list[Any]:
+    """Return what each of a batch's samples has of an array or a sequence.
+
+    Raises
+    ------
+    ValueError
+        It has another number of entries.
+    """
+    length = count_of(value)
+    if length != count:
+        raise ValueError(
+            f"visops.transforms: {name} has {'no' if length is None else length} entries, must "
+            f"have one for each of {count} images"
+        )
+    return list(value)
+
+
+def regrouped(like: Any, samples: Sequence[Any]) -> Any:
+    """Undo `ungrouped`, with other entries."""
+    if isinstance(like, Tensor):
+        return torch.stack(list(samples))
+    return np.stack(samples) if isinstance(like, np.ndarray) else rebuilt(like, samples)
 
 
 def selected(value: Any, flags: np.ndarray) -> Any:

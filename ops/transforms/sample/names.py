@@ -8,7 +8,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-__all__ = ["ATOMS", "DEFAULT_KINDS", "MOVING", "NAMES", "PLAIN_ATOMS", "named_kinds"]
+__all__ = [
+    "ATOMS",
+    "DEFAULT_KINDS",
+    "LIKE_LABELS",
+    "MOVING",
+    "NAMES",
+    "PLAIN_ATOMS",
+    "named_kinds",
+]
 
 PLAIN_ATOMS = frozenset((bool, int, float, complex, str, bytes, type(None)))
 ATOMS = (
@@ -33,6 +41,14 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 # The kinds of targets that move with the image.
 MOVING = ("mask", "masks", "boxes", "keypoints", "polygons")
+# What holds classes elsewhere, of an image as often as of its boxes. Where labels have to follow,
+# `keys` must say what it is.
+LIKE_LABELS = frozenset(
+    (
+        *("label", "class", "class_id", "class_label", "class_name", "classes", "category"),
+        *("categories", "target", "targets", "y", "gt_label", "gt_labels", "gt_bboxes_labels"),
+    )
+)
 DEFAULT_KINDS = {name: kind for kind, names in NAMES.items() for name in names}
 
 

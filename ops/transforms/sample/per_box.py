@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .entries import count_of, is_sequence, rank_of
 from .leaf import Leaf
+from .names import LIKE_LABELS
 
 __all__ = ["match_to_boxes", "may_be_per_box", "plain_array"]
 
@@ -115,8 +116,12 @@ def may_be_per_box(leaf: Leaf, boxes: Leaf) -> bool:
     """Return whether a leaf may have an entry per box, though no name tells."""
     if leaf.named is not None or leaf.kind in ("image", "visible"):
         return False
-    if leaf.kind == "other":  # in a tuple, where nothing has a name
-        return leaf.key is None and count_of(leaf.value) is not None
+    if leaf.kind == "other":  # in a tuple, where nothing has a name, or under one that says little
+        if leaf.key is None:
+            return count_of(leaf.value) is not None
+        several = boxes.batch is not None and count_of(leaf.value) is not None
+        samples = list(leaf.value) if several else [leaf.value]
+        return leaf.key in LIKE_LABELS and any(count_of(own) is not None for own in samples)
     dense = leaf.batch is not None and not isinstance(leaf.value, list)
     values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
     return any(value.ndim - dense >= 3 for value in values)

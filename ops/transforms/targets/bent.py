@@ -17,7 +17,7 @@ from torch import Tensor
 from ... import _native
 from ...warp.remap import remap_batch
 from ..sample.leaf import Leaf
-from .coordinates import clamp_boxes, from_corners, to_corners
+from .coordinates import from_corners, inside, to_corners, visible_part
 from .finish import note_cut
 from .masks import as_given, as_tensor
 from .options import CONVENTIONS, TargetOptions, canvas_windows, mask_fill_of
@@ -72,12 +72,15 @@ def bend_batch(
 
 
 def bend_targets(
-    leaves: Sequence[Leaf], fields: Sequence[Field | None], options: TargetOptions
+    leaves: Sequence[Leaf],
+    fields: Sequence[Field | None],
+    options: TargetOptions,
+    padding_mode: str,
 ) -> None:
-    """Move all targets; None: the sample stays as it is."""
+    """Move all targets; None: the sample stays as it is. Masks of the image are padded as it is."""
     for leaf in leaves:
         if leaf.kind == "mask":
-            _bend_masks(leaf, fields, options)
+            _bend_masks(leaf, fields, options, "constant" if leaf.per_box else padding_mode)
         elif leaf.kind == "boxes":
             areas = areas_of(leaf, leaves)
             _bend_boxes(leaf, areas, fields, options)
@@ -92,7 +95,9 @@ def bend_targets(
             leaf.value = samples[0] if leaf.batch is None else samples
 
 
-def _bend_masks(leaf: Leaf, fields: Sequence[Field | None], options: TargetOptions) -> None:
+def _bend_masks(
+    leaf: Leaf, fields: Sequence[Field | None], options: TargetOptions, padding_mode: str
+) -> None:
     bent = []
     for value, field in zip(leaf.samples(), fields, strict=True):
         if field is None:
@@ -102,7 +107,7 @@ def _bend_masks(leaf: Leaf, fields: Sequence[Field | None], options: TargetOptio
         fill = float(mask_fill_of(leaf.per_box, value, options))
         planes = mask.reshape(-1, *mask.shape[-2:])
         if planes.shape[0] > 0:
-            how = True, "nearest", "constant", [fill]
+            how = True, "nearest", padding_mode, [fill]
             planes = remap_batch(planes[None], *field.on(planes), how)[0]
         bent.append(as_given(planes.reshape(mask.shape), value))
     if leaf.batch is None:
@@ -129,13 +134,22 @@ def _bend_points(leaf: Leaf, fields: Sequence[Field | None], options: TargetOpti
     width = point_width(leaf)
     rows, owners, restore = rows_of(leaf.value, leaf.batch, width)
     shift = CONVENTIONS[options.keypoint_convention]
+    kept = inside(rows[:, :2], (_windows(fields) - shift)[owners])
     moved = _moved(rows[:, None, :2] + shift, owners, fields)[:, 0] - shift
     if width > 2:
         xp: Any = torch if isinstance(rows, Tensor) else np
         moved = xp.concatenate((moved, rows[:, 2:]), 1)
     leaf.value = restore(moved)
     finite = moved[:, 0] == moved[:, 0]
-    note_visible(leaf, finite)
+    note_visible(leaf, finite & kept)
+
+
+def _windows(fields: Sequence[Field | None]) -> np.ndarray:
+    """Return windows [B, 4] that span the pictures that are bent; nothing is outside the others."""
+    sizes = np.array([(0, 0) if field is None else field.size for field in fields])
+    windows = canvas_windows(sizes)
+    windows[[field is None for field in fields]] = (-np.inf, -np.inf, np.inf, np.inf)
+    return windows
 
 
 def _bend_boxes(
@@ -149,12 +163,9 @@ def _bend_boxes(
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
     corners = to_corners(rows, leaf.format)
     if options.boxes != "keep":
-        sizes = np.array([(0, 0) if field is None else field.size for field in fields])
-        windows = canvas_windows(sizes)
-        windows[[field is None for field in fields]] = (-np.inf, -np.inf, np.inf, np.inf)
-        inside = clamp_boxes(corners, windows[owners])
-        note_cut(leaf, areas, corners, inside, options)
-        corners = inside
+        rest = visible_part(corners, _windows(fields)[owners])
+        note_cut(leaf, areas, corners, rest, options)
+        corners = rest
     share = np.linspace(0.0, 1.0, _PARTS + 1)
     ones, zeros = np.ones_like(share), np.zeros_like(share)
     u = np.concatenate((share, ones, share, zeros))

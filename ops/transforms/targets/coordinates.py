@@ -110,7 +110,7 @@ def move_boxes(
     """
     xp = _module(rows)
     if window is not None:
-        rows = clamp_boxes(rows, window)
+        rows = visible_part(rows, window)
     affine = _is_affine(matrix)
     m = _matrix(matrix if affine else with_unit_w(matrix, centres), rows)
     x1, y1, x2, y2 = (rows[:, i] for i in range(4))
@@ -148,6 +148,21 @@ def clamp_boxes(rows: Any, window: np.ndarray) -> Any:
     xp = _module(rows)
     low, high = _matrix(window[:, [0, 1, 0, 1]], rows), _matrix(window[:, [2, 3, 2, 3]], rows)
     return xp.minimum(xp.maximum(rows, low), high)
+
+
+def visible_part(rows: Any, window: np.ndarray) -> Any:
+    """Return what windows leave of boxes; a point, where that is nothing.
+
+    Turned or bent, a side that was left would span a box again.
+    """
+    xp = _module(rows)
+    rest = clamp_boxes(rows, window)
+    gone = (_areas(rows) > 0.0) & (_areas(rest) == 0.0)
+    return xp.where(gone[:, None], rest[:, [0, 1, 0, 1]], rest)
+
+
+def _areas(rows: Any) -> Any:
+    return (rows[:, 2] - rows[:, 0]) * (rows[:, 3] - rows[:, 1])
 
 
 def inside(rows: Any, window: np.ndarray) -> Any:

@@ -76,6 +76,11 @@ class DirectTarget(ABC):
         usual = not value.requires_grad and value.dim() == entry.rank
         self.pointer = data_ptr_and_strides(value) if usual else None
 
+    @property
+    def repeats_outside(self) -> bool:
+        """Whether it shows outside the image what the image does, if that pads with itself."""
+        return self.entry.kind == "mask" and not self.entry.per_box
+
     @abstractmethod
     def fits(self, size: tuple[int, int], options: TargetOptions) -> bool:
         """Whether it belongs to an image of this size, and nothing about it is unusual."""

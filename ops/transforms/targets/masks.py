@@ -85,7 +85,7 @@ def _in_place(
 ) -> Tensor | None:
     """Return a moved mask [H, W] or [N, H, W], or None where torch's operator has to move it."""
     dtype = NAMES.get(mask.dtype)
-    if dtype is None or geometry.window is not None:
+    if dtype is None or geometry.window is not None or geometry.padding_mode != "constant":
         return None
     if mask.requires_grad or mask.dim() not in (2, 3) or mask.shape[0] == 0:
         return None
@@ -153,7 +153,8 @@ def _nearest(
             float(b)
             for b in torch.tensor([fill], dtype=dtype, device="cpu").view(torch.uint8).tolist()
         ]
-        moved = _call(split, matrix.repeat(count, 0), window, size, fills, torch.uint8)
+        sampling = geometry.padding_mode, fills
+        moved = _call(split, matrix.repeat(count, 0), window, size, sampling, torch.uint8)
         joined = moved.permute(0, 2, 3, 1).contiguous().view(dtype)
         return joined.reshape(len(planes), count, *size)
     if dtype == torch.bool:
@@ -162,7 +163,7 @@ def _nearest(
         )
     elif sampled is not dtype:
         planes = [p.to(sampled) for p in planes] if isinstance(planes, list) else planes.to(sampled)
-    moved = _call(planes, matrix, window, size, [float(fill)], sampled)
+    moved = _call(planes, matrix, window, size, (geometry.padding_mode, [float(fill)]), sampled)
     return moved.view(dtype) if dtype == torch.bool else moved.to(dtype)
 
 
@@ -200,9 +201,10 @@ def _call(
     matrix: Any,
     window: Any,
     size: tuple[int, int],
-    fill: list[float],
+    sampling: tuple[str, list[float]],
     dtype: torch.dtype,
 ) -> Tensor:
+    padding_mode, fill = sampling
     matrix = torch.from_numpy(matrix)
     window = None if window is None else torch.from_numpy(window)
     device = planes[0].device if isinstance(planes, list) else planes.device
@@ -212,6 +214,6 @@ def _call(
     run = augment_list if isinstance(planes, list) else augment
     channels_last = dtype == torch.uint8 and len(fill) > 1
     return run(  # type: ignore[no-any-return]
-        *(planes, matrix, size, "nearest", "constant", fill, False, window),
+        *(planes, matrix, size, "nearest", padding_mode, fill, False, window),
         *(None, False, [], [], None, [0.0], False, True, dtype, channels_last),
     )

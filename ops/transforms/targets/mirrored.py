@@ -13,20 +13,34 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..sample.entries import is_sequence, rebuilt
+from ..sample.entries import is_sequence, rebuilt, regrouped, ungrouped
 from ..sample.leaf import TARGETS, Leaf
+from ..sample.names import LIKE_LABELS
 from .coordinates import with_unit_w
-from .options import Geometry, TargetOptions
+from .options import Geometry, TargetOptions, holds
 
-__all__ = ["moves", "swap_classes", "swap_pairs"]
+__all__ = ["PROBE", "followers", "is_mirrored", "may_swap", "mirrored_by", "swap_names"]
 
 # What has a label's name, and is no class.
 _NO_CLASSES = ("scores", "area", "iscrowd", "difficult")
 _CATEGORY = "category_id"  # in a dict of COCO's annotations
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
-def moves(leaves: Sequence[Leaf], options: TargetOptions) -> bool:
-    """Return whether anything beside the images has to follow them.
+# Right triangles of points u, v [5, 3, 2], in shares of an image's width and height: they go round
+# clockwise, until a mirror turns them. Each part of the image has one, so that a crop leaves some.
+_CORNERS = np.array([(0.4, 0.4), (0.05, 0.05), (0.75, 0.05), (0.05, 0.75), (0.75, 0.75)])
+PROBE = _CORNERS[:, None] + 0.2 * np.array([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)])
+
+
+def is_mirrored(probe: np.ndarray) -> bool:
+    """Return whether something that moved `PROBE` to these pixels ``[5, 3, 2]`` has mirrored it."""
+    along, down = probe[:, 1] - probe[:, 0], probe[:, 2] - probe[:, 0]
+    return float((along[:, 0] * down[:, 1] - along[:, 1] * down[:, 0]).sum()) < 0.0
+
+
+def followers(leaves: Sequence[Leaf], options: TargetOptions) -> list[Leaf]:
+    """Return what has to follow the images.
 
     Raises
     ------
@@ -34,33 +48,53 @@ def moves(leaves: Sequence[Leaf], options: TargetOptions) -> bool:
         Labels are to swap, and what may be one has no name that says so.
     """
     if options.label_pairs:
-        if any(_has_classes(leaf) for leaf in leaves):
-            return True
+        nothing_named = not any(_has_classes(leaf) for leaf in leaves)
         for leaf in leaves:
-            if leaf.kind == "other" and leaf.key is None and leaf.value is not None:
+            unclear = leaf.key in LIKE_LABELS or (leaf.key is None and nothing_named)
+            if unclear and leaf.named is None and leaf.kind == "other" and leaf.value is not None:
                 raise ValueError(
                     f"visops.transforms: label_pairs is given, and {leaf.name} may be a label; "
                     "must be in a dict under 'labels', or under a name in keys={'labels': [...]} "
                     "or keys={'other': [...]}"
                 )
-    return any(leaf.kind in TARGETS for leaf in leaves)
+    return [leaf for leaf in leaves if leaf.kind in TARGETS or may_swap(leaf, options)]
 
 
 def _has_classes(leaf: Leaf) -> bool:
     return leaf.kind == "labels" and leaf.key not in _NO_CLASSES
 
 
-def swap_classes(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOptions) -> None:
-    """Swap pairs of classes, in labels and in masks of the image, where a pass has mirrored."""
-    if not (options.label_pairs or options.mask_pairs):
-        return
-    mirrored = _mirrored(geometry)
+def may_swap(leaf: Leaf, options: TargetOptions) -> bool:
+    """Return whether labels differ after a pass that has mirrored some samples of a batch."""
+    return bool(options.label_pairs) and _has_classes(leaf)
+
+
+def mirrored_by(geometry: Geometry) -> np.ndarray:
+    """Return which samples a pass has mirrored, bool ``[B]``."""
+    matrix = with_unit_w(geometry.matrix, geometry.centres())
+    (a, b, c), (d, e, f), (g, h, i) = matrix.transpose(1, 2, 0)
+    found: np.ndarray = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) < 0.0
+    return found
+
+
+def swap_names(leaves: Sequence[Leaf], mirrored: np.ndarray, options: TargetOptions) -> None:
+    """Swap pairs of key points, and of classes of labels and masks, in samples that are mirrored.
+
+    Parameters
+    ----------
+    leaves : sequence of Leaf
+        Moved already.
+    mirrored : ndarray of bool, ``[B]``
+    options : TargetOptions
+    """
     if not mirrored.any():
         return
     batched = any(leaf.kind == "image" and leaf.batch is not None for leaf in leaves)
     for leaf in leaves:
+        if leaf.kind == "keypoints" and options.flip_pairs:
+            _swap_points(leaf, mirrored, options.flip_pairs)
         pairs: Sequence[tuple[Any, Any]] = ()
-        if _has_classes(leaf):
+        if may_swap(leaf, options):
             pairs = options.label_pairs
         elif leaf.kind == "mask" and not leaf.per_box:
             pairs = options.mask_pairs
@@ -69,19 +103,17 @@ def swap_classes(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOpti
         table = {a: b for pair in pairs for a, b in (pair, pair[::-1])}
         if leaf.batch is not None or batched:
             swap = functools.partial(_swapped_classes, leaf, table)
-            leaf.value = _in_mirrored(leaf.value, mirrored, swap)
+            leaf.value = _in_mirrored(leaf, leaf.value, mirrored, swap)
         else:
             leaf.value = _swapped_classes(leaf, table, leaf.value)
 
 
-def _in_mirrored(value: Any, mirrored: np.ndarray, swap: Callable[[Any], Any]) -> Any:
+def _in_mirrored(leaf: Leaf, value: Any, mirrored: np.ndarray, swap: Callable[[Any], Any]) -> Any:
     """Return a batch whose mirrored samples are what `swap` makes of them."""
-    samples = [
-        swap(own) if turned else own for own, turned in zip(value, mirrored.tolist(), strict=True)
-    ]
-    if isinstance(value, Tensor):
-        return torch.stack(samples)
-    return np.stack(samples) if isinstance(value, np.ndarray) else rebuilt(value, samples)
+    samples = ungrouped(value, len(mirrored), leaf.name)
+    return regrouped(
+        value, [swap(own) if turned else own for own, turned in zip(samples, mirrored, strict=True)]
+    )
 
 
 def _swapped_classes(leaf: Leaf, table: Mapping[Any, Any], value: Any) -> Any:
@@ -112,30 +144,50 @@ def _swapped_array(leaf: Leaf, value: Any, table: Mapping[Any, Any]) -> Any:
     if kind not in "iub":
         names = [table.get(own, own) for own in value.ravel().tolist()]
         return np.array(names).reshape(value.shape)
-    swapped = value.clone() if isinstance(value, Tensor) else value.copy()
+    if isinstance(value, Tensor):
+        # torch compares and fills no unsigned integers but bytes; int64 has their bits.
+        wide = value.to(torch.int64) if value.dtype in _UNSIGNED else value
+        swapped: Any = wide.clone()
+    else:
+        wide, swapped = value, value.copy()
     for one, other in table.items():
-        if not isinstance(one, str):
-            swapped[value == one] = other
-    return swapped
+        if isinstance(one, str):
+            continue
+        if not holds(value.dtype, other):
+            if value.dtype in (torch.bool, np.dtype(bool)):
+                continue  # it holds no classes, but stands beside masks that do
+            raise ValueError(
+                f"visops.transforms.Compose: {leaf.name} has dtype {value.dtype}, which has no "
+                f"room for class {other} of pair {(one, other)}; must have"
+            )
+        swapped[wide == one] = other
+    return swapped.to(value.dtype) if isinstance(value, Tensor) else swapped
 
 
-def _mirrored(geometry: Geometry) -> np.ndarray:
-    """Return which samples a pass has mirrored, bool ``[B]``."""
-    matrix = with_unit_w(geometry.matrix, geometry.centres())
-    (a, b, c), (d, e, f), (g, h, i) = matrix.transpose(1, 2, 0)
-    found: np.ndarray = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) < 0.0
-    return found
+def _swap_points(leaf: Leaf, mirrored: np.ndarray, pairs: Sequence[tuple[int, int]]) -> None:
+    """Swap pairs of each object's key points in the samples that are mirrored."""
+
+    def ordered(value: Any, axis: int) -> Any:
+        if 0 in value.shape:
+            return value  # a sample without objects may have come as an empty list
+        return _ordered(value, _order(leaf, value, axis, pairs), axis)
+
+    def swapped(value: Any, axis: int) -> Any:
+        if leaf.batch is None:
+            return ordered(value, axis)
+        return _in_mirrored(leaf, value, mirrored, lambda own: ordered(own, axis))
+
+    leaf.value = swapped(leaf.value, -2)
+    if leaf.visible is not None:
+        leaf.visible = swapped(leaf.visible, -1)
+    if leaf.partner is not None:
+        leaf.partner.value = swapped(leaf.partner.value, -1)
 
 
-def swap_pairs(leaf: Leaf, geometry: Geometry, pairs: Sequence[tuple[int, int]]) -> None:
-    """Swap pairs of each object's key points in the samples that a pass has mirrored."""
-    mirrored = _mirrored(geometry)
-    if not mirrored.any():
-        return
+def _order(leaf: Leaf, value: Any, axis: int, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Return where each of an object's points comes from."""
+    count = value.shape[axis] if value.ndim >= -axis else 0
     most = max(max(pair) for pair in pairs)
-    first = leaf.value[0] if isinstance(leaf.value, list) else leaf.value
-    least = 2 if leaf.batch is None or isinstance(leaf.value, list) else 3
-    count = first.shape[-2] if first.ndim >= least else 0
     if most >= count:
         raise ValueError(
             f"visops.transforms.Compose: flip_pairs names point {most}, {leaf.name} has "
@@ -144,18 +196,7 @@ def swap_pairs(leaf: Leaf, geometry: Geometry, pairs: Sequence[tuple[int, int]])
     order = np.arange(count)
     for one, other in pairs:
         order[[one, other]] = order[[other, one]]
-    leaf.value = _swapped(leaf, leaf.value, mirrored, order, -2)
-    if leaf.visible is not None:
-        leaf.visible = _swapped(leaf, leaf.visible, mirrored, order, -1)
-    if leaf.partner is not None:
-        leaf.partner.value = _swapped(leaf, leaf.partner.value, mirrored, order, -1)
-
-
-def _swapped(leaf: Leaf, value: Any, mirrored: np.ndarray, order: np.ndarray, axis: int) -> Any:
-    """Put the points of mirrored samples into another order."""
-    if leaf.batch is None:
-        return _ordered(value, order, axis)
-    return _in_mirrored(value, mirrored, lambda own: _ordered(own, order, axis))
+    return order
 
 
 def _ordered(value: Any, order: np.ndarray, axis: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from .coordinates import move_boxes as move_box_rows
 from .coordinates import move_points as move_point_rows
 from .finish import finish_targets, note_cut, note_left
 from .masks import move_mask
-from .mirrored import moves, swap_classes, swap_pairs
+from .mirrored import followers, mirrored_by, swap_names
 from .options import CONVENTIONS, Geometry, TargetOptions, check_options, mask_fill_of
 from .polygons import move_polygons
 from .rotated import ROTATED, move_rotated
@@ -28,11 +29,11 @@ __all__ = [
     "TargetOptions",
     "check_options",
     "finish_targets",
+    "followers",
     "move_boxes",
     "move_keypoints",
     "move_masks",
     "move_targets",
-    "moves",
     "visible",
 ]
 
@@ -48,19 +49,20 @@ def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOpti
             leaf.moved = True
         elif leaf.kind == "keypoints":
             move_keypoints(leaf, geometry, options.keypoint_convention)
-            if options.flip_pairs:
-                swap_pairs(leaf, geometry, options.flip_pairs)
         elif leaf.kind == "polygons":
             move_polygons(leaf, geometry, options)
         if leaf.canvas is not None:
             leaf.canvas = geometry.size_out
-    swap_classes(leaves, geometry, options)
+    if options.swaps:
+        swap_names(leaves, mirrored_by(geometry), options)
 
 
 def move_masks(leaf: Leaf, geometry: Geometry, options: TargetOptions) -> Any:
     """Return a leaf's moved masks, in the form they have there."""
     first = leaf.value[0] if isinstance(leaf.value, list) else leaf.value
     fill = mask_fill_of(leaf.per_box, first, options)
+    if leaf.per_box and geometry.padding_mode != "constant":
+        geometry = replace(geometry, padding_mode="constant")  # an object ends with the image
     return move_mask(leaf.value, leaf.batch is not None, geometry, fill)
 
 

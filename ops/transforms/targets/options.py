@@ -47,6 +47,7 @@ class Geometry:
     size_out: np.ndarray  # [B, 2]
     window: np.ndarray | None = None  # [B, 4] x1, y1, x2, y2 of the source; the rest is cut
     ties: np.ndarray | None = None  # [B, 2] shift for nearest sampling: Plan.ties
+    padding_mode: str = "constant"  # what masks of the image have outside, as the image has
 
     def sampled(self) -> np.ndarray:
         """Return the matrices [B, 3, 3] by which masks take the nearest pixel."""

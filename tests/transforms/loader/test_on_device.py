@@ -83,6 +83,37 @@ def test_a_collate_of_one_s_own_gets_samples() -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["boxes", "annotations", "names", "numbers"])
+def test_a_collate_of_one_s_own_gets_labels_that_followed(kind: str) -> None:
+    """Labels leave with their boxes, and swap in mirrored photos, as in samples of threads."""
+    box = [[0.0, 0, 9, 9], [50.0, 20, 70, 40], [30.0, 30, 50, 50]]
+    entries: dict[str, Any] = {
+        "boxes": {"boxes": torch.tensor(box), "labels": ["left", "right", "both"]},
+        "annotations": {
+            "annotations": [
+                {"bbox": [x, y, x2 - x, y2 - y], "category_id": index, "iscrowd": 0}
+                for index, (x, y, x2, y2) in enumerate(box)
+            ]
+        },
+        "names": {"labels": "left"},
+        "numbers": {"labels": 1},
+    }
+    samples = [{"image": file, **entries[kind]} for file in FILES]
+    pairs: Any = [("left", "right")] if kind in ("boxes", "names") else [(1, 2)]
+    own = chain(boxes="sanitize", label_pairs=pairs)
+
+    def labels(batches: list[Any]) -> list[Any]:
+        found = [sample for batch in batches for sample in batch]
+        if kind == "annotations":
+            return [[own["category_id"] for own in x["annotations"]] for x in found]
+        return [x["labels"] for x in found]
+
+    options: dict[str, Any] = {"collate": list}
+    found = labels(on_device(samples, own, **options))
+    assert found == labels(loaded(samples, own, **options))
+    assert len({str(own) for own in found}) > 1
+
+
 def test_samples_with_and_without_annotations() -> None:
     """A photo without objects, as CocoDetection gives it."""
     crowd = [{"bbox": [1.0, 2, 20, 30], "category_id": 3, "area": 600.0, "iscrowd": 0}]

@@ -166,7 +166,7 @@ def test_boxes_options() -> None:
     other = torch.tensor([[30.0, 10.0, 39.0, 20.0]])
     assert cut(half, other) == ([(20, 5, 30, 25)], ["own"])
     assert cut(half, other, boxes="keep") == ([(10, 5, 30, 25), (30, 10, 39, 20)], ["own", "other"])
-    assert cut(half, other, boxes="clamp")[0] == [(20, 5, 30, 25), (20, 10, 20, 20)]
+    assert cut(half, other, boxes="clamp")[0] == [(20, 5, 30, 25), (20, 10, 20, 10)]
     assert cut(half, min_visibility=0.5)[0] == [(20, 5, 30, 25)]
     assert cut(half, min_visibility=0.51)[0] == []
     # A corner of a quarter: the box keeps its bounds, and three quarters of it are seen.
@@ -262,3 +262,12 @@ def test_collated_detection() -> None:
 )
 def test_bad_input(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
     check(error, message, call)
+
+
+@pytest.mark.parametrize("mix", [T.MixUp(), T.CutMix(), T.Mosaic(16)], ids=lambda v: v._get_name())
+def test_classes_of_boxes_under_another_name_are_refused(mix: Any) -> None:
+    """They would stay those of one sample, beside the boxes of several."""
+    boxes = torch.tensor([[1.0, 2.0, 9.0, 9.0], [3.0, 4.0, 12.0, 14.0]])
+    samples = [{"image": torch.zeros(3, 16, 16), "boxes": boxes, "gt_labels": [1, 2]}] * 4
+    with pytest.raises(ValueError, match="can't tell whether sample\\['gt_labels'\\] belongs to"):
+        mix.collate(samples)

@@ -108,6 +108,16 @@ def test_masks() -> None:
             "sample['labels'] has dtype torch.float32, must hold whole numbers or names",
         ),
         ({"label_pairs": [(1, 2)]}, None, "label_pairs is given, and sample[1] may be a label"),
+        (
+            {"label_pairs": [(1, 2)]},
+            {"labels": [1], "gt_label": 2},
+            "label_pairs is given, and sample['gt_label'] may be a label; must be in a dict",
+        ),
+        (
+            {"mask_pairs": [(1, 300)]},
+            {"mask": torch.zeros(20, 30, dtype=torch.uint8)},
+            "sample['mask'] has dtype torch.uint8, which has no room for class 300 of pair (1, 300",
+        ),
     ],
 )
 def test_bad_input(options: Any, sample: Any, message: str) -> None:
@@ -115,3 +125,13 @@ def test_bad_input(options: Any, sample: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError)) as error:
         swapped(given, **options)
     assert message in str(error.value)
+
+
+def test_keys_say_what_a_likely_name_is() -> None:
+    sample = {"image": IMAGE, "label": 1, "target": 2}
+    keys = {"labels": ["label"], "other": ["target"]}
+    found = swapped(sample, label_pairs=[(1, 2)], keys=keys)
+    assert (found["label"], found["target"]) == (2, 2)
+    assert swapped(sample)["label"] == 1  # nothing swaps
+    valid = {"image": IMAGE, "mask": torch.ones(20, 30, dtype=torch.bool)}
+    assert swapped(valid, mask_pairs=[(1, 2)])["mask"].all()

@@ -66,3 +66,33 @@ def test_shares_stay_with_their_boxes_across_other_transforms() -> None:
     assert kept(chain, min_visibility=0.9) == [0, 1]
     sample = {"image": IMAGE[None], "boxes": [torch.tensor(ROWS)], "labels": [[0, 1, 2, 3]]}
     assert kept(chain, sample, min_visibility=0.9) == [[0, 1]]
+
+
+LATER: dict[str, Any] = {
+    "turn": T.RandomRotation((30, 30)),
+    "perspective": T.RandomPerspective(0.5, 1.0),
+    "bend": T.ElasticTransform(100.0, 3.0),
+    "lens": T.OpticalDistortion((0.5, 0.5), p=1.0),
+}
+
+
+@pytest.mark.parametrize("later", LATER)
+@pytest.mark.parametrize("kind", ["array", "tensor", "tracked", "batch"])
+def test_what_a_crop_has_cut_off_stays_away(later: str, kind: str) -> None:
+    """A box's side on the edge spans no box again when a later pass turns or bends it."""
+    chain = T.Compose([T.CenterCrop(20), T.JPEG(90), LATER[later]], seed=0, boxes="sanitize")
+    image = IMAGE.to(torch.uint8)
+    boxes = torch.tensor([[0.0, 12, 15, 30], [45, 12, 58, 30], [24, 14, 34, 26], [22, 0, 38, 8]])
+    given: Any = {"image": image, "boxes": boxes, "labels": [0, 1, 2, 3]}
+    if kind == "array":
+        given["boxes"] = boxes.numpy()
+    elif kind == "tracked":
+        given["boxes"] = boxes.requires_grad_()
+    elif kind == "batch":
+        given = {"image": image[None], "boxes": [boxes], "labels": [[0, 1, 2, 3]]}
+    for index in range(5):
+        found = chain(given, index=[index] if kind == "batch" else index)["labels"]
+        assert found == ([[2]] if kind == "batch" else [2])
+    clamped = T.Compose(chain.transforms, seed=0, boxes="clamp")
+    x1, y1, x2, y2 = torch.as_tensor(clamped({"image": image, "boxes": boxes.detach()})["boxes"]).T
+    assert (((x2 - x1) * (y2 - y1)) > 0).tolist() == [False, False, True, False]

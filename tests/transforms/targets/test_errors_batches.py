@@ -148,6 +148,15 @@ def test_batches(error: type[Exception], message: str, call: Callable[[], Any]) 
             boxes="sanitize",
         ),
     ),
+    *(
+        (
+            ValueError,
+            f"transforms: boxes='sanitize' can't tell whether sample['{name}'] belongs to "
+            "sample['boxes']; must be in a dict, under a name in keys={'labels': [...]}",
+            options({"image": IMAGE, "boxes": GOOD, name: own}, boxes="sanitize"),
+        )
+        for name, own in (("gt_labels", [1, 2]), ("label", np.ones(2)), ("classes", ("a", "b")))
+    ),
     (
         ValueError,
         "transforms: boxes='sanitize' can't tell whether sample['m'] belongs to sample['boxes']",

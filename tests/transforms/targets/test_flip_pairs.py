@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torchvision.transforms import v2
 from visops import transforms as T
 
 IMAGE = torch.zeros(3, 20, 30)
@@ -91,3 +92,118 @@ def test_bad_input(pairs: Any, message: str) -> None:
             {"image": IMAGE, "keypoints": POINTS}
         )
     assert message in str(error.value)
+
+
+SIDES = [(1, 2)]
+HALVES = torch.ones(20, 30, dtype=torch.uint8)
+HALVES[:, 15:] = 2
+
+
+def sided(index: int, step: Any) -> dict[str, Any]:
+    chain = T.Compose([step], seed=0, flip_pairs=PAIRS, label_pairs=SIDES, mask_pairs=SIDES)
+    own = {"keypoints": POINTS, "labels": torch.tensor([1, 2, 3])}
+    found = chain({"image": IMAGE, "mask": HALVES, "target": own}, index=index)
+    return {"mask": found["mask"], **found["target"]}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        v2.RandomHorizontalFlip(0.5),
+        v2.RandomApply([v2.RandomHorizontalFlip(1.0)], 0.5),
+        v2.RandomApply([T.RandomHorizontalFlip(1.0)], 0.5),
+        v2.RandomApply([T.Compose([T.RandomHorizontalFlip(1.0)], flip_pairs=PAIRS)], 0.5),
+        v2.RandomOrder([v2.RandomHorizontalFlip(0.5), v2.ColorJitter(0.1)]),
+        T.RandomApply([v2.RandomHorizontalFlip(0.5)], 1.0),
+        v2.Lambda(lambda own: v2.functional.horizontal_flip(own)),
+    ],
+    ids=lambda v: type(v).__name__,
+)
+def test_mirrors_of_torchvision_swap(step: Any) -> None:
+    """Points, labels and masks swap together, whoever has mirrored the image."""
+    mirrored = 0
+    for index in range(8):
+        found = sided(index, step)
+        is_mirrored = found["keypoints"].tolist() != POINTS.tolist()
+        mirrored += is_mirrored
+        moved = torch.stack((29 - POINTS[:, 0], POINTS[:, 1]), 1)[ORDER]
+        assert torch.equal(found["keypoints"], moved if is_mirrored else POINTS)
+        assert found["labels"].tolist() == ([2, 1, 3] if is_mirrored else [1, 2, 3])
+        assert torch.equal(found["mask"], HALVES)  # sides swap twice
+    assert mirrored > 0
+    assert mirrored < 8 or isinstance(step, v2.Lambda)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        v2.RandomRotation((180, 180)),
+        v2.RandomCrop((15, 20)),
+        v2.Resize((40, 31)),
+        v2.RandomPerspective(0.5, 1.0),
+        v2.ElasticTransform(50.0, 2.0),
+        v2.ColorJitter(0.1),
+    ],
+    ids=lambda v: type(v).__name__,
+)
+def test_torchvision_that_mirrors_nothing_swaps_nothing(step: Any) -> None:
+    for index in range(4):
+        assert sided(index, step)["labels"].tolist() == [1, 2, 3]
+
+
+def test_labels_alone_stay_behind_no_other_library_s_mirror() -> None:
+    """What gets only the image may mirror it, and nothing would tell."""
+    chain = T.Compose([lambda image: image.flip(-1)], label_pairs=[("left", "right")])
+    with pytest.raises(TypeError, match="gets only the image, and sample\\['labels'\\] would stay"):
+        chain({"image": IMAGE, "labels": "left"})
+    still = T.Compose([T.ImageOnly(torch.neg)], label_pairs=[("left", "right")])
+    assert still({"image": IMAGE, "labels": "left"})["labels"] == "left"
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, np.array, list])
+@pytest.mark.parametrize(
+    "step",
+    [
+        T.RandomChoice([T.RandomHorizontalFlip(1.0), T.GridDistortion(p=1.0)]),
+        T.RandomOrder([T.RandomHorizontalFlip(), T.RandomInvert()]),
+        v2.RandomHorizontalFlip(),
+    ],
+    ids=lambda v: type(v).__name__,
+)
+def test_labels_swap_in_batches_that_run_sample_by_sample(step: Any, kind: Any) -> None:
+    chain = T.Compose([step], seed=0, label_pairs=SIDES)
+    alone = [chain({"image": IMAGE, "labels": 1}, index=i)["labels"] for i in range(12)]
+    assert set(alone) == {1, 2}
+    batch = {"image": IMAGE.expand(12, -1, -1, -1), "labels": kind([1] * 12)}
+    found = chain(batch, index=range(12))["labels"]
+    assert type(found) is type(batch["labels"])
+    assert [int(own) for own in found] == alone
+    each = chain.collate([{"image": IMAGE, "labels": 1}] * 12, index=range(12))["labels"]
+    assert each.tolist() == alone
+    boxes = torch.tensor([[[1.0, 2.0, 9.0, 9.0]] * 3])
+    own = {"boxes": boxes.expand(12, 3, 4), "labels": kind([[1, 2, 3]] * 12)}
+    of_boxes = chain({"image": batch["image"], **own}, index=range(12))["labels"]
+    assert [[int(v) for v in own] for own in of_boxes] == [[n, 3 - n, 3] for n in alone]
+    with pytest.raises(ValueError, match="has 3 entries, must have one for each of 12 images"):
+        chain({**batch, "labels": kind([1, 2, 3])}, index=range(12))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64, torch.int8])
+def test_masks_of_every_integer_swap(dtype: torch.dtype) -> None:
+    chain = T.Compose([T.RandomHorizontalFlip(1.0)], mask_pairs=SIDES, mask_fill=100)
+    found = chain({"image": IMAGE, "mask": HALVES.to(dtype)})["mask"]
+    assert found.dtype == dtype
+    assert torch.equal(found.to(torch.uint8), HALVES)
+
+
+def test_a_photo_without_objects() -> None:
+    """It has no points to swap, in whatever form it says so."""
+    flip = T.RandomHorizontalFlip(1.0)
+    forms: list[Any] = [torch.zeros(0, 2), torch.zeros(0, 5, 2), torch.zeros(0, 5, 3), []]
+    for nothing in forms:
+        empty = {"image": IMAGE, "keypoints": nothing, "boxes": torch.zeros(0, 4)}
+        assert len(T.Compose([flip], flip_pairs=PAIRS)(empty)["keypoints"]) == 0
+    batch = {"image": IMAGE.expand(2, -1, -1, -1), "keypoints": [torch.zeros(0, 2), POINTS]}
+    found = T.Compose([flip], flip_pairs=PAIRS)(batch)["keypoints"]
+    assert found[0].shape == (0, 2)
+    assert torch.equal(found[1], run(flip, POINTS))

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from references.targets import move_mask
+from torchvision.transforms import v2
+from visops import transforms as T
 from visops.transforms.sample.split import split_sample
 from visops.transforms.targets.masks import move_mask as move
 from visops.transforms.targets.move import Geometry, TargetOptions, move_targets
@@ -204,3 +206,47 @@ def test_pillow_masks_become_tensors() -> None:
     move_targets(leaves, geometry(TURN), TargetOptions())
     result = rebuild(leaves)["mask"]
     np.testing.assert_array_equal(result.numpy(), move_mask(mask, TURN, OUT, 255))
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric"])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.int64, torch.float32], ids=str)
+def test_masks_are_padded_as_their_image_is(mode: str, dtype: torch.dtype) -> None:
+    """torchvision's values; objects end at the image, as their boxes do."""
+    mask = torch.from_numpy(RNG.integers(0, 2 if dtype == torch.bool else 9, SIZE)).to(dtype)
+    image = torch.zeros(3, *SIZE, dtype=torch.uint8)
+    expected = v2.Pad((2, 3, 4, 5), padding_mode=mode)(tv.Mask(mask))
+    chain = T.Compose([T.Pad((2, 3, 4, 5), padding_mode=mode)])
+    box = torch.tensor([[0.0, 0.0, 14.0, 11.0]])
+    sample = {"image": image, "mask": mask, "boxes": box, "masks": mask[None]}
+    found = chain(sample)
+    assert torch.equal(found["mask"], expected)
+    assert torch.equal(found["masks"][0, 3:-5, 2:-4], mask)
+    assert found["masks"][0, :3].sum() == found["masks"][0, :, :2].sum() == 0
+    assert torch.equal(chain({"image": image, "mask": mask})["mask"], expected)
+    assert torch.equal(chain(tv.Image(image), tv.Mask(mask))[1], expected)
+    assert np.array_equal(chain({"image": image, "mask": mask.numpy()})["mask"], expected)
+    batch = chain({"image": torch.stack([image] * 2), "mask": torch.stack([mask] * 2)})["mask"]
+    assert torch.equal(batch, torch.stack([expected] * 2))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        T.RandomCrop((30, 40), pad_if_needed=True, padding_mode="reflect"),
+        T.GridDistortion(
+            3, normalized=False, p=1.0, padding_mode="reflect", interpolation="nearest"
+        ),
+        T.OpticalDistortion((-1, -1), p=1.0, padding_mode="symmetric", interpolation="nearest"),
+        T.ThinPlateSpline((2, 3), p=1.0, padding_mode="circular", interpolation="nearest"),
+    ],
+    ids=lambda v: type(v).__name__,
+)
+def test_masks_show_what_the_image_does(step: Any) -> None:
+    mask = torch.from_numpy(RNG.integers(0, 200, (21, 24)).astype(np.uint8))
+    chain = T.Compose([step, T.RandomHorizontalFlip()], seed=0)
+    for index in range(4):
+        found = chain({"image": mask[None], "mask": mask}, index=index)
+        assert torch.equal(found["mask"], found["image"][0])
+    batch = {"image": mask.expand(4, 1, -1, -1), "mask": mask.expand(4, -1, -1)}
+    found = chain(batch, index=range(4))
+    assert torch.equal(found["mask"], found["image"][:, 0])
