@@ -9,12 +9,13 @@ import pytest
 from torchvision.transforms import v2
 
 from docs import chain_rows as rows
+from docs import chain_rows_torchvision as v2_rows
 from docs.chain_rows import Row
 from docs.names import PAGE, lines_of
 from docs.test_moving import ALBUMENTATIONS, KORNIA
 
 # A row by the beginning of its first cell: the cases of test_moving.py that compare its transforms,
-# and calls of chain_rows.py with what their results may differ by.
+# and calls of chain_rows*.py with what their results may differ by.
 Runs = tuple[tuple[str, ...], tuple[Row, ...]]
 
 OF_ALBUMENTATIONS: dict[str, Runs] = {
@@ -72,14 +73,20 @@ OF_KORNIA: dict[str, Runs] = {
 }
 OF_TORCHVISION: dict[str, Runs] = {
     "all names of": ((), ((lambda: ("Compose" in vars(v2), True), 0),)),  # a table of its own
-    "–": ((), ((lambda: rows.only_here("Letterbox"), 0), (lambda: rows.only_here("Mosaic"), 0))),
-    "a plain [T, C, H, W] tensor": ((), ((rows.frames, 0),)),
-    "images with more leading": ((), ((rows.leading_dimensions, 0),)),
-    "images of int32": ((), ((rows.wide_integers, 0),)),
-    "fill=": ((), ((rows.fills_by_type, 0),)),
-    "clamping_mode": ((), ((rows.clamped_boxes, 0),)),
-    "Compose.transforms": ((), ((rows.lists_of_transforms, 0),)),
-    "transforms of torchvision.transforms (v1)": ((), ((rows.older_transforms, 0),)),
+    "–": (
+        (),
+        (
+            (lambda: v2_rows.only_here("Letterbox"), 0),
+            (lambda: v2_rows.only_here("Mosaic"), 0),
+        ),
+    ),
+    "a plain [T, C, H, W] tensor": ((), ((v2_rows.frames, 0),)),
+    "images with more leading": ((), ((v2_rows.leading_dimensions, 0),)),
+    "images of int32": ((), ((v2_rows.wide_integers, 0),)),
+    "fill=": ((), ((v2_rows.fills_by_type, 0),)),
+    "clamping_mode": ((), ((v2_rows.clamped_boxes, 0),)),
+    "Compose.transforms": ((), ((v2_rows.lists_of_transforms, 0),)),
+    "transforms of torchvision.transforms (v1)": ((), ((v2_rows.older_transforms, 0),)),
 }
 TABLES: dict[str, tuple[dict[str, Runs], set[str]]] = {
     "albumentations": (OF_ALBUMENTATIONS, set(ALBUMENTATIONS)),

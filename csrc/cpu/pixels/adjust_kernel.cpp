@@ -1,4 +1,5 @@
-// NOTE: A task is an image. The operations have kernels of their own: csrc/core/pixels/operations.h.
+// NOTE: A task is an image. The operations have kernels of their own:
+// csrc/core/pixels/operations.h.
 #include <cstring>
 
 #include "core/pixels/adjust.h"
