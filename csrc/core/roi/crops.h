@@ -75,8 +75,7 @@ struct RoiCropParams {
   Strides grad_image_stride;
 
   // Gradient of boxes only.
-  double* row_sums;  // [count, patch_height, 3] scratch of kernels: sums of gx, gx (j + 0.5) /
-                     // width, gy
+  double* row_sums;  // [count, patch_height, 3] scratch: sums of gx, gx (j + 0.5) / width, gy
   void* grad_boxes;  // [count, 5] contiguous, of the boxes' dtype
 };
 

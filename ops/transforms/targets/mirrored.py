@@ -157,8 +157,8 @@ def _swapped_array(leaf: Leaf, value: Any, table: Mapping[Any, Any]) -> Any:
             if value.dtype in (torch.bool, np.dtype(bool)):
                 continue  # it holds no classes, but stands beside masks that do
             raise ValueError(
-                f"visops.transforms.Compose: {leaf.name} has dtype {value.dtype}, which has no "
-                f"room for class {other} of pair {(one, other)}; must have"
+                f"visops.transforms.Compose: {leaf.name} has dtype {value.dtype}, must be one that "
+                f"holds class {other} of pair {(one, other)}"
             )
         swapped[wide == one] = other
     return swapped.to(value.dtype) if isinstance(value, Tensor) else swapped
