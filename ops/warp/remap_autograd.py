@@ -38,14 +38,19 @@ def _remap_fake(
     return empty_maps(images, shape, prefers_channels_last(images), dtype)
 
 
+def _at_least(size: Any, least: int) -> Any:
+    """Return the larger one."""
+    # Open sizes of a program need torch's own maximum; torch 2.11 doesn't compile it for numbers.
+    return max(size, least) if isinstance(size, int) else torch.sym_max(size, least)
+
+
 def grid_weights(
     side: int, points: int, spline: bool, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
     """Return the share of each point of a grid in each pixel, along one axis: [side, points]."""
-    # torch's maximum, since sizes may be open in a program for all of them.
-    cells: Any = torch.sym_max(side - 1, 1)
+    cells = _at_least(side - 1, 1)
     at: Tensor = torch.arange(side, dtype=torch.float64, device="cpu") * ((points - 1) / cells)
-    whole = at.floor().clamp(max=torch.sym_max(points - 2, 0))
+    whole = at.floor().clamp(max=_at_least(points - 2, 0))
     t = at - whole
     u = 1.0 - t
     if spline:

@@ -116,7 +116,7 @@ def test_masks() -> None:
         (
             {"mask_pairs": [(1, 300)]},
             {"mask": torch.zeros(20, 30, dtype=torch.uint8)},
-            "sample['mask'] has dtype torch.uint8, must be one that holds class 300 of pair (1, 300",
+            "sample['mask'] has dtype torch.uint8, must be one that holds class 300 of pair (1",
         ),
     ],
 )
