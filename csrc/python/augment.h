@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "core/warp/augment_front.h"
-#include "core/warp/augment_segment.h"
 #include "torch/parallel.h"
 
 namespace visops {

@@ -5,6 +5,7 @@
 #include "core/chain/color_program.h"
 #include "core/image_front.h"
 #include "core/pixels/grey_means.h"
+#include "core/warp/augment_segment.h"
 #include "python/array.h"
 #include "python/bindings.h"
 #include "python/plan.h"

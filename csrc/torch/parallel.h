@@ -2,9 +2,6 @@
 // on NumPy arrays.
 #pragma once
 
-#include <torch/csrc/stable/ops.h>
-
-#include <algorithm>
 #include <mutex>
 
 #include "core/caller_workspace.h"
@@ -19,17 +16,7 @@ enum class Threads {
   kCaller,  // only the one that calls, as in a loader, which has threads of its own
 };
 
-// Memory of the process, and torch's threads.
-class ThreadsWorkspace final : public CallerWorkspace {
- public:
-  int64_t threads() const override {
-    return std::max<int64_t>(1, torch::stable::get_num_threads());
-  }
-  void for_each_part(int64_t count, int64_t grain, void (*body)(void*, int64_t, int64_t),
-                     void* context) override {
-    run_on_threads(count, grain, [&](int64_t begin, int64_t end) { body(context, begin, end); });
-  }
-};
+using ThreadsWorkspace = OnTorchThreads<CallerWorkspace>;
 
 // Runs a CPU kernel without tensors.
 template <class Params>

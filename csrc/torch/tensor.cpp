@@ -1,6 +1,5 @@
 #include "torch/tensor.h"
 
-#include <algorithm>
 #include <cctype>
 #include <utility>
 
@@ -8,7 +7,6 @@
 #include "core/cuda_library.h"
 #include "core/overlap.h"
 #include "torch/contiguous.h"
-#include "torch/threads.h"
 
 namespace visops {
 
@@ -139,15 +137,6 @@ void* current_cuda_stream(const Tensor& tensor) {
 void* TensorWorkspace::allocate(int64_t bytes) {
   held_.push_back(empty_tensor(op_, "scratch", on_, {bytes}, DType::kUInt8));
   return held_.back().mutable_data_ptr();
-}
-
-int64_t TensorWorkspace::threads() const {
-  return std::max<int64_t>(1, torch::stable::get_num_threads());
-}
-
-void TensorWorkspace::for_each_part(int64_t count, int64_t grain,
-                                    void (*body)(void*, int64_t, int64_t), void* context) {
-  run_on_threads(count, grain, [&](int64_t begin, int64_t end) { body(context, begin, end); });
 }
 
 void* TensorWorkspace::stream() const { return on_.is_cuda() ? current_cuda_stream(on_) : nullptr; }

@@ -75,13 +75,10 @@ inline bool runs_cuda_kernels(const Tensor& on) {
 }
 
 // Scratch is made of tensors, loops run on torch's threads, and the stream is the current one.
-class TensorWorkspace final : public Workspace {
+class TensorWorkspace final : public OnTorchThreads<Workspace> {
  public:
   TensorWorkspace(const char* op, const Tensor& on) : op_(op), on_(on) {}
   void* allocate(int64_t bytes) override;
-  int64_t threads() const override;
-  void for_each_part(int64_t count, int64_t grain, void (*body)(void*, int64_t, int64_t),
-                     void* context) override;
   void* stream() const override;
 
  private:

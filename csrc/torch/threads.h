@@ -1,10 +1,12 @@
-// Runs a loop on torch's threads.
+// Runs loops on torch's threads.
 #pragma once
 
 #include <torch/csrc/stable/ops.h>
 
 #include <algorithm>
 #include <cstdint>
+
+#include "core/workspace.h"
 
 #ifdef __SANITIZE_THREAD__
 #include <thread>
@@ -29,5 +31,18 @@ void run_on_threads(int64_t count, int64_t grain, const Body& body) {
   torch::stable::parallel_for(0, count, grain, body);
 #endif
 }
+
+// The loops of workspaces; Base has memory.
+template <class Base>
+class OnTorchThreads : public Base {
+ public:
+  int64_t threads() const override {
+    return std::max<int64_t>(1, torch::stable::get_num_threads());
+  }
+  void for_each_part(int64_t count, int64_t grain, void (*body)(void*, int64_t, int64_t),
+                     void* context) override {
+    run_on_threads(count, grain, [&](int64_t begin, int64_t end) { body(context, begin, end); });
+  }
+};
 
 }  // namespace visops

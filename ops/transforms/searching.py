@@ -21,7 +21,7 @@ from .engine.random import uniforms as draw_uniforms
 from .engine.run import Pixels
 from .sample.images import sizes_of
 from .sample.leaf import Leaf
-from .targets.coordinates import from_corners, to_corners
+from .targets.coordinates import box_areas, from_corners, to_corners
 from .targets.move import move_targets
 from .targets.options import Geometry, TargetOptions
 from .targets.rotated import ROTATED
@@ -257,7 +257,7 @@ def _overlaps(corners: np.ndarray, crop: Crop, least: float) -> bool:
     wide = np.minimum(own[:, 2], right) - np.maximum(own[:, 0], left)
     high = np.minimum(own[:, 3], bottom) - np.maximum(own[:, 1], top)
     common = wide.clip(0) * high.clip(0)
-    areas = (own[:, 2] - own[:, 0]) * (own[:, 3] - own[:, 1])
+    areas = box_areas(own)
     return bool((common / (areas + width * height - common)).max() >= least)
 
 

@@ -329,7 +329,7 @@ def test_downscale_is_albumentations(scale: float) -> None:
 
 @pytest.mark.parametrize("scale", [0.1, 0.37, 0.6, 0.9, 0.95])
 def test_downscaled_positions_are_opencv_s(scale: float) -> None:
-    """Of every width, those where a pixel lies between two of the smaller image among them."""
+    """All widths, also those where a pixel lies between two of the smaller image."""
     for width in range(20, 300, 4):
         row = torch.arange(width, dtype=torch.float32).expand(1, 20, width).contiguous()
         small = cv2.resize(row[0].numpy(), None, fx=scale, fy=scale, interpolation=0)

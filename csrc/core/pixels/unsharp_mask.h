@@ -17,7 +17,7 @@ VISOPS_FN float share_of_white(float value) { return value; }
 struct UnsharpMask {
   float alpha, threshold;  // of differences, in levels of 255
 
-  // Of shares of white: a pixel's own and its blurred one.
+  // A pixel's own share of white and its blurred one.
   VISOPS_DEVICE bool is_edge(float own, float near) const {
     return fabsf(own - near) * 255.0f > threshold;
   }

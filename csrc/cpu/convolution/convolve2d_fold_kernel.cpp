@@ -6,6 +6,7 @@
 
 #include "core/convolution/convolve2d_element.h"
 #include "core/convolution/convolve2d_gradient.h"
+#include "core/least.h"
 #include "cpu/items.h"
 
 namespace visops {
@@ -35,9 +36,6 @@ class FoldedRow {
   using Element = ConvolveElement<T>;
   using Sum = typename Element::Sum;
   static constexpr int64_t kColumns = 512;
-
-  static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-  static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
   void add_rows(int64_t x, int64_t count) {
     Sum sums[kColumns];

@@ -8,6 +8,7 @@
 
 #include "core/convolution/convolve2d_plan.h"
 #include "core/grain.h"
+#include "core/least.h"
 #include "cpu/convolution/convolve2d_rows.h"
 #include "cpu/convolution/work_parts.h"
 #include "cpu/lane_sum.h"
@@ -139,8 +140,6 @@ class Chunks {
   static constexpr int kTapVectors = TapSums<Term<T>, kPlanes>::kVectors * kPlanes;
   static constexpr int kMost = (VISOPS_ISA_SLOT == 2 ? 16 : 8) / kTapVectors;
   static constexpr int kTaps = kMost > 0 ? kMost : 1;
-
-  static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
   void load_grad(const T* grad, int64_t first, int64_t column, int64_t rows) {
     const ConvolvePlane& g = p_.grad_plane;

@@ -106,7 +106,11 @@ void byte_medians_of_three(const MedianParams& p) {
 template <class T>
 void median_rows(const MedianParams& p) {
   switch (p.side) {
-    case 3: return sizeof(T) == 1 ? byte_medians_of_three(p) : median_row<3, T>(p);
+    case 3:
+      if constexpr (sizeof(T) == 1)
+        return byte_medians_of_three(p);
+      else
+        return median_row<3, T>(p);
     case 5: return median_row<5, T>(p);
     default: return median_row<7, T>(p);
   }

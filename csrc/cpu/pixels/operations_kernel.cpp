@@ -10,8 +10,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/lane_sum.h"
+#include "core/least.h"
 #include "core/pixels/values.h"
+#include "cpu/lane_sum.h"
 #include "cpu/pixels/powers.h"
 #include "cpu/simd/byte_table.h"
 
@@ -33,8 +34,6 @@ void look_up(const Table& table, uint8_t* data, int64_t count) {
   look_up(table.entry, data, count);
 }
 
-VISOPS_ALWAYS_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 template <class T>
 T* channel(const PixelImage& image, int64_t c) {
   return static_cast<T*>(image.data) + c * image.height * image.width;
@@ -48,10 +47,7 @@ double lane_sum(int64_t count, const Value& value) {
     const int64_t some = least(kSumLanes, count - begin);
     for (int64_t j = 0; j < some; ++j) lanes[j] += static_cast<double>(value(begin + j));
   }
-  for (int64_t half = kSumLanes / 2; half > 0; half /= 2) {
-    for (int64_t j = 0; j < half; ++j) lanes[j] += lanes[j + half];
-  }
-  return lanes[0];
+  return sum_lanes(lanes);
 }
 
 // Sums integers, whose order doesn't matter; parts are small enough for an int.

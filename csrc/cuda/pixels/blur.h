@@ -130,14 +130,15 @@ void for_blurred_images(const AdjustParams& p, Workspace& workspace, PixelKind k
                         const Start& start) {
   const auto is_mine = [&](const PixelOperation& operation) { return operation.kind == kind; };
   const bool is_mask = kind == PixelKind::kUnsharpMask;
-  const auto taps_of = [&](const PixelOperation& operation) {
-    return is_mask ? unsharp_taps(operation) : box_taps(static_cast<int64_t>(operation.amount));
+  const auto side_of = [&](const PixelOperation& operation) {
+    return static_cast<int64_t>(is_mask ? operation.more[0] : operation.amount);
   };
   Taps all;
   int64_t chosen = 0;
   for (int64_t i = 0; i < p.batch; ++i) {
     if (!is_mine(p.operations[i])) continue;
-    const Taps own = taps_of(p.operations[i]);
+    const PixelOperation& operation = p.operations[i];
+    const Taps own = is_mask ? unsharp_taps(operation) : box_taps(side_of(operation));
     all.insert(all.end(), own.begin(), own.end());
     ++chosen;
   }
@@ -159,14 +160,14 @@ void for_blurred_images(const AdjustParams& p, Workspace& workspace, PixelKind k
         image.to = static_cast<T*>(p.output) + i * p.size();
         image.rows = rows + place;
         image.taps = taps;
-        image.radius = static_cast<int32_t>(taps_of(operation).size()) - 1;
+        image.radius = static_cast<int32_t>(side_of(operation) / 2);
         taps += image.radius + 1;
         if (is_mask) {
           image.sharp = sharp + place;
           image.edges = edges + place;
           image.mask = unsharp_mask_of(operation);
         } else {
-          image.factor = box_factor(static_cast<int64_t>(operation.amount));
+          image.factor = box_factor(side_of(operation));
         }
         return image;
       },

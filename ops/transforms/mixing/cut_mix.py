@@ -12,7 +12,7 @@ from torch import Tensor
 from ..engine.per_image import Rectangles
 from ..engine.run import Pixels
 from ..sample.leaf import Leaf
-from ..targets.coordinates import from_corners, inside, to_corners
+from ..targets.coordinates import box_areas, from_corners, inside, to_corners
 from ..targets.finish import finish_targets
 from ..targets.masks import as_given, as_tensor
 from ..targets.move import move_targets
@@ -129,7 +129,7 @@ class CutMix(Pairing):
         batch = len(sizes)
         edges = [np.asarray(params[name]) for name in ("left", "top", "right", "bottom")]
         boxes = np.stack(edges, 1).astype(np.int64)
-        area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+        area = box_areas(boxes)
         self.mix_labels(leaves, 1.0 - area / sizes.prod(1), sample)
         things = lists_of_things("CutMix", leaves)
         positions = boxes.tolist()

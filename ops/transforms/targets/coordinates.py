@@ -157,11 +157,12 @@ def visible_part(rows: Any, window: np.ndarray) -> Any:
     """
     xp = _module(rows)
     rest = clamp_boxes(rows, window)
-    gone = (_areas(rows) > 0.0) & (_areas(rest) == 0.0)
+    gone = (box_areas(rows) > 0.0) & (box_areas(rest) == 0.0)
     return xp.where(gone[:, None], rest[:, [0, 1, 0, 1]], rest)
 
 
-def _areas(rows: Any) -> Any:
+def box_areas(rows: Any) -> Any:
+    """Return the areas of boxes x1, y1, x2, y2, [R]."""
     return (rows[:, 2] - rows[:, 0]) * (rows[:, 3] - rows[:, 1])
 
 

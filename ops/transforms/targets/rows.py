@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..engine.integers import range_of
 from ..sample.leaf import Leaf
+from .coordinates import box_areas
 
 __all__ = [
     "area_shares",
@@ -122,8 +123,7 @@ def _note(leaf: Leaf, numbers: Any) -> None:
 def area_shares(before: Any, after: Any) -> Any:
     """Return the share of each box's area that is left."""
     xp: Any = torch if isinstance(before, Tensor) else np
-    whole = (before[:, 2] - before[:, 0]) * (before[:, 3] - before[:, 1])
-    rest = (after[:, 2] - after[:, 0]) * (after[:, 3] - after[:, 1])
+    whole, rest = box_areas(before), box_areas(after)
     return xp.where(whole > 0, rest / xp.where(whole > 0, whole, 1.0), 1.0)
 
 
