@@ -235,14 +235,6 @@ def run_pixels(
 def make_field(
     kind: str, numbers: Sequence[float], height: int, width: int, address: int, /
 ) -> None: ...
-def compress_images(
-    function: int,
-    images: list[tuple[int, tuple[int, ...]]],
-    shapes: Sequence[tuple[int, ...]],
-    qualities: Sequence[int],
-    outs: Sequence[int],
-    /,
-) -> None: ...
 def move_by_field(points: NDArray[Any], field: int, size: Sequence[int], /) -> NDArray[Any]: ...
 def random_floats(key: float, normal: bool, address: int, count: int, /) -> None: ...
 def run_operation(

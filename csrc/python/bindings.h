@@ -10,7 +10,6 @@ void bind_augment(pybind11::module_& m);
 void bind_chain(pybind11::module_& m);
 void bind_fields(pybind11::module_& m);
 void bind_files(pybind11::module_& m);
-void bind_jpegs(pybind11::module_& m);
 void bind_masks(pybind11::module_& m);
 void bind_passes(pybind11::module_& m);
 void bind_pixels(pybind11::module_& m);

@@ -7,6 +7,7 @@
 #include "core/cpu_library.h"
 #include "core/pixels/filter.h"
 #include "core/pixels/hsv.h"
+#include "core/pixels/jpeg.h"
 #include "core/pixels/lab.h"
 #include "core/pixels/median.h"
 #include "core/pixels/noise.h"
@@ -49,6 +50,7 @@ void take_kernels() {
   take(library, augment_stub);
   take(library, filter_stub);
   take(library, hsv_stub);
+  take(library, jpeg_stub);
   take(library, lab_stub);
   take(library, median_stub);
   take(library, noise_stub);

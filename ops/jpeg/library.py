@@ -33,8 +33,6 @@ class TurboDecoder:
         self._read_header.argtypes = [data, length, _Numbers, ctypes.c_char_p, length]
         self._decode = library.visops_jpeg_decode
         self._decode.argtypes = [data, length, _Numbers, data, ctypes.c_char_p, length]
-        # Where C++ finds what compresses and decodes.
-        self.round_trip = _address(library.visops_jpeg_round_trip)
         number = library.visops_jpeg_turbo_version()
         version = f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
         self.name = f"libjpeg-turbo {version}"

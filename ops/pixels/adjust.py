@@ -47,8 +47,8 @@ def adjust_pixels(
     ------
     RuntimeError
         If the dtype is another, a number names no operation, or there is not one for each image; if
-        an operation can't have its numbers, such as an even side of a median; if a contrast is
-        asked of images that have neither 1 nor 3 channels.
+        an operation can't have its numbers, such as an even side of a median; if a contrast or a
+        JPEG is asked of images that have neither 1 nor 3 channels.
 
     Notes
     -----
@@ -56,7 +56,7 @@ def adjust_pixels(
     :mod:`visops.transforms`. No gradient. Medians and blurs have sides of at most 4095 pixels,
     motions of 33; CLAHE has at most 256 rows and columns of tiles; there are at most 4096 holes, or
     4096 rows and columns of cells. On a GPU, two kernels run whatever the operations are; noise,
-    HSV, medians, CLAHE, downscaling, box blurs, unsharp masks, motion blur with emboss and
+    HSV, medians, CLAHE, downscaling, JPEG, box blurs, unsharp masks, motion blur with emboss and
     sharpening, and dropouts have one to five kernels each, for all images together. Nothing is
     copied to the host.
 

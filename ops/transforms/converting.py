@@ -315,6 +315,13 @@ def _smallest(given: Any, job: _Job) -> list[Any] | None:
     return _resized(given, job, resizing.Resize, given.max_size)
 
 
+def _compressed(given: Any, job: _Job) -> list[Any] | None:
+    if given.compression_type != "jpeg":
+        return None
+    job.notes.append("ImageCompression codes red as blue, and blue as red; JPEG doesn't")
+    return _at_times([compressing.JPEG(given.quality_range)], given.p)
+
+
 # From their transform to ours; None: ours can't do it.
 _ALBUMENTATIONS: dict[str, Callable[[Any, _Job], list[Any] | None]] = {
     "HorizontalFlip": lambda t, _: [cropping.RandomHorizontalFlip(t.p)],
@@ -327,6 +334,7 @@ _ALBUMENTATIONS: dict[str, Callable[[Any, _Job], list[Any] | None]] = {
     "CenterCrop": lambda t, _: _at_times([cropping.CenterCrop((t.height, t.width))], t.p),
     "Resize": lambda t, job: _resized(t, job, resizing.Resize, (t.height, t.width)),
     "SmallestMaxSize": _smallest,
+    "ImageCompression": _compressed,
     "RandomResizedCrop": lambda t, job: _resized(
         t, job, resizing.RandomResizedCrop, t.size, t.scale, t.ratio
     ),

@@ -13,9 +13,9 @@ __all__ = ["BY_OPERATOR"]
 
 _AFFINE, _CONTRAST, _SATURATION = 1, 3, 4
 _CHANNELS, _HOLES, _GRID = 17, 18, 19
-_BOX, _GAUSSIAN, _MEDIAN, _MOTION, _UNSHARP, _CLAHE = 20, 21, 22, 23, 24, 27
+_BOX, _GAUSSIAN, _MEDIAN, _MOTION, _UNSHARP, _CLAHE, _JPEG = 20, 21, 22, 23, 24, 27, 30
 _SIDES = (1, 3, 3, 5, 5, 7, 9, 15)
-_KINDS = tuple(kind for kind in range(30) if kind != _GAUSSIAN)
+_KINDS = tuple(kind for kind in range(31) if kind != _GAUSSIAN)
 
 # Numbers behind an amount that are whole, by their places.
 _WHOLE: dict[int, dict[int, tuple[int, ...]]] = {
@@ -38,7 +38,7 @@ def _images(p: Any, *others: torch.dtype) -> Tensor:
 def _kinds(p: Any) -> list[int]:
     refused = {_AFFINE}
     if p.channels not in (1, 3):
-        refused.add(_CONTRAST)
+        refused |= {_CONTRAST, _JPEG}
     if p.channels < 3 and p.channels != 1:
         refused.add(_SATURATION)
     return [p.draw.choice([k for k in _KINDS if k not in refused]) for _ in range(p.batch)]
@@ -47,6 +47,8 @@ def _kinds(p: Any) -> list[int]:
 def _amount(p: Any, kind: int) -> float:
     if kind in (_MEDIAN, _BOX):
         return float(p.draw.choice(_SIDES))
+    if kind == _JPEG:
+        return float(p.draw.choice((1, 20, 50, 90, 100)))
     if kind == _MOTION:
         return float(p.draw.choice((3, 5, 7, 33)))
     return p.draw.uniform(0, 6) if kind == _CLAHE else p.draw.uniform(0.1, 1)  # type: ignore[no-any-return]

@@ -31,6 +31,7 @@ AMOUNTS = {
     PixelKind.SHARPEN: (0.3,),
     PixelKind.CLAHE: (0.0, 2.5),
     PixelKind.DOWNSCALE: (0.1, 0.37),
+    PixelKind.JPEG: (5.0, 90.0, 40.0),
     PixelKind.BOX_BLUR: (1.0, 9.0, 3.0),
     PixelKind.UNSHARP_MASK: (0.0, 0.7),
     PixelKind.DROP_CHANNELS: (0.6,),
@@ -54,7 +55,7 @@ MORE = {
 }
 PLAIN = [k for k in PixelKind if k <= PixelKind.SOLARIZE_AT and k != PixelKind.AFFINE]
 KINDS = [*PLAIN, *(kind for kind in AMOUNTS if kind not in PLAIN)]
-OF_ANY_CHANNELS = [kind for kind in KINDS if kind != PixelKind.CONTRAST]
+OF_ANY_CHANNELS = [k for k in KINDS if k not in (PixelKind.CONTRAST, PixelKind.JPEG)]
 
 
 def more_of(kinds: Iterable[PixelKind]) -> list[float]:

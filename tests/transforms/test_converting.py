@@ -182,6 +182,7 @@ def test_what_only_albumentations_does_stays_there() -> None:
         A.SmallestMaxSize(max_size_hw=(20, 30)),
         A.RandomCrop(50, 50, pad_if_needed=True),
         A.ToGray(method="max"),
+        A.ImageCompression("webp"),
         A.Normalize(normalization="image"),
         A.RandomBrightnessContrast(brightness_by_max=False),
         A.SomeOf([A.HorizontalFlip(), A.VerticalFlip(), A.Transpose()], n=2),
@@ -189,6 +190,15 @@ def test_what_only_albumentations_does_stays_there() -> None:
     ):
         with pytest.warns(UserWarning, match="stays albumentations'"):
             T.convert(theirs)
+
+
+def test_compression_keeps_red_red() -> None:
+    A = pytest.importorskip("albumentations")
+    theirs = A.ImageCompression("jpeg", (30, 30), p=1)
+    with pytest.warns(UserWarning, match="ImageCompression codes red as blue"):
+        ours = T.convert(theirs)
+    swapped = theirs(image=np.ascontiguousarray(PHOTO[..., ::-1]))["image"][..., ::-1]
+    assert np.array_equal(ours(PHOTO).movedim(0, -1), swapped)
 
 
 MASK = PHOTO[..., 0] // 64

@@ -49,6 +49,7 @@ COUNTS: dict[str, tuple[Callable[[], list[Any]], int, int, int]] = {
         *(0, 1, 1),
     ),
     "downscale": (lambda: [T.Downscale((0.2, 0.6), 1.0)], 0, 4, 1),
+    "jpeg": (lambda: [T.JPEG((20, 90))], 0, 4, 1),
     "blurs": (lambda: [T.Blur((3, 7), 1.0)], 0, 9, 1),
     "unsharp masks": (lambda: [T.UnsharpMask(p=1.0)], 0, 17, 1),
     "channels": (lambda: [T.ChannelDropout(p=1.0)], 0, 6, 1),

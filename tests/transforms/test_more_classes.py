@@ -171,34 +171,6 @@ def test_five_and_ten_crops(size: tuple[int, int]) -> None:
         T.FiveCrop((61, 20))(image)
 
 
-def test_jpeg_is_torchvision_s() -> None:
-    image = photo()
-    for quality in (3, 40, 95):
-        for own in (image, image[:1]):
-            assert torch.equal(T.JPEG(quality)(own), F.jpeg(own, quality))
-    for form in (
-        image.permute(1, 2, 0).contiguous().permute(2, 0, 1),
-        image[:, ::2, ::3],
-        image.flip(-1),
-        image[:1, 3:],
-    ):
-        assert torch.equal(T.JPEG(40)(form), F.jpeg(form.contiguous(), 40))
-    with pytest.raises(ValueError, match=r"visops\.transforms\.JPEG: .*65500"):
-        T.JPEG(9)(torch.zeros(3, 1, 70000, dtype=torch.uint8))
-    chain = T.Compose([T.JPEG((10, 90))], seed=0)
-    batch = torch.stack([image[:, :40, :50]] * 300)
-    out, params = chain(batch, index=range(300), return_params=True)
-    qualities = params.steps[0]["quality"]
-    assert (qualities.min(), qualities.max()) == (10, 90)
-    assert torch.equal(out[7], F.jpeg(batch[7], int(qualities[7])))
-    some = T.Compose([T.RandomApply([T.JPEG(20)], 0.5)], seed=0)(batch, index=range(300))
-    assert 0.4 < (some != batch).flatten(1).any(1).float().mean() < 0.6
-    with pytest.raises(
-        TypeError, match=r"JPEG: the sample has dtype torch\.float32 and 3 channels"
-    ):
-        T.JPEG(20)(image / 255)
-
-
 def test_frames_and_matrices() -> None:
     clip = torch.arange(2 * 7 * 3 * 4).reshape(2, 7, 3, 2, 2).float()
     expected = F.uniform_temporal_subsample(clip, 4)

@@ -44,6 +44,7 @@ STEPS: dict[str, Callable[[], Any]] = {
     "sharpen": lambda: T.Sharpen(p=1.0),
     "clahe": lambda: T.CLAHE((3, 3), p=1.0),
     "downscale": lambda: T.Downscale((0.3, 0.3), 1.0),
+    "jpeg": lambda: T.JPEG(30),
 }
 
 

@@ -41,6 +41,7 @@ enum class PixelKind {
   kClahe,         // clip limit; rows and columns of tiles
   kDownscale,     // factor
   kSolarizeAdd,   // levels of 255 that are added below the middle one, 128
+  kJpeg,          // quality
   kCount
 };
 

@@ -26,7 +26,7 @@ bool is_adjustment(PixelKind kind) {
   const bool plain = kind >= PixelKind::kIdentity && kind <= PixelKind::kSolarizeAt;
   return (plain && kind != PixelKind::kAffine) || takes_more(kind) ||
          kind == PixelKind::kSolarizeAdd || kind == PixelKind::kMedianBlur ||
-         kind == PixelKind::kDownscale || kind == PixelKind::kBoxBlur;
+         kind == PixelKind::kDownscale || kind == PixelKind::kBoxBlur || kind == PixelKind::kJpeg;
 }
 
 // Throws, naming op, where image `i` has numbers that its operation can't have.
@@ -116,6 +116,7 @@ void check_numbers(const char* op, size_t i, const PixelOperation& operation) {
       whole("the number of rows of tiles", more[0], 1, kMostClaheTiles);
       return whole("the number of columns of tiles", more[1], 1, kMostClaheTiles);
     case PixelKind::kDownscale: return within("the scale", amount, kLeastScale, 1.0);
+    case PixelKind::kJpeg: return whole("the quality", amount, 1, 100);
     default: return;
   }
 }
@@ -165,6 +166,8 @@ void check_adjust(const char* op, const AdjustParams& p) {
     const PixelKind kind = p.operations[i].kind;
     require(grey || kind != PixelKind::kContrast, op, "images have ", p.channels,
             " channels, must have 1 or 3 for a contrast");
+    require(grey || kind != PixelKind::kJpeg, op, "images have ", p.channels,
+            " channels, must have 1 or 3 for a JPEG");
     require(p.channels >= 3 || p.channels == 1 || kind != PixelKind::kSaturation, op,
             "images have ", p.channels, " channels, must have 1, 3 or more for a saturation");
   }

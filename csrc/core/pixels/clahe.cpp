@@ -120,7 +120,7 @@ void clahe(const PixelImage& image, double clip_limit, int64_t rows, int64_t col
     levels.resize(static_cast<size_t>(count));
     bytes = levels.data();
     const float* const from = static_cast<const float*>(image.data);
-    for (int64_t i = 0; i < count; ++i) bytes[i] = clahe_level(from[i]);
+    for (int64_t i = 0; i < count; ++i) bytes[i] = rounded_level(from[i]);
   }
   if (image.channels == 3) {
     equalize_lightness(bytes, image.height, image.width, clip_limit, rows, columns);
@@ -131,7 +131,7 @@ void clahe(const PixelImage& image, double clip_limit, int64_t rows, int64_t col
   }
   if (floats) {
     float* const to = static_cast<float*>(image.data);
-    for (int64_t i = 0; i < count; ++i) to[i] = clahe_value<float>(bytes[i]);
+    for (int64_t i = 0; i < count; ++i) to[i] = value_of_level<float>(bytes[i]);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/element.h"
+#include "core/pixels/levels.h"
 
 namespace visops {
 
@@ -44,12 +44,6 @@ VISOPS_FN ClaheGift clahe_gift(int32_t cut) {
   return {share, rest, rest > 0 ? kClaheLevels / rest : 1};
 }
 
-VISOPS_FN uint8_t rounded_byte(float value) {
-  uint8_t out;
-  store_element(&out, value);
-  return out;
-}
-
 VISOPS_FN float clahe_scale(const ClaheTiles& tiles) {
   return 255.0f / static_cast<float>(tiles.area());
 }
@@ -85,16 +79,5 @@ VISOPS_FN uint8_t clahe_mixed(uint8_t upper_left, uint8_t upper_right, uint8_t l
 }
 
 // Floating values take 256 levels, with white at 1.
-VISOPS_FN uint8_t clahe_level(uint8_t value) { return value; }
-VISOPS_FN uint8_t clahe_level(float value) { return rounded_byte(value * 255.0f); }
-
-template <class T>
-VISOPS_FN T clahe_value(uint8_t level) {
-  if constexpr (sizeof(T) == 1) {
-    return level;
-  } else {
-    return static_cast<float>(level) * (1.0f / 255.0f);
-  }
-}
 
 }  // namespace visops

@@ -7,6 +7,7 @@
 #include "core/pixels/blur_taps.h"
 #include "core/pixels/downscale.h"
 #include "core/pixels/filter.h"
+#include "core/pixels/jpeg.h"
 #include "core/pixels/small_filter.h"
 #include "core/pixels/unsharp_mask.h"
 #include "core/plain_kernel.h"
@@ -161,6 +162,7 @@ bool run_neighbourhood(const PixelOperation& operation, const PixelImage& image)
     case PixelKind::kDownscale:
       bytes ? downscale<uint8_t>(image, amount) : downscale<float>(image, amount);
       return true;
+    case PixelKind::kJpeg: compress_as_jpeg(image, static_cast<int64_t>(amount)); return true;
     default: return false;
   }
 }

@@ -1,4 +1,5 @@
-// Operations of chains that read neighbours: blurs, sharpening, CLAHE, downscaling.
+// Operations of chains that read neighbours: blurs, sharpening, CLAHE, downscaling,
+// JPEG.
 #pragma once
 
 #include "core/pixels/operations.h"

@@ -30,6 +30,7 @@
 #include "cuda/pixels/downscale.h"
 #include "cuda/pixels/dropouts.h"
 #include "cuda/pixels/hsv.h"
+#include "cuda/pixels/jpeg.h"
 #include "cuda/pixels/level_sums.h"
 #include "cuda/pixels/median.h"
 #include "cuda/pixels/noise.h"
@@ -359,12 +360,14 @@ void adjust_as(const AdjustParams& p, Workspace& workspace) {
   const auto is_elsewhere = [&](const PixelOperation& operation) {
     const PixelKind kind = operation.kind;
     return is_noise(kind) || is_small_filter(kind) || is_blur(kind) || kind == PixelKind::kClahe ||
-           kind == PixelKind::kDownscale || is_median(operation) || changes_hsv(p, operation);
+           kind == PixelKind::kDownscale || kind == PixelKind::kJpeg || is_median(operation) ||
+           changes_hsv(p, operation);
   };
   add_noises<T>(p, workspace.stream());
   change_hsvs<T>(p, workspace.stream());
   blur_by_medians<T>(p, workspace.stream());
   equalize_tiles<T>(p, workspace);
+  compress_jpegs<T>(p, workspace);
   downscale_images<T>(p, workspace);
   filter_images<T>(p, workspace.stream());
   blur_images<T>(p, workspace);

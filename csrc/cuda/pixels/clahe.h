@@ -85,16 +85,16 @@ __global__ void __launch_bounds__(kClaheThreads)
       const T* const from = static_cast<const T*>(image.from) + at;
       uint8_t* const to = image.levels + at;
       if (images.in_lab()) {
-        const float r = tables.linear[clahe_level(from[0])];
-        const float g = tables.linear[clahe_level(from[pixels])];
-        const float b = tables.linear[clahe_level(from[2 * pixels])];
+        const float r = tables.linear[rounded_level(from[0])];
+        const float g = tables.linear[rounded_level(from[pixels])];
+        const float b = tables.linear[rounded_level(from[2 * pixels])];
         const float x = tables.at(tables.root, lab_x(r, g, b));
         const float y = tables.at(tables.root, lab_y(r, g, b));
         const float z = tables.at(tables.root, lab_z(r, g, b));
         store_lab(x, y, z, to, to + pixels, to + 2 * pixels);
       } else {
         for (int64_t c = 0; c < images.channels; ++c)
-          to[c * pixels] = clahe_level(from[c * pixels]);
+          to[c * pixels] = rounded_level(from[c * pixels]);
       }
     }
   }
@@ -180,11 +180,11 @@ __global__ void __launch_bounds__(kClaheThreads)
       T* const to = static_cast<T*>(image.to) + plane * pixels + at;
       if (images.in_lab()) {
         const LinearColor color = linear_of_lab(level, levels[pixels], levels[2 * pixels]);
-        to[0] = clahe_value<T>(rounded_byte(lab.at(lab.display, color.r)));
-        to[pixels] = clahe_value<T>(rounded_byte(lab.at(lab.display, color.g)));
-        to[2 * pixels] = clahe_value<T>(rounded_byte(lab.at(lab.display, color.b)));
+        to[0] = value_of_level<T>(rounded_byte(lab.at(lab.display, color.r)));
+        to[pixels] = value_of_level<T>(rounded_byte(lab.at(lab.display, color.g)));
+        to[2 * pixels] = value_of_level<T>(rounded_byte(lab.at(lab.display, color.b)));
       } else {
-        to[0] = clahe_value<T>(level);
+        to[0] = value_of_level<T>(level);
       }
     }
   }

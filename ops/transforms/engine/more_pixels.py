@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ... import _native
 from ...convolution import box_blur, filter2d, gaussian_blur
+from ...pixels.adjust import adjust_pixels
 from .compiled import DTYPE_NAMES
 from .pixel_kinds import PixelKind
 
@@ -210,6 +211,12 @@ def _downscaled(kind: PixelKind, images: Tensor, factor: float, more: More) -> T
     return images[..., rows, :][..., columns]
 
 
+def _jpeg(kind: PixelKind, images: Tensor, quality: float, more: More) -> Tensor:
+    plain = images.detach().to(torch.uint8 if images.dtype == torch.uint8 else torch.float32)
+    count = len(images)
+    return adjust_pixels(plain, [int(kind)] * count, [quality] * count).to(images.dtype)
+
+
 def _positions(side: int, factor: float) -> list[int]:
     small = max(round(side * factor), 1)
     up = 1.0 / (side / small)  # as in core/pixels/downscale.h
@@ -232,4 +239,5 @@ _OPERATIONS: dict[PixelKind, Callable[[PixelKind, Tensor, float, More], Tensor]]
     PixelKind.EMBOSS: _embossed,
     PixelKind.SHARPEN: _sharpened,
     PixelKind.DOWNSCALE: _downscaled,
+    PixelKind.JPEG: _jpeg,
 }

@@ -46,3 +46,4 @@ class PixelKind(IntEnum):
     CLAHE = 27
     DOWNSCALE = 28
     SOLARIZE_ADD = 29
+    JPEG = 30

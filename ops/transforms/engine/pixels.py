@@ -368,7 +368,7 @@ _WITH_MORE = {
     *(PixelKind.DROP_CHANNELS, PixelKind.HOLES, PixelKind.GRID_HOLES, PixelKind.UNSHARP_MASK),
     *(PixelKind.MOTION_BLUR, PixelKind.EMBOSS, PixelKind.SHARPEN, PixelKind.CLAHE),
 }
-_WITHOUT = {PixelKind.BOX_BLUR, PixelKind.MEDIAN_BLUR, PixelKind.DOWNSCALE}
+_WITHOUT = {PixelKind.BOX_BLUR, PixelKind.MEDIAN_BLUR, PixelKind.DOWNSCALE, PixelKind.JPEG}
 _ADJUSTED = _WITH_MORE | _OPERATIONS.keys() | _WITHOUT
 # Kinds with numbers that may be larger than adjust_pixels() takes.
 _LIMITED = {

@@ -1,0 +1,182 @@
+// What JPEG does to an image: the arithmetic that all backends share.
+//
+// NOTE [ JPEG ]
+// A file is written and read again, without the file: entropy coding loses nothing, so it is left
+// out. What loses is here, in libjpeg's integers and with its bits, as of an encoder and a decoder
+// that nobody has told anything but the quality:
+//   1. RGB becomes YCbCr, in fixed point of 16 bits.
+//   2. Both chromas take the mean of two by two pixels; halves go up and down in turns. Sides are
+//      extended by the last pixel, to whole blocks of 8 x 8.
+//   3. Blocks go through the "slow" forward DCT (C. Loeffler, A. Ligtenberg and G. S. Moschytz,
+//      "Practical fast 1-D DCT algorithms with 11 multiplications", ICASSP 1989), rows first.
+//   4. Coefficients are divided by the quality's table, rounded, and multiplied again.
+//   5. The inverse takes columns first. Between the two passes, two more bits are kept.
+//   6. Chromas are interpolated: 3 parts of the nearest sample and 1 of the next, along both axes;
+//      repeated where they are two columns or less.
+//   7. YCbCr becomes RGB.
+// Tables are those of ITU-T T.81, annex K.1, scaled by libjpeg's rule.
+#pragma once
+
+#include <cstdint>
+
+#include "core/platform.h"
+
+namespace visops {
+
+constexpr int kJpegSide = 8;  // of a block
+constexpr int kJpegBlock = kJpegSide * kJpegSide;
+constexpr int kJpegUnit = 2 * kJpegSide;  // of pixels that share a block of each chroma
+
+// Divisors of the coefficients of a block, row by row.
+struct JpegTable {
+  uint8_t divisor[kJpegBlock];
+};
+
+struct JpegTables {
+  JpegTable luma, chroma;
+};
+
+// A quality from 1 to 100 as percent of the standard's divisors.
+VISOPS_FN int32_t jpeg_percent(int64_t quality) {
+  return static_cast<int32_t>(quality < 50 ? 5000 / quality : 200 - 2 * quality);
+}
+VISOPS_FN int32_t jpeg_divisor(int32_t standard, int32_t percent) {
+  const int32_t divisor = (standard * percent + 50) / 100;
+  return divisor < 1 ? 1 : divisor > 255 ? 255 : divisor;
+}
+
+// Sides of the planes of an image, in samples.
+struct JpegSize {
+  int64_t height, width;  // of the image
+
+  VISOPS_DEVICE static int64_t halved(int64_t side) { return (side + 1) / 2; }
+  VISOPS_DEVICE static int64_t units(int64_t side) { return (side + kJpegUnit - 1) / kJpegUnit; }
+
+  VISOPS_DEVICE int64_t chroma_height() const { return halved(height); }
+  VISOPS_DEVICE int64_t chroma_width() const { return halved(width); }
+  // Whether chromas are interpolated.
+  VISOPS_DEVICE bool interpolates() const { return chroma_width() > 2; }
+};
+
+constexpr int kJpegColorBits = 16;
+
+VISOPS_HOT_FN int32_t jpeg_luma(int32_t r, int32_t g, int32_t b) {
+  return (19595 * r + 38470 * g + 7471 * b + 32768) >> kJpegColorBits;
+}
+
+// Halves are rounded down, or the greatest, 255.5, would be no byte.
+VISOPS_HOT_FN int32_t jpeg_blue_chroma(int32_t r, int32_t g, int32_t b) {
+  return (-11058 * r - 21710 * g + 32768 * b + (128 << kJpegColorBits) + 32767) >> kJpegColorBits;
+}
+VISOPS_HOT_FN int32_t jpeg_red_chroma(int32_t r, int32_t g, int32_t b) {
+  return (32768 * r - 27439 * g - 5329 * b + (128 << kJpegColorBits) + 32767) >> kJpegColorBits;
+}
+
+VISOPS_HOT_FN uint8_t jpeg_byte(int32_t value) {
+  return static_cast<uint8_t>(value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
+// Chromas are less 128 here.
+VISOPS_HOT_FN uint8_t jpeg_red(int32_t luma, int32_t, int32_t red_chroma) {
+  return jpeg_byte(luma + ((91881 * red_chroma + 32768) >> kJpegColorBits));
+}
+VISOPS_HOT_FN uint8_t jpeg_green(int32_t luma, int32_t blue_chroma, int32_t red_chroma) {
+  return jpeg_byte(luma + ((-22554 * blue_chroma - 46802 * red_chroma + 32768) >> kJpegColorBits));
+}
+VISOPS_HOT_FN uint8_t jpeg_blue(int32_t luma, int32_t blue_chroma, int32_t) {
+  return jpeg_byte(luma + ((116130 * blue_chroma + 32768) >> kJpegColorBits));
+}
+
+// A chroma of two by two pixels, whose sum it takes, in a column of chromas.
+VISOPS_HOT_FN int32_t jpeg_halved(int32_t sum, int32_t column) {
+  return (sum + 1 + (column & 1)) >> 2;
+}
+
+template <int bits>
+VISOPS_HOT_FN int32_t jpeg_descaled(int32_t value) {
+  return (value + (1 << (bits - 1))) >> bits;
+}
+
+constexpr int kJpegBits = 13;    // of the constants
+constexpr int kJpegBetween = 2;  // more bits of what lies between two passes
+
+// Constants of both transforms, names by their values.
+constexpr int32_t kJpeg0298 = 2446, kJpeg0390 = 3196, kJpeg0541 = 4433, kJpeg0765 = 6270;
+constexpr int32_t kJpeg0899 = 7373, kJpeg1175 = 9633, kJpeg1501 = 12299, kJpeg1847 = 15137;
+constexpr int32_t kJpeg1961 = 16069, kJpeg2053 = 16819, kJpeg2562 = 20995, kJpeg3072 = 25172;
+
+// Eight values in scalars: arrays would keep compilers from vectors across blocks.
+struct JpegLine {
+  int32_t v0, v1, v2, v3, v4, v5, v6, v7;
+};
+
+// The odd half of both transforms, which is its own transpose but for the order of what it takes.
+struct JpegOdd {
+  int32_t a, b, c, d;
+
+  VISOPS_HOT_FN JpegOdd make(int32_t a, int32_t b, int32_t c, int32_t d) {
+    const int32_t all = (a + c + b + d) * kJpeg1175;
+    const int32_t z1 = (a + d) * -kJpeg0899, z2 = (b + c) * -kJpeg2562;
+    const int32_t z3 = (a + c) * -kJpeg1961 + all, z4 = (b + d) * -kJpeg0390 + all;
+    return {a * kJpeg0298 + z1 + z3, b * kJpeg2053 + z2 + z4, c * kJpeg3072 + z2 + z3,
+            d * kJpeg1501 + z1 + z4};
+  }
+};
+
+// A row of the forward transform, or a column of what that gives; results are scaled by 8.
+template <bool is_row>
+VISOPS_HOT_FN JpegLine jpeg_forward(const JpegLine& in) {
+  constexpr int bits = is_row ? kJpegBits - kJpegBetween : kJpegBits + kJpegBetween;
+  const int32_t outer = in.v0 + in.v7, middle = in.v3 + in.v4;
+  const int32_t second = in.v1 + in.v6, third = in.v2 + in.v5;
+  const int32_t even = outer + middle, odd = outer - middle;
+  const int32_t inner = second + third, difference = second - third;
+  const JpegOdd half = JpegOdd::make(in.v3 - in.v4, in.v2 - in.v5, in.v1 - in.v6, in.v0 - in.v7);
+  const int32_t turned = (difference + odd) * kJpeg0541;
+  const auto whole = [](int32_t value) {
+    if constexpr (is_row) return value * (1 << kJpegBetween);
+    return jpeg_descaled<kJpegBetween>(value);
+  };
+  return {whole(even + inner),
+          jpeg_descaled<bits>(half.d),
+          jpeg_descaled<bits>(turned + odd * kJpeg0765),
+          jpeg_descaled<bits>(half.c),
+          whole(even - inner),
+          jpeg_descaled<bits>(half.b),
+          jpeg_descaled<bits>(turned - difference * kJpeg1847),
+          jpeg_descaled<bits>(half.a)};
+}
+
+// A column of the inverse transform, or a row of what that gives.
+template <bool is_row>
+VISOPS_HOT_FN JpegLine jpeg_inverse(const JpegLine& in) {
+  constexpr int bits = is_row ? kJpegBits + kJpegBetween + 3 : kJpegBits - kJpegBetween;
+  const int32_t turned = (in.v2 + in.v6) * kJpeg0541;
+  const int32_t low = turned - in.v6 * kJpeg1847, high = turned + in.v2 * kJpeg0765;
+  const int32_t sum = (in.v0 + in.v4) * (1 << kJpegBits);
+  const int32_t rest = (in.v0 - in.v4) * (1 << kJpegBits);
+  const JpegOdd half = JpegOdd::make(in.v7, in.v5, in.v3, in.v1);
+  const int32_t first = sum + high, fourth = sum - high, second = rest + low, third = rest - low;
+  return {jpeg_descaled<bits>(first + half.d),  jpeg_descaled<bits>(second + half.c),
+          jpeg_descaled<bits>(third + half.b),  jpeg_descaled<bits>(fourth + half.a),
+          jpeg_descaled<bits>(fourth - half.a), jpeg_descaled<bits>(third - half.b),
+          jpeg_descaled<bits>(second - half.c), jpeg_descaled<bits>(first - half.d)};
+}
+
+// A coefficient that has been divided, rounded and multiplied. Coefficients are scaled by 8, below
+// 2^15; half of a divisor more is cut off after float32's product by 1 / (8 * divisor), which is
+// wrong by less than the half of 1 that is added besides.
+VISOPS_HOT_FN int32_t jpeg_quantized(int32_t value, int32_t divisor, float inverse) {
+  const int32_t size = (value < 0 ? -value : value) + 4 * divisor;
+  const auto steps = static_cast<int32_t>((static_cast<float>(size) + 0.5f) * inverse);
+  const int32_t rounded = steps * divisor;
+  return value < 0 ? -rounded : rounded;
+}
+VISOPS_HOT_FN float jpeg_inverse_divisor(int32_t divisor) {
+  return 1.0f / static_cast<float>(8 * divisor);
+}
+
+// Of the nearest and the next sample.
+VISOPS_HOT_FN int32_t jpeg_between(int32_t nearest, int32_t next) { return 3 * nearest + next; }
+
+}  // namespace visops
