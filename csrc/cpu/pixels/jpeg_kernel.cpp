@@ -159,16 +159,23 @@ void widen(const int16_t* VISOPS_RESTRICT sums, int64_t width, int16_t* VISOPS_R
   }
 }
 
-template <class T>
 void show_colors(const uint8_t* VISOPS_RESTRICT luma, const int16_t* VISOPS_RESTRICT blues,
-                 const int16_t* VISOPS_RESTRICT reds, int64_t width, T* VISOPS_RESTRICT red,
-                 T* VISOPS_RESTRICT green, T* VISOPS_RESTRICT blue) {
+                 const int16_t* VISOPS_RESTRICT reds, int64_t width, uint8_t* VISOPS_RESTRICT red,
+                 uint8_t* VISOPS_RESTRICT green, uint8_t* VISOPS_RESTRICT blue) {
   for (int64_t x = 0; x < width; ++x) {
     const int32_t y = luma[x], cb = blues[x], cr = reds[x];
-    red[x] = value_of_level<T>(jpeg_red(y, cb, cr));
-    green[x] = value_of_level<T>(jpeg_green(y, cb, cr));
-    blue[x] = value_of_level<T>(jpeg_blue(y, cb, cr));
+    red[x] = jpeg_red(y, cb, cr);
+    green[x] = jpeg_green(y, cb, cr);
+    blue[x] = jpeg_blue(y, cb, cr);
   }
+}
+
+void to_levels(const float* VISOPS_RESTRICT values, int64_t width, uint8_t* VISOPS_RESTRICT to) {
+  for (int64_t x = 0; x < width; ++x) to[x] = rounded_level(values[x]);
+}
+
+void from_levels(const uint8_t* VISOPS_RESTRICT levels, int64_t width, float* VISOPS_RESTRICT to) {
+  for (int64_t x = 0; x < width; ++x) to[x] = value_of_level<float>(levels[x]);
 }
 
 struct Plane {
@@ -183,34 +190,18 @@ Plane allocate_plane(Workspace& workspace, int64_t rows, int64_t width) {
   return {allocate<uint8_t>(workspace, rows * pitch), pitch};
 }
 
-// Rows of a channel as bytes, and back.
-template <class T>
-const uint8_t* bytes_of(const T* row, int64_t width, uint8_t* room) {
-  if constexpr (sizeof(T) == 1) {
-    return row;
-  } else {
-    for (int64_t x = 0; x < width; ++x) room[x] = rounded_level(row[x]);
-    return room;
-  }
-}
-
-template <class T>
-void store_bytes(const uint8_t* VISOPS_RESTRICT bytes, int64_t width, T* VISOPS_RESTRICT row) {
-  for (int64_t x = 0; x < width; ++x) row[x] = value_of_level<T>(bytes[x]);
-}
-
-template <class T>
 class Image {
  public:
   Image(const JpegParams& p, Workspace& workspace)
       : size_{p.image.height, p.image.width},
-        data_(static_cast<T*>(p.image.data)),
+        data_(p.image.data),
+        has_bytes_(p.image.dtype == DType::kUInt8),
         in_color_(p.image.channels == 3),
         luma_table_(p.tables.luma),
         chroma_table_(p.tables.chroma) {
     const int64_t units = JpegSize::units(size_.height), chroma_width = size_.chroma_width();
     luma_ = allocate_plane(workspace, units * kJpegUnit, size_.width);
-    for (Plane& plane : bytes_) plane = allocate_plane(workspace, 1, size_.width);
+    for (uint8_t*& row : levels_) row = allocate<uint8_t>(workspace, size_.width);
     if (!in_color_) return;
     for (Plane& plane : chroma_) plane = allocate_plane(workspace, units * kJpegSide, chroma_width);
     // As wide as both halves of a chroma's row, with its padding.
@@ -225,8 +216,24 @@ class Image {
   }
 
  private:
+  template <class T>
   T* row(int64_t channel, int64_t y) const {
-    return data_ + (channel * size_.height + y) * size_.width;
+    return static_cast<T*>(data_) + (channel * size_.height + y) * size_.width;
+  }
+
+  // Returns a row of a channel as bytes.
+  const uint8_t* taken(int64_t channel, int64_t y) const {
+    if (has_bytes_) return row<uint8_t>(channel, y);
+    to_levels(row<float>(channel, y), size_.width, levels_[channel]);
+    return levels_[channel];
+  }
+
+  // Where bytes of a row of a channel go; show() brings them to floating images.
+  uint8_t* shown(int64_t channel, int64_t y) const {
+    return has_bytes_ ? row<uint8_t>(channel, y) : levels_[channel];
+  }
+  void show(int64_t channel, int64_t y) const {
+    if (!has_bytes_) from_levels(levels_[channel], size_.width, row<float>(channel, y));
   }
 
   // Sixteen rows of pixels.
@@ -247,9 +254,7 @@ class Image {
   void take_grey(int64_t y) {
     const int64_t width = size_.width;
     uint8_t* const to = luma_.row(y);
-    const uint8_t* const from =
-        bytes_of(row(0, std::min(y, size_.height - 1)), width, bytes_[0].data);
-    std::memcpy(to, from, static_cast<size_t>(width));
+    std::memcpy(to, taken(0, std::min(y, size_.height - 1)), static_cast<size_t>(width));
     extend(to, width, luma_.pitch);
   }
 
@@ -258,9 +263,7 @@ class Image {
     const int64_t width = size_.width, from = std::min(y + k, size_.height - 1);
     uint8_t *const luma = luma_.row(y + k), *const blues = full_[0].row(k);
     uint8_t* const reds = full_[1].row(k);
-    take_colors(bytes_of(row(0, from), width, bytes_[0].data),
-                bytes_of(row(1, from), width, bytes_[1].data),
-                bytes_of(row(2, from), width, bytes_[2].data), width, luma, blues, reds);
+    take_colors(taken(0, from), taken(1, from), taken(2, from), width, luma, blues, reds);
     extend(luma, width, luma_.pitch);
     for (const Plane& full : full_) extend(full.row(k), width, full.pitch);
   }
@@ -278,7 +281,10 @@ class Image {
     }
   }
 
-  void show_grey(int64_t y) { store_bytes(luma_.row(y), size_.width, row(0, y)); }
+  void show_grey(int64_t y) {
+    std::memcpy(shown(0, y), luma_.row(y), static_cast<size_t>(size_.width));
+    show(0, y);
+  }
 
   // Returns row y of a chroma at each pixel, less 128.
   const int16_t* wide_chroma(int c, int64_t y) {
@@ -301,22 +307,20 @@ class Image {
 
   void show_color(int64_t y) {
     const int16_t *const blues = wide_chroma(0, y), *const reds = wide_chroma(1, y);
-    show_colors(luma_.row(y), blues, reds, size_.width, row(0, y), row(1, y), row(2, y));
+    show_colors(luma_.row(y), blues, reds, size_.width, shown(0, y), shown(1, y), shown(2, y));
+    for (int64_t c = 0; c < 3; ++c) show(c, y);
   }
 
   JpegSize size_;
-  T* data_;
-  bool in_color_;
+  void* data_;
+  bool has_bytes_, in_color_;
   Divisors luma_table_, chroma_table_;
-  Plane luma_ = {}, bytes_[3] = {}, chroma_[2] = {};  // chromas: blue, red
-  Plane full_[2] = {};
+  Plane luma_ = {}, chroma_[2] = {}, full_[2] = {};  // chromas: blue, red
+  uint8_t* levels_[3] = {};                          // of a row of floats
   int16_t *sums_ = nullptr, *wide_[2] = {};
 };
 
-void jpeg_kernel(const JpegParams& p, Workspace& workspace) {
-  p.image.dtype == DType::kUInt8 ? Image<uint8_t>(p, workspace).code()
-                                 : Image<float>(p, workspace).code();
-}
+void jpeg_kernel(const JpegParams& p, Workspace& workspace) { Image(p, workspace).code(); }
 
 const bool registered = jpeg_stub.set(kIsaSlot, jpeg_kernel);
 
