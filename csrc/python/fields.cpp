@@ -97,19 +97,22 @@ void elastic_field(const FieldSize& size, uint64_t key, const double* factor, co
   });
 }
 
-// Writes a field [2, height, width] of a kind; `numbers` are what its function takes.
-void make_field(const std::string& kind, const std::vector<double>& numbers, int64_t height,
-                int64_t width, py::handle address) {
-  float* const field = floats_at(address);
-  const FieldSize size = {height, width};
+struct FieldTask {
+  std::string kind;
+  std::vector<double> numbers;  // what the function of its kind takes
+  FieldSize size;
+  float* field;  // [2, height, width]
+};
+
+void make_field(const FieldTask& task) {
+  const auto& [kind, numbers, size, field] = task;
   const auto need = [&](double count) {
-    if (numbers.empty() || static_cast<double>(numbers.size()) != count || height < 1 ||
-        width < 1) {
+    if (numbers.empty() || static_cast<double>(numbers.size()) != count || size.height < 1 ||
+        size.width < 1) {
       throw std::invalid_argument("no field " + kind + " of " + std::to_string(numbers.size()));
     }
   };
   const double* const n = numbers.data();
-  const py::gil_scoped_release release;
   if (kind == "grid") {
     need(3.0 + 2.0 * n[0] * n[1]);
     grid_field(size, n + 3, static_cast<int64_t>(n[0]), static_cast<int64_t>(n[1]), n[2] != 0.0,
@@ -132,6 +135,32 @@ void make_field(const std::string& kind, const std::vector<double>& numbers, int
     elastic_field(size, static_cast<uint64_t>(n[0] * 0x1p53), n + 1, n + 3, n + 5, field);
   } else {
     throw std::invalid_argument("no field " + kind);
+  }
+}
+
+// Writes fields: (kind, numbers, height, width, address). One alone shares its axes among threads.
+void make_fields(const py::list& given) {
+  std::vector<FieldTask> tasks;
+  for (const auto& each : given) {
+    const auto own = py::cast<py::tuple>(each);
+    tasks.push_back({py::cast<std::string>(own[0]),
+                     py::cast<std::vector<double>>(own[1]),
+                     {py::cast<int64_t>(own[2]), py::cast<int64_t>(own[3])},
+                     floats_at(own[4])});
+  }
+  const py::gil_scoped_release release;
+  std::vector<std::string> errors(tasks.size());  // torch's threads would make others of them
+  run_on_threads(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      try {
+        make_field(tasks[static_cast<size_t>(i)]);
+      } catch (const std::exception& error) {
+        errors[static_cast<size_t>(i)] = error.what();
+      }
+    }
+  });
+  for (const std::string& error : errors) {
+    if (!error.empty()) throw std::invalid_argument(error);
   }
 }
 
@@ -158,7 +187,7 @@ void random_floats(double key, bool normal, py::handle address, int64_t count) {
 }  // namespace
 
 void bind_fields(py::module_& m) {
-  m.def("make_field", &make_field);
+  m.def("make_fields", &make_fields);
   m.def("move_by_field", &move_by_field);
   m.def("random_floats", &random_floats);
 }

@@ -13,9 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
-from .. import _native
 from ..warp.remap import remap_batch
 from .arguments import (
     FillArgument,
@@ -34,7 +32,7 @@ from .engine.plan import Canvas, Plan
 from .engine.run import Pixels, reject_dtype
 from .sample.images import sizes_of
 from .sample.leaf import Leaf
-from .targets.bent import Field, bend_batch, bend_targets
+from .targets.bent import Fields, bend_batch, bend_targets
 from .targets.options import TargetOptions
 from .transform import Transform
 
@@ -78,20 +76,21 @@ class _Bending(Transform):
         self, leaves: Sequence[Leaf], params: Mapping[str, Any], options: TargetOptions
     ) -> None:
         images = [leaf for leaf in leaves if leaf.kind == "image"]
-        fields: list[Field | None] = []
-        for sample, (height, width) in enumerate(sizes_of(images[0]).tolist()):
-            if not params["apply"][sample] or height * width == 0:
-                fields.append(None)
-                continue
-            field = torch.empty((2, height, width), device="cpu")
-            kind, numbers = self.field_of(params, sample, (height, width))
-            _native.make_field(kind, numbers, height, width, field.data_ptr())
-            fields.append(Field(field))
+        sizes = [(height, width) for height, width in sizes_of(images[0]).tolist()]
+        fields = Fields(
+            [
+                self.field_of(params, sample, size)
+                if params["apply"][sample] and size[0] * size[1] > 0
+                else None
+                for sample, size in enumerate(sizes)
+            ],
+            sizes,
+        )
         for leaf in images:
             self._bend(leaf, fields)
         bend_targets(leaves, fields, options, self.padding_mode)
 
-    def _bend(self, leaf: Leaf, fields: Sequence[Field | None]) -> None:
+    def _bend(self, leaf: Leaf, fields: Fields) -> None:
         pixels = Pixels(leaf)
         dtype = reject_dtype(leaf, pixels.dtype)
         if len(self.fill) not in (1, pixels.channels):

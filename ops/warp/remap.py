@@ -241,9 +241,13 @@ def displacement_field(
     plain = control.is_cpu and not control.requires_grad and not torch.compiler.is_compiling()
     if plain and not wide and not modes_or_transforms_active():
         out = torch.empty((len(planes), 2, height, width), device="cpu")
-        for own, field in zip(planes.double(), out, strict=True):
-            numbers = [rows, columns, float(spline), *own.flatten().tolist()]
-            _native.make_field("grid", numbers, height, width, field.data_ptr())
+        grids = planes.double().flatten(1).tolist()
+        _native.make_fields(
+            [
+                ("grid", [rows, columns, float(spline), *own], height, width, field.data_ptr())
+                for own, field in zip(grids, out, strict=True)
+            ]
+        )
     else:
         dtype = torch.float64 if wide else torch.float32
         down, across = (

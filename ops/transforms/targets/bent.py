@@ -24,7 +24,7 @@ from .options import CONVENTIONS, TargetOptions, canvas_windows, mask_fill_of
 from .rotated import ROTATED
 from .rows import areas_of, note_visible, point_width, rows_of, scale_area
 
-__all__ = ["Field", "bend_batch", "bend_targets"]
+__all__ = ["Fields", "bend_batch", "bend_targets"]
 
 _PARTS = 16  # into which a box's sides are cut
 
@@ -47,18 +47,54 @@ class Field:
         return _native.move_by_field(rows, self.values.data_ptr(), self.size) + 0.5
 
 
+class Fields(list[Field | None]):
+    """A field for each sample; None: it stays as it is.
+
+    Parameters
+    ----------
+    kinds : list
+        Each sample's kind of field and its numbers, as csrc/python/fields.cpp has it, or None.
+    sizes : list
+        Heights and widths of the samples.
+
+    Attributes
+    ----------
+    maps : Tensor ``[N, 2, H, W]``, optional
+        All of them, if they are of one size.
+    """
+
+    def __init__(
+        self,
+        kinds: Sequence[tuple[str, list[float]] | None],
+        sizes: Sequence[tuple[int, int]],
+    ) -> None:
+        super().__init__([None] * len(kinds))
+        bent = [sample for sample, kind in enumerate(kinds) if kind is not None]
+        each = [sizes[sample] for sample in bent]
+        self.maps = None
+        if len(set(each)) == 1:
+            self.maps = torch.empty((len(bent), 2, *each[0]), device="cpu")
+        tasks = []
+        for index, sample in enumerate(bent):
+            kind, size = kinds[sample], each[index]
+            assert kind is not None
+            own = torch.empty((2, *size), device="cpu") if self.maps is None else self.maps[index]
+            tasks.append((*kind, *size, own.data_ptr()))
+            self[sample] = Field(own)
+        _native.make_fields(tasks)
+
+
 def bend_batch(
     images: Tensor,
-    fields: Sequence[Field | None],
+    fields: Fields,
     frames: int,
     how: tuple[bool, str, str, list[float]],
 ) -> Tensor:
     """Bend the images ``[B * frames, C, H, W]`` of those samples that have a field."""
     bent = [sample for sample, field in enumerate(fields) if field is not None]
-    if not bent:
+    if fields.maps is None:
         return images
-    maps = torch.stack([field.values for field in fields if field is not None])
-    x, y = maps.to(images.device, non_blocking=True).unbind(1)
+    x, y = fields.maps.to(images.device, non_blocking=True).unbind(1)
     # The frames of a sample follow one field: they are its channels.
     merged = images.unflatten(0, (-1, frames)).flatten(1, 2) if frames > 1 else images
     relative, mode, padding_mode, fill = how
