@@ -28,6 +28,7 @@ from ..._torch.native import modes_or_transforms_active
 from ...convolution.blurs import gaussian
 from ...convolution.filter_separable import MOST_TAPS, filter_separable
 from ...pixels.adjust import adjust_pixels
+from ...warp.augment_options import AugmentOptions
 from ..sample.leaf import Leaf
 from .compiled import DTYPE_NAMES, Compiled
 from .integers import WHITES, from_float, to_float
@@ -35,7 +36,7 @@ from .more_pixels import run_more
 from .pixel_kinds import BY_VALUES, PixelKind
 from .plan import Plan
 from .run import Pixels, reject_dtype
-from .sampling import NOTHING_MORE, run_all, sampling_for
+from .sampling import fill_for, run_all
 
 __all__ = ["run_pixels"]
 
@@ -56,7 +57,7 @@ def run_pixels(
     if dtype in _HALF:
         images = [i.float() for i in images] if isinstance(images, list) else images.float()
     white = WHITES.get(dtype, 1.0)
-    mode, _, fill, _ = sampling_for(native, pixels)
+    mode, fill = native.sampling.modes[0], fill_for(native, pixels)
     listed = isinstance(images, list)
     # Lists may hold images of several sizes.
     groups = [image.unsqueeze(0) for image in images] if listed else [images]
@@ -221,7 +222,7 @@ def _blur(sigmas: np.ndarray, images: Tensor, size: tuple[int, int], takes: np.n
 def _warp(images: Tensor, rows: Tensor, mode: str, fill: list[float]) -> Tensor:
     """Warp each image by a matrix of its own, or all by one."""
     rows = rows.expand(len(images), 2, 3)
-    options = mode, "constant", fill, False, None, None, False, *NOTHING_MORE, images.dtype, False
+    options = AugmentOptions(mode, fill=fill, half_pixel=True, out_dtype=images.dtype)
     return run_all(images, rows, images.shape[-2:], options)
 
 
