@@ -20,8 +20,9 @@ from ...pixels.grey_means import add_grey_means
 from ...warp.augment_options import AugmentOptions
 from ..sample.native import data_ptr_and_strides
 from .compiled import DTYPE_NAMES, Compiled
+from .integers import float_fill
 from .plan import Plan
-from .sampling import fill_for, run_all, run_each, windows_for
+from .sampling import run_all, run_each, windows_for
 from .uploads import Later, Upload, got
 
 __all__ = ["Colors"]
@@ -52,7 +53,7 @@ class Colors:
         self, plan: Plan, native: Compiled, images: Any, pixels: Any, upload: Upload
     ) -> None:
         self._plan, self._native, self._images = plan, native, images
-        self._fill = fill_for(native, pixels)
+        self._fill = float_fill("", native.sampling.fill, pixels.dtype)
         self._color = _colors_in_one_call(plan, native, images, pixels)
         if self._color is not None:
             return

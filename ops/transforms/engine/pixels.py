@@ -31,12 +31,12 @@ from ...pixels.adjust import adjust_pixels
 from ...warp.augment_options import AugmentOptions
 from ..sample.leaf import Leaf
 from .compiled import DTYPE_NAMES, Compiled
-from .integers import WHITES, from_float, to_float
+from .integers import WHITES, float_fill, from_float, to_float
 from .more_pixels import run_more
 from .pixel_kinds import BY_VALUES, PixelKind
 from .plan import Plan
 from .run import Pixels, reject_dtype
-from .sampling import fill_for, run_all
+from .sampling import run_all
 
 __all__ = ["run_pixels"]
 
@@ -57,7 +57,7 @@ def run_pixels(
     if dtype in _HALF:
         images = [i.float() for i in images] if isinstance(images, list) else images.float()
     white = WHITES.get(dtype, 1.0)
-    mode, fill = native.sampling.modes[0], fill_for(native, pixels)
+    mode, fill = native.sampling.modes[0], float_fill("", native.sampling.fill, pixels.dtype)
     listed = isinstance(images, list)
     # Lists may hold images of several sizes.
     groups = [image.unsqueeze(0) for image in images] if listed else [images]

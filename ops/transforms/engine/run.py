@@ -16,9 +16,9 @@ from ..sample.encoded import Encoded
 from ..sample.leaf import Leaf
 from .compiled import Compiled
 from .grey_means import Colors
-from .integers import WHITES, computed_in, from_float, to_float
+from .integers import WHITES, computed_in, float_fill, from_float, to_float
 from .plan import Plan
-from .sampling import fill_for, run_all, run_each, windows_for
+from .sampling import run_all, run_each, windows_for
 from .uploads import Later, Upload, got
 
 __all__ = ["DTYPES", "Pixels", "channels_first", "reject_dtype", "run_plan"]
@@ -133,7 +133,7 @@ def run_plan(
     color = None if colors is None else colors.tensor()
     shared = {
         "padding_mode": native.sampling.padding_mode,
-        "fill": fill_for(native, pixels),
+        "fill": float_fill("", native.sampling.fill, pixels.dtype),
         "color": color,
         "clamp": plan.clamps,
         "mean": plan.mean,

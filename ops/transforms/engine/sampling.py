@@ -1,4 +1,4 @@
-"""How passes call the augmentation: fills and windows, and samples of one size or several."""
+"""How passes call the augmentation: windows, and samples of one size or several."""
 
 from __future__ import annotations
 
@@ -13,15 +13,8 @@ from ...warp.augment_autograd import augment_list as _augment_list
 from ...warp.augment_options import AugmentOptions
 from ..targets.options import canvas_windows
 from .compiled import Compiled
-from .integers import WHITES
 
-__all__ = ["fill_for", "run_all", "run_each", "windows_for"]
-
-
-def fill_for(native: Compiled, pixels: Any) -> list[float]:
-    """Return the fill in the units in which the operator takes a leaf's pixels."""
-    fill = native.sampling.fill
-    return [value / WHITES[pixels.dtype] for value in fill] if pixels.dtype in WHITES else fill
+__all__ = ["run_all", "run_each", "windows_for"]
 
 
 def windows_for(
