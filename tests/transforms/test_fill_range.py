@@ -61,6 +61,15 @@ def test_erased_values_out_of_range_are_refused(
     assert set(erased.unique().tolist()) == {100, high}
 
 
+@pytest.mark.parametrize(("dtype", "low", "high"), RANGES)
+def test_fills_of_mosaics_out_of_range_are_refused(dtype: torch.dtype, low: int, high: int) -> None:
+    batch = torch.full((4, 3, 16, 16), 100, dtype=dtype)
+    for fill in (low - 1, high + 1):
+        with pytest.raises(ValueError, match=r"Mosaic: fill is .*, must be within"):
+            T.Mosaic(20, fill=fill)(batch)
+    T.Mosaic(20, fill=high)(batch)
+
+
 def test_floats_hold_any_fill() -> None:
     image = torch.zeros(3, 16, 16)
     assert T.Pad(1, fill=1000)(image)[0, 0, 0] == 1000

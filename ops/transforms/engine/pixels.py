@@ -124,9 +124,16 @@ def _run(
 
 
 def _with_white(turn: Turn, white: float) -> Turn:
-    """Divide the values that fill, as those of the images have been."""
+    """Divide values that fill or are compared by `white`, as those of images of integers were.
+
+    A threshold goes between two integers, so that no rounding matters.
+    """
+    if white == 1.0:
+        return turn
     kinds, amounts, numbers = turn
-    return kinds, np.where(np.isin(kinds, _FILLING), amounts / white, amounts), numbers
+    amounts = np.where(kinds == PixelKind.SOLARIZE_AT, np.ceil(amounts) - 0.5, amounts)
+    divided = np.isin(kinds, (*_FILLING, PixelKind.SOLARIZE_AT))
+    return kinds, np.where(divided, amounts / white, amounts), numbers
 
 
 def _of_images(turn: Turn, begin: int, count: int, frames: int) -> Turn:
