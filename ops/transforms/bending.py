@@ -83,7 +83,7 @@ class _Bending(Transform):
             if not params["apply"][sample] or height * width == 0:
                 fields.append(None)
                 continue
-            field = torch.empty((2, height, width), device="cpu")
+            field = torch.empty((2, height, width), dtype=torch.float32, device="cpu")
             kind, numbers = self.field_of(params, sample, (height, width))
             _native.make_field(kind, numbers, height, width, field.data_ptr())
             fields.append(Field(field))

@@ -306,7 +306,9 @@ def _solarize(images: Tensor, share: float) -> Tensor:
 
 
 def _solarize_at(images: Tensor, threshold: float) -> Tensor:
-    return torch.where(images >= threshold, _invert(images, 0.0), images)
+    # torch would compare integers with a fraction in its default dtype.
+    values = images if images.is_floating_point() else images.float()
+    return torch.where(values >= threshold, _invert(images, 0.0), images)
 
 
 def _solarize_add(images: Tensor, levels: float) -> Tensor:
