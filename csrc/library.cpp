@@ -3,23 +3,21 @@
 #include <torch/csrc/stable/library.h>
 
 #include <cstring>
+#include <string>
 
 #include "core/cpu_library.h"
 #include "core/cuda_library.h"
 #include "core/platform.h"
 #include "visops_build.h"  // written by the build
 
-// Options that all forms of `augment` share. `kinds`, of those that allocate, says which kinds of
-// sample there are (SampleKind, core/warp/augment_segment.h), where the caller knows.
+// Options that all forms of `augment` share; those that don't allocate take them
+// `without_defaults`. `kinds`, of those that allocate, says which kinds of sample there are
+// (SampleKind, core/warp/augment_segment.h), where the caller knows.
 #define AUGMENT_OPTIONS                                                               \
   "str interpolation='bilinear', str padding_mode='constant', float[] fill=[0.0], "   \
   "bool antialias=False, Tensor? window=None, Tensor? color=None, bool clamp=False, " \
   "float[] mean=[], float[] std=[], Tensor? erase=None, float[] erase_value=[0.0], "  \
   "bool inverse_map=False, bool half_pixel=False, "
-#define AUGMENT_OPTIONS_GIVEN                                                           \
-  "str interpolation, str padding_mode, float[] fill, bool antialias, Tensor? window, " \
-  "Tensor? color, bool clamp, float[] mean, float[] std, Tensor? erase, "               \
-  "float[] erase_value, bool inverse_map, bool half_pixel, "
 
 #define SOFT_NMS_OPTIONS                                                                   \
   "str method='linear', float iou_threshold=0.3, float sigma=0.5, float min_score=0.001, " \
@@ -45,7 +43,20 @@
   "Tensor target_labels, Tensor target_boxes, SymInt[] counts, float[] weights, " \
   "str kind='focal', float alpha=0.25, float gamma=2.0"
 
+namespace {
+
+// "int a=1, int b=2, " -> "int a, int b, "
+std::string without_defaults(std::string arguments) {
+  for (size_t at = 0; (at = arguments.find('=', at)) != std::string::npos;) {
+    arguments.erase(at, arguments.find(", ", at) - at);
+  }
+  return arguments;
+}
+
+}  // namespace
+
 STABLE_TORCH_LIBRARY(visops, m) {
+  const std::string given = without_defaults(AUGMENT_OPTIONS);
   m.def(
       "affine(Tensor image, Tensor matrix, SymInt[] size, str interpolation='bilinear', "
       "str padding_mode='constant', float[] fill=[0.0], bool inverse_map=True, "
@@ -63,11 +74,12 @@ STABLE_TORCH_LIBRARY(visops, m) {
         "ScalarType? out_dtype=None, bool channels_last=False, int kinds=0) -> Tensor");
   m.def("augment_list(Tensor[] images, Tensor matrix, SymInt[] size, " AUGMENT_OPTIONS
         "ScalarType? out_dtype=None, bool channels_last=False, int kinds=0) -> Tensor");
-  m.def("augment_out(Tensor image, Tensor matrix, " AUGMENT_OPTIONS_GIVEN "Tensor(a!) out) -> ()");
-  m.def("augment_list_out(Tensor[] images, Tensor matrix, " AUGMENT_OPTIONS_GIVEN
-        "Tensor(a!) out) -> ()");
-  m.def("augment_backward(Tensor grad, Tensor image, Tensor matrix, " AUGMENT_OPTIONS_GIVEN
-        "bool image_grad, bool matrix_grad, bool color_grad) -> (Tensor, Tensor, Tensor)");
+  m.def(("augment_out(Tensor image, Tensor matrix, " + given + "Tensor(a!) out) -> ()").c_str());
+  m.def(("augment_list_out(Tensor[] images, Tensor matrix, " + given + "Tensor(a!) out) -> ()")
+            .c_str());
+  m.def(("augment_backward(Tensor grad, Tensor image, Tensor matrix, " + given +
+         "bool image_grad, bool matrix_grad, bool color_grad) -> (Tensor, Tensor, Tensor)")
+            .c_str());
   m.def(
       "remap(Tensor images, Tensor map_x, Tensor map_y, SymInt[] size, Tensor? matrix=None, "
       "str grid='dense', bool relative=False, str interpolation='bilinear', "

@@ -91,7 +91,7 @@ def build(pythons: list[str]) -> None:
     shutil.rmtree(DIST, ignore_errors=True)
     run(*SETUP, "sdist", "--dist-dir", DIST)
     wheel = compiled(found.values())
-    if has_cuda(wheel) or len(found) == 1:
+    if has_cuda(names_in(wheel)) or len(found) == 1:
         repair(wheel, DIST)
         return
     # Beside the CUDA kernels, `_native` for several Pythons is small. Here one Python's is enough.
@@ -120,10 +120,15 @@ def tagged(wheel: Path, version: str) -> Path:
     return renamed
 
 
-def has_cuda(wheel: Path) -> bool:
-    """Whether a wheel brings CUDA kernels."""
+def names_in(wheel: Path) -> list[str]:
+    """Return the names of a wheel's files."""
     with zipfile.ZipFile(wheel) as files:
-        return any("libvisops_cuda" in name for name in files.namelist())
+        return files.namelist()
+
+
+def has_cuda(names: Iterable[str]) -> bool:
+    """Whether CUDA kernels are among files of these names."""
+    return any("libvisops_cuda" in name for name in names)
 
 
 def repair(wheel: Path, folder: Path) -> None:
@@ -204,11 +209,11 @@ def built_wheel(version: str) -> Path:
 
 def check_size(wheel: Path) -> None:
     """Stop if a wheel is larger than people should have to download."""
-    cuda = has_cuda(wheel)
+    names = names_in(wheel)
+    cuda = has_cuda(names)
     mebibytes = wheel.stat().st_size / 2**20
-    with zipfile.ZipFile(wheel) as archive:
-        names = [name for name in archive.namelist() if name.startswith("visops/_native.")]
-    pythons = sum(not name.endswith(".pyi") for name in names)
+    modules = [name for name in names if name.startswith("visops/_native.")]
+    pythons = sum(not name.endswith(".pyi") for name in modules)
     kind = f"{'with' if cuda else 'without'} CUDA kernels, for {pythons} Python(s)"
     print(f"{wheel.name}: {mebibytes:.2f} MiB, {kind}")
     limit = MOST_MEBIBYTES[cuda] + MOST_FOR_ANOTHER * (pythons - 1)

@@ -51,11 +51,11 @@ Padding parse_padding(const char* op, std::string_view name) {
        "', must be 'constant', 'replicate', 'reflect', 'symmetric' or 'circular'");
 }
 
-void check_fill(const char* op, DType dtype, const double* fill, int64_t count) {
+void check_fill(const char* op, DType dtype, const double* fill, int64_t count, const char* name) {
   if (is_floating(dtype)) return;
   const Range range = fill_range(dtype);
   for (int64_t i = 0; i < count; ++i) {
-    require(fill[i] >= range.low && fill[i] <= range.high, op, "fill[", i, "] is ", fill[i],
+    require(fill[i] >= range.low && fill[i] <= range.high, op, name, "[", i, "] is ", fill[i],
             ", must be within [", range.low, ", ", range.high, "] for an image of ",
             dtype_name(dtype));
   }

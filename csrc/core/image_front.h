@@ -12,7 +12,8 @@ Interpolation parse_interpolation(const char* op, std::string_view name);
 Interpolation parse_sampling(const char* op, std::string_view name);
 Padding parse_padding(const char* op, std::string_view name);
 
-// Requires the values of `fill` to be within the dtype's range.
-void check_fill(const char* op, DType dtype, const double* fill, int64_t count);
+// Requires the values of `fill`, an argument of this name, to be within the dtype's range.
+void check_fill(const char* op, DType dtype, const double* fill, int64_t count,
+                const char* name = "fill");
 
 }  // namespace visops

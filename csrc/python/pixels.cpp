@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -51,13 +52,17 @@ void run_pixel_list(const std::vector<PixelOperation>& operations, const PixelIm
 
 namespace {
 
-// A sample's operations on an image whose values were divided by `white`: so are values that fill.
+// A sample's operations on an image of integers that were divided by `white`: so are those that
+// fill or are compared. A threshold goes between two integers, so that no rounding matters.
 std::vector<PixelOperation> with_white(std::vector<PixelOperation> operations, double white) {
   for (PixelOperation& operation : operations) {
     const PixelKind kind = operation.kind;
     const bool fills = kind == PixelKind::kDropChannels || kind == PixelKind::kHoles ||
                        kind == PixelKind::kGridHoles;
     if (fills) operation.amount /= white;
+    if (kind == PixelKind::kSolarizeAt) {
+      operation.amount = (std::ceil(operation.amount) - 0.5) / white;
+    }
   }
   return operations;
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._device import DeviceContext
 
 __all__ = ["data_ptr_and_strides", "modes_or_transforms_active"]
 
@@ -19,11 +20,18 @@ _strided = torch.strided
 _are_transforms_active = torch._C._are_functorch_transforms_active
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
+_function_mode_at = torch._C._get_function_stack_at
 
 
 def modes_or_transforms_active() -> bool:
-    """Whether a transform or a mode has to see what happens to tensors."""
-    return bool(_are_transforms_active() or _dispatch_modes() or _function_modes())
+    """Whether a transform or a mode has to see what happens to tensors.
+
+    A default device is a mode, too, but only says where new tensors are.
+    """
+    if _are_transforms_active() or _dispatch_modes():
+        return True
+    count = _function_modes()
+    return count > 1 or (count == 1 and type(_function_mode_at(0)) is not DeviceContext)
 
 
 def data_ptr_and_strides(tensor: Any) -> PtrAndStrides | None:

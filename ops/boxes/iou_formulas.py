@@ -91,7 +91,7 @@ def _angle(boxes: Tensor) -> Tensor:
     sides = boxes[..., 2:] - boxes[..., :2]
     point = (sides == 0).all(-1, keepdim=True)
     width, height = torch.where(point, sides.new_tensor([0.0, 1.0]), sides).unbind(-1)
-    sign = torch.where(height < 0, -1.0, 1.0)
+    sign = torch.where(height < 0, -1.0, 1.0).to(height.dtype)
     return torch.atan2(sign * width, sign * height)
 
 

@@ -16,12 +16,13 @@ from .engine.compiled import Compiled
 from .engine.effects import Effects
 from .engine.fuse import Pass
 from .engine.integers import computed_in
+from .engine.numbers import evenly
 from .engine.per_image import per_image
 from .engine.pixels import run_pixels
 from .engine.plan import Canvas, Plan
 from .engine.run import Pixels
 from .mixing.beta import HALF, log_gamma
-from .policies import OPERATIONS, SIGNED, level_table
+from .policies import OPERATIONS, SIGNED, kept_bits, level_table
 from .sample.images import sizes_of
 from .sample.leaf import Leaf
 from .transform import Transform
@@ -40,8 +41,7 @@ _ALL = (*_PARTIAL, "Brightness", "Color", "Contrast", "Sharpness")
 def _magnitudes() -> dict[str, list[float]]:
     table = level_table(_LEVELS, 0.3, 1.0 / 3.0, 30.0, 0.9, 4.0)
     found = dict(zip(OPERATIONS, table, strict=True))
-    kept = 4 - torch.arange(_LEVELS) / ((_LEVELS - 1) / 4)
-    found["Posterize"] = kept.round().tolist()
+    found["Posterize"] = kept_bits(4, 4.0, _LEVELS)
     return found
 
 
@@ -157,7 +157,7 @@ class AugMix(Transform):
         level = int(uniforms[1] * self.severity)
         magnitude = self._magnitudes[name][level]
         if name in _SHIFTS:  # as torchvision rounds it
-            magnitude = float(torch.linspace(0.0, sides[_SHIFTS[name]] / 3.0, _LEVELS)[level])
+            magnitude = float(evenly(0.0, sides[_SHIFTS[name]] / 3.0, _LEVELS)[level])
         signed = name in SIGNED and uniforms[2] <= 0.5
         return OPERATIONS.index(name), -magnitude if signed else magnitude
 

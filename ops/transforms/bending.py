@@ -27,7 +27,7 @@ from .arguments import (
     whole,
 )
 from .engine.effects import Effects
-from .engine.integers import WHITES, from_float, to_float
+from .engine.integers import WHITES, float_fill, from_float, to_float
 from .engine.plan import Canvas, Plan
 from .engine.run import Pixels, reject_dtype
 from .sample.images import sizes_of
@@ -99,8 +99,8 @@ class _Bending(Transform):
                 f"{leaf.name} has {pixels.channels} channels; must be one, or one for each"
             )
         images = to_float(pixels.tensors(leaf))
-        fill = [value / WHITES[dtype] for value in self.fill] if dtype in WHITES else self.fill
-        how = True, self.interpolation, self.padding_mode, list(fill)
+        fill = float_fill(self._get_name(), self.fill, dtype)
+        how = True, self.interpolation, self.padding_mode, fill
         listed = isinstance(images, list)
         found: Any
         if listed:  # images may be of several sizes

@@ -76,6 +76,8 @@ class FiveCrop(Views):
         What follows: it shares a pass with the crop.
     seed : int, optional
         For random transforms that follow.
+    **options
+        Those of :class:`Compose`, for targets: `boxes`, `keys`, `flip_pairs` and others.
 
     Notes
     -----
@@ -91,13 +93,16 @@ class FiveCrop(Views):
     """
 
     def __init__(
-        self, size: int | Sequence[int], then: Sequence[Any] = (), *, seed: int | None = None
+        self,
+        size: int | Sequence[int],
+        then: Sequence[Any] = (),
+        *,
+        seed: int | None = None,
+        **options: Any,
     ) -> None:
         own = size_pair("FiveCrop", "size", size)
-        super().__init__(
-            [Compose([_CropAt("FiveCrop", own, position), *then]) for position in _POSITIONS],
-            seed=seed,
-        )
+        crops = [_CropAt("FiveCrop", own, position) for position in _POSITIONS]
+        super().__init__([Compose([crop, *then], **options) for crop in crops], seed=seed)
         self.size = own
 
 
@@ -116,6 +121,8 @@ class TenCrop(Views):
         What follows: it shares a pass with the crop.
     seed : int, optional
         For random transforms that follow.
+    **options
+        Those of :class:`Compose`, for targets: `boxes`, `keys`, `flip_pairs` and others.
 
     Examples
     --------
@@ -123,6 +130,9 @@ class TenCrop(Views):
     >>> from visops import transforms
     >>> len(transforms.TenCrop(4)(torch.zeros(3, 8, 9)))
     10
+    >>> crops = transforms.TenCrop(4, label_pairs=[("left", "right")])
+    >>> [each["labels"] for each in crops({"image": torch.zeros(3, 8, 9), "labels": "left"})][4:6]
+    ['left', 'right']
     """
 
     def __init__(
@@ -132,12 +142,13 @@ class TenCrop(Views):
         then: Sequence[Any] = (),
         *,
         seed: int | None = None,
+        **options: Any,
     ) -> None:
         own = size_pair("TenCrop", "size", size)
         flip: Any = RandomVerticalFlip(1.0) if vertical_flip else RandomHorizontalFlip(1.0)
         super().__init__(
             [
-                Compose([*mirror, _CropAt("TenCrop", own, position), *then])
+                Compose([*mirror, _CropAt("TenCrop", own, position), *then], **options)
                 for mirror in ([], [flip])
                 for position in _POSITIONS
             ],

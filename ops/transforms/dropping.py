@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from .arguments import fail, interval, number, whole
+from .engine.integers import reject_out_of_range
 from .engine.pixel_kinds import PixelKind
 from .engine.plan import Plan
 from .operation_step import KEY, OperationStep, Range, fixed
@@ -28,15 +28,8 @@ def _filling(owner: str, fill: Any) -> tuple[float, int]:
 
 
 def _check_fill(owner: str, fill: float | str, plan: Plan) -> None:
-    """Refuse a fill that images of integers can't hold."""
-    if isinstance(fill, str) or plan.dtype.is_floating_point:
-        return
-    info = torch.iinfo(plan.dtype)
-    if not info.min <= fill <= info.max:
-        raise ValueError(
-            f"visops.transforms.{owner}: fill is {fill:g}, must be within [{info.min}, "
-            f"{info.max}] for a {plan.dtype} image"
-        )
+    if not isinstance(fill, str):
+        reject_out_of_range(owner, "fill", [fill], plan.dtype)
 
 
 def _counts(owner: str, name: str, value: Any, least: int) -> tuple[int, int]:
@@ -57,7 +50,7 @@ class ChannelDropout(OperationStep):
     channel_drop_range : pair of int
         Range of their number.
     fill : float
-        In the image's units.
+        In the image's units; integers cut a fraction off, as albumentations does.
     p : float
         Probability, for each sample.
 
@@ -111,7 +104,8 @@ class CoarseDropout(OperationStep):
     hole_height_range, hole_width_range : pair of number
         Ranges of their sides: shares of the image's if the greater is below 1, else pixels.
     fill : float, "random" or "random_uniform"
-        In the image's units; or a random value for each pixel, or for each rectangle, and channel.
+        In the image's units, of which integers cut a fraction off, as albumentations does; or a
+        random value for each pixel, or for each rectangle, and channel.
     p : float
         Probability, for each sample.
 

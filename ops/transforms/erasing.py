@@ -9,6 +9,7 @@ from typing import Any
 from .._native import Step
 from .arguments import fail, interval, is_sequence, number
 from .engine.effects import Effects
+from .engine.integers import reject_out_of_range
 from .engine.plan import Plan
 from .engine.unfused import erase_with_noise
 from .transform import RandomlyApplied
@@ -32,8 +33,9 @@ class RandomErasing(RandomlyApplied):
     ratio : pair of float
         Range of its height divided by its width.
     value : number, sequence of C numbers, or "random"
-        The fill, in the image's units at that point. "random" draws every value from the normal
-        distribution, identically on every device, in a separate pass.
+        The fill, in the image's units at that point, which have to be able to hold it: torchvision
+        lets integers overflow. "random" draws every value from the normal distribution, identically
+        on every device, in a separate pass.
     inplace : bool
         Ignored; accepted for compatibility with torchvision.
 
@@ -98,6 +100,7 @@ class RandomErasing(RandomlyApplied):
                 f"visops.transforms.RandomErasing: value has {len(self.value)} numbers, the image "
                 f"has {plan.channels} channels"
             )
+        reject_out_of_range("RandomErasing", "value", self.value, plan.dtype)
         plan.erase_value = self.value
 
     def run_images(self, leaf: Any, params: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ import torch
 
 from .arguments import fail, whole
 from .engine.effects import Effects
+from .engine.numbers import evenly
 from .engine.plan import Plan
 from .engine.run import Pixels
 from .sample.leaf import Leaf
@@ -144,7 +145,7 @@ class UniformTemporalSubsample(_Alone):
         pixels = Pixels(leaf)
         images = pixels.tensors(leaf)
         last = pixels.frames - 1
-        positions = torch.linspace(0, last, self.num_samples).clamp(0, last).long().tolist()
+        positions = evenly(0, last, self.num_samples).clamp(0, last).long().tolist()
         count = len(images) // pixels.frames
         kept = [
             sample * pixels.frames + position for sample in range(count) for position in positions

@@ -11,6 +11,7 @@ from .._native import Step
 from .arguments import FillArgument, fail, fill_values, interpolation_mode, whole
 from .color import check_channels
 from .engine.effects import Effects, Fusable
+from .engine.numbers import evenly
 from .engine.plan import Plan
 from .transform import Builtin
 
@@ -52,15 +53,20 @@ def level_table(
     """
 
     def up_to(most: float) -> list[float]:
-        return torch.linspace(0.0, most, levels).tolist()  # type: ignore[no-any-return]
+        return evenly(0.0, most, levels).tolist()  # type: ignore[no-any-return]
 
     zeros = [0.0] * levels
-    kept = 8 - torch.arange(levels) / ((levels - 1) / bits)
-    thresholds = torch.linspace(1.0, 0.0, levels).tolist()
     shears, shifts, factors = up_to(shear), up_to(shift), up_to(factor)
     geometry = [shears, shears, shifts, shifts, up_to(degrees)]
-    values = [*[factors] * 4, kept.round().tolist(), thresholds, zeros, zeros, zeros]
+    thresholds = evenly(1.0, 0.0, levels).tolist()
+    values = [*[factors] * 4, kept_bits(8, bits, levels), thresholds, zeros, zeros, zeros]
     return [zeros, *geometry, *values]
+
+
+def kept_bits(most: int, dropped: float, levels: int) -> list[float]:
+    """Return how many bits posterization keeps at each level: fewer and fewer of `most`."""
+    steps = torch.arange(levels, dtype=torch.float32, device="cpu")
+    return (most - steps / ((levels - 1) / dropped)).round().tolist()  # type: ignore[no-any-return]
 
 
 class Policy(Builtin):

@@ -79,7 +79,8 @@ class RandomPosterize(_ValueStep):
     Parameters
     ----------
     bits : int
-        From 0 to 8. Floating values are rounded down to one of ``2**bits`` levels.
+        From 0 to 8. Floating values are rounded down to one of ``2**bits`` levels, and integers
+        but uint8 to within 1 of the level that has only these bits.
     p : float
         Probability, for each sample.
 
@@ -117,8 +118,8 @@ class RandomSolarize(_ValueStep):
 
     Raises
     ------
-    TypeError, ValueError
-        The image is neither uint8 nor floating; the threshold is above its white.
+    ValueError
+        The threshold is above the image's white.
 
     Notes
     -----
@@ -143,11 +144,6 @@ class RandomSolarize(_ValueStep):
 
     def settle(self, plan: Plan) -> None:
         white = full_scale(plan.dtype)
-        if white not in (1.0, 255.0):
-            raise TypeError(
-                f"visops.transforms.RandomSolarize: the image has dtype {plan.dtype}, must be "
-                "uint8 or floating"
-            )
         if self.threshold > white:
             raise ValueError(
                 f"visops.transforms.RandomSolarize: threshold is {self.threshold:g}, must not be "

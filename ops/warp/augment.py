@@ -25,6 +25,7 @@ from .augment_arguments import (
 from .augment_autograd import augment as _augment
 from .augment_autograd import augment_list as _augment_list
 from .augment_displaced import displaced, displacement_tensor
+from .augment_options import SHARED, AugmentOptions
 
 __all__ = ["augment"]
 
@@ -272,32 +273,35 @@ def augment(
         matrix = torch.eye(2, 3, dtype=torch.float64, device=device)
         listed, mode, padding_mode, fills = False, "nearest", "constant", [0.0]
         inverse_map, half_pixel = True, False
-    options = (
-        mode,
-        padding_mode,
-        fills,
-        antialias,
-        None if window is None else window_tensor(window, batch, device),
-        color,
-        clamp,
-        [] if mean is None else number_list("augment", "mean", mean),
-        [] if std is None else number_list("augment", "std", std),
-        None if erase is None else erase_tensor(erase, batch, device),
-        number_list("augment", "erase_value", erase_value),
-        inverse_map,
-        half_pixel,
+    options = AugmentOptions(
+        interpolation=mode,
+        padding_mode=padding_mode,
+        fill=fills,
+        antialias=antialias,
+        window=None if window is None else window_tensor(window, batch, device),
+        color=color,
+        clamp=clamp,
+        mean=[] if mean is None else number_list("augment", "mean", mean),
+        std=[] if std is None else number_list("augment", "std", std),
+        erase=None if erase is None else erase_tensor(erase, batch, device),
+        erase_value=number_list("augment", "erase_value", erase_value),
+        inverse_map=inverse_map,
+        half_pixel=half_pixel,
+        out_dtype=out_dtype,
+        channels_last=channels_last,
     )
     if out is not None:
         _check_out(out, size, (*(pixels if listed else [pixels]), matrix, color, out))
-        called(_augment_list_out if listed else _augment_out, pixels, matrix, *options, out)
+        op = _augment_list_out if listed else _augment_out
+        called(op, pixels, matrix, *options[:SHARED], out)
         # `out` may be saved for a backward: tell autograd that it has changed.
         if not torch.compiler.is_compiling() and not out.is_inference():
             torch.autograd.graph.increment_version(out)
         return out
     if not isinstance(out_dtype, torch.dtype):
         raise TypeError(f"visops.augment: out_dtype is {out_dtype!r}, must be a torch.dtype")
-    op = _augment_list if listed else _augment
-    return op(pixels, matrix, size, *options, out_dtype, channels_last)  # type: ignore[no-any-return]
+    run = _augment_list if listed else _augment
+    return run(pixels, matrix, size, *options)  # type: ignore[no-any-return]
 
 
 def _check_out(out: Any, size: Sequence[int], tensors: Sequence[Tensor | None]) -> None:

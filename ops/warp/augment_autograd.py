@@ -15,28 +15,19 @@ from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, reject_lazy_out
 from .._torch.fakes import register_fake
 from .augment_direct import augment_direct
+from .augment_options import SHARED, AugmentOptions
 
-# The options that all forms share, in the order and with the defaults of the schemas, then those of
-# the forms that allocate. The dispatcher leaves out trailing arguments that equal their defaults.
-_DEFAULTS: tuple[Any, ...] = (
-    *("bilinear", "constant", [0.0], False, None, None, False, [], [], None, [0.0], False, False),
-    *(None, False, 0),
-)
-_WINDOW, _COLOR, _ERASE = 4, 5, 9  # the tensors among them
-_OPTIONS = 13
-_INPUT_COLOR = 3 + _COLOR  # after images, matrix and size
+_BEFORE_OPTIONS = 3  # images, matrix and size
+_INPUT_COLOR = _BEFORE_OPTIONS + AugmentOptions._fields.index("color")
 
 
-def _each_image(images: Sequence[Tensor], matrix: Tensor, *rest: Any) -> Tensor:
+def _each_image(images: Sequence[Tensor], matrix: Tensor, size: Any, *rest: Any) -> Tensor:
     """augment_list as one call per image: the same bits, with every tensor an argument."""
-    count = len(images)
+    count, options = len(images), AugmentOptions(*rest)
     results = []
     for i, image in enumerate(images):
-        size, *options = rest
-        for position in (_WINDOW, _COLOR, _ERASE):
-            options[position] = _sample(options[position], i, count)
         one = matrix[i : i + 1] if matrix.dim() == 3 else matrix
-        results.append(augment(image.unsqueeze(0), one, size, *options))
+        results.append(augment(image.unsqueeze(0), one, size, *options.of_sample(i, count)))
     return torch.cat(results)
 
 
@@ -45,25 +36,20 @@ augment_list = Differentiable("augment_list")
 _augment_backward = Differentiable("augment_backward")
 
 
-def _sample(tensor: Tensor | None, i: int, count: int) -> Tensor | None:
-    """Entry i of a [count, ...], as [1, ...]; or all of a shared [1, ...]."""
-    return tensor if tensor is None or tensor.shape[0] != count else tensor[i : i + 1]
-
-
 @register_fake("augment")
 def _augment_fake(image: Tensor, matrix: Tensor, size: Sequence[Any], *rest: Any) -> Tensor:
-    *_, dtype, channels_last, _ = (*rest, *_DEFAULTS[len(rest) :])
+    options = AugmentOptions(*rest)
     shape = (image.shape[0], image.shape[1], *size)
-    return empty_maps(image, shape, channels_last, dtype or torch.float32)
+    return empty_maps(image, shape, options.channels_last, options.out_dtype or torch.float32)
 
 
 @register_fake("augment_list", public="augment")
 def _augment_list_fake(
     images: Sequence[Tensor], matrix: Tensor, size: Sequence[Any], *rest: Any
 ) -> Tensor:
-    *_, dtype, channels_last, _ = (*rest, *_DEFAULTS[len(rest) :])
+    options = AugmentOptions(*rest)
     shape = (len(images), images[0].shape[0], *size)
-    return empty_maps(images[0], shape, channels_last, dtype or torch.float32)
+    return empty_maps(images[0], shape, options.channels_last, options.out_dtype or torch.float32)
 
 
 @register_fake("augment_out", public="augment")
@@ -76,7 +62,7 @@ def _augment_out_fake(*arguments: Any) -> None:
 def _augment_backward_fake(
     grad: Tensor, image: Tensor, matrix: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    image_grad, matrix_grad, color_grad = rest[_OPTIONS:]
+    image_grad, matrix_grad, color_grad = rest[SHARED:]
     device, batch = image.device, image.shape[0]
 
     def sums(wanted: bool, shape: Sequence[Any], dtype: torch.dtype = torch.float64) -> Tensor:
@@ -87,7 +73,8 @@ def _augment_backward_fake(
     else:
         single = image.dtype != torch.float64
         grad_image = sums(False, (), torch.float32 if single else torch.float64)
-    steps = rest[_COLOR].shape[1:] if color_grad else ()
+    color = AugmentOptions(*rest[:SHARED]).color
+    steps = color.shape[1:] if color_grad and color is not None else ()
     return (
         grad_image,
         sums(matrix_grad, (batch, *matrix.shape[-2:])),
@@ -116,25 +103,24 @@ def _color_gradient(each: Tensor, color: Tensor) -> Tensor:
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    image, matrix, _, *options = inputs
-    ctx.save_for_backward(image, matrix, *_take_tensors(ctx, options))
+    image, matrix, _, *rest = inputs
+    ctx.save_for_backward(image, matrix, *_take_tensors(ctx, rest))
 
 
-def _take_tensors(ctx: Any, options: Sequence[Any]) -> tuple[Any, Any, Any]:
+def _take_tensors(ctx: Any, rest: Sequence[Any]) -> tuple[Any, Any, Any]:
     """Keep the options without their tensors in `ctx.options`; return the tensors."""
-    tensors = window, color, erase = options[_WINDOW], options[_COLOR], options[_ERASE]
-    if window is color is erase is None:
-        ctx.options = tuple(options[:_OPTIONS])
-    else:
-        ctx.options = (*options[:4], None, None, *options[6:9], None, *options[10:_OPTIONS])
-    return tensors
+    options = AugmentOptions(*rest)
+    ctx.options = options
+    if options.has_tensors():
+        ctx.options = options._replace(window=None, color=None, erase=None)
+    return options.window, options.color, options.erase
 
 
-def _options(ctx: Any, window: Any, color: Any, erase: Any) -> tuple[Any, ...]:
-    options: tuple[Any, ...] = ctx.options
+def _options(ctx: Any, window: Any, color: Any, erase: Any) -> AugmentOptions:
+    options: AugmentOptions = ctx.options
     if window is color is erase is None:
         return options
-    return (*options[:4], window, color, *options[6:9], erase, *options[10:])
+    return options._replace(window=window, color=color, erase=erase)
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -142,7 +128,7 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     needs = ctx.needs_input_grad
     wanted = (needs[0], needs[1], color is not None and needs[_INPUT_COLOR])
     options = _options(ctx, window, color, erase)
-    gradients = _augment_backward(grad, image, matrix, *options, *wanted)
+    gradients = _augment_backward(grad, image, matrix, *options[:SHARED], *wanted)
     result: list[Tensor | None] = [None] * len(needs)
     if wanted[0]:
         result[0] = gradients[0]
@@ -154,12 +140,13 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 def _list_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    images, matrix, _, *options = inputs
-    ctx.save_for_backward(matrix, *_take_tensors(ctx, options), *images)
+    images, matrix, _, *rest = inputs
+    ctx.save_for_backward(matrix, *_take_tensors(ctx, rest), *images)
 
 
 def _list_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     matrix, window, color, erase, *images = ctx.saved_tensors
+    options = _options(ctx, window, color, erase)
     needs = ctx.needs_input_grad
     count = len(images)
     color_grad = color is not None and needs[_INPUT_COLOR]
@@ -169,16 +156,17 @@ def _list_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         wanted = (needs[0][i], needs[1], color_grad)
         if not any(wanted):
             continue
-        parts = _options(ctx, *(_sample(t, i, count) for t in (window, color, erase)))
+        parts = (*options.of_sample(i, count)[:SHARED], *wanted)
         one = matrix[i : i + 1] if matrix.dim() == 3 else matrix
-        gradients = _augment_backward(grad[i : i + 1], image.unsqueeze(0), one, *parts, *wanted)
+        gradients = _augment_backward(grad[i : i + 1], image.unsqueeze(0), one, *parts)
         if needs[0][i]:
             image_grads[i] = gradients[0].squeeze(0)
         matrix_parts.append(gradients[1])
         color_parts.append(gradients[2])
     result: list[Any] = [image_grads, *[None] * (len(needs) - 1)]
     # Trailing options that equal their defaults may be left out of `needs`.
-    for index, option in enumerate(ctx.options[: len(needs) - 3], 3):
+    after = _BEFORE_OPTIONS
+    for index, option in enumerate(ctx.options[: len(needs) - after], after):
         if option == []:  # torch takes it for a list of tensors
             result[index] = []
     if needs[1]:
@@ -201,18 +189,24 @@ def _fold(tensor: Tensor, dim: int | None, count: int) -> Tensor:
     return every.flatten(0, 1)
 
 
-def _fold_options(options: Sequence[Any], dims: Any, count: int, batch: int) -> list[Any]:
-    folded = list(options)
-    for position in (_WINDOW, _COLOR, _ERASE):
-        tensor, dim = options[position], dims[position]
+def _fold_options(rest: Sequence[Any], in_dims: Any, count: int, batch: int) -> AugmentOptions:
+    """Fold the tensors among the options; the dimensions of those left out are None as well."""
+    options, dims = AugmentOptions(*rest), AugmentOptions(*in_dims)
+
+    def folded(tensor: Tensor | None, dim: Any) -> Tensor | None:
         if tensor is None or (dim is None and tensor.shape[0] == 1 and batch != 1):
-            continue  # a color shared by all samples of all calls
+            return tensor  # a color shared by all samples of all calls
         if dim is not None:
             tensor = tensor.movedim(dim, 0)
             tensor = tensor.expand(count, batch, *tensor.shape[2:])
             dim = 0
-        folded[position] = _fold(tensor, dim, count).contiguous()
-    return folded
+        return _fold(tensor, dim, count).contiguous()
+
+    return options._replace(
+        window=folded(options.window, dims.window),
+        color=folded(options.color, dims.color),
+        erase=folded(options.erase, dims.erase),
+    )
 
 
 def _fold_matrix(matrix: Tensor, dim: int | None, count: int, batch: int) -> Tensor:
@@ -229,26 +223,27 @@ def _unfold(folded: Tensor, count: int) -> Tensor:
 
 
 def _vmap(
-    info: Any, in_dims: Any, image: Tensor, matrix: Tensor, size: Any, *options: Any
+    info: Any, in_dims: Any, image: Tensor, matrix: Tensor, size: Any, *rest: Any
 ) -> tuple[Tensor, int]:
     count = info.batch_size
     images = _fold(image, in_dims[0], count)
     batch = images.shape[0] // count
     matrices = _fold_matrix(matrix, in_dims[1], count, batch)
-    folded = _fold_options(options, in_dims[3:], count, batch)
+    folded = _fold_options(rest, in_dims[_BEFORE_OPTIONS:], count, batch)
     return _unfold(augment(images, matrices, size, *folded), count), 0
 
 
 def _backward_vmap(
-    info: Any, in_dims: Any, grad: Tensor, image: Tensor, matrix: Tensor, *options: Any
+    info: Any, in_dims: Any, grad: Tensor, image: Tensor, matrix: Tensor, *rest: Any
 ) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
     count = info.batch_size
     grads, images = _fold(grad, in_dims[0], count), _fold(image, in_dims[1], count)
     batch = images.shape[0] // count
     matrices = _fold_matrix(matrix, in_dims[2], count, batch)
-    folded = _fold_options(options, in_dims[3:], count, batch)
-    gradients = _augment_backward(grads, images, matrices, *folded)
-    wanted = options[_OPTIONS:]
+    shared, wanted = rest[:SHARED], rest[SHARED:]
+    dims = in_dims[_BEFORE_OPTIONS:][:SHARED]
+    folded = _fold_options(shared, dims, count, batch)[:SHARED]
+    gradients = _augment_backward(grads, images, matrices, *folded, *wanted)
     results = [_unfold(g, count) if w else g for g, w in zip(gradients, wanted, strict=True)]
     return tuple(results), tuple(0 if w else None for w in wanted)
 

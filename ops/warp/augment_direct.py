@@ -79,7 +79,7 @@ def augment_direct(
         strides = (area * channels, 1, width * channels, channels)
     else:
         strides = (channels * area, area, width, 1)
-    output = torch.empty_strided(sizes, strides, dtype=dtype)
+    output = torch.empty_strided(sizes, strides, dtype=dtype, device="cpu")
     target = output.data_ptr(), strides
     try:
         # fmt: off

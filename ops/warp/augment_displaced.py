@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ __all__ = ["displaced", "displacement_tensor"]
 
 _OP = "augment"
 _GRIDS = ("bilinear", "spline")
+_DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def displacement_tensor(
@@ -69,8 +71,14 @@ def displaced(
     *maps, grid = displacement
     listed = isinstance(pixels, list)
     first = pixels[0] if listed else pixels
+    if first.dtype not in _DTYPES:
+        dtype = str(first.dtype).removeprefix("torch.")
+        raise RuntimeError(
+            f"visops.augment: images has dtype {dtype}, must be uint8, float16, bfloat16, float32 "
+            "or float64"
+        )
     to_source = as_matrix(_OP, "matrix", matrix, first.device)
-    to_source = to_source if inverse_map else invert_affine(to_source)
+    to_source = to_source if inverse_map else _named(invert_affine, to_source)
     rows = with_last_row(to_source)
     rows = rows if rows.dim() == 3 else rows.unsqueeze(0)
     count = len(pixels)
@@ -84,13 +92,26 @@ def displaced(
     mode, padding_mode, fill = how
     options = grid, True, mode, padding_mode, fill, to_float
     if not listed:
-        return _remap(pixels, *maps, size, rows, *options)  # type: ignore[no-any-return]
+        return _named(_remap, pixels, *maps, size, rows, *options)  # type: ignore[no-any-return]
     found = []
     for i, image in enumerate(pixels):
         _check_like_first(i, image, first)
         x, y, row = (v if len(v) == 1 else v[i : i + 1] for v in (*maps, rows))
-        found.append(_remap(image.unsqueeze(0), x, y, size, row, *options))
+        found.append(_named(_remap, image.unsqueeze(0), x, y, size, row, *options))
     return torch.cat(found)
+
+
+def _named(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function whose messages are to name this operator."""
+    if torch.compiler.is_compiling():
+        return function(*arguments)
+    try:
+        return function(*arguments)
+    except (RuntimeError, ValueError) as error:
+        message = re.sub(r"^visops\.(remap|invert_affine): ", f"visops.{_OP}: ", str(error))
+        if message == str(error):
+            raise
+        raise type(error)(message) from None
 
 
 def _check_like_first(i: int, image: Tensor, first: Tensor) -> None:

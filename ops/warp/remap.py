@@ -240,7 +240,7 @@ def displacement_field(
     wide = isinstance(grid, Tensor) and grid.dtype == torch.float64
     plain = control.is_cpu and not control.requires_grad and not torch.compiler.is_compiling()
     if plain and not wide and not modes_or_transforms_active():
-        out = torch.empty((len(planes), 2, height, width), device="cpu")
+        out = torch.empty((len(planes), 2, height, width), dtype=torch.float32, device="cpu")
         grids = planes.double().flatten(1).tolist()
         _native.make_fields(
             [

@@ -333,9 +333,9 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "RandomSolarize: threshold is 300, must not be above 255",
     ),
     (
-        lambda: T.RandomSolarize(1, 1.0)(IMAGE.short()),
-        TypeError,
-        "RandomSolarize: the image has dtype torch.int16, must be uint8 or floating",
+        lambda: T.RandomSolarize(40000, 1.0)(IMAGE.short()),
+        ValueError,
+        "RandomSolarize: threshold is 40000, must not be above 32767, the white of torch.int16",
     ),
     (lambda: T.RandomAdjustSharpness(-1), ValueError, "sharpness_factor is -1, must be a finite"),
     (

@@ -101,6 +101,10 @@ void check_augment(const char* op, const AugmentParams& p, const AugmentValues& 
             ", must be finite and not 0");
   }
   check_fill(op, p.dtype, values.fill.data(), static_cast<int64_t>(values.fill.size()));
+  if (p.erase != nullptr) {
+    check_fill(op, p.output_dtype, values.erase_value.data(),
+               static_cast<int64_t>(values.erase_value.size()), "erase_value");
+  }
   require(p.kinds >= 0 && p.kinds <= kAllSampleKinds, op, "kinds is ", p.kinds,
           ", must be within [0, ", kAllSampleKinds, "]");
 }

@@ -6,30 +6,10 @@
 #include <vector>
 
 #include "core/platform.h"
+#include "core/warp/remap_pixel.h"
 
 namespace visops {
 namespace {
-
-// Where a pixel lies in a grid: the first of its neighbours and their weights.
-struct GridPosition {
-  int64_t first;
-  double weights[4];
-  int taps;
-};
-
-GridPosition position_in_grid(int64_t pixel, int64_t side, int64_t points, bool spline) {
-  const double at = side > 1 ? static_cast<double>(pixel) * static_cast<double>(points - 1) /
-                                   static_cast<double>(side - 1)
-                             : 0.0;
-  const auto whole = std::min(static_cast<int64_t>(at), std::max<int64_t>(points - 2, 0));
-  const double t = at - static_cast<double>(whole), u = 1.0 - t;
-  if (!spline) return {whole, {u, t, 0.0, 0.0}, 2};
-  const double sixth = 1.0 / 6.0;
-  return {whole - 1,
-          {u * u * u * sixth, (3.0 * t * t * t - 6.0 * t * t + 4.0) * sixth,
-           (3.0 * u * u * u - 6.0 * u * u + 4.0) * sixth, t * t * t * sixth},
-          4};
-}
 
 // A plane of a field between its pixels, which goes on as at its rim outside.
 double field_at(const FieldSize& size, const float* plane, double x, double y) {
@@ -50,29 +30,21 @@ double field_at(const FieldSize& size, const float* plane, double x, double y) {
 
 void grid_field(const FieldSize& size, const double* grid, int64_t rows, int64_t columns,
                 bool spline, float* field) {
-  std::vector<GridPosition> across;
+  const MapGrid kind = spline ? MapGrid::kSpline : MapGrid::kLinear;
+  std::vector<GridTaps<double>> across;
   for (int64_t x = 0; x < size.width; ++x) {
-    across.push_back(position_in_grid(x, size.width, columns, spline));
+    across.push_back(grid_taps<double>(kind, x, size.width, columns));
   }
   std::vector<double> line(static_cast<size_t>(columns));
   for (int64_t axis = 0; axis < 2; ++axis, grid += rows * columns) {
     for (int64_t y = 0; y < size.height; ++y) {
-      const GridPosition down = position_in_grid(y, size.height, rows, spline);
+      const GridTaps<double> down = grid_taps<double>(kind, y, size.height, rows);
       for (int64_t c = 0; c < columns; ++c) {
-        double sum = 0.0;
-        for (int k = 0; k < down.taps; ++k) {
-          const int64_t row = std::clamp<int64_t>(down.first + k, 0, rows - 1);
-          sum += down.weights[k] * grid[row * columns + c];
-        }
-        line[static_cast<size_t>(c)] = sum;
+        line[static_cast<size_t>(c)] = grid_column(kind, down, grid, columns, c);
       }
-      for (const GridPosition& position : across) {
-        double sum = 0.0;
-        for (int k = 0; k < position.taps; ++k) {
-          const int64_t c = std::clamp<int64_t>(position.first + k, 0, columns - 1);
-          sum += position.weights[k] * line[static_cast<size_t>(c)];
-        }
-        *field++ = static_cast<float>(sum);
+      for (const GridTaps<double>& taps : across) {
+        const double* const numbers = line.data();
+        *field++ = static_cast<float>(grid_column(kind, taps, numbers, 1, 0));
       }
     }
   }

@@ -101,9 +101,9 @@ def _numbers(scores: Any, count: int) -> Tensor:
         numbers = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError):
         numbers = np.zeros(0)
-    return (
-        torch.from_numpy(numbers) if numbers.shape == (count,) else torch.zeros(count, device="cpu")
-    )
+    if numbers.shape == (count,):
+        return torch.from_numpy(numbers)
+    return torch.zeros(count, dtype=torch.float32, device="cpu")
 
 
 def masks_at_once(size: Sequence[int]) -> int:

@@ -92,7 +92,7 @@ class Regions(Model):
         self.normalise: tuple[Tensor, Tensor] | None = None
         if mean is not None or std is not None:
             both = [mean or (0.0,) * 3, std or (1.0,) * 3]
-            numbers = torch.tensor(both, device="cpu")[..., None, None]
+            numbers = torch.tensor(both, dtype=torch.float32, device="cpu")[..., None, None]
             self.normalise = (numbers[0], numbers[1])
         super().__init__(
             name,

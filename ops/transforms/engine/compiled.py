@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -21,6 +21,15 @@ DTYPE_NAMES = {
 
 # Mean, standard deviation, erased value and dtype of a pass: the same for every draw.
 Settled = tuple[list[float], list[float], "list[float] | None", torch.dtype]
+
+
+class Sampling(NamedTuple):
+    """How a pass samples images, as a chain in C++ takes it."""
+
+    modes: list[str]  # a plan takes one for each sample
+    padding_mode: str
+    fill: list[float]  # in the images' units
+    antialias: bool
 
 
 class Compiled:
@@ -81,19 +90,12 @@ def compiled(pass_: Pass, slices: Sequence[slice]) -> Compiled:
     return pass_.compiled  # type: ignore[no-any-return]
 
 
-def sampling_of(pass_: Pass) -> tuple[list[str], str, list[float], bool]:
-    """Return the operator's sampling options, with the fill in the image's units.
-
-    The first are the interpolations, of which a plan takes one for each sample.
-    """
+def sampling_of(pass_: Pass) -> Sampling:
+    """Return how a pass samples its images."""
     mode, antialias = pass_.interpolation or "nearest", bool(pass_.antialias)
     modes = list(mode) if isinstance(mode, tuple) else [mode]
     if pass_.fill is None:
         # Nothing outside can show, and none of it may leak into a resized image's rim.
-        return (
-            modes,
-            "replicate" if pass_.resizes and not antialias else "constant",
-            [0.0],
-            antialias,
-        )
-    return modes, pass_.padding_mode, list(pass_.fill), antialias
+        padding_mode = "replicate" if pass_.resizes and not antialias else "constant"
+        return Sampling(modes, padding_mode, [0.0], antialias)
+    return Sampling(modes, pass_.padding_mode, list(pass_.fill), antialias)

@@ -17,10 +17,12 @@ from torch import Tensor
 
 from ..._native import GREY, MEAN_GRID
 from ...pixels.grey_means import add_grey_means
+from ...warp.augment_options import AugmentOptions
 from ..sample.native import data_ptr_and_strides
 from .compiled import DTYPE_NAMES, Compiled
+from .integers import float_fill
 from .plan import Plan
-from .sampling import NOTHING_MORE, run_all, run_each, sampling_for, windows_for
+from .sampling import run_all, run_each, windows_for
 from .uploads import Later, Upload, got
 
 __all__ = ["Colors"]
@@ -51,7 +53,7 @@ class Colors:
         self, plan: Plan, native: Compiled, images: Any, pixels: Any, upload: Upload
     ) -> None:
         self._plan, self._native, self._images = plan, native, images
-        self._sampling = sampling_for(native, pixels)
+        self._fill = float_fill("", native.sampling.fill, pixels.dtype)
         self._color = _colors_in_one_call(plan, native, images, pixels)
         if self._color is not None:
             return
@@ -60,7 +62,7 @@ class Colors:
             elements, weights = colors
             return upload.add_each(elements), [upload.add_each(weight) for weight in weights]
 
-        rounds, whole = plan.color_program(native.sampling[0][0] == "nearest")
+        rounds, whole = plan.color_program(native.sampling.modes[0] == "nearest")
         self._whole = steps(whole)
         self._rounds: list[_Round] = []
         for (matrices, size, sizes, window), before, plain in rounds:
@@ -102,16 +104,19 @@ class Colors:
         return _with_means(self._whole, means)
 
     def _picture(self, own: _Round, color: Tensor | None) -> Any:
-        exact, sampling = self._plan.exact, self._sampling
-        options = (
-            # A grid needs only the nearest pixels: reading them takes most of the time.
-            *(sampling if exact else ("nearest", *sampling[1:3], False)),
-            got(own.window),
-            color,
-            color is not None,
-            *NOTHING_MORE,
-            torch.float32 if exact else torch.uint8,
-            False,
+        exact, sampling = self._plan.exact, self._native.sampling
+        # A grid needs only the nearest pixels: reading them takes most of the time.
+        mode = sampling.modes[0] if exact else "nearest"
+        options = AugmentOptions(
+            interpolation=mode,
+            padding_mode=sampling.padding_mode,
+            fill=self._fill,
+            antialias=sampling.antialias and mode != "nearest",
+            window=got(own.window),
+            color=color,
+            clamp=color is not None,
+            half_pixel=True,
+            out_dtype=torch.float32 if exact else torch.uint8,
         )
         if own.size is None:
             return run_each(self._images, own.matrix(), own.sizes.tolist(), options)

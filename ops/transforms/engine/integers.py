@@ -8,12 +8,22 @@ and of int64 those up to 2**53.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["WHITES", "computed_in", "from_float", "range_of", "rounded", "to_float"]
+__all__ = [
+    "WHITES",
+    "computed_in",
+    "float_fill",
+    "from_float",
+    "range_of",
+    "reject_out_of_range",
+    "rounded",
+    "to_float",
+]
 
 WHITES = {
     torch.uint16: 65535.0,
@@ -23,6 +33,28 @@ WHITES = {
     torch.int64: 2.0**63,  # the float64 next to it
 }
 _WIDE = (torch.int32, torch.int64)
+
+
+def reject_out_of_range(owner: str, name: str, values: Sequence[float], dtype: torch.dtype) -> None:
+    """Refuse values that fill images of this dtype, and that its integers can't hold."""
+    if dtype.is_floating_point:
+        return
+    info, place = torch.iinfo(dtype), f".{owner}" if owner else ""
+    for value in values:
+        if not info.min <= value <= info.max:
+            raise ValueError(
+                f"visops.transforms{place}: {name} is {value:g}, must be within [{info.min}, "
+                f"{info.max}] for a {dtype} image"
+            )
+
+
+def float_fill(owner: str, fill: Sequence[float], dtype: torch.dtype) -> list[float]:
+    """Return a fill in the units of what `to_float` returns; refuse what the images can't hold."""
+    white = WHITES.get(dtype)
+    if white is None:
+        return list(fill)
+    reject_out_of_range(owner, "fill", fill, dtype)
+    return [value / white for value in fill]
 
 
 def computed_in(dtype: torch.dtype) -> torch.dtype:

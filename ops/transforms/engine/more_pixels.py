@@ -52,14 +52,15 @@ def _filled(kind: PixelKind, images: Tensor, amount: float, more: More) -> Tenso
     filling = {PixelKind.HOLES: 7, PixelKind.GRID_HOLES: 8}.get(kind)
     if filling is not None and more[filling] != 0.0:
         return _on_cpu(kind, images, amount, more)
-    black = torch.zeros(images.shape[1:], device="cpu")
+    black = torch.zeros(images.shape[1:], dtype=torch.float32, device="cpu")
     mask = _native_run(kind, black, 1.0, more).to(images.device, non_blocking=True) > 0.0
     value = min(max(amount, 0.0), 255.0) if images.dtype == torch.uint8 else amount
-    return torch.where(mask, torch.full((), value, device=images.device).to(images.dtype), images)
+    own = torch.full((), value, dtype=torch.float64, device=images.device)
+    return torch.where(mask, own.to(images.dtype), images)
 
 
 def _salted(kind: PixelKind, images: Tensor, amount: float, more: More) -> Tensor:
-    grey = torch.full(images.shape[1:], 0.5, device="cpu")
+    grey = torch.full(images.shape[1:], 0.5, dtype=torch.float32, device="cpu")
     found = _native_run(kind, grey, amount, more).to(images.device, non_blocking=True)
     white = 255 if images.dtype == torch.uint8 else 1.0
     out = torch.where(found == 1.0, torch.full_like(images, white), images)
@@ -68,7 +69,7 @@ def _salted(kind: PixelKind, images: Tensor, amount: float, more: More) -> Tenso
 
 def _gaussian_noise(kind: PixelKind, images: Tensor, sigma: float, more: More) -> Tensor:
     mean, clip, key = more[:3]
-    normal = torch.empty(images.shape[1:], device="cpu")
+    normal = torch.empty(images.shape[1:], dtype=torch.float32, device="cpu")
     _native.random_floats(key, True, normal.data_ptr(), normal.numel())
     normal = normal.to(images.device, non_blocking=True)
     if images.dtype == torch.uint8:
@@ -80,7 +81,7 @@ def _gaussian_noise(kind: PixelKind, images: Tensor, sigma: float, more: More) -
 
 
 def _float32(value: float) -> float:
-    return float(torch.tensor(value, dtype=torch.float32))
+    return float(torch.tensor(value, dtype=torch.float32, device="cpu"))
 
 
 def _hsv(kind: PixelKind, images: Tensor, shift: float, more: More) -> Tensor:
@@ -116,7 +117,7 @@ def _from_hsv(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
 
 
 def _hsv_bytes(images: Tensor, shift: float, more: More) -> Tensor:
-    levels = torch.arange(256, dtype=torch.float64)
+    levels = torch.arange(256, dtype=torch.float64, device="cpu")
     turned = torch.fmod(levels + shift * 180.0, 180.0)
     hues = torch.where(turned < 0.0, turned + 180.0, turned).int() % 180
     gains = [(levels * (gain + 1.0)).clamp(0.0, 255.0).int() for gain in more[:2]]
@@ -154,7 +155,8 @@ def _gaussian(kind: PixelKind, images: Tensor, sigma: float, more: More) -> Tens
 
 def _motion(kind: PixelKind, images: Tensor, side: float, more: More) -> Tensor:
     # The kernel is what C++ makes of a single white pixel, turned by half a circle.
-    dot = torch.zeros((1, 2 * int(side) + 1, 2 * int(side) + 1), device="cpu")
+    shape = 1, 2 * int(side) + 1, 2 * int(side) + 1
+    dot = torch.zeros(shape, dtype=torch.float32, device="cpu")
     dot[0, int(side), int(side)] = 1.0
     return _correlated(images, _native_run(kind, dot, side, more)[0].flip(0, 1))
 
@@ -165,20 +167,17 @@ def _correlated(images: Tensor, kernel: Tensor) -> Tensor:
 
 def _embossed(kind: PixelKind, images: Tensor, alpha: float, more: More) -> Tensor:
     s = more[0]
-    effect = torch.tensor([[-1 - s, -s, 0], [-s, 1, s], [0, s, 1 + s]])
-    return _blended(images, effect, alpha)
+    return _blended(images, [[-1 - s, -s, 0], [-s, 1, s], [0, s, 1 + s]], alpha)
 
 
 def _sharpened(kind: PixelKind, images: Tensor, alpha: float, more: More) -> Tensor:
-    effect = torch.full((3, 3), -1.0)
-    effect[1, 1] = 8.0 + more[0]
-    return _blended(images, effect, alpha)
+    return _blended(images, [[-1, -1, -1], [-1, 8.0 + more[0], -1], [-1, -1, -1]], alpha)
 
 
-def _blended(images: Tensor, effect: Tensor, alpha: float) -> Tensor:
-    same = torch.zeros(3, 3)
-    same[1, 1] = 1.0
-    out = _correlated(images, (1.0 - alpha) * same + alpha * effect)
+def _blended(images: Tensor, effect: list[list[float]], alpha: float) -> Tensor:
+    same = [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+    one, other = (torch.tensor(k, dtype=torch.float32, device="cpu") for k in (same, effect))
+    out = _correlated(images, (1.0 - alpha) * one + alpha * other)
     return out.clamp(0.0, 1.0) if images.is_floating_point() else out
 
 

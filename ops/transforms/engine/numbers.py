@@ -1,4 +1,4 @@
-"""Numbers of the samples of a batch."""
+"""Numbers of the samples of a batch, and evenly spaced ones."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-__all__ = ["Number", "Params", "columns"]
+__all__ = ["Number", "Params", "columns", "evenly"]
 
 # A number for each sample: an array [B], or a float that all samples share.
 Number = Any
@@ -20,3 +22,8 @@ def columns(numbers: Sequence[Number], batch: int) -> np.ndarray:
     for column, number in enumerate(numbers):
         out[:, column] = number
     return out
+
+
+def evenly(first: float, last: float, count: int) -> Tensor:
+    """Return evenly spaced numbers in float32, whatever torch's default dtype and device are."""
+    return torch.linspace(first, last, count, dtype=torch.float32, device="cpu")

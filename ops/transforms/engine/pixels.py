@@ -28,14 +28,15 @@ from ..._torch.native import modes_or_transforms_active
 from ...convolution.blurs import gaussian
 from ...convolution.filter_separable import MOST_TAPS, filter_separable
 from ...pixels.adjust import adjust_pixels
+from ...warp.augment_options import AugmentOptions
 from ..sample.leaf import Leaf
 from .compiled import DTYPE_NAMES, Compiled
-from .integers import WHITES, from_float, to_float
+from .integers import WHITES, float_fill, from_float, to_float
 from .more_pixels import run_more
 from .pixel_kinds import BY_VALUES, PixelKind
 from .plan import Plan
 from .run import Pixels, reject_dtype
-from .sampling import NOTHING_MORE, run_all, sampling_for
+from .sampling import run_all
 
 __all__ = ["run_pixels"]
 
@@ -56,7 +57,7 @@ def run_pixels(
     if dtype in _HALF:
         images = [i.float() for i in images] if isinstance(images, list) else images.float()
     white = WHITES.get(dtype, 1.0)
-    mode, _, fill, _ = sampling_for(native, pixels)
+    mode, fill = native.sampling.modes[0], float_fill("", native.sampling.fill, pixels.dtype)
     listed = isinstance(images, list)
     # Lists may hold images of several sizes.
     groups = [image.unsqueeze(0) for image in images] if listed else [images]
@@ -123,9 +124,16 @@ def _run(
 
 
 def _with_white(turn: Turn, white: float) -> Turn:
-    """Divide the values that fill, as those of the images have been."""
+    """Divide values that fill or are compared by `white`, as those of images of integers were.
+
+    A threshold goes between two integers, so that no rounding matters.
+    """
+    if white == 1.0:
+        return turn
     kinds, amounts, numbers = turn
-    return kinds, np.where(np.isin(kinds, _FILLING), amounts / white, amounts), numbers
+    amounts = np.where(kinds == PixelKind.SOLARIZE_AT, np.ceil(amounts) - 0.5, amounts)
+    divided = np.isin(kinds, (*_FILLING, PixelKind.SOLARIZE_AT))
+    return kinds, np.where(divided, amounts / white, amounts), numbers
 
 
 def _of_images(turn: Turn, begin: int, count: int, frames: int) -> Turn:
@@ -221,7 +229,7 @@ def _blur(sigmas: np.ndarray, images: Tensor, size: tuple[int, int], takes: np.n
 def _warp(images: Tensor, rows: Tensor, mode: str, fill: list[float]) -> Tensor:
     """Warp each image by a matrix of its own, or all by one."""
     rows = rows.expand(len(images), 2, 3)
-    options = mode, "constant", fill, False, None, None, False, *NOTHING_MORE, images.dtype, False
+    options = AugmentOptions(mode, fill=fill, half_pixel=True, out_dtype=images.dtype)
     return run_all(images, rows, images.shape[-2:], options)
 
 
@@ -298,7 +306,9 @@ def _solarize(images: Tensor, share: float) -> Tensor:
 
 
 def _solarize_at(images: Tensor, threshold: float) -> Tensor:
-    return torch.where(images >= threshold, _invert(images, 0.0), images)
+    # torch would compare integers with a fraction in its default dtype.
+    values = images if images.is_floating_point() else images.float()
+    return torch.where(values >= threshold, _invert(images, 0.0), images)
 
 
 def _solarize_add(images: Tensor, levels: float) -> Tensor:

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from ..._torch.arrays import as_tensor
+from ...warp.augment_options import AugmentOptions
 from ..sample.encoded import Encoded
 from ..sample.leaf import Leaf
 from .compiled import Compiled
 from .grey_means import Colors
-from .integers import WHITES, computed_in, from_float, to_float
+from .integers import WHITES, computed_in, float_fill, from_float, to_float
 from .plan import Plan
-from .sampling import run_all, run_each, sampling_for, windows_for
+from .sampling import run_all, run_each, windows_for
 from .uploads import Later, Upload, got
 
 __all__ = ["DTYPES", "Pixels", "channels_first", "reject_dtype", "run_plan"]
@@ -130,21 +131,19 @@ def run_plan(
     groups = _groups(plan, native, pixels, upload)
     colors = Colors(plan, native, images, pixels, upload) if plan.has_colors else None
     color = None if colors is None else colors.tensor()
-    options = (
-        *sampling_for(native, pixels),
-        None,
-        color,
-        plan.clamps,
-        plan.mean,
-        plan.std,
-        None,
-        [v / white for v in erase_value] if white else erase_value,
-        False,
-        True,
-        computed_in(pixels.dtype) if white else plan.dtype,
-        memory_format is torch.channels_last,
-    )
-    results: Any = _run_groups(plan, groups, images, pixels, options)
+    shared = {
+        "padding_mode": native.sampling.padding_mode,
+        "fill": float_fill("", native.sampling.fill, pixels.dtype),
+        "color": color,
+        "clamp": plan.clamps,
+        "mean": plan.mean,
+        "std": plan.std,
+        "erase_value": [v / white for v in erase_value] if white else erase_value,
+        "half_pixel": True,
+        "out_dtype": computed_in(pixels.dtype) if white else plan.dtype,
+        "channels_last": memory_format is torch.channels_last,
+    }
+    results: Any = _run_groups(plan, groups, images, pixels, shared)
     pixels.store(leaf, from_float(results, plan.dtype) if white else results)
 
 
@@ -163,7 +162,7 @@ class _Group:
 
 
 def _groups(plan: Plan, native: Compiled, pixels: Pixels, upload: Upload) -> list[_Group]:
-    modes, drawn = native.sampling[0], plan.modes
+    modes, drawn = native.sampling.modes, plan.modes
     numbers = [0] if drawn is None else np.unique(drawn).tolist()
     window, erased = windows_for(plan.window, native, plan.source_sizes), plan.erased
     groups = []
@@ -172,7 +171,7 @@ def _groups(plan: Plan, native: Compiled, pixels: Pixels, upload: Upload) -> lis
         if len(numbers) > 1:
             takes = np.flatnonzero(np.asarray(drawn).repeat(pixels.frames) == number)
             rows = upload.add(takes) if plan.has_colors else None
-        antialias = native.sampling[3] and mode != "nearest"
+        antialias = native.sampling.antialias and mode != "nearest"
         # Only a GPU has kernels to choose from.
         known = antialias and not pixels.on_cpu
         kinds = native.chain.kinds(plan, pixels.dtype is torch.uint8, number) if known else 0
@@ -187,16 +186,24 @@ def _run_groups(
     groups: Sequence[_Group],
     images: Any,
     pixels: Pixels,
-    options: tuple[Any, ...],
+    shared: dict[str, Any],
 ) -> Any:
-    """Run the samples of each interpolation together; return ``[N, C, H, W]``, or a list."""
+    """Run the samples of each interpolation together; return ``[N, C, H, W]``, or a list.
+
+    `shared` are the operator's options by name that all groups share.
+    """
     size = plan.size
     sizes = plan.sizes.repeat(pixels.frames, 0).tolist() if size is None else []
     found: list[Any] = [None] * len(images)
     for group in groups:
-        own = (group.mode, *options[1:3], group.antialias, *options[4:], group.kinds)
-        own = (*own[:_WINDOW], got(group.window), *own[_WINDOW + 1 :])
-        own = (*own[:_ERASED], got(group.erased), *own[_ERASED + 1 :])
+        own = AugmentOptions(
+            interpolation=group.mode,
+            antialias=group.antialias,
+            window=got(group.window),
+            erase=got(group.erased),
+            kinds=group.kinds,
+            **shared,
+        )
         matrix = group.matrix()
         if group.takes is None:
             if size is None:
@@ -204,8 +211,8 @@ def _run_groups(
             return run_all(images, matrix, size, own)
         takes = group.takes.tolist()
         some = [images[i] for i in takes]
-        if group.rows is not None:
-            own = (*own[:_COLOR], own[_COLOR][group.rows()], *own[_COLOR + 1 :])
+        if group.rows is not None and own.color is not None:
+            own = own._replace(color=own.color[group.rows()])
         if size is None:
             results: Any = run_each(some, matrix, [sizes[i] for i in takes], own)
         else:
@@ -214,9 +221,5 @@ def _run_groups(
             found[i] = result
     if size is None:
         return found
-    form = torch.channels_last if options[-1] else torch.contiguous_format
+    form = torch.channels_last if shared["channels_last"] else torch.contiguous_format
     return torch.stack(found).contiguous(memory_format=form)
-
-
-# Places among the options of an operator.
-_WINDOW, _COLOR, _ERASED = 4, 5, 9

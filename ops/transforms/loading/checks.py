@@ -24,6 +24,7 @@ __all__ = [
     "checked_ranks",
     "count",
     "is_stream",
+    "takes_place",
     "usable_cpus",
 ]
 
@@ -66,7 +67,7 @@ def check_callables(chain: Any, collate: Any) -> None:
     if not isinstance(chain, Compose):
         if isinstance(chain, (Fusable, Container)):
             raise TypeError(f"{got}must be a Compose: Compose([{name}(...)])")
-        if not _takes_place(chain):
+        if takes_place(chain) is False:
             raise TypeError(
                 f"{got}which takes no index= and epoch=, must be a Compose or another callable "
                 "(sample, index=..., epoch=...); transforms of other packages may be in a Compose"
@@ -80,16 +81,16 @@ def check_callables(chain: Any, collate: Any) -> None:
         )
 
 
-def _takes_place(chain: Callable[..., Any]) -> bool:
-    """Return whether a callable takes a sample's index and epoch, as far as it says so."""
+def takes_place(function: Callable[..., Any]) -> bool | None:
+    """Return whether a callable takes `index` and `epoch`; None: it doesn't say."""
     try:
-        called = chain.forward if isinstance(chain, nn.Module) else chain
+        called = function.forward if isinstance(function, nn.Module) else function
         parameters = inspect.signature(called).parameters.values()
     except (TypeError, ValueError):  # written in C
+        return None
+    if {"index", "epoch"} <= {own.name for own in parameters}:
         return True
-    if any(own.kind is own.VAR_KEYWORD for own in parameters):
-        return True
-    return {"index", "epoch"} <= {own.name for own in parameters}
+    return None if any(own.kind is own.VAR_KEYWORD for own in parameters) else False
 
 
 def check_state(state: Any, version: int, own: Mapping[str, Any]) -> None:

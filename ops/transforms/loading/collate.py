@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from .checks import takes_place
 
 __all__ = ["Collate", "with_numbers"]
 
@@ -35,8 +36,4 @@ def _takes_numbers(collate: Callable[..., Any]) -> bool:
     owner = getattr(collate, "__self__", None)
     if getattr(owner, "seed", 0) is None:  # a transform without a seed draws from torch's generator
         return False
-    try:
-        names = inspect.signature(collate).parameters
-    except (TypeError, ValueError):  # written in C
-        return False
-    return "index" in names and "epoch" in names
+    return takes_place(collate) is True

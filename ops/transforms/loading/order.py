@@ -68,7 +68,7 @@ class OwnOrder:
         order: Tensor | None = None
         if self.shuffle:
             generator = torch.Generator().manual_seed((seed + epoch) % 2**63)
-            order = torch.randperm(self.length, generator=generator)
+            order = torch.randperm(self.length, generator=generator, device="cpu")
         for number in range(start, len(self)):
             rows = own[number * size : (number + 1) * size]
             if self.world_size > 1 and self.pad and not self.drop_last:

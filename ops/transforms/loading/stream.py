@@ -135,8 +135,8 @@ def _shuffled(samples: Iterable[Any], buffer: int, seed: int) -> Iterator[Any]:
         if len(held) < buffer:
             held.append(sample)
             continue
-        drawn = int(torch.randint(buffer, (), generator=generator))
+        drawn = int(torch.randint(buffer, (), generator=generator, device="cpu"))
         held[drawn], sample = sample, held[drawn]
         yield sample
-    for index in torch.randperm(len(held), generator=generator).tolist():
+    for index in torch.randperm(len(held), generator=generator, device="cpu").tolist():
         yield held[index]

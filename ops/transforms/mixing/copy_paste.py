@@ -257,6 +257,12 @@ def _resized(image: Tensor, size: Sequence[int], mode: str) -> Tensor:
     return from_float(result, image.dtype)[0] if image.dtype in WHITES else result[0]  # type: ignore[no-any-return]
 
 
+def _nearest(count: int, old: int) -> Tensor:
+    """Return which of `old` pixels are nearest to the centres of `count`."""
+    centres = torch.arange(count, dtype=torch.float32, device="cpu") + 0.5
+    return (centres * (old / count)).long().clamp(max=old - 1)
+
+
 def _paste_masks(leaf: Leaf, alphas: Sequence[Tensor | None]) -> None:
     """Show the other image's classes where its pixels are."""
     values, results = leaf.samples(), []
@@ -267,8 +273,7 @@ def _paste_masks(leaf: Leaf, alphas: Sequence[Tensor | None]) -> None:
         other = as_tensor(values[index - 1])
         if other.shape != own.shape:
             rows, columns = (
-                ((torch.arange(n) + 0.5) * (old / n)).long().clamp(max=old - 1)
-                for n, old in zip(own.shape[-2:], other.shape[-2:], strict=True)
+                _nearest(n, old) for n, old in zip(own.shape[-2:], other.shape[-2:], strict=True)
             )
             other = other[..., rows.to(other.device)[:, None], columns.to(other.device)]
         mixed = torch.where(alpha.to(other.device), other, as_tensor(own))

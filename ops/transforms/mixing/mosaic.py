@@ -11,7 +11,7 @@ import torch
 
 from ..arguments import FillArgument, fill_values, interpolation_mode, interval, size_pair
 from ..cropping import CenterCrop
-from ..engine.integers import rounded
+from ..engine.integers import reject_out_of_range, rounded
 from ..engine.plan import Plan
 from ..engine.run import reject_dtype
 from ..geometric import RandomAffine
@@ -224,6 +224,7 @@ class Mosaic(Mixing):
                 f"visops.transforms.Mosaic: fill has {len(self.fill)} numbers, {leaf.name} has "
                 f"{pixels.channels} channels"
             )
+        reject_out_of_range("Mosaic", "fill", self.fill, pixels.dtype)
         value = torch.tensor(self.fill, dtype=torch.float64, device="cpu")
         if not dtype.is_floating_point:
             value = rounded(value, dtype)

@@ -224,7 +224,7 @@ def _collated_target(leaf: Leaf) -> Tensor:
     if isinstance(value, Tensor):
         return value
     if not isinstance(leaf.like, (Tensor, np.ndarray)) and value.dtype == np.float64:
-        value = value.astype(torch.empty((), device="cpu").numpy().dtype)
+        return torch.from_numpy(value).to(torch.get_default_dtype())
     return torch.from_numpy(value if value.flags.writeable else value.copy())
 
 

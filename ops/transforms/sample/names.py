@@ -52,6 +52,26 @@ LIKE_LABELS = frozenset(
 DEFAULT_KINDS = {name: kind for kind, names in NAMES.items() for name in names}
 
 
+# Maps of vectors, by the names that data sets give them.
+_VECTORS = frozenset(
+    (
+        *("flow", "flows", "optical_flow", "flow_gt", "gt_flow", "forward_flow", "backward_flow"),
+        *("normal", "normals", "normal_map", "surface_normal", "surface_normals", "gt_normal"),
+    )
+)
+
+
+def _reject_vectors(kind: str, names: Sequence[str]) -> None:
+    """Refuse to move vectors as masks, which would leave them where they point."""
+    for name in names:
+        if name.lower() in _VECTORS:
+            raise ValueError(
+                f"visops.transforms: keys[{kind!r}] names {name!r}: a mask's values stay as they "
+                "are, but vectors turn and stretch with the image; must be of kind 'other', or "
+                "under a name that says they are no vectors"
+            )
+
+
 def named_kinds(keys: Mapping[str, Sequence[str]] | None) -> dict[str, str]:
     """Return the kind of each name: the usual ones, and those of a chain's `keys`."""
     if keys is None:
@@ -67,5 +87,7 @@ def named_kinds(keys: Mapping[str, Sequence[str]] | None) -> dict[str, str]:
             raise TypeError(
                 f"visops.transforms: keys[{kind!r}] is {names!r}, must be a list of names"
             )
+        if kind in ("mask", "masks"):
+            _reject_vectors(kind, names)
         kinds.update(dict.fromkeys(names, kind))
     return kinds

@@ -73,15 +73,19 @@ class Fields(list[Field | None]):
         each = [sizes[sample] for sample in bent]
         self.maps = None
         if len(set(each)) == 1:
-            self.maps = torch.empty((len(bent), 2, *each[0]), device="cpu")
+            self.maps = _empty(len(bent), 2, *each[0])
         tasks = []
         for index, sample in enumerate(bent):
             kind, size = kinds[sample], each[index]
             assert kind is not None
-            own = torch.empty((2, *size), device="cpu") if self.maps is None else self.maps[index]
+            own = _empty(2, *size) if self.maps is None else self.maps[index]
             tasks.append((*kind, *size, own.data_ptr()))
             self[sample] = Field(own)
         _native.make_fields(tasks)
+
+
+def _empty(*shape: int) -> Tensor:
+    return torch.empty(shape, dtype=torch.float32, device="cpu")
 
 
 def bend_batch(

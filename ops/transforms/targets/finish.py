@@ -196,6 +196,6 @@ def _masked(value: Any, flags: Any) -> Any:
     """Return a sample's own visibilities, with 0 where a point is now out of sight."""
     if isinstance(value, Tensor):
         flags = flags if isinstance(flags, Tensor) else torch.from_numpy(flags)
-        return torch.where(flags.to(value.device), value, torch.zeros((), dtype=value.dtype))
+        return torch.where(flags.to(value.device), value, value.new_zeros(()))
     flags = flags.cpu().numpy() if isinstance(flags, Tensor) else flags
     return np.where(flags, value, value.dtype.type(0))

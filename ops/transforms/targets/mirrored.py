@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -127,8 +128,29 @@ def _swapped_classes(leaf: Leaf, table: Mapping[Any, Any], value: Any) -> Any:
         category = value.get(_CATEGORY)
         return {**value, _CATEGORY: table.get(category, category)} if _CATEGORY in value else value
     if is_sequence(value):
+        if (
+            leaf.kind == "labels"
+            and len(value) > 0
+            and all(_is_row_of_numbers(own) for own in value)
+        ):
+            _reject_one_hot(leaf, False, [len(value), *{len(own) for own in value}])
         return rebuilt(value, [_swapped_classes(leaf, table, own) for own in value])
     return table.get(value, value) if isinstance(value, Hashable) else value
+
+
+def _is_row_of_numbers(value: Any) -> bool:
+    return is_sequence(value) and len(value) > 0 and all(isinstance(own, Integral) for own in value)
+
+
+def _reject_one_hot(leaf: Leaf, is_bool: bool, shape: Sequence[int]) -> None:
+    """Refuse labels whose places, not values, are classes: swapped values would be nonsense."""
+    if is_bool or len(shape) > 1:
+        got = "dtype bool" if is_bool else f"shape {shape}"
+        raise TypeError(
+            f"visops.transforms.Compose: {leaf.name} has {got}, must be a vector of whole numbers "
+            "or names where classes swap in mirrored images; classes of a one-hot matrix are its "
+            "argmax(1)"
+        )
 
 
 def _swapped_array(leaf: Leaf, value: Any, table: Mapping[Any, Any]) -> Any:
@@ -144,6 +166,8 @@ def _swapped_array(leaf: Leaf, value: Any, table: Mapping[Any, Any]) -> Any:
     if kind not in "iub":
         names = [table.get(own, own) for own in value.ravel().tolist()]
         return np.array(names).reshape(value.shape)
+    if leaf.kind == "labels":
+        _reject_one_hot(leaf, value.dtype in (torch.bool, np.dtype(bool)), list(value.shape))
     if isinstance(value, Tensor):
         # torch compares and fills no unsigned integers but bytes; int64 has their bits.
         wide = value.to(torch.int64) if value.dtype in _UNSIGNED else value

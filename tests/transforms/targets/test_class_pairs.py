@@ -135,3 +135,20 @@ def test_keys_say_what_a_likely_name_is() -> None:
     assert swapped(sample)["label"] == 1  # nothing swaps
     valid = {"image": IMAGE, "mask": torch.ones(20, 30, dtype=torch.bool)}
     assert swapped(valid, mask_pairs=[(1, 2)])["mask"].all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "got"),
+    [
+        (torch.eye(3, dtype=torch.int64)[:2], r"shape \[2, 3\]"),
+        (np.eye(3, dtype=np.int64)[:2], r"shape \[2, 3\]"),
+        ([[0, 1, 0], [1, 0, 0]], r"shape \[2, 3\]"),
+        (torch.tensor([True, False]), "dtype bool"),
+        (np.array([True, False]), "dtype bool"),
+    ],
+)
+def test_one_hot_labels_are_refused(labels: Any, got: str) -> None:
+    chain = T.Compose([T.RandomHorizontalFlip(1.0)], label_pairs=[(0, 1)])
+    boxes = torch.tensor([[0.0, 0, 2, 2], [1.0, 1, 3, 3]])
+    with pytest.raises(TypeError, match=rf"sample\['labels'\] has {got}, must be a vector"):
+        chain({"image": torch.zeros(3, 8, 8), "boxes": boxes, "labels": labels})
