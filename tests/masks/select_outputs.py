@@ -9,7 +9,7 @@ import torch
 import visops
 
 from masks.mask_cases import KINDS, SIZES
-from masks.test_select import crowded, scores_of
+from masks.select_cases import crowded, scores_of
 
 
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:

@@ -16,24 +16,12 @@ from visops.pixels.adjust import adjust_pixels
 from visops.transforms.engine.pixel_kinds import MORE_NUMBERS, PixelKind
 from visops.transforms.engine.pixels import _one_each
 
+from transforms.adjust_cases import filled, picture
 from transforms.chains import photo
 
 SIZES = [(1, 1), (1, 37), (41, 1), (2, 3), (29, 50)]
 SIDES = [1, 3, 5, 7, 9, 31]
 NAN = float("nan")
-
-
-def picture(size: tuple[int, int], channels: int, dtype: torch.dtype) -> Tensor:
-    """Many different values, and many that are equal."""
-    generator = torch.Generator().manual_seed(sum(size))
-    image = torch.randint(0, 256, (channels, *size), generator=generator)
-    image[..., : size[1] // 2] //= 60
-    return image.to(dtype) if dtype == torch.uint8 else image.to(dtype) / 255
-
-
-def filled(*more: Any) -> list[float]:
-    """Nine numbers for each of several operations."""
-    return [n for own in more for n in (*own, *[0.0] * (MORE_NUMBERS - len(own)))]
 
 
 def adjusted(kind: PixelKind, images: Tensor, amounts: list[float], *more: Any) -> Tensor:
