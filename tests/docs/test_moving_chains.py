@@ -14,7 +14,7 @@ from docs.chain_rows import Row
 from docs.names import PAGE, lines_of
 from docs.transform_rows import ALBUMENTATIONS, KORNIA
 
-# A row by the beginning of its first cell: the cases of test_moving.py that compare its transforms,
+# A row by the beginning of its first cell: those of transform_rows.py that compare its transforms,
 # and calls of chain_rows*.py with what their results may differ by.
 Runs = tuple[tuple[str, ...], tuple[Row, ...]]
 

@@ -43,20 +43,27 @@ def test_suppression(size: tuple[int, int]) -> None:
 
 @pytest.mark.matrix
 def test_ratios_that_equal_the_threshold() -> None:
-    """They are counts, so they are compared exactly: only more than the threshold is dropped."""
-    for all_pixels in range(1, 60):
-        for common in range(1, all_pixels + 1):
-            masks = torch.zeros(2, 1, 64, dtype=torch.bool)
-            masks[0, 0, :all_pixels], masks[1, 0, :common] = True, True
-            share = common / all_pixels
-            for threshold, count in ((share, 2), (np.nextafter(share, 0), 1)):
-                found = visops.mask_nms(masks, torch.tensor([0.9, 0.8]), threshold)
-                assert len(found) == count
-                if common < all_pixels:  # the first is drawn whole, so all of the second is covered
-                    _, ids = visops.merge_masks(
-                        masks.flip(0), torch.tensor([0.9, 0.8]), overlap_threshold=threshold
-                    )
-                    assert int((ids > 0).sum()) == count
+    """They are counts, so they are compared exactly: only more than the threshold is dropped.
+
+    Ratios are those that a product with the threshold would misjudge, and a few others.
+    """
+    pairs = [(whole, common) for whole in range(1, 60) for common in range(1, whole + 1)]
+    misjudged = [
+        (whole, common)
+        for whole, common in pairs
+        if common > common / whole * whole or common <= np.nextafter(common / whole, 0) * whole
+    ]
+    assert 50 < len(misjudged) < 500
+    scores = torch.tensor([0.9, 0.8])
+    for whole, common in {*misjudged[::3], *pairs[::20]}:
+        masks = torch.zeros(2, 1, 64, dtype=torch.bool)
+        masks[0, 0, :whole], masks[1, 0, :common] = True, True
+        share = common / whole
+        for threshold, count in ((share, 2), (np.nextafter(share, 0), 1)):
+            assert len(visops.mask_nms(masks, scores, threshold)) == count
+            if common < whole:  # the first is drawn whole, so all of the second is covered
+                _, ids = visops.merge_masks(masks.flip(0), scores, overlap_threshold=threshold)
+                assert int((ids > 0).sum()) == count
 
 
 @pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
