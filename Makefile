@@ -11,6 +11,10 @@ PYTEST_ARGS ?=
 # CUDA kernels compiled as plain C++ as well, for VISOPS_CPU=cuda_emulated; nothing else does.
 export VISOPS_WERROR ?= 1
 
+# Containers often set this to 1, and then each of the programs that tests start compiles torch's
+# Python modules again, for ten seconds.
+export PYTHONDONTWRITEBYTECODE :=
+
 # A test process per core, each with two torch threads: enough for every thread-count test. Processes
 # share the cores, so threads that wait must not spin.
 PYTEST := OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE $(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
