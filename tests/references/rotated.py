@@ -24,9 +24,8 @@ BITS = 160
 
 Point = tuple[Fraction, Fraction]
 Polygon = list[Point]
-Homogeneous = list[
-    tuple[int, ...]
-]  # points x / w, y / w, of x, y and w > 0: no fraction is reduced
+# Points x / w, y / w as integers x, y and w > 0: no fraction is reduced, which would take longest.
+Homogeneous = list[tuple[int, ...]]
 
 
 class Rectangle(NamedTuple):
