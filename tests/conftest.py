@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 from collections.abc import Iterator
@@ -41,6 +42,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("cuda"):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Let garbage collections leave out the million objects of pytest's items and of modules.
+
+    Each full one would take a second, and torch and tests ask for many.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ mean something.
 from __future__ import annotations
 
 import importlib
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -36,11 +37,16 @@ def module(request: pytest.FixtureRequest) -> str:
 
 
 def run(module: str, slot: str, threads: int) -> Outputs:
-    """What the module's `outputs()` gives there."""
+    """What the module's `outputs()` gives there.
+
+    Emulated blocks and threads run in an order that is drawn, as any order must give these bits.
+    Other tests of the emulation have the usual order.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
+    schedule = use_schedule(1) if slot == "cuda_emulated" else nullcontext()
     try:
-        with use_slot(slot):
+        with use_slot(slot), schedule:
             return dict(importlib.import_module(module).outputs())
     finally:
         torch.set_num_threads(before)
@@ -76,12 +82,6 @@ def test_outputs_mean_something(module: str, expected: Outputs) -> None:
 @pytest.mark.parametrize(("slot", "threads"), RUNS)
 def test_same_bits(module: str, slot: str, threads: int, expected: Outputs) -> None:
     assert_same_bits(run(module, slot, threads), expected)
-
-
-def test_same_bits_in_any_schedule(module: str, expected: Outputs) -> None:
-    """Emulated blocks and threads may run in any order."""
-    with use_schedule(1):
-        assert_same_bits(run(module, "cuda_emulated", 1), expected)
 
 
 @pytest.mark.cuda

@@ -19,19 +19,13 @@ import torch
 import visops
 from visops._loader import LIBRARY, REINSTALL
 
+from build.copies import PACKAGE, copy_package, import_copy, linux, needed, program, readelf
+
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = Path(visops.__file__).parent
 
 
 def libraries() -> list[Path]:
     return sorted(PACKAGE.glob("lib/*")) + sorted(PACKAGE.glob("_native.*[!i]"))
-
-
-def program(name: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"{name} is not installed")
-    return path
 
 
 def test_version_is_that_of_pyproject() -> None:
@@ -82,18 +76,6 @@ def test_isa_objects_define_nothing_others_can_see(isa: str) -> None:
         command = [program("nm"), "--extern-only", "--defined-only", str(file)]
         run = subprocess.run(command, capture_output=True, text=True, check=True)
         assert run.stdout == "", f"{file} defines symbols with external linkage"
-
-
-linux = pytest.mark.skipif(sys.platform != "linux", reason="ELF, and the loader's messages")
-
-
-def readelf(option: str, file: Path) -> str:
-    command = [program("readelf"), option, "--wide", str(file)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def needed(file: Path) -> set[str]:
-    return set(re.findall(r"NEEDED.*\[(.+)\]", readelf("--dynamic", file)))
 
 
 @linux
@@ -149,33 +131,6 @@ def test_the_cuda_library_exports_one_symbol() -> None:
     exported = re.findall(r"(?:GLOBAL|WEAK)\s+DEFAULT\s+\d+ (\S+)", readelf("--dyn-syms", library))
     assert exported == ["visops_cuda_library"]
     assert "libtorch_cuda.so" in needed(library)
-
-
-# An editable install would answer for the modules that the copy lacks.
-ONLY_THE_COPY = """
-import sys
-sys.meta_path = [f for f in sys.meta_path if not f.__module__.startswith("__editable__")]
-"""
-
-
-def import_copy(folder: Path, before: str = "", then: str = "") -> str:
-    """Import the copy of the package in `folder` in a new process; return what it printed."""
-    run = subprocess.run(
-        [sys.executable, "-c", f"{ONLY_THE_COPY}\n{before}\nimport visops\n{then}"],
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return run.stdout + run.stderr
-
-
-def copy_package(folder: Path, *left_out: str) -> Path:
-    """Copy the package into `folder` without some of its files."""
-    patterns = shutil.ignore_patterns("__pycache__", *left_out)
-    shutil.copytree(PACKAGE, folder / "visops", ignore=patterns)
-    return folder / "visops"
 
 
 @linux

@@ -10,8 +10,7 @@ import visops
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from build.test_every_operator import OPERATORS, valid_call
-from build.test_omitted_arguments import gradients, is_leaf
+from build.operators import OPERATORS, gradients, is_leaf, valid_call
 
 DIFFERENTIABLE = [
     name

@@ -20,7 +20,7 @@ from recorder import Recorder
 from visops._torch.arrays import as_float64
 from visops.warp import augment_arguments
 
-from build.test_every_operator import OPERATORS, valid_call
+from build.operators import OPERATORS, valid_call
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cuda_waits.md"
 WAITS = {

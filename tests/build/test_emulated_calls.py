@@ -6,7 +6,7 @@ import pytest
 from gpu_report.agree import difference, drawn, is_finding, outcome, rounding_of
 from kernels import SLOTS, use_slot
 
-from build.test_every_operator import OPERATORS
+from build.operators import OPERATORS
 
 CALLS = 24  # of each operator
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from fuzz.calls import Target, all_targets, valid_arguments
-from fuzz.draws import Draw
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-OPERATORS = {
-    target.function.__name__: target
-    for target in all_targets()
-    if target.name.startswith("torch.ops.") and target.arguments
-}
+from build.operators import KINDS, OPERATORS, valid_call
+
 MAPPED = [
     name
     for name in OPERATORS
@@ -31,30 +23,8 @@ COUNTED = {
     *("weighted_boxes_fusion", "weighted_boxes_fusion_3d", "non_maximum_weighted"),
     "masks_to_runs",
 }
-DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64)
 every_operator = pytest.mark.parametrize("name", OPERATORS)
 every_mapped_operator = pytest.mark.parametrize("name", MAPPED)
-
-
-@functools.cache
-def valid_call(name: str) -> tuple[Target, dict[str, Any]]:
-    """Return an operator with arguments that it accepts, and that give a result with elements."""
-    target = OPERATORS[name]
-    for seed in range(200):
-        arguments = valid_arguments(Draw(f"{name}/{seed}"), target)
-        try:
-            results = pytree.tree_leaves(target.function(**arguments))
-        except RuntimeError:
-            continue
-        tensors = [(n, a) for n, a in arguments.items() if isinstance(a, Tensor)]
-        outputs = [r for r in results if r is not None]
-        usual = all(
-            t.numel() and (n.startswith(("masks", "pictures")) or t.dtype in DTYPES)
-            for n, t in tensors
-        )
-        if usual and (not outputs or any(map(Tensor.numel, outputs))):
-            return target, arguments
-    raise AssertionError(f"no valid call of {name} was drawn")
 
 
 def tensor_names(arguments: dict[str, Any]) -> list[str]:
@@ -138,28 +108,6 @@ def test_vmap_over_nothing(name: str) -> None:
     expected = target.function(**arguments)
     for one, none in zip(*map(pytree.tree_leaves, (expected, found)), strict=True):
         assert (none.shape, none.dtype) == ((0, *one.shape), one.dtype)
-
-
-def nested(tensor: Tensor) -> Tensor:
-    """Return two of it as one nested tensor."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a prototype
-        return torch.nested.nested_tensor([tensor, tensor])
-
-
-def quantized(tensor: Tensor) -> Tensor:
-    """Return it with eight bits."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecated
-        return torch.quantize_per_tensor(tensor.float(), 0.1, 0, torch.quint8)
-
-
-KINDS: dict[str, Callable[[Tensor], Tensor]] = {
-    "layout sparse_coo": Tensor.to_sparse,
-    "layout mkldnn": lambda tensor: tensor.float().to_mkldnn(),
-    "nested": nested,
-    "quantized": quantized,
-}
 
 
 @every_operator

@@ -14,7 +14,7 @@ from visops._loader import REINSTALL
 from visops.jpeg.library import FILE
 from visops.jpeg.pillow import load_pillow
 
-from .test_build import copy_package, import_copy, linux, needed
+from build.copies import copy_package, import_copy, linux, needed
 
 DECODE = """
 import io, numpy

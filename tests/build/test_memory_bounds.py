@@ -5,43 +5,22 @@ Images begin or end where readable memory does: a read beyond ends the process.
 
 from __future__ import annotations
 
-import ctypes
 import math
-import mmap
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import visops
+from guarded import guarded_memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect() of glibc")
 
-PAGE = mmap.PAGESIZE
-PAGES = 32
 HEIGHT = 53
 WIDTHS = (43, 190)  # 43 pixels of three bytes end just beyond a cache line
 ANGLES = (0.0, 17.3, 90.0, 200.0)
-
-
-@contextmanager
-def guarded_memory() -> Iterator[np.ndarray]:
-    """PAGES readable pages between two that are not."""
-    memory = mmap.mmap(-1, (PAGES + 2) * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    whole = np.frombuffer(memory, dtype=np.uint8)
-    mprotect = ctypes.CDLL(None, use_errno=True).mprotect
-    guards = [ctypes.c_void_p(whole.ctypes.data + page * PAGE) for page in (0, PAGES + 1)]
-    none, readable = 0, mmap.PROT_READ | mmap.PROT_WRITE
-    for guard in guards:
-        assert mprotect(guard, ctypes.c_size_t(PAGE), none) == 0
-    try:
-        yield whole[PAGE:-PAGE]
-    finally:
-        for guard in guards:
-            assert mprotect(guard, ctypes.c_size_t(PAGE), readable) == 0
 
 
 def image_at(memory: np.ndarray, width: int, layout: str, end: bool) -> torch.Tensor:

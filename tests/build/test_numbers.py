@@ -14,7 +14,7 @@ from fuzz.calls import Target, valid_arguments
 from fuzz.draws import Draw
 from torch.utils import _pytree as pytree
 
-from build.test_public_functions import FUNCTIONS
+from build.operators import FUNCTIONS
 
 Form = Callable[[Any], Any]
 

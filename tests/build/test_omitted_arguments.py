@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils.flop_counter import FlopCounterMode
 
-from build.test_every_operator import OPERATORS, valid_call
-
-Arguments = dict[str, Any]
+from build.operators import OPERATORS, Arguments, gradients, is_leaf, valid_call
 
 
 def _schema(name: str) -> Any:
@@ -28,11 +24,6 @@ DIFFERENTIABLE = [
 ]
 
 
-def is_leaf(value: Any) -> bool:
-    """Whether a gradient by the value may be wanted."""
-    return isinstance(value, Tensor) and value.is_floating_point()
-
-
 def few_arguments(name: str) -> Arguments:
     """Return arguments that are needed, and defaults where the operator takes these only given."""
     target, arguments = valid_call(name)
@@ -42,24 +33,6 @@ def few_arguments(name: str) -> Arguments:
     except RuntimeError:
         return arguments
     return few
-
-
-def gradients(call: Callable[..., Any], arguments: Arguments, wanted: str) -> list[Tensor | None]:
-    """Return the derivatives by one argument; none where the operator has or gives none."""
-
-    def copied(value: Any) -> Any:
-        return value.detach().clone().requires_grad_() if is_leaf(value) else value
-
-    given = {**arguments, wanted: pytree.tree_map(copied, arguments[wanted])}
-    leaves = [leaf for leaf in pytree.tree_leaves(given[wanted]) if is_leaf(leaf)]
-    try:
-        results = [r for r in pytree.tree_leaves(call(**given)) if r is not None]
-        sums = [result.sum() for result in results if result.requires_grad]
-        return list(torch.autograd.grad(sums, leaves, allow_unused=True)) if sums else []
-    except Exception as error:
-        if "can't be differentiated again" not in str(error):
-            raise
-        return []
 
 
 def test_operators_with_gradients_are_known() -> None:

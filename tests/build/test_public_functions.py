@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fuzz.calls import Target, all_targets, valid_arguments
+from fuzz.calls import Target, valid_arguments
 from fuzz.draws import Draw
 from torch import Tensor
 
-from build.test_every_operator import KINDS
-
-FUNCTIONS = {
-    target.name: target
-    for target in all_targets()
-    if not target.name.startswith("torch.ops.") and target.arguments
-}
+from build.operators import FUNCTIONS, KINDS
 
 
 def valid_call(target: Target) -> tuple[dict[str, Any], list[str]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -122,3 +123,27 @@ def assert_near(found: Tensor, exact: Tensor, magnitude: Tensor, terms: int) -> 
     bound = (terms + 1) * eps * magnitude + half_unit * exact.abs() + smallest
     assert found.shape == exact.shape
     assert bool(((found.to(wide) - exact).abs() <= bound).all())
+
+
+def wide(tensor: Tensor) -> Tensor:
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def by_torch(case: Case, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """torch's result in float64 or complex128, with padding applied beforehand."""
+    top, bottom, left, right = case.sides
+    padded = F.pad(wide(input), (left, right, top, bottom))
+    bias = None if bias is None else wide(bias)
+    return F.conv2d(padded, wide(weight), bias, case.stride, 0, case.dilation, case.groups)
+
+
+def exact_sums(case: Case, *tensors: Tensor) -> tuple[Tensor, Tensor]:
+    """The values, and the sums of their terms' magnitudes."""
+    return by_torch(case, *tensors), by_torch(case, *(wide(t).abs() for t in tensors)).abs()
+
+
+def both_gradients(case: Case, grad: Tensor, input: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+    """The gradients of input and weight by torch in float64, not conjugated."""
+    leaves = [wide(t).clone().requires_grad_() for t in (input, weight)]
+    found = torch.autograd.grad(by_torch(case, *leaves), leaves, wide(grad).conj())
+    return tuple(g.conj().resolve_conj() for g in found)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 import visops
-from build.test_memory_bounds import guarded_memory
+from guarded import guarded_memory
 from kernels import SLOTS, use_schedule, use_slot
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -23,11 +23,13 @@ from convolution.conv2d_cases import (
     LAYOUTS,
     Case,
     assert_near,
+    both_gradients,
     channels_last,
     elements,
+    exact_sums,
     operands,
+    wide,
 )
-from convolution.test_conv2d import both_gradients, exact_sums, wide
 
 OPS = torch.ops.visops
 MODULE = importlib.import_module("visops.convolution.conv2d")  # of the function's name

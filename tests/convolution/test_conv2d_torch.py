@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import visops
-from build.test_memory_bounds import guarded_memory
+from guarded import guarded_memory
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv

@@ -14,20 +14,7 @@ from torch.autograd import gradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-BORDERS = {
-    "reflect_101": "BORDER_REFLECT_101",
-    "reflect": "BORDER_REFLECT",
-    "replicate": "BORDER_REPLICATE",
-    "wrap": "BORDER_WRAP",
-    "constant": "BORDER_CONSTANT",
-}
-PAD = {
-    "reflect_101": "reflect",
-    "reflect": "symmetric",
-    "replicate": "edge",
-    "wrap": "wrap",
-    "constant": "constant",
-}
+from convolution.filter2d_cases import BORDERS, PAD
 
 
 def photo(dtype: str = "uint8") -> np.ndarray:

@@ -11,7 +11,7 @@ import visops
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from convolution.test_filter2d import BORDERS, PAD
+from convolution.filter2d_cases import BORDERS, PAD
 
 
 def summed(image: np.ndarray, kernel: np.ndarray, axis: int, border: str, fill: float) -> Any:

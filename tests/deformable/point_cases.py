@@ -6,9 +6,12 @@ import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 import torch
+import visops
 from references import points as reference
 from torch import Tensor
+from torch.nn import functional
 
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 MASKS = (torch.bool, torch.uint8)
@@ -78,3 +81,20 @@ def smooth_problem(seed: int = 0, **options: Any) -> Problem:
     whole = np.floor(rng.uniform(-1.5, 1.5 + np.array([width, height]), made.points.shape))
     inside = whole + rng.uniform(0.1, 0.4, whole.shape)
     return Problem(made.maps, torch.from_numpy((inside + 0.5) / [width, height]))
+
+
+every_option = pytest.mark.parametrize(("mode", "padding", "align_corners"), OPTIONS)
+
+
+def sample(given: Problem, mode: str, padding: str, align_corners: bool) -> Tensor:
+    found: Tensor = visops.point_sample(
+        given.maps, given.points, mode=mode, padding_mode=padding, align_corners=align_corners
+    )
+    return found
+
+
+def by_grid_sample(given: Problem, mode: str, padding: str, align_corners: bool) -> Tensor:
+    grid = 2 * given.points[:, :, None] - 1
+    return functional.grid_sample(
+        given.maps, grid, mode=mode, padding_mode=padding, align_corners=align_corners
+    ).squeeze(3)

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 import visops
-from torch import Tensor
-from torch.nn import functional
 
 from deformable.attention_cases import assert_near
 from deformable.point_cases import (
@@ -18,26 +16,14 @@ from deformable.point_cases import (
     OPTIONS,
     Problem,
     any_bytes,
+    by_grid_sample,
+    every_option,
     points_on_grid,
     problem,
+    sample,
 )
 
 every_dtype = pytest.mark.parametrize("dtype", FLOATING, ids=str)
-every_option = pytest.mark.parametrize(("mode", "padding", "align_corners"), OPTIONS)
-
-
-def sample(given: Problem, mode: str, padding: str, align_corners: bool) -> Tensor:
-    found: Tensor = visops.point_sample(
-        given.maps, given.points, mode=mode, padding_mode=padding, align_corners=align_corners
-    )
-    return found
-
-
-def by_grid_sample(given: Problem, mode: str, padding: str, align_corners: bool) -> Tensor:
-    grid = 2 * given.points[:, :, None] - 1
-    return functional.grid_sample(
-        given.maps, grid, mode=mode, padding_mode=padding, align_corners=align_corners
-    ).squeeze(3)
 
 
 def exact(dtype: torch.dtype, channels: int, seed: int, size: tuple[int, int] = (8, 16)) -> Problem:

@@ -7,8 +7,17 @@ import torch
 import visops
 from torch import Tensor
 
-from deformable.point_cases import FLOATING, MASKS, OPTIONS, any_bytes, problem, smooth_problem
-from deformable.test_points import by_grid_sample, every_option, sample
+from deformable.point_cases import (
+    FLOATING,
+    MASKS,
+    OPTIONS,
+    any_bytes,
+    by_grid_sample,
+    every_option,
+    problem,
+    sample,
+    smooth_problem,
+)
 
 
 @pytest.mark.matrix

@@ -1,6 +1,6 @@
 """Rows of docs/moving.md on chains that no single transform can show: what both libraries give.
 
-test_moving_chains.py says which rows these are; rows of single transforms are in test_moving.py.
+test_moving_chains.py says which rows these are; rows of single transforms are in transform_rows.py.
 """
 
 from __future__ import annotations

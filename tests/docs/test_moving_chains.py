@@ -12,9 +12,9 @@ from docs import chain_rows as rows
 from docs import chain_rows_torchvision as v2_rows
 from docs.chain_rows import Row
 from docs.names import PAGE, lines_of
-from docs.test_moving import ALBUMENTATIONS, KORNIA
+from docs.transform_rows import ALBUMENTATIONS, KORNIA
 
-# A row by the beginning of its first cell: the cases of test_moving.py that compare its transforms,
+# A row by the beginning of its first cell: those of transform_rows.py that compare its transforms,
 # and calls of chain_rows*.py with what their results may differ by.
 Runs = tuple[tuple[str, ...], tuple[Row, ...]]
 

@@ -155,3 +155,12 @@ class Refusing(nn.Module):
         if (batch.mean((1, 2, 3)) > 0.98).any():
             raise ArithmeticError("too bright")
         return batch.mean((2, 3))
+
+
+def comparable(out: Path) -> dict[str, bytes]:
+    """Return the outputs without the parts and the plan, whose names tell of earlier models."""
+    return {
+        name: data
+        for name, data in files(out).items()
+        if not name.startswith(("parts/", "plan.jsonl"))
+    }

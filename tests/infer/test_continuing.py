@@ -13,7 +13,7 @@ from visops import infer
 from visops.infer import Counts, Job, Model, Pipeline, Preprocess, Raw, StageError
 from visops.infer.images.decode import Decoder
 
-from infer.folders import Network, Refusing, files, fill, records, save
+from infer.folders import Network, Refusing, comparable, files, fill, records, save
 
 OPTIONS: dict[str, Any] = {"batch_size": 4, "workers": 0, "preprocess": Preprocess((16, 16))}
 COUNTS = Counts(listed=19, ok=13, failed=4, skipped=2)
@@ -46,15 +46,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(images: Path, out: Path, models: Any, **options: Any) -> infer.Summary:
     return infer.run(images, out, models, **(OPTIONS | options))
-
-
-def comparable(out: Path) -> dict[str, bytes]:
-    """Return the outputs without the parts and the plan, whose names tell of earlier models."""
-    return {
-        name: data
-        for name, data in files(out).items()
-        if not name.startswith(("parts/", "plan.jsonl"))
-    }
 
 
 # Plans without results

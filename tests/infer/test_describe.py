@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ from visops.infer import Auto, Detection, Model
 from visops.infer.models.describe import describe
 from visops.infer.models.model import weights_digest
 
+from infer.described import Fields, Own, over
 from infer.folders import Network
 
 
@@ -23,33 +23,11 @@ def plain(output: Any, placements: Any) -> Any:
     return [{} for _ in placements]
 
 
-def over(threshold: float) -> Any:
-    def chosen(output: Any, placements: Any) -> Any:
-        return [{"over": threshold} for _ in placements]
-
-    return chosen
-
-
-class Own:
-    """Has no repr of its own."""
-
-    def __init__(self, threshold: float, inner: Any = None) -> None:
-        self.threshold, self.inner = threshold, inner
-
-    def __call__(self, output: Any, placements: Any) -> Any:
-        return []
-
-
 class Slotted:
     __slots__ = ("a", "b")
 
     def __init__(self, a: Any) -> None:
         self.a = a
-
-
-@dataclass
-class Fields:
-    inner: Any
 
 
 MAKERS: list[Any] = [
@@ -115,7 +93,7 @@ def test_objects_that_refer_to_each_other() -> None:
 PROGRAM = """
 import sys
 sys.path[:0] = sys.argv[1:]
-from infer.test_describe import Fields, Own, over
+from infer.described import Fields, Own, over
 from visops.infer import Model
 for postprocess in (over(0.5), Own(0.5, frozenset('abc')), Fields({"c", "a", "b"})):
     print(Model("net", len, postprocess=postprocess).fingerprint()["postprocess"])

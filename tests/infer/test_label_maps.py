@@ -18,8 +18,7 @@ from visops.infer.batch import Picture
 from visops.infer.models.masks import label_map, run_lengths_of_all
 from visops.infer.view.annotate import encode
 
-from infer.folders import Masked, Network, files, fill, records, save
-from infer.test_continuing import comparable
+from infer.folders import Masked, Network, comparable, files, fill, records, save
 
 OPTIONS: dict[str, Any] = {"batch_size": 4, "workers": 0, "preprocess": Preprocess((48, 64))}
 SIZE = (30, 40)

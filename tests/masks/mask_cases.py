@@ -79,3 +79,16 @@ def label_map(rng: Rng, height: int, width: int, dtype: torch.dtype) -> Tensor:
     coarse = rng.integers(0, len(values), (height // 3 + 1, width // 4 + 1))
     chosen = values[coarse.repeat(3, 0).repeat(4, 1)[:height, :width]]
     return torch.tensor(chosen.tolist(), dtype=dtype).reshape(height, width)
+
+
+def every_kind(height: int, width: int, seed: int = 0) -> np.ndarray:
+    """A mask of every kind."""
+    rng = np.random.default_rng(seed)
+    return np.stack([make(rng, height, width) for make in KINDS.values()])
+
+
+def some_masks(count: int = 4, height: int = 9, width: int = 70) -> Tensor:
+    rng = np.random.default_rng(0)
+    makers = list(KINDS.values())
+    masks = [makers[i % len(makers)](rng, height, width) for i in range(count)]
+    return torch.from_numpy(np.array(masks, bool).reshape(count, height, width))

@@ -9,7 +9,7 @@ import torch
 import visops
 
 from masks.mask_cases import KINDS, SIZES
-from masks.test_select import crowded, scores_of
+from masks.select_cases import crowded, scores_of
 
 
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
@@ -27,8 +27,9 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
             labels, of_masks = visops.merge_masks(masks, scores, overlap_threshold=threshold)
             yield f"labels-{name}", labels.cpu().numpy()
             yield f"ids-{name}", of_masks.cpu().numpy()
-            overlaps = visops.mask_iou(masks, masks, kind="boundary", dilation_ratio=threshold / 5)
-            yield f"boundary-{name}", overlaps.cpu().numpy()
+        for ratio in (0.0, 0.12) if count < 100 else (0.06,):
+            overlaps = visops.mask_iou(masks, masks, kind="boundary", dilation_ratio=ratio)
+            yield f"boundary-{count}-{size}-{ratio}", overlaps.cpu().numpy()
     rng = np.random.default_rng(0)
     for height, width in SIZES:
         made = np.stack([make(rng, height, width) for make in KINDS.values()])

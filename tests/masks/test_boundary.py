@@ -13,8 +13,7 @@ import visops
 from bad_input import check
 from references.masks_by_score import boundary
 
-from masks.mask_cases import KINDS, LAYOUTS, SIZES
-from masks.test_packed import sample
+from masks.mask_cases import KINDS, LAYOUTS, SIZES, every_kind
 
 OPS = torch.ops.visops
 
@@ -30,7 +29,7 @@ def outlines(masks: np.ndarray, ratio: float) -> np.ndarray:
 @pytest.mark.parametrize("distance", [1, 2, 5, 40])
 def test_boundaries(distance: int) -> None:
     for i, (height, width) in enumerate((*SIZES, (12, 200))):
-        masks = sample(height, width, i)
+        masks = every_kind(height, width, i)
         expected = [boundary(mask, min(distance, max(height, width))) for mask in masks]
         found = outlines(masks, distance / np.hypot(height, width))
         np.testing.assert_array_equal(found, np.stack(expected))
@@ -67,7 +66,7 @@ def test_boundary_iou_api(size: tuple[int, int], ratio: float) -> None:
 
 
 def test_torch() -> None:
-    bits = visops.pack_masks(torch.from_numpy(sample(9, 70))).bits
+    bits = visops.pack_masks(torch.from_numpy(every_kind(9, 70))).bits
     for layout in LAYOUTS.values():
         torch.library.opcheck(OPS.mask_boundaries, (layout(bits), 70, 0.05))
     torch.library.opcheck(OPS.mask_boundaries, (bits[:0], 70))
@@ -80,7 +79,7 @@ def test_torch() -> None:
         backend="aot_eager",
     )
     for size in ((20, 70), (33, 130)):
-        masks = torch.from_numpy(sample(*size))
+        masks = torch.from_numpy(every_kind(*size))
         assert torch.equal(compiled(masks), visops.mask_iou(masks, masks, kind="boundary"))
 
 

@@ -11,21 +11,14 @@ import visops
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from masks.mask_cases import KINDS, LAYOUTS, label_map
+from masks.mask_cases import LAYOUTS, label_map, some_masks
 
 OPS = torch.ops.visops
 
 
-def sample(count: int = 4, height: int = 9, width: int = 70) -> Tensor:
-    rng = np.random.default_rng(0)
-    makers = list(KINDS.values())
-    masks = [makers[i % len(makers)](rng, height, width) for i in range(count)]
-    return torch.from_numpy(np.array(masks, bool).reshape(count, height, width))
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_opcheck(layout: str) -> None:
-    masks = LAYOUTS[layout](sample())
+    masks = LAYOUTS[layout](some_masks())
     torch.library.opcheck(OPS.connected_components, (masks,))
     torch.library.opcheck(OPS.remove_small_regions, (masks, 4, "islands", 4))
     labels = LAYOUTS[layout](OPS.connected_components(masks)[0])
@@ -60,14 +53,19 @@ def test_compile() -> None:
     torch._dynamo.reset()
     with torch._dynamo.config.patch(capture_scalar_outputs=True, error_on_recompile=True):
         compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="aot_eager")
-        for masks in (sample(), sample(3, 20, 33), sample(2) & False, sample(5, 8, 16)):
+        for masks in (
+            some_masks(),
+            some_masks(3, 20, 33),
+            some_masks(2) & False,
+            some_masks(5, 8, 16),
+        ):
             for ours, wanted in zip(compiled(masks), step(masks), strict=True):
                 assert torch.equal(ours, wanted)
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_vmap(dim: int) -> None:
-    masks = sample()
+    masks = some_masks()
 
     def step(mask: Tensor) -> tuple[Tensor, ...]:
         labels, stats = visops.connected_components(mask, return_stats=True, max_components=9)
@@ -80,7 +78,7 @@ def test_vmap(dim: int) -> None:
 
 def test_fake_tensors() -> None:
     with FakeTensorMode() as mode:
-        masks = mode.from_tensor(sample())
+        masks = mode.from_tensor(some_masks())
         labels, stats = visops.connected_components(masks, return_stats=True, max_components=6)
         assert (labels.shape, labels.dtype) == ((4, 9, 70), torch.int32)
         assert [tuple(s.shape) for s in stats] == [(4,), (4, 6), (4, 6, 4), (4, 6, 2)]
@@ -100,7 +98,7 @@ def test_threads_change_nothing(shape: tuple[int, ...]) -> None:
 
 
 def test_modes() -> None:
-    masks = sample()
+    masks = some_masks()
     expected = visops.connected_components(masks)
     with torch.inference_mode():
         assert torch.equal(visops.connected_components(masks), expected)

@@ -8,15 +8,14 @@ import visops
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from masks.mask_cases import LAYOUTS
-from masks.test_components_torch import sample
+from masks.mask_cases import LAYOUTS, some_masks
 
 OP = torch.ops.visops.distance_transform
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_opcheck(layout: str) -> None:
-    masks = LAYOUTS[layout](sample())
+    masks = LAYOUTS[layout](some_masks())
     torch.library.opcheck(OP, (masks,))
     torch.library.opcheck(OP, (masks, "taxicab", [], 3, True))
     torch.library.opcheck(OP, (masks.byte(), "euclidean", [1.5, 0.5], 2, True))
@@ -35,14 +34,14 @@ def test_compile() -> None:
     torch._dynamo.reset()
     with torch._dynamo.config.patch(error_on_recompile=True):
         compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="aot_eager")
-        for masks in (sample(), sample(3, 20, 33), sample(5, 8, 16)):
+        for masks in (some_masks(), some_masks(3, 20, 33), some_masks(5, 8, 16)):
             for ours, wanted in zip(compiled(masks), step(masks), strict=True):
                 assert torch.equal(ours, wanted)
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_vmap(dim: int) -> None:
-    masks = sample()
+    masks = some_masks()
 
     def step(mask: Tensor) -> tuple[Tensor, ...]:
         alone = visops.distance_transform(mask, metric="taxicab")
@@ -55,7 +54,7 @@ def test_vmap(dim: int) -> None:
 
 def test_fake_tensors() -> None:
     with FakeTensorMode() as mode:
-        masks = mode.from_tensor(sample())
+        masks = mode.from_tensor(some_masks())
         found, indices = visops.distance_transform(masks, return_indices=True)
         assert (found.shape, found.dtype) == ((4, 9, 70), torch.float32)
         assert (indices.shape, indices.dtype) == ((4, 2, 9, 70), torch.int32)
@@ -79,7 +78,7 @@ def test_threads_change_nothing(shape: tuple[int, ...]) -> None:
 
 
 def test_modes() -> None:
-    masks = sample()
+    masks = some_masks()
     expected = visops.distance_transform(masks)
     with torch.inference_mode():
         assert torch.equal(visops.distance_transform(masks), expected)

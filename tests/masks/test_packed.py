@@ -12,15 +12,9 @@ import visops
 from references import packed as reference
 from torchvision.ops import masks_to_boxes
 
-from masks.mask_cases import KINDS, LAYOUTS, SIZES
+from masks.mask_cases import LAYOUTS, SIZES, every_kind
 
 EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
-
-
-def sample(height: int, width: int, seed: int = 0) -> np.ndarray:
-    """A mask of every kind."""
-    rng = np.random.default_rng(seed)
-    return np.stack([make(rng, height, width) for make in KINDS.values()])
 
 
 @pytest.mark.matrix
@@ -28,7 +22,7 @@ def sample(height: int, width: int, seed: int = 0) -> np.ndarray:
 def test_bits_areas_and_boxes(layout: str) -> None:
     rng = np.random.default_rng(1)
     for i, (height, width) in enumerate(SIZES):
-        masks = sample(height, width, i)
+        masks = every_kind(height, width, i)
         values = torch.from_numpy(masks)
         if i % 2:  # pixels that are not 0 are inside, whichever bit is set
             values = values * torch.from_numpy(2 ** rng.integers(0, 8, masks.shape)).byte()
@@ -52,7 +46,10 @@ def test_bits_areas_and_boxes(layout: str) -> None:
 @pytest.mark.parametrize("kind", ["iou", "ioa"])
 def test_overlaps(kind: str) -> None:
     for i, (height, width) in enumerate(SIZES[:-1]):
-        first, second = sample(height, width, i), sample(height, width, i + 20)[::-1][:7].copy()
+        first, second = (
+            every_kind(height, width, i),
+            every_kind(height, width, i + 20)[::-1][:7].copy(),
+        )
         expected = [[reference.overlap(a, b, kind) for b in second] for a in first]
         found = visops.mask_iou(first, second, kind=kind)
         assert found.dtype == np.float32
@@ -64,7 +61,7 @@ def test_overlaps(kind: str) -> None:
 
 @pytest.mark.matrix
 def test_crowds() -> None:
-    masks = sample(9, 70)
+    masks = every_kind(9, 70)
     crowd = np.arange(len(masks)) % 3 == 0
     found = visops.mask_iou(masks, masks, iscrowd=crowd)
     iou, ioa = (visops.mask_iou(masks, masks, kind=kind) for kind in ("iou", "ioa"))
@@ -109,14 +106,14 @@ def test_narrow_masks_in_wide_images() -> None:
 
 
 def test_torchvision() -> None:
-    masks = torch.from_numpy(sample(60, 90))
+    masks = torch.from_numpy(every_kind(60, 90))
     assert torch.equal(visops.masks_to_boxes(masks), masks_to_boxes(masks))
 
 
 def test_coco() -> None:
     """The overlaps of COCO's evaluation, crowds among them."""
     coco = pytest.importorskip("pycocotools.mask")
-    masks = sample(60, 90)[:8]
+    masks = every_kind(60, 90)[:8]
     encoded = coco.encode(np.asfortranarray(masks.transpose(1, 2, 0).astype(np.uint8)))
     crowd = [0, 1, 0, 0, 1, 0, 1, 0]
     theirs = coco.iou(encoded, encoded, crowd)
@@ -140,7 +137,7 @@ def test_nothing(shape: tuple[int, ...]) -> None:
 
 
 def test_arrays_are_like_tensors() -> None:
-    masks = sample(9, 70)
+    masks = every_kind(9, 70)
     tensors = torch.from_numpy(masks)
     packed = visops.pack_masks(masks)
     assert isinstance(packed.bits, np.ndarray)

@@ -12,15 +12,14 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
-from masks.mask_cases import LAYOUTS
-from masks.test_components_torch import sample
+from masks.mask_cases import LAYOUTS, some_masks
 
 OPS = torch.ops.visops
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_opcheck(layout: str) -> None:
-    masks = LAYOUTS[layout](sample())
+    masks = LAYOUTS[layout](some_masks())
     torch.library.opcheck(OPS.pack_masks, (masks,))
     bits = LAYOUTS[layout](OPS.pack_masks(masks))
     torch.library.opcheck(OPS.unpack_masks, (bits, 70))
@@ -57,7 +56,7 @@ def test_compile() -> None:
     torch._dynamo.reset()
     with torch._dynamo.config.patch(error_on_recompile=True):
         compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="aot_eager")
-        for masks in (sample(), sample(3, 20, 133), sample(5, 8, 96)):
+        for masks in (some_masks(), some_masks(3, 20, 133), some_masks(5, 8, 96)):
             packed = visops.pack_masks(~masks)
             found, expected = compiled(masks, packed), step(masks, packed)
             assert found[0].size == expected[0].size == masks.shape[1:]
@@ -67,10 +66,10 @@ def test_compile() -> None:
 
 
 def test_packed_masks_are_a_pytree() -> None:
-    packed = visops.pack_masks(sample())
+    packed = visops.pack_masks(some_masks())
     moved = pytree.tree_map(lambda leaf: leaf[:2] if isinstance(leaf, Tensor) else leaf, packed)
     assert isinstance(moved, visops.masks.PackedMasks)
-    assert torch.equal(moved.unpack(), sample()[:2])
+    assert torch.equal(moved.unpack(), some_masks()[:2])
 
 
 def test_compile_of_indices() -> None:
@@ -84,7 +83,7 @@ def test_compile_of_indices() -> None:
 
     torch._dynamo.reset()
     compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="aot_eager")
-    for masks in (sample(), sample(3, 20, 133), sample(5, 8, 96)):
+    for masks in (some_masks(), some_masks(3, 20, 133), some_masks(5, 8, 96)):
         given = masks, visops.pack_masks(~masks), torch.tensor([2, 0])
         found, wanted = compiled(*given), step(*given)
         assert found[0] == wanted[0]
@@ -100,7 +99,7 @@ def test_export() -> None:
         def forward(self, packed: Any) -> Any:
             return packed[1:], visops.mask_area(packed)
 
-    packed = visops.pack_masks(sample())
+    packed = visops.pack_masks(some_masks())
     saved = io.BytesIO()
     torch.export.save(torch.export.export(Step(), (packed,)), saved)
     saved.seek(0)
@@ -112,7 +111,7 @@ def test_export() -> None:
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_vmap(dim: int) -> None:
-    masks = sample()
+    masks = some_masks()
 
     def step(mask: Tensor) -> tuple[Tensor, ...]:
         packed = visops.pack_masks(mask)
@@ -124,7 +123,7 @@ def test_vmap(dim: int) -> None:
 
 
 def test_vmap_of_overlaps() -> None:
-    batches = torch.stack([sample(), ~sample()])
+    batches = torch.stack([some_masks(), ~some_masks()])
     found = torch.vmap(lambda a: visops.mask_iou(a, batches[0]))(batches)
     expected = torch.stack([visops.mask_iou(a, batches[0]) for a in batches])
     assert torch.equal(found, expected)
@@ -132,7 +131,7 @@ def test_vmap_of_overlaps() -> None:
 
 def test_fake_tensors() -> None:
     with FakeTensorMode() as mode:
-        masks = mode.from_tensor(sample())
+        masks = mode.from_tensor(some_masks())
         packed = visops.pack_masks(masks)
         assert (packed.bits.shape, packed.bits.dtype) == ((4, 9, 2), torch.int64)
         assert packed.unpack().shape == (4, 9, 70)
@@ -156,7 +155,7 @@ def test_threads_change_nothing() -> None:
 
 
 def test_modes() -> None:
-    masks = sample()
+    masks = some_masks()
     expected = visops.mask_iou(masks, masks)
     with torch.inference_mode():
         assert torch.equal(visops.mask_iou(masks, masks), expected)

@@ -10,15 +10,14 @@ from recorder import Recorder
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from masks.mask_cases import LAYOUTS
-from masks.test_components_torch import sample
+from masks.mask_cases import LAYOUTS, some_masks
 
 OPS = torch.ops.visops
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_opcheck(layout: str) -> None:
-    masks = LAYOUTS[layout](sample())
+    masks = LAYOUTS[layout](some_masks())
     torch.library.opcheck(OPS.masks_to_runs, (masks,))
     bits = LAYOUTS[layout](OPS.pack_masks(masks))
     torch.library.opcheck(OPS.masks_to_runs, (bits, 70))
@@ -34,7 +33,7 @@ def test_opcheck_of_nothing(shape: tuple[int, ...]) -> None:
 
 
 def test_strided_runs() -> None:
-    masks = sample()
+    masks = some_masks()
     ends, offsets = OPS.masks_to_runs(masks)
     apart = [torch.stack([part, part + 1], 1)[:, 0] for part in (ends, offsets)]
     assert not apart[0].is_contiguous()
@@ -52,7 +51,7 @@ def test_compile_of_the_operators() -> None:
     torch._dynamo.reset()
     with torch._dynamo.config.patch(error_on_recompile=True):
         compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="aot_eager")
-        for masks in (sample(), sample(3, 20, 133), sample(5, 8, 96)):
+        for masks in (some_masks(), some_masks(3, 20, 133), some_masks(5, 8, 96)):
             assert torch.equal(compiled(masks), masks)
 
 
@@ -65,7 +64,7 @@ def test_functions_break_graphs() -> None:
         return decoded.logical_not() & (visops.rle_area(rles)[:, None, None] >= 0)
 
     torch._dynamo.reset()
-    masks = sample()
+    masks = some_masks()
     assert torch.equal(torch.compile(step, backend="eager")(masks), masks)
     torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.Unsupported, match="its Python reads values"):
@@ -95,7 +94,7 @@ def test_threads_change_nothing() -> None:
 
 
 def test_modes() -> None:
-    masks = sample()
+    masks = some_masks()
     expected = visops.masks_to_rle(masks)
     with torch.inference_mode():
         assert visops.masks_to_rle(masks) == expected

@@ -14,33 +14,9 @@ from references import masks_by_score as reference
 from torch import Tensor
 
 from masks.mask_cases import KINDS
+from masks.select_cases import NAN, crowded, scores_of
 
 OPS = torch.ops.visops
-NAN = float("nan")
-
-
-def crowded(count: int, height: int, width: int, seed: int = 0) -> np.ndarray:
-    """Masks that overlap a lot: noise within shifted rectangles, copies, none and all pixels."""
-    rng = np.random.default_rng(seed)
-    masks = np.zeros((count, height, width), bool)
-    for i, mask in enumerate(masks):
-        if i % 5 == 4:
-            mask[:] = masks[rng.integers(0, i)]
-            continue
-        y, x = rng.integers(0, height // 2 + 1), rng.integers(0, width // 2 + 1)
-        part = mask[y : y + height // 2 + 1, x : x + width // 2 + 1]
-        part[:] = rng.random(part.shape) < rng.choice([0.7, 0.95, 1.0])
-    masks[0], masks[1] = False, True
-    return masks
-
-
-def scores_of(count: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Scores with ties, infinities, zeros of both signs and NaN."""
-    rng = np.random.default_rng(seed)
-    scores = torch.from_numpy(rng.integers(0, count // 2 + 1, count) / count)
-    special = torch.tensor([NAN, torch.inf, -torch.inf, 0.0, -0.0])[: count // 3]
-    scores[torch.from_numpy(rng.permutation(count)[: len(special)])] = special.double()
-    return scores.to(dtype)
 
 
 @pytest.mark.matrix
@@ -67,20 +43,27 @@ def test_suppression(size: tuple[int, int]) -> None:
 
 @pytest.mark.matrix
 def test_ratios_that_equal_the_threshold() -> None:
-    """They are counts, so they are compared exactly: only more than the threshold is dropped."""
-    for all_pixels in range(1, 60):
-        for common in range(1, all_pixels + 1):
-            masks = torch.zeros(2, 1, 64, dtype=torch.bool)
-            masks[0, 0, :all_pixels], masks[1, 0, :common] = True, True
-            share = common / all_pixels
-            for threshold, count in ((share, 2), (np.nextafter(share, 0), 1)):
-                found = visops.mask_nms(masks, torch.tensor([0.9, 0.8]), threshold)
-                assert len(found) == count
-                if common < all_pixels:  # the first is drawn whole, so all of the second is covered
-                    _, ids = visops.merge_masks(
-                        masks.flip(0), torch.tensor([0.9, 0.8]), overlap_threshold=threshold
-                    )
-                    assert int((ids > 0).sum()) == count
+    """They are counts, so they are compared exactly: only more than the threshold is dropped.
+
+    Ratios are those that a product with the threshold would misjudge, and a few others.
+    """
+    pairs = [(whole, common) for whole in range(1, 60) for common in range(1, whole + 1)]
+    misjudged = [
+        (whole, common)
+        for whole, common in pairs
+        if common > common / whole * whole or common <= np.nextafter(common / whole, 0) * whole
+    ]
+    assert 50 < len(misjudged) < 500
+    scores = torch.tensor([0.9, 0.8])
+    for whole, common in {*misjudged[::3], *pairs[::20]}:
+        masks = torch.zeros(2, 1, 64, dtype=torch.bool)
+        masks[0, 0, :whole], masks[1, 0, :common] = True, True
+        share = common / whole
+        for threshold, count in ((share, 2), (np.nextafter(share, 0), 1)):
+            assert len(visops.mask_nms(masks, scores, threshold)) == count
+            if common < whole:  # the first is drawn whole, so all of the second is covered
+                _, ids = visops.merge_masks(masks.flip(0), scores, overlap_threshold=threshold)
+                assert int((ids > 0).sum()) == count
 
 
 @pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])

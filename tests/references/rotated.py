@@ -24,6 +24,8 @@ BITS = 160
 
 Point = tuple[Fraction, Fraction]
 Polygon = list[Point]
+# Points x / w, y / w as integers x, y and w > 0: no fraction is reduced, which would take longest.
+Homogeneous = list[tuple[int, ...]]
 
 
 class Rectangle(NamedTuple):
@@ -99,62 +101,91 @@ def corners(box: Rectangle) -> Polygon:
     ]
 
 
-def area(polygon: Polygon) -> Fraction:
+def twice_area(polygon: Homogeneous) -> Fraction:
     total = Fraction(0)
-    for i, (x, y) in enumerate(polygon):
-        before = polygon[i - 1]
-        total += before[0] * y - x * before[1]
-    return total / 2
+    for (x0, y0, w0), (x1, y1, w1) in zip([polygon[-1], *polygon[:-1]], polygon, strict=True):
+        total += Fraction(x0 * y1 - x1 * y0, w0 * w1)
+    return total
 
 
-def clipped(polygon: Polygon, a: Point, b: Point) -> Polygon:
+def clipped(polygon: Homogeneous, a: Sequence[int], b: Sequence[int]) -> Homogeneous:
     """The part of a convex polygon left of the line from a to b, or on it."""
-
-    def side(p: Point) -> Fraction:
-        return (b[0] - a[0]) * (p[1] - a[1]) - (b[1] - a[1]) * (p[0] - a[0])
-
-    sides = [side(p) for p in polygon]
-    result = []
+    # A point's distance from the line, times w and the distance of a and b.
+    sides = [(b[0] - a[0]) * (y - a[1] * w) - (b[1] - a[1]) * (x - a[0] * w) for x, y, w in polygon]
+    result: Homogeneous = []
     for i, (p, s) in enumerate(zip(polygon, sides, strict=True)):
         before, s_before = polygon[i - 1], sides[i - 1]
-        if (s > 0 > s_before) or (s < 0 < s_before):
-            t = s_before / (s_before - s)
-            result.append((before[0] + t * (p[0] - before[0]), before[1] + t * (p[1] - before[1])))
+        if s > 0 > s_before:
+            result.append(tuple(s * v - s_before * u for u, v in zip(p, before, strict=True)))
+        elif s < 0 < s_before:
+            result.append(tuple(s_before * u - s * v for u, v in zip(p, before, strict=True)))
         if s >= 0:
             result.append(p)
     return result
 
 
-def intersection(a: Rectangle, b: Rectangle) -> Fraction:
-    """The area of the intersection; widths and heights are not negative."""
-    distance = (a.x - b.x) ** 2 + (a.y - b.y) ** 2
+class Outline(NamedTuple):
+    """A rectangle with what all its intersections need."""
+
+    box: Rectangle
+    corners: Polygon
+    denominator: int  # common to the corners' coordinates
+
+    def integers(self, scale: int) -> Homogeneous:
+        """The corners times `scale`, a multiple of the denominator."""
+        return [(int(x * scale), int(y * scale), 1) for x, y in self.corners]
+
+
+def outline(box: Rectangle) -> Outline:
+    found = corners(box)
+    return Outline(box, found, math.lcm(*(v.denominator for point in found for v in point)))
+
+
+def areas(a: Outline, b: Outline) -> tuple[Fraction, Fraction]:
+    """The intersection's and the union's, in one unit; sides are not negative."""
+    distance = (a.box.x - b.box.x) ** 2 + (a.box.y - b.box.y) ** 2
+    sides = (a.box.width, a.box.height, b.box.width, b.box.height)
     # Circles about them: (r + s)^2 <= 2 (r^2 + s^2).
-    if 2 * distance > a.width**2 + a.height**2 + b.width**2 + b.height**2:
-        return Fraction(0)
-    polygon, others = corners(a), corners(b)
+    if 2 * distance > sum(side**2 for side in sides):
+        return Fraction(0), Fraction(1)
+    scale = math.lcm(a.denominator, b.denominator)
+    polygon, others = a.integers(scale), b.integers(scale)
+    sum_of_areas = twice_area(polygon) + twice_area(others)
     for i, corner in enumerate(others):
         if polygon:
             polygon = clipped(polygon, others[i - 1], corner)
-    return area(polygon)
+    both = twice_area(polygon) if polygon else Fraction(0)
+    unit = 2 * scale**2
+    return both / unit, (sum_of_areas - both) / unit
+
+
+def intersection(a: Rectangle, b: Rectangle) -> Fraction:
+    """The area of the intersection."""
+    return areas(outline(a), outline(b))[0]
 
 
 def iou(a: Rectangle, b: Rectangle) -> Fraction:
     """Intersection over union; 0 for two boxes without area."""
-    both = intersection(a, b)
-    union = area(corners(a)) + area(corners(b)) - both
+    return ratio(outline(a), outline(b))
+
+
+def ratio(a: Outline, b: Outline) -> Fraction:
+    both, union = areas(a, b)
     return both / union if union > 0 else Fraction(0)
 
 
 def ious(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     """IoU [N, M] of boxes [N, 5] and [M, 5], rounded once; 0 where one is inert."""
     result = np.zeros((len(boxes), len(others)))
-    first, second = ([None if is_inert(b) else rectangle(b) for b in bs] for bs in (boxes, others))
+    first, second = (
+        [None if is_inert(b) else outline(rectangle(b)) for b in bs] for bs in (boxes, others)
+    )
     for i, a in enumerate(first):
         for j, b in enumerate(second):
             if boxes is others and j < i:  # exact, hence symmetric
                 result[i, j] = result[j, i]
             elif a and b:
-                result[i, j] = float(iou(a, b))
+                result[i, j] = float(ratio(a, b))
     return result
 
 

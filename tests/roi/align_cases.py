@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
@@ -171,3 +172,11 @@ def same_bits(a: Tensor, b: Tensor) -> bool:
     return (
         signs and torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num())
     )
+
+
+every_reduce = pytest.mark.parametrize("reduce", ["mean", "max"])
+
+
+def random_like(values: Tensor, seed: int = 5) -> Tensor:
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(rng.standard_normal(values.shape)).to(values.dtype)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import visops
-from suppression.test_nms_detectors import SMALL, photos, untrained
+from detectors import SMALL, photos, untrained
 from torch import Tensor
 
 detection = pytest.importorskip("torchvision.models.detection")

@@ -10,8 +10,7 @@ import torch
 import visops
 from torch import Tensor
 
-from roi.align_cases import maps_of, pyramid_of
-from roi.test_align_gradients import every_reduce, random_like
+from roi.align_cases import every_reduce, maps_of, pyramid_of, random_like
 
 OPS = torch.ops.visops
 

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import torchvision
@@ -22,13 +21,14 @@ from roi.align_cases import (
     SIZE,
     boxes_of,
     channels_last,
+    every_reduce,
     maps_of,
+    random_like,
     same_bits,
 )
 
 OPS = torch.ops.visops
 every_kind = pytest.mark.parametrize("kind", BOXES)
-every_reduce = pytest.mark.parametrize("reduce", ["mean", "max"])
 
 
 def size_for(kind: str) -> tuple[int, int, int, int]:
@@ -39,11 +39,6 @@ def sample(kind: str, scale: float, count: int = 8, seed: int = 0) -> tuple[Tens
     """Maps in [-0.5, 0.5] and boxes, float64."""
     maps = torch.from_numpy(maps_of(size_for(kind), seed)) - 0.5
     return maps, torch.from_numpy(boxes_of(kind, count, scale, seed))
-
-
-def random_like(values: Tensor, seed: int = 5) -> Tensor:
-    rng = np.random.default_rng(seed)
-    return torch.from_numpy(rng.standard_normal(values.shape)).to(values.dtype)
 
 
 def gradients(

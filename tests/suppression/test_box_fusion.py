@@ -10,39 +10,9 @@ import pytest
 import torch
 import visops
 from references import box_fusion as reference
-from torch import Tensor
 
-from suppression.nms_cases import BOXES, FLOATING, INTEGER, LAYOUTS, SCORES, every_other
-
-NAN, INF = float("nan"), float("inf")
-CONF_TYPES = ("avg", "max", "box_and_model_avg", "absent_model_aware_avg")
-Ensemble = tuple[list[Tensor], list[Tensor], list[Tensor]]
-
-
-def ensemble(
-    rng: np.random.Generator,
-    sizes: tuple[int, ...] = (12, 0, 9, 15),
-    kind: str = "detections",
-    dtype: torch.dtype = torch.float64,
-    labels: int = 3,
-) -> Ensemble:
-    """Several models' boxes of the same objects; a few scores are negative or NaN."""
-    count = sum(sizes)
-    if kind == "detections":
-        objects = rng.uniform(0, 80, (max(1, count // 5), 4))
-        objects[:, 2:] = objects[:, :2] + rng.uniform(5, 30, objects[:, 2:].shape)
-        boxes = objects[rng.integers(0, len(objects), count)] + rng.normal(0, 1.5, (count, 4))
-    else:
-        boxes = BOXES[kind](rng, count)
-    scores = np.where(rng.random(count) < 0.1, SCORES["wild"](rng, count), rng.random(count))
-    ids = rng.integers(-1, labels - 1, count)
-    parts = [torch.from_numpy(t).split(sizes) for t in (boxes, scores, ids)]
-    return [b.to(dtype) for b in parts[0]], [s.to(dtype) for s in parts[1]], list(parts[2])
-
-
-def as_arrays(tensors: list[Tensor]) -> list[np.ndarray]:
-    """Arrays of the same numbers; NumPy has no bfloat16."""
-    return [t.float().numpy() if t.dtype == torch.bfloat16 else t.numpy() for t in tensors]
+from suppression.box_fusion_cases import CONF_TYPES, INF, NAN, Ensemble, as_arrays, ensemble
+from suppression.nms_cases import BOXES, FLOATING, INTEGER, LAYOUTS, every_other
 
 
 def check(models: Ensemble, **options: Any) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,42 +12,17 @@ import visops
 from references import box_fusion as reference
 from torch import Tensor
 
+from suppression.box_fusion_cases import (
+    COLUMNS,
+    CONF_TYPES,
+    NAN,
+    Ensemble,
+    as_arrays,
+    bodies,
+    every_form,
+    function,
+)
 from suppression.nms_cases import FLOATING, LAYOUTS, every_other
-from suppression.test_box_fusion import CONF_TYPES, NAN, Ensemble, as_arrays
-
-INF = float("inf")
-COLUMNS = {
-    "weighted_boxes_fusion_1d": 2,
-    "weighted_boxes_fusion_3d": 6,
-    "non_maximum_weighted": 4,
-}
-every_form = pytest.mark.parametrize("name", COLUMNS)
-
-
-def function(name: str) -> Callable[..., Any]:
-    return getattr(visops, name)  # type: ignore[no-any-return]
-
-
-def bodies(
-    rng: np.random.Generator,
-    name: str,
-    sizes: tuple[int, ...] = (12, 0, 9, 15),
-    dtype: torch.dtype = torch.float64,
-    labels: int = 3,
-) -> Ensemble:
-    """Several models' boxes of the same objects; a few are odd, a few scores too."""
-    half, count = COLUMNS[name] // 2, sum(sizes)
-    low = rng.uniform(0, 60, (max(1, count // 5), half))
-    objects = np.concatenate([low, low + rng.uniform(10, 30, low.shape)], 1)
-    boxes = objects[rng.integers(0, len(objects), count)] + rng.normal(0, 1.0, (count, 2 * half))
-    for odd, value in ((0.03, NAN), (0.03, INF), (0.03, 0.0)):
-        boxes[rng.random(count) < odd, -1] = value
-    scores = rng.random(count)
-    scores[rng.random(count) < 0.05] = NAN
-    scores[rng.random(count) < 0.05] = -0.5
-    ids = rng.integers(-1, labels - 1, count)
-    parts = [torch.from_numpy(t).split(sizes) for t in (boxes, scores, ids)]
-    return [b.to(dtype) for b in parts[0]], [s.to(dtype) for s in parts[1]], list(parts[2])
 
 
 def check(name: str, models: Ensemble, **options: Any) -> int:

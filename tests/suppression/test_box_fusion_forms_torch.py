@@ -12,7 +12,7 @@ from bad_input import check, table
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from suppression.test_box_fusion_forms import COLUMNS, bodies, every_form, function
+from suppression.box_fusion_cases import COLUMNS, bodies, every_form, function
 
 OPERATORS = ("weighted_boxes_fusion_3d", "non_maximum_weighted")
 

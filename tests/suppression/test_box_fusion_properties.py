@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from references import box_fusion as reference
 
+from suppression.box_fusion_cases import CONF_TYPES, Ensemble, ensemble
 from suppression.nms_cases import BOXES
-from suppression.test_box_fusion import CONF_TYPES, Ensemble, ensemble
 
 few = settings(max_examples=5)
 seeds = st.integers(0, 2**32 - 1)

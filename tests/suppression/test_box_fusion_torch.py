@@ -12,8 +12,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from suppression.box_fusion_cases import CONF_TYPES, Ensemble, ensemble
 from suppression.nms_cases import LAYOUTS
-from suppression.test_box_fusion import CONF_TYPES, Ensemble, ensemble
 
 OP = torch.ops.visops.weighted_boxes_fusion
 

@@ -14,6 +14,7 @@ import visops
 from references import matrix_nms as reference
 from torch import Tensor
 
+from suppression.matrix_nms_cases import disc_masks
 from suppression.nms_cases import (
     BOXES,
     FLOATING,
@@ -29,17 +30,6 @@ NAN, INF = float("nan"), float("inf")
 # Large masks take a minute under emulation.
 EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
 METHODS = ("gaussian", "linear")
-Rng = np.random.Generator
-
-
-def disc_masks(rng: Rng, count: int, height: int = 24, width: int = 37) -> np.ndarray:
-    """Discs of all sizes; some equal, some empty."""
-    y, x = np.mgrid[:height, :width]
-    masks = np.zeros((count, height, width), bool)
-    for mask in masks:
-        centre, radius = rng.uniform(0, (height, width)), rng.uniform(0, height / 2)
-        mask[:] = (y - centre[0]) ** 2 + (x - centre[1]) ** 2 < radius**2
-    return masks[rng.integers(0, max(1, count - count // 4), count)] if count else masks
 
 
 def as_array(tensor: Tensor) -> np.ndarray:

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from suppression.matrix_nms_cases import disc_masks
 from suppression.nms_cases import BOXES, LAYOUTS, distinct_scores
-from suppression.test_matrix_nms import disc_masks
 
 OP = torch.ops.visops.matrix_nms
 

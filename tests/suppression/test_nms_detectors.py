@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import visops
+from detectors import SMALL, photos, untrained
 from torch import Tensor
 
-data = pytest.importorskip("skimage.data")
 detection = pytest.importorskip("torchvision.models.detection")
 backbones = pytest.importorskip("torchvision.models.detection.backbone_utils")
 box_ops = pytest.importorskip("torchvision.ops.boxes")
-
-SMALL: dict[str, Any] = {"num_classes": 11, "min_size": 96, "max_size": 128}
-# Standard deviations of the last layers' outputs.
-SPREAD = {"cls_logits": 2.0, "cls_score": 2.0, "bbox_pred": 0.5, "bbox_reg": 0.5}
 
 
 def faster_rcnn() -> torch.nn.Module:
@@ -44,27 +39,6 @@ def retinanet() -> torch.nn.Module:
         backbone, anchor_generator=anchors, **SMALL, **limits
     )
     return model
-
-
-def untrained(make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
-    """A detector with random weights whose last layers give varied scores and boxes."""
-    torch.manual_seed(0)
-    model = make().eval().requires_grad_(False)
-
-    def spread(width: float) -> Callable[[Any, Any, Tensor], Tensor]:
-        return lambda _, __, values: (values - values.mean()) * (width / values.std())
-
-    for name, module in model.named_modules():
-        width = SPREAD.get(name.rpartition(".")[2])
-        if width is not None:
-            module.register_forward_hook(spread(width))
-    return model
-
-
-def photos() -> list[Tensor]:
-    """Two photos of different sizes."""
-    photo = torch.from_numpy(data.astronaut()).permute(2, 0, 1) / 255
-    return [photo[:, ::2, ::2], photo[:, 100:300, 50:400]]
 
 
 def table(found: dict[str, Tensor]) -> np.ndarray:

@@ -18,7 +18,7 @@ from kernels import take_tally, use_slot
 from torch import Tensor
 
 from suppression.nms_cases import BOXES, SCORES, distinct_scores, from_corners, tied_scores
-from suppression.test_nms_rotated import BOXES as ROTATED
+from suppression.rotated_cases import BOXES as ROTATED
 
 METHODS = ("linear", "gaussian", "hard")
 NAN, INF = float("nan"), float("inf")

@@ -14,7 +14,7 @@ from references import rotated
 from references.soft_nms import soft_nms_by
 
 from suppression.nms_cases import FLOATING, distinct_scores, every_other, transposed
-from suppression.test_nms_rotated import BOXES, thresholds
+from suppression.rotated_cases import BOXES, thresholds
 
 METHODS = ("linear", "gaussian", "hard")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +17,14 @@ from visops.transforms import Canvas, Parameters
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
+@functools.cache
+def _astronaut() -> Tensor:
+    return torch.from_numpy(skimage.data.astronaut()).permute(2, 0, 1)
+
+
 def photo(dtype: torch.dtype = torch.uint8, rows: slice = slice(20, 400)) -> Tensor:
     """Return a photo [3, 380, 440], in [0, 1] if floating."""
-    image = torch.from_numpy(skimage.data.astronaut()).permute(2, 0, 1)[:, rows, 60:500]
-    image = image.contiguous()
+    image = _astronaut()[:, rows, 60:500].contiguous()
     return image if dtype is torch.uint8 else (image.to(torch.float64) / 255.0).to(dtype)
 
 

@@ -12,7 +12,7 @@ from references.dropouts import fill_channels, fill_grid, fill_holes
 from visops.pixels.adjust import adjust_pixels
 from visops.transforms.engine.pixel_kinds import PixelKind
 
-from transforms.test_adjust_neighbourhoods import filled, picture
+from transforms.adjust_cases import filled, picture
 
 VALUE, PIXELS, COLOURS = 0.0, 1.0, 2.0
 Fill = Callable[[np.ndarray, float, list[float]], np.ndarray]

@@ -16,24 +16,12 @@ from visops.pixels.adjust import adjust_pixels
 from visops.transforms.engine.pixel_kinds import MORE_NUMBERS, PixelKind
 from visops.transforms.engine.pixels import _one_each
 
+from transforms.adjust_cases import filled, picture
 from transforms.chains import photo
 
 SIZES = [(1, 1), (1, 37), (41, 1), (2, 3), (29, 50)]
 SIDES = [1, 3, 5, 7, 9, 31]
 NAN = float("nan")
-
-
-def picture(size: tuple[int, int], channels: int, dtype: torch.dtype) -> Tensor:
-    """Many different values, and many that are equal."""
-    generator = torch.Generator().manual_seed(sum(size))
-    image = torch.randint(0, 256, (channels, *size), generator=generator)
-    image[..., : size[1] // 2] //= 60
-    return image.to(dtype) if dtype == torch.uint8 else image.to(dtype) / 255
-
-
-def filled(*more: Any) -> list[float]:
-    """Nine numbers for each of several operations."""
-    return [n for own in more for n in (*own, *[0.0] * (MORE_NUMBERS - len(own)))]
 
 
 def adjusted(kind: PixelKind, images: Tensor, amounts: list[float], *more: Any) -> Tensor:
@@ -187,10 +175,11 @@ def test_small_filters(size: tuple[int, int], dtype: torch.dtype, slot: str) -> 
 
 
 def mirrored(count: int, radius: int) -> np.ndarray:
-    """The pixels of windows around each of a side's pixels."""
+    """How often the window around each of a side's pixels has each of them: [count, count]."""
     period = max(2 * (count - 1), 1)
     at = np.abs(np.arange(count)[:, None] + np.arange(-radius, radius + 1)) % period
-    return np.minimum(at, period - at) if count > 1 else at * 0
+    at = np.minimum(at, period - at) if count > 1 else at * 0
+    return (at[:, :, None] == np.arange(count)).sum(1)
 
 
 @pytest.mark.matrix
@@ -207,8 +196,8 @@ def test_box_blurs(size: tuple[int, int], dtype: torch.dtype, slot: str) -> None
     for own, side in zip(found, sides, strict=True):
         assert same_bits(own, by_the_core(PixelKind.BOX_BLUR, image, side, []))
         rows, columns = (mirrored(n, side // 2) for n in size)
-        windows = image.numpy().astype(np.float64)[:, rows[:, None, :, None], columns[:, None]]
-        distance = np.abs(own.numpy() - windows.mean((-2, -1)))
+        means = rows @ image.numpy().astype(np.float64) @ columns.T / side**2
+        distance = np.abs(own.numpy() - means)
         assert distance.max() < (0.5001 if dtype == torch.uint8 else 1e-5), side
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import visops
 from references.affine import Size, random_matrix, to_dtype
 from references.augment import augment, full_scale
 from torch import Tensor
@@ -113,3 +114,26 @@ def _allowed(wanted: np.ndarray, in_dtype: torch.dtype, dtype: torch.dtype, gain
     rounding = 0.0 if exact else (np.abs(wanted) + info.tiny) * info.eps * 0.501
     computed = 1e-9 if in_dtype == torch.float64 else 2e-5
     return computed * gain * full_scale(name_of(dtype)) + rounding
+
+
+def check(images: Any, matrices: Any, size: Size, *, gain: float = 1.0, **options: Any) -> Tensor:
+    """Augment a batch [B, C, H, W] or a list of [C, H, W], and compare it with the reference."""
+    in_dtype = images[0].dtype
+    out_dtype = options.pop("out_dtype", torch.float32)
+    memory_format = options.pop("memory_format", torch.contiguous_format)
+    result = visops.augment(
+        images,
+        np.stack(matrices),
+        size,
+        out_dtype=out_dtype,
+        memory_format=memory_format,
+        layout="CHW",
+        **options,
+    )
+    channels = images[0].shape[0]
+    assert result.shape == (len(images), channels, *size)
+    assert result.dtype == out_dtype
+    assert result.is_contiguous(memory_format=memory_format)
+    expected = reference(images, matrices, size, out_dtype, options)
+    assert_matches(result, expected, in_dtype, mode=options.get("mode", "bilinear"), gain=gain)
+    return result

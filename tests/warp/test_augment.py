@@ -10,46 +10,21 @@ import pytest
 import torch
 import visops
 from references.affine import Size, random_matrix
-from torch import Tensor
 
 from warp.affine_cases import LAYOUTS, PADDINGS, random_image
 from warp.augment_cases import (
     DTYPES,
     SAMPLERS,
-    assert_matches,
+    check,
     name_of,
     random_color,
     random_erase,
     random_perspective,
     random_window,
-    reference,
 )
 
 FORMATS = (torch.contiguous_format, torch.channels_last)
 MEAN, STD = [0.48, 0.45, 0.4, 0.5], [0.23, 0.22, 0.25, 0.3]
-
-
-def check(images: Any, matrices: Any, size: Size, *, gain: float = 1.0, **options: Any) -> Tensor:
-    """Augment a batch [B, C, H, W] or a list of [C, H, W], and compare it with the reference."""
-    in_dtype = images[0].dtype
-    out_dtype = options.pop("out_dtype", torch.float32)
-    memory_format = options.pop("memory_format", torch.contiguous_format)
-    result = visops.augment(
-        images,
-        np.stack(matrices),
-        size,
-        out_dtype=out_dtype,
-        memory_format=memory_format,
-        layout="CHW",
-        **options,
-    )
-    channels = images[0].shape[0]
-    assert result.shape == (len(images), channels, *size)
-    assert result.dtype == out_dtype
-    assert result.is_contiguous(memory_format=memory_format)
-    expected = reference(images, matrices, size, out_dtype, options)
-    assert_matches(result, expected, in_dtype, mode=options.get("mode", "bilinear"), gain=gain)
-    return result
 
 
 ALL_SAMPLERS = [

@@ -11,9 +11,15 @@ import visops
 from references.affine import random_matrix
 
 from warp.affine_cases import LAYOUTS, PADDINGS, random_image
-from warp.augment_cases import DTYPES, name_of, random_color, random_perspective, random_window
+from warp.augment_cases import (
+    DTYPES,
+    check,
+    name_of,
+    random_color,
+    random_perspective,
+    random_window,
+)
 from warp.augment_outputs import aligned
-from warp.test_augment import check
 
 MAPS = {"upright": aligned, "turned": random_matrix, "perspective": random_perspective}
 SIZE = (14, 130)

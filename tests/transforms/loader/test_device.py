@@ -10,8 +10,9 @@ import torch
 from visops import transforms
 from visops.transforms.loading import transfer
 
+from transforms.loader.cases import expected, loaded
+
 from .photos import FILES, Detections, chain, equal
-from .test_bytes import expected, loaded
 
 Pair = namedtuple("Pair", ["image", "name"])
 

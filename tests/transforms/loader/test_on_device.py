@@ -16,8 +16,9 @@ from visops.transforms.loading import transfer
 from visops.transforms.loading.on_device import Decoded
 from visops.transforms.sample.encoded import DamagedFileError
 
+from transforms.loader.cases import ARRAYS, BATCH, CHAINS, PHOTOS, SAMPLES, loaded
+
 from .photos import COUNT, FILES, Detections, chain, equal, size_of
-from .test_bytes import ARRAYS, BATCH, CHAINS, PHOTOS, SAMPLES, loaded
 
 
 def on_device(samples: Any, own: Any, **options: Any) -> list[Any]:

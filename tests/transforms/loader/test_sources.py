@@ -22,8 +22,9 @@ from torchvision.transforms import v2
 from visops import transforms
 from visops.transforms.loading.png import read_png
 
+from transforms.loader.cases import expected, loaded
+
 from .photos import COUNT, FILES, chain, equal, png, size_of, write
-from .test_bytes import expected, loaded
 
 
 def folders(root: Path) -> None:
