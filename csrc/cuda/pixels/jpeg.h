@@ -190,20 +190,22 @@ __global__ void __launch_bounds__(kJpegThreads)
   }
 }
 
+// The sample beyond the nearest to a pixel.
+__device__ inline int32_t next_sample(int32_t pixel, int32_t samples) {
+  const int32_t next = pixel % 2 == 0 ? pixel / 2 - 1 : pixel / 2 + 1;
+  return next < 0 ? 0 : at_most(next, samples);
+}
+
 // A chroma at a pixel, less 128.
-__device__ inline int32_t chroma_at(const JpegSize& size, const uint8_t* plane, int64_t y,
-                                    int64_t x) {
-  const int64_t height = size.chroma_height(), width = size.chroma_width();
-  const uint8_t* const nearest = plane + y / 2 * width;
-  const int64_t near = x / 2;
-  if (!size.interpolates()) return nearest[near] - 128;
-  const auto next_of = [](int64_t i, int64_t n) {
-    const int64_t next = i % 2 == 0 ? i / 2 - 1 : i / 2 + 1;
-    return next < 0 ? 0 : next < n ? next : n - 1;
-  };
-  const uint8_t* const other = plane + next_of(y, height) * width;
-  const int64_t next = next_of(x, width);
-  const int32_t sum = jpeg_between(jpeg_between(nearest[near], other[near]),
+__device__ inline int32_t chroma_at(const JpegSize& size, const uint8_t* plane, int32_t y,
+                                    int32_t x) {
+  const auto height = static_cast<int32_t>(size.chroma_height());
+  const auto width = static_cast<int32_t>(size.chroma_width());
+  const uint8_t* const nearest = plane + static_cast<int64_t>(y / 2) * width;
+  if (!size.interpolates()) return nearest[x / 2] - 128;
+  const uint8_t* const other = plane + static_cast<int64_t>(next_sample(y, height)) * width;
+  const int32_t next = next_sample(x, width);
+  const int32_t sum = jpeg_between(jpeg_between(nearest[x / 2], other[x / 2]),
                                    jpeg_between(nearest[next], other[next]));
   return ((sum + (x % 2 == 0 ? 8 : 7)) >> 4) - 128;
 }
@@ -224,7 +226,8 @@ __global__ void __launch_bounds__(kJpegShowThreads)
         *to = value_of_level<T>(luma);
         continue;
       }
-      const int64_t y = at / size.width, x = at - y * size.width;
+      const int32_t y = static_cast<int32_t>(at) / images.width;
+      const int32_t x = static_cast<int32_t>(at) - y * images.width;
       const uint8_t* const chromas = image.planes + pixels;
       const int32_t blue = chroma_at(size, chromas, y, x);
       const int32_t red = chroma_at(size, chromas + images.chroma_samples(), y, x);
