@@ -14,16 +14,13 @@
 #include "core/plain_kernel.h"
 #include "python/array.h"
 #include "python/bindings.h"
+#include "python/strided_data.h"
 #include "torch/parallel.h"
 
 namespace visops {
 namespace {
 
-float* floats_at(py::handle address) {
-  auto* const data = static_cast<float*>(PyLong_AsVoidPtr(address.ptr()));
-  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  return data;
-}
+float* floats_at(py::handle address) { return static_cast<float*>(read_address(address)); }
 
 void fill_with_units(float* data, int64_t count, uint64_t key) {
   const NoiseParams p = {data, DType::kFloat32, count, count, NoiseKind::kUnit, key, 0.0, 0.0,

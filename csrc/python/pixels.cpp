@@ -109,9 +109,7 @@ void run_operation(int kind, double amount, const std::vector<double>& more, py:
                    const std::string& dtype, int64_t channels, int64_t height, int64_t width) {
   PixelOperation operation = {static_cast<PixelKind>(kind), amount};
   std::copy_n(more.begin(), std::min<size_t>(more.size(), kMoreNumbers), operation.more);
-  void* const data = PyLong_AsVoidPtr(address.ptr());
-  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  const PixelImage image = {data, dtype_named(dtype), channels, height, width};
+  const PixelImage image = {read_address(address), dtype_named(dtype), channels, height, width};
   run_unlocked(image.size(), [&] { run_pixel_list({operation}, image, {}, Threads::kTorch); });
 }
 

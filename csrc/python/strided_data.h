@@ -15,6 +15,17 @@ struct StridedData {
   std::array<int64_t, 4> strides;  // in elements
 };
 
+// The address of a tensor's elements, of which there are some.
+inline void* read_address(py::handle address) {
+  void* const data = PyLong_AsVoidPtr(address.ptr());
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  if (data == nullptr) {
+    throw std::invalid_argument(
+        "visops: a tensor has no memory; under torch's FakeTensorMode this can't be computed");
+  }
+  return data;
+}
+
 inline StridedData read_strided_data(py::handle pair, size_t rank) {
   const auto both = py::reinterpret_borrow<py::tuple>(pair);
   const py::tuple strides = both[1];

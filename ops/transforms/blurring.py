@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from .._native import Step
 from .arguments import fail, interval, is_sequence, number, whole
@@ -60,7 +59,7 @@ class GaussianBlur(Builtin):
             fail(owner, "kernel_size", kernel_size, allowed)
         self.kernel_size: tuple[int, int] = (sizes[0], sizes[1])
         allowed = "a number > 0 or two of them (min, max)"
-        tiny = float(np.nextafter(0.0, 1.0))
+        tiny = math.nextafter(0.0, 1.0)
         if is_sequence(sigma):
             self.sigma = interval(owner, "sigma", sigma, tiny, allowed=allowed)
         else:

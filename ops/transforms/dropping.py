@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from .arguments import fail, interval, number, whole
 from .engine.integers import reject_out_of_range
@@ -208,7 +207,7 @@ class GridDropout(OperationStep):
         p: float = 0.5,
     ) -> None:
         owner = "GridDropout"
-        tiny = float(np.nextafter(0.0, 1.0))
+        tiny = math.nextafter(0.0, 1.0)
         own_ratio = number(owner, "ratio", ratio, tiny, 1.0, "a number in (0, 1]")
         grid, numbers = 0, (0, 0)
         if holes_number_xy is not None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from .._native import Step
 from .arguments import (
@@ -103,7 +102,7 @@ class RandomAffine(Sampled):
         self.scale: tuple[float, float] | None = None
         if scale is not None:
             allowed = "None or two numbers > 0 (min, max)"
-            self.scale = interval(owner, "scale", scale, np.nextafter(0.0, 1.0), allowed=allowed)
+            self.scale = interval(owner, "scale", scale, math.nextafter(0.0, 1.0), allowed=allowed)
         self.shear = self._shear(owner, shear)
         self.sample_by(interpolation)
         self.fill = fill_values(owner, fill)
@@ -120,7 +119,7 @@ class RandomAffine(Sampled):
             fail(owner, "shear", shear, allowed)
         values = shear if is_sequence(shear) else spread(owner, "shear", shear)
         pairs = [values[:2], values[2:]] if len(values) == 4 else [values]
-        inside = np.nextafter(90.0, 0.0)
+        inside = math.nextafter(90.0, 0.0)
         ranges = [interval(owner, "shear", pair, -inside, inside, allowed, shear) for pair in pairs]
         return tuple(value for pair in ranges for value in pair)
 

@@ -6,6 +6,7 @@ is the same at any number of threads, in any batch and on any device.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,7 +19,7 @@ from .operation_step import KEY, OperationStep, fixed, limits, real
 
 __all__ = ["GaussianNoise", "RandomHSV", "SaltAndPepper", "ShotNoise"]
 
-_TINY = float(np.nextafter(0.0, 1.0))
+_TINY = math.nextafter(0.0, 1.0)
 
 
 class GaussianNoise(OperationStep):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from .._native import Step
 from .arguments import (
@@ -73,7 +72,7 @@ class ScaleJitter(_RandomSize):
         antialias: bool | None = True,
     ) -> None:
         super().__init__(interpolation, antialias)
-        tiny = np.nextafter(0.0, 1.0)
+        tiny = math.nextafter(0.0, 1.0)
         allowed = "two numbers > 0 (min, max)"
         self.target_size = size_pair("ScaleJitter", "target_size", target_size)
         self.scale_range = interval(

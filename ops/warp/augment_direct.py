@@ -25,6 +25,7 @@ _NAMES = {
 # large results, and knows what to say where memory runs out.
 _LARGEST = 1 << 19
 _name = _NAMES.get
+_function_modes = torch._C._len_torch_function_stack
 _is_profiled = torch._C._autograd._profiler_enabled
 _NOWHERE: Any = object()
 
@@ -51,7 +52,8 @@ def augment_direct(
     kinds: int = 0,
 ) -> Tensor | None:
     """Return what the operator `augment` returns, or None where it has to be called."""
-    if kinds or modes_or_transforms_active() or _is_profiled():
+    # Under a default device, each of the questions below takes longer than the operator does.
+    if kinds or _function_modes() or modes_or_transforms_active() or _is_profiled():
         return None
     source, matrix_pointer = data_ptr_and_strides(image), data_ptr_and_strides(matrix)
     if source is None or matrix_pointer is None:

@@ -1,12 +1,14 @@
-"""Results depend neither on torch's default dtype nor on its default device."""
+"""Results depend neither on torch's default dtype and device nor on how NumPy reports errors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from visops import transforms as T
 
 from .chains import run_torch_operators
@@ -108,3 +110,21 @@ def test_loaders_shuffle_alike(changed: Callable[[], None]) -> None:
     changed()
     for one, other in zip(epoch(), expected, strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_numpy_may_raise(name: str) -> None:
+    with np.errstate(all="raise"):
+        results(STEPS[name])
+
+
+@pytest.mark.parametrize("name", ["elastic", "spline", "filters", "noise", "dropout"])
+def test_nothing_is_written_where_there_is_no_memory(name: str) -> None:
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fake = mode.from_tensor(image())
+        try:
+            found = T.Compose(STEPS[name](), seed=3)(fake, index=0)
+        except ValueError as error:
+            assert "FakeTensorMode" in str(error)  # noqa: PT017
+        else:
+            assert found.shape == fake.shape

@@ -58,6 +58,26 @@ void augment_pixels(const AugmentParams& p, const AugmentSample& s,
 // How a segment's lanes are sampled.
 enum class LaneWay { kFill, kCopy, kTaps, kFilter, kPixels };
 
+// The nearest taps where the image goes on beyond the window. Vectors find the taps within it; the
+// others follow lane by lane, but once for all channels.
+VISOPS_ALWAYS_INLINE void repeated_taps(const SegmentAt& at, int32_t row_bytes,
+                                        int32_t column_bytes, AugmentLanes& lanes) {
+  constexpr Interpolation kMode = Interpolation::kNearest;
+  for (float& beyond : lanes.out) beyond = 0.0f;  // stays where all lanes are within
+  nearest_taps(at, row_bytes, column_bytes, lanes);
+  const auto tap = [&at](const SegmentAxis<float>& axis, const AxisWindow& window, float where) {
+    const int64_t first = augment_axis_start<kMode>(axis, where).first;
+    return augment_tap_index<kMode>(window, at.p.padding, at.s.soft_edge, first);
+  };
+  for (int i = 0; i < at.count; ++i) {
+    if (lanes.out[i] == 0.0f) continue;
+    const LanePoint<float> point = lane_point(at.segment, i);
+    lanes.offset[i] = tap(at.axes.y, at.s.y, point.y) * row_bytes +
+                      tap(at.axes.x, at.s.x, point.x) * column_bytes;
+  }
+  for (int i = at.count; i < at.padded; ++i) lanes.offset[i] = lanes.offset[at.count - 1];
+}
+
 // Chooses the way. Sets the lanes for kCopy and kTaps, and `out` for kFilter. Inlined, or compilers
 // don't vectorize its loops: they can't tell that lanes and parameters are different memory.
 VISOPS_ALWAYS_INLINE LaneWay prepare_lanes(const AugmentTask& task, const SegmentAt& at,
@@ -67,8 +87,11 @@ VISOPS_ALWAYS_INLINE LaneWay prepare_lanes(const AugmentTask& task, const Segmen
   const Interpolation mode = at.s.mode;
   const bool clamps = at.p.padding == Padding::kConstant || at.p.padding == Padding::kReplicate;
   if (mode == Interpolation::kNearest) {
-    if (!clamps) return LaneWay::kPixels;
-    nearest_taps(at, image.row_bytes, image.column_bytes, lanes);
+    if (clamps) {
+      nearest_taps(at, image.row_bytes, image.column_bytes, lanes);
+    } else {
+      repeated_taps(at, image.row_bytes, image.column_bytes, lanes);
+    }
     if (task.copies) return LaneWay::kCopy;
     return lanes.begin == lanes.end ? LaneWay::kFill : LaneWay::kTaps;
   }
