@@ -109,7 +109,7 @@ MATRIX_TESTS := $(shell grep -rl 'mark\.matrix' tests --include='test_*.py')
 test-matrix: build-tests  ## the tests of values again, on every other kind of kernel
 	@set -e; for cpu in $$($(PY) -c "import visops; info = visops.build_info(); \
 	    print(*sorted({*info['cpu_available']} - {info['cpu']}))"); do \
-	  echo "== VISOPS_CPU=$$cpu"; VISOPS_CPU=$$cpu $(PYTEST) -m "matrix and not cluster" $(MATRIX_TESTS); \
+	  echo "== VISOPS_CPU=$$cpu"; VISOPS_CPU=$$cpu $(PYTEST) -m "matrix and not slots and not cluster" $(MATRIX_TESTS); \
 	done
 
 test-infer: build-tests  ## inference on Ray and torchrun, and when processes are killed

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import pytest
 import visops
 from visops import _native
 from visops._loader import LIBRARY
 
+Test = TypeVar("Test", bound=Callable[..., Any])
+
 SLOTS: list[str] = visops.build_info()["cpu_available"]
 
-every_slot = pytest.mark.parametrize("slot", SLOTS)
+# Where a kind is asked for, by VISOPS_CPU, a test that could run on all of them runs on that one.
+_WANTED = [visops.build_info()["cpu"]] if os.environ.get("VISOPS_CPU") else SLOTS
+
+
+def every_slot(test: Test) -> Test:
+    """Run a test once on each kind of kernel, which it is told as `slot`."""
+    marked: Test = pytest.mark.parametrize("slot", _WANTED)(test)
+    return pytest.mark.slots(marked)
 
 
 @contextmanager

@@ -54,9 +54,12 @@ def test_gradients_without_optional_arguments(name: str) -> None:
         with FlopCounterMode(display=False):
             return operator(**arguments)
 
+    calls = [operator, counted, compiled]
     for wanted, value in few.items():
         if not any(map(is_leaf, pytree.tree_leaves(value))):
             continue
         expected = gradients(operator, {**defaults, **few}, wanted)
-        for call in (operator, compiled, counted):
+        for call in calls:
             torch.testing.assert_close(gradients(call, few, wanted), expected, equal_nan=True)
+        if expected:  # one gradient is enough of compiled code: all are of the same call
+            calls = [operator, counted]

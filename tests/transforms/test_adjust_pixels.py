@@ -121,7 +121,7 @@ def test_empty_batches() -> None:
 
 def test_chains_under_vmap_use_torch_s_operators() -> None:
     """The operator has no batching rule: torch would loop over the samples, and warn."""
-    batch = images(torch.uint8)
+    batch = torch.stack([photo(), photo() // 3, photo().flip(-1)])
     steps = [T.RandomEqualize(1.0), T.RandomSolarize(90.0, 1.0), T.GaussianBlur(3, 1.0)]
     chain = T.Compose(steps, seed=0)
     with warnings.catch_warnings():
