@@ -25,6 +25,8 @@ class JPEG(OperationStep):
     ----------
     quality : int or pair of int
         From 1 to 100, or its range.
+    p : float
+        Probability, for each sample; torchvision has none.
 
     Raises
     ------
@@ -48,7 +50,7 @@ class JPEG(OperationStep):
 
     kind = PixelKind.JPEG
 
-    def __init__(self, quality: int | Sequence[int]) -> None:
+    def __init__(self, quality: int | Sequence[int], p: float = 1.0) -> None:
         allowed = "a whole number from 1 to 100, or two (min, max)"
         given: Any = quality if is_sequence(quality) else (quality, quality)
         if len(given) != 2:
@@ -56,7 +58,7 @@ class JPEG(OperationStep):
         low, high = (whole("JPEG", "quality", value, 1, allowed, 100) for value in given)
         if low > high:
             fail("JPEG", "quality", quality, f"{allowed}, the smaller first")
-        super().__init__(1.0, [(float(low), float(high), 1)])
+        super().__init__(p, [(float(low), float(high), 1)])
         self.quality = (low, high)
 
     def settle(self, plan: Plan) -> None:

@@ -319,7 +319,7 @@ def _compressed(given: Any, job: _Job) -> list[Any] | None:
     if given.compression_type != "jpeg":
         return None
     job.notes.append("ImageCompression codes red as blue, and blue as red; JPEG doesn't")
-    return _at_times([compressing.JPEG(given.quality_range)], given.p)
+    return [compressing.JPEG(given.quality_range, given.p)]
 
 
 # From their transform to ours; None: ours can't do it.

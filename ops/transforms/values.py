@@ -187,8 +187,9 @@ class RandomEqualize(_ValueStep):
 
     Notes
     -----
-    Parameters: ``apply``. Pillow's scheme, on 256 levels; floating images are brought to these
-    first.
+    Parameters: ``apply``. Pillow's scheme, on 256 levels; floating images and those of wider
+    integers are brought to these first, and back with white as the greatest: torchvision's white
+    of uint16 is 65280.
 
     Examples
     --------

@@ -58,3 +58,12 @@ def test_posterize_is_within_one(bits: int, dtype: torch.dtype) -> None:
 def test_invert(dtype: torch.dtype) -> None:
     image = image_of(dtype)
     assert torch.equal(T.RandomInvert(p=1)(image), v2.RandomInvert(p=1)(image))
+
+
+def test_equalize_has_torchvision_s_levels() -> None:
+    for dtype, step, theirs in ((torch.uint16, 257, 256), (torch.int16, 32767 / 255, 128)):
+        image = image_of(dtype)
+        found = T.RandomEqualize(p=1)(image).double() / step
+        levels = v2.RandomEqualize(p=1)(image).double() / theirs
+        assert torch.equal(found.round(), levels)
+        assert (found - levels).abs().max() * step <= 0.5
