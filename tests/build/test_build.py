@@ -39,7 +39,7 @@ def test_version_is_that_of_pyproject() -> None:
 # CUDA kernels of adjust_pixels.
 ON_CPU = {
     *("deform_conv2d", "deform_conv2d_backward_weight"),
-    *("filter", "hsv", "lab", "median", "noise", "pixel_operation"),
+    *("filter", "hsv", "jpeg", "lab", "median", "noise", "pixel_operation"),
 }
 ON_CUDA = {"deform_conv2d_rows"}
 

@@ -57,6 +57,11 @@ def faults() -> list[int]:
 def test_freed_memory_is_kept_in_all_threads() -> None:
     huge_page = 2 << 20
     of_a_block = BLOCK // huge_page  # at least
-    pages = faults()
-    assert max(pages[:2]) < of_a_block
-    assert min(pages[2:]) >= ROUNDS * of_a_block
+    kept = []
+    for _ in range(3):  # under load, one block of hundreds has been mapped anew
+        pages = faults()
+        assert min(pages[2:]) >= ROUNDS * of_a_block
+        kept.append(max(pages[:2]))
+        if kept[-1] < of_a_block:
+            return
+    pytest.fail(f"{kept} pages were mapped")

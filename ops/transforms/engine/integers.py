@@ -41,7 +41,8 @@ def reject_out_of_range(owner: str, name: str, values: Sequence[float], dtype: t
         return
     info, place = torch.iinfo(dtype), f".{owner}" if owner else ""
     for value in values:
-        if not info.min <= value <= info.max:
+        # As floats, as which values come: the greatest of int64 isn't one.
+        if not float(info.min) <= value <= float(info.max):
             raise ValueError(
                 f"visops.transforms{place}: {name} is {value:g}, must be within [{info.min}, "
                 f"{info.max}] for a {dtype} image"
