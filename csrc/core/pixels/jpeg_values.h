@@ -1,9 +1,9 @@
 // What JPEG does to an image: the arithmetic that all backends share.
 //
 // NOTE [ JPEG ]
-// A file is written and read again, without the file: entropy coding loses nothing, so it is left
-// out. What loses is here, in libjpeg's integers and with its bits, as of an encoder and a decoder
-// that nobody has told anything but the quality:
+// This is what writing a file and reading it again does, without the file. Entropy coding loses
+// nothing, so it is left out. The steps that lose something are here, in libjpeg's integers, with
+// the bits of its encoder and decoder at their defaults:
 //   1. RGB becomes YCbCr, in fixed point of 16 bits.
 //   2. Both chromas take the mean of two by two pixels; halves go up and down in turns. Sides are
 //      extended by the last pixel, to whole blocks of 8 x 8.
@@ -176,7 +176,7 @@ VISOPS_HOT_FN float jpeg_inverse_divisor(int32_t divisor) {
   return 1.0f / static_cast<float>(8 * divisor);
 }
 
-// Of the nearest and the next sample.
+// Three parts of the nearest sample and one of the next.
 VISOPS_HOT_FN int32_t jpeg_between(int32_t nearest, int32_t next) { return 3 * nearest + next; }
 
 }  // namespace visops
