@@ -27,6 +27,11 @@ def rounded(image: Tensor) -> Tensor:
     return (image * WHITE).round().clamp(0, WHITE).to(torch.uint16)
 
 
+def flipped(image: Tensor, *axes: int) -> Tensor:
+    """Flip uint16, which torch 2.11 can't."""
+    return image.int().flip(axes).to(image.dtype)
+
+
 def difference(a: Tensor, b: Tensor) -> Tensor:
     assert a.dtype == b.dtype == torch.uint16
     return (a.to(torch.int32) - b.to(torch.int32)).abs()
@@ -65,7 +70,7 @@ def test_equals_rounded_floats(name: str, exact: bool) -> None:
 def test_every_value_is_kept(step: Any) -> None:
     result = T.Compose([step, T.CenterCrop(256)])(EVERY)
     flips = {"RandomHorizontalFlip": [-1], "RandomVerticalFlip": [-2]}.get(type(step).__name__, [])
-    assert difference(result, EVERY.flip(flips)).max() == 0
+    assert difference(result, flipped(EVERY, *flips)).max() == 0
 
 
 def test_forms() -> None:
@@ -138,7 +143,7 @@ def test_integers_do_not_normalize() -> None:
 
 
 def test_mixing() -> None:
-    batch = torch.stack([PHOTO, PHOTO.flip(1), PHOTO.flip(2)])
+    batch = torch.stack([PHOTO, flipped(PHOTO, 1), flipped(PHOTO, 2)])
     for mix in (T.MixUp(labels_getter=None, seed=0), T.CutMix(labels_getter=None, seed=0)):
         got = mix(batch, index=range(3))
         expected = mix(batch.to(torch.float32), index=range(3)).round().to(torch.uint16)

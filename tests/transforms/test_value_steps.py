@@ -192,8 +192,8 @@ def of_torchvision(image: Tensor, name: str, magnitude: float, mode: str) -> Ten
     fill: dict[Any, Any] = {Tensor: None, tv.Image: None}
     if name == "Identity":
         return image
-    theirs = v2.RandAugment()
-    return theirs._apply_image_or_video_transform(image, name, magnitude, mode, fill)  # type: ignore[no-any-return, arg-type]
+    theirs, how = v2.RandAugment(), v2.InterpolationMode(mode)
+    return theirs._apply_image_or_video_transform(image, name, magnitude, how, fill)  # type: ignore[no-any-return, arg-type]
 
 
 @pytest.mark.parametrize("policy", POLICIES)

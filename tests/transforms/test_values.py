@@ -13,6 +13,7 @@ from visops import transforms as T
 from transforms.chains import MEAN, STD, photo
 
 F = pytest.importorskip("torchvision.transforms.v2.functional")
+InterpolationMode = pytest.importorskip("torchvision.transforms").InterpolationMode
 
 DTYPES = (torch.uint8, torch.float32)
 CORNERS = ("topleft", "topright", "bottomright", "bottomleft")
@@ -51,7 +52,7 @@ def test_resize(mode: str, antialias: bool, size: tuple[int, int], dtype: torch.
     turns = SIZES.index(size) + DTYPES.index(dtype) + antialias + (mode == "bicubic")
     exact = turns % 2 == 1
     ours, _ = run(T.Resize(size, interpolation=mode, antialias=antialias), image, exact)
-    theirs = F.resize(image, list(size), interpolation=mode, antialias=antialias)
+    theirs = F.resize(image, list(size), InterpolationMode(mode), antialias=antialias)
     # torchvision rounds and clamps uint8 between rows and columns, and bicubic overshoots.
     close(ours, theirs, levels(dtype, 1, 5e-5), 0.003 if mode == "bicubic" else 0.0)
 
@@ -61,7 +62,7 @@ def test_resize(mode: str, antialias: bool, size: tuple[int, int], dtype: torch.
 def test_resize_nearest(size: tuple[int, int], dtype: torch.dtype) -> None:
     image = photo(dtype)
     ours, _ = run(T.Resize(size, interpolation="nearest"), image)
-    theirs = F.resize(image, list(size), interpolation="nearest-exact")
+    theirs = F.resize(image, list(size), InterpolationMode.NEAREST_EXACT)
     close(ours, theirs, 0.0)  # ties included: points exactly between two pixels
 
 
@@ -127,7 +128,7 @@ def test_affine(mode: str, dtype: torch.dtype) -> None:
             shift,
             p["scale"],
             shear,
-            interpolation=mode,
+            interpolation=InterpolationMode(mode),
             fill=fill,
             center=None if center is None else list(center),
         )
@@ -150,7 +151,7 @@ def test_rotation(expand: bool, center: Any, dtype: torch.dtype) -> None:
     theirs = F.rotate(
         image,
         p["angle"],
-        interpolation=mode,
+        interpolation=InterpolationMode(mode),
         expand=expand,
         center=None if center is None else list(center),
     )
@@ -188,7 +189,7 @@ def test_perspective(mode: str, dtype: torch.dtype) -> None:
     ours, p = run(T.RandomPerspective(0.6, p=1.0, interpolation=mode), image)
     ends = [[int(p[f"{name}_x"]), int(p[f"{name}_y"])] for name in CORNERS]
     starts = [[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]]
-    theirs = F.perspective(image, starts, ends, interpolation=mode)
+    theirs = F.perspective(image, starts, ends, InterpolationMode(mode))
     share = 1e-4 if mode == "nearest" else 0.0
     close(ours, theirs, levels(dtype, 1, 1e-3), share)
 
@@ -364,7 +365,7 @@ def test_erasing_with_random_values() -> None:
 
 def test_policies_do_what_torchvisions_do() -> None:
     image = photo(torch.float32)
-    shape = {"interpolation": "bilinear", "fill": None}
+    shape: Any = {"interpolation": InterpolationMode.BILINEAR, "fill": None}
     expected = {
         "Identity": image,
         "ShearX": F.affine(
