@@ -146,19 +146,7 @@ void make_fields(const py::list& given) {
                      floats_at(own[4])});
   }
   const py::gil_scoped_release release;
-  std::vector<std::string> errors(tasks.size());  // torch's threads would make others of them
-  run_on_threads(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      try {
-        make_field(tasks[static_cast<size_t>(i)]);
-      } catch (const std::exception& error) {
-        errors[static_cast<size_t>(i)] = error.what();
-      }
-    }
-  });
-  for (const std::string& error : errors) {
-    if (!error.empty()) throw std::invalid_argument(error);
-  }
+  for_each_on_threads(static_cast<int64_t>(tasks.size()), [&](size_t i) { make_field(tasks[i]); });
 }
 
 // Points [N, 2] of the source where a field [2, *size] puts them.

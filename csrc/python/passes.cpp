@@ -7,8 +7,6 @@
 
 #include <pybind11/stl.h>
 
-#include <exception>
-#include <mutex>
 #include <string>
 
 #include "core/large_pages.h"
@@ -201,32 +199,18 @@ void run_batch(const Passes& self, const py::list& plans, const py::list& images
   }
   const DType type = dtype_named(dtype);
   const auto count = static_cast<int64_t>(from.size());
-  std::exception_ptr error;
-  std::mutex lock;
-  const auto work = [&](int64_t begin, int64_t end) {
-    try {
-      for (int64_t i = begin; i < end; ++i) {
-        std::vector<ChainPlan> own;
-        std::vector<const ChainPlan*> pointers;
-        own.reserve(whole.size());
-        for (const ChainPlan* plan : whole) {
-          own.push_back(plan_of_sample(*plan, static_cast<size_t>(i / frames)));
-          pointers.push_back(&own.back());
-        }
-        const auto at = static_cast<size_t>(i);
-        self.run(pointers, image_of(from[at], own[0].samples[0].source), type, to[at],
-                 Threads::kCaller);
-      }
-    } catch (...) {  // torch's threads don't take exceptions
-      const std::lock_guard<std::mutex> guard(lock);
-      error = std::current_exception();
+  const py::gil_scoped_release release;
+  for_each_on_threads(count, [&](size_t at) {
+    std::vector<ChainPlan> own;
+    std::vector<const ChainPlan*> pointers;
+    own.reserve(whole.size());
+    for (const ChainPlan* plan : whole) {
+      own.push_back(plan_of_sample(*plan, at / static_cast<size_t>(frames)));
+      pointers.push_back(&own.back());
     }
-  };
-  {
-    const py::gil_scoped_release release;
-    run_on_threads(count, 1, work);
-  }
-  if (error) std::rethrow_exception(error);
+    self.run(pointers, image_of(from[at], own[0].samples[0].source), type, to[at],
+             Threads::kCaller);
+  });
 }
 
 }  // namespace

@@ -15,10 +15,15 @@ struct StridedData {
   std::array<int64_t, 4> strides;  // in elements
 };
 
-// The address of a tensor's elements, of which there are some.
-inline void* read_address(py::handle address) {
+inline void* as_pointer(py::handle address) {
   void* const data = PyLong_AsVoidPtr(address.ptr());
   if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return data;
+}
+
+// The address of a tensor's elements, of which there are some.
+inline void* read_address(py::handle address) {
+  void* const data = as_pointer(address);
   if (data == nullptr) {
     throw std::invalid_argument(
         "visops: a tensor has no memory; under torch's FakeTensorMode this can't be computed");
@@ -30,8 +35,7 @@ inline StridedData read_strided_data(py::handle pair, size_t rank) {
   const auto both = py::reinterpret_borrow<py::tuple>(pair);
   const py::tuple strides = both[1];
   if (strides.size() != rank) throw std::invalid_argument("a tensor has another rank");
-  StridedData data = {PyLong_AsVoidPtr(py::object(both[0]).ptr()), {}};
-  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  StridedData data = {as_pointer(both[0]), {}};
   for (size_t i = 0; i < rank; ++i) data.strides[i] = py::cast<int64_t>(strides[i]);
   return data;
 }

@@ -2,7 +2,9 @@
 // on NumPy arrays.
 #pragma once
 
+#include <exception>
 #include <mutex>
+#include <vector>
 
 #include "core/caller_workspace.h"
 #include "core/kernel_stub.h"
@@ -17,6 +19,25 @@ enum class Threads {
 };
 
 using ThreadsWorkspace = OnTorchThreads<CallerWorkspace>;
+
+// each(i) for 0 .. count, side by side. torch's threads don't take exceptions: the first in order
+// is thrown when all are done.
+template <class Each>
+void for_each_on_threads(int64_t count, const Each& each) {
+  std::vector<std::exception_ptr> errors(static_cast<size_t>(count));
+  run_on_threads(count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      try {
+        each(static_cast<size_t>(i));
+      } catch (...) {
+        errors[static_cast<size_t>(i)] = std::current_exception();
+      }
+    }
+  });
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
 
 // Runs a CPU kernel without tensors.
 template <class Params>

@@ -78,6 +78,4 @@ VISOPS_FN uint8_t clahe_mixed(uint8_t upper_left, uint8_t upper_right, uint8_t l
   return rounded_byte(upper * (1.0f - down) + lower * down);
 }
 
-// Floating values take 256 levels, with white at 1.
-
 }  // namespace visops

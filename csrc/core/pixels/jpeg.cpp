@@ -30,14 +30,10 @@ const JpegTables& jpeg_standard_tables() {
   return kTables;
 }
 
-JpegTables jpeg_tables(int64_t quality) {
+void compress_as_jpeg(const PixelImage& image, int64_t quality) {
   const JpegTables& standard = jpeg_standard_tables();
   const int32_t percent = jpeg_percent(quality);
-  return {scaled(standard.luma, percent), scaled(standard.chroma, percent)};
-}
-
-void compress_as_jpeg(const PixelImage& image, int64_t quality) {
-  if (image.size() > 0) run_plain(jpeg_stub, {image, jpeg_tables(quality)});
+  run_plain(jpeg_stub, {image, {scaled(standard.luma, percent), scaled(standard.chroma, percent)}});
 }
 
 }  // namespace visops

@@ -12,9 +12,6 @@ namespace visops {
 // ITU-T T.81, tables K.1 and K.2.
 const JpegTables& jpeg_standard_tables();
 
-// The tables of a quality from 1 to 100.
-JpegTables jpeg_tables(int64_t quality);
-
 struct JpegParams {
   PixelImage image;  // in place; of 1 channel, or 3 that are red, green and blue
   JpegTables tables;
@@ -23,6 +20,7 @@ struct JpegParams {
 // For one image, in the calling thread.
 extern KernelStub<JpegParams> jpeg_stub;
 
+// Quality: from 1 to 100.
 void compress_as_jpeg(const PixelImage& image, int64_t quality);
 
 }  // namespace visops

@@ -19,7 +19,7 @@
 
 #include <cstdint>
 
-#include "core/platform.h"
+#include "core/parts.h"
 
 namespace visops {
 
@@ -49,11 +49,10 @@ VISOPS_FN int32_t jpeg_divisor(int32_t standard, int32_t percent) {
 struct JpegSize {
   int64_t height, width;  // of the image
 
-  VISOPS_DEVICE static int64_t halved(int64_t side) { return (side + 1) / 2; }
-  VISOPS_DEVICE static int64_t units(int64_t side) { return (side + kJpegUnit - 1) / kJpegUnit; }
-
-  VISOPS_DEVICE int64_t chroma_height() const { return halved(height); }
-  VISOPS_DEVICE int64_t chroma_width() const { return halved(width); }
+  VISOPS_DEVICE int64_t units_down() const { return parts_of(height, kJpegUnit); }
+  VISOPS_DEVICE int64_t units_across() const { return parts_of(width, kJpegUnit); }
+  VISOPS_DEVICE int64_t chroma_height() const { return parts_of(height, 2); }
+  VISOPS_DEVICE int64_t chroma_width() const { return parts_of(width, 2); }
   // Whether chromas are interpolated.
   VISOPS_DEVICE bool interpolates() const { return chroma_width() > 2; }
 };
@@ -109,6 +108,23 @@ constexpr int32_t kJpeg1961 = 16069, kJpeg2053 = 16819, kJpeg2562 = 20995, kJpeg
 struct JpegLine {
   int32_t v0, v1, v2, v3, v4, v5, v6, v7;
 };
+
+// `step` from a value to the next.
+VISOPS_HOT_FN JpegLine load_line(const int32_t* first, int64_t step) {
+  return {first[0],        first[step],     first[2 * step], first[3 * step],
+          first[4 * step], first[5 * step], first[6 * step], first[7 * step]};
+}
+
+VISOPS_HOT_FN void store_line(const JpegLine& line, int32_t* first, int64_t step) {
+  first[0] = line.v0;
+  first[step] = line.v1;
+  first[2 * step] = line.v2;
+  first[3 * step] = line.v3;
+  first[4 * step] = line.v4;
+  first[5 * step] = line.v5;
+  first[6 * step] = line.v6;
+  first[7 * step] = line.v7;
+}
 
 // The odd half of both transforms, which is its own transpose but for the order of what it takes.
 struct JpegOdd {

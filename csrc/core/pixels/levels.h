@@ -1,4 +1,5 @@
-// Values as the levels of 8 bits, for operations that know no others.
+// Values as the levels of 8 bits, for operations that know no others. Floating values take 256 of
+// them, with white at 1.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/parts.h"
 #include "core/pixels/jpeg_values.h"
 #include "core/pixels/levels.h"
 #include "core/workspace.h"
@@ -52,19 +51,8 @@ VISOPS_ALWAYS_INLINE void from_columns(const uint8_t (&columns)[kSpan], uint8_t*
 // One line of each of the blocks; `step` from a sample of it to the next.
 template <class Transform>
 VISOPS_ALWAYS_INLINE void transform_line(int32_t* first, int64_t step, const Transform& transform) {
-  int32_t *const s0 = first, *const s1 = s0 + step, *const s2 = s1 + step, *const s3 = s2 + step;
-  int32_t *const s4 = s3 + step, *const s5 = s4 + step, *const s6 = s5 + step,
-                 *const s7 = s6 + step;
   for (int i = 0; i < kLanes; ++i) {
-    const JpegLine out = transform({s0[i], s1[i], s2[i], s3[i], s4[i], s5[i], s6[i], s7[i]});
-    s0[i] = out.v0;
-    s1[i] = out.v1;
-    s2[i] = out.v2;
-    s3[i] = out.v3;
-    s4[i] = out.v4;
-    s5[i] = out.v5;
-    s6[i] = out.v6;
-    s7[i] = out.v7;
+    store_line(transform(load_line(first + i, step)), first + i, step);
   }
 }
 
@@ -199,9 +187,11 @@ class Image {
         in_color_(p.image.channels == 3),
         luma_table_(p.tables.luma),
         chroma_table_(p.tables.chroma) {
-    const int64_t units = JpegSize::units(size_.height), chroma_width = size_.chroma_width();
+    const int64_t units = size_.units_down(), chroma_width = size_.chroma_width();
     luma_ = allocate_plane(workspace, units * kJpegUnit, size_.width);
-    for (uint8_t*& row : levels_) row = allocate<uint8_t>(workspace, size_.width);
+    for (uint8_t*& row : levels_) {
+      if (!has_bytes_) row = allocate<uint8_t>(workspace, size_.width);
+    }
     if (!in_color_) return;
     for (Plane& plane : chroma_) plane = allocate_plane(workspace, units * kJpegSide, chroma_width);
     // As wide as both halves of a chroma's row, with its padding.

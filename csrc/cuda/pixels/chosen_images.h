@@ -7,6 +7,9 @@
 namespace visops {
 namespace {
 
+// The index of [0, n) that is nearest to i.
+__device__ inline int32_t within(int32_t i, int32_t n) { return i < 0 ? 0 : i < n ? i : n - 1; }
+
 // What a block has of a plane, an image or a channel of one: pixels [begin, end).
 struct PixelPart {
   int64_t plane, begin, end;

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 
-#include "core/parts.h"
 #include "core/pixels/adjust.h"
 #include "core/pixels/jpeg.h"
 #include "core/pixels/levels.h"
@@ -55,13 +54,9 @@ struct JpegImages : ChosenImages<JpegImage, kMostJpegs> {
   VISOPS_DEVICE int64_t samples() const {
     return pixels() + (in_color() ? 2 * chroma_samples() : 0);
   }
-  VISOPS_DEVICE int32_t units_across() const {
-    return static_cast<int32_t>(JpegSize::units(width));
-  }
-  VISOPS_DEVICE int64_t units() const { return JpegSize::units(height) * units_across(); }
+  VISOPS_DEVICE int32_t units_across() const { return static_cast<int32_t>(size().units_across()); }
+  VISOPS_DEVICE int64_t units() const { return size().units_down() * units_across(); }
 };
-
-__device__ inline int32_t at_most(int32_t i, int32_t n) { return i < n ? i : n - 1; }
 
 struct JpegPixel {
   int32_t r, g, b;
@@ -84,41 +79,27 @@ __device__ void take_pixels(const JpegImages& images, const T* from, int32_t top
   const int32_t row = static_cast<int32_t>(threadIdx.x) / kJpegSide;
   const int32_t column = static_cast<int32_t>(threadIdx.x) - row * kJpegSide;
   const auto chroma_rows = static_cast<int32_t>(images.size().chroma_height());
-  const int32_t chroma_row = 2 * at_most(top / 2 + row, chroma_rows);
+  const int32_t chroma_row = 2 * within(top / 2 + row, chroma_rows);
   constexpr int kHalf = kJpegSide / 2;
   int32_t* const luma = samples[row / kHalf * 2 + column / kHalf];
   int32_t blues = 0, reds = 0;
   for (int k = 0; k < 4; ++k) {
     const int32_t down = k / 2, across = k % 2;
-    const int32_t x = at_most(left + 2 * column + across, images.width);
-    const JpegPixel own = jpeg_pixel(images, from, at_most(top + 2 * row + down, images.height), x);
+    const int32_t x = within(left + 2 * column + across, images.width);
+    const int32_t own_row = within(top + 2 * row + down, images.height);
+    const JpegPixel own = jpeg_pixel(images, from, own_row, x);
     const int32_t y = 2 * (row % kHalf) + down;
     luma[y * kJpegPitch + 2 * (column % kHalf) + across] =
         (images.in_color() ? jpeg_luma(own.r, own.g, own.b) : own.r) - 128;
     if (!images.in_color()) continue;
-    const JpegPixel other = jpeg_pixel(images, from, at_most(chroma_row + down, images.height), x);
+    const int32_t other_row = within(chroma_row + down, images.height);
+    const JpegPixel other = other_row == own_row ? own : jpeg_pixel(images, from, other_row, x);
     blues += jpeg_blue_chroma(other.r, other.g, other.b);
     reds += jpeg_red_chroma(other.r, other.g, other.b);
   }
   const int at = row * kJpegPitch + column;
   samples[kLumaBlocks][at] = jpeg_halved(blues, column) - 128;
   samples[kLumaBlocks + 1][at] = jpeg_halved(reds, column) - 128;
-}
-
-__device__ inline JpegLine load_line(const int32_t* first, int step) {
-  return {first[0],        first[step],     first[2 * step], first[3 * step],
-          first[4 * step], first[5 * step], first[6 * step], first[7 * step]};
-}
-
-__device__ inline void store_line(const JpegLine& line, int32_t* first, int step) {
-  first[0] = line.v0;
-  first[step] = line.v1;
-  first[2 * step] = line.v2;
-  first[3 * step] = line.v3;
-  first[4 * step] = line.v4;
-  first[5 * step] = line.v5;
-  first[6 * step] = line.v6;
-  first[7 * step] = line.v7;
 }
 
 // A column of coefficients, by a column of a table.
@@ -193,7 +174,7 @@ __global__ void __launch_bounds__(kJpegThreads)
 // The sample beyond the nearest to a pixel.
 __device__ inline int32_t next_sample(int32_t pixel, int32_t samples) {
   const int32_t next = pixel % 2 == 0 ? pixel / 2 - 1 : pixel / 2 + 1;
-  return next < 0 ? 0 : at_most(next, samples);
+  return within(next, samples);
 }
 
 // A chroma at a pixel, less 128.

@@ -34,8 +34,6 @@ struct MedianImage {
 
 using MedianImages = ChosenImages<MedianImage, kMostMedians>;
 
-__device__ inline int32_t within(int32_t i, int32_t n) { return i < 0 ? 0 : i < n ? i : n - 1; }
-
 // A side of a square of which parts may lie outside: the pixels from `first` to `last`, of which
 // these two count `before` and `after` times more.
 struct MedianSpan {

@@ -69,15 +69,11 @@ class Fields(list[Field | None]):
         sizes: Sequence[tuple[int, int]],
     ) -> None:
         super().__init__([None] * len(kinds))
-        bent = [sample for sample, kind in enumerate(kinds) if kind is not None]
-        each = [sizes[sample] for sample in bent]
-        self.maps = None
-        if len(set(each)) == 1:
-            self.maps = _empty(len(bent), 2, *each[0])
+        bent = [(i, kind, sizes[i]) for i, kind in enumerate(kinds) if kind is not None]
+        same = len({size for *_, size in bent}) == 1
+        self.maps = _empty(len(bent), 2, *bent[0][2]) if same else None
         tasks = []
-        for index, sample in enumerate(bent):
-            kind, size = kinds[sample], each[index]
-            assert kind is not None
+        for index, (sample, kind, size) in enumerate(bent):
             own = _empty(2, *size) if self.maps is None else self.maps[index]
             tasks.append((*kind, *size, own.data_ptr()))
             self[sample] = Field(own)
