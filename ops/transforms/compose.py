@@ -36,6 +36,8 @@ from .sample.split import Rebuild, split_sample
 
 __all__ = ["Compose", "Parameters"]
 
+_edits_of = operator.attrgetter("_edits")
+
 
 class Compose(Chain):
     """Run transforms in turn, in as few passes over the pixels as they allow.
@@ -185,7 +187,7 @@ class Compose(Chain):
         """Form passes of the transforms, if their list or one of them has changed."""
         formed, listed = self._formed, self.transforms
         same = formed and len(formed) == len(listed) and all(map(operator.is_, formed, listed))
-        if same and self._edits == [transform._edits for transform in self._watched]:
+        if same and self._edits == list(map(_edits_of, self._watched)):
             return
         formed = list(flatten(listed, self.named))
         if not formed:
@@ -197,6 +199,9 @@ class Compose(Chain):
         self.named["mask_fill"] = fill
         self.options = replace(target_options(self.named), other_mask_fill=other_fill)
         self._passes = split_passes(formed, self.exact)
+        self.repeats_rims = any(p.shown_padding != "constant" for p in self._passes)
+        # Whether all that happens to a target follows from its image's plan.
+        self.targets_follow = not (self.options.swaps or any(p.steps for p in self._passes))
         self.native_passes = AllNativePasses()
         # Where each transform's uniform numbers lie among a sample's.
         self.slices: list[slice] = []
@@ -209,7 +214,7 @@ class Compose(Chain):
         self._formed, self._files, self.reads_files = formed, files, files is not None
         fusable = (transform for transform in formed if isinstance(transform, Fusable))
         self._watched = [own for transform in fusable for own in transform.watched()]
-        self._edits = [transform._edits for transform in self._watched]
+        self._edits = list(map(_edits_of, self._watched))
         if not isinstance(listed, list):
             self.transforms = listed = []
         listed[:] = formed

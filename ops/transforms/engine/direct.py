@@ -12,6 +12,7 @@ A batch or a list of one image goes the same way, unless targets come with it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +38,15 @@ if TYPE_CHECKING:
 
 __all__ = ["run_direct"]
 
+_is_projective = operator.attrgetter("projective")
+
 
 def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Source) -> Any:
     """Transform a sample by a chain's passes, or return None where `run_passes` has to.
 
     That must then be given the same `source`, whose numbers may have been drawn.
     """
-    if not _is_plain(chain, passes):
+    if not _is_plain(chain):
         return None
     if chain.reads_files:
         return run_file(chain, sample, source)
@@ -78,22 +81,21 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         moving = direct_targets(outline, holders, (height, width), chain.options)
         if moving is None or (moving and (in_batch or chain.forms.targets)):
             return None
-        if any(own.repeats_outside for own in moving) and any(
-            part.shown_padding != "constant" for part in passes
-        ):
+        if chain.exact or (chain.repeats_rims and any(own.repeats_outside for own in moving)):
             return None
         targets = moving
     seed, epoch, indices = source.key_for(1)
     plans = found.native.draw(seed, epoch, indices[0], height, width, channels, chain.exact)
-    sizes = [plan.size or (0, 0) for plan in plans]
-    if not all(0 < channels * rows * columns <= LARGEST for rows, columns in sizes):
-        return None
-    movers = plans[:1]
-    if targets:
-        movers = [plan for plan in plans if not plan.is_identity] or movers
-        if chain.exact or any(plan.projective for plan in movers):
+    for plan in plans:
+        rows, columns = size = plan.size or (0, 0)
+        if not 0 < channels * rows * columns <= LARGEST:
             return None
-    shape = (1, channels, *sizes[-1]) if in_batch else (channels, *sizes[-1])
+    movers = []
+    if targets:
+        movers = [plan for plan in plans if not plan.is_identity] or plans[:1]
+        if any(map(_is_projective, movers)):
+            return None
+    shape = (1, channels, *size) if in_batch else (channels, *size)
     moved = torch.empty(shape, dtype=found.dtype, device="cpu")
     target = moved.data_ptr(), moved.stride()[-3:]
     try:
@@ -133,8 +135,8 @@ def _leaf_of_one(value: Any, name: str, frames: bool, layout: str | None) -> Lea
     return None if leaf.frames or leaf.batch not in (None, 1) else leaf
 
 
-def _is_plain(chain: Compose, passes: Sequence[Pass]) -> bool:
+def _is_plain(chain: Compose) -> bool:
     """Whether nothing has to watch a call, and the chain keeps to what C++ does for one image."""
-    if is_watched() or chain.options.swaps or outer_options() is not None:
+    if not chain.targets_follow or is_watched() or outer_options() is not None:
         return False
-    return chain.memory_format is not torch.channels_last and not any(p.steps for p in passes)
+    return chain.memory_format is not torch.channels_last

@@ -10,7 +10,6 @@ from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from ..sample.leaf import Leaf
@@ -215,4 +214,4 @@ def within(options: Mapping[str, Any]) -> Iterator[None]:
 
 def outer_options() -> Mapping[str, Any] | None:
     """Return the options of the chain around a call, or None."""
-    return None if torch.compiler.is_compiling() else _outer.get()
+    return _outer.get()
