@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._native import augment as _run
-from .._torch.native import data_ptr_and_strides, modes_or_transforms_active
+from .._torch.native import data_ptr_and_strides
 
 __all__ = ["augment_direct"]
 
@@ -25,6 +25,8 @@ _NAMES = {
 # large results, and knows what to say where memory runs out.
 _LARGEST = 1 << 19
 _name = _NAMES.get
+_are_transforms_active = torch._C._are_functorch_transforms_active
+_dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
 _is_profiled = torch._C._autograd._profiler_enabled
 _NOWHERE: Any = object()
@@ -52,8 +54,11 @@ def augment_direct(
     kinds: int = 0,
 ) -> Tensor | None:
     """Return what the operator `augment` returns, or None where it has to be called."""
-    # Under a default device, each of the questions below takes longer than the operator does.
-    if kinds or _function_modes() or modes_or_transforms_active() or _is_profiled():
+    # Not modes_or_transforms_active(): under a default device, which is a mode, each of the
+    # questions below takes longer than the operator does.
+    if kinds or _function_modes() or _dispatch_modes() or _are_transforms_active():
+        return None
+    if _is_profiled():
         return None
     source, matrix_pointer = data_ptr_and_strides(image), data_ptr_and_strides(matrix)
     if source is None or matrix_pointer is None:
@@ -73,7 +78,9 @@ def augment_direct(
     area = height * width
     if height < 0 or not 0 < batch * channels * area <= _LARGEST:
         return None
-    windows, colors, erased = _block(window), _block(color), _block(erase, torch.int64)
+    windows = None if window is None else _block(window, torch.float64)
+    colors = None if color is None else _block(color, torch.float64)
+    erased = None if erase is None else _block(erase, torch.int64)
     if windows is _NOWHERE or colors is _NOWHERE or erased is _NOWHERE:
         return None
     sizes = (batch, channels, height, width)
@@ -96,10 +103,8 @@ def augment_direct(
     return output
 
 
-def _block(tensor: Tensor | None, dtype: torch.dtype = torch.float64) -> Any:
-    """Return address and shape of a contiguous tensor, None for None, else `_NOWHERE`."""
-    if tensor is None:
-        return None
+def _block(tensor: Tensor, dtype: torch.dtype) -> Any:
+    """Return address and shape of a contiguous tensor of a dtype, else `_NOWHERE`."""
     pointer = data_ptr_and_strides(tensor)
     if pointer is None or tensor.dtype is not dtype or not tensor.is_contiguous():
         return _NOWHERE

@@ -161,3 +161,32 @@ def test_coordinates_sparser_than_the_filter(scale: float, padding_mode: str) ->
         image, matrix, (5, 130), inverse_map=True, antialias=True, padding_mode=padding_mode
     )
     torch.testing.assert_close(got, torch.full_like(got, 0.75), rtol=0, atol=1e-5)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("stretch", [2.857, 1.7, 1.3])
+def test_what_is_not_finite_stays_within_its_taps(
+    stretch: float, mode: str, channels: int, value: float
+) -> None:
+    """Columns have different numbers of taps, and kernels fill them up."""
+    image = torch.rand(1, channels, 1, 120)
+    columns = torch.arange(int(120 / stretch))
+    matrix = [[stretch, 0.0, 0.31], [0.0, 1.0, 0.0]]
+
+    def resized(of: torch.Tensor) -> torch.Tensor:
+        size = 1, len(columns)
+        return visops.augment(of, matrix, size, mode=mode, antialias=True, inverse_map=True)
+
+    radius = stretch * (1 if mode == "bilinear" else 2)
+    first = (columns * stretch + 0.31 - radius).floor() + 1
+    last = first + 2 * math.ceil(radius) - 1
+    whole = resized(image)
+    for column in (*range(10), 40, 77, *range(110, 120)):
+        spoilt = image.clone()
+        spoilt[..., column] = value
+        result, reached = resized(spoilt), (first <= column) & (column <= last)
+        assert not result[..., reached].isfinite().any()
+        assert torch.equal(result[..., ~reached], whole[..., ~reached])

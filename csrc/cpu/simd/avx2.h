@@ -29,6 +29,12 @@ VISOPS_ALWAYS_INLINE Floats operator*(Floats a, Floats b) {
   return Floats(_mm256_mul_ps(a.v, b.v));
 }
 
+// a * b, and 0 where a is NaN.
+VISOPS_ALWAYS_INLINE Floats multiply_unless_nan(Floats a, Floats b) {
+  const __m256 number = _mm256_cmp_ps(a.v, a.v, _CMP_ORD_Q);
+  return Floats(_mm256_and_ps(number, _mm256_mul_ps(a.v, b.v)));
+}
+
 // kWidth / 4 quads, from base + offset.
 VISOPS_ALWAYS_INLINE Floats load_quads(const float* base, const int32_t* offset) {
   const __m256 v = _mm256_castps128_ps256(_mm_loadu_ps(base + offset[0]));

@@ -29,6 +29,11 @@ VISOPS_ALWAYS_INLINE Floats operator*(Floats a, Floats b) {
   return Floats(_mm512_mul_ps(a.v, b.v));
 }
 
+// a * b, and 0 where a is NaN.
+VISOPS_ALWAYS_INLINE Floats multiply_unless_nan(Floats a, Floats b) {
+  return Floats(_mm512_maskz_mul_ps(_mm512_cmp_ps_mask(a.v, a.v, _CMP_ORD_Q), a.v, b.v));
+}
+
 // kWidth / 4 quads, from base + offset.
 VISOPS_ALWAYS_INLINE Floats load_quads(const float* base, const int32_t* offset) {
   __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(base + offset[0]));

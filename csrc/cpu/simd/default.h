@@ -34,6 +34,13 @@ VISOPS_ALWAYS_INLINE Floats operator*(const Floats& a, const Floats& b) {
   return r;
 }
 
+// a * b, and 0 where a is NaN.
+VISOPS_ALWAYS_INLINE Floats multiply_unless_nan(const Floats& a, const Floats& b) {
+  Floats r;
+  for (int i = 0; i < 4; ++i) r.v[i] = a.v[i] == a.v[i] ? a.v[i] * b.v[i] : 0.0f;
+  return r;
+}
+
 // kWidth / 4 quads, from base + offset.
 VISOPS_ALWAYS_INLINE Floats load_quads(const float* base, const int32_t* offset) {
   return Floats::load(base + offset[0]);

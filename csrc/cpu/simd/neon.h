@@ -21,6 +21,12 @@ VISOPS_ALWAYS_INLINE Floats operator+(Floats a, Floats b) { return Floats(vaddq_
 VISOPS_ALWAYS_INLINE Floats operator-(Floats a, Floats b) { return Floats(vsubq_f32(a.v, b.v)); }
 VISOPS_ALWAYS_INLINE Floats operator*(Floats a, Floats b) { return Floats(vmulq_f32(a.v, b.v)); }
 
+// a * b, and 0 where a is NaN.
+VISOPS_ALWAYS_INLINE Floats multiply_unless_nan(Floats a, Floats b) {
+  const uint32x4_t product = vreinterpretq_u32_f32(vmulq_f32(a.v, b.v));
+  return Floats(vreinterpretq_f32_u32(vandq_u32(vceqq_f32(a.v, a.v), product)));
+}
+
 // kWidth / 4 quads, from base + offset.
 VISOPS_ALWAYS_INLINE Floats load_quads(const float* base, const int32_t* offset) {
   return Floats::load(base + offset[0]);

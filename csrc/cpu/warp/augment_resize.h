@@ -8,6 +8,8 @@
 // only: under the others taps fold.
 #pragma once
 
+#include <limits>
+
 #include "cpu/simd/quad_groups.h"
 #include "cpu/warp/augment_color.h"
 #include "cpu/warp/augment_samplers.h"
@@ -63,7 +65,8 @@ struct ResizeColumns {
 };
 
 struct ResizeChunk : ResizeColumns {
-  int uniform;  // number of taps if all columns have as many, some of weight 0; else 0
+  int uniform;  // number of taps if all columns have as many, some of them added; else 0
+  bool finite;  // elements are never infinite or NaN
   int stride;   // weights per column
   alignas(64) float weight[kTableFloats];
   alignas(64) float spread[kTableFloats];  // each four times, as filter_uniform() takes them
@@ -72,10 +75,11 @@ struct ResizeChunk : ResizeColumns {
 // kWidth columns are filtered at once, in four registers: quad k of register r is column 4 k + r.
 constexpr int kQuads = Floats::kWidth / 4;
 
-// Taps of weight 0 change no sum of finite values, and loops of one length are faster. So this
-// gives all columns, in whole vectors, as many taps as the one with most. At the right end the new
-// taps go first.
+// Loops of one length are faster. So this gives all columns, in whole vectors, as many taps as the
+// one with most. At the right end the new taps go first. Their weight is 0, which changes no sum of
+// finite values; else NaN, which filter_uniform() leaves out.
 inline void make_uniform(ResizeChunk& chunk) {
+  const float none = chunk.finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
   int most = 0;
   for (int i = 0; i < chunk.count; ++i) most = chunk.taps[i] > most ? chunk.taps[i] : most;
   const int padded = (chunk.count + kMaxWidth - 1) & -kMaxWidth;
@@ -90,7 +94,7 @@ inline void make_uniform(ResizeChunk& chunk) {
     float* group = chunk.spread + in_register * 4 * most + column / 4 * 4;
     for (int j = 0; j < most; ++j) {
       const bool some = real && j >= shift && j - shift < chunk.taps[i];
-      const float weight = some ? chunk.weight[i * chunk.stride + j - shift] : 0.0f;
+      const float weight = some ? chunk.weight[i * chunk.stride + j - shift] : none;
       for (int k = 0; k < 4; ++k) group[j * Floats::kWidth + k] = weight;
     }
   }
@@ -99,7 +103,7 @@ inline void make_uniform(ResizeChunk& chunk) {
 // Taps that certainly fit a chunk of one column.
 constexpr double kMostTaps = 2048.0;
 
-// As many lanes from `lane` on as fit, at least one. `finite`: elements are never infinite or NaN.
+// As many lanes from `lane` on as fit, at least one.
 template <Interpolation mode>
 void make_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& segment, int64_t x0,
                 int lane, int lanes, bool finite, ResizeChunk& chunk) {
@@ -115,8 +119,9 @@ void make_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& seg
     }
   }
   chunk.finish();
+  chunk.finite = finite;
   chunk.uniform = 0;
-  if (finite) make_uniform(chunk);
+  make_uniform(chunk);
 }
 
 inline void make_chunk(Interpolation mode, const SegmentAxis<float>& axis,
@@ -206,7 +211,7 @@ inline void interleave(const float* planes, int64_t stride, int64_t channels, in
 }
 
 // kWidth columns from `i` on, with `Taps` taps each (0: chunk.uniform).
-template <int Taps>
+template <int Taps, bool kFinite>
 VISOPS_ALWAYS_INLINE void filter_uniform(const ResizeChunk& chunk, const float* pixels, int step,
                                          int i, Planes& planes) {
   const int taps = Taps > 0 ? Taps : chunk.uniform;
@@ -219,7 +224,9 @@ VISOPS_ALWAYS_INLINE void filter_uniform(const ResizeChunk& chunk, const float* 
     Floats v(0.0f);
     VISOPS_UNROLL
     for (int j = 0; j < taps; ++j) {
-      v = v + Floats::load(weight + j * Floats::kWidth) * load_quads(pixels + j * step, offset);
+      const Floats w = Floats::load(weight + j * Floats::kWidth);
+      const Floats x = load_quads(pixels + j * step, offset);
+      v = v + (kFinite ? w * x : multiply_unless_nan(w, x));
     }
     sum[r] = v;
   }
@@ -227,17 +234,20 @@ VISOPS_ALWAYS_INLINE void filter_uniform(const ResizeChunk& chunk, const float* 
   for (int c = 0; c < kGroup; ++c) sum[c].store(planes.v[c] + i);
 }
 
-template <int Taps>
+template <int Taps, bool kFinite = true>
 void filter_uniform_columns(const ResizeChunk& chunk, const float* pixels, int step,
                             Planes& planes) {
   for (int i = 0; i < chunk.count; i += Floats::kWidth) {
-    filter_uniform<Taps>(chunk, pixels, step, i, planes);
+    filter_uniform<Taps, kFinite>(chunk, pixels, step, i, planes);
   }
 }
 
 // Pixels of `step` floats (3 or 4) to planes. Four floats must be readable at every pixel.
 inline void filter_columns(const ResizeChunk& chunk, const float* pixels, int step,
                            Planes& planes) {
+  if (!chunk.finite && chunk.uniform > 0) {
+    return filter_uniform_columns<0, false>(chunk, pixels, step, planes);
+  }
   switch (chunk.uniform) {
     case 0: break;
     case 3: return filter_uniform_columns<3>(chunk, pixels, step, planes);

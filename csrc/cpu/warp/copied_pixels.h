@@ -86,7 +86,8 @@ inline bool move_channels(const PixelLayout& layout, const char* from, const int
 inline void copy_run(const PixelLayout& layout, const char* from, const int32_t* offset, int count,
                      char* out) {
   const bool interleaved = layout.interleaved();
-  if (!interleaved && move_channels(layout, from, offset, count, out)) return;
+  const bool changes = layout.column_bytes != layout.out_column_bytes;
+  if (changes && move_channels(layout, from, offset, count, out)) return;
   const int64_t pixel = interleaved ? layout.channels * layout.element : layout.element;
   const int64_t step = layout.out_column_bytes;
   // Offsets that were clamped repeat a pixel.

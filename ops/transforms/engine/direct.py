@@ -129,8 +129,8 @@ def _leaf_of_one(value: Any, name: str, frames: bool, layout: str | None) -> Lea
     if type(value) is list:
         if len(value) != 1 or not may_be_image(value[0]):
             return None
-    elif getattr(value, "ndim", 0) > 4:
-        return None  # several of its dimensions are the batch's
+    elif (rank := getattr(value, "ndim", 0)) > 3 and (rank > 4 or value.shape[0] != 1):
+        return None
     leaf = image_leaf(value, name, frames, layout)
     return None if leaf.frames or leaf.batch not in (None, 1) else leaf
 

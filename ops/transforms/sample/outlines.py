@@ -23,6 +23,7 @@ from .names import ATOMS, PLAIN_ATOMS, named_kinds
 __all__ = ["Entry", "Outline", "Outlines"]
 
 _MOST = 64  # structures that are kept
+_TELLING = set(PLAIN_ATOMS)  # types that say what a value is: those of tv_tensors, once met, too
 
 
 @dataclass(slots=True)
@@ -116,7 +117,7 @@ class Outlines:
             cls = type(value)
             if cls is Tensor:
                 form: Any = value.ndim
-            elif cls in PLAIN_ATOMS:
+            elif cls in _TELLING:
                 form = cls
             else:
                 form = _form(value, kinds.get(key))
@@ -133,8 +134,11 @@ def _form(value: Any, kind: str | None) -> Any:
         return value.ndim
     if cls in PLAIN_ATOMS or kind == "other":
         return cls
-    if isinstance(value, Tensor):  # a tv_tensor's type says it all
-        return cls if tv_kind(value) is not None else (cls, value.ndim)
+    if isinstance(value, Tensor):
+        if tv_kind(value) is None:
+            return cls, value.ndim
+        _TELLING.add(cls)
+        return cls
     if isinstance(value, np.ndarray):
         return None if value.dtype.kind == "O" else (cls, value.ndim, value.dtype.kind)
     if is_pil(value):

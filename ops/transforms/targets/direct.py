@@ -89,15 +89,20 @@ class DirectTarget(ABC):
     def move(self, plans: Sequence[Any], holder: Any) -> None:
         """Put the target, moved like its image by plans in turn, into a copy of its holder."""
 
-    def in_float64(self, plans: Sequence[Any]) -> Tensor:
-        """Return coordinates as the first plan takes them: several don't round in between."""
-        return self.value if len(plans) == 1 else self.value.double()
+    def coordinates(self, plans: Sequence[Any]) -> tuple[Tensor, Any]:
+        """Return what the first plan takes, and its pointer: several don't round in between."""
+        if len(plans) == 1:
+            return self.value, self.pointer
+        value = self.value.double()
+        return value, _pointer(value)
 
     def fits_canvas(self, size: tuple[int, int]) -> bool:
         like: Any = self.like
         return type(like) is Tensor or tuple(like.canvas_size) == size
 
     def put(self, holder: Any, value: Tensor, size: tuple[int, int] | None = None) -> None:
+        if value.dtype is not self.value.dtype:
+            value = value.to(self.value.dtype)
         if type(self.like) is not Tensor:
             fields = {} if size is None else {"canvas_size": size}
             value = tv_wrap(value, self.like, **fields)
@@ -113,17 +118,18 @@ class _Mask(DirectTarget):
         return value.dtype in NAMES and value.shape[-2:] == size and holds(value.dtype, self.fill)
 
     def move(self, plans: Sequence[Any], holder: Any) -> None:
-        value = self.value
-        counts, dtype = value.shape[:-2], NAMES[value.dtype]
+        value, (address, strides) = self.value, self.pointer  # type: ignore[misc]
+        several, dtype, fill = len(strides) == 3, NAMES[value.dtype], float(self.fill)
+        count = value.shape[0] if several else 1
         for plan in plans:
             if plan.is_identity:
                 continue
-            moved = torch.empty((*counts, *plan.size), dtype=value.dtype, device="cpu")
-            source, target = _pointer(value), _pointer(moved)
-            if not counts:
-                source, target = ((at, (0, *strides)) for at, strides in (source, target))
-            count = counts[0] if counts else 1
-            _native.move_drawn_masks(plan, source, target, dtype, count, float(self.fill))
+            shape = (count, *plan.size) if several else plan.size
+            moved = torch.empty(shape, dtype=value.dtype, device="cpu")
+            source = address, strides if several else (0, *strides)
+            address, strides = _pointer(moved)
+            target = address, strides if several else (0, *strides)
+            _native.move_drawn_masks(plan, source, target, dtype, count, fill)
             value = moved
         self.put(holder, value)
 
@@ -142,15 +148,16 @@ class _Boxes(DirectTarget):
         return _native.are_placed_boxes(self.pointer, value.shape[0], wide)
 
     def move(self, plans: Sequence[Any], holder: Any) -> None:
-        value = self.in_float64(plans)
+        value, source = self.coordinates(plans)
         count, wide = value.shape[0], value.dtype is torch.float64
         for plan in plans:
             if plan.is_identity:
                 continue
             moved = torch.empty((count, 4), dtype=value.dtype, device="cpu")
-            _native.move_drawn_boxes(plan, _pointer(value), _pointer(moved), count, wide)
-            value = moved
-        self.put(holder, value.to(self.value.dtype), plans[-1].size)
+            target = _pointer(moved)
+            _native.move_drawn_boxes(plan, source, target, count, wide)
+            value, source = moved, target
+        self.put(holder, value, plans[-1].size)
 
 
 class _Points(DirectTarget):
@@ -163,7 +170,7 @@ class _Points(DirectTarget):
         return usual and self.fits_canvas(size)
 
     def move(self, plans: Sequence[Any], holder: Any) -> None:
-        value, entry = self.in_float64(plans), self.entry
+        (value, _), entry = self.coordinates(plans), self.entry
         shape, width = value.shape, value.shape[-1]
         strides, wide = (width, 1), value.dtype is torch.float64
         visible: Tensor | None = None
@@ -183,7 +190,7 @@ class _Points(DirectTarget):
             visible = flags if visible is None else visible & flags
             if not plan.is_identity or width == 3:
                 value = moved
-        self.put(holder, value.to(self.value.dtype), plans[-1].size)
+        self.put(holder, value, plans[-1].size)
         if entry.flagged and width == 2:
             holder[f"{entry.key}_visible"] = visible
 
