@@ -13,7 +13,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -108,9 +108,23 @@ def visops_info() -> str:
     """Return visops.build_info(), line by line."""
     import visops
 
+    info = visops.build_info()
     lines = [f"{visops.__version__} from {Path(visops.__file__).parent}"]
-    lines += [f"  {key}: {value}" for key, value in visops.build_info().items()]
+    lines += [f"  {key}: {value}" for key, value in info.items() if key != "kernels"]
+    lines += [f"  kernels for {kinds}: {names}" for kinds, names in kernels(info["kernels"])]
     return "\n".join(lines)
+
+
+def kernels(found: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    """Return which kernels there are for the same processors; most are for all, and are counted."""
+    groups: dict[str, list[str]] = {}
+    for name, kinds in sorted(found.items()):
+        groups.setdefault(", ".join(kinds), []).append(name)
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
+    return [
+        (kinds, ", ".join(names) if number else f"{len(names)} operations")
+        for number, (kinds, names) in enumerate(ordered)
+    ]
 
 
 def attempt(report: Callable[..., str], *args: str) -> str:

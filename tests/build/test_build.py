@@ -351,3 +351,15 @@ def test_array_module_of_another_build(tmp_path: Path) -> None:
     assert f"ImportError: visops: {library}: cannot open shared object file" in printed()
     compile_other_build(library, "visops_cpu_library")
     assert f"_native is of another build than {library}; {REINSTALL}" in printed()
+
+
+def test_the_report_groups_kernels() -> None:
+    """One line had the kinds of each of 80 kernels."""
+    from visops.__main__ import kernels
+
+    usual = ["default", "avx2"]
+    found = {"nms": usual, "jpeg": ["default"], "affine": usual, "lab": ["default"]}
+    assert kernels({**found, "remap": usual}) == [
+        ("default, avx2", "3 operations"),
+        ("default", "jpeg, lab"),
+    ]
