@@ -18,6 +18,10 @@ def outside_graphs(function: Callable[P, R]) -> Callable[P, R]:
     """Let torch.compile call a function as it is: the graph breaks once, there.
 
     ``torch.compiler.disable`` does the same, but imports the compiler when it decorates.
+
+    NOTE: the function may be an `__init__`. A graph that breaks in there would have to hold a
+    module that has none of a module's attributes yet, which the compiler can't. So it must not
+    compile the frame of `called`, nor what that calls, where the graph around has broken.
     """
 
     @functools.wraps(function)
@@ -28,4 +32,7 @@ def outside_graphs(function: Callable[P, R]) -> Callable[P, R]:
             return call_outside_graphs(function, *args, **kwargs)
         return function(*args, **kwargs)
 
+    frames = torch._C._dynamo.eval_frame
+    skip = frames._FrameAction.SKIP
+    frames.set_code_exec_strategy(called.__code__, frames._FrameExecStrategy(skip, skip))
     return called
