@@ -93,7 +93,9 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         movers = [plan for plan in plans if not plan.is_identity] or movers
         if chain.exact or any(plan.projective for plan in movers):
             return None
-    shape = (1, channels, *sizes[-1]) if in_batch else (channels, *sizes[-1])
+    shape = (found.channels, *sizes[-1])
+    if in_batch:
+        shape = (1, *shape)
     moved = torch.empty(shape, dtype=found.dtype, device="cpu")
     target = moved.data_ptr(), moved.stride()[-3:]
     try:
