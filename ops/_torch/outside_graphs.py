@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar, cast
 
 import torch
 
@@ -32,7 +33,7 @@ def outside_graphs(function: Callable[P, R]) -> Callable[P, R]:
             return call_outside_graphs(function, *args, **kwargs)
         return function(*args, **kwargs)
 
-    frames = torch._C._dynamo.eval_frame
-    skip = frames._FrameAction.SKIP
-    frames.set_code_exec_strategy(called.__code__, frames._FrameExecStrategy(skip, skip))
+    frames: Any = torch._C._dynamo.eval_frame
+    skip, made = frames._FrameAction.SKIP, cast(FunctionType, called)
+    frames.set_code_exec_strategy(made.__code__, frames._FrameExecStrategy(skip, skip))
     return called

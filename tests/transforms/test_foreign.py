@@ -215,4 +215,5 @@ def test_what_ends_a_chain_by_itself_keeps_the_memory_format(last: Any) -> None:
         found = chain(sample, index=range(2) if len(sample) == 2 else 0)
         expected = T.Compose(steps, seed=0)(sample, index=range(2) if len(sample) == 2 else 0)
         assert torch.equal(found, expected)
-        assert found.movedim(-3, -1).is_contiguous() and expected.is_contiguous()
+        assert found.movedim(-3, -1).is_contiguous()
+        assert expected.is_contiguous()

@@ -74,7 +74,7 @@ def test_bits_are_those_of_single_pixels(name: str, channels: int) -> None:
 def test_images_narrower_than_what_is_padded(size: tuple[int, int], padding: str) -> None:
     """A row of the output takes one run of the image, or more than are kept."""
     around = (90, 200)
-    numpy_mode = {"replicate": "edge", "circular": "wrap"}.get(padding, padding)
+    numpy_mode: Any = {"replicate": "edge", "circular": "wrap"}.get(padding, padding)
     for dtype in DTYPES:
         image = torch.randint(0, 256, (1, 3, *size)).to(dtype)
         matrix = torch.tensor([[1.0, 0.0, around[1]], [0.0, 1.0, around[0]]])

@@ -140,8 +140,8 @@ void convert_rows(const AugmentParams& p, const AugmentSample& s, const Straight
   const auto fill = static_cast<float>(p.fill[value_index(p, c)]);
   for (int64_t y = rows.begin; y < rows.end; ++y) {
     const int64_t row = padded_source(s.y, p.padding, map.source_y(y));
-    const T* const from = static_cast<const T*>(s.image.data) + c * s.image.channel_stride +
-                          row * s.image.row_stride;
+    const T* const from =
+        static_cast<const T*>(s.image.data) + c * s.image.channel_stride + row * s.image.row_stride;
     float* const to = static_cast<float*>(p.output) + sample * p.output_stride.batch +
                       c * p.output_stride.channel + y * p.output_stride.row;
     if (row < 0) {
@@ -177,8 +177,8 @@ inline void move_rows(const AugmentParams& p, const AugmentSample& s, const Stra
                       int64_t sample, int64_t c, Span rows) {
   const StraightMap map = straight_map(s);
   const char* const image = static_cast<const char*>(s.image.data) + c * s.image.channel_stride;
-  char* const out = static_cast<char*>(p.output) + sample * p.output_stride.batch +
-                    c * p.output_stride.channel;
+  char* const out =
+      static_cast<char*>(p.output) + sample * p.output_stride.batch + c * p.output_stride.channel;
   const auto fill = static_cast<int>(fill_bits(p.dtype, p.fill[value_index(p, c)]));
   for (int64_t y = rows.begin; y < rows.end; ++y) {
     const int64_t row = padded_source(s.y, p.padding, map.source_y(y));

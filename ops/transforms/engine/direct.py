@@ -93,9 +93,8 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         movers = [plan for plan in plans if not plan.is_identity] or movers
         if chain.exact or any(plan.projective for plan in movers):
             return None
-    shape = (found.channels, *sizes[-1])
-    if in_batch:
-        shape = (1, *shape)
+    made = found.channels
+    shape = (1, made, *sizes[-1]) if in_batch else (made, *sizes[-1])
     moved = torch.empty(shape, dtype=found.dtype, device="cpu")
     target = moved.data_ptr(), moved.stride()[-3:]
     try:

@@ -34,8 +34,7 @@ __all__ = [
 # Images of more elements are left to `run_passes`: threads keep what lies between two passes.
 LARGEST = 1 << 22
 
-# The pass's steps, whether it is by values, mean, std, erased value, and the dtype and channels that
-# it makes.
+# The pass's steps, whether it is by values, mean, std, erased value; dtype and channels of results.
 Stage = tuple[Chain, bool, list[float], list[float], list[float], str, int]
 
 
@@ -142,15 +141,13 @@ def _found(
         return None
     if found is None:
         return None
-    least = [
-        compiled(part, chain.slices).least if part in whole else None for part in passes
-    ]
+    least = [compiled(part, chain.slices).least if part in whole else None for part in passes]
     stages, dtype = found
     return NativePasses(Passes(stages), dtype, stages[-1][-1], least)
 
 
 def _inner(chain: Compose, pass_: Pass) -> tuple[Any, Pass, int] | None:
-    """Return the chain within a pass, its pass, and the channels that are kept: `first_channels`."""
+    """Return what `first_channels` says of a pass: a chain, its pass, and the channels kept."""
     transform = pass_.transforms[0]
     if chain.exact or not isinstance(transform, Container):
         return None

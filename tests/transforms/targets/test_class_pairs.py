@@ -147,7 +147,8 @@ def test_keys_say_what_a_likely_name_is() -> None:
     assert swapped(valid, mask_pairs=[(1, 2)])["mask"].all()
     both = {**valid, "mask": torch.ones(20, 30).byte(), "masks": torch.ones(4, 20, 30).bool()}
     found = swapped(both, mask_pairs=[(1, 2)])
-    assert (found["mask"] == 2).all() and found["masks"].all()
+    assert (found["mask"] == 2).all()
+    assert found["masks"].all()
     things = {"image": IMAGE, "boxes": BOXES, "masks": torch.ones(len(BOXES), 20, 30).bool()}
     assert swapped(things, mask_pairs=[(1, 2)])["masks"].all()
 
