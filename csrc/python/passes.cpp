@@ -2,7 +2,8 @@
 // A pass that makes an image writes it into a buffer, and the last one into the result. A pass by
 // values changes that image in place; the caller's own image is copied before. A pass whose draw
 // changes nothing, such as a flip that doesn't apply, is left out: what it would copy has the same
-// bits.
+// bits. A pass whose result has one channel computes all, which are equal, and writes them to the
+// same place.
 #include "python/passes.h"
 
 #include <pybind11/stl.h>
@@ -48,9 +49,10 @@ class Run {
     StridedData to = to_;
     if (!is_last) {
       thread_local Buffer between[2];
-      const int64_t bytes = plan.channels * height * width * element_size(stage.dtype);
+      const int64_t bytes = stage.channels * height * width * element_size(stage.dtype);
       to = {between[made_++ % 2].of_size(static_cast<size_t>(bytes)), {height * width, width, 1}};
     }
+    if (stage.channels < plan.channels) to.strides[0] = 0;
     stage.chain->run_one(plan, image_, dtype_, to, stage.dtype,
                          {stage.mean, stage.std, stage.erase_value}, threads_);
     image_ = {to.address, height, width, to.strides[0], to.strides[1], to.strides[2]};
@@ -62,7 +64,7 @@ class Run {
   void copy(const Stage& stage, const ChainPlan& plan, bool is_last) {
     const int64_t size[2] = {image_.height, image_.width};
     const ChainPlan still(size, 1, plan.channels, plan.exact);
-    make({stage.chain, false, {}, {}, {0.0}, dtype_}, still, is_last);
+    make({stage.chain, false, {}, {}, {0.0}, dtype_, plan.channels}, still, is_last);
   }
 
   void change(const Stage& stage, const ChainPlan& plan) {
@@ -97,6 +99,7 @@ std::vector<ChainPlan> Passes::draw(const SampleKey& key, int64_t height, int64_
     const Canvas& canvas = plans.back().samples[0].canvas;
     height = static_cast<int64_t>(canvas.height);
     width = static_cast<int64_t>(canvas.width);
+    channels = stage.channels;
   }
   return plans;
 }
@@ -135,7 +138,8 @@ std::vector<Stage> read_stages(const py::list& passes) {
     using Numbers = std::vector<double>;
     stages.push_back({py::cast<std::shared_ptr<Chain>>(own[0]), py::cast<bool>(own[1]),
                       py::cast<Numbers>(own[2]), py::cast<Numbers>(own[3]),
-                      py::cast<Numbers>(own[4]), dtype_named(py::cast<std::string>(own[5]))});
+                      py::cast<Numbers>(own[4]), dtype_named(py::cast<std::string>(own[5])),
+                      py::cast<int64_t>(own[6])});
   }
   if (stages.empty()) throw std::invalid_argument("there is no pass");
   return stages;
@@ -162,9 +166,9 @@ AugmentImage image_of(const StridedData& data, const Canvas& size) {
           data.strides[2]};
 }
 
-int64_t numel(const ChainPlan& plan) {
+int64_t numel(const ChainPlan& plan, int64_t channels) {
   const Canvas& canvas = plan.samples.at(0).canvas;
-  return static_cast<int64_t>(canvas.height * canvas.width) * plan.channels;
+  return static_cast<int64_t>(canvas.height * canvas.width) * channels;
 }
 
 // Images are (address, strides) of [C, H, W]. Where this throws, the caller's other path says what
@@ -175,13 +179,14 @@ void run(const Passes& self, const py::list& plans, py::handle image, const std:
   int64_t elements = 0;
   for (py::handle each : plans) {
     own.push_back(&py::cast<const PlanObject&>(each).plan);
-    elements += numel(*own.back());
+    elements += numel(*own.back(), own.back()->channels);
   }
   if (own.empty()) throw std::invalid_argument("a plan per pass is needed");
   const StridedData to = read_strided_data(out, 3);
   const AugmentImage from = image_of(read_strided_data(image, 3), own[0]->samples[0].source);
   const DType type = dtype_named(dtype);
-  prefer_large_pages(to.address, numel(*own.back()) * element_size(self.stages().back().dtype));
+  const Stage& last = self.stages().back();
+  prefer_large_pages(to.address, numel(*own.back(), last.channels) * element_size(last.dtype));
   run_unlocked(elements, [&] { self.run(own, from, type, to, Threads::kTorch); });
 }
 

@@ -31,7 +31,8 @@ struct Stage {
   std::shared_ptr<const Chain> chain;
   bool by_values;  // pixel operations, in place; else geometry and colours into another image
   std::vector<double> mean, std, erase_value;
-  DType dtype;  // that it makes
+  DType dtype;       // that it makes
+  int64_t channels;  // of its result: those of its image, or 1, where all are equal
 };
 
 class Passes {
@@ -52,7 +53,8 @@ class Passes {
   std::vector<Stage> stages_;
 };
 
-// Reads passes as Python has them: (chain, whether by values, mean, std, erase_value, dtype).
+// Reads passes as Python has them: (chain, whether by values, mean, std, erase_value, dtype,
+// channels).
 std::vector<Stage> read_stages(const py::list& passes);
 
 }  // namespace visops

@@ -13,7 +13,9 @@ from .color import ColorJitter, RandomGrayscale
 from .compose import Compose
 from .container import CallableContainer
 from .engine.effects import Effects
-from .sample.leaf import Leaf
+from .engine.equal_channels import run_equal_channels
+from .sample.leaf import TARGETS, Leaf
+from .transform import alone
 
 __all__ = ["Grayscale", "RandomPhotometricDistort"]
 
@@ -106,6 +108,9 @@ class Grayscale(CallableContainer):
     def extra_repr(self) -> str:
         return f"num_output_channels={self.num_output_channels}"
 
+    def first_channels(self) -> tuple[Any, int] | None:
+        return self._chain, self.num_output_channels
+
     def passes(self) -> list[Any]:
         return list(self._chain.passes)
 
@@ -113,6 +118,12 @@ class Grayscale(CallableContainer):
         return np.eye(3)[None], sizes, "nearest"
 
     def run(self, leaves: list[Leaf], number: float) -> None:
+        if not any(leaf.kind in TARGETS for leaf in leaves):
+            chain = alone(self)
+            leaves = [own for own in leaves if own.kind == "image"]
+            leaves = [own for own in leaves if not run_equal_channels(chain, own)]
+        if not leaves:
+            return
         self._chain.run_within(leaves, 0, 0)
         for leaf in leaves:
             if leaf.kind == "image" and leaf.value.shape[-3] != self.num_output_channels:

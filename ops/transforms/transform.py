@@ -13,7 +13,7 @@ from .compose import Compose
 from .engine.effects import Fusable
 from .engine.plan import Canvas, Plan
 
-__all__ = ["Builtin", "RandomlyApplied", "Transform"]
+__all__ = ["Builtin", "RandomlyApplied", "Transform", "alone"]
 
 
 class Transform(Fusable):
@@ -56,11 +56,7 @@ class Transform(Fusable):
     @outside_graphs
     def forward(self, *sample: Any, **options: Any) -> Any:
         """Transform a sample, as ``Compose([self])`` does."""
-        alone = self.__dict__.get("_alone")
-        if alone is None:
-            # nn.Module's own attributes would register it as a child of this module: a cycle.
-            alone = self.__dict__["_alone"] = Compose([self])
-        return alone.forward(*sample, **options)  # as a module, it would look for hooks again
+        return alone(self).forward(*sample, **options)  # as a module, it would look for hooks again
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.picklable().items() if name != "_alone"}
@@ -72,6 +68,15 @@ class Transform(Fusable):
             if not hidden and value is not None:
                 shown.append(f"{name}={value!r}")
         return ", ".join(shown)
+
+
+def alone(transform: Any) -> Compose:
+    """Return ``Compose([transform])``, which the transform keeps."""
+    found: Compose | None = transform.__dict__.get("_alone")
+    if found is None:
+        # nn.Module's own attributes would register it as a child of this module: a cycle.
+        found = transform.__dict__["_alone"] = Compose([transform])
+    return found
 
 
 class Builtin(Transform):

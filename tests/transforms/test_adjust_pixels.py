@@ -334,3 +334,20 @@ def test_powers_of_many_are_those_of_each(exponent: float) -> None:
     count = len(values)
     each = adjust_pixels(values.view(-1, 1, 1, 1), [PixelKind.GAMMA] * count, [exponent] * count)
     assert whole.numpy().tobytes() == each.numpy().tobytes()
+
+
+@every_slot
+@pytest.mark.parametrize("count", [2, 5, 64, 200])
+def test_autocontrast_takes_the_extremes_wherever_they_lie(count: int, slot: str) -> None:
+    """NaN is neither the least nor the greatest."""
+    places = [(i, j) for i in range(0, count, 7) for j in range(0, count, 5) if i != j]
+    rows = torch.full((len(places), count), 0.5)
+    rows[:, 1::9] = torch.nan
+    for row, (low, high) in zip(rows, places, strict=True):
+        row[low], row[high] = 0.25, 0.75
+    amounts = [0.0] * len(rows)
+    with use_slot(slot):
+        kinds = [int(PixelKind.AUTOCONTRAST)] * len(rows)
+        found = adjust_pixels(rows.view(-1, 1, 1, count), kinds, amounts)
+    known = ~rows.isnan()
+    assert torch.equal(found.view(rows.shape)[known], (rows[known] - 0.25) / 0.5)

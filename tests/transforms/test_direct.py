@@ -101,6 +101,20 @@ def values_first() -> list[Any]:
     ]
 
 
+def grey() -> list[Any]:
+    return [
+        transforms.RandomHorizontalFlip(),
+        transforms.Grayscale(),
+        transforms.RandomInvert(0.5),
+        transforms.ToDtype(torch.float32, scale=True),
+        transforms.Normalize([0.5], [0.3]),
+    ]
+
+
+def grey_last() -> list[Any]:
+    return [transforms.RandomSolarize(100, 0.5), transforms.Grayscale()]
+
+
 def still() -> list[Any]:
     return [transforms.RandomHorizontalFlip(), transforms.ColorJitter(0.3, 0.3)]
 
@@ -109,7 +123,7 @@ def still() -> list[Any]:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_results_are_those_of_passes(name: str) -> None:
     """Draws of a chain that shows a fill, of one that doesn't, of none that moves a pixel, ..."""
-    makers = [detection, still, mixed, values_alone, values_first]
+    makers = [detection, still, mixed, values_alone, values_first, grey, grey_last]
     for make in (*makers, *([] if "grey" in name else [classification])):
         for options in ({}, {"keypoint_convention": "half_pixel", "mask_fill": 3}):
             chain = transforms.Compose(make(), seed=0, **options)  # type: ignore[arg-type]

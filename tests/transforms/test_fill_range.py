@@ -43,6 +43,15 @@ def test_fills_out_of_range_are_refused(
     FILLING[number](high)(image)
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.complex64])
+@pytest.mark.parametrize("number", range(len(FILLING)))
+def test_images_of_other_dtypes_are_named(number: int, dtype: torch.dtype) -> None:
+    image = torch.ones((3, 16, 16), dtype=dtype)
+    for transform in (FILLING[number](0), T.GridDropout(p=1), T.ChannelDropout(p=1)):
+        with pytest.raises(TypeError, match=rf"the sample has dtype {dtype}, must be uint8, uint1"):
+            transform(image)
+
+
 @pytest.mark.parametrize(("dtype", "low", "high"), RANGES)
 @pytest.mark.parametrize("many", [False, True])
 def test_erased_values_out_of_range_are_refused(

@@ -202,3 +202,18 @@ def test_what_cannot_be_undone_is_refused() -> None:
     four = T.Compose([T.ToDtype(torch.float32), T.Normalize([0.0] * 4, [1.0] * 4), T.Pad(1)])
     padded, params = four(torch.rand(4, 3, 5), return_params=True)
     assert four.inverse(padded, params).shape == (4, 3, 5)
+
+
+@pytest.mark.parametrize(
+    "last", [T.Grayscale(3), T.ElasticTransform(), T.RandomErasing(1.0, value="random"), T.AugMix()]
+)
+def test_what_ends_a_chain_by_itself_keeps_the_memory_format(last: Any) -> None:
+    images = torch.rand(2, 3, 8, 9)
+    steps = [T.RandomHorizontalFlip(), last]
+    chain = T.Compose(steps, seed=0, memory_format=torch.channels_last)
+    for sample in (images, images[0], [*images]):
+        found = chain(sample, index=range(2) if len(sample) == 2 else 0)
+        expected = T.Compose(steps, seed=0)(sample, index=range(2) if len(sample) == 2 else 0)
+        assert torch.equal(found, expected)
+        assert found.movedim(-3, -1).is_contiguous()
+        assert expected.is_contiguous()

@@ -157,6 +157,21 @@ def test_grey_and_permuted_values_may_be_of_any_size(exact: bool) -> None:
     assert both(image).aminmax() == (0.0, 1.0)
 
 
+@pytest.mark.matrix
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float16, torch.uint16])
+def test_grey_batches_have_the_bits_of_one_channel(dtype: torch.dtype) -> None:
+    images = (255.0 * torch.rand(5, 3, 7, 150)).to(dtype)
+    expected = T.RandomGrayscale(1.0)(images)
+    turned = images.contiguous(memory_format=torch.channels_last)
+    for batch in (images, turned, images[:1], images[1], images.mT.contiguous().mT):
+        whole = expected[1] if batch.dim() == 3 else expected[: len(batch)]
+        assert torch.equal(T.Grayscale()(batch), whole[..., :1, :, :])
+        assert torch.equal(T.Grayscale(3)(batch), whole)
+    beside = T.Grayscale()({"image": images, "mask": torch.ones(5, 7, 150).byte()})
+    assert torch.equal(beside["image"], expected[:, :1])
+    assert beside["mask"].all()
+
+
 @pytest.mark.parametrize("given", [1, 3])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_grayscale(channels: int, given: int) -> None:

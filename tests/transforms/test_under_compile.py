@@ -67,3 +67,51 @@ def test_whole_graphs_are_refused_with_the_reason() -> None:
     compiled = torch.compile(lambda image: transform(image), backend="eager", fullgraph=True)
     with pytest.raises(torch._dynamo.exc.Unsupported, match="draws random numbers"):
         compiled(torch.rand(3, 8, 8))
+
+
+FLIP = transforms.RandomHorizontalFlip(1.0)
+MADE: dict[str, Callable[[], Any]] = {
+    "RandAugment": lambda: transforms.RandAugment(),
+    "TrivialAugmentWide": lambda: transforms.TrivialAugmentWide(),
+    "AutoAugment": lambda: transforms.AutoAugment(),
+    "AugMix": lambda: transforms.AugMix(),
+    "from_timm": lambda: transforms.from_timm("rand-m9-mstd0.5"),
+    "Compose": lambda: transforms.Compose([FLIP]),
+    "RandomApply": lambda: transforms.RandomApply([transforms.GaussianBlur(3)], 0.5),
+    "Grayscale": lambda: transforms.Grayscale(),
+    "ElasticTransform": lambda: transforms.ElasticTransform(),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_transforms_are_made_within_compiled_code(name: str) -> None:
+    make = MADE[name]
+
+    def step(image: Tensor) -> Tensor:
+        return make()(image.sqrt()).square()  # type: ignore[no-any-return]
+
+    compiled = torch.compile(step, backend="eager")
+    image = torch.rand(3, 16, 24)
+    for draw in range(2):
+        results = []
+        for call in (compiled, step):
+            torch.manual_seed(draw)
+            results.append(call(image))
+        assert torch.equal(*results)
+
+
+def test_what_is_made_of_a_batch_in_compiled_code() -> None:
+    def step(images: Tensor) -> Tensor:
+        mosaic = transforms.Mosaic(8, seed=0)
+        return mosaic({"image": images.sqrt()}, index=range(4))["image"].square()  # type: ignore[no-any-return]
+
+    images = torch.rand(4, 3, 16, 24)
+    assert torch.equal(torch.compile(step, backend="eager")(images), step(images))
+
+
+def test_whole_graphs_refuse_to_make_transforms() -> None:
+    compiled = torch.compile(
+        lambda image: transforms.RandomRotation(5)(image), backend="eager", fullgraph=True
+    )
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="draws random numbers"):
+        compiled(torch.rand(3, 8, 8))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import visops
@@ -24,6 +25,7 @@ MAPS = {  # steps and offsets of columns and rows
     "beside": (1, 1, 1000, 0),
     "above": (-1, 1, 306, -1000),
 }
+PADDINGS = ("constant", "reflect", "symmetric", "replicate", "circular")
 DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 FORMATS = (torch.contiguous_format, torch.channels_last)
 NORMALISED: dict[str, Any] = {"mean": [0.3], "std": [0.7]}
@@ -49,7 +51,7 @@ def test_bits_are_those_of_single_pixels(name: str, channels: int) -> None:
         if source.is_floating_point:
             image[..., 3::17] = torch.nan
             image[..., 5::19] = -0.0
-        for padding in ("constant", "reflect"):
+        for padding in PADDINGS:
             found, expected = (
                 visops.augment(
                     given.contiguous(memory_format=layout),
@@ -65,6 +67,22 @@ def test_bits_are_those_of_single_pixels(name: str, channels: int) -> None:
                 for given, matrix in ((image, straight), (image.mT, turned))
             )
             assert same_bits(found, expected)
+
+
+@pytest.mark.parametrize("padding", PADDINGS[1:])
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 40), (40, 5), (70, 300)])
+def test_images_narrower_than_what_is_padded(size: tuple[int, int], padding: str) -> None:
+    """A row of the output takes one run of the image, or more than are kept."""
+    around = (90, 200)
+    numpy_mode: Any = {"replicate": "edge", "circular": "wrap"}.get(padding, padding)
+    for dtype in DTYPES:
+        image = torch.randint(0, 256, (1, 3, *size)).to(dtype)
+        matrix = torch.tensor([[1.0, 0.0, around[1]], [0.0, 1.0, around[0]]])
+        to = [side + 2 * more for side, more in zip(size, around, strict=True)]
+        found = visops.augment(image, matrix, to, padding_mode=padding, out_dtype=dtype)
+        sides = ((0, 0), (0, 0), (around[0],) * 2, (around[1],) * 2)
+        expected = np.pad(image.float().numpy(), sides, mode=numpy_mode)
+        assert torch.equal(found, torch.from_numpy(expected).to(dtype))
 
 
 def test_views_of_any_strides() -> None:

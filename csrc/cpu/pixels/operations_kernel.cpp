@@ -183,17 +183,46 @@ void invert(const PixelImage& image) {
 }
 
 template <class T>
+struct Extremes {
+  T least, most;
+};
+
+// Those of `count` values, NaN left out. Lanes keep extremes of their own, or compilers would
+// compare floats one by one. Where the least is 0 or -0, it is the first of them.
+template <class T>
+Extremes<T> extremes_of(const T* data, int64_t count) {
+  constexpr int kLanes = 64;
+  T least[kLanes], most[kLanes];
+  for (int j = 0; j < kLanes; ++j) {
+    least[j] = highest<T>();
+    most[j] = lowest<T>();
+  }
+  const auto take = [&](int j, T low, T high) {
+    least[j] = low < least[j] ? low : least[j];
+    most[j] = high > most[j] ? high : most[j];
+  };
+  const int64_t whole = count & -kLanes;
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) take(j, data[i + j], data[i + j]);
+  }
+  for (int64_t i = whole; i < count; ++i) take(0, data[i], data[i]);
+  for (int j = 1; j < kLanes; ++j) take(0, least[j], most[j]);
+  for (int64_t i = 0; sizeof(T) > 1 && least[0] == T() && i < count; ++i) {
+    if (data[i] != T()) continue;
+    least[0] = data[i];
+    break;
+  }
+  return {least[0], most[0]};
+}
+
+template <class T>
 void autocontrast(const PixelImage& image) {
   const int64_t pixels = image.height * image.width;
   constexpr float kWhite = sizeof(T) == 1 ? 255.0f : 1.0f;
   for (int64_t c = 0; c < image.channels; ++c) {
     T* const data = channel<T>(image, c);
-    T least = highest<T>(), most = lowest<T>();  // NaN is neither
-    for (int64_t i = 0; i < pixels; ++i) {
-      least = data[i] < least ? data[i] : least;
-      most = data[i] > most ? data[i] : most;
-    }
-    const float low = static_cast<float>(least), high = static_cast<float>(most);
+    const Extremes<T> found = extremes_of(data, pixels);
+    const float low = static_cast<float>(found.least), high = static_cast<float>(found.most);
     if (!(low < high)) continue;
     const float scale = (high - low) * (1.0f / kWhite);
     if constexpr (sizeof(T) == 1) {

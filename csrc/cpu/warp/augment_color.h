@@ -8,12 +8,13 @@ namespace visops {
 namespace {
 
 // The colour steps of `Channels` planes, then scale and offset, into `result` (which may be the
-// planes themselves). A vector stays in registers from the first step to the last.
-template <int Channels, bool clamp>
+// planes themselves). A vector stays in registers from the first step to the last. Of equal
+// channels, which are written to one place, only the first is made.
+template <int Channels, int Made, bool clamp>
 void color_planes(const AugmentParams& p, const ColorPlan<float>& plan, int padded,
                   const Planes& planes, float* const (&result)[kGroup]) {
-  float scale[Channels], offset[Channels];
-  for (int c = 0; c < Channels; ++c) {
+  float scale[Made], offset[Made];
+  for (int c = 0; c < Made; ++c) {
     scale[c] = static_cast<float>(p.scale[value_index(p, c)]);
     offset[c] = static_cast<float>(p.offset[value_index(p, c)]);
   }
@@ -21,18 +22,20 @@ void color_planes(const AugmentParams& p, const ColorPlan<float>& plan, int padd
   for (int i = 0; i < padded; i += Floats::kWidth) {
     Floats v[Channels];
     for (int c = 0; c < Channels; ++c) v[c] = Floats::load(planes.v[c] + i);
-    for (int64_t k = 0; k < steps; ++k) {
+    const auto take = [&](int64_t k, int made) {
       Floats next[Channels];
-      for (int c = 0; c < Channels; ++c) {
+      for (int c = 0; c < made; ++c) {
         const float* a = plan.step[k][c];
         next[c] = Floats(a[0]) * v[0];
         for (int j = 1; j < Channels; ++j) next[c] = next[c] + Floats(a[j]) * v[j];
         next[c] = next[c] + Floats(a[Channels]);
         if (clamp) next[c] = clamp_unit(next[c]);
       }
-      for (int c = 0; c < Channels; ++c) v[c] = next[c];
-    }
-    for (int c = 0; c < Channels; ++c) {
+      for (int c = 0; c < made; ++c) v[c] = next[c];
+    };
+    for (int64_t k = 0; k + 1 < steps; ++k) take(k, Channels);
+    take(steps - 1, Made);
+    for (int c = 0; c < Made; ++c) {
       (v[c] * Floats(scale[c]) + Floats(offset[c])).store(result[c] + i);
     }
   }
@@ -41,10 +44,13 @@ void color_planes(const AugmentParams& p, const ColorPlan<float>& plan, int padd
 template <int Channels>
 void color_segment(const AugmentParams& p, const ColorPlan<float>& plan, int padded,
                    const Planes& planes, float* const (&result)[kGroup]) {
-  if (p.clamp) {
-    color_planes<Channels, true>(p, plan, padded, planes, result);
+  if (Channels > 1 && p.output_stride.channel == 0) {
+    p.clamp ? color_planes<Channels, 1, true>(p, plan, padded, planes, result)
+            : color_planes<Channels, 1, false>(p, plan, padded, planes, result);
+  } else if (p.clamp) {
+    color_planes<Channels, Channels, true>(p, plan, padded, planes, result);
   } else {
-    color_planes<Channels, false>(p, plan, padded, planes, result);
+    color_planes<Channels, Channels, false>(p, plan, padded, planes, result);
   }
 }
 
@@ -185,18 +191,19 @@ inline void finish_segment(const SegmentAt& at, const ColorPlan<float>& plan, in
       default: color_segment<4>(p, plan, at.padded, planes, result); break;
     }
   }
-  for (int64_t c = 0; p.erase_count > 0 && c < channels; ++c) erase_plane(at, first + c, result[c]);
+  const int64_t made = stride.channel == 0 ? 1 : channels;
+  for (int64_t c = 0; p.erase_count > 0 && c < made; ++c) erase_plane(at, first + c, result[c]);
   if (direct) return;
   switch (p.output_dtype) {
-    case DType::kUInt8: return store_planes<uint8_t>(at, first, channels, planes);
-    case DType::kFloat16: return store_planes<Half>(at, first, channels, planes);
-    case DType::kBFloat16: return store_planes<BFloat16>(at, first, channels, planes);
-    case DType::kFloat32: return store_planes<float>(at, first, channels, planes);
+    case DType::kUInt8: return store_planes<uint8_t>(at, first, made, planes);
+    case DType::kFloat16: return store_planes<Half>(at, first, made, planes);
+    case DType::kBFloat16: return store_planes<BFloat16>(at, first, made, planes);
+    case DType::kFloat32: return store_planes<float>(at, first, made, planes);
     default: break;
   }
   double* out = static_cast<double*>(p.output) + at.sample * stride.batch + first * stride.channel +
                 at.y * stride.row + at.x0 * stride.column;
-  for (int64_t c = 0; c < channels; ++c) {
+  for (int64_t c = 0; c < made; ++c) {
     for (int i = 0; i < at.count; ++i) {
       out[c * stride.channel + i * stride.column] = static_cast<double>(planes.v[c][i]);
     }

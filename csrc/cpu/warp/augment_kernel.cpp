@@ -149,7 +149,7 @@ void augment_position(const AugmentTask& task, const SegmentAt& at, const LaneIm
     const int64_t channels = at.p.channels - c < kGroup ? at.p.channels - c : kGroup;
     switch (position.way) {
       case LaneWay::kCopy: break;  // done above, all channels at once
-      case LaneWay::kFill: fill_around(at.p, {0, 0}, at.padded, c, channels, planes); break;
+      case LaneWay::kFill: fill_lanes(at.p, {0, at.padded}, c, channels, planes); break;
       case LaneWay::kTaps:
         task.sampler.taps(image, position.lanes, at.padded, c, channels, planes);
         blend_planes(at, position.lanes, c, channels, planes);
@@ -211,41 +211,85 @@ void augment_segments(const AugmentTask& task, const LaneImage& image, int64_t f
 }
 
 // NOTE [ Straight rows ]
-void augment_straight(const AugmentTask& task, int64_t first, int64_t last, Span strip) {
+void augment_straight(const AugmentTask& task, const StraightRuns& runs, int64_t first,
+                      int64_t last, Span strip) {
   const AugmentParams& p = task.p;
   const AugmentSample& s = task.s;
   const StraightMap map = straight_map(s);
-  const Span within = map.columns_within(s.x, p.output_width);
   const AugmentSegment<float> segment = {};  // what follows sampling asks for neither
   const SegmentAxes<float> axes = {};
   const int64_t size = element_size(p.dtype);
   const char* const data = static_cast<const char*>(s.image.data);
   Planes planes;
+  // From left to right: a run may overwrite what lies behind it.
+  const auto load_runs = [&](int64_t x0, int64_t row, int count, int64_t c, int64_t channels) {
+    for (const PixelRun& run : runs) {
+      const Span lanes = intersect({0, count}, {run.begin - x0, run.end - x0});
+      if (lanes.begin >= lanes.end) continue;
+      if (run.is_fill()) {
+        fill_lanes(p, lanes, c, channels, planes);
+        continue;
+      }
+      const int64_t x = run.source + run.step * (x0 + lanes.begin - run.begin);
+      const char* const pixel =
+          data + (row * s.image.row_stride + x * s.image.column_stride) * size;
+      const bool repeats = run.step == 0;
+      const Span loaded = {lanes.begin, repeats ? lanes.begin + 1 : lanes.end};
+      task.sampler.straight(s.image, pixel, repeats ? 1 : run.step, loaded, c, channels, planes);
+      for (int64_t k = 0; repeats && k < channels; ++k) {
+        float* const v = planes.v[k];
+        for (int64_t i = lanes.begin; i < lanes.end; ++i) v[i] = v[lanes.begin];
+      }
+    }
+  };
   const auto augment_row = [&](int64_t x0, int64_t y, int count) {
     const SegmentAt at = {
         p, s, segment, axes, task.sample, x0, y, count, (count + kMaxWidth - 1) & -kMaxWidth};
-    const int64_t row = map.source_y(y);
-    Span lanes = intersect({0, count}, {within.begin - x0, within.end - x0});
-    if (row < s.y.first || row > s.y.last || lanes.begin >= lanes.end) lanes = {0, 0};
-    const char* pixel = data;  // of the first lane
-    if (lanes.begin < lanes.end) {
-      const int64_t x = map.source_x(x0 + lanes.begin);
-      pixel += (row * s.image.row_stride + x * s.image.column_stride) * size;
-    }
+    const int64_t row = padded_source(s.y, p.padding, map.source_y(y));
     for (int64_t c = 0; c < p.channels; c += kGroup) {
       const int64_t channels = p.channels - c < kGroup ? p.channels - c : kGroup;
-      if (lanes.begin < lanes.end) {
-        task.sampler.straight(s.image, pixel, map.x_step, lanes, c, channels, planes);
+      if (row < 0) {
+        fill_lanes(p, {0, count}, c, channels, planes);
+      } else {
+        load_runs(x0, row, count, c, channels);
       }
-      if (lanes.end - lanes.begin < count) fill_around(p, lanes, at.padded, c, channels, planes);
+      fill_lanes(p, {count, at.padded}, c, channels, planes);
       finish_segment(at, task.plan, c, channels, planes);
     }
   };
-  ReadAhead ahead = read_ahead(p, s, strip, {first, last});
-  for_each_block<kBlockRows>(ahead, strip, {first, last},
-                             [&](int64_t x0, int64_t y0, int count, int rows) {
-                               for (int i = 0; i < rows; ++i) augment_row(x0, y0 + i, count);
-                             });
+  for (int64_t y = first; y < last; ++y) {
+    for (int64_t x0 = strip.begin; x0 < strip.end; x0 += kSegment) {
+      const int64_t left = strip.end - x0;
+      augment_row(x0, y, static_cast<int>(left < kSegment ? left : kSegment));
+    }
+  }
+}
+
+template <class Strip>
+void for_each_strip(const AugmentParams& p, const Strip& strip) {
+  for (int64_t x = 0; x < p.output_width; x += kStripColumns) {
+    strip(intersect({0, p.output_width}, {x, x + kStripColumns}));
+  }
+}
+
+// Rows of a sample with a straight map. False where another way is faster, or the only one.
+bool augment_straight_rows(const AugmentTask& task, int64_t first, int64_t last) {
+  const AugmentParams& p = task.p;
+  const AugmentSample& s = task.s;
+  const bool moves = moves_bytes(p, s);
+  if (task.copies && !moves && p.padding == Padding::kConstant) return false;
+  const StraightRuns runs(p, s);
+  if (runs.many()) return false;
+  if (moves) {
+    for (int64_t c = 0; c < p.channels; ++c) move_rows(p, s, runs, task.sample, c, {first, last});
+    for (int64_t y = first; y < last; ++y) erase_bytes(p, task.sample, 0, y, p.output_width);
+  } else if (only_converts(p, s)) {
+    const auto convert = p.dtype == DType::kUInt8 ? convert_rows<uint8_t> : convert_rows<float>;
+    for (int64_t c = 0; c < p.channels; ++c) convert(p, s, runs, task.sample, c, {first, last});
+  } else {
+    for_each_strip(p, [&](Span strip) { augment_straight(task, runs, first, last, strip); });
+  }
+  return true;
 }
 
 // Images that are sampled in float32.
@@ -254,6 +298,7 @@ void augment_rows(AugmentTask& task, int64_t first, int64_t last) {
   load_color_plan(p, task.sample, &task.plan);
   if (is_resize(p, task.s)) return augment_resized(task, first, last);
   const LaneImage image(p, task.s);
+  if (has_straight_map(task.s) && augment_straight_rows(task, first, last)) return;
   if (task.copies) {
     const CopiedSample copied = copied_sample(image, task.sample);
     if (copies_rows(image, copied)) {
@@ -262,18 +307,7 @@ void augment_rows(AugmentTask& task, int64_t first, int64_t last) {
       return;
     }
   }
-  const bool straight = !task.copies && has_straight_rows(p, task.s);
-  if (straight && only_converts(p, task.s)) {
-    return convert_rows(p, task.s, task.sample, first, last);
-  }
-  for (int64_t x = 0; x < p.output_width; x += kStripColumns) {
-    const Span strip = intersect({0, p.output_width}, {x, x + kStripColumns});
-    if (straight) {
-      augment_straight(task, first, last, strip);
-    } else {
-      augment_segments(task, image, first, last, strip);
-    }
-  }
+  for_each_strip(p, [&](Span strip) { augment_segments(task, image, first, last, strip); });
 }
 
 // float64 images, in float64.

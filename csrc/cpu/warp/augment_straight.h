@@ -1,56 +1,19 @@
 // Maps that only shift and flip: crops, flips, and no geometry at all.
 //
 // NOTE [ Straight rows ]
-// Every coordinate is an integer, and the pixels of an output row lie side by side in a row of the
-// image, forwards or backwards. So no lane has an offset of its own: a run of elements is converted
-// to planes, and lanes beyond the window are fill. Most chains without rotation or scale, such as
-// a crop, a flip, ToDtype and Normalize, are one pass of this.
+// Every coordinate is an integer, and an output row is a few runs of an image row (NOTE [ Straight
+// runs ], cpu/warp/augment_runs.h). So no lane has an offset of its own: runs of elements are
+// converted to planes. Most chains without rotation or scale, such as a crop, a flip, ToDtype and
+// Normalize, are one pass of this. Bytes that stay bytes are moved.
 #pragma once
 
 #include "cpu/simd/floats.h"
+#include "cpu/warp/augment_copies.h"
 #include "cpu/warp/augment_lanes.h"
-#include "cpu/warp/copied_pixels.h"
+#include "cpu/warp/augment_runs.h"
 
 namespace visops {
 namespace {
-
-// Output (x, y) is pixel (column + x_step x, row + y_step y) of the image; the steps are 1 or -1.
-struct StraightMap {
-  int64_t x_step, y_step, column, row;
-
-  int64_t source_x(int64_t x) const { return column + x_step * x; }
-  int64_t source_y(int64_t y) const { return row + y_step * y; }
-
-  // The columns of an output row of `count` pixels that lie in the window.
-  Span columns_within(const AxisWindow& window, int64_t count) const {
-    const int64_t first = x_step > 0 ? window.first - column : column - window.last;
-    return intersect({0, count}, {first, first + (window.last - window.first) + 1});
-  }
-};
-
-inline bool has_straight_map(const AugmentSample& s) {
-  const double* m = s.map.m;
-  return s.mode == Interpolation::kNearest && !s.is_fill && run_of(s.map.integral, m) != 0 &&
-         m[1] == 0.0 && fabs(m[4]) == 1.0;
-}
-
-inline StraightMap straight_map(const AugmentSample& s) {
-  const double* m = s.map.m;
-  return {run_of(s.map.integral, m), static_cast<int64_t>(m[4]), static_cast<int64_t>(m[2]),
-          static_cast<int64_t>(m[5])};
-}
-
-// Whether rows can be written as runs: what lies beyond the window is fill, or nothing does.
-inline bool has_straight_rows(const AugmentParams& p, const AugmentSample& s) {
-  if (!has_straight_map(s)) return false;
-  if (p.padding == Padding::kConstant) return true;
-  const StraightMap map = straight_map(s);
-  const auto holds = [](const AxisWindow& window, int64_t a, int64_t b) {
-    return a >= window.first && a <= window.last && b >= window.first && b <= window.last;
-  };
-  return holds(s.x, map.source_x(0), map.source_x(p.output_width - 1)) &&
-         holds(s.y, map.source_y(0), map.source_y(p.output_height - 1));
-}
 
 // Converts elements to lanes from `begin` on, in whole vectors: lanes behind the last are
 // overwritten.
@@ -120,51 +83,123 @@ void load_straight(const AugmentImage& image, const void* pixel, int64_t step, S
   }
 }
 
-// Whether rows of bytes become rows of floats and nothing else happens to them: ToDtype and
-// Normalize, and the last step of chains that change bytes.
+// Whether rows become rows of floats, value by value: ToDtype and Normalize, flips and crops of
+// floats, and the last step of chains that change bytes.
 inline bool only_converts(const AugmentParams& p, const AugmentSample& s) {
-  const StraightMap map = straight_map(s);
-  const Span columns = map.columns_within(s.x, p.output_width);
-  const int64_t first = map.source_y(0), last = map.source_y(p.output_height - 1);
-  return p.dtype == DType::kUInt8 && p.output_dtype == DType::kFloat32 &&
-         s.image.column_stride == 1 && p.output_stride.column == 1 && map.x_step == 1 &&
-         columns.begin == 0 && columns.end == p.output_width && first >= s.y.first &&
-         first <= s.y.last && last >= s.y.first && last <= s.y.last && p.color_steps == 0 &&
-         p.erase_count == 0;
+  return (p.dtype == DType::kUInt8 || p.dtype == DType::kFloat32) &&
+         p.output_dtype == DType::kFloat32 && s.image.column_stride == 1 &&
+         p.output_stride.column == 1 && p.color_steps == 0 && p.erase_count == 0;
 }
 
-inline void convert_rows(const AugmentParams& p, const AugmentSample& s, int64_t sample,
-                         int64_t first, int64_t last) {
-  const StraightMap map = straight_map(s);
+// `count` elements, one after another.
+template <class T>
+VISOPS_ALWAYS_INLINE void finish_elements(const T* from, int64_t count, const ChannelFinish& finish,
+                                          float* to) {
   constexpr int kWidth = Floats::kWidth;
-  const int64_t whole = p.output_width / kWidth * kWidth;
-  const int64_t rest = p.output_width - whole;
-  for (int64_t c = 0; c < p.channels; ++c) {
-    const ChannelFinish finish(p, c);
-    for (int64_t y = first; y < last; ++y) {
-      const uint8_t* const from = static_cast<const uint8_t*>(s.image.data) +
-                                  c * s.image.channel_stride +
-                                  map.source_y(y) * s.image.row_stride + map.column;
-      float* const to = static_cast<float*>(p.output) + sample * p.output_stride.batch +
-                        c * p.output_stride.channel + y * p.output_stride.row;
-      for (int64_t x = 0; x < whole; x += kWidth) finish(load_floats(from + x)).store(to + x);
-      if (rest == 0) continue;
-      uint8_t element[kWidth] = {};
-      float result[kWidth];
-      memcpy(element, from + whole, static_cast<size_t>(rest));
-      finish(load_floats(element)).store(result);
-      memcpy(to + whole, result, static_cast<size_t>(rest) * sizeof(float));
+  const int64_t whole = count & -kWidth;
+  for (int64_t x = 0; x < whole; x += kWidth) finish(load_floats(from + x)).store(to + x);
+  if (whole == count) return;
+  T element[kWidth] = {};
+  float result[kWidth];
+  memcpy(element, from + whole, static_cast<size_t>(count - whole) * sizeof(T));
+  finish(load_floats(element)).store(result);
+  memcpy(to + whole, result, static_cast<size_t>(count - whole) * sizeof(float));
+}
+
+// `count` times the same element.
+template <class T>
+VISOPS_ALWAYS_INLINE void repeat_element(T value, int64_t count, const ChannelFinish& finish,
+                                         float* to) {
+  T element[Floats::kWidth];
+  float result[Floats::kWidth];
+  for (T& each : element) each = value;
+  finish(load_floats(element)).store(result);
+  for (int64_t i = 0; i < count; ++i) to[i] = result[0];
+}
+
+// A run of a row; `from` is its first element.
+template <class T>
+void convert_pixels(const PixelRun& run, const T* from, const ChannelFinish& finish, float* to) {
+  const int64_t count = run.end - run.begin;
+  if (run.step > 0) return finish_elements(from, count, finish, to);
+  if (run.step == 0) return repeat_element(*from, count, finish, to);
+  T turned[kSegment];
+  for (int64_t i = 0; i < count; i += kSegment) {
+    const int64_t part = count - i < kSegment ? count - i : kSegment;
+    turn_run(from - i, static_cast<int>(part), turned);
+    finish_elements(turned, part, finish, to + i);
+  }
+}
+
+// Rows of one channel.
+template <class T>
+void convert_rows(const AugmentParams& p, const AugmentSample& s, const StraightRuns& runs,
+                  int64_t sample, int64_t c, Span rows) {
+  const StraightMap map = straight_map(s);
+  const ChannelFinish finish(p, c);
+  const auto fill = static_cast<float>(p.fill[value_index(p, c)]);
+  for (int64_t y = rows.begin; y < rows.end; ++y) {
+    const int64_t row = padded_source(s.y, p.padding, map.source_y(y));
+    const T* const from =
+        static_cast<const T*>(s.image.data) + c * s.image.channel_stride + row * s.image.row_stride;
+    float* const to = static_cast<float*>(p.output) + sample * p.output_stride.batch +
+                      c * p.output_stride.channel + y * p.output_stride.row;
+    if (row < 0) {
+      repeat_element(fill, p.output_width, finish, to);
+      continue;
+    }
+    for (const PixelRun& run : runs) {
+      if (run.is_fill()) {
+        repeat_element(fill, run.end - run.begin, finish, to + run.begin);
+      } else {
+        convert_pixels(run, from + run.source, finish, to + run.begin);
+      }
     }
   }
 }
 
-// Fills the lanes beyond `lanes`.
-inline void fill_around(const AugmentParams& p, Span lanes, int padded, int64_t first,
-                        int64_t channels, Planes& planes) {
+// Fills lanes.
+inline void fill_lanes(const AugmentParams& p, Span lanes, int64_t first, int64_t channels,
+                       Planes& planes) {
   for (int64_t c = 0; c < channels; ++c) {
     const float fill = static_cast<float>(p.fill[value_index(p, first + c)]);
-    for (int64_t i = 0; i < lanes.begin; ++i) planes.v[c][i] = fill;
-    for (int64_t i = lanes.end; i < padded; ++i) planes.v[c][i] = fill;
+    for (int64_t i = lanes.begin; i < lanes.end; ++i) planes.v[c][i] = fill;
+  }
+}
+
+// Whether rows of bytes are moved: copied pixels, and columns side by side.
+inline bool moves_bytes(const AugmentParams& p, const AugmentSample& s) {
+  return copies_bytes(p, s) && s.image.column_stride == 1 && p.output_stride.column == 1;
+}
+
+// Rows of one channel.
+inline void move_rows(const AugmentParams& p, const AugmentSample& s, const StraightRuns& runs,
+                      int64_t sample, int64_t c, Span rows) {
+  const StraightMap map = straight_map(s);
+  const char* const image = static_cast<const char*>(s.image.data) + c * s.image.channel_stride;
+  char* const out =
+      static_cast<char*>(p.output) + sample * p.output_stride.batch + c * p.output_stride.channel;
+  const auto fill = static_cast<int>(fill_bits(p.dtype, p.fill[value_index(p, c)]));
+  for (int64_t y = rows.begin; y < rows.end; ++y) {
+    const int64_t row = padded_source(s.y, p.padding, map.source_y(y));
+    char* const to = out + y * p.output_stride.row;
+    if (row < 0) {
+      memset(to, fill, static_cast<size_t>(p.output_width));
+      continue;
+    }
+    for (const PixelRun& run : runs) {
+      const int64_t count = run.end - run.begin;
+      const char* const from = image + row * s.image.row_stride + run.source;
+      if (run.is_fill()) {
+        memset(to + run.begin, fill, static_cast<size_t>(count));
+      } else if (run.step > 0) {
+        memcpy(to + run.begin, from, static_cast<size_t>(count));
+      } else if (run.step < 0) {
+        turn_pixels<1>(from, static_cast<int>(count), to + run.begin);
+      } else {
+        memset(to + run.begin, *from, static_cast<size_t>(count));
+      }
+    }
   }
 }
 

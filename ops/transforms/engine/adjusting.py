@@ -14,6 +14,8 @@ import pickle
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..._torch.outside_graphs import outside_graphs
+
 __all__ = ["Adjustable"]
 
 _GIVEN = "_given"  # the arguments, once a transform has been made
@@ -83,6 +85,7 @@ class Adjustable:
 def _noting(make: Callable[..., None]) -> Callable[..., None]:
     """Return an `__init__` that notes its arguments, unless another one has called it."""
 
+    @outside_graphs  # the compiler can't follow how a transform is made
     @functools.wraps(make)
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
         inner = _MAKING in self.__dict__

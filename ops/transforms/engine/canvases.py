@@ -6,19 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..sample.leaf import Leaf
 
 __all__ = ["reject_sizes", "stack_images"]
 
 
-def stack_images(images: Sequence[Leaf], sizes: np.ndarray) -> None:
-    """Stack the lists that unfused transforms leave into batches."""
+def stack_images(images: Sequence[Leaf], sizes: np.ndarray, form: torch.memory_format) -> None:
+    """Stack the lists that unfused transforms leave into batches, in the form that is wanted."""
     for leaf in images:
         if isinstance(leaf.value, list):
             if (sizes != sizes[0]).any():
                 reject_sizes(sizes)
             leaf.value = torch.stack(leaf.value)
+        if form is torch.channels_last and leaf.layout == "CHW" and isinstance(leaf.value, Tensor):
+            leaf.value = leaf.value.movedim(-3, -1).contiguous().movedim(-1, -3)
 
 
 def reject_sizes(sizes: np.ndarray) -> None:

@@ -95,7 +95,8 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         movers = [plan for plan in plans if not plan.is_identity] or plans[:1]
         if any(map(_is_projective, movers)):
             return None
-    shape = (1, channels, *size) if in_batch else (channels, *size)
+    made = found.channels
+    shape = (1, made, *size) if in_batch else (made, *size)
     moved = torch.empty(shape, dtype=found.dtype, device="cpu")
     target = moved.data_ptr(), moved.stride()[-3:]
     try:

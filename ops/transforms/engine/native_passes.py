@@ -14,6 +14,7 @@ from ..._native import Chain, Passes
 from ..._torch.native import modes_or_transforms_active
 from .compiled import DTYPE_NAMES, compiled
 from .fuse import Pass
+from .nesting import Container
 from .pixel_kinds import BY_VALUES
 from .plan import Plan
 
@@ -33,8 +34,8 @@ __all__ = [
 # Images of more elements are left to `run_passes`: threads keep what lies between two passes.
 LARGEST = 1 << 22
 
-# The pass's steps, whether it is by values, mean, std, erased value, and the dtype that it makes.
-Stage = tuple[Chain, bool, list[float], list[float], list[float], str]
+# The pass's steps, whether it is by values, mean, std, erased value; dtype and channels of results.
+Stage = tuple[Chain, bool, list[float], list[float], list[float], str, int]
 
 
 def reason_for_python(chain: Compose, pass_: Pass) -> str:
@@ -55,20 +56,24 @@ def stages_of(
 ) -> tuple[list[Stage], torch.dtype] | None:
     """Return passes of a chain for images like this, and the dtype of results.
 
-    None: a pass has another dtype than C++ takes. No pass may need Python.
+    None: a pass has another dtype or more channels than C++ takes. No pass may need Python.
     """
     stages: list[Stage] = []
     for part in passes:
+        owner, part, made = _inner(chain, part) or (chain, part, channels)
+        if made > channels:
+            return None
         if dtype not in (BY_VALUES if part.kind == "values" else DTYPE_NAMES):
             return None
-        native = compiled(part, chain.slices)
+        native = compiled(part, owner.slices)
         plan = Plan.of_images(np.ones((1, 2), np.int64), channels, dtype, chain.exact)
         native.settle(part, plan)
         dtype = plan.dtype
         if dtype not in DTYPE_NAMES:
             return None
         values = plan.mean, plan.std, plan.erase_value or [0.0]
-        stages.append((native.chain, part.kind == "values", *values, DTYPE_NAMES[dtype]))
+        channels = made
+        stages.append((native.chain, part.kind == "values", *values, DTYPE_NAMES[dtype], channels))
     return stages, dtype
 
 
@@ -86,6 +91,7 @@ class NativePasses:
 
     native: Passes
     dtype: torch.dtype  # of results
+    channels: int  # likewise
     least: list[tuple[int, int] | None]  # least sizes that passes make; None: the size they take
 
     def may_be_small(self, channels: int, height: int, width: int) -> bool:
@@ -126,7 +132,8 @@ class AllNativePasses:
 def _found(
     chain: Compose, passes: Sequence[Pass], dtype: torch.dtype, channels: int
 ) -> NativePasses | None:
-    if dtype not in DTYPE_NAMES or any(reason_for_python(chain, part) for part in passes):
+    whole = [part for part in passes if _inner(chain, part) is None]
+    if dtype not in DTYPE_NAMES or any(reason_for_python(chain, part) for part in whole):
         return None
     try:
         found = stages_of(chain, passes, dtype, channels)
@@ -134,5 +141,15 @@ def _found(
         return None
     if found is None:
         return None
-    least = [compiled(part, chain.slices).least for part in passes]
-    return NativePasses(Passes(found[0]), found[1], least)
+    least = [compiled(part, chain.slices).least if part in whole else None for part in passes]
+    stages, dtype = found
+    return NativePasses(Passes(stages), dtype, stages[-1][-1], least)
+
+
+def _inner(chain: Compose, pass_: Pass) -> tuple[Any, Pass, int] | None:
+    """Return what `first_channels` says of a pass: a chain, its pass, and the channels kept."""
+    transform = pass_.transforms[0]
+    if chain.exact or not isinstance(transform, Container):
+        return None
+    found = transform.first_channels()
+    return None if found is None else (found[0], found[0].passes[0], found[1])

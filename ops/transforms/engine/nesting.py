@@ -75,6 +75,10 @@ class Container(Adjustable, nn.Module, ABC):
         """Return a transform that does the same in a fused pass, or None."""
         return None
 
+    def first_channels(self) -> tuple[Any, int] | None:
+        """Return a chain of one pass whose equal channels are the result, and how many of them."""
+        return None
+
     @abstractmethod
     def passes(self) -> list[Any]:
         """Return the passes of all chains in it."""

@@ -128,7 +128,7 @@ def run_passes(
                 run_steps(part, leaves, plan.sizes)
     if not dry:
         if passes[-1].kind != "fused":
-            stack_images(images, now)
+            stack_images(images, now, chain.memory_format)
         if has_targets and part_of is None:
             finish_targets(leaves, now, chain.options)
     return draw.steps, sizes

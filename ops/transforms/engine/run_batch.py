@@ -23,7 +23,7 @@ from .run import Pixels
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["run_batch"]
+__all__ = ["pointers_of", "run_batch"]
 
 
 def run_batch(
@@ -42,7 +42,7 @@ def run_batch(
     if native is None or any(_largest(plan) * pixels.channels > LARGEST for plan in plans):
         return False
     images = pixels.tensors(leaf)
-    sources = _pointers(images)
+    sources = pointers_of(images)
     if sources is None or 1 < len(sources) < torch.get_num_threads():
         return False
     last, channels, count = plans[-1], pixels.channels, len(sources)
@@ -60,7 +60,7 @@ def run_batch(
             torch.empty(own, dtype=native.dtype, device="cpu", memory_format=form) for own in shapes
         ]
         outs = [own[0] for own in made]
-    targets = _pointers(outs)
+    targets = pointers_of(outs)
     assert targets is not None
     name = DTYPE_NAMES[pixels.dtype]
     native.native.run_batch(plans, sources, name, targets, pixels.frames)
@@ -75,7 +75,7 @@ def _largest(plan: Plan) -> int:
     return int(plan.sizes.prod(1).max())
 
 
-def _pointers(images: Any) -> list[Any] | None:
+def pointers_of(images: Any) -> list[Any] | None:
     """Return the address and strides of each image; None: one has none, or wants a gradient."""
     if isinstance(images, list):
         pointers = [None if i.requires_grad else data_ptr_and_strides(i) for i in images]

@@ -25,6 +25,7 @@ __all__ = ["PROBE", "followers", "is_mirrored", "may_swap", "mirrored_by", "swap
 # What has a label's name, and is no class.
 _NO_CLASSES = ("scores", "area", "iscrowd", "difficult")
 _CATEGORY = "category_id"  # in a dict of COCO's annotations
+_BOOLEANS = (torch.bool, np.dtype(bool))
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
@@ -47,7 +48,11 @@ def followers(leaves: Sequence[Leaf], options: TargetOptions) -> list[Leaf]:
     ------
     ValueError
         Labels are to swap, and what may be one has no name that says so.
+    TypeError
+        Classes of masks are to swap, and the masks hold none.
     """
+    if options.mask_pairs:
+        _reject_stacks(leaves)
     if options.label_pairs:
         nothing_named = not any(_has_classes(leaf) for leaf in leaves)
         for leaf in leaves:
@@ -59,6 +64,29 @@ def followers(leaves: Sequence[Leaf], options: TargetOptions) -> list[Leaf]:
                     "or keys={'other': [...]}"
                 )
     return [leaf for leaf in leaves if leaf.kind in TARGETS or may_swap(leaf, options)]
+
+
+def _reject_stacks(leaves: Sequence[Leaf]) -> None:
+    """Refuse stacks of boolean masks, unless they stand beside masks that hold classes."""
+    masks = [(leaf, _mask_of_one(leaf)) for leaf in leaves if leaf.kind == "mask"]
+    own = [(leaf, *found) for leaf, found in masks if not leaf.per_box and found is not None]
+    if not all(dtype in _BOOLEANS for _, dtype, _ in own):
+        return
+    for leaf, dtype, shape in own:
+        if len(shape) > 2:
+            raise TypeError(
+                f"visops.transforms.Compose: mask_pairs is given, and {leaf.name} has dtype "
+                f"{dtype} and shape {shape}; must hold whole numbers, which are classes: a one-hot "
+                "stack [N, H, W] becomes its argmax(0)"
+            )
+
+
+def _mask_of_one(leaf: Leaf) -> tuple[Any, list[int]] | None:
+    """Return dtype and shape of a sample's mask, or None where there is none."""
+    value = leaf.value
+    if isinstance(value, list):
+        return None if len(value) == 0 else (value[0].dtype, list(value[0].shape))
+    return value.dtype, list(value.shape[leaf.batch is not None :])
 
 
 def _has_classes(leaf: Leaf) -> bool:
@@ -167,7 +195,7 @@ def _swapped_array(leaf: Leaf, value: Any, table: Mapping[Any, Any]) -> Any:
         names = [table.get(own, own) for own in value.ravel().tolist()]
         return np.array(names).reshape(value.shape)
     if leaf.kind == "labels":
-        _reject_one_hot(leaf, value.dtype in (torch.bool, np.dtype(bool)), list(value.shape))
+        _reject_one_hot(leaf, value.dtype in _BOOLEANS, list(value.shape))
     if isinstance(value, Tensor):
         # torch compares and fills no unsigned integers but bytes; int64 has their bits.
         wide = value.to(torch.int64) if value.dtype in _UNSIGNED else value
@@ -178,7 +206,7 @@ def _swapped_array(leaf: Leaf, value: Any, table: Mapping[Any, Any]) -> Any:
         if isinstance(one, str):
             continue
         if not holds(value.dtype, other):
-            if value.dtype in (torch.bool, np.dtype(bool)):
+            if value.dtype in _BOOLEANS:
                 continue  # it holds no classes, but stands beside masks that do
             raise ValueError(
                 f"visops.transforms.Compose: {leaf.name} has dtype {value.dtype}, must be one that "

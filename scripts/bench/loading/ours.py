@@ -131,7 +131,7 @@ class Bound:
             pixels, corner = file.decode(window, reduction, 3)
             moved = plan.for_parts(np.array([(*corner, *pixels.shape[:2])]))
             values = plan.mean, plan.std, [0.0]
-            stage = (native.chain, False, *values, DTYPE_NAMES[torch.float32])
+            stage = (native.chain, False, *values, DTYPE_NAMES[torch.float32], 3)
             augment = functools.partial(Passes([stage]).run, [moved])
             self.jobs.append((functools.partial(file.decode, window, reduction, 3), augment))
         self.pool = ThreadPoolExecutor(THREADS, initializer=use_one_thread)

@@ -118,6 +118,16 @@ def test_masks() -> None:
             {"mask": torch.zeros(20, 30, dtype=torch.uint8)},
             "sample['mask'] has dtype torch.uint8, must be one that holds class 300 of pair (1",
         ),
+        (
+            {"mask_pairs": [(1, 2)]},
+            {"mask": torch.zeros(4, 20, 30, dtype=torch.bool)},
+            "sample['mask'] has dtype torch.bool and shape [4, 20, 30]; must hold whole numbers",
+        ),
+        (
+            {"mask_pairs": [(1, 2)]},
+            {"masks": np.zeros((4, 20, 30), bool)},
+            "sample['masks'] has dtype bool and shape [4, 20, 30]; must hold whole numbers, which",
+        ),
     ],
 )
 def test_bad_input(options: Any, sample: Any, message: str) -> None:
@@ -135,6 +145,12 @@ def test_keys_say_what_a_likely_name_is() -> None:
     assert swapped(sample)["label"] == 1  # nothing swaps
     valid = {"image": IMAGE, "mask": torch.ones(20, 30, dtype=torch.bool)}
     assert swapped(valid, mask_pairs=[(1, 2)])["mask"].all()
+    both = {**valid, "mask": torch.ones(20, 30).byte(), "masks": torch.ones(4, 20, 30).bool()}
+    found = swapped(both, mask_pairs=[(1, 2)])
+    assert (found["mask"] == 2).all()
+    assert found["masks"].all()
+    things = {"image": IMAGE, "boxes": BOXES, "masks": torch.ones(len(BOXES), 20, 30).bool()}
+    assert swapped(things, mask_pairs=[(1, 2)])["masks"].all()
 
 
 @pytest.mark.parametrize(
