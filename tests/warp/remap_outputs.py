@@ -25,6 +25,9 @@ SHAPES = (
 
 
 def bytes_of(tensor: Tensor) -> np.ndarray:
+    """A tensor's bytes, with one NaN for all: arithmetic gives another on a GPU."""
+    if tensor.is_floating_point():
+        tensor = torch.where(tensor.isnan(), torch.nan, tensor)
     return tensor.detach().cpu().contiguous().view(torch.uint8).numpy()
 
 
