@@ -79,9 +79,9 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
     targets: Sequence[DirectTarget] = ()
     if outline is not None and outline.container is not None:
         moving = direct_targets(outline, holders, (height, width), chain.options)
-        if moving is None or (moving and (in_batch or chain.forms.targets)):
+        if moving is None or (moving and (in_batch or chain.exact or chain.forms.targets)):
             return None
-        if chain.exact or (chain.repeats_rims and any(own.repeats_outside for own in moving)):
+        if chain.repeats_rims and any(own.repeats_outside for own in moving):
             return None
         targets = moving
     seed, epoch, indices = source.key_for(1)
