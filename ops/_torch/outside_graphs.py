@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from types import FunctionType
@@ -33,7 +34,8 @@ def outside_graphs(function: Callable[P, R]) -> Callable[P, R]:
             return call_outside_graphs(function, *args, **kwargs)
         return function(*args, **kwargs)
 
-    frames: Any = torch._C._dynamo.eval_frame
-    skip, made = frames._FrameAction.SKIP, cast(FunctionType, called)
-    frames.set_code_exec_strategy(made.__code__, frames._FrameExecStrategy(skip, skip))
+    with contextlib.suppress(AttributeError):  # in a torch that has no such functions
+        frames: Any = torch._C._dynamo.eval_frame
+        skip, made = frames._FrameAction.SKIP, cast(FunctionType, called)
+        frames.set_code_exec_strategy(made.__code__, frames._FrameExecStrategy(skip, skip))
     return called
