@@ -232,6 +232,9 @@ def augment(
             f"visops.augment: memory_format is {memory_format}, "
             "must be torch.contiguous_format or torch.channels_last"
         )
+    if out is not None and not isinstance(out, Tensor):
+        kind = type(out).__name__
+        raise TypeError(f"visops.augment: out is a {kind}, must be a torch.Tensor")
     pixels: Any
     if listed := isinstance(images, (list, tuple)):
         pixels = image_list(images, layout)
@@ -304,10 +307,7 @@ def augment(
     return run(pixels, matrix, size, *options)  # type: ignore[no-any-return]
 
 
-def _check_out(out: Any, size: Sequence[int], tensors: Sequence[Tensor | None]) -> None:
-    if not isinstance(out, Tensor):
-        kind = type(out).__name__
-        raise TypeError(f"visops.augment: out is a {kind}, must be a torch.Tensor")
+def _check_out(out: Tensor, size: Sequence[int], tensors: Sequence[Tensor | None]) -> None:
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
         raise RuntimeError(
             "visops.augment: out can't be given where a gradient is required; "

@@ -24,13 +24,15 @@ SHIFTS = torch.zeros(2, 2, 2)
         ({"fill": [1, 2]}, "fill has 2 values, images have 3 channels"),
         ({"size": (4,)}, "size has 1 values, must be"),
         ({"matrix": [[0, 0, 0], [0, 0, 0]]}, "matrix is singular"),
+        ({"out": 1j}, r"out is a complex, must be a torch\.Tensor"),
     ],
 )
 @pytest.mark.parametrize("listed", [False, True])
 def test_errors_name_the_operator(listed: bool, given: dict[str, Any], message: str) -> None:
     images = given.get("images", IMAGES)
     options = {key: given[key] for key in given.keys() - {"images", "matrix", "size"}}
-    with pytest.raises((RuntimeError, ValueError), match=rf"^visops\.augment: {message}"):
+    error = (RuntimeError, TypeError, ValueError)
+    with pytest.raises(error, match=rf"^visops\.augment: {message}"):
         visops.augment(
             list(images) if listed else images,
             given.get("matrix", IDENTITY),
