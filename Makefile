@@ -126,6 +126,8 @@ fuzz: build  ## call every operator and function with random arguments, in proce
 # Left out: tests of the build, and those that start compilers and other programs.
 SANITIZED_TESTS := $(addprefix tests/,boxes compat convolution deformable jpeg masks roi suppression warp) \
   -m "not cluster and not cuda" -k "not compile and not process and not thread_count"
+PIXEL_TESTS := $(wildcard tests/transforms/test_adjust_*.py) \
+  $(patsubst %,tests/transforms/test_%.py,jpeg_compression dropouts operations value_steps)
 # The kernels that this machine runs. Compiling all of them would take three times as long.
 SANITIZED_ISA ?= native
 SANITIZED_BUILD = VISOPS_ISA=$(SANITIZED_ISA) VISOPS_EMULATION=0 VISOPS_CUDA=0 \
@@ -140,7 +142,7 @@ test-asan: build/asan/.built  ## the fast tests and the fuzzer under AddressSani
 	@set -e; export PYTHONPATH=build/asan PYTHONMALLOC=malloc OMP_NUM_THREADS=2 \
 	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096:detect_odr_violation=0 \
 	    UBSAN_OPTIONS=print_stacktrace=1 PRELOAD="$(call preloaded,libasan.so)"; \
-	  LD_PRELOAD="$$PRELOAD" $(PY) -m pytest -p no:cacheprovider $(SANITIZED_TESTS) $(PYTEST_ARGS); \
+	  LD_PRELOAD="$$PRELOAD" $(PY) -m pytest -p no:cacheprovider $(PIXEL_TESTS) $(SANITIZED_TESTS) $(PYTEST_ARGS); \
 	  LD_PRELOAD="$$PRELOAD" $(PY) scripts/fuzz --seconds 180 --memory 4096 $(FUZZ_ARGS)
 
 build/tsan/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -name '*.py')
