@@ -200,11 +200,9 @@ class Compose(Chain):
         self.options = replace(target_options(self.named), other_mask_fill=other_fill)
         self._passes = split_passes(formed, self.exact)
         self.repeats_rims = any(p.shown_padding != "constant" for p in self._passes)
-        # Whether all that happens to a target follows from its image's plan.
         self.targets_follow = not (self.options.swaps or any(p.steps for p in self._passes))
         self.native_passes = AllNativePasses()
-        # Where each transform's uniform numbers lie among a sample's.
-        self.slices: list[slice] = []
+        self.slices: list[slice] = []  # where each transform's uniform numbers lie among a sample's
         self.draws = 0
         for transform in formed:
             draws = transform.draws if isinstance(transform, Fusable) else 1

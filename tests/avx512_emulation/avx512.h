@@ -192,6 +192,9 @@ VISOPS_EMULATED __m512 _mm512_sub_ps(__m512 a, __m512 b) {
 VISOPS_EMULATED __m512 _mm512_mul_ps(__m512 a, __m512 b) {
   return avx512::each<float>(a, b, [](float x, float y) { return x * y; });
 }
+VISOPS_EMULATED __m512 _mm512_maskz_mul_ps(__mmask16 mask, __m512 a, __m512 b) {
+  return avx512::chosen<float>(mask, _mm512_mul_ps(a, b), avx512::filled<__m512>(0.0f));
+}
 // The second operand, where one is NaN or both are zero.
 VISOPS_EMULATED __m512 _mm512_min_ps(__m512 a, __m512 b) {
   return avx512::each<float>(a, b, [](float x, float y) { return x < y ? x : y; });
@@ -314,9 +317,10 @@ VISOPS_EMULATED __mmask16 _mm512_cmpge_epu32_mask(__m512i a, __m512i b) {
       avx512::mask_where<uint32_t>(a, b, [](uint32_t x, uint32_t y) { return x >= y; }));
 }
 VISOPS_EMULATED __mmask16 _mm512_cmp_ps_mask(__m512 a, __m512 b, int predicate) {
-  if (predicate != _CMP_UNORD_Q) abort();
-  return static_cast<__mmask16>(
-      avx512::mask_where<float>(a, b, [](float x, float y) { return x != x || y != y; }));
+  if (predicate != _CMP_UNORD_Q && predicate != _CMP_ORD_Q) abort();
+  const bool wanted = predicate == _CMP_UNORD_Q;
+  return static_cast<__mmask16>(avx512::mask_where<float>(
+      a, b, [&](float x, float y) { return (x != x || y != y) == wanted; }));
 }
 
 }  // namespace visops

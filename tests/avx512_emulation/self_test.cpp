@@ -131,6 +131,9 @@ void check_floats() {
   CHECK(fmadd_pd, d, e, f);
   CHECK(permute_pd, d, 0x55);
   CHECK(cmp_ps_mask, a, b, _CMP_UNORD_Q);
+  CHECK(cmp_ps_mask, a, b, _CMP_ORD_Q);
+  const auto mask = static_cast<__mmask16>(bits());
+  CHECK(maskz_mul_ps, mask, a, b);
   CHECK(cvtps_epi32, a);
   CHECK(cvtps_ph, a, _MM_FROUND_TO_NEAREST_INT);
   const auto halves = random_vector<__m256i>();
