@@ -140,24 +140,19 @@ def test_pixels_without_a_tap_are_the_fill_itself(mode: str) -> None:
 def test_opcheck(dtype: torch.dtype, grid: str) -> None:
     images, points, matrix = problem(dtype)
     size = [3, 4] if grid == "dense" else [6, 8]
-    for leaves in (False, True):
-        for tensor in (images, points, matrix):
+    last = images.contiguous(memory_format=torch.channels_last)
+    # Every two choices meet: an opcheck takes a second.
+    for leaves, own, given in (
+        (False, matrix, images),
+        (False, None, last),
+        (True, None, images),
+        (True, matrix, last),
+    ):
+        for tensor in (given, points, matrix):
             tensor.requires_grad_(leaves)
-        for own in (matrix, None):
-            for last in (images, images.contiguous(memory_format=torch.channels_last)):
-                arguments = (
-                    last,
-                    points[:, 0],
-                    points[:, 1],
-                    size,
-                    own,
-                    grid,
-                    True,
-                    "bilinear",
-                    "constant",
-                    [0.5],
-                )
-                torch.library.opcheck(OP, arguments)
+        maps = points[:, 0], points[:, 1]
+        options = grid, True, "bilinear", "constant", [0.5]
+        torch.library.opcheck(OP, (given, *maps, size, own, *options))
     pixels = (images.detach() * 255).to(torch.uint8)
     for to_float in (False, True):
         torch.library.opcheck(
