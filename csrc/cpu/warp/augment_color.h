@@ -1,6 +1,8 @@
 // What follows sampling, segment by segment: colour, scale and offset, erased rectangles, output.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/simd/floats.h"
 #include "cpu/warp/augment_lanes.h"
 
@@ -22,7 +24,7 @@ void color_planes(const AugmentParams& p, const ColorPlan<float>& plan, int padd
   for (int i = 0; i < padded; i += Floats::kWidth) {
     Floats v[Channels];
     for (int c = 0; c < Channels; ++c) v[c] = Floats::load(planes.v[c] + i);
-    const auto take = [&](int64_t k, int made) {
+    const auto take = [&](int64_t k, auto made) {  // a constant, so that loops unroll
       Floats next[Channels];
       for (int c = 0; c < made; ++c) {
         const float* a = plan.step[k][c];
@@ -33,8 +35,9 @@ void color_planes(const AugmentParams& p, const ColorPlan<float>& plan, int padd
       }
       for (int c = 0; c < made; ++c) v[c] = next[c];
     };
-    for (int64_t k = 0; k + 1 < steps; ++k) take(k, Channels);
-    take(steps - 1, Made);
+    const int64_t whole = Made == Channels ? steps : steps - 1;
+    for (int64_t k = 0; k < whole; ++k) take(k, std::integral_constant<int, Channels>());
+    if (Made < Channels) take(whole, std::integral_constant<int, Made>());
     for (int c = 0; c < Made; ++c) {
       (v[c] * Floats(scale[c]) + Floats(offset[c])).store(result[c] + i);
     }
