@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._native import augment as _run
-from .._torch.native import data_ptr_and_strides
+from .._torch.native import data_ptr_and_strides, modes_or_transforms_active
 
 __all__ = ["augment_direct"]
 
@@ -25,8 +25,6 @@ _NAMES = {
 # large results, and knows what to say where memory runs out.
 _LARGEST = 1 << 19
 _name = _NAMES.get
-_are_transforms_active = torch._C._are_functorch_transforms_active
-_dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
 _is_profiled = torch._C._autograd._profiler_enabled
 _NOWHERE: Any = object()
@@ -54,11 +52,8 @@ def augment_direct(
     kinds: int = 0,
 ) -> Tensor | None:
     """Return what the operator `augment` returns, or None where it has to be called."""
-    # Not modes_or_transforms_active(): under a default device, which is a mode, each of the
-    # questions below takes longer than the operator does.
-    if kinds or _function_modes() or _dispatch_modes() or _are_transforms_active():
-        return None
-    if _is_profiled():
+    # Under a default device, each of the questions below takes longer than the operator does.
+    if kinds or _function_modes() or modes_or_transforms_active() or _is_profiled():
         return None
     source, matrix_pointer = data_ptr_and_strides(image), data_ptr_and_strides(matrix)
     if source is None or matrix_pointer is None:

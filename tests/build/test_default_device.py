@@ -70,6 +70,18 @@ def test_chains(name: str) -> None:
     chain(PHOTO)
 
 
+@pytest.mark.parametrize("name", ["Grayscale", "ToImage"])
+def test_transforms_that_run_by_themselves(name: str) -> None:
+    """A batch's result was made on the default device, and so were tv_tensors."""
+    transform = getattr(T, name)()
+    for images in (PHOTO, torch.stack([PHOTO] * 2), torch.stack([PHOTO] * 2).float()):
+        with on_cpu():
+            expected = transform(images)
+        found = transform(images)
+        assert found.device == expected.device
+        assert torch.equal(found, expected)
+
+
 def targets() -> dict[str, Any]:
     boxes = torch.from_numpy(np.array([[3.0, 4, 20, 30], [10, 5, 50, 35]]))
     return {

@@ -44,16 +44,23 @@ void color_planes(const AugmentParams& p, const ColorPlan<float>& plan, int padd
   }
 }
 
+template <int Channels, int Made>
+void color_planes(const AugmentParams& p, const ColorPlan<float>& plan, int padded,
+                  const Planes& planes, float* const (&result)[kGroup]) {
+  if (p.clamp) {
+    color_planes<Channels, Made, true>(p, plan, padded, planes, result);
+  } else {
+    color_planes<Channels, Made, false>(p, plan, padded, planes, result);
+  }
+}
+
 template <int Channels>
 void color_segment(const AugmentParams& p, const ColorPlan<float>& plan, int padded,
                    const Planes& planes, float* const (&result)[kGroup]) {
   if (Channels > 1 && p.output_stride.channel == 0) {
-    p.clamp ? color_planes<Channels, 1, true>(p, plan, padded, planes, result)
-            : color_planes<Channels, 1, false>(p, plan, padded, planes, result);
-  } else if (p.clamp) {
-    color_planes<Channels, Channels, true>(p, plan, padded, planes, result);
+    color_planes<Channels, 1>(p, plan, padded, planes, result);
   } else {
-    color_planes<Channels, Channels, false>(p, plan, padded, planes, result);
+    color_planes<Channels, Channels>(p, plan, padded, planes, result);
   }
 }
 

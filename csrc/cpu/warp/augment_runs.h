@@ -6,7 +6,7 @@
 // output row is a few runs, and they are the same in all rows.
 #pragma once
 
-#include "core/warp/augment_segment.h"
+#include "core/warp/augment_pixel.h"
 #include "cpu/warp/copied_pixels.h"
 
 namespace visops {
@@ -40,8 +40,7 @@ inline StraightMap straight_map(const AugmentSample& s) {
 
 // The image's column (row) that stands for `at`, or -1 for fill.
 inline int64_t padded_source(const AxisWindow& window, Padding padding, int64_t at) {
-  const int64_t inside = pad_index(padding, at - window.first, window.last - window.first + 1);
-  return inside < 0 ? -1 : window.first + inside;
+  return augment_tap_index<Interpolation::kNearest>(window, padding, false, at);
 }
 
 // Columns [begin, end) of the output: `source`, `source + step` and so on of the image.

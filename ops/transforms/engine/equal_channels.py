@@ -40,7 +40,8 @@ def run_equal_channels(chain: Compose, leaf: Leaf) -> bool:
         return False
     height, width = images.shape[-2:]
     plans = native.native.draw(0, 0, 0, height, width, pixels.channels, False)
-    made = torch.empty((len(images), native.channels, height, width), dtype=native.dtype)
+    shape = len(images), native.channels, height, width
+    made = torch.empty(shape, dtype=native.dtype, device="cpu")
     targets = pointers_of(made)
     assert targets is not None
     name = DTYPE_NAMES[pixels.dtype]

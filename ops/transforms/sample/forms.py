@@ -35,7 +35,8 @@ def formed(value: Any, leaf: Leaf) -> Any:
         return plain
     import torchvision.tv_tensors as tv
 
-    return tv.Video(plain) if leaf.frames else tv.Image(plain)
+    own = tv.Video if leaf.frames else tv.Image
+    return own(plain, device=plain.device)  # else it would go to the default device
 
 
 def _as_pil(value: Tensor, name: str) -> Any:

@@ -132,7 +132,7 @@ def _form(value: Any, kind: str | None) -> Any:
     cls: type = type(value)
     if cls is Tensor:
         return value.ndim
-    if cls in PLAIN_ATOMS or kind == "other":
+    if cls in _TELLING or kind == "other":
         return cls
     if isinstance(value, Tensor):
         if tv_kind(value) is None:
