@@ -37,6 +37,7 @@ from build_toolchain import (
     FLAGS,
     WINDOWS,
     Cuda,
+    compiler_cache,
     cross_target,
     fail,
     find_compiler,
@@ -85,7 +86,8 @@ class NinjaFile:
     def __init__(self, cuda: Cuda | None) -> None:
         self._lines = [f"builddir = {BUILD.as_posix()}"]
         self.compiler = find_compiler()
-        cxx = command_line(self.compiler)
+        cache = compiler_cache()
+        cxx = command_line([*cache, *self.compiler])
         strict = switch("VISOPS_WERROR") or False
         self._flags = [*FLAGS.compile, f"{FLAGS.include}csrc", f"{FLAGS.include}{GENERATED}"]
         self._flags += FLAGS.warnings_are_errors if strict else []
@@ -99,7 +101,7 @@ class NinjaFile:
             self._rule("cxx", f"{cxx} -MD -MF $out.d $flags -c $in -o $out", deps="gcc")
             self._rule("link", f"{cxx} $in $flags -o $out")
         if cuda is not None:
-            nvcc = command_line([cuda.nvcc])
+            nvcc = command_line([*cache, cuda.nvcc])
             self._rule("nvcc", f"{nvcc} -MD -MF $out.d $flags -c $in -o $out", deps="gcc")
             self._rule("ptx", f"{nvcc} -MD -MF $out.d $flags --ptx $in -o $out", deps="gcc")
             host = [flag for flag in FLAGS.compile if not flag.startswith(("-std", "/std"))]
@@ -169,6 +171,8 @@ class NinjaFile:
         command = [program, "-f", f"{BUILD}/{name}", *(["-j", jobs] if jobs else [])]
         # make names its job server to all commands, but opens it to other makes only.
         environment = {key: value for key, value in os.environ.items() if key != "MAKEFLAGS"}
+        # Another clone's objects are this one's: paths below the repository count as relative.
+        environment |= {"CCACHE_NOHASHDIR": "1", "CCACHE_BASEDIR": str(ROOT)}
         if subprocess.run(command, cwd=ROOT, env=environment).returncode:
             hint = "; VISOPS_WERROR=0 lets warnings pass" if switch("VISOPS_WERROR") else ""
             fail(f"compiling failed, see the first error above{hint}")

@@ -132,6 +132,15 @@ def find_compiler() -> list[str]:
     fail(f"no C++ compiler: looked for {', '.join(names)}; install one or set CXX")
 
 
+def compiler_cache() -> list[str]:
+    """Return the command that compilers run through: ccache, where it is installed.
+
+    VISOPS_CCACHE=0 leaves it out.
+    """
+    found = None if switch("VISOPS_CCACHE") is False else shutil.which("ccache")
+    return [found] if found and not WINDOWS else []
+
+
 def wanted_target() -> str | None:
     """Return the machine in VISOPS_TARGET; None where it is unset or empty."""
     value = os.environ.get("VISOPS_TARGET") or None
