@@ -348,6 +348,9 @@ void bind_plan(py::module_& m) {
   m.attr("MOST_GRID_CELLS") = kMostGridCells;
   py::class_<PlanObject>(m, "Plan")
       .def(py::init(&make_plan))
+      .def_property(
+          "image", [](const PlanObject& self) { return self.plan.image; },
+          [](PlanObject& self, int64_t image) { self.plan.image = image; })
       .def_property_readonly("batch", [](const PlanObject& self) { return self.plan.batch; })
       .def_property_readonly("channels", [](const PlanObject& self) { return self.plan.channels; })
       .def_property_readonly("exact", [](const PlanObject& self) { return self.plan.exact; })

@@ -102,8 +102,7 @@ class ConvertBoundingBoxFormat(_BoxStep):
                 f"{leaf.name} has {leaf.format}; must be rotated for rotated boxes only"
             )
         if leaf.format in ROTATED:
-            values = [convert_rotated(v, leaf.format, self.format) for v in leaf.samples()]
-            leaf.value = values[0] if leaf.batch is None else values
+            convert_rotated(leaf, self.format)
         else:
             rows, _, restore = rows_of(leaf.value, leaf.batch, 4)
             leaf.value = restore(from_corners(to_corners(rows, leaf.format), self.format))

@@ -20,7 +20,16 @@ ChainPlan::ChainPlan(const int64_t* sizes, int64_t batch, int64_t channels, bool
   }
 }
 
-ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample) {
+std::vector<PixelOperation> operations_of(const ChainPlan& plan, size_t sample, int64_t frame) {
+  constexpr int64_t kMostFrames = int64_t{1} << 24;
+  std::vector<PixelOperation> own = plan.operations.at(sample);
+  for (PixelOperation& operation : own) {
+    operation = of_image(operation, plan.image * kMostFrames + frame);
+  }
+  return own;
+}
+
+ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample, int64_t frame) {
   const int64_t size[2] = {1, 1};
   ChainPlan own(size, 1, plan.channels, plan.exact);
   own.samples = {plan.samples.at(sample)};
@@ -32,7 +41,7 @@ ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample) {
     const auto first = rectangles.begin() + static_cast<int64_t>(4 * sample);
     own.erased.emplace_back(first, first + 4);
   }
-  if (!plan.operations.empty()) own.operations = {plan.operations.at(sample)};
+  if (!plan.operations.empty()) own.operations = {operations_of(plan, sample, frame)};
   if (!plan.modes.empty()) own.modes = {plan.modes.at(sample)};
   own.moves = plan.moves;
   own.clamps = plan.clamps;

@@ -46,14 +46,18 @@ struct ChainPlan {
   std::vector<uint8_t> modes;     // [batch] which of the pass's interpolations each takes; or empty
   std::vector<uint8_t> left_out;  // [batch] to which the next steps don't apply; or empty
   int64_t moves = 0;              // geometry calls so far
+  int64_t image = 0;              // which of each sample's images it is for
   bool clamps = false;            // whether colours are clamped to [0, 1]
 
   // sizes: [batch, 2] heights and widths
   ChainPlan(const int64_t* sizes, int64_t batch, int64_t channels, bool exact);
 };
 
-// One sample's part of a plan.
-ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample);
+// One sample's part of a plan, for one of its frames.
+ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample, int64_t frame = 0);
+
+// A sample's operations on one of its frames.
+std::vector<PixelOperation> operations_of(const ChainPlan& plan, size_t sample, int64_t frame);
 
 // The plan of one sample, as one transform adds to it.
 class PlanBuilder {

@@ -116,10 +116,12 @@ def run_passes(
             continue
         if done == len(passes) and plans[-1].size is None:
             reject_sizes(now)
-        for leaf in images:
+        for number, leaf in enumerate(images):
             own = plans
             if several:
                 own = plans_for(Pixels(leaf), plans, group, chain.slices, draw.steps)
+                for plan in own:
+                    plan.image = number
             _run_group(chain, group, own, leaf)
         if has_targets:
             # Pass by pass, as the image: a canvas between passes also cuts off targets.

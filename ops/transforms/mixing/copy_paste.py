@@ -20,7 +20,9 @@ from ..targets.bounds import boxes_from_members
 from ..targets.finish import finish_targets, keep_only, sides_of
 from ..targets.masks import as_given, as_tensor
 from ..targets.move import move_targets
-from ..targets.options import Geometry
+from ..targets.options import CONVENTIONS, Geometry
+from ..targets.rotated import numbers_on_cpu
+from ..targets.rows import note_visible, point_width, rows_of
 from .base import Mixing, Params, restacked, target_options
 from .mix_up import pairs
 from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
@@ -165,6 +167,9 @@ class CopyPaste(Mixing):
                 own = own.masked_fill(alpha, 0)
                 masks.value[2 * index] = as_given(own, masks.value[2 * index])
             counts += [(as_tensor(m) != 0).sum((1, 2)) for m in masks.value[2 * index :][:2]]
+        for piece in pieces:
+            if piece.kind == "keypoints":
+                _cover_points(piece, alphas, CONVENTIONS[self.options.keypoint_convention])
         boxes_from_members(boxes, pieces, "masks")
         bounds, keeps = list(boxes.value), []
         for piece in range(len(given)):
@@ -214,6 +219,22 @@ def _chosen(key: float, count: int) -> np.ndarray:
         drawn = draw_uniforms(int(key * 2.0**53), 0, [0], count)[0]
         hit[np.floor(drawn * count).astype(np.int64)] = True
     return hit
+
+
+def _cover_points(leaf: Leaf, alphas: Sequence[Tensor | None], shift: float) -> None:
+    """Hide an image's own key points where pixels are pasted."""
+    rows, owners, _ = rows_of(leaf.value, leaf.batch, point_width(leaf))
+    pixels = np.floor(numbers_on_cpu(rows)[:, :2] + shift)
+    seen = np.ones(len(pixels), bool)
+    for index, alpha in enumerate(alphas):
+        own = np.flatnonzero(owners == 2 * index)
+        if alpha is None or len(own) == 0:
+            continue
+        inside = ((pixels[own] >= 0) & (pixels[own] < alpha.shape[::-1])).all(1)
+        own = own[inside]
+        x, y = pixels[own].astype(np.int64).T
+        seen[own] = ~alpha.cpu().numpy()[y, x]
+    note_visible(leaf, torch.from_numpy(seen).to(rows.device) if isinstance(rows, Tensor) else seen)
 
 
 def _scales(sources: np.ndarray, sizes: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from torch import Tensor
 from ..sample.entries import rebuilt
 from ..sample.leaf import TARGETS, Leaf
 from ..sample.per_box import may_be_per_box
+from ..targets.rotated import joined_outlines
 
 __all__ = ["image_masks", "join_pieces", "joined", "lists_of_things", "pieces_of"]
 
@@ -103,6 +104,7 @@ def join_pieces(
         ends = range(0, len(piece.value), count)
         parts = [piece.value[end : end + count] for end in ends]
         leaf.value = [own(leaf, part, sample) for sample, part in enumerate(parts)]
+        leaf.outlines = joined_outlines(piece, parts, leaf.value)
         if piece.visible is not None and leaf.kind in TARGETS:
             leaf.visible = [joined(leaf, piece.visible[end : end + count]) for end in ends]
         leaf.batch, leaf.kind, leaf.format = len(parts), piece.kind, piece.format

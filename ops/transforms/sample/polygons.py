@@ -41,6 +41,7 @@ def prepare_polygons(leaf: Leaf, image: Leaf) -> None:
     value = leaf.value
     if image.batch is None:
         leaf.value = _objects(value, leaf.name)
+        leaf.visible = _present(leaf.value)
         return
     if len(value) != image.batch:
         raise ValueError(
@@ -48,7 +49,13 @@ def prepare_polygons(leaf: Leaf, image: Leaf) -> None:
             f"{image.batch} images; must be one for each"
         )
     leaf.value = [_objects(item, f"{leaf.name}[{i}]") for i, item in enumerate(value)]
+    leaf.visible = [_present(objects) for objects in leaf.value]
     leaf.batch = image.batch
+
+
+def _present(objects: Objects) -> np.ndarray:
+    """Return which objects have a polygon at all, bool ``[N]``."""
+    return np.array([len(polygons) > 0 for polygons in objects], bool)
 
 
 def _objects(value: Any, name: str) -> Objects:

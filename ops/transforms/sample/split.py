@@ -122,7 +122,7 @@ class _Splitter:
     def split(self, sample: Any, canvas: Leaf | None = None) -> Any:
         """Return the sample's structure, with indices in place of leaves."""
         if type(sample) is list and sample and all(may_be_image(item) for item in sample):
-            spec: Any = self.add(image_leaf(sample, "the sample", False, self.reading[1]))
+            spec: Any = self.add(image_leaf(sample, "the sample", *self.reading))
         else:
             name = "the sample" if self.is_file(sample) else "sample"
             spec = self.walk(sample, name, None, None, -1)
@@ -178,7 +178,7 @@ class _Splitter:
                 return self.walk_sequence(value, name, key, group)
             if kind == "image":
                 origin = {"key": key, "group": group, "named": kind}
-                return self.add(image_leaf(value, name, False, self.reading[1], **origin))
+                return self.add(image_leaf(value, name, *self.reading, **origin))
             # One sample's numbers, or one value per sample: prepare_targets tells which.
             leaf_kind = "mask" if kind == "masks" else kind
             return self.add(
@@ -275,6 +275,8 @@ class _Splitter:
         rows = all(rank_of(item) == 1 for item in value) and not any(map(self.is_file, value))
         if rows:
             return self.walk_table(value, name, key, group)
+        if self.reading[0] and type(value) is list and value and all(map(_is_frame, value)):
+            return self.add(image_leaf(value, name, *self.reading, key=key, group=group))
         self.groups += 1
         group = self.groups
         walked = [self.walk(v, f"{name}[{i}]", None, None, group) for i, v in enumerate(value)]
@@ -357,6 +359,11 @@ class _Splitter:
                     f"of {batch} images; must have an entry for each, or a name in "
                     "keys={'other': [...]}"
                 )
+
+
+def _is_frame(value: Any) -> bool:
+    """Return whether a value in a list without a name can only be an image."""
+    return may_be_image(value) and (is_pil(value) or value.ndim == 3)
 
 
 def _reject_unmarked_masks(images: Sequence[Leaf]) -> None:

@@ -96,6 +96,9 @@ def _prepare(leaf: Leaf, image: Leaf) -> None:
             count = 1 if batch is None else batch
             sizes = sizes if len(sizes) == count else sizes * count
             leaf.canvas = np.array(sizes, np.int64).reshape(-1, 2)
+    if len(typed) > 0 and all(isinstance(item, ObjectMasks) for item in typed):
+        present = [np.array([rle is not None for rle in item.rles], bool) for item in typed]
+        leaf.visible = present[0] if batch is None else present
 
 
 def _common_format(leaf: Leaf, typed: Sequence[Any]) -> str:
