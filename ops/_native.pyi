@@ -136,6 +136,7 @@ class Chain:
         padding_mode: str,
         fill: list[float],
         antialias: bool,
+        saturates: bool,
         window: bool,
         /,
     ) -> None: ...

@@ -123,8 +123,10 @@ uint64_t low_word(py::handle number) {
 }
 
 Chain::Chain(const py::list& steps, const std::vector<std::string>& interpolations,
-             const std::string& padding_mode, Numbers fill, bool antialias, bool window)
-    : sampling_{{}, parse_padding(kOp, padding_mode), std::move(fill), antialias, window} {
+             const std::string& padding_mode, Numbers fill, bool antialias, bool saturates,
+             bool window)
+    : sampling_{{},    parse_padding(kOp, padding_mode), std::move(fill), antialias, saturates,
+                window} {
   for (const std::string& name : interpolations) {
     sampling_.modes.push_back(parse_sampling(kOp, name));
   }
@@ -191,6 +193,7 @@ void Chain::run_one(const ChainPlan& plan, const AugmentImage& image, DType dtyp
     p.clamp = plan.clamps;
     p.color_steps = 1;
   }
+  p.clamp = p.clamp || sampling_.clamps(mode, dtype);
   const AugmentValues values = {sampling_.fill, finish.mean, finish.std, finish.erase_value};
   run_augment(p, values, threads);
 }
@@ -293,7 +296,7 @@ void bind_chain(py::module_& m) {
   m.def("uniforms", &uniform_numbers);
   py::class_<Chain, std::shared_ptr<Chain>>(m, "Chain")
       .def(py::init<const py::list&, const std::vector<std::string>&, const std::string&, Numbers,
-                    bool, bool>())
+                    bool, bool, bool>())
       .def("draw", &Chain::draw)
       .def("colors", &Chain::colors)
       .def("kinds", &Chain::kinds);

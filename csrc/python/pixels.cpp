@@ -113,10 +113,10 @@ void run_operation(int kind, double amount, const std::vector<double>& more, py:
   run_unlocked(image.size(), [&] { run_pixel_list({operation}, image, {}, Threads::kTorch); });
 }
 
-// The first operations of all frames of `samples` samples, then all second ones, and so on: for each
-// turn arrays of kinds [N], amounts [N] and numbers [N, kMoreNumbers], which are the matrix of an
-// affine one and for others what `more` holds. Samples of fewer operations have identities behind
-// them.
+// The first operations of all frames of `samples` samples, then all second ones, and so on: for
+// each turn arrays of kinds [N], amounts [N] and numbers [N, kMoreNumbers], which are the matrix of
+// an affine one and for others what `more` holds. Samples of fewer operations have identities
+// behind them.
 py::list turns_of(const PlanObject& self, int64_t begin, int64_t samples, int64_t frames) {
   std::vector<std::vector<PixelOperation>> all;
   size_t count = 0;

@@ -39,7 +39,7 @@ INTERPOLATIONS = {
     3: "bicubic",
 }
 
-MASK_FILL = 255  # the label that losses ignore
+MASK_FILL = 0  # as in torchvision and albumentations
 
 PADDINGS = {
     "constant": "constant",

@@ -64,9 +64,9 @@ class Compose(Chain):
     keys : mapping of str to sequence of str, optional
         Names of dict entries in addition to the usual ones: ``{"mask": ["seg"]}``. Kinds: image,
         mask, masks, boxes, keypoints, polygons, labels, other.
-    mask_fill : int, default 255
-        Value of integer masks outside the image: the label that losses ignore. Masks of floats and
-        bool are 0 there unless a transform has a `fill` for masks: ``fill={Mask: 1}``.
+    mask_fill : int, default 0
+        Value of integer masks outside the image; many losses ignore 255. Masks of floats and bool
+        are 0 there unless a transform has a `fill` for masks: ``fill={Mask: 1}``.
     boxes : {"keep", "clamp", "sanitize"}
         Leave boxes as they come out; clip them to the image; or clip them and drop those with a
         side shorter than a pixel, along with what belongs to them. The default is "keep".

@@ -56,11 +56,11 @@ struct PixelOperation {
   double more[kMoreNumbers] = {};
 };
 
-// The same operation on another of a sample's images, or frames: noise of its own, from the sample's
-// key. The rest is the same for all of them; number 0 is what was drawn.
+// The same operation on another of a sample's images, or frames: noise of its own, from the
+// sample's key. The rest is the same for all of them; number 0 is what was drawn.
 inline PixelOperation of_image(PixelOperation operation, int64_t number) {
   const PixelKind kind = operation.kind;
-  const int at = kind == PixelKind::kGaussianNoise  ? 2
+  const int at = kind == PixelKind::kGaussianNoise   ? 2
                  : kind == PixelKind::kSaltAndPepper ? 1
                  : kind == PixelKind::kShotNoise     ? 0
                                                      : -1;

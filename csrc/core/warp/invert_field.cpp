@@ -1,9 +1,10 @@
 // NOTE [ Inverse of a field ]
-// A field reads output q at p = q + d(q), where d is bilinear between pixels and constant beyond the
-// rim. So p(q) is continuous and stays near q: every p has a q. Where d changes slowly,
-// q = p - d(q) converges to it in a few turns. Where it changes by more than a pixel per pixel, that
-// diverges, and where the map folds there are several q. Then the q is searched: in the cells between
-// four pixels, where p = a + b u + c v + e u v is a quadratic equation, and outside along the rim.
+// A field reads output q at p = q + d(q), where d is bilinear between pixels and constant beyond
+// the rim. So p(q) is continuous and stays near q: every p has a q. Where d changes slowly, q = p -
+// d(q) converges to it in a few turns. Where it changes by more than a pixel per pixel, that
+// diverges, and where the map folds there are several q. Then the q is searched: in the cells
+// between four pixels, where p = a + b u + c v + e u v is a quadratic equation, and outside along
+// the rim.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,7 +20,8 @@ namespace {
 constexpr int64_t kTile = 16;        // cells along a side of those that are looked at together
 constexpr double kTolerance = 1e-4;  // pixels
 constexpr double kSlack = 1e-9;      // of a cell's sides
-// Steps that shrink to the tolerance in so many turns are halved by each: their sum is near its limit.
+// Steps that shrink to the tolerance in so many turns are halved by each: their sum is near its
+// limit.
 constexpr int kQuickTurns = 20;
 
 struct Point {
@@ -143,7 +145,8 @@ class Inverse {
     const Point b = corners[1] - corners[0], c = corners[2] - corners[0];
     const Point e = (corners[3] - corners[2]) - b, from = p - corners[0];
     // (from - b u) x (c + e u) = 0
-    const double square = -cross(b, e), linear = cross(from, e) - cross(b, c), rest = cross(from, c);
+    const double square = -cross(b, e), linear = cross(from, e) - cross(b, c),
+                 rest = cross(from, c);
     std::array<double, 2> roots = {std::nan(""), std::nan("")};
     const double under = linear * linear - 4.0 * square * rest;
     if (under >= 0.0) {
@@ -152,9 +155,9 @@ class Inverse {
     }
     for (const double u : roots) {
       if (!is_share(u)) continue;
-      const Point side = {c.x + e.x * u, c.y + e.y * u}, over = {from.x - b.x * u, from.y - b.y * u};
-      const double v =
-          std::fabs(side.x) > std::fabs(side.y) ? over.x / side.x : over.y / side.y;
+      const Point side = {c.x + e.x * u, c.y + e.y * u},
+                  over = {from.x - b.x * u, from.y - b.y * u};
+      const double v = std::fabs(side.x) > std::fabs(side.y) ? over.x / side.x : over.y / side.y;
       if (is_share(v)) return Point{static_cast<double>(x) + u, static_cast<double>(y) + v};
     }
     return std::nullopt;

@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -82,8 +83,12 @@ def call_with_image(
     array = np.ascontiguousarray(_on_cpu(image, name).movedim(0, -1).numpy())
     if known != "albumentations":
         return _as_tensor(transform(array), image)
-    if hasattr(transform, "set_random_seed"):
-        transform.set_random_seed(whole_number(number) & 0xFFFFFFFF)
+    seed = whole_number(number) & 0xFFFFFFFF
+    if hasattr(transform, "set_random_state"):
+        # Not by a seed: containers would hand that same one to each of their transforms.
+        transform.set_random_state(np.random.default_rng(seed), random.Random(seed))
+    elif hasattr(transform, "set_random_seed"):
+        transform.set_random_seed(seed)
     return _as_tensor(transform(image=array)["image"], image)
 
 

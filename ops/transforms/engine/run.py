@@ -15,8 +15,9 @@ from ...warp.augment_options import AugmentOptions
 from ..sample.encoded import Encoded
 from ..sample.leaf import Leaf
 from .compiled import Compiled
+from .fuse import overshoots
 from .grey_means import Colors
-from .integers import WHITES, computed_in, float_fill, from_float, to_float
+from .integers import INTEGERS, WHITES, computed_in, float_fill, from_float, to_float
 from .plan import Plan
 from .sampling import run_all, run_each, windows_for
 from .uploads import Later, Upload, got
@@ -143,7 +144,7 @@ def run_plan(
         "out_dtype": computed_in(pixels.dtype) if white else plan.dtype,
         "channels_last": memory_format is torch.channels_last,
     }
-    results: Any = _run_groups(plan, groups, images, pixels, shared)
+    results: Any = _run_groups(plan, native, groups, images, pixels, shared)
     pixels.store(leaf, from_float(results, plan.dtype) if white else results)
 
 
@@ -181,8 +182,18 @@ def _groups(plan: Plan, native: Compiled, pixels: Pixels, upload: Upload) -> lis
     return groups
 
 
+def _saturating(options: AugmentOptions, exact: bool) -> AugmentOptions:
+    """Return options that clamp interpolated values: before the first change of colours if exact."""
+    color = options.color
+    if color is not None and exact:
+        first = torch.eye(*color.shape[-2:], dtype=color.dtype, device=color.device)
+        color = torch.cat((first.expand_as(color[:, :1]), color), 1)
+    return options._replace(color=color, clamp=True)
+
+
 def _run_groups(
     plan: Plan,
+    native: Compiled,
     groups: Sequence[_Group],
     images: Any,
     pixels: Pixels,
@@ -204,6 +215,8 @@ def _run_groups(
             kinds=group.kinds,
             **shared,
         )
+        if native.sampling.saturates and pixels.dtype in INTEGERS and overshoots(group.mode):
+            own = _saturating(own, plan.exact)
         matrix = group.matrix()
         if group.takes is None:
             if size is None:

@@ -61,7 +61,7 @@ class Mosaic(Mixing):
     antialias : bool
         Where an image shrinks, average over all pixels that an output pixel covers.
     mask_fill : int, optional
-        Value of masks where there is no image: by default that of `fill` for masks, or 255.
+        Value of masks where there is no image: by default that of `fill` for masks, or 0.
     boxes : {"sanitize", "clamp", "keep"}
         Clip boxes to the canvas and drop those beyond it, along with what belongs to them; or only
         clip them; or leave them as they are.
@@ -224,7 +224,7 @@ class Mosaic(Mixing):
                 f"visops.transforms.Mosaic: fill has {len(self.fill)} numbers, {leaf.name} has "
                 f"{pixels.channels} channels"
             )
-        reject_out_of_range("Mosaic", "fill", self.fill, pixels.dtype)
+        reject_out_of_range("Mosaic", "fill", self.fill, pixels.dtype, white=True)
         value = torch.tensor(self.fill, dtype=torch.float64, device="cpu")
         if not dtype.is_floating_point:
             value = rounded(value, dtype)

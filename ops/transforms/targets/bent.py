@@ -25,8 +25,7 @@ from .rows import areas_of, note_visible, point_width, rows_of, scale_area
 
 __all__ = ["Fields", "bend_batch", "bend_targets"]
 
-_PARTS = 16  # into which a box's sides are cut, and the edges of polygons at most
-_PART_LENGTH = 4.0  # pixels
+_PARTS = 16  # into which a box's sides are cut, and edges of polygons, but not below a pixel
 
 
 class Field:
@@ -136,7 +135,7 @@ def bend_targets(
 def _with_parts(polygon: np.ndarray) -> np.ndarray:
     """Cut the edges of a polygon ``[K, 2]``, which become curves, in parts."""
     edges = np.roll(polygon, -1, 0) - polygon
-    counts = np.ceil(np.hypot(*edges.T) / _PART_LENGTH).clip(1, _PARTS).astype(np.int64)
+    counts = np.ceil(np.hypot(*edges.T)).clip(1, _PARTS).astype(np.int64)
     owners = np.repeat(np.arange(len(polygon)), counts)
     place = np.arange(len(owners)) - (np.cumsum(counts) - counts)[owners]
     return polygon[owners] + edges[owners] * (place / counts[owners])[:, None]

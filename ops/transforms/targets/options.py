@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..arguments import MASK_FILL
 from ..sample.leaf import Leaf
 from ..sample.per_box import may_be_per_box
 
@@ -75,7 +76,7 @@ class Geometry:
 class TargetOptions:
     """How to treat targets."""
 
-    mask_fill: int = 255  # for integer masks of the image
+    mask_fill: int = MASK_FILL  # for integer masks of the image
     other_mask_fill: int = 0  # for those of floats and bool; masks of boxes get 0
     boxes: str = "keep"  # or "clamp" or "sanitize"
     boxes_from: str = "boxes"  # or "masks" or "polygons"
