@@ -30,7 +30,7 @@ from .engine.results import forms_of, reject_named
 from .engine.source import Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
 from .sample.batches import batch_leaves, split_samples
-from .sample.leaf import Leaf
+from .sample.leaf import Leaf, Reading
 from .sample.outlines import Outline, Outlines
 from .sample.split import Rebuild, split_sample
 
@@ -73,6 +73,10 @@ class Compose(Chain):
     boxes_from : {"boxes", "masks", "polygons"}, default "boxes"
         What boxes are computed from: their corners, whose bounds grow when an image turns, or the
         moved masks or polygons beside them, of which they become the bounds.
+    box_format : {"xyxy", "xywh", "cxcywh", "yolo", "albumentations"}, default "xyxy"
+        What plain boxes are, in pixels: corners, COCO's corner and size, centre and size. Shares of
+        the image's width and height: "yolo" (centre and size), "albumentations" (corners). They
+        come out in the same format. Boxes of tv_tensors and of COCO's annotations say their own.
     min_size, min_area, min_visibility : float, optional
         With ``boxes="sanitize"``: also drop boxes with a side shorter than `min_size` pixels
         (default 1), an area of fewer than `min_area` pixels, or less than the share
@@ -138,6 +142,7 @@ class Compose(Chain):
         mask_fill: int | None = None,
         boxes: str | None = None,
         boxes_from: str | None = None,
+        box_format: str | None = None,
         min_size: float | None = None,
         min_area: float | None = None,
         min_visibility: float | None = None,
@@ -160,6 +165,7 @@ class Compose(Chain):
             "mask_fill": mask_fill,
             "boxes": boxes,
             "boxes_from": boxes_from,
+            "box_format": box_format,
             "min_size": min_size,
             "min_area": min_area,
             "min_visibility": min_visibility,
@@ -209,6 +215,12 @@ class Compose(Chain):
             self.slices.append(slice(self.draws, self.draws + draws))
             self.draws += draws
         self.forms = forms_of(formed)
+        self.reading = Reading(
+            not self.named["per_frame"],
+            self.named["layout"],
+            any(getattr(transform, "reads_numbers", False) for transform in formed),
+            self.named["box_format"],
+        )
         self._formed, self._files, self.reads_files = formed, files, files is not None
         fusable = (transform for transform in formed if isinstance(transform, Fusable))
         self._watched = [own for transform in fusable for own in transform.watched()]
@@ -377,9 +389,7 @@ class Compose(Chain):
 
     def _split(self, sample: Any) -> tuple[list[Leaf], Rebuild]:
         """Split a sample for a chain whose passes are formed."""
-        frames = not self.named["per_frame"]
-        layout = self.named["layout"]
-        return split_sample(sample, self.keys, frames=frames, layout=layout, files=self._files)
+        return split_sample(sample, self.keys, self.reading, files=self._files)
 
     def outline_of(self, sample: Any) -> Outline | None:
         """Return what a sample holds, or None if only splitting it tells."""

@@ -40,8 +40,7 @@ def undo_geometry(
     leaves, rebuild = split_sample(
         sample,
         chain.keys,
-        frames=not chain.named["per_frame"],
-        layout="CHW",
+        chain.reading._replace(layout="CHW"),
         canvas=_stand_in(before),
     )
     has_targets = bool(followers(leaves, chain.options))

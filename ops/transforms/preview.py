@@ -93,7 +93,7 @@ def preview(transform: Any, sample: Any, n: int = 16) -> Figure:
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"visops.transforms.preview: n is {n!r}, must be a whole number >= 1")
     chain = transform if isinstance(transform, Compose) else Compose([transform])
-    leaves, _ = split_sample(sample, chain.keys)
+    leaves, _ = split_sample(sample, chain.keys, chain.reading)
     if any(leaf.kind == "image" and leaf.batch is not None for leaf in leaves):
         raise ValueError("visops.transforms.preview: sample is a batch, must be a single sample")
 
@@ -109,7 +109,9 @@ def preview(transform: Any, sample: Any, n: int = 16) -> Figure:
             for step, own in zip(chain.transforms, params.steps, strict=True)
             for line in textwrap.wrap(describe(step, own), _CHARACTERS, subsequent_indent="   ")
         ]
-        cells.append((split_sample(result, chain.keys)[0], drawn))
+        cells.append(
+            (split_sample(result, chain.keys, chain.reading._replace(layout="CHW"))[0], drawn)
+        )
 
     rows = max(1, round(math.sqrt(len(cells) / 1.8)))
     columns = math.ceil(len(cells) / rows)

@@ -22,7 +22,7 @@ from torch import Tensor
 from ..._torch.native import data_ptr_and_strides
 from ..sample.forms import formed
 from ..sample.images import image_leaf, may_be_image
-from ..sample.leaf import Leaf, tv_kind, tv_wrap
+from ..sample.leaf import Leaf, Reading, tv_kind, tv_wrap
 from ..sample.outlines import Outline
 from ..targets.direct import DirectTarget, direct_targets
 from .compiled import DTYPE_NAMES
@@ -61,7 +61,7 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         if not _is_like(value, outline):
             return None
         name = entry.name
-    leaf = _leaf_of_one(value, name, not chain.named["per_frame"], chain.named["layout"])
+    leaf = _leaf_of_one(value, name, chain.reading)
     if leaf is None:
         return None
     in_batch, pixels = leaf.batch is not None, leaf.value
@@ -125,14 +125,14 @@ def _is_like(value: Any, outline: Outline) -> bool:
     return rank == first or (outline.container is None and rank in (3, 4) and first in (3, 4))
 
 
-def _leaf_of_one(value: Any, name: str, frames: bool, layout: str | None) -> Leaf | None:
+def _leaf_of_one(value: Any, name: str, reading: Reading) -> Leaf | None:
     """Make a leaf of an image, or of a batch or a list of one; return None for anything else."""
     if type(value) is list:
         if len(value) != 1 or not may_be_image(value[0]):
             return None
     elif (rank := getattr(value, "ndim", 0)) > 3 and (rank > 4 or value.shape[0] != 1):
         return None
-    leaf = image_leaf(value, name, frames, layout)
+    leaf = image_leaf(value, name, reading)
     return None if leaf.frames or leaf.batch not in (None, 1) else leaf
 
 

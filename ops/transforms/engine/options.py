@@ -29,6 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "mask_fill": MASK_FILL,
     "boxes": "keep",
     "boxes_from": "boxes",
+    "box_format": "xyxy",
     "min_size": 1.0,
     "min_area": 0.0,
     "min_visibility": 0.0,

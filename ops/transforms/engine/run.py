@@ -183,7 +183,7 @@ def _groups(plan: Plan, native: Compiled, pixels: Pixels, upload: Upload) -> lis
 
 
 def _saturating(options: AugmentOptions, exact: bool) -> AugmentOptions:
-    """Return options that clamp interpolated values: before the first change of colours if exact."""
+    """Return options that clamp interpolated values, if exact before colours change."""
     color = options.color
     if color is not None and exact:
         first = torch.eye(*color.shape[-2:], dtype=color.dtype, device=color.device)

@@ -217,9 +217,8 @@ class Samples:
         stand_in = torch.empty(1, dtype=torch.uint8, device="cpu").expand(3, *size)
         content = with_content(sample, replace(file, content=stand_in))
         whole = with_masks(content, self.kinds, times)
-        leaves, rebuild = split_sample(
-            whole, chain.keys, frames=not chain.named["per_frame"], layout="CHW"
-        )
+        reading = chain.reading._replace(layout="CHW")
+        leaves, rebuild = split_sample(whole, chain.keys, reading)
         image_sizes(leaves)  # refuses targets of other sizes
         return leaves, rebuild
 

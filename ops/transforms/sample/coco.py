@@ -9,7 +9,7 @@ moves as a mask.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,9 @@ __all__ = [
     "Annotations",
     "ObjectMasks",
     "annotation_leaves",
+    "annotation_leaves_of_batch",
     "are_annotations",
+    "are_lists_of_annotations",
     "with_same_entries",
 ]
 
@@ -193,6 +195,40 @@ def annotation_leaves(
     leaf = Leaf("labels", list(value), like=value, name=name, named="labels", **origin)
     indices[""] = add(leaf)
     return Annotations(container, indices)
+
+
+def are_lists_of_annotations(value: Any) -> bool:
+    """Return whether this is a list of each sample's annotations, some of which may be empty."""
+    return (
+        isinstance(value, (list, tuple))
+        and any(map(are_annotations, value))
+        and all(are_annotations(own) or (type(own) in (list, tuple) and not own) for own in value)
+    )
+
+
+def annotation_leaves_of_batch(
+    value: Sequence[Sequence[dict[str, Any]]],
+    name: str,
+    key: Any,
+    group: int,
+    add: Callable[[Leaf], int],
+) -> Annotations:
+    """Make leaves of the annotations of a batch: each holds a list with an entry per sample."""
+    samples: list[list[Leaf]] = []
+    for index, own in enumerate(with_same_entries(value)):
+        leaves: list[Leaf] = []
+
+        def numbered(leaf: Leaf, leaves: list[Leaf] = leaves) -> int:
+            leaves.append(leaf)
+            return len(leaves) - 1
+
+        found = annotation_leaves(own, f"{name}[{index}]", key, group, numbered)
+        samples.append(leaves)
+    joined = [
+        replace(same[0], value=[leaf.value for leaf in same], like=[leaf.like for leaf in same])
+        for same in zip(*samples, strict=True)
+    ]
+    return Annotations(list, {entry: add(joined[at]) for entry, at in found.indices.items()})
 
 
 def _all_have(

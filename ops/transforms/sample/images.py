@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..._torch.native import modes_or_transforms_active
 from .forms import formed
-from .leaf import Leaf, is_pil, tv_kind, tv_wrap
+from .leaf import AS_THEY_ARE, Leaf, Reading, is_pil, tv_kind, tv_wrap
 
 __all__ = [
     "PIL_MASKS",
@@ -34,25 +34,23 @@ _PIL_IMAGES = {
 PIL_MASKS = ("1", "L", "P", "PA", "I", "I;16", "I;16L", "I;16B", "I;16N", "F")
 
 
-def image_leaf(
-    value: Any, name: str, frames: bool = False, layout: str | None = None, **origin: Any
-) -> Leaf:
+def image_leaf(value: Any, name: str, reading: Reading = AS_THEY_ARE, **origin: Any) -> Leaf:
     """Make a leaf of an image, a batch of images or a list of images.
 
-    With `frames`, plain arrays of four dimensions are videos and those of five batches of videos,
-    and a list of images is a video.
-    Dimensions before those of a batch are folded into it; `restored_image` unfolds them. `layout`
-    says what plain tensors and arrays are, CHW or HWC; None: what their shape tells.
+    Where frames are read, plain arrays of four dimensions are videos and those of five batches of
+    videos, and a list of images is a video. Dimensions before those of a batch are folded into it;
+    `restored_image` unfolds them.
     """
+    frames, layout = reading.frames, reading.layout
     if type(value) is Tensor:
         pass  # to ask for each other type takes longer than all that follows
     elif isinstance(value, (list, tuple)):
-        return _list_leaf(value, name, frames, layout, origin)
+        return _list_leaf(value, name, reading, origin)
     elif isinstance(value, np.ndarray):
         if value.ndim == 2:
             return Leaf("image", value[..., None], None, "HWC", False, value, name, **origin)
     elif is_pil(value):
-        array = _pil_array(value, name)
+        array = _pil_array(value, name, reading.indices)
         return Leaf("image", array, None, "HWC", False, value, name, **origin)
     elif not isinstance(value, Tensor):
         raise TypeError(
@@ -81,8 +79,13 @@ def _folded(value: Any, rank: int) -> Any:
     return value.reshape(math.prod(value.shape[:-rank]), *value.shape[-rank:])
 
 
-def _pil_array(image: Any, name: str) -> np.ndarray:
-    """Return a PIL image's pixels [H, W, C]: colours where it has a palette, alpha as it shows."""
+def _pil_array(image: Any, name: str, indices: bool) -> np.ndarray:
+    """Return a PIL image's pixels [H, W, C]: colours where it has a palette, alpha as it shows.
+
+    With `indices`, images of a palette or of bits are their own numbers, uint8 ``[H, W, 1]``.
+    """
+    if indices and image.mode in ("1", "P"):
+        return np.asarray(image).astype(np.uint8)[..., None]
     if image.mode not in _PIL_IMAGES:
         raise TypeError(
             f"visops.transforms: {name} is a PIL image of mode {image.mode!r}, must be of mode "
@@ -144,14 +147,13 @@ def _typed_leaf(value: Tensor, name: str, origin: dict[str, Any]) -> Leaf:
     return Leaf("image", folded, batch, "CHW", frames, value, name, **origin)
 
 
-def _list_leaf(
-    value: Sequence[Any], name: str, frames: bool, layout: str | None, origin: dict[str, Any]
-) -> Leaf:
+def _list_leaf(value: Sequence[Any], name: str, reading: Reading, origin: dict[str, Any]) -> Leaf:
     """Make a leaf of a list of images, of any sizes but the same layout; or of a video's frames."""
     if not value:
         raise ValueError(f"visops.transforms: {name} is empty, must hold at least one image")
     images = [
-        image_leaf(item, f"{name}[{index}]", False, layout) for index, item in enumerate(value)
+        image_leaf(item, f"{name}[{index}]", reading._replace(frames=False))
+        for index, item in enumerate(value)
     ]
     for image in images:
         if image.batch is not None or image.frames:
@@ -170,7 +172,7 @@ def _list_leaf(
                 f"visops.transforms: {name} mixes [C, H, W] and [H, W, C], must be all the same"
             )
     values = [image.value for image in images]
-    if frames:
+    if reading.frames:
         clip = _clip(values, name)
         return Leaf("image", clip, None, layouts.pop(), True, value, name, **origin)
     return Leaf("image", values, len(values), layouts.pop(), False, value, name, **origin)

@@ -9,14 +9,35 @@ from __future__ import annotations
 import functools
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
-__all__ = ["TARGETS", "Leaf", "is_pil", "tv_kind"]
+__all__ = ["AS_THEY_ARE", "BOX_FORMATS", "TARGETS", "Leaf", "Reading", "is_pil", "tv_kind"]
 
 TARGETS = ("mask", "boxes", "keypoints", "polygons")  # the kinds that move with images
+
+
+class Reading(NamedTuple):
+    """How a chain reads plain values."""
+
+    frames: bool = False  # a tensor of four dimensions, or a list of images, is a video
+    layout: str | None = None  # CHW or HWC; None: what shapes tell
+    indices: bool = False  # PIL images of a palette or of bits are their numbers, not colours
+    box_format: str = "xyxy"  # one of BOX_FORMATS
+
+
+AS_THEY_ARE = Reading()
+
+# Formats of plain boxes: torchvision's name, and whether numbers are shares of the image's sides.
+BOX_FORMATS = {
+    "xyxy": ("XYXY", False),
+    "xywh": ("XYWH", False),
+    "cxcywh": ("CXCYWH", False),
+    "yolo": ("CXCYWH", True),
+    "albumentations": ("XYXY", True),
+}
 
 
 @dataclass(slots=True)
@@ -38,6 +59,9 @@ class Leaf:
     named: str | None = None  # the kind its key stands for
     per_box: bool = False  # has an entry for each box of its group
     format: str = "XYXY"  # of boxes
+    normalized: bool = (
+        False  # of boxes: whether they came, and leave, as shares of the image's sides
+    )
     clamping: Any = ""  # of boxes, as torchvision has it; "": as they came
     moved: bool = False  # of boxes: whether a transform has moved them
     canvas: np.ndarray | None = None  # [B, 2]: of typed boxes and key points, and of all once moved

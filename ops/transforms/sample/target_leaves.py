@@ -19,6 +19,7 @@ from .forms import pure
 from .images import pil_mask, sizes_of
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
 from .per_box import match_to_boxes, plain_array
+from .plain_boxes import as_shares, read_plain_boxes
 from .polygons import prepare_polygons, restored_polygons
 
 __all__ = ["prepare_targets", "restored_target", "visibility_of"]
@@ -33,7 +34,7 @@ _EXPECTED = {
 }
 
 
-def prepare_targets(leaves: list[Leaf], image: Leaf) -> None:
+def prepare_targets(leaves: list[Leaf], image: Leaf, box_format: str = "xyxy") -> None:
     """Turn masks, boxes and key points into arrays or lists of arrays, and check them.
 
     Parameters
@@ -42,6 +43,8 @@ def prepare_targets(leaves: list[Leaf], image: Leaf) -> None:
         All leaves of a sample; changed in place.
     image : Leaf
         The first image, which tells whether the sample is a batch.
+    box_format : str
+        That of plain boxes: one of `BOX_FORMATS`.
     """
     targets = [leaf for leaf in leaves if leaf.kind in _RANKS]
     for leaf in targets:
@@ -56,6 +59,8 @@ def prepare_targets(leaves: list[Leaf], image: Leaf) -> None:
     groups: dict[int, list[Leaf]] = {}
     for leaf in targets:
         if leaf.kind == "boxes":
+            if leaf.format == "XYXY" and leaf.canvas is None:
+                read_plain_boxes(leaf, image, box_format)
             _check_boxes(leaf)
             groups.setdefault(leaf.group, []).append(leaf)
     for leaf in leaves:
@@ -245,7 +250,7 @@ def _check_boxes(leaf: Leaf) -> None:
         if not finite[where]:
             problem = "must be finite"
         elif leaf.format == "XYXY":
-            problem = "must have x1 <= x2 and y1 <= y2 (for other formats use tv_tensors)"
+            problem = "must have x1 <= x2 and y1 <= y2 (for other formats see box_format=)"
         else:
             problem = "must have a width and a height of at least 0"
         raise ValueError(f"visops.transforms: {name} is [{box}] ({leaf.format}), {problem}")
@@ -287,6 +292,8 @@ def restored_target(leaf: Leaf) -> Any:
         values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
         values = [_as_laid_out(value, leaf.layout) for value in values]
         leaf.value = values if isinstance(leaf.value, list) else values[0]
+    if leaf.normalized:
+        leaf.value = as_shares(leaf)
     value = _as_it_came(leaf)
     return pure(value) if leaf.form == "pure" else value
 

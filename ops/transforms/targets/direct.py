@@ -39,7 +39,8 @@ def direct_targets(
         Height and width of the image.
     options : TargetOptions
     """
-    if outline.targets and (options.boxes != "keep" or options.boxes_from != "boxes"):
+    plain = (options.boxes, options.boxes_from, options.box_format) == ("keep", "boxes", "xyxy")
+    if outline.targets and not plain:
         return None
     for entry in outline.arrays:
         if holders[entry.holder][entry.key].ndim > 1:

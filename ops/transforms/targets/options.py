@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..arguments import MASK_FILL
-from ..sample.leaf import Leaf
+from ..sample.leaf import BOX_FORMATS, Leaf
 from ..sample.per_box import may_be_per_box
 
 __all__ = [
@@ -80,6 +80,7 @@ class TargetOptions:
     other_mask_fill: int = 0  # for those of floats and bool; masks of boxes get 0
     boxes: str = "keep"  # or "clamp" or "sanitize"
     boxes_from: str = "boxes"  # or "masks" or "polygons"
+    box_format: str = "xyxy"  # of plain boxes: BOX_FORMATS
     keypoint_convention: str = "integer"  # or "half_pixel"
     # Key points, classes of labels, and classes of masks that swap in mirrored images.
     flip_pairs: tuple[tuple[int, int], ...] = ()
@@ -101,6 +102,11 @@ def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
     if options.boxes not in POLICIES:
         raise ValueError(
             f"visops.transforms: boxes is {options.boxes!r}, must be one of {', '.join(POLICIES)}"
+        )
+    if options.box_format not in BOX_FORMATS:
+        raise ValueError(
+            f"visops.transforms: box_format is {options.box_format!r}, must be one of "
+            f"{', '.join(map(repr, BOX_FORMATS))}"
         )
     if options.boxes_from not in ("boxes", "masks", "polygons"):
         raise ValueError(

@@ -208,3 +208,34 @@ def test_key_points_of_boxes_that_go_go_with_them(order: int) -> None:
     message = r"sample\['keypoints'\] of sample 1 has an entry for each box, that of sample 0 has"
     with pytest.raises(ValueError, match=message):
         crop.collate([other, some])
+
+
+@pytest.mark.parametrize("crowd", [False, True])
+def test_batches_of_annotations(crowd: bool) -> None:
+    """What `collate` of a data set of them returns can go on into a chain."""
+    first, second = coco(), coco()[:1]
+    if crowd:
+        mask = torch.zeros(20, 40, dtype=torch.bool)
+        mask[3:9, 20:33] = True
+        first[1]["segmentation"] = visops.masks_to_rle(mask)
+    chain = T.Compose([T.RandomHorizontalFlip(1.0)], boxes="sanitize")
+    expected = [chain((PHOTO, own))[1] for own in (first, second)]
+    photos = np.stack([PHOTO] * 3)
+    for sample in (
+        (photos, [first, second, []]),
+        {"image": photos, "objects": [first, second, []]},
+    ):
+        found = chain(sample)
+        found = found[1] if isinstance(found, tuple) else found["objects"]
+        assert found == [*expected, []]
+
+
+def test_mosaics_of_annotations_go_on() -> None:
+    mosaic, finish = T.Mosaic((32, 48), seed=0), T.Compose([T.RandomHorizontalFlip(1.0)])
+    tiles = mosaic.collate([(PHOTO, coco()), (PHOTO, coco()[:1]), (PHOTO, []), (PHOTO, coco())])
+    images, objects = finish(tiles)
+    for image, own, before in zip(images, objects, tiles[1], strict=True):
+        assert len(own) == len(before)
+        for new, old in zip(own, before, strict=True):
+            x, y, width, height = old["bbox"]
+            assert new["bbox"] == pytest.approx([image.shape[2] - x - width, y, width, height])

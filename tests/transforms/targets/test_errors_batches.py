@@ -117,7 +117,7 @@ def test_batches(error: type[Exception], message: str, call: Callable[[], Any]) 
         ValueError,
         "transforms: mask_fill is 255, sample['mask'] has dtype torch.int8; must be from -128 to "
         "127",
-        options({"image": IMAGE, "mask": torch.zeros(5, 7, dtype=torch.int8)}),
+        options({"image": IMAGE, "mask": torch.zeros(5, 7, dtype=torch.int8)}, mask_fill=255),
     ),
     (
         ValueError,

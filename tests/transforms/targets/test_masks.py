@@ -205,7 +205,7 @@ def test_pillow_masks_become_tensors() -> None:
     assert torch.equal(rebuild(leaves)["mask"], torch.from_numpy(mask))
     move_targets(leaves, geometry(TURN), TargetOptions())
     result = rebuild(leaves)["mask"]
-    np.testing.assert_array_equal(result.numpy(), move_mask(mask, TURN, OUT, 255))
+    np.testing.assert_array_equal(result.numpy(), move_mask(mask, TURN, OUT, 0))
 
 
 @pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric"])

@@ -201,7 +201,7 @@ def test_mixing() -> None:
     result = T.CutMix()(batch, params=params)
     assert result["labels"] == [[], ["right", "left"]]
     assert [len(b) for b in T.MixUp()(batch)["boxes"]] == [2, 2]
-    canvas = T.Mosaic((HEIGHT, WIDTH), center=(1, 1))(batch)
+    canvas = T.Mosaic((HEIGHT, WIDTH), center=(1, 1), fill=0)(batch)
     np.testing.assert_allclose(corners(canvas["boxes"][0])[0], corners(batch["boxes"][0])[0])  # type: ignore[index]
     assert canvas["boxes"][0].canvas_size == (2 * HEIGHT, 2 * WIDTH)
 
@@ -232,10 +232,7 @@ def test_shares_are_those_of_the_object(steps: list[Any], batched: bool) -> None
         expected.append((inside[0] & inside[1]).sum() / 16.0)
     sample = {"image": IMAGE, "boxes": given, "area": torch.from_numpy(area(corners(given)))}
     chain = T.Compose(steps, boxes="clamp", seed=0)
-    if batched:
-        found = chain.collate([sample, sample])["area"][1]
-    else:
-        found = chain(sample)["area"]
+    found = chain.collate([sample, sample])["area"][1] if batched else chain(sample)["area"]
     np.testing.assert_allclose(found.numpy(), expected, atol=1.5)
 
 
@@ -251,7 +248,7 @@ def test_shares_in_mosaics_and_cut_mix() -> None:
     }
     batch = T.Compose([T.RandomHorizontalFlip(0.0)], boxes="sanitize").collate([sample] * 4)
     shares = dict(zip(batch["labels"][0], batch["area"][0].tolist(), strict=True))
-    for mix in (T.Mosaic((HEIGHT, WIDTH), seed=0), T.CutMix(num_classes=2, seed=0)):
+    for mix in (T.Mosaic((HEIGHT, WIDTH), fill=0, seed=0), T.CutMix(num_classes=2, seed=0)):
         found = mix(
             {
                 "image": torch.stack([IMAGE] * 4),
