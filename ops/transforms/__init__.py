@@ -15,7 +15,12 @@ from .aug_mix import AugMix
 from .auto_augment import AutoAugment, AutoAugmentPolicy
 from .bending import ElasticTransform, GridDistortion, OpticalDistortion, ThinPlateSpline
 from .blurring import GaussianBlur
-from .box_steps import ClampBoundingBoxes, ConvertBoundingBoxFormat, SanitizeBoundingBoxes
+from .box_steps import (
+    ClampBoundingBoxes,
+    ConvertBoundingBoxFormat,
+    SanitizeBoundingBoxes,
+    SanitizeKeyPoints,
+)
 from .choosing import RandomApply, RandomChoice, RandomOrder
 from .color import ColorJitter, RandomGrayscale
 from .compose import Compose, Parameters
@@ -173,6 +178,7 @@ __all__ = [
     "Resize",
     "SaltAndPepper",
     "SanitizeBoundingBoxes",
+    "SanitizeKeyPoints",
     "ScaleJitter",
     "Sharpen",
     "ShotNoise",

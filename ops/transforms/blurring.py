@@ -60,6 +60,8 @@ class GaussianBlur(Builtin):
         self.kernel_size: tuple[int, int] = (sizes[0], sizes[1])
         allowed = "a number > 0 or two of them (min, max)"
         tiny = math.nextafter(0.0, 1.0)
+        if is_sequence(sigma) and len(sigma) == 1:  # torchvision's second version takes one
+            sigma = sigma[0]
         if is_sequence(sigma):
             self.sigma = interval(owner, "sigma", sigma, tiny, allowed=allowed)
         else:

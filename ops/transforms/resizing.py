@@ -71,7 +71,7 @@ class RandomResizedCrop(Sampled):
         owner = type(self).__name__
         tiny = math.nextafter(0.0, 1.0)
         self.size = size_pair(owner, "size", size)
-        self.scale = interval(owner, "scale", scale, tiny, allowed="two numbers > 0 (min, max)")
+        self.scale = interval(owner, "scale", scale, 0.0, allowed="two numbers >= 0 (min, max)")
         self.ratio = interval(owner, "ratio", ratio, tiny, allowed="two numbers > 0 (min, max)")
         self.sample_by(interpolation, bool(antialias))
         self._log_ratio = (math.log(self.ratio[0]), math.log(self.ratio[1]))

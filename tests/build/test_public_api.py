@@ -187,6 +187,7 @@ NAMES = {
         "Resize",
         "SaltAndPepper",
         "SanitizeBoundingBoxes",
+        "SanitizeKeyPoints",
         "ScaleJitter",
         "Sharpen",
         "ShotNoise",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from .coco import (
@@ -126,13 +127,16 @@ class _Splitter:
         if type(sample) is list and sample and all(may_be_image(item) for item in sample):
             spec: Any = self.add(image_leaf(sample, "the sample", self.reading))
         else:
-            name = "the sample" if self.is_file(sample) else "sample"
+            alone = self.is_file(sample) or isinstance(sample, Tensor)
+            name = "the sample" if alone else "sample"
             spec = self.walk(sample, name, None, None, -1)
         self.resolve_files()
         self.resolve_untyped()
         if self.files is not None:
             _reject_decoded(self.leaves)
         images = [leaf for leaf in self.leaves if leaf.kind == "image"]
+        if not images and canvas is None:
+            images = self.stand_in()
         if not images and self.leaves and canvas is not None:
             images = [canvas]
         if not images:
@@ -152,6 +156,18 @@ class _Splitter:
         if len(self.leaves) > 1 or images[0] is canvas:
             prepare_targets(self.leaves, images[0], self.reading.box_format)
         return spec
+
+    def stand_in(self) -> list[Leaf]:
+        """Add an image, which nobody gets back, to targets that say the size of theirs."""
+        for leaf in self.leaves:
+            typed = tv_kind(leaf.value) if isinstance(leaf.value, Tensor) else None
+            if typed in ("mask", "boxes", "keypoints"):
+                size = leaf.value.shape[-2:] if typed == "mask" else leaf.value.canvas_size
+                pixels = torch.zeros((), device="cpu").expand(3, *size)
+                image = Leaf("image", pixels, like=pixels, name="the image")
+                self.add(image)
+                return [image]
+        return []
 
     def walk(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> Any:
         """Return the index of a leaf, or a container and its walked contents."""
