@@ -47,7 +47,7 @@ from .engine.foreign import ImageOnly
 from .engine.plan import Canvas, Plan
 from .erasing import RandomErasing
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
-from .indexed_dataset import IndexedDataset
+from .indexed_dataset import IndexedDataset, IndexedSampler
 from .linear import LinearTransformation, UniformTemporalSubsample
 from .loader import Loader
 from .loading.statistics import LoaderStats
@@ -124,6 +124,7 @@ __all__ = [
     "Identity",
     "ImageOnly",
     "IndexedDataset",
+    "IndexedSampler",
     "Letterbox",
     "LinearTransformation",
     "Loader",

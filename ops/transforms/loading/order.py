@@ -2,6 +2,7 @@
 
 An order is a function of the seed and the epoch, so that an interrupted epoch continues at any
 batch. Samplers that the user gives are asked again, and what was handed out already is skipped.
+Where a sample comes again in an epoch, its index is a `Repeat`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+
+from ..engine.source import Repeat
+from ..indexed_dataset import counted
 
 __all__ = ["Indices", "Order", "OwnOrder", "SampledOrder"]
 
@@ -71,11 +75,17 @@ class OwnOrder:
             order = torch.randperm(self.length, generator=generator, device="cpu")
         for number in range(start, len(self)):
             rows = own[number * size : (number + 1) * size]
-            if self.world_size > 1 and self.pad and not self.drop_last:
-                indices = [row % self.length for row in rows]
-            else:
-                indices = list(rows)
-            yield indices if order is None else order[indices].tolist()
+            repeats = bool(rows) and rows[-1] >= self.length  # the first samples pad the end
+            indices = [row % self.length for row in rows] if repeats else list(rows)
+            if order is not None:
+                indices = order[indices].tolist()
+            if repeats:
+                pairs = zip(indices, rows, strict=True)
+                indices = [
+                    Repeat(index, row // self.length) if row >= self.length else index
+                    for index, row in pairs
+                ]
+            yield indices
 
     def _positions(self) -> range:
         """Return this rank's places in the order, which may begin again at its end."""
@@ -101,9 +111,16 @@ class SampledOrder:
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
     def batches(self, seed: int, epoch: int, start: int) -> Iterator[Indices]:
+        seen: dict[int, int] = {}  # counts what is skipped as well
+        for number, indices in enumerate(self._batches()):
+            own = [counted(index, seen) for index in indices]
+            if number >= start:
+                yield own
+
+    def _batches(self) -> Iterator[Indices]:
         size = self.batch_size
         if size is None:
-            for indices in islice(self.sampler, start, None):
+            for indices in self.sampler:
                 if not isinstance(indices, Iterable):
                     raise TypeError(
                         f"visops.transforms.Loader: batch_sampler gave {indices!r}, must give the "
@@ -111,7 +128,7 @@ class SampledOrder:
                     )
                 yield list(indices)
             return
-        indices = islice(self.sampler, start * size, None)
-        while batch := list(islice(indices, size)):
+        rest = iter(self.sampler)
+        while batch := list(islice(rest, size)):
             if len(batch) == size or not self.drop_last:
                 yield batch

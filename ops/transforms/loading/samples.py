@@ -25,7 +25,7 @@ from ..compose import Compose
 from ..engine.file_pass import file_pass, first_file_pass
 from ..engine.follow import follow, run_steps
 from ..engine.passes import run_passes
-from ..engine.source import Source, as_whole
+from ..engine.source import Source, place_of, position_of
 from ..sample.encoded import DamagedFileError, Encoded
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
@@ -83,13 +83,24 @@ class Samples:
             self.ahead = None if transforms else first_file_pass(chain)
         self._forms: dict[Any, tuple[list[Leaf], Rebuild] | None] = {}
 
-    def load(self, batch: Batch, row: int, times: Times) -> None:
-        """Load a sample into its place of a batch."""
-        index = batch.indices[row]
+    def load(
+        self,
+        batch: Batch,
+        row: int,
+        drawn: Any,
+        times: Times,
+        read: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Load the sample of an index, as a sampler gives it, into a row of a batch.
+
+        `read` is called instead of the data set's ``__getitem__``.
+        """
         file: File | None = None
         begin = perf_counter()
         try:
-            sample = self.read(index)
+            sample = (read or self.read)(place_of(drawn))
+            if batch.samples is not None:
+                batch.samples[row] = sample
             file = find_file(sample, self.kinds) if self.takes_files else None
         except StreamEndedError:
             raise
@@ -99,7 +110,7 @@ class Samples:
             raise UnreadableError(None) from error
         finally:
             times.reading += perf_counter() - begin
-        position = self._position(index)
+        position = drawn if type(drawn) is int and drawn >= 0 else position_of(drawn, self.dataset)
         item = None
         if file is not None and self.native is not None:
             item = self._by_file(sample, file, position, batch, row, times)
@@ -110,13 +121,6 @@ class Samples:
         item.index = position
         batch.items[row] = item
         times.images += 1
-
-    def _position(self, index: Any) -> Any:
-        """Return what the draws of a sample depend on: its place in the data set."""
-        position = index if type(index) is int else as_whole(index)
-        if position is None:
-            return index
-        return position + len(self.dataset) if position < 0 else position
 
     def _by_file(
         self, sample: Any, file: File, index: Any, batch: Batch, row: int, times: Times
