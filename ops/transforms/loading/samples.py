@@ -26,6 +26,7 @@ from ..engine.file_pass import file_pass, first_file_pass
 from ..engine.follow import follow, run_steps
 from ..engine.passes import run_passes
 from ..engine.source import Source, place_of, position_of
+from ..sample.coco import is_about_annotations
 from ..sample.encoded import DamagedFileError, Encoded
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
@@ -112,12 +113,20 @@ class Samples:
             times.reading += perf_counter() - begin
         position = drawn if type(drawn) is int and drawn >= 0 else position_of(drawn, self.dataset)
         item = None
-        if file is not None and self.native is not None:
-            item = self._by_file(sample, file, position, batch, row, times)
-        elif file is not None and self.ahead is not None:
-            item = self._decoded(sample, file, position, times)
-        if item is None:
-            item = self._by_chain(sample, file, position, batch, row, times)
+        try:
+            if file is not None and self.native is not None:
+                item = self._by_file(sample, file, position, batch, row, times)
+            elif file is not None and self.ahead is not None:
+                item = self._decoded(sample, file, position, times)
+            if item is None:
+                item = self._by_chain(sample, file, position, batch, row, times)
+        except ValueError as error:
+            if is_about_annotations(error):
+                error = DamagedFileError(str(error))
+            if not isinstance(error, DamagedFileError):
+                raise
+            error.path = None if file is None else file.path
+            raise error from None
         item.index = position
         batch.items[row] = item
         times.images += 1
@@ -274,9 +283,6 @@ class Samples:
                 decode_ahead(chain, leaves, source)
                 return Item(leaves, rebuild, result=lambda: sample)
             run_passes(chain, leaves, source)
-        except DamagedFileError as error:
-            error.path = None if file is None else file.path
-            raise
         finally:
             times.transforming += perf_counter() - begin - (times.working - worked)
         item = Item(leaves, rebuild)
