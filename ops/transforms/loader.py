@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -211,6 +212,7 @@ class Loader:
             fail(OWNER, "seed", None, "a whole number, the same in all ranks, to shuffle")
         self._epochs = Epochs(dataset if self.is_stream else self._given_sampler)
         self._drawn: int | None = None  # a seed from torch's generator
+        self._was_read = False  # whether a sample was, to learn what its data set draws from
         self._blocks: Blocks | None = None
         self._work: Work | None = (
             None  # of the latest iteration; not the iterator, which must be collected
@@ -280,15 +282,22 @@ class Loader:
             most = max(self.prefetch, self._samples_ahead) + 2
             self._blocks = Blocks(most, pinned=torch.cuda.is_available())
         transfer = Transfer(self.device)
-        collate = with_numbers(self.collate, progress.epoch)
+        collate = with_numbers(self.collate, progress.seed, progress.epoch)
         finish: Callable[[Batch], Any]
         if on_device:
             own = (draws, progress.epoch, collate, transfer, self._blocks)
             finish = OnDevice(self.chain, *own)  # type: ignore[arg-type]
         else:
             finish = self._collating_to(transfer, collate)
+        batches = self._batches(progress)
+        if samples.draws and not self._was_read:
+            first = next(batches, None)
+            if first:
+                samples.try_reading(first[0])
+            self._was_read = True
+            batches = iter(()) if first is None else itertools.chain([first], batches)
         work = Work(
-            self._batches(progress),
+            batches,
             progress.batch,
             samples,
             finish,

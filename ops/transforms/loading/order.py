@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from ..engine.generators import drawing_apart
 from ..engine.source import Repeat
 from ..indexed_dataset import counted
 
@@ -112,15 +113,15 @@ class SampledOrder:
 
     def batches(self, seed: int, epoch: int, start: int) -> Iterator[Indices]:
         seen: dict[int, int] = {}  # counts what is skipped as well
-        for number, indices in enumerate(self._batches()):
+        for number, indices in enumerate(self._batches(seed, epoch)):
             own = [counted(index, seen) for index in indices]
             if number >= start:
                 yield own
 
-    def _batches(self) -> Iterator[Indices]:
-        size = self.batch_size
+    def _batches(self, seed: int, epoch: int) -> Iterator[Indices]:
+        size, rest = self.batch_size, _apart(self.sampler, seed, epoch)
         if size is None:
-            for indices in self.sampler:
+            for indices in rest:
                 if not isinstance(indices, Iterable):
                     raise TypeError(
                         f"visops.transforms.Loader: batch_sampler gave {indices!r}, must give the "
@@ -128,7 +129,25 @@ class SampledOrder:
                     )
                 yield list(indices)
             return
-        rest = iter(self.sampler)
         while batch := list(islice(rest, size)):
             if len(batch) == size or not self.drop_last:
                 yield batch
+
+
+def _apart(sampler: Iterable[Any], seed: int, epoch: int) -> Iterator[Any]:
+    """Iterate over a sampler whose later draws, in threads, are not the caller's."""
+    rest = iter(sampler)
+    first = next(rest, None)
+    if first is None:
+        return
+    yield first
+    if type(sampler).__module__.startswith("torch."):  # draws at first, or by its own generator
+        yield from rest
+        return
+    drawing = drawing_apart(seed, epoch, -1)
+    while True:
+        with drawing:
+            drawn = next(rest, None)
+        if drawn is None:
+            return
+        yield drawn

@@ -19,6 +19,7 @@ from itertools import islice
 from time import monotonic, perf_counter
 from typing import Any
 
+from ..engine.generators import in_loader_thread
 from ..engine.source import Repeat, as_whole, place_of
 from ..sample.encoded import DamagedFileError
 from .batch import Batch
@@ -160,16 +161,10 @@ class Work:
         dropped = batch.is_short and self.drop_last
         if batch.skipped and self.refills and batch.error is None and not dropped:
             self._refill(batch, times)
-        begin = perf_counter()
         if dropped:
             batch.items = [None] * len(batch.items)
-        if batch.error is None and any(item is not None for item in batch.items):
-            try:
-                batch.result = self.finish(batch)
-            except BaseException as error:
-                batch.fail(0, error)
-        batch.block = batch.samples = None
-        times.collating += perf_counter() - begin
+        if not self.samples.in_order:
+            self._complete(batch, times)
         with self.lock:
             batch.ready = True
             if batch.error is not None:
@@ -177,6 +172,32 @@ class Work:
                 self.current = None
                 self.may_begin.notify_all()
             self.is_ready.notify_all()
+
+    def _complete(self, batch: Batch, times: Times) -> None:
+        """Make the result of a batch whose samples are loaded."""
+        begin = perf_counter()
+        if self.samples.later:
+            self._transform(batch)
+        if batch.error is None and any(item is not None for item in batch.items):
+            try:
+                batch.result = self.finish(batch)
+            except BaseException as error:
+                batch.fail(0, error)
+        batch.block = batch.samples = None
+        times.collating += perf_counter() - begin
+
+    def _transform(self, batch: Batch) -> None:
+        """Transform samples in order, in the thread that asks for batches."""
+        for row, item in enumerate(batch.items):
+            if item is None or batch.error is not None:
+                continue
+            try:
+                self.samples.transform(batch, row)
+            except DamagedFileError as error:  # of what is decoded only here
+                batch.items[row] = None
+                _reject(self, batch, row, error)
+            except BaseException as error:
+                _reject(self, batch, row, error, may_skip=False)
 
     def _refill(self, batch: Batch, times: Times) -> None:
         """Load others in the place of samples that could not be: of each, the next that can be.
@@ -286,6 +307,8 @@ class Work:
             self.taken += 1
             self.ahead -= len(batch.items)
             self.may_begin.notify_all()
+        if self.samples.in_order:
+            self._complete(batch, Times())
         self.consumer += perf_counter() - begin
         if batch.error is not None:
             raise batch.error[1]
@@ -319,6 +342,7 @@ def work(own: Work, times: Times) -> None:
     """Load samples until there are no more: what a thread runs."""
     try:
         use_one_thread()
+        in_loader_thread()
         while (task := own.take(times)) is not None:
             batch, row = task
             try:
