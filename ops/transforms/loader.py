@@ -19,6 +19,7 @@ from .loading.blocks import Blocks
 from .loading.checks import (
     OWNER,
     check_callables,
+    check_samplers,
     check_state,
     checked_ranks,
     count,
@@ -31,7 +32,7 @@ from .loading.epochs import Epochs, EpochSampler, Progress
 from .loading.iteration import Begun, Iteration, stats_of
 from .loading.on_device import OnDevice
 from .loading.order import Order, OwnOrder, SampledOrder
-from .loading.samples import Samples
+from .loading.samples import Samples, draws_apart
 from .loading.statistics import LoaderStats
 from .loading.stream import Stream, StreamOrder
 from .loading.threads import Work
@@ -205,7 +206,10 @@ class Loader:
         self.seed = None if seed is None else as_whole(seed)
         if seed is not None and self.seed is None:
             fail(OWNER, "seed", seed, "a whole number or None")
-        self.batch_size = self._batch_size(batch_size)
+        self.batch_size = batch_size
+        if batch_sampler is None:
+            self.batch_size = whole(OWNER, "batch_size", batch_size, 1, "a whole number >= 1")
+        check_samplers(self, sampler, batch_sampler)
         self.order: Order = self._order()
         own_seed = self.seed if self.seed is not None else getattr(chain, "seed", None)
         if self.world_size > 1 and self.shuffle and own_seed is None:
@@ -218,23 +222,6 @@ class Loader:
             None  # of the latest iteration; not the iterator, which must be collected
         )
 
-    def _batch_size(self, batch_size: int | None) -> int | None:
-        if self.batch_sampler is None:
-            return whole(OWNER, "batch_size", batch_size, 1, "a whole number >= 1")
-        excluded = {
-            "batch_size": batch_size is not None,
-            "shuffle": self.shuffle,
-            "sampler": self._sampler is not None,
-            "drop_last": self.drop_last,
-        }
-        for name, given in excluded.items():
-            if given:
-                raise ValueError(
-                    f"visops.transforms.{OWNER}: {name} is given beside batch_sampler, must be "
-                    "left out"
-                )
-        return None
-
     def _order(self) -> Order:
         own = self._given_sampler
         if own is None:
@@ -243,22 +230,6 @@ class Loader:
             if self.is_stream:
                 return StreamOrder(self.dataset, size, self.drop_last, *ranks)
             return OwnOrder(len(self.dataset), size, self.shuffle, self.drop_last, *ranks)
-        name = "sampler" if self.batch_sampler is None else "batch_sampler"
-        if not hasattr(own, "__iter__"):
-            raise TypeError(
-                f"visops.transforms.{OWNER}: {name} is a {type(own).__name__}, must be iterable"
-            )
-        if isinstance(own, Iterator):
-            raise TypeError(
-                f"visops.transforms.{OWNER}: {name} is an iterator, which is used up by one "
-                "epoch; must be a sequence or a Sampler"
-            )
-        if self.shuffle or self.world_size > 1:
-            other = "shuffle" if self.shuffle else "world_size"
-            raise ValueError(
-                f"visops.transforms.{OWNER}: {other} is given beside {name}, must be left out "
-                f"(the {name} decides)"
-            )
         return SampledOrder(own, self.batch_size, self.drop_last)
 
     def __len__(self) -> int:
@@ -358,6 +329,15 @@ class Loader:
         return EpochSampler(self._sampler, self.set_epoch)
 
     @property
+    def worker_init_fn(self) -> None:
+        """There is none, as there are no workers: who asks would make a ``DataLoader`` of this."""
+        raise TypeError(
+            f"visops.transforms.{OWNER}: there are no workers, so no DataLoader can be made of it, "
+            "as accelerate.skip_first_batches does; to skip batches, must be given "
+            "load_state_dict(state), with what state_dict returned"
+        )
+
+    @property
     def _given_sampler(self) -> Any:
         return self._sampler if self.batch_sampler is None else self.batch_sampler
 
@@ -452,6 +432,11 @@ class Loader:
         name = type(self.dataset).__name__
         method = "__iter__" if self.is_stream else "__getitem__"
         lines = [f"  read: {name}.{method}, which holds the interpreter's lock but for its I/O"]
+        if not draws_apart(self.chain):
+            lines.append(
+                "  all but decoding in the thread that asks for batches, since some of it may draw "
+                "from Python's or NumPy's generators"
+            )
         if not isinstance(self.chain, Compose):
             return [*lines, f"  {type(self.chain).__name__}: holds it"]
         if self.augment_on == "device":

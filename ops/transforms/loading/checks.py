@@ -20,6 +20,7 @@ from ..indexed_dataset import IndexedDataset
 __all__ = [
     "OWNER",
     "check_callables",
+    "check_samplers",
     "check_state",
     "checked_ranks",
     "count",
@@ -80,6 +81,33 @@ def check_callables(chain: Any, collate: Any) -> None:
             f"visops.transforms.{OWNER}: collate is a {type(collate).__name__}, must be callable "
             "or None"
         )
+
+
+def check_samplers(loader: Any, sampler: Any, batch_sampler: Any) -> None:
+    """Check what chooses samples, and that nothing else of a loader's arguments does."""
+    own, name = (sampler, "sampler") if batch_sampler is None else (batch_sampler, "batch_sampler")
+    if own is None:
+        return
+    if not hasattr(own, "__iter__"):
+        raise TypeError(
+            f"visops.transforms.{OWNER}: {name} is a {type(own).__name__}, must be iterable"
+        )
+    if isinstance(own, Iterator):
+        raise TypeError(
+            f"visops.transforms.{OWNER}: {name} is an iterator, which is used up by one epoch; "
+            "must be a sequence or a Sampler"
+        )
+    excluded = {"shuffle": loader.shuffle, "world_size": loader.world_size > 1}
+    if own is batch_sampler:
+        size = loader.batch_size is not None
+        chosen = {"sampler": sampler is not None, "drop_last": loader.drop_last}
+        excluded = {"batch_size": size, **excluded, **chosen}
+    for other, given in excluded.items():
+        if given:
+            raise ValueError(
+                f"visops.transforms.{OWNER}: {other} is given beside {name}, must be left out (the "
+                f"{name} decides)"
+            )
 
 
 def takes_place(function: Callable[..., Any]) -> bool | None:

@@ -53,7 +53,7 @@ from .sources import (
 from .statistics import Times
 from .stream import Stream, StreamEndedError
 
-__all__ = ["Samples"]
+__all__ = ["Samples", "draws_apart"]
 
 _MOST_FORMS = 64
 

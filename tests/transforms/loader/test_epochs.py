@@ -333,6 +333,14 @@ def test_the_way_of_accelerate() -> None:
         assert crops([*found, current]) == expected[epoch]
 
 
+@pytest.mark.parametrize("samples", [SAMPLES, Shards()], ids=["list", "stream"])
+def test_no_data_loader_is_made_of_it(samples: Any) -> None:
+    """As accelerate's `skip_first_batches` does, which would lose the chain."""
+    loader = make(samples)
+    with pytest.raises(TypeError, match=r"no workers, so .* must be given load_state_dict\(state"):
+        {name: getattr(loader, name, None) for name in ("num_workers", "worker_init_fn")}
+
+
 # Ranks
 
 
