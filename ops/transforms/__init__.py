@@ -52,7 +52,7 @@ from .engine.foreign import ImageOnly
 from .engine.plan import Canvas, Plan
 from .erasing import RandomErasing
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
-from .indexed_dataset import IndexedDataset
+from .indexed_dataset import IndexedDataset, IndexedSampler
 from .linear import LinearTransformation, UniformTemporalSubsample
 from .loader import Loader
 from .loading.statistics import LoaderStats
@@ -129,6 +129,7 @@ __all__ = [
     "Identity",
     "ImageOnly",
     "IndexedDataset",
+    "IndexedSampler",
     "Letterbox",
     "LinearTransformation",
     "Loader",

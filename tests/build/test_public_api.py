@@ -137,6 +137,7 @@ NAMES = {
         "Identity",
         "ImageOnly",
         "IndexedDataset",
+        "IndexedSampler",
         "JPEG",
         "Letterbox",
         "LinearTransformation",

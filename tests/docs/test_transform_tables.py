@@ -45,6 +45,7 @@ OTHERS = {
     *("AutoAugmentPolicy", "Canvas", "Compose", "DecodeJpeg", "Effects", "ImageOnly"),
     *(
         "IndexedDataset",
+        "IndexedSampler",
         "Loader",
         "LoaderStats",
         "Parameters",

@@ -13,7 +13,18 @@ from torch import Tensor
 from .calls import CallCounter
 from .random import call_key, fresh_key
 
-__all__ = ["Key", "Parameters", "Source", "as_whole", "index_of_samples"]
+__all__ = [
+    "Key",
+    "Parameters",
+    "Repeat",
+    "Source",
+    "as_whole",
+    "index_of_samples",
+    "place_of",
+    "position_of",
+]
+
+_BITS = 40  # of a place in a data set; above them stands how often its sample came before
 
 
 # Seed, epoch and index of each sample: what `uniforms` takes.
@@ -45,6 +56,46 @@ def index_of_samples(samples: Sequence[Any]) -> list[Any] | None:
     """Return what samples hold as their ``"index"``, or None unless every one is such a dict."""
     found = [s.get("index") if isinstance(s, Mapping) else None for s in samples]
     return None if None in found else found
+
+
+class Repeat(int):
+    """The index by which a sample draws that came before in its epoch.
+
+    Attributes
+    ----------
+    place : int
+        That of the sample in the data set.
+    times : int
+        How often it came before.
+    """
+
+    place: int
+    times: int
+
+    def __new__(cls, place: int, times: int) -> Repeat:
+        made = super().__new__(cls, place + (times << _BITS))
+        made.place, made.times = place, times
+        return made
+
+    def __reduce__(self) -> Any:
+        return Repeat, (self.place, self.times)
+
+
+def place_of(index: Any) -> Any:
+    """Return where in its data set a sample is that a sampler has given this index."""
+    return index.place if type(index) is Repeat else index
+
+
+def position_of(index: Any, dataset: Any) -> Any:
+    """Return what the draws of a sample depend on, by its index; one below 0 counts from the end.
+
+    It is the place in the data set, if need be a `Repeat`; keys of other types stay as they are.
+    """
+    place = as_whole(place_of(index))
+    if place is None:
+        return index
+    place = place + len(dataset) if place < 0 else place
+    return int(Repeat(place, index.times)) if type(index) is Repeat else place
 
 
 @dataclass(slots=True)

@@ -83,6 +83,10 @@ class Batch:
         The first by place: which, and what.
     is_short : bool
         Whether an iterable data set has ended before it was full.
+    skipped : list of tuple of int and BaseException
+        Rows that could not be loaded, and why.
+    samples : list, optional
+        Of a stream, which gives nothing twice: what was read, for rows that could not be loaded.
     """
 
     def __init__(self, number: int, indices: Sequence[Any], blocks: Blocks) -> None:
@@ -94,6 +98,8 @@ class Batch:
         self.result: Any = None
         self.ready = self.is_short = False
         self.block: Tensor | None = None
+        self.skipped: list[tuple[int, BaseException]] = []
+        self.samples: list[Any] | None = None
         self._lock = threading.Lock()
 
     def slot(

@@ -17,7 +17,7 @@ from ..engine.calls import CallCounter
 from ..engine.nesting import OfBatches
 from ..engine.options import given_options
 from ..engine.parameters import check_params
-from ..engine.random import uniforms
+from ..engine.random import seed_for, uniforms
 from ..engine.run import Pixels
 from ..engine.source import Parameters, Source, as_whole, index_of_samples
 from ..sample.batches import batch_leaves, split_samples
@@ -33,6 +33,8 @@ Params = Mapping[str, np.ndarray]
 
 class Mixing(OfBatches, ABC):
     """A transform of whole batches. Its calls and draws follow the rules of a `Compose`.
+
+    Its numbers are others than those of a chain, or of another class, with the same seed.
 
     Attributes
     ----------
@@ -120,7 +122,9 @@ class Mixing(OfBatches, ABC):
     def _source(self, generator: Any, index: Any, epoch: Any, params: Any) -> Source:
         if params is not None:
             check_params([self], params, self._get_name())
-        return Source(self.seed, self._calls, generator, index, epoch, params, self._get_name())
+        name = self._get_name()
+        seed = None if self.seed is None else seed_for(self.seed, name)
+        return Source(seed, self._calls, generator, index, epoch, params, name)
 
     def _run(self, leaves: Sequence[Leaf], source: Source, sample: Callable[[], Any]) -> Parameters:
         sizes = image_sizes(list(leaves))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,7 @@ def test_crowds_move_as_masks(form: str) -> None:
     assert np.array_equal(visops.rle_to_masks(kept["segmentation"]).numpy(), mask[:, 10:30])
 
 
-def test_collated_with_crowds_and_without_objects() -> None:
+def test_collated_with_crowds_and_without_coco() -> None:
     """Samples used to differ in structure."""
     chain = T.Compose([T.RandomHorizontalFlip(1.0)], seed=1)
     samples = [(PHOTO, []), (PHOTO, crowd("str")[0]), (PHOTO, coco()), (PHOTO, [])]
@@ -239,3 +240,35 @@ def test_mosaics_of_annotations_go_on() -> None:
         for new, old in zip(own, before, strict=True):
             x, y, width, height = old["bbox"]
             assert new["bbox"] == pytest.approx([image.shape[2] - x - width, y, width, height])
+
+
+def test_objects_without_outlines_move_along() -> None:
+    own = coco()
+    own[1] = {key: value for key, value in own[1].items() if key != "segmentation"}
+    own.append({**own[1], "segmentation": None})
+    own[0]["segmentation"].append([1.0, 2.0, 3.0, 4.0])  # a line, as some files have
+    flip = T.Compose([T.RandomHorizontalFlip(1.0)])
+    image = torch.zeros(3, 20, 40)
+    for moved in (flip((image, own))[1], flip.collate([(image, own[1:]), (image, own)])[1][1]):
+        assert moved[0]["segmentation"] == [[38.0, 4, 28, 4, 28, 10, 38, 10]]
+        assert "segmentation" not in moved[1]
+        assert moved[2]["segmentation"] is None
+        assert moved[1]["bbox"] == moved[2]["bbox"] != own[1]["bbox"]
+    alone, _ = flip.collate([(image, own[1:]), (image, own)])[1]
+    assert "segmentation" not in alone[0]
+
+
+def test_annotations_that_cannot_be_read_are_skipped_with_their_sample() -> None:
+    good, odd, partly = coco(), coco(), coco()
+    odd[1]["segmentation"][1] = [1.0, 2, 3, 4, 5, 6, 7]
+    del partly[1]["area"]
+    samples = [(torch.zeros(3, 20, 40), own) for own in (good, odd, partly)]
+    chain = T.Compose([T.RandomHorizontalFlip(1.0)], seed=0)
+    message = "sample[1][1]['segmentation'][1] has 7 numbers, must be x1, y1, x2, y2, ..."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        chain(samples[1])
+    with pytest.raises(ValueError, match=r"Loader: sample 1: .*has 7 numbers"):
+        list(T.Loader(samples, chain, 1, threads=1))
+    loader = T.Loader(samples, chain, 1, threads=2, on_error="skip")
+    assert len(list(loader)) == 1
+    assert [skipped.index for skipped in loader.stats().skipped] == [1, 2]
