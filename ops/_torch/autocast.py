@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .registering import LIBRARY
 
-__all__ = ["autocast_dtype", "cast_to", "register_autocast"]
+__all__ = ["autocast_dtype", "cast_to", "full_product", "register_autocast"]
 
 
 def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
@@ -26,6 +26,40 @@ def cast_to(tensor: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     if tensor is None or not tensor.is_floating_point() or tensor.dtype == torch.float64:
         return tensor
     return tensor.to(dtype)
+
+
+class _FullProduct(torch.autograd.Function):
+    """A matrix product that autocast leaves alone, as it does its gradients."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(a: Tensor, b: Tensor) -> Tensor:
+        with torch.autocast(a.device.type, enabled=False):
+            return a @ b
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:  # type: ignore[override]
+        a, b = ctx.saved_tensors
+        by_a, by_b = ctx.needs_input_grad
+        return (
+            full_product(grad, b.mH).sum_to_size(a.shape) if by_a else None,
+            full_product(a.mH, grad).sum_to_size(b.shape) if by_b else None,
+        )
+
+
+def full_product(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a @ b`` in the dtype of both, which autocast would lower behind the caller's back.
+
+    Both have two dimensions or more.
+    """
+    if autocast_dtype(a) is None:
+        return a @ b
+    return _FullProduct.apply(a, b)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def register_autocast(op: str, cast: Callable[..., tuple[Any, ...]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._torch.autocast import full_product
 from .convolve2d_extension import extended, windows
 from .convolve2d_narrow import convolve_rows
 from .convolve2d_problem import SIGNED, Problem, fill_tensor, of_one_size, turned
@@ -80,7 +81,7 @@ def _product(weights: Tensor, columns: Tensor) -> Tensor:
     """Return ``weights @ columns``; integers modulo 2^n."""
     dtype = weights.dtype
     if dtype.is_floating_point or dtype.is_complex:
-        return weights @ columns
+        return full_product(weights, columns)
     # torch doesn't multiply matrices of unsigned integers; the bits are those of signed ones.
     signed = SIGNED.get(dtype, dtype)
     weights, columns = weights.view(signed), columns.view(signed)

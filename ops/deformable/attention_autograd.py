@@ -61,11 +61,17 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.value_size = value.shape
 
 
-def _gradients(ctx: Any, grad: Tensor, value: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """Return the gradients of locations and weights where they are wanted."""
-    shapes, locations, weights = ctx.saved_tensors[:3]
+def _gradients(
+    ctx: Any, grad: Tensor, value: Tensor | None, *samples: Tensor | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return the gradients of locations and weights where they are wanted.
+
+    `samples` are the saved shapes, locations and weights. Non-reentrant checkpoints unpack saved
+    tensors once only, so they are passed on.
+    """
     if value is None:
         return None, None
+    shapes, locations, weights = samples
     of_locations, of_weights = backward_samples(
         grad, value, shapes, ctx.sizes, locations, weights, ctx.points, ctx.method
     )
@@ -83,7 +89,7 @@ def _vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         of_value = backward_value(
             grad, shapes, ctx.sizes, locations, weights, ctx.points, ctx.method, ctx.value_size
         )
-    of_locations, of_weights = _gradients(ctx, grad, value)
+    of_locations, of_weights = _gradients(ctx, grad, value, shapes, locations, weights)
     return of_value, None, None, of_locations, of_weights, None, None
 
 
@@ -100,7 +106,7 @@ def _backward_value_vjp(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]
     if ctx.needs_input_grad[0]:
         of_grad = attention(incoming, shapes, ctx.sizes, locations, weights, ctx.points, ctx.method)
     if grad is not None:
-        of_locations, of_weights = _gradients(ctx, grad, incoming)
+        of_locations, of_weights = _gradients(ctx, grad, incoming, shapes, locations, weights)
     return of_grad, None, None, of_locations, of_weights, None, None, None
 
 

@@ -18,6 +18,8 @@ from .._torch.fakes import register_fake
 from .._torch.vmap_calls import one_call_each
 
 __all__ = [
+    "backward_boxes",
+    "backward_input",
     "empty_bins",
     "folds_channels",
     "not_differentiable_again",
@@ -28,8 +30,8 @@ __all__ = [
 ]
 
 roi_align = Differentiable("roi_align")
-_backward_input = Differentiable("roi_align_backward_input")
-_backward_boxes = Differentiable("roi_align_backward_boxes")
+backward_input = Differentiable("roi_align_backward_input")
+backward_boxes = Differentiable("roi_align_backward_boxes")
 roi_align_max = Differentiable("roi_align_max")
 _max_at = Differentiable("roi_align_max_at")
 _max_backward_input = Differentiable("roi_align_max_backward_input")
@@ -106,9 +108,9 @@ def _vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     boxes, input = ctx.saved_tensors
     grad_input = grad_boxes = None
     if ctx.needs_input_grad[0]:
-        grad_input = _backward_input(grad, boxes, ctx.input_size, *ctx.options, ctx.channels_last)
+        grad_input = backward_input(grad, boxes, ctx.input_size, *ctx.options, ctx.channels_last)
     if ctx.needs_input_grad[1]:
-        grad_boxes = _backward_boxes(grad, input, boxes, *ctx.options)
+        grad_boxes = backward_boxes(grad, input, boxes, *ctx.options)
     return grad_input, grad_boxes, None, None, None, None
 
 
@@ -155,7 +157,7 @@ def _backward_input_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ...
     if ctx.needs_input_grad[0]:
         of_grad = roi_align(grad_grad, boxes, ctx.output_size, *ctx.options)
     if ctx.needs_input_grad[1]:
-        of_boxes = _backward_boxes(grad, grad_grad, boxes, *ctx.options)
+        of_boxes = backward_boxes(grad, grad_grad, boxes, *ctx.options)
     return of_grad, of_boxes, None, None, None, None, None
 
 
@@ -219,13 +221,13 @@ def with_channels(size: Any, count: int) -> Any:
 
 
 roi_align.register(setup_context=_setup, backward=_vjp, vmap=folds_channels(roi_align, same_size))
-_backward_input.register(
+backward_input.register(
     setup_context=_backward_input_setup,
     backward=_backward_input_vjp,
-    vmap=folds_channels(_backward_input, with_channels),
+    vmap=folds_channels(backward_input, with_channels),
 )
-_backward_boxes.register(
-    backward=not_differentiable_again("roi_align"), vmap=one_call_each(_backward_boxes)
+backward_boxes.register(
+    backward=not_differentiable_again("roi_align"), vmap=one_call_each(backward_boxes)
 )
 roi_align_max.register(setup_context=_setup, backward=_max_vjp, vmap=one_call_each(roi_align_max))
 _max_at.register(setup_context=_max_at_setup, backward=_max_at_vjp, vmap=one_call_each(_max_at))

@@ -6,8 +6,9 @@ not see into lists of maps: while one of its transforms is active, levels are po
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -18,6 +19,8 @@ from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.unsupported_inputs import unsupported
 from .align_autograd import (
+    backward_boxes,
+    backward_input,
     empty_bins,
     not_differentiable_again,
     roi_align,
@@ -69,15 +72,25 @@ def _vjp(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     needs = ctx.needs_input_grad
     grad_features: list[Tensor | None] = [None] * len(ctx.channels_last)
     grad_boxes = None
+    batched = _is_batch(grad)
+    back: Callable[..., Any]
     if any(needs[0]):
-        of_maps = _backward_input(
-            grad, boxes, ctx.sizes, ctx.batch, *ctx.options, ctx.channels_last
-        )
+        back = _backward_input_by_level if batched else _backward_input
+        of_maps = back(grad, boxes, ctx.sizes, ctx.batch, *ctx.options, ctx.channels_last)
         grad_features = list(of_maps)
     if needs[1]:
-        grad_boxes = _backward_boxes(grad, features, boxes, *ctx.options)
+        back = _backward_boxes_by_level if batched else _backward_boxes
+        grad_boxes = back(grad, features, boxes, *ctx.options)
     # `needs` may lack trailing options that equal their defaults.
     return grad_features, grad_boxes, *(None for _ in needs[2:])
+
+
+def _is_batch(grad: Tensor) -> bool:
+    """Whether these are several gradients, of torch.autograd.grad(..., is_grads_batched=True).
+
+    They come as tensors that no operator with lists can have a rule for.
+    """
+    return torch._C._functorch.is_legacy_batchedtensor(grad)
 
 
 def level_number(scale: float) -> int:
@@ -126,6 +139,50 @@ def _level_by_level(
     )
 
 
+def _gradients_by_level(
+    grad: Tensor, boxes: Tensor, scales: Sequence[float], levels: Sequence[Any]
+) -> Iterator[Tensor]:
+    """Yield the gradient of each level's boxes, 0 for the others': their sums keep their bits."""
+    chosen = box_levels(boxes, scales, *levels)[:, None, None, None]
+    return (torch.where(chosen == i, grad, 0.0) for i in range(len(scales)))
+
+
+def _backward_input_by_level(
+    grad: Tensor,
+    boxes: Tensor,
+    sizes: Sequence[Any],
+    batch: Any,
+    scales: Sequence[float],
+    sampling_ratio: int,
+    aligned: bool,
+    *rest: Any,
+) -> list[Tensor]:
+    *levels, channels_last = rest
+    parts = _gradients_by_level(grad, boxes, scales, levels)
+    shapes = [[batch, grad.shape[1], *pair] for pair in zip(sizes[::2], sizes[1::2], strict=True)]
+    return [
+        backward_input(part, boxes, shape, scale, sampling_ratio, aligned, last)
+        for part, shape, scale, last in zip(parts, shapes, scales, channels_last, strict=True)
+    ]
+
+
+def _backward_boxes_by_level(
+    grad: Tensor,
+    features: Sequence[Tensor],
+    boxes: Tensor,
+    scales: Sequence[float],
+    sampling_ratio: int,
+    aligned: bool,
+    *levels: Any,
+) -> Tensor:
+    parts = _gradients_by_level(grad, boxes, scales, levels)
+    found = [
+        backward_boxes(part, maps, boxes, scale, sampling_ratio, aligned)
+        for part, maps, scale in zip(parts, features, scales, strict=True)
+    ]
+    return functools.reduce(torch.add, found)
+
+
 def pool_by_position(
     features: Sequence[Tensor],
     boxes: Tensor,
@@ -159,23 +216,25 @@ def _backward_input_vjp(ctx: Any, incoming: Sequence[Tensor]) -> tuple[Tensor | 
     # <u, pool^T g> = <pool u, g>, so its derivatives are those of pooling u.
     boxes, grad = ctx.saved_tensors
     maps = list(incoming)
+    batched = _is_batch(maps[0])
     of_grad = of_boxes = None
     if ctx.needs_input_grad[0]:
-        of_grad = multiscale_roi_align(maps, boxes, ctx.output_size, *ctx.options)
+        pool = _level_by_level if batched else multiscale_roi_align
+        of_grad = pool(maps, boxes, ctx.output_size, *ctx.options)
     if ctx.needs_input_grad[1]:
-        of_boxes = _backward_boxes(grad, maps, boxes, *ctx.options)
+        back = _backward_boxes_by_level if batched else _backward_boxes
+        of_boxes = back(grad, maps, boxes, *ctx.options)
     return of_grad, of_boxes, *(None for _ in ctx.needs_input_grad[2:])
 
 
 multiscale_roi_align.register_list(setup_context=_setup, backward=_vjp, one_by_one=_level_by_level)
-# torch.func never reaches these two: it differentiates level by level.
 _backward_input.register_list(
     setup_context=_backward_input_setup,
     backward=_backward_input_vjp,
-    one_by_one=torch.ops.visops.multiscale_roi_align_backward_input.default,
+    one_by_one=_backward_input_by_level,
 )
 _backward_boxes.register_list(
     setup_context=lambda ctx, inputs, output: None,
     backward=not_differentiable_again("multiscale_roi_align"),
-    one_by_one=torch.ops.visops.multiscale_roi_align_backward_boxes.default,
+    one_by_one=_backward_boxes_by_level,
 )

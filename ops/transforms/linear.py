@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .._torch.autocast import full_product
 from .arguments import fail, whole
 from .engine.effects import Effects
 from .engine.numbers import evenly
@@ -90,7 +91,8 @@ class LinearTransformation(_Alone):
                 )
             own = {"device": image.device, "dtype": image.dtype}
             flat = image.reshape(1, -1) - self.mean_vector.to(**own)
-            moved.append((flat @ self.transformation_matrix.to(**own)).view(image.shape))
+            found = full_product(flat, self.transformation_matrix.to(**own))
+            moved.append(found.view(image.shape))
         pixels.store(leaf, moved if pixels.listed else torch.stack(moved))
 
 

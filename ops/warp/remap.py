@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .. import _native
 from .._torch.arrays import as_tensor, number_list
+from .._torch.autocast import full_product
 from .._torch.native import modes_or_transforms_active
 from .._torch.unsupported_inputs import require_plain
 from .remap_autograd import grid_weights
@@ -254,6 +255,6 @@ def displacement_field(
             grid_weights(side, points, spline, dtype, control.device)
             for side, points in ((height, rows), (width, columns))
         )
-        out = down @ planes.to(dtype) @ across.T
+        out = full_product(full_product(down, planes.to(dtype)), across.T)
     out = out.reshape(*shape[:-3], 2, height, width)
     return out[..., 0, :, :], out[..., 1, :, :]

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._torch.autocast import full_product
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
@@ -122,7 +123,9 @@ def _positions(
     maps: Tensor, weights: list[Tensor] | None, size: Sequence[int], relative: bool
 ) -> Tensor:
     """Return where the map leads each pixel, ``[B or 1, 2, h, w]``."""
-    placed = maps if weights is None else weights[0] @ maps @ weights[1].T
+    placed = maps
+    if weights is not None:
+        placed = full_product(full_product(weights[0], maps), weights[1].T)
     if not relative:
         return placed
     rows, columns = (torch.arange(s, dtype=maps.dtype, device=maps.device) for s in size)
@@ -152,7 +155,7 @@ def _through_matrix(
     before = torch.cat([(rows * m[:, :, i, None, None]).sum(1, keepdim=True) for i in range(2)], 1)
     ones = torch.ones_like(placed[:, :1])
     points = torch.cat((placed, ones), 1).expand(len(rows), -1, -1, -1).to(matrix.dtype)
-    sums = torch.einsum("bihw,bjhw->bij", rows.to(matrix.dtype), points)
+    sums = full_product(_pixels(rows.to(matrix.dtype)), _pixels(points).mT)
     return before, sums.sum(0, keepdim=True) if len(matrix) == 1 else sums
 
 
@@ -161,8 +164,13 @@ def _onto_map(slopes: Tensor, weights: list[Tensor] | None, maps: Tensor) -> Ten
     if len(maps) == 1 and len(slopes) != 1:
         slopes = slopes.sum(0, keepdim=True)
     if weights is not None:
-        slopes = weights[0].T @ slopes @ weights[1]
+        slopes = full_product(full_product(weights[0].T, slopes), weights[1])
     return slopes.to(maps.dtype)
+
+
+def _pixels(grad: Tensor) -> Tensor:
+    """Return [B, C, h * w]; batches of gradients have no rule for flatten()."""
+    return grad.reshape(*grad.shape[:2], grad.shape[2] * grad.shape[3])
 
 
 class _Samples:
@@ -199,7 +207,7 @@ class _Samples:
     def gradient_of_images(self, grad: Tensor) -> Tensor:
         batch, channels, height, width = self._images.shape
         area = height * width
-        flat = grad.flatten(2)
+        flat = _pixels(grad)
         first = torch.arange(batch, device=grad.device)[:, None] * area
         sums = torch.zeros((batch * area, channels), dtype=grad.dtype, device=grad.device)
         for row, column, index, inside in self._taps():
@@ -210,7 +218,7 @@ class _Samples:
 
     def gradient_of_positions(self, grad: Tensor) -> Tensor:
         flat = self._images.flatten(2).to(self._dtype)
-        own = grad.flatten(2)
+        own = _pixels(grad)
         along_x: Any = 0.0
         along_y: Any = 0.0
         for row, column, index, inside in self._taps():
@@ -218,7 +226,8 @@ class _Samples:
             value = (own * torch.where(inside[:, None], found, self._fill)).sum(1)
             along_x = along_x + value * self._down[row] * self._across_slope[column]
             along_y = along_y + value * self._down_slope[row] * self._across[column]
-        return torch.stack((along_x, along_y), 1).unflatten(2, tuple(self._size))
+        found = torch.stack((along_x, along_y), 1)
+        return found.reshape(*found.shape[:2], *self._size)
 
 
 # grid_sample's numbers of modes and paddings.

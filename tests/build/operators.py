@@ -19,6 +19,12 @@ OPERATORS = {
     if target.name.startswith("torch.ops.") and target.arguments
 }
 
+DIFFERENTIABLE = [
+    name
+    for name in OPERATORS
+    if torch._C._dispatch_has_kernel_for_dispatch_key(f"visops::{name}", "Autograd")
+]
+
 DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64)
 
 
