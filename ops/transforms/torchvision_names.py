@@ -21,7 +21,6 @@ BORROWED = frozenset(
 )
 # What can't run in a chain, or isn't needed there, and what to use.
 _INSTEAD = {
-    "SanitizeKeyPoints": "the flags in 'keypoints_visible', which a chain returns with key points",
     "functional": "visops.augment, visops.warp_affine and torchvision.transforms.v2.functional",
     "ToTensorV2": "nothing: a chain returns tensors (ToDtype converts them)",
     "HorizontalFlip": "RandomHorizontalFlip",

@@ -68,14 +68,14 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         f"Resize: interpolation is 7, must be {FILTERS}",
     ),
     (
-        lambda: T.RandomResizedCrop(9, scale=(0, 1)),
+        lambda: T.RandomResizedCrop(9, scale=(-1, 1)),
         ValueError,
-        "RandomResizedCrop: scale is (0, 1), must be two numbers > 0 (min, max)",
+        "RandomResizedCrop: scale is (-1, 1), must be two numbers >= 0 (min, max)",
     ),
     (
         lambda: T.RandomResizedCrop(9, scale=(0.9, 0.1)),
         ValueError,
-        "RandomResizedCrop: scale is (0.9, 0.1), must be two numbers > 0 (min, max), "
+        "RandomResizedCrop: scale is (0.9, 0.1), must be two numbers >= 0 (min, max), "
         "the smaller first",
     ),
     (

@@ -39,8 +39,8 @@ def read_plain_boxes(leaf: Leaf, image: Leaf, box_format: str) -> None:
         leaf.value = _scaled(leaf, 1)
         return
     dense = leaf.batch is not None and not isinstance(leaf.value, list)
-    for index, (name, value) in enumerate(_samples(leaf)):
-        height, width = sizes[index].tolist()
+    # A dense batch has one size; of no images, nobody asks for it.
+    for (name, value), (height, width) in zip(_samples(leaf), sizes.tolist(), strict=False):
         parts = value if dense else [value]
         if min(height, width) >= _LEAST_SIDE and any(map(_are_shares, parts)):
             raise ValueError(
