@@ -206,6 +206,17 @@ class FilePass:
         width: int,
         /,
     ) -> tuple[bool, int, int, list[Plan], tuple[float, float, float]] | None: ...
+    @staticmethod
+    def load_together(
+        views: Sequence[FilePass],
+        source: Any,
+        is_path: bool,
+        seeds: list[int],
+        epoch: int,
+        index: int,
+        slots: list[tuple[tuple[int, tuple[int, ...]] | None, int, int]],
+        /,
+    ) -> tuple[bool, list[tuple[int, int, list[Plan]]], tuple[float, float, float]] | None: ...
     def decode(
         self, source: Any, is_path: bool, seed: int, epoch: int, index: int, /
     ) -> tuple[NDArray[Any], tuple[int, int, int], tuple[int, int], tuple[float, float]] | None: ...

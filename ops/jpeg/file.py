@@ -59,7 +59,7 @@ def decoder_info() -> dict[str, str | None]:
 
 
 def open_file(data: Any, exif: bool, max_pixels: int) -> JpegFile | PictureFile:
-    """Return a file whose header has been read: a JPEG, or else a PNG or WebP file.
+    """Return a file whose header has been read: a JPEG, or another that Pillow decodes.
 
     Arguments and errors are those of :class:`JpegFile`.
     """

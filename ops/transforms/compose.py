@@ -341,12 +341,16 @@ class Compose(Chain):
         """
         if index is None and self.seed is not None:
             index = index_of_samples(samples)
-        self._form()
-        split = split_samples(samples, self._split)
-        leaves = batch_leaves([own for own, _ in split], stack=False)
+        leaves, rebuild = self._collated(samples)
         self._transform(leaves, self._source(generator, index, epoch, None))
         self.forms.apply(leaves)
-        return split[0][1](leaves)
+        return rebuild(leaves)
+
+    def _collated(self, samples: Sequence[Any]) -> tuple[list[Leaf], Rebuild]:
+        """Split samples, and put them together as a batch that is still to be transformed."""
+        self._form()
+        split = split_samples(samples, self._split)
+        return batch_leaves([own for own, _ in split], stack=False), split[0][1]
 
     @outside_graphs
     def inverse(

@@ -43,7 +43,8 @@ class DecodeJpeg(Decoding, Builtin):
     image, or a dict with it under a name of images. Files of a batch are decoded by as many threads
     as torch may use: one in the worker of a data loader.
 
-    PNG and WebP files among them are decoded whole, by Pillow: a mixed folder doesn't stop.
+    PNG, WebP, GIF (the first image), BMP, TIFF and PPM files among them are decoded whole, by
+    Pillow: a mixed folder doesn't stop.
 
     A wrong or damaged file is an error that names its place in the sample: see
     :func:`visops.decode_jpeg`.

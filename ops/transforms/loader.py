@@ -10,7 +10,6 @@ import torch
 
 from .arguments import fail, whole
 from .compose import Compose
-from .engine.file_pass import slow_passes
 from .engine.random import fresh_key
 from .engine.results import Forms
 from .engine.source import as_whole
@@ -32,11 +31,14 @@ from .loading.epochs import Epochs, EpochSampler, Progress
 from .loading.iteration import Begun, Iteration, stats_of
 from .loading.on_device import OnDevice
 from .loading.order import Order, OwnOrder, SampledOrder
-from .loading.samples import Samples, draws_apart
+from .loading.samples import Samples
+from .loading.several import CollatingViews, SampleViews
 from .loading.statistics import LoaderStats
+from .loading.steps import steps_of
 from .loading.stream import Stream, StreamOrder
 from .loading.threads import Work
 from .loading.transfer import Transfer
+from .views import Views
 
 __all__ = ["Loader"]
 
@@ -246,8 +248,11 @@ class Loader:
         chain_seed = getattr(self.chain, "seed", None)
         draws = progress.seed if chain_seed is None else chain_seed
         on_device = self.augment_on == "device"
-        samples = Samples(
-            self._source(progress), self.chain, draws, progress.epoch, transforms=not on_device
+        source = self._source(progress)
+        samples = (
+            SampleViews(source, self.chain, draws, progress.epoch)
+            if isinstance(self.chain, Views)
+            else Samples(source, self.chain, draws, progress.epoch, transforms=not on_device)
         )
         if self._blocks is None:
             most = max(self.prefetch, self._samples_ahead) + 2
@@ -289,8 +294,13 @@ class Loader:
 
     def _collating_to(self, transfer: Transfer, collate: Collate | None) -> Callable[[Batch], Any]:
         """Return what collates transformed samples, and begins to copy them."""
-        forms, keys = getattr(self.chain, "forms", Forms()), getattr(self.chain, "keys", None)
-        collating = Collating(forms, collate, keys)
+        chains = self.chain.chains if isinstance(self.chain, Views) else [self.chain]
+        each = [
+            Collating(getattr(own, "forms", Forms()), collate, getattr(own, "keys", None))
+            for own in chains
+        ]
+        several = isinstance(self.chain, Views)
+        collating = CollatingViews(each, collate) if several else each[0]
         return lambda batch: transfer.send(collating(batch))
 
     def _source(self, progress: Progress) -> Any:
@@ -425,32 +435,7 @@ class Loader:
         size = "" if self.batch_size is None else f" of {self.batch_size}"
         samples = f"{len(self.dataset)} samples" if hasattr(self.dataset, "__len__") else "samples"
         head = f"{samples}{batches}{size}, {self.threads} threads"
-        return "\n".join([f"Loader({head}, prefetch={self.prefetch}", *self._steps(), ")"])
-
-    def _steps(self) -> list[str]:
-        """Return what happens to a sample, line by line, and what holds the interpreter's lock."""
-        name = type(self.dataset).__name__
-        method = "__iter__" if self.is_stream else "__getitem__"
-        lines = [f"  read: {name}.{method}, which holds the interpreter's lock but for its I/O"]
-        if not draws_apart(self.chain):
-            lines.append(
-                "  all but decoding in the thread that asks for batches, since some of it may draw "
-                "from Python's or NumPy's generators"
-            )
-        if not isinstance(self.chain, Compose):
-            return [*lines, f"  {type(self.chain).__name__}: holds it"]
-        if self.augment_on == "device":
-            names = ", ".join(type(t).__name__ for t in self.chain.transforms)
-            return [*lines, f"  decode: without the lock; on {self.device}, by batches: {names}"]
-        slow = {id(part): reason for part, reason in slow_passes(self.chain)}
-        for number, part in enumerate(self.chain.passes, start=1):
-            names = ", ".join(type(t).__name__ for t in part.transforms)
-            reason = slow.get(id(part))
-            lock = "without the lock" if reason is None else f"holds it, but for pixels: {reason}"
-            lines.append(f"  pass {number}: {names}: {lock}")
-        if self.collate is not None:
-            lines.append("  collate: holds it")
-        return lines
+        return "\n".join([f"Loader({head}, prefetch={self.prefetch}", *steps_of(self), ")"])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_work": None, "_blocks": None}

@@ -22,7 +22,16 @@ from .effects import Fusable
 from .fuse import Pass
 from .plan import Plan
 
-__all__ = ["Decoding", "decode_for", "decoded_part", "decoding_of", "reach_of", "requests_of"]
+__all__ = [
+    "Decoding",
+    "Request",
+    "decode_all",
+    "decode_for",
+    "decoded_part",
+    "decoding_of",
+    "reach_of",
+    "requests_of",
+]
 
 # A window, (top, left, height, width), and a reduction.
 Request = tuple[tuple[int, int, int, int], int]
@@ -90,7 +99,7 @@ def decode_for(plan: Plan, pass_: Pass, leaf: Leaf) -> Any:
         name = leaf.name if leaf.batch is None else f"{leaf.name}[{index}]"
         return decoded_part(files[index], requests[index], name)
 
-    decoded = _all(decode, len(files))
+    decoded = decode_all(decode, len(files))
     leaf.value = [pixels for pixels, _ in decoded]
     if leaf.batch is None:
         leaf.value = leaf.value[0]
@@ -124,7 +133,8 @@ def reach_of(pass_: Pass) -> tuple[float, float, bool]:
     return around if pass_.antialias else 1.0, beyond, anywhere
 
 
-def _all(decode: Any, count: int) -> list[tuple[np.ndarray, Part]]:
+def decode_all(decode: Any, count: int) -> list[Any]:
+    """Return what a function makes of each number, by as many threads as torch may use."""
     threads = min(count, torch.get_num_threads())
     if threads < 2:
         return [decode(index) for index in range(count)]

@@ -101,6 +101,14 @@ class Batch:
         self.skipped: list[tuple[int, BaseException]] = []
         self.samples: list[Any] | None = None
         self._lock = threading.Lock()
+        self._views: list[Batch] = []
+
+    def views(self, count: int) -> list[Batch]:
+        """Return a batch for each of several views of its samples: their items and memory."""
+        with self._lock:
+            if not self._views:
+                self._views = [Batch(self.number, self.indices, self.blocks) for _ in range(count)]
+        return self._views
 
     def slot(
         self,
@@ -146,14 +154,20 @@ class Collating:
 
     def __call__(self, batch: Batch) -> Any:
         """Return a batch of the samples that were not skipped; there is at least one."""
-        rows = [index for index, item in enumerate(batch.items) if item is not None]
         items = [item for item in batch.items if item is not None]
         if self.collate is not None:
-            return self.collate([self._alone(item) for item in items], [i.index for i in items])
-        first = items[0]
-        rebuild = first.rebuild
-        if rebuild is None:
+            return self.collate([self.alone(item) for item in items], [i.index for i in items])
+        if items[0].rebuild is None:
             return torch.utils.data.default_collate([item.result for item in items])
+        leaves, rebuild = self.together(batch)
+        return rebuild(leaves)
+
+    def together(self, batch: Batch) -> tuple[list[Leaf], Rebuild]:
+        """Return the samples' leaves as those of a batch, and what puts them together."""
+        rows = [index for index, item in enumerate(batch.items) if item is not None]
+        items = [item for item in batch.items if item is not None]
+        first = items[0]
+        rebuild: Rebuild = first.rebuild  # type: ignore[assignment]
         if first.plain is not None and all(item.leaves is first.leaves for item in items):
             leaves = self._plain(items)
         else:
@@ -168,7 +182,7 @@ class Collating:
             elif leaf.kind == "image":
                 leaf.value = torch.stack(leaf.value)
         self.forms.apply(leaves)
-        return rebuild(leaves)
+        return leaves, rebuild
 
     def _split_again(self, items: list[Item], own: list[list[Leaf]]) -> list[Split]:
         """Split samples of different leaves together: annotations of some may be missing."""
@@ -176,7 +190,8 @@ class Collating:
         samples = [item.rebuild(leaves) for item, leaves in pairs]  # type: ignore[misc]
         return split_samples(samples, lambda sample: split_sample(sample, self.keys))
 
-    def _alone(self, item: Item) -> Any:
+    def alone(self, item: Item) -> Any:
+        """Return one sample."""
         if item.rebuild is None:
             return item.result
         leaves = item.own_leaves()

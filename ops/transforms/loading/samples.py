@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from ..compose import Compose
+from ..engine.ahead import Decoded, decode_ahead
 from ..engine.file_pass import file_pass, first_file_pass
 from ..engine.follow import follow, run_steps
 from ..engine.generators import drawing_apart, other_states
@@ -39,7 +40,6 @@ from ..sample.names import MOVING, PLAIN_ATOMS, named_kinds
 from ..sample.split import Rebuild, split_sample
 from ..targets.move import check_options, finish_targets, followers
 from .batch import Batch, Item
-from .on_device import Decoded, decode_ahead
 from .sources import (
     File,
     UnreadableError,
@@ -53,7 +53,7 @@ from .sources import (
 from .statistics import Times
 from .stream import Stream, StreamEndedError
 
-__all__ = ["Samples", "draws_apart"]
+__all__ = ["Samples", "draws_apart", "source_of"]
 
 _MOST_FORMS = 64
 
@@ -194,7 +194,7 @@ class Samples:
         leaves = item.leaves if item.image is None else item.own_leaves()
         source = Source(self.seed, None, None, item.index, self.epoch, None)
         run_passes(self.chain, leaves, source)
-        batch.items[row] = made = self._with_image(Item(leaves, item.rebuild), batch, row)
+        batch.items[row] = made = self.with_image(Item(leaves, item.rebuild), batch, row)
         made.index = item.index
 
     def _by_file(
@@ -206,7 +206,7 @@ class Samples:
             return None
         begin, worked = perf_counter(), times.working
         chain, (native, dtype) = self.chain, self.native
-        given = *_source_of(file), self.seed, self.epoch, index
+        given = *source_of(file), self.seed, self.epoch, index
         slot: Tensor | None = None
         height = width = 0
         if batch.block is not None:
@@ -232,12 +232,15 @@ class Samples:
             if slot is None:
                 slot = torch.empty(shape, dtype=dtype, device="cpu")
         assert slot is not None
-        item = self._plain_item(sample, file)
-        if item is None:
-            item = self._moved_item(sample, file, plans, times)
+        item = self.item_of(sample, file, plans, times)
         item.image = slot
         times.python += perf_counter() - begin - (times.working - worked)
         return item
+
+    def item_of(self, sample: Any, file: File, plans: list[Any], times: Times) -> Item:
+        """Return a sample whose image C++ has made by these plans."""
+        item = self._plain_item(sample, file)
+        return self._moved_item(sample, file, plans, times) if item is None else item
 
     def _plain_item(self, sample: Any, file: File) -> Item | None:
         """Return a sample that holds nothing else that moves, or None."""
@@ -307,7 +310,7 @@ class Samples:
             return None
         begin, worked = perf_counter(), times.working
         try:
-            found = self.ahead.decode(*_source_of(file), self.seed, self.epoch, index)
+            found = self.ahead.decode(*source_of(file), self.seed, self.epoch, index)
         except OSError as error:
             raise UnreadableError(file.path) from error
         if found is None:
@@ -349,14 +352,14 @@ class Samples:
             leaves, rebuild = chain._split(sample)
             source = Source(self.seed, None, None, index, self.epoch, None)
             if not self.transforms:
-                decode_ahead(chain, leaves, source)
+                decode_ahead([chain], [leaves], [source])
                 return Item(leaves, rebuild, result=lambda: sample)
             run_passes(chain, leaves, source)
         finally:
             times.transforming += perf_counter() - begin - (times.working - worked)
-        return self._with_image(Item(leaves, rebuild), batch, row)
+        return self.with_image(Item(leaves, rebuild), batch, row)
 
-    def _with_image(self, item: Item, batch: Batch, row: int) -> Item:
+    def with_image(self, item: Item, batch: Batch, row: int) -> Item:
         """Store the image of a transformed sample in the batch, if it fits there."""
         images = [leaf for leaf in item.leaves if leaf.kind == "image"]
         value = images[0].value
@@ -391,7 +394,7 @@ def _number_of(index: Any) -> int:
     return zlib.crc32(repr(index).encode()) if number is None else number
 
 
-def _source_of(file: File) -> tuple[Any, bool]:
+def source_of(file: File) -> tuple[Any, bool]:
     """Return a file's path as bytes or its content, and whether it is a path."""
     if file.content is None:
         return os.fsencode(file.path), True  # type: ignore[arg-type]

@@ -11,12 +11,14 @@ that holds it.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from time import monotonic, perf_counter
+from time import monotonic, perf_counter, sleep
 from typing import Any
 
 from ..engine.generators import in_loader_thread
@@ -391,11 +393,33 @@ def stop(own: Work, process: int) -> None:
     """End the threads, unless this is another process than theirs."""
     if os.getpid() != process:
         return
-    own.stop()
-    if threading.current_thread() not in own.threads:
-        last = monotonic() + _END
-        for thread in own.threads:
-            thread.join(max(last - monotonic(), 0.0))
+    try:
+        own.stop()
+        if threading.current_thread() not in own.threads:
+            last = monotonic() + _END
+            for thread in own.threads:
+                thread.join(max(last - monotonic(), 0.0))
+    except KeyboardInterrupt:
+        caller = sys._getframe(1)  # weakref.finalize, which a reference calls with itself
+        if caller.f_locals.get("_") is None:
+            raise
+        # Python drops what is raised while it collects something: interrupt again after that.
+        own.stop()
+        interrupt = threading.Thread(target=_interrupt_after, args=(caller,), daemon=True)
+        interrupt.start()
+
+
+def _interrupt_after(frame: Any) -> None:
+    """Interrupt the main thread once it has left a frame."""
+    main = threading.main_thread().ident
+    while True:
+        running = sys._current_frames().get(main) if main is not None else None
+        while running is not None and running is not frame:
+            running = running.f_back
+        if running is None:
+            _thread.interrupt_main()
+            return
+        sleep(0.001)
 
 
 def use_one_thread() -> None:

@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 _BUFFERS = (bytes, bytearray, memoryview)
+_OTHERS = " (PNG, WebP, GIF, BMP, TIFF and PPM files will do; decode others before)"
 
 
 class DamagedFileError(ValueError):
@@ -68,7 +69,11 @@ class Encoded:
         try:
             file: Any = open_file(data, options.exif, options.max_pixels)
         except (TypeError, ValueError) as error:
-            reject_file(name, error, " (PNG and WebP files will do; decode others before)")
+            reject_file(
+                name,
+                error,
+                " (PNG, WebP, GIF, BMP, TIFF and PPM files will do; decode others before)",
+            )
         return cls(file, file.size, options.channels)
 
 

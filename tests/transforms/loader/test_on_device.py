@@ -12,8 +12,8 @@ from torch import Tensor
 from torchvision.transforms import v2
 from visops import transforms
 from visops.jpeg.file import JpegFile
+from visops.transforms.engine.ahead import Decoded
 from visops.transforms.loading import transfer
-from visops.transforms.loading.on_device import Decoded
 from visops.transforms.sample.encoded import DamagedFileError
 
 from transforms.loader.cases import ARRAYS, BATCH, CHAINS, PHOTOS, SAMPLES, loaded
