@@ -79,6 +79,11 @@ class Chain {
   const Sampling& sampling() const { return sampling_; }
 
  private:
+  // run_one, of channels that colours see together.
+  void run_channels(const ChainPlan& plan, const AugmentImage& image, DType dtype,
+                    const StridedData& to, DType out_dtype, const AugmentValues& values,
+                    Threads threads) const;
+
   Sampling sampling_;
   std::vector<std::pair<StepPointer, int64_t>> steps_;
 };

@@ -41,8 +41,7 @@ class RandomBrightnessContrast(RandomlyApplied):
 
     Notes
     -----
-    Parameters: ``apply``, ``scale``, which is 1 + c, and ``shift`` ``[B, 1]``. It takes images of
-    up to four channels.
+    Parameters: ``apply``, ``scale``, which is 1 + c, and ``shift`` ``[B, 1]``.
 
     Examples
     --------
@@ -68,9 +67,6 @@ class RandomBrightnessContrast(RandomlyApplied):
 
     def effects(self) -> Effects:
         return Effects(colors=1)
-
-    def settle(self, plan: Plan) -> None:
-        check_channels("RandomBrightnessContrast", plan.channels, _MIXED)
 
     def chain_step(self) -> Step | None:
         low, high = self.contrast_limit

@@ -114,7 +114,8 @@ class ColorJitter(Builtin):
         return numbers
 
     def settle(self, plan: Plan) -> None:
-        check_channels(type(self).__name__, plan.channels)
+        if (self.contrast, self.saturation, self.hue) != (None, None, None):  # these need a grey
+            check_channels(type(self).__name__, plan.channels)
 
 
 class RandomGrayscale(RandomlyApplied):

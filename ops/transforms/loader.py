@@ -11,7 +11,6 @@ import torch
 from .arguments import fail, whole
 from .compose import Compose
 from .engine.random import fresh_key
-from .engine.results import Forms
 from .engine.source import as_whole
 from .loading.batch import Batch, Collating
 from .loading.blocks import Blocks
@@ -295,10 +294,7 @@ class Loader:
     def _collating_to(self, transfer: Transfer, collate: Collate | None) -> Callable[[Batch], Any]:
         """Return what collates transformed samples, and begins to copy them."""
         chains = self.chain.chains if isinstance(self.chain, Views) else [self.chain]
-        each = [
-            Collating(getattr(own, "forms", Forms()), collate, getattr(own, "keys", None))
-            for own in chains
-        ]
+        each = [Collating.of(own, collate) for own in chains]
         several = isinstance(self.chain, Views)
         collating = CollatingViews(each, collate) if several else each[0]
         return lambda batch: transfer.send(collating(batch))

@@ -322,7 +322,7 @@ IMAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "Normalize: mean has 3 numbers, the image has 1 channels",
     ),
     (
-        lambda: T.ColorJitter(0.5)(torch.zeros(4, 8, 9)),
+        lambda: T.ColorJitter(0.5, 0.5)(torch.zeros(4, 8, 9)),
         ValueError,
         "ColorJitter: the image has 4 channels, must have 1 or 3",
     ),

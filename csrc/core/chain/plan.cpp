@@ -81,9 +81,10 @@ void PlanBuilder::perspective(const double (&m)[9], const Canvas& after) {
   state_.perspective(m, after);
 }
 
-ColorSteps& PlanBuilder::next_color() {
-  require(plan_.channels <= kMostColorChannels, "transforms", "images have ", plan_.channels,
-          " channels, must have at most ", kMostColorChannels, " for a change of colours");
+ColorSteps& PlanBuilder::next_color(bool alike) {
+  require(alike || plan_.channels <= kMostColorChannels, "transforms", "images have ",
+          plan_.channels, " channels, must have at most ", kMostColorChannels,
+          " for what mixes them");
   if (color_ == plan_.colors.size()) {
     plan_.colors.emplace_back();
     plan_.colors.back().samples.resize(static_cast<size_t>(plan_.batch));
@@ -96,6 +97,17 @@ void PlanBuilder::color(const ColorMatrix& matrix, bool clamps) {
   plan_.clamps |= clamps;
   next_color().samples[static_cast<size_t>(sample_)].matrix =
       left_out_ ? identity_color(plan_.channels) : matrix;
+}
+
+void PlanBuilder::color_alike(double scale, double shift) {
+  plan_.clamps = true;
+  const int64_t count = plan_.color_channels();
+  ColorMatrix matrix = identity_color(count);
+  for (int64_t c = 0; c < count && !left_out_; ++c) {
+    matrix[static_cast<size_t>(c * (count + 2))] = scale;
+    matrix[static_cast<size_t>(c * (count + 1) + count)] = shift;
+  }
+  next_color(true).samples[static_cast<size_t>(sample_)].matrix = matrix;
 }
 
 void PlanBuilder::color(const ColorMatrix& matrix, double weight, const ColorMatrix* before) {

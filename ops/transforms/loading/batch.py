@@ -16,7 +16,7 @@ from ..engine.canvases import reject_sizes
 from ..engine.results import Forms
 from ..sample.batches import Split, batch_leaves, split_samples
 from ..sample.encoded import Encoded
-from ..sample.leaf import Leaf
+from ..sample.leaf import AS_THEY_ARE, Leaf, Reading
 from ..sample.split import Rebuild, split_sample
 from .blocks import Blocks
 from .collate import Collate
@@ -146,11 +146,20 @@ class Collating:
         That of the user, of samples and their places; None: as ``Compose.collate``.
     keys : mapping, optional
         The chain's, for what its samples hold.
+    reading : Reading
+        Likewise.
     """
 
     forms: Forms
     collate: Collate | None
     keys: Mapping[str, Sequence[str]] | None
+    reading: Reading
+
+    @classmethod
+    def of(cls, chain: Any, collate: Collate | None) -> Collating:
+        """Return how samples of a chain, or of another callable, become a batch."""
+        forms, reading = getattr(chain, "forms", Forms()), getattr(chain, "reading", AS_THEY_ARE)
+        return cls(forms, collate, getattr(chain, "keys", None), reading)
 
     def __call__(self, batch: Batch) -> Any:
         """Return a batch of the samples that were not skipped; there is at least one."""
@@ -188,7 +197,7 @@ class Collating:
         """Split samples of different leaves together: annotations of some may be missing."""
         pairs = zip(items, own, strict=True)
         samples = [item.rebuild(leaves) for item, leaves in pairs]  # type: ignore[misc]
-        return split_samples(samples, lambda sample: split_sample(sample, self.keys))
+        return split_samples(samples, lambda sample: split_sample(sample, self.keys, self.reading))
 
     def alone(self, item: Item) -> Any:
         """Return one sample."""

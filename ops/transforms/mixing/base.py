@@ -22,7 +22,7 @@ from ..engine.run import Pixels
 from ..engine.source import Parameters, Source, as_whole, index_of_samples
 from ..sample.batches import batch_leaves, split_samples
 from ..sample.images import image_sizes
-from ..sample.leaf import Leaf
+from ..sample.leaf import Leaf, Reading
 from ..sample.split import split_sample
 from ..targets.options import TargetOptions, check_options
 
@@ -45,7 +45,12 @@ class Mixing(OfBatches, ABC):
     draws = 0
 
     def __init__(
-        self, seed: int | None, keys: Mapping[str, Sequence[str]] | None, *, stacks: bool
+        self,
+        seed: int | None,
+        keys: Mapping[str, Sequence[str]] | None,
+        box_format: str,
+        *,
+        stacks: bool,
     ) -> None:
         super().__init__()
         if seed is not None and as_whole(seed) is None:
@@ -55,6 +60,8 @@ class Mixing(OfBatches, ABC):
             )
         self.seed, self.keys = as_whole(seed), keys
         self._calls = None if seed is None else CallCounter()
+        check_options([], TargetOptions(box_format=box_format))
+        self.box_format, self._reading = box_format, Reading(box_format=box_format)
         self._stacks = stacks  # whether images must have one size
 
     @abstractmethod
@@ -91,7 +98,7 @@ class Mixing(OfBatches, ABC):
         A batch like the one given, or (batch, Parameters)
         """
         batch = sample[0] if len(sample) == 1 else sample
-        leaves, rebuild = split_sample(batch, self.keys)
+        leaves, rebuild = split_sample(batch, self.keys, self._reading)
         source = self._source(generator, index, epoch, params)
         drawn = self._run(leaves, source, lambda: batch)
         result = rebuild(leaves)
@@ -113,7 +120,9 @@ class Mixing(OfBatches, ABC):
         """
         if index is None and self.seed is not None:
             index = index_of_samples(samples)
-        split = split_samples(samples, lambda sample: split_sample(sample, self.keys))
+        split = split_samples(
+            samples, lambda sample: split_sample(sample, self.keys, self._reading)
+        )
         leaves = batch_leaves([own for own, _ in split], stack=False)
         rebuild = split[0][1]
         self._run(leaves, self._source(generator, index, epoch, None), lambda: rebuild(leaves))

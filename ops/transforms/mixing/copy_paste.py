@@ -51,6 +51,8 @@ class CopyPaste(Mixing):
         As for :class:`Compose`.
     keys : mapping of str to sequence of str, optional
         As for :class:`Compose`.
+    box_format : str, default "xyxy"
+        As for :class:`Compose`.
 
     Raises
     ------
@@ -98,8 +100,9 @@ class CopyPaste(Mixing):
         *,
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
+        box_format: str = "xyxy",
     ) -> None:
-        super().__init__(seed, keys, stacks=False)
+        super().__init__(seed, keys, box_format, stacks=False)
         self.blending = bool(blending)
         self.resize_interpolation = interpolation_mode(
             "CopyPaste", resize_interpolation, "resize_interpolation"

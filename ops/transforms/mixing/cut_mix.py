@@ -56,6 +56,8 @@ class CutMix(Pairing):
         As for :class:`Compose`.
     keys : mapping of str to sequence of str, optional
         As for :class:`Compose`.
+    box_format : str, default "xyxy"
+        As for :class:`Compose`.
 
     Raises
     ------
@@ -101,8 +103,9 @@ class CutMix(Pairing):
         keypoint_convention: str = "integer",
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
+        box_format: str = "xyxy",
     ) -> None:
-        super().__init__(alpha, num_classes, labels_getter, seed, keys)
+        super().__init__(alpha, num_classes, labels_getter, seed, keys, box_format)
         given = {
             "boxes": boxes,
             "min_size": min_size,

@@ -34,8 +34,9 @@ class Pairing(Mixing):
         labels_getter: Any,
         seed: int | None,
         keys: Mapping[str, Sequence[str]] | None,
+        box_format: str,
     ) -> None:
-        super().__init__(seed, keys, stacks=True)
+        super().__init__(seed, keys, box_format, stacks=True)
         owner = type(self).__name__
         self.alpha = number(owner, "alpha", alpha, 1e-3, 1e6, "a number in [0.001, 1e6]")
         self.num_classes = None
@@ -92,6 +93,8 @@ class MixUp(Pairing):
         As for :class:`Compose`.
     keys : mapping of str to sequence of str, optional
         As for :class:`Compose`.
+    box_format : str, default "xyxy"
+        As for :class:`Compose`.
 
     Raises
     ------
@@ -135,8 +138,9 @@ class MixUp(Pairing):
         labels_getter: Any = "default",
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
+        box_format: str = "xyxy",
     ) -> None:
-        super().__init__(alpha, num_classes, labels_getter, seed, keys)
+        super().__init__(alpha, num_classes, labels_getter, seed, keys, box_format)
 
     def draw(self, uniforms: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
         return {"lam": self.shares(uniforms)}

@@ -73,6 +73,8 @@ class Mosaic(Mixing):
         As for :class:`Compose`.
     keys : mapping of str to sequence of str, optional
         As for :class:`Compose`.
+    box_format : str, default "xyxy"
+        As for :class:`Compose`.
 
     Raises
     ------
@@ -133,8 +135,9 @@ class Mosaic(Mixing):
         keypoint_convention: str = "integer",
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
+        box_format: str = "xyxy",
     ) -> None:
-        super().__init__(seed, keys, stacks=False)
+        super().__init__(seed, keys, box_format, stacks=False)
         self.size = size_pair("Mosaic", "size", size)
         self.center = interval(
             "Mosaic", "center", center, 0.0, 2.0, "two numbers in [0, 2] (min, max)"

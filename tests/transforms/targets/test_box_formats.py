@@ -108,3 +108,29 @@ def test_bad_input() -> None:
         T.Compose([T.Resize(8)], box_format="yolo")(
             {"image": IMAGE, "boxes": np.array([[1, 1, 1, 1]])}
         )
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_mixes(form: str) -> None:
+    tall, wide = (HEIGHT, WIDTH), (30, 70)
+    boxes = [corners(0), corners(1) * ((wide[1] / WIDTH, wide[0] / HEIGHT) * 2)]
+    masks = [torch.ones(12, *size, dtype=torch.uint8) for size in (tall, wide)]
+    for name in ("Mosaic", "CutMix", "MixUp", "CopyPaste"):
+        sizes = (tall, wide) if name in ("Mosaic", "CopyPaste") else (tall, tall)
+        results = []
+        for own in (form, "xyxy"):
+            arguments = {"size": 32, "fill": 0} if name == "Mosaic" else {}
+            mix = getattr(T, name)(**arguments, seed=0, box_format=own)
+            rows = [corners_as(b, own, size) for b, size in zip(boxes, sizes, strict=True)]
+            batch = {"image": [torch.zeros(3, *size) for size in sizes], "boxes": rows}
+            batch["labels"] = [list(range(12)), list(range(12, 24))]
+            if name == "CopyPaste":
+                batch["masks"] = masks
+            results.append(mix(batch))
+        found, expected = results
+        assert found["labels"] == expected["labels"]
+        for index, rows in enumerate(found["boxes"]):
+            size = tuple(found["image"][index].shape[-2:])
+            np.testing.assert_allclose(
+                rows, corners_as(np.array(expected["boxes"][index]), form, size), atol=1e-9
+            )
