@@ -72,8 +72,8 @@ class GaussianNoise(OperationStep):
     def settle(self, plan: Plan) -> None:
         if not self.clip and plan.dtype in WHITES:
             raise TypeError(
-                f"visops.transforms.GaussianNoise: clip is False, the image has dtype {plan.dtype}; "
-                "must be uint8, which wraps around, or floating"
+                "visops.transforms.GaussianNoise: clip is False, the image has dtype "
+                f"{plan.dtype}; must be uint8, which wraps around, or floating"
             )
 
 

@@ -149,6 +149,7 @@ DIFFERENCES: dict[str, Call] = {
         {"image": torch.zeros(3, 9, 9), "boxes": torch.tensor([[-1.0, 0, 12, 2]])}
     )["boxes"],
     "SanitizeBoundingBoxes": lambda m: m.SanitizeBoundingBoxes(labels_getter=lambda s: s[1]),
+    "Pad": lambda m: m.Pad(1, fill=300)(IMAGE),
     "SanitizeKeyPoints": lambda m: m.SanitizeKeyPoints(labels_getter=lambda s: s[1]),
 }
 

@@ -293,5 +293,5 @@ def test_noise_of_wide_integers() -> None:
     assert abs(noisy.std() - 0.1) < 0.005
     floats = T.Compose([T.GaussianNoise(sigma=0.1)], seed=0)(grey.double() / 65535, index=0)
     assert (noisy - floats).abs().max() < 1e-4
-    with pytest.raises(TypeError, match="clip is False, the image has dtype torch.uint16; must be"):
+    with pytest.raises(TypeError, match=r"clip is False, the image has dtype torch\.uint16"):
         T.GaussianNoise(clip=False)(grey)
