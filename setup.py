@@ -9,7 +9,7 @@ VISOPS_JPEG : 0 leaves out the decoder of JPEG files, 1 makes it an error if it 
     default it is built where the compiler finds libjpeg-turbo.
 VISOPS_EMULATION : 1 also compiles the CUDA kernels as plain C++, for VISOPS_CPU=cuda_emulated.
 VISOPS_WERROR : 1 makes compiler warnings errors.
-VISOPS_CCACHE : 0 compiles without ccache; by default compilers run through it where it is installed.
+VISOPS_CCACHE : 0 compiles without ccache, through which compilers run where it is installed.
 VISOPS_PYTHONS : interpreters, separated as in PATH, that `_native` is compiled for; by default the
     running one.
 VISOPS_ISA : the instruction sets that CPU kernels are compiled for, such as "default,avx2", or

@@ -1,7 +1,5 @@
 """Parses the arguments of ``python -m visops.infer`` before torch is imported."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from pathlib import Path

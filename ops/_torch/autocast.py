@@ -1,7 +1,5 @@
 """Casts within torch.autocast, as torch's convolutions have them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operators on tensors, called with tensors or with NumPy arrays."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping

@@ -1,7 +1,5 @@
 """Decides which results are channels_last, as the C++ fronts do."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ the C++ fronts check all arguments when the operator runs, and give the message.
 here only where nothing can be inferred.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

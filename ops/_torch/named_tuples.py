@@ -1,7 +1,5 @@
 """Named tuples as results of exported programs."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 from torch.utils import _pytree

@@ -4,8 +4,6 @@ A call through torch's dispatcher takes microseconds for every few arguments. Sm
 CPU go past it, unless something has to see the call.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

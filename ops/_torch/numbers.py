@@ -1,7 +1,5 @@
 """Numbers among arguments, before a schema of torch's sees them."""
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 

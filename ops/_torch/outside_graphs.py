@@ -1,7 +1,5 @@
 """Marks Python functions that torch.compile should call, not trace."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable

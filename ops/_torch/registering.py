@@ -1,7 +1,5 @@
 """Where Python registers kernels of the operators with torch's dispatcher."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

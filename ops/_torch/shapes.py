@@ -1,7 +1,5 @@
 """Shapes, without the symbols that torch.compile keeps for them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

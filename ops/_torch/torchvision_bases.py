@@ -5,8 +5,6 @@ for theirs. Only modules that are imported on first use import this one: torchvi
 load. None of its code runs.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from torch import nn

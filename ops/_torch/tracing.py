@@ -4,8 +4,6 @@ Marking a function imports the compiler: a second, and memory for ten libraries 
 never use. So a function that needs a mark calls one of these where torch.compiler.is_compiling().
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 

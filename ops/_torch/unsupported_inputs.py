@@ -3,8 +3,6 @@
 torch would tell the user about dispatch keys and handlers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What vmap rules share; and the rule of operators with no batch dimension to fold calls into."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

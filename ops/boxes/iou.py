@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/boxes
 pairs.py, fake kernels, gradients and vmap in iou_autograd.py.
 """
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import numpy as np

@@ -5,8 +5,6 @@ with the roles swapped. Second derivatives differentiate the formula,
 written with torch's operators: iou_formulas.py.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

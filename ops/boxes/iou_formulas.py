@@ -3,8 +3,6 @@
 They are what the kernels compute for all pairs: for second derivatives, and for boxes one to one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Losses of boxes matched one to one, as torchvision has them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Calls of overlaps: formats of boxes, batches, and boxes one to one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Affine warps under python_cpp_extension's names."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

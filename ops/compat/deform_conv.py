@@ -1,7 +1,5 @@
 """mmcv's layers of deformable convolution, with its arguments and parameters."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from typing import Any

@@ -1,7 +1,5 @@
 """Deformable attention under the names of mmcv and of Deformable DETR's extension."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Suppression in the interface of the extension that visops replaces; public as visops.compat."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """RoIAlign with the interface of the extension that visops replaces; public as visops.compat."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor, nn

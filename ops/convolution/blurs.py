@@ -1,7 +1,5 @@
 """Common filters, made of filter2d: Gaussian and box blurs, and Sobel derivatives."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Sequence

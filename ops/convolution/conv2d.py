@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/convo
 fake kernels, gradients, vmap and autocast are in conv2d_autograd.py.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar

@@ -4,8 +4,6 @@ The three operators come from one trilinear form in (gradient, input, weight), e
 them out; the derivatives of each are the other two. None of them conjugates, so the formulas do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

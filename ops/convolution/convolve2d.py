@@ -5,8 +5,6 @@ convolve2d_fft.py and convolve2d_separable.py, the choice between them in convol
 and convolve2d_costs.py. The direct method is an operator, with its schema in csrc/library.cpp.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import numpy as np

@@ -5,8 +5,6 @@ the kernel turned round, over the input extended, folded back to the elements th
 repeats; the kernel's is a sum over the whole output.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

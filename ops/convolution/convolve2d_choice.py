@@ -1,7 +1,5 @@
 """Which method convolves: the one asked for, or the fastest by measured costs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -21,8 +21,6 @@ Nothing was measured on CUDA: there "auto" takes the direct method for kernels b
 elements and otherwise the FFT, if the dtype has one.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Images extended beyond their borders: the part that a convolution reads, as a tensor."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

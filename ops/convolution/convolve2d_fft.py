@@ -9,8 +9,6 @@ Where no gradient is wanted, tiles are transformed a few at a time, and their re
 the output. The halves of a large real image become real and imaginary part of a complex one.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ CPU's kernel of the direct method does that itself, and keeps the order of sums.
 the direct method leaves images standing where sums by columns would have other bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

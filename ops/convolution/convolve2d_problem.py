@@ -1,7 +1,5 @@
 """The arguments of convolve2d and correlate2d, read by SciPy's rules, as one kind of problem."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple

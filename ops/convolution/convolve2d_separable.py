@@ -1,7 +1,5 @@
 """Kernels that are the product of a column and a row: convolved along one dimension at a time."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

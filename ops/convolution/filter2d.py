@@ -3,8 +3,6 @@
 Images become planes ``[..., H, W]``, extended beyond their borders; correlate2d does the rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeVar
 

@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/convo
 fake kernels, gradients and vmap are in im2col_autograd.py.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, TypeVar

@@ -3,8 +3,6 @@
 Each is the other's adjoint, so each is the other's gradient, to any order.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Arguments of windows that move over the last dimensions of a tensor: sizes, steps, padding."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/
 csrc/core/deformable/attention.cpp, fake kernels, gradients and vmap in attention_autograd.py.
 """
 
-from __future__ import annotations
-
 import itertools
 import operator
 from collections.abc import Sequence

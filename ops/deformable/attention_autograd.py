@@ -4,8 +4,6 @@ The attention is linear in `value`. So its gradient with respect to `value` has 
 as its gradient, and second derivatives are among the same operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Multi-scale deformable attention as a layer, with mmcv's and Deformable DETR's parameters."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Deformable convolution within torch: fake kernels, gradients, vmap, autocast."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

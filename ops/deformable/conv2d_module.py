@@ -1,7 +1,5 @@
 """Deformable convolution as a layer, with torchvision's parameters."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

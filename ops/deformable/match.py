@@ -3,8 +3,6 @@
 The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/match.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/
 csrc/core/deformable/points.cpp, fake kernels, gradients and vmap in points_autograd.py.
 """
 
-from __future__ import annotations
-
 import operator
 from typing import Any, TypeVar
 

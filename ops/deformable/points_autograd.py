@@ -4,8 +4,6 @@ Samples are linear in `input`. So their gradient with respect to it has the samp
 gradient, and second derivatives are among the same operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 It imports neither torch nor this package, so that ``--help`` is quick.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What the stages pass on: a planned batch, and everything computed for it so far."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

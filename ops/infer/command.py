@@ -1,7 +1,5 @@
 """The command ``python -m visops.infer``."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """The options of a run, and those its results depend on."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Decode JPEG files in memory, whole or in part."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A JPEG file in memory, and the decoder in force."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -58,7 +56,7 @@ def decoder_info() -> dict[str, str | None]:
     return {"jpeg": turbo.name, "jpeg_error": None}
 
 
-def open_file(data: Any, exif: bool, max_pixels: int) -> JpegFile | PictureFile:
+def open_file(data: Any, exif: bool, max_pixels: int) -> "JpegFile | PictureFile":
     """Return a file whose header has been read: a JPEG, or another that Pillow decodes.
 
     Arguments and errors are those of :class:`JpegFile`.

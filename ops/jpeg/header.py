@@ -4,8 +4,6 @@
 csrc/core/chain/stored.h.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from .._native import stored_part

@@ -4,8 +4,6 @@ The library has a C interface and needs neither torch nor Python. ctypes release
 lock while it runs.
 """
 
-from __future__ import annotations
-
 import ctypes
 from functools import cache
 from typing import Any

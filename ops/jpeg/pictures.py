@@ -1,7 +1,5 @@
 """Files of other kinds among JPEG files, PNG's and others: Pillow decodes them whole."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import re

@@ -4,8 +4,6 @@ Pillow brings libjpeg-turbo, and values are the same. It reports neither damaged
 restart markers, and takes all files with four inks for Adobe's.
 """
 
-from __future__ import annotations
-
 import io
 from functools import cache
 from typing import Any

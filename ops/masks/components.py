@@ -3,8 +3,6 @@
 The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks/components.cpp.
 """
 
-from __future__ import annotations
-
 import operator
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 

@@ -3,8 +3,6 @@
 The schema is in csrc/library.cpp, the checks of arguments in csrc/torch/masks/distance.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeVar, overload
 

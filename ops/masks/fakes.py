@@ -1,7 +1,5 @@
 """How the operators on masks run under torch: fake kernels and vmap."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

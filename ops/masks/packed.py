@@ -3,8 +3,6 @@
 The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks/packed.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks
 kernels, gradients and vmap in paste_autograd.py.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Pasting is linear in the masks, so its gradient is linear in the incoming one, a
 the gradient is pasting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Polygons to masks, by COCO's rule."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The operators' schemas are in csrc/library.cpp, the checks of their arguments in
 csrc/torch/masks/rle.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How the operators on runs run under torch: fake kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

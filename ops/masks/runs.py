@@ -3,8 +3,6 @@
 The functions are in csrc/python/runs.cpp.
 """
 
-from __future__ import annotations
-
 import itertools
 import operator
 from collections.abc import Mapping, Sequence

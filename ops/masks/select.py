@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks
 stability.cpp, and fake kernels in fakes.py.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

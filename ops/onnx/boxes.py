@@ -1,7 +1,5 @@
 """Overlaps of all pairs of boxes, by arithmetic."""
 
-from __future__ import annotations
-
 import torch
 
 from .graph import Array, constant, node, where

@@ -1,7 +1,5 @@
 """Windows as columns, by indices, and columns as images, by Col2Im."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Convolutions by ONNX's Conv."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

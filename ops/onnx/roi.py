@@ -1,7 +1,5 @@
 """Pooling of regions by ONNX's RoiAlign and MaxRoiPool."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -5,8 +5,6 @@ suppressed by the positions of scores in their order, numbers that are all diffe
 boxes are sorted by them. float32 has each position exactly up to 2^24 of them for an image.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The table of translations: every operator's name, and what writes it or why nothing can."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Any

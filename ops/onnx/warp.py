@@ -4,8 +4,6 @@ Coordinates are computed in float64 and handed over in float32, in units of half
 are less exact than the library's, the more the larger the image is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

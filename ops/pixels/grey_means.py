@@ -3,8 +3,6 @@
 The schema is in csrc/library.cpp, checks of arguments in csrc/core/pixels/grey_means.cpp.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

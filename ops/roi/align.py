@@ -4,8 +4,6 @@ Schemas are in csrc/library.cpp, checks of arguments in csrc/torch/roi/align.cpp
 gradients and vmap in align_autograd.py and multiscale_autograd.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Means are linear in the map, and so are maxima for given samples. So the gradien
 gradient is the operator itself, and all derivatives are among these seven operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Arguments that the operators on regions share: a batch's boxes, and sizes of results."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Schemas are in csrc/library.cpp, checks of arguments in csrc/torch/roi/crops.cpp
 csrc/torch/roi/paste.cpp, and fake kernels, gradients and vmap in crops_autograd.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeVar
 

@@ -5,8 +5,6 @@ images of a paste is a paste of zeros into the incoming gradient, and second der
 the same operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

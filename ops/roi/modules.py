@@ -1,7 +1,5 @@
 """RoIAlign as a module, with torchvision's name and arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch.fx

@@ -4,8 +4,6 @@ As on one map (align_autograd.py): the result is linear in all maps together. to
 not see into lists of maps: while one of its transforms is active, levels are pooled one by one.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence

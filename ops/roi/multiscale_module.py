@@ -1,7 +1,5 @@
 """RoIAlign on pyramids as a module, imported on first use because it may import torchvision."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

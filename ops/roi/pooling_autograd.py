@@ -4,8 +4,6 @@ All are linear in the map (roi_pool for given indices), so the gradient of a gra
 itself. Boxes have no gradient.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """RoIPool and PSRoIAlign as modules, with torchvision's names and arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch.fx

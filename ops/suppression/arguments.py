@@ -1,7 +1,5 @@
 """Arguments that the functions of suppression share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

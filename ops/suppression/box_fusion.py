@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in
 csrc/torch/suppression/box_fusion.cpp.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar

@@ -3,8 +3,6 @@
 The schema is in csrc/library.cpp, the checks of arguments in csrc/torch/suppression/matrix_nms.cpp.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import numpy as np

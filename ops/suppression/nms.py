@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/suppr
 fake kernels and vmap in nms_fakes.py.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, TypeVar
 

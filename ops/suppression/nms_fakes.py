@@ -1,7 +1,5 @@
 """How the suppression operators run under torch: fake kernels, vmap, and no gradients."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

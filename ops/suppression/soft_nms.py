@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/suppr
 in nms_fakes.py.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import numpy as np

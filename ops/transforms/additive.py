@@ -1,7 +1,5 @@
 """Colour transforms of several channels: what is added to them, and their order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

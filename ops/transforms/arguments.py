@@ -1,7 +1,5 @@
 """Checks of the transforms' arguments; messages name transform, argument, value and range."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real

@@ -1,7 +1,5 @@
 """AugMix: the image blended with some of its augmentations."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """AutoAugment's learned policies."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Any
 

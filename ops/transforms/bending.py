@@ -5,8 +5,6 @@ and images, masks, boxes, key points and polygons follow it. Results don't depen
 batches.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

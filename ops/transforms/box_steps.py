@@ -1,7 +1,5 @@
 """Transforms of boxes alone: their format, clipping, and dropping what is too small."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any

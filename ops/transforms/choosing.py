@@ -1,7 +1,5 @@
 """Transforms of transforms: some of them, one of them, or all in a random order."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate

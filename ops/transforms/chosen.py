@@ -1,7 +1,5 @@
 """What a choice of transforms is within a chain: one transform, that each sample takes or not."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """Colour transforms. Every step is an affine map of the channels, v' = A v + a."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Chains of transforms that run in as few passes as possible."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -451,7 +449,7 @@ class Compose(Chain):
         chain = self if outer is None else self._inside(outer)
         return run_passes(chain, leaves, source, dry=dry, record=record)
 
-    def _inside(self, outer: Mapping[str, Any]) -> Compose:
+    def _inside(self, outer: Mapping[str, Any]) -> "Compose":
         """Return this chain with the options that it takes over from another around it."""
         options = options_within(outer, self.named, self.given)
         if all(self.named[name] == value for name, value in options.items()):

@@ -1,7 +1,5 @@
 """JPEG compression."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

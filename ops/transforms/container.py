@@ -1,7 +1,5 @@
 """Containers that can be called on their own."""
 
-from __future__ import annotations
-
 from .engine.nesting import Container
 from .transform import Transform
 

@@ -3,8 +3,6 @@
 A chain reads images of any type and works on tensors, so none of these costs a pass.
 """
 
-from __future__ import annotations
-
 import torch
 
 from .._native import Step

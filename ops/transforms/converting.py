@@ -1,7 +1,5 @@
 """Makes a chain of another library's pipeline, and says what does not map."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import warnings

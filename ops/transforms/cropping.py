@@ -1,7 +1,5 @@
 """Transforms that shift by whole pixels or mirror: crops, padding and flips."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from .._native import Step

@@ -1,7 +1,5 @@
 """Crops at fixed positions, several of one image, and crops of random size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

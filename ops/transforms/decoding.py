@@ -1,7 +1,5 @@
 """Decoding as the first step of a chain."""
 
-from __future__ import annotations
-
 from .._native import Step
 from ..jpeg.file import CHANNELS, MAX_PIXELS
 from .arguments import fail, whole

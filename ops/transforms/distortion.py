@@ -1,7 +1,5 @@
 """SSD's colour distortion, and grey images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

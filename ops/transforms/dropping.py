@@ -1,7 +1,5 @@
 """Channels and rectangles that are filled."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Transforms that rotate, shear or tilt the image."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A data set whose samples are transformed by their position in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -67,7 +65,7 @@ class IndexedDataset(Dataset[Any]):
     ...         assert images.shape[1:] == (3, 32, 32)
     """
 
-    def __new__(cls, dataset: Any = None, transform: Any = None) -> IndexedDataset:
+    def __new__(cls, dataset: Any = None, transform: Any = None) -> "IndexedDataset":
         # A DataLoader asks for the type to learn how to read a data set.
         iterable = isinstance(dataset, IterableDataset) or (
             hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__")

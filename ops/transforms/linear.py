@@ -1,7 +1,5 @@
 """Transforms of whole images by a matrix, and of videos by their frames."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Batches from files, by threads of one process."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any

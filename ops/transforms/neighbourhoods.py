@@ -4,8 +4,6 @@ They run in C++, one after another in place, and only on the samples that have d
 are mirrored at the rim.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

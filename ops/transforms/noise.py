@@ -4,8 +4,6 @@ The noise of a value follows from a key that is drawn, and from the value's plac
 is the same at any number of threads, in any batch and on any device.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The base of transforms that are one operation of a pass of values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Augmentation policies: each sample draws some operations."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

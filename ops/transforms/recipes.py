@@ -1,7 +1,5 @@
 """Recipes of mmsegmentation, nnU-Net and YOLO, which :mod:`presets` has with the others."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Resizing of the whole image or of a random crop."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What reads pixels between their centres: by one interpolation, or one drawn for each sample."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .._native import Step

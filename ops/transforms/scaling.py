@@ -1,7 +1,5 @@
 """Resizing to random sizes, and images on larger canvases: what detectors train with."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

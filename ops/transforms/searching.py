@@ -4,8 +4,6 @@ They run by themselves, sample by sample; only the crop's key is recorded, since
 the rest.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any

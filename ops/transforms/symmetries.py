@@ -1,7 +1,5 @@
 """Quarter turns and mirrors: exact copies of the pixels."""
 
-from __future__ import annotations
-
 from .._native import Step
 from .engine.effects import Effects
 from .transform import RandomlyApplied

@@ -1,7 +1,5 @@
 """timm's RandAugment, by its configuration string."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The base classes of the transforms."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

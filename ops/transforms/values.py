@@ -4,8 +4,6 @@ They run in a pass of their own, one after another, in place. Values are those o
 ``torchvision.transforms.v2``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from .._native import Step

@@ -1,7 +1,5 @@
 """Several views of one sample, for self-supervised training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

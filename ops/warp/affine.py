@@ -3,8 +3,6 @@
 Their schemas are in csrc/library.cpp, the checks of their arguments in csrc/core/warp/affine.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeVar
 

@@ -10,8 +10,6 @@ under ``torch.compile`` and under ``vmap`` values can't be checked without synch
 the graph; there the result of such a sample is NaN.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

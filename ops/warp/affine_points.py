@@ -4,8 +4,6 @@ As in :mod:`visops.warp.affine_matrix`: tensors or NumPy arrays, batched or not,
 float64, differentiable. Invalid samples raise, or become NaN where values can't be checked.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, TypeVar
 

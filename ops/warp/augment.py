@@ -4,8 +4,6 @@ augment_arguments.py brings its arguments into the operators' forms. Fake kernel
 vmap are in augment_autograd.py, schemas in csrc/library.cpp, checks in csrc/core/warp/augment.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The operator's values, in a third of its time where images are small. Outside th
 preconditions, calls fall back to the operator, which reports errors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

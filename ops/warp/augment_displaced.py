@@ -1,7 +1,5 @@
 """`visops.augment` with a displacement: one interpolation, then the rest of the pass."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Letterboxes: images shrunk or enlarged into a size of another shape, with bars beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 

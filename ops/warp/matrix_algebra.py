@@ -3,8 +3,6 @@
 A matrix is affine, ``[2, 3]``, or a homography, ``[3, 3]``, whose scale doesn't matter.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, TypeVar
 

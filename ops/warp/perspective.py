@@ -1,7 +1,5 @@
 """Warps by homographies: :func:`visops.augment` with the interface of :func:`warp_affine`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeVar
 

@@ -4,8 +4,6 @@ The operator's fake kernel, gradient and vmap are in remap_autograd.py, its chec
 csrc/core/warp/remap.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ On the CPU, where no second derivative is wanted, the backward of ``grid_sample`
 fraction of the time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a valid call of deformable attention looks like; for problem.py, as its tables are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a valid call of a public function looks like, where it differs from the operator's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """What valid calls of pixel operations and separable filters look like; for problem.py."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What valid calls of point samples and matching costs look like; for problem.py."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bytes from strangers: files and texts that were valid, then changed in a few places."""
 
-from __future__ import annotations
-
 import functools
 import io
 from collections.abc import Callable, Mapping, Sequence

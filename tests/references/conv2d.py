@@ -1,7 +1,5 @@
 """The network's convolution as its definition reads: loops in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 
 __all__ = ["conv2d"]

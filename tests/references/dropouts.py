@@ -1,7 +1,5 @@
 """Channels and rectangles that are filled, one after another as a chain's definition reads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

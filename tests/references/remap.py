@@ -1,7 +1,5 @@
 """Maps as their definition reads, in float64: an image read where a map leads, pixel by pixel."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

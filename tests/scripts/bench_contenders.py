@@ -1,7 +1,5 @@
 """What tests of benchmarks ask of a case: contenders agree, and a wrong one would not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

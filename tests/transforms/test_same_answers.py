@@ -1,7 +1,5 @@
 """The same answer by several ways, drawn at random: passes, clips, outlines, resumed loaders."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

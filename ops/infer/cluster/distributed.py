@@ -6,8 +6,6 @@ rank has its own manifest and waits for no other. When all have finished, rank 0
 A killed rank leaves batches behind, which the next run divides anew among any number of ranks.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

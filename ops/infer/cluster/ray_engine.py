@@ -7,8 +7,6 @@ them and however often, and the batch counts once its line is in the manifest: s
 up in the results exactly once.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -72,7 +70,7 @@ class Pools:
         decoders: int | None = None,
         networks: int | None = None,
         writers: int | None = None,
-    ) -> Pools:
+    ) -> "Pools":
         """Divide a cluster: on CUDA one network actor per GPU, else most of the cores for networks.
 
         Raises

@@ -6,8 +6,6 @@ asks under a name it has just drawn at random, and rank 0 answers to that name. 
 that identifies a run: each machine counts restarts on its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

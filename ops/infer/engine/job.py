@@ -1,7 +1,5 @@
 """A job: one folder of images, one folder of outputs; what is planned, done and left to do."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -80,7 +78,7 @@ class Job:
         *,
         create: bool = True,
         dry_run: bool = False,
-    ) -> Job:
+    ) -> "Job":
         """List the images and make the plan, or extend the one in `out` with new images.
 
         Parameters
@@ -140,7 +138,7 @@ class Job:
         if self._lock is not None:
             self._lock.close()
 
-    def __enter__(self) -> Job:
+    def __enter__(self) -> "Job":
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -1,7 +1,5 @@
 """Reuse of freed memory on the CPU."""
 
-from __future__ import annotations
-
 import ctypes
 
 __all__ = ["keep_freed_memory"]

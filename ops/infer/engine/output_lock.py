@@ -1,7 +1,5 @@
 """What precedes the work of a run: locking the folder of outputs, and making the plan."""
 
-from __future__ import annotations
-
 import os
 import time
 from typing import Any

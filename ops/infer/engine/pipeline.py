@@ -1,7 +1,5 @@
 """A whole run in this process: plan, stages, merge, summary."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """A trace of the first batches, with the threads of all stages."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

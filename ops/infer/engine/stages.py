@@ -1,7 +1,5 @@
 """A chain of stages: a thread for each, with bounded queues between them."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

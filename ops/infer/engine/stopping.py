@@ -1,7 +1,5 @@
 """Signals: the first drains the run, the second kills the process."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
@@ -36,7 +34,7 @@ class Draining:
         if self.received is not None:
             stop()
 
-    def __enter__(self) -> Draining:
+    def __enter__(self) -> "Draining":
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 self._before[number] = signal.signal(number, self._handle)

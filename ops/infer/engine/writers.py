@@ -1,7 +1,5 @@
 """Writes a batch's files with a pool of threads, then its line in the manifest."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Iterable

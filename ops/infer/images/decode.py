@@ -1,7 +1,5 @@
 """From files to pixels. An unreadable file becomes a value, never an exception."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

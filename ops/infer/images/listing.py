@@ -1,7 +1,5 @@
 """The inputs: every file below a folder, in an order that depends only on names."""
 
-from __future__ import annotations
-
 import heapq
 import os
 import stat

@@ -1,7 +1,5 @@
 """Decoding in worker processes, which a damaged file may kill."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Images of any sizes to one float batch, in one pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import index

@@ -1,7 +1,5 @@
 """Names of classes beside their labels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Descriptions of Python objects that are the same in every process."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, MutableSet
 from dataclasses import fields as dataclass_fields

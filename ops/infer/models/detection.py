@@ -1,7 +1,5 @@
 """Detections of a whole batch at once: filtered, suppressed, mapped to images, on the device."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Networks from torch.export files, including those exported for one batch size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

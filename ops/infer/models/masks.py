@@ -1,7 +1,5 @@
 """Masks to run lengths, label maps and back; masks and maps resized to their images."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A model: what to call, on which input, and how to process its output."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """From networks' outputs to the contents of records, computed on the device."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol

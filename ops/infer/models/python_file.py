@@ -1,7 +1,5 @@
 """Networks from a user's own Python file: ``file.py:function``."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

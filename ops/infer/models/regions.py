@@ -1,7 +1,5 @@
 """A second network on the regions that a detector finds: crop, run, paste back."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Files that are complete or absent: written under a temporary name, synced, then renamed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -6,8 +6,6 @@ SQLite's write-ahead log does not; any tool can read it. The weak point is a lin
 the reader ignores it and the next writer cuts it off.
 """
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import json
@@ -89,7 +87,7 @@ class Manifest:
         """Close the file and release the lock."""
         self._file.close()
 
-    def __enter__(self) -> Manifest:
+    def __enter__(self) -> "Manifest":
         return self
 
     def __exit__(self, *error: object) -> None:

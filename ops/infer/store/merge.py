@@ -1,7 +1,5 @@
 """Merges all parts into one file, in the order of the plan, and counts how inputs ended."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json

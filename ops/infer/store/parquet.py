@@ -1,7 +1,5 @@
 """Records as Parquet, one row group per part."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Records: one per input, the same bytes for the same results."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -4,8 +4,6 @@ Adding or removing a model changes the digests of all batches, so that earlier l
 no longer count. But their parts stay, and hold the outputs of the models that stay.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """How a run ended."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Pictures and label maps: where they are written, and how they are encoded."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

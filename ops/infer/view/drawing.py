@@ -1,7 +1,5 @@
 """Draws results on images: boxes, masks, classes."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Mapping
@@ -84,7 +82,7 @@ class _Pen:
     width: int  # of lines
 
     @classmethod
-    def of(cls, image: Image.Image) -> _Pen:
+    def of(cls, image: Image.Image) -> "_Pen":
         height = max(12.0, min(image.size) / 30)
         return cls(image, ImageDraw.Draw(image), height, max(1, round(height / 8)))
 

@@ -1,7 +1,5 @@
 """What users see of a run: the progress bar, the final table, and advice on speed."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import time

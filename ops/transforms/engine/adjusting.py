@@ -6,8 +6,6 @@ the transform anew, in place, with that argument: it is checked as it always is.
 is refused.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import pickle

@@ -7,8 +7,6 @@ whose numbers start again. So every worker notes in shared memory that one with 
 started; how many did before is the epoch.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from typing import Any

@@ -1,7 +1,5 @@
 """One size for all results of a batch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a pass needs in C++: its transforms' steps, and how it samples images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

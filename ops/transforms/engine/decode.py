@@ -6,8 +6,6 @@ under its canvas, and under that of each contrast's mean. They are decoded, and 
 where they begin. Targets follow the plan of the whole image.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

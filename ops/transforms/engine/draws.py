@@ -1,7 +1,5 @@
 """The parameters of one call: drawn, or given, transform by transform."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a transform says about itself, so that passes can be formed before any image is seen."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -183,7 +181,7 @@ class Fusable(Adjustable, nn.Module, ABC):
         """
         return None
 
-    def parts(self) -> list[Fusable]:
+    def parts(self) -> "list[Fusable]":
         """Return the steps that, to be exact, may need passes of their own."""
         return [self]
 

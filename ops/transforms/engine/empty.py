@@ -1,7 +1,5 @@
 """Batches without a sample."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Targets and further images follow what a pass does to the first image."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Calls of other libraries' transforms with a sample's leaves."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any

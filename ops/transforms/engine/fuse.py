@@ -6,8 +6,6 @@ express what both do. Only types and arguments decide, never an image or a draw:
 same passes for every sample.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

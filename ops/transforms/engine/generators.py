@@ -13,8 +13,6 @@ the same numbers. Python's and NumPy's can't be given one: what may draw from th
 thread that asks for batches (loading/threads.py).
 """
 
-from __future__ import annotations
-
 import os
 import random
 import threading

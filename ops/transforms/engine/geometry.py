@@ -1,7 +1,5 @@
 """How a chain moves pixels, from its parameters or its draws alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

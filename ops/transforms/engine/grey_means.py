@@ -5,8 +5,6 @@ depend on order, and hence not on batch, threads or device. The CPU never needs 
 that is on a GPU: a CUDA image doesn't synchronize.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

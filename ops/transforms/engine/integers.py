@@ -5,8 +5,6 @@ value well enough to be rounded back to itself: float32 those of 16 bits, float6
 and of int64 those up to 2**53.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ A class is known by the module and the name it was defined with, so that no libr
 it.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

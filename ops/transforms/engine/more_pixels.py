@@ -4,8 +4,6 @@ What only C++ knows is asked of it: random numbers, and which pixels are filled,
 operation on black. A few operations run there altogether, on a copy.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

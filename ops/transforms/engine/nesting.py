@@ -1,7 +1,5 @@
 """Chains within chains: what is flattened, and which options an inner chain takes or refuses."""
 
-from __future__ import annotations
-
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping

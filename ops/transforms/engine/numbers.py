@@ -1,7 +1,5 @@
 """Numbers of the samples of a batch, and evenly spaced ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The options of a chain: their defaults, their checks, and what targets need of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any

@@ -1,7 +1,5 @@
 """Parameters of a chain: recorded, and checked when they are given back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

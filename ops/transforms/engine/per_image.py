@@ -1,7 +1,5 @@
 """Numbers for each image of a batch, on its device: one upload, and no loop over the images."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """The operations on pixels: csrc/core/chain/pixel_operation.h."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import torch

@@ -4,8 +4,6 @@ torch's run where the kernels can't: on float64, where a gradient is wanted, and
 operations that have no kernel there, or are larger than it takes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

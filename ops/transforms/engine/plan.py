@@ -4,8 +4,6 @@ The arithmetic is in csrc/core/chain. Here are the forms in which a transform wr
 calls it, and what is the same for all samples: normalisation, dtypes and the erased value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,7 +89,7 @@ class Plan(NativePlan):
         channels: int = 3,
         dtype: torch.dtype = torch.uint8,
         exact: bool = False,
-    ) -> Plan:
+    ) -> "Plan":
         """Return the plan for images of these heights and widths, int64 ``[B, 2]``."""
         plan = cls.__new__(cls)
         NativePlan.__init__(plan, sizes, channels, exact)
@@ -200,7 +198,7 @@ class Plan(NativePlan):
         yield
         self.finish_if()
 
-    def for_parts(self, parts: np.ndarray) -> Plan:
+    def for_parts(self, parts: np.ndarray) -> "Plan":
         """Return the plan for decoded parts of its images.
 
         Parameters

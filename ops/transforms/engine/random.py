@@ -7,8 +7,6 @@ key of its own, drawn by a generator or by (seed, epoch, worker, number of the c
 always drawn on the CPU, whatever the images' device.
 """
 
-from __future__ import annotations
-
 import threading
 import zlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What a chain's calls take by name, and what its results come out as."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn

@@ -1,7 +1,5 @@
 """Runs a plan on one image of a sample: one call, and one more per contrast (grey_means.py)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn

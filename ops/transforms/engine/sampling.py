@@ -1,7 +1,5 @@
 """How passes call the augmentation: windows, and samples of one size or several."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What can't join a fused pass: random values, and other libraries' transforms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

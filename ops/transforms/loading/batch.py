@@ -1,7 +1,5 @@
 """Batches while their samples are loaded, and what becomes of these."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Mapping, Sequence
@@ -103,7 +101,7 @@ class Batch:
         self._lock = threading.Lock()
         self._views: list[Batch] = []
 
-    def views(self, count: int) -> list[Batch]:
+    def views(self, count: int) -> "list[Batch]":
         """Return a batch for each of several views of its samples: their items and memory."""
         with self._lock:
             if not self._views:
@@ -156,7 +154,7 @@ class Collating:
     reading: Reading
 
     @classmethod
-    def of(cls, chain: Any, collate: Collate | None) -> Collating:
+    def of(cls, chain: Any, collate: Collate | None) -> "Collating":
         """Return how samples of a chain, or of another callable, become a batch."""
         forms, reading = getattr(chain, "forms", Forms()), getattr(chain, "reading", AS_THEY_ARE)
         return cls(forms, collate, getattr(chain, "keys", None), reading)

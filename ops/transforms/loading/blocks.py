@@ -7,8 +7,6 @@ it a slice that a user kept; then the memory goes back. Where there is a GPU, to
 of pinned memory does the same, and also knows of copies that still run.
 """
 
-from __future__ import annotations
-
 import math
 import weakref
 from collections import deque

@@ -1,7 +1,5 @@
 """Checks of a loader's arguments."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping

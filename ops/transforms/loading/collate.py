@@ -1,7 +1,5 @@
 """What a loader gives to a `collate` of the user's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

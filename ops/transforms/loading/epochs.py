@@ -8,8 +8,6 @@ iterators of which they take nothing. An iteration therefore chooses its epoch, 
 sampler, when its first batch is asked for.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any

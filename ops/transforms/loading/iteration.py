@@ -1,7 +1,5 @@
 """An iterator over the batches of one epoch."""
 
-from __future__ import annotations
-
 import os
 import threading
 import weakref
@@ -53,7 +51,7 @@ class Iteration:
         for thread in own.threads:
             thread.start()
 
-    def __iter__(self) -> Iteration:
+    def __iter__(self) -> "Iteration":
         return self
 
     def __next__(self) -> Any:

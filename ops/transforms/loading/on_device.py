@@ -6,8 +6,6 @@ runs the chain on the batch there. Its plan is drawn from the same numbers, so i
 windows again, and finds them decoded. Targets move on the CPU meanwhile.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +49,7 @@ class OnDevice:
 
     def __init__(
         self,
-        chain: Compose,
+        chain: "Compose",
         seed: int,
         epoch: int,
         collate: Collate | None,

@@ -5,8 +5,6 @@ batch. Samplers that the user gives are asked again, and what was handed out alr
 Where a sample comes again in an epoch, its index is a `Repeat`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

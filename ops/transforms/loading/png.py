@@ -4,8 +4,6 @@ zlib inflates them and C++ undoes the filters of their rows, both without the in
 a quarter of the time that Pillow takes.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 

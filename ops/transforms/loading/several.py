@@ -7,8 +7,6 @@ whose memory that view's images go to; what doesn't move is the same in all of t
 over once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any

@@ -1,7 +1,5 @@
 """Where the files of a sample are, and how to read data sets that would decode them."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

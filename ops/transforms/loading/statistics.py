@@ -1,7 +1,5 @@
 """Where the time of a loader's threads goes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any

@@ -1,7 +1,5 @@
 """What happens to a sample, and what of it holds the interpreter's lock: ``print(loader)``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Iterable data sets, whose samples can only be read one after another."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Iterable, Iterator

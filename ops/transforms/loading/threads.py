@@ -9,8 +9,6 @@ changes under one lock, which is reentrant, as a collection of garbage may stop 
 that holds it.
 """
 
-from __future__ import annotations
-
 import _thread
 import ctypes
 import os

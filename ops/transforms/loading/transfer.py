@@ -5,8 +5,6 @@ consumer's stream computes. The consumer's stream waits for the copy, not the CP
 batch is not given to another before that stream is done with it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any

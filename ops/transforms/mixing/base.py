@@ -1,7 +1,5 @@
 """What all transforms that combine the samples of a batch have in common."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields

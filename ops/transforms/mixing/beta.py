@@ -5,8 +5,6 @@ Gamma distribution. Source of the latter: G. Marsaglia and W. W. Tsang, "A simpl
 generating gamma variables", ACM TOMS 26(3), 2000.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

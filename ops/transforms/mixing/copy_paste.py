@@ -1,7 +1,5 @@
 """CopyPaste: objects of one image pasted onto another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 

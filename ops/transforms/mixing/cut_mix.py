@@ -1,7 +1,5 @@
 """CutMix: a rectangle of each image of a batch taken from another one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Labels of a batch: found in a sample as torchvision finds them, and mixed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """MixUp: each image of a batch blended with another one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Mosaic: four images of a batch on one canvas."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -6,8 +6,6 @@ first repeated as k pieces for each output, in one leaf of k B samples. Pieces a
 clipped and dropped like the targets of any batch, and joined at the end.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any

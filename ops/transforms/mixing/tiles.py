@@ -1,7 +1,5 @@
 """Where the four images of each mosaic lie, and how they get there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -73,7 +71,7 @@ class Tiles:
         centers: np.ndarray,
         sources: np.ndarray,
         movement: Movement | None = None,
-    ) -> Tiles:
+    ) -> "Tiles":
         """Lay out mosaics.
 
         Parameters

@@ -1,7 +1,5 @@
 """Splits batches into samples, and collates samples into batches."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any

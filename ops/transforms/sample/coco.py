@@ -7,8 +7,6 @@ moves as a mask; some objects may have none. Polygons of fewer than three points
 are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """JPEG files in a sample, in the places of images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -64,7 +62,7 @@ class Encoded:
         self.file, self.device, self.shape = file, torch.device("cpu"), (*size, channels)
 
     @classmethod
-    def open(cls, data: Any, name: str, options: EncodedOptions) -> Encoded:
+    def open(cls, data: Any, name: str, options: EncodedOptions) -> "Encoded":
         """Open a file that has this name in its sample."""
         try:
             file: Any = open_file(data, options.exif, options.max_pixels)

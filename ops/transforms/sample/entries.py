@@ -4,8 +4,6 @@ Labels come as lists, tuples, tensors and arrays, and just as well as ``deque``,
 ``array.array``, ``UserList`` or a pandas Series. What holds for one of them holds for all.
 """
 
-from __future__ import annotations
-
 import array
 from collections.abc import Iterable, Sequence
 from typing import Any

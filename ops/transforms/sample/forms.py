@@ -1,7 +1,5 @@
 """The types in which images and targets leave a chain that says so: ToImage, ToPureTensor, ..."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

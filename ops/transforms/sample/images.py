@@ -1,7 +1,5 @@
 """The images of a sample: their layout and sizes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The names by which plain values in dicts are known, and the types that are never looked into."""
 
-from __future__ import annotations
-
 import datetime
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Tensors and rows as `_native` takes them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ that :func:`split_sample` looks at. Where it looks into a value (a list of dicts
 attributes), a sample has no outline and is split on its own.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What may stay as it is beside a moving image, and what looks as if it had to move."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import types

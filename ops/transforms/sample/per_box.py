@@ -4,8 +4,6 @@ NOTE on names. Beside boxes, only a name says that a value has an entry for each
 as many entries may as well be the image's height and width beside two boxes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Set
 from typing import Any
 

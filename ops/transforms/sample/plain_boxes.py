@@ -1,7 +1,5 @@
 """Boxes that don't say their format: the chain does, in pixels or shares of its sides."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ An object has one polygon or several. A polygon is a flat list ``x1, y1, x2, y2,
 ``[K, 2]``.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn

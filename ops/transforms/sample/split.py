@@ -6,8 +6,6 @@ known by their key in a dict. Anything that might be an unknown target raises: a
 its image would be noticed only much later, in the trained model.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any

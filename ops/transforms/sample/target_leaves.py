@@ -4,8 +4,6 @@ Everything that can be wrong with a target is found here, before a pixel moves. 
 accelerator go unchecked: reading them would synchronize.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A field says where each output pixel is read, so a point of the source is found 
 1e-4 pixels. Where the image is folded, a point has several places, and one in the image is taken.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Boxes as the bounds of what belongs to them: their masks or their polygons."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

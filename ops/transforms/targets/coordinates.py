@@ -10,8 +10,6 @@ picture. A box is cut along a line just in front of the horizon, and one entirel
 0, 0, 0, 0. A point behind goes to NOWHERE, outside every picture.
 """
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

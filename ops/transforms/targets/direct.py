@@ -3,8 +3,6 @@
 They do what move.py and finish.py do, with the same bits, where boxes are kept as they come out.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +25,7 @@ _FLOATS = (torch.float32, torch.float64)
 
 def direct_targets(
     outline: Outline, holders: Sequence[Any], size: tuple[int, int], options: TargetOptions
-) -> list[DirectTarget] | None:
+) -> "list[DirectTarget] | None":
     """Return the targets of a sample; None where one is unusual, or wrong.
 
     Parameters

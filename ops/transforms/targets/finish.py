@@ -1,7 +1,5 @@
 """The last step for targets: dtypes, boxes clipped or dropped, visibilities."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Moves masks with their images, by the nearest pixel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 An image is mirrored where its matrix turns clockwise triangles into counter-clockwise ones.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from numbers import Integral

@@ -1,7 +1,5 @@
 """Moves masks, boxes, key points and polygons with their images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

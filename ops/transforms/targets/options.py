@@ -1,7 +1,5 @@
 """Options for targets, and which targets can't follow them."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass

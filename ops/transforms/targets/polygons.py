@@ -4,8 +4,6 @@ Coordinates are measured from pixel corners, as those of boxes. What a cut leave
 several parts stays one polygon, whose parts are joined along the edge: csrc/python/polygons.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -10,8 +10,6 @@ beside it (`Leaf.outlines`): shares are measured on it, and the next clip starts
 this runs in float64 on the CPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

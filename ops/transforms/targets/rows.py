@@ -4,8 +4,6 @@ Whether there is one sample or many, in a tensor, an array or a list, the arithm
 rows at once, and with NumPy where possible.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -5,8 +5,6 @@ them so, and the other one makes the copy in every call, as users must. It decod
 too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

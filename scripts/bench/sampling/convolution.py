@@ -4,8 +4,6 @@ A plain convolution computes something else: it is a bound, which reads no offse
 nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Other libraries' and users' code draws the same whatever the threads, and not from the caller."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Boxes that don't say their format are read in the chain's `box_format`, and come out in it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
