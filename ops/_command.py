@@ -4,8 +4,6 @@ import runpy
 import sys
 from pathlib import Path
 
-__all__ = ["parse_early"]
-
 _NAME = "visops.infer"
 
 

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from .registering import LIBRARY
 
-__all__ = ["autocast_dtype", "cast_to", "full_product", "register_autocast"]
-
 
 def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
     """Return the dtype of autocast on the tensor's device; None where it is off."""

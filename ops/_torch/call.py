@@ -12,8 +12,6 @@ from torch import Tensor
 from .arrays import as_tensor
 from .unsupported_inputs import called, require_plain
 
-__all__ = ["call_operator", "output_limit", "renamed"]
-
 Device = torch.device | str | None
 
 

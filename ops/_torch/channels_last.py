@@ -6,8 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["empty_maps", "prefers_channels_last"]
-
 
 def prefers_channels_last(maps: Tensor) -> bool:
     """Whether a result follows these maps into channels_last; as in csrc/torch/tensor.cpp."""

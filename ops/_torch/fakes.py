@@ -14,8 +14,6 @@ from torch import Tensor
 
 from .registering import add_fake_kernel
 
-__all__ = ["dynamic_size", "register_fake"]
-
 Kernel = Callable[..., Any]
 
 # What indexing shapes, unpacking them and dividing by them raise.

@@ -4,8 +4,6 @@ from typing import TypeVar
 
 from torch.utils import _pytree
 
-__all__ = ["exportable"]
-
 Class = TypeVar("Class", bound=type)
 
 

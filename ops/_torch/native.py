@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 from torch.utils._device import DeviceContext
 
-__all__ = ["BLIND_MODES", "data_ptr_and_strides", "modes_or_transforms_active"]
-
 PtrAndStrides = tuple[int, tuple[int, ...]]
 
 _strided = torch.strided

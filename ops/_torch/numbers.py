@@ -7,8 +7,6 @@ import torch
 
 _is_compiling = torch.compiler.is_compiling
 
-__all__ = ["is_symbol", "real_number", "tensor_of_symbols", "whole_number"]
-
 
 def is_symbol(value: Any) -> bool:
     """Whether a number, or one within lists, stands for a size that a graph leaves open."""

@@ -8,8 +8,6 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import torch
 
-__all__ = ["outside_graphs"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -10,8 +10,6 @@ try:
 except ImportError:  # it is torch's own; without it, registering takes longer
     _fake_kernels = None  # type: ignore[assignment]
 
-__all__ = ["LIBRARY", "add_fake_kernel", "add_vmap_rule"]
-
 # Registrations last as long as this object. One for all is quicker than one for each, which
 # torch.library makes where none is given.
 LIBRARY = torch.library.Library("visops", "FRAGMENT")

@@ -6,8 +6,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["broadcast_shapes"]
-
 
 def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
     """Return the shape to which all of these broadcast.

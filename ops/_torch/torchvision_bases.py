@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-__all__ = ["DeformConv2dBase", "PSRoIAlignBase", "RoIAlignBase", "RoIPoolBase"]
-
 if TYPE_CHECKING:
 
     class DeformConv2dBase(nn.Module):

@@ -9,8 +9,6 @@ from typing import ParamSpec, TypeVar
 
 import torch
 
-__all__ = ["call_as_constant", "call_outside_graphs"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

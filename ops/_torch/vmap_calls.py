@@ -10,18 +10,6 @@ from torch.utils import _pytree as pytree
 
 from .unsupported_inputs import unsupported
 
-__all__ = [
-    "below_vmap",
-    "check_presence",
-    "complete_rule",
-    "into_batch",
-    "is_below_vmap",
-    "loop_equal_sizes",
-    "mapped_first",
-    "one_call_each",
-    "out_of_batch",
-]
-
 Rule = Callable[..., tuple[Any, Any]]
 Stack = Callable[[Any], Tensor]
 

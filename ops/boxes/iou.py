@@ -12,14 +12,6 @@ from torch import Tensor
 
 from .pairs import rotated_overlaps, upright_overlaps
 
-__all__ = [
-    "box_iou",
-    "box_iou_rotated",
-    "complete_box_iou",
-    "distance_box_iou",
-    "generalized_box_iou",
-]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None
 

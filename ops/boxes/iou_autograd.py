@@ -17,8 +17,6 @@ from .._torch.fakes import register_fake
 from .._torch.vmap_calls import one_call_each
 from .iou_formulas import computed_in, overlap, rotated_overlap
 
-__all__ = ["box_iou", "box_iou_rotated", "result_dtype"]
-
 box_iou = Differentiable("box_iou")
 _box_iou_backward = Differentiable("box_iou_backward")
 box_iou_rotated = Differentiable("box_iou_rotated")

@@ -9,17 +9,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = [
-    "area",
-    "aspect_difference",
-    "centre_distance",
-    "computed_in",
-    "hull_sides",
-    "intersection",
-    "overlap",
-    "rotated_overlap",
-]
-
 
 def _quotient(a: Tensor, b: Tensor) -> Tensor:
     """Return a / b; where b is 0, the quotient and its gradient are 0."""

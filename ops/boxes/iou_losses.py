@@ -14,8 +14,6 @@ from .iou_formulas import (
     intersection,
 )
 
-__all__ = ["complete_box_iou_loss", "distance_box_iou_loss", "generalized_box_iou_loss"]
-
 
 def generalized_box_iou_loss(
     boxes1: Tensor, boxes2: Tensor, reduction: str = "none", eps: float = 1e-7

@@ -17,8 +17,6 @@ from .iou_autograd import box_iou_rotated as _box_iou_rotated
 from .iou_autograd import result_dtype
 from .iou_formulas import computed_in, overlap, rotated_overlap
 
-__all__ = ["rotated_overlaps", "upright_overlaps"]
-
 Device = torch.device | str | None
 
 _FORMATS = ("xyxy", "xywh", "cxcywh")

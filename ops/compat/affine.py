@@ -11,8 +11,6 @@ from .._torch.unsupported_inputs import require_plain
 from ..warp.affine import warp_affine
 from ..warp.point_fits import affine_from_points
 
-__all__ = ["affine_opencv", "affine_torch"]
-
 
 def affine_torch(input: Tensor, affine_matrix: Tensor, out_h: int, out_w: int) -> Tensor:
     """Bilinear warp of a batch with destination-to-source matrices, zeros outside.

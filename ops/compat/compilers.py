@@ -2,8 +2,6 @@
 
 from .._info import build_info
 
-__all__ = ["get_compiler_version", "get_compiling_cuda_version"]
-
 
 def get_compiler_version() -> str:
     """Name and version of the C++ compiler that visops was built with, such as ``GCC 12.2``."""

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from ..deformable.conv2d import deform_conv2d, pair_of
 
-__all__ = ["DeformConv2dPack", "ModulatedDeformConv2dPack"]
-
 Pair = int | tuple[int, int]
 
 

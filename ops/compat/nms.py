@@ -13,8 +13,6 @@ from ..suppression.nms import nms as _nms
 from ..suppression.soft_nms import batched_soft_nms as _batched_soft_nms
 from ..suppression.soft_nms import soft_nms as _soft_nms
 
-__all__ = ["batched_nms", "nms", "soft_nms"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 

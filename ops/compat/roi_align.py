@@ -7,8 +7,6 @@ from torch import Tensor, nn
 from ..roi.align import roi_align as _roi_align
 from ..roi.arguments import output_pair
 
-__all__ = ["RoIAlign", "roi_align"]
-
 
 def roi_align(
     features: Tensor,

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from .filter2d import computed_in, filtered
 
-__all__ = ["box_blur", "gaussian_blur", "sobel"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 _MOST = 65535  # taps of a kernel's side: more than an image is wide

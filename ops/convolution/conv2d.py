@@ -21,8 +21,6 @@ from .conv2d_autograd import result_size, with_autocast
 from .im2col_autograd import im2col as _im2col
 from .spatial_arguments import one_per_dimension, padding_of_each_side
 
-__all__ = ["conv2d"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None
 _Sizes = int | Sequence[int]

@@ -15,12 +15,6 @@ from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.vmap_calls import one_call_each
 
-__all__ = [
-    "conv2d",
-    "result_size",
-    "with_autocast",
-]
-
 _conv2d = Differentiable("conv2d")
 _backward_input = Differentiable("conv2d_backward_input")
 _backward_weight = Differentiable("conv2d_backward_weight")

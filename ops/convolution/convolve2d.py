@@ -15,8 +15,6 @@ from .._torch.call import call_operator
 from .convolve2d_choice import METHODS, Explain, convolve
 from .convolve2d_problem import problem, turned
 
-__all__ = ["convolve2d", "correlate2d"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None
 

@@ -16,8 +16,6 @@ from .._torch.fakes import register_fake
 from .._torch.shapes import broadcast_shapes
 from .._torch.vmap_calls import one_call_each
 
-__all__ = ["convolve2d"]
-
 convolve2d = Differentiable("convolve2d")
 _fold = Differentiable("convolve2d_fold")
 _backward_kernel = Differentiable("convolve2d_backward_kernel")

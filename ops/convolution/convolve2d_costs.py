@@ -31,8 +31,6 @@ from .._torch.shapes import broadcast_shapes
 from .convolve2d_measured import MEASURED
 from .convolve2d_narrow import is_narrow, lying, transposes
 
-__all__ = ["Costs", "FftCosts", "cost_of_methods", "crossover", "fft_tile", "ranking"]
-
 _Pair = tuple[int, int]
 
 # On CUDA, kernels with at least this many elements use transforms.

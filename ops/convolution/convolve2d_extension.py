@@ -6,8 +6,6 @@ from torch import Tensor
 from .convolve2d_problem import Number, Problem, fill_tensor
 from .im2col_autograd import im2col
 
-__all__ = ["extended", "extended_along", "windows"]
-
 
 def _piece(image: Tensor, dim: int, first: int, last: int, boundary: str) -> Tensor:
     """Return positions [first, last) along `dim`, some of which lie outside the image."""

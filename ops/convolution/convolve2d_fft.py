@@ -20,8 +20,6 @@ from .convolve2d_costs import fft_takes_halves, fft_tile
 from .convolve2d_extension import extended, windows
 from .convolve2d_problem import Problem, as_convolution, dtype_name, of_one_size, plain_number
 
-__all__ = ["convolve_fft"]
-
 # Bytes of tiles that are transformed at once: more would leave the cache, fewer would leave threads
 # without work.
 _AT_ONCE = 1 << 20

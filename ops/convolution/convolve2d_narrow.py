@@ -13,8 +13,6 @@ from torch import Tensor
 from .convolve2d_autograd import convolve2d as _direct
 from .convolve2d_problem import Problem
 
-__all__ = ["convolve_rows", "is_narrow", "lying", "lying_if_narrow", "transposes"]
-
 _Pair = tuple[int, int]
 
 _NARROW = 16  # columns; with more, copying costs what it saves

@@ -11,21 +11,6 @@ from torch import Tensor
 from .._torch.shapes import broadcast_shapes
 from .._torch.unsupported_inputs import require_plain
 
-__all__ = [
-    "SIGNED",
-    "Number",
-    "Problem",
-    "as_convolution",
-    "dtype_name",
-    "fill_number",
-    "fill_tensor",
-    "of_one_size",
-    "plain_number",
-    "problem",
-    "result_dtype",
-    "turned",
-]
-
 Number = int | float | complex
 
 # SciPy's words and their synonyms.

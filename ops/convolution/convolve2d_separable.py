@@ -9,8 +9,6 @@ from torch import Tensor
 from .convolve2d_narrow import convolve_rows
 from .convolve2d_problem import Problem, fill_tensor
 
-__all__ = ["convolve_separable", "factors_of"]
-
 # A kernel counts as a product if it differs from one by at most this many eps of its norm. A
 # product of two rounded factors, rounded and normalised, is off by one or two.
 _ROUNDINGS = 4

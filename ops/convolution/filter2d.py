@@ -19,8 +19,6 @@ from .convolve2d import correlate2d
 from .convolve2d_extension import extended_along
 from .filter_separable import DTYPES, MOST_TAPS, filter_separable
 
-__all__ = ["computed_in", "filter2d", "filtered"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 # OpenCV's names, and those of extended_along().

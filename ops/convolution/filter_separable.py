@@ -11,8 +11,6 @@ from torch import Tensor
 from .._torch.differentiable import without_gradient
 from .._torch.fakes import register_fake
 
-__all__ = ["DTYPES", "MOST_TAPS", "filter_separable"]
-
 _OP = "filter_separable"
 _filter_separable = torch.ops.visops.filter_separable.default
 without_gradient(_OP)

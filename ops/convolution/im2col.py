@@ -17,8 +17,6 @@ from .im2col_autograd import col2im as _col2im
 from .im2col_autograd import im2col as _im2col
 from .spatial_arguments import one_per_dimension, padding_of_each_side, spatial_dims
 
-__all__ = ["col2im", "im2col"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None
 _Sizes = int | Sequence[int]

@@ -12,8 +12,6 @@ from torch import Tensor
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 
-__all__ = ["col2im", "im2col"]
-
 im2col = Differentiable("im2col")
 col2im = Differentiable("col2im")
 

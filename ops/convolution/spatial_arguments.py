@@ -6,8 +6,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["one_per_dimension", "padding_of_each_side", "spatial_dims"]
-
 # The words that may stand for numbers of padding.
 _PADDING = ("same", "valid")
 

@@ -17,8 +17,6 @@ from .._torch.call import call_operator
 from .._torch.unsupported_inputs import require_plain
 from .attention_autograd import attention, backward_samples, backward_value
 
-__all__ = ["attention_gradients", "multi_scale_deformable_attention"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None
 _OP = "multi_scale_deformable_attention"

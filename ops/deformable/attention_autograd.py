@@ -14,8 +14,6 @@ from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.vmap_calls import into_batch, mapped_first, out_of_batch
 
-__all__ = ["attention", "backward_samples", "backward_value"]
-
 _NAME = "multi_scale_deformable_attention"
 attention = Differentiable(_NAME)
 backward_value = Differentiable(f"{_NAME}_backward_value")

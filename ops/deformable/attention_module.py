@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from .attention import multi_scale_deformable_attention
 
-__all__ = ["MultiScaleDeformableAttention"]
-
 
 class MultiScaleDeformableAttention(nn.Module):
     r"""The attention layer of Deformable DETR, on :func:`visops.multi_scale_deformable_attention`.

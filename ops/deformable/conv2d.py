@@ -14,8 +14,6 @@ from torch import Tensor
 from .._torch.call import call_operator
 from .conv2d_autograd import deform_conv2d as _call
 
-__all__ = ["deform_conv2d", "pair_of"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None
 _OP = "deform_conv2d"

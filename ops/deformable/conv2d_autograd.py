@@ -12,8 +12,6 @@ from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.vmap_calls import into_batch, one_call_each
 
-__all__ = ["deform_conv2d"]
-
 _NAME = "deform_conv2d"
 _deform_conv2d = Differentiable(_NAME)
 _backward_input = Differentiable(f"{_NAME}_backward_input")

@@ -14,8 +14,6 @@ from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import below_vmap, complete_rule, one_call_each
 
-__all__ = ["match_cost"]
-
 _OP = "match_cost"
 _match_cost = torch.ops.visops.match_cost.default
 without_gradient(_OP)

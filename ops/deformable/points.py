@@ -15,8 +15,6 @@ from .._torch.call import call_operator
 from .._torch.unsupported_inputs import require_plain
 from .points_autograd import sample
 
-__all__ = ["point_sample", "sample_points_by_uncertainty"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None
 _OP = "point_sample"

@@ -15,8 +15,6 @@ from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.vmap_calls import into_batch, out_of_batch
 
-__all__ = ["backward_input", "backward_points", "sample"]
-
 _NAME = "point_sample"
 sample = Differentiable(_NAME)
 backward_input = Differentiable(f"{_NAME}_backward_input")

@@ -7,8 +7,6 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["parse", "parser"]
-
 _DESCRIPTION = """\
 Run networks over all images of a folder. Every file below it ends as one record: ok, failed or
 skipped. However a run ends, even if it is killed, starting it again continues where it stopped.

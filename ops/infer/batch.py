@@ -11,8 +11,6 @@ from .frames import Frame, Placement
 from .images.preprocess import Preprocess
 from .store.plan import PlannedBatch
 
-__all__ = ["Batch", "Picture", "shortened"]
-
 _LONGEST = 500  # characters of a reason; some errors print a whole tensor
 
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Frame", "Placement"]
-
 
 @dataclass(frozen=True, slots=True)
 class Frame:

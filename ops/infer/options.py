@@ -10,8 +10,6 @@ from .images.decode import MAX_BATCH_PIXELS, MAX_BYTES, MAX_PIXELS
 from .images.preprocess import Preprocess
 from .store.merge import FORMATS
 
-__all__ = ["LATER", "Options"]
-
 # Options that results depend on, but that plans made by earlier versions lack: they had no limits,
 # but what exceeded these ended the run; and all masks were run lengths.
 LATER = {"max_bytes": MAX_BYTES, "max_batch_pixels": MAX_BATCH_PIXELS, "masks": "rle"}

@@ -9,8 +9,6 @@ import torch
 from .._torch.outside_graphs import outside_graphs
 from .file import CHANNELS, MAX_PIXELS, JpegFile, largest_reduction
 
-__all__ = ["decode_jpeg"]
-
 
 @outside_graphs
 def decode_jpeg(

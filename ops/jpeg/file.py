@@ -12,16 +12,6 @@ from .library import TurboDecoder, load_turbo
 from .pictures import PictureFile, is_picture
 from .pillow import PillowDecoder, load_pillow
 
-__all__ = [
-    "CHANNELS",
-    "MAX_PIXELS",
-    "JpegFile",
-    "decoder",
-    "decoder_info",
-    "largest_reduction",
-    "open_file",
-]
-
 CHANNELS = {"rgb": 3, "gray": 1}
 MAX_PIXELS = 1 << 28  # more is more likely an attack than a photo
 

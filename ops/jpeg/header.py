@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from .._native import stored_part
 
-__all__ = ["REDUCTIONS", "Header", "Part", "Stored", "check_pixels", "exif_orientation"]
-
 REDUCTIONS = (8, 4, 2)
 
 _TRANSPOSED = (5, 6, 7, 8)  # EXIF orientations that swap width and height

@@ -13,8 +13,6 @@ import numpy as np
 from .._loader import LIBRARY, REINSTALL, check_complete
 from .header import Header, Stored
 
-__all__ = ["TurboDecoder", "load_turbo"]
-
 FILE = LIBRARY.with_name(LIBRARY.name.replace("visops", "visops_jpeg"))
 _INTERFACE = 1  # of csrc/jpeg/library.cpp
 _MESSAGE = 512

@@ -9,9 +9,6 @@ import numpy as np
 
 from .header import Part, check_pixels
 
-__all__ = ["PictureFile", "is_picture"]
-
-
 # The first bytes of a file, and Pillow's name for what it is; a point stands for any byte.
 _KINDS = (
     (rb"\x89PNG\r\n\x1a\n", "Png"),

@@ -12,8 +12,6 @@ import numpy as np
 
 from .header import Header, Stored, exif_orientation
 
-__all__ = ["PillowDecoder", "load_pillow"]
-
 _COMPONENTS = {"L": 1, "RGB": 3, "CMYK": 4}
 # How to bring stored pixels upright: swap the axes first, then reverse these.
 _REVERSED = {1: (), 2: (1,), 3: (0, 1), 4: (0,), 5: (), 6: (1,), 7: (0, 1), 8: (0,)}

@@ -14,8 +14,6 @@ from .._torch.call import call_operator
 from .._torch.named_tuples import exportable
 from . import fakes  # noqa: F401
 
-__all__ = ["ComponentStats", "connected_components", "remove_small_regions"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 _OP = "connected_components"

@@ -13,8 +13,6 @@ from torch import Tensor
 from .._torch.call import call_operator
 from . import fakes  # noqa: F401
 
-__all__ = ["distance_transform"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 _OP = "distance_transform"

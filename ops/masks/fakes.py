@@ -10,8 +10,6 @@ from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import below_vmap, complete_rule, one_call_each
 
-__all__: list[str] = []
-
 
 @register_fake("connected_components")
 def _connected_components(masks: Tensor, connectivity: int = 8) -> tuple[Tensor, Tensor]:

@@ -15,8 +15,6 @@ from .._torch.unsupported_inputs import require_plain
 from . import fakes  # noqa: F401
 from .packed_masks import PackedMasks, packed_masks
 
-__all__ = ["mask_area", "mask_iou", "masks_to_boxes", "pack_masks"]
-
 Device = torch.device | str | None
 
 _pack_masks = torch.ops.visops.pack_masks.default

@@ -10,8 +10,6 @@ from torch.utils import _pytree as pytree
 
 from .._torch.call import call_operator
 
-__all__ = ["PackedMasks", "packed_masks"]
-
 _unpack_masks = torch.ops.visops.unpack_masks.default
 _WORD = 64  # pixels
 

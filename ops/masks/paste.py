@@ -20,8 +20,6 @@ from .packed_masks import packed_masks
 from .paste_autograd import paste_masks as _paste_masks
 from .rle import rles_of_runs
 
-__all__ = ["paste_masks"]
-
 _OP = "paste_masks"
 _paste_binary_masks = torch.ops.visops.paste_binary_masks.default
 _masks_to_runs = torch.ops.visops.masks_to_runs.default

@@ -15,8 +15,6 @@ from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import below_vmap, complete_rule
 
-__all__ = ["paste_masks"]
-
 paste_masks = Differentiable("paste_masks")
 _paste_masks_backward = Differentiable("paste_masks_backward")
 

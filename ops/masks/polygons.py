@@ -11,8 +11,6 @@ from .packed import Device
 from .rle import check_out, masks_of_runs
 from .runs import as_rles, offsets_of, runs_of_polygons, size_of
 
-__all__ = ["polygons_to_masks"]
-
 _OP = "polygons_to_masks"
 _FARTHEST = 1e8  # pixels
 

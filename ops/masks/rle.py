@@ -29,8 +29,6 @@ from .runs import (
     size_of,
 )
 
-__all__ = ["masks_of_runs", "masks_to_rle", "rle_area", "rle_iou", "rle_to_masks", "rles_of_runs"]
-
 Rle = Mapping[str, Any]
 Rles = Rle | Sequence[Rle]
 

@@ -9,8 +9,6 @@ from .._torch.fakes import dynamic_size, register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import complete_rule, loop_equal_sizes, one_call_each
 
-__all__: list[str] = []
-
 
 @register_fake("masks_to_runs")
 def _masks_to_runs(masks: Tensor, width: int = -1) -> tuple[Tensor, Tensor]:

@@ -13,17 +13,6 @@ from torch import Tensor
 
 from .. import _native
 
-__all__ = [
-    "Runs",
-    "areas_of",
-    "as_rles",
-    "offsets_of",
-    "overlaps_of",
-    "runs_of_polygons",
-    "runs_of_rles",
-    "size_of",
-]
-
 Size = tuple[int, int]
 
 _MOST_PIXELS = 2**31

@@ -22,8 +22,6 @@ from .packed import (
 )
 from .packed_masks import PackedMasks
 
-__all__ = ["mask_nms", "merge_masks", "stability_score"]
-
 _suppress_masks = torch.ops.visops.suppress_masks.default
 _merge_masks = torch.ops.visops.merge_masks.default
 _stability_score = torch.ops.visops.stability_score.default

@@ -4,8 +4,6 @@ import torch
 
 from .graph import Array, constant, node, where
 
-__all__ = ["box_iou"]
-
 
 def box_iou(*, boxes1: Array, boxes2: Array, kind: str, eps: float) -> Array:
     """Write the formulas, operation by operation, in the dtype that the library computes in."""

@@ -17,8 +17,6 @@ from .graph import (
     static_integer,
 )
 
-__all__ = ["col2im", "im2col"]
-
 
 def im2col(
     *,

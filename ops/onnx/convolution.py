@@ -17,8 +17,6 @@ from .graph import (
     where,
 )
 
-__all__ = ["conv2d", "convolve2d"]
-
 
 def conv2d(
     *,

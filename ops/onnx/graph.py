@@ -11,22 +11,6 @@ import torch
 from onnxscript import ir
 from onnxscript import opset18 as op
 
-__all__ = [
-    "Array",
-    "arange",
-    "concat",
-    "constant",
-    "floored_float32",
-    "from_graph",
-    "integer_vector",
-    "node",
-    "outside_of_onnx",
-    "parts_of_shape",
-    "static_integer",
-    "to_graph",
-    "where",
-]
-
 _NAMES = {
     torch.bool: "BOOL",
     torch.uint8: "UINT8",

@@ -17,15 +17,6 @@ from .graph import (
     static_integer,
 )
 
-__all__ = [
-    "crop_rois",
-    "multiscale_roi_align",
-    "ps_roi_align",
-    "roi_align",
-    "roi_align_max",
-    "roi_pool",
-]
-
 
 def roi_align(
     *,

@@ -23,8 +23,6 @@ from .graph import (
     where,
 )
 
-__all__ = ["batched_nms", "nms", "nms_match", "nms_padded"]
-
 _IN_SINGLE = (torch.float16, torch.bfloat16, torch.float32)
 
 

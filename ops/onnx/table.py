@@ -6,8 +6,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["translation_table"]
-
 # The module of this package with a function of the operator's name.
 _TRANSLATED = {
     "affine": "warp",

@@ -11,8 +11,6 @@ import torch
 
 from .graph import Array, arange, concat, constant, node, outside_of_onnx, where
 
-__all__ = ["affine", "augment", "augment_list"]
-
 _PADDING = {
     "constant": "zeros",
     "replicate": "border",

@@ -11,8 +11,6 @@ from torch import Tensor
 from .._torch.differentiable import without_gradient
 from .._torch.fakes import register_fake
 
-__all__ = ["adjust_pixels"]
-
 _OP = "adjust_pixels"
 _adjust_pixels = torch.ops.visops.adjust_pixels.default
 without_gradient(_OP)

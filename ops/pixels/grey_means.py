@@ -13,8 +13,6 @@ from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import below_vmap, complete_rule, into_batch, out_of_batch
 
-__all__ = ["add_grey_means"]
-
 _OP = "add_grey_means"
 _add_grey_means = torch.ops.visops.add_grey_means.default
 without_gradient(_OP)

@@ -15,8 +15,6 @@ from .align_autograd import roi_align_max as _max
 from .arguments import as_boxes, output_pair
 from .multiscale_autograd import multiscale_roi_align as _multiscale
 
-__all__ = ["multiscale_roi_align", "roi_align"]
-
 
 def roi_align(
     input: Tensor,

@@ -15,18 +15,6 @@ from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.vmap_calls import one_call_each
 
-__all__ = [
-    "backward_boxes",
-    "backward_input",
-    "empty_bins",
-    "folds_channels",
-    "not_differentiable_again",
-    "roi_align",
-    "roi_align_max",
-    "same_size",
-    "with_channels",
-]
-
 roi_align = Differentiable("roi_align")
 backward_input = Differentiable("roi_align_backward_input")
 backward_boxes = Differentiable("roi_align_backward_boxes")

@@ -10,8 +10,6 @@ from torch import Tensor
 from .._torch.arrays import no_boxes
 from .._torch.unsupported_inputs import called, reject_float8
 
-__all__ = ["as_boxes", "output_pair"]
-
 
 def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "input") -> Tensor:
     """Return boxes with their batch index: ``[K, 1 + columns]``.

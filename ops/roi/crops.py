@@ -18,8 +18,6 @@ from .arguments import as_boxes, output_pair
 from .crops_autograd import crop_rois as _crop
 from .crops_autograd import paste_rois as _paste
 
-__all__ = ["crop_rois", "paste_rois"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None
 

@@ -16,8 +16,6 @@ from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.vmap_calls import one_call_each
 
-__all__ = ["crop_rois", "paste_rois"]
-
 crop_rois = Differentiable("crop_rois")
 _crop_backward_images = Differentiable("crop_rois_backward_images")
 _crop_backward_boxes = Differentiable("crop_rois_backward_boxes")

@@ -8,8 +8,6 @@ from torch import Tensor
 from .._torch.torchvision_bases import RoIAlignBase
 from .align import roi_align
 
-__all__ = ["RoIAlign"]
-
 # torch.fx records calls of it from here, instead of looking into it.
 torch.fx.wrap("roi_align")
 

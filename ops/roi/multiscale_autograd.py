@@ -24,8 +24,6 @@ from .align_autograd import (
     roi_align,
 )
 
-__all__ = ["box_levels", "level_number", "multiscale_roi_align", "pool_by_position"]
-
 multiscale_roi_align = Differentiable("multiscale_roi_align")
 _backward_input = Differentiable("multiscale_roi_align_backward_input")
 _backward_boxes = Differentiable("multiscale_roi_align_backward_boxes")

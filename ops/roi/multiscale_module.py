@@ -22,8 +22,6 @@ else:
     except (ImportError, RuntimeError):  # not installed, or built for another torch
         _Pooler = nn.Module
 
-__all__ = ["MultiScaleRoIAlign"]
-
 
 class MultiScaleRoIAlign(_Pooler):
     """:func:`visops.multiscale_roi_align` as a module: ``torchvision.ops.MultiScaleRoIAlign``.

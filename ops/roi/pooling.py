@@ -14,8 +14,6 @@ from .pooling_autograd import ps_roi_align as _ps_roi_align
 from .pooling_autograd import roi_align_rotated as _roi_align_rotated
 from .pooling_autograd import roi_pool as _roi_pool
 
-__all__ = ["ps_roi_align", "roi_align_rotated", "roi_pool"]
-
 
 def roi_align_rotated(
     input: Tensor,

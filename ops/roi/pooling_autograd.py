@@ -21,8 +21,6 @@ from .align_autograd import (
     with_channels,
 )
 
-__all__ = ["ps_roi_align", "roi_align_rotated", "roi_pool"]
-
 roi_pool = Differentiable("roi_pool")
 _pool_backward = Differentiable("roi_pool_backward")
 _pool_at = Differentiable("roi_pool_at")

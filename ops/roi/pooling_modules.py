@@ -8,8 +8,6 @@ from torch import Tensor
 from .._torch.torchvision_bases import PSRoIAlignBase, RoIPoolBase
 from .pooling import ps_roi_align, roi_pool
 
-__all__ = ["PSRoIAlign", "RoIPool"]
-
 # torch.fx records calls of these from here, instead of looking into them.
 torch.fx.wrap("roi_pool")
 torch.fx.wrap("ps_roi_align")

@@ -9,8 +9,6 @@ from torch import Tensor
 from .._torch.arrays import refuse
 from .._torch.unsupported_inputs import require_plain
 
-__all__ = ["whole_ids"]
-
 _FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _WHY = "is not a whole number"
 

@@ -20,13 +20,6 @@ from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import loop_equal_sizes
 from .arguments import whole_ids
 
-__all__ = [
-    "non_maximum_weighted",
-    "weighted_boxes_fusion",
-    "weighted_boxes_fusion_1d",
-    "weighted_boxes_fusion_3d",
-]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 _plane = torch.ops.visops.weighted_boxes_fusion.default

@@ -17,8 +17,6 @@ from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import loop_equal_sizes
 from .arguments import whole_ids
 
-__all__ = ["matrix_nms"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 _OP = "matrix_nms"

@@ -21,8 +21,6 @@ from .nms_fakes import nms_match as _nms_match
 from .nms_fakes import nms_padded as _nms_padded
 from .nms_fakes import nms_rotated as _nms_rotated
 
-__all__ = ["batched_nms", "nms", "nms_match", "nms_padded", "nms_rotated"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 

@@ -10,17 +10,6 @@ from .._torch.fakes import dynamic_size, register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import check_presence, loop_equal_sizes
 
-__all__ = [
-    "batched_nms",
-    "batched_soft_nms",
-    "nms",
-    "nms_match",
-    "nms_padded",
-    "nms_rotated",
-    "soft_nms",
-    "soft_nms_rotated",
-]
-
 nms = torch.ops.visops.nms.default
 batched_nms = torch.ops.visops.batched_nms.default
 nms_padded = torch.ops.visops.nms_padded.default

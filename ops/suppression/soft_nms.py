@@ -17,8 +17,6 @@ from .nms_fakes import batched_soft_nms as _batched_soft_nms
 from .nms_fakes import soft_nms as _soft_nms
 from .nms_fakes import soft_nms_rotated as _soft_nms_rotated
 
-__all__ = ["batched_soft_nms", "soft_nms", "soft_nms_rotated"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 

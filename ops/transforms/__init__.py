@@ -23,7 +23,7 @@ from .box_steps import (
 )
 from .choosing import RandomApply, RandomChoice, RandomOrder
 from .color import ColorJitter, RandomGrayscale
-from .compose import Compose, Parameters
+from .compose import Compose
 from .compressing import JPEG
 from .conversions import (
     ConvertImageDtype,
@@ -50,6 +50,7 @@ from .dtypes import Normalize, ToDtype
 from .engine.effects import Effects
 from .engine.foreign import ImageOnly
 from .engine.plan import Canvas, Plan
+from .engine.source import Parameters
 from .erasing import RandomErasing
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
 from .indexed_dataset import IndexedDataset, IndexedSampler

@@ -10,8 +10,6 @@ from .engine.effects import Effects
 from .engine.plan import Plan
 from .transform import Builtin, RandomlyApplied
 
-__all__ = ["RGBShift", "RandomBrightnessContrast", "RandomChannelPermutation"]
-
 _MIXED = range(1, 5)  # as many channels as a colour step can mix
 
 

@@ -7,24 +7,6 @@ from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
-__all__ = [
-    "MASK_FILL",
-    "Fill",
-    "FillArgument",
-    "fail",
-    "fill_values",
-    "interpolation_mode",
-    "interpolation_modes",
-    "interval",
-    "mask_fills_of_chain",
-    "number",
-    "padding_ltrb",
-    "padding_name",
-    "size_pair",
-    "spread",
-    "whole",
-]
-
 INTERPOLATIONS = {
     "nearest": "nearest",
     "nearest-exact": "nearest",
@@ -94,6 +76,7 @@ def whole(
 
 
 def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
+    """Return whether an argument holds several values: a string is one."""
     return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
 
 

@@ -25,8 +25,6 @@ from .sample.images import sizes_of
 from .sample.leaf import Leaf
 from .transform import Transform
 
-__all__ = ["AugMix"]
-
 _LEVELS = 10
 _DEEPEST = 3  # of a chain whose depth is drawn
 _SHIFTS = {"TranslateX": 1, "TranslateY": 0}  # and the side that they are a share of

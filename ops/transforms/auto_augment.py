@@ -7,8 +7,6 @@ from .._native import Step
 from .arguments import FillArgument, fail
 from .policies import OPERATIONS, SIGNED, Policy, level_table
 
-__all__ = ["AutoAugment", "AutoAugmentPolicy"]
-
 # A sample draws one of the pairs. Each operation has its probability, and a level of 0 to 9 where
 # it has a magnitude. Source: E. D. Cubuk et al., "AutoAugment: Learning Augmentation
 # Strategies from Data", CVPR 2019, appendix.

@@ -34,8 +34,6 @@ from .targets.bent import Fields, bend_batch, bend_targets
 from .targets.options import TargetOptions
 from .transform import Transform
 
-__all__ = ["ElasticTransform", "GridDistortion", "OpticalDistortion", "ThinPlateSpline"]
-
 
 class _Bending(Transform):
     """A field for each sample, with probability `p`."""

@@ -9,8 +9,6 @@ from .arguments import fail, interval, is_sequence, number, whole
 from .engine.effects import Effects
 from .transform import Builtin
 
-__all__ = ["GaussianBlur"]
-
 
 class GaussianBlur(Builtin):
     """Blur the image with a Gaussian of a random width.

@@ -24,13 +24,6 @@ from .targets.rotated import (
 from .targets.rows import areas_of, rows_of
 from .transform import Transform
 
-__all__ = [
-    "ClampBoundingBoxes",
-    "ConvertBoundingBoxFormat",
-    "SanitizeBoundingBoxes",
-    "SanitizeKeyPoints",
-]
-
 _UPRIGHT = ("XYXY", "XYWH", "CXCYWH")
 _UNSET = TargetOptions(min_visibility=1.0)  # so that cuts are noted, for boxes dropped later
 

@@ -24,8 +24,6 @@ from .engine.results import Forms
 from .engine.source import index_of_samples
 from .sample.leaf import Leaf
 
-__all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
-
 _STREAM = 2**62  # of numbers that choose for a batch, beside those of its samples
 
 

@@ -14,8 +14,6 @@ from .sample.leaf import Leaf
 from .targets.options import TargetOptions
 from .transform import Builtin, Transform
 
-__all__ = ["Chosen", "ChosenAlone", "fits"]
-
 
 class Choosing(Protocol):
     """What a choice says of itself."""

@@ -9,8 +9,6 @@ from .engine.effects import Effects
 from .engine.plan import Plan
 from .transform import Builtin, RandomlyApplied
 
-__all__ = ["ColorJitter", "RandomGrayscale", "check_channels"]
-
 
 def check_channels(owner: str, channels: int, allowed: Sequence[int] = (1, 3)) -> None:
     """Refuse an image whose number of channels is not an allowed one."""

@@ -32,8 +32,6 @@ from .sample.leaf import Leaf, Reading
 from .sample.outlines import Outline, Outlines
 from .sample.split import Rebuild, split_sample
 
-__all__ = ["Compose", "Parameters"]
-
 _edits_of = operator.attrgetter("_edits")
 
 

@@ -10,8 +10,6 @@ from .engine.pixel_kinds import PixelKind
 from .engine.plan import Plan
 from .operation_step import OperationStep
 
-__all__ = ["JPEG"]
-
 
 class JPEG(OperationStep):
     """Change the image as a JPEG file would, written and read again.

@@ -3,8 +3,6 @@
 from .engine.nesting import Container
 from .transform import Transform
 
-__all__ = ["CallableContainer"]
-
 
 class CallableContainer(Container):
     """A container that is called on a sample as a transform is: alone in a chain."""

@@ -12,17 +12,6 @@ from .engine.effects import NO_STEP, Effects
 from .engine.nesting import REPLACEMENTS
 from .transform import Builtin
 
-__all__ = [
-    "ConvertImageDtype",
-    "FormStep",
-    "Identity",
-    "PILToTensor",
-    "ToImage",
-    "ToPILImage",
-    "ToPureTensor",
-    "ToTensor",
-]
-
 
 class FormStep(Builtin):
     """A transform that changes types alone: `form` says to which."""

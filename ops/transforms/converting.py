@@ -42,20 +42,24 @@ from .compose import Compose
 from .engine.effects import Fusable
 from .engine.nesting import Chain, Container, OfBatches
 
-__all__ = ["convert"]
-
 _MODULES = (
     *(additive, auto_augment, blurring, box_steps, color, conversions, cropping, distortion),
     *(dtypes, erasing, geometric, policies, resizing, scaling, symmetries, values),
     *(bending, compressing, linear, noise, searching),
 )
-# Our classes with torchvision's names and arguments.
-_SAME: dict[str, Any] = {
-    name: getattr(module, name)
-    for module in _MODULES
-    for name in module.__all__
-    if name[0].isupper()
-}
+
+
+def _classes(*modules: Any) -> dict[str, Any]:
+    """Return the public classes that modules define."""
+    return {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ == module.__name__ and name[0] != "_"
+    }
+
+
+_SAME = _classes(*_MODULES)  # with torchvision's names and arguments
 _CHOOSERS = ("RandomApply", "RandomChoice", "RandomOrder")
 # cv2's interpolations by number; area is what antialias does.
 _AREA = 3
@@ -238,10 +242,11 @@ def _at_times(steps: Sequence[Any], p: float) -> list[Any]:
 
 
 # Classes with albumentations' names and arguments.
-_ALIKE: dict[str, Any] = {
-    name: getattr(module, name)
-    for module in (additive, bending, dropping, neighbourhoods, noise, symmetries)
-    for name in module.__all__
+_ALIKE = {
+    name: cls
+    for name, cls in _classes(
+        additive, bending, dropping, neighbourhoods, noise, symmetries
+    ).items()
     if name not in ("ElasticTransform", "GaussianNoise", "RandomHSV", "RandomChannelPermutation")
 }
 _BORDERS = {0: "constant", 1: "replicate", 2: "symmetric", 3: "circular", 4: "reflect"}  # cv2's
@@ -266,7 +271,7 @@ def _is_plain(given: Any, name: str) -> bool:
     """Return whether a transform has no argument that ours would ignore."""
     if any(getattr(given, own, alike[0]) not in alike for own, alike in _PLAIN.items()):
         return False
-    if name in dropping.__all__:  # ours leave masks, and have one value for all channels
+    if name in _classes(dropping):  # ours leave masks, and have one value for all channels
         fill = getattr(given, "fill", 0)
         known = not isinstance(fill, (tuple, list)) and not str(fill).startswith("inpaint")
         return known and getattr(given, "fill_mask", None) is None

@@ -7,8 +7,6 @@ from .arguments import FillArgument, fill_values, padding_ltrb, padding_name, si
 from .engine.effects import Effects
 from .transform import Builtin, RandomlyApplied
 
-__all__ = ["CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip"]
-
 
 class CenterCrop(Builtin):
     """Crop the middle of the image, padding it where it is too small.

@@ -13,8 +13,6 @@ from .engine.plan import Canvas, Plan
 from .transform import Transform
 from .views import Views
 
-__all__ = ["FiveCrop", "RandomSizeCrop", "TenCrop"]
-
 _POSITIONS = {
     "top left": (0.0, 0.0),
     "top right": (0.0, 1.0),

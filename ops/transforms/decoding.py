@@ -8,8 +8,6 @@ from .engine.effects import NO_STEP, Effects
 from .sample.encoded import EncodedOptions
 from .transform import Builtin
 
-__all__ = ["DecodeJpeg"]
-
 
 class DecodeJpeg(Decoding, Builtin):
     """Decode JPEG files, as the first transform of a chain, and only what the chain keeps.

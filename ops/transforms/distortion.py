@@ -15,8 +15,6 @@ from .engine.equal_channels import run_equal_channels
 from .sample.leaf import TARGETS, Leaf
 from .transform import alone
 
-__all__ = ["Grayscale", "RandomPhotometricDistort"]
-
 
 class RandomPhotometricDistort(ColorJitter):
     """Distort colours as SSD does: each kind of change, and a permutation of channels, at random.

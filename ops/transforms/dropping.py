@@ -10,8 +10,6 @@ from .engine.pixel_kinds import PixelKind
 from .engine.plan import Plan
 from .operation_step import KEY, OperationStep, Range, fixed
 
-__all__ = ["ChannelDropout", "CoarseDropout", "GridDropout"]
-
 _FILLINGS = {"random": 1, "random_uniform": 2}
 
 

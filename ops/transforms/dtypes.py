@@ -15,8 +15,6 @@ from .engine.plan import Plan
 from .sample.leaf import Leaf
 from .transform import Builtin
 
-__all__ = ["Normalize", "ToDtype"]
-
 _DTYPES = (torch.uint8, *WHITES, torch.float16, torch.bfloat16, torch.float32)
 
 

@@ -12,8 +12,6 @@ from .engine.plan import Plan
 from .engine.unfused import erase_with_noise
 from .transform import RandomlyApplied
 
-__all__ = ["RandomErasing"]
-
 
 class RandomErasing(RandomlyApplied):
     """Erase a random rectangle, with probability `p`.

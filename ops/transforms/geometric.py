@@ -18,8 +18,6 @@ from .engine.effects import Effects
 from .sampled import Sampled
 from .transform import RandomlyApplied
 
-__all__ = ["RandomAffine", "RandomPerspective", "RandomRotation"]
-
 
 def _center(owner: str, value: Any) -> tuple[float, float] | None:
     if value is None:

@@ -11,8 +11,6 @@ from .engine.calls import in_shared_memory
 from .engine.source import Repeat, as_whole, place_of, position_of
 from .transform import Transform
 
-__all__ = ["IndexedDataset", "IndexedSampler", "counted"]
-
 
 class IndexedDataset(Dataset[Any]):
     """Apply a transform to a data set's samples, with their index and the epoch.

@@ -19,12 +19,14 @@ from .engine.run import Pixels, run_plan
 from .sample.images import sizes_of
 from .sample.leaf import Leaf
 from .sample.split import split_sample
-from .targets.move import Geometry, check_options, finish_targets, followers, move_targets
+from .targets.finish import finish_targets
+from .targets.mirrored import followers
+from .targets.move import move_targets
+from .targets.options import Geometry, check_options
 
 if TYPE_CHECKING:
-    from .compose import Compose, Parameters
-
-__all__ = ["undo_geometry"]
+    from .compose import Compose
+    from .engine.source import Parameters
 
 
 def undo_geometry(

@@ -15,8 +15,6 @@ from .sample.leaf import Leaf
 from .targets.options import TargetOptions
 from .transform import Transform
 
-__all__ = ["LinearTransformation", "UniformTemporalSubsample"]
-
 
 class _Alone(Transform):
     """Joins no pass and draws nothing."""

@@ -37,8 +37,6 @@ from .loading.threads import Work
 from .loading.transfer import Transfer
 from .views import Views
 
-__all__ = ["Loader"]
-
 _STATE = 1  # version of state_dict
 
 

@@ -12,17 +12,6 @@ from .arguments import fail, interval, is_sequence, number, whole
 from .engine.pixel_kinds import PixelKind
 from .operation_step import OperationStep, fixed, limits, odd_sides, real
 
-__all__ = [
-    "CLAHE",
-    "Blur",
-    "Downscale",
-    "Emboss",
-    "MedianBlur",
-    "MotionBlur",
-    "Sharpen",
-    "UnsharpMask",
-]
-
 _SHARES = "two numbers in [0, 1] (min, max)"
 
 

@@ -16,8 +16,6 @@ from .engine.pixel_kinds import PixelKind
 from .engine.plan import Plan
 from .operation_step import KEY, OperationStep, fixed, limits, real
 
-__all__ = ["GaussianNoise", "RandomHSV", "SaltAndPepper", "ShotNoise"]
-
 _TINY = math.nextafter(0.0, 1.0)
 
 

@@ -9,16 +9,6 @@ from .engine.effects import Effects
 from .engine.pixel_kinds import MORE_NUMBERS, PixelKind
 from .transform import RandomlyApplied
 
-__all__ = [
-    "KEY",
-    "OperationStep",
-    "Range",
-    "fixed",
-    "odd_side",
-    "odd_sides",
-    "real",
-]
-
 # Least, greatest, and how to draw between them: 0 any number, 1 a whole one, 2 an odd one.
 Range = tuple[float, float, int]
 

@@ -13,8 +13,6 @@ from .engine.numbers import evenly
 from .engine.plan import Plan
 from .transform import Builtin
 
-__all__ = ["OPERATIONS", "SIGNED", "Policy", "RandAugment", "TrivialAugment", "level_table"]
-
 OPERATIONS = (
     "Identity",
     "ShearX",

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["preview"]
-
 _CELL = 2.3  # inches
 _LINE = 0.125
 _CHARACTERS = 44  # in a line of a caption

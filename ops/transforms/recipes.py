@@ -20,16 +20,6 @@ from .scaling import RandomShortestSize
 from .searching import CropByCategory
 from .values import RandomGamma, RandomInvert
 
-__all__ = [
-    "MEAN",
-    "STD",
-    "mmsegmentation_train",
-    "nnunet_2d",
-    "to_float",
-    "yolo_mosaic",
-    "yolo_train",
-]
-
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
 
 

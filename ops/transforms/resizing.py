@@ -18,8 +18,6 @@ from .engine.integers import reject_out_of_range
 from .engine.plan import Plan
 from .sampled import Sampled
 
-__all__ = ["Letterbox", "RandomResizedCrop", "Resize"]
-
 
 class RandomResizedCrop(Sampled):
     """Crop a random part of the image and resize it.

@@ -6,8 +6,6 @@ from .._native import Step
 from .arguments import interpolation_modes
 from .transform import Builtin
 
-__all__ = ["Sampled"]
-
 
 class Sampled(Builtin):
     """A transform with the arguments `interpolation` and perhaps `antialias`.

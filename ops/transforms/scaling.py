@@ -18,8 +18,6 @@ from .engine.effects import Effects
 from .resizing import Resize
 from .transform import RandomlyApplied
 
-__all__ = ["RandomResize", "RandomShortestSize", "RandomZoomOut", "ScaleJitter"]
-
 _SIDE = "a whole number >= 1"
 
 

@@ -26,8 +26,6 @@ from .targets.rotated import ROTATED
 from .targets.rows import rows_of
 from .transform import Transform
 
-__all__ = ["CropByCategory", "RandomIoUCrop"]
-
 Crop = tuple[int, int, int, int]  # top, left, height, width
 
 

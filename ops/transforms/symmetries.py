@@ -4,8 +4,6 @@ from .._native import Step
 from .engine.effects import Effects
 from .transform import RandomlyApplied
 
-__all__ = ["D4", "RandomRotate90", "Transpose"]
-
 
 class _Symmetry(RandomlyApplied):
     draws = 3

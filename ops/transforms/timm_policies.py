@@ -10,8 +10,6 @@ from .engine.effects import Effects
 from .engine.plan import Plan
 from .transform import Builtin
 
-__all__ = ["TimmRandAugment", "from_timm"]
-
 _ALLOWED = (
     "'rand-' and sections such as m9, n2, p0.5, mstd0.5, mmax10, inc1, joined by '-'; other sets "
     "of operations (t...) are timm's own"

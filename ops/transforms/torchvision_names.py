@@ -8,8 +8,6 @@ import importlib
 import importlib.util
 from typing import Any
 
-__all__ = ["find"]
-
 # torchvision's own, which a chain runs outside its passes.
 BORROWED = frozenset(
     (

@@ -11,8 +11,6 @@ from .compose import Compose
 from .engine.effects import Fusable
 from .engine.plan import Canvas, Plan
 
-__all__ = ["Builtin", "RandomlyApplied", "Transform", "alone"]
-
 
 class Transform(Fusable):
     """A transform that can be fused with others.

@@ -14,16 +14,6 @@ from .engine.pixel_kinds import PixelKind
 from .engine.plan import Plan, full_scale
 from .transform import RandomlyApplied
 
-__all__ = [
-    "RandomAdjustSharpness",
-    "RandomAutocontrast",
-    "RandomEqualize",
-    "RandomGamma",
-    "RandomInvert",
-    "RandomPosterize",
-    "RandomSolarize",
-]
-
 
 class _ValueStep(RandomlyApplied):
     """One operation, with probability `p`."""

@@ -14,8 +14,6 @@ from .engine.random import call_key
 from .engine.source import index_of_samples
 from .sample.batches import Split
 
-__all__ = ["Views"]
-
 _WORKER = 2**32  # no data loader has as many workers, so no call of a chain draws this key
 
 

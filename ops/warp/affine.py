@@ -19,8 +19,6 @@ from .._torch.fakes import register_fake
 from .._torch.numbers import is_symbol, tensor_of_symbols
 from .._torch.unsupported_inputs import called, require_plain
 
-__all__ = ["warp_affine"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 _affine = Differentiable("affine")

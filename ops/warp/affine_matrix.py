@@ -22,8 +22,6 @@ from torch import Tensor
 from .._torch.arrays import as_float64, check_like, common_device, refuse, restore
 from .._torch.numbers import is_symbol, tensor_of_symbols
 
-__all__ = ["get_affine_matrix", "get_rotation_matrix2d"]
-
 Scalar = float | Tensor | np.ndarray
 Pair = Sequence[Scalar] | Tensor | np.ndarray
 

@@ -14,8 +14,6 @@ from torch import Tensor
 from .._torch.arrays import as_float64, common_device, floating_dtype, restore
 from .matrix_algebra import as_matrix, check_broadcast, matrix_elements
 
-__all__ = ["transform_boxes", "transform_points"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 

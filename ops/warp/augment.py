@@ -25,8 +25,6 @@ from .augment_autograd import augment_list as _augment_list
 from .augment_displaced import displaced, displacement_tensor
 from .augment_options import SHARED, AugmentOptions
 
-__all__ = ["augment"]
-
 _augment_out = torch.ops.visops.augment_out.default
 _augment_list_out = torch.ops.visops.augment_list_out.default
 

@@ -13,8 +13,6 @@ from torch import Tensor
 from .._native import augment as _run
 from .._torch.native import data_ptr_and_strides, modes_or_transforms_active
 
-__all__ = ["augment_direct"]
-
 _NAMES = {
     dtype: str(dtype).removeprefix("torch.")
     for dtype in (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)

@@ -12,8 +12,6 @@ from .._torch.unsupported_inputs import require_plain
 from .matrix_algebra import as_matrix, invert_affine, with_last_row
 from .remap_autograd import remap as _remap
 
-__all__ = ["displaced", "displacement_tensor"]
-
 _OP = "augment"
 _GRIDS = ("bilinear", "spline")
 _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)

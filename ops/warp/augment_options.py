@@ -6,8 +6,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["SHARED", "AugmentOptions"]
-
 _ZERO: list[float] = [0.0]
 _NO_NUMBERS: list[float] = []
 

@@ -16,8 +16,6 @@ from .._torch.differentiable import may_be_differentiated
 from .matrix_algebra import determinant, matrix_elements
 from .point_fits import read_points
 
-__all__ = ["homography_from_points"]
-
 
 def homography_from_points(src: Any, dst: Any, *, like: Tensor | np.ndarray | None = None) -> Any:
     """Find the homography (perspective map) that maps the points `src` to the points `dst`.

@@ -17,8 +17,6 @@ from .._torch.arrays import (
 )
 from .._torch.numbers import is_symbol
 
-__all__ = ["letterbox", "unletterbox_boxes"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 

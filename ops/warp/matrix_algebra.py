@@ -12,16 +12,6 @@ from torch import Tensor
 
 from .._torch.arrays import as_float64, common_device, floating_dtype, refuse, restore
 
-__all__ = [
-    "as_matrix",
-    "check_broadcast",
-    "compose_affine",
-    "determinant",
-    "invert_affine",
-    "matrix_elements",
-    "with_last_row",
-]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 

@@ -13,8 +13,6 @@ from .._torch.channels_last import prefers_channels_last
 from .._torch.unsupported_inputs import require_plain
 from .augment import augment
 
-__all__ = ["warp_perspective"]
-
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 _OP = "warp_perspective"

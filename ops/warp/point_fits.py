@@ -21,8 +21,6 @@ from .._torch.arrays import (
 )
 from .matrix_algebra import matrix_elements
 
-__all__ = ["affine_from_points", "read_points", "similarity_from_points"]
-
 
 def affine_from_points(src: Any, dst: Any, *, like: Tensor | np.ndarray | None = None) -> Any:
     """Find the affine matrix that maps the points `src` to the points `dst`.

@@ -19,8 +19,6 @@ from .._torch.unsupported_inputs import require_plain
 from .remap_autograd import grid_weights
 from .remap_autograd import remap as _remap
 
-__all__ = ["displacement_field", "remap", "remap_batch"]
-
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("constant", "replicate", "reflect", "symmetric", "circular")
 # What the operator interpolates; others go through float32, or float64 where that may round them.

@@ -17,8 +17,6 @@ from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 
-__all__ = ["grid_weights", "remap"]
-
 _OP = "remap"
 _FAR = 1e7
 

@@ -6,8 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["BY_FUNCTION", "BY_OPERATOR"]
-
 _NAME = "multi_scale_deformable_attention"
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["BY_FUNCTION", "BY_OPERATOR"]
-
 _NAME = "deform_conv2d"
 
 

@@ -10,8 +10,6 @@ from .files import FILE_VALUES
 from .problem import Problem, Value, arguments_of
 from .strangers import BY_STRANGER
 
-__all__ = ["BY_FUNCTION"]
-
 _FORMATS = ("xyxy", "xywh", "cxcywh")
 _BORDERS = ("reflect_101", "reflect", "replicate", "wrap", "constant")
 # Arguments of public functions that differ from those of the operator of that name.

@@ -6,8 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["BY_FUNCTION", "BY_OPERATOR"]
-
 _MODES = ("bilinear", "nearest", "bicubic")
 _GRIDS = ("dense", "bilinear", "spline")
 _Value = Callable[[Any], Any]

@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["BY_OPERATOR"]
-
 _AFFINE, _CONTRAST, _SATURATION = 1, 3, 4
 _CHANNELS, _HOLES, _GRID = 17, 18, 19
 _BOX, _GAUSSIAN, _MEDIAN, _MOTION, _UNSHARP, _CLAHE, _JPEG = 20, 21, 22, 23, 24, 27, 30

@@ -5,8 +5,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["BY_FUNCTION", "BY_OPERATOR"]
-
 
 def _targets(p: Any) -> int:
     """Return how many targets all images have together."""

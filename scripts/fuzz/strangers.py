@@ -13,8 +13,6 @@ from PIL import Image
 from torch import Tensor
 from visops import transforms
 
-__all__ = ["BY_STRANGER", "decode_mutated", "rle_mutated", "transform_mutated"]
-
 _MOST_PIXELS = 1 << 20
 _BYTES = (0, 1, 0x7F, 0x80, 0xFE, 0xFF)
 # Frames of every kind, tables, restarts, the image's start, end and scans, EXIF, Adobe, a comment.

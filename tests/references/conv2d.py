@@ -2,8 +2,6 @@
 
 import numpy as np
 
-__all__ = ["conv2d"]
-
 
 def conv2d(
     input: np.ndarray,

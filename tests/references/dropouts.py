@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-__all__ = ["fill_channels", "fill_grid", "fill_holes"]
-
 VALUE, PIXELS, COLOURS = range(3)  # what fills
 
 

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["displaced_positions", "remap"]
-
 
 def _cubic(distance: float, a: float = -0.75) -> float:
     d = abs(distance)

@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 from bench.harness import Case, compare
 
-__all__ = ["check_contenders"]
-
 
 def _mirrored(output: Any) -> Any:
     """The same output, wrong."""

@@ -14,8 +14,6 @@ from kernels import take_launches, use_slot
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-__all__ = ["Calls", "as_on_gpu", "counted"]
-
 _POINTERS = (
     "visops.transforms.engine.grey_means.data_ptr_and_strides",
     "visops.transforms.engine.run_batch.data_ptr_and_strides",

@@ -29,8 +29,6 @@ from ..store.summary import StageTimes, Summary
 from ..view.report import Progress
 from . import ray_ledger
 
-__all__ = ["Pools", "run_ray"]
-
 STAGES = ("decode", "collate", "preprocess", "models", "postprocess", "write")
 # Give up a batch that this many workers died at.
 ATTEMPTS = 3

@@ -7,8 +7,6 @@ losing a machine would use up a global limit at once; so attempts are counted he
 
 from collections import Counter
 
-__all__ = ["ALONE", "GO", "LOST", "STOP", "Ledger"]
-
 GO = "go"  # do the batch
 STOP = "stop"  # the run is draining: leave the batch to the next run
 ALONE = "alone"  # a worker died at it: ask again when no other batch could die with this one

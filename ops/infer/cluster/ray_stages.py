@@ -39,8 +39,6 @@ from ..store.manifest import Commit
 from ..store.plan import PlannedBatch
 from .ray_ledger import ALONE, GO, LOST
 
-__all__ = ["Decode", "Networks", "Write", "outcome", "packed_models", "planned_row"]
-
 _COLUMNS = ("number", "state", "payload", "pixels", "seconds", "retried")
 
 # A row's state is the ledger's answer, or how the batch ended.

@@ -18,8 +18,6 @@ from typing import Any, TypeVar
 
 import torch.distributed as dist
 
-__all__ = ["Rank", "Rendezvous", "torchrun_rank"]
-
 T = TypeVar("T")
 
 # Ranks start at about the same time; a store still missing after this will not come.

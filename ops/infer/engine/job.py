@@ -22,8 +22,6 @@ from .stages import Chain, Stage, StageError
 from .work import Work
 from .writers import Committer
 
-__all__ = ["MANIFEST", "PLAN", "Job", "Processed"]
-
 MANIFEST = "manifest.jsonl"
 
 

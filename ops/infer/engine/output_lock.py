@@ -12,8 +12,6 @@ from ..store.manifest import committed_batches
 from ..store.plan import Plan
 from ..store.summary import StageTimes
 
-__all__ = ["LOCK", "PLAN", "OutputsLock", "check_folders", "clean", "settled_plan"]
-
 PLAN = "plan.jsonl"
 LOCK = "lock"
 

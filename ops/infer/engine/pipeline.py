@@ -20,8 +20,6 @@ from .stages import Chain
 from .stopping import Draining
 from .work import Work
 
-__all__ = ["Pipeline", "run"]
-
 Models = Mapping[str, Any] | Sequence[Model | str]
 
 

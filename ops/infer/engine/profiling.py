@@ -9,8 +9,6 @@ from torch.profiler import ProfilerActivity, profile
 from ..batch import Batch
 from .stages import Chain
 
-__all__ = ["Trace"]
-
 TRACE = "trace.json"
 _BATCHES = 20  # viewers can't open longer traces
 

@@ -9,8 +9,6 @@ from typing import Any, Generic, TypeVar
 
 from ..store.summary import StageTimes
 
-__all__ = ["Chain", "Stage", "StageError"]
-
 T = TypeVar("T")
 
 

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-__all__ = ["Draining"]
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

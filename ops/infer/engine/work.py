@@ -19,8 +19,6 @@ from ..options import Options
 from ..store.reuse import kept_outputs
 from ..view.annotate import picture_path
 
-__all__ = ["Work"]
-
 
 class Work:
     """The stages' functions, from decoding to results.

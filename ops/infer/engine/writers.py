@@ -13,8 +13,6 @@ from ..store.records import batch_records, write_part
 from ..view.annotate import encode
 from .stages import StageError
 
-__all__ = ["Committer", "write_batch"]
-
 
 def write_batch(out: str, batch: Batch) -> Commit:
     """Write all files of a batch; return the line that may now go into the manifest."""

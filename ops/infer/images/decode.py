@@ -22,8 +22,6 @@ from ..store.durable import named
 from ..store.plan import PlannedBatch
 from .preprocess import Preprocess
 
-__all__ = ["MAX_BATCH_PIXELS", "MAX_BYTES", "MAX_PIXELS", "Decoder", "import_torchvision"]
-
 _ORIENTATION = 0x0112
 # EXIF orientations that swap width and height, or reverse x or y when turned upright.
 _TRANSPOSED, _FROM_RIGHT, _FROM_BOTTOM = (5, 6, 7, 8), (2, 3, 6, 7), (3, 4, 7, 8)

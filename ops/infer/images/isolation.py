@@ -23,8 +23,6 @@ from ..frames import Frame
 from ..store.plan import PlannedBatch
 from .decode import Decoder
 
-__all__ = ["DIED", "decode_apart", "leave_signals"]
-
 DIED = "decoding it ends the process, which crashes or runs out of memory"
 
 _PR_SET_PDEATHSIG = 1  # of prctl(2)

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from ..store.plan import Entry
 
-__all__ = ["IMAGE_SUFFIXES", "list_images"]
-
 IMAGE_SUFFIXES = frozenset(
     (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 )

@@ -11,8 +11,6 @@ from torch import Tensor
 from ...warp.augment import augment
 from ..frames import Frame, Placement
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "Preprocess", "three_numbers"]
-
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 

@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["read_classes", "with_names"]
-
 
 def with_names(result: Any, classes: Sequence[str] | None) -> Any:
     """Return a result with ``names`` for its ``labels``, if these are integers.

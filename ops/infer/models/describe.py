@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-__all__ = ["describe"]
-
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
 _DEEPEST = 8
 

@@ -13,8 +13,6 @@ from ...suppression.soft_nms import batched_soft_nms
 from ..frames import Placement
 from .masks import masks_in_image, run_lengths_of_all
 
-__all__ = ["Detection"]
-
 _METHODS = ("hard", "linear", "gaussian")
 _GROUP = 1 << 32  # boxes are suppressed within a group: the image's index times this + label
 

@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-__all__ = ["call_in_fixed_batches", "load_exported"]
-
 
 def load_exported(path: str) -> tuple[Any, int | None, bool]:
     """Load a ``.pt2`` file.

@@ -11,8 +11,6 @@ from ..batch import Batch, shortened
 from ..frames import Placement
 from .model import Model
 
-__all__ = ["Forwarded", "forward", "one_by_one"]
-
 
 @dataclass
 class Forwarded:

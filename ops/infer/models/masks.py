@@ -12,15 +12,6 @@ from ...masks.select import merge_masks
 from ...warp.augment import augment
 from ..frames import Placement
 
-__all__ = [
-    "columns_of_runs",
-    "label_map",
-    "masks_at_once",
-    "masks_in_image",
-    "run_lengths",
-    "run_lengths_of_all",
-]
-
 _PIXELS_AT_ONCE = 1 << 24  # at the image's size; masks may be many and large
 _MOST_LABELS = 2**16 - 1  # of a PNG with one channel
 

@@ -21,8 +21,6 @@ from .exported import call_in_fixed_batches, load_exported
 from .postprocess import Auto, PostProcess
 from .python_file import is_python, load_python
 
-__all__ = ["Model", "load_model", "load_models"]
-
 
 @dataclass
 class Model:

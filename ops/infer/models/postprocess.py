@@ -12,8 +12,6 @@ from ..frames import Placement
 from .detection import Detection
 from .masks import masks_at_once, masks_in_image, run_lengths_of_all
 
-__all__ = ["Auto", "Classification", "PostProcess", "Raw", "Segmentation"]
-
 
 class PostProcess(Protocol):
     """Turns the output for a whole batch into one dict per image.

@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["PREFIX", "is_python", "load_python"]
-
 # Begins the names of these modules, which processes elsewhere can't import by name.
 PREFIX = "visops_model_"
 

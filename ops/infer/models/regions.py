@@ -14,8 +14,6 @@ from .detection import Detection
 from .model import Model
 from .postprocess import Auto, PostProcess
 
-__all__ = ["Regions"]
-
 _PASTES = (None, "replace", "feather")
 
 

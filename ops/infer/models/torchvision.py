@@ -16,16 +16,6 @@ from torch import Tensor, nn
 from ..images.preprocess import Preprocess
 from .detection import Detection
 
-__all__ = [
-    "FILES",
-    "Thresholds",
-    "build",
-    "classes_of",
-    "detects",
-    "preprocess_of",
-    "register_operators",
-]
-
 # A name with one of these suffixes is a file.
 FILES = (".pt", ".pth", ".ts", ".torchscript", ".pt2")
 

@@ -7,16 +7,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-__all__ = [
-    "atomic_file",
-    "make_folders",
-    "naming",
-    "remove_leftovers",
-    "sync_below",
-    "sync_folder",
-    "write_atomically",
-]
-
 TEMPORARY = ".tmp"
 
 

@@ -10,8 +10,6 @@ if sys.platform == "win32":
 
 import fcntl
 
-__all__ = ["LockedFile"]
-
 _held: "weakref.WeakSet[LockedFile]" = weakref.WeakSet()
 
 

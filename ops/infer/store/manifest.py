@@ -17,15 +17,6 @@ from .durable import named, sync_folder
 from .locking import LockedFile
 from .plan import Plan
 
-__all__ = [
-    "Commit",
-    "Manifest",
-    "commits_by_digest",
-    "committed_batches",
-    "manifest_paths",
-    "read_manifest",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Commit:

@@ -5,8 +5,6 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["Schema", "write_parquet"]
-
 
 class Schema:
     """The type that fits all records, found by looking at every one of them.

@@ -14,8 +14,6 @@ from typing import Any
 
 from .durable import atomic_file
 
-__all__ = ["Entry", "Kept", "Plan", "PlannedBatch", "cut_batches", "settled"]
-
 VERSION = 2
 # Counts the changes of models in a folder with annotated images. Those show all models, so they are
 # drawn anew after each change: with another count, no batch of an earlier plan is the same.

@@ -15,8 +15,6 @@ from .durable import write_atomically
 from .manifest import Commit
 from .plan import PlannedBatch
 
-__all__ = ["batch_records", "json_line", "write_part"]
-
 
 def batch_records(batch: Batch) -> list[dict[str, Any]]:
     """Return a batch's records, in the order of the plan."""

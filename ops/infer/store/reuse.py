@@ -15,8 +15,6 @@ from .manifest import Manifest, commits_by_digest, committed_batches
 from .plan import Kept, Plan, PlannedBatch, settled
 from .records import write_part
 
-__all__ = ["KeptOutputs", "carry_over", "find_kept", "kept_outputs"]
-
 
 @dataclass
 class KeptOutputs:

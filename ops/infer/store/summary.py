@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, field
 from .durable import write_atomically
 from .merge import Counts
 
-__all__ = ["StageTimes", "Summary"]
-
 
 @dataclass
 class StageTimes:

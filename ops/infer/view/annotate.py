@@ -12,8 +12,6 @@ from torch import Tensor
 from ..batch import Picture
 from .drawing import draw
 
-__all__ = ["encode", "picture_path"]
-
 _LONGEST = 255  # bytes of a name, on most file systems
 _LONGEST_PATH = 3072  # bytes; Linux allows 4,096, which must suffice for the folder of outputs too
 _JPEG_SIDE = 65_500  # libjpeg's limit

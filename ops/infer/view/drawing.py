@@ -12,8 +12,6 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ..models.masks import columns_of_runs
 
-__all__ = ["draw"]
-
 _LONGEST = 60  # characters of a label
 _OPACITY = 128  # of masks, out of 255
 _BACKGROUND = 0  # label of the background in torchvision's segmentations

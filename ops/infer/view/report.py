@@ -8,8 +8,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from ..store.summary import StageTimes, Summary
 
-__all__ = ["Progress", "advice", "table"]
-
 LINE_EVERY = 30.0  # seconds between lines where there is no terminal
 
 _ADVICE = {

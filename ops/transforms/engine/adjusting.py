@@ -14,8 +14,6 @@ from typing import Any
 
 from ..._torch.outside_graphs import outside_graphs
 
-__all__ = ["Adjustable"]
-
 _GIVEN = "_given"  # the arguments, once a transform has been made
 _MAKING = "_making"
 

@@ -21,8 +21,6 @@ from .source import Source
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["Decoded", "decode_ahead"]
-
 
 @dataclass(slots=True)
 class Decoded:

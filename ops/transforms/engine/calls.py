@@ -15,8 +15,6 @@ import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
-__all__ = ["CallCounter", "in_shared_memory"]
-
 _SLOTS = 1024
 
 

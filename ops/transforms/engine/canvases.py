@@ -8,8 +8,6 @@ from torch import Tensor
 
 from ..sample.leaf import Leaf
 
-__all__ = ["reject_sizes", "stack_images"]
-
 
 def stack_images(images: Sequence[Leaf], sizes: np.ndarray, form: torch.memory_format) -> None:
     """Stack the lists that unfused transforms leave into batches, in the form that is wanted."""

@@ -10,8 +10,6 @@ from .effects import step_of
 from .fuse import Pass
 from .plan import Plan
 
-__all__ = ["DTYPE_NAMES", "Compiled", "Settled", "compiled"]
-
 DTYPE_NAMES = {
     dtype: str(dtype).removeprefix("torch.")
     for dtype in (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)

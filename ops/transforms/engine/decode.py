@@ -20,17 +20,6 @@ from .effects import Fusable
 from .fuse import Pass
 from .plan import Plan
 
-__all__ = [
-    "Decoding",
-    "Request",
-    "decode_all",
-    "decode_for",
-    "decoded_part",
-    "decoding_of",
-    "reach_of",
-    "requests_of",
-]
-
 # A window, (top, left, height, width), and a reduction.
 Request = tuple[tuple[int, int, int, int], int]
 

@@ -34,8 +34,6 @@ from .source import Source
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["run_direct"]
-
 _is_projective = operator.attrgetter("projective")
 
 

@@ -17,8 +17,6 @@ from .source import Source
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["run_file"]
-
 _BUFFERS = (bytes, bytearray, memoryview)
 _MOVED_NAMES = {*UNMOVABLE, "area"}
 

@@ -14,8 +14,6 @@ from .plan import Plan
 from .random import uniforms
 from .source import Key, Source
 
-__all__ = ["Draws"]
-
 
 class Draws:
     """The parameters of one call.

@@ -13,8 +13,6 @@ from ..._native import Step
 from .adjusting import Adjustable
 from .plan import Canvas, Plan
 
-__all__ = ["NO_STEP", "Effects", "Fusable", "TargetStep", "step_of"]
-
 # The step of a transform that neither draws nor moves a pixel.
 NO_STEP = Step("Identity", ())
 

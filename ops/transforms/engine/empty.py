@@ -13,8 +13,6 @@ from ..sample.leaf import Leaf
 from .numbers import Params
 from .source import Source
 
-__all__ = ["run_empty"]
-
 Run = Callable[[list[Leaf], Source], tuple[list[Params], np.ndarray]]
 
 

@@ -15,8 +15,6 @@ from .run_batch import pointers_of
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["run_equal_channels"]
-
 
 def run_equal_channels(chain: "Compose", leaf: Leaf) -> bool:
     """Run a chain that holds one such transform, and draws nothing, on an image leaf.

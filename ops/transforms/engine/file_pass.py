@@ -15,8 +15,6 @@ from .native_passes import reason_for_python, stages_of
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["file_pass", "first_file_pass", "slow_passes"]
-
 
 def slow_passes(chain: "Compose") -> list[tuple[Pass, str]]:
     """Return the passes of a chain that hold the interpreter's lock, and why they do.

@@ -14,8 +14,6 @@ from ..targets.mirrored import PROBE, followers, is_mirrored, swap_names
 from ..targets.options import TargetOptions
 from .libraries import TAKES, call_with_image, keeps_geometry
 
-__all__ = ["ImageOnly", "call_foreign", "may_move"]
-
 _TYPED = ("image", *TARGETS)
 
 

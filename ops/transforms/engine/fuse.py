@@ -16,8 +16,6 @@ from .effects import Effects, Fusable, TargetStep
 from .integers import INTEGERS
 from .nesting import Container
 
-__all__ = ["MAX_COLORS", "Pass", "name_of", "overshoots", "split_passes"]
-
 MAX_COLORS = 8
 
 _FULL_PRECISION = (torch.float32, torch.float64)

@@ -27,8 +27,6 @@ from torch.overrides import TorchFunctionMode
 from ..._torch.native import BLIND_MODES
 from .random import call_key
 
-__all__ = ["borrowed", "drawing_apart", "in_loader_thread", "other_states", "whole_number"]
-
 _lock = threading.RLock()  # a transform may call a chain of its own
 _APART = 2**32 + 2  # no data loader has as many workers, so no call of a chain draws these keys
 

@@ -13,8 +13,6 @@ from .nesting import Container
 from .numbers import Params
 from .plan import Plan
 
-__all__ = ["chain_geometry", "container_geometry"]
-
 
 def chain_geometry(
     passes: Iterable[Pass], draw: Draws, sizes: np.ndarray

@@ -23,8 +23,6 @@ from .plan import Plan
 from .sampling import run_all, run_each, windows_for
 from .uploads import Later, Upload, got
 
-__all__ = ["Colors"]
-
 _MEAN_SCALE = 2.0**32
 
 

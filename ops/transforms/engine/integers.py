@@ -12,18 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = [
-    "INTEGERS",
-    "WHITES",
-    "computed_in",
-    "float_fill",
-    "from_float",
-    "range_of",
-    "reject_out_of_range",
-    "rounded",
-    "to_float",
-]
-
 WHITES = {
     torch.uint16: 65535.0,
     torch.int16: 32767.0,

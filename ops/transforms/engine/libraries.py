@@ -15,8 +15,6 @@ from torch import Tensor, nn
 from ..sample.leaf import is_pil
 from .generators import whole_number
 
-__all__ = ["TAKES", "call_with_image", "draws_alone", "draws_from_torch", "keeps_geometry"]
-
 # How an image is given to a transform.
 TAKES = ("tensor", "pil", "array")
 

@@ -16,8 +16,6 @@ from ...pixels.adjust import adjust_pixels
 from .compiled import DTYPE_NAMES
 from .pixel_kinds import PixelKind
 
-__all__ = ["run_more"]
-
 More = Sequence[float]
 
 

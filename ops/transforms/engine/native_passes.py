@@ -19,16 +19,6 @@ from .plan import Plan
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = [
-    "LARGEST",
-    "AllNativePasses",
-    "NativePasses",
-    "Stage",
-    "is_watched",
-    "reason_for_python",
-    "stages_of",
-]
-
 # Images of more elements are left to `run_passes`: threads keep what lies between two passes.
 LARGEST = 1 << 22
 

@@ -15,17 +15,6 @@ from .adjusting import Adjustable
 from .effects import Fusable
 from .options import DEFAULTS, restored, stored
 
-__all__ = [
-    "REPLACEMENTS",
-    "Chain",
-    "Container",
-    "OfBatches",
-    "flatten",
-    "outer_options",
-    "within",
-]
-
-
 _SETTABLE = ("seed", "keys", "memory_format")  # options that every call reads
 
 

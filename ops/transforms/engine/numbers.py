@@ -7,8 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Number", "Params", "columns", "evenly"]
-
 # A number for each sample: an array [B], or a float that all samples share.
 Number = Any
 Params = dict[str, Any]

@@ -10,16 +10,6 @@ from ..arguments import MASK_FILL, fail, number, plain_number
 from ..targets.options import TargetOptions, check_options
 from .source import as_whole
 
-__all__ = [
-    "DEFAULTS",
-    "SWAPPED_OUTSIDE",
-    "given_options",
-    "options_within",
-    "restored",
-    "stored",
-    "target_options",
-]
-
 DEFAULTS: dict[str, Any] = {
     "seed": None,
     "exact": False,

@@ -9,8 +9,6 @@ from .fuse import name_of
 from .numbers import Params
 from .source import Parameters
 
-__all__ = ["check_params", "recorded"]
-
 
 def recorded(transforms: Sequence[Any], steps: list[Params], sizes: np.ndarray) -> Parameters:
     """Return what a chain drew for images of these sizes, [B, 2]."""

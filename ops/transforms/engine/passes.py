@@ -8,7 +8,9 @@ import numpy as np
 
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
-from ..targets.move import TargetOptions, check_options, finish_targets, followers
+from ..targets.finish import finish_targets
+from ..targets.mirrored import followers
+from ..targets.options import TargetOptions, check_options
 from .canvases import reject_sizes, stack_images
 from .compiled import compiled
 from .decode import decode_for
@@ -29,8 +31,6 @@ from .unfused import run_foreign
 
 if TYPE_CHECKING:
     from ..compose import Compose
-
-__all__ = ["run_passes"]
 
 
 def run_passes(

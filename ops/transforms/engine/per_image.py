@@ -4,8 +4,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Rectangles", "per_image"]
-
 
 def per_image(values: np.ndarray, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return rows of numbers ``[R, N]`` as ``[R, N, 1, 1, 1]``, beside images ``[N, C, H, W]``."""

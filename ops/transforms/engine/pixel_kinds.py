@@ -4,8 +4,6 @@ from enum import IntEnum
 
 import torch
 
-__all__ = ["BY_VALUES", "MORE_NUMBERS", "PixelKind"]
-
 BY_VALUES = (torch.uint8, torch.float32)  # what operations in C++ take
 
 MORE_NUMBERS = 9  # of an operation, behind its amount

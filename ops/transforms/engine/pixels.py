@@ -36,8 +36,6 @@ from .plan import Plan
 from .run import Pixels, reject_dtype
 from .sampling import run_all
 
-__all__ = ["run_pixels"]
-
 _HALF = (torch.float16, torch.bfloat16)
 # Each image's operation: kinds [N], amounts [N], and more numbers [N, MORE_NUMBERS].
 Turn = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -16,8 +16,6 @@ from ..._native import Plan as NativePlan
 from .integers import WHITES
 from .numbers import Number, columns
 
-__all__ = ["Canvas", "Plan", "full_scale"]
-
 
 @dataclass(slots=True)
 class Canvas:

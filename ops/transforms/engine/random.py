@@ -19,8 +19,6 @@ from numpy.random import Philox
 from ..._native import uniforms as native_uniforms
 from ..._torch.native import modes_or_transforms_active
 
-__all__ = ["call_key", "fresh_key", "seed_for", "uniforms"]
-
 _NAMED = 2**32 + 1  # no data loader has as many workers, so no call of a chain draws these keys
 _WORD = 2**64 - 1
 

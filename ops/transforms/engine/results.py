@@ -6,8 +6,6 @@ from typing import Any, NoReturn
 
 from ..sample.leaf import Leaf
 
-__all__ = ["Forms", "forms_of", "reject_named"]
-
 
 @dataclass(frozen=True, slots=True)
 class Forms:

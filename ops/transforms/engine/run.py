@@ -20,8 +20,6 @@ from .plan import Plan
 from .sampling import run_all, run_each, windows_for
 from .uploads import Later, Upload, got
 
-__all__ = ["DTYPES", "Pixels", "channels_first", "reject_dtype", "run_plan"]
-
 DTYPES = {
     np.dtype(np.uint8): torch.uint8,
     np.dtype(np.uint16): torch.uint16,

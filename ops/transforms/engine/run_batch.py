@@ -21,8 +21,6 @@ from .run import Pixels
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["pointers_of", "run_batch"]
-
 
 def run_batch(
     chain: "Compose", passes: Sequence[Pass], plans: Sequence[Plan], leaf: Leaf, pixels: Pixels

@@ -12,8 +12,6 @@ from ...warp.augment_options import AugmentOptions
 from ..targets.options import canvas_windows
 from .compiled import Compiled
 
-__all__ = ["run_all", "run_each", "windows_for"]
-
 
 def windows_for(
     window: np.ndarray | None, native: Compiled, sizes: np.ndarray

@@ -11,17 +11,6 @@ from torch import Tensor
 from .calls import CallCounter
 from .random import call_key, fresh_key
 
-__all__ = [
-    "Key",
-    "Parameters",
-    "Repeat",
-    "Source",
-    "as_whole",
-    "index_of_samples",
-    "place_of",
-    "position_of",
-]
-
 _BITS = 40  # of a place in a data set; above them stands how often its sample came before
 
 

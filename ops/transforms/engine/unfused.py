@@ -20,8 +20,6 @@ from .per_image import Rectangles
 from .pixel_kinds import MORE_NUMBERS, PixelKind
 from .run import Pixels
 
-__all__ = ["erase_with_noise", "run_foreign"]
-
 
 def erase_with_noise(leaf: Leaf, params: Mapping[str, Any]) -> None:
     """Erase a rectangle of each sample with normally distributed values."""

@@ -11,8 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Later", "Upload", "got"]
-
 # Returns the tensor of an array that was added to an upload.
 Later = Callable[[], Tensor]
 

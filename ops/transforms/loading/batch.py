@@ -19,8 +19,6 @@ from ..sample.split import Rebuild, split_sample
 from .blocks import Blocks
 from .collate import Collate
 
-__all__ = ["Batch", "Collating", "Item"]
-
 
 @dataclass(slots=True)
 class Item:

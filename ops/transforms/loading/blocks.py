@@ -15,8 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Blocks"]
-
 
 class Blocks:
     """A pool of memory for batches.

@@ -15,19 +15,6 @@ from ..engine.nesting import Container
 from ..engine.source import as_whole
 from ..indexed_dataset import IndexedDataset
 
-__all__ = [
-    "OWNER",
-    "check_callables",
-    "check_samplers",
-    "check_state",
-    "checked_ranks",
-    "count",
-    "is_stream",
-    "process_group",
-    "takes_place",
-    "usable_cpus",
-]
-
 OWNER = "Loader"
 
 

@@ -6,8 +6,6 @@ from typing import Any
 from ..engine.generators import drawing_apart
 from .checks import takes_place
 
-__all__ = ["Collate", "with_numbers"]
-
 # A function of samples and their places in the data set.
 Collate = Callable[[list[Any], Sequence[Any]], Any]
 

@@ -16,8 +16,6 @@ import torch
 
 from ..engine.source import as_whole
 
-__all__ = ["EpochSampler", "Epochs", "Progress"]
-
 
 class Progress:
     """How far an epoch is: what the loader's ``state_dict`` holds.

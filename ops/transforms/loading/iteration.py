@@ -12,8 +12,6 @@ from .epochs import Progress
 from .statistics import LoaderStats, Times, summary
 from .threads import Work, stop, work
 
-__all__ = ["Iteration", "stats_of"]
-
 # What an epoch's batches are made by, how far it is, and what receives a batch.
 Begun = tuple[Work, Progress, Callable[[Any], Any]]
 

@@ -27,8 +27,6 @@ from .transfer import Transfer, moved
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["OnDevice"]
-
 _ALIGNMENT = 64  # bytes, of each image in a block
 
 

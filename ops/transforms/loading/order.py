@@ -17,8 +17,6 @@ from ..engine.generators import drawing_apart
 from ..engine.source import Repeat
 from ..indexed_dataset import counted
 
-__all__ = ["Indices", "Order", "OwnOrder", "SampledOrder"]
-
 Indices = Sequence[Any]
 
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from ..._native import png_rows
 
-__all__ = ["read_png"]
-
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _MOST = 1 << 28  # pixels; more is more likely an attack than a mask
 _GREY, _PALETTE = 0, 3

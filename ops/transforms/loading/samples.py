@@ -36,7 +36,9 @@ from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
 from ..sample.names import MOVING, PLAIN_ATOMS, named_kinds
 from ..sample.split import Rebuild, split_sample
-from ..targets.move import check_options, finish_targets, followers
+from ..targets.finish import finish_targets
+from ..targets.mirrored import followers
+from ..targets.options import check_options
 from .batch import Batch, Item
 from .sources import (
     File,
@@ -50,8 +52,6 @@ from .sources import (
 )
 from .statistics import Times
 from .stream import Stream, StreamEndedError
-
-__all__ = ["Samples", "draws_apart", "source_of"]
 
 _MOST_FORMS = 64
 

@@ -26,8 +26,6 @@ from .samples import Samples, source_of
 from .sources import File, with_content, with_masks
 from .statistics import Times
 
-__all__ = ["CollatingViews", "SampleViews"]
-
 
 class SampleViews(Samples):
     """Reads samples and makes their views; the arguments are those of `Samples`."""

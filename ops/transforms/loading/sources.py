@@ -18,17 +18,6 @@ from ..sample.images import pil_mask
 from .png import read_png
 from .statistics import Times
 
-__all__ = [
-    "File",
-    "UnreadableError",
-    "buffer_of",
-    "find_file",
-    "may_draw",
-    "reader_of",
-    "with_content",
-    "with_masks",
-]
-
 _PATHS = (str, os.PathLike)
 _FILES = (*_PATHS, bytes, bytearray, memoryview)
 

@@ -8,8 +8,6 @@ from ..engine.file_pass import slow_passes
 from ..views import Views
 from .samples import draws_apart
 
-__all__ = ["steps_of"]
-
 _HOLDS = "holds it, but for pixels"
 
 

@@ -10,8 +10,6 @@ import torch
 from ..engine.generators import drawing_apart
 from .order import Indices
 
-__all__ = ["Stream", "StreamEndedError", "StreamOrder"]
-
 
 class StreamEndedError(Exception):
     """There is no sample of this number: the data set has ended."""

@@ -29,8 +29,6 @@ from .sources import UnreadableError
 from .statistics import Skipped, Times
 from .stream import Stream, StreamEndedError
 
-__all__ = ["Work", "stop", "use_one_thread", "work"]
-
 _CHECK = 1.0  # seconds after which a consumer looks whether threads still live
 _END = 5.0  # seconds that threads have to end; what they read may block for longer
 _TRIES = 1000  # samples that are tried in the place of a damaged one

@@ -12,8 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["Sent", "Transfer", "moved"]
-
 
 @dataclasses.dataclass(slots=True)
 class Sent:

@@ -24,8 +24,6 @@ from ..sample.leaf import Leaf, Reading
 from ..sample.split import split_sample
 from ..targets.options import TargetOptions, check_options
 
-__all__ = ["Mixing", "pictures", "restacked", "same_size", "target_options"]
-
 Params = Mapping[str, np.ndarray]
 
 

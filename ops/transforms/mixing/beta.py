@@ -8,8 +8,6 @@ generating gamma variables", ACM TOMS 26(3), 2000.
 import math
 from collections.abc import Sequence
 
-__all__ = ["DRAWS", "HALF", "beta", "log_gamma"]
-
 _ATTEMPTS = 8  # of which one suffices for 95 % of all numbers
 HALF = 1 + 3 * _ATTEMPTS  # uniform numbers for each Gamma number
 DRAWS = 2 * HALF  # uniform numbers for each Beta number

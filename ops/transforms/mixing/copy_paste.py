@@ -25,8 +25,6 @@ from .base import Mixing, Params, restacked, target_options
 from .mix_up import pairs
 from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
 
-__all__ = ["CopyPaste"]
-
 _RIM = 2  # pixels around an object that `blending` takes along
 
 
@@ -168,9 +166,9 @@ class CopyPaste(Mixing):
                 own = own.masked_fill(alpha, 0)
                 masks.value[2 * index] = as_given(own, masks.value[2 * index])
             counts += [(as_tensor(m) != 0).sum((1, 2)) for m in masks.value[2 * index :][:2]]
-        for piece in pieces:
-            if piece.kind == "keypoints":
-                _cover_points(piece, alphas, CONVENTIONS[self.options.keypoint_convention])
+        for leaf in pieces:
+            if leaf.kind == "keypoints":
+                _cover_points(leaf, alphas, CONVENTIONS[self.options.keypoint_convention])
         boxes_from_members(boxes, pieces, "masks")
         bounds, keeps = list(boxes.value), []
         for piece in range(len(given)):

@@ -23,8 +23,6 @@ from .beta import DRAWS
 from .mix_up import Pairing, pairs
 from .pieces import image_masks, join_pieces, joined, lists_of_things, pieces_of
 
-__all__ = ["CutMix"]
-
 
 class CutMix(Pairing):
     r"""Paste a rectangle of the previous image into each image of a batch; mix their labels.

@@ -10,8 +10,6 @@ from torch import Tensor
 from ..arguments import fail
 from ..sample.leaf import Leaf
 
-__all__ = ["check_getter", "labels_leaf", "mixed_labels"]
-
 Getter = Callable[[Any], Any]
 
 

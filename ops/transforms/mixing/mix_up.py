@@ -17,8 +17,6 @@ from .beta import DRAWS, beta
 from .labels import check_getter, labels_leaf, mixed_labels
 from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
 
-__all__ = ["MixUp", "Pairing", "pairs"]
-
 CLASSES = "a whole number >= 1, or None where labels are probabilities"
 
 

@@ -21,8 +21,6 @@ from .base import Mixing, Params, pictures, restacked, target_options
 from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
 from .tiles import Movement, Tiles, filled
 
-__all__ = ["Mosaic"]
-
 
 class Mosaic(Mixing):
     """Put each image of a batch on a canvas with three others, as in YOLO's training.

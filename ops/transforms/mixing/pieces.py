@@ -19,8 +19,6 @@ from ..sample.leaf import TARGETS, Leaf
 from ..sample.per_box import may_be_per_box
 from ..targets.rotated import joined_outlines
 
-__all__ = ["image_masks", "join_pieces", "joined", "lists_of_things", "pieces_of"]
-
 Join = Callable[[Leaf, Sequence[Any], int], Any]
 
 

@@ -15,8 +15,6 @@ from ..engine.plan import Canvas, Plan
 from ..targets.masks import move_mask
 from ..targets.options import Geometry
 
-__all__ = ["Movement", "Tiles", "filled"]
-
 
 @dataclass(slots=True)
 class Movement:

@@ -13,8 +13,6 @@ from .coco import with_same_entries
 from .entries import regrouped, ungrouped
 from .leaf import Leaf, tv_kind
 
-__all__ = ["MOVABLE", "Split", "batch_leaves", "split_samples", "stack_masks", "unbatch_leaves"]
-
 Split = tuple[list[Leaf], Callable[[list[Leaf]], Any]]
 
 # What single samples of a batch have of their own, beside images.

@@ -17,17 +17,6 @@ from torch import Tensor
 from ...masks.rle import masks_to_rle, rle_to_masks
 from .leaf import Leaf
 
-__all__ = [
-    "Annotations",
-    "ObjectMasks",
-    "annotation_leaves",
-    "annotation_leaves_of_batch",
-    "are_annotations",
-    "are_lists_of_annotations",
-    "is_about_annotations",
-    "with_same_entries",
-]
-
 # Beside "bbox" and "category_id", one of these tells COCO's dicts from others.
 _MARKS = frozenset(("image_id", "iscrowd", "segmentation", "area"))
 _FEWEST = 6  # numbers of a polygon that encloses something

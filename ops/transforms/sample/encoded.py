@@ -11,16 +11,6 @@ from ...jpeg.file import CHANNELS, open_file
 from ...jpeg.pictures import is_picture
 from .leaf import Leaf
 
-__all__ = [
-    "DamagedFileError",
-    "Encoded",
-    "EncodedOptions",
-    "encoded_leaf",
-    "is_encoded",
-    "looks_like_file",
-    "reject_file",
-]
-
 _BUFFERS = (bytes, bytearray, memoryview)
 _OTHERS = " (PNG, WebP, GIF, BMP, TIFF and PPM files will do; decode others before)"
 

@@ -14,8 +14,6 @@ from torch import Tensor
 
 from .leaf import is_pil
 
-__all__ = ["count_of", "is_sequence", "rank_of", "rebuilt", "regrouped", "selected", "ungrouped"]
-
 _TEXT = (str, bytes, bytearray, memoryview)
 _NUMBERS = (bool, int, float, complex, np.generic)
 

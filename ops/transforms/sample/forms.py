@@ -8,8 +8,6 @@ from torch import Tensor
 
 from .leaf import Leaf
 
-__all__ = ["formed", "pure"]
-
 
 def pure(value: Any) -> Any:
     """Return tensors of any subclass as plain ones, also in a list."""

@@ -12,15 +12,6 @@ from ..._torch.native import modes_or_transforms_active
 from .forms import formed
 from .leaf import AS_THEY_ARE, Leaf, Reading, is_pil, tv_kind, tv_wrap
 
-__all__ = [
-    "PIL_MASKS",
-    "image_leaf",
-    "image_sizes",
-    "may_be_image",
-    "pil_mask",
-    "restored_image",
-]
-
 _CHANNELS = (1, 3, 4)
 
 # Pillow's modes, and those in which their pixels are read.

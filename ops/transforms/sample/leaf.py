@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-__all__ = ["AS_THEY_ARE", "BOX_FORMATS", "TARGETS", "Leaf", "Reading", "is_pil", "tv_kind"]
-
 TARGETS = ("mask", "boxes", "keypoints", "polygons")  # the kinds that move with images
 
 

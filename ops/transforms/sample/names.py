@@ -6,16 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-__all__ = [
-    "ATOMS",
-    "DEFAULT_KINDS",
-    "LIKE_LABELS",
-    "MOVING",
-    "NAMES",
-    "PLAIN_ATOMS",
-    "named_kinds",
-]
-
 PLAIN_ATOMS = frozenset((bool, int, float, complex, str, bytes, type(None)))
 ATOMS = (
     *(bool, int, float, complex, np.generic, str, bytes),

@@ -8,8 +8,6 @@ from torch import Tensor
 from ..._torch.native import data_ptr_and_strides as tensor_ptr_and_strides
 from ..._torch.native import modes_or_transforms_active
 
-__all__ = ["data_ptr_and_strides", "sample_of"]
-
 
 def data_ptr_and_strides(image: Tensor) -> tuple[int, tuple[int, ...]] | None:
     """Return where C++ finds a tensor's elements, and its strides.

@@ -18,8 +18,6 @@ from .images import may_be_image
 from .leaf import Leaf, is_pil, tv_kind
 from .names import ATOMS, PLAIN_ATOMS, named_kinds
 
-__all__ = ["Entry", "Outline", "Outlines"]
-
 _MOST = 64  # structures that are kept
 _TELLING = set(PLAIN_ATOMS)  # types that say what a value is: those of tv_tensors, once met, too
 

@@ -12,8 +12,6 @@ from torch import Tensor
 from .entries import is_sequence, rank_of
 from .leaf import is_pil
 
-__all__ = ["TARGET_NAMES", "UNMOVABLE", "movable_part", "must_be_named"]
-
 # Annotations that usually come as lists of numbers or 1-d arrays, and would go unnoticed.
 UNMOVABLE = frozenset(("bbox", "bndbox", "box", "landmarks", "polygon", "polygons", "segmentation"))
 # What an object's attributes are called if they have to move.

@@ -14,8 +14,6 @@ from .entries import count_of, is_sequence, rank_of
 from .leaf import Leaf
 from .names import LIKE_LABELS
 
-__all__ = ["match_to_boxes", "may_be_per_box", "plain_array"]
-
 
 def plain_array(value: Any) -> Any:
     """Return a tensor as it is and anything else as an array."""

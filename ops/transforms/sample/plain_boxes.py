@@ -9,8 +9,6 @@ from torch import Tensor
 from .images import sizes_of
 from .leaf import BOX_FORMATS, Leaf
 
-__all__ = ["as_shares", "read_plain_boxes"]
-
 _LEAST_SIDE = 8  # of images in which a box below one pixel is more likely one of shares
 
 

@@ -16,16 +16,6 @@ from torch import Tensor
 from ... import _native
 from .leaf import Leaf, is_pil
 
-__all__ = [
-    "Objects",
-    "grouped",
-    "points_of",
-    "prepare_polygons",
-    "restored_polygons",
-    "split_points",
-    "with_points",
-]
-
 Objects = list[list[np.ndarray]]  # of one sample
 
 _EXPECTED = (

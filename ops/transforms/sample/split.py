@@ -29,8 +29,6 @@ from .names import ATOMS, PLAIN_ATOMS, named_kinds
 from .passing import UNMOVABLE, movable_part, must_be_named
 from .target_leaves import prepare_targets, restored_target, visibility_of
 
-__all__ = ["split_sample"]
-
 _EXPECTED = {
     "image": "an image",
     "mask": "a mask [H, W]",

@@ -20,8 +20,6 @@ from .per_box import match_to_boxes, plain_array
 from .plain_boxes import as_shares, read_plain_boxes
 from .polygons import prepare_polygons, restored_polygons
 
-__all__ = ["prepare_targets", "restored_target", "visibility_of"]
-
 # Columns of each format of boxes.
 _FORMATS = {"XYXY": 4, "XYWH": 4, "CXCYWH": 4, "XYWHR": 5, "CXCYWHR": 5, "XYXYXYXY": 8}
 _RANKS = {"mask": (2, 3), "boxes": (2, 2), "keypoints": (2, 99)}

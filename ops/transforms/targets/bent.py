@@ -21,8 +21,6 @@ from .options import CONVENTIONS, TargetOptions, canvas_windows, mask_fill_of
 from .rotated import ROTATED
 from .rows import areas_of, note_visible, point_width, rows_of, scale_area
 
-__all__ = ["Fields", "bend_batch", "bend_targets"]
-
 _PARTS = 16  # into which a box's sides are cut, and edges of polygons, but not below a pixel
 
 

@@ -11,8 +11,6 @@ from ..sample.leaf import Leaf
 from .coordinates import from_corners
 from .rotated import ROTATED
 
-__all__ = ["boxes_from_members"]
-
 
 def boxes_from_members(boxes: Leaf, leaves: Sequence[Leaf], source: str) -> None:
     """Replace boxes by the bounds of the masks or polygons that belong to them.

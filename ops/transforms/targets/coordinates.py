@@ -17,8 +17,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["NEAR", "NOWHERE", "area_scale", "move_boxes", "move_points", "with_unit_w"]
-
 NOWHERE = -32768.0  # representable in float16 and int16, too
 NEAR = 1e-4  # least distance from the horizon, relative to that of the image's centre
 

@@ -18,8 +18,6 @@ from ..sample.outlines import Entry, Outline
 from .masks import NAMES
 from .options import CONVENTIONS, TargetOptions, holds, mask_fill_of
 
-__all__ = ["DirectTarget", "direct_targets"]
-
 _FLOATS = (torch.float32, torch.float64)
 
 

@@ -28,8 +28,6 @@ from .rows import (
     scale_area,
 )
 
-__all__ = ["clamp", "finish_targets", "keep_only", "note_cut", "note_left", "sides_of"]
-
 
 def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOptions) -> None:
     """Give targets their final form: dtypes, boxes clipped or dropped, visibilities.

@@ -11,8 +11,6 @@ from ...warp.augment_autograd import augment, augment_list
 from ..sample import native
 from .options import Geometry
 
-__all__ = ["NAMES", "as_given", "as_tensor", "move_mask"]
-
 # Dtypes whose coordinates the kernel computes in float32. float64 is not among them: its finer
 # coordinates would move the same mask differently.
 _SAMPLED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)

@@ -18,8 +18,6 @@ from ..sample.names import LIKE_LABELS
 from .coordinates import with_unit_w
 from .options import Geometry, TargetOptions, holds
 
-__all__ = ["PROBE", "followers", "is_mirrored", "may_swap", "mirrored_by", "swap_names"]
-
 # What has a label's name, and is no class.
 _NO_CLASSES = ("scores", "area", "iscrowd", "difficult")
 _CATEGORY = "category_id"  # in a dict of COCO's annotations

@@ -13,18 +13,6 @@ from ..arguments import MASK_FILL
 from ..sample.leaf import BOX_FORMATS, Leaf
 from ..sample.per_box import may_be_per_box
 
-__all__ = [
-    "CONVENTIONS",
-    "Geometry",
-    "TargetOptions",
-    "canvas_windows",
-    "check_fill",
-    "check_options",
-    "check_sanitize",
-    "holds",
-    "mask_fill_of",
-]
-
 POLICIES = ("keep", "clamp", "sanitize")
 # Shifts that lead to the half-pixel convention.
 CONVENTIONS = {"integer": 0.5, "half_pixel": 0.0}

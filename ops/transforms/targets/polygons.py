@@ -14,8 +14,6 @@ from ..sample.polygons import Objects, grouped, split_points
 from .coordinates import NEAR, with_unit_w
 from .options import Geometry, TargetOptions, canvas_windows
 
-__all__ = ["area", "clip", "clip_each", "cut_out", "finish_polygons", "move_polygons", "project"]
-
 Polygons = list[np.ndarray]
 
 

@@ -21,19 +21,6 @@ from .options import Geometry, TargetOptions, canvas_windows
 from .polygons import area, clip, project
 from .rows import note_shares, numbers, scale_area
 
-__all__ = [
-    "ROTATED",
-    "clamp_rotated",
-    "convert_rotated",
-    "cover_rotated",
-    "joined_outlines",
-    "move_rotated",
-    "numbers_on_cpu",
-    "outlines_of",
-    "rotated_corners",
-    "rotated_sides",
-]
-
 ROTATED = ("XYWHR", "CXCYWHR", "XYXYXYXY")
 
 

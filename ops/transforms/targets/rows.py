@@ -15,20 +15,6 @@ from ..engine.integers import range_of
 from ..sample.leaf import Leaf
 from .coordinates import box_areas
 
-__all__ = [
-    "area_shares",
-    "areas_of",
-    "flat_flags",
-    "note_shares",
-    "note_visible",
-    "numbers",
-    "numpy_view",
-    "point_width",
-    "restore_dtype",
-    "rows_of",
-    "scale_area",
-]
-
 
 def numbers(value: Any) -> Any:
     """Convert to float64: to an array, or to a tensor if on a device or if it needs a gradient."""

@@ -18,8 +18,6 @@ try:
 except ImportError:
     coco = None
 
-__all__ = ["cases"]
-
 Masks = Callable[[int, int, int], np.ndarray]
 
 

@@ -13,8 +13,6 @@ from bench.harness import Case, Contender, Tolerance, case
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["convolution_cases"]
-
 ORDER = Tolerance(max_abs=1e-3, mean_abs=1e-5, why="products summed in another order")
 GRADIENT = Tolerance(max_abs=5e-2, mean_abs=1e-4, why="sums over all pixels in another order")
 HALF = Tolerance(max_abs=0.5, mean_abs=2e-2, why="samples of bfloat16 pixels, rounded results")

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from visops.infer.distributed import run_rank
+from visops.infer.cluster.distributed import run_rank
 
 from infer.networks import Small, pipeline
 

@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from visops.infer.cluster.distributed import (
-    Rank,
-)
+from visops.infer.cluster.rendezvous import Rank
 
 
 def on_three_ranks(ask: Callable[[Rank], object]) -> list[object]:

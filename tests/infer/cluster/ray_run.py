@@ -15,7 +15,7 @@ from typing import Any
 import ray
 from ray.cluster_utils import Cluster
 from visops.infer import StageError
-from visops.infer.ray_engine import run_ray
+from visops.infer.cluster.ray_engine import run_ray
 
 from infer.networks import Small, pipeline
 

@@ -10,7 +10,8 @@ from bad_input import check, table
 from torch import Tensor
 from visops.transforms.sample.images import image_sizes
 from visops.transforms.sample.split import split_sample
-from visops.transforms.targets.move import TargetOptions, check_options, visible
+from visops.transforms.targets.move import visible
+from visops.transforms.targets.options import TargetOptions, check_options
 
 tv = pytest.importorskip("torchvision.tv_tensors")
 

@@ -11,7 +11,9 @@ from references.targets import move_point
 from torch import Tensor
 from visops.transforms.sample.images import image_sizes
 from visops.transforms.sample.split import split_sample
-from visops.transforms.targets.move import Geometry, TargetOptions, finish_targets, move_targets
+from visops.transforms.targets.finish import finish_targets
+from visops.transforms.targets.move import move_targets
+from visops.transforms.targets.options import Geometry, TargetOptions
 
 from transforms.targets.cases import (
     IMAGE,

@@ -10,7 +10,8 @@ from torchvision.transforms import v2
 from visops import transforms as T
 from visops.transforms.sample.split import split_sample
 from visops.transforms.targets.masks import move_mask as move
-from visops.transforms.targets.move import Geometry, TargetOptions, move_targets
+from visops.transforms.targets.move import move_targets
+from visops.transforms.targets.options import Geometry, TargetOptions
 
 pil = pytest.importorskip("PIL.Image")
 tv = pytest.importorskip("torchvision.tv_tensors")
