@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from visops import transforms as T
+from visops import transforms
 
 from transforms.chains import MEAN, STD, one_by_one, photo
+
+T: Any = transforms  # arguments of any type
 
 # Chains that move only by whole pixels and quarter turns. Nothing is interpolated, so what is cut
 # off, filled, clamped and erased must agree to within a few bits.

@@ -7,8 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from visops import masks_to_rle
-from visops import transforms as T
+from visops import masks_to_rle, transforms
+
+T: Any = transforms  # arguments of any type
 
 tv = pytest.importorskip("torchvision.tv_tensors")
 

@@ -180,11 +180,11 @@ def test_covered_key_points_are_hidden(form: str) -> None:
         for label, seen in zip(
             found["labels"][index].tolist(), visible_of(found, index, form), strict=True
         ):
-            own = int(label) // 10 == index
+            is_own = int(label) // 10 == index
             x, y = np.floor(points[int(label) // 10][int(label) % 10].numpy() + 0.5).astype(int).T
             inside = (x >= 0) & (y >= 0) & (x < 32) & (y < 24)
             covered = pasted[y.clip(0, 23), x.clip(0, 31)].numpy()
-            if own:
+            if is_own:
                 assert not (seen & covered).any()
                 assert (seen >= (inside & ~covered)).mean() > 0.95  # a pasted pixel may be equal
                 hidden += int((inside & covered).sum())

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from visops import transforms as T
+from visops import transforms
+
+T: Any = transforms  # arguments of any type
 
 HEIGHT, WIDTH = 40, 60
 IMAGE = torch.zeros(3, HEIGHT, WIDTH)
@@ -48,7 +50,7 @@ def test_every_format_moves_alike(form: str, options: dict[str, Any]) -> None:
             found = chain({"image": IMAGE, "boxes": value}, index=index)["boxes"]
             assert type(found) is type(value)
             np.testing.assert_allclose(found, expected, atol=1e-4)
-    batch = {
+    batch: dict[str, Any] = {
         "image": torch.stack([IMAGE] * 2),
         "boxes": [corners_as(corners(i), form, (HEIGHT, WIDTH)) for i in (0, 1)],
     }

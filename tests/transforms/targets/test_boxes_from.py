@@ -8,8 +8,9 @@ import pytest
 import torch
 from bad_input import check, table
 from torch import Tensor
-from visops import masks_to_rle
-from visops import transforms as T
+from visops import masks_to_rle, transforms
+
+T: Any = transforms  # arguments of any type
 
 ops = pytest.importorskip("torchvision.ops")
 tv = pytest.importorskip("torchvision.tv_tensors")
