@@ -161,13 +161,8 @@ def _date(result: Result) -> str:
 
 def render(paths: list[Path], docs: Path = ROOT / "docs") -> list[Path]:
     """Write the pages next to the results, and the pictures; returns what was written."""
-    found: dict[str, list[Result]] = {}
-    for path in paths:
-        result = results.read(path)
-        if result.get("rows", True):
-            found.setdefault(result["op"], []).append(result)
     written = []
-    for op, chips in found.items():
+    for op, chips in pages.by_operator(paths).items():
         table = paths[0].parent / f"{op}.md"
         table.write_text(pages.page(op, chips), "utf-8")
         image = docs / "images" / f"bench_{op}.png"
