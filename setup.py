@@ -21,7 +21,6 @@ VISOPS_GPU_CONSTANTS : 1 compiles emulated kernels with the constants that a GPU
     theirs are so small that tests see several launches, rounds and tiles.
 VISOPS_PTX : 1 lets emulated launches run the PTX that nvcc makes of the kernels (tests/ptx), with
     VISOPS_EMULATION=1.
-VISOPS_EMULATE_AVX512 : 1 compiles the AVX-512 kernels for processors with AVX2, in another folder.
 VISOPS_EMULATE_NEON : 1 compiles ARM's kernels for x86 as well, into the default slot, in another
     folder; it takes SIMDe's headers.
 VISOPS_TARGET : x86_64 or aarch64, the machine to build for; by default that of the compiler. For

@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
-from bench.harness import pages, results
+from bench.harness import pages
 from bench.harness.report import ROOT
 
 Result = dict[str, Any]
