@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .images.decode import MAX_BATCH_PIXELS, MAX_BYTES, MAX_PIXELS
-from .images.preprocess import Preprocess
+from .images.preprocess import Preprocess, check_preprocess
 from .store.merge import FORMATS
 
 __all__ = ["LATER", "Options"]
@@ -96,6 +96,7 @@ class Options:
     prefetch: int = 2
 
     def __post_init__(self) -> None:
+        check_preprocess(self.preprocess)
         for name, least in (
             ("batch_size", 1),
             ("workers", 0),

@@ -13,7 +13,7 @@ from torch import Tensor
 from ...warp.augment import augment
 from ..frames import Frame, Placement
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "Preprocess", "three_numbers"]
+__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "Preprocess", "check_preprocess", "three_numbers"]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -103,6 +103,16 @@ class Preprocess:
             memory_format=memory_format,
         )
         return batch, placements
+
+
+def check_preprocess(given: Any, owner: str = "") -> None:
+    """Refuse what is no `Preprocess`; `owner` says whose it is."""
+    if not isinstance(given, Preprocess):
+        kind = given.__name__ if isinstance(given, type) else type(given).__name__
+        raise TypeError(
+            f"visops.infer: preprocess{owner} is a {kind}, must be a visops.infer.Preprocess: one "
+            "call makes a batch of all images, by its size, fit, mean and std"
+        )
 
 
 def three_numbers(name: str, given: Any, others: str) -> tuple[float, ...]:

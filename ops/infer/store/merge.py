@@ -17,7 +17,7 @@ from .manifest import Commit
 from .parquet import Schema, write_parquet
 from .plan import Plan
 
-__all__ = ["Counts", "merge_parts", "require_formats"]
+__all__ = ["QUARANTINE", "Counts", "merge_parts", "require_formats"]
 
 QUARANTINE = "quarantine.jsonl"
 FORMATS = ("jsonl", "parquet")

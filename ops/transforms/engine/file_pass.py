@@ -78,7 +78,7 @@ def _made(chain: Compose, passes: Sequence[Pass]) -> tuple[FilePass, torch.dtype
         options.channels,
         options.max_pixels,
         options.exif,
-        transform.reduced and not chain.exact and bool(first.antialias),
+        first.reduces and not chain.exact and bool(first.antialias),
         chain.exact,
         around,
         beyond,

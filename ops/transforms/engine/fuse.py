@@ -49,6 +49,7 @@ class Pass:
     last_cut: str = ""  # the last transform whose cut no window can describe
     compiled: Any = None  # the pass in C++: compiled.py
     steps: list[TargetStep] = field(default_factory=list)  # those of targets alone
+    reduces: bool = False  # whether files may be decoded at a lower scale
 
     @property
     def shown_padding(self) -> str:
@@ -202,7 +203,20 @@ def split_passes(transforms: Sequence[Callable[..., Any]], exact: bool) -> list[
         if refusal is not None:
             passes.append(Pass([], index, refusal, "fused", exact))
         passes[-1].join(transform, effects)
+    if passes:
+        passes[0].reduces = _reduces(transforms)
     return passes
+
+
+def _reduces(transforms: Sequence[Callable[..., Any]]) -> bool:
+    """Return whether a chain may decode files at a lower scale: by default, if it draws."""
+    reduced = getattr(transforms[0], "reduced", False)
+    if reduced is not None:
+        return bool(reduced)
+    return any(
+        t.draws > 0 if isinstance(t, Fusable) else isinstance(t, Container) and not t.takes_batches
+        for t in transforms
+    )
 
 
 def name_of(transform: Any) -> str:
