@@ -69,7 +69,7 @@ def test_a_photo_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from visops.transforms.engine import ahead
 
     calls: list[Any] = []
-    plain = ahead.decoded_part
+    plain = ahead.decoded_part  # type: ignore[attr-defined]
 
     def counted(*given: Any) -> Any:
         calls.append(given[1])
