@@ -199,6 +199,17 @@ def test_an_iteration_that_gives_nothing_does_not_count() -> None:
         assert crops(batches) == first[epoch]
 
 
+def test_an_epoch_that_gave_nothing_is_tried_again() -> None:
+    samples: list[Any] = [None, *SAMPLES[1:]]
+    loader = make(samples, shuffle=True, batch_size=COUNT)
+    with pytest.raises(TypeError):
+        next(iter(loader))
+    samples[0] = SAMPLES[0]
+    assert loader.epoch == 0
+    assert crops(loader) == crops(make(shuffle=True, batch_size=COUNT))
+    assert loader.epoch == 1
+
+
 # Trainers: the order in which they call
 
 
