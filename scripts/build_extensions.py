@@ -31,8 +31,6 @@ No product is ever contracted with a sum (-ffp-contract=off, -fmad=false): resul
 bit for bit on every instruction set and device. The MSVC flags have not been tried.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

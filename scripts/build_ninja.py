@@ -10,8 +10,6 @@ It writes a ninja file of its own with the same objects, flags and log as the wh
 then finds them done.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

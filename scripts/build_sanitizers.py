@@ -7,8 +7,6 @@ One more, "cuda", is our own and needs no library: it looks at the memory of emu
 (tests/cuda_check). They are compiled as for ThreadSanitizer, whose functions it replaces.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 

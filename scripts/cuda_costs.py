@@ -7,8 +7,6 @@ inference but with few images, boxes and channels: counts per element and per re
 on how many there are. Every result is compared with that of the CPU's kernels.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import re

@@ -1,14 +1,10 @@
 """Decides which results are channels_last, as the C++ fronts do."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-
-__all__ = ["empty_maps", "prefers_channels_last"]
 
 
 def prefers_channels_last(maps: Tensor) -> bool:

@@ -4,15 +4,11 @@ A call through torch's dispatcher takes microseconds for every few arguments. Sm
 CPU go past it, unless something has to see the call.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._device import DeviceContext
-
-__all__ = ["BLIND_MODES", "data_ptr_and_strides", "modes_or_transforms_active"]
 
 PtrAndStrides = tuple[int, tuple[int, ...]]
 

@@ -1,14 +1,10 @@
 """Shapes, without the symbols that torch.compile keeps for them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-
-__all__ = ["broadcast_shapes"]
 
 
 def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:

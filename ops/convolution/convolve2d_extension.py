@@ -1,14 +1,10 @@
 """Images extended beyond their borders: the part that a convolution reads, as a tensor."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
 from .convolve2d_problem import Number, Problem, fill_tensor
 from .im2col_autograd import im2col
-
-__all__ = ["extended", "extended_along", "windows"]
 
 
 def _piece(image: Tensor, dim: int, first: int, last: int, boundary: str) -> Tensor:

@@ -1,7 +1,5 @@
 """The command ``python -m visops.infer``."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
@@ -20,8 +18,6 @@ from .models.postprocess import Auto, Classification, Segmentation
 from .options import Options
 from .store.summary import Summary
 from .view.report import table
-
-__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

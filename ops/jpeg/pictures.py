@@ -1,7 +1,5 @@
 """Files of other kinds among JPEG files, PNG's and others: Pillow decodes them whole."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import re
@@ -10,9 +8,6 @@ from typing import Any
 import numpy as np
 
 from .header import Part, check_pixels
-
-__all__ = ["PictureFile", "is_picture"]
-
 
 # The first bytes of a file, and Pillow's name for what it is; a point stands for any byte.
 _KINDS = (

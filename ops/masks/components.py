@@ -3,8 +3,6 @@
 The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks/components.cpp.
 """
 
-from __future__ import annotations
-
 import operator
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
@@ -15,8 +13,6 @@ from torch import Tensor
 from .._torch.call import call_operator
 from .._torch.named_tuples import exportable
 from . import fakes  # noqa: F401
-
-__all__ = ["ComponentStats", "connected_components", "remove_small_regions"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

@@ -1,7 +1,5 @@
 """How the operators on masks run under torch: fake kernels and vmap."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,8 +9,6 @@ from torch import Tensor
 from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import below_vmap, complete_rule, one_call_each
-
-__all__: list[str] = []
 
 
 @register_fake("connected_components")

@@ -1,7 +1,5 @@
 """Arguments that the operators on regions share: a batch's boxes, and sizes of results."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -11,8 +9,6 @@ from torch import Tensor
 
 from .._torch.arrays import no_boxes
 from .._torch.unsupported_inputs import called, reject_float8
-
-__all__ = ["as_boxes", "output_pair"]
 
 
 def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "input") -> Tensor:

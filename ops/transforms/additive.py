@@ -1,7 +1,5 @@
 """Colour transforms of several channels: what is added to them, and their order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +9,6 @@ from .color import check_channels
 from .engine.effects import Effects
 from .engine.plan import Plan
 from .transform import Builtin, RandomlyApplied
-
-__all__ = ["RGBShift", "RandomBrightnessContrast", "RandomChannelPermutation"]
 
 _MIXED = range(1, 5)  # as many channels as a colour step can mix
 

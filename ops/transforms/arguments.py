@@ -1,31 +1,11 @@
 """Checks of the transforms' arguments; messages name transform, argument, value and range."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
-
-__all__ = [
-    "MASK_FILL",
-    "Fill",
-    "FillArgument",
-    "fail",
-    "fill_values",
-    "interpolation_mode",
-    "interpolation_modes",
-    "interval",
-    "mask_fills_of_chain",
-    "number",
-    "padding_ltrb",
-    "padding_name",
-    "size_pair",
-    "spread",
-    "whole",
-]
 
 INTERPOLATIONS = {
     "nearest": "nearest",

@@ -1,7 +1,5 @@
 """Blurs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +8,6 @@ from .._native import Step
 from .arguments import fail, interval, is_sequence, number, whole
 from .engine.effects import Effects
 from .transform import Builtin
-
-__all__ = ["GaussianBlur"]
 
 
 class GaussianBlur(Builtin):

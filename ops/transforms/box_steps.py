@@ -1,7 +1,5 @@
 """Transforms of boxes alone: their format, clipping, and dropping what is too small."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -25,8 +23,6 @@ from .targets.rotated import (
 )
 from .targets.rows import areas_of, rows_of
 from .transform import Transform
-
-__all__ = ["ClampBoundingBoxes", "ConvertBoundingBoxFormat", "SanitizeBoundingBoxes"]
 
 _UPRIGHT = ("XYXY", "XYWH", "CXCYWH")
 _UNSET = TargetOptions(min_visibility=1.0)  # so that cuts are noted, for boxes dropped later

@@ -1,7 +1,5 @@
 """Chains of transforms that run in as few passes as possible."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -33,8 +31,6 @@ from .sample.batches import batch_leaves, split_samples
 from .sample.leaf import Leaf
 from .sample.outlines import Outline, Outlines
 from .sample.split import Rebuild, split_sample
-
-__all__ = ["Compose", "Parameters"]
 
 _edits_of = operator.attrgetter("_edits")
 
@@ -441,7 +437,7 @@ class Compose(Chain):
         chain = self if outer is None else self._inside(outer)
         return run_passes(chain, leaves, source, dry=dry, record=record)
 
-    def _inside(self, outer: Mapping[str, Any]) -> Compose:
+    def _inside(self, outer: Mapping[str, Any]) -> "Compose":
         """Return this chain with the options that it takes over from another around it."""
         options = options_within(outer, self.named, self.given)
         if all(self.named[name] == value for name, value in options.items()):

@@ -3,8 +3,6 @@
 A chain reads images of any type and works on tensors, so none of these costs a pass.
 """
 
-from __future__ import annotations
-
 import torch
 
 from .._native import Step
@@ -13,17 +11,6 @@ from .dtypes import ToDtype
 from .engine.effects import NO_STEP, Effects
 from .engine.nesting import REPLACEMENTS
 from .transform import Builtin
-
-__all__ = [
-    "ConvertImageDtype",
-    "FormStep",
-    "Identity",
-    "PILToTensor",
-    "ToImage",
-    "ToPILImage",
-    "ToPureTensor",
-    "ToTensor",
-]
 
 
 class FormStep(Builtin):

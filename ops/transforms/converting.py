@@ -1,7 +1,5 @@
 """Makes a chain of another library's pipeline, and says what does not map."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import warnings
@@ -42,8 +40,6 @@ from .arguments import fail
 from .compose import Compose
 from .engine.effects import Fusable
 from .engine.nesting import Chain, Container, OfBatches
-
-__all__ = ["convert"]
 
 _MODULES = (
     *(additive, auto_augment, blurring, box_steps, color, conversions, cropping, distortion),

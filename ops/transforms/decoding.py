@@ -1,7 +1,5 @@
 """Decoding as the first step of a chain."""
 
-from __future__ import annotations
-
 from .._native import Step
 from ..jpeg.file import CHANNELS, MAX_PIXELS
 from .arguments import fail, whole
@@ -9,8 +7,6 @@ from .engine.decode import Decoding
 from .engine.effects import NO_STEP, Effects
 from .sample.encoded import EncodedOptions
 from .transform import Builtin
-
-__all__ = ["DecodeJpeg"]
 
 
 class DecodeJpeg(Decoding, Builtin):

@@ -1,7 +1,5 @@
 """A data set whose samples are transformed by their position in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -12,8 +10,6 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 from .engine.calls import in_shared_memory
 from .engine.source import Repeat, as_whole, place_of, position_of
 from .transform import Transform
-
-__all__ = ["IndexedDataset", "IndexedSampler", "counted"]
 
 
 class IndexedDataset(Dataset[Any]):
@@ -67,7 +63,7 @@ class IndexedDataset(Dataset[Any]):
     ...         assert images.shape[1:] == (3, 32, 32)
     """
 
-    def __new__(cls, dataset: Any = None, transform: Any = None) -> IndexedDataset:
+    def __new__(cls, dataset: Any = None, transform: Any = None) -> "IndexedDataset":
         # A DataLoader asks for the type to learn how to read a data set.
         iterable = isinstance(dataset, IterableDataset) or (
             hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__")

@@ -1,7 +1,5 @@
 """Takes what a chain made, or a network made of it, back to the canvas before the chain."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -26,11 +24,9 @@ from .targets.move import Geometry, check_options, finish_targets, followers, mo
 if TYPE_CHECKING:
     from .compose import Compose, Parameters
 
-__all__ = ["undo_geometry"]
-
 
 def undo_geometry(
-    chain: Compose, sample: Any, params: Parameters, stride: int, interpolation: str | None
+    chain: "Compose", sample: Any, params: "Parameters", stride: int, interpolation: str | None
 ) -> Any:
     """Return a sample on the canvas before the chain: `Compose.inverse`."""
     owner = "Compose.inverse"
@@ -72,7 +68,7 @@ def undo_geometry(
     return rebuild(leaves)
 
 
-def _geometry(chain: Compose, params: Parameters) -> tuple[np.ndarray, np.ndarray, str]:
+def _geometry(chain: "Compose", params: "Parameters") -> tuple[np.ndarray, np.ndarray, str]:
     """Return the chain's matrices [B, 3, 3], its results' sizes [B, 2], and how it interpolates."""
     _reject_unrecorded(chain.passes)
     source = chain.source_of(params)

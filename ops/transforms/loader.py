@@ -1,7 +1,5 @@
 """Batches from files, by threads of one process."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -39,8 +37,6 @@ from .loading.stream import Stream, StreamOrder
 from .loading.threads import Work
 from .loading.transfer import Transfer
 from .views import Views
-
-__all__ = ["Loader"]
 
 _STATE = 1  # version of state_dict
 

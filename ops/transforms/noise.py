@@ -4,8 +4,6 @@ The noise of a value follows from a key that is drawn, and from the value's plac
 is the same at any number of threads, in any batch and on any device.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -16,8 +14,6 @@ from .color import check_channels
 from .engine.pixel_kinds import PixelKind
 from .engine.plan import Plan, full_scale
 from .operation_step import KEY, OperationStep, fixed, limits, real
-
-__all__ = ["GaussianNoise", "RandomHSV", "SaltAndPepper", "ShotNoise"]
 
 _TINY = math.nextafter(0.0, 1.0)
 

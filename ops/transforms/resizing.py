@@ -1,7 +1,5 @@
 """Resizing of the whole image or of a random crop."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -17,8 +15,6 @@ from .arguments import (
 )
 from .engine.effects import Effects
 from .sampled import Sampled
-
-__all__ = ["Letterbox", "RandomResizedCrop", "Resize"]
 
 
 class RandomResizedCrop(Sampled):

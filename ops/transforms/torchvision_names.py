@@ -4,13 +4,9 @@ Those that run in a chain as they are, sample by sample, are torchvision's own c
 same name, so that a recipe ports by changing its import. Others say what to use instead.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 from typing import Any
-
-__all__ = ["find"]
 
 # torchvision's own, which a chain runs outside its passes.
 BORROWED = frozenset(

@@ -1,7 +1,5 @@
 """Several views of one sample, for self-supervised training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +13,6 @@ from .engine.nesting import outer_options
 from .engine.random import call_key
 from .engine.source import index_of_samples
 from .sample.batches import Split
-
-__all__ = ["Views"]
 
 _WORKER = 2**32  # no data loader has as many workers, so no call of a chain draws this key
 

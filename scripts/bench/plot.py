@@ -4,8 +4,6 @@ All ``docs/benchmarks/<op>_<chip>.json`` become ``docs/benchmarks/<op>.md``, wit
 by side, and ``docs/images/bench_<op>.png``, with a marker for each chip.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import statistics

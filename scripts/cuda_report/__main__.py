@@ -5,8 +5,6 @@ python scripts/cuda_report --write     # and update docs/cuda_kernels.md
 python scripts/cuda_report --library other/libvisops_cuda.so
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

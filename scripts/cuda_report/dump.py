@@ -1,7 +1,5 @@
 """Runs cuobjdump over a library and reads what it says of registers, stack and shared memory."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The rules that kernels keep, judged by what nvcc made of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from cuda_report.kernels import DYNAMIC_SHARED, Kernel, Library, by_row

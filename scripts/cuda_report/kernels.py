@@ -1,7 +1,5 @@
 """Every kernel of a library, from its object code and its PTX."""
 
-from __future__ import annotations
-
 import ctypes
 import ctypes.util
 import re

@@ -1,7 +1,5 @@
 """What kernels are allowed beyond the rules of gates.py, by name and with the reason."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

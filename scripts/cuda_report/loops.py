@@ -1,7 +1,5 @@
 """How deep in loops each part of a control-flow graph lies."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 Graph = Mapping[int, Collection[int]]  # nodes and their successors

@@ -1,7 +1,5 @@
 """How much of a multiprocessor the blocks of a kernel can fill."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 WARP = 32

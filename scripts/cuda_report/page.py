@@ -1,7 +1,5 @@
 """Writes docs/cuda_kernels.md."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

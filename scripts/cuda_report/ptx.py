@@ -5,8 +5,6 @@ multiply-adds of its own. So a fused multiply-add found here is one that a sourc
 compiler, made of two roundings.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Draws calls: of operators by their schemas, of public functions by their signatures."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The emulation of AVX-512 (tests/avx512_emulation), beside the processor's own instructions."""
 
-from __future__ import annotations
-
 import platform
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What nvcc made of the CUDA kernels, against the rules of scripts/cuda_report; needs no GPU."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

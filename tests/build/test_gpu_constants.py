@@ -4,8 +4,6 @@
 would take small constants minutes.
 """
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The public interface. A change here is a change for users: it belongs in the changelog."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import subprocess

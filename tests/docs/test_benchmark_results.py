@@ -1,7 +1,5 @@
 """The pages of the documentation that are made of benchmark results."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The table of docs/moving.md on torchvision.transforms.v2: every public name, and what is said."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

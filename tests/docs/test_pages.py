@@ -1,7 +1,5 @@
 """The README, and what holds for every page: links lead somewhere, cited files exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

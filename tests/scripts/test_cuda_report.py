@@ -1,7 +1,5 @@
 """scripts/cuda_report: faults in object code and PTX are found, and named with their kernel."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

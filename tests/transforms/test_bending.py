@@ -1,7 +1,5 @@
 """Transforms that bend the image: their fields are their peers', and targets follow."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Pipelines of torchvision and albumentations as chains."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from typing import Any

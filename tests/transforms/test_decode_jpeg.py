@@ -1,7 +1,5 @@
 """DecodeJpeg: what a chain makes of a file is what it makes of the image in it."""
 
-from __future__ import annotations
-
 import io
 import pickle
 from typing import Any

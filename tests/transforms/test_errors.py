@@ -1,7 +1,5 @@
 """Wrong arguments: each message names transform, argument, value and what is allowed."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

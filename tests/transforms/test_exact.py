@@ -1,7 +1,5 @@
 """Fused chains against their transforms called one by one, in float64."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Videos that are plain tensors: one draw for all frames."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Letterboxes and centre crops: where the image lies, what is beside it, that they fuse."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Crops that look at targets, crops at places, JPEG, frames and the recipes made of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Chains within chains and containers: nothing desynchronises, and no option is lost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

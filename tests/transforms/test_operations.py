@@ -1,7 +1,5 @@
 """Noise, HSV and neighbourhoods: values of their peers, and how they are drawn."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import pickle

@@ -1,7 +1,5 @@
 """Transforms that users write: with and without draws, alone and in batches."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What ports from torchvision by changing the import: names, values, containers of targets."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import pickle

@@ -1,7 +1,5 @@
 """preview(): what it draws, and where."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Random numbers: their stream, what changes it, and that parameters depend on nothing else."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """Transforms under torch.compile: one graph break, the same results, no compilation per draw."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

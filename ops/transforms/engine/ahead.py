@@ -5,8 +5,6 @@ it reads of each file, and at which reduction; when the chain runs, it asks for 
 finds it decoded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,8 +21,6 @@ from .source import Source
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["Decoded", "decode_ahead"]
-
 
 @dataclass(slots=True)
 class Decoded:
@@ -38,7 +34,7 @@ class Decoded:
 
 
 def decode_ahead(
-    chains: Sequence[Compose], leaves: Sequence[Sequence[Leaf]], sources: Sequence[Source]
+    chains: "Sequence[Compose]", leaves: Sequence[Sequence[Leaf]], sources: Sequence[Source]
 ) -> None:
     """Decode what the first passes of chains will read of the same samples' files.
 
@@ -81,7 +77,7 @@ def _files(leaves: Sequence[Leaf]) -> list[tuple[str, Encoded]]:
     return found
 
 
-def _requests(chain: Compose, leaves: Sequence[Leaf], source: Source) -> list[Request]:
+def _requests(chain: "Compose", leaves: Sequence[Leaf], source: Source) -> list[Request]:
     """Return what the first pass of a chain reads of each sample."""
     sizes = image_sizes(list(leaves))
     pixels = Pixels(next(leaf for leaf in leaves if leaf.kind == "image"))

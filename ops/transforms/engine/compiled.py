@@ -1,7 +1,5 @@
 """What a pass needs in C++: its transforms' steps, and how it samples images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,8 +9,6 @@ from ..._native import Chain, Step
 from .effects import step_of
 from .fuse import Pass
 from .plan import Plan
-
-__all__ = ["DTYPE_NAMES", "Compiled", "Settled", "compiled"]
 
 DTYPE_NAMES = {
     dtype: str(dtype).removeprefix("torch.")

@@ -6,8 +6,6 @@ under its canvas, and under that of each contrast's mean. They are decoded, and 
 where they begin. Targets follow the plan of the whole image.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -21,17 +19,6 @@ from ..sample.leaf import Leaf
 from .effects import Fusable
 from .fuse import Pass
 from .plan import Plan
-
-__all__ = [
-    "Decoding",
-    "Request",
-    "decode_all",
-    "decode_for",
-    "decoded_part",
-    "decoding_of",
-    "reach_of",
-    "requests_of",
-]
 
 # A window, (top, left, height, width), and a reduction.
 Request = tuple[tuple[int, int, int, int], int]

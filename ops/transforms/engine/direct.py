@@ -10,8 +10,6 @@ the bits of `run_passes`, which runs whatever is unusual, and says what is wrong
 A batch or a list of one image goes the same way, unless targets come with it.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,12 +34,10 @@ from .source import Source
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["run_direct"]
-
 _is_projective = operator.attrgetter("projective")
 
 
-def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Source) -> Any:
+def run_direct(chain: "Compose", passes: Sequence[Pass], sample: Any, source: Source) -> Any:
     """Transform a sample by a chain's passes, or return None where `run_passes` has to.
 
     That must then be given the same `source`, whose numbers may have been drawn.
@@ -136,7 +132,7 @@ def _leaf_of_one(value: Any, name: str, frames: bool, layout: str | None) -> Lea
     return None if leaf.frames or leaf.batch not in (None, 1) else leaf
 
 
-def _is_plain(chain: Compose) -> bool:
+def _is_plain(chain: "Compose") -> bool:
     """Whether nothing has to watch a call, and the chain keeps to what C++ does for one image."""
     if not chain.targets_follow or is_watched() or outer_options() is not None:
         return False

@@ -1,7 +1,5 @@
 """Targets and further images follow what a pass does to the first image."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,8 +11,6 @@ from .fuse import Pass
 from .numbers import Params
 from .plan import Plan
 from .run import Pixels
-
-__all__ = ["combined", "follow", "plans_for", "run_steps"]
 
 
 def follow(part: Pass, plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:

@@ -6,8 +6,6 @@ express what both do. Only types and arguments decide, never an image or a draw:
 same passes for every sample.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,8 +15,6 @@ import torch
 from .effects import Effects, Fusable, TargetStep
 from .integers import WHITES
 from .nesting import Container
-
-__all__ = ["MAX_COLORS", "Pass", "name_of", "split_passes"]
 
 MAX_COLORS = 8
 

@@ -13,8 +13,6 @@ the same numbers. Python's and NumPy's can't be given one: what may draw from th
 thread that asks for batches (loading/threads.py).
 """
 
-from __future__ import annotations
-
 import os
 import random
 import threading
@@ -28,8 +26,6 @@ from torch.overrides import TorchFunctionMode
 
 from ..._torch.native import BLIND_MODES
 from .random import call_key
-
-__all__ = ["borrowed", "drawing_apart", "in_loader_thread", "other_states", "whole_number"]
 
 _lock = threading.RLock()  # a transform may call a chain of its own
 _APART = 2**32 + 2  # no data loader has as many workers, so no call of a chain draws these keys

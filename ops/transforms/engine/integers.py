@@ -5,25 +5,12 @@ value well enough to be rounded back to itself: float32 those of 16 bits, float6
 and of int64 those up to 2**53.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-
-__all__ = [
-    "WHITES",
-    "computed_in",
-    "float_fill",
-    "from_float",
-    "range_of",
-    "reject_out_of_range",
-    "rounded",
-    "to_float",
-]
 
 WHITES = {
     torch.uint16: 65535.0,

@@ -4,8 +4,6 @@ A class is known by the module and the name it was defined with, so that no libr
 it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +13,6 @@ from torch import Tensor, nn
 
 from ..sample.leaf import is_pil
 from .generators import whole_number
-
-__all__ = ["TAKES", "call_with_image", "draws_alone", "draws_from_torch", "keeps_geometry"]
 
 # How an image is given to a transform.
 TAKES = ("tensor", "pil", "array")

@@ -1,7 +1,5 @@
 """The options of a chain: their defaults, their checks, and what targets need of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -11,16 +9,6 @@ import torch
 from ..arguments import MASK_FILL, fail, number, plain_number
 from ..targets.options import TargetOptions, check_options
 from .source import as_whole
-
-__all__ = [
-    "DEFAULTS",
-    "SWAPPED_OUTSIDE",
-    "given_options",
-    "options_within",
-    "restored",
-    "stored",
-    "target_options",
-]
 
 DEFAULTS: dict[str, Any] = {
     "seed": None,

@@ -1,7 +1,5 @@
 """Runs the passes of a chain on the leaves of a sample or a batch."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -32,11 +30,9 @@ from .unfused import run_foreign
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["run_passes"]
-
 
 def run_passes(
-    chain: Compose,
+    chain: "Compose",
     leaves: list[Leaf],
     source: Source,
     *,
@@ -136,7 +132,7 @@ def run_passes(
     return draw.steps, sizes
 
 
-def _options_within(chain: Compose, leaves: Sequence[Leaf], transform: Any) -> Mapping[str, Any]:
+def _options_within(chain: "Compose", leaves: Sequence[Leaf], transform: Any) -> Mapping[str, Any]:
     """Return the options of chains within a transform, another package's or a container.
 
     Within another package's, they get no dicts, so nothing tells them that masks belong to boxes,
@@ -155,7 +151,7 @@ def _planned(passes: Sequence[Pass]) -> list[Pass]:
     return list(itertools.takewhile(lambda part: part.kind in ("fused", "values"), passes))
 
 
-def _run_group(chain: Compose, group: Sequence[Pass], plans: Sequence[Plan], leaf: Leaf) -> None:
+def _run_group(chain: "Compose", group: Sequence[Pass], plans: Sequence[Plan], leaf: Leaf) -> None:
     """Run passes on an image leaf, by their plans."""
     pixels = Pixels(leaf)
     if group[0].kind == "fused":

@@ -4,8 +4,6 @@ torch's run where the kernels can't: on float64, where a gradient is wanted, and
 operations that have no kernel there, or are larger than it takes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,8 +35,6 @@ from .pixel_kinds import BY_VALUES, PixelKind
 from .plan import Plan
 from .run import Pixels, reject_dtype
 from .sampling import run_all
-
-__all__ = ["run_pixels"]
 
 _HALF = (torch.float16, torch.bfloat16)
 # Each image's operation: kinds [N], amounts [N], and more numbers [N, MORE_NUMBERS].

@@ -7,8 +7,6 @@ key of its own, drawn by a generator or by (seed, epoch, worker, number of the c
 always drawn on the CPU, whatever the images' device.
 """
 
-from __future__ import annotations
-
 import threading
 import zlib
 from collections.abc import Sequence
@@ -20,8 +18,6 @@ from numpy.random import Philox
 
 from ..._native import uniforms as native_uniforms
 from ..._torch.native import modes_or_transforms_active
-
-__all__ = ["call_key", "fresh_key", "seed_for", "uniforms"]
 
 _NAMED = 2**32 + 1  # no data loader has as many workers, so no call of a chain draws these keys
 _WORD = 2**64 - 1

@@ -1,7 +1,5 @@
 """Runs a plan on one image of a sample: one call, and one more per contrast (grey_means.py)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -20,8 +18,6 @@ from .integers import WHITES, computed_in, float_fill, from_float, to_float
 from .plan import Plan
 from .sampling import run_all, run_each, windows_for
 from .uploads import Later, Upload, got
-
-__all__ = ["DTYPES", "Pixels", "channels_first", "reject_dtype", "run_plan"]
 
 DTYPES = {
     np.dtype(np.uint8): torch.uint8,

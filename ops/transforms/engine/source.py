@@ -1,7 +1,5 @@
 """Where one call's numbers come from: a seed, a generator, or an earlier call."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -12,17 +10,6 @@ from torch import Tensor
 
 from .calls import CallCounter
 from .random import call_key, fresh_key
-
-__all__ = [
-    "Key",
-    "Parameters",
-    "Repeat",
-    "Source",
-    "as_whole",
-    "index_of_samples",
-    "place_of",
-    "position_of",
-]
 
 _BITS = 40  # of a place in a data set; above them stands how often its sample came before
 
@@ -72,7 +59,7 @@ class Repeat(int):
     place: int
     times: int
 
-    def __new__(cls, place: int, times: int) -> Repeat:
+    def __new__(cls, place: int, times: int) -> "Repeat":
         made = super().__new__(cls, place + (times << _BITS))
         made.place, made.times = place, times
         return made
@@ -112,7 +99,7 @@ class Source:
     kept: Key | None = None
 
     @classmethod
-    def within(cls, seed: int, position: int, batch: int = 1) -> Source:
+    def within(cls, seed: int, position: int, batch: int = 1) -> "Source":
         """Return the source of a chain in another one, by its place among the others there."""
         return cls(seed, None, None, [position] * batch, 0, None)
 

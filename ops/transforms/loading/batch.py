@@ -1,7 +1,5 @@
 """Batches while their samples are loaded, and what becomes of these."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Mapping, Sequence
@@ -20,8 +18,6 @@ from ..sample.leaf import Leaf
 from ..sample.split import Rebuild, split_sample
 from .blocks import Blocks
 from .collate import Collate
-
-__all__ = ["Batch", "Collating", "Item"]
 
 
 @dataclass(slots=True)
@@ -103,7 +99,7 @@ class Batch:
         self._lock = threading.Lock()
         self._views: list[Batch] = []
 
-    def views(self, count: int) -> list[Batch]:
+    def views(self, count: int) -> "list[Batch]":
         """Return a batch for each of several views of its samples: their items and memory."""
         with self._lock:
             if not self._views:

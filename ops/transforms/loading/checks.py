@@ -1,7 +1,5 @@
 """Checks of a loader's arguments."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -16,19 +14,6 @@ from ..engine.effects import Fusable
 from ..engine.nesting import Container
 from ..engine.source import as_whole
 from ..indexed_dataset import IndexedDataset
-
-__all__ = [
-    "OWNER",
-    "check_callables",
-    "check_samplers",
-    "check_state",
-    "checked_ranks",
-    "count",
-    "is_stream",
-    "process_group",
-    "takes_place",
-    "usable_cpus",
-]
 
 OWNER = "Loader"
 

@@ -1,14 +1,10 @@
 """What a loader gives to a `collate` of the user's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..engine.generators import drawing_apart
 from .checks import takes_place
-
-__all__ = ["Collate", "with_numbers"]
 
 # A function of samples and their places in the data set.
 Collate = Callable[[list[Any], Sequence[Any]], Any]

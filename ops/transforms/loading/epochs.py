@@ -8,8 +8,6 @@ iterators of which they take nothing. An iteration therefore chooses its epoch, 
 sampler, when its first batch is asked for.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,8 +15,6 @@ from typing import Any
 import torch
 
 from ..engine.source import as_whole
-
-__all__ = ["EpochSampler", "Epochs", "Progress"]
 
 
 class Progress:

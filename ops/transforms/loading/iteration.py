@@ -1,7 +1,5 @@
 """An iterator over the batches of one epoch."""
 
-from __future__ import annotations
-
 import os
 import threading
 import weakref
@@ -13,8 +11,6 @@ from .batch import Batch
 from .epochs import Progress
 from .statistics import LoaderStats, Times, summary
 from .threads import Work, stop, work
-
-__all__ = ["Iteration", "stats_of"]
 
 # What an epoch's batches are made by, how far it is, and what receives a batch.
 Begun = tuple[Work, Progress, Callable[[Any], Any]]
@@ -53,7 +49,7 @@ class Iteration:
         for thread in own.threads:
             thread.start()
 
-    def __iter__(self) -> Iteration:
+    def __iter__(self) -> "Iteration":
         return self
 
     def __next__(self) -> Any:

@@ -6,8 +6,6 @@ runs the chain on the batch there. Its plan is drawn from the same numbers, so i
 windows again, and finds them decoded. Targets move on the CPU meanwhile.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,8 +27,6 @@ from .transfer import Transfer, moved
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["OnDevice"]
-
 _ALIGNMENT = 64  # bytes, of each image in a block
 
 
@@ -51,7 +47,7 @@ class OnDevice:
 
     def __init__(
         self,
-        chain: Compose,
+        chain: "Compose",
         seed: int,
         epoch: int,
         collate: Collate | None,

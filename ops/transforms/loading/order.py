@@ -5,8 +5,6 @@ batch. Samplers that the user gives are asked again, and what was handed out alr
 Where a sample comes again in an epoch, its index is a `Repeat`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -18,8 +16,6 @@ from torch import Tensor
 from ..engine.generators import drawing_apart
 from ..engine.source import Repeat
 from ..indexed_dataset import counted
-
-__all__ = ["Indices", "Order", "OwnOrder", "SampledOrder"]
 
 Indices = Sequence[Any]
 

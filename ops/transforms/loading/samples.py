@@ -10,8 +10,6 @@ goes through the chain as in a call of it, which also says what is wrong.
 Samples that are transformed by batches, on_device.py, go the same ways as far as decoding.
 """
 
-from __future__ import annotations
-
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -52,8 +50,6 @@ from .sources import (
 )
 from .statistics import Times
 from .stream import Stream, StreamEndedError
-
-__all__ = ["Samples", "draws_apart", "source_of"]
 
 _MOST_FORMS = 64
 

@@ -7,8 +7,6 @@ whose memory that view's images go to; what doesn't move is the same in all of t
 over once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
@@ -27,8 +25,6 @@ from .batch import Batch, Collating, Item
 from .samples import Samples, source_of
 from .sources import File, with_content, with_masks
 from .statistics import Times
-
-__all__ = ["CollatingViews", "SampleViews"]
 
 
 class SampleViews(Samples):

@@ -1,7 +1,5 @@
 """Where the files of a sample are, and how to read data sets that would decode them."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys
@@ -19,17 +17,6 @@ from ..sample.encoded import DamagedFileError, is_encoded
 from ..sample.images import pil_mask
 from .png import read_png
 from .statistics import Times
-
-__all__ = [
-    "File",
-    "UnreadableError",
-    "buffer_of",
-    "find_file",
-    "may_draw",
-    "reader_of",
-    "with_content",
-    "with_masks",
-]
 
 _PATHS = (str, os.PathLike)
 _FILES = (*_PATHS, bytes, bytearray, memoryview)

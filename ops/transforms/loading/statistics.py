@@ -1,13 +1,8 @@
 """Where the time of a loader's threads goes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
-
-__all__ = ["LoaderStats", "Skipped", "Times", "summary"]
-
 
 _WAITS = 0.25  # the share of threads' waiting from which more batches ahead help
 

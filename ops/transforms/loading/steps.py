@@ -1,7 +1,5 @@
 """What happens to a sample, and what of it holds the interpreter's lock: ``print(loader)``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +7,6 @@ from ..compose import Compose
 from ..engine.file_pass import slow_passes
 from ..views import Views
 from .samples import draws_apart
-
-__all__ = ["steps_of"]
 
 _HOLDS = "holds it, but for pixels"
 

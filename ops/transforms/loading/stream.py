@@ -1,7 +1,5 @@
 """Iterable data sets, whose samples can only be read one after another."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Iterable, Iterator
@@ -11,8 +9,6 @@ import torch
 
 from ..engine.generators import drawing_apart
 from .order import Indices
-
-__all__ = ["Stream", "StreamEndedError", "StreamOrder"]
 
 
 class StreamEndedError(Exception):

@@ -9,8 +9,6 @@ changes under one lock, which is reentrant, as a collection of garbage may stop 
 that holds it.
 """
 
-from __future__ import annotations
-
 import _thread
 import ctypes
 import os
@@ -30,8 +28,6 @@ from .samples import Samples
 from .sources import UnreadableError
 from .statistics import Skipped, Times
 from .stream import Stream, StreamEndedError
-
-__all__ = ["Work", "stop", "use_one_thread", "work"]
 
 _CHECK = 1.0  # seconds after which a consumer looks whether threads still live
 _END = 5.0  # seconds that threads have to end; what they read may block for longer

@@ -1,7 +1,5 @@
 """What all transforms that combine the samples of a batch have in common."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -25,8 +23,6 @@ from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
 from ..sample.split import split_sample
 from ..targets.options import TargetOptions, check_options
-
-__all__ = ["Mixing", "pictures", "restacked", "same_size", "target_options"]
 
 Params = Mapping[str, np.ndarray]
 

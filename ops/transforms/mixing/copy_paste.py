@@ -1,7 +1,5 @@
 """CopyPaste: objects of one image pasted onto another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -26,8 +24,6 @@ from ..targets.rows import note_visible, point_width, rows_of
 from .base import Mixing, Params, restacked, target_options
 from .mix_up import pairs
 from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
-
-__all__ = ["CopyPaste"]
 
 _RIM = 2  # pixels around an object that `blending` takes along
 

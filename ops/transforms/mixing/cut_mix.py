@@ -1,7 +1,5 @@
 """CutMix: a rectangle of each image of a batch taken from another one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,8 +22,6 @@ from .base import Params, restacked, target_options
 from .beta import DRAWS
 from .mix_up import Pairing, pairs
 from .pieces import image_masks, join_pieces, joined, lists_of_things, pieces_of
-
-__all__ = ["CutMix"]
 
 
 class CutMix(Pairing):

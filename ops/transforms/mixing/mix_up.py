@@ -1,7 +1,5 @@
 """MixUp: each image of a batch blended with another one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,8 +16,6 @@ from .base import Mixing, Params, pictures
 from .beta import DRAWS, beta
 from .labels import check_getter, labels_leaf, mixed_labels
 from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
-
-__all__ = ["MixUp", "Pairing", "pairs"]
 
 CLASSES = "a whole number >= 1, or None where labels are probabilities"
 

@@ -1,7 +1,5 @@
 """Mosaic: four images of a batch on one canvas."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,8 +20,6 @@ from ..targets.options import check_fill, mask_fill_of
 from .base import Mixing, Params, pictures, restacked, target_options
 from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
 from .tiles import Movement, Tiles, filled
-
-__all__ = ["Mosaic"]
 
 
 class Mosaic(Mixing):

@@ -6,8 +6,6 @@ first repeated as k pieces for each output, in one leaf of k B samples. Pieces a
 clipped and dropped like the targets of any batch, and joined at the end.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,8 +18,6 @@ from ..sample.entries import rebuilt
 from ..sample.leaf import TARGETS, Leaf
 from ..sample.per_box import may_be_per_box
 from ..targets.rotated import joined_outlines
-
-__all__ = ["image_masks", "join_pieces", "joined", "lists_of_things", "pieces_of"]
 
 Join = Callable[[Leaf, Sequence[Any], int], Any]
 

@@ -1,7 +1,5 @@
 """Splits batches into samples, and collates samples into batches."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,8 +12,6 @@ from torch.utils.data import default_collate
 from .coco import with_same_entries
 from .entries import regrouped, ungrouped
 from .leaf import Leaf, tv_kind
-
-__all__ = ["MOVABLE", "Split", "batch_leaves", "split_samples", "stack_masks", "unbatch_leaves"]
 
 Split = tuple[list[Leaf], Callable[[list[Leaf]], Any]]
 

@@ -7,8 +7,6 @@ moves as a mask; some objects may have none. Polygons of fewer than three points
 are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,15 +16,6 @@ from torch import Tensor
 
 from ...masks.rle import masks_to_rle, rle_to_masks
 from .leaf import Leaf
-
-__all__ = [
-    "Annotations",
-    "ObjectMasks",
-    "annotation_leaves",
-    "are_annotations",
-    "is_about_annotations",
-    "with_same_entries",
-]
 
 # Beside "bbox" and "category_id", one of these tells COCO's dicts from others.
 _MARKS = frozenset(("image_id", "iscrowd", "segmentation", "area"))

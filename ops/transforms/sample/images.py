@@ -1,7 +1,5 @@
 """The images of a sample: their layout and sizes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,15 +11,6 @@ from torch import Tensor
 from ..._torch.native import modes_or_transforms_active
 from .forms import formed
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
-
-__all__ = [
-    "PIL_MASKS",
-    "image_leaf",
-    "image_sizes",
-    "may_be_image",
-    "pil_mask",
-    "restored_image",
-]
 
 _CHANNELS = (1, 3, 4)
 

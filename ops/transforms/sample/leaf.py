@@ -4,8 +4,6 @@ torchvision and Pillow are consulted only if the caller has already imported the
 value can be of their types.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 from dataclasses import dataclass
@@ -13,8 +11,6 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor
-
-__all__ = ["TARGETS", "Leaf", "is_pil", "tv_kind"]
 
 TARGETS = ("mask", "boxes", "keypoints", "polygons")  # the kinds that move with images
 
@@ -46,8 +42,8 @@ class Leaf:
     visible: Any = None
     # Of rotated boxes: a sample's value, and the polygon that is left of each of its boxes.
     outlines: tuple[tuple[Any, list[np.ndarray]], ...] = ()
-    partner: Leaf | None = None  # of key points: the leaf that holds their visibility
-    source: Leaf | None = None  # the leaf of the batch that this sample is from
+    partner: "Leaf | None" = None  # of key points: the leaf that holds their visibility
+    source: "Leaf | None" = None  # the leaf of the batch that this sample is from
     form: str = ""  # what it comes out as: forms.py
 
     def samples(self) -> list[Any]:

@@ -5,8 +5,6 @@ An object has one polygon or several. A polygon is a flat list ``x1, y1, x2, y2,
 ``[K, 2]``.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
@@ -17,16 +15,6 @@ from torch import Tensor
 
 from ... import _native
 from .leaf import Leaf, is_pil
-
-__all__ = [
-    "Objects",
-    "grouped",
-    "points_of",
-    "prepare_polygons",
-    "restored_polygons",
-    "split_points",
-    "with_points",
-]
 
 Objects = list[list[np.ndarray]]  # of one sample
 

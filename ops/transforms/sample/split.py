@@ -6,8 +6,6 @@ known by their key in a dict. Anything that might be an unknown target raises: a
 its image would be noticed only much later, in the trained model.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
@@ -23,8 +21,6 @@ from .leaf import Leaf, is_pil, tv_kind
 from .names import ATOMS, PLAIN_ATOMS, named_kinds
 from .passing import UNMOVABLE, movable_part, must_be_named
 from .target_leaves import prepare_targets, restored_target, visibility_of
-
-__all__ = ["split_sample"]
 
 _EXPECTED = {
     "image": "an image",

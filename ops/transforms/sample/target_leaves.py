@@ -4,8 +4,6 @@ Everything that can be wrong with a target is found here, before a pixel moves. 
 accelerator go unchecked: reading them would synchronize.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,8 +18,6 @@ from .images import pil_mask, sizes_of
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
 from .per_box import match_to_boxes, plain_array
 from .polygons import prepare_polygons, restored_polygons
-
-__all__ = ["prepare_targets", "restored_target", "visibility_of"]
 
 # Columns of each format of boxes.
 _FORMATS = {"XYXY": 4, "XYWH": 4, "CXCYWH": 4, "XYWHR": 5, "CXCYWHR": 5, "XYXYXYXY": 8}

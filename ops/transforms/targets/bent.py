@@ -4,8 +4,6 @@ A field says where each output pixel is read, so a point of the source is found 
 1e-4 pixels. Where the image is folded, a point has several places, and one in the image is taken.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,8 +20,6 @@ from .masks import as_given, as_tensor
 from .options import CONVENTIONS, TargetOptions, canvas_windows, mask_fill_of
 from .rotated import ROTATED
 from .rows import areas_of, note_visible, point_width, rows_of, scale_area
-
-__all__ = ["Fields", "bend_batch", "bend_targets"]
 
 _PARTS = 16  # into which a box's sides are cut, and the edges of polygons at most
 _PART_LENGTH = 4.0  # pixels

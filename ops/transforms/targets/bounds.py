@@ -1,7 +1,5 @@
 """Boxes as the bounds of what belongs to them: their masks or their polygons."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +10,6 @@ from torch import Tensor
 from ..sample.leaf import Leaf
 from .coordinates import from_corners
 from .rotated import ROTATED
-
-__all__ = ["boxes_from_members"]
 
 
 def boxes_from_members(boxes: Leaf, leaves: Sequence[Leaf], source: str) -> None:

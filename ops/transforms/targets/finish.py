@@ -1,7 +1,5 @@
 """The last step for targets: dtypes, boxes clipped or dropped, visibilities."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,8 +27,6 @@ from .rows import (
     rows_of,
     scale_area,
 )
-
-__all__ = ["clamp", "finish_targets", "keep_only", "note_cut", "note_left", "sides_of"]
 
 
 def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOptions) -> None:

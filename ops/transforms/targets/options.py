@@ -1,7 +1,5 @@
 """Options for targets, and which targets can't follow them."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,18 +11,6 @@ from torch import Tensor
 
 from ..sample.leaf import Leaf
 from ..sample.per_box import may_be_per_box
-
-__all__ = [
-    "CONVENTIONS",
-    "Geometry",
-    "TargetOptions",
-    "canvas_windows",
-    "check_fill",
-    "check_options",
-    "check_sanitize",
-    "holds",
-    "mask_fill_of",
-]
 
 POLICIES = ("keep", "clamp", "sanitize")
 # Shifts that lead to the half-pixel convention.

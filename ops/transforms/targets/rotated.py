@@ -10,8 +10,6 @@ beside it (`Leaf.outlines`): shares are measured on it, and the next clip starts
 this runs in float64 on the CPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,19 +20,6 @@ from ..sample.leaf import Leaf
 from .options import Geometry, TargetOptions, canvas_windows
 from .polygons import area, clip, project
 from .rows import note_shares, numbers, scale_area
-
-__all__ = [
-    "ROTATED",
-    "clamp_rotated",
-    "convert_rotated",
-    "cover_rotated",
-    "joined_outlines",
-    "move_rotated",
-    "numbers_on_cpu",
-    "outlines_of",
-    "rotated_corners",
-    "rotated_sides",
-]
 
 ROTATED = ("XYWHR", "CXCYWHR", "XYXYXYXY")
 

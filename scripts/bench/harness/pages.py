@@ -1,7 +1,5 @@
 """Pages of results: every row of an operator, with its chips side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

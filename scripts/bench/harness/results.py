@@ -5,8 +5,6 @@ one thread count; each of its cells is a contender, visops first. Only what the 
 need is stored, and values that equal their default are left out: `read` puts them back.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

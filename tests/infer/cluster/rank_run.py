@@ -1,7 +1,5 @@
 """One rank of a run, which tests start with `torchrun`. Given a marker, rank 1 dies once."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """Ranks as threads of this process, and the store at which they meet."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 

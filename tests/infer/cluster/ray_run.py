@@ -4,8 +4,6 @@ Tests start it as a process: Ray takes ports, sockets with short names and share
 of its processes may survive an error. All of that ends with this process and its folder.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Ranks and their shares of the batches, in this process."""
 
-from __future__ import annotations
-
 import json
 import threading
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The meeting of ranks: rank 0 decides, all hear it, and all wait for each other's end."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -1,7 +1,5 @@
 """A loader's batches are those of `IndexedDataset`, the chain and `Compose.collate`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

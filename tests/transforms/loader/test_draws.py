@@ -1,7 +1,5 @@
 """Other libraries' and users' code draws the same whatever the threads, and not from the caller."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections.abc import Callable, Iterator

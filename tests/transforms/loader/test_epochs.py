@@ -1,7 +1,5 @@
 """Which epoch is loaded under samplers and trainers, what repeats draw, and equal ranks."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any

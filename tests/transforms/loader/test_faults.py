@@ -1,7 +1,5 @@
 """What goes wrong names its sample, and leaves no thread behind."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Batches that are transformed as a whole, on a device: those of the loader's other way."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Data sets as they are, paths in the places of files, and what print() and stats() say."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Several views of each photo, which is decoded once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

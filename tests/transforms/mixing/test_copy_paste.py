@@ -1,7 +1,5 @@
 """CopyPaste against its definition, written as loops."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """MixUp and CutMix: images and labels against torchvision's, draws, seeds, wrong arguments."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Mosaics against resized images that are pasted one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

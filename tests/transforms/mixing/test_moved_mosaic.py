@@ -1,7 +1,5 @@
 """Mosaics whose canvas moves, against canvases that are made, and moved by a chain."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

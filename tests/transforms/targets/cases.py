@@ -1,7 +1,5 @@
 """What tests of targets share: matrices, boxes, and ways to move targets without their image."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Splitting batches, collating samples, and calling other libraries' transforms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

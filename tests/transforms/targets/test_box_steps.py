@@ -1,7 +1,5 @@
 """ConvertBoundingBoxFormat, ClampBoundingBoxes and SanitizeBoundingBoxes against torchvision's."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Boxes as the bounds of moved masks or polygons."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

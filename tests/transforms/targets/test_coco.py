@@ -1,7 +1,5 @@
 """COCO's annotations, as its files have them, move with their image."""
 
-from __future__ import annotations
-
 import copy
 import re
 from typing import Any

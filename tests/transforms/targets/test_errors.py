@@ -1,7 +1,5 @@
 """Samples that can't be transformed: each row is a sample and the message it must give."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

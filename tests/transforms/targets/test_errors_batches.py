@@ -1,7 +1,5 @@
 """Batches and options that can't work: each row is one and the message it must give."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Targets: dtypes, areas, batches, gradients, extremes and CUDA."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import hypothesis.strategies as st

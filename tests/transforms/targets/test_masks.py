@@ -1,7 +1,5 @@
 """Masks against loops: every dtype, form, window and batch; their fill."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

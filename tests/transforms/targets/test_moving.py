@@ -1,7 +1,5 @@
 """Boxes and key points against loops and torchvision; visibility; dropped boxes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Polygons: moved point by point, clipped, dropped with boxes, given back in their own type."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

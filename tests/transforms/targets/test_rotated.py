@@ -1,7 +1,5 @@
 """Rotated boxes: moved as torchvision moves them, clipped and dropped by what is seen of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
