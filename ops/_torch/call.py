@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .arrays import as_tensor
+from .numbers import as_index, is_symbol
 from .unsupported_inputs import called, require_plain
 
 __all__ = ["call_operator", "output_limit", "renamed"]
@@ -95,18 +95,15 @@ def output_limit(op: str, max_output: Any, *, of_arrays: bool) -> Any:
     """Return the limit as operators take it: -1 for None."""
     if max_output is None:
         return -1
-    if not isinstance(max_output, torch.SymInt):
-        try:
-            max_output = operator.index(max_output)
-        except TypeError:
-            raise TypeError(
-                f"visops.{op}: max_output is {max_output!r}, must be an integer"
-            ) from None
-        if not 0 <= max_output < 2**63:  # -1 has a meaning for the operator
-            error = ValueError if of_arrays else RuntimeError
-            allowed = ">= 0" if max_output < 0 else "below 2^63"
-            raise error(f"visops.{op}: max_output is {max_output}, must be {allowed}")
-    return max_output
+    try:
+        limit = as_index(max_output)
+    except TypeError:
+        raise TypeError(f"visops.{op}: max_output is {max_output!r}, must be an integer") from None
+    if not is_symbol(limit) and not 0 <= limit < 2**63:  # -1 has a meaning for the operator
+        error = ValueError if of_arrays else RuntimeError
+        allowed = ">= 0" if limit < 0 else "below 2^63"
+        raise error(f"visops.{op}: max_output is {limit}, must be {allowed}")
+    return limit
 
 
 def _are_tensors(values: Mapping[str, Any], optional: Collection[str]) -> bool:

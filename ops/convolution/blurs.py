@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._torch.numbers import as_index
 from .filter2d import computed_in, filtered
 
 __all__ = ["box_blur", "gaussian_blur", "sobel"]
@@ -220,7 +220,7 @@ def _pair(op: str, name: str, value: Any) -> tuple[Any, Any]:
 
 def _extent(op: str, side: Any) -> int:
     try:
-        found = operator.index(side)
+        found = as_index(side)
     except TypeError:
         raise TypeError(f"visops.{op}: size is {side!r}, must be an integer") from None
     if found < 1:
@@ -260,11 +260,13 @@ def _gaussian(op: str, size: Any, sigma: Any, reach: int) -> np.ndarray:
     if size % 2 == 0:
         raise ValueError(f"visops.{op}: size is {size}, must be odd")
     if sigma is None:
-        if size in _SMALL:
+        # Not `in _SMALL`, which would make a constant of a size that a graph leaves open.
+        side = next((side for known, side in _SMALL.items() if known == size), None)
+        if side is not None:
             # Not side[:0:-1] of an array: dynamo's NumPy drops the bound of such a slice.
-            side = _SMALL[size]
             return np.array([*reversed(side[1:]), *side]) / 256
-        sigma = 0.3 * ((size - 1) / 2 - 1) + 0.8
+        last = np.arange(size)[-1:]  # an array: torch.compile would keep a number for good
+        sigma = 0.3 * (last / 2 - 1) + 0.8
     return gaussian(size, sigma)
 
 

@@ -8,11 +8,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.fakes import register_fake
+from .._torch.fakes import dynamic_size, register_fake
+from .._torch.numbers import is_symbol
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import below_vmap, complete_rule, one_call_each
 
-__all__: list[str] = []
+__all__ = ["word_count"]
+
+
+def word_count(width: Any) -> Any:
+    """Return how many numbers hold the bits of a row of masks.
+
+    Where an exported program leaves the width open, the count is an open size of its own. Torch
+    asks a size that it has computed whether it is 1, and the program would work on one side of 64
+    columns only.
+    """
+    count = (width + 63) // 64
+    if not is_symbol(count) or not width.node.shape_env.allow_dynamic_output_shape_ops:
+        return count
+    size = dynamic_size()
+    torch._check(size * 64 >= width)
+    torch._check(size * 64 < width + 64)
+    return size
 
 
 @register_fake("connected_components")
@@ -52,7 +69,7 @@ def _distance_transform(
 
 @register_fake("pack_masks")
 def _pack_masks(masks: Tensor) -> Tensor:
-    shape = (*masks.shape[:-1], (masks.shape[-1] + 63) // 64)
+    shape = (*masks.shape[:-1], word_count(masks.shape[-1]))
     return masks.new_empty(shape, dtype=torch.int64)
 
 

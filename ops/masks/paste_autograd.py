@@ -16,6 +16,7 @@ from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import below_vmap, complete_rule
+from .fakes import word_count
 
 __all__ = ["paste_masks"]
 
@@ -40,7 +41,7 @@ def _paste_binary_fake(
     *options: Any,
 ) -> Tensor:
     height, width = size
-    last = (width + 63) // 64 if out == "packed" else width
+    last = word_count(width) if out == "packed" else width
     return masks.new_empty((masks.shape[0], height, last), dtype=_BINARY.get(out, torch.bool))
 
 
