@@ -11,7 +11,7 @@ from torch import Tensor
 from .._torch.fakes import dynamic_size, register_fake
 from .._torch.numbers import is_symbol
 from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import below_vmap, complete_rule, one_call_each
+from .._torch.vmap_calls import complete_rule, one_call_each
 
 __all__ = ["word_count"]
 
@@ -140,7 +140,7 @@ for _op in (
     "stability_score",
 ):
     _call = getattr(torch.ops.visops, _op).default
-    add_vmap_rule(_op, below_vmap(complete_rule(_call, _leading(_call))))
+    add_vmap_rule(_op, complete_rule(_call, _leading(_call)))
 for _op in ("mask_iou", "suppress_masks", "merge_masks"):
     _call = getattr(torch.ops.visops, _op).default
-    add_vmap_rule(_op, below_vmap(complete_rule(_call, one_call_each(_call))))
+    add_vmap_rule(_op, complete_rule(_call, one_call_each(_call)))

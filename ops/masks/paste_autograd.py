@@ -15,7 +15,7 @@ from torch import Tensor
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import below_vmap, complete_rule
+from .._torch.vmap_calls import complete_rule
 from .fakes import word_count
 
 __all__ = ["paste_masks"]
@@ -102,4 +102,4 @@ _paste_masks_backward.register(
     vmap=_as_more_masks(_paste_masks_backward),
 )
 _binary = torch.ops.visops.paste_binary_masks.default
-add_vmap_rule("paste_binary_masks", below_vmap(complete_rule(_binary, _as_more_masks(_binary))))
+add_vmap_rule("paste_binary_masks", complete_rule(_binary, _as_more_masks(_binary)))
