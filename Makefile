@@ -19,12 +19,12 @@ export PYTHONDONTWRITEBYTECODE :=
 # share the cores, so threads that wait must not spin.
 PYTEST := OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE $(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
-SOURCES := $(shell find csrc tests/cuda_emulation tests/cuda_check tests/avx512_emulation tests/neon_emulation -type f)
-CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_check tests/ptx tests/avx512_emulation tests/neon_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
+SOURCES := $(shell find csrc tests/cuda_emulation tests/cuda_check tests/neon_emulation -type f)
+CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_check tests/ptx tests/neon_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help build build-tests demo test test-matrix test-infer test-gpu gpu-report test-wheel test-asan test-tsan \
-  test-cuda-check test-gpu-constants test-ptx ptx-costs test-avx512 test-neon test-arm \
+  test-cuda-check test-ptx test-neon test-arm \
   fuzz bench docs lint format typecheck wheels clean
 
 help:  ## list the targets
@@ -170,16 +170,6 @@ test-cuda-check: build/cuda-check/.built  ## emulated CUDA kernels: races, bound
 	$(CUDA_CHECKED) tests/build/test_cuda_barriers.py
 	VISOPS_CPU=cuda_emulated $(CUDA_CHECKED) -m "matrix and not cluster" $(MATRIX_TESTS)
 
-# Emulated kernels usually take small constants, so that tests see many blocks, rounds and launches.
-build/gpu-constants/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -name '*.py')
-	VISOPS_GPU_CONSTANTS=1 VISOPS_ISA=default VISOPS_EMULATION=1 VISOPS_CUDA=0 $(PY) setup.py --quiet build \
-	  --build-lib build/gpu-constants
-	@touch $@
-
-test-gpu-constants: build/gpu-constants/.built  ## emulated CUDA kernels with the constants of a GPU
-	VISOPS_GPU_CONSTANTS=1 OMP_NUM_THREADS=2 PYTHONPATH=build/gpu-constants $(PY) -m pytest -n auto --dist loadgroup -p no:cacheprovider \
-	  $(PYTEST_ARGS) tests/build/test_gpu_constants.py tests/build/test_backends.py -k "cuda_emulated or gpu_constants"
-
 # The PTX that nvcc makes of the kernels, interpreted (tests/ptx; settings are in hook/launch.cpp). By
 # default it has a GPU's constants: exactly the PTX that ships. PTX_CONSTANTS=small: the emulation's.
 # PTX_GUARD=1: every access to global memory must be within a tensor.
@@ -207,9 +197,6 @@ test-ptx: $(PTX_BUILD)/.built  ## the PTX of the CUDA kernels, interpreted: bits
 	$(PY) tests/ptx/report.py $(PTX_KERNELS) $(PTX_BUILD)/statistics --least $(PTX_LEAST)
 	@! grep -s . $(PTX_BUILD)/findings.txt
 
-ptx-costs: $(PTX_BUILD)/.built  ## count what the kernels execute and ask of memory into docs/cuda_costs.md
-	VISOPS_PTX_COUNT=1 $(PTX_ENVIRONMENT) $(PY) scripts/cuda_costs.py --write
-
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
 	@set -e; for script in $(filter-out %/plot.py,$(wildcard scripts/bench/*.py)); do $(PY) $$script; done
 	$(PY) scripts/bench/plot.py
@@ -234,17 +221,6 @@ typecheck: $(VENV)/.packages  ## check the types of the package, the scripts and
 	@mkdir -p build/typing && ln -sfn ../../ops build/typing/visops
 	MYPYPATH=build/typing $(VENV)/bin/mypy -p visops
 	MYPYPATH=build/typing:scripts:tests:examples/cpp $(VENV)/bin/mypy --explicit-package-bases setup.py scripts tests examples/cpp
-
-# The code of AVX-512 kernels, compiled for AVX2 (tests/avx512_emulation).
-build/avx512/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -name '*.py')
-	VISOPS_EMULATE_AVX512=1 VISOPS_EMULATION=1 VISOPS_CUDA=0 $(PY) setup.py --quiet build --build-lib build/avx512
-	@touch $@
-
-test-avx512: build/avx512/.built  ## AVX-512 kernels on processors that have AVX2 only
-	OMP_NUM_THREADS=2 PYTHONPATH=build/avx512 $(PY) -m pytest -n auto --dist loadgroup -p no:cacheprovider \
-	  $(PYTEST_ARGS) tests/build/test_backends.py -k avx512
-	VISOPS_CPU=avx512 OMP_NUM_THREADS=2 PYTHONPATH=build/avx512 $(PY) -m pytest -n auto --dist loadgroup \
-	  -p no:cacheprovider $(PYTEST_ARGS) -m "matrix and not cluster" $(MATRIX_TESTS)
 
 # The default slot's ARM code, compiled for x86 with SIMDe (tests/neon_emulation).
 build/neon/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -name '*.py')

@@ -9,7 +9,7 @@ VISOPS_JPEG : 0 leaves out the decoder of JPEG files, 1 makes it an error if it 
     default it is built where the compiler finds libjpeg-turbo.
 VISOPS_EMULATION : 1 also compiles the CUDA kernels as plain C++, for VISOPS_CPU=cuda_emulated.
 VISOPS_WERROR : 1 makes compiler warnings errors.
-VISOPS_CCACHE : 0 compiles without ccache; by default compilers run through it where it is installed.
+VISOPS_CCACHE : 0 compiles without ccache, through which compilers run where it is installed.
 VISOPS_PYTHONS : interpreters, separated as in PATH, that `_native` is compiled for; by default the
     running one.
 VISOPS_ISA : the instruction sets that CPU kernels are compiled for, such as "default,avx2", or
@@ -21,7 +21,6 @@ VISOPS_GPU_CONSTANTS : 1 compiles emulated kernels with the constants that a GPU
     theirs are so small that tests see several launches, rounds and tiles.
 VISOPS_PTX : 1 lets emulated launches run the PTX that nvcc makes of the kernels (tests/ptx), with
     VISOPS_EMULATION=1.
-VISOPS_EMULATE_AVX512 : 1 compiles the AVX-512 kernels for processors with AVX2, in another folder.
 VISOPS_EMULATE_NEON : 1 compiles ARM's kernels for x86 as well, into the default slot, in another
     folder; it takes SIMDe's headers.
 VISOPS_TARGET : x86_64 or aarch64, the machine to build for; by default that of the compiler. For

@@ -4,7 +4,8 @@ The doctest builder runs fenced code blocks: ``python`` must run as it stands, `
 what it shows. ``py`` is only shown, for code that needs a package or file that is not here.
 """
 
-from __future__ import annotations
+import sys
+from pathlib import Path
 
 import visops
 from docutils import nodes
@@ -54,7 +55,18 @@ def run_fenced_code(app: Sphinx, doctree: nodes.document) -> None:
             node["options"] = {}
 
 
+def write_benchmarks(app: Sphinx) -> None:
+    """Write a page for each benchmark, of its results on all chips."""
+    sys.path.insert(0, str(Path(app.srcdir).parent / "scripts"))
+    from bench.harness import pages
+
+    folder = Path(app.srcdir, "benchmarks")
+    for op, chips in pages.by_operator(sorted(folder.glob("*.json"))).items():
+        (folder / f"{op}.md").write_text(pages.page(op, chips), "utf-8")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Connect the function above."""
+    """Connect the functions above."""
+    app.connect("builder-inited", write_benchmarks)
     app.connect("doctree-read", run_fenced_code)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

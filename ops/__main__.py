@@ -4,8 +4,6 @@
 then has the error that stopped the import.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -1,12 +1,8 @@
 """Parses the arguments of ``python -m visops.infer`` before torch is imported."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from pathlib import Path
-
-__all__ = ["parse_early"]
 
 _NAME = "visops.infer"
 

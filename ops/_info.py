@@ -1,7 +1,5 @@
 """Describes this build of visops and the machine it runs on."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

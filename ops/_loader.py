@@ -1,7 +1,5 @@
 """Loads the compiled library, or says exactly why it can't be."""
 
-from __future__ import annotations
-
 import ctypes
 import platform
 import struct

@@ -71,6 +71,7 @@ class Step:
 
 class Plan:
     def __init__(self, sizes: NDArray[Any], channels: int, exact: bool, /) -> None: ...
+    image: int  # which of each sample's images it is for
     @property
     def batch(self) -> int: ...
     @property
@@ -135,6 +136,7 @@ class Chain:
         padding_mode: str,
         fill: list[float],
         antialias: bool,
+        saturates: bool,
         window: bool,
         /,
     ) -> None: ...
@@ -204,6 +206,17 @@ class FilePass:
         width: int,
         /,
     ) -> tuple[bool, int, int, list[Plan], tuple[float, float, float]] | None: ...
+    @staticmethod
+    def load_together(
+        views: Sequence[FilePass],
+        source: Any,
+        is_path: bool,
+        seeds: list[int],
+        epoch: int,
+        index: int,
+        slots: list[tuple[tuple[int, tuple[int, ...]] | None, int, int]],
+        /,
+    ) -> tuple[bool, list[tuple[int, int, list[Plan]]], tuple[float, float, float]] | None: ...
     def decode(
         self, source: Any, is_path: bool, seed: int, epoch: int, index: int, /
     ) -> tuple[NDArray[Any], tuple[int, int, int], tuple[int, int], tuple[float, float]] | None: ...
@@ -246,7 +259,9 @@ def run_operation(
     width: int,
     /,
 ) -> None: ...
-def pixel_turns(plan: Plan, /) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]: ...
+def pixel_turns(
+    plan: Plan, begin: int, samples: int, frames: int, /
+) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]: ...
 def are_boxes(rows: NDArray[Any], /) -> bool: ...
 def are_placed_boxes(pointer: tuple[int, tuple[int, ...]], count: int, wide: bool, /) -> bool: ...
 def move_drawn_boxes(

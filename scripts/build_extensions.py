@@ -31,8 +31,6 @@ No product is ever contracted with a sum (-ffp-contract=off, -fmad=false): resul
 bit for bit on every instruction set and device. The MSVC flags have not been tried.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json
@@ -88,7 +86,7 @@ FAST_FRONTS = {
     *(f"csrc/core/masks/{name}.cpp" for name in ("polygons", "rle_text")),
     *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/chain").glob("*.cpp")),
     *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/pixels").glob("*.cpp")),
-    "csrc/core/warp/fields.cpp",
+    *(f"csrc/core/warp/{name}.cpp" for name in ("fields", "invert_field")),
     *(f"csrc/core/roi/{name}.cpp" for name in ("align", "align_rotated", "schedule")),
     "csrc/core/suppression/score_order.cpp",
 }

@@ -10,8 +10,6 @@ It writes a ninja file of its own with the same objects, flags and log as the wh
 then finds them done.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -25,7 +23,6 @@ from build_sanitizers import (
     build_folder,
     check_flags,
     compile_flags,
-    emulates_avx512,
     emulates_neon,
     emulation_flags,
     emulation_folder,
@@ -92,7 +89,6 @@ class NinjaFile:
         self._flags = [*FLAGS.compile, f"{FLAGS.include}csrc", f"{FLAGS.include}{GENERATED}"]
         self._flags += FLAGS.warnings_are_errors if strict else []
         self._flags += compile_flags(sanitizers())
-        self._flags += defines({"VISOPS_EMULATE_AVX512": "1"}) if emulates_avx512() else []
         self._flags += shlex.split(os.environ.get("CXXFLAGS", ""))
         if WINDOWS:
             self._rule("cxx", f"{cxx} /showIncludes $flags /c $in /Fo$out", deps="msvc")
@@ -215,14 +211,6 @@ AVX2_SUFFICES = _kernels(
 )
 
 
-# GCC cuts its vectors of 64 bytes in pieces. It warns that functions pass them in another way than
-# with AVX-512; no function that is called from elsewhere does.
-_AVX512_EMULATION = [
-    *(*FLAGS.isa["avx2"], "-mfma", "-Wno-psabi", "-Wno-ignored-attributes"),
-    *("-include", "tests/avx512_emulation/avx512.h"),
-]
-
-
 # ARM's kernels in x86's default slot; SIMDe is quick from SSE4.1 on.
 _NEON_EMULATION = [
     *("-msse4.1", "-DVISOPS_NEON=1", "-isystem", "tests/neon_emulation"),
@@ -242,9 +230,7 @@ def cpu_kernels(file: NinjaFile) -> list[Path]:
         for source in files_below("csrc/cpu"):
             if isa == "avx512" and "avx2" in levels and source.as_posix() in AVX2_SUFFICES:
                 continue  # StubTable::best_cpu() takes the next best kernel
-            is_emulated = isa == "avx512" and emulates_avx512()
-            slot_flags = defines({"VISOPS_ISA_SLOT": str(slot)})
-            slot_flags += _AVX512_EMULATION if is_emulated else flags
+            slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
             if gcc and flags != FLAGS.plain:
                 slot_flags += FLAGS.calls if machine == "x86_64" else []
                 slot_flags += FLAGS.lean if source.as_posix() in LEAN else []

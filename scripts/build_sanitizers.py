@@ -7,8 +7,6 @@ One more, "cuda", is our own and needs no library: it looks at the memory of emu
 (tests/cuda_check). They are compiled as for ThreadSanitizer, whose functions it replaces.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 
@@ -47,11 +45,6 @@ def has_gpu_constants(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get("VISOPS_GPU_CONSTANTS", "0") not in ("", "0")
 
 
-def emulates_avx512(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether AVX-512 kernels are compiled for AVX2 (VISOPS_EMULATE_AVX512=1)."""
-    return environment.get("VISOPS_EMULATE_AVX512", "0") not in ("", "0")
-
-
 def emulates_neon(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether x86's default slot gets ARM's kernels (VISOPS_EMULATE_NEON=1)."""
     return environment.get("VISOPS_EMULATE_NEON", "0") not in ("", "0")
@@ -64,8 +57,7 @@ def interprets_ptx(environment: Mapping[str, str] = os.environ) -> bool:
 
 def build_folder(names: list[str]) -> str:
     """Return the folder of object files below build/."""
-    emulated = ["avx512"] if emulates_avx512() else []
-    emulated += ["neon"] if emulates_neon() else []
+    emulated = ["neon"] if emulates_neon() else []
     return "-".join(["ninja", *names, *emulated])
 
 

@@ -1,7 +1,5 @@
 """The compilers that visops is built with, and their options; used by the build_*.py beside it."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

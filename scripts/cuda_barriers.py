@@ -8,8 +8,6 @@ tests/cuda_check/calls.py that reach it, in a process of its own, until the chec
 (tests/cuda_check) speak. The table goes to docs/cuda_barriers.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import multiprocessing

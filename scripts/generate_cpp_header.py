@@ -7,8 +7,6 @@ every build of the library whose schemas are these. It has C++'s usual types: in
 IntArrayRef where a schema says SymInt, which matters to torch.export alone.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sysconfig

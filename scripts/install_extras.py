@@ -4,8 +4,6 @@
 go to pip: ``python scripts/install_extras.py dev --quiet``.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

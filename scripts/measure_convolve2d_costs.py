@@ -7,8 +7,6 @@ are of one thread's own CPU clock, the least of several calls, so other processe
 model and its numbers are explained in ops/convolution/convolve2d_costs.py.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

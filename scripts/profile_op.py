@@ -8,8 +8,6 @@ Written to --out: the times as a table and as JSON, a picture of time by size wi
 every rung, the reports of cProfile and pyinstrument side by side, and a trace of torch.profiler.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Sequence

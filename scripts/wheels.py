@@ -16,8 +16,6 @@ libraries, and its size is compared with the limit.
 the operators from a folder that holds nothing but tests.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Tables of bad input: a row is the error, its message and the call that must raise it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

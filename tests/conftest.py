@@ -1,7 +1,5 @@
 """What every test file shares: skipping what this machine can't run, and hypothesis settings."""
 
-from __future__ import annotations
-
 import gc
 import os
 import random

@@ -1,7 +1,5 @@
 """Untrained detectors, and photos for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Memory that ends at pages which none may touch."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which kinds of kernel this machine has, and how a test changes between them."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Records what the operators' fronts ask of torch, to find what would wait for a GPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

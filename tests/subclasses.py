@@ -1,7 +1,5 @@
 """Subclasses of torch.Tensor that don't take each other, as torchvision's boxes and masks don't."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -28,13 +28,9 @@ CpuFeatures detect() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#ifdef VISOPS_EMULATE_AVX512  // these objects are compiled for AVX2: tests/avx512_emulation
-  const bool avx512 = avx2;
-#else
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
-#endif
   return {avx2, avx512};
 #elif defined(_MSC_VER) && defined(_M_X64)
   int regs[4];

@@ -143,6 +143,17 @@ void position(const uint8_t* row, int64_t width, int64_t channels, int64_t step,
   }
 }
 
+// NOTE [ Rows beside the grid of vectors ]
+// Where a row begins at a multiple of a vector's 32 bytes, libjpeg-turbo stores past the caches.
+// All rows are read again at once, so those of the buffer begin 16 bytes further on; else it is
+// luck.
+constexpr int64_t kVector = 32;
+
+uint8_t* beside_vectors(uint8_t* memory) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  return memory + (kVector - address % kVector) % kVector + kVector / 2;
+}
+
 void check(const jpeg_decompress_struct& info, const Request& r) {
   const auto length = [&](int64_t full) { return (full + r.reduction - 1) / r.reduction; };
   const bool fits = r.top >= 0 && r.height >= 1 && r.left >= 0 && r.width >= 1 &&
@@ -201,7 +212,9 @@ void decode(const uint8_t* data, size_t length, const Request& r, uint8_t* out) 
   // libjpeg writes rows to where they belong if they have the rectangle's columns and their order.
   // Others, and rows above the rectangle, go through `buffer`.
   const bool direct = !inks && columns == r.width && steps.right == r.channels;
-  std::vector<uint8_t> buffer(static_cast<size_t>(kRowsAtOnce * columns * components));
+  const int64_t stride = (columns * components + kVector - 1) / kVector * kVector;
+  std::vector<uint8_t> memory(static_cast<size_t>(kRowsAtOnce * stride + 2 * kVector));
+  uint8_t* const buffer = beside_vectors(memory.data());
   std::vector<uint8_t> converted(static_cast<size_t>(inks ? r.width * r.channels : 0));
   session.run([&](jpeg_decompress_struct& info) {
     if (usual && r.top > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(r.top));
@@ -214,7 +227,7 @@ void decode(const uint8_t* data, size_t length, const Request& r, uint8_t* out) 
       JSAMPROW rows[kRowsAtOnce];
       for (int64_t i = 0; i < kRowsAtOnce; ++i) {
         const bool within = y + i >= r.top && y + i < bottom;
-        rows[i] = direct && within ? position_of(i) : &buffer[i * columns * components];
+        rows[i] = direct && within ? position_of(i) : buffer + i * stride;
       }
       const int64_t count = jpeg_read_scanlines(&info, rows, kRowsAtOnce);
       if (direct) continue;

@@ -83,7 +83,7 @@ Numbers colors_with_means(const ChainPlan& plan, const Sampling& sampling,
   for (const MeanRound& round : program.rounds) {
     means.push_back(grey_means(plan, round, means, sampling, image, windows, threads));
   }
-  return with_means(program.whole, plan.batch, plan.channels, means);
+  return with_means(program.whole, plan.batch, plan.color_channels(), means);
 }
 
 // Images as (address, strides) of a batch [B, C, H, W] or, in a list, of each image [C, H, W].
@@ -123,8 +123,10 @@ uint64_t low_word(py::handle number) {
 }
 
 Chain::Chain(const py::list& steps, const std::vector<std::string>& interpolations,
-             const std::string& padding_mode, Numbers fill, bool antialias, bool window)
-    : sampling_{{}, parse_padding(kOp, padding_mode), std::move(fill), antialias, window} {
+             const std::string& padding_mode, Numbers fill, bool antialias, bool saturates,
+             bool window)
+    : sampling_{{},    parse_padding(kOp, padding_mode), std::move(fill), antialias, saturates,
+                window} {
   for (const std::string& name : interpolations) {
     sampling_.modes.push_back(parse_sampling(kOp, name));
   }
@@ -148,9 +150,39 @@ ChainPlan Chain::plan_of_one(const SampleKey& key, int64_t height, int64_t width
   return plan;
 }
 
+namespace {
+
+// The number of a channel, of numbers of which there is one or one for each.
+Numbers of_channel(const Numbers& numbers, int64_t channel) {
+  return numbers.size() > 1 ? Numbers{numbers.at(static_cast<size_t>(channel))} : numbers;
+}
+
+}  // namespace
+
 void Chain::run_one(const ChainPlan& plan, const AugmentImage& image, DType dtype,
                     const StridedData& to, DType out_dtype, const Finish& finish,
                     Threads threads) const {
+  if (plan.colors.empty() || plan.color_channels() == plan.channels) {
+    return run_channels(plan, image, dtype, to, out_dtype,
+                        {sampling_.fill, finish.mean, finish.std, finish.erase_value}, threads);
+  }
+  ChainPlan own = plan;
+  own.channels = 1;
+  const int64_t step = element_size(dtype), out_step = element_size(out_dtype);
+  for (int64_t c = 0; c < plan.channels; ++c) {
+    AugmentImage from = image;
+    from.data = static_cast<const char*>(image.data) + c * image.channel_stride * step;
+    StridedData out = to;
+    out.address = static_cast<char*>(to.address) + c * to.strides[0] * out_step;
+    const Numbers fill = of_channel(sampling_.fill, c), mean = of_channel(finish.mean, c),
+                  std = of_channel(finish.std, c), erased = of_channel(finish.erase_value, c);
+    run_channels(own, from, dtype, out, out_dtype, {fill, mean, std, erased}, threads);
+  }
+}
+
+void Chain::run_channels(const ChainPlan& plan, const AugmentImage& image, DType dtype,
+                         const StridedData& to, DType out_dtype, const AugmentValues& values,
+                         Threads threads) const {
   const GeometryState& at = plan.samples.at(0);
   AugmentParams p = {};
   p.batch = 1;
@@ -191,7 +223,7 @@ void Chain::run_one(const ChainPlan& plan, const AugmentImage& image, DType dtyp
     p.clamp = plan.clamps;
     p.color_steps = 1;
   }
-  const AugmentValues values = {sampling_.fill, finish.mean, finish.std, finish.erase_value};
+  p.clamp = p.clamp || sampling_.clamps(mode, dtype);
   run_augment(p, values, threads);
 }
 
@@ -241,7 +273,7 @@ py::array_t<double> Chain::colors(const PlanObject& self, py::handle images,
   run_unlocked(plan.batch * kMeanGrid * kMeanGrid, [&] {
     color = colors_with_means(plan, sampling_, image, windows, Threads::kTorch);
   });
-  const int64_t c = plan.channels;
+  const int64_t c = plan.color_channels();
   return py::array_t<double>({plan.batch, int64_t{1}, c, c + 1}, color.data());
 }
 
@@ -293,7 +325,7 @@ void bind_chain(py::module_& m) {
   m.def("uniforms", &uniform_numbers);
   py::class_<Chain, std::shared_ptr<Chain>>(m, "Chain")
       .def(py::init<const py::list&, const std::vector<std::string>&, const std::string&, Numbers,
-                    bool, bool>())
+                    bool, bool, bool>())
       .def("draw", &Chain::draw)
       .def("colors", &Chain::colors)
       .def("kinds", &Chain::kinds);

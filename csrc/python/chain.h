@@ -27,8 +27,14 @@ struct Sampling {
   Padding padding;
   std::vector<double> fill;
   bool antialias;
-  bool window;  // the whole source, which makes the rim one output pixel wide
+  bool saturates;  // what integers are interpolated to, before floats follow
+  bool window;     // the whole source, which makes the rim one output pixel wide
 
+  // Whether images of this dtype have to be clamped behind an interpolation.
+  bool clamps(Interpolation mode, DType dtype) const {
+    const bool overshoots = mode == Interpolation::kBicubic || mode == Interpolation::kLanczos;
+    return saturates && overshoots && dtype == DType::kUInt8;
+  }
   Interpolation mode_of(const ChainPlan& plan, size_t sample) const {
     return plan.modes.empty() ? modes.at(0) : modes.at(plan.modes.at(sample));
   }
@@ -50,7 +56,7 @@ class Chain {
 
   // Steps, each with the place of its first uniform number.
   Chain(const py::list& steps, const std::vector<std::string>& interpolations,
-        const std::string& padding_mode, Numbers fill, bool antialias, bool window);
+        const std::string& padding_mode, Numbers fill, bool antialias, bool saturates, bool window);
 
   // These two touch no Python.
   ChainPlan plan_of_one(const SampleKey& key, int64_t height, int64_t width, int64_t channels,
@@ -73,6 +79,11 @@ class Chain {
   const Sampling& sampling() const { return sampling_; }
 
  private:
+  // run_one, of channels that colours see together.
+  void run_channels(const ChainPlan& plan, const AugmentImage& image, DType dtype,
+                    const StridedData& to, DType out_dtype, const AugmentValues& values,
+                    Threads threads) const;
+
   Sampling sampling_;
   std::vector<std::pair<StepPointer, int64_t>> steps_;
 };

@@ -6,6 +6,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -129,9 +130,12 @@ class FilePass {
     const Slot slot = {height > 0 ? read_strided_data(data, 3) : StridedData{}, height, width};
     Opened file;
     Times times;
-    const Outcome outcome = unlocked(source, seed, epoch, index, [&](Content given, SampleKey key) {
-      const Outcome opened = open(given, is_path, key, &file, &times);
-      return opened == Outcome::kGood ? store(file, slot, &times) : opened;
+    const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
+    const Outcome outcome = unlocked(source, [&](Content given) {
+      const Outcome opened = open(given, is_path, &file, &times);
+      if (opened != Outcome::kGood) return opened;
+      file.plans = draw(key, file);
+      return store({this}, {&file.plans}, file, {slot}, &times);
     });
     if (outcome == Outcome::kUnusual) return py::none();
     const Canvas canvas = file.plans.back().samples[0].canvas;
@@ -139,6 +143,49 @@ class FilePass {
     for (ChainPlan& plan : file.plans) whole.append(PlanObject{std::move(plan), {}});
     return py::make_tuple(outcome == Outcome::kGood, static_cast<int64_t>(canvas.height),
                           static_cast<int64_t>(canvas.width), whole,
+                          py::make_tuple(times.reading, times.decoding, times.transforming));
+  }
+
+  // Stores the views that several chains make of a file, as `load` does for one. The file is opened
+  // once, and decoded once: the union of the windows that the views read, at the least reduction
+  // that any of them reads. Their options of DecodeJpeg are the same but for `reduced`. Returns
+  // (stored, [(height, width, plans)], times); nothing is stored if a slot, (data, height, width),
+  // has another size.
+  static py::object load_together(const std::vector<const FilePass*>& views, py::handle source,
+                                  bool is_path, const py::list& seeds, py::handle epoch,
+                                  py::handle index, const py::list& slots) {
+    std::vector<SampleKey> keys;
+    std::vector<Slot> into;
+    for (size_t i = 0; i < views.size(); ++i) {
+      keys.push_back({low_word(seeds[i]), low_word(epoch), low_word(index)});
+      const py::tuple slot = slots[i];
+      const auto height = slot[1].cast<int64_t>(), width = slot[2].cast<int64_t>();
+      into.push_back({height > 0 ? read_strided_data(slot[0], 3) : StridedData{}, height, width});
+    }
+    const FilePass& first = *views.at(0);
+    Opened file;
+    Times times;
+    std::vector<std::vector<ChainPlan>> plans(views.size());
+    const Outcome outcome = first.unlocked(source, [&](Content given) {
+      const Outcome opened = first.open(given, is_path, &file, &times);
+      if (opened != Outcome::kGood) return opened;
+      std::vector<const std::vector<ChainPlan>*> all;
+      for (size_t i = 0; i < views.size(); ++i) {
+        plans[i] = views[i]->draw(keys[i], file);
+        all.push_back(&plans[i]);
+      }
+      return store(views, all, file, into, &times);
+    });
+    if (outcome == Outcome::kUnusual) return py::none();
+    py::list made;
+    for (std::vector<ChainPlan>& own : plans) {
+      const Canvas canvas = own.back().samples[0].canvas;
+      py::list whole;
+      for (ChainPlan& plan : own) whole.append(PlanObject{std::move(plan), {}});
+      made.append(py::make_tuple(static_cast<int64_t>(canvas.height),
+                                 static_cast<int64_t>(canvas.width), whole));
+    }
+    return py::make_tuple(outcome == Outcome::kGood, made,
                           py::make_tuple(times.reading, times.decoding, times.transforming));
   }
 
@@ -151,10 +198,12 @@ class FilePass {
     Request request;
     Times times;
     std::unique_ptr<uint8_t[]> pixels;
-    const Outcome outcome = unlocked(source, seed, epoch, index, [&](Content given, SampleKey key) {
-      const Outcome opened = open(given, is_path, key, &file, &times);
+    const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
+    const Outcome outcome = unlocked(source, [&](Content given) {
+      const Outcome opened = open(given, is_path, &file, &times);
       if (opened != Outcome::kGood) return opened;
-      request = request_of(file);
+      file.plans = draw(key, file);
+      request = request_of(file, window_of(file.plans.front()), reduction_of(file.plans.front()));
       pixels.reset(new uint8_t[size_of(request)]);
       return decode_part(file, request, pixels.get(), &times);
     });
@@ -192,16 +241,14 @@ class FilePass {
 
   // Does work on a Python object's bytes without the interpreter's lock; throws if it wasn't read.
   template <class Work>
-  Outcome unlocked(py::handle source, py::handle seed, py::handle epoch, py::handle index,
-                   const Work& work) const {
-    const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
+  Outcome unlocked(py::handle source, const Work& work) const {
     const View view(source);
     int error = 0;
     Outcome outcome;
     {
       const py::gil_scoped_release release;
       errno = 0;
-      outcome = work(view.content(), key);
+      outcome = work(view.content());
       error = errno;
     }
     if (outcome == Outcome::kNotRead) {
@@ -216,8 +263,7 @@ class FilePass {
   }
 
   // Its content stays as it is until this thread opens the next.
-  Outcome open(Content source, bool is_path, const SampleKey& key, Opened* file,
-               Times* times) const {
+  Outcome open(Content source, bool is_path, Opened* file, Times* times) const {
     thread_local Buffer buffer;
     Clock clock;
     if (is_path) {
@@ -236,17 +282,26 @@ class FilePass {
     const bool known = components == 1 || components == 3 || components == 4;
     if (!known || header[0] * header[1] > options_.max_pixels) return Outcome::kUnusual;
     if (swaps_sides(orientation)) std::swap(header[0], header[1]);
-    *file = {source, header[0], header[1], orientation,
-             passes_.draw(key, header[0], header[1], options_.channels, options_.exact)};
+    *file = {source, header[0], header[1], orientation, {}};
     times->decoding = clock.lap();
     return Outcome::kGood;
   }
 
-  Request request_of(const Opened& file) const {
-    const ChainPlan& first = file.plans.front();
-    const int64_t reduction = options_.reduces ? reductions(first)[0] : 1;
-    const StoredPart part = stored_part(file.height, file.width, file.orientation,
-                                        windows_read(first, options_.reach)[0], reduction);
+  std::vector<ChainPlan> draw(const SampleKey& key, const Opened& file) const {
+    return passes_.draw(key, file.height, file.width, options_.channels, options_.exact);
+  }
+
+  // What the first pass reads of whole images, and by how much they may be reduced.
+  PixelWindow window_of(const ChainPlan& first) const {
+    return windows_read(first, options_.reach)[0];
+  }
+  int64_t reduction_of(const ChainPlan& first) const {
+    return options_.reduces ? reductions(first)[0] : 1;
+  }
+
+  Request request_of(const Opened& file, const PixelWindow& window, int64_t reduction) const {
+    const StoredPart part =
+        stored_part(file.height, file.width, file.orientation, window, reduction);
     const bool swaps = swaps_sides(file.orientation);
     return {part, reduction, swaps ? part.width : part.height, swaps ? part.height : part.width};
   }
@@ -270,29 +325,50 @@ class FilePass {
     return Outcome::kGood;
   }
 
-  Outcome store(const Opened& file, const Slot& slot, Times* times) const {
+  // Decodes a file once for all views, and stores each, by its plans, in its slot.
+  static Outcome store(const std::vector<const FilePass*>& views,
+                       const std::vector<const std::vector<ChainPlan>*>& plans, const Opened& file,
+                       const std::vector<Slot>& slots, Times* times) {
     thread_local Buffer pixels;
-    const std::vector<ChainPlan>& plans = file.plans;
-    const Canvas& canvas = plans.back().samples[0].canvas;
-    if (static_cast<int64_t>(canvas.height) != slot.height ||
-        static_cast<int64_t>(canvas.width) != slot.width) {
-      return Outcome::kOtherSize;
+    const FilePass& first = *views.front();
+    PixelWindow window = {};
+    int64_t reduction = 0;
+    for (size_t i = 0; i < views.size(); ++i) {
+      const Canvas& canvas = plans[i]->back().samples[0].canvas;
+      if (static_cast<int64_t>(canvas.height) != slots[i].height ||
+          static_cast<int64_t>(canvas.width) != slots[i].width) {
+        return Outcome::kOtherSize;
+      }
+      const PixelWindow own = views[i]->window_of(plans[i]->front());
+      const int64_t by = views[i]->reduction_of(plans[i]->front());
+      window = i == 0 ? own : united(window, own);
+      reduction = i == 0 ? by : std::min(reduction, by);
     }
-    const Request request = request_of(file);
+    const Request request = first.request_of(file, window, reduction);
     const StoredPart& part = request.part;
-    uint8_t* const decoded = pixels.of_size(size_of(request));
-    const Outcome outcome = decode_part(file, request, decoded, times);
+    uint8_t* const decoded = pixels.of_size(first.size_of(request));
+    const Outcome outcome = first.decode_part(file, request, decoded, times);
     if (outcome != Outcome::kGood) return outcome;
     Clock clock;
-    const int64_t rows = request.rows, columns = request.columns, channels = options_.channels;
-    ChainPlan own = plans.front();
-    move_to_parts({{part.position_top, part.position_left, request.reduction, rows, columns}}, own);
+    const int64_t rows = request.rows, columns = request.columns;
+    const int64_t channels = first.options_.channels;
     const AugmentImage image = {decoded, rows, columns, 1, columns * channels, channels};
-    std::vector<const ChainPlan*> moved = {&own};
-    for (size_t i = 1; i < plans.size(); ++i) moved.push_back(&plans[i]);
-    passes_.run(moved, image, DType::kUInt8, slot.data, Threads::kCaller);
+    for (size_t i = 0; i < views.size(); ++i) {
+      ChainPlan own = plans[i]->front();
+      move_to_parts({{part.position_top, part.position_left, reduction, rows, columns}}, own);
+      std::vector<const ChainPlan*> moved = {&own};
+      for (size_t k = 1; k < plans[i]->size(); ++k) moved.push_back(&(*plans[i])[k]);
+      views[i]->passes_.run(moved, image, DType::kUInt8, slots[i].data, Threads::kCaller);
+    }
     times->transforming = clock.lap();
     return Outcome::kGood;
+  }
+
+  static PixelWindow united(const PixelWindow& a, const PixelWindow& b) {
+    const int64_t top = std::min(a.top, b.top), left = std::min(a.left, b.left);
+    const int64_t bottom = std::max(a.top + a.height, b.top + b.height);
+    const int64_t right = std::max(a.left + a.width, b.left + b.width);
+    return {top, left, bottom - top, right - left};
   }
 
   Passes passes_;
@@ -344,6 +420,7 @@ void bind_files(py::module_& m) {
       }))
       // The last pass must make an image.
       .def("load", &FilePass::load)
+      .def_static("load_together", &FilePass::load_together)
       .def("decode", &FilePass::decode);
   m.def("copy_together", &copy_together);
 }

@@ -210,7 +210,8 @@ void run_batch(const Passes& self, const py::list& plans, const py::list& images
     std::vector<const ChainPlan*> pointers;
     own.reserve(whole.size());
     for (const ChainPlan* plan : whole) {
-      own.push_back(plan_of_sample(*plan, at / static_cast<size_t>(frames)));
+      const auto each = static_cast<size_t>(frames);
+      own.push_back(plan_of_sample(*plan, at / each, static_cast<int64_t>(at % each)));
       pointers.push_back(&own.back());
     }
     self.run(pointers, image_of(from[at], own[0].samples[0].source), type, to[at],

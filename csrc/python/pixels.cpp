@@ -91,8 +91,8 @@ void run_pixels(const PlanObject& self, py::handle address, const std::string& d
     const auto work = [&](int64_t from, int64_t to) {
       for (int64_t i = from; i < to; ++i) {
         void* const data = first + i * size * element_size(type);
-        const auto& own = plan.operations[static_cast<size_t>(begin + i / frames)];
-        run_pixel_list(white == 1.0 ? own : with_white(own, white),
+        auto own = operations_of(plan, static_cast<size_t>(begin + i / frames), i % frames);
+        run_pixel_list(white == 1.0 ? own : with_white(std::move(own), white),
                        {data, type, plan.channels, height, width}, sampling, Threads::kTorch);
       }
     };
@@ -113,13 +113,17 @@ void run_operation(int kind, double amount, const std::vector<double>& more, py:
   run_unlocked(image.size(), [&] { run_pixel_list({operation}, image, {}, Threads::kTorch); });
 }
 
-// All samples' first operations, then all second ones, and so on: for each turn arrays of kinds
-// [B], amounts [B] and numbers [B, kMoreNumbers], which are the matrix of an affine one and for
-// others what `more` holds. Samples of fewer operations have identities behind them.
-py::list turns_of(const PlanObject& self) {
-  const auto& all = self.plan.operations;
+// The first operations of all frames of `samples` samples, then all second ones, and so on: for
+// each turn arrays of kinds [N], amounts [N] and numbers [N, kMoreNumbers], which are the matrix of
+// an affine one and for others what `more` holds. Samples of fewer operations have identities
+// behind them.
+py::list turns_of(const PlanObject& self, int64_t begin, int64_t samples, int64_t frames) {
+  std::vector<std::vector<PixelOperation>> all;
   size_t count = 0;
-  for (const auto& operations : all) count = std::max(count, operations.size());
+  for (int64_t i = 0; i < samples * frames && !self.plan.operations.empty(); ++i) {
+    all.push_back(operations_of(self.plan, static_cast<size_t>(begin + i / frames), i % frames));
+    count = std::max(count, all.back().size());
+  }
   const auto batch = static_cast<py::ssize_t>(all.size());
   py::list turns;
   for (size_t turn = 0; turn < count; ++turn) {

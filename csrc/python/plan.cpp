@@ -110,7 +110,7 @@ void perspective(PlanObject& self, const Doubles& matrices, const Doubles& sides
 void color(PlanObject& self, const Doubles& matrices, const std::optional<Doubles>& weights,
            const std::optional<Doubles>& before) {
   const int64_t channels = self.plan.channels, size = channels * (channels + 1);
-  if (channels > kMostColorChannels) throw std::invalid_argument("at most 4 channels");
+  if (channels > kMostColorChannels) throw std::invalid_argument("at most 4 channels are mixed");
   const Columns m(matrices, self.plan, size);
   std::optional<Columns> w, b;
   if (weights) w.emplace(*weights, self.plan, 1);
@@ -251,10 +251,11 @@ py::array_t<T> array_like(const std::vector<T>& values, std::vector<py::ssize_t>
 py::tuple colors_of(const ColorMatrices& colors, const ChainPlan& plan) {
   py::list weights;
   for (const std::vector<double>& own : colors.weights) {
-    weights.append(array_like(own, {plan.batch, colors.steps, plan.channels}));
+    weights.append(array_like(own, {plan.batch, colors.steps, plan.color_channels()}));
   }
   return py::make_tuple(
-      array_like(colors.elements, {plan.batch, colors.steps, plan.channels, plan.channels + 1}),
+      array_like(colors.elements,
+                 {plan.batch, colors.steps, plan.color_channels(), plan.color_channels() + 1}),
       weights);
 }
 
@@ -348,6 +349,9 @@ void bind_plan(py::module_& m) {
   m.attr("MOST_GRID_CELLS") = kMostGridCells;
   py::class_<PlanObject>(m, "Plan")
       .def(py::init(&make_plan))
+      .def_property(
+          "image", [](const PlanObject& self) { return self.plan.image; },
+          [](PlanObject& self, int64_t image) { self.plan.image = image; })
       .def_property_readonly("batch", [](const PlanObject& self) { return self.plan.batch; })
       .def_property_readonly("channels", [](const PlanObject& self) { return self.plan.channels; })
       .def_property_readonly("exact", [](const PlanObject& self) { return self.plan.exact; })

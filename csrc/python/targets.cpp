@@ -305,15 +305,18 @@ class TensorRows {
   bool wide_;
 };
 
-// are_boxes of a tensor [N, 4].
+// are_boxes of a tensor [N, 4], some of them beyond the first pixel: they may be shares of the image's
+// sides otherwise.
 bool are_placed_boxes(py::handle data, int64_t count, bool wide) {
   const TensorRows rows(data, wide);
   double box[4];
+  bool any_beyond = count == 0;
   for (int64_t i = 0; i < count; ++i) {
     rows.read(i, 4, box);
     if (!is_box(box)) return false;
+    any_beyond = any_beyond || box[0] < 0.0 || box[1] < 0.0 || box[2] > 1.0 || box[3] > 1.0;
   }
-  return true;
+  return any_beyond;
 }
 
 // move_boxes of a tensor [N, 4] into another, as a sample's image moves, by an affine map.

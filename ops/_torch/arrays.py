@@ -5,8 +5,6 @@ order, unaligned data or negative strides are copied, because torch has no view 
 are shared, read-only ones too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

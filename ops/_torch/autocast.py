@@ -1,7 +1,5 @@
 """Casts within torch.autocast, as torch's convolutions have them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +7,6 @@ import torch
 from torch import Tensor
 
 from .registering import LIBRARY
-
-__all__ = ["autocast_dtype", "cast_to", "full_product", "register_autocast"]
 
 
 def autocast_dtype(tensor: Tensor) -> torch.dtype | None:

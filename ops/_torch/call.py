@@ -1,7 +1,5 @@
 """Operators on tensors, called with tensors or with NumPy arrays."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -13,8 +11,6 @@ from torch import Tensor
 from .arrays import as_tensor
 from .numbers import as_index, is_symbol
 from .unsupported_inputs import called, require_plain
-
-__all__ = ["call_operator", "output_limit", "renamed"]
 
 Device = torch.device | str | None
 

@@ -1,7 +1,5 @@
 """Decides which results are channels_last, as the C++ fronts do."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +7,6 @@ import torch
 from torch import Tensor
 
 from .shapes import holds, is_contiguous
-
-__all__ = ["empty_maps", "prefers_channels_last"]
 
 
 def prefers_channels_last(maps: Tensor) -> bool:

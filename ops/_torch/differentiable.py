@@ -1,7 +1,5 @@
 """Operators with gradients: one set of formulas for torch's dispatcher and for torch.func."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import operator

@@ -5,8 +5,6 @@ the C++ fronts check all arguments when the operator runs, and give the message.
 here only where nothing can be inferred.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -15,8 +13,6 @@ import torch
 from torch import Tensor
 
 from .registering import add_fake_kernel
-
-__all__ = ["dynamic_size", "register_fake"]
 
 Kernel = Callable[..., Any]
 

@@ -1,12 +1,8 @@
 """Named tuples as results of exported programs."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 from torch.utils import _pytree
-
-__all__ = ["exportable"]
 
 Class = TypeVar("Class", bound=type)
 

@@ -4,15 +4,11 @@ A call through torch's dispatcher takes microseconds for every few arguments. Sm
 CPU go past it, unless something has to see the call.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._device import DeviceContext
-
-__all__ = ["data_ptr_and_strides", "modes_or_transforms_active"]
 
 PtrAndStrides = tuple[int, tuple[int, ...]]
 
@@ -21,17 +17,16 @@ _are_transforms_active = torch._C._are_functorch_transforms_active
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
 _function_mode_at = torch._C._get_function_stack_at
+# Modes that need not see what happens to tensors: a default device only says where new ones are.
+BLIND_MODES: set[type] = {DeviceContext}
 
 
 def modes_or_transforms_active() -> bool:
-    """Whether a transform or a mode has to see what happens to tensors.
-
-    A default device is a mode, too, but only says where new tensors are.
-    """
+    """Whether a transform or a mode has to see what happens to tensors."""
     if _are_transforms_active() or _dispatch_modes():
         return True
     count = _function_modes()
-    return count > 1 or (count == 1 and type(_function_mode_at(0)) is not DeviceContext)
+    return count > 0 and any(type(_function_mode_at(i)) not in BLIND_MODES for i in range(count))
 
 
 def data_ptr_and_strides(tensor: Any) -> PtrAndStrides | None:

@@ -1,15 +1,11 @@
 """Numbers among arguments, before a schema of torch's sees them."""
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 
 import torch
 
 _is_compiling = torch.compiler.is_compiling
-
-__all__ = ["as_index", "is_symbol", "real_number", "tensor_of_symbols", "whole_number"]
 
 
 def as_index(value: Any) -> Any:

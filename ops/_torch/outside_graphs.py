@@ -1,7 +1,5 @@
 """Marks Python functions that torch.compile should call, not trace."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable
@@ -9,8 +7,6 @@ from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
 import torch
-
-__all__ = ["outside_graphs"]
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,7 +1,5 @@
 """Where Python registers kernels of the operators with torch's dispatcher."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +9,6 @@ try:
     from torch._library.simple_registry import singleton as _fake_kernels
 except ImportError:  # it is torch's own; without it, registering takes longer
     _fake_kernels = None  # type: ignore[assignment]
-
-__all__ = ["LIBRARY", "add_fake_kernel", "add_vmap_rule"]
 
 # Registrations last as long as this object. One for all is quicker than one for each, which
 # torch.library makes where none is given.

@@ -1,14 +1,10 @@
 """Shapes, without the symbols that torch.compile keeps for them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-
-__all__ = ["any_zero", "broadcast_shapes", "differs", "holds", "is_contiguous", "is_known"]
 
 _is_compiling = torch.compiler.is_compiling
 

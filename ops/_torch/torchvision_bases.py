@@ -5,13 +5,9 @@ for theirs. Only modules that are imported on first use import this one: torchvi
 load. None of its code runs.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from torch import nn
-
-__all__ = ["DeformConv2dBase", "PSRoIAlignBase", "RoIAlignBase", "RoIPoolBase"]
 
 if TYPE_CHECKING:
 

@@ -4,14 +4,10 @@ Marking a function imports the compiler: a second, and memory for ten libraries 
 never use. So a function that needs a mark calls one of these where torch.compiler.is_compiling().
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import torch
-
-__all__ = ["call_as_constant", "call_outside_graphs"]
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -3,24 +3,11 @@
 torch would tell the user about dispatch keys and handlers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-
-__all__ = [
-    "as_plain",
-    "called",
-    "is_multiple_dispatch_error",
-    "reject_float8",
-    "reject_foreign_tensors",
-    "reject_vmap",
-    "require_plain",
-    "unsupported",
-]
 
 # The alias covers every backend that has no kernel of its own, except nested tensors.
 _KEYS = ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA", "AutogradNestedTensor")

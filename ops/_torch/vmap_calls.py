@@ -1,7 +1,5 @@
 """What vmap rules share; and the rule of operators with no batch dimension to fold calls into."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -10,16 +8,6 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from .unsupported_inputs import unsupported
-
-__all__ = [
-    "check_presence",
-    "complete_rule",
-    "into_batch",
-    "loop_equal_sizes",
-    "mapped_first",
-    "one_call_each",
-    "out_of_batch",
-]
 
 Rule = Callable[..., tuple[Any, Any]]
 Stack = Callable[[Any], Tensor]

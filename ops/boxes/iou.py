@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/boxes
 pairs.py, fake kernels, gradients and vmap in iou_autograd.py.
 """
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import numpy as np
@@ -13,14 +11,6 @@ import torch
 from torch import Tensor
 
 from .pairs import rotated_overlaps, upright_overlaps
-
-__all__ = [
-    "box_iou",
-    "box_iou_rotated",
-    "complete_box_iou",
-    "distance_box_iou",
-    "generalized_box_iou",
-]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None

@@ -5,8 +5,6 @@ with the roles swapped. Second derivatives differentiate the formula,
 written with torch's operators: iou_formulas.py.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +16,6 @@ from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.vmap_calls import one_call_each
 from .iou_formulas import computed_in, overlap, rotated_overlap
-
-__all__ = ["box_iou", "box_iou_rotated", "result_dtype"]
 
 box_iou = Differentiable("box_iou")
 _box_iou_backward = Differentiable("box_iou_backward")

@@ -3,24 +3,11 @@
 They are what the kernels compute for all pairs: for second derivatives, and for boxes one to one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-
-__all__ = [
-    "area",
-    "aspect_difference",
-    "centre_distance",
-    "computed_in",
-    "hull_sides",
-    "intersection",
-    "overlap",
-    "rotated_overlap",
-]
 
 
 def _quotient(a: Tensor, b: Tensor) -> Tensor:

@@ -1,7 +1,5 @@
 """Losses of boxes matched one to one, as torchvision has them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -15,8 +13,6 @@ from .iou_formulas import (
     hull_sides,
     intersection,
 )
-
-__all__ = ["complete_box_iou_loss", "distance_box_iou_loss", "generalized_box_iou_loss"]
 
 
 def generalized_box_iou_loss(

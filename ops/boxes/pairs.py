@@ -1,7 +1,5 @@
 """Calls of overlaps: formats of boxes, batches, and boxes one to one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +16,6 @@ from .iou_autograd import box_iou as _box_iou
 from .iou_autograd import box_iou_rotated as _box_iou_rotated
 from .iou_autograd import result_dtype
 from .iou_formulas import computed_in, overlap, rotated_overlap
-
-__all__ = ["rotated_overlaps", "upright_overlaps"]
 
 Device = torch.device | str | None
 

@@ -1,7 +1,5 @@
 """Affine warps under python_cpp_extension's names."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +10,6 @@ from torch import Tensor
 from .._torch.unsupported_inputs import require_plain
 from ..warp.affine import warp_affine
 from ..warp.point_fits import affine_from_points
-
-__all__ = ["affine_opencv", "affine_torch"]
 
 
 def affine_torch(input: Tensor, affine_matrix: Tensor, out_h: int, out_w: int) -> Tensor:

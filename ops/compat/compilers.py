@@ -1,10 +1,6 @@
 """What the library was compiled with, under python_cpp_extension's names."""
 
-from __future__ import annotations
-
 from .._info import build_info
-
-__all__ = ["get_compiler_version", "get_compiling_cuda_version"]
 
 
 def get_compiler_version() -> str:

@@ -1,7 +1,5 @@
 """mmcv's layers of deformable convolution, with its arguments and parameters."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from typing import Any
@@ -10,8 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from ..deformable.conv2d import deform_conv2d, pair_of
-
-__all__ = ["DeformConv2dPack", "ModulatedDeformConv2dPack"]
 
 Pair = int | tuple[int, int]
 

@@ -1,7 +1,5 @@
 """Deformable attention under the names of mmcv and of Deformable DETR's extension."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,14 +8,6 @@ from torch import Tensor
 
 from ..deformable.attention import attention_gradients, multi_scale_deformable_attention
 from ..deformable.attention_module import MultiScaleDeformableAttention
-
-__all__ = [
-    "MSDeformAttn",
-    "MultiScaleDeformableAttnFunction",
-    "ms_deform_attn_backward",
-    "ms_deform_attn_forward",
-    "multi_scale_deformable_attn_pytorch",
-]
 
 
 def multi_scale_deformable_attn_pytorch(

@@ -1,7 +1,5 @@
 """Suppression in the interface of the extension that visops replaces; public as visops.compat."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -14,8 +12,6 @@ from ..suppression.nms import batched_nms as _batched_nms
 from ..suppression.nms import nms as _nms
 from ..suppression.soft_nms import batched_soft_nms as _batched_soft_nms
 from ..suppression.soft_nms import soft_nms as _soft_nms
-
-__all__ = ["batched_nms", "nms", "soft_nms"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

@@ -1,15 +1,11 @@
 """RoIAlign with the interface of the extension that visops replaces; public as visops.compat."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor, nn
 
 from ..roi.align import roi_align as _roi_align
 from ..roi.arguments import output_pair
-
-__all__ = ["RoIAlign", "roi_align"]
 
 
 def roi_align(

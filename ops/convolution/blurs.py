@@ -1,7 +1,5 @@
 """Common filters, made of filter2d: Gaussian and box blurs, and Sobel derivatives."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -12,8 +10,6 @@ from torch import Tensor
 
 from .._torch.numbers import as_index
 from .filter2d import computed_in, filtered
-
-__all__ = ["box_blur", "gaussian_blur", "sobel"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/convo
 fake kernels, gradients, vmap and autocast are in conv2d_autograd.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -22,8 +20,6 @@ from .conv2d_autograd import conv2d as _implicit
 from .conv2d_autograd import result_size, with_autocast
 from .im2col_autograd import im2col as _im2col
 from .spatial_arguments import one_per_dimension, padding_of_each_side
-
-__all__ = ["conv2d"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None

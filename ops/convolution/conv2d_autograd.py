@@ -4,8 +4,6 @@ The three operators come from one trilinear form in (gradient, input, weight), e
 them out; the derivatives of each are the other two. None of them conjugates, so the formulas do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,12 +14,6 @@ from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.vmap_calls import one_call_each
-
-__all__ = [
-    "conv2d",
-    "result_size",
-    "with_autocast",
-]
 
 _conv2d = Differentiable("conv2d")
 _backward_input = Differentiable("conv2d_backward_input")

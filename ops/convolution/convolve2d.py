@@ -5,8 +5,6 @@ convolve2d_fft.py and convolve2d_separable.py, the choice between them in convol
 and convolve2d_costs.py. The direct method is an operator, with its schema in csrc/library.cpp.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,8 +14,6 @@ from torch import Tensor
 from .._torch.call import call_operator
 from .convolve2d_choice import METHODS, Explain, convolve
 from .convolve2d_problem import problem, turned
-
-__all__ = ["convolve2d", "correlate2d"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None

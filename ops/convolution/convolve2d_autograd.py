@@ -5,8 +5,6 @@ the kernel turned round, over the input extended, folded back to the elements th
 repeats; the kernel's is a sum over the whole output.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +15,6 @@ from .._torch.differentiable import Differentiable, reject_lazy_out
 from .._torch.fakes import register_fake
 from .._torch.shapes import broadcast_shapes
 from .._torch.vmap_calls import one_call_each
-
-__all__ = ["convolve2d"]
 
 convolve2d = Differentiable("convolve2d")
 _fold = Differentiable("convolve2d_fold")

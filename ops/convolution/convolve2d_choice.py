@@ -1,7 +1,5 @@
 """Which method convolves: the one asked for, or the fastest by measured costs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +14,6 @@ from .convolve2d_methods import convolve_direct, convolve_im2col
 from .convolve2d_narrow import lying_if_narrow
 from .convolve2d_problem import Problem, dtype_name
 from .convolve2d_separable import Factors, convolve_separable, factors_of
-
-__all__ = ["METHODS", "Explain", "convolve"]
 
 METHODS = ("auto", "direct", "im2col", "fft", "separable")
 Explain = Callable[[str], Any] | None

@@ -21,8 +21,6 @@ Nothing was measured on CUDA: there "auto" takes the direct method for kernels b
 elements and otherwise the FFT, if the dtype has one.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any, NamedTuple
@@ -32,8 +30,6 @@ import torch
 from .._torch.shapes import broadcast_shapes
 from .convolve2d_measured import MEASURED
 from .convolve2d_narrow import is_narrow, lying, transposes
-
-__all__ = ["Costs", "FftCosts", "cost_of_methods", "crossover", "fft_tile", "ranking"]
 
 _Pair = tuple[int, int]
 

@@ -1,7 +1,5 @@
 """Images extended beyond their borders: the part that a convolution reads, as a tensor."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -10,8 +8,6 @@ from torch import Tensor
 from .._torch.numbers import is_symbol
 from .convolve2d_problem import Number, Problem, fill_tensor
 from .im2col_autograd import im2col
-
-__all__ = ["extended", "extended_along", "windows"]
 
 
 def _piece(image: Tensor, dim: int, first: int, last: int, boundary: str) -> Tensor:

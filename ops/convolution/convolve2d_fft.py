@@ -9,8 +9,6 @@ Where no gradient is wanted, tiles are transformed a few at a time, and their re
 the output. The halves of a large real image become real and imaginary part of a complex one.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable, Iterator
@@ -22,8 +20,6 @@ from .._torch.shapes import is_known
 from .convolve2d_costs import fft_takes_halves, fft_tile
 from .convolve2d_extension import extended, windows
 from .convolve2d_problem import Problem, as_convolution, dtype_name, of_one_size, plain_number
-
-__all__ = ["convolve_fft"]
 
 # Bytes of tiles that are transformed at once: more would leave the cache, fewer would leave threads
 # without work.

@@ -1,7 +1,5 @@
 """The methods of convolve2d and correlate2d that need no transform: direct and im2col."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -5,8 +5,6 @@ CPU's kernel of the direct method does that itself, and keeps the order of sums.
 the direct method leaves images standing where sums by columns would have other bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch
@@ -14,8 +12,6 @@ from torch import Tensor
 
 from .convolve2d_autograd import convolve2d as _direct
 from .convolve2d_problem import Problem
-
-__all__ = ["convolve_rows", "is_narrow", "lying", "lying_if_narrow", "transposes"]
 
 _Pair = tuple[int, int]
 

@@ -1,7 +1,5 @@
 """The arguments of convolve2d and correlate2d, read by SciPy's rules, as one kind of problem."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,21 +10,6 @@ from torch import Tensor
 
 from .._torch.shapes import broadcast_shapes, is_known
 from .._torch.unsupported_inputs import require_plain
-
-__all__ = [
-    "SIGNED",
-    "Number",
-    "Problem",
-    "as_convolution",
-    "dtype_name",
-    "fill_number",
-    "fill_tensor",
-    "of_one_size",
-    "plain_number",
-    "problem",
-    "result_dtype",
-    "turned",
-]
 
 Number = int | float | complex
 

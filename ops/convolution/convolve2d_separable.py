@@ -1,7 +1,5 @@
 """Kernels that are the product of a column and a row: convolved along one dimension at a time."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -10,8 +8,6 @@ from torch import Tensor
 
 from .convolve2d_narrow import convolve_rows
 from .convolve2d_problem import Problem, fill_tensor
-
-__all__ = ["convolve_separable", "factors_of"]
 
 # A kernel counts as a product if it differs from one by at most this many eps of its norm. A
 # product of two rounded factors, rounded and normalised, is off by one or two.

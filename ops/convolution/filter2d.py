@@ -3,8 +3,6 @@
 Images become planes ``[..., H, W]``, extended beyond their borders; correlate2d does the rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -21,8 +19,6 @@ from .._torch.unsupported_inputs import require_plain
 from .convolve2d import correlate2d
 from .convolve2d_extension import extended_along
 from .filter_separable import DTYPES, MOST_TAPS, filter_separable
-
-__all__ = ["computed_in", "filter2d", "filtered"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

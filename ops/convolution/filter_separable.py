@@ -3,8 +3,6 @@
 The schema is in csrc/library.cpp, checks of arguments in csrc/core/convolution/separable.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -12,8 +10,6 @@ from torch import Tensor
 
 from .._torch.differentiable import without_gradient
 from .._torch.fakes import register_fake
-
-__all__ = ["DTYPES", "MOST_TAPS", "filter_separable"]
 
 _OP = "filter_separable"
 _filter_separable = torch.ops.visops.filter_separable.default

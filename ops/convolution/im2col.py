@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/convo
 fake kernels, gradients and vmap are in im2col_autograd.py.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -18,8 +16,6 @@ from .._torch.call import call_operator
 from .im2col_autograd import col2im as _col2im
 from .im2col_autograd import im2col as _im2col
 from .spatial_arguments import one_per_dimension, padding_of_each_side, spatial_dims
-
-__all__ = ["col2im", "im2col"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None

@@ -3,8 +3,6 @@
 Each is the other's adjoint, so each is the other's gradient, to any order.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,8 +11,6 @@ from torch import Tensor
 
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
-
-__all__ = ["col2im", "im2col"]
 
 im2col = Differentiable("im2col")
 col2im = Differentiable("col2im")

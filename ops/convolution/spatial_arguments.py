@@ -1,13 +1,9 @@
 """Arguments of windows that move over the last dimensions of a tensor: sizes, steps, padding."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 from .._torch.numbers import as_index
-
-__all__ = ["one_per_dimension", "padding_of_each_side", "spatial_dims"]
 
 # The words that may stand for numbers of padding.
 _PADDING = ("same", "valid")

@@ -4,8 +4,6 @@ The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/
 csrc/core/deformable/attention.cpp, fake kernels, gradients and vmap in attention_autograd.py.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -18,8 +16,6 @@ from .._torch.call import call_operator
 from .._torch.numbers import as_index
 from .._torch.unsupported_inputs import require_plain
 from .attention_autograd import attention, backward_samples, backward_value
-
-__all__ = ["attention_gradients", "multi_scale_deformable_attention"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None

@@ -4,8 +4,6 @@ The attention is linear in `value`. So its gradient with respect to `value` has 
 as its gradient, and second derivatives are among the same operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +13,6 @@ from torch import Tensor
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.vmap_calls import into_batch, mapped_first, out_of_batch
-
-__all__ = ["attention", "backward_samples", "backward_value"]
 
 _NAME = "multi_scale_deformable_attention"
 attention = Differentiable(_NAME)

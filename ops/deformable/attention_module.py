@@ -1,7 +1,5 @@
 """Multi-scale deformable attention as a layer, with mmcv's and Deformable DETR's parameters."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from .attention import multi_scale_deformable_attention
-
-__all__ = ["MultiScaleDeformableAttention"]
 
 
 class MultiScaleDeformableAttention(nn.Module):

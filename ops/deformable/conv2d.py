@@ -4,8 +4,6 @@ The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/
 csrc/core/deformable/conv2d.cpp, fake kernels, gradients and vmap in conv2d_autograd.py.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,8 +13,6 @@ from torch import Tensor
 from .._torch.call import call_operator
 from .._torch.numbers import as_index
 from .conv2d_autograd import deform_conv2d as _call
-
-__all__ = ["deform_conv2d", "pair_of"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None

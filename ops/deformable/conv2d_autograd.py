@@ -1,7 +1,5 @@
 """Deformable convolution within torch: fake kernels, gradients, vmap, autocast."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +11,6 @@ from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.vmap_calls import into_batch, one_call_each
-
-__all__ = ["deform_conv2d"]
 
 _NAME = "deform_conv2d"
 _deform_conv2d = Differentiable(_NAME)

@@ -1,7 +1,5 @@
 """Deformable convolution as a layer, with torchvision's parameters."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -10,8 +8,6 @@ from torch import Tensor, nn
 
 from .._torch.torchvision_bases import DeformConv2dBase
 from .conv2d import deform_conv2d, pair_of
-
-__all__ = ["DeformConv2d"]
 
 torch.fx.wrap("deform_conv2d")  # torch.fx records the call, instead of looking into it
 

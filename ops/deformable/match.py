@@ -3,8 +3,6 @@
 The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/match.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +13,6 @@ from .._torch.differentiable import without_gradient
 from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import complete_rule, one_call_each
-
-__all__ = ["match_cost"]
 
 _OP = "match_cost"
 _match_cost = torch.ops.visops.match_cost.default

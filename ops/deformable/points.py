@@ -4,8 +4,6 @@ The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/
 csrc/core/deformable/points.cpp, fake kernels, gradients and vmap in points_autograd.py.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,8 +15,6 @@ from .._torch.numbers import as_index
 from .._torch.shapes import holds, is_contiguous
 from .._torch.unsupported_inputs import require_plain
 from .points_autograd import sample
-
-__all__ = ["point_sample", "sample_points_by_uncertainty"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None

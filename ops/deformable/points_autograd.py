@@ -4,8 +4,6 @@ Samples are linear in `input`. So their gradient with respect to it has the samp
 gradient, and second derivatives are among the same operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +14,6 @@ from .._torch.channels_last import prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.vmap_calls import into_batch, out_of_batch
-
-__all__ = ["backward_input", "backward_points", "sample"]
 
 _NAME = "point_sample"
 sample = Differentiable(_NAME)

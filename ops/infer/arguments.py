@@ -3,13 +3,9 @@
 It imports neither torch nor this package, so that ``--help`` is quick.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
-
-__all__ = ["parse", "parser"]
 
 _DESCRIPTION = """\
 Run networks over all images of a folder. Every file below it ends as one record: ok, failed or

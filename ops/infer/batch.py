@@ -1,7 +1,5 @@
 """What the stages pass on: a planned batch, and everything computed for it so far."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,8 +10,6 @@ from torch import Tensor
 from .frames import Frame, Placement
 from .images.preprocess import Preprocess
 from .store.plan import PlannedBatch
-
-__all__ = ["Batch", "Picture", "shortened"]
 
 _LONGEST = 500  # characters of a reason; some errors print a whole tensor
 

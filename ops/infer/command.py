@@ -1,7 +1,5 @@
 """The command ``python -m visops.infer``."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
@@ -10,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from .arguments import parse
-from .cluster.distributed import merge, run_rank, torchrun_rank
+from .cluster.distributed import merge, run_rank
+from .cluster.rendezvous import torchrun_rank
 from .engine.pipeline import Pipeline
 from .images.preprocess import Preprocess
 from .models.classes import read_classes
@@ -20,8 +19,6 @@ from .models.postprocess import Auto, Classification, Segmentation
 from .options import Options
 from .store.summary import Summary
 from .view.report import table
-
-__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,10 +1,6 @@
 """The geometry of an image: what was decoded of it, and where it lies in a network's input."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-
-__all__ = ["Frame", "Placement"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """The options of a run, and those its results depend on."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,8 +9,6 @@ import torch
 from .images.decode import MAX_BATCH_PIXELS, MAX_BYTES, MAX_PIXELS
 from .images.preprocess import Preprocess
 from .store.merge import FORMATS
-
-__all__ = ["LATER", "Options"]
 
 # Options that results depend on, but that plans made by earlier versions lack: they had no limits,
 # but what exceeded these ended the run; and all masks were run lengths.

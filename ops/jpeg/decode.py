@@ -1,7 +1,5 @@
 """Decode JPEG files in memory, whole or in part."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +8,6 @@ import torch
 
 from .._torch.outside_graphs import outside_graphs
 from .file import CHANNELS, MAX_PIXELS, JpegFile, largest_reduction
-
-__all__ = ["decode_jpeg"]
 
 
 @outside_graphs

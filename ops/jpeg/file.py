@@ -1,7 +1,5 @@
 """A JPEG file in memory, and the decoder in force."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -13,16 +11,6 @@ from .header import REDUCTIONS, Part, check_pixels
 from .library import TurboDecoder, load_turbo
 from .pictures import PictureFile, is_picture
 from .pillow import PillowDecoder, load_pillow
-
-__all__ = [
-    "CHANNELS",
-    "MAX_PIXELS",
-    "JpegFile",
-    "decoder",
-    "decoder_info",
-    "largest_reduction",
-    "open_file",
-]
 
 CHANNELS = {"rgb": 3, "gray": 1}
 MAX_PIXELS = 1 << 28  # more is more likely an attack than a photo
@@ -58,8 +46,8 @@ def decoder_info() -> dict[str, str | None]:
     return {"jpeg": turbo.name, "jpeg_error": None}
 
 
-def open_file(data: Any, exif: bool, max_pixels: int) -> JpegFile | PictureFile:
-    """Return a file whose header has been read: a JPEG, or else a PNG or WebP file.
+def open_file(data: Any, exif: bool, max_pixels: int) -> "JpegFile | PictureFile":
+    """Return a file whose header has been read: a JPEG, or another that Pillow decodes.
 
     Arguments and errors are those of :class:`JpegFile`.
     """

@@ -4,13 +4,9 @@
 csrc/core/chain/stored.h.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from .._native import stored_part
-
-__all__ = ["REDUCTIONS", "Header", "Part", "Stored", "check_pixels", "exif_orientation"]
 
 REDUCTIONS = (8, 4, 2)
 

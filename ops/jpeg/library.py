@@ -4,8 +4,6 @@ The library has a C interface and needs neither torch nor Python. ctypes release
 lock while it runs.
 """
 
-from __future__ import annotations
-
 import ctypes
 from functools import cache
 from typing import Any
@@ -14,8 +12,6 @@ import numpy as np
 
 from .._loader import LIBRARY, REINSTALL, check_complete
 from .header import Header, Stored
-
-__all__ = ["TurboDecoder", "load_turbo"]
 
 FILE = LIBRARY.with_name(LIBRARY.name.replace("visops", "visops_jpeg"))
 _INTERFACE = 1  # of csrc/jpeg/library.cpp

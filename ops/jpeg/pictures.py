@@ -1,20 +1,33 @@
-"""PNG and WebP files among JPEG files: Pillow decodes them whole."""
+"""Files of other kinds among JPEG files, PNG's and others: Pillow decodes them whole."""
 
-from __future__ import annotations
-
+import importlib
 import io
+import re
 from typing import Any
 
 import numpy as np
 
 from .header import Part, check_pixels
 
-__all__ = ["PictureFile", "is_picture"]
+# The first bytes of a file, and Pillow's name for what it is; a point stands for any byte.
+_KINDS = (
+    (rb"\x89PNG\r\n\x1a\n", "Png"),
+    (rb"RIFF....WEBP", "WebP"),
+    (rb"GIF8[79]a", "Gif"),
+    (rb"BM....\0\0\0\0", "Bmp"),
+    (rb"II\*\0|MM\0\*", "Tiff"),
+    (rb"P[456]\s", "Ppm"),
+)
 
 
 def is_picture(start: bytes) -> bool:
-    """Return whether the first twelve bytes of a file are those of a PNG or WebP file."""
-    return start[:8] == b"\x89PNG\r\n\x1a\n" or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
+    """Return whether a file that begins with these twelve bytes is one that Pillow decodes."""
+    return _kind_of(start) is not None
+
+
+def _kind_of(start: bytes) -> str | None:
+    kinds = (kind for pattern, kind in _KINDS if re.match(pattern, start, re.DOTALL))
+    return next(kinds, None)
 
 
 class PictureFile:
@@ -69,15 +82,16 @@ class PictureFile:
 
 
 def _opened(data: np.ndarray) -> Any:
+    kind = _kind_of(data[:12].tobytes())
     try:
-        from PIL import Image, PngImagePlugin, WebPImagePlugin
+        from PIL import Image
+
+        # Not Image.open, which refuses large images by a limit of its own.
+        plugin = importlib.import_module(f"PIL.{kind}ImagePlugin")
     except ImportError as error:
-        raise ValueError(f"data is a PNG or WebP file, which needs Pillow: {error}") from None
-    # Not Image.open, which refuses large images by a limit of its own.
-    png = data[:4].tobytes() == b"\x89PNG"
-    read: Any = PngImagePlugin.PngImageFile if png else WebPImagePlugin.WebPImageFile
+        raise ValueError(f"data is a {kind} file, which needs Pillow: {error}") from None
     try:
-        return read(io.BytesIO(data.tobytes()))
+        return getattr(plugin, f"{kind}ImageFile")(io.BytesIO(data.tobytes()))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise ValueError(f"data can't be decoded: {error}") from None
 

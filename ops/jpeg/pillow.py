@@ -4,8 +4,6 @@ Pillow brings libjpeg-turbo, and values are the same. It reports neither damaged
 restart markers, and takes all files with four inks for Adobe's.
 """
 
-from __future__ import annotations
-
 import io
 from functools import cache
 from typing import Any
@@ -13,8 +11,6 @@ from typing import Any
 import numpy as np
 
 from .header import Header, Stored, exif_orientation
-
-__all__ = ["PillowDecoder", "load_pillow"]
 
 _COMPONENTS = {"L": 1, "RGB": 3, "CMYK": 4}
 # How to bring stored pixels upright: swap the axes first, then reverse these.

@@ -3,8 +3,6 @@
 The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks/components.cpp.
 """
 
-from __future__ import annotations
-
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -15,8 +13,6 @@ from .._torch.call import call_operator
 from .._torch.named_tuples import exportable
 from .._torch.numbers import as_index, is_symbol
 from . import fakes  # noqa: F401
-
-__all__ = ["ComponentStats", "connected_components", "remove_small_regions"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

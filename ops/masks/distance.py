@@ -3,8 +3,6 @@
 The schema is in csrc/library.cpp, the checks of arguments in csrc/torch/masks/distance.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeVar, overload
 
@@ -14,8 +12,6 @@ from torch import Tensor
 
 from .._torch.call import call_operator
 from . import fakes  # noqa: F401
-
-__all__ = ["distance_transform"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

@@ -1,7 +1,5 @@
 """How the operators on masks run under torch: fake kernels and vmap."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,8 +10,6 @@ from .._torch.fakes import dynamic_size, register_fake
 from .._torch.numbers import is_symbol
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import complete_rule, one_call_each
-
-__all__ = ["word_count"]
 
 
 def word_count(width: Any) -> Any:

@@ -3,8 +3,6 @@
 The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks/packed.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +14,6 @@ from .._torch.call import call_operator, renamed
 from .._torch.unsupported_inputs import require_plain
 from . import fakes  # noqa: F401
 from .packed_masks import PackedMasks, packed_masks
-
-__all__ = ["mask_area", "mask_iou", "masks_to_boxes", "pack_masks"]
 
 Device = torch.device | str | None
 

@@ -1,7 +1,5 @@
 """Masks as bits, and how they are indexed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +11,6 @@ from torch.utils import _pytree as pytree
 from .._torch.call import call_operator
 from .._torch.numbers import is_symbol
 from .._torch.shapes import holds
-
-__all__ = ["PackedMasks", "packed_masks"]
 
 _unpack_masks = torch.ops.visops.unpack_masks.default
 _WORD = 64  # pixels
@@ -84,10 +80,10 @@ class PackedMasks:
         count: int = self.bits.shape[0]
         return count
 
-    def __iter__(self) -> Iterator[PackedMasks]:
+    def __iter__(self) -> "Iterator[PackedMasks]":
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, index: Any) -> PackedMasks:
+    def __getitem__(self, index: Any) -> "PackedMasks":
         parts = index if isinstance(index, tuple) else (index,)
         if isinstance(self.bits, np.ndarray):
             parts = tuple(part.numpy() if isinstance(part, Tensor) else part for part in parts)

@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks
 kernels, gradients and vmap in paste_autograd.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,8 +19,6 @@ from .packed import Device
 from .packed_masks import packed_masks
 from .paste_autograd import paste_masks as _paste_masks
 from .rle import rles_of_runs
-
-__all__ = ["paste_masks"]
 
 _OP = "paste_masks"
 _paste_binary_masks = torch.ops.visops.paste_binary_masks.default

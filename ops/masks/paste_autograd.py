@@ -4,8 +4,6 @@ Pasting is linear in the masks, so its gradient is linear in the incoming one, a
 the gradient is pasting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,8 +15,6 @@ from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import complete_rule
 from .fakes import word_count
-
-__all__ = ["paste_masks"]
 
 paste_masks = Differentiable("paste_masks")
 _paste_masks_backward = Differentiable("paste_masks_backward")

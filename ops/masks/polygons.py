@@ -1,7 +1,5 @@
 """Polygons to masks, by COCO's rule."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +10,6 @@ from .._torch.outside_graphs import outside_graphs
 from .packed import Device
 from .rle import check_out, masks_of_runs
 from .runs import as_rles, offsets_of, runs_of_polygons, size_of
-
-__all__ = ["polygons_to_masks"]
 
 _OP = "polygons_to_masks"
 _FARTHEST = 1e8  # pixels

@@ -4,8 +4,6 @@ The operators' schemas are in csrc/library.cpp, the checks of their arguments in
 csrc/torch/masks/rle.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,8 +28,6 @@ from .runs import (
     runs_of_rles,
     size_of,
 )
-
-__all__ = ["masks_of_runs", "masks_to_rle", "rle_area", "rle_iou", "rle_to_masks", "rles_of_runs"]
 
 Rle = Mapping[str, Any]
 Rles = Rle | Sequence[Rle]

@@ -1,7 +1,5 @@
 """How the operators on runs run under torch: fake kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -11,8 +9,6 @@ from .._torch.fakes import dynamic_size, register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import complete_rule, loop_equal_sizes, one_call_each
 from .fakes import word_count
-
-__all__: list[str] = []
 
 
 @register_fake("masks_to_runs")

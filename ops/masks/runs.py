@@ -3,8 +3,6 @@
 The functions are in csrc/python/runs.cpp.
 """
 
-from __future__ import annotations
-
 import itertools
 import operator
 from collections.abc import Mapping, Sequence
@@ -14,17 +12,6 @@ import numpy as np
 from torch import Tensor
 
 from .. import _native
-
-__all__ = [
-    "Runs",
-    "areas_of",
-    "as_rles",
-    "offsets_of",
-    "overlaps_of",
-    "runs_of_polygons",
-    "runs_of_rles",
-    "size_of",
-]
 
 Size = tuple[int, int]
 

@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks
 stability.cpp, and fake kernels in fakes.py.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -23,8 +21,6 @@ from .packed import (
     values_of_masks,
 )
 from .packed_masks import PackedMasks
-
-__all__ = ["mask_nms", "merge_masks", "stability_score"]
 
 _suppress_masks = torch.ops.visops.suppress_masks.default
 _merge_masks = torch.ops.visops.merge_masks.default

@@ -1,12 +1,8 @@
 """Overlaps of all pairs of boxes, by arithmetic."""
 
-from __future__ import annotations
-
 import torch
 
 from .graph import Array, constant, node, where
-
-__all__ = ["box_iou"]
 
 
 def box_iou(*, boxes1: Array, boxes2: Array, kind: str, eps: float) -> Array:

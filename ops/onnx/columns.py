@@ -1,7 +1,5 @@
 """Windows as columns, by indices, and columns as images, by Col2Im."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +16,6 @@ from .graph import (
     parts_of_shape,
     static_integer,
 )
-
-__all__ = ["col2im", "im2col"]
 
 
 def im2col(

@@ -1,7 +1,5 @@
 """Convolutions by ONNX's Conv."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +16,6 @@ from .graph import (
     static_integer,
     where,
 )
-
-__all__ = ["conv2d", "convolve2d"]
 
 
 def conv2d(

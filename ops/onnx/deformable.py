@@ -4,16 +4,12 @@ Positions are handed over in [-1, 1], in the dtype of the sums: they are rounded
 library's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from .graph import Array, concat, constant, integer_vector, node, where
-
-__all__ = ["multi_scale_deformable_attention", "point_sample"]
 
 _FAR = 1e4  # sizes of the map
 

@@ -3,8 +3,6 @@
 onnxscript's own values know a dtype only where the exporter does, and guess that of constants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,22 +10,6 @@ import numpy as np
 import torch
 from onnxscript import ir
 from onnxscript import opset18 as op
-
-__all__ = [
-    "Array",
-    "arange",
-    "concat",
-    "constant",
-    "floored_float32",
-    "from_graph",
-    "integer_vector",
-    "node",
-    "outside_of_onnx",
-    "parts_of_shape",
-    "static_integer",
-    "to_graph",
-    "where",
-]
 
 _NAMES = {
     torch.bool: "BOOL",
@@ -69,7 +51,7 @@ class Array:
         """The dimensions of an operator's argument."""
         return len(self.value.shape)
 
-    def _binary(self, kind: str, other: Any, *, swapped: bool = False) -> Array:
+    def _binary(self, kind: str, other: Any, *, swapped: bool = False) -> "Array":
         if not isinstance(other, Array):
             other = constant(other, self.dtype)
         assert other.dtype == self.dtype, (kind, self.dtype, other.dtype)
@@ -77,77 +59,77 @@ class Array:
         compares = kind in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal")
         return Array(getattr(op, kind)(*pair), torch.bool if compares else self.dtype)
 
-    def __add__(self, other: Any) -> Array:
+    def __add__(self, other: Any) -> "Array":
         return self._binary("Add", other)
 
-    def __radd__(self, other: Any) -> Array:
+    def __radd__(self, other: Any) -> "Array":
         return self._binary("Add", other)
 
-    def __sub__(self, other: Any) -> Array:
+    def __sub__(self, other: Any) -> "Array":
         return self._binary("Sub", other)
 
-    def __rsub__(self, other: Any) -> Array:
+    def __rsub__(self, other: Any) -> "Array":
         return self._binary("Sub", other, swapped=True)
 
-    def __mul__(self, other: Any) -> Array:
+    def __mul__(self, other: Any) -> "Array":
         return self._binary("Mul", other)
 
-    def __rmul__(self, other: Any) -> Array:
+    def __rmul__(self, other: Any) -> "Array":
         return self._binary("Mul", other)
 
-    def __truediv__(self, other: Any) -> Array:
+    def __truediv__(self, other: Any) -> "Array":
         return self._binary("Div", other)
 
-    def __rtruediv__(self, other: Any) -> Array:
+    def __rtruediv__(self, other: Any) -> "Array":
         return self._binary("Div", other, swapped=True)
 
-    def __floordiv__(self, other: Any) -> Array:
+    def __floordiv__(self, other: Any) -> "Array":
         """Divide integers that are not negative."""
         return self._binary("Div", other)
 
-    def __mod__(self, other: Any) -> Array:
+    def __mod__(self, other: Any) -> "Array":
         """Return the remainder of integers, with the divisor's sign."""
         return self._binary("Mod", other)
 
-    def __neg__(self) -> Array:
+    def __neg__(self) -> "Array":
         return Array(op.Neg(self.value), self.dtype)
 
-    def __lt__(self, other: Any) -> Array:
+    def __lt__(self, other: Any) -> "Array":
         return self._binary("Less", other)
 
-    def __le__(self, other: Any) -> Array:
+    def __le__(self, other: Any) -> "Array":
         return self._binary("LessOrEqual", other)
 
-    def __gt__(self, other: Any) -> Array:
+    def __gt__(self, other: Any) -> "Array":
         return self._binary("Greater", other)
 
-    def __ge__(self, other: Any) -> Array:
+    def __ge__(self, other: Any) -> "Array":
         return self._binary("GreaterOrEqual", other)
 
-    def equals(self, other: Any) -> Array:
+    def equals(self, other: Any) -> "Array":
         """Compare element by element."""
         return self._binary("Equal", other)
 
-    def __and__(self, other: Array) -> Array:
+    def __and__(self, other: "Array") -> "Array":
         return Array(op.And(self.value, other.value), torch.bool)
 
-    def __or__(self, other: Array) -> Array:
+    def __or__(self, other: "Array") -> "Array":
         return Array(op.Or(self.value, other.value), torch.bool)
 
-    def __invert__(self) -> Array:
+    def __invert__(self) -> "Array":
         return Array(op.Not(self.value), torch.bool)
 
-    def to(self, dtype: torch.dtype) -> Array:
+    def to(self, dtype: torch.dtype) -> "Array":
         """Convert the dtype."""
         if dtype == self.dtype:
             return self
         return Array(op.Cast(self.value, to=int(_TYPES[dtype])), dtype)
 
-    def computable(self) -> Array:
+    def computable(self) -> "Array":
         """Convert what the library computes in float32 to that: everything but float64."""
         return self if self.dtype == torch.float64 else self.to(torch.float32)
 
-    def stored_as(self, dtype: torch.dtype) -> Array:
+    def stored_as(self, dtype: torch.dtype) -> "Array":
         """Convert floats; integers are rounded half to even and saturate."""
         if dtype.is_floating_point or dtype == self.dtype:
             return self.to(dtype)
@@ -158,44 +140,44 @@ class Array:
         rounded = op.Clip(op.Round(self.value), low.value, high.value)
         return Array(rounded, self.dtype).to(dtype)
 
-    def reshape(self, *sizes: Any) -> Array:
+    def reshape(self, *sizes: Any) -> "Array":
         """Reshape; 0 keeps a size, -1 stands for what is left."""
         return Array(op.Reshape(self.value, integer_vector(sizes).value), self.dtype)
 
-    def shaped(self, shape: Array) -> Array:
+    def shaped(self, shape: "Array") -> "Array":
         """Reshape to a vector of sizes, any of which may be 0."""
         return Array(op.Reshape(self.value, shape.value, allowzero=1), self.dtype)
 
-    def unsqueeze(self, *axes: int) -> Array:
+    def unsqueeze(self, *axes: int) -> "Array":
         """Insert dimensions of size 1."""
         return Array(op.Unsqueeze(self.value, constant(list(axes)).value), self.dtype)
 
-    def squeeze(self, *axes: int) -> Array:
+    def squeeze(self, *axes: int) -> "Array":
         """Remove dimensions of size 1."""
         return Array(op.Squeeze(self.value, constant(list(axes)).value), self.dtype)
 
-    def transpose(self, *order: int) -> Array:
+    def transpose(self, *order: int) -> "Array":
         """Reorder the dimensions."""
         return Array(op.Transpose(self.value, perm=list(order)), self.dtype)
 
-    def expand(self, *sizes: Any) -> Array:
+    def expand(self, *sizes: Any) -> "Array":
         """Repeat dimensions of size 1."""
         return Array(op.Expand(self.value, integer_vector(sizes).value), self.dtype)
 
-    def take(self, index: Array | int | Sequence[int], axis: int) -> Array:
+    def take(self, index: "Array | int | Sequence[int]", axis: int) -> "Array":
         """Select along an axis; the index's dimensions replace it."""
         at = index if isinstance(index, Array) else constant(index)
         return Array(op.Gather(self.value, at.value, axis=axis), self.dtype)
 
-    def compress(self, condition: Array, axis: int = 0) -> Array:
+    def compress(self, condition: "Array", axis: int = 0) -> "Array":
         """Keep what fulfils a condition."""
         return Array(op.Compress(self.value, condition.value, axis=axis), self.dtype)
 
-    def size(self, axis: int) -> Array:
+    def size(self, axis: int) -> "Array":
         """Return the size of a dimension >= 0, a number."""
         return Array(op.Shape(self.value, start=axis, end=axis + 1), torch.int64).squeeze(0)
 
-    def total(self, axis: int) -> Array:
+    def total(self, axis: int) -> "Array":
         """Sum along an axis, which disappears."""
         summed = op.ReduceSum(self.value, constant([axis]).value, keepdims=0)
         return Array(summed, self.dtype)

@@ -1,7 +1,5 @@
 """Pooling of regions by ONNX's RoiAlign and MaxRoiPool."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -18,15 +16,6 @@ from .graph import (
     outside_of_onnx,
     static_integer,
 )
-
-__all__ = [
-    "crop_rois",
-    "multiscale_roi_align",
-    "ps_roi_align",
-    "roi_align",
-    "roi_align_max",
-    "roi_pool",
-]
 
 
 def roi_align(

@@ -5,8 +5,6 @@ suppressed by the positions of scores in their order, numbers that are all diffe
 boxes are sorted by them. float32 has each position exactly up to 2^24 of them for an image.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -24,8 +22,6 @@ from .graph import (
     parts_of_shape,
     where,
 )
-
-__all__ = ["batched_nms", "nms", "nms_match", "nms_padded"]
 
 _IN_SINGLE = (torch.float16, torch.bfloat16, torch.float32)
 

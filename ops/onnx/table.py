@@ -1,14 +1,10 @@
 """The table of translations: every operator's name, and what writes it or why nothing can."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Any
 
 import torch
-
-__all__ = ["translation_table"]
 
 # The module of this package with a function of the operator's name.
 _TRANSLATED = {

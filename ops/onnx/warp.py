@@ -4,16 +4,12 @@ Coordinates are computed in float64 and handed over in float32, in units of half
 are less exact than the library's, the more the larger the image is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from .graph import Array, arange, concat, constant, node, outside_of_onnx, where
-
-__all__ = ["affine", "augment", "augment_list"]
 
 _PADDING = {
     "constant": "zeros",

@@ -3,8 +3,6 @@
 The schema is in csrc/library.cpp, checks of arguments in csrc/core/pixels/adjust.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -12,8 +10,6 @@ from torch import Tensor
 
 from .._torch.differentiable import without_gradient
 from .._torch.fakes import register_fake
-
-__all__ = ["adjust_pixels"]
 
 _OP = "adjust_pixels"
 _adjust_pixels = torch.ops.visops.adjust_pixels.default

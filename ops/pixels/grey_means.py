@@ -3,8 +3,6 @@
 The schema is in csrc/library.cpp, checks of arguments in csrc/core/pixels/grey_means.cpp.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -14,8 +12,6 @@ from .._torch.differentiable import without_gradient
 from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import complete_rule, into_batch, out_of_batch
-
-__all__ = ["add_grey_means"]
 
 _OP = "add_grey_means"
 _add_grey_means = torch.ops.visops.add_grey_means.default

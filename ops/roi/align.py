@@ -4,8 +4,6 @@ Schemas are in csrc/library.cpp, checks of arguments in csrc/torch/roi/align.cpp
 gradients and vmap in align_autograd.py and multiscale_autograd.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,8 +14,6 @@ from .align_autograd import roi_align as _mean
 from .align_autograd import roi_align_max as _max
 from .arguments import as_boxes, output_pair
 from .multiscale_autograd import multiscale_roi_align as _multiscale
-
-__all__ = ["multiscale_roi_align", "roi_align"]
 
 
 def roi_align(

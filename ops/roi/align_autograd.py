@@ -4,8 +4,6 @@ Means are linear in the map, and so are maxima for given samples. So the gradien
 gradient is the operator itself, and all derivatives are among these seven operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,18 +14,6 @@ from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.vmap_calls import one_call_each
-
-__all__ = [
-    "backward_boxes",
-    "backward_input",
-    "empty_bins",
-    "folds_channels",
-    "not_differentiable_again",
-    "roi_align",
-    "roi_align_max",
-    "same_size",
-    "with_channels",
-]
 
 roi_align = Differentiable("roi_align")
 backward_input = Differentiable("roi_align_backward_input")

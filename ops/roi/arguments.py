@@ -1,7 +1,5 @@
 """Arguments that the operators on regions share: a batch's boxes, and sizes of results."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +10,6 @@ from .._torch.arrays import no_boxes
 from .._torch.numbers import as_index
 from .._torch.shapes import holds
 from .._torch.unsupported_inputs import called, reject_float8
-
-__all__ = ["as_boxes", "output_pair"]
 
 
 def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "input") -> Tensor:

@@ -4,8 +4,6 @@ Schemas are in csrc/library.cpp, checks of arguments in csrc/torch/roi/crops.cpp
 csrc/torch/roi/paste.cpp, and fake kernels, gradients and vmap in crops_autograd.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -19,8 +17,6 @@ from .._torch.unsupported_inputs import require_plain
 from .arguments import as_boxes, output_pair
 from .crops_autograd import crop_rois as _crop
 from .crops_autograd import paste_rois as _paste
-
-__all__ = ["crop_rois", "paste_rois"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None

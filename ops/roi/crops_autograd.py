@@ -5,8 +5,6 @@ images of a paste is a paste of zeros into the incoming gradient, and second der
 the same operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +15,6 @@ from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.vmap_calls import one_call_each
-
-__all__ = ["crop_rois", "paste_rois"]
 
 crop_rois = Differentiable("crop_rois")
 _crop_backward_images = Differentiable("crop_rois_backward_images")

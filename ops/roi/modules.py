@@ -1,7 +1,5 @@
 """RoIAlign as a module, with torchvision's name and arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch.fx
@@ -9,8 +7,6 @@ from torch import Tensor
 
 from .._torch.torchvision_bases import RoIAlignBase
 from .align import roi_align
-
-__all__ = ["RoIAlign"]
 
 # torch.fx records calls of it from here, instead of looking into it.
 torch.fx.wrap("roi_align")

@@ -4,8 +4,6 @@ As on one map (align_autograd.py): the result is linear in all maps together. to
 not see into lists of maps: while one of its transforms is active, levels are pooled one by one.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +23,6 @@ from .align_autograd import (
     not_differentiable_again,
     roi_align,
 )
-
-__all__ = ["box_levels", "level_number", "multiscale_roi_align", "pool_by_position"]
 
 multiscale_roi_align = Differentiable("multiscale_roi_align")
 _backward_input = Differentiable("multiscale_roi_align_backward_input")

@@ -1,7 +1,5 @@
 """RoIAlign on pyramids as a module, imported on first use because it may import torchvision."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -23,8 +21,6 @@ else:
         from torchvision.ops import MultiScaleRoIAlign as _Pooler
     except (ImportError, RuntimeError):  # not installed, or built for another torch
         _Pooler = nn.Module
-
-__all__ = ["MultiScaleRoIAlign"]
 
 
 class MultiScaleRoIAlign(_Pooler):

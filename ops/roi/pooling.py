@@ -4,8 +4,6 @@ Schemas are in csrc/library.cpp, checks of arguments in csrc/torch/roi/pooling.c
 kernels, gradients and vmap in pooling_autograd.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +13,6 @@ from .arguments import as_boxes, output_pair
 from .pooling_autograd import ps_roi_align as _ps_roi_align
 from .pooling_autograd import roi_align_rotated as _roi_align_rotated
 from .pooling_autograd import roi_pool as _roi_pool
-
-__all__ = ["ps_roi_align", "roi_align_rotated", "roi_pool"]
 
 
 def roi_align_rotated(

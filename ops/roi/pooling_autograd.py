@@ -4,8 +4,6 @@ All are linear in the map (roi_pool for given indices), so the gradient of a gra
 itself. Boxes have no gradient.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,8 +20,6 @@ from .align_autograd import (
     same_size,
     with_channels,
 )
-
-__all__ = ["ps_roi_align", "roi_align_rotated", "roi_pool"]
 
 roi_pool = Differentiable("roi_pool")
 _pool_backward = Differentiable("roi_pool_backward")

@@ -1,7 +1,5 @@
 """RoIPool and PSRoIAlign as modules, with torchvision's names and arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch.fx
@@ -9,8 +7,6 @@ from torch import Tensor
 
 from .._torch.torchvision_bases import PSRoIAlignBase, RoIPoolBase
 from .pooling import ps_roi_align, roi_pool
-
-__all__ = ["PSRoIAlign", "RoIPool"]
 
 # torch.fx records calls of these from here, instead of looking into them.
 torch.fx.wrap("roi_pool")

@@ -1,7 +1,5 @@
 """Arguments that the functions of suppression share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,8 +8,6 @@ from torch import Tensor
 
 from .._torch.arrays import refuse
 from .._torch.unsupported_inputs import require_plain
-
-__all__ = ["whole_ids"]
 
 _FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _WHY = "is not a whole number"

@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in
 csrc/torch/suppression/box_fusion.cpp.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -21,13 +19,6 @@ from .._torch.fakes import dynamic_size, register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import loop_equal_sizes
 from .arguments import whole_ids
-
-__all__ = [
-    "non_maximum_weighted",
-    "weighted_boxes_fusion",
-    "weighted_boxes_fusion_1d",
-    "weighted_boxes_fusion_3d",
-]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

@@ -3,8 +3,6 @@
 The schema is in csrc/library.cpp, the checks of arguments in csrc/torch/suppression/matrix_nms.cpp.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,8 +16,6 @@ from .._torch.fakes import dynamic_size, register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import loop_equal_sizes
 from .arguments import whole_ids
-
-__all__ = ["matrix_nms"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/suppr
 fake kernels and vmap in nms_fakes.py.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, TypeVar
 
@@ -22,8 +20,6 @@ from .nms_fakes import nms as _nms
 from .nms_fakes import nms_match as _nms_match
 from .nms_fakes import nms_padded as _nms_padded
 from .nms_fakes import nms_rotated as _nms_rotated
-
-__all__ = ["batched_nms", "nms", "nms_match", "nms_padded", "nms_rotated"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

@@ -1,7 +1,5 @@
 """How the suppression operators run under torch: fake kernels, vmap, and no gradients."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -11,17 +9,6 @@ from .._torch.differentiable import without_gradient
 from .._torch.fakes import dynamic_size, register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import check_presence, loop_equal_sizes
-
-__all__ = [
-    "batched_nms",
-    "batched_soft_nms",
-    "nms",
-    "nms_match",
-    "nms_padded",
-    "nms_rotated",
-    "soft_nms",
-    "soft_nms_rotated",
-]
 
 nms = torch.ops.visops.nms.default
 batched_nms = torch.ops.visops.batched_nms.default

@@ -4,8 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/suppr
 in nms_fakes.py.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,8 +16,6 @@ from .arguments import whole_ids
 from .nms_fakes import batched_soft_nms as _batched_soft_nms
 from .nms_fakes import soft_nms as _soft_nms
 from .nms_fakes import soft_nms_rotated as _soft_nms_rotated
-
-__all__ = ["batched_soft_nms", "soft_nms", "soft_nms_rotated"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

@@ -15,10 +15,15 @@ from .aug_mix import AugMix
 from .auto_augment import AutoAugment, AutoAugmentPolicy
 from .bending import ElasticTransform, GridDistortion, OpticalDistortion, ThinPlateSpline
 from .blurring import GaussianBlur
-from .box_steps import ClampBoundingBoxes, ConvertBoundingBoxFormat, SanitizeBoundingBoxes
+from .box_steps import (
+    ClampBoundingBoxes,
+    ConvertBoundingBoxFormat,
+    SanitizeBoundingBoxes,
+    SanitizeKeyPoints,
+)
 from .choosing import RandomApply, RandomChoice, RandomOrder
 from .color import ColorJitter, RandomGrayscale
-from .compose import Compose, Parameters
+from .compose import Compose
 from .compressing import JPEG
 from .conversions import (
     ConvertImageDtype,
@@ -45,9 +50,10 @@ from .dtypes import Normalize, ToDtype
 from .engine.effects import Effects
 from .engine.foreign import ImageOnly
 from .engine.plan import Canvas, Plan
+from .engine.source import Parameters
 from .erasing import RandomErasing
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
-from .indexed_dataset import IndexedDataset
+from .indexed_dataset import IndexedDataset, IndexedSampler
 from .linear import LinearTransformation, UniformTemporalSubsample
 from .loader import Loader
 from .loading.statistics import LoaderStats
@@ -124,6 +130,7 @@ __all__ = [
     "Identity",
     "ImageOnly",
     "IndexedDataset",
+    "IndexedSampler",
     "Letterbox",
     "LinearTransformation",
     "Loader",
@@ -173,6 +180,7 @@ __all__ = [
     "Resize",
     "SaltAndPepper",
     "SanitizeBoundingBoxes",
+    "SanitizeKeyPoints",
     "ScaleJitter",
     "Sharpen",
     "ShotNoise",

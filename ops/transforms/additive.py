@@ -1,7 +1,5 @@
 """Colour transforms of several channels: what is added to them, and their order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +9,6 @@ from .color import check_channels
 from .engine.effects import Effects
 from .engine.plan import Plan
 from .transform import Builtin, RandomlyApplied
-
-__all__ = ["RGBShift", "RandomBrightnessContrast", "RandomChannelPermutation"]
 
 _MIXED = range(1, 5)  # as many channels as a colour step can mix
 
@@ -41,8 +37,7 @@ class RandomBrightnessContrast(RandomlyApplied):
 
     Notes
     -----
-    Parameters: ``apply``, ``scale``, which is 1 + c, and ``shift`` ``[B, 1]``. It takes images of
-    up to four channels.
+    Parameters: ``apply``, ``scale``, which is 1 + c, and ``shift`` ``[B, 1]``.
 
     Examples
     --------
@@ -68,9 +63,6 @@ class RandomBrightnessContrast(RandomlyApplied):
 
     def effects(self) -> Effects:
         return Effects(colors=1)
-
-    def settle(self, plan: Plan) -> None:
-        check_channels("RandomBrightnessContrast", plan.channels, _MIXED)
 
     def chain_step(self) -> Step | None:
         low, high = self.contrast_limit

@@ -1,31 +1,11 @@
 """Checks of the transforms' arguments; messages name transform, argument, value and range."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
-
-__all__ = [
-    "MASK_FILL",
-    "Fill",
-    "FillArgument",
-    "fail",
-    "fill_values",
-    "interpolation_mode",
-    "interpolation_modes",
-    "interval",
-    "mask_fills_of_chain",
-    "number",
-    "padding_ltrb",
-    "padding_name",
-    "size_pair",
-    "spread",
-    "whole",
-]
 
 INTERPOLATIONS = {
     "nearest": "nearest",
@@ -39,7 +19,7 @@ INTERPOLATIONS = {
     3: "bicubic",
 }
 
-MASK_FILL = 255  # the label that losses ignore
+MASK_FILL = 0  # as in torchvision and albumentations
 
 PADDINGS = {
     "constant": "constant",
@@ -96,6 +76,7 @@ def whole(
 
 
 def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
+    """Return whether an argument holds several values: a string is one."""
     return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
 
 

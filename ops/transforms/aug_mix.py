@@ -1,7 +1,5 @@
 """AugMix: the image blended with some of its augmentations."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -26,8 +24,6 @@ from .policies import OPERATIONS, SIGNED, kept_bits, level_table
 from .sample.images import sizes_of
 from .sample.leaf import Leaf
 from .transform import Transform
-
-__all__ = ["AugMix"]
 
 _LEVELS = 10
 _DEEPEST = 3  # of a chain whose depth is drawn

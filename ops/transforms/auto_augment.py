@@ -1,15 +1,11 @@
 """AutoAugment's learned policies."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Any
 
 from .._native import Step
 from .arguments import FillArgument, fail
 from .policies import OPERATIONS, SIGNED, Policy, level_table
-
-__all__ = ["AutoAugment", "AutoAugmentPolicy"]
 
 # A sample draws one of the pairs. Each operation has its probability, and a level of 0 to 9 where
 # it has a magnitude. Source: E. D. Cubuk et al., "AutoAugment: Learning Augmentation

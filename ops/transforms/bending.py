@@ -5,8 +5,6 @@ and images, masks, boxes, key points and polygons follow it. Results don't depen
 batches.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -35,8 +33,6 @@ from .sample.leaf import Leaf
 from .targets.bent import Fields, bend_batch, bend_targets
 from .targets.options import TargetOptions
 from .transform import Transform
-
-__all__ = ["ElasticTransform", "GridDistortion", "OpticalDistortion", "ThinPlateSpline"]
 
 
 class _Bending(Transform):

@@ -1,7 +1,5 @@
 """Blurs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +8,6 @@ from .._native import Step
 from .arguments import fail, interval, is_sequence, number, whole
 from .engine.effects import Effects
 from .transform import Builtin
-
-__all__ = ["GaussianBlur"]
 
 
 class GaussianBlur(Builtin):
@@ -60,6 +56,8 @@ class GaussianBlur(Builtin):
         self.kernel_size: tuple[int, int] = (sizes[0], sizes[1])
         allowed = "a number > 0 or two of them (min, max)"
         tiny = math.nextafter(0.0, 1.0)
+        if is_sequence(sigma) and len(sigma) == 1:  # torchvision's second version takes one
+            sigma = sigma[0]
         if is_sequence(sigma):
             self.sigma = interval(owner, "sigma", sigma, tiny, allowed=allowed)
         else:

@@ -1,7 +1,5 @@
 """Transforms of boxes alone: their format, clipping, and dropping what is too small."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.outside_graphs import outside_graphs
 from .arguments import fail, number
 from .engine.effects import TargetStep
+from .sample.entries import count_of
 from .sample.leaf import Leaf, tv_kind
 from .targets.coordinates import from_corners, to_corners
 from .targets.finish import clamp, keep_only, sides_of
@@ -26,23 +24,12 @@ from .targets.rotated import (
 from .targets.rows import areas_of, rows_of
 from .transform import Transform
 
-__all__ = ["ClampBoundingBoxes", "ConvertBoundingBoxFormat", "SanitizeBoundingBoxes"]
-
 _UPRIGHT = ("XYXY", "XYWH", "CXCYWH")
 _UNSET = TargetOptions(min_visibility=1.0)  # so that cuts are noted, for boxes dropped later
 
 
 class _BoxStep(TargetStep, Transform):
-    """Runs on the boxes of a sample, or on a ``tv_tensors.BoundingBoxes`` by itself."""
-
-    @outside_graphs
-    def forward(self, *sample: Any, **options: Any) -> Any:
-        """Transform a sample, as ``Compose([self])`` does, or boxes without an image."""
-        if len(sample) == 1 and isinstance(sample[0], Tensor) and tv_kind(sample[0]) == "boxes":
-            image = torch.zeros((), device="cpu").expand(1, *sample[0].canvas_size)  # type: ignore[attr-defined]
-            both = {"image": image, "boxes": sample[0]}
-            return super().forward(both, **options)["boxes"]
-        return super().forward(*sample, **options)
+    """Runs on the boxes of a sample."""
 
     def run(self, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
         for leaf in leaves:
@@ -102,8 +89,7 @@ class ConvertBoundingBoxFormat(_BoxStep):
                 f"{leaf.name} has {leaf.format}; must be rotated for rotated boxes only"
             )
         if leaf.format in ROTATED:
-            values = [convert_rotated(v, leaf.format, self.format) for v in leaf.samples()]
-            leaf.value = values[0] if leaf.batch is None else values
+            convert_rotated(leaf, self.format)
         else:
             rows, _, restore = rows_of(leaf.value, leaf.batch, 4)
             leaf.value = restore(from_corners(to_corners(rows, leaf.format), self.format))
@@ -259,4 +245,74 @@ class SanitizeBoundingBoxes(_BoxStep):
         members = [x for x in leaves if x.group == leaf.group and x.per_box]
         if self.labels_getter is None:
             members = [x for x in members if x.kind not in ("labels", "area")]
+        keep_only(leaf, members, keeps)
+
+
+class SanitizeKeyPoints(TargetStep, Transform):
+    """Drop key points outside of the image, and the labels that belong to them.
+
+    torchvision's transform of this name: inside is ``0 <= x < W`` and ``0 <= y < H``. Of groups
+    ``[N, K, 2]``, those go of which a point is outside.
+
+    Parameters
+    ----------
+    labels_getter : {"default"} or None
+        "default": labels in the same dict that have an entry for each go with them. None: only
+        key points go, and their visibilities.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The argument is wrong; the key points belong to boxes, with which they go; or those of a
+        batch are in one array, which can't lose some.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> points = torch.tensor([[3.0, 4.0], [60.0, 5.0]])
+    >>> sample = {"image": torch.zeros(3, 40, 60), "keypoints": points}
+    >>> transforms.SanitizeKeyPoints()(sample)["keypoints"]
+    tensor([[3., 4.]])
+    """
+
+    def __init__(self, labels_getter: Any = None) -> None:
+        super().__init__()
+        if labels_getter not in ("default", None):
+            allowed = "'default' or None (Compose(keys={'labels': [...]}) names what goes)"
+            fail("SanitizeKeyPoints", "labels_getter", labels_getter, allowed, TypeError)
+        self.labels_getter = labels_getter
+
+    def run(self, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
+        for leaf in leaves:
+            if leaf.kind == "keypoints":
+                self._run_points(leaf, leaves, sizes)
+
+    def _run_points(self, leaf: Leaf, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
+        owner = "visops.transforms.SanitizeKeyPoints"
+        if leaf.per_box:
+            raise ValueError(
+                f"{owner}: {leaf.name} belong to boxes, and would be fewer; must be dropped with "
+                "them (SanitizeBoundingBoxes, or Compose(boxes='sanitize'))"
+            )
+        if leaf.batch is not None and not isinstance(leaf.value, list):
+            raise ValueError(
+                f"{owner}: {leaf.name} has shape {list(leaf.value.shape)}; must be a list of each "
+                "sample's key points, which keep different numbers of them"
+            )
+        keeps = []
+        for value, (height, width) in zip(leaf.samples(), sizes.tolist(), strict=True):
+            x, y = value[..., 0], value[..., 1]
+            inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
+            keeps.append(inside.reshape(len(inside), -1).all(-1))
+        members = [] if leaf.partner is None else [leaf.partner]
+        if self.labels_getter is not None:
+            labels = [x for x in leaves if x.kind == "labels" and x.group == leaf.group]
+            for member in labels:
+                if [count_of(own) for own in member.samples()] != [len(keep) for keep in keeps]:
+                    raise ValueError(
+                        f"{owner}: {member.name} hasn't an entry for each of {leaf.name}; must "
+                        "have one, or be of another kind (keys={'other': [...]})"
+                    )
+            members += labels
         keep_only(leaf, members, keeps)

@@ -1,7 +1,5 @@
 """Transforms of transforms: some of them, one of them, or all in a random order."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
@@ -25,8 +23,6 @@ from .engine.random import fresh_key, uniforms
 from .engine.results import Forms
 from .engine.source import index_of_samples
 from .sample.leaf import Leaf
-
-__all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
 
 _STREAM = 2**62  # of numbers that choose for a batch, beside those of its samples
 

@@ -1,7 +1,5 @@
 """What a choice of transforms is within a chain: one transform, that each sample takes or not."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -15,8 +13,6 @@ from .engine.plan import Canvas, Plan
 from .sample.leaf import Leaf
 from .targets.options import TargetOptions
 from .transform import Builtin, Transform
-
-__all__ = ["Chosen", "ChosenAlone", "fits"]
 
 
 class Choosing(Protocol):

@@ -1,7 +1,5 @@
 """Colour transforms. Every step is an affine map of the channels, v' = A v + a."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +8,6 @@ from .arguments import interval, is_sequence, number
 from .engine.effects import Effects
 from .engine.plan import Plan
 from .transform import Builtin, RandomlyApplied
-
-__all__ = ["ColorJitter", "RandomGrayscale", "check_channels"]
 
 
 def check_channels(owner: str, channels: int, allowed: Sequence[int] = (1, 3)) -> None:
@@ -114,7 +110,8 @@ class ColorJitter(Builtin):
         return numbers
 
     def settle(self, plan: Plan) -> None:
-        check_channels(type(self).__name__, plan.channels)
+        if (self.contrast, self.saturation, self.hue) != (None, None, None):  # these need a grey
+            check_channels(type(self).__name__, plan.channels)
 
 
 class RandomGrayscale(RandomlyApplied):

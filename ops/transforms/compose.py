@@ -1,7 +1,5 @@
 """Chains of transforms that run in as few passes as possible."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -30,11 +28,9 @@ from .engine.results import forms_of, reject_named
 from .engine.source import Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
 from .sample.batches import batch_leaves, split_samples
-from .sample.leaf import Leaf
+from .sample.leaf import Leaf, Reading
 from .sample.outlines import Outline, Outlines
 from .sample.split import Rebuild, split_sample
-
-__all__ = ["Compose", "Parameters"]
 
 _edits_of = operator.attrgetter("_edits")
 
@@ -64,15 +60,19 @@ class Compose(Chain):
     keys : mapping of str to sequence of str, optional
         Names of dict entries in addition to the usual ones: ``{"mask": ["seg"]}``. Kinds: image,
         mask, masks, boxes, keypoints, polygons, labels, other.
-    mask_fill : int, default 255
-        Value of integer masks outside the image: the label that losses ignore. Masks of floats and
-        bool are 0 there unless a transform has a `fill` for masks: ``fill={Mask: 1}``.
+    mask_fill : int, default 0
+        Value of integer masks outside the image; many losses ignore 255. Masks of floats and bool
+        are 0 there unless a transform has a `fill` for masks: ``fill={Mask: 1}``.
     boxes : {"keep", "clamp", "sanitize"}
         Leave boxes as they come out; clip them to the image; or clip them and drop those with a
         side shorter than a pixel, along with what belongs to them. The default is "keep".
     boxes_from : {"boxes", "masks", "polygons"}, default "boxes"
         What boxes are computed from: their corners, whose bounds grow when an image turns, or the
         moved masks or polygons beside them, of which they become the bounds.
+    box_format : {"xyxy", "xywh", "cxcywh", "yolo", "albumentations"}, default "xyxy"
+        What plain boxes are, in pixels: corners, COCO's corner and size, centre and size. Shares of
+        the image's width and height: "yolo" (centre and size), "albumentations" (corners). They
+        come out in the same format. Boxes of tv_tensors and of COCO's annotations say their own.
     min_size, min_area, min_visibility : float, optional
         With ``boxes="sanitize"``: also drop boxes with a side shorter than `min_size` pixels
         (default 1), an area of fewer than `min_area` pixels, or less than the share
@@ -138,6 +138,7 @@ class Compose(Chain):
         mask_fill: int | None = None,
         boxes: str | None = None,
         boxes_from: str | None = None,
+        box_format: str | None = None,
         min_size: float | None = None,
         min_area: float | None = None,
         min_visibility: float | None = None,
@@ -160,6 +161,7 @@ class Compose(Chain):
             "mask_fill": mask_fill,
             "boxes": boxes,
             "boxes_from": boxes_from,
+            "box_format": box_format,
             "min_size": min_size,
             "min_area": min_area,
             "min_visibility": min_visibility,
@@ -209,6 +211,12 @@ class Compose(Chain):
             self.slices.append(slice(self.draws, self.draws + draws))
             self.draws += draws
         self.forms = forms_of(formed)
+        self.reading = Reading(
+            not self.named["per_frame"],
+            self.named["layout"],
+            any(getattr(transform, "reads_numbers", False) for transform in formed),
+            self.named["box_format"],
+        )
         self._formed, self._files, self.reads_files = formed, files, files is not None
         fusable = (transform for transform in formed if isinstance(transform, Fusable))
         self._watched = [own for transform in fusable for own in transform.watched()]
@@ -329,12 +337,16 @@ class Compose(Chain):
         """
         if index is None and self.seed is not None:
             index = index_of_samples(samples)
-        self._form()
-        split = split_samples(samples, self._split)
-        leaves = batch_leaves([own for own, _ in split], stack=False)
+        leaves, rebuild = self._collated(samples)
         self._transform(leaves, self._source(generator, index, epoch, None))
         self.forms.apply(leaves)
-        return split[0][1](leaves)
+        return rebuild(leaves)
+
+    def _collated(self, samples: Sequence[Any]) -> tuple[list[Leaf], Rebuild]:
+        """Split samples, and put them together as a batch that is still to be transformed."""
+        self._form()
+        split = split_samples(samples, self._split)
+        return batch_leaves([own for own, _ in split], stack=False), split[0][1]
 
     @outside_graphs
     def inverse(
@@ -377,9 +389,7 @@ class Compose(Chain):
 
     def _split(self, sample: Any) -> tuple[list[Leaf], Rebuild]:
         """Split a sample for a chain whose passes are formed."""
-        frames = not self.named["per_frame"]
-        layout = self.named["layout"]
-        return split_sample(sample, self.keys, frames=frames, layout=layout, files=self._files)
+        return split_sample(sample, self.keys, self.reading, files=self._files)
 
     def outline_of(self, sample: Any) -> Outline | None:
         """Return what a sample holds, or None if only splitting it tells."""
@@ -437,7 +447,7 @@ class Compose(Chain):
         chain = self if outer is None else self._inside(outer)
         return run_passes(chain, leaves, source, dry=dry, record=record)
 
-    def _inside(self, outer: Mapping[str, Any]) -> Compose:
+    def _inside(self, outer: Mapping[str, Any]) -> "Compose":
         """Return this chain with the options that it takes over from another around it."""
         options = options_within(outer, self.named, self.given)
         if all(self.named[name] == value for name, value in options.items()):

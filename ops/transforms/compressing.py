@@ -1,7 +1,5 @@
 """JPEG compression."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +9,6 @@ from .arguments import fail, is_sequence, whole
 from .engine.pixel_kinds import PixelKind
 from .engine.plan import Plan
 from .operation_step import OperationStep
-
-__all__ = ["JPEG"]
 
 
 class JPEG(OperationStep):

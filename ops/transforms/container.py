@@ -1,11 +1,7 @@
 """Containers that can be called on their own."""
 
-from __future__ import annotations
-
 from .engine.nesting import Container
 from .transform import Transform
-
-__all__ = ["CallableContainer"]
 
 
 class CallableContainer(Container):

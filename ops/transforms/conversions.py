@@ -3,8 +3,6 @@
 A chain reads images of any type and works on tensors, so none of these costs a pass.
 """
 
-from __future__ import annotations
-
 import torch
 
 from .._native import Step
@@ -13,17 +11,6 @@ from .dtypes import ToDtype
 from .engine.effects import NO_STEP, Effects
 from .engine.nesting import REPLACEMENTS
 from .transform import Builtin
-
-__all__ = [
-    "ConvertImageDtype",
-    "FormStep",
-    "Identity",
-    "PILToTensor",
-    "ToImage",
-    "ToPILImage",
-    "ToPureTensor",
-    "ToTensor",
-]
 
 
 class FormStep(Builtin):
@@ -51,7 +38,8 @@ class Identity(FormStep):
 class PILToTensor(FormStep):
     """Make a tensor of a PIL image, with the same numbers.
 
-    A chain does so anyhow, so this changes nothing.
+    A chain does so anyhow, but reads a palette's colours, and the bits of mode "1" as black and
+    white; with this, the numbers are the palette's indices, and 0 and 1, uint8 ``[1, H, W]``.
 
     Examples
     --------
@@ -62,9 +50,13 @@ class PILToTensor(FormStep):
     tensor([[[7, 7]]], dtype=torch.uint8)
     """
 
+    reads_numbers = True
+
 
 class ToImage(FormStep):
     """Return images as ``tv_tensors.Image``, videos as ``tv_tensors.Video``; numbers stay.
+
+    They are those of :class:`PILToTensor`.
 
     Needs torchvision.
 
@@ -77,6 +69,7 @@ class ToImage(FormStep):
     """
 
     form = "image"
+    reads_numbers = True
 
 
 class ToPureTensor(FormStep):

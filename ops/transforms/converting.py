@@ -1,7 +1,5 @@
 """Makes a chain of another library's pipeline, and says what does not map."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import warnings
@@ -9,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -43,20 +42,24 @@ from .compose import Compose
 from .engine.effects import Fusable
 from .engine.nesting import Chain, Container, OfBatches
 
-__all__ = ["convert"]
-
 _MODULES = (
     *(additive, auto_augment, blurring, box_steps, color, conversions, cropping, distortion),
     *(dtypes, erasing, geometric, policies, resizing, scaling, symmetries, values),
     *(bending, compressing, linear, noise, searching),
 )
-# Our classes with torchvision's names and arguments.
-_SAME: dict[str, Any] = {
-    name: getattr(module, name)
-    for module in _MODULES
-    for name in module.__all__
-    if name[0].isupper()
-}
+
+
+def _classes(*modules: Any) -> dict[str, Any]:
+    """Return the public classes that modules define."""
+    return {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ == module.__name__ and name[0] != "_"
+    }
+
+
+_SAME = _classes(*_MODULES)  # with torchvision's names and arguments
 _CHOOSERS = ("RandomApply", "RandomChoice", "RandomOrder")
 # cv2's interpolations by number; area is what antialias does.
 _AREA = 3
@@ -103,9 +106,11 @@ def convert(pipeline: Any, **options: Any) -> Compose:
     """
     job = _Job(fills_masks="mask_fill" not in options)
     steps = _converted(pipeline, job)
+    if not steps and not (isinstance(pipeline, Sequence) and len(pipeline) == 0):
+        steps = [conversions.Identity()]  # of transforms that do nothing to a chain's tensors
     if not steps:
         fail("convert", "pipeline", pipeline, "a pipeline of at least one transform")
-    chain = Compose(steps, **options)
+    chain = Compose(steps, **{**job.options, **options})
     if job.notes:
         warnings.warn("visops.transforms.convert: " + "; ".join(job.notes), stacklevel=2)
     return chain
@@ -117,6 +122,7 @@ class _Job:
 
     fills_masks: bool  # whether transforms say what masks are outside the image, as theirs do
     notes: list[str] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)  # of the chain, where the caller has none
 
 
 def _converted(given: Any, job: _Job) -> list[Any]:
@@ -169,11 +175,11 @@ def _group(item: Any, job: _Job) -> Any:
 
 def _from_albumentations(given: Any, name: str, job: _Job) -> list[Any]:
     if name in ("Compose", "Sequential"):
-        if any(given.processors.values() if hasattr(given, "processors") else ()):
-            job.notes.append(
-                "bbox_params and keypoint_params are left out: boxes are x1, y1, x2, y2 under "
-                "'boxes', and Compose(boxes='sanitize', min_area=...) drops them"
-            )
+        for target, processor in getattr(given, "processors", {}).items():
+            if target == "bboxes":
+                _take_box_options(processor.params, job)
+            else:
+                job.notes.append(f"what {target} are is left out: Compose has keypoint_convention=")
         steps = _converted(list(given.transforms), job)
         return _at_times(steps, getattr(given, "p", 1.0))
     if name == "OneOf":
@@ -191,6 +197,23 @@ def _from_albumentations(given: Any, name: str, job: _Job) -> list[Any]:
         return converted
     job.notes.append(f"{name} stays albumentations' and runs on its own, on the image alone")
     return [given]
+
+
+_BOX_FORMATS = {"coco": "xywh", "pascal_voc": "xyxy"}  # the others have the same names
+
+
+def _take_box_options(params: Any, job: _Job) -> None:
+    """Let the chain read and drop boxes as albumentations' BboxParams say."""
+    form = _BOX_FORMATS.get(params.format, params.format)
+    job.options |= {"box_format": form, "boxes": "sanitize"}
+    job.options |= {"min_area": params.min_area, "min_visibility": params.min_visibility}
+    job.options["min_size"] = max(params.min_width, params.min_height)
+    if params.min_width != params.min_height:
+        job.notes.append("both sides of a box must have the larger of min_width and min_height")
+    if getattr(params, "max_accept_ratio", None) is not None:
+        job.notes.append("max_accept_ratio is left out")
+    if params.label_fields:
+        job.options["keys"] = {"labels": list(params.label_fields)}
 
 
 def _always(given: Any) -> Any:
@@ -219,10 +242,11 @@ def _at_times(steps: Sequence[Any], p: float) -> list[Any]:
 
 
 # Classes with albumentations' names and arguments.
-_ALIKE: dict[str, Any] = {
-    name: getattr(module, name)
-    for module in (additive, bending, dropping, neighbourhoods, noise, symmetries)
-    for name in module.__all__
+_ALIKE = {
+    name: cls
+    for name, cls in _classes(
+        additive, bending, dropping, neighbourhoods, noise, symmetries
+    ).items()
     if name not in ("ElasticTransform", "GaussianNoise", "RandomHSV", "RandomChannelPermutation")
 }
 _BORDERS = {0: "constant", 1: "replicate", 2: "symmetric", 3: "circular", 4: "reflect"}  # cv2's
@@ -247,7 +271,7 @@ def _is_plain(given: Any, name: str) -> bool:
     """Return whether a transform has no argument that ours would ignore."""
     if any(getattr(given, own, alike[0]) not in alike for own, alike in _PLAIN.items()):
         return False
-    if name in dropping.__all__:  # ours leave masks, and have one value for all channels
+    if name in _classes(dropping):  # ours leave masks, and have one value for all channels
         fill = getattr(given, "fill", 0)
         known = not isinstance(fill, (tuple, list)) and not str(fill).startswith("inpaint")
         return known and getattr(given, "fill_mask", None) is None
@@ -291,14 +315,10 @@ def _resized(given: Any, job: _Job, make: Callable[..., Any], *arguments: Any) -
 
 
 def _normalize(given: Any, job: _Job) -> list[Any]:
-    steps = [
-        dtypes.ToDtype(torch.float32, scale=given.max_pixel_value == 255.0),
-        dtypes.Normalize(list(given.mean), list(given.std)),
-    ]
-    if given.max_pixel_value not in (255.0, 1.0):
-        white = [given.max_pixel_value]
-        steps.insert(1, dtypes.Normalize([0.0], white))
-    return _at_times(steps, given.p)
+    # Whatever the dtype: theirs divides by max_pixel_value, and knows no white.
+    white = given.max_pixel_value
+    mean, std = ([white * v for v in np.ravel(own).tolist()] for own in (given.mean, given.std))
+    return _at_times([dtypes.ToDtype(torch.float32), dtypes.Normalize(mean, std)], given.p)
 
 
 def _rotate(given: Any, job: _Job) -> list[Any] | None:

@@ -1,15 +1,11 @@
 """Transforms that shift by whole pixels or mirror: crops, padding and flips."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from .._native import Step
 from .arguments import FillArgument, fail, fill_values, padding_ltrb, padding_name, size_pair
 from .engine.effects import Effects
 from .transform import Builtin, RandomlyApplied
-
-__all__ = ["CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip"]
 
 
 class CenterCrop(Builtin):

@@ -1,7 +1,5 @@
 """Crops at fixed positions, several of one image, and crops of random size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,8 +12,6 @@ from .engine.effects import Effects
 from .engine.plan import Canvas, Plan
 from .transform import Transform
 from .views import Views
-
-__all__ = ["FiveCrop", "RandomSizeCrop", "TenCrop"]
 
 _POSITIONS = {
     "top left": (0.0, 0.0),

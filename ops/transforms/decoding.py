@@ -1,7 +1,5 @@
 """Decoding as the first step of a chain."""
 
-from __future__ import annotations
-
 from .._native import Step
 from ..jpeg.file import CHANNELS, MAX_PIXELS
 from .arguments import fail, whole
@@ -9,8 +7,6 @@ from .engine.decode import Decoding
 from .engine.effects import NO_STEP, Effects
 from .sample.encoded import EncodedOptions
 from .transform import Builtin
-
-__all__ = ["DecodeJpeg"]
 
 
 class DecodeJpeg(Decoding, Builtin):
@@ -43,7 +39,8 @@ class DecodeJpeg(Decoding, Builtin):
     image, or a dict with it under a name of images. Files of a batch are decoded by as many threads
     as torch may use: one in the worker of a data loader.
 
-    PNG and WebP files among them are decoded whole, by Pillow: a mixed folder doesn't stop.
+    PNG, WebP, GIF (the first image), BMP, TIFF and PPM files among them are decoded whole, by
+    Pillow: a mixed folder doesn't stop.
 
     A wrong or damaged file is an error that names its place in the sample: see
     :func:`visops.decode_jpeg`.

@@ -1,7 +1,5 @@
 """SSD's colour distortion, and grey images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +14,6 @@ from .engine.effects import Effects
 from .engine.equal_channels import run_equal_channels
 from .sample.leaf import TARGETS, Leaf
 from .transform import alone
-
-__all__ = ["Grayscale", "RandomPhotometricDistort"]
 
 
 class RandomPhotometricDistort(ColorJitter):

@@ -1,7 +1,5 @@
 """Channels and rectangles that are filled."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,8 +9,6 @@ from .engine.integers import reject_out_of_range
 from .engine.pixel_kinds import PixelKind
 from .engine.plan import Plan
 from .operation_step import KEY, OperationStep, Range, fixed
-
-__all__ = ["ChannelDropout", "CoarseDropout", "GridDropout"]
 
 _FILLINGS = {"random": 1, "random_uniform": 2}
 

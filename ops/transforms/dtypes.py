@@ -1,7 +1,5 @@
 """Dtype conversion and normalisation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,8 +14,6 @@ from .engine.integers import WHITES
 from .engine.plan import Plan
 from .sample.leaf import Leaf
 from .transform import Builtin
-
-__all__ = ["Normalize", "ToDtype"]
 
 _DTYPES = (torch.uint8, *WHITES, torch.float16, torch.bfloat16, torch.float32)
 
@@ -115,7 +111,7 @@ class ToDtype(Builtin):
     tensor([[[  0.,  51., 255.]]])
     """
 
-    def __new__(cls, dtype: Any = None, scale: bool = False) -> ToDtype:
+    def __new__(cls, dtype: Any = None, scale: bool = False) -> "ToDtype":
         return super().__new__(_ToDtypes if cls is ToDtype and isinstance(dtype, Mapping) else cls)
 
     def __init__(self, dtype: torch.dtype | Mapping[Any, Any], scale: bool = False) -> None:

@@ -1,7 +1,5 @@
 """Random erasing."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,8 +11,6 @@ from .engine.integers import reject_out_of_range
 from .engine.plan import Plan
 from .engine.unfused import erase_with_noise
 from .transform import RandomlyApplied
-
-__all__ = ["RandomErasing"]
 
 
 class RandomErasing(RandomlyApplied):

@@ -1,7 +1,5 @@
 """Transforms that rotate, shear or tilt the image."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,8 +17,6 @@ from .arguments import (
 from .engine.effects import Effects
 from .sampled import Sampled
 from .transform import RandomlyApplied
-
-__all__ = ["RandomAffine", "RandomPerspective", "RandomRotation"]
 
 
 def _center(owner: str, value: Any) -> tuple[float, float] | None:

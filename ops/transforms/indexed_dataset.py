@@ -1,8 +1,6 @@
 """A data set whose samples are transformed by their position in it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,18 +8,18 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from .engine.calls import in_shared_memory
-from .engine.source import as_whole
+from .engine.source import Repeat, as_whole, place_of, position_of
 from .transform import Transform
-
-__all__ = ["IndexedDataset"]
 
 
 class IndexedDataset(Dataset[Any]):
     """Apply a transform to a data set's samples, with their index and the epoch.
 
     Draws are then a function of (seed, epoch, index): the same for any number of workers and
-    processes, any order and any batch size. Nothing of the data set has to change: its attributes
-    (``classes``, ``targets``) are this one's, and a slice gives a list of samples.
+    processes, any order and any batch size. Where a sampler gives samples several times in an
+    epoch, :class:`IndexedSampler` around it gives each time draws of its own. Nothing of the data
+    set has to change: its attributes (``classes``, ``targets``) are this one's, and a slice gives a
+    list of samples.
 
     Parameters
     ----------
@@ -65,7 +63,7 @@ class IndexedDataset(Dataset[Any]):
     ...         assert images.shape[1:] == (3, 32, 32)
     """
 
-    def __new__(cls, dataset: Any = None, transform: Any = None) -> IndexedDataset:
+    def __new__(cls, dataset: Any = None, transform: Any = None) -> "IndexedDataset":
         # A DataLoader asks for the type to learn how to read a data set.
         iterable = isinstance(dataset, IterableDataset) or (
             hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__")
@@ -115,7 +113,7 @@ class IndexedDataset(Dataset[Any]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return self.__getitems__(range(*index.indices(len(self))))
-        return self._transformed(self.dataset[index], index)
+        return self._transformed(self.dataset[place_of(index)], index)
 
     def __getattr__(self, name: str) -> Any:
         # What this doesn't have is the data set's: `classes`, `targets`, `coco`, ...
@@ -127,20 +125,88 @@ class IndexedDataset(Dataset[Any]):
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
         """Return several samples; a DataLoader calls this with those of a batch."""
         read = getattr(self.dataset, "__getitems__", None)
-        samples = [self.dataset[i] for i in indices] if read is None else read(indices)
+        places = [place_of(index) for index in indices]
+        samples = [self.dataset[i] for i in places] if read is None else read(places)
         return [self._transformed(s, i) for s, i in zip(samples, indices, strict=True)]
 
     def _transformed(self, sample: Any, index: Any) -> Any:
-        position = as_whole(index)
-        if position is None:
-            position = index
-        elif position < 0:
-            position += len(self)
+        position = position_of(index, self)
         return self.transform(sample, index=position, epoch=self.epoch)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._epoch = in_shared_memory(self._epoch)
+
+
+class IndexedSampler:
+    """Give each time that a sampler draws a sample other draws of the transform.
+
+    Weighted samplers and repeated augmentation ask for a sample several times in an epoch; by its
+    index alone, all of these would be the same crop. A sampler in this class gives an index that
+    also says how often the sample came before in this epoch. :class:`IndexedDataset` reads it;
+    :class:`Loader` puts its samplers into this class by itself.
+
+    Parameters
+    ----------
+    sampler : iterable
+        Of indices, or of lists of them: a `sampler` or a `batch_sampler`. Other attributes, such as
+        ``set_epoch``, are the sampler's.
+
+    Raises
+    ------
+    TypeError
+        `sampler` can't be iterated over.
+
+    Notes
+    -----
+    The index of a sample that came n times before is ``index + n * 2**40``. What a transform that
+    is no chain gets as `index` is this number, too.
+
+    Where ranks share out the repeats of one sample, none of them sees the others': give each rank a
+    chain with a seed of its own.
+
+    Examples
+    --------
+    >>> from visops import transforms
+    >>> sampler = transforms.IndexedSampler([3, 5, 3])
+    >>> [index % 2**40 for index in sampler], [index // 2**40 for index in sampler]
+    ([3, 5, 3], [0, 0, 1])
+    """
+
+    def __init__(self, sampler: Iterable[Any]) -> None:
+        if not hasattr(sampler, "__iter__"):
+            raise TypeError(
+                f"visops.transforms.IndexedSampler: sampler is a {type(sampler).__name__}, must "
+                "be iterable"
+            )
+        self.sampler = sampler
+
+    def __iter__(self) -> Iterator[Any]:
+        seen: dict[int, int] = {}
+        for drawn in self.sampler:
+            if isinstance(drawn, (list, range)) or getattr(drawn, "ndim", 0) == 1:
+                yield [counted(index, seen) for index in drawn]
+            else:
+                yield counted(drawn, seen)
+
+    def __len__(self) -> int:
+        return len(self.sampler)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        sampler = self.__dict__.get("sampler")
+        if sampler is None or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(sampler, name)
+
+
+def counted(index: Any, seen: dict[int, int]) -> Any:
+    """Return an index that says how often it came before; a key of another type as it is."""
+    place = index if type(index) is int else as_whole(index)
+    if place is None:
+        return index
+    times = seen.get(place, 0)
+    seen[place] = times + 1
+    return Repeat(place, times) if times else index
 
 
 class _IndexedIterable(IndexedDataset, IterableDataset[Any]):

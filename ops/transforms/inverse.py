@@ -1,7 +1,5 @@
 """Takes what a chain made, or a network made of it, back to the canvas before the chain."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -21,16 +19,18 @@ from .engine.run import Pixels, run_plan
 from .sample.images import sizes_of
 from .sample.leaf import Leaf
 from .sample.split import split_sample
-from .targets.move import Geometry, check_options, finish_targets, followers, move_targets
+from .targets.finish import finish_targets
+from .targets.mirrored import followers
+from .targets.move import move_targets
+from .targets.options import Geometry, check_options
 
 if TYPE_CHECKING:
-    from .compose import Compose, Parameters
-
-__all__ = ["undo_geometry"]
+    from .compose import Compose
+    from .engine.source import Parameters
 
 
 def undo_geometry(
-    chain: Compose, sample: Any, params: Parameters, stride: int, interpolation: str | None
+    chain: "Compose", sample: Any, params: "Parameters", stride: int, interpolation: str | None
 ) -> Any:
     """Return a sample on the canvas before the chain: `Compose.inverse`."""
     owner = "Compose.inverse"
@@ -40,8 +40,7 @@ def undo_geometry(
     leaves, rebuild = split_sample(
         sample,
         chain.keys,
-        frames=not chain.named["per_frame"],
-        layout="CHW",
+        chain.reading._replace(layout="CHW"),
         canvas=_stand_in(before),
     )
     has_targets = bool(followers(leaves, chain.options))
@@ -72,7 +71,7 @@ def undo_geometry(
     return rebuild(leaves)
 
 
-def _geometry(chain: Compose, params: Parameters) -> tuple[np.ndarray, np.ndarray, str]:
+def _geometry(chain: "Compose", params: "Parameters") -> tuple[np.ndarray, np.ndarray, str]:
     """Return the chain's matrices [B, 3, 3], its results' sizes [B, 2], and how it interpolates."""
     _reject_unrecorded(chain.passes)
     source = chain.source_of(params)

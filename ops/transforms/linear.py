@@ -1,7 +1,5 @@
 """Transforms of whole images by a matrix, and of videos by their frames."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,8 +14,6 @@ from .engine.run import Pixels
 from .sample.leaf import Leaf
 from .targets.options import TargetOptions
 from .transform import Transform
-
-__all__ = ["LinearTransformation", "UniformTemporalSubsample"]
 
 
 class _Alone(Transform):

@@ -1,7 +1,5 @@
 """Batches from files, by threads of one process."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -10,32 +8,34 @@ import torch
 
 from .arguments import fail, whole
 from .compose import Compose
-from .engine.file_pass import slow_passes
 from .engine.random import fresh_key
-from .engine.results import Forms
 from .engine.source import as_whole
 from .loading.batch import Batch, Collating
 from .loading.blocks import Blocks
 from .loading.checks import (
     OWNER,
     check_callables,
+    check_samplers,
     check_state,
     checked_ranks,
     count,
     is_stream,
+    process_group,
     usable_cpus,
 )
 from .loading.collate import Collate, with_numbers
-from .loading.iteration import Iteration, Progress, stats_of
+from .loading.epochs import Epochs, EpochSampler, Progress
+from .loading.iteration import Begun, Iteration, stats_of
 from .loading.on_device import OnDevice
 from .loading.order import Order, OwnOrder, SampledOrder
 from .loading.samples import Samples
+from .loading.several import CollatingViews, SampleViews
 from .loading.statistics import LoaderStats
+from .loading.steps import steps_of
 from .loading.stream import Stream, StreamOrder
 from .loading.threads import Work
 from .loading.transfer import Transfer
-
-__all__ = ["Loader"]
+from .views import Views
 
 _STATE = 1  # version of state_dict
 
@@ -82,11 +82,13 @@ class Loader:
         have more than others.
     threads : int, optional
         By default one for each CPU that this process may use.
-    prefetch : int
+    prefetch : int, optional
         Batches that may be begun, or ready, beyond those that were handed over. With the size of a
-        batch, it bounds memory.
+        batch, it bounds memory. By default two, or more if they don't give each thread two samples.
     rank, world_size : int, optional
-        Load only this rank's share: the samples that ``DistributedSampler`` gives it.
+        Load only this rank's share: the samples that ``DistributedSampler`` gives it. By default
+        those of torch's process group, if there is one and no sampler; ``rank=0, world_size=1``
+        loads everything in every process. For an iterable data set they must be given then.
     pad : bool
         With ranks and without `drop_last`: repeat the first samples at the end, so that all ranks
         have as many. False: every sample is in one rank, as an evaluation wants it.
@@ -107,8 +109,11 @@ class Loader:
     on_error : {"raise", "skip"}
         What becomes of a sample that can't be read or decoded: its error is raised when its batch
         is due, with its index and path; or it is left out, its batch is smaller, and
-        ``stats().skipped`` lists it. Errors of the chain, and of a stream, are always raised. If
-        no sample of an epoch can be loaded, the first one's error is raised.
+        ``stats().skipped`` lists it. With `drop_last`, and in a distributed run unless `pad` is
+        False, batches stay full, and all ranks have as many: the next sample of the order that can
+        be loaded takes its place, with draws of its own; of a stream, the next of the batch. Errors
+        of the chain, and of a stream, are always raised. If no sample of an epoch, or none of the
+        thousand that come next, can be loaded, the first one's error is raised.
 
     Raises
     ------
@@ -117,9 +122,11 @@ class Loader:
 
     Notes
     -----
-    A sample's draws follow from seed, epoch and index, as with :class:`IndexedDataset`: batches
-    have the same bytes for any number of threads, and after a resume. Epochs count from 0, one for
-    each iteration, unless :meth:`set_epoch` says which one comes next.
+    A sample's draws follow from seed, epoch and index, as with :class:`IndexedDataset`, and from
+    how often it came before in the epoch (:class:`IndexedSampler`): batches have the same bytes for
+    any number of threads, and after a resume. Epochs count from 0, one for each iteration that
+    hands something over, unless :meth:`set_epoch` says which one comes next, here or at the
+    attribute ``sampler``, or at the sampler or stream that was given and has an attribute `epoch`.
 
     A loop that is left early, an error, or the collection of the iterator ends its threads. In a
     process that was forked, begin a new iteration.
@@ -160,7 +167,7 @@ class Loader:
         batch_sampler: Iterable[Any] | None = None,
         drop_last: bool = False,
         threads: int | None = None,
-        prefetch: int = 2,
+        prefetch: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
         pad: bool = True,
@@ -183,72 +190,43 @@ class Loader:
         self.dataset, self.chain, self.augment_on = dataset, chain, augment_on
         self.shuffle, self.drop_last, self.pad = bool(shuffle), bool(drop_last), bool(pad)
         self.buffer_size = count("buffer_size", buffer_size, 1000)
-        self.sampler, self.batch_sampler = sampler, batch_sampler
+        self._sampler, self.batch_sampler = sampler, batch_sampler
         self.cpus = usable_cpus()
         self.threads = count("threads", threads, self.cpus)
         self.prefetch = count("prefetch", prefetch, 2)
-        self.rank, self.world_size = checked_ranks(rank, world_size)
+        self._samples_ahead = 2 * self.threads if prefetch is None else 0
+        chosen = sampler is not None or batch_sampler is not None
+        self.rank, self.world_size = checked_ranks(rank, world_size, chosen, self.is_stream)
         self.device = torch.device("cpu" if device is None else device)
         torch.empty(0, device=self.device)  # an unavailable one is an error here
         self.collate, self.on_error = collate, on_error
         self.seed = None if seed is None else as_whole(seed)
         if seed is not None and self.seed is None:
             fail(OWNER, "seed", seed, "a whole number or None")
-        self.batch_size = self._batch_size(batch_size)
+        self.batch_size = batch_size
+        if batch_sampler is None:
+            self.batch_size = whole(OWNER, "batch_size", batch_size, 1, "a whole number >= 1")
+        check_samplers(self, sampler, batch_sampler)
         self.order: Order = self._order()
         own_seed = self.seed if self.seed is not None else getattr(chain, "seed", None)
         if self.world_size > 1 and self.shuffle and own_seed is None:
             fail(OWNER, "seed", None, "a whole number, the same in all ranks, to shuffle")
-        self._epoch = 0
+        self._epochs = Epochs(dataset if self.is_stream else self._given_sampler)
         self._drawn: int | None = None  # a seed from torch's generator
-        self._progress: Progress | None = None
-        self._resumed: Progress | None = None  # where the next one begins
+        self._was_read = False  # whether a sample was, to learn what its data set draws from
         self._blocks: Blocks | None = None
         self._work: Work | None = (
             None  # of the latest iteration; not the iterator, which must be collected
         )
 
-    def _batch_size(self, batch_size: int | None) -> int | None:
-        if self.batch_sampler is None:
-            return whole(OWNER, "batch_size", batch_size, 1, "a whole number >= 1")
-        excluded = {
-            "batch_size": batch_size is not None,
-            "shuffle": self.shuffle,
-            "sampler": self.sampler is not None,
-            "drop_last": self.drop_last,
-        }
-        for name, given in excluded.items():
-            if given:
-                raise ValueError(
-                    f"visops.transforms.{OWNER}: {name} is given beside batch_sampler, must be "
-                    "left out"
-                )
-        return None
-
     def _order(self) -> Order:
-        own = self.batch_sampler if self.batch_sampler is not None else self.sampler
+        own = self._given_sampler
         if own is None:
             assert self.batch_size is not None
             size, ranks = self.batch_size, (self.rank, self.world_size, self.pad)
             if self.is_stream:
                 return StreamOrder(self.dataset, size, self.drop_last, *ranks)
             return OwnOrder(len(self.dataset), size, self.shuffle, self.drop_last, *ranks)
-        name = "sampler" if self.batch_sampler is None else "batch_sampler"
-        if not hasattr(own, "__iter__"):
-            raise TypeError(
-                f"visops.transforms.{OWNER}: {name} is a {type(own).__name__}, must be iterable"
-            )
-        if isinstance(own, Iterator):
-            raise TypeError(
-                f"visops.transforms.{OWNER}: {name} is an iterator, which is used up by one "
-                "epoch; must be a sequence or a Sampler"
-            )
-        if self.shuffle or self.world_size > 1:
-            other = "shuffle" if self.shuffle else "world_size"
-            raise ValueError(
-                f"visops.transforms.{OWNER}: {other} is given beside {name}, must be left out "
-                f"(the {name} decides)"
-            )
         return SampledOrder(own, self.batch_size, self.drop_last)
 
     def __len__(self) -> int:
@@ -256,43 +234,65 @@ class Loader:
         return len(self.order)
 
     def __iter__(self) -> Iteration:
-        progress, self._resumed = self._resumed, None
-        if progress is None:
-            progress = Progress(self._epoch, self._seed(), 0)
-        self._progress, self._epoch = progress, progress.epoch + 1
+        return Iteration(self._begin, self.threads)
+
+    def _begin(self) -> Begun:
+        """Begin an epoch."""
+        self._settle()
+        progress = self._epochs.begin(self._seed)
         chain_seed = getattr(self.chain, "seed", None)
         draws = progress.seed if chain_seed is None else chain_seed
         on_device = self.augment_on == "device"
-        samples = Samples(
-            self._source(progress), self.chain, draws, progress.epoch, transforms=not on_device
+        source = self._source(progress)
+        samples = (
+            SampleViews(source, self.chain, draws, progress.epoch)
+            if isinstance(self.chain, Views)
+            else Samples(source, self.chain, draws, progress.epoch, transforms=not on_device)
         )
         if self._blocks is None:
-            self._blocks = Blocks(self.prefetch + 2, pinned=torch.cuda.is_available())
+            most = max(self.prefetch, self._samples_ahead) + 2
+            self._blocks = Blocks(most, pinned=torch.cuda.is_available())
         transfer = Transfer(self.device)
-        collate = with_numbers(self.collate, progress.epoch)
+        collate = with_numbers(self.collate, progress.seed, progress.epoch)
         finish: Callable[[Batch], Any]
         if on_device:
             own = (draws, progress.epoch, collate, transfer, self._blocks)
             finish = OnDevice(self.chain, *own)  # type: ignore[arg-type]
         else:
             finish = self._collating_to(transfer, collate)
+        batches = self._batches(progress)
+        if samples.draws and not self._was_read:
+            first = next(batches, None)
+            if first:
+                samples.try_reading(first[0])
+            self._was_read = True
+            batches = iter(()) if first is None else itertools.chain([first], batches)
         work = Work(
-            self._batches(progress),
+            batches,
             progress.batch,
             samples,
             finish,
             self._blocks,
             self.prefetch,
+            self._samples_ahead,
             self.on_error == "skip",
+            self._refills(),
             self.drop_last,
         )
         self._work = work
-        return Iteration(work, progress, self.threads, transfer.receive)
+        return work, progress, transfer.receive
+
+    def _refills(self) -> bool:
+        """Return whether other samples take the places of damaged ones."""
+        even = self.pad and max(self.world_size, process_group()[1]) > 1
+        return self.on_error == "skip" and (self.drop_last or even)
 
     def _collating_to(self, transfer: Transfer, collate: Collate | None) -> Callable[[Batch], Any]:
         """Return what collates transformed samples, and begins to copy them."""
-        forms, keys = getattr(self.chain, "forms", Forms()), getattr(self.chain, "keys", None)
-        collating = Collating(forms, collate, keys)
+        chains = self.chain.chains if isinstance(self.chain, Views) else [self.chain]
+        each = [Collating.of(own, collate) for own in chains]
+        several = isinstance(self.chain, Views)
+        collating = CollatingViews(each, collate) if several else each[0]
         return lambda batch: transfer.send(collating(batch))
 
     def _source(self, progress: Progress) -> Any:
@@ -300,27 +300,18 @@ class Loader:
         order = self.order
         if not isinstance(order, StreamOrder):
             return self.dataset
-        if callable(getattr(self.dataset, "set_epoch", None)):
-            self.dataset.set_epoch(progress.epoch)
         first = progress.batch * order.batch_size * order.world_size
         buffer = self.buffer_size if self.shuffle else 0
         return Stream(order, first, buffer, progress.seed + progress.epoch)
 
     def _batches(self, progress: Progress) -> Iterator[Any]:
         """Return the batches that are left of an epoch."""
-        epoch, seed, first = progress.epoch, progress.seed, progress.batch
-        sampler = self.batch_sampler if self.batch_sampler is not None else self.sampler
-        if sampler is None:
+        epoch, seed = progress.epoch, progress.seed
+        refilled = self._refills() and not self.is_stream  # by any sample of the epoch
+        first = 0 if refilled else progress.batch
+        if self._given_sampler is None:
             return self.order.batches(seed, epoch, first)
-        for own in (sampler, getattr(sampler, "sampler", None)):  # that of a BatchSampler
-            if callable(getattr(own, "set_epoch", None)):
-                own.set_epoch(epoch)  # type: ignore[union-attr]
-        if progress.random is None:
-            progress.random = torch.get_rng_state()
-            return _begun(self.order.batches(seed, epoch, first))
-        with torch.random.fork_rng(devices=[]):  # a sampler that draws by torch's generator
-            torch.set_rng_state(progress.random)
-            return _begun(self.order.batches(seed, epoch, first))
+        return self._epochs.asked(progress, lambda: self.order.batches(seed, epoch, first))
 
     def _seed(self) -> int:
         for seed in (self.seed, getattr(self.chain, "seed", None), self._drawn):
@@ -332,29 +323,62 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch that the next iteration loads."""
-        return self._epoch if self._resumed is None else self._resumed.epoch
+        return self._epochs.next
+
+    @property
+    def sampler(self) -> EpochSampler:
+        """What trainers call ``set_epoch`` of; all else of it is the `sampler` that was given."""
+        return EpochSampler(self._sampler, self.set_epoch)
+
+    @property
+    def worker_init_fn(self) -> None:
+        """There is none, as there are no workers: who asks would make a ``DataLoader`` of this."""
+        raise TypeError(
+            f"visops.transforms.{OWNER}: there are no workers, so no DataLoader can be made of it, "
+            "as accelerate.skip_first_batches does; to skip batches, must be given "
+            "load_state_dict(state), with what state_dict returned"
+        )
+
+    @property
+    def _given_sampler(self) -> Any:
+        return self._sampler if self.batch_sampler is None else self.batch_sampler
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch the next iteration loads; those after it count on from there."""
+        """Say which epoch the next iteration loads; those after it count on from there.
+
+        An iteration chooses its epoch when its first batch is asked for. The epoch that a sampler
+        or a stream was set to, as their attribute `epoch` tells, counts as well.
+        """
         number = as_whole(epoch)
         if number is None:
             fail(OWNER + ".set_epoch", "epoch", epoch, "a whole number")
-        if self._resumed is None or self._resumed.epoch != number:
-            self._resumed, self._epoch = None, number
+        self._epochs.set(number)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the latest iteration is: after the last batch that it has handed over."""
-        own = self._resumed or self._progress
-        if own is None or own.ended:
-            own = Progress(self._epoch, self._seed(), 0)
-        return {
-            "version": _STATE,
-            "epoch": own.epoch,
-            "batch": own.batch,
-            "seed": own.seed,
-            **self._identity(),
-            "random": own.random,
-        }
+        """Return where the latest iteration is: after the last batch that it has handed over.
+
+        After the last batch of an epoch, that is the beginning of the next epoch.
+        """
+        self._settle()
+        own = self._epochs.now(self._seed)
+        return {"version": _STATE, **own.state(), **self._identity()}
+
+    def _settle(self) -> None:
+        """End the latest epoch if all its batches are handed over; let its sampler end anyway.
+
+        The sampler's own generator goes on from there, however far threads have read ahead.
+        """
+        last, work = self._epochs.progress, self._work
+        if last is None or work is None or last.ended:
+            return
+        try:
+            count = len(self)
+        except TypeError:  # nobody knows
+            return
+        if last.batch >= count:
+            last.ended = self.is_stream or work.exhaust()
+        elif work.stopped and self._epochs.drawn_ahead:
+            work.drain(count + 1)
 
     def _identity(self) -> dict[str, Any]:
         """Return what a state and the loader that takes it over have in common."""
@@ -366,10 +390,12 @@ class Loader:
 
         Data set, order and chain must be the same, and so must the size of batches and the number
         of ranks; lengths and sizes are checked. Samplers must give their indices in the same order
-        again: those with a seed, or torch's, which draw by its generator.
+        again: those with a seed, or torch's, which draw by its generator or their own.
         """
         check_state(state, _STATE, self._identity())
-        self._resumed = Progress(state["epoch"], state["seed"], state["batch"], state["random"])
+        self._drawn = state["seed"]
+        names = ("epoch", "seed", "batch", "random", "generators")
+        self._epochs.resume(Progress(*(state[name] for name in names)))
 
     def stats(self) -> LoaderStats:
         """Return images per second and where the time goes, of the latest iteration.
@@ -401,33 +427,7 @@ class Loader:
         size = "" if self.batch_size is None else f" of {self.batch_size}"
         samples = f"{len(self.dataset)} samples" if hasattr(self.dataset, "__len__") else "samples"
         head = f"{samples}{batches}{size}, {self.threads} threads"
-        return "\n".join([f"Loader({head}, prefetch={self.prefetch}", *self._steps(), ")"])
-
-    def _steps(self) -> list[str]:
-        """Return what happens to a sample, line by line, and what holds the interpreter's lock."""
-        name = type(self.dataset).__name__
-        method = "__iter__" if self.is_stream else "__getitem__"
-        lines = [f"  read: {name}.{method}, which holds the interpreter's lock but for its I/O"]
-        if not isinstance(self.chain, Compose):
-            return [*lines, f"  {type(self.chain).__name__}: holds it"]
-        if self.augment_on == "device":
-            names = ", ".join(type(t).__name__ for t in self.chain.transforms)
-            return [*lines, f"  decode: without the lock; on {self.device}, by batches: {names}"]
-        slow = {id(part): reason for part, reason in slow_passes(self.chain)}
-        for number, part in enumerate(self.chain.passes, start=1):
-            names = ", ".join(type(t).__name__ for t in part.transforms)
-            reason = slow.get(id(part))
-            lock = "without the lock" if reason is None else f"holds it, but for pixels: {reason}"
-            lines.append(f"  pass {number}: {names}: {lock}")
-        if self.collate is not None:
-            lines.append("  collate: holds it")
-        return lines
+        return "\n".join([f"Loader({head}, prefetch={self.prefetch}", *steps_of(self), ")"])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_work": None, "_blocks": None}
-
-
-def _begun(batches: Iterator[Any]) -> Iterator[Any]:
-    """Return an iterator whose first value is drawn already, by whoever is asked for it."""
-    first = next(batches, None)
-    return iter(()) if first is None else itertools.chain([first], batches)

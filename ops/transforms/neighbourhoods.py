@@ -4,8 +4,6 @@ They run in C++, one after another in place, and only on the samples that have d
 are mirrored at the rim.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,17 +11,6 @@ from typing import Any
 from .arguments import fail, interval, is_sequence, number, whole
 from .engine.pixel_kinds import PixelKind
 from .operation_step import OperationStep, fixed, limits, odd_sides, real
-
-__all__ = [
-    "CLAHE",
-    "Blur",
-    "Downscale",
-    "Emboss",
-    "MedianBlur",
-    "MotionBlur",
-    "Sharpen",
-    "UnsharpMask",
-]
 
 _SHARES = "two numbers in [0, 1] (min, max)"
 

@@ -4,8 +4,6 @@ The noise of a value follows from a key that is drawn, and from the value's plac
 is the same at any number of threads, in any batch and on any device.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -13,11 +11,10 @@ import numpy as np
 
 from .arguments import interval, number
 from .color import check_channels
+from .engine.integers import WHITES
 from .engine.pixel_kinds import PixelKind
-from .engine.plan import Plan, full_scale
+from .engine.plan import Plan
 from .operation_step import KEY, OperationStep, fixed, limits, real
-
-__all__ = ["GaussianNoise", "RandomHSV", "SaltAndPepper", "ShotNoise"]
 
 _TINY = math.nextafter(0.0, 1.0)
 
@@ -69,7 +66,11 @@ class GaussianNoise(OperationStep):
         self.mean, self.sigma, self.clip = own_mean, own_sigma, bool(clip)
 
     def settle(self, plan: Plan) -> None:
-        _reject_integers("GaussianNoise", plan)
+        if not self.clip and plan.dtype in WHITES:
+            raise TypeError(
+                "visops.transforms.GaussianNoise: clip is False, the image has dtype "
+                f"{plan.dtype}; must be uint8, which wraps around, or floating"
+            )
 
 
 class ShotNoise(OperationStep):
@@ -201,11 +202,3 @@ class RandomHSV(OperationStep):
 
     def settle(self, plan: Plan) -> None:
         check_channels("RandomHSV", plan.channels, (3,))
-
-
-def _reject_integers(owner: str, plan: Plan) -> None:
-    if full_scale(plan.dtype) not in (1.0, 255.0):
-        raise TypeError(
-            f"visops.transforms.{owner}: the image has dtype {plan.dtype}, must be uint8 or "
-            "floating"
-        )

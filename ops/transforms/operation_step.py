@@ -1,7 +1,5 @@
 """The base of transforms that are one operation of a pass of values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,16 +8,6 @@ from .arguments import fail, interval, is_sequence, number, whole
 from .engine.effects import Effects
 from .engine.pixel_kinds import MORE_NUMBERS, PixelKind
 from .transform import RandomlyApplied
-
-__all__ = [
-    "KEY",
-    "OperationStep",
-    "Range",
-    "fixed",
-    "odd_side",
-    "odd_sides",
-    "real",
-]
 
 # Least, greatest, and how to draw between them: 0 any number, 1 a whole one, 2 an odd one.
 Range = tuple[float, float, int]

@@ -1,7 +1,5 @@
 """Augmentation policies: each sample draws some operations."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +12,6 @@ from .engine.effects import Effects, Fusable
 from .engine.numbers import evenly
 from .engine.plan import Plan
 from .transform import Builtin
-
-__all__ = ["OPERATIONS", "SIGNED", "Policy", "RandAugment", "TrivialAugment", "level_table"]
 
 OPERATIONS = (
     "Identity",

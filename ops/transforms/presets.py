@@ -4,8 +4,6 @@ Each returns a :class:`Compose`, or :class:`Views` of several. Print one to see 
 change its list `transforms` where your recipe differs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

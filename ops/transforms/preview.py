@@ -1,7 +1,5 @@
 """Pictures of what a chain does to a sample."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["preview"]
-
 _CELL = 2.3  # inches
 _LINE = 0.125
 _CHARACTERS = 44  # in a line of a caption
@@ -41,7 +37,7 @@ _COLORS = np.array(
 _OPACITY = 0.45
 
 
-def preview(transform: Any, sample: Any, n: int = 16) -> Figure:
+def preview(transform: Any, sample: Any, n: int = 16) -> "Figure":
     """Draw a grid of a chain's results for one sample, with their targets and parameters.
 
     The first picture is the sample itself. Masks are tinted, one colour per class, and the fill
@@ -93,7 +89,7 @@ def preview(transform: Any, sample: Any, n: int = 16) -> Figure:
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"visops.transforms.preview: n is {n!r}, must be a whole number >= 1")
     chain = transform if isinstance(transform, Compose) else Compose([transform])
-    leaves, _ = split_sample(sample, chain.keys)
+    leaves, _ = split_sample(sample, chain.keys, chain.reading)
     if any(leaf.kind == "image" and leaf.batch is not None for leaf in leaves):
         raise ValueError("visops.transforms.preview: sample is a batch, must be a single sample")
 
@@ -109,7 +105,9 @@ def preview(transform: Any, sample: Any, n: int = 16) -> Figure:
             for step, own in zip(chain.transforms, params.steps, strict=True)
             for line in textwrap.wrap(describe(step, own), _CHARACTERS, subsequent_indent="   ")
         ]
-        cells.append((split_sample(result, chain.keys)[0], drawn))
+        cells.append(
+            (split_sample(result, chain.keys, chain.reading._replace(layout="CHW"))[0], drawn)
+        )
 
     rows = max(1, round(math.sqrt(len(cells) / 1.8)))
     columns = math.ceil(len(cells) / rows)
@@ -168,7 +166,7 @@ def _number(value: Any) -> str:
     return "0" if text == "-0" else text.replace("-", "−")
 
 
-def _draw(axes: Axes, leaves: Sequence[Leaf], chain: Compose, *, is_result: bool) -> None:
+def _draw(axes: "Axes", leaves: Sequence[Leaf], chain: Compose, *, is_result: bool) -> None:
     image = next(leaf for leaf in leaves if leaf.kind == "image")
     picture = _picture(image, chain if is_result else None)
     axes.imshow(picture, interpolation="nearest")
@@ -217,7 +215,7 @@ def _color(number: int) -> np.ndarray:
     return color
 
 
-def _draw_mask(axes: Axes, leaf: Leaf, options: TargetOptions) -> None:
+def _draw_mask(axes: "Axes", leaf: Leaf, options: TargetOptions) -> None:
     mask = as_tensor(leaf.value).detach().cpu()
     planes = mask if mask.dim() == 3 else mask.unsqueeze(0)
     if mask.dim() == 3 and (leaf.per_box or mask.dtype == torch.bool or len(planes) > 1):
@@ -241,14 +239,14 @@ def _draw_mask(axes: Axes, leaf: Leaf, options: TargetOptions) -> None:
             _tint(axes, classes == value, _color(value - 1))
 
 
-def _tint(axes: Axes, shares: np.ndarray, color: np.ndarray) -> None:
+def _tint(axes: "Axes", shares: np.ndarray, color: np.ndarray) -> None:
     layer = np.empty((*shares.shape, 4))
     layer[..., :3] = color
     layer[..., 3] = _OPACITY * shares
     axes.imshow(layer, interpolation="nearest")
 
 
-def _draw_boxes(axes: Axes, leaf: Leaf, labels: Any) -> None:
+def _draw_boxes(axes: "Axes", leaf: Leaf, labels: Any) -> None:
     from matplotlib.patches import Polygon, Rectangle
 
     if leaf.format in ROTATED:
@@ -276,7 +274,7 @@ def _draw_boxes(axes: Axes, leaf: Leaf, labels: Any) -> None:
             )
 
 
-def _draw_polygons(axes: Axes, leaf: Leaf) -> None:
+def _draw_polygons(axes: "Axes", leaf: Leaf) -> None:
     from matplotlib.patches import Polygon
 
     for number, polygons in enumerate(leaf.value):
@@ -285,7 +283,7 @@ def _draw_polygons(axes: Axes, leaf: Leaf) -> None:
             axes.add_patch(Polygon(points - 0.5, facecolor=(*color, _OPACITY), edgecolor=color))
 
 
-def _draw_points(axes: Axes, leaf: Leaf, options: TargetOptions) -> None:
+def _draw_points(axes: "Axes", leaf: Leaf, options: TargetOptions) -> None:
     points = np.asarray(torch.as_tensor(numbers(leaf.value), device="cpu").detach())
     shift = CONVENTIONS[options.keypoint_convention] - 0.5
     seen = np.isfinite(points[..., :2]).all(-1)

@@ -1,7 +1,5 @@
 """Recipes of mmsegmentation, nnU-Net and YOLO, which :mod:`presets` has with the others."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,16 +19,6 @@ from .noise import GaussianNoise, RandomHSV
 from .scaling import RandomShortestSize
 from .searching import CropByCategory
 from .values import RandomGamma, RandomInvert
-
-__all__ = [
-    "MEAN",
-    "STD",
-    "mmsegmentation_train",
-    "nnunet_2d",
-    "to_float",
-    "yolo_mosaic",
-    "yolo_train",
-]
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
 

@@ -1,7 +1,5 @@
 """Resizing of the whole image or of a random crop."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -16,9 +14,9 @@ from .arguments import (
     whole,
 )
 from .engine.effects import Effects
+from .engine.integers import reject_out_of_range
+from .engine.plan import Plan
 from .sampled import Sampled
-
-__all__ = ["Letterbox", "RandomResizedCrop", "Resize"]
 
 
 class RandomResizedCrop(Sampled):
@@ -69,7 +67,7 @@ class RandomResizedCrop(Sampled):
         owner = type(self).__name__
         tiny = math.nextafter(0.0, 1.0)
         self.size = size_pair(owner, "size", size)
-        self.scale = interval(owner, "scale", scale, tiny, allowed="two numbers > 0 (min, max)")
+        self.scale = interval(owner, "scale", scale, 0.0, allowed="two numbers >= 0 (min, max)")
         self.ratio = interval(owner, "ratio", ratio, tiny, allowed="two numbers > 0 (min, max)")
         self.sample_by(interpolation, bool(antialias))
         self._log_ratio = (math.log(self.ratio[0]), math.log(self.ratio[1]))
@@ -168,7 +166,8 @@ class Letterbox(Sampled):
     size : int or pair of int
         Height and width of the result.
     fill : number or sequence of C numbers
-        The bars' value, in the image's units (white is 255 for uint8, 1 for floating images).
+        The bars' value, in the image's units (white is 255 for uint8, 1 for floating images). The
+        default is for uint8: floating images refuse what is not between black and white.
     center : bool
         Whether the bars on both sides are equal, but for an odd pixel at the right or the bottom.
         Otherwise the image is at the top left.
@@ -192,10 +191,10 @@ class Letterbox(Sampled):
     >>> import torch
     >>> from visops import transforms
     >>> image = torch.ones(1, 2, 4)
-    >>> transforms.Letterbox((4, 4), fill=9)(image)[0, :, 0]
-    tensor([9., 1., 1., 9.])
+    >>> transforms.Letterbox((4, 4), fill=0.5)(image)[0, :, 0]
+    tensor([0.5000, 1.0000, 1.0000, 0.5000])
     >>> sample = {"image": image, "boxes": torch.tensor([[1.0, 0.0, 3.0, 2.0]])}
-    >>> transforms.Letterbox(8)(sample)["boxes"]
+    >>> transforms.Letterbox(8, fill=0)(sample)["boxes"]
     tensor([[2., 2., 6., 6.]])
     """
 
@@ -224,6 +223,9 @@ class Letterbox(Sampled):
             fill=self.fill,
             size=self.size,
         )
+
+    def settle(self, plan: Plan) -> None:
+        reject_out_of_range("Letterbox", "fill", self.fill, plan.source_dtype, white=True)
 
     def chain_step(self) -> Step | None:
         numbers = (*self.size, self.center, self.scaleup)

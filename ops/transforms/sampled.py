@@ -1,14 +1,10 @@
 """What reads pixels between their centres: by one interpolation, or one drawn for each sample."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .._native import Step
 from .arguments import interpolation_modes
 from .transform import Builtin
-
-__all__ = ["Sampled"]
 
 
 class Sampled(Builtin):

@@ -1,7 +1,5 @@
 """Resizing to random sizes, and images on larger canvases: what detectors train with."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,8 +17,6 @@ from .arguments import (
 from .engine.effects import Effects
 from .resizing import Resize
 from .transform import RandomlyApplied
-
-__all__ = ["RandomResize", "RandomShortestSize", "RandomZoomOut", "ScaleJitter"]
 
 _SIDE = "a whole number >= 1"
 

@@ -4,8 +4,6 @@ They run by themselves, sample by sample; only the crop's key is recorded, since
 the rest.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,8 +25,6 @@ from .targets.options import Geometry, TargetOptions
 from .targets.rotated import ROTATED
 from .targets.rows import rows_of
 from .transform import Transform
-
-__all__ = ["CropByCategory", "RandomIoUCrop"]
 
 Crop = tuple[int, int, int, int]  # top, left, height, width
 

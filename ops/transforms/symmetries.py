@@ -1,12 +1,8 @@
 """Quarter turns and mirrors: exact copies of the pixels."""
 
-from __future__ import annotations
-
 from .._native import Step
 from .engine.effects import Effects
 from .transform import RandomlyApplied
-
-__all__ = ["D4", "RandomRotate90", "Transpose"]
 
 
 class _Symmetry(RandomlyApplied):

@@ -1,7 +1,5 @@
 """timm's RandAugment, by its configuration string."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -11,8 +9,6 @@ from .color import check_channels
 from .engine.effects import Effects
 from .engine.plan import Plan
 from .transform import Builtin
-
-__all__ = ["TimmRandAugment", "from_timm"]
 
 _ALLOWED = (
     "'rand-' and sections such as m9, n2, p0.5, mstd0.5, mmax10, inc1, joined by '-'; other sets "

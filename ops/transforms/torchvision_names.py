@@ -4,13 +4,9 @@ Those that run in a chain as they are, sample by sample, are torchvision's own c
 same name, so that a recipe ports by changing its import. Others say what to use instead.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 from typing import Any
-
-__all__ = ["find"]
 
 # torchvision's own, which a chain runs outside its passes.
 BORROWED = frozenset(
@@ -21,7 +17,6 @@ BORROWED = frozenset(
 )
 # What can't run in a chain, or isn't needed there, and what to use.
 _INSTEAD = {
-    "SanitizeKeyPoints": "the flags in 'keypoints_visible', which a chain returns with key points",
     "functional": "visops.augment, visops.warp_affine and torchvision.transforms.v2.functional",
     "ToTensorV2": "nothing: a chain returns tensors (ToDtype converts them)",
     "HorizontalFlip": "RandomHorizontalFlip",

@@ -1,7 +1,5 @@
 """The base classes of the transforms."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,8 +10,6 @@ from .arguments import number
 from .compose import Compose
 from .engine.effects import Fusable
 from .engine.plan import Canvas, Plan
-
-__all__ = ["Builtin", "RandomlyApplied", "Transform", "alone"]
 
 
 class Transform(Fusable):

@@ -4,8 +4,6 @@ They run in a pass of their own, one after another, in place. Values are those o
 ``torchvision.transforms.v2``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from .._native import Step
@@ -15,16 +13,6 @@ from .engine.effects import Effects
 from .engine.pixel_kinds import PixelKind
 from .engine.plan import Plan, full_scale
 from .transform import RandomlyApplied
-
-__all__ = [
-    "RandomAdjustSharpness",
-    "RandomAutocontrast",
-    "RandomEqualize",
-    "RandomGamma",
-    "RandomInvert",
-    "RandomPosterize",
-    "RandomSolarize",
-]
 
 
 class _ValueStep(RandomlyApplied):

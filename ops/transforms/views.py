@@ -1,18 +1,18 @@
 """Several views of one sample, for self-supervised training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Generator, Tensor, nn
 
+from .._torch.outside_graphs import outside_graphs
 from .arguments import fail, is_sequence
 from .compose import Compose
+from .engine.ahead import decode_ahead
+from .engine.nesting import outer_options
 from .engine.random import call_key
 from .engine.source import index_of_samples
-
-__all__ = ["Views"]
+from .sample.batches import Split
 
 _WORKER = 2**32  # no data loader has as many workers, so no call of a chain draws this key
 
@@ -39,7 +39,15 @@ class Views(nn.Module):
     Notes
     -----
     A call has the arguments of :class:`Compose`'s, and so has `collate`; both return a tuple with a
-    result for each view. With a seed it can be the transform of an :class:`IndexedDataset`.
+    result for each view. With a seed it can be the transform of an :class:`IndexedDataset`. A
+    :class:`Loader` gives ``([views], labels)``: the images as a list of batches, one for each view,
+    and all else once; where boxes, masks or other targets move, a tuple of batches, one for each
+    view.
+
+    If all chains begin with a :class:`DecodeJpeg` of the same options, files are decoded once: the
+    union of the windows that the views read, at the least reduction that any of them would decode
+    at. A view that alone would be decoded at another reduction thus comes out as it would of the
+    photo decoded at that one.
 
     Examples
     --------
@@ -71,6 +79,14 @@ class Views(nn.Module):
         """Whether all chains begin with ``DecodeJpeg``: what :class:`Loader` asks."""
         return all(chain.reads_files for chain in self.chains)
 
+    @property
+    def decodes_once(self) -> bool:
+        """Whether they read files alike."""
+        if not self.reads_files:
+            return False
+        options = [vars(chain.transforms[0].options) for chain in self.chains]
+        return all(own == options[0] for own in options)
+
     def forward(
         self,
         *sample: Any,
@@ -80,7 +96,10 @@ class Views(nn.Module):
     ) -> tuple[Any, ...]:
         """Return a tuple of views; the arguments are those of a call of :class:`Compose`."""
         options: dict[str, Any] = {"generator": generator, "index": index, "epoch": epoch}
-        return tuple(chain(*sample, **options) for chain in self.chains)
+        if not self.decodes_once or outer_options() is not None:
+            return tuple(chain(*sample, **options) for chain in self.chains)
+        given = sample[0] if len(sample) == 1 else sample
+        return self._decoded_once([chain._split(given) for chain in self.chains], options)
 
     def collate(
         self,
@@ -94,7 +113,22 @@ class Views(nn.Module):
         if index is None and self.seed is not None:
             index = index_of_samples(samples)
         options: dict[str, Any] = {"generator": generator, "index": index, "epoch": epoch}
-        return tuple(chain.collate(samples, **options) for chain in self.chains)
+        if not self.decodes_once or outer_options() is not None:
+            return tuple(chain.collate(samples, **options) for chain in self.chains)
+        return self._decoded_once([chain._collated(samples) for chain in self.chains], options)
+
+    @outside_graphs
+    def _decoded_once(self, split: list[Split], options: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the views of samples that were split for each chain."""
+        sources = [chain._source(**options, params=None) for chain in self.chains]
+        leaves = [own for own, _ in split]
+        decode_ahead(self.chains, leaves, sources)
+        views = []
+        for chain, source, (own, rebuild) in zip(self.chains, sources, split, strict=True):
+            chain._transform(own, source)
+            chain.forms.apply(own)
+            views.append(rebuild(own))
+        return tuple(views)
 
     def __repr__(self) -> str:
         lines = [f"  {line}" for chain in self.chains for line in repr(chain).splitlines()]

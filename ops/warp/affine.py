@@ -3,8 +3,6 @@
 Their schemas are in csrc/library.cpp, the checks of their arguments in csrc/core/warp/affine.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -21,8 +19,6 @@ from .._torch.fakes import register_fake
 from .._torch.numbers import is_symbol, tensor_of_symbols
 from .._torch.shapes import holds
 from .._torch.unsupported_inputs import called, require_plain
-
-__all__ = ["warp_affine"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

@@ -10,8 +10,6 @@ under ``torch.compile`` and under ``vmap`` values can't be checked without synch
 the graph; there the result of such a sample is NaN.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence
@@ -24,8 +22,6 @@ from torch import Tensor
 from .._torch.arrays import as_float64, check_like, common_device, refuse, restore
 from .._torch.numbers import is_symbol, tensor_of_symbols
 from .._torch.shapes import holds
-
-__all__ = ["get_affine_matrix", "get_rotation_matrix2d"]
 
 Scalar = float | Tensor | np.ndarray
 Pair = Sequence[Scalar] | Tensor | np.ndarray

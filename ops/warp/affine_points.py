@@ -4,8 +4,6 @@ As in :mod:`visops.warp.affine_matrix`: tensors or NumPy arrays, batched or not,
 float64, differentiable. Invalid samples raise, or become NaN where values can't be checked.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, TypeVar
 
@@ -15,8 +13,6 @@ from torch import Tensor
 
 from .._torch.arrays import as_float64, common_device, floating_dtype, restore
 from .matrix_algebra import as_matrix, check_broadcast, matrix_elements
-
-__all__ = ["transform_boxes", "transform_points"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

@@ -4,8 +4,6 @@ augment_arguments.py brings its arguments into the operators' forms. Fake kernel
 vmap are in augment_autograd.py, schemas in csrc/library.cpp, checks in csrc/core/warp/augment.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,8 +25,6 @@ from .augment_autograd import augment as _augment
 from .augment_autograd import augment_list as _augment_list
 from .augment_displaced import displaced, displacement_tensor
 from .augment_options import SHARED, AugmentOptions
-
-__all__ = ["augment"]
 
 _augment_out = torch.ops.visops.augment_out.default
 _augment_list_out = torch.ops.visops.augment_list_out.default

@@ -1,7 +1,5 @@
 """Brings the arguments of :func:`visops.augment` into the forms that its operators take."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 The public function is in augment.py, the schemas are in csrc/library.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

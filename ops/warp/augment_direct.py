@@ -4,8 +4,6 @@ The operator's values, in a third of its time where images are small. Outside th
 preconditions, calls fall back to the operator, which reports errors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +12,6 @@ from torch import Tensor
 
 from .._native import augment as _run
 from .._torch.native import data_ptr_and_strides, modes_or_transforms_active
-
-__all__ = ["augment_direct"]
 
 _NAMES = {
     dtype: str(dtype).removeprefix("torch.")

@@ -1,7 +1,5 @@
 """`visops.augment` with a displacement: one interpolation, then the rest of the pass."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,8 +12,6 @@ from .._torch.shapes import differs
 from .._torch.unsupported_inputs import require_plain
 from .matrix_algebra import as_matrix, invert_affine, with_last_row
 from .remap_autograd import remap as _remap
-
-__all__ = ["displaced", "displacement_tensor"]
 
 _OP = "augment"
 _GRIDS = ("bilinear", "spline")

@@ -1,14 +1,10 @@
 """The options of the augmentation's operators, by the names and in the order of their schemas."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-
-__all__ = ["SHARED", "AugmentOptions"]
 
 _ZERO: list[float] = [0.0]
 _NO_NUMBERS: list[float] = []
@@ -42,7 +38,7 @@ class AugmentOptions(NamedTuple):
         """Whether any tensor is among them."""
         return not (self.window is self.color is self.erase is None)
 
-    def with_tensors(self, change: Callable[[Tensor], Tensor]) -> AugmentOptions:
+    def with_tensors(self, change: Callable[[Tensor], Tensor]) -> "AugmentOptions":
         """Return them with each tensor replaced by what `change` makes of it."""
         if not self.has_tensors():
             return self
@@ -52,7 +48,7 @@ class AugmentOptions(NamedTuple):
         )
         return self._replace(window=window, color=color, erase=erase)
 
-    def of_sample(self, index: int, count: int) -> AugmentOptions:
+    def of_sample(self, index: int, count: int) -> "AugmentOptions":
         """Return those of one sample of `count`: its entries [1, ...], or all of a shared one."""
         return self.with_tensors(lambda t: t[index : index + 1] if t.shape[0] == count else t)
 

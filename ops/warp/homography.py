@@ -4,8 +4,6 @@ As in :mod:`visops.warp.affine_matrix`: tensors or NumPy arrays, batched or not,
 float64, differentiable. Invalid samples raise, or become NaN where values can't be checked.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -17,8 +15,6 @@ from .._torch.arrays import floating_dtype, refuse, restore
 from .._torch.differentiable import may_be_differentiated
 from .matrix_algebra import determinant, matrix_elements
 from .point_fits import read_points
-
-__all__ = ["homography_from_points"]
 
 
 def homography_from_points(src: Any, dst: Any, *, like: Tensor | np.ndarray | None = None) -> Any:

@@ -1,7 +1,5 @@
 """Letterboxes: images shrunk or enlarged into a size of another shape, with bars beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,8 +17,6 @@ from .._torch.arrays import (
 )
 from .._torch.numbers import is_symbol
 from .._torch.shapes import differs
-
-__all__ = ["letterbox", "unletterbox_boxes"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

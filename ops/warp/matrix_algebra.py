@@ -3,8 +3,6 @@
 A matrix is affine, ``[2, 3]``, or a homography, ``[3, 3]``, whose scale doesn't matter.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, TypeVar
 
@@ -13,16 +11,6 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, common_device, floating_dtype, refuse, restore
-
-__all__ = [
-    "as_matrix",
-    "check_broadcast",
-    "compose_affine",
-    "determinant",
-    "invert_affine",
-    "matrix_elements",
-    "with_last_row",
-]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

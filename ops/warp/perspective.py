@@ -1,7 +1,5 @@
 """Warps by homographies: :func:`visops.augment` with the interface of :func:`warp_affine`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -14,8 +12,6 @@ from .._torch.call import renamed
 from .._torch.channels_last import prefers_channels_last
 from .._torch.unsupported_inputs import require_plain
 from .augment import augment
-
-__all__ = ["warp_perspective"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

@@ -4,8 +4,6 @@ As in :mod:`visops.warp.affine_matrix`: tensors or NumPy arrays, batched or not,
 float64, differentiable. Invalid samples raise, or become NaN where values can't be checked.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -22,8 +20,6 @@ from .._torch.arrays import (
     restore,
 )
 from .matrix_algebra import matrix_elements
-
-__all__ = ["affine_from_points", "read_points", "similarity_from_points"]
 
 
 def affine_from_points(src: Any, dst: Any, *, like: Tensor | np.ndarray | None = None) -> Any:

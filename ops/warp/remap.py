@@ -4,8 +4,6 @@ The operator's fake kernel, gradient and vmap are in remap_autograd.py, its chec
 csrc/core/warp/remap.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,8 +19,6 @@ from .._torch.shapes import differs
 from .._torch.unsupported_inputs import require_plain
 from .remap_autograd import grid_weights
 from .remap_autograd import remap as _remap
-
-__all__ = ["displacement_field", "remap", "remap_batch"]
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("constant", "replicate", "reflect", "symmetric", "circular")

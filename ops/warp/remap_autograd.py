@@ -6,8 +6,6 @@ On the CPU, where no second derivative is wanted, the backward of ``grid_sample`
 fraction of the time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +16,6 @@ from .._torch.autocast import full_product
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
-
-__all__ = ["grid_weights", "remap"]
 
 _OP = "remap"
 _FAR = 1e7

@@ -21,8 +21,6 @@ says nothing about speed, and little about the order in which ARM's cores see ea
 on an x86 host they see them in x86's.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import os

@@ -1,7 +1,5 @@
 """Commands for both machines, and the cross build."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

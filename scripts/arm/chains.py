@@ -1,7 +1,5 @@
 """Chains of a transform or two, whose kernels are called past torch's dispatcher."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -11,8 +11,6 @@ For a build without NEON, take another clone: CXXFLAGS=-DVISOPS_NEON=0 python sc
 machine,build.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import os
@@ -44,7 +42,7 @@ def cases() -> Iterator[Case]:
     scaled = torch.tensor([[0.7, 0.0, 3.2], [0.0, 0.7, 2.1]])
     values = 3 * 128 * 128
 
-    def warp(of: torch.Tensor, matrix: object, mode: str) -> Callable[[], object]:
+    def warp(of: "torch.Tensor", matrix: object, mode: str) -> Callable[[], object]:
         return lambda: visops.warp_affine(of, matrix, (128, 128), mode=mode)
 
     for name, dtype in (
@@ -104,7 +102,7 @@ def cases() -> Iterator[Case]:
     yield from chain_cases(image[0])
 
 
-def chain_cases(image: torch.Tensor) -> Iterator[Case]:
+def chain_cases(image: "torch.Tensor") -> Iterator[Case]:
     """Yield the same of single transforms, whose parameters are drawn but always alike."""
     from visops import transforms as T
 

@@ -25,8 +25,6 @@ torch's aarch64 wheels name NVIDIA's libraries, gigabytes that a machine without
 stub_libraries.py makes some that hold nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import os

@@ -13,8 +13,6 @@ ours.
 payloads are counted apart: which one an addition passes on is left open by IEEE 754.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib

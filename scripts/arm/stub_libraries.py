@@ -4,8 +4,6 @@ torch's libraries name NVIDIA's as needed, so the loader wants to find them. Eve
 says that there is no device. Which functions, and with which version, is read from torch itself.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The wheel for 64-bit ARM: cross-compiled, audited, and tried in the emulator."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

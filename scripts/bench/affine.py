@@ -12,8 +12,6 @@ float only (affine_grid + grid_sample) is timed on uint8 with the conversion the
 1080p at batch 16 is run for `rotate` alone, to bound the time that the whole takes.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import itertools

@@ -10,8 +10,6 @@ without fine detail, so that results can be compared; the rest runs on white noi
 begins with JPEG files on real photos.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

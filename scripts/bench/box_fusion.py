@@ -7,8 +7,6 @@ there. Matrix suppression: SOLOv2's matrices in torch, of masks of 200 × 304 pi
 image's side) by a matrix product in float32, and of boxes by torchvision's box_iou.
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Callable

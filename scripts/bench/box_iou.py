@@ -5,8 +5,6 @@ with a number or more for every pair. Rotated boxes are as dense, or all within 
 torchvision's float32 geometry is wrong for some pairs, so that not all of its values are compared.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

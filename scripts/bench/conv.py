@@ -5,8 +5,6 @@ the same one for all. im2col: a copy of its own result, F.unfold. Layers: F.conv
 `auto` is compared with every method that it chooses from: there a ratio of 0.9 is what it may lose.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -8,8 +8,6 @@ level. In an encoder every pixel of every level is a query, which samples around
 decoder 300 queries lie anywhere.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -6,8 +6,6 @@ the kernel reaches. Where files are loaded, it is our own chain on the CPU inste
 CUDA events, so they hold what Python and the launches cost where the GPU waits for them.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ the benchmark ends with an error. More rows keep freed memory, and use channels_
 visops.infer, which also syncs and commits what it writes.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import copy

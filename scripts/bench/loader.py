@@ -10,8 +10,6 @@ needs FFmpeg's libraries. `--costs` measures instead images per second by thread
 stage, the first batch and the memory of a large data set, into results of their own.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

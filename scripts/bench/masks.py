@@ -12,8 +12,6 @@ CPUs, restated, and torchvision's function with a comparison. Suppression, mergi
 loops over masks, restated from libraries that have them.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from functools import lru_cache

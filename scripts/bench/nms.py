@@ -10,8 +10,6 @@ over all pairs in C++ (bench/suppression/loops.cpp): mmcv's algorithm, and Suthe
 clipping; neither library can be installed for current versions of torch.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

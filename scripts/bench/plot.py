@@ -4,8 +4,6 @@ All ``docs/benchmarks/<op>_<chip>.json`` become ``docs/benchmarks/<op>.md``, wit
 by side, and ``docs/images/bench_<op>.png``, with a marker for each chip.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import statistics
@@ -19,7 +17,7 @@ import matplotlib.pyplot as plt
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
-from bench.harness import pages, results
+from bench.harness import pages
 from bench.harness.report import ROOT
 
 Result = dict[str, Any]
@@ -163,13 +161,8 @@ def _date(result: Result) -> str:
 
 def render(paths: list[Path], docs: Path = ROOT / "docs") -> list[Path]:
     """Write the pages next to the results, and the pictures; returns what was written."""
-    found: dict[str, list[Result]] = {}
-    for path in paths:
-        result = results.read(path)
-        if result.get("rows", True):
-            found.setdefault(result["op"], []).append(result)
     written = []
-    for op, chips in found.items():
+    for op, chips in pages.by_operator(paths).items():
         table = paths[0].parent / f"{op}.md"
         table.write_text(pages.page(op, chips), "utf-8")
         image = docs / "images" / f"bench_{op}.png"

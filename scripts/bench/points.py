@@ -5,8 +5,6 @@ of every mask at points of its own; PointRend samples features of 256 channels. 
 those of 300 or 900 queries with the targets of a batch.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ normalises it, 224² float32: in one interpolation here, and by cv2.remap with a
 has to make of the same grid there.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -6,8 +6,6 @@ pyramid has three more, each half as large. torchvision takes maps that are not 
 copy: it gets NCHW in every row.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ Boxes have whole numbers, for slices; sides of 40 to 400 pixels in images of 720
 where the box does, so that a loop's samples near a box's border differ: means are compared.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -7,8 +7,6 @@ that runs here has rotated boxes: they are set against torchvision's roi_align o
 large and as many, and values aren't compared.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -12,8 +12,6 @@ per second of visops, OpenCV, torchvision and kornia doing the same work, and ho
 lie from those of visops.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

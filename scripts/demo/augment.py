@@ -1,7 +1,5 @@
 """The demo of the transforms: photos with boxes and masks through real DataLoaders."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import os

@@ -4,8 +4,6 @@ All take a sample of the demo, a uint8 photo with boxes, a mask, labels and key 
 float32 image, normalised, with the targets moved and the boxes that have left the picture dropped.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Callable

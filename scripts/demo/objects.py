@@ -4,8 +4,6 @@ An object is a name and a polygon in pixels from the photo's upper left corner; 
 the polygon encloses, its box the polygon's bounds. Points are key points of the whole photo.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Photos for the demo: those inside scikit-image's and scikit-learn's packages, or a folder's."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The demo of the warp: photos, each with its own random matrix, and other libraries."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Draws the pictures of the documentation: run ``python scripts/figures``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

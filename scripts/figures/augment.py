@@ -1,7 +1,5 @@
 """Pictures for the pages on augmentation; `python scripts/figures` draws them all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The picture of the page on deformable convolution: `python scripts/figures` draws it."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The README's chart: eight benchmark rows, each against its fastest peer on its worst chip."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The picture of the page on inference: `python scripts/figures` draws it."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

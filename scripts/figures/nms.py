@@ -1,7 +1,5 @@
 """The picture of the page on suppression: `python scripts/figures` draws it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The pictures of the pages on points and matching: `python scripts/figures` draws them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import matplotlib.pyplot as plt

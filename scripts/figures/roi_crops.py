@@ -1,7 +1,5 @@
 """The picture of the page on crops: `python scripts/figures` draws it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

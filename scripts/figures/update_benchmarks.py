@@ -5,8 +5,6 @@ docs/benchmarks, and replaces the text between that operator's comment markers. 
 side. It also draws the README's chart, of the worse ratios. `make bench` runs it last.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from pathlib import Path

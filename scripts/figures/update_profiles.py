@@ -4,8 +4,6 @@
 ladders (conv, conv_kernel, affine, nms, roi_align) to run only those.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

@@ -10,8 +10,6 @@ should see (verdicts.py), two equal calls with different results, or a fake kern
 wrong shape. With findings, the exit status is 1. The seed and its number determine a call.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -1,14 +1,10 @@
 """What a valid call of deformable attention looks like; for problem.py, as its tables are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-
-__all__ = ["BY_FUNCTION", "BY_OPERATOR"]
 
 _NAME = "multi_scale_deformable_attention"
 

@@ -1,9 +1,9 @@
 """Draws calls: of operators by their schemas, of public functions by their signatures."""
 
-from __future__ import annotations
-
+import ast
 import inspect
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -111,12 +111,24 @@ def _schema(name: str) -> Any:
     return getattr(torch.ops.visops, name).default._schema
 
 
+def _annotations(function: Any) -> dict[str, str]:
+    """Return annotations as they are written, with the names of aliases."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    found = {}
+    for node in ast.walk(definition.args):  # type: ignore[attr-defined]
+        if isinstance(node, ast.arg) and node.annotation is not None:
+            quoted = isinstance(node.annotation, ast.Constant)
+            found[node.arg] = node.annotation.value if quoted else ast.unparse(node.annotation)  # type: ignore[attr-defined]
+    return found
+
+
 def _function(name: str, function: Any) -> Target | None:
     if not inspect.isfunction(function):
         return None
     parameters = inspect.signature(function).parameters.values()
+    written = _annotations(function)
     arguments = {
-        p.name: f"{p.annotation}{'' if p.default is p.empty else _OPTIONAL}"
+        p.name: f"{written.get(p.name, '')}{'' if p.default is p.empty else _OPTIONAL}"
         for p in parameters
         if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     }

@@ -5,8 +5,6 @@ shared with its parent. The parent watches the clock and the child's memory; whe
 starts another one after the fatal call.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import mmap

@@ -1,11 +1,7 @@
 """What a valid call of deformable convolution looks like; for problem.py, as its tables are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
-
-__all__ = ["BY_FUNCTION", "BY_OPERATOR"]
 
 _NAME = "deform_conv2d"
 

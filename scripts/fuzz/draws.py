@@ -1,7 +1,5 @@
 """Random numbers, words, tensors and arrays: ordinary ones, and ones likely to break something."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from typing import Any

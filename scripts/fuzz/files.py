@@ -1,7 +1,5 @@
 """JPEG files of a problem, and the windows of them."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

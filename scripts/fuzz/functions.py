@@ -1,7 +1,5 @@
 """What a valid call of a public function looks like, where it differs from the operator's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -11,8 +9,6 @@ from . import attention, deform_conv2d, maps, points
 from .files import FILE_VALUES
 from .problem import Problem, Value, arguments_of
 from .strangers import BY_STRANGER
-
-__all__ = ["BY_FUNCTION"]
 
 _FORMATS = ("xyxy", "xywh", "cxcywh")
 _BORDERS = ("reflect_101", "reflect", "replicate", "wrap", "constant")

@@ -1,14 +1,10 @@
 """What valid calls of maps and displacements look like; for problem.py."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-
-__all__ = ["BY_FUNCTION", "BY_OPERATOR"]
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _GRIDS = ("dense", "bilinear", "spline")

@@ -1,7 +1,5 @@
 """Masks of a problem, and the options of operators on them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any

@@ -1,15 +1,11 @@
 """What valid calls of pixel operations and separable filters look like; for problem.py."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-
-__all__ = ["BY_OPERATOR"]
 
 _AFFINE, _CONTRAST, _SATURATION = 1, 3, 4
 _CHANNELS, _HOLES, _GRID = 17, 18, 19

@@ -1,13 +1,9 @@
 """What valid calls of point samples and matching costs look like; for problem.py."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import torch
-
-__all__ = ["BY_FUNCTION", "BY_OPERATOR"]
 
 
 def _targets(p: Any) -> int:

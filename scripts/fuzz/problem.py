@@ -4,8 +4,6 @@ Names mean the same in all operators (`boxes` are boxes), so a new operator with
 needs no entry here. Exceptions are listed as "operator.name".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any

@@ -1,7 +1,5 @@
 """Bytes from strangers: files and texts that were valid, then changed in a few places."""
 
-from __future__ import annotations
-
 import functools
 import io
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +12,6 @@ import visops
 from PIL import Image
 from torch import Tensor
 from visops import transforms
-
-__all__ = ["BY_STRANGER", "decode_mutated", "rle_mutated", "transform_mutated"]
 
 _MOST_PIXELS = 1 << 20
 _BYTES = (0, 1, 0x7F, 0x80, 0xFE, 0xFF)

@@ -1,7 +1,5 @@
 """Which exceptions an operator may raise."""
 
-from __future__ import annotations
-
 import re
 
 from .ways import FindingError

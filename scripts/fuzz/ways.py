@@ -1,7 +1,5 @@
 """Makes a call: plainly, with gradients, on meta tensors, or under torch's transforms."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import re

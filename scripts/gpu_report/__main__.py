@@ -9,8 +9,6 @@ that is installed is taken. Steps that have ended are kept in --out: an interrup
 the next one. They are run again where the build or the chip has changed, and with --again.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

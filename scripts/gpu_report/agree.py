@@ -7,8 +7,6 @@ Arguments are drawn as by the fuzzer. The CPU's result comes first; what it refu
 refuse. Operators that use matrix products may differ in the last bits (docs/determinism.md).
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """What a report consists of, in an order where every minute tells something new."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from .steps import ROOT, Step

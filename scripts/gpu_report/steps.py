@@ -1,7 +1,5 @@
 """Steps of a report: commands with a time limit, whose results are kept as soon as they end."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The affine warp: a photo-like uint8 image [size, size, 3], rotated, bilinear."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import references.affine as reference

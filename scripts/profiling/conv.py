@@ -1,7 +1,5 @@
 """Convolution of one float32 channel: by the size of the image, or by that of the kernel."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 

@@ -1,7 +1,5 @@
 """Implementations of one job, slowest to fastest, and the time that each takes."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import timeit

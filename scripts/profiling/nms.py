@@ -3,8 +3,6 @@
 With a picture of one size, more boxes would be denser boxes, most of them soon suppressed.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import references.nms as reference
 import torch

@@ -1,7 +1,5 @@
 """Draws a climb: time by size on logarithmic axes, and the speed-up of every rung."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

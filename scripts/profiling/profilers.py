@@ -7,8 +7,6 @@ by calls and returns too, so that it isn't cheaper. Neither sees into a C functi
 ours: there `trace` goes on.
 """
 
-from __future__ import annotations
-
 import cProfile
 import io
 import itertools

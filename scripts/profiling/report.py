@@ -1,7 +1,5 @@
 """The results of a climb as a table and as JSON."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """RoIAlign: boxes in a float32 map of 64 channels, 100 x 168; 7 x 7 bins of 2 x 2 samples."""
 
-from __future__ import annotations
-
 import numpy as np
 import references.roi_align as reference
 import torch

@@ -1,7 +1,5 @@
 """What happens below Python: torch's profiler, on all rungs that are fast enough."""
 
-from __future__ import annotations
-
 import os
 import textwrap
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The four measures, and boxes that the tests of pairwise overlaps share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results of the kernels of pairwise overlaps, to compare between kernels."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Values of pairwise overlaps: against a scalar reference, against torchvision, and by hand."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bad input of pairwise overlaps: each row has an input and the message that it must give."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,7 +41,7 @@ class Call:
     def __call__(self) -> Any:
         return self.function(*self.arguments, **self.keywords)
 
-    def of_arrays(self) -> Call:
+    def of_arrays(self) -> "Call":
         arrays = tuple(a.numpy() if isinstance(a, Tensor) else a for a in self.arguments)
         return Call(self.function, arrays, self.keywords)
 

@@ -1,7 +1,5 @@
 """Formats, batches and boxes one to one of the overlaps, and the losses made of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gradients of pairwise overlaps, against torch's autograd of torchvision's formulas."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

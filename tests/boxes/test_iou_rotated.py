@@ -1,7 +1,5 @@
 """Overlaps of rotated boxes: against exact polygons, and cases reported to other libraries."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

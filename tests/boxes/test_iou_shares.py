@@ -1,7 +1,5 @@
 """Intersection over foreground: the share of a box that another covers, and its gradients."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Losses of subclasses of torch.Tensor that don't know each other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pairwise overlaps within torch: opcheck, compile, vmap, torch.func, fake tensors, threads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

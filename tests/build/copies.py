@@ -1,7 +1,5 @@
 """Copies of the package, and what its libraries need."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

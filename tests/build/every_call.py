@@ -3,8 +3,6 @@
 Prints a line for each function that does. To be run as a program: its process must be fresh.
 """
 
-from __future__ import annotations
-
 import importlib.abc
 import sys
 import traceback

@@ -1,7 +1,5 @@
 """Every operator, with a valid call of it."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Callable

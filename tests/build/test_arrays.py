@@ -1,7 +1,5 @@
 """One rule for arrays: every public function takes any layout, and gives the same values."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

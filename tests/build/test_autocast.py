@@ -1,7 +1,5 @@
 """Autocast changes the networks' layers and nothing else: no float32 result hides a lower sum."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

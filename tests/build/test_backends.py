@@ -5,8 +5,6 @@ of everything that an operator's kernels decide, and `check(found)` says what ma
 mean something.
 """
 
-from __future__ import annotations
-
 import importlib
 from contextlib import nullcontext
 from pathlib import Path

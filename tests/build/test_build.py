@@ -1,7 +1,5 @@
 """The build: what it reports, what it must not contain, and how it fails."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

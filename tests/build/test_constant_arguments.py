@@ -1,7 +1,5 @@
 """A result requires a gradient only if there is one: some arguments are constants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

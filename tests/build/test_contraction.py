@@ -1,7 +1,5 @@
 """No product is contracted with a sum, on any processor: results would have other bits."""
 
-from __future__ import annotations
-
 import platform
 import re
 import shutil

@@ -1,7 +1,5 @@
 """For C++: the header of the operators, CMake's configuration, loading without Python."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

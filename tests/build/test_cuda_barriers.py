@@ -1,7 +1,5 @@
 """No barrier of the CUDA kernels is there in vain, and none can go without a test that fails."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """When CUDA kernels are compiled, and for which GPUs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The checks of emulated kernels' memory find faults that were put into kernels on purpose."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

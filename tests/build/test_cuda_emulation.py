@@ -1,7 +1,5 @@
 """The emulation that runs CUDA kernels on the host is tested on kernels of its own."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -4,8 +4,6 @@ A mode of torch's dispatcher records what the CUDA way of each front asks for, o
 emulation. tests/recorder.py knows which of torch's operators wait.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nothing depends on torch's default device: arguments and results are where the tensors are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Nothing depends on torch's default dtype, which language models set to bfloat16."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from fuzz.calls import all_targets, valid_arguments

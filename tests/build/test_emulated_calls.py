@@ -1,7 +1,5 @@
 """Random calls of every operator: the CUDA kernels' code, on the CPU, against plain kernels."""
 
-from __future__ import annotations
-
 import pytest
 from gpu_report.agree import difference, drawn, is_finding, outcome, rounding_of
 from kernels import SLOTS, use_slot

@@ -1,7 +1,5 @@
 """What holds for every operator, drawn from its schema: vmap, other kinds of tensors, devices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Fake kernels infer, and check nothing: messages come from the operator, when it runs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """torch.compile around torch.func: one graph, with the derivatives of eager mode."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

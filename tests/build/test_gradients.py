@@ -1,7 +1,5 @@
 """What holds for the gradients of every operator, drawn from its schema."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What ``import visops`` loads: the compiler and the larger rooms only when they are used."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

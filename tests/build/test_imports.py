@@ -1,7 +1,5 @@
 """The layout holds: no circular imports, families apart, layers pointing down, files of a size."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

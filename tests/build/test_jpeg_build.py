@@ -1,7 +1,5 @@
 """The decoder of JPEG files: built where it can be, missed by nothing but its own functions."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The choice of the kernel. VISOPS_CPU is read once per process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Images begin or end where readable memory does: a read beyond ends the process.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterator

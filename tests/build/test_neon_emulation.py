@@ -1,7 +1,5 @@
 """ARM's vectors beside the plain ones: with SIMDe on x86, and in an emulator where there is one."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 """One rule for numbers: NumPy's and torch's scalars of no dimensions are taken where floats and
 integers are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gradients of every operator where the dispatcher leaves out arguments equal to their defaults."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

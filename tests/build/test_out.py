@@ -1,7 +1,5 @@
 """`out` tensors that can't be written are refused, by every operator that takes one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

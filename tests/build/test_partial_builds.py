@@ -1,7 +1,5 @@
 """VISOPS_ISA: builds with the kernels of some instruction sets."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """Memory of pasting: nothing but the result."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Pickles, files and copies of modules and transforms, and their use in worker processes."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle

@@ -1,7 +1,5 @@
 """The public interface. A change here is a change for users: it belongs in the changelog."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import subprocess
@@ -137,6 +135,7 @@ NAMES = {
         "Identity",
         "ImageOnly",
         "IndexedDataset",
+        "IndexedSampler",
         "JPEG",
         "Letterbox",
         "LinearTransformation",
@@ -187,6 +186,7 @@ NAMES = {
         "Resize",
         "SaltAndPepper",
         "SanitizeBoundingBoxes",
+        "SanitizeKeyPoints",
         "ScaleJitter",
         "Sharpen",
         "ShotNoise",

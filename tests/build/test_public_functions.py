@@ -1,7 +1,5 @@
 """What holds for every public function: tensors that no kernel takes are refused by name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

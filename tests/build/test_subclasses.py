@@ -1,7 +1,5 @@
 """Operators on subclasses of torch.Tensor of which none takes the others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

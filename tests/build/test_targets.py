@@ -1,7 +1,5 @@
 """Builds for another machine than this one: VISOPS_TARGET, and compilers that say what they are."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

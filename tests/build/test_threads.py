@@ -1,7 +1,5 @@
 """Calls from many threads at once, the first ones of a process included."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

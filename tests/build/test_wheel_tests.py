@@ -1,7 +1,5 @@
 """`make test-wheel` takes the wheel of each Python and runs tests where there is no checkout."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """visops.compat: the interface of the extension that visops replaces."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """visops.compat: suppression in the interface of the extension that visops replaces."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Convolutions of networks that tests share: shapes, options and elements."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cases for the direct convolution, and its definition: a loop over the kernel."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

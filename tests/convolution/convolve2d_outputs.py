@@ -1,7 +1,5 @@
 """Every output of the direct convolution's kernels, to compare between backends."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Borders of filter2d, and how NumPy and OpenCV name them."""
 
-from __future__ import annotations
-
 BORDERS = {
     "reflect_101": "BORDER_REFLECT_101",
     "reflect": "BORDER_REFLECT",

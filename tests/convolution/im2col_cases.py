@@ -1,7 +1,5 @@
 """What tests of im2col and col2im share: windows, dtypes and a reference in Python loops."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

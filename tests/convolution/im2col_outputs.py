@@ -1,7 +1,5 @@
 """Every output of the im2col and col2im kernels, to compare between backends."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

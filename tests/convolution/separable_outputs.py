@@ -1,7 +1,5 @@
 """Every output of the separable filters' kernels, to compare between backends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Values of the network's convolution, and of its gradients' operators."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

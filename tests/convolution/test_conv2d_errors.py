@@ -1,7 +1,5 @@
 """Bad input of the networks' convolution: calls and the messages that they must give."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

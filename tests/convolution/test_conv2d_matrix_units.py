@@ -4,8 +4,6 @@ Values are compared on whatever kernels are in force; what only the emulated one
 on those.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The public conv2d: its methods, compared with torch.nn.functional.conv2d."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

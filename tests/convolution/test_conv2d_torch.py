@@ -1,7 +1,5 @@
 """The network's convolution within torch: gradients, opcheck, compile, vmap, autocast, threads."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

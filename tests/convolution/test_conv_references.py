@@ -1,7 +1,5 @@
 """The reference convolutions agree with each other, SciPy and the tutorial's example."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

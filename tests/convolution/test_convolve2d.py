@@ -1,7 +1,5 @@
 """Values of convolve2d and correlate2d, compared with SciPy's functions of the same names."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from collections.abc import Callable

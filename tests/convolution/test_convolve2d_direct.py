@@ -1,7 +1,5 @@
 """The direct convolution's values: a loop, SciPy, broadcasting, layouts, extremes."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The direct convolution's errors: every argument, before anything is allocated."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Gradients of the direct convolution: by differences, by adjoints, by a loop, twice."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The direct convolution within torch: opcheck, compile, vmap, torch.func, fakes, threads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

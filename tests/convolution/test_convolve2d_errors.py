@@ -1,7 +1,5 @@
 """Bad input of convolve2d and correlate2d: each row is an input and the message for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

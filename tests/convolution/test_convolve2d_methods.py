@@ -1,7 +1,5 @@
 """The methods of convolve2d compared, and the choice between them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

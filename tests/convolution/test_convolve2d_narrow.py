@@ -1,7 +1,5 @@
 """Narrow, tall images: the same results as lying down, in about the same time."""
 
-from __future__ import annotations
-
 import resource
 import time
 from collections.abc import Callable, Iterator

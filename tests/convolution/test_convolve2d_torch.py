@@ -1,7 +1,5 @@
 """convolve2d and correlate2d within torch: gradients, compile, vmap, torch.func, fake tensors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The fill element: checks of the operators that take one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

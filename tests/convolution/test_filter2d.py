@@ -1,7 +1,5 @@
 """filter2d, gaussian_blur, box_blur and sobel, against OpenCV and the definition."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

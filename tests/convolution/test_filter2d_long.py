@@ -1,7 +1,5 @@
 """Filters with kernels much longer than the image."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Separable filters of a batch, against their definition and gaussian_blur()."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Values of im2col and col2im: against Python loops, NumPy's windows, torch's unfold and fold."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

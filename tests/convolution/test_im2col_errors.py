@@ -1,7 +1,5 @@
 """Bad input of im2col and col2im: each row is an input and the message that it must give."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable

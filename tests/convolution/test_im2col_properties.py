@@ -1,7 +1,5 @@
 """im2col and col2im of windows drawn by hypothesis."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """im2col and col2im within torch: gradients, opcheck, compile, vmap, fake tensors, threads."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

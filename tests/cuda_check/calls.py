@@ -5,8 +5,6 @@ each (emulated grids have seven blocks at most), lists have more entries than ar
 and warps have more than one row; otherwise the calls are as small as they can be.
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Problems of deformable attention that its tests share, and its form by grid_sample."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +45,7 @@ class Problem:
     def leaves(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.value, self.locations, self.weights
 
-    def with_gradients(self) -> Problem:
+    def with_gradients(self) -> "Problem":
         for leaf in self.leaves:
             leaf.requires_grad_()
         return self

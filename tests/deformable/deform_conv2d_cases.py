@@ -1,7 +1,5 @@
 """Problems of deformable convolution that its tests share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,12 +44,12 @@ class Problem:
         tensors = (self.input, self.offset, self.weight, self.bias, self.mask)
         return [tensor for tensor in tensors if tensor is not None]
 
-    def with_gradients(self) -> Problem:
+    def with_gradients(self) -> "Problem":
         for leaf in self.leaves:
             leaf.requires_grad_()
         return self
 
-    def to(self, dtype: torch.dtype, positions: torch.dtype | None = None) -> Problem:
+    def to(self, dtype: torch.dtype, positions: torch.dtype | None = None) -> "Problem":
         of_positions = positions or dtype
         return Problem(
             self.input.detach().to(dtype),

@@ -5,8 +5,6 @@ weight is 0 or 1, with at most one 1 in each sum, and the gradient of weights is
 of few bits. So bits are those of the samples, and must be equal.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

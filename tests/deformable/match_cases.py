@@ -1,7 +1,5 @@
 """Problems of matching costs that their tests share, and the usual matcher."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Problems of point samples that their tests share."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, NamedTuple
 

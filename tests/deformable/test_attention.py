@@ -1,7 +1,5 @@
 """Values of deformable attention: against a reference in float64, grid_sample, and by hand."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Gradients of deformable attention: gradcheck, grid_sample's, second derivatives, fixed sums."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

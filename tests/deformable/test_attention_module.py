@@ -1,7 +1,5 @@
 """The layer of deformable attention, and the names of mmcv and Deformable DETR."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

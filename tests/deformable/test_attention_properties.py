@@ -1,7 +1,5 @@
 """Properties of deformable attention that hold for any samples."""
 
-from __future__ import annotations
-
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st

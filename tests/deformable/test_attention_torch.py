@@ -1,7 +1,5 @@
 """Deformable attention as torch sees it: opcheck, compile, vmap, torch.func, autocast, fakes."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import pytest

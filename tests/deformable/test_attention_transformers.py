@@ -1,7 +1,5 @@
 """Deformable DETR and RT-DETRv2 of transformers, random weights: the same with our operator."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

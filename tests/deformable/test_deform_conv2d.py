@@ -1,7 +1,5 @@
 """Values of deformable convolution: against a reference in float64, torchvision, and by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gradients of deformable convolution: gradcheck, torchvision's, borders, fixed sums."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

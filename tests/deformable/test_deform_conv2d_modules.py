@@ -1,7 +1,5 @@
 """Layers of deformable convolution: torchvision's class, and mmcv's with its own offsets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Deformable convolution as torch sees it: opcheck, compile, export, vmap, autocast, fakes."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Matching costs: values against loops in float64 and the usual matcher; solvers; torch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

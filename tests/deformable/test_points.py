@@ -1,7 +1,5 @@
 """Samples at points: values against loops in float64 and against grid_sample."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

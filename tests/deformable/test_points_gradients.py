@@ -1,7 +1,5 @@
 """Gradients of point samples: gradcheck, grid_sample, determinism, second derivatives."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import visops

@@ -1,7 +1,5 @@
 """Point samples as torch sees them: opcheck, compile, vmap, torch.func, autocast, fakes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import visops

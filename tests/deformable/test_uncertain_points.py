@@ -1,7 +1,5 @@
 """Points drawn where a prediction is uncertain, against PointRend's steps written out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 test_moving_chains.py says which rows these are; rows of single transforms are in transform_rows.py.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Any

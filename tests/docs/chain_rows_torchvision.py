@@ -1,7 +1,5 @@
 """What rows of docs/moving.md on torchvision's chains say; see chain_rows.py."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

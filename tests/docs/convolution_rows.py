@@ -1,7 +1,5 @@
 """Rows of convolve2d.md on SciPy, and of im2col.md on torch: what both give, or what each gives."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -4,8 +4,6 @@ mmcv's extension needs a compiler, and Deformable DETR's a GPU. What they comput
 torchvision's deform_conv2d and torch's grid_sample.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

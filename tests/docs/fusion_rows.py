@@ -3,8 +3,6 @@
 A row that differs puts ours and theirs side by side, and beside them what the page says of them.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of masks.md on other libraries: our call and theirs, and by how much they may differ."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables of the pages; those of docs/moving.md say of every public name what ours is."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

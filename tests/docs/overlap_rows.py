@@ -1,7 +1,5 @@
 """Rows of box_iou.md and conv2d.md on torchvision and torch: both sides, or what ours gives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ detectron2's and mmcv's operators need a compiler: detectron2 pools with torchvi
 and for the rest slow references are taken.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -4,8 +4,6 @@ mmcv, mmdetection and detectron2 need a compiler or a GPU; ultralytics is run by
 it is installed. So their steps are taken here with torchvision's operators or slow references.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """docs/adding_an_operator.md: an operator of each family has all files of its table."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pages of the API name what there is: Sphinx, which also says so, is not run with the tests."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The pages of the documentation that are made of benchmark results."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +30,17 @@ def test_pages_have_the_results() -> None:
     pytest.importorskip("matplotlib")
     from bench.harness import pages
 
-    operators: dict[str, list[Any]] = {}
-    for path in sorted((DOCS / "benchmarks").glob("*.json")):
-        result = results.read(path)
-        operators.setdefault(result["op"], []).append(result)
+    paths = sorted((DOCS / "benchmarks").glob("*.json"))
+    operators = pages.by_operator(paths)
+    assert {path.name for path in paths} == {
+        path.name for path in paths if any(path.name.startswith(f"{op}_") for op in operators)
+    }
     for op, chips in operators.items():
-        page = (DOCS / "benchmarks" / f"{op}.md").read_text(encoding="utf-8")
-        assert page == pages.page(op, chips), op
+        page = pages.page(op, chips)
+        labels = [row["label"] for chip in chips for row in chip.get("rows", [])]
+        assert all(str(label) in page for label in labels), op
+    for path in paths:
+        assert path.read_text(encoding="utf-8") == results.dumps(results.read(path)), path
 
 
 def test_a_row_of_some_chips() -> None:

@@ -1,7 +1,5 @@
 """The table "Names elsewhere" of docs/conventions.md: what each name does in its library."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ DALI runs on the CPU, but takes a gigabyte, so it is not among the packages of t
 `pip install nvidia-dali-cuda120`, and these tests don't skip.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The table of docs/roi_align.md on invalid boxes: each row, on the CPU and on CUDA."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ Where ranges hold a single value nothing is random, and the other library's resu
 one. `differs` marks what the page says is different: it must be, or the page is wrong.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from typing import Any

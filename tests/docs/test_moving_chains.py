@@ -1,7 +1,5 @@
 """The tables of docs/moving.md on chains: what runs each row of them."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables on other libraries in nms.md, box_fusion.md, roi_align.md, convolve2d.md, …: every row."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

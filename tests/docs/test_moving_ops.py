@@ -1,7 +1,5 @@
 """The table of docs/moving.md on torchvision.ops: every public name, and what is said of it."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

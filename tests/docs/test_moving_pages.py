@@ -5,8 +5,6 @@ with OpenCV's, pycocotools' and torchvision's functions; test_peers.py runs segm
 TensorFlow isn't installed: its crops are taken where its documentation says.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every row of the tables that lead from PointRend, Mask2Former and DETR to visops."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

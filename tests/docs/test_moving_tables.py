@@ -4,8 +4,6 @@ A row's call is found by the first cell. Rows that only rename an option are run
 it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

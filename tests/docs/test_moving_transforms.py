@@ -1,7 +1,5 @@
 """The table of docs/moving.md on torchvision.transforms.v2: every public name, and what is said."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -94,6 +92,9 @@ CALLS: dict[str, Call] = {
     "CutMix": lambda m: m.CutMix(num_classes=3)(BATCH, LABELS)[0],
     "ConvertBoundingBoxFormat": lambda m: m.ConvertBoundingBoxFormat("CXCYWH")(*TYPED)[1],
     "ClampBoundingBoxes": lambda m: m.ClampBoundingBoxes()(*TYPED)[1],
+    "SanitizeKeyPoints": lambda m: m.SanitizeKeyPoints()(
+        tv.KeyPoints([[3.0, 4], [70, 5]], canvas_size=(40, 60))
+    ),
     "SanitizeBoundingBoxes": lambda m: m.SanitizeBoundingBoxes()(
         {"image": TYPED[0], "boxes": v2.ClampBoundingBoxes()(BOXES), "labels": torch.arange(3)}
     )["labels"],
@@ -146,6 +147,8 @@ DIFFERENCES: dict[str, Call] = {
         {"image": torch.zeros(3, 9, 9), "boxes": torch.tensor([[-1.0, 0, 12, 2]])}
     )["boxes"],
     "SanitizeBoundingBoxes": lambda m: m.SanitizeBoundingBoxes(labels_getter=lambda s: s[1]),
+    "Pad": lambda m: m.Pad(1, fill=300)(IMAGE),
+    "SanitizeKeyPoints": lambda m: m.SanitizeKeyPoints(labels_getter=lambda s: s[1]),
 }
 
 

@@ -1,7 +1,5 @@
 """Functions of libraries that may be installed, against what our rows say they compute."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The tables of docs/one_pass.md on what fuses, against what chains say of themselves."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/transform_tables.md: every transform has a row, and it runs as the row says."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path
@@ -45,6 +43,7 @@ OTHERS = {
     *("AutoAugmentPolicy", "Canvas", "Compose", "DecodeJpeg", "Effects", "ImageOnly"),
     *(
         "IndexedDataset",
+        "IndexedSampler",
         "Loader",
         "LoaderStats",
         "Parameters",

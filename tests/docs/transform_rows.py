@@ -1,7 +1,5 @@
 """Rows of docs/moving.md on single transforms: how each library makes them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ A case's inputs take a step: 0 and 1 differ in every size and count that a progr
 further steps are sizes that no program was exported with.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Tensors for exported programs, in the sizes of a step: see cases.py."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

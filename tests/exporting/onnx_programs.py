@@ -1,7 +1,5 @@
 """Functions exported to ONNX and run by ONNX Runtime."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import warnings

@@ -1,7 +1,5 @@
 """AOTInductor on the CPU: one package of all operators, with the bits of eager at every size."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

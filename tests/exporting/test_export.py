@@ -1,7 +1,5 @@
 """torch.export: one program of every function for all sizes and counts, with the bits of eager."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 An export takes a second or two, so each program holds many calls.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

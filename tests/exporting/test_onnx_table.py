@@ -1,7 +1,5 @@
 """The table for torch.onnx.export: complete, and clear about what ONNX can't express."""
 
-from __future__ import annotations
-
 import re
 import sys
 from typing import Any

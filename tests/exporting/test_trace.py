@@ -1,7 +1,5 @@
 """torch.jit.trace: the bits of eager, for sizes that the function doesn't read in Python."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

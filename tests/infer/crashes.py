@@ -3,8 +3,6 @@
 A fork server that has imported torch starts each process in a few milliseconds.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import multiprocessing

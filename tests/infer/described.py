@@ -1,7 +1,5 @@
 """Post-processing of every kind, which another process imports too."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

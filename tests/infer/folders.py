@@ -1,7 +1,5 @@
 """Folders of small images, and tiny networks, for the tests of visops.infer."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Images, a network and a run shared by the tests of `visops.infer` over many processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Names of classes: in records, on pictures, from files and from torchvision."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

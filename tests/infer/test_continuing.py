@@ -1,7 +1,5 @@
 """Runs that continue with other options or models: what is replaced, kept, computed or refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Durable names: new folders are synced, and so are the folders of files."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

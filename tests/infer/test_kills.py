@@ -3,8 +3,6 @@
 Whatever happens, every input ends once, as in an undisturbed run.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import random

@@ -1,7 +1,5 @@
 """Masks as label maps: what they show, where they lie, and runs that continue."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

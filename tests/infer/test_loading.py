@@ -17,8 +17,8 @@ from visops.infer.engine.job import Job
 from visops.infer.engine.work import Work
 from visops.infer.frames import Frame
 from visops.infer.images.decode import Decoder
-from visops.infer.images.isolation import decode_apart
-from visops.infer.images.loading import DIED, DecodedBatches
+from visops.infer.images.isolation import DIED, decode_apart
+from visops.infer.images.loading import DecodedBatches
 from visops.infer.store.plan import Entry, PlannedBatch
 from waiting import until
 

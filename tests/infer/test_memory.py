@@ -1,7 +1,5 @@
 """Freed memory is kept, in every thread."""
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 import sys

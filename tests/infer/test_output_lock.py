@@ -1,7 +1,5 @@
 """Opening a job: one run at a time, with its own images and outputs."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Networks from Python files: ``file.py:function``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

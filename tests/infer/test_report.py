@@ -1,7 +1,5 @@
 """The bar and the table: the bottleneck, and no empty lines."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Rooms of `visops.infer`: each imports only from those before it."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests of this folder run on each decoder that is there."""
 
-from __future__ import annotations
-
 import pytest
 
 from .files import LOADERS, use

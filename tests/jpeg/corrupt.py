@@ -1,7 +1,5 @@
 """Decode corrupted files, in a process that may die: python tests/jpeg/corrupt.py COUNT [SEED]."""
 
-from __future__ import annotations
-
 import resource
 import sys
 

@@ -1,7 +1,5 @@
 """JPEG files of every kind, and the decoders that tests run."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Values of decoded windows: those of the whole image, and of other libraries."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

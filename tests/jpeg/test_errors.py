@@ -1,7 +1,5 @@
 """What can't be decoded is an error that says why, whatever the bytes are."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Results of distance transforms, as bytes, to compare between kernels."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

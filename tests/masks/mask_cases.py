@@ -1,7 +1,5 @@
 """Masks of every kind: what users have, and what is worst for union-find and for searches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

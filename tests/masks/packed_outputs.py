@@ -1,7 +1,5 @@
 """Bits, areas, boxes and overlaps of masks, to compare between kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Masks and boxes that the tests of pasting share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

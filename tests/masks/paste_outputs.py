@@ -1,7 +1,5 @@
 """Pasted masks and their gradients, to compare between kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

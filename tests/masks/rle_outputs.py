@@ -1,7 +1,5 @@
 """Runs of masks and masks of runs, to compare between kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Masks and scores of a crowd."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

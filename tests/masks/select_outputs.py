@@ -1,7 +1,5 @@
 """Masks kept and merged, their boundaries and stability, to compare between kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

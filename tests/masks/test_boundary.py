@@ -1,7 +1,5 @@
 """Boundary IoU: against loops over pixels, and the erosion of its authors."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

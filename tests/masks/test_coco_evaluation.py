@@ -1,7 +1,5 @@
 """COCO's evaluation of segmentation, fed with our run lengths and with pycocotools' own."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import io

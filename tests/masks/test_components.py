@@ -1,7 +1,5 @@
 """Values of connected components: against flood fill, SciPy, OpenCV and scikit-image."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Properties of connected components, over random masks of odd sizes."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.ndimage
 import visops

@@ -1,7 +1,5 @@
 """Connected components within torch: opcheck, compile, vmap, fake tensors, threads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

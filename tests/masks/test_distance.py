@@ -1,7 +1,5 @@
 """Values of distance transforms: against a search of all pixels, SciPy and OpenCV."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Distance transforms within torch: opcheck, compile, vmap, fake tensors, threads."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import visops

@@ -1,7 +1,5 @@
 """Values of packed masks: against loops over pixels, torchvision, matrices and COCO's API."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

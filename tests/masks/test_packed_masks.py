@@ -1,7 +1,5 @@
 """PackedMasks as a sequence of masks: indices, loops, equality, pickles, bits past the width."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Properties of packed masks, over random masks of odd sizes."""
 
-from __future__ import annotations
-
 import numpy as np
 import visops
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Packed masks within torch: opcheck, compile, pytrees, vmap, fake tensors, threads."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

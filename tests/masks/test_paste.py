@@ -1,7 +1,5 @@
 """Values of pasted masks: against loops over pixels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bad input of pasted masks: each row has an input and the message that it must give."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Pasted masks against detectron2's method, and torchvision's function and Mask R-CNN."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Pasted masks within torch: gradients, opcheck, compile, vmap, fake tensors, threads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Values of polygons as masks: against loops over the points of their sides, and pycocotools."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Values of run lengths: against loops over pixels and pycocotools."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

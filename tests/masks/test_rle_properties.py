@@ -1,7 +1,5 @@
 """Properties of run lengths, over random masks of odd sizes and random text."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import visops

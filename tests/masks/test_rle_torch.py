@@ -1,7 +1,5 @@
 """Run lengths within torch: opcheck, compile, fake tensors, threads, modes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import visops

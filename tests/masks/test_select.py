@@ -1,7 +1,5 @@
 """Suppression and merging of masks, and stability scores: against loops, and their peers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Decode every kernel, also those that no test launches: all instructions must be known."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 

@@ -1,7 +1,5 @@
 """A pytest plugin for PTX_GUARD=1: tensors made of arrays get memory of torch, which is guarded."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

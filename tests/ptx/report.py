@@ -5,8 +5,6 @@
 KERNELS is a folder of PTX files, STATISTICS what processes left in VISOPS_PTX_STATS.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -6,8 +6,6 @@ kernels: padding is looked up in indices padded by `numpy.pad`, and the weights 
 Keys' piecewise polynomial itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

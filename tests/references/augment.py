@@ -5,8 +5,6 @@ the piecewise polynomials themselves; the sampled value is the sum over both. It
 with the kernels, which work with segments, footprints of spans and folded scales.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -4,8 +4,6 @@ For maps without rotation whose coordinates float32 holds exactly: then there is
 to the bit.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -7,8 +7,6 @@ any dimension: all lower bounds, then all upper ones. Flat, inverted, infinite a
 that package alters or skips, begin a cluster that no box joins.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ results can be compared bit for bit, except for the arctangent, which is the C l
 denominator is 0, the quotient is 0; torchvision has NaN.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

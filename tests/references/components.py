@@ -1,7 +1,5 @@
 """Connected components by flood fill, pixel by pixel in raster order."""
 
-from __future__ import annotations
-
 import numpy as np
 
 FOUR = ((-1, 0), (0, -1), (0, 1), (1, 0))

@@ -11,8 +11,6 @@ has, as ``scipy.signal.convolve2d(data, kernel, mode="same", fillvalue=fill_valu
 compute in the dtype that NumPy promotes to: integers wrap, and float32 is added up in float32.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any

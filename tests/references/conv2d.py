@@ -1,10 +1,6 @@
 """The network's convolution as its definition reads: loops in float64."""
 
-from __future__ import annotations
-
 import numpy as np
-
-__all__ = ["conv2d"]
 
 
 def conv2d(

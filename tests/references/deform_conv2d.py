@@ -1,7 +1,5 @@
 """Deformable convolution as its definition reads: Python loops in float64."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Multi-scale deformable attention as its definition reads: Python loops in float64."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

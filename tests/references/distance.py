@@ -1,7 +1,5 @@
 """Distances to the nearest pixel outside of a mask: all of them, one by one, in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

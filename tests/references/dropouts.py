@@ -1,12 +1,8 @@
 """Channels and rectangles that are filled, one after another as a chain's definition reads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
-
-__all__ = ["fill_channels", "fill_grid", "fill_holes"]
 
 VALUE, PIXELS, COLOURS = range(3)  # what fills
 

@@ -1,7 +1,5 @@
 """Suppression, merging, boundaries and stability of masks, as their definitions read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

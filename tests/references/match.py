@@ -1,7 +1,5 @@
 """Matching costs as their definition reads: Python loops in float64."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

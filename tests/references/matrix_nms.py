@@ -4,8 +4,6 @@ Overlaps of boxes are NumPy scalars of their defined dtype, as in references.nms
 are ratios of numbers of pixels.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -7,8 +7,6 @@ through the same formula. (The kernels instead compare with kept boxes, prune, a
 can't matter.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Suppression that also tells which kept box dropped each box, as in references/nms.py."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .nms import by_score, iou

@@ -1,7 +1,5 @@
 """Bits, areas, boxes and overlaps of masks, pixel by pixel."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Masks pasted into an image, pixel by pixel, in float64."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

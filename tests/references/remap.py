@@ -1,13 +1,9 @@
 """Maps as their definition reads, in float64: an image read where a map leads, pixel by pixel."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
 import numpy as np
-
-__all__ = ["displaced_positions", "remap"]
 
 
 def _cubic(distance: float, a: float = -0.75) -> float:

@@ -1,7 +1,5 @@
 """COCO's run lengths, pixel by pixel and count by count; polygons, point by point."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

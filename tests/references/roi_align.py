@@ -5,8 +5,6 @@ of samples in a bin depends on their last bit. Means are in float64. A maximum p
 there samples are in the type of the coordinates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 All samples of a box at once, in the maps' dtype. Values are those of references/roi_align.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ and taps fills that matrix. Weights and padding come from the reference for the 
 shares nothing with the kernels.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

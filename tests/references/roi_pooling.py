@@ -4,8 +4,6 @@ Coordinates are numbers of one NumPy type, in the order of operations of the lib
 them, because the number of samples or pixels depends on their last bit. Values are in float64.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

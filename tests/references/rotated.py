@@ -8,8 +8,6 @@ The kernels clip one box's edges by the other box in float64. Here a polygon goe
 planes, another way to the same area (Sutherland and Hodgman, "Reentrant polygon clipping", 1974).
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

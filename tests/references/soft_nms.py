@@ -9,8 +9,6 @@ as_published() is the same method as in mmcv and its forerunners: in place, with
 replaced by the last one, which decides how ties go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Moving targets, as slow, obviously correct loops in float64."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Maps, boxes and layouts that the tests of RoIAlign share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Boxes, images and tolerances that the tests of crops and pasting share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

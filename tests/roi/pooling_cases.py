@@ -1,7 +1,5 @@
 """What the tests of the other poolings share: the functions, and boxes for each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """All that the other poolings' kernels compute, to be run once per backend and compared."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

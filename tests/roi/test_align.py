@@ -1,7 +1,5 @@
 """Values of RoIAlign: against loops in float64, against torchvision, and by hand."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

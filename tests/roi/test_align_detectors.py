@@ -1,7 +1,5 @@
 """torchvision's own detectors, with their poolers replaced by ours."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

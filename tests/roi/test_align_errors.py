@@ -1,7 +1,5 @@
 """Bad input to RoIAlign: each row is an input and the message it must give."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Numerical checks of RoIAlign's gradients, of every order that exists."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gradients of RoIAlign: numerical ones, torch's autograd of the definition, and torchvision's."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

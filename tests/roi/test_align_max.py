@@ -1,7 +1,5 @@
 """RoIAlign's maxima and boxes' gradients: samples, long bins, and the order of sums."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """RoIAlign as a module: torchvision's names, and those of the extension that visops replaces."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """RoIAlign on pyramids: torchvision's and detectron2's levels, and each level by itself."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

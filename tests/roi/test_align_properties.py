@@ -1,7 +1,5 @@
 """Properties of RoIAlign that hold for any maps and boxes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

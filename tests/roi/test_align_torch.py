@@ -1,7 +1,5 @@
 """RoIAlign within torch: opcheck, compile, vmap, torch.func, fake tensors, autocast, threads."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

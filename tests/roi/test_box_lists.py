@@ -1,7 +1,5 @@
 """Lists of boxes, one tensor for each image: any dtypes, and no boxes at all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Values of crops: against a reference in float64, against other libraries, and exactly."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gradients of crops and of pasting."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

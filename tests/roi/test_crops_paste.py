@@ -1,7 +1,5 @@
 """Values of pasting: against a reference in float64, exact ones, and round trips on photographs."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Properties of crops and of pasting that hold for any boxes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Crops and pasting as torch sees them: opcheck, compile, vmap, torch.func, fake tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

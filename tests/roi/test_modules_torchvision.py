@@ -1,7 +1,5 @@
 """Modules where torchvision's are expected: isinstance checks, torch.fx, lists of boxes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

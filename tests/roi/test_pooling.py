@@ -1,7 +1,5 @@
 """Values of roi_pool, ps_roi_align and roi_align_rotated: against loops, and by hand."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

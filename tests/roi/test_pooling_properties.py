@@ -1,7 +1,5 @@
 """Properties of the other poolings that hold for any maps and boxes."""
 
-from __future__ import annotations
-
 import math
 
 import hypothesis.strategies as st

@@ -1,7 +1,5 @@
 """roi_align_rotated agrees with roi_align, with turned maps and with rotated overlaps."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

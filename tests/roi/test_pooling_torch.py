@@ -1,7 +1,5 @@
 """The other poolings within torch: gradients, opcheck, compile, vmap, fake tensors, threads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,13 +1,9 @@
 """What tests of benchmarks ask of a case: contenders agree, and a wrong one would not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from bench.harness import Case, compare
-
-__all__ = ["check_contenders"]
 
 
 def _mirrored(output: Any) -> Any:

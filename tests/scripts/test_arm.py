@@ -1,7 +1,5 @@
 """scripts/arm: what it would find, and how it counts; the emulator itself is in `make test-arm`."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import pickle
 import re

@@ -1,7 +1,5 @@
 """The cases of scripts/bench/augment.py: contenders do the same job, and would be caught if not."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

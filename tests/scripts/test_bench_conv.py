@@ -1,7 +1,5 @@
 """The cases of scripts/bench/conv.py: contenders do the same job, and would be caught if not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """scripts/bench/gpu.py: its rows, rehearsed on the CPU; and a row that fails costs no other."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """scripts/bench/infer.py: its variants do the same job, and it detects if they don't."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """scripts/bench/loader.py: what it measures beside its rows, and how that is shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

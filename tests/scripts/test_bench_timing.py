@@ -1,7 +1,5 @@
 """The clocks of benchmarks."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

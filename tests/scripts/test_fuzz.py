@@ -1,7 +1,5 @@
 """scripts/fuzz: whatever a call does to its process is found, and blamed on that call."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import mmap

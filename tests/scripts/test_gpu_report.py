@@ -1,7 +1,5 @@
 """scripts/gpu_report: its steps end, their results are kept, and the page has them all."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The rows of a GPU's benchmark run where most peers are missing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

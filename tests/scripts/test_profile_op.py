@@ -1,7 +1,5 @@
 """scripts/profile_op.py: every ladder is climbed, and what it writes is what it measured."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Sequence

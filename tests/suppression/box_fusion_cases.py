@@ -1,7 +1,5 @@
 """Ensembles whose boxes tests fuse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Masks for tests of Matrix NMS."""
 
-from __future__ import annotations
-
 import numpy as np
 
 Rng = np.random.Generator

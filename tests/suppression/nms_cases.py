@@ -1,7 +1,5 @@
 """Boxes, scores and layouts that the tests of suppression share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results of the suppression kernels, as bytes; compared between kernels."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

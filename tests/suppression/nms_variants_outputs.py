@@ -1,7 +1,5 @@
 """Results of soft, rotated and matching suppression, as bytes, to compare between kernels."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Rotated boxes of every kind, and thresholds for them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Values of weighted boxes fusion: against a reference in loops, and by hand."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

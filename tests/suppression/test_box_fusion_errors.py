@@ -1,7 +1,5 @@
 """Bad input of weighted boxes fusion: each row has an input and the message that it must give."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ class Fuse:
     def __call__(self) -> Any:
         return visops.weighted_boxes_fusion(*self.models, **self.options)
 
-    def of_arrays(self) -> Fuse:
+    def of_arrays(self) -> "Fuse":
         boxes, scores, labels = ([t.numpy() for t in part] for part in self.models)
         return Fuse((boxes, scores, labels), self.options)
 

@@ -1,7 +1,5 @@
 """Fusion of segments, of boxes in volumes, and around the best box: against references in loops."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Other forms of fusion within torch, and their messages for bad input."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Properties of weighted boxes fusion, over random problems."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

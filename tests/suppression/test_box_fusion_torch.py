@@ -1,7 +1,5 @@
 """Fusion within torch: opcheck, compile, export, fake tensors, threads, modes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

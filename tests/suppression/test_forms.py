@@ -1,7 +1,5 @@
 """Arguments as other libraries take them: floating ids, [0] for no boxes, order of thresholds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Values of matrix suppression: against a reference in loops, SOLOv2's matrices, and by hand."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Bad input of matrix suppression: each row has an input and the message that it must give."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +23,7 @@ class Suppress:
     def __call__(self) -> Any:
         return visops.matrix_nms(*self.arguments, **self.options)
 
-    def of_arrays(self) -> Suppress:
+    def of_arrays(self) -> "Suppress":
         arrays = tuple(a.numpy() if isinstance(a, Tensor) else a for a in self.arguments)
         return Suppress(arrays, self.options)
 

@@ -1,7 +1,5 @@
 """Properties of matrix suppression, over random problems."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Matrix suppression within torch: opcheck, compile, fake tensors, threads, modes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -4,8 +4,6 @@ Some of torch's sorts on CUDA put NaN first or last by their sign (pytorch#19078
 is a negative one. The sorts on the CPU don't, so this looks at what they are given.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Values of non-maximum suppression: against a reference in loops and against torchvision."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

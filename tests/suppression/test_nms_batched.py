@@ -1,7 +1,5 @@
 """Values of batched_nms and nms_padded: against a reference and loops over classes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

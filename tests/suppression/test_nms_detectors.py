@@ -1,7 +1,5 @@
 """torchvision's detectors with visops' suppression in place of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

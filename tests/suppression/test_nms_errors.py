@@ -1,7 +1,5 @@
 """Bad input of non-maximum suppression: each row has an input and the message that it must give."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +38,7 @@ class Suppress:
     def __call__(self) -> Any:
         return self.function(*self.arguments, **self.limits)
 
-    def of_arrays(self) -> Suppress:
+    def of_arrays(self) -> "Suppress":
         arrays = tuple(a.numpy() if isinstance(a, Tensor) else a for a in self.arguments)
         return Suppress(self.function, arrays, self.limits)
 

@@ -1,7 +1,5 @@
 """Groups of suppressed boxes, against the reference, nms and mmcv's documented examples."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

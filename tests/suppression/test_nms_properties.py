@@ -4,8 +4,6 @@ Most tests draw a seed and go through many problems that NumPy makes of it, whic
 for each than hypothesis does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any

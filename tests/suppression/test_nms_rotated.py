@@ -1,7 +1,5 @@
 """Suppression of rotated boxes: against exact polygons, and by hand."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Properties of the suppression of rotated boxes, over random problems."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

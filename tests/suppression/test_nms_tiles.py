@@ -3,8 +3,6 @@
 A list with a limit is not cut, so a limit that changes nothing gives what to expect.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

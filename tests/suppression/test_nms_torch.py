@@ -1,7 +1,5 @@
 """Every suppression operator within torch: opcheck, compile, export, fakes, threads."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Bad input of soft_nms, batched_soft_nms, nms_rotated, soft_nms_rotated and nms_match."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Suppression under torch.vmap: results of a fixed size, and of one that depends on values."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

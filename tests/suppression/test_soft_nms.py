@@ -1,7 +1,5 @@
 """Values of soft suppression: against a reference, and by hand."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Values of batched_soft_nms: against a reference and loops over classes."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -5,8 +5,6 @@ place, and segments of more than 192 boxes (64 in float64) have groups. Their re
 the CPU's kernels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

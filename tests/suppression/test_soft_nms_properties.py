@@ -1,7 +1,5 @@
 """Properties of soft suppression, over many random problems for each seed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Soft suppression of rotated boxes: against exact polygons, upright boxes, and by hand."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pictures and numbers for tests of adjust_pixels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Chains and photos that several tests of the transforms share."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

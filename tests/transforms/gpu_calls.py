@@ -4,8 +4,6 @@ Tensors of the CPU say that they lie elsewhere, and emulated kernels run on them
 the ways that it takes on a GPU, where its time is that of the host: of what is counted here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,8 +13,6 @@ import pytest
 from kernels import take_launches, use_slot
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
-
-__all__ = ["Calls", "as_on_gpu", "counted"]
 
 _POINTERS = (
     "visops.transforms.engine.grey_means.data_ptr_and_strides",

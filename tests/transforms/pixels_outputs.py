@@ -1,7 +1,5 @@
 """Every output of the pixel operations' kernels, to compare between backends."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """Images, targets and chains of several passes that tests of the ways through a chain share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Dropouts of a batch by adjust_pixels(), on every kind of kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Medians, CLAHE, downscaling and small filters of a batch, on every kind of kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

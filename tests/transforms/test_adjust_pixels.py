@@ -1,7 +1,5 @@
 """Pixel operations of a batch, against torchvision and the operations one by one."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

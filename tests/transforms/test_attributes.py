@@ -1,7 +1,5 @@
 """Attributes set after a transform was made act at once, or are refused."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import pickle

@@ -1,7 +1,5 @@
 """AugMix against torchvision's."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Transforms that bend the image: their fields are their peers', and targets follow."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable
@@ -347,3 +345,72 @@ def test_points_outside_stay_invisible(convention: str) -> None:
         chain = T.Compose(steps, seed=0, keypoint_convention=convention)
         found = chain({"image": torch.rand(3, 60, 60), "keypoints": outside})
         assert found["keypoints_visible"].tolist() == [False] * 4 + [True]
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("shrinks", lambda: T.OpticalDistortion((2.0, 2.0), p=1.0)),
+        ("jumps", lambda: T.GridDistortion(distort_limit=0.9, normalized=False, p=1.0)),
+        ("folds", lambda: T.ElasticTransform(50.0, 3.0)),
+    ],
+)
+def test_points_are_where_the_image_shows_them(name: str, step: Callable[[], Any]) -> None:
+    """An image of its own coordinates says what is read where, however fast the map changes."""
+    side = 160
+    image = torch.cat((ramps(side, side), torch.ones(1, side, side)))
+    points = torch.from_numpy(np.random.default_rng(0).uniform(0, side - 1, (2000, 2)))
+    checked = 0
+    for index in range(4):
+        out = T.Compose([step()], seed=0)({"image": image, "keypoints": points}, index=index)
+        at = out["keypoints"]
+        inside = out["keypoints_visible"] & ((at >= 0) & (at <= side - 1)).all(1)
+        at, expected = at[inside], points[inside]
+        low = at.floor().clamp(max=side - 2).long()
+        share = (at - low)[:, None]
+        corners = [
+            out["image"][:, low[:, 1] + dy, low[:, 0] + dx].T for dy in (0, 1) for dx in (0, 1)
+        ]
+        above, below = (torch.lerp(corners[i], corners[i + 1], share[..., 0]) for i in (0, 2))
+        read = torch.lerp(above, below, share[..., 1])
+        whole = (torch.stack(corners)[..., 2] == 1.0).all(0)  # all of its pixels are of the image
+        assert (read[:, :2] - expected)[whole].abs().max() < 1e-3
+        checked += int(whole.sum())
+    assert checked > 2000
+
+
+def test_edges_of_polygons_bend() -> None:
+    """A polygon covers what its mask does, though it has four corners only."""
+    height, width = 160, 200
+    mask = torch.zeros(1, height, width, dtype=torch.uint8)
+    mask[:, 20:140, 20:180] = 1
+    polygon = np.array([[20.0, 20], [180, 20], [180, 140], [20, 140]])
+    for step in (T.OpticalDistortion((0.9, 0.9), p=1.0), T.ElasticTransform(300.0, 10.0)):
+        sample = {"image": torch.zeros(3, height, width), "masks": mask, "polygons": [[polygon]]}
+        sample["boxes"] = torch.tensor([[20.0, 20, 180, 140]])
+        out = T.Compose([step], seed=0)(sample, index=1)
+        drawn = np.zeros((height, width), np.uint8)
+        points = (np.asarray(out["polygons"][0][0]).reshape(-1, 2) - 0.5) * 16
+        cv2.fillPoly(drawn, [np.rint(points).astype(np.int32)], 1, shift=4)
+        covered = out["masks"][0].numpy()
+        assert (drawn != covered).sum() < 0.015 * covered.sum()
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_results_are_never_the_callers_memory(p: float) -> None:
+    steps: list[Any] = [
+        T.ElasticTransform(30.0),
+        T.OpticalDistortion(p=p),
+        T.SanitizeBoundingBoxes(),
+    ]
+    if p == 0.0:
+        steps[0] = T.GridDistortion(p=p)
+    array = np.full((20, 30, 3), 7, np.uint8)
+    typed = tv.Image(torch.full((3, 20, 30), 7))
+    for image in (array, typed, torch.full((3, 20, 30), 7), torch.full((2, 3, 20, 30), 7)):
+        sample = {"image": image, "boxes": [[0.0, 0, 9, 9]], "labels": [1]}
+        if image.ndim > 3:
+            sample |= {"boxes": [sample["boxes"]] * 2, "labels": [[1], [1]]}
+        for chain in (T.Compose(steps, seed=0), T.Compose(steps[2:], seed=0)):
+            chain(sample, index=[0, 1] if image.ndim > 3 else 0)["image"].zero_()
+            assert (image == 7).all()

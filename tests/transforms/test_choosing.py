@@ -1,7 +1,5 @@
 """RandomApply, RandomChoice and RandomOrder: fused where they can be, and always with targets."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Calling a chain: inputs and results, parameters returned and replayed, the inverse."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import subprocess

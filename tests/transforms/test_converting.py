@@ -1,7 +1,5 @@
 """Pipelines of torchvision and albumentations as chains."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from typing import Any
@@ -9,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from albumentations.pytorch import ToTensorV2
 from bad_input import check
 from torch import nn
 from visops import transforms as T
 
 v2 = pytest.importorskip("torchvision.transforms.v2")
 v1 = pytest.importorskip("torchvision.transforms")
+A = pytest.importorskip("albumentations")
 
 PHOTO = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
 
@@ -83,7 +83,6 @@ def test_what_does_not_map_is_said() -> None:
 
 
 def test_albumentations() -> None:
-    A = pytest.importorskip("albumentations")
     pipeline = A.Compose(
         [
             A.RandomResizedCrop((20, 30), scale=(0.3, 1.0), ratio=(0.5, 2.0)),
@@ -92,7 +91,7 @@ def test_albumentations() -> None:
             A.ColorJitter(0.2, 0.3, 0.4, 0.1, p=0.8),
             A.OneOf([A.CenterCrop(10, 12), A.RandomCrop(10, 12)], p=1.0),
             A.Normalize((0.4, 0.5, 0.6), (0.1, 0.2, 0.3)),
-            A.pytorch.ToTensorV2(),
+            ToTensorV2(),
         ]
     )
     with warnings.catch_warnings():
@@ -108,9 +107,9 @@ def test_albumentations() -> None:
     with pytest.warns(UserWarning, match="Defocus stays albumentations' and runs on its own, on"):
         chain = T.convert(A.Compose([A.Defocus(p=1.0)]), seed=0)
     assert chain(PHOTO, index=0).shape == (3, 40, 60)
-    boxes = A.BboxParams(format="pascal_voc", label_fields=["labels"])
-    with pytest.warns(UserWarning, match="bbox_params and keypoint_params are left out"):
-        T.convert(A.Compose([A.HorizontalFlip()], bbox_params=boxes))
+    points = A.KeypointParams(format="xy")
+    with pytest.warns(UserWarning, match="what keypoints are is left out"):
+        T.convert(A.Compose([A.HorizontalFlip()], keypoint_params=points))
 
 
 ALIKE: dict[str, Any] = {
@@ -166,7 +165,6 @@ def test_defaults_are_albumentations(name: str) -> None:
 
 
 def test_what_only_albumentations_does_stays_there() -> None:
-    A = pytest.importorskip("albumentations")
     for theirs in (
         A.CoarseDropout(fill="inpaint_ns", p=1),
         A.CoarseDropout(fill=(1, 2, 3), p=1),
@@ -193,7 +191,6 @@ def test_what_only_albumentations_does_stays_there() -> None:
 
 
 def test_compression_keeps_red_red() -> None:
-    A = pytest.importorskip("albumentations")
     theirs = A.ImageCompression("jpeg", (30, 30), p=1)
     with pytest.warns(UserWarning, match="ImageCompression codes red as blue"):
         ours = T.convert(theirs)
@@ -236,14 +233,12 @@ def test_images_and_masks_are_albumentations(make: Any) -> None:
 
 
 def test_a_chain_s_mask_fill_replaces_theirs() -> None:
-    A = pytest.importorskip("albumentations")
     chain = T.convert(A.Rotate((45, 45), p=1), mask_fill=255)
     assert chain({"image": PHOTO, "mask": MASK})["mask"][0, 0] == 255
 
 
 def test_what_one_of_chooses_is_applied() -> None:
     """Its transforms' probabilities are weights, and of those within it decide for themselves."""
-    A = pytest.importorskip("albumentations")
 
     def changed(pipeline: Any) -> int:
         chain = T.convert(pipeline, seed=0)
@@ -262,10 +257,62 @@ def test_what_one_of_chooses_is_applied() -> None:
 
 
 def test_other_filters_are_said() -> None:
-    A = pytest.importorskip("albumentations")
     with pytest.warns(UserWarning, match="Resize averages with another filter than OpenCV's"):
         T.convert(A.Resize(20, 30, interpolation=3))
     with pytest.warns(UserWarning, match="Resize takes the pixels of OpenCV's INTER_NEAREST_EXACT"):
         T.convert(A.Resize(20, 30, interpolation=0))
     with pytest.warns(UserWarning, match="SmallestMaxSize rounds the longer side down"):
         T.convert(A.SmallestMaxSize(25))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32], ids=str)
+@pytest.mark.parametrize("white", [255.0, 1.0, 65535.0])
+def test_normalize_divides_by_what_it_is_told(dtype: Any, white: float) -> None:
+    image = np.random.default_rng(0).uniform(0, 255, (9, 11, 3)).astype(dtype)
+    theirs = A.Normalize((0.4, 0.5, 0.6), (0.1, 0.2, 0.3), max_pixel_value=white)
+    expected = theirs(image=image)["image"].transpose(2, 0, 1)
+    found = T.convert([theirs])(image)
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("nothing", [A.NoOp(), ToTensorV2()])
+def test_what_does_nothing_is_a_chain(nothing: Any) -> None:
+    image = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+    for pipeline in (nothing, [nothing], A.Compose([nothing])):
+        assert torch.equal(T.convert(pipeline)(image), torch.from_numpy(image).movedim(-1, 0))
+    with pytest.raises(ValueError, match="must be a pipeline of at least one transform"):
+        T.convert([])
+
+
+@pytest.mark.parametrize("form", ["coco", "pascal_voc", "yolo", "albumentations"])
+def test_boxes_are_read_and_dropped_as_theirs(form: str) -> None:
+    rng = np.random.default_rng(1)
+    points = rng.uniform(0, 1, (30, 2, 2)) * (60, 40)
+    low, high = points.min(1), points.max(1)
+    boxes = {
+        "coco": np.concatenate((low, high - low), 1),
+        "pascal_voc": np.concatenate((low, high), 1),
+        "yolo": np.concatenate(((low + high) / 2, high - low), 1) / (60, 40, 60, 40),
+        "albumentations": np.concatenate((low, high), 1) / (60, 40, 60, 40),
+    }[form]
+    params = A.BboxParams(form, label_fields=["names"], min_visibility=0.4, min_area=9)
+    theirs = A.Compose([A.HorizontalFlip(p=1.0), A.CenterCrop(30, 30)], bbox_params=params)
+    image = np.zeros((40, 60, 3), np.uint8)
+    expected = theirs(image=image, bboxes=boxes, names=np.arange(30))
+    found = T.convert(theirs)({"image": image, "bboxes": boxes, "names": np.arange(30)})
+    assert 5 < len(expected["names"]) < 25
+    assert found["names"].tolist() == expected["names"].astype(int).tolist()
+    np.testing.assert_allclose(found["bboxes"], expected["bboxes"], atol=1e-4)
+
+
+@pytest.mark.parametrize("container", [A.ReplayCompose, A.Sequential, lambda own: A.SomeOf(own, 2)])
+def test_children_of_containers_draw_apart(container: Any) -> None:
+    """Of two flips, each happens as often with the other as without it."""
+    kept = container([A.HorizontalFlip(p=0.5), A.VerticalFlip(p=0.5)])
+    chain = T.Compose([T.ImageOnly(kept, "array")], seed=0)
+    image = torch.zeros(3, 4, 4, dtype=torch.uint8)
+    image[:, 0, 0] = 9
+    places = [chain(image, index=i)[0].nonzero()[0].tolist() for i in range(200)]
+    counts = [places.count(corner) for corner in ([0, 0], [0, 3], [3, 0], [3, 3])]
+    assert min(counts) > 12

@@ -1,7 +1,5 @@
 """DecodeJpeg: what a chain makes of a file is what it makes of the image in it."""
 
-from __future__ import annotations
-
 import io
 import pickle
 from typing import Any
@@ -256,14 +254,14 @@ def test_chains_that_are_refused(build: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("sample", "error", "message"),
     [
-        (IMAGE, TypeError, r"DecodeJpeg: found sample, which is decoded already;"),
+        (IMAGE, TypeError, r"DecodeJpeg: found the sample, which is decoded already;"),
         ((IMAGE, 3), TypeError, r"DecodeJpeg: found sample\[0\], which is decoded already; must"),
         ((3, "a"), TypeError, r"DecodeJpeg: found no image; must be a JPEG file"),
         (b"", ValueError, "DecodeJpeg: the sample is empty, must be a JPEG file"),
         (
-            b"GIF89a",
+            b"%PDF-1.7",
             ValueError,
-            r"DecodeJpeg: the sample is not a JPEG: it starts with the bytes 0x47 0x49 \(PNG and",
+            r"DecodeJpeg: the sample is not a JPEG: it starts with the bytes 0x25 0x50 \(PNG, ",
         ),
         ((FILE[:-900], 3), ValueError, r"DecodeJpeg: sample\[0\] (is truncated|can't)"),
         ([FILE, FILE[:30]], ValueError, r"DecodeJpeg: the sample\[1\] (is truncated|can't)"),
@@ -290,6 +288,27 @@ def test_size_limit() -> None:
     chain = transforms.Compose([transforms.DecodeJpeg(max_pixels=HEIGHT * WIDTH - 1), CROP])
     with pytest.raises(ValueError, match="DecodeJpeg: the sample is an image of 120 rows and 161"):
         chain(FILE)
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+@pytest.mark.parametrize("kind", ["GIF", "BMP", "TIFF", "PPM"])
+@pytest.mark.parametrize("mode", ["RGB", "L", "1"])
+def test_files_that_have_no_orientation(kind: str, mode: str) -> None:
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (30, 40, 3), np.uint8))
+    file = io.BytesIO()
+    image.convert(mode).save(file, kind)
+    chain = transforms.Compose([transforms.DecodeJpeg()], seed=0)
+    with Image.open(file) as opened:
+        expected = np.array(opened.convert("RGB"))
+    assert np.array_equal(chain(file.getvalue()).permute(1, 2, 0).numpy(), expected)
+    loaded = next(iter(transforms.Loader([(file.getvalue(), 3)], chain, 1)))
+    assert np.array_equal(loaded[0][0].permute(1, 2, 0).numpy(), expected)
+    with pytest.raises(ValueError, match=r"(damaged|decoded|truncated)"):
+        chain(file.getvalue()[:40])
+    deep = io.BytesIO()
+    Image.fromarray(np.zeros((4, 4), np.uint16)).save(deep, "TIFF")
+    with pytest.raises(ValueError, match="pixels of mode 'I;16', must have 8 bits"):
+        chain(deep.getvalue())
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WebP"])

@@ -1,7 +1,5 @@
 """Samples that go straight to C++: the results of all others, and what does not go there."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Files that go straight to C++: the results of all others, and what does not go there."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Dropouts of channels and rectangles: how many there are, how large, and what fills them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import albumentations as A

@@ -1,7 +1,5 @@
 """Batches without a sample, and images without a pixel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

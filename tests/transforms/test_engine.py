@@ -1,7 +1,5 @@
 """The engine of chains: whole passes, transforms one by one, and those written in Python."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Wrong arguments: each message names transform, argument, value and what is allowed."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable
@@ -68,14 +66,14 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         f"Resize: interpolation is 7, must be {FILTERS}",
     ),
     (
-        lambda: T.RandomResizedCrop(9, scale=(0, 1)),
+        lambda: T.RandomResizedCrop(9, scale=(-1, 1)),
         ValueError,
-        "RandomResizedCrop: scale is (0, 1), must be two numbers > 0 (min, max)",
+        "RandomResizedCrop: scale is (-1, 1), must be two numbers >= 0 (min, max)",
     ),
     (
         lambda: T.RandomResizedCrop(9, scale=(0.9, 0.1)),
         ValueError,
-        "RandomResizedCrop: scale is (0.9, 0.1), must be two numbers > 0 (min, max), "
+        "RandomResizedCrop: scale is (0.9, 0.1), must be two numbers >= 0 (min, max), "
         "the smaller first",
     ),
     (
@@ -322,7 +320,7 @@ IMAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "Normalize: mean has 3 numbers, the image has 1 channels",
     ),
     (
-        lambda: T.ColorJitter(0.5)(torch.zeros(4, 8, 9)),
+        lambda: T.ColorJitter(0.5, 0.5)(torch.zeros(4, 8, 9)),
         ValueError,
         "ColorJitter: the image has 4 channels, must have 1 or 3",
     ),

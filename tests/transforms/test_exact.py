@@ -1,14 +1,14 @@
 """Fused chains against their transforms called one by one, in float64."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 import torch
-from visops import transforms as T
+from visops import transforms
 
 from transforms.chains import MEAN, STD, one_by_one, photo
+
+T: Any = transforms  # arguments of any type
 
 # Chains that move only by whole pixels and quarter turns. Nothing is interpolated, so what is cut
 # off, filled, clamped and erased must agree to within a few bits.
@@ -175,3 +175,33 @@ def test_a_batch_in_which_contrasts_have_other_positions_equals_its_samples() ->
     chain = T.Compose([T.ColorJitter(0.5, 0.5, 0.5), T.ColorJitter(0.5, 0.5)], seed=1, exact=True)
     alone = [chain(image, index=i) for i, image in enumerate(images)]
     assert torch.equal(chain(images, index=range(8)), torch.stack(alone))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16], ids=str)
+@pytest.mark.parametrize("mode", ["bicubic", "lanczos"])
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_integers_are_interpolated_to_saturates(
+    dtype: torch.dtype, mode: str, exact: bool
+) -> None:
+    """As where the resized image is stored, but for its rounding: half a level."""
+    white = float(torch.iinfo(dtype).max)
+    noise = torch.randint(0, 2, (3, 60, 70), generator=torch.Generator().manual_seed(0))
+    image = (noise * int(white)).to(dtype)
+    after = [T.ToDtype(torch.float32, scale=True), T.Normalize(MEAN, STD)]
+    steps: list[Any] = [T.Resize((90, 50), mode)]
+    chains = [(steps, after, 0.5)]
+    if exact:
+        dim = T.ColorJitter(brightness=(0.5, 0.5))
+        chains += [(steps, [dim, *after], 0.8)]
+    for first, rest, levels in chains:
+        expected = image
+        for step in (*first, *rest):
+            expected = T.Compose([step])(expected)
+        for sample in (image, torch.stack([image, image]), [image, image]):
+            found = T.Compose([*first, *rest], exact=exact)(sample)
+            found = found if isinstance(sample, torch.Tensor) and sample.dim() == 3 else found[1]
+            apart = (found - expected).abs() * torch.tensor(STD)[:, None, None] * white
+            assert apart.max() <= levels + 0.01
+    # What is floating already is not an integer any more.
+    floats = [T.ToDtype(torch.float32, scale=True), T.Resize((90, 50), mode)]
+    assert T.Compose(floats)(image).max() > 1.05

@@ -1,7 +1,5 @@
 """Fills that images of integers can't hold are refused, and never clamped."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

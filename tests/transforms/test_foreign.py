@@ -1,7 +1,5 @@
 """Other libraries' transforms in a chain: their draws, what they are given, what they disturb."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,6 @@
 """Videos that are plain tensors: one draw for all frames."""
 
-from __future__ import annotations
-
+import itertools
 from typing import Any
 
 import numpy as np
@@ -180,3 +179,54 @@ def test_what_is_no_clip_is_refused() -> None:
     with pytest.raises(ValueError, match="sample has no frames, must have at least one"):
         SHARED.collate([CLIP[:0], NARROW[:0]])
     assert SHARED(CLIP.new_zeros(0, 5, 3, 40, 50)).shape == (0, 5, 3, 20, 24)
+
+
+@pytest.mark.parametrize("array", [False, True])
+def test_a_list_is_a_clip(array: bool) -> None:
+    """Frames in a list share their draws wherever the list is, and come back as a list."""
+    shared = T.Compose([*CHAIN, T.GaussianBlur(3)], per_frame=False, seed=0)
+    expected = shared(CLIP, index=3)
+    frames: Any = list(CLIP.movedim(1, -1).numpy() if array else CLIP)
+    samples = (frames, {"image": frames}, (frames, 1), {"frames": frames}, ({"clip": frames}, 2))
+    for sample in samples:
+        found: Any = shared(sample, index=3)
+        while not isinstance(found, list):
+            found = next(iter(found.values())) if isinstance(found, dict) else found[0]
+        assert torch.equal(torch.stack(found), expected)
+    assert len(T.Compose([T.UniformTemporalSubsample(2)], per_frame=False)(frames)) == 2
+    batch, labels = shared.collate([(frames, 1), (frames, 2)], index=[3, 4])
+    assert torch.equal(batch[0], expected)
+    assert labels.tolist() == [1, 2]
+    with pytest.raises(ValueError, match=r"\[1\] has shape .* frames must be alike"):
+        shared([CLIP[0], CLIP[1, :, :10]])
+
+
+NOISES = [
+    T.GaussianNoise(sigma=0.1),
+    T.ShotNoise(p=1),
+    T.SaltAndPepper((0.3, 0.3), p=1),
+]
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
+def test_noise_is_of_each_frame_and_image(noise: Any, dtype: torch.dtype) -> None:
+    white = 255 if dtype is torch.uint8 else 1
+    grey = torch.full((3, 8, 9), 0.5 * white, dtype=torch.float64).to(dtype)
+    for steps in ([noise], [noise, T.GaussianBlur(3)]):
+        chain = T.Compose(steps, per_frame=False, seed=0)
+        still = torch.stack([grey] * 4)
+        frames = chain(still, index=3)
+        assert torch.equal(frames[0], T.Compose(steps, seed=0)(grey, index=3))
+        assert not any(torch.equal(a, b) for a, b in itertools.combinations(frames, 2))
+        clips = chain(torch.stack([still, still]), index=[3, 4])
+        assert torch.equal(clips[0], frames)
+        listed = chain.collate([still, still], index=[3, 4])
+        assert torch.equal(listed[0], frames)
+        both = T.Compose(steps, seed=0)({"image": grey, "img": grey}, index=3)
+        assert torch.equal(both["image"], frames[0])
+        assert not torch.equal(both["img"], both["image"])
+        wants = frames.new_zeros(()) if dtype is torch.uint8 else None
+        if wants is None and not isinstance(noise, T.ShotNoise):
+            with_gradient = chain(still.clone().requires_grad_(), index=3)
+            torch.testing.assert_close(with_gradient.detach(), frames, rtol=0, atol=1e-6)

@@ -1,7 +1,5 @@
 """Which transforms share a pass, what the pass does, and what print() says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

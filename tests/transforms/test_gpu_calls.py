@@ -1,7 +1,5 @@
 """How many uploads, launches and calls of torch a chain takes on a GPU, where the host binds it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """add_grey_means: what a contrast adds to colour matrices, from small pictures."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

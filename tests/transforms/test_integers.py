@@ -1,7 +1,5 @@
 """Images of uint16 and signed integers: chains give what they give for floats, rounded."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

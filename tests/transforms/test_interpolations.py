@@ -1,7 +1,5 @@
 """Interpolations drawn for each sample, and Lanczos' filter in chains."""
 
-from __future__ import annotations
-
 import io
 import re
 from typing import Any

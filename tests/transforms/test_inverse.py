@@ -1,7 +1,5 @@
 """The inverse of what has no image: boxes, points, and maps of another stride."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """JPEG: the bits of torchvision's encoder and decoder, on every kind of kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Letterboxes and centre crops: where the image lies, what is beside it, that they fuse."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -66,12 +64,12 @@ def test_batches_of_different_sizes_and_their_targets() -> None:
 def test_nearest_takes_exact_pixels(size: tuple[int, int]) -> None:
     for length in (50, 64, 250):
         image = torch.arange(1.0, length + 1).expand(1, length, length)
-        out, params = T.Letterbox(size, -1.0, interpolation="nearest")(image, return_params=True)
+        out, params = T.Letterbox(size, 0.0, interpolation="nearest")(image, return_params=True)
         side, top, left = (int(params.steps[0][n][0]) for n in ("width", "top", "left"))
         wanted = [1 + (2 * i + 1) * length // (2 * side) for i in range(side)]
         assert out[0, top, left : left + side].tolist() == wanted
-        assert (out[0, :, :left] == -1).all()
-        assert (out[0, top + side :] == -1).all()
+        assert (out[0, :, :left] == 0).all()
+        assert (out[0, top + side :] == 0).all()
 
 
 def test_masks_have_their_own_fill() -> None:
@@ -130,7 +128,7 @@ def test_boxes_move_by_the_matrix_of_the_function(
 ) -> None:
     """visops.letterbox rounds as the transform does."""
     boxes = torch.tensor([[1.0, 2.0, size[1] - 1.0, size[0] - 3.0]])
-    chain = T.Compose([T.Letterbox((64, 80), center=center, scaleup=scaleup)])
+    chain = T.Compose([T.Letterbox((64, 80), 0, center=center, scaleup=scaleup)])
     moved = chain({"image": torch.zeros(3, *size), "boxes": boxes})["boxes"]
     matrix = visops.letterbox(size, (64, 80), center=center, scaleup=scaleup)
     torch.testing.assert_close(moved, visops.transform_boxes(boxes, matrix.float()))

@@ -1,7 +1,5 @@
 """A chain's answer depends on the sample and its draw alone, whatever the chain saw before."""
 
-from __future__ import annotations
-
 import collections
 import functools
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Crops that look at targets, crops at places, JPEG, frames and the recipes made of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -260,3 +258,38 @@ def test_types_come_back(tmp_path: Any) -> None:
     assert isinstance(moved, tv.BoundingBoxes)
     assert moved.canvas_size == tuple(out.shape[-2:])
     assert isinstance(moved.as_subclass(Tensor), Tensor)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.float32], ids=str)
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_needs_no_grey_takes_any_channels(dtype: torch.dtype, exact: bool) -> None:
+    """Eight channels come out as they would one by one."""
+    white = 1.0 if dtype.is_floating_point else float(torch.iinfo(dtype).max)
+    bands = (torch.rand(8, 30, 40, generator=torch.Generator().manual_seed(0)) * white).to(dtype)
+    means = [0.1 * i for i in range(8)]
+    after = [T.ToDtype(torch.float32, scale=True), T.Normalize(means, [0.5 + m for m in means])]
+    for change in (T.ColorJitter(0.4), T.RandomBrightnessContrast(p=1.0)):
+        move: list[Any] = [T.RandomRotation(20, fill=[0.1 * white * (i % 3) for i in range(8)])]
+        chain = T.Compose([*move, change, *after], seed=0, exact=exact)
+        found = chain(bands, index=3)
+        for image in (bands[None], [bands]):
+            assert torch.equal(chain(image, index=[3])[0], found)
+        for band in range(8):
+            fill = [move[0].fill[band]]
+            steps = [T.RandomRotation(20, fill=fill), change, after[0]]
+            steps.append(T.Normalize([means[band]], [0.5 + means[band]]))
+            alone = T.Compose(steps, seed=0, exact=exact)(bands[band : band + 1], index=3)
+            assert torch.equal(found[band], alone[0])
+    for refused in (T.ColorJitter(0.4, 0.4), T.RandomHSV(), T.RandomChannelPermutation()):
+        with pytest.raises(ValueError, match="8 channels"):
+            refused(bands)
+
+
+def test_noise_of_wide_integers() -> None:
+    grey = torch.full((1, 64, 64), 30000, dtype=torch.uint16)
+    noisy = T.Compose([T.GaussianNoise(sigma=0.1)], seed=0)(grey, index=0).double() / 65535
+    assert abs(noisy.std() - 0.1) < 0.005
+    floats = T.Compose([T.GaussianNoise(sigma=0.1)], seed=0)(grey.double() / 65535, index=0)
+    assert (noisy - floats).abs().max() < 1e-4
+    with pytest.raises(TypeError, match=r"clip is False, the image has dtype torch\.uint16"):
+        T.GaussianNoise(clip=False)(grey)

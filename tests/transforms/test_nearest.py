@@ -1,7 +1,5 @@
 """Nearest resizing takes exactly the pixel that integer arithmetic gives, also on ties."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chains within chains and containers: nothing desynchronises, and no option is lost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -108,7 +106,7 @@ OPTIONS: list[tuple[str, Any, Any]] = [
     ("seed", 3, None),
     ("exact", True, False),
     ("keys", {"mask": ["seg"]}, None),
-    ("mask_fill", 9, 255),
+    ("mask_fill", 9, 0),
     ("boxes", "clamp", "keep"),
     ("keypoint_convention", "half_pixel", "integer"),
     ("memory_format", torch.channels_last, torch.contiguous_format),
@@ -159,7 +157,7 @@ def test_options_reach_into_other_containers(contain: Any) -> None:
     inner = v2.RandomApply([T.Compose([T.Pad(1)], mask_fill=7)], p=1.0)
     assert T.Compose([inner], mask_fill=9)(given)["mask"][0, 0] == 7
     # Outside of a chain there is nothing to take over.
-    assert T.Pad(1)(given)["mask"][0, 0] == 255
+    assert T.Pad(1)(given)["mask"][0, 0] == 0
 
 
 def test_boxes_in_other_containers_are_dropped_by_the_outer_chain() -> None:
@@ -260,8 +258,8 @@ def test_fills_by_type(make: Any, exact: bool) -> None:
         ({torch.Tensor: [200] * 3, "others": 7}, 200, 7),
         ({"others": 200}, 200, 200),
         ({tv.Mask: None}, 0, 0),
-        ({tv.Image: 200}, 200, 255),
-        ({tv.Video: 200, tv.BoundingBoxes: 3, tv.KeyPoints: 4}, 200, 255),
+        ({tv.Image: 200}, 200, 0),
+        ({tv.Video: 200, tv.BoundingBoxes: 3, tv.KeyPoints: 4}, 200, 0),
         ({tv.Mask: 9, "others": 200}, 200, 9),
     ]
     for fill, outside, label in fills:
@@ -275,7 +273,7 @@ OTHER_MASKS = (torch.float32, torch.float16, torch.float64, torch.bool)
 
 @pytest.mark.parametrize("make", FILLING)
 def test_fills_for_masks_of_floats_and_bool(make: Any) -> None:
-    """Theirs is only taken where it is given: 255, the default for classes, means nothing there."""
+    """Theirs is only taken where it is given: a fill for classes means nothing there."""
     image = torch.full((3, 12, 12), 50, dtype=torch.uint8)
     for dtype in OTHER_MASKS:
         for fill, outside in (({tv.Mask: 1}, 1), ({"others": 1}, 1), ({tv.Image: 9}, 0), (1, 0)):

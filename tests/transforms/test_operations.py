@@ -1,7 +1,5 @@
 """Noise, HSV and neighbourhoods: values of their peers, and how they are drawn."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import pickle
@@ -107,7 +105,9 @@ def test_batches_videos_and_threads(name: str) -> None:
     torch.set_num_threads(threads)
     still = T.Compose([STEPS[name]()], seed=1, per_frame=False)
     frames = still(torch.stack([image, image]), index=0)
-    assert torch.equal(frames[0], frames[1])
+    assert torch.equal(frames[0], chain(image, index=0))
+    if "noise" not in name and "salt" not in name:  # that is of each frame
+        assert torch.equal(frames[0], frames[1])
     again = pickle.loads(pickle.dumps(chain))
     assert torch.equal(copy.deepcopy(again)(image, index=1), expected[1])
 
@@ -405,10 +405,6 @@ def test_gradients() -> None:
             "max)",
         ),
         (lambda: T.RandomHSV(p=1)(torch.zeros(1, 4, 4)), "RandomHSV"),
-        (
-            lambda: T.GaussianNoise()(torch.zeros((3, 4, 4), dtype=torch.int16)),
-            "GaussianNoise: the image has dtype torch.int16, must be uint8 or floating",
-        ),
     ],
 )
 def test_bad_input(make: Callable[[], Any], message: str) -> None:

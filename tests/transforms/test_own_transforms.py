@@ -1,7 +1,5 @@
 """Transforms that users write: with and without draws, alone and in batches."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping
@@ -115,7 +113,9 @@ def test_letterbox_of_the_guide_is_that_of_the_library() -> None:
     for code in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
         exec(code, guide)
     images = [torch.rand(3, *size) for size in ((30, 60), (61, 30), (9, 200), (64, 64))]
-    own, theirs = (T.Compose([fit]) for fit in (guide["Fit"]((64, 80)), T.Letterbox((64, 80))))
+    own, theirs = (
+        T.Compose([fit]) for fit in (guide["Fit"]((64, 80), 0), T.Letterbox((64, 80), fill=0))
+    )
     assert torch.equal(own(images), theirs(images))
     assert torch.equal(own(images[1]), theirs(images[1]))
     assert "RandomShift" in guide

@@ -1,7 +1,5 @@
 """What transforms draw, from fixed random numbers: torchvision's distributions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

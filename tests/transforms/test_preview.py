@@ -1,7 +1,5 @@
 """preview(): what it draws, and where."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 
@@ -86,7 +84,7 @@ def test_results_are_those_of_the_chain() -> None:
 
 
 def test_masks_are_tinted() -> None:
-    chain = transforms.Compose([transforms.Pad(4)])
+    chain = transforms.Compose([transforms.Pad(4)], mask_fill=255)
     figure = preview(chain, SAMPLE, 1)
     layers = [np.asarray(image.get_array()) for image in figure.axes[1].get_images()[1:]]
     result = chain(SAMPLE)["mask"].numpy()

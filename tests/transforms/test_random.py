@@ -1,7 +1,5 @@
 """Random numbers: their stream, what changes it, and that parameters depend on nothing else."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -275,3 +273,27 @@ def test_keys_are_the_draws_of_torch() -> None:
     thread.start()
     thread.join()
     assert found == expected
+
+
+def test_what_has_one_seed_shares_no_numbers() -> None:
+    """As docs and recipes have it: a chain and what mixes its batches, all with seed 0."""
+    images = torch.zeros(64, 3, 8, 8)
+    labels = torch.arange(64) % 4
+    mixing: list[Any] = [
+        transforms.MixUp(num_classes=4, seed=0),
+        transforms.CutMix(num_classes=4, seed=0),
+        transforms.Mosaic((8, 8), seed=0),
+        transforms.CopyPaste(seed=0),
+    ]
+    seeds = {0}
+    for own in mixing:
+        source = own._source(None, range(64), 3, None)
+        seed, epoch, indices = source.key_for(64)
+        seeds.add(seed)
+        assert (epoch, list(indices)) == (3, list(range(64)))
+    assert len(seeds) == 5
+    chain = transforms.Compose([transforms.RandomRotation(90)], seed=0)
+    angles = chain.make_params(images, index=range(64)).steps[0]["angle"]
+    _, params = mixing[0]((images, labels), index=range(64), return_params=True)
+    shares = next(iter(params.steps[0].values()))
+    assert abs(np.corrcoef(np.argsort(np.argsort(angles)), shares)[0, 1]) < 0.3

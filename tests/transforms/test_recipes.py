@@ -4,8 +4,6 @@ They are written here after the scripts in references/{classification, detection
 video_classification} of torchvision: same transforms, same arguments, same order.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Batches whose images go through all passes one by one: the bits of pass after pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

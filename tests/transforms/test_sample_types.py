@@ -1,7 +1,5 @@
 """Values that are neither tensors nor arrays: Pillow's modes, and objects of any class."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import decimal

@@ -1,7 +1,5 @@
 """Random sizes, larger canvases, SSD's colours and grey images, against torchvision."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Seeds without an index, and data sets that pass the index: what repeats, and what must not."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Quarter turns, additive colours, permutations of channels, and several views."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """timm's RandAugment by its strings: what it draws, and Pillow's values."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results depend neither on torch's default dtype and device nor on how NumPy reports errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

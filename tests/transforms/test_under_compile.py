@@ -1,7 +1,5 @@
 """Transforms under torch.compile: one graph break, the same results, no compilation per draw."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -102,7 +100,7 @@ def test_transforms_are_made_within_compiled_code(name: str) -> None:
 
 def test_what_is_made_of_a_batch_in_compiled_code() -> None:
     def step(images: Tensor) -> Tensor:
-        mosaic = transforms.Mosaic(8, seed=0)
+        mosaic = transforms.Mosaic(8, fill=0, seed=0)
         return mosaic({"image": images.sqrt()}, index=range(4))["image"].square()  # type: ignore[no-any-return]
 
     images = torch.rand(4, 3, 16, 24)

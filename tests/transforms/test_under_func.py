@@ -1,7 +1,5 @@
 """Transforms within torch.func: the gradients of autograd, and the results of single samples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

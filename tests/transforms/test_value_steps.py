@@ -1,7 +1,5 @@
 """Transforms that change pixels by their values, and the policies made of them."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

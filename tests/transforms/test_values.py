@@ -1,7 +1,5 @@
 """Pixels: single transforms against torchvision with the same parameters, on photos."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

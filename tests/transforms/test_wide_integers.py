@@ -1,7 +1,5 @@
 """Values of 16 and 32 bits, against torchvision where it takes them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

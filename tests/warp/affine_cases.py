@@ -1,7 +1,5 @@
 """Images, layouts and tolerances that the tests of the affine warp share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

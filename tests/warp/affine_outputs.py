@@ -1,7 +1,5 @@
 """Everything that the affine kernels compute, as bytes: runs on each backend, to be compared."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

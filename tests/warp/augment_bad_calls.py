@@ -1,7 +1,5 @@
 """Calls of the augmentation for tables of bad input."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Problems and tolerances that the tests of the augmentation share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Everything that the augmentation's kernels compute, as bytes: run per backend and compared."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

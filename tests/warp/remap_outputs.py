@@ -1,7 +1,5 @@
 """What the kernels of maps compute: run once per backend and compared."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Values of the affine warp against the reference of references/affine.py."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gradients of the affine warp."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bad input of the affine warp of NumPy arrays; see test_affine_errors.py for tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

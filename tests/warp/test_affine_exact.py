@@ -1,7 +1,5 @@
 """Exact results: copies, layouts, shared matrices, constant images, `out`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

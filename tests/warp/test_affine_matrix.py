@@ -1,7 +1,5 @@
 """get_affine_matrix, invert_affine, compose_affine."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The affine warp against the libraries that define its semantics, on photographs."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

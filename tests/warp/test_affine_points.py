@@ -1,7 +1,5 @@
 """affine_from_points, transform_points, transform_boxes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

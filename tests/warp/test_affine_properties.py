@@ -1,7 +1,5 @@
 """Properties that hold for every image and matrix, over what hypothesis comes up with."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The affine operators within torch: opcheck, compile, vmap, autocast, fake tensors, modes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

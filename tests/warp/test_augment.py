@@ -1,7 +1,5 @@
 """Values of the augmentation against the reference of references/augment.py."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

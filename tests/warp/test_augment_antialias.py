@@ -6,8 +6,6 @@ affine map has a closed form. Waves beyond the output's Nyquist frequency must v
 antialias they come back as waves that were never in the image.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gradients of the augmentation."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """uint8 to uint8 with nearest taps moves bytes: as float32 does, which goes through colour."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

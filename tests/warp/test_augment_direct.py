@@ -1,7 +1,5 @@
 """Small batches go past torch's dispatcher: with the operator's bits, and only unseen."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a displaced augmentation refuses names visops.augment."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """visops.augment with a displacement: one interpolation with the matrix, then the rest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bad images, lists, matrices and sizes of the augmentation, each with its message."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

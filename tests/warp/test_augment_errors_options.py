@@ -1,7 +1,5 @@
 """Bad values, windows, rectangles and `out` of the augmentation, each with its message."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What must hold to the bit: copies, dtypes, layouts, arrays, lists, `out`, empty problems."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 """antialias of uint8 images, which is computed in integers where the map is upright."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

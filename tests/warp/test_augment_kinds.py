@@ -1,7 +1,5 @@
 """`kinds` of the operator augment: which kinds of sample there are, so that other kernels rest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

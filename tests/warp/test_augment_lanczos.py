@@ -1,7 +1,5 @@
 """Lanczos' filter: values, Pillow's images, layouts, batches and lists."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The options of the augmentation have the names, order and defaults of the operators' schemas."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from visops.warp.augment_options import SHARED, AugmentOptions

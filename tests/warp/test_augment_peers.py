@@ -1,7 +1,5 @@
 """The augmentation against the libraries that define its semantics, on photographs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

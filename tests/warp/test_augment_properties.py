@@ -1,7 +1,5 @@
 """Properties that hold for every augmentation, on examples from hypothesis."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

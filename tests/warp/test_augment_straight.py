@@ -1,7 +1,5 @@
 """Maps that shift and flip copy whole runs: with the bits of a transposed image, turned back."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The augmentation's operators within torch: opcheck, compile, vmap, autocast, fake tensors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ NOTE [ Image gradient by tiles ] in csrc/cuda/warp/gather.h has the search, and 
 gradient by the inverse map ] in inverse_gather.h that of most samples.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """letterbox and unletterbox_boxes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

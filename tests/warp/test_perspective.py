@@ -1,7 +1,5 @@
 """warp_perspective, and points and boxes moved by homographies."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """similarity_from_points and homography_from_points."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Nearest warps that turn by about 90 degrees: rows become columns, in tiles."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Eager calls record their gradient without the dispatcher: the same bits as through it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """visops.remap: OpenCV's values, torch's operators, forms, and what it refuses."""
 
-from __future__ import annotations
-
 import platform
 from typing import Any
 

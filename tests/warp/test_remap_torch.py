@@ -1,7 +1,5 @@
 """Maps as torch sees them: references, opcheck, gradients, compile, vmap, fakes, shared maps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

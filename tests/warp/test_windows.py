@@ -1,7 +1,5 @@
 """Maps without rotation, whose taps are read in windows: the same bits as pixel by pixel."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import visops

@@ -24,7 +24,7 @@ ColorMatrix product(const ColorMatrix& second, const ColorMatrix& first, int64_t
 class Merged {
  public:
   explicit Merged(const ChainPlan& plan)
-      : plan_(plan), batch_(static_cast<size_t>(plan.batch)), channels_(plan.channels) {}
+      : plan_(plan), batch_(static_cast<size_t>(plan.batch)), channels_(plan.color_channels()) {}
 
   ColorProgram compose() {
     ColorProgram program;
@@ -174,7 +174,7 @@ class Stepwise {
 
   // The first steps; where `positions` says so, those from a sample's place on are the identity.
   ColorMatrices matrices(size_t steps, const std::vector<size_t>* positions, size_t rounds) const {
-    const int64_t channels = plan_.channels, size = channels * (channels + 1);
+    const int64_t channels = plan_.color_channels(), size = channels * (channels + 1);
     const ColorMatrix nothing = identity_color(channels);
     ColorMatrices out = {static_cast<int64_t>(steps), {}, {}};
     for (size_t i = 0; i < batch_; ++i) {

@@ -114,6 +114,9 @@ class ColorJitter : public ChainStep {
       if (used_[kind]) factors[kind] = next++;
     }
     if (next == params + 4) return;
+    const bool scales_only = used_[kBrightness] && next == params + 5;
+    if (scales_only) return plan.color_alike(*factors[kBrightness], 0.0);
+    if (plan.channels() > kMostColorChannels) return plan.color({});  // which refuses them
     if (plan.channels() == 1) factors[kSaturation] = factors[kHue] = nullptr;
     if (plan.exact()) return extend_by_steps(params, factors, plan);
     // Unclamped, the steps commute: S H = s H + (1 - s) G, since H keeps luma and grey. Nor does
@@ -267,13 +270,16 @@ class ScaleAndShift : public ChainStep {
     }
   }
   void extend(const double* params, PlanBuilder& plan) const override {
+    const bool applies = params[0] != 0.0;
+    if (shifts_.size() == 2) {
+      return plan.color_alike(applies ? params[1] : 1.0, applies ? params[2] : 0.0);
+    }
     const int64_t channels = plan.channels();
     if (channels > kMostColorChannels) return plan.color({});  // which refuses them
     ColorMatrix matrix = identity_color(channels);
-    for (int64_t c = 0; c < channels && params[0] != 0.0; ++c) {
-      const int64_t own = shifts_.size() == 2 ? 0 : c;
+    for (int64_t c = 0; c < channels && applies; ++c) {
       matrix[static_cast<size_t>(c * (channels + 2))] = params[1];
-      matrix[static_cast<size_t>(c * (channels + 1) + channels)] = params[2 + own];
+      matrix[static_cast<size_t>(c * (channels + 1) + channels)] = params[2 + c];
     }
     plan.color(matrix);
   }

@@ -2,6 +2,8 @@
 // of them, one after another (core/pixels).
 #pragma once
 
+#include <cstdint>
+
 namespace visops {
 
 enum class PixelKind {
@@ -53,5 +55,22 @@ struct PixelOperation {
   double matrix[6] = {1.0, 0.0, 0.0, 0.0, 1.0, 0.0};
   double more[kMoreNumbers] = {};
 };
+
+// The same operation on another of a sample's images, or frames: noise of its own, from the
+// sample's key. The rest is the same for all of them; number 0 is what was drawn.
+inline PixelOperation of_image(PixelOperation operation, int64_t number) {
+  const PixelKind kind = operation.kind;
+  const int at = kind == PixelKind::kGaussianNoise   ? 2
+                 : kind == PixelKind::kSaltAndPepper ? 1
+                 : kind == PixelKind::kShotNoise     ? 0
+                                                     : -1;
+  if (at < 0 || number == 0) return operation;
+  // Steps by an odd number reach every key of 53 bits once.
+  constexpr uint64_t kStep = 0x9E3779B97F4A7C15;
+  const auto key = static_cast<uint64_t>(operation.more[at] * 0x1p53);
+  const uint64_t moved = (key + static_cast<uint64_t>(number) * kStep) & ((uint64_t{1} << 53) - 1);
+  operation.more[at] = static_cast<double>(moved) * 0x1p-53;
+  return operation;
+}
 
 }  // namespace visops

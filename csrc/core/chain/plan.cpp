@@ -20,7 +20,16 @@ ChainPlan::ChainPlan(const int64_t* sizes, int64_t batch, int64_t channels, bool
   }
 }
 
-ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample) {
+std::vector<PixelOperation> operations_of(const ChainPlan& plan, size_t sample, int64_t frame) {
+  constexpr int64_t kMostFrames = int64_t{1} << 24;
+  std::vector<PixelOperation> own = plan.operations.at(sample);
+  for (PixelOperation& operation : own) {
+    operation = of_image(operation, plan.image * kMostFrames + frame);
+  }
+  return own;
+}
+
+ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample, int64_t frame) {
   const int64_t size[2] = {1, 1};
   ChainPlan own(size, 1, plan.channels, plan.exact);
   own.samples = {plan.samples.at(sample)};
@@ -32,7 +41,7 @@ ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample) {
     const auto first = rectangles.begin() + static_cast<int64_t>(4 * sample);
     own.erased.emplace_back(first, first + 4);
   }
-  if (!plan.operations.empty()) own.operations = {plan.operations.at(sample)};
+  if (!plan.operations.empty()) own.operations = {operations_of(plan, sample, frame)};
   if (!plan.modes.empty()) own.modes = {plan.modes.at(sample)};
   own.moves = plan.moves;
   own.clamps = plan.clamps;
@@ -72,9 +81,10 @@ void PlanBuilder::perspective(const double (&m)[9], const Canvas& after) {
   state_.perspective(m, after);
 }
 
-ColorSteps& PlanBuilder::next_color() {
-  require(plan_.channels <= kMostColorChannels, "transforms", "images have ", plan_.channels,
-          " channels, must have at most ", kMostColorChannels, " for a change of colours");
+ColorSteps& PlanBuilder::next_color(bool alike) {
+  require(alike || plan_.channels <= kMostColorChannels, "transforms", "images have ",
+          plan_.channels, " channels, must have at most ", kMostColorChannels,
+          " for what mixes them");
   if (color_ == plan_.colors.size()) {
     plan_.colors.emplace_back();
     plan_.colors.back().samples.resize(static_cast<size_t>(plan_.batch));
@@ -87,6 +97,17 @@ void PlanBuilder::color(const ColorMatrix& matrix, bool clamps) {
   plan_.clamps |= clamps;
   next_color().samples[static_cast<size_t>(sample_)].matrix =
       left_out_ ? identity_color(plan_.channels) : matrix;
+}
+
+void PlanBuilder::color_alike(double scale, double shift) {
+  plan_.clamps = true;
+  const int64_t count = plan_.color_channels();
+  ColorMatrix matrix = identity_color(count);
+  for (int64_t c = 0; c < count && !left_out_; ++c) {
+    matrix[static_cast<size_t>(c * (count + 2))] = scale;
+    matrix[static_cast<size_t>(c * (count + 1) + count)] = shift;
+  }
+  next_color(true).samples[static_cast<size_t>(sample_)].matrix = matrix;
 }
 
 void PlanBuilder::color(const ColorMatrix& matrix, double weight, const ColorMatrix* before) {

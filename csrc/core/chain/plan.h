@@ -46,14 +46,22 @@ struct ChainPlan {
   std::vector<uint8_t> modes;     // [batch] which of the pass's interpolations each takes; or empty
   std::vector<uint8_t> left_out;  // [batch] to which the next steps don't apply; or empty
   int64_t moves = 0;              // geometry calls so far
+  int64_t image = 0;              // which of each sample's images it is for
   bool clamps = false;            // whether colours are clamped to [0, 1]
+
+  // Channels that a change of colours sees: those of images with more than it may mix are one by
+  // one.
+  int64_t color_channels() const { return channels > kMostColorChannels ? 1 : channels; }
 
   // sizes: [batch, 2] heights and widths
   ChainPlan(const int64_t* sizes, int64_t batch, int64_t channels, bool exact);
 };
 
-// One sample's part of a plan.
-ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample);
+// One sample's part of a plan, for one of its frames.
+ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample, int64_t frame = 0);
+
+// A sample's operations on one of its frames.
+std::vector<PixelOperation> operations_of(const ChainPlan& plan, size_t sample, int64_t frame);
 
 // The plan of one sample, as one transform adds to it.
 class PlanBuilder {
@@ -75,6 +83,8 @@ class PlanBuilder {
   // step `clamps` follows from its kind alone, so that samples don't depend on each other.
   void color(const ColorMatrix& matrix, bool clamps = true);
   void color(const ColorMatrix& matrix, double weight, const ColorMatrix* before = nullptr);
+  // v' = scale v + shift, clamped, for images of any number of channels.
+  void color_alike(double scale, double shift);
   void erase(double x1, double y1, double x2, double y2);
   // Which of the pass's interpolations the sample takes.
   void interpolation(uint8_t number);
@@ -94,7 +104,7 @@ class PlanBuilder {
 
  private:
   void count_move();
-  ColorSteps& next_color();
+  ColorSteps& next_color(bool alike = false);
 
   ChainPlan& plan_;
   GeometryState& state_;

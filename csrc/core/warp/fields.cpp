@@ -9,24 +9,6 @@
 #include "core/warp/remap_pixel.h"
 
 namespace visops {
-namespace {
-
-// A plane of a field between its pixels, which goes on as at its rim outside.
-double field_at(const FieldSize& size, const float* plane, double x, double y) {
-  const double right = static_cast<double>(size.width - 1);
-  const double bottom = static_cast<double>(size.height - 1);
-  const double u = std::min(std::max(x, 0.0), right), v = std::min(std::max(y, 0.0), bottom);
-  const auto x0 = static_cast<int64_t>(u), y0 = static_cast<int64_t>(v);
-  const int64_t x1 = std::min(x0 + 1, size.width - 1), y1 = std::min(y0 + 1, size.height - 1);
-  const double fx = u - static_cast<double>(x0), fy = v - static_cast<double>(y0);
-  const auto row = [&](int64_t at) {
-    const float* const line = plane + at * size.width;
-    return static_cast<double>(line[x0]) * (1.0 - fx) + static_cast<double>(line[x1]) * fx;
-  };
-  return row(y0) * (1.0 - fy) + row(y1) * fy;
-}
-
-}  // namespace
 
 void grid_field(const FieldSize& size, const double* grid, int64_t rows, int64_t columns,
                 bool spline, float* field) {
@@ -225,25 +207,6 @@ void widen_field(const float* plane, const FieldSize& coarse, int64_t step, cons
     case 2: return widen_by<2>(plane, coarse, size, field);
     case 4: return widen_by<4>(plane, coarse, size, field);
     default: return widen_by<8>(plane, coarse, size, field);
-  }
-}
-
-void invert_field(const FieldSize& size, const float* field, const double* points, int64_t count,
-                  double* moved) {
-  const float* const along_y = field + size.height * size.width;
-  for (int64_t i = 0; i < count; ++i) {
-    const double px = points[2 * i], py = points[2 * i + 1];
-    double x = px, y = py;
-    for (int turn = 0; turn < 100 && std::isfinite(x) && std::isfinite(y); ++turn) {
-      const double next_x = px - field_at(size, field, x, y);
-      const double next_y = py - field_at(size, along_y, x, y);
-      const double step = std::fabs(next_x - x) + std::fabs(next_y - y);
-      x = next_x;
-      y = next_y;
-      if (step < 1e-4) break;
-    }
-    moved[2 * i] = x;
-    moved[2 * i + 1] = y;
   }
 }
 

@@ -6,8 +6,6 @@ rank has its own manifest and waits for no other. When all have finished, rank 0
 A killed rank leaves batches behind, which the next run divides anew among any number of ranks.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time
@@ -17,7 +15,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from ..engine.job import PLAN, Job
+from ..engine.job import Job
+from ..engine.output_lock import PLAN
 from ..engine.pipeline import Pipeline, conclude, watch
 from ..engine.stopping import Draining
 from ..store.manifest import committed_batches
@@ -25,8 +24,6 @@ from ..store.merge import merge_parts
 from ..store.plan import Plan
 from ..store.summary import Summary
 from .rendezvous import Rank, Rendezvous, torchrun_rank
-
-__all__ = ["Rank", "merge", "run_rank", "share", "torchrun_rank", "wait_for_file"]
 
 T = TypeVar("T")
 

@@ -7,8 +7,6 @@ them and however often, and the batch counts once its line is in the manifest: s
 up in the results exactly once.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -30,8 +28,6 @@ from ..store.plan import PlannedBatch
 from ..store.summary import StageTimes, Summary
 from ..view.report import Progress
 from . import ray_ledger
-
-__all__ = ["Pools", "run_ray"]
 
 STAGES = ("decode", "collate", "preprocess", "models", "postprocess", "write")
 # Give up a batch that this many workers died at.
@@ -72,7 +68,7 @@ class Pools:
         decoders: int | None = None,
         networks: int | None = None,
         writers: int | None = None,
-    ) -> Pools:
+    ) -> "Pools":
         """Divide a cluster: on CUDA one network actor per GPU, else most of the cores for networks.
 
         Raises

@@ -5,11 +5,7 @@ wrong for a batch that kills its worker every time. Ray Data can't limit retries
 losing a machine would use up a global limit at once; so attempts are counted here.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-
-__all__ = ["ALONE", "GO", "LOST", "STOP", "Ledger"]
 
 GO = "go"  # do the batch
 STOP = "stop"  # the run is draining: leave the batch to the next run

@@ -6,8 +6,6 @@ row: if an actor raised it, Ray would end the whole run, or drop the row, withou
 batch.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -40,8 +38,6 @@ from ..options import Options
 from ..store.manifest import Commit
 from ..store.plan import PlannedBatch
 from .ray_ledger import ALONE, GO, LOST
-
-__all__ = ["Decode", "Networks", "Write", "outcome", "packed_models", "planned_row"]
 
 _COLUMNS = ("number", "state", "payload", "pixels", "seconds", "retried")
 
@@ -168,7 +164,7 @@ class _Actor(ABC):
         return self._attempt(self.do, self._stage, table, number, seconds)
 
     @abstractmethod
-    def do(self, table: pa.Table, number: int, clock: _Clock) -> pa.Table:
+    def do(self, table: pa.Table, number: int, clock: "_Clock") -> pa.Table:
         """Do the stage's work on one row."""
 
     def lost(self, table: pa.Table, number: int, seconds: dict[str, float]) -> pa.Table:
@@ -181,7 +177,7 @@ class _Actor(ABC):
 
     def _attempt(
         self,
-        do: Callable[[pa.Table, int, _Clock], pa.Table],
+        do: "Callable[[pa.Table, int, _Clock], pa.Table]",
         stage: str,
         table: pa.Table,
         number: int,
@@ -208,7 +204,7 @@ class Decode(_Actor):
         torch.set_num_threads(1)
         self._decoder = decoder
 
-    def do(self, table: pa.Table, number: int, clock: _Clock) -> pa.Table:
+    def do(self, table: pa.Table, number: int, clock: "_Clock") -> pa.Table:
         """Read the files of a planned batch."""
         plan = pickle.loads(table["payload"][0].as_py())
         return _packed(clock.time("decode", self._decoder.batch, plan), clock.seconds)
@@ -223,7 +219,7 @@ class Decode(_Actor):
             return super().lost(table, number, seconds)
         return _row(number, state, b"", seconds)
 
-    def _do_apart(self, table: pa.Table, number: int, clock: _Clock) -> pa.Table:
+    def _do_apart(self, table: pa.Table, number: int, clock: "_Clock") -> pa.Table:
         plan = pickle.loads(table["payload"][0].as_py())
         return _packed(clock.time("decode", decode_apart, self._decoder, plan), clock.seconds)
 
@@ -245,7 +241,7 @@ class Networks(_Actor):
         self._work: Work | None = None
         self._locks = [threading.Lock() for _ in self._STAGES]
 
-    def do(self, table: pa.Table, number: int, clock: _Clock) -> pa.Table:
+    def do(self, table: pa.Table, number: int, clock: "_Clock") -> pa.Table:
         """Take a decoded batch to its results."""
         work = self._loaded()
         batch = _unpacked(table)
@@ -273,7 +269,7 @@ class Write(_Actor):
         super().__init__("write", ledger)
         self._out = out
 
-    def do(self, table: pa.Table, number: int, clock: _Clock) -> pa.Table:
+    def do(self, table: pa.Table, number: int, clock: "_Clock") -> pa.Table:
         """Write a batch's files; writing them again gives the same files."""
         batch = _unpacked(table)
         commit = clock.time("write", write_batch, self._out, batch)

@@ -6,8 +6,6 @@ asks under a name it has just drawn at random, and rank 0 answers to that name. 
 that identifies a run: each machine counts restarts on its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -19,8 +17,6 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch.distributed as dist
-
-__all__ = ["Rank", "Rendezvous", "torchrun_rank"]
 
 T = TypeVar("T")
 

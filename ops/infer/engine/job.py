@@ -1,7 +1,5 @@
 """A job: one folder of images, one folder of outputs; what is planned, done and left to do."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +21,6 @@ from .output_lock import PLAN, OutputsLock, check_folders, clean, settled_plan
 from .stages import Chain, Stage, StageError
 from .work import Work
 from .writers import Committer
-
-__all__ = ["MANIFEST", "PLAN", "Job", "Processed"]
 
 MANIFEST = "manifest.jsonl"
 
@@ -80,7 +76,7 @@ class Job:
         *,
         create: bool = True,
         dry_run: bool = False,
-    ) -> Job:
+    ) -> "Job":
         """List the images and make the plan, or extend the one in `out` with new images.
 
         Parameters
@@ -140,7 +136,7 @@ class Job:
         if self._lock is not None:
             self._lock.close()
 
-    def __enter__(self) -> Job:
+    def __enter__(self) -> "Job":
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -1,10 +1,6 @@
 """Reuse of freed memory on the CPU."""
 
-from __future__ import annotations
-
 import ctypes
-
-__all__ = ["keep_freed_memory"]
 
 # Parameters of mallopt(3).
 _TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8

@@ -1,7 +1,5 @@
 """What precedes the work of a run: locking the folder of outputs, and making the plan."""
 
-from __future__ import annotations
-
 import os
 import time
 from typing import Any
@@ -13,8 +11,6 @@ from ..store.locking import LockedFile
 from ..store.manifest import committed_batches
 from ..store.plan import Plan
 from ..store.summary import StageTimes
-
-__all__ = ["LOCK", "PLAN", "OutputsLock", "check_folders", "clean", "settled_plan"]
 
 PLAN = "plan.jsonl"
 LOCK = "lock"

@@ -1,7 +1,5 @@
 """A whole run in this process: plan, stages, merge, summary."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -21,8 +19,6 @@ from .profiling import Trace
 from .stages import Chain
 from .stopping import Draining
 from .work import Work
-
-__all__ = ["Pipeline", "run"]
 
 Models = Mapping[str, Any] | Sequence[Model | str]
 

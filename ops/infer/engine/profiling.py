@@ -1,7 +1,5 @@
 """A trace of the first batches, with the threads of all stages."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 
@@ -10,8 +8,6 @@ from torch.profiler import ProfilerActivity, profile
 
 from ..batch import Batch
 from .stages import Chain
-
-__all__ = ["Trace"]
 
 TRACE = "trace.json"
 _BATCHES = 20  # viewers can't open longer traces

@@ -1,7 +1,5 @@
 """A chain of stages: a thread for each, with bounded queues between them."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque
@@ -10,8 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ..store.summary import StageTimes
-
-__all__ = ["Chain", "Stage", "StageError"]
 
 T = TypeVar("T")
 

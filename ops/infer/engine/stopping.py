@@ -1,15 +1,11 @@
 """Signals: the first drains the run, the second kills the process."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
-
-__all__ = ["Draining"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -36,7 +32,7 @@ class Draining:
         if self.received is not None:
             stop()
 
-    def __enter__(self) -> Draining:
+    def __enter__(self) -> "Draining":
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 self._before[number] = signal.signal(number, self._handle)

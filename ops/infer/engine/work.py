@@ -1,7 +1,5 @@
 """The work of each stage on a batch, for any engine: threads, ranks or a cluster's actors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from types import NoneType
@@ -20,8 +18,6 @@ from ..models.model import Model
 from ..options import Options
 from ..store.reuse import kept_outputs
 from ..view.annotate import picture_path
-
-__all__ = ["Work"]
 
 
 class Work:

@@ -1,7 +1,5 @@
 """Writes a batch's files with a pool of threads, then its line in the manifest."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Iterable
@@ -14,8 +12,6 @@ from ..store.manifest import Commit, Manifest
 from ..store.records import batch_records, write_part
 from ..view.annotate import encode
 from .stages import StageError
-
-__all__ = ["Committer", "write_batch"]
 
 
 def write_batch(out: str, batch: Batch) -> Commit:

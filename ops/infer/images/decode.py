@@ -1,7 +1,5 @@
 """From files to pixels. An unreadable file becomes a value, never an exception."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os
@@ -23,8 +21,6 @@ from ..frames import Frame
 from ..store.durable import named
 from ..store.plan import PlannedBatch
 from .preprocess import Preprocess
-
-__all__ = ["MAX_BATCH_PIXELS", "MAX_BYTES", "MAX_PIXELS", "Decoder", "import_torchvision"]
 
 _ORIENTATION = 0x0112
 # EXIF orientations that swap width and height, or reverse x or y when turned upright.

@@ -5,8 +5,6 @@ So images go one by one to a process that may die; the image it died at is a fai
 other unreadable image.
 """
 
-from __future__ import annotations
-
 import ctypes
 import multiprocessing
 import os
@@ -24,8 +22,6 @@ from ..batch import Batch
 from ..frames import Frame
 from ..store.plan import PlannedBatch
 from .decode import Decoder
-
-__all__ = ["DIED", "decode_apart", "leave_signals"]
 
 DIED = "decoding it ends the process, which crashes or runs out of memory"
 
@@ -60,7 +56,7 @@ def leave_signals() -> None:
 class _Apart(Decoder):
     """A decoder that passes each image to another process."""
 
-    child: _Child
+    child: "_Child"
 
     def attempt(self, path: str, room: int) -> tuple[Tensor, Frame] | str:
         return self.child.attempt(path, room)

@@ -1,15 +1,11 @@
 """The inputs: every file below a folder, in an order that depends only on names."""
 
-from __future__ import annotations
-
 import heapq
 import os
 import stat
 from collections.abc import Iterable
 
 from ..store.plan import Entry
-
-__all__ = ["IMAGE_SUFFIXES", "list_images"]
 
 IMAGE_SUFFIXES = frozenset(
     (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")

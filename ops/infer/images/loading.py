@@ -1,7 +1,5 @@
 """Decoding in worker processes, which a damaged file may kill."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -14,9 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 from ..batch import Batch
 from ..store.plan import PlannedBatch
 from .decode import Decoder, import_torchvision
-from .isolation import DIED, decode_apart, leave_signals
-
-__all__ = ["DIED", "DecodedBatches"]
+from .isolation import decode_apart, leave_signals
 
 
 class DecodedBatches(Iterator[Batch]):

@@ -1,7 +1,5 @@
 """Images of any sizes to one float batch, in one pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import index
@@ -12,8 +10,6 @@ from torch import Tensor
 
 from ...warp.augment import augment
 from ..frames import Frame, Placement
-
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "Preprocess", "three_numbers"]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)

@@ -1,13 +1,9 @@
 """Names of classes beside their labels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-
-__all__ = ["read_classes", "with_names"]
 
 
 def with_names(result: Any, classes: Sequence[str] | None) -> Any:

@@ -1,7 +1,5 @@
 """Descriptions of Python objects that are the same in every process."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, MutableSet
 from dataclasses import fields as dataclass_fields
@@ -12,8 +10,6 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
-
-__all__ = ["describe"]
 
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
 _DEEPEST = 8

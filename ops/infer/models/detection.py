@@ -1,7 +1,5 @@
 """Detections of a whole batch at once: filtered, suppressed, mapped to images, on the device."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +12,6 @@ from ...suppression.nms import batched_nms
 from ...suppression.soft_nms import batched_soft_nms
 from ..frames import Placement
 from .masks import masks_in_image, run_lengths_of_all
-
-__all__ = ["Detection"]
 
 _METHODS = ("hard", "linear", "gaussian")
 _GROUP = 1 << 32  # boxes are suppressed within a group: the image's index times this + label

@@ -1,7 +1,5 @@
 """Networks from torch.export files, including those exported for one batch size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -9,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
-
-__all__ = ["call_in_fixed_batches", "load_exported"]
 
 
 def load_exported(path: str) -> tuple[Any, int | None, bool]:

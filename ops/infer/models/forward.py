@@ -1,7 +1,5 @@
 """Runs a network on a batch; if it raises, image by image, to find the image at fault."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +10,6 @@ from torch import Tensor
 from ..batch import Batch, shortened
 from ..frames import Placement
 from .model import Model
-
-__all__ = ["Forwarded", "forward", "one_by_one"]
 
 
 @dataclass

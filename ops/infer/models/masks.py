@@ -1,7 +1,5 @@
 """Masks to run lengths, label maps and back; masks and maps resized to their images."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,15 +11,6 @@ from ...masks.rle import masks_to_rle, rle_to_masks
 from ...masks.select import merge_masks
 from ...warp.augment import augment
 from ..frames import Placement
-
-__all__ = [
-    "columns_of_runs",
-    "label_map",
-    "masks_at_once",
-    "masks_in_image",
-    "run_lengths",
-    "run_lengths_of_all",
-]
 
 _PIXELS_AT_ONCE = 1 << 24  # at the image's size; masks may be many and large
 _MOST_LABELS = 2**16 - 1  # of a PNG with one channel

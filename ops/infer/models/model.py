@@ -1,7 +1,5 @@
 """A model: what to call, on which input, and how to process its output."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -22,8 +20,6 @@ from .detection import Detection
 from .exported import call_in_fixed_batches, load_exported
 from .postprocess import Auto, PostProcess
 from .python_file import is_python, load_python
-
-__all__ = ["Model", "load_model", "load_models"]
 
 
 @dataclass

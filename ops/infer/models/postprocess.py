@@ -1,7 +1,5 @@
 """From networks' outputs to the contents of records, computed on the device."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -13,8 +11,6 @@ from torch import Tensor
 from ..frames import Placement
 from .detection import Detection
 from .masks import masks_at_once, masks_in_image, run_lengths_of_all
-
-__all__ = ["Auto", "Classification", "PostProcess", "Raw", "Segmentation"]
 
 
 class PostProcess(Protocol):

@@ -1,7 +1,5 @@
 """Networks from a user's own Python file: ``file.py:function``."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re
@@ -11,8 +9,6 @@ from typing import Any
 
 import torch
 from torch import nn
-
-__all__ = ["PREFIX", "is_python", "load_python"]
 
 # Begins the names of these modules, which processes elsewhere can't import by name.
 PREFIX = "visops_model_"

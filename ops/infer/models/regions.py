@@ -1,7 +1,5 @@
 """A second network on the regions that a detector finds: crop, run, paste back."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,8 +13,6 @@ from ..images.preprocess import IMAGENET_MEAN, IMAGENET_STD, three_numbers
 from .detection import Detection
 from .model import Model
 from .postprocess import Auto, PostProcess
-
-__all__ = ["Regions"]
 
 _PASTES = (None, "replace", "feather")
 

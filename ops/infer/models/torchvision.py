@@ -1,7 +1,5 @@
 """Networks of torchvision: how to build them, their inputs, and detectors' own thresholds."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import os
@@ -17,16 +15,6 @@ from torch import Tensor, nn
 
 from ..images.preprocess import Preprocess
 from .detection import Detection
-
-__all__ = [
-    "FILES",
-    "Thresholds",
-    "build",
-    "classes_of",
-    "detects",
-    "preprocess_of",
-    "register_operators",
-]
 
 # A name with one of these suffixes is a file.
 FILES = (".pt", ".pth", ".ts", ".torchscript", ".pt2")
@@ -151,13 +139,13 @@ class Thresholds:
     most: int
 
     @classmethod
-    def of(cls, network: Any) -> Thresholds:
+    def of(cls, network: Any) -> "Thresholds":
         """Return the current thresholds of a network."""
         own = _filter(network)
         return cls(own.score_thresh, own.nms_thresh, own.detections_per_img)
 
     @classmethod
-    def under(cls, detection: Detection, network: Any) -> Thresholds:
+    def under(cls, detection: Detection, network: Any) -> "Thresholds":
         """Return thresholds that leave the decisions to `detection`.
 
         Masks and keypoints are computed for every box left. For such networks the thresholds are

@@ -1,23 +1,11 @@
 """Files that are complete or absent: written under a temporary name, synced, then renamed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
-
-__all__ = [
-    "atomic_file",
-    "make_folders",
-    "naming",
-    "remove_leftovers",
-    "sync_below",
-    "sync_folder",
-    "write_atomically",
-]
 
 TEMPORARY = ".tmp"
 

@@ -1,7 +1,5 @@
 """Files that this process locks, without its forked children keeping the lock."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
@@ -12,9 +10,7 @@ if sys.platform == "win32":
 
 import fcntl
 
-__all__ = ["LockedFile"]
-
-_held: weakref.WeakSet[LockedFile] = weakref.WeakSet()
+_held: "weakref.WeakSet[LockedFile]" = weakref.WeakSet()
 
 
 class LockedFile:

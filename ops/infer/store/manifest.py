@@ -6,8 +6,6 @@ SQLite's write-ahead log does not; any tool can read it. The weak point is a lin
 the reader ignores it and the next writer cuts it off.
 """
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import json
@@ -18,15 +16,6 @@ from dataclasses import asdict, dataclass
 from .durable import named, sync_folder
 from .locking import LockedFile
 from .plan import Plan
-
-__all__ = [
-    "Commit",
-    "Manifest",
-    "commits_by_digest",
-    "committed_batches",
-    "manifest_paths",
-    "read_manifest",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +78,7 @@ class Manifest:
         """Close the file and release the lock."""
         self._file.close()
 
-    def __enter__(self) -> Manifest:
+    def __enter__(self) -> "Manifest":
         return self
 
     def __exit__(self, *error: object) -> None:

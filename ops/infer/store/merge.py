@@ -1,7 +1,5 @@
 """Merges all parts into one file, in the order of the plan, and counts how inputs ended."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json
@@ -16,8 +14,6 @@ from .locking import LockedFile
 from .manifest import Commit
 from .parquet import Schema, write_parquet
 from .plan import Plan
-
-__all__ = ["Counts", "merge_parts", "require_formats"]
 
 QUARANTINE = "quarantine.jsonl"
 FORMATS = ("jsonl", "parquet")

@@ -1,13 +1,9 @@
 """Records as Parquet, one row group per part."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable
 from typing import Any
-
-__all__ = ["Schema", "write_parquet"]
 
 
 class Schema:

@@ -4,8 +4,6 @@ The last bits of a network's output depend on what else is in the batch. So batc
 sorted list of inputs and written down; workers, failures and resumption don't change them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -15,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .durable import atomic_file
-
-__all__ = ["Entry", "Kept", "Plan", "PlannedBatch", "cut_batches", "settled"]
 
 VERSION = 2
 # Counts the changes of models in a folder with annotated images. Those show all models, so they are
@@ -66,7 +62,7 @@ class PlannedBatch:
     entries: tuple[Entry, ...]
     digest: str = ""
     suffix: str = ""
-    kept: tuple[Kept, ...] = ()
+    kept: "tuple[Kept, ...]" = ()
 
     @property
     def part(self) -> str:
@@ -155,7 +151,7 @@ class Plan:
             for batch, digest in zip(batches, digests, strict=True)
         ]
 
-    def with_models(self, options: dict[str, Any], later: Mapping[str, Any]) -> Plan | None:
+    def with_models(self, options: dict[str, Any], later: Mapping[str, Any]) -> "Plan | None":
         """Return the plan for other models on the same images; None if more would change.
 
         At least one model stays, and those that stay are the same.
@@ -245,7 +241,7 @@ class Plan:
                 file.write(json.dumps(line, sort_keys=True).encode() + b"\n")
 
     @classmethod
-    def load(cls, path: str) -> Plan | None:
+    def load(cls, path: str) -> "Plan | None":
         """Read a plan; return None if there is none yet."""
         try:
             with open(path, "rb") as file:

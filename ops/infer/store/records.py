@@ -1,7 +1,5 @@
 """Records: one per input, the same bytes for the same results."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -16,8 +14,6 @@ from ..batch import Batch
 from .durable import write_atomically
 from .manifest import Commit
 from .plan import PlannedBatch
-
-__all__ = ["batch_records", "json_line", "write_part"]
 
 
 def batch_records(batch: Batch) -> list[dict[str, Any]]:

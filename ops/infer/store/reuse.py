@@ -4,8 +4,6 @@ Adding or removing a model changes the digests of all batches, so that earlier l
 no longer count. But their parts stay, and hold the outputs of the models that stay.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -16,8 +14,6 @@ from typing import Any
 from .manifest import Manifest, commits_by_digest, committed_batches
 from .plan import Kept, Plan, PlannedBatch, settled
 from .records import write_part
-
-__all__ = ["KeptOutputs", "carry_over", "find_kept", "kept_outputs"]
 
 
 @dataclass

@@ -1,7 +1,5 @@
 """How a run ended."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,8 +7,6 @@ from dataclasses import asdict, dataclass, field
 
 from .durable import write_atomically
 from .merge import Counts
-
-__all__ = ["StageTimes", "Summary"]
 
 
 @dataclass

@@ -1,7 +1,5 @@
 """Pictures and label maps: where they are written, and how they are encoded."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os
@@ -13,8 +11,6 @@ from torch import Tensor
 
 from ..batch import Picture
 from .drawing import draw
-
-__all__ = ["encode", "picture_path"]
 
 _LONGEST = 255  # bytes of a name, on most file systems
 _LONGEST_PATH = 3072  # bytes; Linux allows 4,096, which must suffice for the folder of outputs too

@@ -1,7 +1,5 @@
 """Draws results on images: boxes, masks, classes."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Mapping
@@ -13,8 +11,6 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from ..models.masks import columns_of_runs
-
-__all__ = ["draw"]
 
 _LONGEST = 60  # characters of a label
 _OPACITY = 128  # of masks, out of 255
@@ -84,7 +80,7 @@ class _Pen:
     width: int  # of lines
 
     @classmethod
-    def of(cls, image: Image.Image) -> _Pen:
+    def of(cls, image: Image.Image) -> "_Pen":
         height = max(12.0, min(image.size) / 30)
         return cls(image, ImageDraw.Draw(image), height, max(1, round(height / 8)))
 

@@ -1,7 +1,5 @@
 """What users see of a run: the progress bar, the final table, and advice on speed."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import time
@@ -9,8 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ..store.summary import StageTimes, Summary
-
-__all__ = ["Progress", "advice", "table"]
 
 LINE_EVERY = 30.0  # seconds between lines where there is no terminal
 

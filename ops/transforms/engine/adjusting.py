@@ -6,8 +6,6 @@ the transform anew, in place, with that argument: it is checked as it always is.
 is refused.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import pickle
@@ -15,8 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..._torch.outside_graphs import outside_graphs
-
-__all__ = ["Adjustable"]
 
 _GIVEN = "_given"  # the arguments, once a transform has been made
 _MAKING = "_making"

@@ -7,8 +7,6 @@ whose numbers start again. So every worker notes in shared memory that one with 
 started; how many did before is the epoch.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from typing import Any
@@ -16,8 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
-
-__all__ = ["CallCounter", "in_shared_memory"]
 
 _SLOTS = 1024
 

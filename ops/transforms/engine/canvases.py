@@ -1,7 +1,5 @@
 """One size for all results of a batch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,8 +7,6 @@ import torch
 from torch import Tensor
 
 from ..sample.leaf import Leaf
-
-__all__ = ["reject_sizes", "stack_images"]
 
 
 def stack_images(images: Sequence[Leaf], sizes: np.ndarray, form: torch.memory_format) -> None:

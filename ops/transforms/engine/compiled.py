@@ -1,7 +1,5 @@
 """What a pass needs in C++: its transforms' steps, and how it samples images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,8 +9,6 @@ from ..._native import Chain, Step
 from .effects import step_of
 from .fuse import Pass
 from .plan import Plan
-
-__all__ = ["DTYPE_NAMES", "Compiled", "Settled", "compiled"]
 
 DTYPE_NAMES = {
     dtype: str(dtype).removeprefix("torch.")
@@ -30,6 +26,7 @@ class Sampling(NamedTuple):
     padding_mode: str
     fill: list[float]  # in the images' units
     antialias: bool
+    saturates: bool  # where integers are interpolated and floats follow: Pass.saturates
 
 
 class Compiled:
@@ -97,5 +94,5 @@ def sampling_of(pass_: Pass) -> Sampling:
     if pass_.fill is None:
         # Nothing outside can show, and none of it may leak into a resized image's rim.
         padding_mode = "replicate" if pass_.resizes and not antialias else "constant"
-        return Sampling(modes, padding_mode, [0.0], antialias)
-    return Sampling(modes, pass_.padding_mode, list(pass_.fill), antialias)
+        return Sampling(modes, padding_mode, [0.0], antialias, pass_.saturates)
+    return Sampling(modes, pass_.padding_mode, list(pass_.fill), antialias, pass_.saturates)

@@ -6,8 +6,6 @@ under its canvas, and under that of each contrast's mean. They are decoded, and 
 where they begin. Targets follow the plan of the whole image.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -21,8 +19,6 @@ from ..sample.leaf import Leaf
 from .effects import Fusable
 from .fuse import Pass
 from .plan import Plan
-
-__all__ = ["Decoding", "decode_for", "decoded_part", "decoding_of", "reach_of", "requests_of"]
 
 # A window, (top, left, height, width), and a reduction.
 Request = tuple[tuple[int, int, int, int], int]
@@ -90,7 +86,7 @@ def decode_for(plan: Plan, pass_: Pass, leaf: Leaf) -> Any:
         name = leaf.name if leaf.batch is None else f"{leaf.name}[{index}]"
         return decoded_part(files[index], requests[index], name)
 
-    decoded = _all(decode, len(files))
+    decoded = decode_all(decode, len(files))
     leaf.value = [pixels for pixels, _ in decoded]
     if leaf.batch is None:
         leaf.value = leaf.value[0]
@@ -124,7 +120,8 @@ def reach_of(pass_: Pass) -> tuple[float, float, bool]:
     return around if pass_.antialias else 1.0, beyond, anywhere
 
 
-def _all(decode: Any, count: int) -> list[tuple[np.ndarray, Part]]:
+def decode_all(decode: Any, count: int) -> list[Any]:
+    """Return what a function makes of each number, by as many threads as torch may use."""
     threads = min(count, torch.get_num_threads())
     if threads < 2:
         return [decode(index) for index in range(count)]

@@ -10,8 +10,6 @@ the bits of `run_passes`, which runs whatever is unusual, and says what is wrong
 A batch or a list of one image goes the same way, unless targets come with it.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,7 +20,7 @@ from torch import Tensor
 from ..._torch.native import data_ptr_and_strides
 from ..sample.forms import formed
 from ..sample.images import image_leaf, may_be_image
-from ..sample.leaf import Leaf, tv_kind, tv_wrap
+from ..sample.leaf import Leaf, Reading, tv_kind, tv_wrap
 from ..sample.outlines import Outline
 from ..targets.direct import DirectTarget, direct_targets
 from .compiled import DTYPE_NAMES
@@ -36,12 +34,10 @@ from .source import Source
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["run_direct"]
-
 _is_projective = operator.attrgetter("projective")
 
 
-def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Source) -> Any:
+def run_direct(chain: "Compose", passes: Sequence[Pass], sample: Any, source: Source) -> Any:
     """Transform a sample by a chain's passes, or return None where `run_passes` has to.
 
     That must then be given the same `source`, whose numbers may have been drawn.
@@ -61,7 +57,7 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         if not _is_like(value, outline):
             return None
         name = entry.name
-    leaf = _leaf_of_one(value, name, not chain.named["per_frame"], chain.named["layout"])
+    leaf = _leaf_of_one(value, name, chain.reading)
     if leaf is None:
         return None
     in_batch, pixels = leaf.batch is not None, leaf.value
@@ -125,18 +121,18 @@ def _is_like(value: Any, outline: Outline) -> bool:
     return rank == first or (outline.container is None and rank in (3, 4) and first in (3, 4))
 
 
-def _leaf_of_one(value: Any, name: str, frames: bool, layout: str | None) -> Leaf | None:
+def _leaf_of_one(value: Any, name: str, reading: Reading) -> Leaf | None:
     """Make a leaf of an image, or of a batch or a list of one; return None for anything else."""
     if type(value) is list:
         if len(value) != 1 or not may_be_image(value[0]):
             return None
     elif (rank := getattr(value, "ndim", 0)) > 3 and (rank > 4 or value.shape[0] != 1):
         return None
-    leaf = image_leaf(value, name, frames, layout)
+    leaf = image_leaf(value, name, reading)
     return None if leaf.frames or leaf.batch not in (None, 1) else leaf
 
 
-def _is_plain(chain: Compose) -> bool:
+def _is_plain(chain: "Compose") -> bool:
     """Whether nothing has to watch a call, and the chain keeps to what C++ does for one image."""
     if not chain.targets_follow or is_watched() or outer_options() is not None:
         return False

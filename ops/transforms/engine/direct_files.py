@@ -1,7 +1,5 @@
 """One JPEG file of a sample, from its bytes to a tensor: NOTE on direct calls in direct.py."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,13 +17,11 @@ from .source import Source
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["run_file"]
-
 _BUFFERS = (bytes, bytearray, memoryview)
 _MOVED_NAMES = {*UNMOVABLE, "area"}
 
 
-def run_file(chain: Compose, sample: Any, source: Source) -> Any:
+def run_file(chain: "Compose", sample: Any, source: Source) -> Any:
     """Transform a sample that is a file, or holds one and nothing else that moves; or return None.
 
     `run_passes` must then be given the same `source`, and says what is wrong with a damaged file.
@@ -70,7 +66,7 @@ def run_file(chain: Compose, sample: Any, source: Source) -> Any:
     return tuple(values)
 
 
-def _native_files(chain: Compose) -> tuple[FilePass, torch.dtype] | None:
+def _native_files(chain: "Compose") -> tuple[FilePass, torch.dtype] | None:
     """Return what runs a chain on a file, and the dtype of results; None: Python has to."""
     kept = chain.native_passes
     if not kept.files:
@@ -79,7 +75,7 @@ def _native_files(chain: Compose) -> tuple[FilePass, torch.dtype] | None:
     return kept.files[0]  # type: ignore[no-any-return]
 
 
-def _key_of_file(sample: Any, container: type, chain: Compose) -> Any:
+def _key_of_file(sample: Any, container: type, chain: "Compose") -> Any:
     """Return where the only file of a sample is; None: it holds something unusual."""
     if container is tuple:
         files = [index for index, value in enumerate(sample) if type(value) in _BUFFERS]

@@ -1,7 +1,5 @@
 """The parameters of one call: drawn, or given, transform by transform."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +13,6 @@ from .numbers import Params
 from .plan import Plan
 from .random import uniforms
 from .source import Key, Source
-
-__all__ = ["Draws"]
 
 
 class Draws:

@@ -1,7 +1,5 @@
 """What a transform says about itself, so that passes can be formed before any image is seen."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +12,6 @@ from torch import nn
 from ..._native import Step
 from .adjusting import Adjustable
 from .plan import Canvas, Plan
-
-__all__ = ["NO_STEP", "Effects", "Fusable", "TargetStep", "step_of"]
 
 # The step of a transform that neither draws nor moves a pixel.
 NO_STEP = Step("Identity", ())
@@ -103,6 +99,7 @@ class Fusable(Adjustable, nn.Module, ABC):
 
     draws: int = 0
     form: str = ""
+    reads_numbers: bool = False  # PIL images of a palette or of bits are read as their numbers
     no_inverse: str = ""  # what it does to pixels' places that no recorded matrix undoes
 
     def run_leaves(self, leaves: Any, params: Mapping[str, Any], options: Any) -> None:
@@ -182,7 +179,7 @@ class Fusable(Adjustable, nn.Module, ABC):
         """
         return None
 
-    def parts(self) -> list[Fusable]:
+    def parts(self) -> "list[Fusable]":
         """Return the steps that, to be exact, may need passes of their own."""
         return [self]
 

@@ -1,7 +1,5 @@
 """Batches without a sample."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,8 +12,6 @@ from ..sample.images import sizes_of
 from ..sample.leaf import Leaf
 from .numbers import Params
 from .source import Source
-
-__all__ = ["run_empty"]
 
 Run = Callable[[list[Leaf], Source], tuple[list[Params], np.ndarray]]
 

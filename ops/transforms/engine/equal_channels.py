@@ -1,7 +1,5 @@
 """Runs a chain whose result has equal channels, of which some are wanted, on a batch of the CPU."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,10 +15,8 @@ from .run_batch import pointers_of
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["run_equal_channels"]
 
-
-def run_equal_channels(chain: Compose, leaf: Leaf) -> bool:
+def run_equal_channels(chain: "Compose", leaf: Leaf) -> bool:
     """Run a chain that holds one such transform, and draws nothing, on an image leaf.
 
     Each image is read once, and only the channels that are wanted are written.

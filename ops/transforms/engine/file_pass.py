@@ -1,7 +1,5 @@
 """The passes of a chain that reads files, as C++ runs them on one file: csrc/python/files.cpp."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,10 +15,8 @@ from .native_passes import reason_for_python, stages_of
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["file_pass", "first_file_pass", "slow_passes"]
 
-
-def slow_passes(chain: Compose) -> list[tuple[Pass, str]]:
+def slow_passes(chain: "Compose") -> list[tuple[Pass, str]]:
     """Return the passes of a chain that hold the interpreter's lock, and why they do.
 
     One that does makes all of them.
@@ -32,7 +28,7 @@ def slow_passes(chain: Compose) -> list[tuple[Pass, str]]:
     return [(part, own or other) for part, own in zip(chain.passes, reasons, strict=True)]
 
 
-def _reason(chain: Compose, pass_: Pass) -> str:
+def _reason(chain: "Compose", pass_: Pass) -> str:
     if not chain.reads_files and pass_.kind in ("fused", "values"):
         return "the chain does not begin with DecodeJpeg"
     if pass_.kind == "values" and pass_ is chain.passes[-1]:
@@ -43,7 +39,7 @@ def _reason(chain: Compose, pass_: Pass) -> str:
     return own
 
 
-def file_pass(chain: Compose) -> tuple[FilePass, torch.dtype] | None:
+def file_pass(chain: "Compose") -> tuple[FilePass, torch.dtype] | None:
     """Return what runs a chain on a file, and the dtype of results; None: Python has to.
 
     The passes of the chain must be formed.
@@ -51,7 +47,7 @@ def file_pass(chain: Compose) -> tuple[FilePass, torch.dtype] | None:
     return None if slow_passes(chain) else _made(chain, chain.passes)
 
 
-def first_file_pass(chain: Compose) -> FilePass | None:
+def first_file_pass(chain: "Compose") -> FilePass | None:
     """Return what decodes what the first pass of a chain reads of a file; None: Python has to."""
     first = chain.passes[0]
     if not chain.reads_files or first.kind != "fused" or _reason(chain, first):
@@ -60,7 +56,7 @@ def first_file_pass(chain: Compose) -> FilePass | None:
     return None if found is None else found[0]
 
 
-def _made(chain: Compose, passes: Sequence[Pass]) -> tuple[FilePass, torch.dtype] | None:
+def _made(chain: "Compose", passes: Sequence[Pass]) -> tuple[FilePass, torch.dtype] | None:
     first = passes[0]
     transform = first.transforms[0]
     assert isinstance(transform, Decoding)

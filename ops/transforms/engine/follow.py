@@ -1,20 +1,17 @@
 """Targets and further images follow what a pass does to the first image."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
 
 from ..sample.leaf import Leaf
-from ..targets.move import Geometry, TargetOptions, move_targets
+from ..targets.move import move_targets
+from ..targets.options import Geometry, TargetOptions
 from .compiled import compiled
 from .fuse import Pass
 from .numbers import Params
 from .plan import Plan
 from .run import Pixels
-
-__all__ = ["combined", "follow", "plans_for", "run_steps"]
 
 
 def follow(part: Pass, plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:

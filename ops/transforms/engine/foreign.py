@@ -1,7 +1,5 @@
 """Calls of other libraries' transforms with a sample's leaves."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,8 +13,6 @@ from ..sample.polygons import points_of, with_points
 from ..targets.mirrored import PROBE, followers, is_mirrored, swap_names
 from ..targets.options import TargetOptions
 from .libraries import TAKES, call_with_image, keeps_geometry
-
-__all__ = ["ImageOnly", "call_foreign", "may_move"]
 
 _TYPED = ("image", *TARGETS)
 

@@ -6,8 +6,6 @@ express what both do. Only types and arguments decide, never an image or a draw:
 same passes for every sample.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,14 +13,11 @@ from typing import Any
 import torch
 
 from .effects import Effects, Fusable, TargetStep
-from .integers import WHITES
+from .integers import INTEGERS
 from .nesting import Container
-
-__all__ = ["MAX_COLORS", "Pass", "name_of", "split_passes"]
 
 MAX_COLORS = 8
 
-_INTEGERS = (torch.uint8, *WHITES)
 _FULL_PRECISION = (torch.float32, torch.float64)
 
 
@@ -49,6 +44,9 @@ class Pass:
     last_cut: str = ""  # the last transform whose cut no window can describe
     compiled: Any = None  # the pass in C++: compiled.py
     steps: list[TargetStep] = field(default_factory=list)  # those of targets alone
+    # Whether images of integers become floats, or change colours, after they were interpolated. One
+    # by one, transforms would saturate there.
+    saturates: bool = False
 
     @property
     def shown_padding(self) -> str:
@@ -76,13 +74,14 @@ class Pass:
                 return f"{name} changes colours after Normalize"
             if self.exact and isinstance(self.interpolation, tuple):
                 return f"{name} changes colours after a drawn interpolation"
-            if self.colors + new.colors > MAX_COLORS:
+            saturations = self.exact and overshoots(self.interpolation)  # a step that clamps
+            if self.colors + new.colors + saturations > MAX_COLORS:
                 return f"{name} makes more than {MAX_COLORS} colour steps"
         if new.dtype is not None and self.dtype not in (None, new.dtype, *_FULL_PRECISION):
             return f"{name} converts from {_name(self.dtype)}"
-        if new.dtype in _INTEGERS and self.normalizes:
+        if new.dtype in INTEGERS and self.normalizes:
             return f"{name} rounds to {_name(new.dtype)} after Normalize"
-        if new.normalizes and self.dtype in _INTEGERS:
+        if new.normalizes and self.dtype in INTEGERS:
             return f"{name} follows the conversion to {_name(self.dtype)}"
         if new.erases is not None and self.erases is not None:
             if self.changed:
@@ -138,6 +137,8 @@ class Pass:
             self.aligned = self.aligned and new.aligned
             if not self.aligned:
                 self.last_cut = name_of(transform)
+        if self.dtype is None and (new.dtype is not None or new.colors):
+            self.saturates = self.saturates or overshoots(self.interpolation)
         self.colors += new.colors
         if self.erases is not None and (new.normalizes or new.dtype is not None):
             self.changed = True
@@ -203,6 +204,12 @@ def split_passes(transforms: Sequence[Callable[..., Any]], exact: bool) -> list[
             passes.append(Pass([], index, refusal, "fused", exact))
         passes[-1].join(transform, effects)
     return passes
+
+
+def overshoots(interpolation: str | tuple[str, ...] | None) -> bool:
+    """Return whether an interpolation may make values beyond those of the pixels around."""
+    modes = interpolation if isinstance(interpolation, tuple) else (interpolation,)
+    return not {"bicubic", "lanczos"}.isdisjoint(modes)
 
 
 def name_of(transform: Any) -> str:

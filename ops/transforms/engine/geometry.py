@@ -1,7 +1,5 @@
 """How a chain moves pixels, from its parameters or its draws alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,8 +12,6 @@ from .fuse import Pass
 from .nesting import Container
 from .numbers import Params
 from .plan import Plan
-
-__all__ = ["chain_geometry", "container_geometry"]
 
 
 def chain_geometry(

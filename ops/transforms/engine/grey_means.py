@@ -5,8 +5,6 @@ depend on order, and hence not on batch, threads or device. The CPU never needs 
 that is on a GPU: a CUDA image doesn't synchronize.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +22,6 @@ from .integers import float_fill
 from .plan import Plan
 from .sampling import run_all, run_each, windows_for
 from .uploads import Later, Upload, got
-
-__all__ = ["Colors"]
 
 _MEAN_SCALE = 2.0**32
 

@@ -5,25 +5,12 @@ value well enough to be rounded back to itself: float32 those of 16 bits, float6
 and of int64 those up to 2**53.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-
-__all__ = [
-    "WHITES",
-    "computed_in",
-    "float_fill",
-    "from_float",
-    "range_of",
-    "reject_out_of_range",
-    "rounded",
-    "to_float",
-]
 
 WHITES = {
     torch.uint16: 65535.0,
@@ -32,20 +19,30 @@ WHITES = {
     torch.int32: 2.0**31 - 1.0,
     torch.int64: 2.0**63,  # the float64 next to it
 }
+INTEGERS = (torch.uint8, *WHITES)
 _WIDE = (torch.int32, torch.int64)
 
 
-def reject_out_of_range(owner: str, name: str, values: Sequence[float], dtype: torch.dtype) -> None:
-    """Refuse values that fill images of this dtype, and that its integers can't hold."""
-    if dtype not in (torch.uint8, *WHITES):
+def reject_out_of_range(
+    owner: str, name: str, values: Sequence[float], dtype: torch.dtype, white: bool = False
+) -> None:
+    """Refuse values that fill images of this dtype, and that its integers can't hold.
+
+    With `white`, floating images refuse what isn't between black and white, 0 and 1.
+    """
+    if dtype in (torch.uint8, *WHITES):
+        info, place = torch.iinfo(dtype), f".{owner}" if owner else ""
+        low, high = info.min, info.max
+    elif white and dtype.is_floating_point:
+        low, high, place = 0, 1, f".{owner}"
+    else:
         return  # floating, or refused where the image is read
-    info, place = torch.iinfo(dtype), f".{owner}" if owner else ""
     for value in values:
         # As floats, as which values come: the greatest of int64 isn't one.
-        if not float(info.min) <= value <= float(info.max):
+        if not float(low) <= value <= float(high):
             raise ValueError(
-                f"visops.transforms{place}: {name} is {value:g}, must be within [{info.min}, "
-                f"{info.max}] for a {dtype} image"
+                f"visops.transforms{place}: {name} is {value:g}, must be within [{low}, "
+                f"{high}] for a {dtype} image"
             )
 
 

@@ -4,19 +4,16 @@ A class is known by the module and the name it was defined with, so that no libr
 it.
 """
 
-from __future__ import annotations
-
+import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..sample.leaf import is_pil
 from .generators import whole_number
-
-__all__ = ["TAKES", "call_with_image", "draws_from_torch", "keeps_geometry"]
 
 # How an image is given to a transform.
 TAKES = ("tensor", "pil", "array")
@@ -32,7 +29,9 @@ _STILL = {
     *("RandomSolarize", "SetClampingMode", "ToDtype", "ToImage", "ToPureTensor", "ToTensor"),
 }
 # Those of its second version that call what a user has given them.
-_CALLING = {"Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder"}
+_CALLING = {"Compose", "RandomApply", "RandomChoice", "RandomOrder"}
+# Those of its first version that draw from Python's generator.
+_OF_PYTHON = {"RandomChoice", "RandomOrder"}
 
 
 def keeps_geometry(transform: Any) -> bool:
@@ -49,7 +48,21 @@ def keeps_geometry(transform: Any) -> bool:
 def draws_from_torch(transform: Any) -> bool:
     """Return whether a transform is known to draw from torch's generator and no other."""
     cls = type(transform)
-    return cls.__module__.startswith(f"{_TORCHVISION}.v2") and cls.__name__ not in _CALLING
+    if getattr(cls, "__module__", "").startswith(_TORCHVISION) and cls.__name__ != "Lambda":
+        second = cls.__module__.startswith(f"{_TORCHVISION}.v2")
+        if cls.__name__ in _CALLING:
+            inner = getattr(transform, "transforms", [])
+            return second and all(map(draws_from_torch, inner))
+        return second or cls.__name__ not in _OF_PYTHON
+    return isinstance(transform, nn.Identity)
+
+
+def draws_alone(transform: Any) -> bool:
+    """Return whether a transform is known not to draw from Python's or NumPy's generators."""
+    transform = getattr(transform, "transform", transform)  # of an ImageOnly
+    if _library_of(type(transform)) == "albumentations":
+        return hasattr(transform, "set_random_seed")  # it has generators of its own
+    return draws_from_torch(transform)
 
 
 def call_with_image(
@@ -82,8 +95,12 @@ def call_with_image(
     array = np.ascontiguousarray(_on_cpu(image, name).movedim(0, -1).numpy())
     if known != "albumentations":
         return _as_tensor(transform(array), image)
-    if hasattr(transform, "set_random_seed"):
-        transform.set_random_seed(whole_number(number) & 0xFFFFFFFF)
+    seed = whole_number(number) & 0xFFFFFFFF
+    if hasattr(transform, "set_random_state"):
+        # Not by a seed: containers would hand that same one to each of their transforms.
+        transform.set_random_state(np.random.default_rng(seed), random.Random(seed))
+    elif hasattr(transform, "set_random_seed"):
+        transform.set_random_seed(seed)
     return _as_tensor(transform(image=array)["image"], image)
 
 

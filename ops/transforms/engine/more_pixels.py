@@ -4,8 +4,6 @@ What only C++ knows is asked of it: random numbers, and which pixels are filled,
 operation on black. A few operations run there altogether, on a copy.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 
@@ -17,8 +15,6 @@ from ...convolution import box_blur, filter2d, gaussian_blur
 from ...pixels.adjust import adjust_pixels
 from .compiled import DTYPE_NAMES
 from .pixel_kinds import PixelKind
-
-__all__ = ["run_more"]
 
 More = Sequence[float]
 

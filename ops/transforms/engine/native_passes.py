@@ -1,7 +1,5 @@
 """The passes of a chain as C++ runs them on one image, in one call: csrc/python/passes.h."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,16 +19,6 @@ from .plan import Plan
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = [
-    "LARGEST",
-    "AllNativePasses",
-    "NativePasses",
-    "Stage",
-    "is_watched",
-    "reason_for_python",
-    "stages_of",
-]
-
 # Images of more elements are left to `run_passes`: threads keep what lies between two passes.
 LARGEST = 1 << 22
 
@@ -38,7 +26,7 @@ LARGEST = 1 << 22
 Stage = tuple[Chain, bool, list[float], list[float], list[float], str, int]
 
 
-def reason_for_python(chain: Compose, pass_: Pass) -> str:
+def reason_for_python(chain: "Compose", pass_: Pass) -> str:
     """Return why a pass needs Python; empty if it doesn't."""
     if pass_.kind == "foreign":
         return "it is not of visops"
@@ -52,7 +40,7 @@ def reason_for_python(chain: Compose, pass_: Pass) -> str:
 
 
 def stages_of(
-    chain: Compose, passes: Sequence[Pass], dtype: torch.dtype, channels: int
+    chain: "Compose", passes: Sequence[Pass], dtype: torch.dtype, channels: int
 ) -> tuple[list[Stage], torch.dtype] | None:
     """Return passes of a chain for images like this, and the dtype of results.
 
@@ -120,7 +108,7 @@ class AllNativePasses:
         return AllNativePasses, ()  # copies and other processes find their own
 
     def find(
-        self, chain: Compose, passes: Sequence[Pass], dtype: torch.dtype, channels: int
+        self, chain: "Compose", passes: Sequence[Pass], dtype: torch.dtype, channels: int
     ) -> NativePasses | None:
         """Return those for such images; None: one needs Python, or refuses them."""
         key = passes[0].first, len(passes), dtype, channels
@@ -130,7 +118,7 @@ class AllNativePasses:
 
 
 def _found(
-    chain: Compose, passes: Sequence[Pass], dtype: torch.dtype, channels: int
+    chain: "Compose", passes: Sequence[Pass], dtype: torch.dtype, channels: int
 ) -> NativePasses | None:
     whole = [part for part in passes if _inner(chain, part) is None]
     if dtype not in DTYPE_NAMES or any(reason_for_python(chain, part) for part in whole):
@@ -146,7 +134,7 @@ def _found(
     return NativePasses(Passes(stages), dtype, stages[-1][-1], least)
 
 
-def _inner(chain: Compose, pass_: Pass) -> tuple[Any, Pass, int] | None:
+def _inner(chain: "Compose", pass_: Pass) -> tuple[Any, Pass, int] | None:
     """Return what `first_channels` says of a pass: a chain, its pass, and the channels kept."""
     transform = pass_.transforms[0]
     if chain.exact or not isinstance(transform, Container):

@@ -1,7 +1,5 @@
 """Chains within chains: what is flattened, and which options an inner chain takes or refuses."""
 
-from __future__ import annotations
-
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,17 +14,6 @@ from ..sample.leaf import Leaf
 from .adjusting import Adjustable
 from .effects import Fusable
 from .options import DEFAULTS, restored, stored
-
-__all__ = [
-    "REPLACEMENTS",
-    "Chain",
-    "Container",
-    "OfBatches",
-    "flatten",
-    "outer_options",
-    "within",
-]
-
 
 _SETTABLE = ("seed", "keys", "memory_format")  # options that every call reads
 

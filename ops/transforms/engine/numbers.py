@@ -1,15 +1,11 @@
 """Numbers of the samples of a batch, and evenly spaced ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-
-__all__ = ["Number", "Params", "columns", "evenly"]
 
 # A number for each sample: an array [B], or a float that all samples share.
 Number = Any

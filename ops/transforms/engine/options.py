@@ -1,7 +1,5 @@
 """The options of a chain: their defaults, their checks, and what targets need of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -12,16 +10,6 @@ from ..arguments import MASK_FILL, fail, number, plain_number
 from ..targets.options import TargetOptions, check_options
 from .source import as_whole
 
-__all__ = [
-    "DEFAULTS",
-    "SWAPPED_OUTSIDE",
-    "given_options",
-    "options_within",
-    "restored",
-    "stored",
-    "target_options",
-]
-
 DEFAULTS: dict[str, Any] = {
     "seed": None,
     "exact": False,
@@ -29,6 +17,7 @@ DEFAULTS: dict[str, Any] = {
     "mask_fill": MASK_FILL,
     "boxes": "keep",
     "boxes_from": "boxes",
+    "box_format": "xyxy",
     "min_size": 1.0,
     "min_area": 0.0,
     "min_visibility": 0.0,

@@ -1,7 +1,5 @@
 """Parameters of a chain: recorded, and checked when they are given back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +8,6 @@ import numpy as np
 from .fuse import name_of
 from .numbers import Params
 from .source import Parameters
-
-__all__ = ["check_params", "recorded"]
 
 
 def recorded(transforms: Sequence[Any], steps: list[Params], sizes: np.ndarray) -> Parameters:

@@ -1,7 +1,5 @@
 """Runs the passes of a chain on the leaves of a sample or a batch."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +8,9 @@ import numpy as np
 
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
-from ..targets.move import TargetOptions, check_options, finish_targets, followers
+from ..targets.finish import finish_targets
+from ..targets.mirrored import followers
+from ..targets.options import TargetOptions, check_options
 from .canvases import reject_sizes, stack_images
 from .compiled import compiled
 from .decode import decode_for
@@ -32,11 +32,9 @@ from .unfused import run_foreign
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["run_passes"]
-
 
 def run_passes(
-    chain: Compose,
+    chain: "Compose",
     leaves: list[Leaf],
     source: Source,
     *,
@@ -116,10 +114,12 @@ def run_passes(
             continue
         if done == len(passes) and plans[-1].size is None:
             reject_sizes(now)
-        for leaf in images:
+        for number, leaf in enumerate(images):
             own = plans
             if several:
                 own = plans_for(Pixels(leaf), plans, group, chain.slices, draw.steps)
+                for plan in own:
+                    plan.image = number
             _run_group(chain, group, own, leaf)
         if has_targets:
             # Pass by pass, as the image: a canvas between passes also cuts off targets.
@@ -134,7 +134,7 @@ def run_passes(
     return draw.steps, sizes
 
 
-def _options_within(chain: Compose, leaves: Sequence[Leaf], transform: Any) -> Mapping[str, Any]:
+def _options_within(chain: "Compose", leaves: Sequence[Leaf], transform: Any) -> Mapping[str, Any]:
     """Return the options of chains within a transform, another package's or a container.
 
     Within another package's, they get no dicts, so nothing tells them that masks belong to boxes,
@@ -153,7 +153,7 @@ def _planned(passes: Sequence[Pass]) -> list[Pass]:
     return list(itertools.takewhile(lambda part: part.kind in ("fused", "values"), passes))
 
 
-def _run_group(chain: Compose, group: Sequence[Pass], plans: Sequence[Plan], leaf: Leaf) -> None:
+def _run_group(chain: "Compose", group: Sequence[Pass], plans: Sequence[Plan], leaf: Leaf) -> None:
     """Run passes on an image leaf, by their plans."""
     pixels = Pixels(leaf)
     if group[0].kind == "fused":

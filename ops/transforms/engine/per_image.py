@@ -1,12 +1,8 @@
 """Numbers for each image of a batch, on its device: one upload, and no loop over the images."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor
-
-__all__ = ["Rectangles", "per_image"]
 
 
 def per_image(values: np.ndarray, dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -1,12 +1,8 @@
 """The operations on pixels: csrc/core/chain/pixel_operation.h."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import torch
-
-__all__ = ["BY_VALUES", "MORE_NUMBERS", "PixelKind"]
 
 BY_VALUES = (torch.uint8, torch.float32)  # what operations in C++ take
 

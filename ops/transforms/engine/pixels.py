@@ -4,8 +4,6 @@ torch's run where the kernels can't: on float64, where a gradient is wanted, and
 operations that have no kernel there, or are larger than it takes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,8 +36,6 @@ from .plan import Plan
 from .run import Pixels, reject_dtype
 from .sampling import run_all
 
-__all__ = ["run_pixels"]
-
 _HALF = (torch.float16, torch.bfloat16)
 # Each image's operation: kinds [N], amounts [N], and more numbers [N, MORE_NUMBERS].
 Turn = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -59,15 +55,17 @@ def run_pixels(
     white = WHITES.get(dtype, 1.0)
     mode, fill = native.sampling.modes[0], float_fill("", native.sampling.fill, pixels.dtype)
     listed = isinstance(images, list)
-    # Lists may hold images of several sizes.
-    groups = [image.unsqueeze(0) for image in images] if listed else [images]
+    frames = pixels.frames
+    # Lists may hold samples of several sizes; their frames are alike.
+    groups = [images]
+    if listed:
+        groups = [torch.stack(images[i : i + frames]) for i in range(0, len(images), frames)]
     count = 1 if listed else plan.batch
-    frames = 1 if listed else pixels.frames
-    results = []
-    for index, group in enumerate(groups):
-        begin = index // pixels.frames if listed else 0
-        results.append(_run(plan, group, mode, fill, begin, count, frames, white))
-    found: Any = [result[0] for result in results] if listed else results[0]
+    results = [
+        _run(plan, group, mode, fill, begin, count, frames, white)
+        for begin, group in enumerate(groups)
+    ]
+    found: Any = [frame for result in results for frame in result] if listed else results[0]
     if dtype in WHITES:
         found = from_float(found, dtype)
     elif dtype in _HALF:
@@ -99,19 +97,18 @@ def _run(
         options = (mode, fill, begin, count, frames, white)
         run_native(plan, out.data_ptr(), DTYPE_NAMES[out.dtype], height, width, *options)
         return out
-    turns = [_with_white(turn, white) for turn in pixel_turns(plan)]
+    turns = [_with_white(turn, white) for turn in pixel_turns(plan, begin, count, frames)]
     if not turns:
         return images
     if images.dtype in BY_VALUES and not watched:
-        own = [_of_images(turn, begin, count, frames) for turn in turns]
-        for turn, rows in zip(own, _rows_of(own, images.device), strict=True):
+        for turn, rows in zip(turns, _rows_of(turns, images.device), strict=True):
             images = _one_each(turn, rows, images, mode, fill)
         return images
     parts = []
-    for index in range(count):
-        part = images[index * frames : (index + 1) * frames]
+    for index in range(count * frames):
+        part = images[index : index + 1]
         for turn in turns:
-            number, amount, numbers = (values[begin + index] for values in turn)
+            number, amount, numbers = (values[index] for values in turn)
             kind = PixelKind(number)
             if kind == PixelKind.AFFINE:
                 part = _warp(part, _uploaded(numbers[:6], images.device), mode, fill)
@@ -134,13 +131,6 @@ def _with_white(turn: Turn, white: float) -> Turn:
     amounts = np.where(kinds == PixelKind.SOLARIZE_AT, np.ceil(amounts) - 0.5, amounts)
     divided = np.isin(kinds, (*_FILLING, PixelKind.SOLARIZE_AT))
     return kinds, np.where(divided, amounts / white, amounts), numbers
-
-
-def _of_images(turn: Turn, begin: int, count: int, frames: int) -> Turn:
-    """Return the operations of some samples, for each of their frames."""
-    own = [values[begin : begin + count] for values in turn]
-    kinds, amounts, numbers = own if frames == 1 else [v.repeat(frames, 0) for v in own]
-    return kinds, amounts, numbers
 
 
 def _rows_of(turns: Sequence[Turn], device: torch.device) -> list[Tensor | None]:

@@ -4,8 +4,6 @@ The arithmetic is in csrc/core/chain. Here are the forms in which a transform wr
 calls it, and what is the same for all samples: normalisation, dtypes and the erased value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,8 +15,6 @@ import torch
 from ..._native import Plan as NativePlan
 from .integers import WHITES
 from .numbers import Number, columns
-
-__all__ = ["Canvas", "Plan", "full_scale"]
 
 
 @dataclass(slots=True)
@@ -91,7 +87,7 @@ class Plan(NativePlan):
         channels: int = 3,
         dtype: torch.dtype = torch.uint8,
         exact: bool = False,
-    ) -> Plan:
+    ) -> "Plan":
         """Return the plan for images of these heights and widths, int64 ``[B, 2]``."""
         plan = cls.__new__(cls)
         NativePlan.__init__(plan, sizes, channels, exact)
@@ -200,7 +196,7 @@ class Plan(NativePlan):
         yield
         self.finish_if()
 
-    def for_parts(self, parts: np.ndarray) -> Plan:
+    def for_parts(self, parts: np.ndarray) -> "Plan":
         """Return the plan for decoded parts of its images.
 
         Parameters

@@ -7,9 +7,8 @@ key of its own, drawn by a generator or by (seed, epoch, worker, number of the c
 always drawn on the CPU, whatever the images' device.
 """
 
-from __future__ import annotations
-
 import threading
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,8 +19,7 @@ from numpy.random import Philox
 from ..._native import uniforms as native_uniforms
 from ..._torch.native import modes_or_transforms_active
 
-__all__ = ["call_key", "fresh_key", "uniforms"]
-
+_NAMED = 2**32 + 1  # no data loader has as many workers, so no call of a chain draws these keys
 _WORD = 2**64 - 1
 
 
@@ -110,3 +108,8 @@ def call_key(seed: int, epoch: int, worker: int, number: int) -> int:
     """Return the key of a call without an index, by the number that its worker gives it."""
     # The counter's last word is 0 for samples with an index.
     return int(_bits.seek((seed, epoch), number, 0, 1 + worker).random_raw())
+
+
+def seed_for(seed: int, name: str) -> int:
+    """Return the seed of what has this name, so that it shares no number with a chain's seed."""
+    return call_key(seed, zlib.crc32(name.encode()), _NAMED, 0)

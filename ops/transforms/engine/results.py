@@ -1,14 +1,10 @@
 """What a chain's calls take by name, and what its results come out as."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ..sample.leaf import Leaf
-
-__all__ = ["Forms", "forms_of", "reject_named"]
 
 
 @dataclass(frozen=True, slots=True)

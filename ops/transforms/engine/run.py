@@ -1,7 +1,5 @@
 """Runs a plan on one image of a sample: one call, and one more per contrast (grey_means.py)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -15,13 +13,12 @@ from ...warp.augment_options import AugmentOptions
 from ..sample.encoded import Encoded
 from ..sample.leaf import Leaf
 from .compiled import Compiled
+from .fuse import overshoots
 from .grey_means import Colors
-from .integers import WHITES, computed_in, float_fill, from_float, to_float
+from .integers import INTEGERS, WHITES, computed_in, float_fill, from_float, to_float
 from .plan import Plan
 from .sampling import run_all, run_each, windows_for
 from .uploads import Later, Upload, got
-
-__all__ = ["DTYPES", "Pixels", "channels_first", "reject_dtype", "run_plan"]
 
 DTYPES = {
     np.dtype(np.uint8): torch.uint8,
@@ -35,6 +32,7 @@ DTYPES = {
     np.dtype(np.float64): torch.float64,
 }
 _DTYPES = {*DTYPES.values(), torch.bfloat16}
+MOST_COLOR_CHANNELS = 4  # that a change of colours may mix
 _CPU = torch.device("cpu")
 # Axes of an image, a batch or a video, and a batch of videos.
 _CHANNELS_FIRST = {3: (2, 0, 1), 4: (0, 3, 1, 2), 5: (0, 1, 4, 2, 3)}
@@ -126,25 +124,53 @@ def run_plan(
     """Apply the plan of a pass to a leaf's value."""
     reject_dtype(leaf, pixels.dtype)
     images = to_float(pixels.tensors(leaf))
-    white, erase_value = WHITES.get(plan.dtype), plan.erase_value or [0.0]
+    if not plan.has_colors or pixels.channels <= MOST_COLOR_CHANNELS:
+        results = _run_channels(plan, native, images, pixels, memory_format)
+    else:  # colours that are alike for all channels see them one by one
+        listed = isinstance(images, list)
+        parts = []
+        for c in range(pixels.channels):
+            one = [image[c : c + 1] for image in images] if listed else images[:, c : c + 1]
+            parts.append(_run_channels(plan, native, one, pixels, memory_format, c))
+        if listed:
+            results = [torch.cat(channels) for channels in zip(*parts, strict=True)]
+        else:
+            results = torch.cat(parts, 1).contiguous(memory_format=memory_format)
+    pixels.store(leaf, from_float(results, plan.dtype) if plan.dtype in WHITES else results)
+
+
+def _run_channels(
+    plan: Plan,
+    native: Compiled,
+    images: Any,
+    pixels: Pixels,
+    memory_format: torch.memory_format,
+    channel: int | None = None,
+) -> Any:
+    """Run a plan on images, or on one channel of them; integers come out divided by white."""
+
+    def of_channel(numbers: Sequence[float]) -> list[float]:
+        alike = channel is None or len(numbers) <= 1
+        return list(numbers) if alike else [numbers[channel]]  # type: ignore[index]
+
+    white, erase_value = WHITES.get(plan.dtype), of_channel(plan.erase_value or [0.0])
     upload = Upload(pixels)
     groups = _groups(plan, native, pixels, upload)
     colors = Colors(plan, native, images, pixels, upload) if plan.has_colors else None
     color = None if colors is None else colors.tensor()
     shared = {
         "padding_mode": native.sampling.padding_mode,
-        "fill": float_fill("", native.sampling.fill, pixels.dtype),
+        "fill": float_fill("", of_channel(native.sampling.fill), pixels.dtype),
         "color": color,
         "clamp": plan.clamps,
-        "mean": plan.mean,
-        "std": plan.std,
+        "mean": of_channel(plan.mean),
+        "std": of_channel(plan.std),
         "erase_value": [v / white for v in erase_value] if white else erase_value,
         "half_pixel": True,
         "out_dtype": computed_in(pixels.dtype) if white else plan.dtype,
         "channels_last": memory_format is torch.channels_last,
     }
-    results: Any = _run_groups(plan, groups, images, pixels, shared)
-    pixels.store(leaf, from_float(results, plan.dtype) if white else results)
+    return _run_groups(plan, native, groups, images, pixels, shared)
 
 
 @dataclass
@@ -181,8 +207,18 @@ def _groups(plan: Plan, native: Compiled, pixels: Pixels, upload: Upload) -> lis
     return groups
 
 
+def _saturating(options: AugmentOptions, exact: bool) -> AugmentOptions:
+    """Return options that clamp interpolated values, if exact before colours change."""
+    color = options.color
+    if color is not None and exact:
+        first = torch.eye(*color.shape[-2:], dtype=color.dtype, device=color.device)
+        color = torch.cat((first.expand_as(color[:, :1]), color), 1)
+    return options._replace(color=color, clamp=True)
+
+
 def _run_groups(
     plan: Plan,
+    native: Compiled,
     groups: Sequence[_Group],
     images: Any,
     pixels: Pixels,
@@ -204,6 +240,8 @@ def _run_groups(
             kinds=group.kinds,
             **shared,
         )
+        if native.sampling.saturates and pixels.dtype in INTEGERS and overshoots(group.mode):
+            own = _saturating(own, plan.exact)
         matrix = group.matrix()
         if group.takes is None:
             if size is None:

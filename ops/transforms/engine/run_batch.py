@@ -4,8 +4,6 @@ Pass by pass, a batch of photos would leave the processor's cache between any tw
 one image ] in csrc/python/passes.cpp has the rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +21,9 @@ from .run import Pixels
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["pointers_of", "run_batch"]
-
 
 def run_batch(
-    chain: Compose, passes: Sequence[Pass], plans: Sequence[Plan], leaf: Leaf, pixels: Pixels
+    chain: "Compose", passes: Sequence[Pass], plans: Sequence[Plan], leaf: Leaf, pixels: Pixels
 ) -> bool:
     """Run consecutive passes of a chain on a leaf's value, by their plans.
 

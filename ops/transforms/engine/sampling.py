@@ -1,7 +1,5 @@
 """How passes call the augmentation: windows, and samples of one size or several."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +11,6 @@ from ...warp.augment_autograd import augment_list as _augment_list
 from ...warp.augment_options import AugmentOptions
 from ..targets.options import canvas_windows
 from .compiled import Compiled
-
-__all__ = ["run_all", "run_each", "windows_for"]
 
 
 def windows_for(

@@ -1,7 +1,5 @@
 """Where one call's numbers come from: a seed, a generator, or an earlier call."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -13,7 +11,7 @@ from torch import Tensor
 from .calls import CallCounter
 from .random import call_key, fresh_key
 
-__all__ = ["Key", "Parameters", "Source", "as_whole", "index_of_samples"]
+_BITS = 40  # of a place in a data set; above them stands how often its sample came before
 
 
 # Seed, epoch and index of each sample: what `uniforms` takes.
@@ -47,6 +45,46 @@ def index_of_samples(samples: Sequence[Any]) -> list[Any] | None:
     return None if None in found else found
 
 
+class Repeat(int):
+    """The index by which a sample draws that came before in its epoch.
+
+    Attributes
+    ----------
+    place : int
+        That of the sample in the data set.
+    times : int
+        How often it came before.
+    """
+
+    place: int
+    times: int
+
+    def __new__(cls, place: int, times: int) -> "Repeat":
+        made = super().__new__(cls, place + (times << _BITS))
+        made.place, made.times = place, times
+        return made
+
+    def __reduce__(self) -> Any:
+        return Repeat, (self.place, self.times)
+
+
+def place_of(index: Any) -> Any:
+    """Return where in its data set a sample is that a sampler has given this index."""
+    return index.place if type(index) is Repeat else index
+
+
+def position_of(index: Any, dataset: Any) -> Any:
+    """Return what the draws of a sample depend on, by its index; one below 0 counts from the end.
+
+    It is the place in the data set, if need be a `Repeat`; keys of other types stay as they are.
+    """
+    place = as_whole(place_of(index))
+    if place is None:
+        return index
+    place = place + len(dataset) if place < 0 else place
+    return int(Repeat(place, index.times)) if type(index) is Repeat else place
+
+
 @dataclass(slots=True)
 class Source:
     """The arguments of one call."""
@@ -61,7 +99,7 @@ class Source:
     kept: Key | None = None
 
     @classmethod
-    def within(cls, seed: int, position: int, batch: int = 1) -> Source:
+    def within(cls, seed: int, position: int, batch: int = 1) -> "Source":
         """Return the source of a chain in another one, by its place among the others there."""
         return cls(seed, None, None, [position] * batch, 0, None)
 

@@ -1,7 +1,5 @@
 """What can't join a fused pass: random values, and other libraries' transforms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,8 +19,6 @@ from .nesting import Container
 from .per_image import Rectangles
 from .pixel_kinds import MORE_NUMBERS, PixelKind
 from .run import Pixels
-
-__all__ = ["erase_with_noise", "run_foreign"]
 
 
 def erase_with_noise(leaf: Leaf, params: Mapping[str, Any]) -> None:

@@ -4,16 +4,12 @@ Each copy to a GPU takes the host longer than a small kernel takes the GPU. So a
 arrays that it will need; the first time that one of them is asked for, all go together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-
-__all__ = ["Later", "Upload", "got"]
 
 # Returns the tensor of an array that was added to an upload.
 Later = Callable[[], Tensor]

@@ -1,7 +1,5 @@
 """Batches while their samples are loaded, and what becomes of these."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Mapping, Sequence
@@ -16,12 +14,10 @@ from ..engine.canvases import reject_sizes
 from ..engine.results import Forms
 from ..sample.batches import Split, batch_leaves, split_samples
 from ..sample.encoded import Encoded
-from ..sample.leaf import Leaf
+from ..sample.leaf import AS_THEY_ARE, Leaf, Reading
 from ..sample.split import Rebuild, split_sample
 from .blocks import Blocks
 from .collate import Collate
-
-__all__ = ["Batch", "Collating", "Item"]
 
 
 @dataclass(slots=True)
@@ -83,6 +79,10 @@ class Batch:
         The first by place: which, and what.
     is_short : bool
         Whether an iterable data set has ended before it was full.
+    skipped : list of tuple of int and BaseException
+        Rows that could not be loaded, and why.
+    samples : list, optional
+        Of a stream, which gives nothing twice: what was read, for rows that could not be loaded.
     """
 
     def __init__(self, number: int, indices: Sequence[Any], blocks: Blocks) -> None:
@@ -94,7 +94,17 @@ class Batch:
         self.result: Any = None
         self.ready = self.is_short = False
         self.block: Tensor | None = None
+        self.skipped: list[tuple[int, BaseException]] = []
+        self.samples: list[Any] | None = None
         self._lock = threading.Lock()
+        self._views: list[Batch] = []
+
+    def views(self, count: int) -> "list[Batch]":
+        """Return a batch for each of several views of its samples: their items and memory."""
+        with self._lock:
+            if not self._views:
+                self._views = [Batch(self.number, self.indices, self.blocks) for _ in range(count)]
+        return self._views
 
     def slot(
         self,
@@ -132,22 +142,37 @@ class Collating:
         That of the user, of samples and their places; None: as ``Compose.collate``.
     keys : mapping, optional
         The chain's, for what its samples hold.
+    reading : Reading
+        Likewise.
     """
 
     forms: Forms
     collate: Collate | None
     keys: Mapping[str, Sequence[str]] | None
+    reading: Reading
+
+    @classmethod
+    def of(cls, chain: Any, collate: Collate | None) -> "Collating":
+        """Return how samples of a chain, or of another callable, become a batch."""
+        forms, reading = getattr(chain, "forms", Forms()), getattr(chain, "reading", AS_THEY_ARE)
+        return cls(forms, collate, getattr(chain, "keys", None), reading)
 
     def __call__(self, batch: Batch) -> Any:
         """Return a batch of the samples that were not skipped; there is at least one."""
-        rows = [index for index, item in enumerate(batch.items) if item is not None]
         items = [item for item in batch.items if item is not None]
         if self.collate is not None:
-            return self.collate([self._alone(item) for item in items], [i.index for i in items])
-        first = items[0]
-        rebuild = first.rebuild
-        if rebuild is None:
+            return self.collate([self.alone(item) for item in items], [i.index for i in items])
+        if items[0].rebuild is None:
             return torch.utils.data.default_collate([item.result for item in items])
+        leaves, rebuild = self.together(batch)
+        return rebuild(leaves)
+
+    def together(self, batch: Batch) -> tuple[list[Leaf], Rebuild]:
+        """Return the samples' leaves as those of a batch, and what puts them together."""
+        rows = [index for index, item in enumerate(batch.items) if item is not None]
+        items = [item for item in batch.items if item is not None]
+        first = items[0]
+        rebuild: Rebuild = first.rebuild  # type: ignore[assignment]
         if first.plain is not None and all(item.leaves is first.leaves for item in items):
             leaves = self._plain(items)
         else:
@@ -162,15 +187,16 @@ class Collating:
             elif leaf.kind == "image":
                 leaf.value = torch.stack(leaf.value)
         self.forms.apply(leaves)
-        return rebuild(leaves)
+        return leaves, rebuild
 
     def _split_again(self, items: list[Item], own: list[list[Leaf]]) -> list[Split]:
         """Split samples of different leaves together: annotations of some may be missing."""
         pairs = zip(items, own, strict=True)
         samples = [item.rebuild(leaves) for item, leaves in pairs]  # type: ignore[misc]
-        return split_samples(samples, lambda sample: split_sample(sample, self.keys))
+        return split_samples(samples, lambda sample: split_sample(sample, self.keys, self.reading))
 
-    def _alone(self, item: Item) -> Any:
+    def alone(self, item: Item) -> Any:
+        """Return one sample."""
         if item.rebuild is None:
             return item.result
         leaves = item.own_leaves()

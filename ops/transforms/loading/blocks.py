@@ -7,8 +7,6 @@ it a slice that a user kept; then the memory goes back. Where there is a GPU, to
 of pinned memory does the same, and also knows of copies that still run.
 """
 
-from __future__ import annotations
-
 import math
 import weakref
 from collections import deque
@@ -16,8 +14,6 @@ from collections import deque
 import numpy as np
 import torch
 from torch import Tensor
-
-__all__ = ["Blocks"]
 
 
 class Blocks:

@@ -1,13 +1,11 @@
 """Checks of a loader's arguments."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from torch import nn
+from torch import distributed, nn
 from torch.utils.data import IterableDataset
 
 from ..arguments import fail, whole
@@ -16,17 +14,6 @@ from ..engine.effects import Fusable
 from ..engine.nesting import Container
 from ..engine.source import as_whole
 from ..indexed_dataset import IndexedDataset
-
-__all__ = [
-    "OWNER",
-    "check_callables",
-    "check_state",
-    "checked_ranks",
-    "count",
-    "is_stream",
-    "takes_place",
-    "usable_cpus",
-]
 
 OWNER = "Loader"
 
@@ -81,6 +68,33 @@ def check_callables(chain: Any, collate: Any) -> None:
         )
 
 
+def check_samplers(loader: Any, sampler: Any, batch_sampler: Any) -> None:
+    """Check what chooses samples, and that nothing else of a loader's arguments does."""
+    own, name = (sampler, "sampler") if batch_sampler is None else (batch_sampler, "batch_sampler")
+    if own is None:
+        return
+    if not hasattr(own, "__iter__"):
+        raise TypeError(
+            f"visops.transforms.{OWNER}: {name} is a {type(own).__name__}, must be iterable"
+        )
+    if isinstance(own, Iterator):
+        raise TypeError(
+            f"visops.transforms.{OWNER}: {name} is an iterator, which is used up by one epoch; "
+            "must be a sequence or a Sampler"
+        )
+    excluded = {"shuffle": loader.shuffle, "world_size": loader.world_size > 1}
+    if own is batch_sampler:
+        size = loader.batch_size is not None
+        chosen = {"sampler": sampler is not None, "drop_last": loader.drop_last}
+        excluded = {"batch_size": size, **excluded, **chosen}
+    for other, given in excluded.items():
+        if given:
+            raise ValueError(
+                f"visops.transforms.{OWNER}: {other} is given beside {name}, must be left out (the "
+                f"{name} decides)"
+            )
+
+
 def takes_place(function: Callable[..., Any]) -> bool | None:
     """Return whether a callable takes `index` and `epoch`; None: it doesn't say."""
     try:
@@ -103,7 +117,7 @@ def check_state(state: Any, version: int, own: Mapping[str, Any]) -> None:
         )
     if state.get("version") != version:
         fail(owner, "state['version']", state.get("version"), str(version))
-    missing = {"epoch", "batch", "seed", "random", *own} - set(state)
+    missing = {"epoch", "batch", "seed", "random", "generators", *own} - set(state)
     if missing:
         raise ValueError(
             f"visops.transforms.{owner}: state has no {sorted(missing)[0]!r}, must be what "
@@ -128,14 +142,33 @@ def usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def checked_ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Return this rank and their number."""
+def process_group() -> tuple[int, int]:
+    """Return this process's rank in torch's process group and their number: 0 and 1 without one."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
+
+
+def checked_ranks(
+    rank: int | None, world_size: int | None, chosen: bool, streamed: bool
+) -> tuple[int, int]:
+    """Return this rank and their number: by default the process group's.
+
+    `chosen`: by a sampler. `streamed`: the data set can only be iterated over.
+    """
     if (rank is None) != (world_size is None):
         name = "rank" if rank is None else "world_size"
         other = "world_size" if rank is None else "rank"
         raise ValueError(f"visops.transforms.{OWNER}: {name} is None, must be given beside {other}")
     if rank is None or world_size is None:
-        return 0, 1
+        group = process_group()
+        if streamed and group[1] > 1:
+            raise ValueError(
+                f"visops.transforms.{OWNER}: rank is None in a process group of {group[1]}, must "
+                "be given, with world_size, for an iterable data set (rank=0, world_size=1 if it "
+                "gives each process other samples by itself)"
+            )
+        return (0, 1) if chosen else group
     size = whole(OWNER, "world_size", world_size, 1, "a whole number >= 1")
     own = as_whole(rank)
     if own is None or not 0 <= own < size:

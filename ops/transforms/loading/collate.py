@@ -1,33 +1,31 @@
 """What a loader gives to a `collate` of the user's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..engine.generators import drawing_apart
 from .checks import takes_place
-
-__all__ = ["Collate", "with_numbers"]
 
 # A function of samples and their places in the data set.
 Collate = Callable[[list[Any], Sequence[Any]], Any]
 
 
-def with_numbers(collate: Callable[..., Any] | None, epoch: int) -> Collate | None:
+def with_numbers(collate: Callable[..., Any] | None, seed: int, epoch: int) -> Collate | None:
     """Return a function of samples and places; None: there is no `collate`.
 
     What draws at random gets places and epoch, if it takes them: a call's number would depend on
-    which thread is the first.
+    which thread is the first. Torch's functions draw from a generator of the batch.
     """
     if collate is None:
         return None
-    if not _takes_numbers(collate):
-        return lambda samples, _: collate(samples)
+    takes_numbers = _takes_numbers(collate)
 
     def collated(samples: list[Any], index: Sequence[Any]) -> Any:
-        if not all(type(position) is int for position in index):  # keys of a data set
-            return collate(samples)
-        return collate(samples, index=index, epoch=epoch)
+        numbered = all(type(position) is int for position in index)  # not the keys of a data set
+        with drawing_apart(seed, epoch, -2 - index[0] if numbered else -1):
+            if not (numbered and takes_numbers):
+                return collate(samples)
+            return collate(samples, index=index, epoch=epoch)
 
     return collated
 

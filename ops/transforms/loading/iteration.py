@@ -1,7 +1,5 @@
 """An iterator over the batches of one epoch."""
 
-from __future__ import annotations
-
 import os
 import threading
 import weakref
@@ -10,34 +8,38 @@ from time import perf_counter
 from typing import Any
 
 from .batch import Batch
+from .epochs import Progress
 from .statistics import LoaderStats, Times, summary
 from .threads import Work, stop, work
 
-__all__ = ["Iteration", "Progress", "stats_of"]
-
-
-class Progress:
-    """How far an epoch is: what the loader's ``state_dict`` holds."""
-
-    def __init__(self, epoch: int, seed: int, batch: int, random: Any = None) -> None:
-        self.epoch, self.seed, self.batch = epoch, seed, batch
-        self.random = random  # state of torch's generator when a sampler was asked
-        self.ended = False
+# What an epoch's batches are made by, how far it is, and what receives a batch.
+Begun = tuple[Work, Progress, Callable[[Any], Any]]
 
 
 class Iteration:
-    """Hands over batches in order, and owns the threads that make them."""
+    """Hands over batches in order, and owns the threads that make them.
 
-    def __init__(
-        self,
-        own: Work,
-        progress: Progress,
-        threads: int,
-        receive: Callable[[Any], Any],
-    ) -> None:
-        self.work, self.progress, self.receive = own, progress, receive
-        self.process = os.getpid()
-        for number in range(threads):
+    Parameters
+    ----------
+    begin : callable
+        Begins an epoch. It is called when the first batch is asked for.
+    threads : int
+    """
+
+    close: Any = None  # ends the threads
+    work: Work
+    progress: Progress
+    receive: Callable[[Any], Any]
+
+    def __init__(self, begin: Callable[[], Begun], threads: int) -> None:
+        self.begin: Callable[[], Begun] | None = begin
+        self.threads, self.process = threads, os.getpid()
+
+    def _start(self, begin: Callable[[], Begun]) -> None:
+        self.begin, self.process = None, os.getpid()
+        own, self.progress, self.receive = begin()
+        self.work = own
+        for number in range(self.threads):
             times = Times()
             own.times.append(times)
             name = f"visops-loader-{number}"
@@ -47,11 +49,13 @@ class Iteration:
         for thread in own.threads:
             thread.start()
 
-    def __iter__(self) -> Iteration:
+    def __iter__(self) -> "Iteration":
         return self
 
     def __next__(self) -> Any:
-        if not self.close.alive:
+        if self.begin is not None:
+            self._start(self.begin)
+        if self.close is None or not self.close.alive:
             raise StopIteration
         if os.getpid() != self.process:
             raise RuntimeError(

@@ -6,10 +6,6 @@ runs the chain on the batch there. Its plan is drawn from the same numbers, so i
 windows again, and finds them decoded. Targets move on the CPU meanwhile.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,15 +13,10 @@ import torch
 from torch import Tensor
 
 from ..._native import copy_together
-from ..engine.decode import decoded_part, requests_of
-from ..engine.draws import Draws
 from ..engine.passes import run_passes
-from ..engine.plan import Plan
-from ..engine.run import Pixels
 from ..engine.source import Source
 from ..sample.batches import MOVABLE, batch_leaves, split_samples, stack_masks, unbatch_leaves
 from ..sample.encoded import Encoded
-from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
 from ..targets.mirrored import may_swap
 from .batch import Batch, Item
@@ -36,35 +27,7 @@ from .transfer import Transfer, moved
 if TYPE_CHECKING:
     from ..compose import Compose
 
-__all__ = ["OnDevice", "decode_ahead"]
-
 _ALIGNMENT = 64  # bytes, of each image in a block
-
-
-@dataclass(slots=True)
-class Decoded:
-    """The part of a file that is decoded, in the file's place."""
-
-    pixels: Any  # [h, w, C]: an array, then a tensor on the device
-    part: tuple[int, int, int]  # its top and left in the upright image, and the reduction
-
-    def decode(self, *_: Any) -> tuple[Any, tuple[int, int, int]]:
-        return self.pixels, self.part
-
-
-def decode_ahead(chain: Compose, leaves: Sequence[Leaf], source: Source) -> None:
-    """Decode what the first pass of a chain will read of a sample's files."""
-    sizes = image_sizes(list(leaves))
-    images = [leaf for leaf in leaves if leaf.kind == "image"]
-    files = [leaf for leaf in images if isinstance(leaf.value, Encoded)]
-    if not files:
-        return
-    pixels, part = Pixels(images[0]), chain.passes[0]
-    plan = Plan.of_images(sizes, pixels.channels, pixels.dtype, chain.exact)
-    Draws(chain.slices, chain.draws, source, source.key(sizes)).fill(plan, part)
-    (request,) = requests_of(plan, part)
-    for leaf in files:
-        leaf.value.file = Decoded(*decoded_part(leaf.value, request, leaf.name))
 
 
 class OnDevice:
@@ -84,7 +47,7 @@ class OnDevice:
 
     def __init__(
         self,
-        chain: Compose,
+        chain: "Compose",
         seed: int,
         epoch: int,
         collate: Collate | None,

@@ -2,9 +2,8 @@
 
 An order is a function of the seed and the epoch, so that an interrupted epoch continues at any
 batch. Samplers that the user gives are asked again, and what was handed out already is skipped.
+Where a sample comes again in an epoch, its index is a `Repeat`.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-__all__ = ["Indices", "Order", "OwnOrder", "SampledOrder"]
+from ..engine.generators import drawing_apart
+from ..engine.source import Repeat
+from ..indexed_dataset import counted
 
 Indices = Sequence[Any]
 
@@ -71,11 +72,17 @@ class OwnOrder:
             order = torch.randperm(self.length, generator=generator, device="cpu")
         for number in range(start, len(self)):
             rows = own[number * size : (number + 1) * size]
-            if self.world_size > 1 and self.pad and not self.drop_last:
-                indices = [row % self.length for row in rows]
-            else:
-                indices = list(rows)
-            yield indices if order is None else order[indices].tolist()
+            repeats = bool(rows) and rows[-1] >= self.length  # the first samples pad the end
+            indices = [row % self.length for row in rows] if repeats else list(rows)
+            if order is not None:
+                indices = order[indices].tolist()
+            if repeats:
+                pairs = zip(indices, rows, strict=True)
+                indices = [
+                    Repeat(index, row // self.length) if row >= self.length else index
+                    for index, row in pairs
+                ]
+            yield indices
 
     def _positions(self) -> range:
         """Return this rank's places in the order, which may begin again at its end."""
@@ -101,9 +108,16 @@ class SampledOrder:
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
     def batches(self, seed: int, epoch: int, start: int) -> Iterator[Indices]:
-        size = self.batch_size
+        seen: dict[int, int] = {}  # counts what is skipped as well
+        for number, indices in enumerate(self._batches(seed, epoch)):
+            own = [counted(index, seen) for index in indices]
+            if number >= start:
+                yield own
+
+    def _batches(self, seed: int, epoch: int) -> Iterator[Indices]:
+        size, rest = self.batch_size, _apart(self.sampler, seed, epoch)
         if size is None:
-            for indices in islice(self.sampler, start, None):
+            for indices in rest:
                 if not isinstance(indices, Iterable):
                     raise TypeError(
                         f"visops.transforms.Loader: batch_sampler gave {indices!r}, must give the "
@@ -111,7 +125,25 @@ class SampledOrder:
                     )
                 yield list(indices)
             return
-        indices = islice(self.sampler, start * size, None)
-        while batch := list(islice(indices, size)):
+        while batch := list(islice(rest, size)):
             if len(batch) == size or not self.drop_last:
                 yield batch
+
+
+def _apart(sampler: Iterable[Any], seed: int, epoch: int) -> Iterator[Any]:
+    """Iterate over a sampler whose later draws, in threads, are not the caller's."""
+    rest = iter(sampler)
+    first = next(rest, None)
+    if first is None:
+        return
+    yield first
+    if type(sampler).__module__.startswith("torch."):  # draws at first, or by its own generator
+        yield from rest
+        return
+    drawing = drawing_apart(seed, epoch, -1)
+    while True:
+        with drawing:
+            drawn = next(rest, None)
+        if drawn is None:
+            return
+        yield drawn

@@ -4,16 +4,12 @@ zlib inflates them and C++ undoes the filters of their rows, both without the in
 a quarter of the time that Pillow takes.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 
 import numpy as np
 
 from ..._native import png_rows
-
-__all__ = ["read_png"]
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _MOST = 1 << 28  # pixels; more is more likely an attack than a mask

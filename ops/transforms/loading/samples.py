@@ -10,11 +10,11 @@ goes through the chain as in a call of it, which also says what is wrong.
 Samples that are transformed by batches, on_device.py, go the same ways as far as decoding.
 """
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -22,31 +22,36 @@ import torch
 from torch import Tensor
 
 from ..compose import Compose
+from ..engine.ahead import Decoded, decode_ahead
 from ..engine.file_pass import file_pass, first_file_pass
 from ..engine.follow import follow, run_steps
+from ..engine.generators import drawing_apart, other_states
+from ..engine.libraries import draws_alone
+from ..engine.nesting import Container
 from ..engine.passes import run_passes
-from ..engine.source import Source, as_whole
+from ..engine.source import Source, as_whole, place_of, position_of
+from ..sample.coco import is_about_annotations
 from ..sample.encoded import DamagedFileError, Encoded
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
 from ..sample.names import MOVING, PLAIN_ATOMS, named_kinds
 from ..sample.split import Rebuild, split_sample
-from ..targets.move import check_options, finish_targets, followers
+from ..targets.finish import finish_targets
+from ..targets.mirrored import followers
+from ..targets.options import check_options
 from .batch import Batch, Item
-from .on_device import Decoded, decode_ahead
 from .sources import (
     File,
     UnreadableError,
     buffer_of,
     find_file,
+    may_draw,
     reader_of,
     with_content,
     with_masks,
 )
 from .statistics import Times
 from .stream import Stream, StreamEndedError
-
-__all__ = ["Samples"]
 
 _MOST_FORMS = 64
 
@@ -63,13 +68,25 @@ class Samples:
         What draws depend on, beside the index.
     transforms : bool
         Whether samples are transformed here; else they are only decoded, for on_device.py.
+
+    Attributes
+    ----------
+    in_order : bool
+        Whether something of the chain may draw from Python's or NumPy's generators. Whoever asks
+        for batches then runs it, one after another.
+    later : bool
+        Whether that is sample by sample: `transform`.
+    draws : bool
+        Whether reading may draw.
     """
 
     def __init__(
         self, dataset: Any, chain: Any, seed: int, epoch: int, transforms: bool = True
     ) -> None:
         self.seed, self.epoch, self.chain = seed, epoch, chain
-        self.transforms = transforms
+        self.in_order = not draws_apart(chain)
+        self.later = transforms and self.in_order
+        self.transforms = transforms = transforms and not self.in_order
         self.dataset = dataset
         self.is_chain = isinstance(chain, Compose)
         self.takes_files = bool(getattr(chain, "reads_files", False))
@@ -82,14 +99,52 @@ class Samples:
             self.native = file_pass(chain) if transforms else None
             self.ahead = None if transforms else first_file_pass(chain)
         self._forms: dict[Any, tuple[list[Leaf], Rebuild] | None] = {}
+        self.draws = may_draw(dataset, self.takes_files)
+        self._tried: dict[int, Any] = {}
 
-    def load(self, batch: Batch, row: int, times: Times) -> None:
-        """Load a sample into its place of a batch."""
-        index = batch.indices[row]
+    def try_reading(self, drawn: Any) -> None:
+        """Read a sample while no thread runs; refuse a data set that draws where threads can't.
+
+        Raises
+        ------
+        ValueError
+            It draws from Python's or NumPy's generators, of which a process has one each.
+        """
+        before = other_states()
+        try:
+            with drawing_apart(self.seed, self.epoch, _number_of(drawn)):
+                sample = self.read(place_of(drawn))
+        except Exception:
+            return  # raised again where it is due
+        now = other_states()
+        for name, old, new in zip(("Python's", "NumPy's"), before, now, strict=True):
+            if old != new:
+                raise ValueError(
+                    f"visops.transforms.Loader: dataset is a {type(self.dataset).__name__} that "
+                    f"draws from {name} global generator, which threads share with the caller; "
+                    "must draw by torch's functions, which have a generator for each sample here, "
+                    "or by one of its own, such as numpy.random.default_rng((seed, index))"
+                )
+        self._tried[id(drawn)] = sample
+
+    def load(
+        self,
+        batch: Batch,
+        row: int,
+        drawn: Any,
+        times: Times,
+        read: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Load the sample of an index, as a sampler gives it, into a row of a batch.
+
+        `read` is called instead of the data set's ``__getitem__``.
+        """
         file: File | None = None
         begin = perf_counter()
         try:
-            sample = self.read(index)
+            sample = (read or self._read)(drawn)
+            if batch.samples is not None:
+                batch.samples[row] = sample
             file = find_file(sample, self.kinds) if self.takes_files else None
         except StreamEndedError:
             raise
@@ -99,24 +154,46 @@ class Samples:
             raise UnreadableError(None) from error
         finally:
             times.reading += perf_counter() - begin
-        position = self._position(index)
+        position = drawn if type(drawn) is int and drawn >= 0 else position_of(drawn, self.dataset)
         item = None
-        if file is not None and self.native is not None:
-            item = self._by_file(sample, file, position, batch, row, times)
-        elif file is not None and self.ahead is not None:
-            item = self._decoded(sample, file, position, times)
-        if item is None:
-            item = self._by_chain(sample, file, position, batch, row, times)
+        try:
+            if file is not None and self.native is not None:
+                item = self._by_file(sample, file, position, batch, row, times)
+            elif file is not None and self.ahead is not None:
+                item = self._decoded(sample, file, position, times)
+            if item is None:
+                item = self._by_chain(sample, file, position, batch, row, times)
+        except ValueError as error:
+            if is_about_annotations(error):
+                error = DamagedFileError(str(error))
+            if not isinstance(error, DamagedFileError):
+                raise
+            error.path = None if file is None else file.path
+            raise error from None
         item.index = position
         batch.items[row] = item
         times.images += 1
 
-    def _position(self, index: Any) -> Any:
-        """Return what the draws of a sample depend on: its place in the data set."""
-        position = index if type(index) is int else as_whole(index)
-        if position is None:
-            return index
-        return position + len(self.dataset) if position < 0 else position
+    def _read(self, drawn: Any) -> Any:
+        if not self.draws:
+            return self.read(place_of(drawn))
+        if self._tried and id(drawn) in self._tried:
+            return self._tried.pop(id(drawn))
+        with drawing_apart(self.seed, self.epoch, _number_of(drawn)):
+            return self.read(place_of(drawn))
+
+    def transform(self, batch: Batch, row: int) -> None:
+        """Transform a sample that was only read and decoded."""
+        item = batch.items[row]
+        assert item is not None
+        if not self.is_chain:
+            item.result = item.result()
+            return
+        leaves = item.leaves if item.image is None else item.own_leaves()
+        source = Source(self.seed, None, None, item.index, self.epoch, None)
+        run_passes(self.chain, leaves, source)
+        batch.items[row] = made = self.with_image(Item(leaves, item.rebuild), batch, row)
+        made.index = item.index
 
     def _by_file(
         self, sample: Any, file: File, index: Any, batch: Batch, row: int, times: Times
@@ -127,7 +204,7 @@ class Samples:
             return None
         begin, worked = perf_counter(), times.working
         chain, (native, dtype) = self.chain, self.native
-        given = *_source_of(file), self.seed, self.epoch, index
+        given = *source_of(file), self.seed, self.epoch, index
         slot: Tensor | None = None
         height = width = 0
         if batch.block is not None:
@@ -153,12 +230,15 @@ class Samples:
             if slot is None:
                 slot = torch.empty(shape, dtype=dtype, device="cpu")
         assert slot is not None
-        item = self._plain_item(sample, file)
-        if item is None:
-            item = self._moved_item(sample, file, plans, times)
+        item = self.item_of(sample, file, plans, times)
         item.image = slot
         times.python += perf_counter() - begin - (times.working - worked)
         return item
+
+    def item_of(self, sample: Any, file: File, plans: list[Any], times: Times) -> Item:
+        """Return a sample whose image C++ has made by these plans."""
+        item = self._plain_item(sample, file)
+        return self._moved_item(sample, file, plans, times) if item is None else item
 
     def _plain_item(self, sample: Any, file: File) -> Item | None:
         """Return a sample that holds nothing else that moves, or None."""
@@ -217,9 +297,8 @@ class Samples:
         stand_in = torch.empty(1, dtype=torch.uint8, device="cpu").expand(3, *size)
         content = with_content(sample, replace(file, content=stand_in))
         whole = with_masks(content, self.kinds, times)
-        leaves, rebuild = split_sample(
-            whole, chain.keys, frames=not chain.named["per_frame"], layout="CHW"
-        )
+        reading = chain.reading._replace(layout="CHW")
+        leaves, rebuild = split_sample(whole, chain.keys, reading)
         image_sizes(leaves)  # refuses targets of other sizes
         return leaves, rebuild
 
@@ -229,7 +308,7 @@ class Samples:
             return None
         begin, worked = perf_counter(), times.working
         try:
-            found = self.ahead.decode(*_source_of(file), self.seed, self.epoch, index)
+            found = self.ahead.decode(*source_of(file), self.seed, self.epoch, index)
         except OSError as error:
             raise UnreadableError(file.path) from error
         if found is None:
@@ -263,24 +342,28 @@ class Samples:
             if self.is_chain or self.takes_files:
                 sample = with_masks(sample, self.kinds, times)
             if not self.is_chain:
-                return Item([], None, result=chain(sample, index=index, epoch=self.epoch))
+                if self.in_order:
+                    made = partial(chain, sample, index=index, epoch=self.epoch)
+                    return Item([], None, result=made)
+                with drawing_apart(self.seed, self.epoch, _number_of(index)):
+                    return Item([], None, result=chain(sample, index=index, epoch=self.epoch))
             leaves, rebuild = chain._split(sample)
             source = Source(self.seed, None, None, index, self.epoch, None)
             if not self.transforms:
-                decode_ahead(chain, leaves, source)
+                decode_ahead([chain], [leaves], [source])
                 return Item(leaves, rebuild, result=lambda: sample)
             run_passes(chain, leaves, source)
-        except DamagedFileError as error:
-            error.path = None if file is None else file.path
-            raise
         finally:
             times.transforming += perf_counter() - begin - (times.working - worked)
-        item = Item(leaves, rebuild)
-        images = [leaf for leaf in leaves if leaf.kind == "image"]
+        return self.with_image(Item(leaves, rebuild), batch, row)
+
+    def with_image(self, item: Item, batch: Batch, row: int) -> Item:
+        """Store the image of a transformed sample in the batch, if it fits there."""
+        images = [leaf for leaf in item.leaves if leaf.kind == "image"]
         value = images[0].value
         if len(images) == 1 and isinstance(value, Tensor) and value.dim() == 3:
             shape: Any = tuple(value.shape)
-            item.image = batch.slot(row, shape, value.dtype, chain.memory_format)
+            item.image = batch.slot(row, shape, value.dtype, self.chain.memory_format)
             if item.image is None:
                 item.image = value
             else:
@@ -288,7 +371,28 @@ class Samples:
         return item
 
 
-def _source_of(file: File) -> tuple[Any, bool]:
+def draws_apart(chain: Any) -> bool:
+    """Return whether a chain's draws can be kept apart from the caller's in a thread."""
+    if not isinstance(chain, Compose):
+        return all(map(draws_apart, getattr(chain, "chains", ())))
+    return all(draws_alone(part.transforms[0]) for part in _foreign(chain.passes))
+
+
+def _foreign(passes: Sequence[Any]) -> Iterator[Any]:
+    """Return the passes of other libraries' transforms, also within containers."""
+    for part in passes:
+        if part.kind == "foreign":
+            inner = part.transforms[0]
+            yield from _foreign(inner.passes()) if isinstance(inner, Container) else [part]
+
+
+def _number_of(index: Any) -> int:
+    """Return a number for an index; keys get one by their names."""
+    number = as_whole(index)
+    return zlib.crc32(repr(index).encode()) if number is None else number
+
+
+def source_of(file: File) -> tuple[Any, bool]:
     """Return a file's path as bytes or its content, and whether it is a path."""
     if file.content is None:
         return os.fsencode(file.path), True  # type: ignore[arg-type]

@@ -1,7 +1,5 @@
 """Where the files of a sample are, and how to read data sets that would decode them."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys
@@ -19,16 +17,6 @@ from ..sample.encoded import DamagedFileError, is_encoded
 from ..sample.images import pil_mask
 from .png import read_png
 from .statistics import Times
-
-__all__ = [
-    "File",
-    "UnreadableError",
-    "buffer_of",
-    "find_file",
-    "reader_of",
-    "with_content",
-    "with_masks",
-]
 
 _PATHS = (str, os.PathLike)
 _FILES = (*_PATHS, bytes, bytearray, memoryview)
@@ -206,6 +194,18 @@ def _by_pillow(content: Any, name: str) -> np.ndarray:
 def buffer_of(content: Any) -> Any:
     """Return content as C++ reads it."""
     return np.ascontiguousarray(content.numpy()) if isinstance(content, Tensor) else content
+
+
+def may_draw(dataset: Any, takes_files: bool) -> bool:
+    """Return whether reading a sample runs code that may draw random numbers."""
+    if isinstance(dataset, (list, tuple, range)):
+        return False
+    if type(dataset) is Subset:
+        return may_draw(dataset.dataset, takes_files)
+    if type(dataset) is ConcatDataset:
+        return any(may_draw(own, takes_files) for own in dataset.datasets)
+    known = reader_of(dataset, takes_files) != dataset.__getitem__
+    return not known or dataset.target_transform is not None
 
 
 def reader_of(dataset: Any, takes_files: bool) -> Callable[[Any], Any]:

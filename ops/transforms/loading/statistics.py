@@ -1,12 +1,10 @@
 """Where the time of a loader's threads goes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-__all__ = ["LoaderStats", "Skipped", "Times", "summary"]
+_WAITS = 0.25  # the share of threads' waiting from which more batches ahead help
 
 
 @dataclass(slots=True)
@@ -103,6 +101,11 @@ def summary(
 def _limit(shares: dict[str, float], waited: float, threads: int, cpus: int) -> str:
     if waited < 0.05:
         return "the consumer: batches are ready before it asks for them"
+    if shares["waiting"] > _WAITS:
+        return (
+            "prefetch: threads wait for batches to be taken, and the consumer for batches; more of "
+            "them ahead help (a larger prefetch, or none given)"
+        )
     stages = {name: share for name, share in shares.items() if name != "waiting"}
     stage = max(stages, key=lambda name: stages[name])
     if stage == "python":

@@ -1,7 +1,5 @@
 """Iterable data sets, whose samples can only be read one after another."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Iterable, Iterator
@@ -9,9 +7,8 @@ from typing import Any
 
 import torch
 
+from ..engine.generators import drawing_apart
 from .order import Indices
-
-__all__ = ["Stream", "StreamEndedError", "StreamOrder"]
 
 
 class StreamEndedError(Exception):
@@ -81,6 +78,7 @@ class Stream:
         self._order, self._first = order, first
         samples = order.dataset
         self._samples = iter(samples) if buffer == 0 else _shuffled(samples, buffer, seed)
+        self._drawing = drawing_apart(seed, 0, -1)
         self._ready: dict[int, Any] = {}
         self._read = 0  # how many
         self._beginning: list[Any] = []  # what pads the end of ranks
@@ -104,7 +102,8 @@ class Stream:
     def _read_on(self) -> None:
         number, ranks, rank = self._read, self._order.world_size, self._order.rank
         try:
-            sample = next(self._samples)
+            with self._drawing:  # not the caller's, as any thread may be the one that reads
+                sample = next(self._samples)
         except StopIteration:
             self._end()
             return

@@ -5,16 +5,12 @@ consumer's stream computes. The consumer's stream waits for the copy, not the CP
 batch is not given to another before that stream is done with it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
-
-__all__ = ["Sent", "Transfer", "moved"]
 
 
 @dataclasses.dataclass(slots=True)

@@ -1,7 +1,5 @@
 """What all transforms that combine the samples of a batch have in common."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -17,22 +15,22 @@ from ..engine.calls import CallCounter
 from ..engine.nesting import OfBatches
 from ..engine.options import given_options
 from ..engine.parameters import check_params
-from ..engine.random import uniforms
+from ..engine.random import seed_for, uniforms
 from ..engine.run import Pixels
 from ..engine.source import Parameters, Source, as_whole, index_of_samples
 from ..sample.batches import batch_leaves, split_samples
 from ..sample.images import image_sizes
-from ..sample.leaf import Leaf
+from ..sample.leaf import Leaf, Reading
 from ..sample.split import split_sample
 from ..targets.options import TargetOptions, check_options
-
-__all__ = ["Mixing", "pictures", "restacked", "same_size", "target_options"]
 
 Params = Mapping[str, np.ndarray]
 
 
 class Mixing(OfBatches, ABC):
     """A transform of whole batches. Its calls and draws follow the rules of a `Compose`.
+
+    Its numbers are others than those of a chain, or of another class, with the same seed.
 
     Attributes
     ----------
@@ -43,7 +41,12 @@ class Mixing(OfBatches, ABC):
     draws = 0
 
     def __init__(
-        self, seed: int | None, keys: Mapping[str, Sequence[str]] | None, *, stacks: bool
+        self,
+        seed: int | None,
+        keys: Mapping[str, Sequence[str]] | None,
+        box_format: str,
+        *,
+        stacks: bool,
     ) -> None:
         super().__init__()
         if seed is not None and as_whole(seed) is None:
@@ -53,6 +56,8 @@ class Mixing(OfBatches, ABC):
             )
         self.seed, self.keys = as_whole(seed), keys
         self._calls = None if seed is None else CallCounter()
+        check_options([], TargetOptions(box_format=box_format))
+        self.box_format, self._reading = box_format, Reading(box_format=box_format)
         self._stacks = stacks  # whether images must have one size
 
     @abstractmethod
@@ -89,7 +94,7 @@ class Mixing(OfBatches, ABC):
         A batch like the one given, or (batch, Parameters)
         """
         batch = sample[0] if len(sample) == 1 else sample
-        leaves, rebuild = split_sample(batch, self.keys)
+        leaves, rebuild = split_sample(batch, self.keys, self._reading)
         source = self._source(generator, index, epoch, params)
         drawn = self._run(leaves, source, lambda: batch)
         result = rebuild(leaves)
@@ -111,7 +116,9 @@ class Mixing(OfBatches, ABC):
         """
         if index is None and self.seed is not None:
             index = index_of_samples(samples)
-        split = split_samples(samples, lambda sample: split_sample(sample, self.keys))
+        split = split_samples(
+            samples, lambda sample: split_sample(sample, self.keys, self._reading)
+        )
         leaves = batch_leaves([own for own, _ in split], stack=False)
         rebuild = split[0][1]
         self._run(leaves, self._source(generator, index, epoch, None), lambda: rebuild(leaves))
@@ -120,7 +127,9 @@ class Mixing(OfBatches, ABC):
     def _source(self, generator: Any, index: Any, epoch: Any, params: Any) -> Source:
         if params is not None:
             check_params([self], params, self._get_name())
-        return Source(self.seed, self._calls, generator, index, epoch, params, self._get_name())
+        name = self._get_name()
+        seed = None if self.seed is None else seed_for(self.seed, name)
+        return Source(seed, self._calls, generator, index, epoch, params, name)
 
     def _run(self, leaves: Sequence[Leaf], source: Source, sample: Callable[[], Any]) -> Parameters:
         sizes = image_sizes(list(leaves))

@@ -5,12 +5,8 @@ Gamma distribution. Source of the latter: G. Marsaglia and W. W. Tsang, "A simpl
 generating gamma variables", ACM TOMS 26(3), 2000.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-
-__all__ = ["DRAWS", "HALF", "beta", "log_gamma"]
 
 _ATTEMPTS = 8  # of which one suffices for 95 % of all numbers
 HALF = 1 + 3 * _ATTEMPTS  # uniform numbers for each Gamma number

@@ -1,7 +1,5 @@
 """CopyPaste: objects of one image pasted onto another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -20,12 +18,12 @@ from ..targets.bounds import boxes_from_members
 from ..targets.finish import finish_targets, keep_only, sides_of
 from ..targets.masks import as_given, as_tensor
 from ..targets.move import move_targets
-from ..targets.options import Geometry
+from ..targets.options import CONVENTIONS, Geometry
+from ..targets.rotated import numbers_on_cpu
+from ..targets.rows import note_visible, point_width, rows_of
 from .base import Mixing, Params, restacked, target_options
 from .mix_up import pairs
 from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
-
-__all__ = ["CopyPaste"]
 
 _RIM = 2  # pixels around an object that `blending` takes along
 
@@ -48,6 +46,8 @@ class CopyPaste(Mixing):
     seed : int, optional
         As for :class:`Compose`.
     keys : mapping of str to sequence of str, optional
+        As for :class:`Compose`.
+    box_format : str, default "xyxy"
         As for :class:`Compose`.
 
     Raises
@@ -96,8 +96,9 @@ class CopyPaste(Mixing):
         *,
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
+        box_format: str = "xyxy",
     ) -> None:
-        super().__init__(seed, keys, stacks=False)
+        super().__init__(seed, keys, box_format, stacks=False)
         self.blending = bool(blending)
         self.resize_interpolation = interpolation_mode(
             "CopyPaste", resize_interpolation, "resize_interpolation"
@@ -165,6 +166,9 @@ class CopyPaste(Mixing):
                 own = own.masked_fill(alpha, 0)
                 masks.value[2 * index] = as_given(own, masks.value[2 * index])
             counts += [(as_tensor(m) != 0).sum((1, 2)) for m in masks.value[2 * index :][:2]]
+        for leaf in pieces:
+            if leaf.kind == "keypoints":
+                _cover_points(leaf, alphas, CONVENTIONS[self.options.keypoint_convention])
         boxes_from_members(boxes, pieces, "masks")
         bounds, keeps = list(boxes.value), []
         for piece in range(len(given)):
@@ -214,6 +218,22 @@ def _chosen(key: float, count: int) -> np.ndarray:
         drawn = draw_uniforms(int(key * 2.0**53), 0, [0], count)[0]
         hit[np.floor(drawn * count).astype(np.int64)] = True
     return hit
+
+
+def _cover_points(leaf: Leaf, alphas: Sequence[Tensor | None], shift: float) -> None:
+    """Hide an image's own key points where pixels are pasted."""
+    rows, owners, _ = rows_of(leaf.value, leaf.batch, point_width(leaf))
+    pixels = np.floor(numbers_on_cpu(rows)[:, :2] + shift)
+    seen = np.ones(len(pixels), bool)
+    for index, alpha in enumerate(alphas):
+        own = np.flatnonzero(owners == 2 * index)
+        if alpha is None or len(own) == 0:
+            continue
+        inside = ((pixels[own] >= 0) & (pixels[own] < alpha.shape[::-1])).all(1)
+        own = own[inside]
+        x, y = pixels[own].astype(np.int64).T
+        seen[own] = ~alpha.cpu().numpy()[y, x]
+    note_visible(leaf, torch.from_numpy(seen).to(rows.device) if isinstance(rows, Tensor) else seen)
 
 
 def _scales(sources: np.ndarray, sizes: np.ndarray) -> np.ndarray:

@@ -1,7 +1,5 @@
 """CutMix: a rectangle of each image of a batch taken from another one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,8 +22,6 @@ from .base import Params, restacked, target_options
 from .beta import DRAWS
 from .mix_up import Pairing, pairs
 from .pieces import image_masks, join_pieces, joined, lists_of_things, pieces_of
-
-__all__ = ["CutMix"]
 
 
 class CutMix(Pairing):
@@ -55,6 +51,8 @@ class CutMix(Pairing):
     seed : int, optional
         As for :class:`Compose`.
     keys : mapping of str to sequence of str, optional
+        As for :class:`Compose`.
+    box_format : str, default "xyxy"
         As for :class:`Compose`.
 
     Raises
@@ -101,8 +99,9 @@ class CutMix(Pairing):
         keypoint_convention: str = "integer",
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
+        box_format: str = "xyxy",
     ) -> None:
-        super().__init__(alpha, num_classes, labels_getter, seed, keys)
+        super().__init__(alpha, num_classes, labels_getter, seed, keys, box_format)
         given = {
             "boxes": boxes,
             "min_size": min_size,

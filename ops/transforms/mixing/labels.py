@@ -1,7 +1,5 @@
 """Labels of a batch: found in a sample as torchvision finds them, and mixed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,8 +9,6 @@ from torch import Tensor
 
 from ..arguments import fail
 from ..sample.leaf import Leaf
-
-__all__ = ["check_getter", "labels_leaf", "mixed_labels"]
 
 Getter = Callable[[Any], Any]
 

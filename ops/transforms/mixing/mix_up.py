@@ -1,7 +1,5 @@
 """MixUp: each image of a batch blended with another one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,8 +17,6 @@ from .beta import DRAWS, beta
 from .labels import check_getter, labels_leaf, mixed_labels
 from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
 
-__all__ = ["MixUp", "Pairing", "pairs"]
-
 CLASSES = "a whole number >= 1, or None where labels are probabilities"
 
 
@@ -34,8 +30,9 @@ class Pairing(Mixing):
         labels_getter: Any,
         seed: int | None,
         keys: Mapping[str, Sequence[str]] | None,
+        box_format: str,
     ) -> None:
-        super().__init__(seed, keys, stacks=True)
+        super().__init__(seed, keys, box_format, stacks=True)
         owner = type(self).__name__
         self.alpha = number(owner, "alpha", alpha, 1e-3, 1e6, "a number in [0.001, 1e6]")
         self.num_classes = None
@@ -92,6 +89,8 @@ class MixUp(Pairing):
         As for :class:`Compose`.
     keys : mapping of str to sequence of str, optional
         As for :class:`Compose`.
+    box_format : str, default "xyxy"
+        As for :class:`Compose`.
 
     Raises
     ------
@@ -135,8 +134,9 @@ class MixUp(Pairing):
         labels_getter: Any = "default",
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
+        box_format: str = "xyxy",
     ) -> None:
-        super().__init__(alpha, num_classes, labels_getter, seed, keys)
+        super().__init__(alpha, num_classes, labels_getter, seed, keys, box_format)
 
     def draw(self, uniforms: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
         return {"lam": self.shares(uniforms)}

@@ -1,7 +1,5 @@
 """Mosaic: four images of a batch on one canvas."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,8 +20,6 @@ from ..targets.options import check_fill, mask_fill_of
 from .base import Mixing, Params, pictures, restacked, target_options
 from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
 from .tiles import Movement, Tiles, filled
-
-__all__ = ["Mosaic"]
 
 
 class Mosaic(Mixing):
@@ -61,7 +57,7 @@ class Mosaic(Mixing):
     antialias : bool
         Where an image shrinks, average over all pixels that an output pixel covers.
     mask_fill : int, optional
-        Value of masks where there is no image: by default that of `fill` for masks, or 255.
+        Value of masks where there is no image: by default that of `fill` for masks, or 0.
     boxes : {"sanitize", "clamp", "keep"}
         Clip boxes to the canvas and drop those beyond it, along with what belongs to them; or only
         clip them; or leave them as they are.
@@ -72,6 +68,8 @@ class Mosaic(Mixing):
     seed : int, optional
         As for :class:`Compose`.
     keys : mapping of str to sequence of str, optional
+        As for :class:`Compose`.
+    box_format : str, default "xyxy"
         As for :class:`Compose`.
 
     Raises
@@ -133,8 +131,9 @@ class Mosaic(Mixing):
         keypoint_convention: str = "integer",
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
+        box_format: str = "xyxy",
     ) -> None:
-        super().__init__(seed, keys, stacks=False)
+        super().__init__(seed, keys, box_format, stacks=False)
         self.size = size_pair("Mosaic", "size", size)
         self.center = interval(
             "Mosaic", "center", center, 0.0, 2.0, "two numbers in [0, 2] (min, max)"
@@ -224,7 +223,7 @@ class Mosaic(Mixing):
                 f"visops.transforms.Mosaic: fill has {len(self.fill)} numbers, {leaf.name} has "
                 f"{pixels.channels} channels"
             )
-        reject_out_of_range("Mosaic", "fill", self.fill, pixels.dtype)
+        reject_out_of_range("Mosaic", "fill", self.fill, pixels.dtype, white=True)
         value = torch.tensor(self.fill, dtype=torch.float64, device="cpu")
         if not dtype.is_floating_point:
             value = rounded(value, dtype)

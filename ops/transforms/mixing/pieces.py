@@ -6,8 +6,6 @@ first repeated as k pieces for each output, in one leaf of k B samples. Pieces a
 clipped and dropped like the targets of any batch, and joined at the end.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,8 +17,7 @@ from torch import Tensor
 from ..sample.entries import rebuilt
 from ..sample.leaf import TARGETS, Leaf
 from ..sample.per_box import may_be_per_box
-
-__all__ = ["image_masks", "join_pieces", "joined", "lists_of_things", "pieces_of"]
+from ..targets.rotated import joined_outlines
 
 Join = Callable[[Leaf, Sequence[Any], int], Any]
 
@@ -103,6 +100,7 @@ def join_pieces(
         ends = range(0, len(piece.value), count)
         parts = [piece.value[end : end + count] for end in ends]
         leaf.value = [own(leaf, part, sample) for sample, part in enumerate(parts)]
+        leaf.outlines = joined_outlines(piece, parts, leaf.value)
         if piece.visible is not None and leaf.kind in TARGETS:
             leaf.visible = [joined(leaf, piece.visible[end : end + count]) for end in ends]
         leaf.batch, leaf.kind, leaf.format = len(parts), piece.kind, piece.format

@@ -1,7 +1,5 @@
 """Where the four images of each mosaic lie, and how they get there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +14,6 @@ from ..engine.integers import WHITES, from_float, to_float
 from ..engine.plan import Canvas, Plan
 from ..targets.masks import move_mask
 from ..targets.options import Geometry
-
-__all__ = ["Movement", "Tiles", "filled"]
 
 
 @dataclass(slots=True)
@@ -73,7 +69,7 @@ class Tiles:
         centers: np.ndarray,
         sources: np.ndarray,
         movement: Movement | None = None,
-    ) -> Tiles:
+    ) -> "Tiles":
         """Lay out mosaics.
 
         Parameters

@@ -1,7 +1,5 @@
 """Splits batches into samples, and collates samples into batches."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,8 +12,6 @@ from torch.utils.data import default_collate
 from .coco import with_same_entries
 from .entries import regrouped, ungrouped
 from .leaf import Leaf, tv_kind
-
-__all__ = ["MOVABLE", "Split", "batch_leaves", "split_samples", "stack_masks", "unbatch_leaves"]
 
 Split = tuple[list[Leaf], Callable[[list[Leaf]], Any]]
 
@@ -137,9 +133,14 @@ def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
     if first.kind == "boxes" and len({leaf.format for leaf in leaves}) > 1:
         formats = sorted({leaf.format for leaf in leaves})
         raise ValueError(f"visops.transforms: {first.name} mixes the formats {formats}")
+    flags: Any = [leaf.visible for leaf in leaves]
+    if any(flag is None for flag in flags):
+        flags = None
     if first.kind == "polygons":
         like = [leaf.like for leaf in leaves] if source is None else source.like
-        return dataclasses.replace(first, value=values, batch=len(leaves), like=like, source=None)
+        return dataclasses.replace(
+            first, value=values, batch=len(leaves), like=like, visible=flags, source=None
+        )
     for index, leaf in enumerate(leaves):
         if leaf.kind == "keypoints" and leaf.per_box != first.per_box:
             one, other = (index, 0) if leaf.per_box else (0, index)
@@ -148,13 +149,12 @@ def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
                 f"of sample {other} has not; must be the same"
             )
     canvases = [leaf.canvas for leaf in leaves]
-    flags: Any = [leaf.visible for leaf in leaves]
-    if any(flag is None for flag in flags):
-        flags = None
+    outlines = tuple(own for leaf in leaves for own in leaf.outlines)
     value = values
     if source is not None:
         like = source.like
-        if not isinstance(source.value, list) and _alike(values):
+        # Outlines belong to the samples' own values.
+        if not isinstance(source.value, list) and not outlines and _alike(values):
             value, flags = _stacked(values), None if flags is None else _stacked(flags)
     else:
         value = [_collated_target(leaf) for leaf in leaves]
@@ -173,6 +173,7 @@ def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
         like=like,
         canvas=None if any(c is None for c in canvases) else np.concatenate(canvases),  # type: ignore[arg-type]
         visible=flags,
+        outlines=outlines,
         source=None,
     )
 

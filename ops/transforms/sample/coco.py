@@ -3,13 +3,12 @@
 Each dict has a ``bbox`` x, y, width, height, and with it the object's ``segmentation``, ``area``,
 flat ``keypoints`` and whatever else. They move like any other targets, and objects that are dropped
 take their dicts along. A segmentation is a list of polygons or, mostly of crowds, an RLE, which
-moves as a mask.
+moves as a mask; some objects may have none. Polygons of fewer than three points enclose nothing and
+are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,20 @@ from torch import Tensor
 from ...masks.rle import masks_to_rle, rle_to_masks
 from .leaf import Leaf
 
-__all__ = [
-    "Annotations",
-    "ObjectMasks",
-    "annotation_leaves",
-    "are_annotations",
-    "with_same_entries",
-]
-
 # Beside "bbox" and "category_id", one of these tells COCO's dicts from others.
 _MARKS = frozenset(("image_id", "iscrowd", "segmentation", "area"))
+_FEWEST = 6  # numbers of a polygon that encloses something
+
+
+def is_about_annotations(error: Exception) -> bool:
+    """Return whether an error says that annotations can't be read: a loader may skip them."""
+    return getattr(error, "about_annotations", False)
+
+
+def _unreadable(message: str) -> ValueError:
+    error = ValueError(message)
+    error.about_annotations = True  # type: ignore[attr-defined]
+    return error
 
 
 def are_annotations(value: Any) -> bool:
@@ -49,11 +52,9 @@ def are_annotations(value: Any) -> bool:
 class _OfBatch(list[dict[str, Any]]):
     """Annotations of one sample of a batch, where all must have the same entries."""
 
-    def __init__(
-        self, own: Sequence[dict[str, Any]], example: dict[str, Any], has_masks: bool
-    ) -> None:
+    def __init__(self, own: Sequence[dict[str, Any]], every: Sequence[dict[str, Any]]) -> None:
         super().__init__(own)
-        self.container, self.example, self.has_masks = type(own), example, has_masks
+        self.container, self.every = type(own), every
 
 
 def with_same_entries(samples: Sequence[Any]) -> Sequence[Any]:
@@ -61,8 +62,7 @@ def with_same_entries(samples: Sequence[Any]) -> Sequence[Any]:
     if any(map(are_annotations, samples)):
         if all(are_annotations(s) or (isinstance(s, (list, tuple)) and not s) for s in samples):
             every = [item for sample in samples for item in sample]
-            has_masks = any(map(_is_rle, every))
-            return [_OfBatch(sample, every[0], has_masks) for sample in samples]
+            return [_OfBatch(sample, every) for sample in samples]
         return samples
     first = samples[0]
     if isinstance(first, dict):
@@ -101,9 +101,9 @@ class ObjectMasks:
             try:
                 mask = rle_to_masks(rle, out="uint8").numpy()
             except (TypeError, ValueError, KeyError) as error:
-                raise ValueError(f"{label} is no RLE: {error}") from None
+                raise _unreadable(f"{label} is no RLE: {error}") from None
             if mask.shape != size:
-                raise ValueError(
+                raise _unreadable(
                     f"{label} is an RLE of {mask.shape[0]} x {mask.shape[1]} pixels, the image has "
                     f"{size[0]} x {size[1]}"
                 )
@@ -141,6 +141,9 @@ class Annotations:
         columns = {key: _plain(value) for key, value in values.items()}
         for index, own in enumerate(annotations):
             entry = {**own, **{key: column[index] for key, column in columns.items()}}
+            if "segmentation" in columns and not _has_outline(own):
+                del entry["segmentation"]
+                entry.update({key: None for key in own if key == "segmentation"})
             if "keypoints" in columns and "num_keypoints" in own:
                 entry["num_keypoints"] = sum(flag > 0 for flag in entry["keypoints"][2::3])
             if masks is not None and _is_rle(own):
@@ -160,12 +163,13 @@ def annotation_leaves(
 
     Raises
     ------
-    TypeError, ValueError
-        Some objects have an entry that others lack; numbers are wrong.
+    ValueError
+        Some objects have an area or key points that others lack; numbers are wrong.
     """
-    container, example, has_masks = type(value), value[:1], any(map(_is_rle, value))
+    container, every = type(value), value
     if isinstance(value, _OfBatch):
-        container, example, has_masks = value.container, [value.example], value.has_masks
+        container, every = value.container, value.every
+    example = every[:1]
     origin: dict[str, Any] = {"key": None, "group": group}
     indices = {}
     for entry, kind in (("bbox", "boxes"), ("area", "area"), ("keypoints", "keypoints")):
@@ -179,12 +183,12 @@ def annotation_leaves(
         elif kind == "area":
             leaf.kind, leaf.named, leaf.key = "labels", "labels", "area"
         indices[entry] = add(leaf)
-    if _all_have(value, example, "segmentation", name):
+    if any(map(_has_outline, every)):
         label = f"{name}[:]['segmentation']"
-        objects = [[] if _is_rle(own) else own["segmentation"] for own in value]
+        objects = [_polygons(own, f"{name}[{index}]") for index, own in enumerate(value)]
         leaf = Leaf("polygons", objects, like=objects, name=label, named="polygons", **origin)
         indices["segmentation"] = add(leaf)
-        if has_masks:
+        if any(map(_is_rle, every)):
             masks = ObjectMasks(
                 [own["segmentation"] if _is_rle(own) else None for own in value], name
             )
@@ -195,13 +199,71 @@ def annotation_leaves(
     return Annotations(container, indices)
 
 
+def are_lists_of_annotations(value: Any) -> bool:
+    """Return whether this is a list of each sample's annotations, some of which may be empty."""
+    return (
+        isinstance(value, (list, tuple))
+        and any(map(are_annotations, value))
+        and all(are_annotations(own) or (type(own) in (list, tuple) and not own) for own in value)
+    )
+
+
+def annotation_leaves_of_batch(
+    value: Sequence[Sequence[dict[str, Any]]],
+    name: str,
+    key: Any,
+    group: int,
+    add: Callable[[Leaf], int],
+) -> Annotations:
+    """Make leaves of the annotations of a batch: each holds a list with an entry per sample."""
+    samples: list[list[Leaf]] = []
+    for index, own in enumerate(with_same_entries(value)):
+        leaves: list[Leaf] = []
+
+        def numbered(leaf: Leaf, leaves: list[Leaf] = leaves) -> int:
+            leaves.append(leaf)
+            return len(leaves) - 1
+
+        found = annotation_leaves(own, f"{name}[{index}]", key, group, numbered)
+        samples.append(leaves)
+    joined = [
+        replace(same[0], value=[leaf.value for leaf in same], like=[leaf.like for leaf in same])
+        for same in zip(*samples, strict=True)
+    ]
+    return Annotations(list, {entry: add(joined[at]) for entry, at in found.indices.items()})
+
+
+def _has_outline(annotation: dict[str, Any]) -> bool:
+    return annotation.get("segmentation") is not None
+
+
+def _polygons(annotation: dict[str, Any], name: str) -> list[Any]:
+    """Return an object's polygons of at least three points; none where it has no outline."""
+    found = annotation.get("segmentation")
+    if found is None or isinstance(found, dict):
+        return []
+    if type(found) is not list:
+        return found  # type: ignore[no-any-return]
+    kept = []
+    for index, polygon in enumerate(found):
+        flat = type(polygon) is list and not (polygon and isinstance(polygon[0], (list, tuple)))
+        if flat and len(polygon) % 2 == 1:
+            raise _unreadable(
+                f"visops.transforms: {name}['segmentation'][{index}] has {len(polygon)} numbers, "
+                "must be x1, y1, x2, y2, ..."
+            )
+        if not flat or len(polygon) >= _FEWEST:
+            kept.append(polygon)
+    return kept
+
+
 def _all_have(
     value: Sequence[dict[str, Any]], example: Sequence[dict[str, Any]], entry: str, name: str
 ) -> bool:
     """Return whether all annotations have an entry; refuse lists in which only some do."""
     having = [entry in own for own in value or example]
     if any(having) and not all(having):
-        raise ValueError(
+        raise _unreadable(
             f"visops.transforms: {name}[{having.index(False)}] has no {entry!r}, "
             f"{name}[{having.index(True)}] has one; must be all or none"
         )
@@ -212,12 +274,12 @@ def _numbers(value: Sequence[dict[str, Any]], entry: str, name: str) -> np.ndarr
     try:
         array = np.array([own[entry] for own in value], np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(
+        raise _unreadable(
             f"visops.transforms: {name}[:][{entry!r}] can't be read as numbers: {error}"
         ) from None
     rank = 1 if entry == "area" else 2
     if array.ndim != rank or (entry == "bbox" and array.shape[1] != 4):
-        raise ValueError(
+        raise _unreadable(
             f"visops.transforms: {name}[:][{entry!r}] has shape {list(array.shape)}, must be "
             f"{'[N]' if rank == 1 else '[N, 4]' if entry == 'bbox' else '[N, 3 K]'}"
         )

@@ -1,7 +1,5 @@
 """JPEG files in a sample, in the places of images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -13,17 +11,8 @@ from ...jpeg.file import CHANNELS, open_file
 from ...jpeg.pictures import is_picture
 from .leaf import Leaf
 
-__all__ = [
-    "DamagedFileError",
-    "Encoded",
-    "EncodedOptions",
-    "encoded_leaf",
-    "is_encoded",
-    "looks_like_file",
-    "reject_file",
-]
-
 _BUFFERS = (bytes, bytearray, memoryview)
+_OTHERS = " (PNG, WebP, GIF, BMP, TIFF and PPM files will do; decode others before)"
 
 
 class DamagedFileError(ValueError):
@@ -63,12 +52,16 @@ class Encoded:
         self.file, self.device, self.shape = file, torch.device("cpu"), (*size, channels)
 
     @classmethod
-    def open(cls, data: Any, name: str, options: EncodedOptions) -> Encoded:
+    def open(cls, data: Any, name: str, options: EncodedOptions) -> "Encoded":
         """Open a file that has this name in its sample."""
         try:
             file: Any = open_file(data, options.exif, options.max_pixels)
         except (TypeError, ValueError) as error:
-            reject_file(name, error, " (PNG and WebP files will do; decode others before)")
+            reject_file(
+                name,
+                error,
+                " (PNG, WebP, GIF, BMP, TIFF and PPM files will do; decode others before)",
+            )
         return cls(file, file.size, options.channels)
 
 

@@ -4,8 +4,6 @@ Labels come as lists, tuples, tensors and arrays, and just as well as ``deque``,
 ``array.array``, ``UserList`` or a pandas Series. What holds for one of them holds for all.
 """
 
-from __future__ import annotations
-
 import array
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,8 +13,6 @@ import torch
 from torch import Tensor
 
 from .leaf import is_pil
-
-__all__ = ["count_of", "is_sequence", "rank_of", "rebuilt", "regrouped", "selected", "ungrouped"]
 
 _TEXT = (str, bytes, bytearray, memoryview)
 _NUMBERS = (bool, int, float, complex, np.generic)

@@ -1,7 +1,5 @@
 """The types in which images and targets leave a chain that says so: ToImage, ToPureTensor, ..."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,8 +7,6 @@ import torch
 from torch import Tensor
 
 from .leaf import Leaf
-
-__all__ = ["formed", "pure"]
 
 
 def pure(value: Any) -> Any:

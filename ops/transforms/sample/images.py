@@ -1,7 +1,5 @@
 """The images of a sample: their layout and sizes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,17 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._torch.native import modes_or_transforms_active
 from .forms import formed
-from .leaf import Leaf, is_pil, tv_kind, tv_wrap
-
-__all__ = [
-    "PIL_MASKS",
-    "image_leaf",
-    "image_sizes",
-    "may_be_image",
-    "pil_mask",
-    "restored_image",
-]
+from .leaf import AS_THEY_ARE, Leaf, Reading, is_pil, tv_kind, tv_wrap
 
 _CHANNELS = (1, 3, 4)
 
@@ -33,24 +23,23 @@ _PIL_IMAGES = {
 PIL_MASKS = ("1", "L", "P", "PA", "I", "I;16", "I;16L", "I;16B", "I;16N", "F")
 
 
-def image_leaf(
-    value: Any, name: str, frames: bool = False, layout: str | None = None, **origin: Any
-) -> Leaf:
+def image_leaf(value: Any, name: str, reading: Reading = AS_THEY_ARE, **origin: Any) -> Leaf:
     """Make a leaf of an image, a batch of images or a list of images.
 
-    With `frames`, plain arrays of four dimensions are videos and those of five batches of videos.
-    Dimensions before those of a batch are folded into it; `restored_image` unfolds them. `layout`
-    says what plain tensors and arrays are, CHW or HWC; None: what their shape tells.
+    Where frames are read, plain arrays of four dimensions are videos and those of five batches of
+    videos, and a list of images is a video. Dimensions before those of a batch are folded into it;
+    `restored_image` unfolds them.
     """
+    frames, layout = reading.frames, reading.layout
     if type(value) is Tensor:
         pass  # to ask for each other type takes longer than all that follows
     elif isinstance(value, (list, tuple)):
-        return _list_leaf(value, name, layout, origin)
+        return _list_leaf(value, name, reading, origin)
     elif isinstance(value, np.ndarray):
         if value.ndim == 2:
             return Leaf("image", value[..., None], None, "HWC", False, value, name, **origin)
     elif is_pil(value):
-        array = _pil_array(value, name)
+        array = _pil_array(value, name, reading.indices)
         return Leaf("image", array, None, "HWC", False, value, name, **origin)
     elif not isinstance(value, Tensor):
         raise TypeError(
@@ -79,8 +68,13 @@ def _folded(value: Any, rank: int) -> Any:
     return value.reshape(math.prod(value.shape[:-rank]), *value.shape[-rank:])
 
 
-def _pil_array(image: Any, name: str) -> np.ndarray:
-    """Return a PIL image's pixels [H, W, C]: colours where it has a palette, alpha as it shows."""
+def _pil_array(image: Any, name: str, indices: bool) -> np.ndarray:
+    """Return a PIL image's pixels [H, W, C]: colours where it has a palette, alpha as it shows.
+
+    With `indices`, images of a palette or of bits are their own numbers, uint8 ``[H, W, 1]``.
+    """
+    if indices and image.mode in ("1", "P"):
+        return np.asarray(image).astype(np.uint8)[..., None]
     if image.mode not in _PIL_IMAGES:
         raise TypeError(
             f"visops.transforms: {name} is a PIL image of mode {image.mode!r}, must be of mode "
@@ -142,12 +136,13 @@ def _typed_leaf(value: Tensor, name: str, origin: dict[str, Any]) -> Leaf:
     return Leaf("image", folded, batch, "CHW", frames, value, name, **origin)
 
 
-def _list_leaf(value: Sequence[Any], name: str, layout: str | None, origin: dict[str, Any]) -> Leaf:
-    """Make a leaf of a list of images, of any sizes but the same layout."""
+def _list_leaf(value: Sequence[Any], name: str, reading: Reading, origin: dict[str, Any]) -> Leaf:
+    """Make a leaf of a list of images, of any sizes but the same layout; or of a video's frames."""
     if not value:
         raise ValueError(f"visops.transforms: {name} is empty, must hold at least one image")
     images = [
-        image_leaf(item, f"{name}[{index}]", False, layout) for index, item in enumerate(value)
+        image_leaf(item, f"{name}[{index}]", reading._replace(frames=False))
+        for index, item in enumerate(value)
     ]
     for image in images:
         if image.batch is not None or image.frames:
@@ -166,7 +161,25 @@ def _list_leaf(value: Sequence[Any], name: str, layout: str | None, origin: dict
                 f"visops.transforms: {name} mixes [C, H, W] and [H, W, C], must be all the same"
             )
     values = [image.value for image in images]
+    if reading.frames:
+        clip = _clip(values, name)
+        return Leaf("image", clip, None, layouts.pop(), True, value, name, **origin)
     return Leaf("image", values, len(values), layouts.pop(), False, value, name, **origin)
+
+
+def _clip(frames: Sequence[Any], name: str) -> Any:
+    """Stack the frames of a video, tensors or arrays."""
+    for index, frame in enumerate(frames):
+        if frame.shape != frames[0].shape or frame.dtype != frames[0].dtype:
+            first = frames[0]
+            raise ValueError(
+                f"visops.transforms: {name}[{index}] has shape {list(frame.shape)} and dtype "
+                f"{frame.dtype}, {name}[0] has {list(first.shape)} and {first.dtype}; frames must "
+                "be alike (per_frame=False reads a list of images as a video)"
+            )
+    if all(isinstance(frame, np.ndarray) for frame in frames):
+        return np.stack(frames)
+    return torch.stack([torch.as_tensor(frame) for frame in frames])
 
 
 def may_be_image(value: Any) -> bool:
@@ -245,6 +258,20 @@ def _reject_difference(first: Leaf, sizes: np.ndarray, leaf: Leaf, own: np.ndarr
         )
 
 
+def _shares(value: Any, like: Any) -> bool:
+    """Return whether an image that no transform has changed is still in the caller's memory."""
+    if isinstance(value, np.ndarray) and isinstance(like, np.ndarray):
+        return np.may_share_memory(value, like)
+    if not isinstance(value, Tensor) or not isinstance(like, Tensor):
+        return False
+    if value is like or value.device != like.device:
+        return value is like
+    if modes_or_transforms_active():  # their tensors have no memory to ask for
+        return False
+    own, given = value.untyped_storage(), like.untyped_storage()
+    return own.nbytes() > 0 and own.data_ptr() == given.data_ptr()
+
+
 def restored_image(leaf: Leaf) -> Any:
     """Return an image as a tensor with channels first, and as a tv_tensor if it was one."""
     return formed(_as_it_came(leaf), leaf)
@@ -258,10 +285,16 @@ def _as_it_came(leaf: Leaf) -> Any:
             for i, item in enumerate(value)
         ]
     if isinstance(value, np.ndarray):
-        value = torch.from_numpy(value if value.flags.writeable else value.copy())
+        shared = not value.flags.writeable or _shares(value, like)
+        value = torch.from_numpy(value.copy() if shared else value)
+    elif isinstance(like, Tensor) and _shares(value, like):
+        value = value.clone()
     if leaf.layout == "HWC":
         value = value.movedim(-1, -3)
     if isinstance(like, (list, tuple)):
+        if leaf.frames and leaf.batch is None:  # a video that came as a list of its frames
+            typed = tv_kind(like[0]) is not None
+            return [tv_wrap(own, like[0]) if typed else own for own in value.unbind()]
         like = like[0]
     elif isinstance(like, (Tensor, np.ndarray)) and like.ndim > 4 + leaf.frames:
         value = value.unflatten(0, like.shape[: -3 - leaf.frames])

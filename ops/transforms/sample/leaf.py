@@ -4,19 +4,36 @@ torchvision and Pillow are consulted only if the caller has already imported the
 value can be of their types.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
-__all__ = ["TARGETS", "Leaf", "is_pil", "tv_kind"]
-
 TARGETS = ("mask", "boxes", "keypoints", "polygons")  # the kinds that move with images
+
+
+class Reading(NamedTuple):
+    """How a chain reads plain values."""
+
+    frames: bool = False  # a tensor of four dimensions, or a list of images, is a video
+    layout: str | None = None  # CHW or HWC; None: what shapes tell
+    indices: bool = False  # PIL images of a palette or of bits are their numbers, not colours
+    box_format: str = "xyxy"  # one of BOX_FORMATS
+
+
+AS_THEY_ARE = Reading()
+
+# Formats of plain boxes: torchvision's name, and whether numbers are shares of the image's sides.
+BOX_FORMATS = {
+    "xyxy": ("XYXY", False),
+    "xywh": ("XYWH", False),
+    "cxcywh": ("CXCYWH", False),
+    "yolo": ("CXCYWH", True),
+    "albumentations": ("XYXY", True),
+}
 
 
 @dataclass(slots=True)
@@ -38,13 +55,19 @@ class Leaf:
     named: str | None = None  # the kind its key stands for
     per_box: bool = False  # has an entry for each box of its group
     format: str = "XYXY"  # of boxes
+    normalized: bool = (
+        False  # of boxes: whether they came, and leave, as shares of the image's sides
+    )
     clamping: Any = ""  # of boxes, as torchvision has it; "": as they came
     moved: bool = False  # of boxes: whether a transform has moved them
     canvas: np.ndarray | None = None  # [B, 2]: of typed boxes and key points, and of all once moved
-    # Of key points, bool: False once they are lost. Of boxes, float: the share that is left.
+    # Of key points, bool: False once they are lost. Of boxes, float: the share that is left. Of
+    # polygons and COCO's masks, bool: False where an object came without.
     visible: Any = None
-    partner: Leaf | None = None  # of key points: the leaf that holds their visibility
-    source: Leaf | None = None  # the leaf of the batch that this sample is from
+    # Of rotated boxes: a sample's value, and the polygon that is left of each of its boxes.
+    outlines: tuple[tuple[Any, list[np.ndarray]], ...] = ()
+    partner: "Leaf | None" = None  # of key points: the leaf that holds their visibility
+    source: "Leaf | None" = None  # the leaf of the batch that this sample is from
     form: str = ""  # what it comes out as: forms.py
 
     def samples(self) -> list[Any]:

@@ -1,22 +1,10 @@
 """The names by which plain values in dicts are known, and the types that are never looked into."""
 
-from __future__ import annotations
-
 import datetime
 import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-
-__all__ = [
-    "ATOMS",
-    "DEFAULT_KINDS",
-    "LIKE_LABELS",
-    "MOVING",
-    "NAMES",
-    "PLAIN_ATOMS",
-    "named_kinds",
-]
 
 PLAIN_ATOMS = frozenset((bool, int, float, complex, str, bytes, type(None)))
 ATOMS = (

@@ -1,7 +1,5 @@
 """Tensors and rows as `_native` takes them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,8 +7,6 @@ from torch import Tensor
 
 from ..._torch.native import data_ptr_and_strides as tensor_ptr_and_strides
 from ..._torch.native import modes_or_transforms_active
-
-__all__ = ["data_ptr_and_strides", "sample_of"]
 
 
 def data_ptr_and_strides(image: Tensor) -> tuple[int, tuple[int, ...]] | None:

@@ -6,8 +6,6 @@ that :func:`split_sample` looks at. Where it looks into a value (a list of dicts
 attributes), a sample has no outline and is split on its own.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +17,6 @@ from torch import Tensor
 from .images import may_be_image
 from .leaf import Leaf, is_pil, tv_kind
 from .names import ATOMS, PLAIN_ATOMS, named_kinds
-
-__all__ = ["Entry", "Outline", "Outlines"]
 
 _MOST = 64  # structures that are kept
 _TELLING = set(PLAIN_ATOMS)  # types that say what a value is: those of tv_tensors, once met, too

@@ -1,7 +1,5 @@
 """What may stay as it is beside a moving image, and what looks as if it had to move."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import types
@@ -13,8 +11,6 @@ from torch import Tensor
 
 from .entries import is_sequence, rank_of
 from .leaf import is_pil
-
-__all__ = ["TARGET_NAMES", "UNMOVABLE", "movable_part", "must_be_named"]
 
 # Annotations that usually come as lists of numbers or 1-d arrays, and would go unnoticed.
 UNMOVABLE = frozenset(("bbox", "bndbox", "box", "landmarks", "polygon", "polygons", "segmentation"))

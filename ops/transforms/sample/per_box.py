@@ -4,8 +4,6 @@ NOTE on names. Beside boxes, only a name says that a value has an entry for each
 as many entries may as well be the image's height and width beside two boxes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Set
 from typing import Any
 
@@ -15,8 +13,6 @@ from torch import Tensor
 from .entries import count_of, is_sequence, rank_of
 from .leaf import Leaf
 from .names import LIKE_LABELS
-
-__all__ = ["match_to_boxes", "may_be_per_box", "plain_array"]
 
 
 def plain_array(value: Any) -> Any:

@@ -5,8 +5,6 @@ An object has one polygon or several. A polygon is a flat list ``x1, y1, x2, y2,
 ``[K, 2]``.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
@@ -17,16 +15,6 @@ from torch import Tensor
 
 from ... import _native
 from .leaf import Leaf, is_pil
-
-__all__ = [
-    "Objects",
-    "grouped",
-    "points_of",
-    "prepare_polygons",
-    "restored_polygons",
-    "split_points",
-    "with_points",
-]
 
 Objects = list[list[np.ndarray]]  # of one sample
 
@@ -41,6 +29,7 @@ def prepare_polygons(leaf: Leaf, image: Leaf) -> None:
     value = leaf.value
     if image.batch is None:
         leaf.value = _objects(value, leaf.name)
+        leaf.visible = _present(leaf.value)
         return
     if len(value) != image.batch:
         raise ValueError(
@@ -48,7 +37,13 @@ def prepare_polygons(leaf: Leaf, image: Leaf) -> None:
             f"{image.batch} images; must be one for each"
         )
     leaf.value = [_objects(item, f"{leaf.name}[{i}]") for i, item in enumerate(value)]
+    leaf.visible = [_present(objects) for objects in leaf.value]
     leaf.batch = image.batch
+
+
+def _present(objects: Objects) -> np.ndarray:
+    """Return which objects have a polygon at all, bool ``[N]``."""
+    return np.array([len(polygons) > 0 for polygons in objects], bool)
 
 
 def _objects(value: Any, name: str) -> Objects:

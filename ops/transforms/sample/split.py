@@ -6,25 +6,28 @@ known by their key in a dict. Anything that might be an unknown target raises: a
 its image would be noticed only much later, in the trained model.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from .coco import Annotations, annotation_leaves, are_annotations
+from .coco import (
+    Annotations,
+    annotation_leaves,
+    annotation_leaves_of_batch,
+    are_annotations,
+    are_lists_of_annotations,
+)
 from .encoded import Encoded, EncodedOptions, encoded_leaf, is_encoded, looks_like_file
 from .entries import is_sequence, rank_of
 from .images import PIL_MASKS, image_leaf, may_be_image, restored_image
-from .leaf import Leaf, is_pil, tv_kind
+from .leaf import AS_THEY_ARE, Leaf, Reading, is_pil, tv_kind
 from .names import ATOMS, PLAIN_ATOMS, named_kinds
 from .passing import UNMOVABLE, movable_part, must_be_named
 from .target_leaves import prepare_targets, restored_target, visibility_of
-
-__all__ = ["split_sample"]
 
 _EXPECTED = {
     "image": "an image",
@@ -41,9 +44,8 @@ Rebuild = Callable[[list[Leaf]], Any]
 def split_sample(
     sample: Any,
     keys: Mapping[str, Sequence[str]] | None = None,
+    reading: Reading = AS_THEY_ARE,
     *,
-    frames: bool = False,
-    layout: str | None = None,
     canvas: Leaf | None = None,
     files: EncodedOptions | None = None,
 ) -> tuple[list[Leaf], Rebuild]:
@@ -58,10 +60,8 @@ def split_sample(
         Dict keys in addition to the usual ones: ``{"mask": ["seg"]}``. The kinds are image, mask,
         masks (one per box), boxes, keypoints, polygons (of one object per box), labels (one per
         box) and other (left alone).
-    frames : bool
-        A plain array of four dimensions is a video, and one of five a batch of videos.
-    layout : {"CHW", "HWC"}, optional
-        That of plain images; by default, what their shape tells.
+    reading : Reading
+        How to read plain values.
     canvas : Leaf, optional
         Stands for the image of a sample that has none. It is not among the leaves.
     files : EncodedOptions, optional
@@ -91,8 +91,8 @@ def split_sample(
     [[0.0, 0.0, 2.0, 2.0]]
     """
     if files is None and (type(sample) is Tensor or type(sample) is np.ndarray):
-        return [image_leaf(sample, "the sample", frames, layout)], _only_image
-    splitter = _Splitter(named_kinds(keys), (frames, layout), files)
+        return [image_leaf(sample, "the sample", reading)], _only_image
+    splitter = _Splitter(named_kinds(keys), reading, files)
     spec = splitter.split(sample, canvas)
     return splitter.leaves, lambda leaves: _build(spec, leaves)
 
@@ -107,12 +107,11 @@ class _Splitter:
     def __init__(
         self,
         kinds: Mapping[str, str],
-        reading: tuple[bool, str | None],
+        reading: Reading,
         files: EncodedOptions | None,
     ) -> None:
         self.kinds = kinds
         self.files = files
-        # Plain arrays with a dimension more than images are videos; the layout of plain images.
         self.reading = reading
         self.leaves: list[Leaf] = []
         self.groups = 0
@@ -122,15 +121,18 @@ class _Splitter:
     def split(self, sample: Any, canvas: Leaf | None = None) -> Any:
         """Return the sample's structure, with indices in place of leaves."""
         if type(sample) is list and sample and all(may_be_image(item) for item in sample):
-            spec: Any = self.add(image_leaf(sample, "the sample", False, self.reading[1]))
+            spec: Any = self.add(image_leaf(sample, "the sample", self.reading))
         else:
-            name = "the sample" if self.is_file(sample) else "sample"
+            alone = self.is_file(sample) or isinstance(sample, Tensor)
+            name = "the sample" if alone else "sample"
             spec = self.walk(sample, name, None, None, -1)
         self.resolve_files()
         self.resolve_untyped()
         if self.files is not None:
             _reject_decoded(self.leaves)
         images = [leaf for leaf in self.leaves if leaf.kind == "image"]
+        if not images and canvas is None:
+            images = self.stand_in()
         if not images and self.leaves and canvas is not None:
             images = [canvas]
         if not images:
@@ -148,8 +150,20 @@ class _Splitter:
         if len(images) > 1:
             _reject_unmarked_masks(images)
         if len(self.leaves) > 1 or images[0] is canvas:
-            prepare_targets(self.leaves, images[0])
+            prepare_targets(self.leaves, images[0], self.reading.box_format)
         return spec
+
+    def stand_in(self) -> list[Leaf]:
+        """Add an image, which nobody gets back, to targets that say the size of theirs."""
+        for leaf in self.leaves:
+            typed = tv_kind(leaf.value) if isinstance(leaf.value, Tensor) else None
+            if typed in ("mask", "boxes", "keypoints"):
+                size = leaf.value.shape[-2:] if typed == "mask" else leaf.value.canvas_size
+                pixels = torch.zeros((), device="cpu").expand(3, *size)
+                image = Leaf("image", pixels, like=pixels, name="the image")
+                self.add(image)
+                return [image]
+        return []
 
     def walk(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> Any:
         """Return the index of a leaf, or a container and its walked contents."""
@@ -178,7 +192,7 @@ class _Splitter:
                 return self.walk_sequence(value, name, key, group)
             if kind == "image":
                 origin = {"key": key, "group": group, "named": kind}
-                return self.add(image_leaf(value, name, False, self.reading[1], **origin))
+                return self.add(image_leaf(value, name, self.reading, **origin))
             # One sample's numbers, or one value per sample: prepare_targets tells which.
             leaf_kind = "mask" if kind == "masks" else kind
             return self.add(
@@ -269,12 +283,17 @@ class _Splitter:
         if are_annotations(value):
             self.groups += 1
             return annotation_leaves(value, name, key, self.groups, self.add)
+        if are_lists_of_annotations(value):
+            self.groups += 1
+            return annotation_leaves_of_batch(value, name, key, self.groups, self.add)
         plain = PLAIN_ATOMS.issuperset(map(type, value))
         if plain and not any(map(self.is_file, value)):
             return self.add(Leaf("other", value, like=value, name=name, key=key, group=group))
         rows = all(rank_of(item) == 1 for item in value) and not any(map(self.is_file, value))
         if rows:
             return self.walk_table(value, name, key, group)
+        if self.reading.frames and type(value) is list and value and all(map(_is_frame, value)):
+            return self.add(image_leaf(value, name, self.reading, key=key, group=group))
         self.groups += 1
         group = self.groups
         walked = [self.walk(v, f"{name}[{i}]", None, None, group) for i, v in enumerate(value)]
@@ -294,9 +313,7 @@ class _Splitter:
         if type(value) is not Tensor and is_pil(value):
             actual = "mask" if actual in ("mask", "labels") else "image"
         if actual == "image":
-            return self.add(
-                image_leaf(value, name, *self.reading, key=key, group=group, named=kind)
-            )
+            return self.add(image_leaf(value, name, self.reading, key=key, group=group, named=kind))
         leaf = Leaf(
             actual or "other", value, like=value, name=name, key=key, group=group, named=kind
         )
@@ -330,7 +347,7 @@ class _Splitter:
         for leaf in self.untyped:
             table = isinstance(leaf.value, (list, tuple))
             if image is None and leaf.key is None and not table and may_be_image(leaf.value):
-                found = image_leaf(leaf.value, leaf.name, *self.reading)
+                found = image_leaf(leaf.value, leaf.name, self.reading)
                 leaf.kind, leaf.value, leaf.batch = "image", found.value, found.batch
                 leaf.layout, leaf.frames, image = found.layout, found.frames, leaf
             else:
@@ -357,6 +374,11 @@ class _Splitter:
                     f"of {batch} images; must have an entry for each, or a name in "
                     "keys={'other': [...]}"
                 )
+
+
+def _is_frame(value: Any) -> bool:
+    """Return whether a value in a list without a name can only be an image."""
+    return may_be_image(value) and (is_pil(value) or value.ndim == 3)
 
 
 def _reject_unmarked_masks(images: Sequence[Leaf]) -> None:

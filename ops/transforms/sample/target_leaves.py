@@ -4,8 +4,6 @@ Everything that can be wrong with a target is found here, before a pixel moves. 
 accelerator go unchecked: reading them would synchronize.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,9 +17,8 @@ from .forms import pure
 from .images import pil_mask, sizes_of
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
 from .per_box import match_to_boxes, plain_array
+from .plain_boxes import as_shares, read_plain_boxes
 from .polygons import prepare_polygons, restored_polygons
-
-__all__ = ["prepare_targets", "restored_target", "visibility_of"]
 
 # Columns of each format of boxes.
 _FORMATS = {"XYXY": 4, "XYWH": 4, "CXCYWH": 4, "XYWHR": 5, "CXCYWHR": 5, "XYXYXYXY": 8}
@@ -33,7 +30,7 @@ _EXPECTED = {
 }
 
 
-def prepare_targets(leaves: list[Leaf], image: Leaf) -> None:
+def prepare_targets(leaves: list[Leaf], image: Leaf, box_format: str = "xyxy") -> None:
     """Turn masks, boxes and key points into arrays or lists of arrays, and check them.
 
     Parameters
@@ -42,6 +39,8 @@ def prepare_targets(leaves: list[Leaf], image: Leaf) -> None:
         All leaves of a sample; changed in place.
     image : Leaf
         The first image, which tells whether the sample is a batch.
+    box_format : str
+        That of plain boxes: one of `BOX_FORMATS`.
     """
     targets = [leaf for leaf in leaves if leaf.kind in _RANKS]
     for leaf in targets:
@@ -56,6 +55,8 @@ def prepare_targets(leaves: list[Leaf], image: Leaf) -> None:
     groups: dict[int, list[Leaf]] = {}
     for leaf in targets:
         if leaf.kind == "boxes":
+            if leaf.format == "XYXY" and leaf.canvas is None:
+                read_plain_boxes(leaf, image, box_format)
             _check_boxes(leaf)
             groups.setdefault(leaf.group, []).append(leaf)
     for leaf in leaves:
@@ -96,6 +97,9 @@ def _prepare(leaf: Leaf, image: Leaf) -> None:
             count = 1 if batch is None else batch
             sizes = sizes if len(sizes) == count else sizes * count
             leaf.canvas = np.array(sizes, np.int64).reshape(-1, 2)
+    if len(typed) > 0 and all(isinstance(item, ObjectMasks) for item in typed):
+        present = [np.array([rle is not None for rle in item.rles], bool) for item in typed]
+        leaf.visible = present[0] if batch is None else present
 
 
 def _common_format(leaf: Leaf, typed: Sequence[Any]) -> str:
@@ -242,7 +246,7 @@ def _check_boxes(leaf: Leaf) -> None:
         if not finite[where]:
             problem = "must be finite"
         elif leaf.format == "XYXY":
-            problem = "must have x1 <= x2 and y1 <= y2 (for other formats use tv_tensors)"
+            problem = "must have x1 <= x2 and y1 <= y2 (for other formats see box_format=)"
         else:
             problem = "must have a width and a height of at least 0"
         raise ValueError(f"visops.transforms: {name} is [{box}] ({leaf.format}), {problem}")
@@ -284,6 +288,8 @@ def restored_target(leaf: Leaf) -> Any:
         values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
         values = [_as_laid_out(value, leaf.layout) for value in values]
         leaf.value = values if isinstance(leaf.value, list) else values[0]
+    if leaf.normalized:
+        leaf.value = as_shares(leaf)
     value = _as_it_came(leaf)
     return pure(value) if leaf.form == "pure" else value
 

@@ -1,11 +1,8 @@
 """Moves images that are bent, and their targets, by a field of displacements for each sample.
 
-A field says where each output pixel is read, so a point of the source is found by its inverse: a
-fixed point, to 1e-4 pixels where the field changes by less than a pixel per pixel. Where it changes
-faster, the image is folded, and a point may have several places or none.
+A field says where each output pixel is read, so a point of the source is found by its inverse, to
+1e-4 pixels. Where the image is folded, a point has several places, and one in the image is taken.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,9 +21,7 @@ from .options import CONVENTIONS, TargetOptions, canvas_windows, mask_fill_of
 from .rotated import ROTATED
 from .rows import areas_of, note_visible, point_width, rows_of, scale_area
 
-__all__ = ["Fields", "bend_batch", "bend_targets"]
-
-_PARTS = 16  # into which a box's sides are cut
+_PARTS = 16  # into which a box's sides are cut, and edges of polygons, but not below a pixel
 
 
 class Field:
@@ -125,10 +120,21 @@ def bend_targets(
             _bend_points(leaf, fields, options)
         elif leaf.kind == "polygons":
             samples = [
-                objects if field is None else [[field.move(p) for p in own] for own in objects]
+                objects
+                if field is None
+                else [[field.move(_with_parts(p)) for p in own] for own in objects]
                 for objects, field in zip(leaf.samples(), fields, strict=True)
             ]
             leaf.value = samples[0] if leaf.batch is None else samples
+
+
+def _with_parts(polygon: np.ndarray) -> np.ndarray:
+    """Cut the edges of a polygon ``[K, 2]``, which become curves, in parts."""
+    edges = np.roll(polygon, -1, 0) - polygon
+    counts = np.ceil(np.hypot(*edges.T)).clip(1, _PARTS).astype(np.int64)
+    owners = np.repeat(np.arange(len(polygon)), counts)
+    place = np.arange(len(owners)) - (np.cumsum(counts) - counts)[owners]
+    return polygon[owners] + edges[owners] * (place / counts[owners])[:, None]
 
 
 def _bend_masks(

@@ -10,16 +10,12 @@ picture. A box is cut along a line just in front of the horizon, and one entirel
 0, 0, 0, 0. A point behind goes to NOWHERE, outside every picture.
 """
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-
-__all__ = ["NEAR", "NOWHERE", "area_scale", "move_boxes", "move_points", "with_unit_w"]
 
 NOWHERE = -32768.0  # representable in float16 and int16, too
 NEAR = 1e-4  # least distance from the horizon, relative to that of the image's centre

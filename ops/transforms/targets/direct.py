@@ -3,8 +3,6 @@
 They do what move.py and finish.py do, with the same bits, where boxes are kept as they come out.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -20,14 +18,12 @@ from ..sample.outlines import Entry, Outline
 from .masks import NAMES
 from .options import CONVENTIONS, TargetOptions, holds, mask_fill_of
 
-__all__ = ["DirectTarget", "direct_targets"]
-
 _FLOATS = (torch.float32, torch.float64)
 
 
 def direct_targets(
     outline: Outline, holders: Sequence[Any], size: tuple[int, int], options: TargetOptions
-) -> list[DirectTarget] | None:
+) -> "list[DirectTarget] | None":
     """Return the targets of a sample; None where one is unusual, or wrong.
 
     Parameters
@@ -39,7 +35,8 @@ def direct_targets(
         Height and width of the image.
     options : TargetOptions
     """
-    if outline.targets and (options.boxes != "keep" or options.boxes_from != "boxes"):
+    plain = (options.boxes, options.boxes_from, options.box_format) == ("keep", "boxes", "xyxy")
+    if outline.targets and not plain:
         return None
     for entry in outline.arrays:
         if holders[entry.holder][entry.key].ndim > 1:

@@ -1,7 +1,5 @@
 """The last step for targets: dtypes, boxes clipped or dropped, visibilities."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +15,7 @@ from .bounds import boxes_from_members
 from .coordinates import clamp_boxes, from_corners, inside, to_corners
 from .options import CONVENTIONS, TargetOptions, canvas_windows
 from .polygons import finish_polygons
-from .rotated import ROTATED, clamp_rotated, numbers_on_cpu, rotated_sides
+from .rotated import ROTATED, clamp_rotated, numbers_on_cpu, outlines_of, rotated_sides
 from .rows import (
     area_shares,
     flat_flags,
@@ -29,8 +27,6 @@ from .rows import (
     rows_of,
     scale_area,
 )
-
-__all__ = ["clamp", "finish_targets", "keep_only", "note_cut", "note_left", "sides_of"]
 
 
 def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOptions) -> None:
@@ -52,11 +48,11 @@ def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOpt
             _finish_keypoints(leaf, sizes, options.keypoint_convention)
         elif leaf.kind == "boxes":
             leaf.canvas = sizes
-            if options.boxes_from != "boxes":
-                boxes_from_members(leaf, leaves, options.boxes_from)
             members = [x for x in leaves if x.group == leaf.group and x.per_box]
             if options.boxes != "keep":
                 clamp(leaf, [x for x in members if x.kind == "area"], sizes, options)
+            if options.boxes_from != "boxes":  # shares are those of the boxes as they came
+                boxes_from_members(leaf, leaves, options.boxes_from)
             restore_dtype(leaf)
             if options.boxes == "sanitize":
                 _drop(leaf, members, options)
@@ -134,6 +130,7 @@ def keep_only(leaf: Leaf, members: Sequence[Leaf], keeps: Sequence[Any]) -> None
 
     Synchronizes on CUDA.
     """
+    outlines = [outlines_of(leaf, value) for value in leaf.samples()]
     for member in (leaf, *members):
         for field in ("value", "visible"):
             values = getattr(member, field)
@@ -144,6 +141,11 @@ def keep_only(leaf: Leaf, members: Sequence[Leaf], keeps: Sequence[Any]) -> None
             else:
                 kept = [_selected(v, k) for v, k in zip(values, keeps, strict=True)]
                 setattr(member, field, kept)
+    leaf.outlines = tuple(
+        (value, selected(own, keep.cpu().numpy() if isinstance(keep, Tensor) else keep))
+        for value, own, keep in zip(leaf.samples(), outlines, keeps, strict=True)
+        if own is not None
+    )
 
 
 def sides_of(value: Any, form: str) -> Any:

@@ -1,7 +1,5 @@
 """Moves masks with their images, by the nearest pixel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -12,8 +10,6 @@ from ... import _native
 from ...warp.augment_autograd import augment, augment_list
 from ..sample import native
 from .options import Geometry
-
-__all__ = ["NAMES", "as_given", "as_tensor", "move_mask"]
 
 # Dtypes whose coordinates the kernel computes in float32. float64 is not among them: its finer
 # coordinates would move the same mask differently.

@@ -3,8 +3,6 @@
 An image is mirrored where its matrix turns clockwise triangles into counter-clockwise ones.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from numbers import Integral
@@ -19,8 +17,6 @@ from ..sample.leaf import TARGETS, Leaf
 from ..sample.names import LIKE_LABELS
 from .coordinates import with_unit_w
 from .options import Geometry, TargetOptions, holds
-
-__all__ = ["PROBE", "followers", "is_mirrored", "may_swap", "mirrored_by", "swap_names"]
 
 # What has a label's name, and is no class.
 _NO_CLASSES = ("scores", "area", "iscrowd", "difficult")

@@ -1,7 +1,5 @@
 """Moves masks, boxes, key points and polygons with their images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,26 +14,13 @@ from ..sample.leaf import Leaf
 from .coordinates import area_scale, clamp_boxes, from_corners, inside, to_corners, with_origin
 from .coordinates import move_boxes as move_box_rows
 from .coordinates import move_points as move_point_rows
-from .finish import finish_targets, note_cut, note_left
+from .finish import note_cut, note_left
 from .masks import move_mask
-from .mirrored import followers, mirrored_by, swap_names
-from .options import CONVENTIONS, Geometry, TargetOptions, check_options, mask_fill_of
+from .mirrored import mirrored_by, swap_names
+from .options import CONVENTIONS, Geometry, TargetOptions, mask_fill_of
 from .polygons import move_polygons
 from .rotated import ROTATED, move_rotated
 from .rows import areas_of, note_visible, point_width, rows_of, scale_area
-
-__all__ = [
-    "Geometry",
-    "TargetOptions",
-    "check_options",
-    "finish_targets",
-    "followers",
-    "move_boxes",
-    "move_keypoints",
-    "move_masks",
-    "move_targets",
-    "visible",
-]
 
 
 def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOptions) -> None:

@@ -1,7 +1,5 @@
 """Options for targets, and which targets can't follow them."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,20 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..sample.leaf import Leaf
+from ..arguments import MASK_FILL
+from ..sample.leaf import BOX_FORMATS, Leaf
 from ..sample.per_box import may_be_per_box
-
-__all__ = [
-    "CONVENTIONS",
-    "Geometry",
-    "TargetOptions",
-    "canvas_windows",
-    "check_fill",
-    "check_options",
-    "check_sanitize",
-    "holds",
-    "mask_fill_of",
-]
 
 POLICIES = ("keep", "clamp", "sanitize")
 # Shifts that lead to the half-pixel convention.
@@ -75,10 +62,11 @@ class Geometry:
 class TargetOptions:
     """How to treat targets."""
 
-    mask_fill: int = 255  # for integer masks of the image
+    mask_fill: int = MASK_FILL  # for integer masks of the image
     other_mask_fill: int = 0  # for those of floats and bool; masks of boxes get 0
     boxes: str = "keep"  # or "clamp" or "sanitize"
     boxes_from: str = "boxes"  # or "masks" or "polygons"
+    box_format: str = "xyxy"  # of plain boxes: BOX_FORMATS
     keypoint_convention: str = "integer"  # or "half_pixel"
     # Key points, classes of labels, and classes of masks that swap in mirrored images.
     flip_pairs: tuple[tuple[int, int], ...] = ()
@@ -100,6 +88,11 @@ def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
     if options.boxes not in POLICIES:
         raise ValueError(
             f"visops.transforms: boxes is {options.boxes!r}, must be one of {', '.join(POLICIES)}"
+        )
+    if options.box_format not in BOX_FORMATS:
+        raise ValueError(
+            f"visops.transforms: box_format is {options.box_format!r}, must be one of "
+            f"{', '.join(map(repr, BOX_FORMATS))}"
         )
     if options.boxes_from not in ("boxes", "masks", "polygons"):
         raise ValueError(

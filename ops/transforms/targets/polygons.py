@@ -4,8 +4,6 @@ Coordinates are measured from pixel corners, as those of boxes. What a cut leave
 several parts stays one polygon, whose parts are joined along the edge: csrc/python/polygons.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,8 +13,6 @@ from ..sample.leaf import Leaf
 from ..sample.polygons import Objects, grouped, split_points
 from .coordinates import NEAR, with_unit_w
 from .options import Geometry, TargetOptions, canvas_windows
-
-__all__ = ["area", "clip", "clip_each", "cut_out", "finish_polygons", "move_polygons", "project"]
 
 Polygons = list[np.ndarray]
 

@@ -5,10 +5,10 @@ turned, then top right, bottom right, bottom left. Angles are in degrees, counte
 in the picture. A map that shears makes a parallelogram of a box; the result is the smallest
 rectangle around it that has a side along its longer side, as in torchvision. A mirrored box goes
 round the other way, so its corners are renamed 2, 1, 4, 3. A clipped box is the smallest one with
-the same directions around what is left of it. All of this runs in float64 on the CPU.
+the same directions around what is left of it. That box sticks out again, so what is left is kept
+beside it (`Leaf.outlines`): shares are measured on it, and the next clip starts from it. All of
+this runs in float64 on the CPU.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,17 +20,6 @@ from ..sample.leaf import Leaf
 from .options import Geometry, TargetOptions, canvas_windows
 from .polygons import area, clip, project
 from .rows import note_shares, numbers, scale_area
-
-__all__ = [
-    "ROTATED",
-    "clamp_rotated",
-    "convert_rotated",
-    "cover_rotated",
-    "move_rotated",
-    "numbers_on_cpu",
-    "rotated_corners",
-    "rotated_sides",
-]
 
 ROTATED = ("XYWHR", "CXCYWHR", "XYXYXYXY")
 
@@ -70,9 +59,12 @@ def rotated_sides(rows: np.ndarray, form: str) -> np.ndarray:
     return _rows_of_corners(rotated_corners(rows, form), "CXCYWHR")[:, 2:4]
 
 
-def convert_rotated(value: Any, form: str, new: str) -> Any:
-    """Return one sample's boxes in another rotated format."""
-    return _rows_of_corners(rotated_corners(numbers_on_cpu(value), form), new)
+def convert_rotated(leaf: Leaf, new: str) -> None:
+    """Give a leaf's boxes another rotated format."""
+    shapes = [outlines_of(leaf, value) for value in leaf.samples()]
+    boxes = [rotated_corners(numbers_on_cpu(value), leaf.format) for value in leaf.samples()]
+    leaf.format = new
+    _store(leaf, boxes, shapes)
 
 
 def move_rotated(
@@ -81,30 +73,75 @@ def move_rotated(
     """Move a leaf's boxes and scale their areas; unless they are kept, clip them first."""
     if options.boxes != "keep":
         _clip_leaf(leaf, areas, geometry.source())
-    results, factors = [], []
-    for value, matrix, centre in zip(
-        leaf.samples(), geometry.matrix, geometry.centres(), strict=True
+    boxes: list[Any] = []
+    outlines: list[list[np.ndarray] | None] = []
+    factors: list[float] = []
+    for (corners, shapes), matrix, centre in zip(
+        _shapes(leaf), geometry.matrix, geometry.centres(), strict=True
     ):
-        corners = rotated_corners(numbers_on_cpu(value), leaf.format)
-        moved = [_moved(box, matrix, centre) for box in corners]
-        boxes = np.array([box for box, _ in moved]).reshape(-1, 4, 2)
-        results.append(_rows_of_corners(boxes, leaf.format))
-        factors += [factor for _, factor in moved]
-    leaf.value = results[0] if leaf.batch is None else results
+        moved = [_moved(*own, matrix, centre) for own in zip(corners, shapes, strict=True)]
+        boxes.append([box for box, _, _ in moved])
+        outlines.append(None if options.boxes == "keep" else [shape for _, shape, _ in moved])
+        factors += [factor for *_, factor in moved]
+    _store(leaf, boxes, outlines)
     for own in areas:
         scale_area(own, np.array(factors))
 
 
-def _moved(corners: np.ndarray, matrix: np.ndarray, centre: np.ndarray) -> tuple[Any, float]:
-    """Return a moved box [4, 2], and by how much area grows at its centre."""
+def _shapes(leaf: Leaf) -> list[tuple[np.ndarray, Sequence[np.ndarray]]]:
+    """Return each sample's corners [N, 4, 2], and the polygon [K, 2] that is left of each box."""
+    found: list[tuple[np.ndarray, Sequence[np.ndarray]]] = []
+    for value in leaf.samples():
+        corners = rotated_corners(numbers_on_cpu(value), leaf.format)
+        found.append((corners, outlines_of(leaf, value) or list(corners)))
+    return found
+
+
+def outlines_of(leaf: Leaf, value: Any) -> list[np.ndarray] | None:
+    """Return what is left of the boxes of one of a leaf's samples; None: all of them."""
+    return next((outlines for own, outlines in leaf.outlines if own is value), None)
+
+
+def joined_outlines(
+    leaf: Leaf, parts: Sequence[Sequence[Any]], joined: Sequence[Any]
+) -> tuple[tuple[Any, list[np.ndarray]], ...]:
+    """Return what is left of boxes that were joined: `joined` holds the samples of each part."""
+    found = []
+    for values, whole in zip(parts, joined, strict=True):
+        shapes = [outlines_of(leaf, value) for value in values]
+        if any(own is not None for own in shapes):
+            pairs = zip(values, shapes, strict=True)
+            own = [
+                shape
+                for value, kept in pairs
+                for shape in kept or rotated_corners(numbers_on_cpu(value), leaf.format)
+            ]
+            found.append((whole, own))
+    return tuple(found)
+
+
+def _store(leaf: Leaf, boxes: Sequence[Any], outlines: Sequence[list[np.ndarray] | None]) -> None:
+    """Set a leaf's boxes to corners, a sequence of [4, 2] a sample, and what is left of them."""
+    values = [_rows_of_corners(np.array(own).reshape(-1, 4, 2), leaf.format) for own in boxes]
+    leaf.value = values[0] if leaf.batch is None else values
+    pairs = zip(values, outlines, strict=True)
+    leaf.outlines = tuple((value, own) for value, own in pairs if own is not None)
+
+
+def _moved(
+    corners: np.ndarray, outline: np.ndarray, matrix: np.ndarray, centre: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return a moved box [4, 2], its outline, and by how much area grows at its centre."""
     x, y, w = matrix @ np.array([*corners.mean(0), 1.0])
     side = matrix[2] @ np.array([*centre, 1.0])  # of the horizon
-    points = project(corners, matrix, centre)
-    if len(points) == 0 or w * side <= 0.0:
-        nothing = np.zeros((4, 2)) if len(points) == 0 else _around(points, np.eye(2))
-        return nothing, 0.0
+    points = project(outline, matrix, centre)
+    if len(points) == 0:
+        return np.zeros((4, 2)), np.zeros((4, 2)), 0.0
+    if w * side <= 0.0:
+        return _around(points, np.eye(2)), points, 0.0
     jacobian = (matrix[:2, :2] - np.outer((x / w, y / w), matrix[2, :2])) / w
-    return _around(points, _axes(corners, jacobian)), abs(float(np.linalg.det(jacobian)))
+    box = _around(points, _axes(corners, jacobian))
+    return box, points, abs(float(np.linalg.det(jacobian)))
 
 
 def _axes(corners: np.ndarray, linear: np.ndarray) -> np.ndarray:
@@ -128,26 +165,29 @@ def _around(points: np.ndarray, axes: np.ndarray) -> np.ndarray:
 
 def _clip_leaf(leaf: Leaf, areas: Sequence[Leaf], windows: np.ndarray) -> None:
     """Clip boxes to windows [B, 4], and note what is left of them."""
-    results, shares = [], []
-    for value, window in zip(leaf.samples(), windows.tolist(), strict=True):
-        corners = rotated_corners(numbers_on_cpu(value), leaf.format)
-        clipped = corners.copy()
-        for index, box in enumerate(corners):
-            rest = clip(box, window)
-            if rest is not box:
-                axes = _axes(box, np.eye(2))
-                clipped[index] = np.zeros((4, 2)) if rest is None else _around(rest, axes)
-            shares.append(_share(rest, box))
-        results.append(_rows_of_corners(clipped, leaf.format))
+    boxes: list[Any] = []
+    outlines: list[list[np.ndarray] | None] = []
+    shares: list[float] = []
+    for (corners, shapes), window in zip(_shapes(leaf), windows.tolist(), strict=True):
+        clipped, rests = corners.copy(), list(shapes)
+        for index, outline in enumerate(shapes):
+            rest = clip(outline, window)
+            shares.append(_share(rest, outline))
+            if rest is not outline:
+                rests[index] = np.zeros((4, 2)) if rest is None else rest
+                axes = _axes(corners[index], np.eye(2))
+                clipped[index] = _around(rests[index], axes)
+        boxes.append(clipped)
+        outlines.append(rests)
     _note(leaf, areas, shares)
-    leaf.value = results[0] if leaf.batch is None else results
+    _store(leaf, boxes, outlines)
 
 
-def _share(rest: np.ndarray | None, box: np.ndarray) -> float:
+def _share(rest: np.ndarray | None, whole: np.ndarray) -> float:
     if rest is None:
         return 0.0
-    whole = area(box)
-    return 1.0 if rest is box or whole == 0.0 else area(rest) / whole
+    size = area(whole)
+    return 1.0 if rest is whole or size == 0.0 else area(rest) / size
 
 
 def _note(leaf: Leaf, areas: Sequence[Leaf], shares: Sequence[float]) -> None:
@@ -163,14 +203,17 @@ def clamp_rotated(leaf: Leaf, areas: Sequence[Leaf], sizes: np.ndarray) -> None:
 
 def cover_rotated(leaf: Leaf, areas: Sequence[Leaf], covers: np.ndarray) -> None:
     """Note how much of boxes is left beside windows [B, 4]; hidden ones lose their size."""
-    shares, results = [], []
-    for value, window in zip(leaf.samples(), covers.tolist(), strict=True):
-        corners = rotated_corners(numbers_on_cpu(value), leaf.format).copy()
-        for index, box in enumerate(corners):
-            hidden = clip(box, window)
-            shares.append(1.0 if hidden is None else 1.0 - _share(hidden, box))
+    boxes: list[Any] = []
+    outlines: list[list[np.ndarray] | None] = []
+    shares: list[float] = []
+    for (corners, shapes), window in zip(_shapes(leaf), covers.tolist(), strict=True):
+        left = corners.copy()
+        for index, outline in enumerate(shapes):
+            hidden = clip(outline, window)
+            shares.append(1.0 if hidden is None else 1.0 - _share(hidden, outline))
             if shares[-1] <= 0.0:
-                corners[index] = 0.0
-        results.append(_rows_of_corners(corners, leaf.format))
+                left[index] = 0.0
+        boxes.append(left)
+        outlines.append(list(shapes))
     _note(leaf, areas, shares)
-    leaf.value = results[0] if leaf.batch is None else results
+    _store(leaf, boxes, outlines)

@@ -4,8 +4,6 @@ Whether there is one sample or many, in a tensor, an array or a list, the arithm
 rows at once, and with NumPy where possible.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,20 +14,6 @@ from torch import Tensor
 from ..engine.integers import range_of
 from ..sample.leaf import Leaf
 from .coordinates import box_areas
-
-__all__ = [
-    "area_shares",
-    "areas_of",
-    "flat_flags",
-    "note_shares",
-    "note_visible",
-    "numbers",
-    "numpy_view",
-    "point_width",
-    "restore_dtype",
-    "rows_of",
-    "scale_area",
-]
 
 
 def numbers(value: Any) -> Any:

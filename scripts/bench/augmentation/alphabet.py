@@ -4,8 +4,6 @@ Everybody draws for itself, so results are not compared: tests/transforms do tha
 samples, each with other draws, and every call the same 16.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

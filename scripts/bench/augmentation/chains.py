@@ -6,8 +6,6 @@ jitter's steps stays random in the peers. Peers interpolate at every geometric s
 uint8 after every step; kornia computes in float32 and aligns corners where it resizes.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Forward and backward through images, matrix and colour."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 import visops

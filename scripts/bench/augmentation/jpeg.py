@@ -9,8 +9,6 @@ Our chains begin with DecodeJpeg, which draws the crop first. Peers decode the w
 reduced as their smallest crop allows.
 """
 
-from __future__ import annotations
-
 import functools
 import gc
 import io

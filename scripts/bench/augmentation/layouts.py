@@ -1,7 +1,5 @@
 """The operator by itself: dtypes and layouts, masks, filters against aliasing."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

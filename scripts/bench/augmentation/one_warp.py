@@ -1,7 +1,5 @@
 """The kernel: one affine map, one colour matrix, against the same steps written by hand."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Inputs of the augmentation benchmarks: smooth arrays, noise, JPEG files."""
 
-from __future__ import annotations
-
 import functools
 import io
 import itertools

@@ -3,8 +3,6 @@
 There is little to fuse: torchvision's steps are a view, two copies and arithmetic in place.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Captures the operator calls inside a chain of transforms, to repeat them without the chain."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

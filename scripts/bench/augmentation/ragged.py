@@ -1,7 +1,5 @@
 """Photos of different sizes into one batch: resized, normalised, collated."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import albumentations as A

@@ -5,8 +5,6 @@ on the photo, the operator on the mask, and NumPy on the corners of boxes and on
 the aim is 60 microseconds for the photo alone, 120 with targets.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Suppression, fusion and intersections of boxes."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

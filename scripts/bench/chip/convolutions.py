@@ -1,7 +1,5 @@
 """Patches, convolutions and filters."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From JPEG files to normalised batches on the device, by all of the host's cores."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import os

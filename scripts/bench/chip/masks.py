@@ -1,7 +1,5 @@
 """Masks: pasting, measures, regions and distances."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

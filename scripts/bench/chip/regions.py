@@ -1,7 +1,5 @@
 """Pooling and crops of regions."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 

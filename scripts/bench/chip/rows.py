@@ -1,7 +1,5 @@
 """What the rows of all families share: sizes, tensors, and the copy that bounds a job."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from typing import Any

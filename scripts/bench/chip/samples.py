@@ -1,7 +1,5 @@
 """Samples at places that a network computes."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 

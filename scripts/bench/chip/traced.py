@@ -1,7 +1,5 @@
 """Which kernels a row launches, and how long each takes; and what its Python costs."""
 
-from __future__ import annotations
-
 import time
 import traceback
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Warps and augmentation, forward and backward."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ them so, and the other one makes the copy in every call, as users must. It decod
 too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +17,6 @@ try:
     from pycocotools import mask as coco
 except ImportError:
     coco = None
-
-__all__ = ["cases"]
 
 Masks = Callable[[int, int, int], np.ndarray]
 

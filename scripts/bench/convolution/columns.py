@@ -1,7 +1,5 @@
 """im2col against copying its own result, the limit that memory sets; and col2im."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

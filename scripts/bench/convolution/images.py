@@ -4,8 +4,6 @@ What comes out has the size of the image. Numbers are whole and so few that all 
 uint8 sums wrap, as in SciPy; OpenCV saturates, so it takes part where sums fit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import cv2

@@ -1,7 +1,5 @@
 """Network layers: the implicit GEMM against oneDNN, and `auto` against both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Contenders, the cases they meet in, and how far their outputs may differ."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

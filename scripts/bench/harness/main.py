@@ -1,7 +1,5 @@
 """Runs the cases of a benchmark: its command line."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import sys

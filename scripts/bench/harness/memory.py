@@ -16,8 +16,6 @@ reported as 0. Blocks below 64 KiB may come from memory that is already resident
 On a GPU it is the caching allocator's own peak.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json
@@ -114,7 +112,7 @@ def measure(script: Path, arguments: Sequence[str]) -> dict[str, int]:
     return measured
 
 
-def child(cases: Sequence[tuple[str, str, Callable[[], Sequence[Contender]]]]) -> None:
+def child(cases: "Sequence[tuple[str, str, Callable[[], Sequence[Contender]]]]") -> None:
     """The measuring process: prints one line of JSON."""
     ctypes.CDLL(None).prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0)
     torch.set_num_threads(1)

@@ -1,12 +1,12 @@
 """Pages of results: every row of an operator, with its chips side by side."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..inference import chart as inference_chart
 from ..loading import chart as loading_chart
+from . import results
 from .report import duration, mebibytes
 
 Result = dict[str, Any]
@@ -44,6 +44,16 @@ def on_gpu(result: Result) -> bool:
 def chart_of(result: Result) -> Any:
     """Return the module that shows a result, or None if it has rows."""
     return next((chart for key, chart in CHARTS.items() if key in result), None)
+
+
+def by_operator(paths: Iterable[Path]) -> dict[str, list[Result]]:
+    """Read result files; those without rows are left out."""
+    found: dict[str, list[Result]] = {}
+    for path in paths:
+        result = results.read(path)
+        if result.get("rows", True):
+            found.setdefault(result["op"], []).append(result)
+    return found
 
 
 def page(op: str, chips: Sequence[Result]) -> str:

@@ -1,7 +1,5 @@
 """What a benchmark measured: its rows, their table on the terminal, and the machine."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import importlib

@@ -1,11 +1,9 @@
-"""Result files: what a benchmark measured, as JSON with one contender of one case on a line.
+"""Result files: what a benchmark measured, as JSON with one case on a line.
 
 A file has the operator, a description, facts about the machine and the rows. Each row is a case at
 one thread count; each of its cells is a contender, visops first. Only what the tables and plots
 need is stored, and values that equal their default are left out: `read` puts them back.
 """
-
-from __future__ import annotations
 
 import json
 from collections.abc import Iterator
@@ -36,20 +34,19 @@ def _line(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _cell(cell: Row, ours: bool) -> str:
+def _cell(cell: Row, ours: bool) -> Row:
     kept = {key: cell.get(key, default) for key, default in CELL.items()}
     if ours:
         kept["ratio"] = None
     if kept["min_s"] is not None:
         kept["max_abs"] = None
     kept = {key: value for key, value in kept.items() if value is not CELL[key]}
-    return _line({"name": cell["name"], **kept})
+    return {"name": cell["name"], **kept}
 
 
 def _row(row: Row) -> str:
-    head = _line({key: row[key] for key in ROW})
-    cells = ",\n  ".join(_cell(cell, i == 0) for i, cell in enumerate(row["cells"]))
-    return f' {head[:-1]}, "cells": [\n  {cells}]}}'
+    cells = [_cell(cell, i == 0) for i, cell in enumerate(row["cells"])]
+    return f" {_line({**{key: row[key] for key in ROW}, 'cells': cells})}"
 
 
 def _sections(result: Result) -> Iterator[str]:

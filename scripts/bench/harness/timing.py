@@ -1,7 +1,5 @@
 """Interleaved timing on the CPU and on CUDA devices."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import random

@@ -6,8 +6,6 @@ is at the threshold or at that of the last box which an image may have, or its o
 box is at the limit. Those are counted, and looked at: any other difference is an error.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +39,7 @@ class Agreement:
     def fine(self) -> bool:
         return not self.errors
 
-    def add(self, other: Agreement) -> None:
+    def add(self, other: "Agreement") -> None:
         """Add the result for other photos."""
         self.images += other.images
         self.boxes += other.boxes
@@ -70,7 +68,7 @@ class _Side:
     scores: Sequence[float]
 
     @classmethod
-    def of(cls, record: Record) -> _Side:
+    def of(cls, record: Record) -> "_Side":
         boxes = np.array(record["boxes"], np.float64).reshape(-1, 4)
         return cls(boxes, record["labels"], record["scores"])
 

@@ -1,7 +1,5 @@
 """The same loop with four changes, each of which can be made alone."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +59,7 @@ class Batch:
     failed: list[tuple[str, str]]  # name and reason
     seconds: float  # of decoding
 
-    def pin_memory(self) -> Batch:
+    def pin_memory(self) -> "Batch":
         """Pin the pixels: called by the loader's thread while the device is busy."""
         self.pixels = self.pixels.pin_memory()
         return self

@@ -1,7 +1,5 @@
 """The results of scripts/bench/infer.py: a table for the terminal, one for the docs, a chart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where time goes: seconds of each stage, of the whole run, and of CPU time."""
 
-from __future__ import annotations
-
 import contextlib
 import resource
 import time
@@ -42,7 +40,7 @@ class Timing:
         finally:
             self.stages[name] += time.perf_counter() - began
 
-    def add(self, other: Timing) -> None:
+    def add(self, other: "Timing") -> None:
         """Add the times of another run."""
         self.wall += other.wall
         self.cpu += other.cpu

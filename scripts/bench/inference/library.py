@@ -4,8 +4,6 @@ It does more than the other variants: every file is synced before the batch that
 committed, so that no crash loses or repeats anything.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Post-processing as in scripts that convert to NumPy first: image by image."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ freed. A network's activations for 64 images are such blocks: their pages are ma
 unmapped again in every layer, which takes longer than the arithmetic of a small network.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 from collections.abc import Iterator

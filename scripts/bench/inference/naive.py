@@ -1,7 +1,5 @@
 """The script to start from: one photo at a time, everything in one loop."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -6,8 +6,6 @@ The detector's last layers are scaled, so that scores and boxes are spread as a 
 All of it is written to files once, since it is the same only on the same machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

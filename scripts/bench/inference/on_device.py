@@ -1,7 +1,5 @@
 """Post-processing on the device, a batch at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Detection with torchvision's operators, image by image."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

@@ -3,8 +3,6 @@
 File n depends on n alone, so that a folder of 200 files has the first 200 of one of 2,000.
 """
 
-from __future__ import annotations
-
 import io
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Steps that are the same in all variants, because no change affects them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The same work by torchvision: what a worker does with a sample."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

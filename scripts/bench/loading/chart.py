@@ -1,7 +1,5 @@
 """What `scripts/bench/loader.py --costs` has measured: as text, as a page, and as a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

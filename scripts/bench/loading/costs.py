@@ -1,7 +1,5 @@
 """What a table of ratios leaves out: threads and stages, the first batch, memory, the lock."""
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import os

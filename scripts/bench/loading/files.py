@@ -1,7 +1,5 @@
 """Files on disk for the loaders, which all contenders read."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import shutil

@@ -1,7 +1,5 @@
 """Our loader, its bound, and our chain in a DataLoader."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The same work by other libraries, each with what it is fastest with."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Functions of samples in the worker processes of a DataLoader."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A plain convolution computes something else: it is a bound, which reads no offse
 nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch
@@ -14,8 +12,6 @@ import visops
 from bench.harness import Case, Contender, Tolerance, case
 from torch import Tensor
 from torch.nn import functional
-
-__all__ = ["convolution_cases"]
 
 ORDER = Tolerance(max_abs=1e-3, mean_abs=1e-5, why="products summed in another order")
 GRADIENT = Tolerance(max_abs=5e-2, mean_abs=1e-4, why="sums over all pixels in another order")

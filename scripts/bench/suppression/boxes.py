@@ -1,7 +1,5 @@
 """Boxes as detectors produce them, float32."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

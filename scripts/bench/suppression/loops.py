@@ -1,7 +1,5 @@
 """The loops of loops.cpp as functions of tensors, compiled on first use."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import os

@@ -1,7 +1,5 @@
 """Soft-NMS and rotated NMS against loops over all pairs."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

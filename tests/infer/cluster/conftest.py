@@ -1,7 +1,5 @@
 """Fixtures that the tests of runs over many processes share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,11 +1,9 @@
 """One rank of a run, which tests start with `torchrun`. Given a marker, rank 1 dies once."""
 
-from __future__ import annotations
-
 import os
 import sys
 
-from visops.infer.distributed import run_rank
+from visops.infer.cluster.distributed import run_rank
 
 from infer.networks import Small, pipeline
 

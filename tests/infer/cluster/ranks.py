@@ -1,13 +1,9 @@
 """Ranks as threads of this process, and the store at which they meet."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from visops.infer.cluster.distributed import (
-    Rank,
-)
+from visops.infer.cluster.rendezvous import Rank
 
 
 def on_three_ranks(ask: Callable[[Rank], object]) -> list[object]:

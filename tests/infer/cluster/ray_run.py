@@ -4,8 +4,6 @@ Tests start it as a process: Ray takes ports, sockets with short names and share
 of its processes may survive an error. All of that ends with this process and its folder.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -17,7 +15,7 @@ from typing import Any
 import ray
 from ray.cluster_utils import Cluster
 from visops.infer import StageError
-from visops.infer.ray_engine import run_ray
+from visops.infer.cluster.ray_engine import run_ray
 
 from infer.networks import Small, pipeline
 

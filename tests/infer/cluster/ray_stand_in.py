@@ -1,7 +1,5 @@
 """A run on Ray without Ray: its actors in this process, one batch after another."""
 
-from __future__ import annotations
-
 import importlib.util
 import pickle
 import sys

@@ -1,7 +1,5 @@
 """Ranks and their shares of the batches, in this process."""
 
-from __future__ import annotations
-
 import json
 import threading
 from datetime import timedelta
@@ -12,15 +10,14 @@ import pytest
 import torch
 from visops.infer import Pipeline
 from visops.infer.cluster.distributed import (
-    Rank,
     _device,
     digest_of,
     merge,
     run_rank,
     share,
-    torchrun_rank,
     wait_for_file,
 )
+from visops.infer.cluster.rendezvous import Rank, torchrun_rank
 from visops.infer.engine.job import Job
 from visops.infer.store.manifest import Commit, read_manifest
 from visops.infer.store.merge import Counts, merge_parts

@@ -1,7 +1,5 @@
 """Parts of a run on Ray: the ledger, the pools, rows and models."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

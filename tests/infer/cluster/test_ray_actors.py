@@ -1,7 +1,5 @@
 """Whole runs through the actors of Ray, without Ray: in this process, batch after batch."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

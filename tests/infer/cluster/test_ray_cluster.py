@@ -1,7 +1,5 @@
 """`visops.infer` on a Ray cluster of two nodes on this machine, with workers and nodes killed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

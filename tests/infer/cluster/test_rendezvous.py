@@ -1,7 +1,5 @@
 """The meeting of ranks: rank 0 decides, all hear it, and all wait for each other's end."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time
@@ -14,8 +12,8 @@ from pathlib import Path
 import pytest
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from visops.infer.cluster import distributed
-from visops.infer.cluster.distributed import Rank, wait_for_others
-from visops.infer.cluster.rendezvous import Rendezvous
+from visops.infer.cluster.distributed import wait_for_others
+from visops.infer.cluster.rendezvous import Rank, Rendezvous
 from visops.infer.engine.stopping import Draining
 from waiting import LIMIT
 

@@ -1,7 +1,5 @@
 """`visops.infer` under torchrun: two ranks, one of which is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Samples, chains and loaders that tests of the loader share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

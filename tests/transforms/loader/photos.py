@@ -1,7 +1,5 @@
 """Files, targets and chains for the loader's tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

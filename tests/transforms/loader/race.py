@@ -8,8 +8,6 @@ What is made on first use is made by all threads together: compiled passes, form
 of memory. Each batch must have the bytes that one thread gives.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 import tempfile

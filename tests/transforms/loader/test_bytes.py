@@ -1,8 +1,5 @@
 """A loader's batches are those of `IndexedDataset`, the chain and `Compose.collate`."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +12,7 @@ from visops.transforms.engine.file_pass import file_pass
 
 from transforms.loader.cases import ARRAYS, BATCH, CHAINS, PHOTOS, SAMPLES, expected, loaded
 
-from .photos import COUNT, FILES, Detections, chain, equal, write
+from .photos import COUNT, FILES, Detections, chain, equal
 
 SLOW = ("values at the end", "another package's")
 
@@ -106,16 +103,6 @@ def test_a_collate_that_draws_is_given_places_and_epoch(on: str) -> None:
     loader.set_epoch(4)
     assert list(loader) == [2, 1]
     assert seen == [([7, COUNT - 1], 4), ([2], 4)]
-
-
-def test_views(tmp_path: Path) -> None:
-    crop = transforms.Compose([transforms.DecodeJpeg(), transforms.RandomResizedCrop(16)], seed=0)
-    views = transforms.Views([crop, crop])
-    batches = loaded(FILES, views)
-    first = views(FILES[0], index=0, epoch=0)
-    assert [tuple(view.shape) for view in batches[0]] == [(5, 3, 16, 16)] * 2
-    assert all(torch.equal(view[0], own) for view, own in zip(batches[0], first, strict=True))
-    assert equal(loaded(write(tmp_path), views), batches)
 
 
 def test_epochs_count_by_themselves() -> None:

@@ -1,7 +1,5 @@
 """Batches on a device: nested values, streams, and what a GPU gets."""
 
-from __future__ import annotations
-
 from collections import namedtuple
 from typing import Any
 

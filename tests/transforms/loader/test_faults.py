@@ -1,7 +1,5 @@
 """What goes wrong names its sample, and leaves no thread behind."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os
@@ -328,6 +326,78 @@ print("interrupted", len(threads), flush=True)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=120)
     assert out.startswith("interrupted 0")
+
+
+SLOW = """
+import sys, threading, time
+import torch
+from visops import transforms
+
+reading, may_end = threading.Event(), threading.Event()
+
+
+class Slow:
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, index):
+        if index > 1:
+            reading.set()
+            may_end.wait(20)
+        return torch.zeros(3, 4, 4)
+
+
+chain = transforms.Compose([transforms.CenterCrop(2)], seed=0)
+try:
+    for batch in transforms.Loader(Slow(), chain, 1, threads=1):
+        reading.wait()
+        print("leaving", flush=True)
+        break
+    for _ in range(4000):
+        time.sleep(0.005)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+may_end.set()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_an_interrupt_while_a_loop_is_left_is_not_lost() -> None:
+    """The loop's iterator waits for its threads then, where Python drops what is raised."""
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, "-c", SLOW], **pipes)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "leaving\n"
+    time.sleep(0.5)  # until it waits; sooner, it is interrupted as ever
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert (out, err, process.returncode) == ("interrupted\n", "", 0)
+
+
+def test_by_default_each_thread_has_two_samples() -> None:
+    """However small batches are: here all threads must read at the same time."""
+    together = threading.Barrier(8)
+
+    loader = transforms.Loader(Threads(together), TINY, 1, threads=8)
+    batches = iter(loader)
+    next(batches)
+    work = batches.work
+    while work.ahead < 16:
+        time.sleep(0.001)
+    assert work.ahead == 16
+    assert len(list(batches)) == 31
+
+
+class Threads(list[bytes]):
+    """Files that only eight threads together can read."""
+
+    def __init__(self, together: threading.Barrier) -> None:
+        super().__init__((FILES * 2)[:32])
+        self.together = together
+
+    def __getitem__(self, index: Any) -> Any:
+        self.together.wait(30)
+        return super().__getitem__(index)
 
 
 def test_prefetch_bounds_what_is_begun() -> None:

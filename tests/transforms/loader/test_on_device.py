@@ -1,7 +1,5 @@
 """Batches that are transformed as a whole, on a device: those of the loader's other way."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +10,8 @@ from torch import Tensor
 from torchvision.transforms import v2
 from visops import transforms
 from visops.jpeg.file import JpegFile
+from visops.transforms.engine.ahead import Decoded
 from visops.transforms.loading import transfer
-from visops.transforms.loading.on_device import Decoded
 from visops.transforms.sample.encoded import DamagedFileError
 
 from transforms.loader.cases import ARRAYS, BATCH, CHAINS, PHOTOS, SAMPLES, loaded

@@ -1,7 +1,5 @@
 """Which samples come in which batch: samplers, ranks, epochs, and resuming."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import pickle

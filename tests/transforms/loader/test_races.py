@@ -1,7 +1,5 @@
 """Loaders that begin at the same time and share what is made on first use."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Data sets as they are, paths in the places of files, and what print() and stats() say."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import json
@@ -351,4 +349,5 @@ def test_what_limits() -> None:
     assert limit(reading=5.0).startswith("reading: more threads help")
     assert limit(python=5.0).startswith("Python: what print(loader) marks")
     assert limit(decoding=1.0, waiting=9.0, consumer=0.1).startswith("the consumer: batches are")
+    assert limit(reading=2.0, waiting=8.0).startswith("prefetch: threads wait for batches to be")
     assert summary([], 1.0, 0.0, [], 1, 1).limit == "nothing was loaded yet"

@@ -1,7 +1,5 @@
 """Iterable data sets: read one sample after another, loaded by several threads."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """CopyPaste against its definition, written as loops."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -163,3 +161,39 @@ def test_bad_input(change: Any, message: str) -> None:
         T.CopyPaste()(sample)
     with pytest.raises(ValueError, match="CopyPaste: resize_interpolation is 'box', must be"):
         T.CopyPaste(resize_interpolation="box")
+
+
+@pytest.mark.parametrize("form", ["tensor", "array", "visible"])
+def test_covered_key_points_are_hidden(form: str) -> None:
+    samples = [sample_of(0, 3), sample_of(1, 4)]
+    points = [torch.rand(n, 5, 2) * torch.tensor([32.0, 24.0]) - 0.5 for n in (3, 4)]
+    for sample, own in zip(samples, points, strict=True):
+        value: Any = own if form != "array" else own.numpy()
+        sample["keypoints"] = value
+        if form == "visible":
+            sample["keypoints"] = torch.cat((own, torch.full((len(own), 5, 1), 2.0)), -1)
+    batch = {key: [sample[key] for sample in samples] for key in samples[0]}
+    found = T.CopyPaste(blending=False, seed=0)(batch)
+    hidden = 0
+    for index in range(2):
+        pasted = (found["image"][index] != samples[index]["image"]).any(0)
+        for label, seen in zip(
+            found["labels"][index].tolist(), visible_of(found, index, form), strict=True
+        ):
+            is_own = int(label) // 10 == index
+            x, y = np.floor(points[int(label) // 10][int(label) % 10].numpy() + 0.5).astype(int).T
+            inside = (x >= 0) & (y >= 0) & (x < 32) & (y < 24)
+            covered = pasted[y.clip(0, 23), x.clip(0, 31)].numpy()
+            if is_own:
+                assert not (seen & covered).any()
+                assert (seen >= (inside & ~covered)).mean() > 0.95  # a pasted pixel may be equal
+                hidden += int((inside & covered).sum())
+            else:
+                assert (seen == inside).all()
+    assert hidden > 0
+
+
+def visible_of(found: dict[str, Any], index: int, form: str) -> Any:
+    if form == "visible":
+        return (found["keypoints"][index][..., 2] > 0).numpy()
+    return np.asarray(found["keypoints_visible"][index])

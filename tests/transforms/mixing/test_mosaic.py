@@ -1,7 +1,5 @@
 """Mosaics against resized images that are pasted one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -116,7 +114,7 @@ def test_fill() -> None:
     sample = {"image": image, "mask": image[:, 0]}
     filled = T.Mosaic(SIZE, center=(0, 0), fill={tv.Image: 3, tv.Mask: 7})(sample)
     assert (filled["image"][0, 0, -1, -1], filled["mask"][0, -1, -1]) == (3, 7)
-    assert T.Mosaic(SIZE, center=(0, 0))(sample)["mask"][0, -1, -1] == 255
+    assert T.Mosaic(SIZE, center=(0, 0))(sample)["mask"][0, -1, -1] == 0
     assert T.Mosaic(SIZE, center=(0, 0), mask_fill=8)(sample)["mask"][0, -1, -1] == 8
 
 
@@ -127,7 +125,7 @@ def test_masks_of_the_image() -> None:
     nearest = pasted(
         params.steps[0],
         classes,
-        255,
+        0,
         lambda x, s: resized(x[None].float(), s, interpolation="nearest")[0].long(),
     )
     assert isinstance(result["mask"], list)
@@ -136,7 +134,7 @@ def test_masks_of_the_image() -> None:
     arrays = T.Mosaic(SIZE)({**sample, "mask": [m.numpy() for m in classes]}, params=params)
     assert all(np.array_equal(a, e.numpy()) for a, e in zip(arrays["mask"], nearest, strict=True))
     dense = {"image": torch.zeros(2, 3, 8, 8), "mask": torch.zeros(2, 8, 8, dtype=torch.bool)}
-    result = T.Mosaic(SIZE)(dense)
+    result = T.Mosaic(SIZE, fill=0)(dense)
     assert result["mask"].shape == (2, *CANVAS)
     assert not result["mask"].any()  # booleans have no class to spare
 
@@ -218,7 +216,7 @@ def test_collated() -> None:
 
 def test_gradients() -> None:
     images = torch.rand(2, 1, 9, 9, dtype=torch.float64, requires_grad=True)
-    mosaic = T.Mosaic(6, seed=0)
+    mosaic = T.Mosaic(6, fill=0, seed=0)
     assert torch.autograd.gradcheck(lambda x: mosaic(x, index=[0, 1]), (images,))
 
 
@@ -243,14 +241,14 @@ def test_gradients() -> None:
     (
         ValueError,
         "transforms: mask_fill is 300, sample['mask'] has dtype torch.uint8; must be from 0 to 255",
-        lambda: T.Mosaic(9, mask_fill=300)(
+        lambda: T.Mosaic(9, fill=0, mask_fill=300)(
             {"image": torch.zeros(1, 3, 9, 9), "mask": torch.zeros(1, 9, 9, dtype=torch.uint8)}
         ),
     ),
     (
         ValueError,
         "transforms.Mosaic: sample['mask'] has [9, 9] in sample 1, [2, 9, 9] in sample 0; must",
-        lambda: T.Mosaic(9)(
+        lambda: T.Mosaic(9, fill=0)(
             {"image": torch.zeros(2, 3, 9, 9), "mask": [torch.zeros(2, 9, 9), torch.zeros(9, 9)]},
             params=T.Parameters(
                 ["Mosaic"],

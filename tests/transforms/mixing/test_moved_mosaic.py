@@ -1,7 +1,5 @@
 """Mosaics whose canvas moves, against canvases that are made, and moved by a chain."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -132,7 +130,7 @@ def test_boxes_bound_their_masks(movement: Any) -> None:
     """In each result, a box lies around what its mask shows."""
     found = 0
     for seed in range(6):
-        batch = T.Mosaic(SIZE, **movement, seed=seed)(detection())
+        batch = T.Mosaic(SIZE, **movement, fill=0, seed=seed)(detection())
         for boxes, masks in zip(batch["boxes"], batch["masks"], strict=True):
             assert len(boxes) == len(masks)
             for (x1, y1, x2, y2), mask in zip(boxes.tolist(), masks, strict=True):
@@ -202,7 +200,7 @@ def test_forms_and_calls(movement: Any) -> None:
 def test_gradients() -> None:
     images = torch.rand(2, 1, 9, 9, dtype=torch.float64, requires_grad=True)
     for movement in (UPRIGHT, ASKEW):
-        mosaic = T.Mosaic(6, **movement, seed=0)
+        mosaic = T.Mosaic(6, **movement, fill=0, seed=0)
         assert torch.autograd.gradcheck(lambda x: mosaic(x, index=[0, 1]), (images,))  # noqa: B023
 
 

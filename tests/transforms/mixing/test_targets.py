@@ -1,7 +1,5 @@
 """MixUp and CutMix with boxes, masks and key points: against painted pixels, one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

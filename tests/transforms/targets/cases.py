@@ -1,14 +1,14 @@
 """What tests of targets share: matrices, boxes, and ways to move targets without their image."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import torch
 from visops.transforms.sample.images import image_sizes
 from visops.transforms.sample.split import split_sample
-from visops.transforms.targets.move import Geometry, TargetOptions, finish_targets, move_targets
+from visops.transforms.targets.finish import finish_targets
+from visops.transforms.targets.move import move_targets
+from visops.transforms.targets.options import Geometry, TargetOptions
 
 SIZE = (40, 60)
 

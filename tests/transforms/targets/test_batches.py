@@ -1,7 +1,5 @@
 """Splitting batches, collating samples, and calling other libraries' transforms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,9 @@ from visops.transforms.engine.foreign import call_foreign
 from visops.transforms.sample.batches import batch_leaves, unbatch_leaves
 from visops.transforms.sample.images import image_sizes
 from visops.transforms.sample.split import split_sample
-from visops.transforms.targets.move import Geometry, TargetOptions, finish_targets, move_targets
+from visops.transforms.targets.finish import finish_targets
+from visops.transforms.targets.move import move_targets
+from visops.transforms.targets.options import Geometry, TargetOptions
 
 tv = pytest.importorskip("torchvision.tv_tensors")
 v2 = pytest.importorskip("torchvision.transforms.v2")

@@ -1,7 +1,5 @@
 """ConvertBoundingBoxFormat, ClampBoundingBoxes and SanitizeBoundingBoxes against torchvision's."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -211,7 +209,7 @@ def test_parameters_and_containers() -> None:
     ),
     (
         ValueError,
-        "transforms.ConvertBoundingBoxFormat: format is 'XYWHR', sample['boxes'] has XYXY; must be "
+        "transforms.ConvertBoundingBoxFormat: format is 'XYWHR', the sample has XYXY; must be "
         "rotated for rotated boxes only",
         lambda: T.ConvertBoundingBoxFormat("XYWHR")(typed("XYXY")),
     ),
@@ -222,7 +220,7 @@ def test_parameters_and_containers() -> None:
     ),
     (
         ValueError,
-        "transforms.ClampBoundingBoxes: clamping_mode is 'hard', sample['boxes'] has rotated boxes",
+        "transforms.ClampBoundingBoxes: clamping_mode is 'hard', the sample has rotated boxes",
         lambda: T.ClampBoundingBoxes("hard")(typed("XYWHR")),
     ),
     (
@@ -293,3 +291,63 @@ def test_bent_boxes_are_clamped_before() -> None:
     chain = T.Compose([T.ElasticTransform(300.0, 5.0), T.SanitizeBoundingBoxes()], seed=0)
     for index in range(8):
         assert chain(sample, index=index)["labels"] == [3]
+
+
+@pytest.mark.parametrize("getter", [None, "default"])
+def test_key_points_outside_are_dropped(getter: Any) -> None:
+    rng = torch.Generator().manual_seed(0)
+    for shape in ((9, 2), (9, 3, 2)):
+        points = tv.KeyPoints(torch.rand(shape, generator=rng) * 70 - 5, canvas_size=(40, 60))
+        sample = {"image": tv.Image(torch.zeros(3, 40, 60)), "keypoints": points}
+        sample["labels"] = torch.arange(9)
+        theirs, ours = (module.SanitizeKeyPoints(getter)(sample) for module in (v2, T))
+        assert 0 < len(theirs["keypoints"]) < 9
+        assert torch.equal(ours["keypoints"], theirs["keypoints"])
+        assert torch.equal(ours["labels"], theirs["labels"])
+        assert torch.equal(T.SanitizeKeyPoints()(points), theirs["keypoints"])  # without an image
+    values = [points[:4], points.as_subclass(Tensor)]
+    found = T.SanitizeKeyPoints()({"image": torch.zeros(2, 3, 40, 60), "keypoints": values})
+    for own, value in zip(found["keypoints"], values, strict=True):
+        typed = tv.KeyPoints(value, canvas_size=(40, 60))
+        assert torch.equal(own, v2.SanitizeKeyPoints()(typed))
+
+
+def test_key_points_that_cannot_be_dropped() -> None:
+    points = torch.zeros(2, 5, 2)
+    image = torch.zeros(3, 40, 60)
+    with pytest.raises(ValueError, match="belong to boxes, and would be fewer"):
+        T.SanitizeKeyPoints()({"image": image, "boxes": torch.ones(2, 4), "keypoints": points})
+    with pytest.raises(ValueError, match=r"must be a list of each sample's key points"):
+        T.SanitizeKeyPoints()({"image": image.expand(2, -1, -1, -1), "keypoints": points})
+    with pytest.raises(ValueError, match="labels'] hasn't an entry for each of"):
+        T.SanitizeKeyPoints("default")({"image": image, "keypoints": points, "labels": [1]})
+    with pytest.raises(TypeError, match="labels_getter is 3, must be 'default' or None"):
+        T.SanitizeKeyPoints(3)
+
+
+def test_targets_that_say_their_image_s_size_need_no_image() -> None:
+    size = (40, 60)
+    boxes = tv.BoundingBoxes([[2.0, 3, 10, 12]], format="XYXY", canvas_size=size)
+    mask = tv.Mask(torch.randint(0, 9, size))
+    points = tv.KeyPoints(torch.tensor([[2.0, 3], [50, 20]]), canvas_size=size)
+    steps = [
+        T.RandomResizedCrop(20),
+        T.ColorJitter(0.4),
+        T.GaussianBlur(3),
+        T.RandomHorizontalFlip(),
+    ]
+    steps += [T.ToDtype(torch.float32, scale=True), T.Normalize([0.5] * 3, [0.5] * 3)]
+    chain = T.Compose(steps, seed=0)
+    image = torch.zeros(3, *size, dtype=torch.uint8)
+    for name, target in (("boxes", boxes), ("mask", mask), ("keypoints", points)):
+        expected = chain({"image": image, name: target}, index=1)[name]
+        for sample in (target, {name: target}, (target, 7), {name: target, "labels": [1]}):
+            found: Any = chain(sample, index=1)
+            if isinstance(found, dict):
+                assert set(sample) == set(found) - {"keypoints_visible"}
+                found = found[name]
+            found = found[0] if isinstance(found, tuple) else found
+            assert type(found) is type(target)
+            assert torch.equal(found, expected)
+    with pytest.raises(TypeError, match="found no image in the sample"):
+        chain({"boxes": torch.ones(1, 4)}, index=0)

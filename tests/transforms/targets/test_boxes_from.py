@@ -1,7 +1,5 @@
 """Boxes as the bounds of moved masks or polygons."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +8,9 @@ import pytest
 import torch
 from bad_input import check, table
 from torch import Tensor
-from visops import transforms as T
+from visops import masks_to_rle, transforms
+
+T: Any = transforms  # arguments of any type
 
 ops = pytest.importorskip("torchvision.ops")
 tv = pytest.importorskip("torchvision.tv_tensors")
@@ -162,3 +162,45 @@ def test_inverse_keeps_boxes_as_they_are(boxes: str, source: str) -> None:
 )
 def test_bad_input(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
     check(error, message, call)
+
+
+@pytest.mark.parametrize("source", ["masks", "polygons"])
+def test_shares_do_not_depend_on_the_number_of_passes(source: str) -> None:
+    sample = {**discs(20), "area": torch.full((20,), 100.0)}
+    crop = T.CenterCrop(24)
+    later = T.Compose([T.GaussianBlur(3), T.RandomHorizontalFlip(0.0)])
+    for options in ({"min_visibility": 0.5}, {}):
+        results = [
+            T.Compose(steps, boxes="sanitize", boxes_from=source, **options)(sample)
+            for steps in ([crop], [crop, *later.transforms])
+        ]
+        assert results[0]["labels"] == results[1]["labels"]
+        assert len(results[0]["labels"]) < 20
+        torch.testing.assert_close(results[0]["area"], results[1]["area"])
+        assert options or (results[0]["area"] < 100).any()
+
+
+@pytest.mark.parametrize("source", ["masks", "polygons"])
+@pytest.mark.parametrize("batched", [False, True])
+def test_objects_of_every_outline(source: str, batched: bool) -> None:
+    """COCO's crowds have an RLE, other objects polygons, some nothing: each keeps what it has."""
+    mask = torch.zeros(SIZE, dtype=torch.bool)
+    mask[5:15, 30:50] = True
+    objects = [
+        {"bbox": [22, 2, 8, 8], "segmentation": [[22, 2, 30, 2, 30, 10, 22, 10]], "iscrowd": 0},
+        {"bbox": [30, 5, 20, 10], "segmentation": masks_to_rle(mask), "iscrowd": 1},
+        {"bbox": [20, 20, 6, 4], "segmentation": [], "iscrowd": 0},
+        {"bbox": [0, 30, 8, 8], "segmentation": [[0, 30, 8, 30, 8, 38, 0, 38]], "iscrowd": 0},
+    ]
+    objects = [{**own, "category_id": index} for index, own in enumerate(objects)]
+    chain = T.Compose(
+        [T.RandomHorizontalFlip(1.0), T.CenterCrop((40, 40))], boxes_from=source, boxes="clamp"
+    )
+    if batched:
+        _, found = chain.collate([(IMAGE, objects), (IMAGE, objects[:2])])
+        (found, few) = found
+        assert [own["bbox"] for own in few] == [own["bbox"] for own in found[:2]]
+    else:
+        _, found = chain((IMAGE, objects))
+    boxes = [own["bbox"] for own in found]
+    assert boxes == [[20, 2, 8, 8], [0, 5, 20, 10], [24, 20, 6, 4], [0, 0, 0, 0]]

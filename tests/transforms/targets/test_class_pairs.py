@@ -1,7 +1,5 @@
 """Classes that swap in mirrored images: left and right hands."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,7 @@
 """COCO's annotations, as its files have them, move with their image."""
 
-from __future__ import annotations
-
 import copy
+import re
 from typing import Any
 
 import numpy as np
@@ -140,7 +139,7 @@ def test_crowds_move_as_masks(form: str) -> None:
     assert np.array_equal(visops.rle_to_masks(kept["segmentation"]).numpy(), mask[:, 10:30])
 
 
-def test_collated_with_crowds_and_without_objects() -> None:
+def test_collated_with_crowds_and_without_coco() -> None:
     """Samples used to differ in structure."""
     chain = T.Compose([T.RandomHorizontalFlip(1.0)], seed=1)
     samples = [(PHOTO, []), (PHOTO, crowd("str")[0]), (PHOTO, coco()), (PHOTO, [])]
@@ -208,3 +207,66 @@ def test_key_points_of_boxes_that_go_go_with_them(order: int) -> None:
     message = r"sample\['keypoints'\] of sample 1 has an entry for each box, that of sample 0 has"
     with pytest.raises(ValueError, match=message):
         crop.collate([other, some])
+
+
+@pytest.mark.parametrize("crowd", [False, True])
+def test_batches_of_annotations(crowd: bool) -> None:
+    """What `collate` of a data set of them returns can go on into a chain."""
+    first, second = coco(), coco()[:1]
+    if crowd:
+        mask = torch.zeros(20, 40, dtype=torch.bool)
+        mask[3:9, 20:33] = True
+        first[1]["segmentation"] = visops.masks_to_rle(mask)
+    chain = T.Compose([T.RandomHorizontalFlip(1.0)], boxes="sanitize")
+    expected = [chain((PHOTO, own))[1] for own in (first, second)]
+    photos = np.stack([PHOTO] * 3)
+    for sample in (
+        (photos, [first, second, []]),
+        {"image": photos, "objects": [first, second, []]},
+    ):
+        found = chain(sample)
+        found = found[1] if isinstance(found, tuple) else found["objects"]
+        assert found == [*expected, []]
+
+
+def test_mosaics_of_annotations_go_on() -> None:
+    mosaic, finish = T.Mosaic((32, 48), seed=0), T.Compose([T.RandomHorizontalFlip(1.0)])
+    tiles = mosaic.collate([(PHOTO, coco()), (PHOTO, coco()[:1]), (PHOTO, []), (PHOTO, coco())])
+    images, objects = finish(tiles)
+    for image, own, before in zip(images, objects, tiles[1], strict=True):
+        assert len(own) == len(before)
+        for new, old in zip(own, before, strict=True):
+            x, y, width, height = old["bbox"]
+            assert new["bbox"] == pytest.approx([image.shape[2] - x - width, y, width, height])
+
+
+def test_objects_without_outlines_move_along() -> None:
+    own = coco()
+    own[1] = {key: value for key, value in own[1].items() if key != "segmentation"}
+    own.append({**own[1], "segmentation": None})
+    own[0]["segmentation"].append([1.0, 2.0, 3.0, 4.0])  # a line, as some files have
+    flip = T.Compose([T.RandomHorizontalFlip(1.0)])
+    image = torch.zeros(3, 20, 40)
+    for moved in (flip((image, own))[1], flip.collate([(image, own[1:]), (image, own)])[1][1]):
+        assert moved[0]["segmentation"] == [[38.0, 4, 28, 4, 28, 10, 38, 10]]
+        assert "segmentation" not in moved[1]
+        assert moved[2]["segmentation"] is None
+        assert moved[1]["bbox"] == moved[2]["bbox"] != own[1]["bbox"]
+    alone, _ = flip.collate([(image, own[1:]), (image, own)])[1]
+    assert "segmentation" not in alone[0]
+
+
+def test_annotations_that_cannot_be_read_are_skipped_with_their_sample() -> None:
+    good, odd, partly = coco(), coco(), coco()
+    odd[1]["segmentation"][1] = [1.0, 2, 3, 4, 5, 6, 7]
+    del partly[1]["area"]
+    samples = [(torch.zeros(3, 20, 40), own) for own in (good, odd, partly)]
+    chain = T.Compose([T.RandomHorizontalFlip(1.0)], seed=0)
+    message = "sample[1][1]['segmentation'][1] has 7 numbers, must be x1, y1, x2, y2, ..."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        chain(samples[1])
+    with pytest.raises(ValueError, match=r"Loader: sample 1: .*has 7 numbers"):
+        list(T.Loader(samples, chain, 1, threads=1))
+    loader = T.Loader(samples, chain, 1, threads=2, on_error="skip")
+    assert len(list(loader)) == 1
+    assert [skipped.index for skipped in loader.stats().skipped] == [1, 2]

@@ -1,7 +1,5 @@
 """Which boxes `sanitize` drops, by what is left of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

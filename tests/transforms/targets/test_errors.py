@@ -1,7 +1,5 @@
 """Samples that can't be transformed: each row is a sample and the message it must give."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -245,7 +243,7 @@ def test_no_possible_target_is_silently_left_behind(
     (
         ValueError,
         "transforms: sample['boxes'][1] is [3, 0, 2, 1] (XYXY), must have x1 <= x2 and y1 <= y2 "
-        "(for other formats use tv_tensors)",
+        "(for other formats see box_format=)",
         having(boxes=boxes([0.0, 0, 1, 1], [3.0, 0, 2, 1], [3.0, 0, 2, 1])),
     ),
     (

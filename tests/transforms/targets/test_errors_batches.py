@@ -1,7 +1,5 @@
 """Batches and options that can't work: each row is one and the message it must give."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +10,8 @@ from bad_input import check, table
 from torch import Tensor
 from visops.transforms.sample.images import image_sizes
 from visops.transforms.sample.split import split_sample
-from visops.transforms.targets.move import TargetOptions, check_options, visible
+from visops.transforms.targets.move import visible
+from visops.transforms.targets.options import TargetOptions, check_options
 
 tv = pytest.importorskip("torchvision.tv_tensors")
 
@@ -117,7 +116,7 @@ def test_batches(error: type[Exception], message: str, call: Callable[[], Any]) 
         ValueError,
         "transforms: mask_fill is 255, sample['mask'] has dtype torch.int8; must be from -128 to "
         "127",
-        options({"image": IMAGE, "mask": torch.zeros(5, 7, dtype=torch.int8)}),
+        options({"image": IMAGE, "mask": torch.zeros(5, 7, dtype=torch.int8)}, mask_fill=255),
     ),
     (
         ValueError,

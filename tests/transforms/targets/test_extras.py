@@ -1,7 +1,5 @@
 """What is named as belonging to boxes follows them, whatever holds it; all else stays whole."""
 
-from __future__ import annotations
-
 import array
 import collections
 import functools

@@ -1,7 +1,5 @@
 """Key points that swap names in mirrored images."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

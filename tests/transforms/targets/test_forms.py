@@ -1,7 +1,5 @@
 """Targets: dtypes, areas, batches, gradients, extremes and CUDA."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import hypothesis.strategies as st
@@ -13,7 +11,9 @@ from references.targets import move_point
 from torch import Tensor
 from visops.transforms.sample.images import image_sizes
 from visops.transforms.sample.split import split_sample
-from visops.transforms.targets.move import Geometry, TargetOptions, finish_targets, move_targets
+from visops.transforms.targets.finish import finish_targets
+from visops.transforms.targets.move import move_targets
+from visops.transforms.targets.options import Geometry, TargetOptions
 
 from transforms.targets.cases import (
     IMAGE,
@@ -194,7 +194,7 @@ def test_nothing_to_move() -> None:
 def test_results_are_always_defined(elements: list[float], numbers: list[float]) -> None:
     """Whatever the matrix, finite boxes have no negative sides."""
     x, y = sorted(numbers[:2]), sorted(numbers[2:])
-    box = np.array([[x[0], y[0], x[1], y[1]]])
+    box = np.array([[x[0], y[0], x[1], y[1] + 1.5]])  # below 1, it may be shares of the sides
     with np.errstate(all="ignore"):
         result = moved_boxes(box, np.array(elements).reshape(3, 3))
         points, seen = moved_points(box[:, :2], np.array(elements).reshape(3, 3))

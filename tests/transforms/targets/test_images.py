@@ -1,7 +1,5 @@
 """Targets painted into images: after any transform they lie where the labels say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Masks against loops: every dtype, form, window and batch; their fill."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,8 @@ from torchvision.transforms import v2
 from visops import transforms as T
 from visops.transforms.sample.split import split_sample
 from visops.transforms.targets.masks import move_mask as move
-from visops.transforms.targets.move import Geometry, TargetOptions, move_targets
+from visops.transforms.targets.move import move_targets
+from visops.transforms.targets.options import Geometry, TargetOptions
 
 pil = pytest.importorskip("PIL.Image")
 tv = pytest.importorskip("torchvision.tv_tensors")
@@ -205,7 +204,7 @@ def test_pillow_masks_become_tensors() -> None:
     assert torch.equal(rebuild(leaves)["mask"], torch.from_numpy(mask))
     move_targets(leaves, geometry(TURN), TargetOptions())
     result = rebuild(leaves)["mask"]
-    np.testing.assert_array_equal(result.numpy(), move_mask(mask, TURN, OUT, 255))
+    np.testing.assert_array_equal(result.numpy(), move_mask(mask, TURN, OUT, 0))
 
 
 @pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric"])

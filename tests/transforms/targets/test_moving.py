@@ -1,7 +1,5 @@
 """Boxes and key points against loops and torchvision; visibility; dropped boxes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +11,9 @@ from torch import Tensor
 from visops.transforms import visible
 from visops.transforms.sample.images import image_sizes
 from visops.transforms.sample.split import split_sample
-from visops.transforms.targets.move import Geometry, TargetOptions, finish_targets, move_targets
+from visops.transforms.targets.finish import finish_targets
+from visops.transforms.targets.move import move_targets
+from visops.transforms.targets.options import Geometry, TargetOptions
 
 from transforms.targets.cases import (
     IMAGE,

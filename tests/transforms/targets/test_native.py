@@ -1,7 +1,5 @@
 """What C++ works out of boxes and polygons has the bits of the same in torch or NumPy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Polygons: moved point by point, clipped, dropped with boxes, given back in their own type."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -203,7 +201,7 @@ def test_they_stay_in_step_with_boxes(seed: int) -> None:
     polygons = [random_polygon(rng, 9, True).clip(0, (WIDTH, HEIGHT)) for _ in range(4)]
     boxes = np.stack([np.concatenate((p.min(0), p.max(0))) for p in polygons])
     steps = [T.RandomResizedCrop((33, 47)), T.RandomHorizontalFlip(), T.RandomVerticalFlip()]
-    steps += [T.Pad(3), T.Letterbox(64)]
+    steps += [T.Pad(3), T.Letterbox(64, fill=0)]
     sample = {"image": IMAGE, "boxes": torch.from_numpy(boxes), "polygons": polygons}
     result = T.Compose(steps, seed=seed)(sample)
     for got, box in zip(result["polygons"], result["boxes"].numpy(), strict=True):
@@ -273,7 +271,7 @@ def test_mixing() -> None:
     assert own == [[20.0, 5, 30, 5, 30, 25, 20, 25]]
     assert pasted == [[10.0, 5, 20, 5, 20, 25, 10, 25]]
     assert (right, corner) == (sample["segmentation"][2], sample["segmentation"][1])
-    canvas = T.Mosaic((HEIGHT, WIDTH), center=(1, 1))(batch)
+    canvas = T.Mosaic((HEIGHT, WIDTH), center=(1, 1), fill=0)(batch)
     np.testing.assert_allclose(canvas["segmentation"][0][0][0], SQUARE)
     shifted = (POINTS + np.array([WIDTH, 0])).ravel()
     np.testing.assert_allclose(canvas["segmentation"][0][3][0], shifted)

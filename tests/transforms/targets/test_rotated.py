@@ -1,7 +1,5 @@
 """Rotated boxes: moved as torchvision moves them, clipped and dropped by what is seen of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -201,6 +199,61 @@ def test_mixing() -> None:
     result = T.CutMix()(batch, params=params)
     assert result["labels"] == [[], ["right", "left"]]
     assert [len(b) for b in T.MixUp()(batch)["boxes"]] == [2, 2]
-    canvas = T.Mosaic((HEIGHT, WIDTH), center=(1, 1))(batch)
+    canvas = T.Mosaic((HEIGHT, WIDTH), center=(1, 1), fill=0)(batch)
     np.testing.assert_allclose(corners(canvas["boxes"][0])[0], corners(batch["boxes"][0])[0])  # type: ignore[index]
     assert canvas["boxes"][0].canvas_size == (2 * HEIGHT, 2 * WIDTH)
+
+
+FLIPS: list[list[Any]] = [
+    [T.RandomHorizontalFlip(1)],
+    [T.RandomHorizontalFlip(1), T.GaussianBlur(3), T.RandomHorizontalFlip(1)],
+    [T.RandomVerticalFlip(1), T.GaussianBlur(3), T.ConvertBoundingBoxFormat("XYXYXYXY")],
+    [
+        T.RandomChoice([T.RandomHorizontalFlip(1), T.RandomVerticalFlip(1)]),
+        T.RandomRotation((180, 180)),
+    ],
+]
+
+
+@pytest.mark.parametrize("steps", FLIPS, ids=["one", "two", "format", "container"])
+@pytest.mark.parametrize("batched", [False, True])
+def test_shares_are_those_of_the_object(steps: list[Any], batched: bool) -> None:
+    """What sticks out of the image is lost once, however often it is clipped."""
+    rows = random_rows(3, 40)
+    rows[:, :2] = rows[:, :2] * 2 - 25  # many at the rim
+    given = boxes(rows)
+    points = np.stack(np.meshgrid(np.arange(0.0, WIDTH, 0.25), np.arange(0.0, HEIGHT, 0.25)), -1)
+    expected = []
+    for box in corners(given):
+        axes, at = (box[1] - box[0], box[3] - box[0]), points.reshape(-1, 2) + 0.125 - box[0]
+        inside = [(at @ axis >= 0) & (at @ axis <= axis @ axis) for axis in axes]
+        expected.append((inside[0] & inside[1]).sum() / 16.0)
+    sample = {"image": IMAGE, "boxes": given, "area": torch.from_numpy(area(corners(given)))}
+    chain = T.Compose(steps, boxes="clamp", seed=0)
+    found = chain.collate([sample, sample])["area"][1] if batched else chain(sample)["area"]
+    np.testing.assert_allclose(found.numpy(), expected, atol=1.5)
+
+
+def test_shares_in_mosaics_and_cut_mix() -> None:
+    """Tiles and rectangles take from the object, not from the box around what is left of it."""
+    rows = random_rows(5, 30)
+    rows[:, :2] = rows[:, :2] * 2 - 25
+    sample = {
+        "image": IMAGE,
+        "boxes": boxes(rows),
+        "area": torch.ones(30),
+        "labels": list(range(30)),
+    }
+    batch = T.Compose([T.RandomHorizontalFlip(0.0)], boxes="sanitize").collate([sample] * 4)
+    shares = dict(zip(batch["labels"][0], batch["area"][0].tolist(), strict=True))
+    for mix in (T.Mosaic((HEIGHT, WIDTH), fill=0, seed=0), T.CutMix(num_classes=2, seed=0)):
+        found = mix(
+            {
+                "image": torch.stack([IMAGE] * 4),
+                **{k: [sample[k]] * 4 for k in sample if k != "image"},
+            }
+        )
+        for labels, areas in zip(found["labels"], found["area"], strict=True):
+            for label in shares:
+                pieces = [a for own, a in zip(labels, areas.tolist(), strict=True) if own == label]
+                assert all(a <= shares[label] + 1e-5 for a in pieces), mix

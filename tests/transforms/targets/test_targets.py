@@ -1,7 +1,5 @@
 """Splitting samples into leaves and putting them together again: every structure and type."""
 
-from __future__ import annotations
-
 import collections
 import datetime
 import pathlib

@@ -1,7 +1,5 @@
 """FiveCrop and TenCrop take a chain's options; mirrored views swap names."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from visops import transforms as T

@@ -1,7 +1,5 @@
 """Maps of vectors are no masks."""
 
-from __future__ import annotations
-
 import pytest
 from visops import transforms as T
 
