@@ -110,7 +110,7 @@ class RandomCrop(Builtin):
 
     def chain_step(self) -> Step | None:
         padding = self.padding or (0, 0, 0, 0)
-        padded = 1 if self.pad_if_needed == "end" else 2 * self.pad_if_needed
+        padded = 1 if self.pad_if_needed == "end" else 2 * bool(self.pad_if_needed)
         return Step("RandomCrop", (*self.size, *padding, padded))
 
 
