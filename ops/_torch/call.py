@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .arrays import as_tensor
 from .numbers import as_index, is_symbol
-from .unsupported_inputs import called, require_plain
+from .unsupported_inputs import called, readable, require_plain
 
 Device = torch.device | str | None
 
@@ -53,6 +53,8 @@ def call_operator(
         except (RuntimeError, AttributeError) as error:
             if not str(error).startswith("visops."):  # torch's, for sparse tensors and their like
                 require_plain(op, **tensors)
+            if isinstance(error, RuntimeError):
+                raise readable(error, op) from None
             raise
     given = {n: v for n, v in tensors.items() if not (v is None and n in optional)}
     first = next(iter(given))
@@ -64,7 +66,7 @@ def call_operator(
     try:
         result = call(*(moved.get(name) for name in tensors), *arguments)
     except RuntimeError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(str(readable(error, op))) from None
     if isinstance(result, tuple):
         return tuple(part.cpu().numpy() for part in result)
     return result.cpu().numpy()
@@ -78,6 +80,8 @@ def renamed(
     `arguments` are names of inner's arguments, and what `op` calls them. Other errors come back as
     they are.
     """
+    if isinstance(error, RuntimeError):
+        error = readable(error)
     prefix, message = f"visops.{inner}: ", str(error)
     if type(error) not in (RuntimeError, TypeError, ValueError) or not message.startswith(prefix):
         return error

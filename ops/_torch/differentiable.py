@@ -17,7 +17,7 @@ except ImportError:  # it is torch's own; without it, registering takes longer
     _autograd = None  # type: ignore[assignment]
 
 from .registering import LIBRARY, add_vmap_rule
-from .unsupported_inputs import as_plain, called, reject_foreign_tensors, unsupported
+from .unsupported_inputs import as_plain, called, readable, reject_foreign_tensors, unsupported
 from .vmap_calls import complete_rule
 
 _is_compiling = torch.compiler.is_compiling
@@ -375,9 +375,14 @@ class Differentiable:
                     raise
                 except TypeError as error:
                     return self._op(*as_plain(error, arguments))
+                except RuntimeError as error:
+                    raise readable(error) from None
             # Only the dispatcher shows the operator to traces, subclasses, modes and autocast.
             if not (tracing or _has_torch_function(tensors) or _dispatch_modes() or _is_autocast()):
-                return self._recorded(*arguments)
+                try:
+                    return self._recorded(*arguments)
+                except RuntimeError as error:
+                    raise readable(error) from None
             return called(self._op, *arguments)
         return (self._transformed if _are_transforms_active() else self._op)(*arguments)
 

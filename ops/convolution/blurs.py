@@ -185,7 +185,7 @@ def sobel(
     orders = [_order(op, name, order) for name, order in (("dx", dx), ("dy", dy))]
     if orders == [0, 0]:
         raise ValueError(f"visops.{op}: dx and dy are 0, one of them must be positive")
-    if isinstance(size, bool) or size not in (1, 3, 5, 7):
+    if isinstance(size, (bool, float)) or size not in (1, 3, 5, 7):
         raise ValueError(f"visops.{op}: size is {size!r}, must be 1, 3, 5 or 7")
     row, column = (_derivative(order, size) for order in orders)
     if dtype is None and isinstance(image, (Tensor, np.ndarray)):
@@ -227,7 +227,7 @@ def _extent(op: str, side: Any) -> int:
 
 
 def _order(op: str, name: str, order: Any) -> int:
-    if isinstance(order, bool) or order not in (0, 1, 2):
+    if isinstance(order, (bool, float)) or order not in (0, 1, 2):
         raise ValueError(f"visops.{op}: {name} is {order!r}, must be 0, 1 or 2")
     return int(order)
 

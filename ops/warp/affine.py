@@ -157,7 +157,7 @@ def warp_affine(
             "visops."
         ):  # torch's, for views of sparse tensors and the like
             require_plain("warp_affine", image=image, matrix=matrix)
-        raise renamed(error, "warp_affine", "affine") from None
+        raise renamed(error, "warp_affine", "affine", {"interpolation": "mode"}) from None
     return result if rank == 4 else result.squeeze(0)
 
 

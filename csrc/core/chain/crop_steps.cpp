@@ -106,7 +106,7 @@ class RandomCrop : public ChainStep {
   }
 
   Canvas size_;
-  double padding_[4];  // left, top, right, bottom
+  double padding_[4];     // left, top, right, bottom
   double pad_if_needed_;  // on so many sides: none, the right and the bottom, or both
 };
 
