@@ -73,7 +73,7 @@ def _add_files(add: Add) -> None:
     add(
         "--weights",
         metavar="DIR",
-        help="state dicts NAME.pth for torchvision models; without it their weights are random",
+        help="folder of state dicts NAME.pth for torchvision models, or random",
     )
     add("--seed", type=int, default=0, help="seed of random weights (default 0)")
     add(

@@ -149,12 +149,6 @@ def _models(args: argparse.Namespace) -> list[Model]:
             model.postprocess = postprocess
         if model.preprocess is not None:
             model.preprocess = _changed(model.preprocess, args, normalises=_normalises(model))
-        if args.weights is None and model.source.startswith("torchvision "):
-            print(
-                f"visops.infer: {model.name} has random weights (seed {args.seed}); "
-                f"--weights DIR loads DIR/{model.name}.pth instead",
-                file=sys.stderr,
-            )
     _name_classes(models, args.classes)
     return models
 

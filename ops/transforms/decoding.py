@@ -24,12 +24,14 @@ class DecodeJpeg(Decoding, Builtin):
     exif : bool
         Turn images upright by their EXIF orientation. Targets must be for the upright image.
         Otherwise, images come as they are stored.
-    reduced : bool
+    reduced : bool, optional
         Decode at 1/2, 1/4 or 1/8 of the scale if the first pass shrinks the image by at least as
         much, in every direction, and with `antialias`: a crop that is still as large as its result.
-        Colours then differ a little: blocks of pixels are averaged first, and the rest is resized.
-        False: results are those of an image decoded whole, but for the rounding of coordinates,
-        by which a value may be 1 of 255 more or less. With ``Compose(exact=True)``, too.
+        Values then differ: blocks of pixels are averaged first, and the rest is resized. By default
+        chains do so that draw random numbers, as for training; those that don't, as for evaluation,
+        decode at full scale. False: results are those of an image decoded whole, but for the
+        rounding of coordinates, by which a value may be 1 of 255 more or less. With
+        ``Compose(exact=True)``, too.
     max_pixels : int
         Refuse larger images, by default with more than 2^28 pixels.
 
@@ -65,13 +67,14 @@ class DecodeJpeg(Decoding, Builtin):
         self,
         mode: str = "rgb",
         exif: bool = True,
-        reduced: bool = True,
+        reduced: bool | None = None,
         max_pixels: int = MAX_PIXELS,
     ) -> None:
         super().__init__()
         if mode not in CHANNELS:
             fail("DecodeJpeg", "mode", mode, "'rgb' or 'gray'")
-        self.mode, self.exif, self.reduced = mode, bool(exif), bool(reduced)
+        self.mode, self.exif = mode, bool(exif)
+        self.reduced = None if reduced is None else bool(reduced)
         self.max_pixels = whole("DecodeJpeg", "max_pixels", max_pixels, 1, "a whole number >= 1")
 
     @property

@@ -1,7 +1,7 @@
-"""Runs every ladder of scripts/profile_op.py, and updates the output that docs/profiling.md shows.
+"""Runs scripts/profile_conv.py, and updates the output that docs/profiling.md shows.
 
 ``python scripts/figures/update_profiles.py`` takes a few minutes on an otherwise idle machine. Name
-ladders (conv, conv_kernel, affine, nms, roi_align) to run only those.
+conv or conv_kernel to run only that.
 """
 
 import shutil
@@ -13,15 +13,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import numpy as np  # noqa: E402
-import profile_op  # noqa: E402
+import profile_conv  # noqa: E402
 import visops  # noqa: E402
 
 LADDERS = {
-    "conv": ["conv"],
-    "conv_kernel": ["conv", "--image", "512", "--no-profilers"],
-    "affine": ["affine", "--no-profilers"],
-    "nms": ["nms", "--no-profilers"],
-    "roi_align": ["roi_align", "--no-profilers"],
+    "conv": [],
+    "conv_kernel": ["--image", "512", "--no-profilers"],
 }
 TEXTS = {"times": "", "profilers": "_profilers", "trace": "_trace"}
 
@@ -32,7 +29,7 @@ def update(name: str) -> None:
     texts.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
-        profile_op.main([*LADDERS[name], "--out", folder])
+        profile_conv.main([*LADDERS[name], "--out", folder])
         for kind, suffix in TEXTS.items():
             path = out / f"{kind}.txt"
             if path.exists():

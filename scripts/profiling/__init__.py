@@ -1,7 +1,7 @@
-"""Ladders of implementations: what ``scripts/profile_op.py`` climbs, times, profiles and draws.
+"""Ladders of implementations: what ``scripts/profile_conv.py`` climbs, times, profiles and draws.
 
-`ladder` has the parts and times them, `conv`, `affine`, `nms` and `roi_align` are the ladders;
-`profilers`, `trace`, `report` and `plot` show where the time goes.
+`ladder` has the parts and times them, `conv` is a ladder; `profilers`, `trace`, `report` and
+`plot` show where the time goes.
 """
 
 from .ladder import Climb, Ladder, Rung, climb

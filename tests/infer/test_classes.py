@@ -114,10 +114,10 @@ def test_files_of_names(tmp_path: Path) -> None:
 
 
 def test_torchvision_names_its_classes() -> None:
-    classes = load_model("squeezenet1_1").classes
+    classes = load_model("squeezenet1_1", "random").classes
     assert classes is not None
     assert (len(classes), classes[0]) == (1000, "tench")
-    classes = load_model("ssdlite320_mobilenet_v3_large").classes
+    classes = load_model("ssdlite320_mobilenet_v3_large", "random").classes
     assert classes is not None
     assert (len(classes), classes[1]) == (91, "person")
 

@@ -74,12 +74,17 @@ def test_dry_run(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFix
     assert not (tmp_path / "out").exists()
 
 
-def test_random_weights_are_announced(
+def test_random_weights_are_asked_for(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--images", str(folder), "--out", str(tmp_path / "out"), "--dry-run"]
-    assert main([*options, "--models", "squeezenet1_1"]) == 0
-    assert "squeezenet1_1 has random weights (seed 0); --weights DIR" in capsys.readouterr().err
+    options += ["--models", "squeezenet1_1"]
+    assert main(options) == 1
+    assert (
+        "visops.infer: weights is None for squeezenet1_1, must be a folder with squeezenet1_1.pth, "
+        "or 'random' for random ones"
+    ) in capsys.readouterr().err
+    assert main([*options, "--weights", "random"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -246,7 +251,8 @@ def test_size_and_fit_leave_the_other_to_each_model(
 
     monkeypatch.setattr(command, "Pipeline", Seen)
     names = "squeezenet1_1,ssdlite320_mobilenet_v3_large"
-    assert main([*arguments[:4], "--models", names, "--dry-run", *options]) == 0
+    options = ["--weights", "random", "--dry-run", *options]
+    assert main([*arguments[:4], "--models", names, *options]) == 0
     found = {model.name: (model.preprocess.size, model.preprocess.fit) for model in seen}
     assert found == {
         "squeezenet1_1": expected["squeezenet1_1"],
@@ -284,7 +290,8 @@ def test_mean_and_std(
     arguments: list[str], model: str, options: Any, mean: Any, std: Any, monkeypatch: Any
 ) -> None:
     names = f"squeezenet1_1,ssdlite320_mobilenet_v3_large,{model}"
-    classes, boxes, file, own = models_of(monkeypatch, [*arguments, "--models", names, *options])
+    options = ["--models", names, "--weights", "random", *options]
+    classes, boxes, file, own = models_of(monkeypatch, [*arguments, *options])
     assert (classes.preprocess.mean, classes.preprocess.std) == (mean, std)
     assert (boxes.preprocess.mean, boxes.preprocess.std) == (None, None)
     assert file.preprocess is None
@@ -300,7 +307,7 @@ def test_wrong_mean(arguments: list[str], wrong: str, capsys: Any) -> None:
 
 def test_mean_is_useless_for_detectors_alone(arguments: list[str], capsys: Any) -> None:
     detector = ["--models", "ssdlite320_mobilenet_v3_large", "--mean", "0.5"]
-    assert main([*arguments, *detector]) == 1
+    assert main([*arguments, *detector, "--weights", "random"]) == 1
     assert "--mean and --std have no effect: torchvision's detectors" in capsys.readouterr().err
 
 
@@ -308,7 +315,7 @@ def test_classes(arguments: list[str], model: str, tmp_path: Path, monkeypatch: 
     for name in ("a", "net=b"):
         (tmp_path / name).write_text(f"{name} 0\n{name} 1\n")
     a, b = str(tmp_path / "a"), f"net={tmp_path}/net=b"
-    names = [*arguments, "--models", f"{model},squeezenet1_1"]
+    names = [*arguments, "--models", f"{model},squeezenet1_1", "--weights", "random"]
 
     def first(*options: str) -> list[Any]:
         *found, _ = models_of(monkeypatch, [*names, *options])

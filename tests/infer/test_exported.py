@@ -174,7 +174,7 @@ def test_torchvisions_operators_are_known_to_a_fresh_process(tmp_path: Path, suf
 
 def test_a_scripted_detector(tmp_path: Path) -> None:
     """Scripted, torchvision's detectors take a list and return their losses too."""
-    network: Any = load_model("ssdlite320_mobilenet_v3_large").call
+    network: Any = load_model("ssdlite320_mobilenet_v3_large", "random").call
     network.score_thresh, network.detections_per_img = 0.012, 9
     torch.jit.script(network).save(tmp_path / "net.ts")
     model = load_model(str(tmp_path / "net.ts"))

@@ -18,6 +18,7 @@ import torch
 pytest.importorskip("PIL")
 pytest.importorskip("torchvision")
 from PIL import Image
+from visops import infer
 from visops.infer import Pipeline, StageError
 
 from infer.crashes import (
@@ -311,3 +312,51 @@ def test_stage_raises(images: Path, expected: dict[str, str], tmp_path: Path) ->
     assert not (tmp_path / "results.jsonl").exists()
     assert pipeline().run(images, tmp_path).exit_code == 0
     assert tree(tmp_path) == expected
+
+
+class Mean(torch.nn.Module):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.mean((2, 3))
+
+
+def test_a_run_whose_images_all_fail_for_one_reason_raises(tmp_path: Path) -> None:
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for number in range(3):
+        Image.new("RGB", (8, 8), (80 * number,) * 3).save(folder / f"{number}.png")
+    options: dict[str, Any] = {"workers": 0, "max_pixels": 63}
+    message = (
+        r"visops.infer: all 3 images failed for one reason, as .*quarantine.jsonl says: 8 x 8 pix"
+    )
+    for _ in range(2):  # a run that has nothing left to do says it again
+        with pytest.raises(RuntimeError, match=message):
+            infer.run(folder, tmp_path / "out", {"net": Mean()}, **options)
+    assert len((tmp_path / "out" / "results.jsonl").read_text().splitlines()) == 3
+    (folder / "notes.txt").write_text("skipped")
+    with pytest.raises(RuntimeError, match=message):
+        infer.run(folder, tmp_path / "notes", {"net": Mean()}, **options)
+    (folder / "3.png").write_bytes(b"no photo")
+    assert infer.run(folder, tmp_path / "two", {"net": Mean()}, **options).counts.failed == 4
+    for number in range(1, 4):
+        (folder / f"{number}.png").unlink()
+    assert infer.run(folder, tmp_path / "one", {"net": Mean()}, **options).counts.failed == 1
+
+
+def test_weights_are_given_or_random() -> None:
+    with pytest.raises(ValueError, match=r"weights is None for squeezenet1_1, must be a folder wi"):
+        infer.run("images", "out", "squeezenet1_1")
+    with pytest.raises(ValueError, match=r"weights is 'random', must be None where no model is"):
+        infer.Pipeline({"net": Mean()}, weights="random")
+    (model,) = infer.Pipeline("squeezenet1_1", weights="random", workers=0).models
+    assert model.loaded == ("squeezenet1_1", "random", 0, None)
+
+
+def test_a_preprocessing_of_another_kind_is_refused() -> None:
+    from torchvision.models import ResNet18_Weights
+
+    theirs: Any = ResNet18_Weights.DEFAULT.transforms()
+    message = r"preprocess{} is a ImageClassification, must be a visops.infer.Preprocess: one call"
+    with pytest.raises(TypeError, match=message.format("")):
+        infer.run("images", "out", {"net": Mean()}, preprocess=theirs)
+    with pytest.raises(TypeError, match=message.format(" of model net")):
+        infer.Model("net", Mean(), preprocess=theirs)

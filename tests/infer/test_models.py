@@ -15,18 +15,18 @@ from infer.folders import Network
 
 def test_torchvision_by_name() -> None:
     before = torch.random.get_rng_state()
-    model = load_model("squeezenet1_1", seed=3)
+    model = load_model("squeezenet1_1", "random", seed=3)
     assert torch.equal(torch.random.get_rng_state(), before)
     assert model.preprocess == Preprocess(fit="crop")
     assert not model.as_list
-    again = load_model("squeezenet1_1", seed=3)
+    again = load_model("squeezenet1_1", "random", seed=3)
     assert model.fingerprint() == again.fingerprint()
-    assert model.fingerprint() != load_model("squeezenet1_1", seed=4).fingerprint()
-    assert model.loaded == ("squeezenet1_1", None, 3, None)
+    assert model.fingerprint() != load_model("squeezenet1_1", "random", seed=4).fingerprint()
+    assert model.loaded == ("squeezenet1_1", "random", 3, None)
 
 
 def test_weights_from_a_folder(tmp_path: Path) -> None:
-    other: Any = load_model("squeezenet1_1", seed=7).call
+    other: Any = load_model("squeezenet1_1", "random", seed=7).call
     torch.save(other.state_dict(), tmp_path / "squeezenet1_1.pth")
     model = load_model("squeezenet1_1", str(tmp_path))
     assert weights_digest(model.call) == weights_digest(other)
@@ -35,7 +35,7 @@ def test_weights_from_a_folder(tmp_path: Path) -> None:
 
 
 def test_detectors_get_lists_and_no_normalisation() -> None:
-    model = load_model("ssdlite320_mobilenet_v3_large", preprocess=Preprocess((64, 64)))
+    model = load_model("ssdlite320_mobilenet_v3_large", "random", preprocess=Preprocess((64, 64)))
     assert model.as_list
     assert model.preprocess == Preprocess((64, 64), mean=None, std=None)
     model.to(torch.device("cpu"), torch.contiguous_format)

@@ -99,7 +99,7 @@ def test_a_transformer_is_of_the_size_of_its_weights(tmp_path: Path, pretrained:
         ours: Any = build("vit_b_16", str(tmp_path), 0)
         assert ours.image_size == theirs.image_size == 384
         assert preprocess_of("vit_b_16", ours) == Preprocess((384, 384), "crop", crop=1.0)
-        whole = preprocess_of("vit_b_16", build("vit_b_16", None, 0))
+        whole = preprocess_of("vit_b_16", build("vit_b_16", "random", 0))
         assert whole == Preprocess((224, 224), "crop")
 
 
@@ -128,7 +128,7 @@ def test_errors_name_the_file_of_weights(tmp_path: Path, state: Any, message: st
 
 def test_models_that_see_no_images() -> None:
     with pytest.raises(ValueError, match="'r3d_18' is a model for video, must be one for images"):
-        load_model("r3d_18")
+        load_model("r3d_18", "random")
 
 
 def test_weights_for_model_files_are_refused() -> None:
@@ -145,7 +145,7 @@ def test_random_weights_leave_other_generators_alone(monkeypatch: pytest.MonkeyP
         theirs = get_model("squeezenet1_1")
     seeded.clear()
     before = torch.random.get_rng_state()
-    ours = build("squeezenet1_1", None, 3)
+    ours = build("squeezenet1_1", "random", 3)
     assert not seeded
     assert torch.equal(torch.random.get_rng_state(), before)
     for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
@@ -169,7 +169,7 @@ def test_random_weights_leave_other_generators_alone(monkeypatch: pytest.MonkeyP
 )
 def test_inputs(name: str, expected: Preprocess) -> None:
     with torch.device("meta"):
-        network: Any = build(name, None, 0)
+        network: Any = build(name, "random", 0)
     assert preprocess_of(name, network) == expected
     if hasattr(network, "transform"):
         # Images of this size are not resized again.
@@ -204,7 +204,7 @@ def detector(name: str, thresholds: Any = None) -> Any:
 
 def configured(network: Any, postprocess: Any) -> Model:
     """Return the model that load_model() would make of the network."""
-    model = load_model("ssdlite320_mobilenet_v3_large")
+    model = load_model("ssdlite320_mobilenet_v3_large", "random")
     model.call, model.postprocess = network, postprocess
     model.to(CPU, torch.contiguous_format)
     return model
@@ -262,13 +262,13 @@ def test_masks_are_computed_after_suppression() -> None:
     assert Thresholds.under(soft, network).iou == 1.0
     assert Thresholds.under(soft, network).most > 10**9
     # Without masks boxes cost nothing more: only our suppression runs.
-    boxes = load_model("ssdlite320_mobilenet_v3_large").call
+    boxes = load_model("ssdlite320_mobilenet_v3_large", "random").call
     assert Thresholds.under(hard, boxes) == Thresholds.under(soft, boxes)
     assert Thresholds.under(hard, boxes).iou == 1.0
 
 
 def test_other_post_processing_gets_torchvisions_output() -> None:
-    network = load_model("ssdlite320_mobilenet_v3_large").call
+    network = load_model("ssdlite320_mobilenet_v3_large", "random").call
     before = Thresholds.of(network)
     model = configured(network, Detection(score_threshold=0.4))
     assert Thresholds.of(network).score == 0.4

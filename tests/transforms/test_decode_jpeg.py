@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 from torchvision import tv_tensors
 from visops import transforms
 from visops.jpeg.file import JpegFile
+from visops.transforms import presets
 
 HEIGHT, WIDTH = 120, 161
 FILE = by_pillow(picture(HEIGHT, WIDTH), quality=90)
@@ -119,7 +120,7 @@ def test_reduction_leaves_at_least_the_target(
     """The crop is as large as the target, or larger, once it is reduced."""
     steps: list[Any] = [transforms.CenterCrop(120), transforms.Resize((side, side))]
     steps += [transforms.RandomRotation((angle, angle))] if angle else []
-    chain = transforms.Compose([transforms.DecodeJpeg(), *steps])
+    chain = transforms.Compose([transforms.DecodeJpeg(reduced=True), *steps])
     ramp = np.add.outer(np.arange(120.0), 0.8 * np.arange(161.0))
     file = by_pillow(np.repeat(ramp.astype(np.uint8)[..., None], 3, 2), quality=95)
     found = chain(file)
@@ -288,6 +289,31 @@ def test_size_limit() -> None:
     chain = transforms.Compose([transforms.DecodeJpeg(max_pixels=HEIGHT * WIDTH - 1), CROP])
     with pytest.raises(ValueError, match="DecodeJpeg: the sample is an image of 120 rows and 161"):
         chain(FILE)
+
+
+@pytest.mark.parametrize("by", ["call", "loader"])
+def test_only_chains_that_draw_reduce_by_themselves(by: str) -> None:
+    """A chain for evaluation gives what it gives of the decoded photo."""
+
+    def run(decode: transforms.DecodeJpeg, *steps: Any) -> torch.Tensor:
+        chain = transforms.Compose([decode, transforms.Resize((15, 15)), *steps], seed=0)
+        if by == "call":
+            return chain(FILE, index=0)  # type: ignore[no-any-return]
+        return next(iter(transforms.Loader([FILE], chain, 1)))[0]  # type: ignore[no-any-return]
+
+    def decoded(reduced: bool | None) -> transforms.DecodeJpeg:
+        return transforms.DecodeJpeg(reduced=reduced)
+
+    still = [transforms.CenterCrop(8), transforms.ToDtype(torch.float32, scale=True)]
+    drawing = [transforms.RandomErasing(p=0.0)]
+    inner = [transforms.RandomOrder([transforms.RandomInvert(p=0.0), *still])]
+    for steps, reduces in ((still, False), ([torch.clone], False), (drawing, True), (inner, True)):
+        given = {reduced: run(decoded(reduced), *steps) for reduced in (None, True, False)}
+        assert torch.equal(given[None], given[reduces])
+        assert not torch.equal(given[True], given[False])
+    chain = transforms.Compose([transforms.DecodeJpeg(), *presets.classification_eval().transforms])
+    whole = [transforms.DecodeJpeg(reduced=False), *presets.classification_eval().transforms]
+    assert torch.equal(chain(FILE), transforms.Compose(whole)(FILE))
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF data")

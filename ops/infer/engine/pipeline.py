@@ -1,5 +1,6 @@
 """A whole run in this process: plan, stages, merge, summary."""
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -7,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from ..batch import Batch
-from ..models.model import Model, load_model
+from ..models.model import Model, load_models
 from ..options import Options
 from ..store.manifest import Commit
-from ..store.merge import Counts
+from ..store.merge import QUARANTINE, Counts
 from ..store.plan import PlannedBatch
 from ..store.summary import Summary
 from ..view.report import Progress
@@ -32,13 +33,22 @@ class Pipeline:
         Callables take a float32 batch ``[N, 3, h, w]``; a pair adds a post-processing. Names are
         those of :func:`load_model`.
     options : Options, optional
+    weights : str, optional
+        Those of torchvision's models among `models`: see :func:`load_model`.
     **changes
         Fields of `options` to change.
     """
 
-    def __init__(self, models: Models, options: Options | None = None, **changes: Any) -> None:
+    def __init__(
+        self,
+        models: Models,
+        options: Options | None = None,
+        *,
+        weights: str | None = None,
+        **changes: Any,
+    ) -> None:
         self.options = replace(options, **changes) if options is not None else Options(**changes)
-        self.models = as_models(models, self.options)
+        self.models = as_models(models, self.options, weights)
         Work("", self.models, self.options)  # refuses incompatible options
 
     def run(
@@ -72,6 +82,8 @@ class Pipeline:
             What stopped a stage; committed batches stay.
         ValueError
             `out` belongs to options that give other results.
+        RuntimeError
+            All images failed, for one reason; their records are written.
         """
         with Draining() as draining, Job.open(images, out, self.models, self.options) as job:
             pending = job.pending()
@@ -91,6 +103,7 @@ def run(
     out: str | os.PathLike[str],
     models: Models,
     *,
+    weights: str | None = None,
     progress: bool = False,
     profile: bool = False,
     **options: Any,
@@ -107,9 +120,10 @@ def run(
     ----------
     images, out : path
     models : dict of callables, or sequence of Model or names
+    weights : str, optional
         See :class:`Pipeline`.
     progress, profile : bool
-        See :meth:`Pipeline.run`.
+        See :meth:`Pipeline.run`, which says what is raised, too.
     **options
         Fields of :class:`Options`.
 
@@ -132,7 +146,9 @@ def run(
     >>> summary.counts
     Counts(listed=3, ok=3, failed=0, skipped=0)
     """
-    return Pipeline(models, **options).run(images, out, progress=progress, profile=profile)
+    return Pipeline(models, weights=weights, **options).run(
+        images, out, progress=progress, profile=profile
+    )
 
 
 def watch(
@@ -190,7 +206,23 @@ def conclude(
     summary.seconds, summary.stages, summary.retried = done.seconds, done.times, done.retried
     summary.starting, summary.signal = done.starting, signal
     summary.save(job.out, name)
+    if summary.results is not None:
+        _refuse_if_all_failed(job.out, summary.counts)
     return summary
+
+
+def _refuse_if_all_failed(out: str, counts: Counts) -> None:
+    """Raise if several images have all failed for one reason: that is no matter of images."""
+    if counts.ok > 0 or counts.failed < 2:
+        return
+    path = os.path.join(out, QUARANTINE)
+    with open(path, encoding="utf-8") as file:
+        reasons = {json.loads(line)["reason"] for line in file}
+    if len(reasons) == 1:
+        raise RuntimeError(
+            f"visops.infer: all {counts.failed} images failed for one reason, as {path} says: "
+            f"{reasons.pop()}"
+        )
 
 
 def _counted(job: Job, committed: Mapping[int, Commit], pending: int) -> Summary:
@@ -206,16 +238,20 @@ def _inputs(batches: Sequence[PlannedBatch]) -> int:
     return sum(len(batch.entries) for batch in batches)
 
 
-def as_models(models: Models, options: Options) -> list[Model]:
+def as_models(models: Models, options: Options, weights: str | None = None) -> list[Model]:
     """Return a Model for each callable, name or Model."""
-    if isinstance(models, Mapping):
-        return [_as_model(name, call) for name, call in models.items()]
     if isinstance(models, str):
         models = models.split(",")
-    return [
-        load_model(model, seed=options.seed) if isinstance(model, str) else model
-        for model in models
-    ]
+    named = not isinstance(models, Mapping) and any(isinstance(model, str) for model in models)
+    if weights is not None and not named:
+        raise ValueError(
+            f"visops.infer: weights is {weights!r}, must be None where no model is given by name"
+        )
+    if isinstance(models, Mapping):
+        return [_as_model(name, call) for name, call in models.items()]
+    names = [model for model in models if isinstance(model, str)]
+    loaded = iter(load_models(names, weights, options.seed))
+    return [next(loaded) if isinstance(model, str) else model for model in models]
 
 
 def _as_model(name: str, call: Any) -> Model:

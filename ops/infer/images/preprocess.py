@@ -101,6 +101,16 @@ class Preprocess:
         return batch, placements
 
 
+def check_preprocess(given: Any, owner: str = "") -> None:
+    """Refuse what is no `Preprocess`; `owner` says whose it is."""
+    if not isinstance(given, Preprocess):
+        kind = given.__name__ if isinstance(given, type) else type(given).__name__
+        raise TypeError(
+            f"visops.infer: preprocess{owner} is a {kind}, must be a visops.infer.Preprocess: one "
+            "call makes a batch of all images, by its size, fit, mean and std"
+        )
+
+
 def three_numbers(name: str, given: Any, others: str) -> tuple[float, ...]:
     """Return a mean or a standard deviation; `others` says what else may be given."""
     return _numbers(name, given, 3, float, others)

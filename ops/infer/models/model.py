@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..frames import Placement
-from ..images.preprocess import Preprocess
+from ..images.preprocess import Preprocess, check_preprocess
 from . import torchvision
 from .classes import with_names
 from .describe import describe
@@ -69,6 +69,8 @@ class Model:
             raise TypeError(
                 f"visops.infer: model {self.name} is a {type(self.call).__name__}, must be callable"
             )
+        if self.preprocess is not None:
+            check_preprocess(self.preprocess, f" of model {self.name}")
         if not self.source:
             kind = self.call if hasattr(self.call, "__qualname__") else type(self.call)
             self.source = f"{kind.__module__}.{kind.__qualname__}"
@@ -194,8 +196,8 @@ def load_model(
         a network and its post-processing, or a :class:`Model`. A network exported for one batch
         size gets batches of that size. Detectors in files may suppress boxes themselves.
     weights : str, optional
-        A folder with a state dict ``<name>.pth`` per torchvision model: torchvision's own weights,
-        or trained from them. Without it weights are random. Nothing is downloaded.
+        For torchvision models: a folder with a state dict ``<name>.pth`` for each, torchvision's
+        own weights or trained from them; or "random". Nothing is downloaded.
     seed : int
         Seed of random weights.
     preprocess : Preprocess, optional
@@ -209,7 +211,8 @@ def load_model(
     Raises
     ------
     ValueError
-        There is no such model, the file is not a model, or its weights don't fit.
+        There is no such model, the file is not a model, its weights don't fit, or a torchvision
+        model is given none.
     FileNotFoundError
         There is no such file.
     """

@@ -19,6 +19,7 @@ from .detection import Detection
 # A name with one of these suffixes is a file.
 FILES = (".pt", ".pth", ".ts", ".torchscript", ".pt2")
 
+RANDOM = "random"  # in the place of a folder of weights
 _TEXT = 500  # characters of a library's error, which may list hundreds of weights
 
 # With its own weights for these models, torchvision sets the eps of batch normalisation to 0: the
@@ -39,7 +40,7 @@ def register_operators() -> None:
 
 
 def build(name: str, weights: str | None, seed: int) -> nn.Module:
-    """Build a network by name, with weights from a folder or random ones.
+    """Build a network by name, with weights from a folder, or random ones if it is "random".
 
     The state dict may be torchvision's own, or that of a network trained from it: other settings
     that it requires are set as torchvision sets them when it loads its own weights.
@@ -47,7 +48,8 @@ def build(name: str, weights: str | None, seed: int) -> nn.Module:
     Raises
     ------
     ValueError
-        There is no such model, it is not for images, or the file is not a state dict of it.
+        There is no such model, it is not for images, it is given no weights, or the file is not a
+        state dict of it.
     FileNotFoundError
         There is no such file.
     """
@@ -60,7 +62,12 @@ def build(name: str, weights: str | None, seed: int) -> nn.Module:
         )
     if (kind := _kind(name)) in _OF_NO_IMAGES:
         raise ValueError(f"visops.infer: {name!r} is a model for {kind}, must be one for images")
-    path = None if weights is None else os.path.join(weights, f"{name}.pth")
+    if weights is None:
+        raise ValueError(
+            f"visops.infer: weights is None for {name}, must be a folder with {name}.pth, or "
+            f"{RANDOM!r} for random ones (nothing is downloaded)"
+        )
+    path = None if weights == RANDOM else os.path.join(weights, f"{name}.pth")
     if path is not None and not os.path.isfile(path):
         raise FileNotFoundError(f"visops.infer: there are no weights for {name}: no file {path}")
     state = {} if path is None else _state_dict(path)

@@ -39,12 +39,12 @@ class Decoding(Fusable):
 
     Attributes
     ----------
-    reduced : bool
-        Whether images may be decoded at 1/2, 1/4 or 1/8 of the scale.
+    reduced : bool or None
+        Whether images may be decoded at 1/2, 1/4 or 1/8 of the scale; None: if the chain draws.
     options : EncodedOptions
     """
 
-    reduced: bool
+    reduced: bool | None
     options: EncodedOptions
 
 
@@ -105,9 +105,8 @@ def decoded_part(source: Encoded, request: Request, name: str) -> tuple[np.ndarr
 def requests_of(plan: Plan, pass_: Pass) -> list[Request]:
     """Return what a pass reads of each file."""
     windows = plan.windows(*reach_of(pass_))
-    transform = pass_.transforms[0]
-    reduces = isinstance(transform, Decoding) and transform.reduced and not plan.exact
-    reductions = plan.reductions() if reduces and pass_.antialias else [1] * len(windows)
+    reduces = pass_.reduces and not plan.exact and pass_.antialias
+    reductions = plan.reductions() if reduces else [1] * len(windows)
     return list(zip(windows, reductions, strict=True))
 
 

@@ -74,7 +74,7 @@ def _made(chain: "Compose", passes: Sequence[Pass]) -> tuple[FilePass, torch.dty
         options.channels,
         options.max_pixels,
         options.exif,
-        transform.reduced and not chain.exact and bool(first.antialias),
+        first.reduces and not chain.exact and bool(first.antialias),
         chain.exact,
         around,
         beyond,

@@ -47,6 +47,7 @@ class Pass:
     # Whether images of integers become floats, or change colours, after they were interpolated. One
     # by one, transforms would saturate there.
     saturates: bool = False
+    reduces: bool = False  # whether files may be decoded at a lower scale
 
     @property
     def shown_padding(self) -> str:
@@ -203,6 +204,8 @@ def split_passes(transforms: Sequence[Callable[..., Any]], exact: bool) -> list[
         if refusal is not None:
             passes.append(Pass([], index, refusal, "fused", exact))
         passes[-1].join(transform, effects)
+    if passes:
+        passes[0].reduces = _reduces(transforms)
     return passes
 
 
@@ -210,6 +213,17 @@ def overshoots(interpolation: str | tuple[str, ...] | None) -> bool:
     """Return whether an interpolation may make values beyond those of the pixels around."""
     modes = interpolation if isinstance(interpolation, tuple) else (interpolation,)
     return not {"bicubic", "lanczos"}.isdisjoint(modes)
+
+
+def _reduces(transforms: Sequence[Callable[..., Any]]) -> bool:
+    """Return whether a chain may decode files at a lower scale: by default, if it draws."""
+    reduced = getattr(transforms[0], "reduced", False)
+    if reduced is not None:
+        return bool(reduced)
+    return any(
+        t.draws > 0 if isinstance(t, Fusable) else isinstance(t, Container) and not t.takes_batches
+        for t in transforms
+    )
 
 
 def name_of(transform: Any) -> str:

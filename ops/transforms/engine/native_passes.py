@@ -123,10 +123,7 @@ def _found(
     whole = [part for part in passes if _inner(chain, part) is None]
     if dtype not in DTYPE_NAMES or any(reason_for_python(chain, part) for part in whole):
         return None
-    try:
-        found = stages_of(chain, passes, dtype, channels)
-    except (TypeError, ValueError):  # `run_passes` says what is wrong
-        return None
+    found = stages_of(chain, passes, dtype, channels)
     if found is None:
         return None
     least = [compiled(part, chain.slices).least if part in whole else None for part in passes]

@@ -1,6 +1,7 @@
 """Other libraries' and users' code draws the same whatever the threads, and not from the caller."""
 
 import random
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -121,6 +122,39 @@ def test_threads_change_neither_batches_nor_the_callers_numbers(kind: str) -> No
         again, also = run(threads)
         assert equal(again, batches)
         assert also == drawn
+
+
+class Waiting:
+    """A transform that is known to draw from torch, and draws while the caller does."""
+
+    __module__ = "torchvision.transforms.v2._color"
+
+    def __init__(self) -> None:
+        self.calls, self.inside, self.go = 0, threading.Event(), threading.Event()
+
+    def __call__(self, image: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        if self.calls > 1:
+            self.inside.set()
+            self.go.wait(30)
+        return image + torch.rand(())
+
+
+def test_the_caller_draws_while_a_transform_does() -> None:
+    photos = [PHOTO.float()] * 3
+    expected = [compose(Waiting())(photos[0], index=0)]
+    torch.manual_seed(4)
+    drawn = torch.rand(5)
+    waiting = Waiting()
+    batches = iter(transforms.Loader(photos, compose(waiting), 1, threads=1))
+    assert torch.equal(next(batches)[0], expected[0])
+    waiting.inside.wait(30)
+    torch.manual_seed(4)
+    first = torch.rand(2)
+    waiting.go.set()
+    rest = list(batches)
+    assert torch.equal(torch.cat([first, torch.rand(3)]), drawn)
+    assert len(rest) == 2
 
 
 def test_a_batch_is_that_of_the_chain() -> None:

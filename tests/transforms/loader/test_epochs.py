@@ -197,6 +197,17 @@ def test_an_iteration_that_gives_nothing_does_not_count() -> None:
         assert crops(batches) == first[epoch]
 
 
+def test_an_epoch_that_gave_nothing_is_tried_again() -> None:
+    samples: list[Any] = [None, *SAMPLES[1:]]
+    loader = make(samples, shuffle=True, batch_size=COUNT)
+    with pytest.raises(TypeError):
+        next(iter(loader))
+    samples[0] = SAMPLES[0]
+    assert loader.epoch == 0
+    assert crops(loader) == crops(make(shuffle=True, batch_size=COUNT))
+    assert loader.epoch == 1
+
+
 # Trainers: the order in which they call
 
 
@@ -213,8 +224,9 @@ class Lightning:
     def _set_epoch(self) -> None:
         batch_sampler = getattr(self.loader.batch_sampler, "sampler", None)
         for sampler in (self.loader.sampler, batch_sampler):
-            if callable(getattr(sampler, "set_epoch", None)):
-                sampler.set_epoch(self.processed)
+            set_epoch = getattr(sampler, "set_epoch", None)
+            if callable(set_epoch):
+                set_epoch(self.processed)
 
     def epoch(self, stop: int | None = None, done: int = 0) -> dict[str, Any]:
         """Train one epoch, of which so many batches are done; stop after a batch, or at its end."""
@@ -266,7 +278,7 @@ def test_a_resumed_run_trains_what_an_undisturbed_one_does(kind: str, stop: int 
     loader = make(**SAMPLERS[kind]())
     first = Lightning(loader)
     first.epoch()
-    state = first.epoch(
+    state: Any = first.epoch(
         None if str(stop)[:3] == "end" else len(loader) if stop == "last step" else int(stop)
     )
     done = len(first.seen) - len(loader)
@@ -344,7 +356,7 @@ def test_no_data_loader_is_made_of_it(samples: Any) -> None:
 
 @pytest.fixture
 def group() -> Iterator[None]:
-    store = torch.distributed.HashStore()
+    store = torch.distributed.HashStore()  # type: ignore[attr-defined]
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     yield
     torch.distributed.destroy_process_group()
@@ -352,12 +364,10 @@ def group() -> Iterator[None]:
 
 @pytest.fixture
 def two_ranks(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    from visops.transforms.loading import checks
-
     def be(rank: int) -> None:
-        monkeypatch.setattr(checks.distributed, "is_initialized", lambda: True)
-        monkeypatch.setattr(checks.distributed, "get_rank", lambda: rank)
-        monkeypatch.setattr(checks.distributed, "get_world_size", lambda: 2)
+        monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda: rank)
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
 
     return be
 

@@ -1,8 +1,8 @@
 """Climbs from a Python loop to the fastest kernel and shows where each rung spends its time.
 
-conv (one channel of float32), affine, nms, roi_align: the same job by a Python loop, by NumPy, by
-other libraries and by visops, on one thread, all threads, and a GPU when there is one. All results
-are compared before they are timed. Rungs that would take too long at a size are left out there.
+One channel of float32 is convolved by a Python loop, NumPy, other libraries and visops, on
+one thread, all threads, and a GPU when there is one. Results are compared before they are timed.
+Rungs that would take too long at a size are left out there.
 
 Written to --out: the times as a table and as JSON, a picture of time by size with the speed-up of
 every rung, the reports of cProfile and pyinstrument side by side, and a trace of torch.profiler.
@@ -20,15 +20,7 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from bench.harness import set_threads
-from profiling import Ladder, affine, climb, conv, nms, plot, profilers, report, roi_align, trace
-
-
-def _ladder(options: argparse.Namespace) -> Ladder:
-    if options.op == "conv":
-        if options.image is not None:
-            return conv.by_kernel(options.image)
-        return conv.by_image(options.kernel)
-    return {"affine": affine, "nms": nms, "roi_align": roi_align}[options.op].LADDER
+from profiling import climb, conv, plot, profilers, report, trace
 
 
 def _positive(text: str) -> int:
@@ -42,25 +34,24 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("op", choices=["conv", "affine", "nms", "roi_align"])
     parser.add_argument(
         "--size",
         type=_positive,
         nargs="+",
         metavar="N",
-        help="sides of images, or numbers of boxes (default: a few, up to large ones)",
+        help="sides of images (default: a few, up to large ones)",
     )
     side = parser.add_mutually_exclusive_group()
     side.add_argument(
-        "--kernel", type=_positive, default=conv.KERNEL, metavar="K", help="conv: its side (7)"
+        "--kernel", type=_positive, default=conv.KERNEL, metavar="K", help="its side (7)"
     )
     side.add_argument(
         "--image",
         type=_positive,
         metavar="N",
-        help="conv: an image of this side, and --size are sides of kernels",
+        help="an image of this side, and --size are sides of kernels",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="default: out/profile_<op>")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="default: out/profile_conv")
     parser.add_argument(
         "--threads",
         type=_positive,
@@ -82,7 +73,8 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None, write: Callable[[str], object] = print) -> int:
     """Command line; returns the exit status."""
     options = _parser().parse_args(argv)
-    ladder = _ladder(options)
+    sides = options.image is not None
+    ladder = conv.by_kernel(options.image) if sides else conv.by_image(options.kernel)
     out: Path = options.out or Path("out") / f"profile_{ladder.op}"
     out.mkdir(parents=True, exist_ok=True)
     before = torch.get_num_threads()
