@@ -1,6 +1,5 @@
 """Operators on tensors, called with tensors or with NumPy arrays."""
 
-import operator
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -10,7 +9,8 @@ import torch
 from torch import Tensor
 
 from .arrays import as_tensor
-from .unsupported_inputs import called, require_plain
+from .numbers import as_index, is_symbol
+from .unsupported_inputs import called, readable, require_plain
 
 Device = torch.device | str | None
 
@@ -53,6 +53,8 @@ def call_operator(
         except (RuntimeError, AttributeError) as error:
             if not str(error).startswith("visops."):  # torch's, for sparse tensors and their like
                 require_plain(op, **tensors)
+            if isinstance(error, RuntimeError):
+                raise readable(error, op) from None
             raise
     given = {n: v for n, v in tensors.items() if not (v is None and n in optional)}
     first = next(iter(given))
@@ -64,7 +66,7 @@ def call_operator(
     try:
         result = call(*(moved.get(name) for name in tensors), *arguments)
     except RuntimeError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(str(readable(error, op))) from None
     if isinstance(result, tuple):
         return tuple(part.cpu().numpy() for part in result)
     return result.cpu().numpy()
@@ -78,6 +80,8 @@ def renamed(
     `arguments` are names of inner's arguments, and what `op` calls them. Other errors come back as
     they are.
     """
+    if isinstance(error, RuntimeError):
+        error = readable(error)
     prefix, message = f"visops.{inner}: ", str(error)
     if type(error) not in (RuntimeError, TypeError, ValueError) or not message.startswith(prefix):
         return error
@@ -91,18 +95,15 @@ def output_limit(op: str, max_output: Any, *, of_arrays: bool) -> Any:
     """Return the limit as operators take it: -1 for None."""
     if max_output is None:
         return -1
-    if not isinstance(max_output, torch.SymInt):
-        try:
-            max_output = operator.index(max_output)
-        except TypeError:
-            raise TypeError(
-                f"visops.{op}: max_output is {max_output!r}, must be an integer"
-            ) from None
-        if not 0 <= max_output < 2**63:  # -1 has a meaning for the operator
-            error = ValueError if of_arrays else RuntimeError
-            allowed = ">= 0" if max_output < 0 else "below 2^63"
-            raise error(f"visops.{op}: max_output is {max_output}, must be {allowed}")
-    return max_output
+    try:
+        limit = as_index(max_output)
+    except TypeError:
+        raise TypeError(f"visops.{op}: max_output is {max_output!r}, must be an integer") from None
+    if not is_symbol(limit) and not 0 <= limit < 2**63:  # -1 has a meaning for the operator
+        error = ValueError if of_arrays else RuntimeError
+        allowed = ">= 0" if limit < 0 else "below 2^63"
+        raise error(f"visops.{op}: max_output is {limit}, must be {allowed}")
+    return limit
 
 
 def _are_tensors(values: Mapping[str, Any], optional: Collection[str]) -> bool:

@@ -6,10 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .shapes import holds, is_contiguous
+
 
 def prefers_channels_last(maps: Tensor) -> bool:
     """Whether a result follows these maps into channels_last; as in csrc/torch/tensor.cpp."""
-    return bool(not maps.is_contiguous() and maps.shape[1] > 1 and maps.stride(1) == 1)
+    return not is_contiguous(maps) and holds(maps.shape[1] > 1) and holds(maps.stride(1) == 1)
 
 
 def empty_maps(

@@ -17,8 +17,8 @@ except ImportError:  # it is torch's own; without it, registering takes longer
     _autograd = None  # type: ignore[assignment]
 
 from .registering import LIBRARY, add_vmap_rule
-from .unsupported_inputs import as_plain, called, reject_foreign_tensors, unsupported
-from .vmap_calls import below_vmap, complete_rule, is_below_vmap
+from .unsupported_inputs import as_plain, called, readable, reject_foreign_tensors, unsupported
+from .vmap_calls import complete_rule
 
 _is_compiling = torch.compiler.is_compiling
 _is_tracing = torch._C._is_tracing
@@ -138,8 +138,59 @@ def _register_autograd(
         torch.library.register_autograd(op, backward, setup_context=setup_context)
         return
     info = _autograd.Info(backward, setup_context)
-    kernel = _on_first_call(lambda: _autograd.make_autograd_impl(op, info))
+    ordinary = _on_first_call(lambda: _autograd.make_autograd_impl(op, info))
+    if any(str(argument.type) == "List[Tensor]" for argument in op._schema.arguments):
+        kernel = ordinary
+    else:
+        of_level = _on_first_call(lambda: _kernel_of_one_level(op, backward, setup_context))
+
+        def kernel(keyset: Any, *arguments: Any, **named: Any) -> Any:
+            if _are_transforms_active() or forward_ad._current_level >= 0:
+                return of_level(keyset, *arguments, **named)
+            return ordinary(keyset, *arguments, **named)
+
     LIBRARY.impl(op._schema.name.removeprefix("visops::"), kernel, "Autograd", with_keyset=True)
+
+
+def _kernel_of_one_level(
+    op: Any, backward: Callable[..., Any], setup_context: Callable[..., None]
+) -> Callable[..., Any]:
+    """Return autograd's kernel while torch.func's transforms are active, or forward derivatives.
+
+    NOTE: transforms may be nested, and the dispatcher asks autograd once for each of them, with
+    tensors of that level. So a call records a node of one level, as torch's own kernels do, and
+    the next levels record theirs below it. ``torch.autograd.Function`` would begin with all levels
+    again; it works above the dispatcher only, where torch.compile can't follow. What the node saves
+    are its level's tensors, which further derivatives lead through. A function without a `jvp`
+    raises for forward derivatives, which an ordinary kernel would drop.
+    """
+    from torch._functorch.utils import enable_single_level_autograd_function
+    from torch.autograd.function import _SingleLevelFunction
+
+    defaults = [argument.default_value for argument in op._schema.arguments]
+
+    def forward(ctx: Any, *inputs: Any) -> Any:
+        *arguments, (keyset, records, derives) = inputs
+        # A function turns both modes off, and the next levels need them.
+        derivatives = forward_ad._set_fwd_grad_enabled(derives)
+        with torch.set_grad_enabled(records), derivatives, _BelowAutograd():
+            output = op.redispatch(keyset & torch._C._after_autograd_keyset, *arguments)
+        setup_context(ctx, (*arguments, *defaults[len(arguments) :]), output)
+        return output
+
+    def gradients(ctx: Any, *incoming: Any) -> tuple[Any, ...]:
+        given = len(ctx.needs_input_grad) - 1
+        return *backward(ctx, *incoming)[:given], None
+
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(gradients)}
+    function: Any = type(f"visops_{op._opname}", (_SingleLevelFunction,), methods)
+
+    def kernel(keyset: Any, *arguments: Any) -> Any:
+        modes = _is_grad_enabled(), torch._C._is_fwd_grad_enabled()
+        with enable_single_level_autograd_function():
+            return function.apply(*arguments, (keyset, *modes))
+
+    return kernel
 
 
 def _with_all_needs(op: Any, formula: Callable[..., Any]) -> Callable[..., Any]:
@@ -197,9 +248,9 @@ def _by_argument(needs: Sequence[bool], inputs: Sequence[Any]) -> list[bool]:
 class Differentiable:
     """An operator of ``torch.ops.visops`` that autograd, vmap and torch.func can differentiate.
 
-    Formulas registered with torch.library work with autograd and torch.compile, but torch.func's
-    gradient transforms refuse them ("must override the setup_context staticmethod"). While a
-    transform is active, calls go through an autograd.Function made from the same formulas.
+    torch.library registers formulas for autograd and torch.compile, but torch.func's gradient
+    transforms refuse them there ("must override the setup_context staticmethod"). Here they get a
+    kernel of their own for these.
 
     Parameters
     ----------
@@ -223,7 +274,7 @@ class Differentiable:
         constants: Constants = (),
         direct: Callable[..., Any] = _not_taken,
     ) -> None:
-        """Register the formulas with torch.library; functions made from them wait for a call.
+        """Register the formulas; functions made from them wait for a call.
 
         `constants` are tensors by which the operator has no gradient: their names, or a function
         that returns them for a call's arguments. Where no other argument wants a gradient, the
@@ -237,24 +288,13 @@ class Differentiable:
         setup_context = _with_all_needs(self._op, setup_context)
         backward = _with_all_needs(self._op, backward)
         _register_autograd(self._op, backward, setup_context)
-        vmap = complete_rule(self._op, vmap)
-        add_vmap_rule(self._name, below_vmap(vmap))
-
-        def transformed() -> Callable[..., Any]:
-            methods = {"setup_context": setup_context, "backward": backward, "vmap": vmap}
-            function = self._function(forward=self._op, **methods)
-            return function.apply  # type: ignore[no-any-return]
+        add_vmap_rule(self._name, complete_rule(self._op, vmap))
 
         def recorded(*arguments: Any) -> Any:
             self._recorded = self._recording(setup_context, backward)
             return self._recorded(*arguments)
 
-        self._transformed = _on_first_call(transformed)
         self._recorded = recorded
-
-    def _function(self, **methods: Callable[..., Any]) -> Any:
-        static = {name: staticmethod(method) for name, method in methods.items()}
-        return type(f"visops_{self._name}", (torch.autograd.Function,), static)
 
     def _recording(
         self, setup_context: Callable[..., None], backward: Callable[..., Any]
@@ -274,7 +314,8 @@ class Differentiable:
             setup_context(ctx, (*arguments, *defaults[len(arguments) :]), output)
             return output
 
-        function = self._function(forward=forward, backward=backward)
+        methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        function: Any = type(f"visops_{self._name}", (torch.autograd.Function,), methods)
         return function.apply  # type: ignore[no-any-return]
 
     def register_list(
@@ -318,9 +359,8 @@ class Differentiable:
         if not _is_compiling():
             if tracing := _is_tracing():
                 arguments = tuple(_with_numbers(self._name, argument) for argument in arguments)
-            # The function raises for forward-mode derivatives; torch.library would drop them.
             if _are_transforms_active() or forward_ad._current_level >= 0:
-                return (self._op if is_below_vmap() else self._transformed)(*arguments)
+                return self._transformed(*arguments)
             tensors = self._tensors_of(arguments)
             if not (_is_grad_enabled() and _any_requires_grad(*tensors)):
                 if not tracing and (output := self._direct(*arguments)) is not None:
@@ -335,11 +375,16 @@ class Differentiable:
                     raise
                 except TypeError as error:
                     return self._op(*as_plain(error, arguments))
+                except RuntimeError as error:
+                    raise readable(error) from None
             # Only the dispatcher shows the operator to traces, subclasses, modes and autocast.
             if not (tracing or _has_torch_function(tensors) or _dispatch_modes() or _is_autocast()):
-                return self._recorded(*arguments)
+                try:
+                    return self._recorded(*arguments)
+                except RuntimeError as error:
+                    raise readable(error) from None
             return called(self._op, *arguments)
-        return self._op(*arguments)
+        return (self._transformed if _are_transforms_active() else self._op)(*arguments)
 
     def _reject(self, arguments: tuple[Any, ...]) -> None:
         for argument, value in zip(self._op._schema.arguments, arguments, strict=False):

@@ -8,6 +8,19 @@ import torch
 _is_compiling = torch.compiler.is_compiling
 
 
+def as_index(value: Any) -> Any:
+    """Return an integer as operator.index() does, which would make a constant of a graph's size.
+
+    While torch.compile traces, sizes say that they are plain integers.
+
+    Raises
+    ------
+    TypeError
+        For anything else.
+    """
+    return value if isinstance(value, (int, torch.SymInt)) else operator.index(value)
+
+
 def is_symbol(value: Any) -> bool:
     """Whether a number, or one within lists, stands for a size that a graph leaves open."""
     if isinstance(value, (list, tuple)):
@@ -49,7 +62,7 @@ def whole_number(op: str, name: str, value: Any) -> Any:
         return value
     try:
         is_whole_float = isinstance(value, float) and value.is_integer()
-        number = int(value) if is_whole_float else operator.index(value)
+        number = int(value) if is_whole_float else as_index(value)
     except TypeError:
         raise TypeError(f"visops.{op}: {name} is {value!r}, must be a whole number") from None
     if not -(2**63) <= number < 2**63:

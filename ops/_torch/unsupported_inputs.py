@@ -3,6 +3,7 @@
 torch would tell the user about dispatch keys and handlers.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -76,6 +77,38 @@ def called(operator: Callable[..., Any], *arguments: Any) -> Any:
         return operator(*arguments)
     except TypeError as error:
         return operator(*as_plain(error, arguments))
+    except RuntimeError as error:
+        raise readable(error) from None
+
+
+# What the dispatcher says of a value that a schema doesn't take.
+_MISMATCH = re.compile(
+    r"visops::(\w+)\(\) Expected a value of type '([^']*)' for argument '(\w+)' but instead found "
+    r"type '[^']*'\.\nPosition: \d+\nValue: (.*)\nDeclaration:",
+    re.DOTALL,
+)
+_WANTED = {
+    "float": "a number",
+    "int": "an integer",
+    "bool": "a bool",
+    "str": "a string",
+    "List[int]": "a sequence of integers",
+    "List[float]": "a sequence of numbers",
+}
+
+
+def readable(error: RuntimeError, op: str | None = None) -> RuntimeError:
+    """Return the dispatcher's error for a value of the wrong type in the form of this library's.
+
+    It names the function `op`, or else the operator. Other errors come back as they are.
+    """
+    found = _MISMATCH.match(str(error))
+    if found is None:
+        return error
+    name, kind, argument, value = found.groups()
+    optional = re.fullmatch(r"Optional\[(.*)\]", kind)
+    wanted = _WANTED.get(optional[1] if optional else kind, kind) + " or None" * bool(optional)
+    return RuntimeError(f"visops.{op or name}: {argument} is {value}, must be {wanted}")
 
 
 def _plain(value: Any) -> Any:

@@ -1,6 +1,5 @@
 """What vmap rules share; and the rule of operators with no batch dimension to fold calls into."""
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,13 +11,6 @@ from .unsupported_inputs import unsupported
 
 Rule = Callable[..., tuple[Any, Any]]
 Stack = Callable[[Any], Tensor]
-
-
-class _State(threading.local):
-    below_vmap = False
-
-
-_state = _State()
 
 
 def one_call_each(call: Callable[..., Any], stack: Stack = torch.stack) -> Rule:
@@ -116,27 +108,6 @@ def check_presence(op: str, argument: Any, value: Any) -> None:
         raise RuntimeError(f"visops.{op}: {name} is None, must be a tensor")
     if kind == "List[Tensor]" and len(value) == 0:
         raise RuntimeError(f"visops.{op}: {name} is an empty list, must hold at least one tensor")
-
-
-def below_vmap(rule: Rule) -> Rule:
-    """Return the rule as the dispatcher calls it: `is_below_vmap` in it.
-
-    Operators that it calls go on to the next transform by themselves.
-    """
-
-    def lowered(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
-        before, _state.below_vmap = _state.below_vmap, True
-        try:
-            return rule(info, in_dims, *arguments)
-        finally:
-            _state.below_vmap = before
-
-    return lowered
-
-
-def is_below_vmap() -> bool:
-    """Whether the dispatcher is calling a vmap rule."""
-    return _state.below_vmap
 
 
 def _entry(argument: Any, dim: Any, i: int) -> Any:

@@ -1,7 +1,6 @@
 """Common filters, made of filter2d: Gaussian and box blurs, and Sobel derivatives."""
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -9,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._torch.numbers import as_index
 from .filter2d import computed_in, filtered
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -185,7 +185,7 @@ def sobel(
     orders = [_order(op, name, order) for name, order in (("dx", dx), ("dy", dy))]
     if orders == [0, 0]:
         raise ValueError(f"visops.{op}: dx and dy are 0, one of them must be positive")
-    if isinstance(size, bool) or size not in (1, 3, 5, 7):
+    if isinstance(size, (bool, float)) or size not in (1, 3, 5, 7):
         raise ValueError(f"visops.{op}: size is {size!r}, must be 1, 3, 5 or 7")
     row, column = (_derivative(order, size) for order in orders)
     if dtype is None and isinstance(image, (Tensor, np.ndarray)):
@@ -216,7 +216,7 @@ def _pair(op: str, name: str, value: Any) -> tuple[Any, Any]:
 
 def _extent(op: str, side: Any) -> int:
     try:
-        found = operator.index(side)
+        found = as_index(side)
     except TypeError:
         raise TypeError(f"visops.{op}: size is {side!r}, must be an integer") from None
     if found < 1:
@@ -227,7 +227,7 @@ def _extent(op: str, side: Any) -> int:
 
 
 def _order(op: str, name: str, order: Any) -> int:
-    if isinstance(order, bool) or order not in (0, 1, 2):
+    if isinstance(order, (bool, float)) or order not in (0, 1, 2):
         raise ValueError(f"visops.{op}: {name} is {order!r}, must be 0, 1 or 2")
     return int(order)
 
@@ -256,11 +256,13 @@ def _gaussian(op: str, size: Any, sigma: Any, reach: int) -> np.ndarray:
     if size % 2 == 0:
         raise ValueError(f"visops.{op}: size is {size}, must be odd")
     if sigma is None:
-        if size in _SMALL:
+        # Not `in _SMALL`, which would make a constant of a size that a graph leaves open.
+        side = next((side for known, side in _SMALL.items() if known == size), None)
+        if side is not None:
             # Not side[:0:-1] of an array: dynamo's NumPy drops the bound of such a slice.
-            side = _SMALL[size]
             return np.array([*reversed(side[1:]), *side]) / 256
-        sigma = 0.3 * ((size - 1) / 2 - 1) + 0.8
+        last = np.arange(size)[-1:]  # an array: torch.compile would keep a number for good
+        sigma = 0.3 * (last / 2 - 1) + 0.8
     return gaussian(size, sigma)
 
 

@@ -4,7 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/convo
 fake kernels, gradients, vmap and autocast are in conv2d_autograd.py.
 """
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from torch.nn import functional
 
 from .._torch.call import call_operator
 from .._torch.channels_last import prefers_channels_last
+from .._torch.numbers import as_index
 from .._torch.unsupported_inputs import require_plain
 from .conv2d_autograd import conv2d as _implicit
 from .conv2d_autograd import result_size, with_autocast
@@ -174,7 +174,7 @@ class _Options:
         self.dilation = one_per_dimension(op, "dilation", dilation, 2)
         self.padding = padding
         try:
-            self.groups = groups if isinstance(groups, torch.SymInt) else operator.index(groups)
+            self.groups = as_index(groups)
         except TypeError:
             raise TypeError(f"visops.{op}: groups is {groups!r}, must be an integer") from None
         if self.groups < 1:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .._torch.shapes import any_zero, is_known
 from .convolve2d_costs import crossover, ranking
 from .convolve2d_fft import convolve_fft
 from .convolve2d_methods import convolve_direct, convolve_im2col
@@ -30,7 +31,7 @@ _SIMPLE: dict[str, Callable[[Problem], Tensor]] = {
 
 def convolve(p: Problem, method: str, explain: Explain) -> Tensor:
     """Convolve by this method; tell `explain` which one it was and why."""
-    if 0 in p.image.shape or 0 in p.kernel.shape or 0 in p.size:
+    if any_zero((*p.image.shape, *p.kernel.shape, *p.size)):
         _tell(p, explain, f"{method}, of nothing")
         return _of_nothing(p)
     if method == "auto":
@@ -115,12 +116,11 @@ def _fastest(p: Problem) -> tuple[str, Factors | None, Callable[[], str]]:
     images, kernels = image.shape, kernel.shape
     taps = kernels[-2] * kernels[-1]
     if torch.compiler.is_compiling() or not image.is_cpu:
-        # By the kernel alone: sizes of images may be symbols, and only the CPU was measured.
-        least = crossover(image.dtype, image.device.type)
-        method = "direct" if least is None or taps < least else "fft"
-        return method, None, lambda: f"as transforms are for kernels of {least} elements or more"
+        return _fastest_by_kernel(p, taps)
     if len(images) == 2 == len(kernels) and p.size[0] * p.size[1] * taps <= _FEW:
         return "direct", None, _as_few
+    if {*map(type, (*images, *kernels))} != {int}:
+        return _fastest_by_kernel(p, taps)
     order = ranking(image.dtype, tuple(images), tuple(kernels), p.size)
     best = next(method for method, _ in order if method != "separable")
     if order[0][0] != "separable":
@@ -135,6 +135,15 @@ def _fastest(p: Problem) -> tuple[str, Factors | None, Callable[[], str]]:
             return "separable", factors, lambda: _in_words("separable", order)
         note = "separable: in2 is not of rank 1"
     return best, None, lambda: _in_words(best, order, note)
+
+
+def _fastest_by_kernel(p: Problem, taps: Any) -> tuple[str, None, Callable[[], str]]:
+    """Decide by the kernel alone: images' sizes may be symbols, and only the CPU was measured."""
+    least = crossover(p.image.dtype, p.image.device.type)
+    if not all(map(is_known, p.lead)):
+        return "direct", None, lambda: "as the number of images depends on values"
+    method = "direct" if least is None or taps < least else "fft"
+    return method, None, lambda: f"as transforms are for kernels of {least} elements or more"
 
 
 def _in_words(chosen: str, order: tuple[tuple[str, float], ...], note: str = "") -> str:

@@ -1,26 +1,33 @@
 """Images extended beyond their borders: the part that a convolution reads, as a tensor."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from .._torch.numbers import is_symbol
 from .convolve2d_problem import Number, Problem, fill_tensor
 from .im2col_autograd import im2col
 
 
 def _piece(image: Tensor, dim: int, first: int, last: int, boundary: str) -> Tensor:
     """Return positions [first, last) along `dim`, some of which lie outside the image."""
-    size = image.shape[dim]
+    size: Any = image.shape[dim]
     index = torch.arange(first, last, device=image.device)
+    period: Any = {"wrap": size, "symm": 2 * size}.get(boundary, max(2 * size - 2, 1))
+    if is_symbol(size):  # ONNX takes tensors, but no open sizes in place of numbers
+        size, period = (
+            torch.scalar_tensor(n, dtype=torch.int64, device=image.device) for n in (size, period)
+        )
     if boundary == "replicate":
-        index = index.clamp(0, size - 1)
-    elif boundary == "wrap":
-        index = index.remainder(size)
-    elif boundary == "mirror":
-        index = index.remainder(max(2 * size - 2, 1))
-        index = torch.minimum(index, 2 * size - 2 - index)
+        index = index.clamp(min=0)
+        index = torch.where(index < size, index, size - 1)
     else:
-        index = index.remainder(2 * size)
-        index = torch.minimum(index, 2 * size - 1 - index)
+        index = index.remainder(period)
+        if boundary == "mirror":
+            index = torch.minimum(index, 2 * size - 2 - index)
+        elif boundary == "symm":
+            index = torch.minimum(index, 2 * size - 1 - index)
     return image.index_select(dim, index)
 
 

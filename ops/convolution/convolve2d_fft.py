@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from .._torch.shapes import is_known
 from .convolve2d_costs import fft_takes_halves, fft_tile
 from .convolve2d_extension import extended, windows
 from .convolve2d_problem import Problem, as_convolution, dtype_name, of_one_size, plain_number
@@ -42,6 +43,11 @@ def convolve_fft(p: Problem, tile: tuple[int, int] | None = None) -> Tensor:
         raise ValueError(
             f"visops.{p.op}: method is 'fft' for a result of dtype {dtype_name(dtype)}, must be "
             "another for integers, which it would round"
+        )
+    if not all(map(is_known, p.lead)):
+        raise ValueError(
+            f"visops.{p.op}: method is 'fft', must be 'direct' or 'im2col' in a graph where the "
+            "number of images depends on values"
         )
     p = extended(as_convolution(of_one_size(p)))
     if dtype in _HALVES:

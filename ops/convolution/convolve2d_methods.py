@@ -1,9 +1,12 @@
 """The methods of convolve2d and correlate2d that need no transform: direct and im2col."""
 
+import math
+
 import torch
 from torch import Tensor
 
 from .._torch.autocast import full_product
+from .._torch.shapes import holds, is_known
 from .convolve2d_extension import extended, windows
 from .convolve2d_narrow import convolve_rows
 from .convolve2d_problem import SIGNED, Problem, fill_tensor, of_one_size, turned
@@ -31,8 +34,8 @@ def convolve_im2col(p: Problem) -> Tensor:
     kh, kw = kernel.shape[-2:]
     top, left = (s - (k - 1) * p.flip for s, k in zip(p.start, (kh, kw), strict=True))
     height, width = p.size
-    row = max(1, image.shape[:-2].numel() * kh * kw * width)
-    rows = max(1, _MATRIX // row)
+    images = math.prod(image.shape[:-2])
+    rows = max(1, _MATRIX // max(1, images * kh * kw * width)) if is_known(images) else height
     parts = []
     for first in range(0, height, rows):
         last = min(height, first + rows)
@@ -70,7 +73,7 @@ def _bank(images: torch.Size, kernels: torch.Size) -> int | None:
     of_images = (1,) * (dims - len(images)) + tuple(images)
     of_kernels = (1,) * (dims - len(kernels)) + tuple(kernels)
     for split in range(dims + 1):
-        if all(n == 1 for n in of_kernels[:split]) and all(n == 1 for n in of_images[split:]):
+        if all(holds(n == 1) for n in (*of_kernels[:split], *of_images[split:])):
             return split
     return None
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.shapes import broadcast_shapes
+from .._torch.shapes import broadcast_shapes, is_known
 from .._torch.unsupported_inputs import require_plain
 
 Number = int | float | complex
@@ -79,12 +79,14 @@ def of_one_size(p: Problem) -> Problem:
     """Return the problem with plain numbers for sizes that torch.compile keeps as symbols.
 
     Methods that cut the image into parts make as many steps as there are, in a graph of that size.
+    A number of images that depends on values has no plain number.
     """
     if not torch.compiler.is_compiling():
         return p
     for shape in (p.image.shape, p.kernel.shape):
         for extent in shape:
-            plain_number(extent)
+            if is_known(extent):
+                plain_number(extent)
     start = plain_number(p.start[0]), plain_number(p.start[1])
     return p._replace(start=start, size=(plain_number(p.size[0]), plain_number(p.size[1])))
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from .._torch.arrays import as_tensor
 from .._torch.call import renamed
 from .._torch.native import modes_or_transforms_active
+from .._torch.shapes import any_zero
 from .._torch.unsupported_inputs import require_plain
 from .convolve2d import correlate2d
 from .convolve2d_extension import extended_along
@@ -161,7 +162,7 @@ def filtered(
     folded = [_folded(kernel, sides, _BORDERS[border]) for kernel in kernels]
     read = [_kernel(op, kernel, planes.device, wide) for kernel in folded]
     values = planes.to(wide)
-    if 0 not in planes.shape:
+    if not any_zero(planes.shape):
         try:
             values = _correlated(values, read, _BORDERS[border], fill, method)
         except (RuntimeError, TypeError, ValueError) as error:

@@ -1,18 +1,12 @@
 """Arguments of windows that move over the last dimensions of a tensor: sizes, steps, padding."""
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
-import torch
+from .._torch.numbers import as_index
 
 # The words that may stand for numbers of padding.
 _PADDING = ("same", "valid")
-
-
-def _index(value: Any) -> int:
-    # Symbolic sizes stay so; to torch.compile they are of type int.
-    return value if isinstance(value, (int, torch.SymInt)) else operator.index(value)  # type: ignore[return-value]
 
 
 def _is_list(value: Any) -> bool:
@@ -59,7 +53,7 @@ def one_per_dimension(op: str, name: str, value: Any, dims: int, least: int = 1)
     several = "1 integer" if dims == 1 else f"an integer or {dims} of them"
     try:
         is_list = _is_list(value)
-        values = [_index(v) for v in value] if is_list else [_index(value)] * dims
+        values = [as_index(v) for v in value] if is_list else [as_index(value)] * dims
     except TypeError:
         raise TypeError(f"visops.{op}: {name} is {value!r}, must be {several}") from None
     if len(values) != dims:

@@ -5,7 +5,6 @@ csrc/core/deformable/attention.cpp, fake kernels, gradients and vmap in attentio
 """
 
 import itertools
-import operator
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
+from .._torch.numbers import as_index
 from .._torch.unsupported_inputs import require_plain
 from .attention_autograd import attention, backward_samples, backward_value
 
@@ -163,7 +163,7 @@ def _samples(
 def _pairs(spatial_shapes: Any) -> list[Any]:
     """Return the numbers of all pairs."""
     try:
-        pairs = [[_index(side) for side in pair] for pair in spatial_shapes]
+        pairs = [[as_index(side) for side in pair] for pair in spatial_shapes]
     except TypeError:
         pairs = [[]]
     if any(len(pair) != 2 for pair in pairs):
@@ -172,10 +172,6 @@ def _pairs(spatial_shapes: Any) -> list[Any]:
             "each level, or a tensor [L, 2]"
         )
     return [side for pair in pairs for side in pair]
-
-
-def _index(size: Any) -> Any:
-    return size if isinstance(size, torch.SymInt) else operator.index(size)
 
 
 def _level_count(shapes: Tensor | None, sizes: Sequence[Any]) -> int:
@@ -202,7 +198,7 @@ def _points(
         points = [locations.shape[4]] * levels
     else:
         try:
-            points = [_index(count) for count in num_points_list]
+            points = [as_index(count) for count in num_points_list]
         except TypeError:
             raise TypeError(
                 f"visops.{_OP}: num_points_list is {num_points_list!r}, must be an integer for "

@@ -4,7 +4,6 @@ The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/
 csrc/core/deformable/conv2d.cpp, fake kernels, gradients and vmap in conv2d_autograd.py.
 """
 
-import operator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
+from .._torch.numbers import as_index
 from .conv2d_autograd import deform_conv2d as _call
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -110,15 +110,11 @@ def pair_of(op: str, name: str, value: Any) -> list[Any]:
     """Return one integer, or two for y and x, as two."""
     try:
         if isinstance(value, (list, tuple, torch.Size)):
-            numbers = [_index(number) for number in value]
+            numbers = [as_index(number) for number in value]
         else:
-            numbers = [_index(value)] * 2
+            numbers = [as_index(value)] * 2
     except TypeError:
         numbers = []
     if len(numbers) != 2:
         raise TypeError(f"visops.{op}: {name} is {value!r}, must be an integer or a pair (y, x)")
     return numbers
-
-
-def _index(number: Any) -> Any:
-    return number if isinstance(number, torch.SymInt) else operator.index(number)

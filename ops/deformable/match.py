@@ -12,7 +12,7 @@ from torch import Tensor
 from .._torch.differentiable import without_gradient
 from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import below_vmap, complete_rule, one_call_each
+from .._torch.vmap_calls import complete_rule, one_call_each
 
 _OP = "match_cost"
 _match_cost = torch.ops.visops.match_cost.default
@@ -164,4 +164,4 @@ def _match_cost_fake(logits: Tensor, boxes: Tensor, target_labels: Tensor, *opti
     return logits.new_empty((logits.shape[1] * target_labels.shape[0],), dtype=dtype)
 
 
-add_vmap_rule(_OP, below_vmap(complete_rule(_match_cost, one_call_each(_match_cost))))
+add_vmap_rule(_OP, complete_rule(_match_cost, one_call_each(_match_cost)))

@@ -4,7 +4,6 @@ The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/
 csrc/core/deformable/points.cpp, fake kernels, gradients and vmap in points_autograd.py.
 """
 
-import operator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +11,8 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
+from .._torch.numbers import as_index
+from .._torch.shapes import holds, is_contiguous
 from .._torch.unsupported_inputs import require_plain
 from .points_autograd import sample
 
@@ -99,8 +100,8 @@ def _sample(input: Tensor, points: Tensor, *options: Any) -> Tensor:
         )
     batch, channels = input.shape[:2]
     size, points = points.shape[1:-1], points if points.dim() == 3 else points.flatten(1, -2)
-    if points.shape[0] == 1 and batch != 1:
-        if input.is_contiguous():  # all maps are channels of one image
+    if holds(points.shape[0] == 1) and not holds(batch == 1):
+        if is_contiguous(input):  # all maps are channels of one image
             found = sample(input.reshape(1, batch * channels, *input.shape[2:]), points, *options)
             return found.reshape(batch, channels, *size)  # type: ignore[no-any-return]
         points = points.expand(batch, -1, -1)
@@ -184,7 +185,9 @@ def sample_points_by_uncertainty(
             f"visops.{op}: generator is a {type(generator).__name__}, must be a torch.Generator"
         )
     dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
-    made: dict[str, Any] = {"dtype": dtype, "device": logits.device, "generator": generator}
+    made: dict[str, Any] = {"dtype": dtype, "device": logits.device}
+    if generator is not None:  # the overload with a generator, even None, takes no open sizes
+        made["generator"] = generator
     batch = logits.shape[0]
     with torch.no_grad():
         points = torch.rand(batch, tried, 2, **made)
@@ -216,7 +219,7 @@ def _least(values: Tensor, count: int) -> Tensor:
 def _counts(op: str, num_points: Any, oversample: float, importance: float) -> tuple[int, int, int]:
     """Return how many points are tried, chosen, and drawn afterwards."""
     try:
-        count = operator.index(num_points)
+        count = as_index(num_points)
     except TypeError:
         raise TypeError(f"visops.{op}: num_points is {num_points!r}, must be an integer") from None
     if count < 0:

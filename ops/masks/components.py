@@ -3,7 +3,6 @@
 The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks/components.cpp.
 """
 
-import operator
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from .._torch.call import call_operator
 from .._torch.named_tuples import exportable
+from .._torch.numbers import as_index, is_symbol
 from . import fakes  # noqa: F401
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -208,13 +208,16 @@ def _labels(masks: Tensor, connectivity: int) -> Tensor:
 
 
 def _labels_and_stats(
-    masks: Tensor, connectivity: int, limit: int | None
+    masks: Tensor, connectivity: int, limit: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     labels, counts = _connected_components(masks, connectivity)
     if limit is None:
-        limit = 0 if counts.numel() == 0 else int(counts.max())
-        if torch.compiler.is_compiling():  # else it is a number, and this would import SymPy
+        if torch.compiler.is_compiling() or is_symbol(counts.numel()):
+            # There may be no masks. Elsewhere a check would import SymPy.
+            limit = torch.nn.functional.pad(counts.flatten(), (0, 1)).max().item()
             torch._check(limit >= 0)
+        else:
+            limit = 0 if counts.numel() == 0 else int(counts.max())
     return labels, counts, *_component_stats(labels, limit)
 
 
@@ -229,9 +232,7 @@ def _limit(max_components: Any, *, of_arrays: bool) -> Any:
 
 
 def _integer(op: str, name: str, value: Any) -> Any:
-    if isinstance(value, (int, torch.SymInt)):  # index() would make a constant of a size
-        return value
     try:
-        return operator.index(value)
+        return as_index(value)
     except TypeError:
         raise TypeError(f"visops.{op}: {name} is {value!r}, must be an integer") from None

@@ -6,9 +6,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.fakes import register_fake
+from .._torch.fakes import dynamic_size, register_fake
+from .._torch.numbers import is_symbol
 from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import below_vmap, complete_rule, one_call_each
+from .._torch.vmap_calls import complete_rule, one_call_each
+
+
+def word_count(width: Any) -> Any:
+    """Return how many numbers hold the bits of a row of masks.
+
+    Where an exported program leaves the width open, the count is an open size of its own. Torch
+    asks a size that it has computed whether it is 1, and the program would work on one side of 64
+    columns only.
+    """
+    count = (width + 63) // 64
+    if not is_symbol(count) or not width.node.shape_env.allow_dynamic_output_shape_ops:
+        return count
+    size = dynamic_size()
+    torch._check(size * 64 >= width)
+    torch._check(size * 64 < width + 64)
+    return size
 
 
 @register_fake("connected_components")
@@ -48,7 +65,7 @@ def _distance_transform(
 
 @register_fake("pack_masks")
 def _pack_masks(masks: Tensor) -> Tensor:
-    shape = (*masks.shape[:-1], (masks.shape[-1] + 63) // 64)
+    shape = (*masks.shape[:-1], word_count(masks.shape[-1]))
     return masks.new_empty(shape, dtype=torch.int64)
 
 
@@ -119,7 +136,7 @@ for _op in (
     "stability_score",
 ):
     _call = getattr(torch.ops.visops, _op).default
-    add_vmap_rule(_op, below_vmap(complete_rule(_call, _leading(_call))))
+    add_vmap_rule(_op, complete_rule(_call, _leading(_call)))
 for _op in ("mask_iou", "suppress_masks", "merge_masks"):
     _call = getattr(torch.ops.visops, _op).default
-    add_vmap_rule(_op, below_vmap(complete_rule(_call, one_call_each(_call))))
+    add_vmap_rule(_op, complete_rule(_call, one_call_each(_call)))

@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from .._torch.call import call_operator
+from .._torch.numbers import is_symbol
+from .._torch.shapes import holds
 
 _unpack_masks = torch.ops.visops.unpack_masks.default
 _WORD = 64  # pixels
@@ -138,7 +140,7 @@ def _check(bits: Any, size: tuple[int, int]) -> None:
         )
     height, width = size
     words = (width + _WORD - 1) // _WORD
-    if bits.ndim < 2 or bits.shape[-2] != height or bits.shape[-1] != words:
+    if bits.ndim < 2 or holds(bits.shape[-2] != height) or holds(bits.shape[-1] != words):
         raise error(
             f"visops.PackedMasks: bits has shape {list(bits.shape)}, must be [..., {height}, "
             f"{words}] for masks of {height} x {width}"
@@ -147,11 +149,13 @@ def _check(bits: Any, size: tuple[int, int]) -> None:
 
 def _without_padding(bits: Any, width: int) -> Any:
     """Return bits whose columns from `width` on are 0."""
-    rest = width % _WORD
-    if rest == 0:
+    if not is_symbol(width) and width % _WORD == 0:
         return bits
-    join = torch.cat if isinstance(bits, Tensor) else np.concatenate
-    return join([bits[..., :-1], bits[..., -1:] & ((1 << rest) - 1)], -1)
+    is_tensor = isinstance(bits, Tensor)
+    ones = bits.new_full((), -2) if is_tensor else np.int64(-2)
+    keep = ~(ones << (width - 1) % _WORD)
+    join = torch.cat if is_tensor else np.concatenate
+    return join([bits[..., :-1], bits[..., -1:] & keep], -1)
 
 
 def _flatten(masks: PackedMasks) -> tuple[list[Any], None]:

@@ -4,7 +4,6 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks
 kernels, gradients and vmap in paste_autograd.py.
 """
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator, renamed
+from .._torch.numbers import as_index
 from .._torch.outside_graphs import outside_graphs
 from .._torch.unsupported_inputs import reject_vmap
 from .packed import Device
@@ -184,13 +184,9 @@ def _pasted(
 def _sizes(size: Any) -> tuple[int, int]:
     try:
         height, width = size
-        return _integer(height), _integer(width)
+        return as_index(height), as_index(width)
     except (TypeError, ValueError):
         raise TypeError(f"visops.{_OP}: size is {size!r}, must be (height, width)") from None
-
-
-def _integer(size: Any) -> int:
-    return size if isinstance(size, (int, torch.SymInt)) else operator.index(size)  # type: ignore[return-value]
 
 
 def _three_dimensional(masks: Tensor) -> Tensor:

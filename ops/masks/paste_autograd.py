@@ -13,7 +13,8 @@ from torch import Tensor
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import below_vmap, complete_rule
+from .._torch.vmap_calls import complete_rule
+from .fakes import word_count
 
 paste_masks = Differentiable("paste_masks")
 _paste_masks_backward = Differentiable("paste_masks_backward")
@@ -36,7 +37,7 @@ def _paste_binary_fake(
     *options: Any,
 ) -> Tensor:
     height, width = size
-    last = (width + 63) // 64 if out == "packed" else width
+    last = word_count(width) if out == "packed" else width
     return masks.new_empty((masks.shape[0], height, last), dtype=_BINARY.get(out, torch.bool))
 
 
@@ -97,4 +98,4 @@ _paste_masks_backward.register(
     vmap=_as_more_masks(_paste_masks_backward),
 )
 _binary = torch.ops.visops.paste_binary_masks.default
-add_vmap_rule("paste_binary_masks", below_vmap(complete_rule(_binary, _as_more_masks(_binary))))
+add_vmap_rule("paste_binary_masks", complete_rule(_binary, _as_more_masks(_binary)))

@@ -8,6 +8,7 @@ from torch import Tensor
 from .._torch.fakes import dynamic_size, register_fake
 from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import complete_rule, loop_equal_sizes, one_call_each
+from .fakes import word_count
 
 
 @register_fake("masks_to_runs")
@@ -19,7 +20,7 @@ def _masks_to_runs(masks: Tensor, width: int = -1) -> tuple[Tensor, Tensor]:
 @register_fake("runs_to_bits")
 def _runs_to_bits(ends: Tensor, offsets: Tensor, size: Sequence[int]) -> Tensor:
     height, width = size
-    return offsets.new_empty((offsets.shape[0] - 1, height, (width + 63) // 64))
+    return offsets.new_empty((offsets.shape[0] - 1, height, word_count(width)))
 
 
 _masks_to_runs_op = torch.ops.visops.masks_to_runs.default

@@ -238,12 +238,23 @@ def stability_score(
     """
     return call_operator(
         "stability_score",
-        _stability_score,
+        _score_once,
         device,
         {"logits": logits},
         mask_threshold,
         threshold_offset,
     )
+
+
+def _score_once(logits: Tensor, *thresholds: float) -> Tensor:
+    """Score the masks; those that an expanded dimension repeats, once, without a copy of each."""
+    leading = logits.shape[:-2]
+    if not torch.compiler.is_compiling():
+        for dim in range(len(leading)):
+            if logits.stride(dim) == 0 and leading[dim] > 1:
+                logits = logits.narrow(dim, 0, 1)
+    scores: Tensor = _stability_score(logits, *thresholds)
+    return scores if scores.shape == leading else scores.expand(leading).contiguous()
 
 
 def _bits(op: str, values: Tensor, masks: Any) -> Tensor:

@@ -18,10 +18,12 @@ _TRANSLATED = {
     "convolve2d": "convolution",
     "crop_rois": "roi",
     "im2col": "columns",
+    "multi_scale_deformable_attention": "deformable",
     "multiscale_roi_align": "roi",
     "nms": "suppression",
     "nms_match": "suppression",
     "nms_padded": "suppression",
+    "point_sample": "deformable",
     "ps_roi_align": "roi",
     "roi_align": "roi",
     "roi_align_max": "roi",
@@ -48,16 +50,12 @@ _REFUSED = {
     "measure_masks": "ONNX has no operator for it; "
     + _ON_ARRAYS.format("mask_area or masks_to_boxes"),
     "merge_masks": _ITS_ARGUMENTS.format("merge_masks"),
-    "multi_scale_deformable_attention": _ITS_ARGUMENTS.format("multi_scale_deformable_attention")
-    + ", or export the model with the grid_sample form of its attention",
     "nms_rotated": _ITS_ARGUMENTS.format("nms_rotated"),
     "non_maximum_weighted": _ITS_ARGUMENTS.format("non_maximum_weighted"),
     "pack_masks": _ITS_ARGUMENTS.format("pack_masks"),
     "paste_binary_masks": "ONNX has no operator for it; " + _ON_ARRAYS.format("paste_masks"),
     "paste_masks": _ITS_ARGUMENTS.format("paste_masks"),
     "paste_rois": _ITS_ARGUMENTS.format("paste_rois"),
-    "point_sample": _ITS_ARGUMENTS.format("point_sample")
-    + ", or export the model with grid_sample at 2 * points - 1",
     "remap": _ITS_ARGUMENTS.format("remap")
     + ", or export the model with grid_sample at its positions",
     "remove_small_regions": _ITS_ARGUMENTS.format("remove_small_regions"),

@@ -11,7 +11,7 @@ from torch import Tensor
 from .._torch.differentiable import without_gradient
 from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import below_vmap, complete_rule, into_batch, out_of_batch
+from .._torch.vmap_calls import complete_rule, into_batch, out_of_batch
 
 _OP = "add_grey_means"
 _add_grey_means = torch.ops.visops.add_grey_means.default
@@ -67,4 +67,4 @@ def _vmap(info: Any, in_dims: Any, *tensors: Tensor) -> tuple[Tensor, int]:
     return out_of_batch(_add_grey_means(*folded), count), 0
 
 
-add_vmap_rule(_OP, below_vmap(complete_rule(_add_grey_means, _vmap)))
+add_vmap_rule(_OP, complete_rule(_add_grey_means, _vmap))

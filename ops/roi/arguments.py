@@ -1,6 +1,5 @@
 """Arguments that the operators on regions share: a batch's boxes, and sizes of results."""
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +7,8 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import no_boxes
+from .._torch.numbers import as_index
+from .._torch.shapes import holds
 from .._torch.unsupported_inputs import called, reject_float8
 
 
@@ -62,7 +63,7 @@ def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "
                 f"visops.{op}: boxes[{i}] is on {part.device}, boxes[0] is on {boxes[0].device}; "
                 "all tensors must be on one device"
             )
-    if input.dim() == 4 and len(boxes) > input.shape[0]:
+    if input.dim() == 4 and holds(len(boxes) > input.shape[0]):
         raise ValueError(
             f"visops.{op}: boxes is a list of {len(boxes)}, {name} has batch size "
             f"{input.shape[0]}, must be at most one tensor for each image"
@@ -95,14 +96,10 @@ def output_pair(
     try:
         if isinstance(output_size, Sequence):
             height, width = output_size
-            return _index(height), _index(width)
-        side = _index(output_size)
+            return as_index(height), as_index(width)
+        side = as_index(output_size)
     except (TypeError, ValueError):
         raise TypeError(
             f"visops.{op}: {name} is {output_size!r}, must be an integer or (height, width)"
         ) from None
     return side, side
-
-
-def _index(size: Any) -> int:
-    return size if isinstance(size, torch.SymInt) else operator.index(size)  # type: ignore[return-value]

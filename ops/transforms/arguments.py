@@ -265,3 +265,15 @@ def padding_ltrb(owner: str, value: Any) -> tuple[int, int, int, int]:
     sides = [whole(owner, "padding", side, 0, allowed) for side in sides]
     left, top, right, bottom = sides * (4 // len(sides))
     return left, top, right, bottom
+
+
+def reject_lost_options(transforms: Sequence[Any], given: Mapping[str, Any]) -> None:
+    """Refuse the transforms of a recipe without the options that belong to them."""
+    for transform in transforms if len(transforms) > 1 else ():
+        options = getattr(transform, "_recipe_options", {})
+        if lost := {name: value for name, value in options.items() if name not in given}:
+            named = ", ".join(f"{name}={value!r}" for name, value in lost.items())
+            raise ValueError(
+                f"visops.transforms.Compose: {type(transform).__name__} is part of a recipe with "
+                f"{named}, which must be given here too; recipes take JPEG files with files=True"
+            )

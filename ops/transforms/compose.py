@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .._torch.outside_graphs import outside_graphs
-from .arguments import mask_fills_of_chain
+from .arguments import mask_fills_of_chain, reject_lost_options
 from .engine.calls import CallCounter
 from .engine.decode import decoding_of
 from .engine.direct import run_direct
@@ -179,6 +179,7 @@ class Compose(Chain):
         self._calls = None if seed is None else CallCounter()
         self.exact, self.memory_format = self.named["exact"], self.named["memory_format"]
         self.transforms = list(transforms)
+        reject_lost_options(self.transforms, self.given)
         self._formed: list[Any] = []
         self._watched: list[Any] = []
         self._edits: list[int] = []

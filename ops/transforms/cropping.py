@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from .._native import Step
-from .arguments import FillArgument, fill_values, padding_ltrb, padding_name, size_pair
+from .arguments import FillArgument, fail, fill_values, padding_ltrb, padding_name, size_pair
 from .engine.effects import Effects
 from .transform import Builtin, RandomlyApplied
 
@@ -54,9 +54,10 @@ class RandomCrop(Builtin):
     padding : int or sequence of 2 or 4 int, optional
         Pixels to add first: on all sides; left and right, top and bottom; or left, top, right,
         bottom.
-    pad_if_needed : bool
-        Pad an image smaller than `size` by what is missing, on both sides; otherwise such an image
-        is an error.
+    pad_if_needed : bool or "end"
+        Pad an image smaller than `size` by what is missing, on both sides, or with "end" at the
+        right and the bottom only, as segmentation's recipes do; otherwise such an image is an
+        error.
     fill : number, sequence of C numbers, or dict of such by type
         The padding's value, in the image's units (white is 255 for uint8).
     padding_mode : {"constant", "edge", "reflect", "symmetric", "circular"}
@@ -79,7 +80,7 @@ class RandomCrop(Builtin):
         self,
         size: int | Sequence[int],
         padding: int | Sequence[int] | None = None,
-        pad_if_needed: bool = False,
+        pad_if_needed: bool | str = False,
         fill: FillArgument = 0,
         padding_mode: str = "constant",
     ) -> None:
@@ -87,7 +88,9 @@ class RandomCrop(Builtin):
         owner = type(self).__name__
         self.size = size_pair(owner, "size", size)
         self.padding = None if padding is None else padding_ltrb(owner, padding)
-        self.pad_if_needed = bool(pad_if_needed)
+        if isinstance(pad_if_needed, str) and pad_if_needed != "end":
+            fail(owner, "pad_if_needed", pad_if_needed, "a bool or 'end'")
+        self.pad_if_needed = pad_if_needed if pad_if_needed == "end" else bool(pad_if_needed)
         self.fill = fill_values(owner, fill)
         self.padding_mode = padding_name(owner, padding_mode)
 
@@ -107,7 +110,8 @@ class RandomCrop(Builtin):
 
     def chain_step(self) -> Step | None:
         padding = self.padding or (0, 0, 0, 0)
-        return Step("RandomCrop", (*self.size, *padding, self.pad_if_needed))
+        padded = 1 if self.pad_if_needed == "end" else 2 * bool(self.pad_if_needed)
+        return Step("RandomCrop", (*self.size, *padding, padded))
 
 
 class Pad(Builtin):

@@ -9,9 +9,7 @@ from typing import Any
 
 from .arguments import fail
 from .auto_augment import AutoAugment
-from .blurring import GaussianBlur
-from .choosing import RandomApply, RandomChoice
-from .color import ColorJitter, RandomGrayscale
+from .choosing import RandomChoice
 from .compose import Compose
 from .cropping import CenterCrop, RandomCrop, RandomHorizontalFlip
 from .crops_at_positions import RandomSizeCrop
@@ -21,8 +19,10 @@ from .policies import RandAugment, TrivialAugment
 from .recipes import (
     MEAN,
     STD,
+    first_of,
     mmsegmentation_train,
     nnunet_2d,
+    recipe,
     to_float,
     yolo_mosaic,
     yolo_train,
@@ -30,8 +30,7 @@ from .recipes import (
 from .resizing import RandomResizedCrop, Resize
 from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
 from .searching import RandomIoUCrop
-from .values import RandomSolarize
-from .views import Views
+from .view_recipes import dino, moco, simclr
 
 __all__ = [
     "classification_eval",
@@ -60,6 +59,7 @@ def classification_train(
     interpolation: str = "bilinear",
     mean: Sequence[float] | None = MEAN,
     std: Sequence[float] = STD,
+    files: bool = False,
     seed: int | None = None,
 ) -> Compose:
     """Return torchvision's reference recipe for training classifiers.
@@ -77,7 +77,13 @@ def classification_train(
     interpolation : {"bilinear", "nearest", "bicubic"}
     mean, std : sequence of float
         For images from 0 to 1; no mean leaves them so.
+    files : bool
+        Take JPEG files: :class:`DecodeJpeg` comes first.
     seed : int, optional
+
+    Notes
+    -----
+    Source: torchvision 0.29, ``references/classification/presets.py``.
 
     Examples
     --------
@@ -87,7 +93,10 @@ def classification_train(
     >>> train(torch.zeros(3, 90, 80, dtype=torch.uint8), index=0).shape
     torch.Size([3, 64, 64])
     """
-    steps: list[Any] = [RandomResizedCrop(size, interpolation=interpolation)]
+    steps: list[Any] = [
+        *first_of(files),
+        RandomResizedCrop(size, interpolation=interpolation),
+    ]
     if flip > 0.0:
         steps.append(RandomHorizontalFlip(flip))
     if policy == "ra":
@@ -112,8 +121,11 @@ def classification_eval(
     interpolation: str = "bilinear",
     mean: Sequence[float] | None = MEAN,
     std: Sequence[float] = STD,
+    files: bool = False,
 ) -> Compose:
     """Return torchvision's reference recipe for evaluating classifiers.
+
+    With `files` it takes JPEG files, and decodes them whole.
 
     Examples
     --------
@@ -123,7 +135,7 @@ def classification_eval(
     torch.Size([3, 224, 224])
     """
     steps = [Resize(resize, interpolation=interpolation), CenterCrop(size)]
-    return Compose([*steps, *to_float(mean, std)])
+    return Compose([*first_of(files, reduced=False), *steps, *to_float(mean, std)])
 
 
 _SHORT_SIDES = (480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800)
@@ -133,6 +145,7 @@ def detection_train(
     kind: str = "hflip",
     *,
     fill: Sequence[float] = (123.0, 117.0, 104.0),
+    files: bool = False,
     seed: int | None = None,
     **options: Any,
 ) -> Compose:
@@ -146,10 +159,17 @@ def detection_train(
         resizes again.
     fill : sequence of float
         The value around zoomed-out images.
+    files : bool
+        Take JPEG files: :class:`DecodeJpeg` comes first.
     seed : int, optional
     **options
         Options for :class:`Compose`. By default it clips boxes to the image and drops those that
         are left empty, with what belongs to them: ``boxes="sanitize"``.
+
+    Notes
+    -----
+    Source: torchvision 0.29, ``references/detection/presets.py``; for "detr",
+    facebookresearch/detr, ``datasets/coco.py``.
 
     Examples
     --------
@@ -171,7 +191,7 @@ def detection_train(
     elif kind == "multiscale":
         steps = [RandomShortestSize(_SHORT_SIDES, max_size=1333), flip]
     elif kind == "lsj":
-        crop = RandomCrop((1024, 1024), pad_if_needed=True, fill=fill)
+        crop = RandomCrop((1024, 1024), pad_if_needed="end", fill=fill)
         steps = [ScaleJitter((1024, 1024)), crop, flip]
     elif kind == "ssd":
         colors = RandomPhotometricDistort()
@@ -186,12 +206,15 @@ def detection_train(
         allowed = "'hflip', 'multiscale', 'lsj', 'ssd', 'ssdlite' or 'detr'"
         fail("presets.detection_train", "kind", kind, allowed)
     options = {"boxes": "sanitize", **options}
-    return Compose([*steps, *to_float(None, STD)], seed=seed, **options)
+    return recipe([*first_of(files), *steps, *to_float(None, STD)], seed, **options)
 
 
-def detection_eval() -> Compose:
-    """Return torchvision's reference recipe for evaluating detectors: floats from 0 to 1."""
-    return Compose(to_float(None, STD))
+def detection_eval(*, files: bool = False) -> Compose:
+    """Return torchvision's reference recipe for evaluating detectors: floats from 0 to 1.
+
+    With `files` it takes JPEG files, and decodes them whole.
+    """
+    return Compose([*first_of(files, reduced=False), *to_float(None, STD)])
 
 
 def segmentation_train(
@@ -202,6 +225,7 @@ def segmentation_train(
     mean: Sequence[float] | None = MEAN,
     std: Sequence[float] = STD,
     mask_fill: int = 255,
+    files: bool = False,
     seed: int | None = None,
 ) -> Compose:
     """Return torchvision's reference recipe for training semantic segmentation.
@@ -211,13 +235,19 @@ def segmentation_train(
     base_size : int
         The shorter side is resized to half of it up to twice as much.
     crop_size : int
-        Height and width of the result; smaller images are padded.
+        Height and width of the result; smaller images are padded at the right and the bottom.
     flip : float
         Probability.
     mean, std : sequence of float
     mask_fill : int
         The value of masks around padded images.
+    files : bool
+        Take JPEG files: :class:`DecodeJpeg` comes first.
     seed : int, optional
+
+    Notes
+    -----
+    Source: torchvision 0.29, ``references/segmentation/presets.py``.
 
     Examples
     --------
@@ -228,11 +258,11 @@ def segmentation_train(
     >>> chain(sample, index=0)["mask"].shape
     torch.Size([48, 48])
     """
-    steps: list[Any] = [RandomResize(base_size // 2, base_size * 2)]
+    steps: list[Any] = [*first_of(files), RandomResize(base_size // 2, base_size * 2)]
     if flip > 0.0:
         steps.append(RandomHorizontalFlip(flip))
-    steps.append(RandomCrop(crop_size, pad_if_needed=True))
-    return Compose([*steps, *to_float(mean, std)], seed=seed, mask_fill=mask_fill)
+    steps.append(RandomCrop(crop_size, pad_if_needed="end"))
+    return recipe([*steps, *to_float(mean, std)], seed, mask_fill=mask_fill)
 
 
 def segmentation_eval(
@@ -240,99 +270,11 @@ def segmentation_eval(
     *,
     mean: Sequence[float] | None = MEAN,
     std: Sequence[float] = STD,
+    files: bool = False,
 ) -> Compose:
-    """Return torchvision's reference recipe for evaluating semantic segmentation."""
-    return Compose([Resize((base_size, base_size)), *to_float(mean, std)])
+    """Return torchvision's reference recipe for evaluating semantic segmentation.
 
-
-def _view(
-    size: int,
-    scale: tuple[float, float],
-    jitter: tuple[float, float, float, float],
-    blur: float,
-    *,
-    kernel: int | None = None,
-    solarize: float = 0.0,
-    interpolation: str = "bilinear",
-) -> list[Any]:
-    """Return the steps of one view."""
-    side = kernel or (size // 10) // 2 * 2 + 1  # a tenth of the image, odd
-    steps: list[Any] = [
-        RandomResizedCrop(size, scale, interpolation=interpolation),
-        RandomHorizontalFlip(),
-        RandomApply([ColorJitter(*jitter)], 0.8),
-        RandomGrayscale(0.2),
-        RandomApply([GaussianBlur(side, (0.1, 2.0))], blur),
-    ]
-    if solarize > 0.0:
-        steps.append(RandomSolarize(128, solarize))
-    return [*steps, *to_float(MEAN, STD)]
-
-
-def simclr(size: int = 224, strength: float = 1.0, *, seed: int | None = None) -> Views:
-    """Return SimCLR's two views.
-
-    Source: T. Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations",
-    ICML 2020, appendix A. Images must be uint8.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from visops.transforms import presets
-    >>> first, second = presets.simclr(32, seed=0)(torch.zeros(3, 50, 60, dtype=torch.uint8))
-    >>> first.shape
-    torch.Size([3, 32, 32])
+    With `files` it takes JPEG files, and decodes them whole.
     """
-    s = strength
-    view = _view(size, (0.08, 1.0), (0.8 * s, 0.8 * s, 0.8 * s, 0.2 * s), 0.5)
-    return Views([view, view], seed=seed)
-
-
-def moco(size: int = 224, version: int = 2, *, seed: int | None = None) -> Views:
-    """Return the two views of MoCo v2, or of v3, which are BYOL's.
-
-    Source: X. Chen et al., "Improved Baselines with Momentum Contrastive Learning", 2020, and "An
-    Empirical Study of Training Self-Supervised Vision Transformers", ICCV 2021. Images must be
-    uint8.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from visops.transforms import presets
-    >>> first, second = presets.moco(32, 3, seed=0)(torch.zeros(3, 50, 60, dtype=torch.uint8))
-    >>> second.shape
-    torch.Size([3, 32, 32])
-    """
-    if version == 2:
-        view = _view(size, (0.2, 1.0), (0.4, 0.4, 0.4, 0.1), 0.5)
-        return Views([view, view], seed=seed)
-    if version != 3:
-        fail("presets.moco", "version", version, "2 or 3")
-    jitter = (0.4, 0.4, 0.2, 0.1)
-    first = _view(size, (0.2, 1.0), jitter, 1.0)
-    second = _view(size, (0.2, 1.0), jitter, 0.1, solarize=0.2)
-    return Views([first, second], seed=seed)
-
-
-def dino(
-    size: int = 224, local_size: int = 96, local_views: int = 8, *, seed: int | None = None
-) -> Views:
-    """Return DINOv2's views: two of most of the image, then small ones of a part.
-
-    Source: M. Oquab et al., "DINOv2: Learning Robust Visual Features without Supervision", 2023.
-    Images must be uint8.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from visops.transforms import presets
-    >>> views = presets.dino(32, 16, 2, seed=0)(torch.zeros(3, 50, 60, dtype=torch.uint8))
-    >>> [view.shape[-1] for view in views]
-    [32, 32, 16, 16]
-    """
-    jitter, kernel, mode = (0.4, 0.4, 0.2, 0.1), 9, "bicubic"
-    wide, narrow = (0.32, 1.0), (0.05, 0.32)
-    first = _view(size, wide, jitter, 1.0, kernel=kernel, interpolation=mode)
-    second = _view(size, wide, jitter, 0.1, kernel=kernel, solarize=0.2, interpolation=mode)
-    local = _view(local_size, narrow, jitter, 0.5, kernel=kernel, interpolation=mode)
-    return Views([first, second, *[local] * local_views], seed=seed)
+    steps = [*first_of(files, reduced=False), Resize((base_size, base_size))]
+    return Compose([*steps, *to_float(mean, std)])

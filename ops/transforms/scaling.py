@@ -47,6 +47,8 @@ class ScaleJitter(_RandomSize):
         as in timm. Lanczos' filter is Pillow's, and part of `antialias`.
     antialias : bool
         Where the image shrinks, average over all pixels that an output pixel covers.
+    turn : bool
+        Turn the target with the image: its longer side is the image's, as mmcv's scales are.
 
     Notes
     -----
@@ -66,8 +68,11 @@ class ScaleJitter(_RandomSize):
         scale_range: Sequence[float] = (0.1, 2.0),
         interpolation: Any = "bilinear",
         antialias: bool | None = True,
+        *,
+        turn: bool = False,
     ) -> None:
         super().__init__(interpolation, antialias)
+        self.turn = bool(turn)
         tiny = math.nextafter(0.0, 1.0)
         allowed = "two numbers > 0 (min, max)"
         self.target_size = size_pair("ScaleJitter", "target_size", target_size)
@@ -76,7 +81,7 @@ class ScaleJitter(_RandomSize):
         )
 
     def chain_step(self) -> Step | None:
-        return self.sampled(Step("ScaleJitter", (*self.target_size, *self.scale_range)))
+        return self.sampled(Step("ScaleJitter", (*self.target_size, *self.scale_range, self.turn)))
 
 
 class RandomShortestSize(_RandomSize):

@@ -17,6 +17,7 @@ from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, reject_lazy_out
 from .._torch.fakes import register_fake
 from .._torch.numbers import is_symbol, tensor_of_symbols
+from .._torch.shapes import holds
 from .._torch.unsupported_inputs import called, require_plain
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -145,7 +146,7 @@ def warp_affine(
     options = (mode, padding_mode, fills, inverse_map, half_pixel)
     try:
         images = image if rank == 4 else image.unsqueeze(0)
-        if matrix.dim() == 3 and matrix.shape[0] == 1 != images.shape[0]:
+        if matrix.dim() == 3 and holds(matrix.shape[0] == 1) and not holds(images.shape[0] == 1):
             matrix = matrix.squeeze(0)
         if out is not None:
             _warp_into(out, images, matrix, size, options)
@@ -156,7 +157,7 @@ def warp_affine(
             "visops."
         ):  # torch's, for views of sparse tensors and the like
             require_plain("warp_affine", image=image, matrix=matrix)
-        raise renamed(error, "warp_affine", "affine") from None
+        raise renamed(error, "warp_affine", "affine", {"interpolation": "mode"}) from None
     return result if rank == 4 else result.squeeze(0)
 
 

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from .._torch.arrays import as_float64, check_like, common_device, refuse, restore
 from .._torch.numbers import is_symbol, tensor_of_symbols
+from .._torch.shapes import holds
 
 Scalar = float | Tensor | np.ndarray
 Pair = Sequence[Scalar] | Tensor | np.ndarray
@@ -167,7 +168,7 @@ def _matrix(
         tensors.append(tensor)
     lengths: list[int] = []  # not a set: torch.export's symbols can't be hashed
     for tensor in tensors:
-        if tensor.dim() == 1 and tensor.shape[0] != 1 and tensor.shape[0] not in lengths:
+        if tensor.dim() == 1 and all(holds(tensor.shape[0] != length) for length in (1, *lengths)):
             lengths.append(tensor.shape[0])
     if len(lengths) > 1:
         raise ValueError(f"visops.{op}: arguments have different batch sizes {sorted(lengths)}")

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, number_list
+from .._torch.shapes import holds
 from .._torch.unsupported_inputs import called, require_plain
 from .augment_arguments import (
     batch_tensor,
@@ -241,7 +242,7 @@ def augment(
     device = first.device
     if not isinstance(matrix, Tensor):
         matrix = as_float64("augment", "matrix", matrix, device)
-    if batch != 1 and matrix.dim() == 3 and matrix.shape[0] == 1:
+    if matrix.dim() == 3 and holds(matrix.shape[0] == 1) and not holds(batch == 1):
         require_plain("augment", matrix=matrix)
         matrix = matrix.squeeze(0)
     if color is not None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, as_tensor
+from .._torch.shapes import differs
 from .._torch.unsupported_inputs import require_plain
 
 _OP = "augment"
@@ -94,7 +95,7 @@ def color_tensor(color: Any, batch: int, channels: int, device: torch.device) ->
         not 2 <= rank <= 4
         or shape[-2] != channels
         or shape[-1] != channels + 1
-        or (rank > 2 and shape[0] not in (1, batch))
+        or (rank > 2 and differs(shape[0], 1, batch))
     ):
         c, n = channels, channels + 1
         raise ValueError(
@@ -111,7 +112,7 @@ def window_tensor(window: Any, batch: int, device: torch.device) -> Tensor:
     """Return [batch, 4] in float64."""
     windows = as_float64(_OP, "window", window, device)
     shape = windows.shape
-    if tuple(shape) not in ((4,), (batch, 4)):
+    if len(shape) not in (1, 2) or shape[-1] != 4 or (len(shape) == 2 and differs(shape[0], batch)):
         raise ValueError(
             f"visops.augment: window has shape {list(shape)}, must be [4] or [{batch}, 4] "
             f"(x1, y1, x2, y2) for {batch} images"
@@ -135,7 +136,7 @@ def erase_tensor(erase: Any, batch: int, device: torch.device) -> Tensor:
     if not integral or dtype == torch.bool:
         raise TypeError(f"visops.augment: erase has dtype {dtype}, must be an integer type")
     shape = erase.shape
-    if len(shape) not in (2, 3) or shape[0] != batch or shape[-1] != 4:
+    if len(shape) not in (2, 3) or differs(shape[0], batch) or shape[-1] != 4:
         raise ValueError(
             f"visops.augment: erase has shape {list(shape)}, must be [{batch}, 4] or "
             f"[{batch}, rectangles, 4] (x1, y1, x2, y2) for {batch} images"

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64
+from .._torch.shapes import differs
 from .._torch.unsupported_inputs import require_plain
 from .matrix_algebra import as_matrix, invert_affine, with_last_row
 from .remap_autograd import remap as _remap
@@ -77,8 +78,8 @@ def displaced(
     to_source = to_source if inverse_map else _named(invert_affine, to_source)
     rows = with_last_row(to_source)
     rows = rows if rows.dim() == 3 else rows.unsqueeze(0)
-    count = len(pixels)
-    if rows.shape[0] not in (1, count):
+    count = len(pixels) if listed else pixels.shape[0]
+    if differs(rows.shape[0], 1, count):
         raise RuntimeError(
             f"visops.augment: matrix has batch {rows.shape[0]}, there are {count} images"
         )

@@ -16,6 +16,7 @@ from .._torch.arrays import (
     restore,
 )
 from .._torch.numbers import is_symbol
+from .._torch.shapes import differs
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 
@@ -155,7 +156,7 @@ def unletterbox_boxes(
         shape = list(found.shape)
         raise ValueError(f"visops.{op}: boxes has shape {shape}, expected [..., N, 4]")
     extents, position = _position(op, image_size, size, found.device, center, scaleup)
-    if extents.dim() == 2 and (found.dim() != 3 or found.shape[0] not in (1, extents.shape[0])):
+    if extents.dim() == 2 and (found.dim() != 3 or differs(found.shape[0], 1, extents.shape[0])):
         count = extents.shape[0]
         raise ValueError(
             f"visops.{op}: boxes has shape {list(found.shape)}, expected [{count}, N, 4] as "

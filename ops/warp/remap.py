@@ -15,6 +15,7 @@ from .. import _native
 from .._torch.arrays import as_tensor, number_list
 from .._torch.autocast import full_product
 from .._torch.native import modes_or_transforms_active
+from .._torch.shapes import differs
 from .._torch.unsupported_inputs import require_plain
 from .remap_autograd import grid_weights
 from .remap_autograd import remap as _remap
@@ -116,7 +117,7 @@ def remap(
     x, y = (_map(name, value, batch) for name, value in (("map_x", map_x), ("map_y", map_y)))
     if x.shape != y.shape:
         _fail("map_y", f"of shape {list(y.shape)}", f"of map_x's, {list(x.shape)}")
-    if x.dim() not in (2, 3) or (x.dim() == 3 and x.shape[0] not in (1, batch.shape[0])):
+    if x.dim() not in (2, 3) or (x.dim() == 3 and differs(x.shape[0], 1, batch.shape[0])):
         count = batch.shape[0]
         _fail("map_x", f"of shape {list(x.shape)}", f"[h, w] or [{count}, h, w]")
     channels = batch.shape[1]

@@ -97,7 +97,7 @@ def _one_of_all(name: str, *arguments: Any, **options: Any) -> Callable[..., Any
     return lambda *tensors: getattr(visops, name)(*tensors, *arguments, **options)
 
 
-def _packed(images: Tensor) -> tuple[Tensor, ...]:
+def packed_masks(images: Tensor) -> tuple[Tensor, ...]:
     packed = visops.pack_masks(images > 0.5)
     area, boxes = visops.mask_area(packed), visops.masks_to_boxes(packed)
     return packed.bits, packed.unpack(), area, boxes, visops.mask_iou(packed, packed)
@@ -117,7 +117,7 @@ def _of_sizes(images: Tensor, boxes: Tensor) -> tuple[Any, ...]:
     )
 
 
-def _selected(images: Tensor) -> tuple[Tensor, ...]:
+def selected_masks(images: Tensor) -> tuple[Tensor, ...]:
     packed = visops.pack_masks(images > 0.5)
     scores = images.mean((-2, -1))
     kept = visops.mask_nms(packed, scores, 0.3)
@@ -341,13 +341,13 @@ _add(
 )
 _add(
     "pack_masks mask_area mask_iou masks_to_boxes",
-    _packed,
-    lambda i: (images(i, 1)[:, 0].repeat(1, 1, 9),),
+    packed_masks,
+    lambda i: (images(i, 1)[:, 0].repeat(1, 1, 6),),
 )
 _add(
     "mask_nms mask_iou merge_masks stability_score",
-    _selected,
-    lambda i: (images(i, 1)[:, 0].repeat(1, 1, 9),),
+    selected_masks,
+    lambda i: (images(i, 1)[:, 0].repeat(1, 1, 6),),
 )
 _add(
     "paste_masks",

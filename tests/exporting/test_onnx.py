@@ -22,7 +22,17 @@ from torch import Tensor
 from warp.affine_cases import MODES
 
 from exporting.cases import CASES
-from exporting.inputs import STEPS, batched, images, matrices, pyramid, regions, suppressed
+from exporting.inputs import (
+    STEPS,
+    attention,
+    batched,
+    images,
+    matrices,
+    pyramid,
+    regions,
+    sampled,
+    suppressed,
+)
 from exporting.onnx_programs import Program, assert_near
 
 OPS = torch.ops.visops
@@ -275,3 +285,70 @@ def test_functions_of_torchs_operators() -> None:
         results = zip(COMPOSED.items(), program(*given), composed(*given), strict=True)
         for (name, error), found, expected in results:
             assert_near([found], [expected], error, name)
+
+
+def filters(image: Tensor) -> list[Tensor]:
+    kernel = torch.linspace(-1, 1, 15).view(3, 5)
+    borders = ("reflect_101", "reflect", "replicate", "wrap", "constant")
+    return [
+        *(visops.filter2d(image, kernel, border=border) for border in borders),
+        visops.filter2d(image, (kernel[0], kernel[:, 0]), border="constant", fill=2.0),
+        visops.filter2d(image, torch.ones(31, 1) / 31),  # longer than the image
+        visops.gaussian_blur(image, 5, 1.2),
+        visops.box_blur(image, (3, 5)),
+        visops.sobel(image, 1, 0),
+    ]
+
+
+def test_filters_of_open_sizes() -> None:
+    program = Program(filters, (images(0),), (images(1),))
+    for step in STEPS:
+        image = images(step)
+        assert_near(program(image), filters(image), SINGLE, str(step))
+
+
+def points(maps: Tensor, at: Tensor) -> list[Tensor]:
+    return [
+        *(
+            visops.point_sample(maps, at, mode=mode, padding_mode=padding, align_corners=aligned)
+            for mode in ("bilinear", "nearest")
+            for padding in ("zeros", "border", "reflection")
+            for aligned in (False, True)
+        ),
+        visops.point_sample(maps > 0.5, at),
+        visops.point_sample(maps, at[:1]),
+    ]
+
+
+def test_points() -> None:
+    program = Program(points, sampled(0), sampled(1))
+    for step in STEPS:
+        maps, at = sampled(step)
+        for moved in (at, at * 3 - 1):
+            assert_near(program(maps, moved), points(maps, moved), 5e-6, str(step))
+        at[0, :4] = torch.tensor([[torch.nan, 0.5], [0.5, torch.inf], [1e30, 1e30], [-1e30, 0.5]])
+        assert_near(program(maps, at), points(maps, at), 5e-6, "not finite, and far")
+
+
+def attentions(values: Tensor, shapes: Tensor, at: Tensor, weights: Tensor) -> list[Tensor]:
+    call, levels = visops.multi_scale_deformable_attention, [(4, 5), (2, 3)]
+    several = at.flatten(3, 4), weights.flatten(3, 4)
+    counts = [at.shape[4] * 2 - 1, 1]
+    return [
+        call(values, levels, at, weights),
+        call(values, levels, at, weights, method="discrete"),
+        call(values, shapes, at, weights),
+        call(values, levels, *several, num_points_list=counts),
+    ]
+
+
+def test_attention() -> None:
+    def inputs(step: int) -> tuple[Tensor, ...]:
+        values, at, weights = attention(step)
+        return values, torch.tensor([[4, 5], [2, 3]]), at, weights
+
+    program = Program(attentions, inputs(0), inputs(1))
+    for step in STEPS:
+        given = inputs(step)
+        given[2][0, 0, 0, 0] = torch.nan
+        assert_near(program(*given), attentions(*given), 5e-6, str(step))

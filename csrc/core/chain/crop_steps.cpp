@@ -66,7 +66,7 @@ class RandomCrop : public ChainStep {
     size_.height = n.number();
     size_.width = n.number();
     n.numbers(padding_);
-    pad_if_needed_ = n.flag();
+    pad_if_needed_ = n.number();
     uniforms(2);
     param("top");
     param("left");
@@ -78,11 +78,9 @@ class RandomCrop : public ChainStep {
     for (int axis = 0; axis < 2; ++axis) {
       const double before = padding_[1 - axis], after = padding_[3 - axis];
       double padded = lengths[axis] + (before + after), first = -before;
-      if (pad_if_needed_) {
-        const double missing = std::max(wanted[axis] - padded, 0.0);
-        padded += 2.0 * missing;
-        first -= missing;
-      }
+      const double missing = std::max(wanted[axis] - padded, 0.0);
+      padded += pad_if_needed_ * missing;
+      if (pad_if_needed_ == 2.0) first -= missing;
       if (padded < wanted[axis]) refuse(sample);
       params[axis] = first + std::floor(uniforms[axis] * (padded - wanted[axis] + 1.0));
     }
@@ -108,8 +106,8 @@ class RandomCrop : public ChainStep {
   }
 
   Canvas size_;
-  double padding_[4];  // left, top, right, bottom
-  bool pad_if_needed_;
+  double padding_[4];     // left, top, right, bottom
+  double pad_if_needed_;  // on so many sides: none, the right and the bottom, or both
 };
 
 // left, top, right, bottom

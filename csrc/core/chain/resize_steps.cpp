@@ -123,7 +123,7 @@ class ResizeSide : public ResizeStep {
   double size_, limit_;
 };
 
-// target width, height, scale low, high
+// target width, height, scale low, high, whether the target turns with the image
 class ScaleJitter : public ResizeStep {
  public:
   explicit ScaleJitter(const Numbers& numbers) {
@@ -131,19 +131,23 @@ class ScaleJitter : public ResizeStep {
     width_ = n.number();
     height_ = n.number();
     n.numbers(scale_);
+    turns_ = n.flag();
     uniforms(1);
   }
 
   void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
     const Canvas& canvas = sample.canvas;
     const double scale = uniforms.between(0, scale_[0], scale_[1]);
-    const double fit = std::min(height_ / canvas.height, width_ / canvas.width);
+    double height = height_, width = width_;
+    if (turns_ && (height > width) != (canvas.height > canvas.width)) std::swap(height, width);
+    const double fit = std::min(height / canvas.height, width / canvas.width);
     // 80 columns by 0.5 * 0.7 are 28, though the product is 27.999999999999996.
     put_scaled(canvas, fit * scale * (1.0 + 1e-9), params);
   }
 
  private:
   double width_, height_, scale_[2];
+  bool turns_;
 };
 
 // max_size or -1, then any number of lengths
@@ -223,7 +227,7 @@ constexpr StepKind kKinds[] = {
     {"RandomResizedCrop", 8, make_of<ResizedCrop>},
     {"Resize", 2, make_of<Resize>},
     {"ResizeSide", 2, make_of<ResizeSide>},
-    {"ScaleJitter", 4, make_of<ScaleJitter>},
+    {"ScaleJitter", 5, make_of<ScaleJitter>},
     {"RandomShortestSize", kAny, make_of<ShortestSize>},
     {"RandomResize", 2, make_of<RandomResize>},
     {"Letterbox", 4, make_of<Letterbox>},

@@ -1,6 +1,7 @@
 #include "core/masks/distance.h"
 
 #include <limits>
+#include <string>
 
 #include "core/check.h"
 
@@ -17,8 +18,9 @@ Metric parse_metric(const char* op, const std::string& name) {
 
 void check_distance(const char* op, const DistanceParams& p, const std::vector<double>& spacing) {
   const int64_t pixels = saturating_product(p.depth, saturating_product(p.height, p.width));
-  require(pixels <= std::numeric_limits<int32_t>::max(), op, "masks are ", p.depth, " x ", p.height,
-          " x ", p.width, ", must have fewer than 2^31 pixels each");
+  const std::string planes = p.dims == 3 ? std::to_string(p.depth) + " x " : "";
+  require(pixels <= std::numeric_limits<int32_t>::max(), op, "masks are ", planes, p.height, " x ",
+          p.width, ", must have fewer than 2^31 pixels each");
   for (const int64_t side : {p.depth, p.height, p.width}) {
     require(side <= kLongestSide, op, "masks have a side of ", side, ", must be at most ",
             kLongestSide);

@@ -140,7 +140,7 @@ def _hsv() -> list[Contender]:
 def _yolo() -> list[Contender]:
     """A mosaic's canvas: affine to half the size, HSV, mirror, float."""
     by_hand = _yolo_by_hand(np.random.default_rng(0))
-    ours = presets.yolo_train(translate=0.05, seed=0)
+    ours = presets.yolo_train(translate=0.05, letterbox=False, seed=0)
     return _contenders(ours, None, by_hand, (1280, 1280), (None, 3.0))
 
 
@@ -164,7 +164,7 @@ def _mosaic() -> list[Contender]:
     """Four samples, each a mosaic of four photos: YOLO's mosaic, affine, HSV, mirror, float."""
     photos = [_photo(720, 960)] * 4
     images = [{"image": torch.from_numpy(p).permute(2, 0, 1).contiguous()} for p in photos]
-    mosaics, chain = presets.yolo_mosaic(seed=0), presets.yolo_train(translate=0, scale=0, seed=0)
+    mosaics, chain = presets.yolo_mosaic(seed=0), presets.yolo_train(translate=0, scale=0, letterbox=False, seed=0)
     generator, finish = np.random.default_rng(0), _yolo_by_hand(np.random.default_rng(0))
 
     def by_hand() -> list[Any]:
