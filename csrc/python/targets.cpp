@@ -305,8 +305,8 @@ class TensorRows {
   bool wide_;
 };
 
-// are_boxes of a tensor [N, 4], some of them beyond the first pixel: they may be shares of the image's
-// sides otherwise.
+// are_boxes of a tensor [N, 4], some of them beyond the first pixel: they may be shares of the
+// image's sides otherwise.
 bool are_placed_boxes(py::handle data, int64_t count, bool wide) {
   const TensorRows rows(data, wide);
   double box[4];

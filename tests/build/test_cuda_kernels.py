@@ -13,6 +13,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -77,9 +78,9 @@ def parse_ptx(text: str) -> Iterator[tuple[str, Kernel]]:
         bodies = {}
         for piece in pieces:
             head, _, body = piece.partition("\n{\n")
-            name = NAME.search(head)
-            assert name is not None
-            heads[name[1]], bodies[name[1]] = head, body
+            found = NAME.search(head)
+            assert found is not None
+            heads[found[1]], bodies[found[1]] = head, body
         for name, head in heads.items():
             if ".entry " in head:
                 statements = STATEMENT.findall("\n".join(_with_called(name, bodies)))
@@ -105,8 +106,11 @@ def _with_called(name: str, bodies: Mapping[str, str]) -> list[str]:
 
 
 def template_of(mangled: str) -> str:
-    """The kernel's name: the last with a length before it, behind the anonymous namespace."""
-    rest = re.sub(r"^.*?_GLOBAL__N__\w+?_cu_[0-9a-f]{8}(?:_\d+)?", "", mangled)
+    """The kernel's name, which follows that of its file's anonymous namespace."""
+    namespace = re.search(r"(\d+)(?=_GLOBAL__N__)", mangled)
+    if namespace is None:
+        return mangled
+    rest = mangled[namespace.end() + int(namespace[1]) :]
     length = re.match(r"\d+", rest)
     return rest[length.end() :][: int(length[0])] if length else mangled
 
@@ -159,7 +163,10 @@ def library() -> tuple[dict[str, Kernel], dict[str, int]]:
     if not CUDA_LIBRARY.exists():
         pytest.skip("visops was built without CUDA")
     home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
-    program = shutil.which("cuobjdump") or shutil.which("cuobjdump", path=f"{home}/bin")
+    found = find_spec("triton")  # torch's package has one, too
+    folders = [f"{home}/bin", *((found and found.submodule_search_locations) or [])]
+    path = os.pathsep.join([*folders[:1], *(f"{own}/backends/nvidia/bin" for own in folders[1:])])
+    program = shutil.which("cuobjdump") or shutil.which("cuobjdump", path=path)
     if program is None:
         pytest.skip("cuobjdump was not found")
 
@@ -208,10 +215,10 @@ def test_blocks_are_bounded_and_nothing_spills() -> None:
 
 PTX = """
 .version 9.0
-.visible .entry _ZN6visops51_GLOBAL__N__0a1b2c3d_14_nms_kernel_cu_0a1b2c3d5faultEv(
+.visible .entry _ZN6visops46_GLOBAL__N__0a1b2c3d_14_nms_kernel_cu_0a1b2c3d5faultEv(
 )
 {
-ld.param.b64 %rd1, [_ZN6visops51_GLOBAL__N__0a1b2c3d_14_nms_kernel_cu_0a1b2c3d5faultEv_param_0+8];
+ld.param.b64 %rd1, [_ZN6visops46_GLOBAL__N__0a1b2c3d_14_nms_kernel_cu_0a1b2c3d5faultEv_param_0+8];
 cvta.to.global.u64 %rd2, %rd1;
 ld.global.nc.f32 %f1, [%rd2];
 fma.rn.f32 %f2, %f1, %f1, %f1;

@@ -39,8 +39,8 @@ void widen_field(const float* plane, const FieldSize& coarse, int64_t step, cons
                  float* field);
 
 // The positions in [0, n - 1] of `points` [count, 2] x, y of the source, to which a field moves
-// them: q with q + field(q) = p to 1e-4 pixels. Where several are read from p, one in the image comes
-// first. NOTE [ Inverse of a field ] says how they are found.
+// them: q with q + field(q) = p to 1e-4 pixels. Where several are read from p, one in the image
+// comes first. NOTE [ Inverse of a field ] says how they are found.
 void invert_field(const FieldSize& size, const float* field, const double* points, int64_t count,
                   double* moved);
 
