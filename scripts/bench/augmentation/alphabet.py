@@ -164,7 +164,10 @@ def _mosaic() -> list[Contender]:
     """Four samples, each a mosaic of four photos: YOLO's mosaic, affine, HSV, mirror, float."""
     photos = [_photo(720, 960)] * 4
     images = [{"image": torch.from_numpy(p).permute(2, 0, 1).contiguous()} for p in photos]
-    mosaics, chain = presets.yolo_mosaic(seed=0), presets.yolo_train(translate=0, scale=0, letterbox=False, seed=0)
+    mosaics, chain = (
+        presets.yolo_mosaic(seed=0),
+        presets.yolo_train(translate=0, scale=0, letterbox=False, seed=0),
+    )
     generator, finish = np.random.default_rng(0), _yolo_by_hand(np.random.default_rng(0))
 
     def by_hand() -> list[Any]:
