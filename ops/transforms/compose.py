@@ -27,7 +27,7 @@ from .engine.passes import run_passes
 from .engine.results import forms_of, reject_named
 from .engine.source import Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
-from .sample.batches import batch_leaves, split_samples
+from .sample.batches import as_batch
 from .sample.leaf import Leaf, Reading
 from .sample.outlines import Outline, Outlines
 from .sample.split import Rebuild, split_sample
@@ -338,16 +338,11 @@ class Compose(Chain):
         """
         if index is None and self.seed is not None:
             index = index_of_samples(samples)
-        leaves, rebuild = self._collated(samples)
+        self._form()
+        leaves, rebuild = as_batch(samples, self._split)
         self._transform(leaves, self._source(generator, index, epoch, None))
         self.forms.apply(leaves)
         return rebuild(leaves)
-
-    def _collated(self, samples: Sequence[Any]) -> tuple[list[Leaf], Rebuild]:
-        """Split samples, and put them together as a batch that is still to be transformed."""
-        self._form()
-        split = split_samples(samples, self._split)
-        return batch_leaves([own for own, _ in split], stack=False), split[0][1]
 
     @outside_graphs
     def inverse(

@@ -331,7 +331,7 @@ class Loader:
         return EpochSampler(self._sampler, self.set_epoch)
 
     @property
-    def worker_init_fn(self) -> None:
+    def multiprocessing_context(self) -> None:
         """There is none, as there are no workers: who asks would make a ``DataLoader`` of this."""
         raise TypeError(
             f"visops.transforms.{OWNER}: there are no workers, so no DataLoader can be made of it, "

@@ -12,7 +12,7 @@ from .engine.ahead import decode_ahead
 from .engine.nesting import outer_options
 from .engine.random import call_key
 from .engine.source import index_of_samples
-from .sample.batches import Split
+from .sample.batches import Split, as_batch
 
 _WORKER = 2**32  # no data loader has as many workers, so no call of a chain draws this key
 
@@ -82,7 +82,7 @@ class Views(nn.Module):
     @property
     def decodes_once(self) -> bool:
         """Whether they read files alike."""
-        if not self.reads_files:
+        if not all(chain.passes and chain.reads_files for chain in self.chains):
             return False
         options = [vars(chain.transforms[0].options) for chain in self.chains]
         return all(own == options[0] for own in options)
@@ -115,7 +115,8 @@ class Views(nn.Module):
         options: dict[str, Any] = {"generator": generator, "index": index, "epoch": epoch}
         if not self.decodes_once or outer_options() is not None:
             return tuple(chain.collate(samples, **options) for chain in self.chains)
-        return self._decoded_once([chain._collated(samples) for chain in self.chains], options)
+        split = [as_batch(samples, chain._split) for chain in self.chains]
+        return self._decoded_once(split, options)
 
     @outside_graphs
     def _decoded_once(self, split: list[Split], options: dict[str, Any]) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ class Iteration:
     threads : int
     """
 
-    close: Any = None  # ends the threads
+    _end: Any = None  # ends the threads
     work: Work
     progress: Progress
     receive: Callable[[Any], Any]
@@ -45,7 +45,7 @@ class Iteration:
             name = f"visops-loader-{number}"
             thread = threading.Thread(target=work, args=(own, times), name=name, daemon=True)
             own.threads.append(thread)
-        self.close = weakref.finalize(self, stop, own, self.process)
+        self._end = weakref.finalize(self, stop, own, self.process)
         for thread in own.threads:
             thread.start()
 
@@ -55,7 +55,7 @@ class Iteration:
     def __next__(self) -> Any:
         if self.begin is not None:
             self._start(self.begin)
-        if self.close is None or not self.close.alive:
+        if self._end is None or not self._end.alive:
             raise StopIteration
         if os.getpid() != self.process:
             raise RuntimeError(
@@ -78,6 +78,12 @@ class Iteration:
             self.close()
             raise StopIteration
         return result
+
+    def close(self) -> None:
+        """End the threads; there are no more batches."""
+        self.begin = None
+        if self._end is not None:
+            self._end()
 
     def _next(self) -> Batch | None:
         while True:

@@ -103,7 +103,7 @@ class Samples:
         self._tried: dict[int, Any] = {}
 
     def try_reading(self, drawn: Any) -> None:
-        """Read a sample while no thread runs; refuse a data set that draws where threads can't.
+        """Read the first sample while no thread runs; refuse what draws as threads can't.
 
         Raises
         ------
@@ -116,6 +116,9 @@ class Samples:
                 sample = self.read(place_of(drawn))
         except Exception:
             return  # raised again where it is due
+        self._tried[id(drawn)] = sample
+        if isinstance(self.dataset, Stream):
+            return  # it may shuffle when it begins, and did so here
         now = other_states()
         for name, old, new in zip(("Python's", "NumPy's"), before, now, strict=True):
             if old != new:
@@ -125,7 +128,6 @@ class Samples:
                     "must draw by torch's functions, which have a generator for each sample here, "
                     "or by one of its own, such as numpy.random.default_rng((seed, index))"
                 )
-        self._tried[id(drawn)] = sample
 
     def load(
         self,

@@ -18,7 +18,7 @@ from ..engine.parameters import check_params
 from ..engine.random import seed_for, uniforms
 from ..engine.run import Pixels
 from ..engine.source import Parameters, Source, as_whole, index_of_samples
-from ..sample.batches import batch_leaves, split_samples
+from ..sample.batches import as_batch
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf, Reading
 from ..sample.split import split_sample
@@ -116,11 +116,8 @@ class Mixing(OfBatches, ABC):
         """
         if index is None and self.seed is not None:
             index = index_of_samples(samples)
-        split = split_samples(
-            samples, lambda sample: split_sample(sample, self.keys, self._reading)
-        )
-        leaves = batch_leaves([own for own, _ in split], stack=False)
-        rebuild = split[0][1]
+        keys, reading = self.keys, self._reading
+        leaves, rebuild = as_batch(samples, lambda sample: split_sample(sample, keys, reading))
         self._run(leaves, self._source(generator, index, epoch, None), lambda: rebuild(leaves))
         return rebuild(leaves)
 

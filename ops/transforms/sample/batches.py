@@ -27,6 +27,12 @@ def split_samples(samples: Sequence[Any], split: Callable[[Any], Split]) -> list
     return found
 
 
+def as_batch(samples: Sequence[Any], split: Callable[[Any], Split]) -> Split:
+    """Split samples, and put their leaves together as those of a batch."""
+    found = split_samples(samples, split)
+    return batch_leaves([leaves for leaves, _ in found], stack=False), found[0][1]
+
+
 def unbatch_leaves(
     leaves: Sequence[Leaf], *, moves: Callable[[Leaf], bool] = lambda leaf: False
 ) -> list[list[Leaf]]:

@@ -176,6 +176,25 @@ def test_a_data_set_that_draws_where_threads_cannot_is_refused(
         next(iter(loader))
 
 
+def test_a_stream_may_shuffle_when_it_begins() -> None:
+    class Shuffled:
+        def __iter__(self) -> Iterator[Any]:
+            order = list(range(COUNT))
+            random.shuffle(order)
+            for index in order:
+                yield PHOTO, index
+
+    def run(threads: int) -> list[int]:
+        random.seed(3)
+        loader = transforms.Loader(Shuffled(), compose(RESIZE), 4, threads=threads)
+        return [index for _, labels in loader for index in labels.tolist()]
+
+    random.seed(3)
+    expected = list(range(COUNT))
+    random.shuffle(expected)
+    assert run(1) == run(4) == expected
+
+
 def test_what_is_like_a_tensor_draws_the_same() -> None:
     from visops.transforms.engine.generators import drawing_apart
 

@@ -229,6 +229,12 @@ def test_a_thread_that_waits_is_interrupted() -> None:
     assert not loader_threads()
 
 
+def test_an_iteration_may_be_closed_before_it_begins() -> None:
+    iterator = iter(make(FILES))
+    iterator.close()
+    assert list(iterator) == []
+
+
 def test_threads_that_are_gone_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a process that was forked by other means than os.fork."""
     from visops.transforms.loading import iteration, threads
