@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = {"warp", "boxes", "suppression", "roi", "convolution", "masks", "deformable", "jpeg"}
 BUILT_ON_FAMILIES = {"compat", "transforms", "infer", "onnx"}
-MAX_LINES = 450
+MAX_LINES, MAX_PYTHON_LINES = 600, 500
 
 # Every layer of csrc, and the layers whose headers it may include.
 LAYERS = {
@@ -143,7 +143,11 @@ def test_no_file_is_too_long_to_hold_in_the_head() -> None:
     generated = [path for path, text in texts.items() if text.startswith("// Written by scripts/")]
     assert [path.name for path in generated] == ["ops.h"]
     lines = {p: len(text.splitlines()) for p, text in texts.items() if p not in generated}
-    long = {str(p.relative_to(ROOT)): count for p, count in lines.items() if count > MAX_LINES}
+    long = {
+        str(p.relative_to(ROOT)): count
+        for p, count in lines.items()
+        if count > (MAX_PYTHON_LINES if p.suffix in (".py", ".pyi") else MAX_LINES)
+    }
     assert not long
 
 
