@@ -17,6 +17,8 @@ def holds(condition: Any) -> bool:
     """
     if isinstance(condition, bool) and not _is_compiling():  # Dynamo's symbols say they are bool
         return condition
+    if isinstance(condition, torch.Tensor):  # of sizes that torch.jit.trace follows
+        return bool(condition)
     from torch.fx.experimental.symbolic_shapes import guard_or_false
 
     return bool(guard_or_false(condition))

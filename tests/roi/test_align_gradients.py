@@ -249,7 +249,7 @@ def test_only_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     from visops.roi import align_autograd as formulas
 
     calls = []
-    for name in ("_backward_input", "_backward_boxes"):
+    for name in ("backward_input", "backward_boxes"):
         original = getattr(formulas, name)
 
         def counted(*arguments: Any, name: str = name, original: Any = original) -> Tensor:
@@ -259,7 +259,7 @@ def test_only_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(formulas, name, counted)
     maps, boxes = sample("inside", 1.0)
-    for needed, wanted in ((maps, ["_backward_input"]), (boxes, ["_backward_boxes"])):
+    for needed, wanted in ((maps, ["backward_input"]), (boxes, ["backward_boxes"])):
         calls.clear()
         needed.requires_grad_()
         visops.roi_align(maps, boxes, 2).sum().backward()
