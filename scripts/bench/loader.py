@@ -14,6 +14,7 @@ batch and the memory of a large data set, into results of their own.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,26 @@ def photo_contenders(size: Size, kind: files.Kind) -> list[Contender]:
         calls["SPDL"] = peers.Spdl(paths)
     if peers.importable("DALI", "nvidia.dali"):
         calls["DALI"] = peers.Dali(paths)
-    if kind != "png" and peers.importable("FFCV", "ffcv"):
-        calls["FFCV, raw"] = peers.Ffcv(paths, "raw")
-        calls["FFCV, JPEG"] = peers.Ffcv(paths, "jpg")
+    if kind != "png":
+        calls |= _ffcv(paths)
     return [_contender(name, call, kind == "smooth") for name, call in calls.items()]
+
+
+def _ffcv(paths: Sequence[str], **options: Any) -> dict[str, Any]:
+    if not peers.importable("FFCV", "ffcv"):
+        return {}
+    return {f"FFCV, {mode}": peers.Ffcv(paths, mode, **options) for mode in ("raw", "JPEG")}
+
+
+def plain_contenders(size: Size) -> list[Contender]:
+    """Photos without jitter, which takes most of FFCV's time."""
+    paths, own = files.paths_of(size, "dense"), ours.chain(jitter=False)
+    calls = {
+        "visops": ours.loader(paths, own),
+        "bound": ours.Bound(paths, own),
+        **_ffcv(paths, jitter=False),
+    }
+    return [_contender(name, call, False) for name, call in calls.items()]
 
 
 def view_contenders(size: Size) -> list[Contender]:
@@ -136,6 +153,7 @@ def all_cases() -> list[Case]:
             (480, 640),
             **options,
         ),
+        case(f"JPEG files → {work}: no jitter", dense, plain_contenders, small, **options),
         case(f"PNG files → {work}", "500×375", photo_contenders, small, "png", **options),
         case(
             f"JPEG files → 2 crops of 224² and 6 of 96² each, {work}",

@@ -24,14 +24,16 @@ Epoch = Callable[[], Any]
 Chain = V.Compose | V.Views
 
 
-def chain(side: int = TARGET, scale: tuple[float, float] = SCALE, **options: Any) -> V.Compose:
+def chain(
+    side: int = TARGET, scale: tuple[float, float] = SCALE, jitter: bool = True, **options: Any
+) -> V.Compose:
     """Crop, flip, jitter, normalise; from files."""
     return V.Compose(
         [
             V.DecodeJpeg(),
             V.RandomResizedCrop(side, scale),
             V.RandomHorizontalFlip(),
-            V.ColorJitter(*JITTER),
+            *([V.ColorJitter(*JITTER)] if jitter else []),
             V.ToDtype(torch.float32, scale=True),
             V.Normalize(MEAN, STD),
         ],

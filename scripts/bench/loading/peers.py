@@ -104,14 +104,17 @@ class Ffcv:
     It does less: it has no hue. Its batches' memory is channels last.
     """
 
-    def __init__(self, paths: Sequence[str], mode: Literal["raw", "jpg"]) -> None:
+    def __init__(
+        self, paths: Sequence[str], mode: Literal["raw", "JPEG"], jitter: bool = True
+    ) -> None:
         ffcv: Any = importlib.import_module("ffcv")
         fields: Any = importlib.import_module("ffcv.fields.rgb_image")
         ops: Any = importlib.import_module("ffcv.transforms")
-        jitter: Any = importlib.import_module("ffcv.transforms.color_jitter")
-        brightness, contrast, saturation, _ = JITTER
+        colour: Any = importlib.import_module("ffcv.transforms.color_jitter")
+        classes = colour.RandomBrightness, colour.RandomContrast, colour.RandomSaturation
+        jitters = [made(share, p=1.0) for made, share in zip(classes, JITTER[:3], strict=True)]
         file = str(folder() / f"{id(self)}.beton")
-        field = {"image": fields.RGBImageField(write_mode=mode)}
+        field = {"image": fields.RGBImageField(write_mode="jpg" if mode == "JPEG" else mode)}
         photos = [(photo(path),) for path in paths]
         with one_thread_each():  # which FFCV sets for itself
             ffcv.writer.DatasetWriter(file, field, num_workers=1).from_indexed_dataset(photos)
@@ -125,9 +128,7 @@ class Ffcv:
                     "image": [
                         fields.RandomResizedCropRGBImageDecoder((TARGET, TARGET), SCALE),
                         ops.RandomHorizontalFlip(),
-                        jitter.RandomBrightness(brightness, p=1.0),
-                        jitter.RandomContrast(contrast, p=1.0),
-                        jitter.RandomSaturation(saturation, p=1.0),
+                        *(jitters if jitter else []),
                         ops.NormalizeImage(
                             255 * np.array(MEAN), 255 * np.array(STD), np.dtype(np.float32)
                         ),
