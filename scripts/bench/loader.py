@@ -147,7 +147,7 @@ def all_cases() -> list[Case]:
             )
         ),
         case(
-            "the same with 8 boxes and a mask in a PNG file",
+            f"JPEG files, 8 boxes and a mask in a PNG file → {work}",
             "640×480",
             detection_contenders,
             (480, 640),
