@@ -2,16 +2,19 @@
 
 A call is an epoch of 256 photos in batches of 64, by two threads or two worker processes that have
 started already; files are in the page cache. Crop, flip, jitter, normalise, at random parameters:
-what is compared is the mean of each channel. "bound" decodes the same windows with the same decoder
-and augments them in two threads, with all parameters prepared: the least that the loader could
-take. Rows of "visops, ..." are our own chain in a DataLoader, sample by sample and by
-`Compose.collate`. Peers decode with simplejpeg, the fastest that they have; SPDL's own decoder
-needs FFmpeg's libraries. `--costs` measures instead images per second by threads, the share of each
-stage, the first batch and the memory of a large data set, into results of their own.
+what is compared is the mean of each channel. Dense photos are the same photos with grain as of a
+film, each with as much as makes its file 4.8 bits a pixel. "bound" decodes the same windows with
+the same decoder and augments them in two threads, with all parameters prepared: the least that the
+loader could take. Rows of "visops, ..." are our own chain in a DataLoader, sample by sample and by
+`Compose.collate`. Peers decode with simplejpeg, the fastest that they have, and PNG with OpenCV;
+SPDL's own decoder needs FFmpeg's libraries. FFCV reads a file of its own, of arrays (raw) or of
+JPEG files of quality 90, and jitters no hue. A peer that can't be imported is left out, and a line
+says so. `--costs` measures instead images per second by threads, the share of each stage, the first
+batch and the memory of a large data set, into results of their own.
 """
 
-import importlib.util
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,25 +32,60 @@ FLOORS = {
     "albumentations": 2.5,
     "SPDL": 1.0,
     "DALI": 1.0,
+    "FFCV, raw": 1.0,
+    "FFCV, JPEG": 1.0,
 }
 
 
-def photo_contenders(size: Size) -> list[Contender]:
+def photo_contenders(size: Size, kind: files.Kind) -> list[Contender]:
     """Photos alone."""
-    paths, own = files.paths_of(size), ours.chain()
-    calls: dict[str, Any] = {
-        "visops": ours.loader(paths, own),
-        "bound": ours.Bound(paths, own),
+    paths, own = files.paths_of(size, kind), ours.chain()
+    calls: dict[str, Any] = {"visops": ours.loader(paths, own)}
+    if kind != "png":  # whose files our decoder can't decode in parts
+        calls["bound"] = ours.Bound(paths, own)
+    calls |= {
         "visops, sample by sample": ours.one_by_one(paths, own),
         "visops, collate": ours.collated(paths, ours.chain()),
         "torchvision": workers.in_workers(paths, by_torchvision.ByTorchvision()),
         "albumentations": workers.in_workers(paths, peers.ByAlbumentations()),
     }
-    if importlib.util.find_spec("spdl") is not None:
+    if peers.importable("SPDL", "spdl.pipeline"):
         calls["SPDL"] = peers.Spdl(paths)
-    if importlib.util.find_spec("nvidia.dali") is not None:
+    if peers.importable("DALI", "nvidia.dali"):
         calls["DALI"] = peers.Dali(paths)
-    return [_contender(name, call) for name, call in calls.items()]
+    if kind != "png":
+        calls |= _ffcv(paths)
+    return [_contender(name, call, kind == "smooth") for name, call in calls.items()]
+
+
+def _ffcv(paths: Sequence[str], **options: Any) -> dict[str, Any]:
+    if not peers.importable("FFCV", "ffcv"):
+        return {}
+    return {f"FFCV, {mode}": peers.Ffcv(paths, mode, **options) for mode in ("raw", "JPEG")}
+
+
+def plain_contenders(size: Size) -> list[Contender]:
+    """Photos without jitter, which takes most of FFCV's time."""
+    paths, own = files.paths_of(size, "dense"), ours.chain(jitter=False)
+    calls = {
+        "visops": ours.loader(paths, own),
+        "bound": ours.Bound(paths, own),
+        **_ffcv(paths, jitter=False),
+    }
+    return [_contender(name, call, False) for name, call in calls.items()]
+
+
+def view_contenders(size: Size) -> list[Contender]:
+    """Several crops of each photo, for self-supervision."""
+    paths, own = files.paths_of(size, "dense"), ours.views()
+    calls: dict[str, Any] = {
+        "visops": ours.loader(paths, own),
+        "visops, sample by sample": ours.one_by_one(paths, own),
+        "visops, collate": ours.collated(paths, ours.views()),
+        "torchvision": workers.in_workers(paths, by_torchvision.ByTorchvision(files.VIEWS)),
+        "albumentations": workers.in_workers(paths, peers.ByAlbumentations(files.VIEWS)),
+    }
+    return [_contender(name, call, False) for name, call in calls.items()]
 
 
 def detection_contenders(size: Size) -> list[Contender]:
@@ -71,38 +109,57 @@ def detection_contenders(size: Size) -> list[Contender]:
     ]
 
 
-def _contender(name: str, call: Any) -> Contender:
+def _contender(name: str, call: Any, has_floor: bool = True) -> Contender:
     same = name in ("bound", "visops, sample by sample")
     tolerance = EXACT if same else SAME_MEAN
     bound = name == "bound" or name.startswith("visops,")
-    return Contender(name, call, tolerance, FLOORS.get(name), ours.mean, bound)
+    return Contender(
+        name, call, tolerance, FLOORS.get(name) if has_floor else None, ours.mean, bound
+    )
 
 
 def all_cases() -> list[Case]:
-    """Two sizes of photos, and one with targets."""
+    """Two sizes of photos, dense ones, PNG, one with targets, and several crops."""
     options: dict[str, Any] = {
         "threads": 1,
         "memory": False,
         "workers": True,
         "images": files.COUNT,
     }
+    work = "batches of 64, 2 threads or workers"
+    small: Size = (375, 500)
+    dense = f"500×375, dense: {files.DENSE} bits a pixel"
     return [
         *(
             case(
-                "JPEG files → batches of 64, 2 threads or workers",
-                f"{size[1]}×{size[0]}",
+                f"JPEG files → {work}",
+                label,
                 photo_contenders,
                 size,
-                quick=size == (480, 640),
+                kind,
+                quick=label == "640×480",
                 **options,
             )
-            for size in ((480, 640), (375, 500))
+            for label, size, kind in (
+                ("640×480", (480, 640), "smooth"),
+                ("500×375", small, "smooth"),
+                (dense, small, "dense"),
+            )
         ),
         case(
-            "the same with 8 boxes and a mask in a PNG file",
+            f"JPEG files, 8 boxes and a mask in a PNG file → {work}",
             "640×480",
             detection_contenders,
             (480, 640),
+            **options,
+        ),
+        case(f"JPEG files → {work}: no jitter", dense, plain_contenders, small, **options),
+        case(f"PNG files → {work}", "500×375", photo_contenders, small, "png", **options),
+        case(
+            f"JPEG files → 2 crops of 224² and 6 of 96² each, {work}",
+            dense,
+            view_contenders,
+            small,
             **options,
         ),
     ]

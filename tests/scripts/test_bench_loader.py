@@ -1,5 +1,6 @@
 """scripts/bench/loader.py: what it measures beside its rows, and how that is shown."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("albumentations")
 pytest.importorskip("simplejpeg")
 
+import numpy as np
 from bench import plot
 from bench.harness import pages, results
-from bench.loading import chart, costs, files
+from bench.loading import by_torchvision, chart, costs, files, ours, peers
+from PIL import Image
 
 MACHINE: dict[str, Any] = {
     "cpu": "A chip",
@@ -45,21 +48,53 @@ def epoch(threads: int, rate: float, **shares: float) -> dict[str, Any]:
 ROWS = [epoch(1, 1000.4, decoding=0.75, reading=0.25), epoch(2, 1900.0, decoding=0.5, python=0.5)]
 
 
-def test_each_number_of_threads_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def few_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(files, "COUNT", 6)
+    files.paths_of.cache_clear()
+    yield
+    files.paths_of.cache_clear()
+
+
+@pytest.mark.usefixtures("few_files")
+def test_each_number_of_threads_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "BATCH", 3)
     monkeypatch.setattr(costs, "SIZE", (48, 64))
-    files.paths_of.cache_clear()
-    try:
-        rows = costs.by_threads()
-    finally:
-        files.paths_of.cache_clear()
+    rows = costs.by_threads()
     assert [row["threads"] for row in rows] == list(costs.THREADS)
     for row in rows:
         assert row["images_per_s"] > 0
         assert [*row["shares"]] == [*chart.STAGES]
         assert sum(row["shares"].values()) == pytest.approx(1.0, abs=0.01)
         assert row["shares"]["decoding"] > 0
+
+
+@pytest.mark.usefixtures("few_files")
+def test_dense_photos_have_as_many_bits_as_imagenet() -> None:
+    smooth, dense = (files.paths_of((120, 160), kind) for kind in ("smooth", "dense"))
+    bits = [Path(path).stat().st_size * 8 / (120 * 160) for path in dense]
+    assert bits == pytest.approx([files.DENSE] * 6, rel=0.01)
+    for pair in zip(smooth, dense, strict=True):  # the same photos
+        pixels, grainy = (by_torchvision.photo(path).astype(int) for path in pair)
+        assert np.corrcoef(pixels.ravel(), grainy.ravel())[0, 1] > 0.5
+
+
+@pytest.mark.usefixtures("few_files")
+def test_peers_make_the_same_crops_of_files_of_each_kind() -> None:
+    (path, *_) = files.paths_of((120, 160), "png")
+    np.testing.assert_array_equal(by_torchvision.photo(path), np.asarray(Image.open(path)))
+    shapes = [tuple(view.shape) for view in ours.views()(Path(path).read_bytes(), index=0)]
+    assert shapes == [(3, 224, 224)] * 2 + [(3, 96, 96)] * 6
+    for peer in (by_torchvision.ByTorchvision, peers.ByAlbumentations):
+        assert [tuple(view.shape) for view in peer(files.VIEWS)(path)] == shapes
+        assert peer()(path).shape == (3, 224, 224)
+
+
+def test_a_line_says_which_peer_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert peers.importable("PIL", "PIL")
+    assert not peers.importable("Nobody", "no_such_module")
+    expected = "Nobody is left out, since it can't be imported: No module named 'no_such_module'\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_the_page_says_what_was_measured(tmp_path: Path) -> None:

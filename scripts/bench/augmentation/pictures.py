@@ -3,6 +3,7 @@
 import functools
 import io
 import itertools
+from collections.abc import Iterator
 
 import cv2
 import numpy as np
@@ -60,17 +61,14 @@ def ragged_noise(count: int) -> tuple[Photo, ...]:
     return tuple(rng.integers(0, 256, (*size, 3), dtype=np.uint8) for size in sizes)
 
 
-@functools.lru_cache(maxsize=2)
-def jpeg_files(count: int, large: bool = False, size: Size | None = None) -> tuple[bytes, ...]:
-    """Real photos as JPEG files (quality 90, colour at half resolution).
+def cut_photos(count: int, large: bool = False, size: Size | None = None) -> Iterator[Image.Image]:
+    """Real photos, cut at random from those that come with scikit-image and scikit-learn.
 
-    They are cut at random from the photos that come with scikit-image and scikit-learn, and
-    resized: to about 640x480, or `large`, 2016x1512, which most of them have to be enlarged to; or
-    all to one `size`.
+    They are resized: to about 640x480, or `large`, 2016x1512, which most of them have to be
+    enlarged to; or all to one `size`.
     """
     rng = np.random.default_rng(0)
     photos = [Image.fromarray(p) for p in packaged_photos().values() if min(p.shape[:2]) >= 300]
-    files = []
     for index in range(count):
         mixed = MIXED_SIZES[index % len(MIXED_SIZES)]
         height, width = size or ((1512, 2016) if large else mixed)
@@ -80,12 +78,41 @@ def jpeg_files(count: int, large: bool = False, size: Size | None = None) -> tup
         left = rng.uniform(0, photo.width - cut_width)
         top = rng.uniform(0, photo.height - cut_height)
         box = (left, top, left + cut_width, top + cut_height)
-        file = io.BytesIO()
-        photo.resize((width, height), Image.Resampling.BICUBIC, box).save(
-            file, "JPEG", quality=90, subsampling="4:2:0"
-        )
-        files.append(file.getvalue())
-    return tuple(files)
+        yield photo.resize((width, height), Image.Resampling.BICUBIC, box)
+
+
+def jpeg(photo: Image.Image) -> bytes:
+    """A JPEG file, quality 90, colour at half resolution."""
+    file = io.BytesIO()
+    photo.save(file, "JPEG", quality=90, subsampling="4:2:0")
+    return file.getvalue()
+
+
+@functools.lru_cache(maxsize=2)
+def jpeg_files(count: int, large: bool = False, size: Size | None = None) -> tuple[bytes, ...]:
+    """Photos of :func:`cut_photos` as JPEG files."""
+    return tuple(map(jpeg, cut_photos(count, large, size)))
+
+
+def grainy_jpeg(photo: Image.Image, bits: float, seed: int) -> bytes:
+    """A JPEG file of `bits` bits a pixel, within 1 %: the photo, with grain as of a film.
+
+    The grain is Gaussian noise, blurred a little and alike in all channels. How strong it must be
+    is found by bisection on the file's size. A photo that needs more bits without it has none.
+    """
+    noise = np.random.default_rng(seed).normal(size=(photo.height, photo.width, 1))
+    grain = cv2.GaussianBlur(noise.astype(np.float32), (0, 0), 0.6)[..., None]
+    pixels = np.asarray(photo)
+    low, high = 0.0, 128.0
+    for _ in range(12):
+        strength = (low + high) / 2
+        noisy = (pixels + strength * grain).clip(0, 255).astype(np.uint8)
+        file = jpeg(Image.fromarray(noisy))
+        found = len(file) * 8 / (photo.height * photo.width)
+        if abs(found / bits - 1) < 0.01:
+            break
+        low, high = (strength, high) if found < bits else (low, strength)
+    return file
 
 
 def normalise(batch: torch.Tensor) -> torch.Tensor:

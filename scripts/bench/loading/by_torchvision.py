@@ -1,29 +1,35 @@
 """The same work by torchvision: what a worker does with a sample."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 import torchvision.transforms.v2 as T
 from bench.augmentation.pictures import MEAN, STD
-from bench.loading.files import JITTER, SCALE, TARGET
+from bench.loading.files import JITTER, ONE, SCALE, TARGET
 from PIL import Image
 from torchvision import tv_tensors
 
 
 def photo(path: str) -> Any:
-    """Pixels [H, W, 3]: simplejpeg is the fastest of the decoders that peers have."""
+    """Pixels [H, W, 3], by the fastest of the decoders that peers have."""
+    content = Path(path).read_bytes()
+    if path.endswith(".png"):
+        pixels: Any = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR_RGB)
+        return pixels
     import simplejpeg  # which may be missing where only the rest is needed
 
-    return simplejpeg.decode_jpeg(Path(path).read_bytes())
+    return simplejpeg.decode_jpeg(content)
 
 
-def torchvision_chain() -> T.Compose:
+def torchvision_chain(side: int = TARGET, scale: tuple[float, float] = SCALE) -> T.Compose:
     """transforms.v2 on tensors whose memory is HWC, which it resizes fastest."""
     return T.Compose(
         [
-            T.RandomResizedCrop(TARGET, SCALE, antialias=True),
+            T.RandomResizedCrop(side, scale, antialias=True),
             T.RandomHorizontalFlip(),
             T.ColorJitter(*JITTER),
             T.ToDtype({tv_tensors.Mask: None, "others": torch.float32}, scale=True),
@@ -33,13 +39,15 @@ def torchvision_chain() -> T.Compose:
 
 
 class ByTorchvision:
-    """One photo."""
+    """A photo's crop, or a list of its crops; it is decoded once."""
 
-    def __init__(self) -> None:
-        self.chain = torchvision_chain()
+    def __init__(self, crops: Sequence[Any] = ONE) -> None:
+        self.chains = [torchvision_chain(*crop) for crop in crops]
 
     def __call__(self, path: str) -> Any:
-        return self.chain(torch.from_numpy(photo(path)).permute(2, 0, 1)).contiguous()
+        pixels = torch.from_numpy(photo(path)).permute(2, 0, 1)
+        views = [chain(pixels).contiguous() for chain in self.chains]
+        return views if len(views) > 1 else views[0]
 
 
 class DetectionByTorchvision:

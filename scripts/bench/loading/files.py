@@ -5,15 +5,22 @@ import functools
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import cv2
 import numpy as np
-from bench.augmentation.pictures import Size, jpeg_files
+from bench.augmentation.pictures import Size, cut_photos, grainy_jpeg, jpeg
+from PIL import Image
+
+Kind = Literal["smooth", "dense", "png"]
 
 COUNT, BATCH, TARGET, THREADS = 256, 64, 224, 2
 SCALE = (0.08, 1.0)
 JITTER = (0.4, 0.4, 0.4, 0.1)
+DENSE = 4.8  # bits a pixel, as ImageNet's files have on average
+# Side and scale of each crop: one, or several views of a photo.
+ONE = ((TARGET, SCALE),)
+VIEWS = ((TARGET, (0.4, 1.0)),) * 2 + ((96, (0.05, 0.4)),) * 6
 
 
 @functools.cache
@@ -24,15 +31,20 @@ def folder() -> Path:
     return path
 
 
+def _write(photo: Image.Image, kind: Kind, index: int) -> str:
+    suffix = "png" if kind == "png" else "jpg"
+    path = folder() / f"{kind}-{photo.height}x{photo.width}-{index:04}.{suffix}"
+    if kind == "png":
+        photo.save(path)
+    else:
+        path.write_bytes(jpeg(photo) if kind == "smooth" else grainy_jpeg(photo, DENSE, index))
+    return str(path)
+
+
 @functools.cache
-def paths_of(size: Size) -> tuple[str, ...]:
-    """Real photos of one size, quality 90."""
-    paths = []
-    for index, file in enumerate(jpeg_files(COUNT, size=size)):
-        path = folder() / f"{size[0]}x{size[1]}-{index:04}.jpg"
-        path.write_bytes(file)
-        paths.append(str(path))
-    return tuple(paths)
+def paths_of(size: Size, kind: Kind = "smooth") -> tuple[str, ...]:
+    """Real photos of one size: JPEG, as they are or with grain, or PNG."""
+    return tuple(_write(photo, kind, i) for i, photo in enumerate(cut_photos(COUNT, size=size)))
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from bench.augmentation.pictures import MEAN, STD
-from bench.loading.files import BATCH, JITTER, SCALE, TARGET, THREADS
+from bench.loading.files import BATCH, JITTER, SCALE, TARGET, THREADS, VIEWS
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from visops import transforms as V
@@ -21,16 +21,19 @@ from visops.transforms.engine.plan import Plan
 from visops.transforms.loading.threads import use_one_thread
 
 Epoch = Callable[[], Any]
+Chain = V.Compose | V.Views
 
 
-def chain(**options: Any) -> V.Compose:
+def chain(
+    side: int = TARGET, scale: tuple[float, float] = SCALE, jitter: bool = True, **options: Any
+) -> V.Compose:
     """Crop, flip, jitter, normalise; from files."""
     return V.Compose(
         [
             V.DecodeJpeg(),
-            V.RandomResizedCrop(TARGET, SCALE),
+            V.RandomResizedCrop(side, scale),
             V.RandomHorizontalFlip(),
-            V.ColorJitter(*JITTER),
+            *([V.ColorJitter(*JITTER)] if jitter else []),
             V.ToDtype(torch.float32, scale=True),
             V.Normalize(MEAN, STD),
         ],
@@ -39,13 +42,18 @@ def chain(**options: Any) -> V.Compose:
     )
 
 
+def views() -> V.Views:
+    """The same for each view."""
+    return V.Views([chain(*crop) for crop in VIEWS], seed=0)
+
+
 def channel_means(batches: Iterable[Any]) -> list[Tensor]:
-    """Take batches as a training loop does; return what is compared: the means of channels."""
+    """Take batches as a training loop does; return each view's means of channels, to compare."""
     means = []
     for batch in batches:
         images = batch["image"] if isinstance(batch, dict) else batch
-        images = images[0] if isinstance(images, (tuple, list)) else images
-        means.append(images[:, :, ::8, ::8].mean((0, 2, 3)))
+        views = images if isinstance(images, (tuple, list)) else [images]
+        means.append(torch.stack([view[:, :, ::8, ::8].mean((0, 2, 3)) for view in views]))
     return means
 
 
@@ -54,7 +62,7 @@ def mean(batches: list[Tensor]) -> Tensor:
     return torch.stack(batches).mean(0)
 
 
-def loader(samples: Sequence[Any], own: V.Compose, threads: int = THREADS, **options: Any) -> Epoch:
+def loader(samples: Sequence[Any], own: Chain, threads: int = THREADS, **options: Any) -> Epoch:
     """The loader under test."""
     made = V.Loader(samples, own, BATCH, threads=threads, **options)
 
@@ -103,12 +111,12 @@ class InWorkers:
         return channel_means(self.loader)
 
 
-def one_by_one(samples: Sequence[Any], own: V.Compose, collate: Any = None) -> InWorkers:
+def one_by_one(samples: Sequence[Any], own: Chain, collate: Any = None) -> InWorkers:
     """`IndexedDataset` in a DataLoader."""
     return InWorkers(V.IndexedDataset(Contents(samples), own), collate)
 
 
-def collated(samples: Sequence[Any], own: V.Compose) -> InWorkers:
+def collated(samples: Sequence[Any], own: Chain) -> InWorkers:
     """`Compose.collate` in a DataLoader."""
     return InWorkers(Contents(samples), own.collate)
 

@@ -1,9 +1,12 @@
 """The same work by other libraries, each with what it is fastest with."""
 
+import contextlib
+import functools
 import importlib
 import os
+import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import albumentations as A
 import cv2
@@ -11,31 +14,59 @@ import numpy as np
 import torch
 from bench.augmentation.pictures import MEAN, STD
 from bench.loading.by_torchvision import photo
-from bench.loading.files import BATCH, JITTER, SCALE, TARGET, THREADS
+from bench.loading.files import BATCH, JITTER, ONE, SCALE, TARGET, THREADS, folder
 from bench.loading.ours import channel_means
 from bench.loading.workers import start
 
 
-class ByAlbumentations:
-    """OpenCV underneath, uint8 until the end."""
+@functools.cache
+def importable(name: str, module: str) -> bool:
+    """Whether a peer can be imported; where it can't, a line says that it is left out."""
+    try:
+        importlib.import_module(module)
+    except (ImportError, OSError) as error:  # OSError: a library that it is linked to is missing
+        print(f"{name} is left out, since it can't be imported: {error}", file=sys.stderr)
+        return False
+    return True
 
-    def __init__(self) -> None:
+
+@contextlib.contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Let torch and OpenCV use no threads of their own, and afterwards as many as before."""
+    before = torch.get_num_threads(), cv2.getNumThreads()
+    start(0)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before[0])
+        cv2.setNumThreads(before[1])
+
+
+class ByAlbumentations:
+    """OpenCV underneath, uint8 until the end: a photo's crop, or a list of its crops."""
+
+    def __init__(self, crops: Sequence[Any] = ONE) -> None:
         os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")
         names = ("brightness", "contrast", "saturation", "hue")
         jitter: dict[str, Any] = dict(zip(names, JITTER, strict=True))
-        self.chain = A.Compose(
-            [
-                A.RandomResizedCrop((TARGET, TARGET), SCALE, area_for_downscale="image"),
-                A.HorizontalFlip(),
-                A.ColorJitter(**jitter, p=1.0),
-                A.Normalize(MEAN, STD),
-                A.ToTensorV2(),
-            ],
-            is_check_shapes=False,
-        )
+        self.chains = [
+            A.Compose(
+                [
+                    A.RandomResizedCrop((side, side), scale, area_for_downscale="image"),
+                    A.HorizontalFlip(),
+                    A.ColorJitter(**jitter, p=1.0),
+                    A.Normalize(MEAN, STD),
+                    A.ToTensorV2(),
+                ],
+                is_check_shapes=False,
+            )
+            for side, scale in crops
+        ]
 
     def __call__(self, path: str) -> Any:
-        return self.chain(image=photo(path))["image"]
+        pixels = photo(path)
+        views = [chain(image=pixels)["image"] for chain in self.chains]
+        return views if len(views) > 1 else views[0]
 
 
 class Spdl:
@@ -50,13 +81,8 @@ class Spdl:
         self.paths, self.load = list(paths), ByAlbumentations()
 
     def __call__(self) -> Any:
-        before = torch.get_num_threads(), cv2.getNumThreads()
-        start(0)
-        try:
+        with one_thread_each():
             return channel_means(self._batches())
-        finally:
-            torch.set_num_threads(before[0])
-            cv2.setNumThreads(before[1])
 
     def _batches(self) -> Iterator[Any]:
         pipeline = (
@@ -70,6 +96,51 @@ class Spdl:
         )
         with pipeline.auto_stop():
             yield from pipeline.get_iterator()
+
+
+class Ffcv:
+    """FFCV's loader, from a file of its own that holds arrays or JPEG files of quality 90.
+
+    It does less: it has no hue. Its batches' memory is channels last.
+    """
+
+    def __init__(
+        self, paths: Sequence[str], mode: Literal["raw", "JPEG"], jitter: bool = True
+    ) -> None:
+        ffcv: Any = importlib.import_module("ffcv")
+        fields: Any = importlib.import_module("ffcv.fields.rgb_image")
+        ops: Any = importlib.import_module("ffcv.transforms")
+        colour: Any = importlib.import_module("ffcv.transforms.color_jitter")
+        classes = colour.RandomBrightness, colour.RandomContrast, colour.RandomSaturation
+        jitters = [made(share, p=1.0) for made, share in zip(classes, JITTER[:3], strict=True)]
+        file = str(folder() / f"{id(self)}.beton")
+        field = {"image": fields.RGBImageField(write_mode="jpg" if mode == "JPEG" else mode)}
+        photos = [(photo(path),) for path in paths]
+        with one_thread_each():  # which FFCV sets for itself
+            ffcv.writer.DatasetWriter(file, field, num_workers=1).from_indexed_dataset(photos)
+            self.loader = ffcv.Loader(
+                file,
+                BATCH,
+                THREADS,
+                os_cache=True,
+                drop_last=False,
+                pipelines={
+                    "image": [
+                        fields.RandomResizedCropRGBImageDecoder((TARGET, TARGET), SCALE),
+                        ops.RandomHorizontalFlip(),
+                        *(jitters if jitter else []),
+                        ops.NormalizeImage(
+                            255 * np.array(MEAN), 255 * np.array(STD), np.dtype(np.float32)
+                        ),
+                        ops.ToTensor(),
+                        ops.ToTorchImage(),
+                    ]
+                },
+            )
+
+    def __call__(self) -> Any:
+        with one_thread_each():
+            return channel_means(images for (images,) in self.loader)
 
 
 class Dali:
