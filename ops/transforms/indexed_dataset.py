@@ -149,8 +149,8 @@ class IndexedSampler:
     Parameters
     ----------
     sampler : iterable
-        Of indices, or of lists of them: a `sampler` or a `batch_sampler`. Other attributes, such as
-        ``set_epoch``, are the sampler's.
+        A `sampler`, which gives indices, or a `batch_sampler`, which gives lists of them. Other
+        attributes, such as ``set_epoch``, are the sampler's.
 
     Raises
     ------

@@ -85,10 +85,10 @@ def simclr(
     size : int
         Height and width of a view.
     strength : float
-        Of the change of colours.
+        Strength of the change of colours.
     channels : int
-        Of 1, brightness and contrast change, of more than 3 brightness alone, and there are no
-        greys.
+        Images of 1 channel change in brightness and contrast, those of more than 3 in brightness
+        alone; neither turns grey.
     mean, std : sequence of float, optional
         ImageNet's by default, which are of three channels.
     files : bool

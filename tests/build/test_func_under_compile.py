@@ -37,7 +37,7 @@ def replaced(value: Any, old: Tensor, new: Tensor) -> Any:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients(name: str) -> None:
-    """Of a batch of losses, and of one."""
+    """A batch of losses has them, and one loss has."""
     case = CASES[name]
     inputs = case.inputs(0)
     source = first_floats(inputs)
@@ -89,7 +89,7 @@ def test_pyramids() -> None:
 
 
 def test_gradients_of_each_sample() -> None:
-    """Of a layer's parameters, as private and influence methods take them."""
+    """Private and influence methods take those of a layer's parameters."""
     layer = visops.DeformConv2d(3, 4, 3, padding=1)
     images, offsets = torch.rand(5, 3, 6, 7), torch.rand(5, 18, 6, 7)
     parameters = {name: value.detach() for name, value in layer.named_parameters()}

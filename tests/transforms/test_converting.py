@@ -308,7 +308,7 @@ def test_boxes_are_read_and_dropped_as_theirs(form: str) -> None:
 
 @pytest.mark.parametrize("container", [A.ReplayCompose, A.Sequential, lambda own: A.SomeOf(own, 2)])
 def test_children_of_containers_draw_apart(container: Any) -> None:
-    """Of two flips, each happens as often with the other as without it."""
+    """Each of two flips happens as often with the other as without it."""
     kept = container([A.HorizontalFlip(p=0.5), A.VerticalFlip(p=0.5)])
     chain = T.Compose([T.ImageOnly(kept, "array")], seed=0)
     image = torch.zeros(3, 4, 4, dtype=torch.uint8)

@@ -82,7 +82,7 @@ class Batch:
     skipped : list of tuple of int and BaseException
         Rows that could not be loaded, and why.
     samples : list, optional
-        Of a stream, which gives nothing twice: what was read, for rows that could not be loaded.
+        What was read of a stream, which gives nothing twice, for rows that could not be loaded.
     """
 
     def __init__(self, number: int, indices: Sequence[Any], blocks: Blocks) -> None:

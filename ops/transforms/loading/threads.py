@@ -75,7 +75,7 @@ class Work:
         self.drop_last, self.refills = drop_last, refills
         self.samples_ahead, self.ahead = samples_ahead, 0
         self.is_stream = isinstance(samples.dataset, Stream)
-        # Of an epoch whose damaged samples are replaced: its batches from the first on.
+        # The batches of an epoch whose damaged samples are replaced, from the first on.
         self.order: list[Any] | None = [] if refills and not self.is_stream else None
         self.lock = threading.RLock()
         self.may_begin = threading.Condition(self.lock)

@@ -61,10 +61,10 @@ class Leaf:
     clamping: Any = ""  # of boxes, as torchvision has it; "": as they came
     moved: bool = False  # of boxes: whether a transform has moved them
     canvas: np.ndarray | None = None  # [B, 2]: of typed boxes and key points, and of all once moved
-    # Of key points, bool: False once they are lost. Of boxes, float: the share that is left. Of
-    # polygons and COCO's masks, bool: False where an object came without.
+    # Key points have flags, False once they are lost; boxes the share that is left; polygons and
+    # COCO's masks have flags, False where an object came without.
     visible: Any = None
-    # Of rotated boxes: a sample's value, and the polygon that is left of each of its boxes.
+    # What is left of rotated boxes: a sample's value, and a polygon for each of its boxes.
     outlines: tuple[tuple[Any, list[np.ndarray]], ...] = ()
     partner: "Leaf | None" = None  # of key points: the leaf that holds their visibility
     source: "Leaf | None" = None  # the leaf of the batch that this sample is from
