@@ -202,8 +202,10 @@ bench: build  ## time every operator against its peers, and draw the plots of do
 	$(PY) scripts/bench/plot.py
 	$(PY) scripts/figures/update_benchmarks.py
 
-docs: build  ## build the documentation in docs/_build and run its examples
+doctest: $(VENV)/.packages  ## run the documentation's examples on what was built
 	$(PY) -m sphinx -W --keep-going -b doctest docs docs/_build/doctest
+
+docs: build doctest  ## build the documentation in docs/_build and run its examples
 	$(PY) -m sphinx -W --keep-going -b html docs docs/_build/html
 
 lint: typecheck  ## check formatting, style and types; change nothing

@@ -311,7 +311,9 @@ def yolo_train(
     """Return Ultralytics' YOLO augmentation.
 
     As it stands, this is what YOLO does without a mosaic. Behind :func:`yolo_mosaic`, which moves
-    the canvas, use ``translate=0, scale=0, letterbox=False``.
+    the canvas, use ``translate=0, scale=0, letterbox=False``. Images are uint8, or files: the grey
+    around them is 114 of 255. The letterbox refuses floating images; without it, what is around
+    them is white.
 
     Parameters
     ----------

@@ -52,7 +52,8 @@ class Mosaic(Mixing):
     shear : number or sequence of number, optional
         As for :class:`RandomAffine`.
     fill : number or sequence of C numbers, or a dict of such by type
-        In the image's units (white is 255 for uint8, 1 for floating images).
+        In the image's units (white is 255 for uint8, 1 for floating images). The default is for
+        uint8: floating images refuse what is not between black and white.
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
     antialias : bool
         Where an image shrinks, average over all pixels that an output pixel covers.
@@ -96,7 +97,7 @@ class Mosaic(Mixing):
     >>> import torch
     >>> from visops import transforms
     >>> batch = {
-    ...     "image": torch.rand(4, 3, 60, 80),
+    ...     "image": torch.randint(0, 256, (4, 3, 60, 80), dtype=torch.uint8),
     ...     "boxes": [torch.tensor([[10.0, 10.0, 50.0, 40.0]])] * 4,
     ...     "labels": [["cat"], ["dog"], ["cow"], ["owl"]],
     ... }
