@@ -25,7 +25,7 @@ CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_ch
 .DEFAULT_GOAL := help
 .PHONY: help build build-tests demo test test-matrix test-infer test-gpu gpu-report test-wheel test-asan test-tsan \
   test-cuda-check test-ptx test-neon test-arm \
-  fuzz bench docs lint format typecheck wheels clean
+  fuzz bench doctest docs lint format typecheck wheels clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -205,7 +205,8 @@ bench: build  ## time every operator against its peers, and draw the plots of do
 doctest: $(VENV)/.packages  ## run the documentation's examples on what was built
 	$(PY) -m sphinx -W --keep-going -b doctest docs docs/_build/doctest
 
-docs: build doctest  ## build the documentation in docs/_build and run its examples
+docs: build  ## build the documentation in docs/_build and run its examples
+	$(MAKE) doctest
 	$(PY) -m sphinx -W --keep-going -b html docs docs/_build/html
 
 lint: typecheck  ## check formatting, style and types; change nothing
