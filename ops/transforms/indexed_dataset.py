@@ -117,10 +117,7 @@ class IndexedDataset(Dataset[Any]):
 
     def __getattr__(self, name: str) -> Any:
         # What this doesn't have is the data set's: `classes`, `targets`, `coco`, ...
-        dataset = self.__dict__.get("dataset")
-        if dataset is None or (name.startswith("__") and name.endswith("__")):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(dataset, name)
+        return attribute_within(self, "dataset", name)
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
         """Return several samples; a DataLoader calls this with those of a batch."""
@@ -193,10 +190,15 @@ class IndexedSampler:
         return len(self.sampler)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
-        sampler = self.__dict__.get("sampler")
-        if sampler is None or (name.startswith("__") and name.endswith("__")):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(sampler, name)
+        return attribute_within(self, "sampler", name)
+
+
+def attribute_within(outer: Any, field: str, name: str) -> Any:
+    """Return an attribute that an object lacks of what it holds in a field."""
+    inner = outer.__dict__.get(field)  # not getattr, as copies ask before they have it
+    if inner is None or (name.startswith("__") and name.endswith("__")):
+        raise AttributeError(f"{type(outer).__name__!r} object has no attribute {name!r}")
+    return getattr(inner, name)
 
 
 def counted(index: Any, seen: dict[int, int]) -> Any:

@@ -1,6 +1,5 @@
 """Batches from files, by threads of one process."""
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -24,7 +23,7 @@ from .loading.checks import (
     usable_cpus,
 )
 from .loading.collate import Collate, with_numbers
-from .loading.epochs import Epochs, EpochSampler, Progress
+from .loading.epochs import Epochs, EpochSampler, Progress, begun
 from .loading.iteration import Begun, Iteration, stats_of
 from .loading.on_device import OnDevice
 from .loading.order import Order, OwnOrder, SampledOrder
@@ -262,11 +261,10 @@ class Loader:
             finish = self._collating_to(transfer, collate)
         batches = self._batches(progress)
         if samples.draws and not self._was_read:
-            first = next(batches, None)
+            first, batches = begun(batches)
             if first:
                 samples.try_reading(first[0])
             self._was_read = True
-            batches = iter(()) if first is None else itertools.chain([first], batches)
         work = Work(
             batches,
             progress.batch,

@@ -30,7 +30,7 @@ def reject_out_of_range(
 
     With `white`, floating images refuse what isn't between black and white, 0 and 1.
     """
-    if dtype in (torch.uint8, *WHITES):
+    if dtype in INTEGERS:
         info, place = torch.iinfo(dtype), f".{owner}" if owner else ""
         low, high = info.min, info.max
     elif white and dtype.is_floating_point:

@@ -123,6 +123,17 @@ class Batch:
         fits = block.shape[1:] == shape and block.dtype == dtype
         return block[row] if fits else None
 
+    def slot_or_own(
+        self,
+        row: int,
+        shape: tuple[int, int, int],
+        dtype: torch.dtype,
+        memory_format: torch.memory_format,
+    ) -> Tensor:
+        """Return where a sample's image goes: memory of its own if it is not like the others."""
+        slot = self.slot(row, shape, dtype, memory_format)
+        return torch.empty(shape, dtype=dtype, device="cpu") if slot is None else slot
+
     def fail(self, row: int, error: BaseException) -> None:
         """Note a sample's error."""
         with self._lock:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from ..engine.source import as_whole
+from ..indexed_dataset import attribute_within
 
 
 class Progress:
@@ -149,10 +150,10 @@ class Epochs:
             progress.generators = [own.get_state() for own in self._generators]
         if progress.random is None:
             progress.random = torch.get_rng_state()
-            return _begun(ask())
+            return begun(ask())[1]
         with torch.random.fork_rng(devices=[]):  # a sampler that draws by torch's generator
             torch.set_rng_state(progress.random)
-            return _begun(ask())
+            return begun(ask())[1]
 
 
 class EpochSampler:
@@ -171,10 +172,7 @@ class EpochSampler:
         return len(self.sampler)
 
     def __getattr__(self, name: str) -> Any:
-        sampler = self.__dict__.get("sampler")
-        if sampler is None or (name.startswith("__") and name.endswith("__")):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(sampler, name)
+        return attribute_within(self, "sampler", name)
 
 
 def _epoch_of(own: Any) -> int | None:
@@ -186,7 +184,7 @@ def _epoch_of(own: Any) -> int | None:
     return None
 
 
-def _begun(batches: Iterator[Any]) -> Iterator[Any]:
-    """Return an iterator whose first value is drawn already, by whoever is asked for it."""
+def begun(batches: Iterator[Any]) -> tuple[Any, Iterator[Any]]:
+    """Return an iterator's first value, or None, and the iterator as it was before."""
     first = next(batches, None)
-    return iter(()) if first is None else itertools.chain([first], batches)
+    return first, iter(()) if first is None else itertools.chain([first], batches)

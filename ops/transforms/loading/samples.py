@@ -13,6 +13,7 @@ Samples that are transformed by batches, on_device.py, go the same ways as far a
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -112,8 +113,7 @@ class Samples:
         """
         before = other_states()
         try:
-            with drawing_apart(self.seed, self.epoch, _number_of(drawn)):
-                sample = self.read(place_of(drawn))
+            sample = self._read_apart(drawn)
         except Exception:
             return  # raised again where it is due
         self._tried[id(drawn)] = sample
@@ -181,8 +181,14 @@ class Samples:
             return self.read(place_of(drawn))
         if self._tried and id(drawn) in self._tried:
             return self._tried.pop(id(drawn))
-        with drawing_apart(self.seed, self.epoch, _number_of(drawn)):
+        return self._read_apart(drawn)
+
+    def _read_apart(self, drawn: Any) -> Any:
+        with self._drawing(drawn):
             return self.read(place_of(drawn))
+
+    def _drawing(self, index: Any) -> AbstractContextManager[Any]:
+        return drawing_apart(self.seed, self.epoch, _number_of(index))
 
     def transform(self, batch: Batch, row: int) -> None:
         """Transform a sample that was only read and decoded."""
@@ -221,16 +227,12 @@ class Samples:
             if found is None:
                 return None
             stored, height, width, plans, seconds = found
-            times.reading += seconds[0]
-            times.decoding += seconds[1]
-            times.transforming += seconds[2]
+            times.add(*seconds)
             if stored:
                 break
             # The first of its batch, or one of another size.
             shape = (plans[0].channels, height, width)
-            slot = batch.slot(row, shape, dtype, chain.memory_format)
-            if slot is None:
-                slot = torch.empty(shape, dtype=dtype, device="cpu")
+            slot = batch.slot_or_own(row, shape, dtype, chain.memory_format)
         assert slot is not None
         item = self.item_of(sample, file, plans, times)
         item.image = slot
@@ -347,7 +349,7 @@ class Samples:
                 if self.in_order:
                     made = partial(chain, sample, index=index, epoch=self.epoch)
                     return Item([], None, result=made)
-                with drawing_apart(self.seed, self.epoch, _number_of(index)):
+                with self._drawing(index):
                     return Item([], None, result=chain(sample, index=index, epoch=self.epoch))
             leaves, rebuild = chain._split(sample)
             source = Source(self.seed, None, None, index, self.epoch, None)

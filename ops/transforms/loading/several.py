@@ -56,9 +56,7 @@ class SampleViews(Samples):
             if found is None:
                 return None
             stored, made, seconds = found
-            times.reading += seconds[0]
-            times.decoding += seconds[1]
-            times.transforming += seconds[2]
+            times.add(*seconds)
             if stored:
                 break
             for number, (height, width, plans) in enumerate(made):
@@ -66,10 +64,7 @@ class SampleViews(Samples):
                 image = images[number]
                 if image is None or image.shape[1:] != shape[1:]:
                     form = self.parts[number].chain.memory_format
-                    image = views[number].slot(row, shape, dtype, form)
-                    image = (
-                        torch.empty(shape, dtype=dtype, device="cpu") if image is None else image
-                    )
+                    image = views[number].slot_or_own(row, shape, dtype, form)
                 images[number] = image
         for part, own, image, (_, _, plans) in zip(self.parts, views, images, made, strict=True):
             item = part.item_of(sample, file, plans, times)

@@ -24,6 +24,12 @@ class Times:
         """The seconds of what no lock is held for, or may be not."""
         return self.reading + self.decoding + self.transforming
 
+    def add(self, reading: float, decoding: float, transforming: float) -> None:
+        """Count what a call of C++ has measured."""
+        self.reading += reading
+        self.decoding += decoding
+        self.transforming += transforming
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:

@@ -57,11 +57,7 @@ class Encoded:
         try:
             file: Any = open_file(data, options.exif, options.max_pixels)
         except (TypeError, ValueError) as error:
-            reject_file(
-                name,
-                error,
-                " (PNG, WebP, GIF, BMP, TIFF and PPM files will do; decode others before)",
-            )
+            reject_file(name, error, _OTHERS)
         return cls(file, file.size, options.channels)
 
 
