@@ -40,11 +40,11 @@ class Iteration:
         own, self.progress, self.receive = begin()
         self.work = own
         for number in range(self.threads):
-            times = Times()
+            times, ended = Times(), threading.Event()
             own.times.append(times)
-            name = f"visops-loader-{number}"
-            thread = threading.Thread(target=work, args=(own, times), name=name, daemon=True)
-            own.threads.append(thread)
+            name, arguments = f"visops-loader-{number}", (own, times, ended)
+            thread = threading.Thread(target=work, args=arguments, name=name, daemon=True)
+            own.threads[thread] = ended
         self._end = weakref.finalize(self, stop, own, self.process)
         for thread in own.threads:
             thread.start()

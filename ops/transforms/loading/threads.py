@@ -10,6 +10,7 @@ that holds it.
 """
 
 import _thread
+import atexit
 import ctypes
 import os
 import sys
@@ -90,7 +91,7 @@ class Work:
         self.loaded = 0
         self.begin, self.end, self.consumer = perf_counter(), 0.0, 0.0
         self.times: list[Times] = []
-        self.threads: list[threading.Thread] = []
+        self.threads: dict[threading.Thread, threading.Event] = {}  # and when they have ended
         for _ in range(0 if self.order is None else first):
             self._draw()
 
@@ -335,8 +336,21 @@ class Work:
             self.may_begin.notify_all()
             self.is_ready.notify_all()
 
+    def wait_for_end(self) -> None:
+        """Wait for threads that were told to end, but not for ever.
 
-def work(own: Work, times: Times) -> None:
+        One that is within C++ when Python itself ends aborts the process. Joining alone is not
+        enough: Python up to 3.12 takes a thread for ended once an interrupt ends its join.
+        """
+        if threading.current_thread() in self.threads:
+            return
+        last = monotonic() + _END
+        for thread, ended in self.threads.items():
+            if thread.ident is not None and ended.wait(max(last - monotonic(), 0.0)):
+                thread.join(max(last - monotonic(), 0.0))
+
+
+def work(own: Work, times: Times, ended: threading.Event) -> None:
     """Load samples until there are no more: what a thread runs."""
     try:
         use_one_thread()
@@ -355,6 +369,8 @@ def work(own: Work, times: Times) -> None:
             del batch, task
     except BaseException as error:
         own.fail(error)
+    finally:
+        ended.set()
 
 
 def _reject(own: Work, batch: Batch, row: int, error: BaseException, may_skip: bool = True) -> None:
@@ -391,11 +407,9 @@ def stop(own: Work, process: int) -> None:
         return
     try:
         own.stop()
-        if threading.current_thread() not in own.threads:
-            last = monotonic() + _END
-            for thread in own.threads:
-                thread.join(max(last - monotonic(), 0.0))
+        own.wait_for_end()
     except KeyboardInterrupt:
+        atexit.register(own.wait_for_end)
         caller = sys._getframe(1)  # weakref.finalize, which a reference calls with itself
         if caller.f_locals.get("_") is None:
             raise
