@@ -22,6 +22,7 @@ PYBIND11_MODULE(_native, m, pybind11::mod_gil_not_used()) {
   visops::bind_fields(m);
   visops::bind_files(m);
   visops::bind_passes(m);
+  visops::bind_pipeline(m);
   visops::bind_pixels(m);
   visops::bind_png(m);
   visops::bind_polygons(m);

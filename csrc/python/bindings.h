@@ -12,6 +12,7 @@ void bind_fields(pybind11::module_& m);
 void bind_files(pybind11::module_& m);
 void bind_masks(pybind11::module_& m);
 void bind_passes(pybind11::module_& m);
+void bind_pipeline(pybind11::module_& m);
 void bind_pixels(pybind11::module_& m);
 void bind_plan(pybind11::module_& m);
 void bind_png(pybind11::module_& m);

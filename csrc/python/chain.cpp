@@ -2,6 +2,9 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/chain/color_program.h"
 #include "core/image_front.h"
 #include "core/pixels/grey_means.h"
@@ -19,11 +22,12 @@ constexpr const char* kOp = "augment";
 using Numbers = std::vector<double>;
 using Means = std::vector<Numbers>;
 
-// Windows [batch, 4], if there are any.
-Numbers windows_of(const ChainPlan& plan, const Sampling& sampling) {
+// Windows [batch, 4] of samples, if there are any.
+Numbers windows_of(const GeometryState* samples, size_t batch, const Sampling& sampling) {
   Numbers windows;
-  if (!sampling.window && !plan.samples[0].has_window) return windows;
-  for (const GeometryState& at : plan.samples) {
+  if (!sampling.window && !samples[0].has_window) return windows;
+  for (size_t i = 0; i < batch; ++i) {
+    const GeometryState& at = samples[i];
     const double whole[4] = {0.0, 0.0, at.source.width, at.source.height};
     const double* const window = at.has_window ? at.window : whole;
     windows.insert(windows.end(), window, window + 4);
@@ -86,6 +90,69 @@ Numbers colors_with_means(const ChainPlan& plan, const Sampling& sampling,
   return with_means(program.whole, plan.batch, plan.color_channels(), means);
 }
 
+// The grey mean of a picture [channels, pixels] with white at 1. Its sums are of integers, so they
+// don't depend on order.
+double exact_mean(const float* picture, int64_t channels, int64_t pixels) {
+  constexpr double kScale = 4294967296.0;
+  double sums[kGreyChannels] = {};
+  for (int c = 0; c < grey_channels(channels); ++c) {
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < pixels; ++i) {
+      const double value = static_cast<double>(picture[c * pixels + i]);
+      const double bounded = value != value ? 0.0 : std::clamp(value, -1024.0, 1024.0);
+      sum += static_cast<uint64_t>(static_cast<int64_t>(std::nearbyint(bounded * kScale)));
+    }
+    sums[c] = static_cast<double>(static_cast<int64_t>(sum));
+  }
+  double grey = sums[0];
+  if (channels > 1) grey = grey * kGrey[0] + sums[1] * kGrey[1] + sums[2] * kGrey[2];
+  return grey / (static_cast<double>(pixels) * kScale);
+}
+
+// Colour matrices [1, steps, C, C + 1] of an exact plan for one image, whose contrasts take the
+// mean of all pixels, as they are at that point.
+Numbers exact_colors(const ChainPlan& plan, const ColorProgram& program, const Sampling& sampling,
+                     const AugmentParams& image, Threads threads) {
+  const Numbers none, zero = {0.0};
+  const AugmentValues values = {sampling.fill, none, none, zero};
+  const Interpolation mode = sampling.modes.at(0);
+  Means means;
+  std::vector<float> picture;
+  for (const MeanRound& round : program.rounds) {
+    const GeometryState& at = plan.colors[round.step].at[0];
+    double matrix[9];
+    at.write_rows(mode == Interpolation::kNearest, matrix);
+    Numbers color;
+    const bool is_plain = !round.plain.empty() && round.plain[0] != 0;
+    if (round.before.steps > 0 && !is_plain) {
+      color = with_means(round.before, 1, plan.channels, means);
+    }
+    AugmentParams p = image;
+    p.matrix = {matrix, DType::kFloat64, false, at.rows() * 3, 3, 1};
+    p.matrix_rows = at.rows();
+    p.mode = mode;
+    p.padding = sampling.padding;
+    p.antialias = sampling.antialias && mode != Interpolation::kNearest;
+    p.half_pixel = true;
+    p.clamp = !color.empty();
+    const Numbers windows = windows_of(&at, 1, sampling);
+    p.window = windows.empty() ? nullptr : windows.data();
+    p.color = color.empty() ? nullptr : color.data();
+    p.color_shared = !color.empty();
+    p.color_steps = color.empty() ? 0 : round.before.steps;
+    p.output_dtype = DType::kFloat32;
+    p.output_height = static_cast<int64_t>(at.canvas.height);
+    p.output_width = static_cast<int64_t>(at.canvas.width);
+    const int64_t pixels = p.output_height * p.output_width;
+    picture.resize(static_cast<size_t>(p.channels * pixels));
+    p.output = picture.data();
+    p.output_stride = {0, pixels, p.output_width, 1};
+    run_augment(p, values, threads);
+    means.push_back({exact_mean(picture.data(), p.channels, pixels)});
+  }
+  return with_means(program.whole, 1, plan.color_channels(), means);
+}
+
 // Images as (address, strides) of a batch [B, C, H, W] or, in a list, of each image [C, H, W].
 AugmentParams images_of(py::handle images, DType dtype, const ChainPlan& plan,
                         std::vector<AugmentImage>& list) {
@@ -122,6 +189,11 @@ uint64_t low_word(py::handle number) {
   return word;
 }
 
+uint64_t call_key(uint64_t seed, uint64_t epoch, uint64_t worker, uint64_t number) {
+  // The counter's last word is 0 for samples with an index.
+  return philox(seed, epoch, {{1, number, 0, 1 + worker}}).word[0];
+}
+
 Chain::Chain(const py::list& steps, const std::vector<std::string>& interpolations,
              const std::string& padding_mode, Numbers fill, bool antialias, bool saturates,
              bool window)
@@ -136,18 +208,16 @@ Chain::Chain(const py::list& steps, const std::vector<std::string>& interpolatio
   }
 }
 
-ChainPlan Chain::plan_of_one(const SampleKey& key, int64_t height, int64_t width, int64_t channels,
-                             bool exact) const {
-  const int64_t sizes[2] = {height, width};
-  ChainPlan plan(sizes, 1, channels, exact);
-  std::vector<Uniforms> uniforms = {Uniforms(key.seed, key.epoch, key.index)};
-  Numbers params;
+void Chain::draw(ChainPlan& plan, std::vector<Uniforms>& uniforms,
+                 std::vector<Numbers>* drawn) const {
+  Numbers scratch;
   for (const auto& [step, first] : steps_) {
-    params.resize(static_cast<size_t>(step->num_params()));
+    if (drawn != nullptr) drawn->emplace_back();
+    Numbers& params = drawn == nullptr ? scratch : drawn->back();
+    params.resize(static_cast<size_t>(plan.batch * step->num_params()));
     draw_step(*step, plan, uniforms, first, params.data());
     extend_plan(*step, params.data(), plan);
   }
-  return plan;
 }
 
 namespace {
@@ -205,7 +275,7 @@ void Chain::run_channels(const ChainPlan& plan, const AugmentImage& image, DType
   p.padding = sampling_.padding;
   p.antialias = sampling_.antialias && mode != Interpolation::kNearest;
   p.half_pixel = true;
-  const Numbers windows = windows_of(plan, sampling_);
+  const Numbers windows = windows_of(plan.samples.data(), plan.samples.size(), sampling_);
   if (!windows.empty()) p.window = windows.data();
   std::vector<int64_t> erased;
   for (const Numbers& rectangle : plan.erased) {
@@ -216,19 +286,36 @@ void Chain::run_channels(const ChainPlan& plan, const AugmentImage& image, DType
     p.erase_count = static_cast<int64_t>(plan.erased.size());
   }
   Numbers color;
+  const bool saturates = sampling_.clamps(mode, dtype);
   if (!plan.colors.empty()) {
-    color = colors_with_means(plan, sampling_, source, windows, threads);
+    int64_t steps = 1;
+    if (plan.exact) {
+      const ColorProgram program = color_program(plan);
+      color = exact_colors(plan, program, sampling_, source, threads);
+      steps = program.whole.steps;
+      if (saturates) {  // before colours change: a first step that only clamps
+        const ColorMatrix identity = identity_color(plan.color_channels());
+        const int64_t size = plan.color_channels() * (plan.color_channels() + 1);
+        color.insert(color.begin(), identity.begin(), identity.begin() + size);
+        ++steps;
+      }
+    } else {
+      color = colors_with_means(plan, sampling_, source, windows, threads);
+    }
     p.color = color.data();
     p.color_shared = true;
     p.clamp = plan.clamps;
-    p.color_steps = 1;
+    p.color_steps = steps;
   }
-  p.clamp = p.clamp || sampling_.clamps(mode, dtype);
+  p.clamp = p.clamp || saturates;
   run_augment(p, values, threads);
 }
 
-py::object Chain::draw(PlanObject& self, py::handle seed, py::handle epoch,
-                       const py::sequence& indices, bool record) const {
+namespace {
+
+// Draws for a plan that Python holds. Returns the parameters of each step, where they are wanted.
+py::object draw(const Chain& chain, PlanObject& self, py::handle seed, py::handle epoch,
+                const py::sequence& indices, bool record) {
   if (static_cast<int64_t>(indices.size()) != self.plan.batch) {
     throw std::invalid_argument("an index per sample is needed");
   }
@@ -236,17 +323,8 @@ py::object Chain::draw(PlanObject& self, py::handle seed, py::handle epoch,
   std::vector<Uniforms> uniforms;
   uniforms.reserve(indices.size());
   for (py::handle index : indices) uniforms.emplace_back(first, second, low_word(index));
-  std::vector<Numbers> drawn(record ? steps_.size() : 0);
-  const auto work = [&] {
-    Numbers scratch;
-    for (size_t i = 0; i < steps_.size(); ++i) {
-      Numbers& params = record ? drawn[i] : scratch;
-      const ChainStep& step = *steps_[i].first;
-      params.resize(static_cast<size_t>(self.plan.batch * step.num_params()));
-      draw_step(step, self.plan, uniforms, steps_[i].second, params.data());
-      extend_plan(step, params.data(), self.plan);
-    }
-  };
+  std::vector<Numbers> drawn;
+  const auto work = [&] { chain.draw(self.plan, uniforms, record ? &drawn : nullptr); };
   if (self.plan.batch == 1) {
     work();
   } else {
@@ -255,20 +333,22 @@ py::object Chain::draw(PlanObject& self, py::handle seed, py::handle epoch,
   }
   if (!record) return py::none();
   py::list out;
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const py::ssize_t count = steps_[i].first->num_params();
-    out.append(
-        py::array_t<double>({static_cast<py::ssize_t>(self.plan.batch), count}, drawn[i].data()));
+  for (const Numbers& params : drawn) {
+    const auto batch = static_cast<py::ssize_t>(self.plan.batch);
+    const auto count = static_cast<py::ssize_t>(params.size()) / std::max<py::ssize_t>(batch, 1);
+    out.append(py::array_t<double>({batch, count}, params.data()));
   }
   return out;
 }
+
+}  // namespace
 
 py::array_t<double> Chain::colors(const PlanObject& self, py::handle images,
                                   const std::string& dtype) const {
   const ChainPlan& plan = self.plan;
   std::vector<AugmentImage> list;
   const AugmentParams image = images_of(images, dtype_named(dtype), plan, list);
-  const Numbers windows = windows_of(plan, sampling_);
+  const Numbers windows = windows_of(plan.samples.data(), plan.samples.size(), sampling_);
   Numbers color;
   run_unlocked(plan.batch * kMeanGrid * kMeanGrid, [&] {
     color = colors_with_means(plan, sampling_, image, windows, Threads::kTorch);
@@ -279,7 +359,7 @@ py::array_t<double> Chain::colors(const PlanObject& self, py::handle images,
 
 int64_t Chain::kinds(const PlanObject& self, bool bytes, size_t number) const {
   const ChainPlan& plan = self.plan;
-  const Numbers windows = windows_of(plan, sampling_);
+  const Numbers windows = windows_of(plan.samples.data(), plan.samples.size(), sampling_);
   AugmentParams p = {};
   p.mode = sampling_.modes.at(number);
   p.padding = sampling_.padding;
@@ -323,10 +403,13 @@ py::array_t<double, py::array::f_style> uniform_numbers(py::handle seed, py::han
 
 void bind_chain(py::module_& m) {
   m.def("uniforms", &uniform_numbers);
+  m.def("call_key", [](py::handle seed, py::handle epoch, py::handle worker, py::handle number) {
+    return call_key(low_word(seed), low_word(epoch), low_word(worker), low_word(number));
+  });
   py::class_<Chain, std::shared_ptr<Chain>>(m, "Chain")
       .def(py::init<const py::list&, const std::vector<std::string>&, const std::string&, Numbers,
                     bool, bool, bool>())
-      .def("draw", &Chain::draw)
+      .def("draw", &draw)
       .def("colors", &Chain::colors)
       .def("kinds", &Chain::kinds);
 }

@@ -18,8 +18,15 @@ namespace visops {
 
 namespace py = pybind11;
 
+// A step's parameters as arrays by name, each with a first dimension of `batch`, of numbers
+// [batch, num_params].
+py::dict unpacked_params(const ChainStep& step, const double* numbers, py::ssize_t batch);
+
 // The lower 64 bits of a Python number.
 uint64_t low_word(py::handle number);
+
+// The key of a call without an index, by the number that its worker gives it.
+uint64_t call_key(uint64_t seed, uint64_t epoch, uint64_t worker, uint64_t number);
 
 // How a pass samples its images.
 struct Sampling {
@@ -58,17 +65,15 @@ class Chain {
   Chain(const py::list& steps, const std::vector<std::string>& interpolations,
         const std::string& padding_mode, Numbers fill, bool antialias, bool saturates, bool window);
 
-  // These two touch no Python.
-  ChainPlan plan_of_one(const SampleKey& key, int64_t height, int64_t width, int64_t channels,
-                        bool exact) const;
+  // These two touch no Python. The first draws all steps and adds them to a plan; `drawn`, if it is
+  // not null, gets the parameters of each, [batch, its count].
+  void draw(ChainPlan& plan, std::vector<Uniforms>& uniforms, std::vector<Numbers>* drawn) const;
   // Runs the pass on one image [C, H, W].
   void run_one(const ChainPlan& plan, const AugmentImage& image, DType dtype, const StridedData& to,
                DType out_dtype, const Finish& finish, Threads threads) const;
 
-  // Draws all steps and adds them to a plan. Returns the parameters of each, [B, its count], where
-  // they are wanted.
-  py::object draw(PlanObject& self, py::handle seed, py::handle epoch, const py::sequence& indices,
-                  bool record) const;
+  size_t num_steps() const { return steps_.size(); }
+  const ChainStep& step(size_t i) const { return *steps_.at(i).first; }
   // Colours [B, 1, C, C + 1] of images on the CPU, grey means included. For a plan of colours that
   // is not exact.
   py::array_t<double> colors(const PlanObject& self, py::handle images,

@@ -20,7 +20,7 @@
 
 #include "core/chain/stored.h"
 #include "python/bindings.h"
-#include "python/passes.h"
+#include "python/pipeline.h"
 
 namespace visops {
 namespace {
@@ -189,6 +189,34 @@ class FilePass {
                           py::make_tuple(times.reading, times.decoding, times.transforming));
   }
 
+  // The image of a file's content as a new tensor; None: see above.
+  py::object image(py::handle content, const SampleKey& key) const {
+    const View view(content);
+    Opened file;
+    Times times;
+    Outcome outcome;
+    {
+      const py::gil_scoped_release release;
+      outcome = open(view.content(), false, &file, &times);
+      if (outcome == Outcome::kGood) file.plans = draw(key, file);
+    }
+    if (outcome != Outcome::kGood) return py::none();
+    const Stage& last = passes_.stages().back();
+    const Canvas canvas = file.plans.back().samples[0].canvas;
+    const auto height = static_cast<int64_t>(canvas.height);
+    const auto width = static_cast<int64_t>(canvas.width);
+    if (height < 1 || width < 1) return py::none();
+    TensorView made = {};
+    py::object tensor =
+        empty_tensor({last.channels, height, width}, torch_dtype(last.dtype), &made);
+    const Slot slot = {{made.data, {height * width, width, 1}}, height, width};
+    {
+      const py::gil_scoped_release release;
+      outcome = store({this}, {&file.plans}, file, {slot}, &times);
+    }
+    return outcome == Outcome::kGood ? tensor : py::none();
+  }
+
   // Decodes what the first pass reads of a file, and returns (pixels [h, w, C], (top, left,
   // reduction), (height, width), times): where they begin in the upright image, its size, and the
   // seconds of reading and decoding. None: see above.
@@ -288,7 +316,7 @@ class FilePass {
   }
 
   std::vector<ChainPlan> draw(const SampleKey& key, const Opened& file) const {
-    return passes_.draw(key, file.height, file.width, options_.channels, options_.exact);
+    return passes_.draw({key}, {file.height, file.width}, options_.channels, options_.exact);
   }
 
   // What the first pass reads of whole images, and by how much they may be reduced.
@@ -404,6 +432,10 @@ void copy_together(const std::vector<py::buffer>& arrays, const std::vector<size
 }
 
 }  // namespace
+
+py::object load_file_image(py::handle file_pass, py::handle content, const SampleKey& key) {
+  return file_pass.cast<const FilePass&>().image(content, key);
+}
 
 void bind_files(py::module_& m) {
   // Height and width of the upright image, orientation, (top, left, height, width), reduction.

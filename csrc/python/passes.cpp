@@ -10,7 +10,6 @@
 
 #include <string>
 
-#include "core/large_pages.h"
 #include "python/bindings.h"
 #include "python/pixels.h"
 
@@ -48,9 +47,8 @@ class Run {
     const auto width = static_cast<int64_t>(canvas.width);
     StridedData to = to_;
     if (!is_last) {
-      thread_local Buffer between[2];
       const int64_t bytes = stage.channels * height * width * element_size(stage.dtype);
-      to = {between[made_++ % 2].of_size(static_cast<size_t>(bytes)), {height * width, width, 1}};
+      to = {between(static_cast<size_t>(bytes)), {height * width, width, 1}};
     }
     if (stage.channels < plan.channels) to.strides[0] = 0;
     stage.chain->run_one(plan, image_, dtype_, to, stage.dtype,
@@ -80,25 +78,41 @@ class Run {
   bool is_done() const { return image_.data == to_.address; }
 
  private:
+  // Memory for an image between two passes. Threads keep what small ones need.
+  uint8_t* between(size_t bytes) {
+    constexpr size_t kKept = size_t{1} << 24;
+    thread_local Buffer kept[2];
+    const size_t which = made_++ % 2;
+    return (bytes > kKept ? large_[which] : kept[which]).of_size(bytes);
+  }
+
   AugmentImage image_;
   DType dtype_;
   StridedData to_;
   Threads threads_;
   bool owned_ = false;  // it may be changed in place
   size_t made_ = 0;
+  Buffer large_[2];
 };
 
 }  // namespace
 
-std::vector<ChainPlan> Passes::draw(const SampleKey& key, int64_t height, int64_t width,
-                                    int64_t channels, bool exact) const {
+std::vector<ChainPlan> Passes::draw(const std::vector<SampleKey>& keys, std::vector<int64_t> sizes,
+                                    int64_t channels, bool exact,
+                                    std::vector<std::vector<double>>* drawn) const {
+  std::vector<Uniforms> uniforms;
+  uniforms.reserve(keys.size());
+  for (const SampleKey& key : keys) uniforms.emplace_back(key.seed, key.epoch, key.index);
   std::vector<ChainPlan> plans;
   plans.reserve(stages_.size());
   for (const Stage& stage : stages_) {
-    plans.push_back(stage.chain->plan_of_one(key, height, width, channels, exact));
-    const Canvas& canvas = plans.back().samples[0].canvas;
-    height = static_cast<int64_t>(canvas.height);
-    width = static_cast<int64_t>(canvas.width);
+    plans.emplace_back(sizes.data(), static_cast<int64_t>(keys.size()), channels, exact);
+    stage.chain->draw(plans.back(), uniforms, drawn);
+    int64_t* next = sizes.data();
+    for (const GeometryState& at : plans.back().samples) {
+      *next++ = static_cast<int64_t>(at.canvas.height);
+      *next++ = static_cast<int64_t>(at.canvas.width);
+    }
     channels = stage.channels;
   }
   return plans;
@@ -131,6 +145,35 @@ void Passes::run(const std::vector<const ChainPlan*>& plans, const AugmentImage&
   if (!run.is_done()) run.copy(stages_.back(), *plans.back(), true);
 }
 
+void Passes::run_each(const std::vector<const ChainPlan*>& plans,
+                      const std::vector<AugmentImage>& images, DType dtype,
+                      const std::vector<StridedData>& to, int64_t frames) const {
+  const auto work = [&](size_t at, Threads threads) {
+    if (images.size() == 1 && plans[0]->image == 0) {
+      return run(plans, images[0], dtype, to[0], threads);
+    }
+    std::vector<ChainPlan> own;
+    std::vector<const ChainPlan*> pointers;
+    own.reserve(plans.size());
+    for (const ChainPlan* plan : plans) {
+      const auto each = static_cast<size_t>(frames);
+      own.push_back(plan_of_sample(*plan, at / each, static_cast<int64_t>(at % each)));
+      pointers.push_back(&own.back());
+    }
+    run(pointers, images[at], dtype, to[at], threads);
+  };
+  const auto count = static_cast<int64_t>(images.size());
+  // Side by side, each image goes through all passes while it is in the cache. Fewer images than
+  // threads share all threads, one after another.
+  if (count < torch::stable::get_num_threads()) {
+    for (size_t i = 0; i < images.size(); ++i) work(i, Threads::kTorch);
+  } else if (count == 1) {
+    work(0, Threads::kTorch);
+  } else {
+    for_each_on_threads(count, [&](size_t i) { work(i, Threads::kCaller); });
+  }
+}
+
 std::vector<Stage> read_stages(const py::list& passes) {
   std::vector<Stage> stages;
   for (py::handle each : passes) {
@@ -147,16 +190,6 @@ std::vector<Stage> read_stages(const py::list& passes) {
 
 namespace {
 
-py::list draw(const Passes& self, py::handle seed, py::handle epoch, py::handle index,
-              int64_t height, int64_t width, int64_t channels, bool exact) {
-  const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
-  py::list plans;
-  for (ChainPlan& plan : self.draw(key, height, width, channels, exact)) {
-    plans.append(PlanObject{std::move(plan), {}});
-  }
-  return plans;
-}
-
 AugmentImage image_of(const StridedData& data, const Canvas& size) {
   return {data.address,
           static_cast<int64_t>(size.height),
@@ -166,67 +199,34 @@ AugmentImage image_of(const StridedData& data, const Canvas& size) {
           data.strides[2]};
 }
 
-int64_t numel(const ChainPlan& plan, int64_t channels) {
-  const Canvas& canvas = plan.samples.at(0).canvas;
-  return static_cast<int64_t>(canvas.height * canvas.width) * channels;
-}
-
-// Images are (address, strides) of [C, H, W]. Where this throws, the caller's other path says what
-// is wrong.
-void run(const Passes& self, const py::list& plans, py::handle image, const std::string& dtype,
-         py::handle out) {
-  std::vector<const ChainPlan*> own;
-  int64_t elements = 0;
-  for (py::handle each : plans) {
-    own.push_back(&py::cast<const PlanObject&>(each).plan);
-    elements += numel(*own.back(), own.back()->channels);
-  }
-  if (own.empty()) throw std::invalid_argument("a plan per pass is needed");
-  const StridedData to = read_strided_data(out, 3);
-  const AugmentImage from = image_of(read_strided_data(image, 3), own[0]->samples[0].source);
-  const DType type = dtype_named(dtype);
-  const Stage& last = self.stages().back();
-  prefer_large_pages(to.address, numel(*own.back(), last.channels) * element_size(last.dtype));
-  run_unlocked(elements, [&] { self.run(own, from, type, to, Threads::kTorch); });
-}
-
-// The images of a batch, or `frames` for each of its samples, side by side: each goes through all
-// passes while it is in the cache.
-void run_batch(const Passes& self, const py::list& plans, const py::list& images,
-               const std::string& dtype, const py::list& outs, int64_t frames) {
+// As run_each(), with images and results as lists.
+void run_each(const Passes& self, const py::list& plans, const py::list& images,
+              const std::string& dtype, const py::list& outs, int64_t frames) {
   std::vector<const ChainPlan*> whole;
   for (py::handle each : plans) whole.push_back(&py::cast<const PlanObject&>(each).plan);
-  std::vector<StridedData> from, to;
-  for (py::handle each : images) from.push_back(read_strided_data(each, 3));
-  for (py::handle each : outs) to.push_back(read_strided_data(each, 3));
-  if (whole.empty() || from.size() != to.size() || frames < 1) {
+  if (whole.empty() || images.size() != outs.size() || frames < 1) {
     throw std::invalid_argument("a plan per pass and a result per image are needed");
   }
+  std::vector<AugmentImage> from;
+  std::vector<StridedData> to;
+  for (py::handle each : images) {
+    const size_t sample = from.size() / static_cast<size_t>(frames);
+    from.push_back(image_of(read_strided_data(each, 3), whole[0]->samples.at(sample).source));
+  }
+  for (py::handle each : outs) to.push_back(read_strided_data(each, 3));
   const DType type = dtype_named(dtype);
-  const auto count = static_cast<int64_t>(from.size());
   const py::gil_scoped_release release;
-  for_each_on_threads(count, [&](size_t at) {
-    std::vector<ChainPlan> own;
-    std::vector<const ChainPlan*> pointers;
-    own.reserve(whole.size());
-    for (const ChainPlan* plan : whole) {
-      const auto each = static_cast<size_t>(frames);
-      own.push_back(plan_of_sample(*plan, at / each, static_cast<int64_t>(at % each)));
-      pointers.push_back(&own.back());
-    }
-    self.run(pointers, image_of(from[at], own[0].samples[0].source), type, to[at],
-             Threads::kCaller);
-  });
+  self.run_each(whole, from, type, to, frames);
 }
 
 }  // namespace
 
 void bind_passes(py::module_& m) {
-  py::class_<Passes>(m, "Passes")
-      .def(py::init([](const py::list& passes) { return Passes(read_stages(passes)); }))
-      .def("draw", &draw)
-      .def("run", &run)
-      .def("run_batch", &run_batch);
+  py::class_<Passes, std::shared_ptr<Passes>>(m, "Passes")
+      .def(py::init([](const py::list& passes, bool is_recorded) {
+        return std::make_shared<Passes>(read_stages(passes), is_recorded);
+      }))
+      .def("run_each", &run_each);
 }
 
 }  // namespace visops

@@ -37,20 +37,29 @@ struct Stage {
 
 class Passes {
  public:
-  explicit Passes(std::vector<Stage> stages) : stages_(std::move(stages)) {}
+  explicit Passes(std::vector<Stage> stages, bool is_recorded = false)
+      : stages_(std::move(stages)), is_recorded_(is_recorded) {}
 
   const std::vector<Stage>& stages() const { return stages_; }
+  // Whether each of the chain's transforms is a step of them, whose parameters can be recorded.
+  bool is_recorded() const { return is_recorded_; }
 
-  // A plan for each pass on an image of this size.
-  std::vector<ChainPlan> draw(const SampleKey& key, int64_t height, int64_t width, int64_t channels,
-                              bool exact) const;
+  // A plan for each pass on images of these sizes, [B, 2] heights and widths. `drawn`, if it is not
+  // null, gets the parameters of all steps in turn, [B, num_params].
+  std::vector<ChainPlan> draw(const std::vector<SampleKey>& keys, std::vector<int64_t> sizes,
+                              int64_t channels, bool exact,
+                              std::vector<std::vector<double>>* drawn = nullptr) const;
   // Runs them on an image [C, H, W], which stays as it is; `plans` holds one for each. `to` must be
   // contiguous if the last pass is by values.
   void run(const std::vector<const ChainPlan*>& plans, const AugmentImage& image, DType dtype,
            const StridedData& to, Threads threads) const;
+  // The same for the images of a batch, or `frames` for each of its samples.
+  void run_each(const std::vector<const ChainPlan*>& plans, const std::vector<AugmentImage>& images,
+                DType dtype, const std::vector<StridedData>& to, int64_t frames) const;
 
  private:
   std::vector<Stage> stages_;
+  bool is_recorded_;
 };
 
 // Reads passes as Python has them: (chain, whether by values, mean, std, erase_value, dtype,

@@ -9,18 +9,13 @@
 
 #include "python/array.h"
 #include "python/bindings.h"
+#include "python/chain.h"
 
 namespace visops {
-namespace {
 
-// Arrays by name, each with a first dimension of B, of numbers [B, num_params].
-py::dict unpack(const ChainStep& step, const Doubles& numbers) {
-  if (numbers.ndim() != 2 || numbers.shape(1) != step.num_params()) {
-    throw std::invalid_argument("numbers must be [B, " + std::to_string(step.num_params()) + "]");
-  }
-  const py::ssize_t batch = numbers.shape(0), all = step.num_params();
+py::dict unpacked_params(const ChainStep& step, const double* first, py::ssize_t batch) {
+  const py::ssize_t all = step.num_params();
   py::dict out;
-  const double* first = numbers.data();
   for (const ParamSpec& spec : step.params()) {
     const py::ssize_t width = spec.width == 0 ? 1 : spec.width;
     std::vector<py::ssize_t> shape = {batch};
@@ -43,6 +38,15 @@ py::dict unpack(const ChainStep& step, const Doubles& numbers) {
     first += width;
   }
   return out;
+}
+
+namespace {
+
+py::dict unpack(const ChainStep& step, const Doubles& numbers) {
+  if (numbers.ndim() != 2 || numbers.shape(1) != step.num_params()) {
+    throw std::invalid_argument("numbers must be [B, " + std::to_string(step.num_params()) + "]");
+  }
+  return unpacked_params(step, numbers.data(), numbers.shape(0));
 }
 
 py::list names_of(const ChainStep& step) {

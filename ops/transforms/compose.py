@@ -1,5 +1,6 @@
 """Chains of transforms that run in as few passes as possible."""
 
+import copy
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,23 +14,21 @@ from .._torch.outside_graphs import outside_graphs
 from .arguments import mask_fills_of_chain, reject_lost_options
 from .engine.calls import CallCounter
 from .engine.decode import decoding_of
-from .engine.direct import run_direct
 from .engine.draws import Draws
 from .engine.effects import Fusable
-from .engine.fuse import Pass, split_passes
+from .engine.fuse import Pass, name_of, split_passes
 from .engine.geometry import chain_geometry
-from .engine.native_passes import AllNativePasses
 from .engine.nesting import Chain, flatten, outer_options
 from .engine.numbers import Params
 from .engine.options import DEFAULTS, given_options, options_within, target_options
 from .engine.parameters import check_params, recorded
 from .engine.passes import run_passes
+from .engine.pipeline import pipeline_of
 from .engine.results import forms_of, reject_named
 from .engine.source import Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
 from .sample.batches import as_batch
 from .sample.leaf import Leaf, Reading
-from .sample.outlines import Outline, Outlines
 from .sample.split import Rebuild, split_sample
 
 _edits_of = operator.attrgetter("_edits")
@@ -183,14 +182,15 @@ class Compose(Chain):
         self._formed: list[Any] = []
         self._watched: list[Any] = []
         self._edits: list[int] = []
-        self._outlines = Outlines(keys)
+        self._settings: Any = None
         self._form()
 
     def _form(self) -> None:
         """Form passes of the transforms, if their list or one of them has changed."""
         formed, listed = self._formed, self.transforms
         same = formed and len(formed) == len(listed) and all(map(operator.is_, formed, listed))
-        if same and self._edits == list(map(_edits_of, self._watched)):
+        same = same and self._edits == list(map(_edits_of, self._watched))
+        if same and self._settings == (self.keys, self.memory_format):
             return
         formed = list(flatten(listed, self.named))
         if not formed:
@@ -202,16 +202,13 @@ class Compose(Chain):
         self.named["mask_fill"] = fill
         self.options = replace(target_options(self.named), other_mask_fill=other_fill)
         self._passes = split_passes(formed, self.exact)
-        self.repeats_rims = any(p.shown_padding != "constant" for p in self._passes)
-        self.targets_follow = not (self.options.swaps or any(p.steps for p in self._passes))
-        self.native_passes = AllNativePasses()
         self.slices: list[slice] = []  # where each transform's uniform numbers lie among a sample's
         self.draws = 0
         for transform in formed:
             draws = transform.draws if isinstance(transform, Fusable) else 1
             self.slices.append(slice(self.draws, self.draws + draws))
             self.draws += draws
-        self.forms = forms_of(formed)
+        self.forms, self.names = forms_of(formed), list(map(name_of, formed))
         self.reading = Reading(
             not self.named["per_frame"],
             self.named["layout"],
@@ -222,9 +219,14 @@ class Compose(Chain):
         fusable = (transform for transform in formed if isinstance(transform, Fusable))
         self._watched = [own for transform in fusable for own in transform.watched()]
         self._edits = list(map(_edits_of, self._watched))
+        self._settings = copy.deepcopy(self.keys), self.memory_format
+        self._pipeline = pipeline_of(self)
         if not isinstance(listed, list):
             self.transforms = listed = []
         listed[:] = formed
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_pipeline": None, "_formed": []}
 
     @property
     def passes(self) -> list[Pass]:
@@ -277,11 +279,15 @@ class Compose(Chain):
             reject_named(named)
         self._form()
         given = sample[0] if len(sample) == 1 else sample
-        source = self._source(generator, index, epoch, params)
-        if params is None and not return_params:
-            result = run_direct(self, self._passes, given, source)
-            if result is not None:
+        key = None
+        if params is None and self._pipeline is not None:
+            arguments = generator, index, epoch, return_params
+            done, result = self._pipeline.run(self, given, *arguments)
+            if done:
                 return result
+            key = result
+        source = self._source(generator, index, epoch, params)
+        source.kept = key
         leaves, rebuild = self._split(given)
         drawn, sizes = self._transform(leaves, source, record=return_params)
         self.forms.apply(leaves)
@@ -386,14 +392,6 @@ class Compose(Chain):
     def _split(self, sample: Any) -> tuple[list[Leaf], Rebuild]:
         """Split a sample for a chain whose passes are formed."""
         return split_sample(sample, self.keys, self.reading, files=self._files)
-
-    def outline_of(self, sample: Any) -> Outline | None:
-        """Return what a sample holds, or None if only splitting it tells."""
-        if self._files is not None:
-            return None
-        if self._outlines.keys != self.keys:  # they may have been changed
-            self._outlines = Outlines(self.keys)
-        return self._outlines.find(sample, self._split)
 
     def _source(
         self,

@@ -10,10 +10,15 @@ from .arguments import fail, number
 from .color import ColorJitter, RandomGrayscale
 from .compose import Compose
 from .container import CallableContainer
+from .engine.compiled import compiled
 from .engine.effects import Effects
-from .engine.equal_channels import run_equal_channels
+from .engine.execute import run_native
+from .engine.nesting import outer_options
+from .engine.options import DEFAULTS
+from .engine.plan import Plan
+from .engine.run import Pixels
+from .sample.images import image_sizes
 from .sample.leaf import TARGETS, Leaf
-from .transform import alone
 
 
 class RandomPhotometricDistort(ColorJitter):
@@ -115,9 +120,7 @@ class Grayscale(CallableContainer):
 
     def run(self, leaves: list[Leaf], number: float) -> None:
         if not any(leaf.kind in TARGETS for leaf in leaves):
-            chain = alone(self)
-            leaves = [own for own in leaves if own.kind == "image"]
-            leaves = [own for own in leaves if not run_equal_channels(chain, own)]
+            leaves = [own for own in leaves if own.kind == "image" and not self._run_native(own)]
         if not leaves:
             return
         self._chain.run_within(leaves, 0, 0)
@@ -126,3 +129,15 @@ class Grayscale(CallableContainer):
                 grey = leaf.value[..., :1, :, :]
                 shape = (*grey.shape[:-3], self.num_output_channels, *grey.shape[-2:])
                 leaf.value = grey.expand(shape).contiguous()
+
+    def _run_native(self, leaf: Leaf) -> bool:
+        """Read each image once, and write only the channels that are wanted, if C++ can."""
+        outer, pixels = outer_options() or DEFAULTS, Pixels(leaf)
+        if outer["exact"] or pixels.listed:
+            return False
+        chain, sizes = self._chain, image_sizes([leaf])
+        plan = Plan.of_images(sizes, pixels.channels, pixels.dtype)
+        native = compiled(chain.passes[0], chain.slices)
+        native.settle(chain.passes[0], plan)
+        native.chain.draw(plan, 0, 0, range(plan.batch), False)
+        return run_native(chain, chain.passes, [plan], leaf, self.num_output_channels)

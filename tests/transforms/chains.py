@@ -9,7 +9,7 @@ import pytest
 import skimage.data
 import torch
 from torch import Tensor
-from visops import transforms
+from visops import _native, transforms
 from visops.transforms import Canvas, Parameters
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
@@ -28,7 +28,8 @@ def photo(dtype: torch.dtype = torch.uint8, rows: slice = slice(20, 400)) -> Ten
 
 def run_torch_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let torch's operators change values: they do on a GPU, and where gradients are wanted."""
-    monkeypatch.setattr("visops.transforms.compose.run_direct", lambda *_: None)
+    monkeypatch.setattr(_native.Pipeline, "run", lambda *_: (False, None))
+    monkeypatch.setattr("visops.transforms.engine.execute.run_native", lambda *_: False)
     monkeypatch.setattr("visops.transforms.engine.pixels.BY_VALUES", ())
 
 

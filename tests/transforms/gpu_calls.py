@@ -13,11 +13,11 @@ import pytest
 from kernels import take_launches, use_slot
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
+from visops import _native
 
 _POINTERS = (
     "visops.transforms.engine.grey_means.data_ptr_and_strides",
-    "visops.transforms.engine.run_batch.data_ptr_and_strides",
-    "visops.transforms.engine.direct.data_ptr_and_strides",
+    "visops.transforms.engine.execute.data_ptr_and_strides",
     "visops.warp.augment_direct.data_ptr_and_strides",
 )
 
@@ -36,6 +36,7 @@ def as_on_gpu() -> Iterator[None]:
     """Let tensors say that they are not on the CPU, and emulated kernels run."""
     with use_slot("cuda_emulated"), pytest.MonkeyPatch.context() as patch:
         patch.setattr(Tensor, "is_cpu", False, raising=False)
+        patch.setattr(_native.Pipeline, "run", lambda *_: (False, None))
         for name in _POINTERS:
             patch.setattr(name, lambda _: None)
         yield

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader
 from torchvision import tv_tensors
-from visops import transforms
+from visops import _native, transforms
 from visops.jpeg.file import JpegFile
 from visops.transforms import presets
 
@@ -59,7 +59,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         return original(self, window, reduction, channels)
 
     monkeypatch.setattr(JpegFile, "decode", recording)
-    monkeypatch.setattr("visops.transforms.compose.run_direct", lambda *_: None)
+    monkeypatch.setattr(_native.Pipeline, "run", lambda *_: (False, None))
     return found
 
 

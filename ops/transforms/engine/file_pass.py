@@ -10,7 +10,7 @@ from ...jpeg.file import decoder
 from ...jpeg.library import TurboDecoder
 from .decode import Decoding, reach_of
 from .fuse import Pass
-from .native_passes import reason_for_python, stages_of
+from .pipeline import reason_for_operators, stages_of
 
 if TYPE_CHECKING:
     from ..compose import Compose
@@ -33,7 +33,7 @@ def _reason(chain: "Compose", pass_: Pass) -> str:
         return "the chain does not begin with DecodeJpeg"
     if pass_.kind == "values" and pass_ is chain.passes[-1]:
         return "the last pass must make floats or change geometry"
-    own = reason_for_python(chain, pass_)
+    own = reason_for_operators(chain, pass_)
     if not own and not isinstance(decoder(), TurboDecoder):
         return "visops was built without libjpeg-turbo"
     return own

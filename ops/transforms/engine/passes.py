@@ -12,20 +12,17 @@ from ..targets.finish import finish_targets
 from ..targets.mirrored import followers
 from ..targets.options import TargetOptions, check_options
 from .canvases import reject_sizes, stack_images
-from .compiled import compiled
-from .decode import decode_for
 from .draws import Draws
 from .empty import run_empty
+from .execute import execute
 from .follow import follow, plans_for, run_steps
 from .fuse import Pass
 from .geometry import container_geometry
 from .nesting import Container, within
 from .numbers import Params
 from .options import SWAPPED_OUTSIDE
-from .pixels import run_pixels
 from .plan import Plan
-from .run import Pixels, run_plan
-from .run_batch import run_batch
+from .run import Pixels
 from .source import Source
 from .unfused import run_foreign
 
@@ -120,7 +117,7 @@ def run_passes(
                 own = plans_for(Pixels(leaf), plans, group, chain.slices, draw.steps)
                 for plan in own:
                     plan.image = number
-            _run_group(chain, group, own, leaf)
+            execute(chain, group, own, leaf)
         if has_targets:
             # Pass by pass, as the image: a canvas between passes also cuts off targets.
             for part, plan in zip(group, plans, strict=True):
@@ -151,16 +148,3 @@ def _options_within(chain: "Compose", leaves: Sequence[Leaf], transform: Any) ->
 def _planned(passes: Sequence[Pass]) -> list[Pass]:
     """Return the first passes that have a plan: no image is needed between them."""
     return list(itertools.takewhile(lambda part: part.kind in ("fused", "values"), passes))
-
-
-def _run_group(chain: "Compose", group: Sequence[Pass], plans: Sequence[Plan], leaf: Leaf) -> None:
-    """Run passes on an image leaf, by their plans."""
-    pixels = Pixels(leaf)
-    if group[0].kind == "fused":
-        plans = [decode_for(plans[0], group[0], leaf), *plans[1:]]
-    if run_batch(chain, group, plans, leaf, pixels):
-        return
-    for part, plan in zip(group, plans, strict=True):
-        native, own = compiled(part, chain.slices), pixels if part is group[0] else Pixels(leaf)
-        run = run_pixels if part.kind == "values" else run_plan
-        run(plan, native, leaf, own, chain.memory_format)

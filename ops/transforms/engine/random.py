@@ -10,35 +10,15 @@ always drawn on the CPU, whatever the images' device.
 import threading
 import zlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.random import Philox
 
+from ..._native import call_key
 from ..._native import uniforms as native_uniforms
 from ..._torch.native import modes_or_transforms_active
 
 _NAMED = 2**32 + 1  # no data loader has as many workers, so no call of a chain draws these keys
-_WORD = 2**64 - 1
-
-
-class _Bits(threading.local):
-    """One generator per thread: setting its state costs a tenth of creating one."""
-
-    def __init__(self) -> None:
-        self.philox = Philox(key=0)
-        state: Any = self.philox.state
-        self.state = state
-        self.key: np.ndarray = state["state"]["key"]
-        self.counter: np.ndarray = state["state"]["counter"]
-
-    def seek(self, key: tuple[int, int], index: int, stream: int, worker: int = 0) -> Philox:
-        self.key[0], self.key[1] = key[0] & _WORD, key[1] & _WORD
-        # Word 0 counts blocks of four numbers, so no two streams can overlap.
-        self.counter[:] = (0, index & _WORD, stream, worker)
-        self.philox.state = self.state
-        return self.philox
 
 
 class _Word(threading.local):
@@ -56,7 +36,6 @@ class _Word(threading.local):
         return int(self.array)
 
 
-_bits = _Bits()
 _word = _Word()
 
 
@@ -102,12 +81,6 @@ def fresh_key(generator: torch.Generator | None) -> int:
     if modes_or_transforms_active():
         return int(torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator))
     return _word.draw(generator)
-
-
-def call_key(seed: int, epoch: int, worker: int, number: int) -> int:
-    """Return the key of a call without an index, by the number that its worker gives it."""
-    # The counter's last word is 0 for samples with an index.
-    return int(_bits.seek((seed, epoch), number, 0, 1 + worker).random_raw())
 
 
 def seed_for(seed: int, name: str) -> int:

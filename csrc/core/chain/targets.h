@@ -1,0 +1,98 @@
+// How boxes and key points move with an image by an affine map: what
+// ops/transforms/targets/coordinates.py does in NumPy, operation by operation. A dozen boxes take
+// NumPy 40 microseconds.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace visops {
+
+// NaN, if one is: numpy.minimum and numpy.maximum.
+inline double least(double a, double b) { return a < b || a != a ? a : b; }
+inline double most(double a, double b) { return a > b || a != a ? a : b; }
+
+// The bounds of a box whose corners move.
+inline void move_box(const double* corners, const double* m, double* out) {
+  for (int axis = 0; axis < 2; ++axis, m += 3) {
+    const double ax1 = m[0] * corners[0], ax2 = m[0] * corners[2];
+    const double by1 = m[1] * corners[1], by2 = m[1] * corners[3];
+    out[axis] = least(ax1, ax2) + least(by1, by2) + m[2];
+    out[2 + axis] = most(ax1, ax2) + most(by1, by2) + m[2];
+  }
+}
+
+// A point whose origin is off by `shift`.
+inline void move_point(double x, double y, const double* m, double shift, double* out) {
+  for (int axis = 0; axis < 2; ++axis, m += 3) {
+    double c = m[2];
+    if (shift != 0.0) {  // with_origin
+      c += shift * m[0] + shift * m[1];
+      c -= shift;
+    }
+    out[axis] = m[0] * x + m[1] * y + c;
+  }
+}
+
+enum class BoxFormat { kCorners, kSizes, kCentres };
+
+// to_corners
+template <class T>
+std::array<T, 4> corners_of(BoxFormat format, const T* box) {
+  std::array<T, 4> corners = {box[0], box[1], box[2], box[3]};
+  if (format == BoxFormat::kCorners) return corners;
+  for (int k = 0; k < 2; ++k) {
+    if (format == BoxFormat::kCentres) corners[k] -= box[2 + k] / T(2);
+    corners[2 + k] = corners[k] + box[2 + k];
+  }
+  return corners;
+}
+
+// from_corners
+inline void write_corners(BoxFormat format, const double* corners, double* box) {
+  std::copy_n(corners, 4, box);
+  if (format == BoxFormat::kCorners) return;
+  for (int k = 0; k < 2; ++k) {
+    if (format == BoxFormat::kCentres) box[k] = (corners[k] + corners[2 + k]) / 2.0;
+    box[2 + k] = corners[2 + k] - corners[k];
+  }
+}
+
+// clamp_boxes
+inline std::array<double, 4> clipped(const std::array<double, 4>& corners, const double* window) {
+  std::array<double, 4> rest = corners;
+  for (int k = 0; k < 4; ++k) {
+    rest[k] = least(most(corners[k], window[k % 2]), window[2 + k % 2]);
+  }
+  return rest;
+}
+
+// area_shares: which share of its area is left of a box.
+inline double share_left(const std::array<double, 4>& before, const std::array<double, 4>& after) {
+  const auto area = [](const std::array<double, 4>& c) { return (c[2] - c[0]) * (c[3] - c[1]); };
+  const double whole = area(before);
+  return whole > 0.0 ? area(after) / whole : 1.0;
+}
+
+// What a window leaves of a box; a point, where that is nothing: turned, a side that was left would
+// span a box again.
+inline std::array<double, 4> visible_part(const std::array<double, 4>& whole,
+                                          const double* window) {
+  const std::array<double, 4> rest = clipped(whole, window);
+  return share_left(whole, rest) == 0.0 ? std::array{rest[0], rest[1], rest[0], rest[1]} : rest;
+}
+
+// Whether a point lies in a window whose origin is off by `shift`.
+inline bool is_inside(double x, double y, const double* window, double shift) {
+  return x >= window[0] - shift && y >= window[1] - shift && x < window[2] - shift &&
+         y < window[3] - shift;
+}
+
+// Whether a box is finite and has sides of 0 or more.
+inline bool is_box(const double* box) {
+  if (!(box[2] >= box[0] && box[3] >= box[1])) return false;
+  return std::all_of(box, box + 4, [](double v) { return std::isfinite(v); });
+}
+
+}  // namespace visops

@@ -1,0 +1,205 @@
+#include "python/moving.h"
+
+#include <array>
+#include <utility>
+
+#include "core/chain/targets.h"
+#include "python/augment.h"
+
+namespace visops {
+namespace {
+
+// Rows of float32 or float64, read and written as doubles: several plans don't round in between.
+class Rows {
+ public:
+  explicit Rows(const TensorView& view)
+      : data_(static_cast<char*>(view.data)),
+        step_(view.rank > 1 ? view.stride(2) : 0),
+        column_(view.stride(1)),
+        is_wide_(view.dtype == DType::kFloat64) {}
+
+  double read(int64_t row, int64_t k) const {
+    const int64_t at = row * step_ + k * column_;
+    return is_wide_ ? reinterpret_cast<const double*>(data_)[at]
+                    : static_cast<double>(reinterpret_cast<const float*>(data_)[at]);
+  }
+  void write(int64_t row, int64_t k, double value) const {
+    const int64_t at = row * step_ + k * column_;
+    if (is_wide_) {
+      reinterpret_cast<double*>(data_)[at] = value;
+    } else {
+      reinterpret_cast<float*>(data_)[at] = static_cast<float>(value);
+    }
+  }
+
+ private:
+  char* data_;
+  int64_t step_, column_;
+  bool is_wide_;
+};
+
+py::object empty_like(const TensorView& view, TensorView* made) {
+  const std::vector<int64_t> shape(view.shape.begin(), view.shape.begin() + view.rank);
+  return empty_tensor(shape, torch_dtype(view.dtype), made);
+}
+
+bool is_still(const ChainPlan& plan) { return plan.samples[0].is_identity(); }
+
+py::object move_masks_by(const TensorView& view, const py::object& tensor,
+                         const std::vector<const ChainPlan*>& plans, double fill) {
+  // Bytes of bool move as uint8, of which they hold two values.
+  const DType dtype = view.dtype == DType::kBool ? DType::kUInt8 : view.dtype;
+  py::object own = tensor;
+  TensorView from = view;
+  for (const ChainPlan* plan : plans) {
+    if (is_still(*plan)) continue;
+    const GeometryState& at = plan->samples[0];
+    const auto size_of = [](const Canvas& canvas) {
+      return MaskSize{static_cast<int64_t>(canvas.height), static_cast<int64_t>(canvas.width)};
+    };
+    const MaskSize size = size_of(at.canvas);
+    std::vector<int64_t> shape = {size.height, size.width};
+    if (from.rank == 3) shape.insert(shape.begin(), from.shape[0]);
+    TensorView to = {};
+    py::object made = empty_tensor(shape, torch_dtype(view.dtype), &to);
+    double matrix[9];
+    std::copy_n(at.matrix, 9, matrix);
+    matrix[2] += at.ties[0];
+    matrix[5] += at.ties[1];
+    const auto planes = [](const TensorView& masks) {
+      const int64_t step = masks.rank == 3 ? masks.strides[0] : 0;
+      return StridedData{masks.data, {step, masks.stride(2), masks.stride(1)}};
+    };
+    const int64_t count = from.rank == 3 ? from.shape[0] : 1;
+    if (count > 0) {
+      move_masks(planes(from), planes(to), dtype, count, size_of(at.source), size, matrix, fill);
+    }
+    own = std::move(made);
+    from = to;
+  }
+  return own;
+}
+
+py::object move_boxes_by(const TensorView& view, const py::object& tensor,
+                         const std::vector<const ChainPlan*>& plans) {
+  std::vector<const double*> matrices;
+  for (const ChainPlan* plan : plans) {
+    if (!is_still(*plan)) matrices.push_back(plan->samples[0].matrix);
+  }
+  if (matrices.empty()) return tensor;
+  TensorView to = {};
+  py::object made = empty_like(view, &to);
+  const Rows rows(view), moved(to);
+  for (int64_t i = 0; i < view.shape[0]; ++i) {
+    double box[4], next[4];
+    for (int k = 0; k < 4; ++k) box[k] = rows.read(i, k);
+    for (const double* matrix : matrices) {
+      move_box(box, matrix, next);
+      std::copy_n(next, 4, box);
+    }
+    for (int k = 0; k < 4; ++k) moved.write(i, k, box[k]);
+  }
+  return made;
+}
+
+// A third column, a visibility, becomes 0 for points that are out of sight.
+py::object move_points_by(const TensorView& view, const py::object& tensor,
+                          const std::vector<const ChainPlan*>& plans, double shift,
+                          py::object* visible) {
+  const int64_t width = view.side(1);
+  int64_t count = 1;
+  for (int d = 0; d + 1 < view.rank; ++d) count *= view.shape[static_cast<size_t>(d)];
+  TensorView points = view, to = {}, flags = {};
+  points.strides[static_cast<size_t>(view.rank - 1)] = 1;
+  py::object made = empty_like(view, &to);
+  const std::vector<int64_t> shape(view.shape.begin(), view.shape.begin() + view.rank - 1);
+  py::object seen = empty_tensor(shape, torch_dtype(DType::kBool), &flags);
+  const Rows rows(points), moved(to);
+  const auto window = [](const Canvas& canvas) {
+    return std::array<double, 4>{0.0, 0.0, canvas.width, canvas.height};
+  };
+  bool moves = width == 3;
+  for (const ChainPlan* plan : plans) moves = moves || !is_still(*plan);
+  for (int64_t i = 0; i < count; ++i) {
+    double point[3] = {};
+    bool is_seen = true;
+    for (int64_t k = 0; k < width; ++k) point[k] = rows.read(i, k);
+    for (const ChainPlan* plan : plans) {
+      const GeometryState& at = plan->samples[0];
+      double next[2] = {point[0], point[1]};
+      if (!is_still(*plan)) move_point(point[0], point[1], at.matrix, shift, next);
+      is_seen = is_seen && is_inside(point[0], point[1], window(at.source).data(), shift) &&
+                is_inside(next[0], next[1], window(at.canvas).data(), shift);
+      std::copy_n(next, 2, point);
+      if (!is_seen) point[2] = 0.0;
+    }
+    for (int64_t k = 0; k < width; ++k) moved.write(i, k, point[k]);
+    static_cast<bool*>(flags.data)[i] = is_seen;
+  }
+  *visible = width == 2 ? seen : py::object();
+  return moves ? made : tensor;
+}
+
+}  // namespace
+
+void move_masks(const StridedData& from, const StridedData& to, DType dtype, int64_t count,
+                MaskSize size_in, MaskSize size_out, const double* matrix, double fill) {
+  AugmentParams p = {};
+  p.first = {from.address,    size_in.height,  size_in.width,
+             from.strides[0], from.strides[1], from.strides[2]};
+  p.batch = 1;
+  p.channels = count;
+  p.dtype = p.output_dtype = dtype;
+  p.matrix = {matrix, DType::kFloat64, true, 0, 3, 1};
+  p.matrix_rows = 3;
+  p.mode = Interpolation::kNearest;
+  p.padding = Padding::kConstant;
+  p.half_pixel = true;
+  p.output_height = size_out.height;
+  p.output_width = size_out.width;
+  p.output = to.address;
+  p.output_stride = {0, to.strides[0], to.strides[1], to.strides[2]};
+  const std::vector<double> none, fills = {fill}, zero = {0.0};
+  const AugmentValues values = {fills, none, none, zero};
+  run_augment(p, values);
+}
+
+bool holds(DType dtype, double fill) {
+  switch (dtype) {
+    case DType::kBool: return fill >= 0.0 && fill <= 1.0;
+    case DType::kUInt8: return fill >= 0.0 && fill <= 255.0;
+    case DType::kFloat16: return fill >= -65504.0 && fill <= 65504.0;
+    case DType::kFloat32: return true;
+    default: return false;
+  }
+}
+
+bool are_placed_boxes(const TensorView& boxes) {
+  const Rows rows(boxes);
+  bool any_beyond = boxes.shape[0] == 0;
+  for (int64_t i = 0; i < boxes.shape[0]; ++i) {
+    double box[4];
+    for (int k = 0; k < 4; ++k) box[k] = rows.read(i, k);
+    if (!is_box(box)) return false;
+    any_beyond = any_beyond || box[0] < 0.0 || box[1] < 0.0 || box[2] > 1.0 || box[3] > 1.0;
+  }
+  return any_beyond;
+}
+
+py::object move_target(const Entry& entry, const TensorView& view, const py::object& tensor,
+                       const std::vector<const ChainPlan*>& plans, double fill, double shift,
+                       py::object* visible) {
+  switch (entry.target) {
+    case TargetKind::kMask: return move_masks_by(view, tensor, plans, fill);
+    case TargetKind::kBoxes: return move_boxes_by(view, tensor, plans);
+    case TargetKind::kKeypoints: {
+      py::object seen;
+      py::object moved = move_points_by(view, tensor, plans, shift, &seen);
+      if (entry.flagged) *visible = seen;
+      return moved;
+    }
+  }
+  return tensor;
+}
+
+}  // namespace visops

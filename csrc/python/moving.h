@@ -1,0 +1,36 @@
+// Targets that move from their own tensors into new ones, as their image moves by plans in turn.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <vector>
+
+#include "core/chain/plan.h"
+#include "python/outline.h"
+#include "python/strided_data.h"
+#include "python/torch_api.h"
+
+namespace visops {
+
+struct MaskSize {
+  int64_t height, width;
+};
+
+// Moves masks [N, H, W] by a 3 x 3 matrix into masks of the same dtype.
+void move_masks(const StridedData& from, const StridedData& to, DType dtype, int64_t count,
+                MaskSize size_in, MaskSize size_out, const double* matrix, double fill);
+
+// Whether masks of a dtype move without torch, and it can hold this value.
+bool holds(DType dtype, double fill);
+
+// Whether boxes [N, 4] are finite and have sides of 0 or more, and some of them lie beyond the
+// first pixel: they may be shares of the image's sides otherwise.
+bool are_placed_boxes(const TensorView& boxes);
+
+// A target after plans that move it; itself, where none does. Key points whose visibilities get an
+// entry of their own also return those: which are in sight.
+py::object move_target(const Entry& entry, const TensorView& view, const py::object& tensor,
+                       const std::vector<const ChainPlan*>& plans, double fill, double shift,
+                       py::object* visible);
+
+}  // namespace visops

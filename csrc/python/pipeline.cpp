@@ -1,0 +1,597 @@
+#include "python/pipeline.h"
+
+#include <pybind11/gil_safe_call_once.h>
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/large_pages.h"
+#include "python/bindings.h"
+#include "python/moving.h"
+
+namespace visops {
+namespace {
+
+// What Python does with a call: ops/transforms/engine/pipeline.py.
+struct PythonSide {
+  py::object outline_of, passes_for, key_of, pixels_of, as_type, tv_wrap, count_of, recorded;
+  py::object is_pil, outer_options, file_pass;
+  py::set moved_names;  // that hold what would have to move with an image
+
+  PythonSide() {
+    const py::module_ module = py::module_::import("visops.transforms.engine.pipeline");
+    outline_of = module.attr("outline_of");
+    passes_for = module.attr("passes_for");
+    key_of = module.attr("key_of");
+    pixels_of = module.attr("pixels_of");
+    as_type = module.attr("as_type");
+    recorded = module.attr("recorded_by");
+    const auto from = [](const char* name) {
+      return py::module_::import((std::string("visops.transforms.") + name).c_str());
+    };
+    count_of = from("sample.entries").attr("count_of");
+    tv_wrap = from("sample.leaf").attr("tv_wrap");
+    is_pil = from("sample.leaf").attr("is_pil");
+    outer_options = from("engine.nesting").attr("_outer");
+    file_pass = from("engine.file_pass").attr("file_pass");
+    moved_names = py::set(from("sample.passing").attr("UNMOVABLE"));
+    moved_names.add("area");
+  }
+};
+
+const PythonSide& python() {
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<PythonSide> side;
+  return side.call_once_and_store_result([] { return PythonSide(); }).get_stored();
+}
+
+// Whether a chain runs within another package's transform, whose options it then takes.
+bool is_within_another() {
+  PyObject* value = nullptr;
+  if (PyContextVar_Get(python().outer_options.ptr(), nullptr, &value) < 0) {
+    throw py::error_already_set();
+  }
+  const auto outer = py::reinterpret_steal<py::object>(value);
+  return outer && !outer.is_none();
+}
+
+// An array's dtype; false: none that a chain in C++ takes.
+bool read_array_dtype(const py::array& array, DType* out) {
+  const py::dtype dtype = array.dtype();
+  const char order = dtype.byteorder();
+  if (order != '=' && order != '|') return false;
+  const auto size = dtype.itemsize();
+  switch (dtype.kind()) {
+    case 'u': *out = DType::kUInt8; return size == 1;
+    case 'f':
+      *out = size == 2 ? DType::kFloat16 : size == 4 ? DType::kFloat32 : DType::kFloat64;
+      return size == 2 || size == 4 || size == 8;
+    default: return false;
+  }
+}
+
+bool is_image_dtype(DType dtype) {
+  return dtype == DType::kUInt8 || (is_floating(dtype) && dtype != DType::kBool);
+}
+
+bool view_array(const py::array& array, TensorView* view) {
+  const auto rank = static_cast<int>(array.ndim());
+  if (rank > 5 || array.size() == 0 || !read_array_dtype(array, &view->dtype)) return false;
+  view->data = const_cast<void*>(array.data());
+  view->rank = rank;
+  for (int d = 0; d < rank; ++d) {
+    const auto at = static_cast<size_t>(d);
+    view->shape[at] = array.shape(d);
+    if (array.strides(d) < 0 || array.strides(d) % array.itemsize() != 0) return false;
+    view->strides[at] = array.strides(d) / array.itemsize();
+  }
+  return true;
+}
+
+// A tensor as a tv_tensor of the type of another: torchvision's own method, if it has one.
+py::object wrapped(const py::object& tensor, const py::object& like,
+                   const py::object& canvas = py::none()) {
+  py::dict fields;
+  if (!canvas.is_none()) fields["canvas_size"] = canvas;
+  const py::object type = py::type::of(like);
+  if (py::hasattr(type, "wrap")) return type.attr("wrap")(tensor, like, **fields);
+  return python().tv_wrap(tensor, like, **fields);
+}
+
+// Whether labels have so many entries, or none in any order.
+bool may_have_entries(const py::object& labels, int64_t count) {
+  if (PyList_CheckExact(labels.ptr()) || PyTuple_CheckExact(labels.ptr())) {
+    return PySequence_Fast_GET_SIZE(labels.ptr()) == count;
+  }
+  TensorView view = {};
+  if (is_plain_tensor(labels) && view_tensor(labels, &view)) {
+    return view.rank == 0 || view.shape[0] == count;
+  }
+  const py::object length = python().count_of(labels);
+  return length.is_none() || length.cast<int64_t>() == count;
+}
+
+bool may_be_channels(int64_t count) { return count == 1 || count == 3 || count == 4; }
+
+}  // namespace
+
+// The images of a call: one, or those of a batch or a list.
+struct Pipeline::Images {
+  std::vector<AugmentImage> all;
+  DType dtype = DType::kUInt8;
+  int64_t channels = 0;
+  bool in_batch = false;
+  bool channels_last = false;      // of the last image that was read
+  int rank = 0;                    // of a tensor or an array
+  py::object first;                // what a result of type tv_tensor is like
+  std::vector<py::object> owners;  // of their memory
+
+  std::vector<int64_t> sizes() const {
+    std::vector<int64_t> sides;
+    for (const AugmentImage& image : all) {
+      sides.push_back(image.height);
+      sides.push_back(image.width);
+    }
+    return sides;
+  }
+};
+
+// A target as it came, `like`, and its tensor.
+struct Pipeline::Target {
+  const Entry* entry;
+  py::object like, tensor;
+  TensorView view;
+  double fill;
+
+  int64_t count() const { return view.rank == 0 ? 0 : view.shape[0]; }
+  bool is_plain() const { return like.is(tensor); }
+};
+
+// Where a plain value has its channels. False: an error, or a question for Python.
+bool Pipeline::has_channels_last(const TensorView& view, bool is_array, bool* last) const {
+  if (!options_.layout.is_none()) {
+    *last = PyUnicode_CompareWithASCIIString(options_.layout.ptr(), "HWC") == 0;
+    return true;
+  }
+  const bool leads = may_be_channels(view.side(3)), trails = may_be_channels(view.side(1));
+  if (leads != trails) {
+    *last = !leads;
+    return true;
+  }
+  *last = is_array;
+  return !is_array || leads;
+}
+
+// Adds an image [C, H, W] or [H, W, C], or a batch of them: image_leaf() of sample/images.py.
+bool Pipeline::read_image(py::handle value, const std::string& name, Images* images) const {
+  TensorView view = {};
+  bool last = false;
+  int rank = 0;
+  py::object owner = py::reinterpret_borrow<py::object>(value);
+  if (is_plain_tensor(value)) {
+    if (!view_tensor(value, &view) || view.rank < 3) return false;
+    if (!has_channels_last(view, false, &last)) return false;
+  } else if (is_tensor(value)) {
+    if (!outlines_.is_typed(value)) return false;
+    owner = as_plain_tensor(value);
+    if (!view_tensor(owner, &view) || view.rank < 3) return false;
+  } else {
+    if (!py::isinstance<py::array>(value)) {
+      if (!python().is_pil(value).cast<bool>()) return false;
+      owner = python().pixels_of(value, name, options_.indices);
+    }
+    const auto array = py::reinterpret_borrow<py::array>(owner);
+    if (!view_array(array, &view)) return false;
+    rank = view.rank;
+    if (view.rank == 2) {  // one channel
+      view.shape[2] = view.strides[2] = 1;
+      view.rank = 3;
+      last = true;
+    } else if (!owner.is(value)) {
+      last = true;
+    } else if (view.rank < 3 || !has_channels_last(view, true, &last)) {
+      return false;
+    }
+  }
+  if (is_tensor(value) || owner.is(value)) images->rank = rank;
+  if (view.rank > 4 || (view.rank == 4 && options_.frames) || !is_image_dtype(view.dtype)) {
+    return false;
+  }
+  const int channel = last ? 1 : 3, row = last ? 3 : 2, column = last ? 2 : 1;
+  const int64_t channels = view.side(channel);
+  if (!images->all.empty() && (images->dtype != view.dtype || images->channels != channels)) {
+    return false;
+  }
+  images->dtype = view.dtype;
+  images->channels = channels;
+  images->channels_last = last;
+  const int64_t count = view.rank == 4 ? view.shape[0] : 1;
+  const int64_t bytes = view.rank == 4 ? view.strides[0] * element_size(view.dtype) : 0;
+  for (int64_t i = 0; i < count; ++i) {
+    images->all.push_back({static_cast<const char*>(view.data) + i * bytes, view.side(row),
+                           view.side(column), view.stride(channel), view.stride(row),
+                           view.stride(column)});
+  }
+  images->in_batch = images->in_batch || view.rank == 4;
+  if (!images->first) images->first = py::reinterpret_borrow<py::object>(value);
+  images->owners.push_back(std::move(owner));
+  return channels > 0 && count > 0 && view.side(row) > 0 && view.side(column) > 0;
+}
+
+bool Pipeline::read_images(py::handle value, const std::string& name, Images* images) const {
+  if (!PyList_CheckExact(value.ptr())) return read_image(value, name, images);
+  if (options_.frames || PyList_GET_SIZE(value.ptr()) == 0) return false;
+  bool is_first = true, had_last = false;  // of an image before
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value.ptr()); ++i) {
+    const auto item = py::reinterpret_borrow<py::object>(PyList_GET_ITEM(value.ptr(), i));
+    if (!read_image(item, name, images) || images->in_batch) return false;
+    // An image that could have either layout has that of the others, as Python finds out.
+    if (!is_first && images->channels_last != had_last) return false;
+    had_last = images->channels_last;
+    is_first = false;
+  }
+  images->in_batch = true;
+  images->rank = 0;
+  return true;
+}
+
+std::shared_ptr<const Passes> Pipeline::passes_for(py::handle chain, const Images& images) {
+  const std::pair<DType, int64_t> key = {images.dtype, images.channels};
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = passes_.find(key);
+    if (found != passes_.end()) return found->second;
+  }
+  const py::object made = python().passes_for(chain, torch_dtype(key.first), key.second);
+  std::shared_ptr<const Passes> passes;
+  if (!made.is_none()) passes = made.cast<std::shared_ptr<Passes>>();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return passes_[key] = passes;
+}
+
+// Whether it belongs to images of this size, and nothing about it is unusual.
+bool Pipeline::read_target(const Entry& entry, py::handle value, const Images& images,
+                           Target* target) const {
+  target->entry = &entry;
+  target->like = py::reinterpret_borrow<py::object>(value);
+  target->tensor = as_plain_tensor(value);
+  TensorView& view = target->view;
+  if (!view_tensor(target->tensor, &view) || view.rank != entry.rank) return false;
+  const int64_t height = images.all[0].height, width = images.all[0].width;
+  const auto fits_canvas = [&] {
+    if (target->is_plain()) return true;
+    const py::tuple canvas(target->like.attr("canvas_size"));
+    return canvas[0].cast<int64_t>() == height && canvas[1].cast<int64_t>() == width;
+  };
+  const bool is_float = view.dtype == DType::kFloat32 || view.dtype == DType::kFloat64;
+  switch (entry.target) {
+    case TargetKind::kMask: {
+      const bool whole = view.dtype == DType::kUInt8;
+      target->fill = entry.per_box ? 0.0
+                                   : static_cast<double>(whole ? options_.mask_fill
+                                                               : options_.other_mask_fill);
+      if (view.side(2) != height || view.side(1) != width) return false;
+      if (!entry.per_box && options_.pads) return false;
+      return holds(view.dtype, target->fill);
+    }
+    case TargetKind::kBoxes: {
+      if (!is_float || view.shape[1] != 4 || !fits_canvas()) return false;
+      if (!target->is_plain()) {
+        const py::object format = target->like.attr("format").attr("_value_");
+        if (PyUnicode_CompareWithASCIIString(format.ptr(), "XYXY") != 0) return false;
+      }
+      return are_placed_boxes(view);
+    }
+    case TargetKind::kKeypoints: {
+      const bool usual = is_float && (view.side(1) == 2 || view.side(1) == 3);
+      return usual && view.is_contiguous() && fits_canvas();
+    }
+  }
+  return false;
+}
+
+bool Pipeline::read_targets(const Outline& outline, const std::vector<py::object>& holders,
+                            const Images& images, std::vector<Target>* targets) const {
+  const auto value_of = [&](const Entry& entry) {
+    PyObject* const found = PyObject_GetItem(holders[entry.holder].ptr(), entry.key.ptr());
+    if (found == nullptr) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(found);
+  };
+  for (const Entry& entry : outline.arrays) {
+    if (value_of(entry).attr("ndim").cast<int64_t>() > 1) return false;
+  }
+  if (outline.targets.empty()) return true;
+  if (!options_.moves_targets || options_.pure_targets || options_.exact || images.in_batch) {
+    return false;
+  }
+  targets->resize(outline.targets.size());
+  for (size_t i = 0; i < targets->size(); ++i) {
+    const Entry& entry = outline.targets[i];
+    if (!read_target(entry, value_of(entry), images, &(*targets)[i])) return false;
+  }
+  if (outline.boxes < 0) return true;
+  const Target& boxes = (*targets)[static_cast<size_t>(outline.boxes)];
+  for (const Target& target : *targets) {
+    if (target.entry->per_box && target.count() != boxes.count()) return false;
+  }
+  for (const Entry& entry : outline.labels) {
+    if (entry.holder != boxes.entry->holder) continue;
+    if (!may_have_entries(value_of(entry), boxes.count())) return false;
+  }
+  return true;
+}
+
+Pipeline::Keys Pipeline::draw_keys(py::handle chain, py::handle generator, py::handle index,
+                                   py::handle epoch, size_t batch) const {
+  const py::object seed = chain.attr("seed");
+  const bool by_index = batch == 1 && PyLong_CheckExact(index.ptr()) &&
+                        PyLong_CheckExact(seed.ptr()) && generator.is_none() &&
+                        (epoch.is_none() || PyLong_CheckExact(epoch.ptr()));
+  Keys keys;
+  if (by_index) {
+    const py::object own_epoch =
+        epoch.is_none() ? py::object(py::int_(0)) : py::reinterpret_borrow<py::object>(epoch);
+    py::list indices;
+    indices.append(index);
+    keys.python = py::make_tuple(seed, own_epoch, indices);
+    keys.samples = {{low_word(seed), low_word(own_epoch), low_word(index)}};
+    return keys;
+  }
+  // The call has a number, whose key its samples count on from.
+  const bool counts = index.is_none() && generator.is_none() && PyLong_CheckExact(seed.ptr()) &&
+                      (epoch.is_none() || PyLong_CheckExact(epoch.ptr()));
+  const py::object calls = counts ? py::object(chain.attr("_calls")) : py::none();
+  if (!calls.is_none()) {
+    const py::tuple number = calls.attr("next")(epoch);
+    const uint64_t key =
+        call_key(low_word(seed), low_word(number[0]), low_word(number[1]), low_word(number[2]));
+    for (uint64_t i = 0; i < batch; ++i) keys.samples.push_back({key, 0, i});
+    keys.python =
+        py::make_tuple(py::int_(key), 0, py::module_::import("builtins").attr("range")(batch));
+    return keys;
+  }
+  const py::tuple drawn = python().key_of(chain, generator, index, epoch, batch);
+  keys.python = drawn;
+  const uint64_t first = low_word(drawn[0]), second = low_word(drawn[1]);
+  for (py::handle own : drawn[2]) keys.samples.push_back({first, second, low_word(own)});
+  return keys;
+}
+
+namespace {
+
+// Torch's operators have to run, with this key if it is not None.
+py::tuple refused(const py::object& key = py::none()) { return py::make_tuple(false, key); }
+
+bool is_buffer(py::handle value) {
+  PyObject* const own = value.ptr();
+  return PyBytes_CheckExact(own) || PyByteArray_CheckExact(own) || PyMemoryView_Check(own);
+}
+
+// Whether a value beside a file needs no look.
+bool is_plain_value(py::handle value) {
+  if (is_plain_tensor(value)) return rank_of_tensor(value) == 0;
+  PyObject* const own = value.ptr();
+  return PyLong_CheckExact(own) || PyBool_Check(own) || PyFloat_CheckExact(own) ||
+         PyComplex_CheckExact(own) || PyUnicode_CheckExact(own) || own == Py_None;
+}
+
+// The kind that a name stands for; empty: none.
+std::string kind_of(const py::dict& kinds, py::handle key) {
+  PyObject* const kind = PyDict_GetItemWithError(kinds.ptr(), key.ptr());
+  if (kind == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return kind == nullptr ? std::string() : py::handle(kind).cast<std::string>();
+}
+
+}  // namespace
+
+bool Pipeline::find_file(py::handle sample, py::object* key) const {
+  *key = py::none();
+  if (is_buffer(sample)) return true;
+  int files = 0;
+  const auto look = [&](const py::object& own_key, py::handle value, bool may_be_file) {
+    if (!may_be_file || !is_buffer(value)) return is_plain_value(value);
+    *key = own_key;
+    return ++files == 1;
+  };
+  if (PyTuple_CheckExact(sample.ptr())) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sample.ptr()); ++i) {
+      if (!look(py::int_(i), PyTuple_GET_ITEM(sample.ptr(), i), true)) return false;
+    }
+    return files == 1;
+  }
+  if (!PyDict_CheckExact(sample.ptr())) return false;
+  for (const auto& [own_key, value] : py::reinterpret_borrow<py::dict>(sample)) {
+    const std::string kind = kind_of(kinds_, own_key);
+    const bool is_image = kind == "image";
+    if (is_image && !is_buffer(value)) return false;
+    const bool may_move = !kind.empty() && !is_image && kind != "labels" && kind != "other";
+    if (may_move || python().moved_names.contains(own_key)) return false;
+    if (!look(py::reinterpret_borrow<py::object>(own_key), value, is_image)) return false;
+  }
+  return files == 1;
+}
+
+py::object Pipeline::file_pass_for(py::handle chain) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (file_pass_) return file_pass_;
+  }
+  const py::object made = python().file_pass(chain);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return file_pass_ = made.is_none() ? made : py::object(py::tuple(made)[0]);
+}
+
+py::tuple Pipeline::run_file(py::handle chain, py::handle sample, py::handle generator,
+                             py::handle index, py::handle epoch) {
+  py::object key;
+  const py::object file_pass = file_pass_for(chain);
+  if (file_pass.is_none() || !find_file(sample, &key)) return refused();
+  py::object content = py::reinterpret_borrow<py::object>(sample);
+  if (!key.is_none()) content = content[key];
+  const Keys keys = draw_keys(chain, generator, index, epoch, 1);
+  py::object image = load_file_image(file_pass, content, keys.samples[0]);
+  if (image.is_none()) return refused(keys.python);
+  if (options_.has_image_type) image = python().as_type(chain, image, "the sample");
+  if (key.is_none()) return py::make_tuple(true, image);
+  const bool is_dict = PyDict_CheckExact(sample.ptr()) != 0;
+  const auto copy = py::reinterpret_steal<py::object>(is_dict ? PyDict_Copy(sample.ptr())
+                                                              : PySequence_List(sample.ptr()));
+  if (!copy) throw py::error_already_set();
+  copy[key] = image;
+  return py::make_tuple(true, is_dict ? copy : py::object(py::tuple(copy)));
+}
+
+py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generator, py::handle index,
+                        py::handle epoch, bool record) {
+  if (is_within_another() || observers_active()) return refused();
+  if (options_.reads_files) {
+    return record ? refused() : run_file(chain, sample, generator, index, epoch);
+  }
+
+  // Walk.
+  std::shared_ptr<const Outline> outline;
+  std::vector<py::object> holders;
+  py::object value = py::reinterpret_borrow<py::object>(sample);
+  std::string name = "the sample";
+  if (!is_plain_tensor(sample)) {
+    outline = outlines_.find(
+        sample, py::cpp_function([&](py::handle own) { return python().outline_of(chain, own); }));
+    if (!outline) return refused();
+    name = outline->image.name;
+    if (!outline->is_alone()) {
+      holders = holders_of(*outline, sample);
+      value = py::reinterpret_steal<py::object>(
+          PyObject_GetItem(holders[outline->image.holder].ptr(), outline->image.key.ptr()));
+      if (!value) throw py::error_already_set();
+    }
+  }
+  Images images;
+  if (!read_images(value, name, &images)) return refused();
+  // What else a sample holds was looked at beside an image of this rank.
+  if (!holders.empty() && images.rank != outline->image.rank) return refused();
+  const std::shared_ptr<const Passes> passes = passes_for(chain, images);
+  if (passes == nullptr) return refused();
+  if (record && !passes->is_recorded()) return refused();
+  std::vector<Target> targets;
+  if (!holders.empty() && !read_targets(*outline, holders, images, &targets)) return refused();
+
+  // Draw.
+  const size_t batch = images.all.size();
+  const Keys keys = draw_keys(chain, generator, index, epoch, batch);
+  std::vector<std::vector<double>> drawn;
+  std::vector<ChainPlan> plans = passes->draw(keys.samples, images.sizes(), images.channels,
+                                              options_.exact, record ? &drawn : nullptr);
+  std::vector<const ChainPlan*> pointers, movers;
+  for (const ChainPlan& plan : plans) {
+    pointers.push_back(&plan);
+    const GeometryState& at = plan.samples[0];
+    if (!targets.empty() && !at.is_identity()) movers.push_back(&plan);
+    if (!targets.empty() && !at.is_identity() && at.projective) return refused(keys.python);
+  }
+  if (movers.empty()) movers.push_back(pointers[0]);
+  const Canvas size = plans.back().samples[0].canvas;
+  for (const GeometryState& at : plans.back().samples) {
+    if (at.canvas.height != size.height || at.canvas.width != size.width) {
+      return refused(keys.python);  // with the error of a batch of several sizes
+    }
+  }
+  const auto height = static_cast<int64_t>(size.height), width = static_cast<int64_t>(size.width);
+  if (height < 1 || width < 1) return refused(keys.python);
+
+  // Images.
+  const Stage& last = passes->stages().back();
+  std::vector<int64_t> shape = {last.channels, height, width};
+  if (images.in_batch) shape.insert(shape.begin(), static_cast<int64_t>(batch));
+  TensorView made = {};
+  py::object moved = empty_tensor(shape, torch_dtype(last.dtype), &made);
+  const int64_t elements = last.channels * height * width;
+  const int64_t bytes = elements * element_size(last.dtype);
+  std::vector<StridedData> to;
+  for (size_t i = 0; i < batch; ++i) {
+    to.push_back({static_cast<char*>(made.data) + static_cast<int64_t>(i) * bytes,
+                  {height * width, width, 1}});
+  }
+  prefer_large_pages(made.data, bytes * static_cast<int64_t>(batch));
+  int64_t work = elements * static_cast<int64_t>(batch);
+  for (const ChainPlan& plan : plans) {
+    work += static_cast<int64_t>(plan.samples[0].canvas.height * plan.samples[0].canvas.width) *
+            plan.channels * plan.batch;
+  }
+  run_unlocked(work, [&] { passes->run_each(pointers, images.all, images.dtype, to, 1); });
+
+  // Rebuild.
+  if (options_.has_image_type) {
+    moved = python().as_type(chain, moved, name);
+  } else if (!is_plain_tensor(images.first) && is_tensor(images.first)) {
+    moved = wrapped(moved, images.first);
+  }
+  py::object result = moved;
+  if (!holders.empty()) {
+    std::vector<py::object> copies;
+    for (const py::object& holder : holders) {
+      PyObject* const copy =
+          PyDict_Check(holder.ptr()) ? PyDict_Copy(holder.ptr()) : PySequence_List(holder.ptr());
+      if (copy == nullptr) throw py::error_already_set();
+      copies.push_back(py::reinterpret_steal<py::object>(copy));
+    }
+    const auto put = [&](const Entry& entry, py::handle own_key, const py::object& own) {
+      if (PyObject_SetItem(copies[entry.holder].ptr(), own_key.ptr(), own.ptr()) != 0) {
+        throw py::error_already_set();
+      }
+    };
+    put(outline->image, outline->image.key, moved);
+    const py::tuple canvas = py::make_tuple(height, width);
+    for (const Target& target : targets) {
+      py::object visible;
+      py::object own = move_target(*target.entry, target.view, target.tensor, movers, target.fill,
+                                   options_.keypoint_shift, &visible);
+      if (!target.is_plain()) {
+        const bool has_canvas = target.entry->target != TargetKind::kMask;
+        own = has_canvas ? wrapped(own, target.like, canvas) : wrapped(own, target.like);
+      }
+      put(*target.entry, target.entry->key, own);
+      if (visible) {
+        const auto key = py::str(target.entry->key).cast<std::string>() + "_visible";
+        put(*target.entry, py::str(key), visible);
+      }
+    }
+    for (size_t i = 0; i < outline->nested.size(); ++i) {
+      copies[0][py::int_(outline->nested[i])] = copies[i + 1];
+    }
+    result = outline->is_dict ? copies[0] : py::object(py::tuple(copies[0]));
+  }
+  if (!record) return py::make_tuple(true, result);
+  py::list params;
+  size_t next = 0;
+  for (const Stage& stage : passes->stages()) {
+    for (size_t i = 0; i < stage.chain->num_steps(); ++i) {
+      params.append(unpacked_params(stage.chain->step(i), drawn[next++].data(),
+                                    static_cast<py::ssize_t>(batch)));
+    }
+  }
+  py::array_t<int64_t> sizes({static_cast<py::ssize_t>(batch), py::ssize_t{2}},
+                             images.sizes().data());
+  return py::make_tuple(true, py::make_tuple(result, python().recorded(chain, params, sizes)));
+}
+
+void bind_pipeline(py::module_& m) {
+  m.def("observers_active", &observers_active);
+  py::class_<Pipeline>(m, "Pipeline")
+      .def(py::init([](const py::dict& kinds, const py::object& layout, bool frames, bool indices,
+                       bool exact, bool moves_targets, bool pads, bool pure_targets,
+                       int64_t mask_fill, int64_t other_mask_fill, double keypoint_shift,
+                       bool has_image_type, bool reads_files) {
+             return std::make_unique<Pipeline>(
+                 kinds, PipelineOptions{layout, frames, indices, exact, moves_targets, pads,
+                                        pure_targets, mask_fill, other_mask_fill, keypoint_shift,
+                                        has_image_type, reads_files});
+           }),
+           py::kw_only(), py::arg("kinds"), py::arg("layout"), py::arg("frames"),
+           py::arg("indices"), py::arg("exact"), py::arg("moves_targets"), py::arg("pads"),
+           py::arg("pure_targets"), py::arg("mask_fill"), py::arg("other_mask_fill"),
+           py::arg("keypoint_shift"), py::arg("has_image_type"), py::arg("reads_files"))
+      .def("run", &Pipeline::run);
+}
+
+}  // namespace visops

@@ -1,0 +1,88 @@
+// A chain on one sample, or on a batch of images, in one call: walk the sample, draw and compose
+// plans, run the passes on the images, move the targets, rebuild the sample.
+//
+// NOTE [ Pipeline ]
+// A Dataset calls its chain with one small sample after another. An outline says what the entries
+// of a sample are; what values may change, such as shapes, dtypes and canvas sizes, is checked for
+// each. Whatever is unusual, or wrong, goes to the chain's other executor, which runs torch's
+// operators (ops/transforms/engine/passes.py), gives the same bits, and says what is wrong.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "python/outline.h"
+#include "python/passes.h"
+#include "python/torch_api.h"
+
+namespace visops {
+
+// The options of a chain that a call reads.
+struct PipelineOptions {
+  py::object layout;  // "CHW", "HWC" or None: what shapes tell
+  bool frames;        // plain tensors of four dimensions are videos
+  bool indices;       // PIL images of a palette are their numbers
+  bool exact;
+  bool moves_targets;  // whether all that its options do to targets is to move them
+  bool pads;           // whether a pass shows the image itself outside the image
+  bool pure_targets;   // they come out as plain tensors
+  int64_t mask_fill, other_mask_fill;
+  double keypoint_shift;
+  bool has_image_type;  // images come out as something else than they are
+  bool reads_files;
+};
+
+// The image of a file's content, as a chain makes it; None: it is no file for C++, or damaged.
+py::object load_file_image(py::handle file_pass, py::handle content, const SampleKey& key);
+
+class Pipeline {
+ public:
+  Pipeline(const py::dict& kinds, PipelineOptions options)
+      : outlines_(kinds), kinds_(kinds), options_(std::move(options)) {}
+
+  // Transforms a sample. Returns (True, result), with `record` (True, (result, Parameters)); or
+  // (False, key): run_passes() has to do it, by this key if it is not None.
+  py::tuple run(py::handle chain, py::handle sample, py::handle generator, py::handle index,
+                py::handle epoch, bool record);
+
+ private:
+  struct Images;
+  struct Target;
+  struct Keys {
+    py::object python;  // (seed, epoch, indices)
+    std::vector<SampleKey> samples;
+  };
+
+  // The place of the only file of a sample that holds nothing else that moves. False: it has
+  // another structure.
+  bool find_file(py::handle sample, py::object* key) const;
+  py::tuple run_file(py::handle chain, py::handle sample, py::handle generator, py::handle index,
+                     py::handle epoch);
+  py::object file_pass_for(py::handle chain);
+  bool read_images(py::handle value, const std::string& name, Images* images) const;
+  bool read_image(py::handle value, const std::string& name, Images* images) const;
+  bool has_channels_last(const TensorView& view, bool is_array, bool* last) const;
+  std::shared_ptr<const Passes> passes_for(py::handle chain, const Images& images);
+  bool read_targets(const Outline& outline, const std::vector<py::object>& holders,
+                    const Images& images, std::vector<Target>* targets) const;
+  bool read_target(const Entry& entry, py::handle value, const Images& images,
+                   Target* target) const;
+  Keys draw_keys(py::handle chain, py::handle generator, py::handle index, py::handle epoch,
+                 size_t batch) const;
+
+  Outlines outlines_;
+  py::dict kinds_;  // of names
+  PipelineOptions options_;
+  std::mutex mutex_;
+  std::map<std::pair<DType, int64_t>, std::shared_ptr<const Passes>> passes_;
+  py::object file_pass_;  // a FilePass, or None: Python has to read files; null: not asked yet
+};
+
+}  // namespace visops

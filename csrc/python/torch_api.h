@@ -1,0 +1,47 @@
+// What C++ asks of torch without its headers: DLPack's C functions say where a tensor's elements
+// are, in 50 nanoseconds; everything else is an attribute or a call by Python's C API.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/element.h"
+
+namespace visops {
+
+namespace py = pybind11;
+
+// A strided tensor on the CPU that wants no gradient.
+struct TensorView {
+  void* data;
+  DType dtype;
+  int rank;
+  std::array<int64_t, 5> shape, strides;  // in elements
+
+  int64_t side(int from_end) const { return shape[static_cast<size_t>(rank - from_end)]; }
+  int64_t stride(int from_end) const { return strides[static_cast<size_t>(rank - from_end)]; }
+  bool is_contiguous() const;
+};
+
+// Whether this is exactly a torch.Tensor, or of a subclass of it.
+bool is_plain_tensor(py::handle value);
+bool is_tensor(py::handle value);
+// A tensor of a subclass as a plain one.
+py::object as_plain_tensor(py::handle value);
+// The dimensions of a plain tensor.
+int rank_of_tensor(py::handle tensor);
+// Looks at a plain tensor. False: it is no TensorView.
+bool view_tensor(py::handle tensor, TensorView* view);
+// torch.empty() on the CPU, and what it holds. `dtype` is one of torch's.
+py::object empty_tensor(const std::vector<int64_t>& shape, py::handle dtype, TensorView* view);
+// torch's name for a dtype.
+py::handle torch_dtype(DType dtype);
+
+// Whether a mode, a transform or the profiler has to see the operators that a call runs, or
+// forward-mode gradients may be wanted.
+bool observers_active();
+
+}  // namespace visops
