@@ -194,7 +194,8 @@ bool Pipeline::read_image(py::handle value, const std::string& name, Images* ima
       return false;
     }
   }
-  if (is_tensor(value) || owner.is(value)) images->rank = rank;
+  if (is_tensor(value)) rank = view.rank;
+  images->rank = owner.is(value) || is_tensor(value) ? rank : 0;  // PIL images have none
   if (view.rank > 4 || (view.rank == 4 && options_.frames) || !is_image_dtype(view.dtype)) {
     return false;
   }
