@@ -43,13 +43,9 @@ def augment(
 
 GREY: tuple[float, float, float]
 MEAN_GRID: int
-MOST_MEDIAN_SIDE: int
-MOST_MOTION_SIDE: int
-MOST_BLUR_SIDE: int
-MOST_HOLES: int
-MOST_GRID_CELLS: int
-MOST_CLAHE_TILES: int
 
+def observers_active() -> bool: ...
+def call_key(seed: int, epoch: int, worker: int, number: int, /) -> int: ...
 def uniforms(
     seed: int, epoch: int, indices: Sequence[int], count: int, stream: int, /
 ) -> NDArray[Any]: ...
@@ -148,27 +144,8 @@ class Chain:
 _Stages = list[tuple[Chain, bool, list[float], list[float], list[float], str, int]]
 
 class Passes:
-    def __init__(self, stages: _Stages, /) -> None: ...
-    def draw(
-        self,
-        seed: int,
-        epoch: int,
-        index: int,
-        height: int,
-        width: int,
-        channels: int,
-        exact: bool,
-        /,
-    ) -> list[Plan]: ...
-    def run(
-        self,
-        plans: Sequence[Plan],
-        image: tuple[int, tuple[int, ...]],
-        dtype: str,
-        out: tuple[int, tuple[int, ...]],
-        /,
-    ) -> None: ...
-    def run_batch(
+    def __init__(self, stages: _Stages, is_recorded: bool, /) -> None: ...
+    def run_each(
         self,
         plans: Sequence[Plan],
         images: list[tuple[int, tuple[int, ...]]],
@@ -177,6 +154,28 @@ class Passes:
         frames: int,
         /,
     ) -> None: ...
+
+class Pipeline:
+    def __init__(
+        self,
+        *,
+        kinds: dict[str, str],
+        layout: str | None,
+        frames: bool,
+        indices: bool,
+        exact: bool,
+        moves_targets: bool,
+        pads: bool,
+        pure_targets: bool,
+        mask_fill: int,
+        other_mask_fill: int,
+        keypoint_shift: float,
+        has_image_type: bool,
+        reads_files: bool,
+    ) -> None: ...
+    def run(
+        self, chain: Any, sample: Any, generator: Any, index: Any, epoch: Any, record: bool, /
+    ) -> tuple[bool, Any]: ...
 
 class FilePass:
     def __init__(
@@ -231,20 +230,6 @@ def stored_part(
     reduction: int,
     /,
 ) -> tuple[int, int, int, int, int, int]: ...
-def run_pixels(
-    plan: Plan,
-    address: int,
-    dtype: str,
-    height: int,
-    width: int,
-    mode: str,
-    fill: Sequence[float],
-    begin: int,
-    count: int,
-    frames: int,
-    white: float,
-    /,
-) -> None: ...
 def make_fields(tasks: list[tuple[str, list[float], int, int, int]], /) -> None: ...
 def move_by_field(points: NDArray[Any], field: int, size: Sequence[int], /) -> NDArray[Any]: ...
 def random_floats(key: float, normal: bool, address: int, count: int, /) -> None: ...
@@ -263,35 +248,6 @@ def pixel_turns(
     plan: Plan, begin: int, samples: int, frames: int, /
 ) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]: ...
 def are_boxes(rows: NDArray[Any], /) -> bool: ...
-def are_placed_boxes(pointer: tuple[int, tuple[int, ...]], count: int, wide: bool, /) -> bool: ...
-def move_drawn_boxes(
-    plan: Plan,
-    source: tuple[int, tuple[int, ...]],
-    target: tuple[int, tuple[int, ...]],
-    count: int,
-    wide: bool,
-    /,
-) -> None: ...
-def move_drawn_masks(
-    plan: Plan,
-    source: tuple[int, tuple[int, ...]],
-    target: tuple[int, tuple[int, ...]],
-    dtype: str,
-    count: int,
-    fill: float,
-    /,
-) -> None: ...
-def move_drawn_points(
-    plan: Plan,
-    source: tuple[int, tuple[int, ...]],
-    target: tuple[int, tuple[int, ...]],
-    visible: tuple[int, tuple[int, ...]],
-    count: int,
-    width: int,
-    wide: bool,
-    shift: float,
-    /,
-) -> None: ...
 def clip_boxes(
     rows: NDArray[Any], form: str, windows: NDArray[Any], owners: NDArray[Any] | None, /
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...

@@ -224,9 +224,13 @@ class Outlines::Reader {
     return kind != nullptr && PyUnicode_CompareWithASCIIString(kind, name) == 0;
   }
 
-  static bool may_be_image(PyObject* value) {
+  bool may_be_image(PyObject* value) {
     if (is_plain_tensor(value)) return rank_of_tensor(value) >= 3;
-    return types().may_be_image(py::handle(value)).cast<bool>();
+    const bool may_be = types().may_be_image(py::handle(value)).cast<bool>();
+    if (may_be && is_tensor(value) && !types().tv_kind(py::handle(value)).is_none()) {
+      learn(Py_TYPE(value));
+    }
+    return may_be;
   }
 
   Outlines& outlines_;

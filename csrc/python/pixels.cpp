@@ -4,7 +4,6 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -51,58 +50,6 @@ void run_pixel_list(const std::vector<PixelOperation>& operations, const PixelIm
 }
 
 namespace {
-
-// A sample's operations on an image of integers that were divided by `white`: so are those that
-// fill or are compared. A threshold goes between two integers, so that no rounding matters.
-std::vector<PixelOperation> with_white(std::vector<PixelOperation> operations, double white) {
-  for (PixelOperation& operation : operations) {
-    const PixelKind kind = operation.kind;
-    const bool fills = kind == PixelKind::kDropChannels || kind == PixelKind::kHoles ||
-                       kind == PixelKind::kGridHoles;
-    if (fills) operation.amount /= white;
-    if (kind == PixelKind::kSolarizeAt) {
-      operation.amount = (std::ceil(operation.amount) - 0.5) / white;
-    }
-  }
-  return operations;
-}
-
-// Images [count x frames, C, H, W] of the samples from `begin` on, contiguous, as an address; uint8
-// or float32, of integers that were divided by `white`, or 1.
-void run_pixels(const PlanObject& self, py::handle address, const std::string& dtype,
-                int64_t height, int64_t width, const std::string& mode,
-                const std::vector<double>& fill, int64_t begin, int64_t count, int64_t frames,
-                double white) {
-  const ChainPlan& plan = self.plan;
-  const PixelSampling sampling = {parse_interpolation(kOp, mode), fill};
-  const DType type = dtype_named(dtype);
-  if (type != DType::kUInt8 && type != DType::kFloat32) {
-    throw std::invalid_argument("no pixel operations on " + dtype);
-  }
-  auto* const first = static_cast<unsigned char*>(PyLong_AsVoidPtr(address.ptr()));
-  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  const int64_t size = plan.channels * height * width;
-  if (plan.operations.empty()) return;
-  if (begin < 0 || count < 0 || begin + count > plan.batch || frames < 1) {
-    throw std::invalid_argument("no such samples");
-  }
-  const int64_t images = count * frames;
-  run_unlocked(images * size, [&] {
-    const auto work = [&](int64_t from, int64_t to) {
-      for (int64_t i = from; i < to; ++i) {
-        void* const data = first + i * size * element_size(type);
-        auto own = operations_of(plan, static_cast<size_t>(begin + i / frames), i % frames);
-        run_pixel_list(white == 1.0 ? own : with_white(std::move(own), white),
-                       {data, type, plan.channels, height, width}, sampling, Threads::kTorch);
-      }
-    };
-    if (images > 1) {
-      run_on_threads(images, 1, work);
-    } else {
-      work(0, images);
-    }
-  });
-}
 
 // Runs one operation on an image [C, H, W], contiguous, uint8 or float32.
 void run_operation(int kind, double amount, const std::vector<double>& more, py::handle address,
@@ -152,7 +99,6 @@ py::list turns_of(const PlanObject& self, int64_t begin, int64_t samples, int64_
 
 void bind_pixels(py::module_& m) {
   m.def("run_operation", &run_operation);
-  m.def("run_pixels", &run_pixels);
   m.def("pixel_turns", &turns_of);
 }
 

@@ -341,12 +341,6 @@ void set_geometry(PlanObject& self, const Doubles& matrices, const Wholes& sizes
 void bind_plan(py::module_& m) {
   m.attr("GREY") = py::make_tuple(kGrey[0], kGrey[1], kGrey[2]);
   m.attr("MEAN_GRID") = kMeanGrid;
-  m.attr("MOST_MEDIAN_SIDE") = kMostMedianSide;
-  m.attr("MOST_MOTION_SIDE") = kMostMotionSide;
-  m.attr("MOST_BLUR_SIDE") = kMostBlurSide;
-  m.attr("MOST_CLAHE_TILES") = kMostClaheTiles;
-  m.attr("MOST_HOLES") = kMostHoles;
-  m.attr("MOST_GRID_CELLS") = kMostGridCells;
   py::class_<PlanObject>(m, "Plan")
       .def(py::init(&make_plan))
       .def_property(

@@ -12,6 +12,7 @@ from .arguments import FillArgument, fill_values, interpolation_mode, number, wh
 from .color import check_channels
 from .engine.compiled import Compiled
 from .engine.effects import Effects
+from .engine.execute import run_native
 from .engine.fuse import Pass
 from .engine.integers import computed_in
 from .engine.numbers import evenly
@@ -187,7 +188,8 @@ class AugMix(Transform):
         given |= {f"magnitude_{i}": magnitudes[:, i] for i in range(self._depth)}
         plan.add(step, step.pack(given, plan.batch))
         native = Compiled(Pass(interpolation=self.interpolation, fill=self.fill), ())
-        run_pixels(plan, native, own, pixels, torch.contiguous_format)
+        if not run_native([(native, True)], [plan], own, torch.contiguous_format):
+            run_pixels(plan, native, own, pixels, torch.contiguous_format)
         return pixels.tensors(own)
 
 

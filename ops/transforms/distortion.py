@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from .._native import Step
 from .arguments import fail, number
@@ -140,4 +141,5 @@ class Grayscale(CallableContainer):
         native = compiled(chain.passes[0], chain.slices)
         native.settle(chain.passes[0], plan)
         native.chain.draw(plan, 0, 0, range(plan.batch), False)
-        return run_native(chain, chain.passes, [plan], leaf, self.num_output_channels)
+        stages, form = [(native, False)], torch.contiguous_format
+        return run_native(stages, [plan], leaf, form, self.num_output_channels)

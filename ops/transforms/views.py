@@ -5,12 +5,12 @@ from typing import Any
 
 from torch import Generator, Tensor, nn
 
+from .._native import call_key
 from .._torch.outside_graphs import outside_graphs
 from .arguments import fail, is_sequence
 from .compose import Compose
 from .engine.ahead import decode_ahead
 from .engine.nesting import outer_options
-from .engine.random import call_key
 from .engine.source import index_of_samples
 from .sample.batches import Split, as_batch
 

@@ -27,10 +27,10 @@ def photo(dtype: torch.dtype = torch.uint8, rows: slice = slice(20, 400)) -> Ten
 
 
 def run_torch_operators(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let torch's operators change values: they do on a GPU, and where gradients are wanted."""
+    """Let torch's operators run a chain, as on a GPU and where gradients are wanted."""
     monkeypatch.setattr(_native.Pipeline, "run", lambda *_: (False, None))
-    monkeypatch.setattr("visops.transforms.engine.execute.run_native", lambda *_: False)
-    monkeypatch.setattr("visops.transforms.engine.pixels.BY_VALUES", ())
+    for module in ("engine.execute", "aug_mix", "distortion"):
+        monkeypatch.setattr(f"visops.transforms.{module}.run_native", lambda *_: False)
 
 
 def classification() -> list[Any]:

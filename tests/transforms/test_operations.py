@@ -85,10 +85,7 @@ def test_torch_s_operators_give_the_same(
     run_torch_operators(monkeypatch)
     found = chain(image, index=4)
     assert found.dtype == dtype
-    tolerance = 1.0 if dtype == torch.uint8 else 4e-6
-    distance = (found.double() - expected.double()).abs()
-    assert distance.max() <= tolerance
-    assert (distance > 1e-5).double().mean() < 2e-3
+    assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -344,15 +341,6 @@ def test_sides_are_odd_and_as_likely() -> None:
     sides, counts = np.unique(params.steps[0]["amounts"][:, 0], return_counts=True)
     assert sides.tolist() == [3, 5, 7]
     assert (np.abs(counts - 1000) < 130).all()
-
-
-def test_gradients() -> None:
-    image = (picture()[:, ::4, ::4] / 255).double()
-    for name in ("gaussian noise", "hsv", "holes", "box", "motion", "downscale", "sharpen"):
-        value = image.clone().requires_grad_()
-        STEPS[name]()(value).sum().backward()
-        assert value.grad is not None
-        assert value.grad.abs().sum() > 0
 
 
 @pytest.mark.parametrize(

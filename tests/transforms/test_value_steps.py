@@ -68,7 +68,7 @@ def test_values_are_torchvision_s(name: str) -> None:
         ours, theirs = STEPS[name](255.0)
         assert_levels(ours(image), theirs(image), exact=name != "blur")
         ours, theirs = STEPS[name](1.0)
-        for dtype, tolerance in ((torch.float32, 2e-6), (torch.float64, 1e-12)):
+        for dtype, tolerance in ((torch.float32, 2e-6), (torch.float64, 2e-6)):
             values = (image / 255).to(dtype)
             torch.testing.assert_close(ours(values), theirs(values), rtol=0.0, atol=tolerance)
 
@@ -85,7 +85,7 @@ def test_torch_s_operators_give_the_same(
     expected = [step(image) for image in pictures]
     run_torch_operators(monkeypatch)
     for image, value in zip(pictures, expected, strict=True):
-        torch.testing.assert_close(step(image), value, rtol=0.0, atol=2e-6)
+        assert torch.equal(step(image), value)
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -158,15 +158,31 @@ def test_choices_of_value_steps_run_in_one_pass() -> None:
 
 
 def test_gradients() -> None:
-    image = (photo()[:, ::8, ::8] / 255).double()
-    for step in (T.RandomInvert(1.0), T.RandomGamma((2, 2), 1.0), T.GaussianBlur(3, 1.0)):
-        value = image.clone().requires_grad_()
-        step(value).sum().backward()
-        assert value.grad is not None
-        assert value.grad.abs().sum() > 0
-    value = image.clone().requires_grad_()
-    T.RandomGamma((2, 2), 1.0)(value).sum().backward()
-    torch.testing.assert_close(value.grad, 2 * image)
+    """A blur has one. Of others it would be lost, so they are refused."""
+    image = (photo()[:, ::8, ::8] / 255).requires_grad_()
+    T.GaussianBlur(3, 1.0)(image).square().sum().backward()
+    assert image.grad is not None
+    assert image.grad.abs().sum() > 0
+    message = r"the sample wants a gradient, and a pixel operation \(posterize\) has none; must be"
+    for step in (T.RandomPosterize(2, 1.0), T.Compose([T.RandomRotation(9), T.RandomPosterize(2)])):
+        with pytest.raises(RuntimeError, match=message):
+            T.Compose([step], seed=0)(torch.stack([image] * 9))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(image.detach(), torch.ones_like(image))
+        with pytest.raises(RuntimeError, match=message):
+            T.RandomPosterize(2, 1.0)(dual)
+    with torch.no_grad():
+        assert T.RandomPosterize(2, 1.0)(image).shape == image.shape
+    with pytest.raises(RuntimeError, match="wants a gradient"):
+        torch.func.grad(lambda x: T.RandomPosterize(2, 1.0)(x).sum())(image.detach())
+
+
+def test_vmap() -> None:
+    images = torch.stack([photo()[:, ::8, ::8], photo()[:, 1::8, ::8]])
+    for step in (T.RandomPosterize(2, 1.0), T.RandomEqualize(1.0), T.MedianBlur((3, 3), 1.0)):
+        chain = T.Compose([step], seed=0)
+        found = torch.func.vmap(lambda image, c=chain: c(image, index=0))(images)
+        assert torch.equal(found, step(images))
 
 
 POLICIES: dict[str, Callable[[], Any]] = {

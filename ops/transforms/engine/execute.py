@@ -15,7 +15,7 @@ from torch import Tensor
 from ..._native import Passes, observers_active
 from ..._torch.native import data_ptr_and_strides
 from ..sample.leaf import Leaf
-from .compiled import DTYPE_NAMES, compiled
+from .compiled import DTYPE_NAMES, Compiled, compiled
 from .decode import decode_for
 from .fuse import Pass
 from .pixel_kinds import BY_VALUES
@@ -29,28 +29,32 @@ if TYPE_CHECKING:
 
 def execute(chain: "Compose", passes: Sequence[Pass], plans: Sequence[Plan], leaf: Leaf) -> None:
     """Run consecutive passes of a chain on an image leaf."""
-    pixels = Pixels(leaf)
     if passes[0].kind == "fused":
         plans = [decode_for(plans[0], passes[0], leaf), *plans[1:]]
-    if run_native(chain, passes, plans, leaf):
+    stages = [(compiled(part, chain.slices), part.kind == "values") for part in passes]
+    if run_native(stages, plans, leaf, chain.memory_format):
         return
-    for part, plan in zip(passes, plans, strict=True):
-        native, own = compiled(part, chain.slices), pixels if part is passes[0] else Pixels(leaf)
-        run = run_pixels if part.kind == "values" else run_plan
-        run(plan, native, leaf, own, chain.memory_format)
+    for (native, by_values), plan in zip(stages, plans, strict=True):
+        run = run_pixels if by_values else run_plan
+        run(plan, native, leaf, Pixels(leaf), chain.memory_format)
 
 
 def run_native(
-    chain: "Compose",
-    passes: Sequence[Pass],
+    stages: Sequence[tuple[Compiled, bool]],
     plans: Sequence[Plan],
     leaf: Leaf,
+    memory_format: torch.memory_format,
     channels: int | None = None,
 ) -> bool:
-    """Run consecutive passes of a chain on an image leaf in C++.
+    """Run consecutive passes on an image leaf in C++.
 
     Parameters
     ----------
+    stages : sequence of (Compiled, bool)
+        Each pass, and whether it is by values.
+    plans : sequence of Plan
+    leaf : Leaf
+    memory_format : torch.memory_format
     channels : int, optional
         How many of a result's channels, which are equal then, are wanted; by default all.
 
@@ -65,27 +69,25 @@ def run_native(
     made, last = channels or pixels.channels, plans[-1]
     if made > pixels.channels:
         return False
-    stages, dtype = [], pixels.dtype
-    for part, plan in zip(passes, plans, strict=True):
-        by_values = part.kind == "values"
+    passes, dtype = [], pixels.dtype
+    for (native, by_values), plan in zip(stages, plans, strict=True):
         if dtype not in (BY_VALUES if by_values else DTYPE_NAMES) or plan.dtype not in DTYPE_NAMES:
             return False
         dtype = plan.dtype
         values = plan.mean, plan.std, plan.erase_value or [0.0]
         wanted = made if plan is last else pixels.channels
-        own = compiled(part, chain.slices).chain
-        stages.append((own, by_values, *values, DTYPE_NAMES[dtype], wanted))
+        passes.append((native.chain, by_values, *values, DTYPE_NAMES[dtype], wanted))
     sources = _pointers_of(pixels.tensors(leaf))
     if sources is None:
         return False
-    outs = _empty(last, len(sources), made, pixels.frames, chain.memory_format, by_values)
+    outs = _empty(last, len(sources), made, pixels.frames, memory_format, by_values)
     targets = _pointers_of(outs)
     if targets is None:  # there are no pixels
         return False
-    native = Passes(stages, False)
-    native.run_each(plans, sources, DTYPE_NAMES[pixels.dtype], targets, pixels.frames)
+    name = DTYPE_NAMES[pixels.dtype]
+    Passes(passes, False).run_each(plans, sources, name, targets, pixels.frames)
     if by_values and isinstance(outs, Tensor):
-        outs = outs.contiguous(memory_format=chain.memory_format)
+        outs = outs.contiguous(memory_format=memory_format)
     pixels.store(leaf, outs)
     return True
 

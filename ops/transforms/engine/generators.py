@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ..._native import call_key
 from ..._torch.native import BLIND_MODES
-from .random import call_key
 
 _lock = threading.RLock()  # a transform may call a chain of its own
 _APART = 2**32 + 2  # no data loader has as many workers, so no call of a chain draws these keys

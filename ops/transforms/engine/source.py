@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._native import call_key
 from .calls import CallCounter
-from .random import call_key, fresh_key
+from .random import fresh_key
 
 _BITS = 40  # of a place in a data set; above them stands how often its sample came before
 

@@ -353,11 +353,23 @@ class Slow:
         return torch.zeros(3, 4, 4)
 
 
+def tell_when_main_waits():
+    main = threading.main_thread().ident
+    while True:
+        frame = sys._current_frames()[main]
+        while frame is not None and frame.f_code.co_name != "wait_for_end":
+            frame = frame.f_back
+        if frame is not None:
+            break
+        time.sleep(0.001)
+    print("waiting", flush=True)
+
+
 chain = transforms.Compose([transforms.CenterCrop(2)], seed=0)
+threading.Thread(target=tell_when_main_waits, daemon=True).start()
 try:
     for batch in transforms.Loader(Slow(), chain, 1, threads=1):
         reading.wait()
-        print("leaving", flush=True)
         break
     for _ in range(4000):
         time.sleep(0.005)
@@ -373,8 +385,7 @@ def test_an_interrupt_while_a_loop_is_left_is_not_lost() -> None:
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen([sys.executable, "-c", SLOW], **pipes)
     assert process.stdout is not None
-    assert process.stdout.readline() == "leaving\n"
-    time.sleep(0.5)  # until it waits; sooner, it is interrupted as ever
+    assert process.stdout.readline() == "waiting\n"
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert (out, err, process.returncode) == ("interrupted\n", "", 0)
