@@ -138,7 +138,7 @@ class Bound:
             moved = plan.for_parts(np.array([(*corner, *pixels.shape[:2])]))
             values = plan.mean, plan.std, [0.0]
             stage = (native.chain, False, *values, DTYPE_NAMES[torch.float32], 3)
-            augment = functools.partial(Passes([stage]).run, [moved])
+            augment = functools.partial(Passes([stage], False).run_each, [moved])
             self.jobs.append((functools.partial(file.decode, window, reduction, 3), augment))
         self.pool = ThreadPoolExecutor(THREADS, initializer=use_one_thread)
         self.out = torch.empty(len(paths), 3, TARGET, TARGET)
@@ -160,4 +160,4 @@ class Bound:
         image = pixels.ctypes.data, (1, columns * channels, channels)
         target = self.out[index]
         pointer = target.data_ptr(), target.stride()
-        augment(image, "uint8", pointer)
+        augment([image], "uint8", [pointer], 1)
