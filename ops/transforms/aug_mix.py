@@ -26,7 +26,7 @@ from .sample.images import sizes_of
 from .sample.leaf import Leaf
 from .transform import Transform
 
-_LEVELS = 10
+_AUG_MIX_LEVELS = 10
 _DEEPEST = 3  # of a chain whose depth is drawn
 _SHIFTS = {"TranslateX": 1, "TranslateY": 0}  # and the side that they are a share of
 # torchvision's spaces, in its order.
@@ -36,9 +36,9 @@ _ALL = (*_PARTIAL, "Brightness", "Color", "Contrast", "Sharpness")
 
 
 def _magnitudes() -> dict[str, list[float]]:
-    table = level_table(_LEVELS, 0.3, 1.0 / 3.0, 30.0, 0.9, 4.0)
+    table = level_table(_AUG_MIX_LEVELS, 0.3, 1.0 / 3.0, 30.0, 0.9, 4.0)
     found = dict(zip(OPERATIONS, table, strict=True))
-    found["Posterize"] = kept_bits(4, 4.0, _LEVELS)
+    found["Posterize"] = kept_bits(4, 4.0, _AUG_MIX_LEVELS)
     return found
 
 
@@ -101,8 +101,8 @@ class AugMix(Transform):
     ) -> None:
         super().__init__()
         owner, most = "AugMix", "a whole number from 1 to 16"
-        allowed = f"a whole number from 1 to {_LEVELS}"
-        self.severity = whole(owner, "severity", severity, 1, allowed, _LEVELS)
+        allowed = f"a whole number from 1 to {_AUG_MIX_LEVELS}"
+        self.severity = whole(owner, "severity", severity, 1, allowed, _AUG_MIX_LEVELS)
         self.mixture_width = whole(owner, "mixture_width", mixture_width, 1, most, 16)
         allowed = "a whole number up to 16"
         self.chain_depth = whole(owner, "chain_depth", chain_depth, -(2**31), allowed, 16)
@@ -154,7 +154,7 @@ class AugMix(Transform):
         level = int(uniforms[1] * self.severity)
         magnitude = self._magnitudes[name][level]
         if name in _SHIFTS:  # as torchvision rounds it
-            magnitude = float(evenly(0.0, sides[_SHIFTS[name]] / 3.0, _LEVELS)[level])
+            magnitude = float(evenly(0.0, sides[_SHIFTS[name]] / 3.0, _AUG_MIX_LEVELS)[level])
         signed = name in SIGNED and uniforms[2] <= 0.5
         return OPERATIONS.index(name), -magnitude if signed else magnitude
 
