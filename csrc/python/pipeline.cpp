@@ -14,14 +14,14 @@
 namespace visops {
 namespace {
 
-// What Python does with a call: ops/transforms/engine/pipeline.py.
+// What Python does with a call: ops/transforms/chain/compile.py.
 struct PythonSide {
   py::object outline_of, passes_for, key_of, pixels_of, as_type, tv_wrap, count_of, recorded;
   py::object is_pil, outer_options, file_pass;
   py::set moved_names;  // that hold what would have to move with an image
 
   PythonSide() {
-    const py::module_ module = py::module_::import("visops.transforms.engine.pipeline");
+    const py::module_ module = py::module_::import("visops.transforms.chain.compile");
     outline_of = module.attr("outline_of");
     passes_for = module.attr("passes_for");
     key_of = module.attr("key_of");

@@ -5,7 +5,7 @@
 // A Dataset calls its chain with one small sample after another. An outline says what the entries
 // of a sample are; what values may change, such as shapes, dtypes and canvas sizes, is checked for
 // each. Whatever is unusual, or wrong, goes to the chain's other executor, which runs torch's
-// operators (ops/transforms/engine/passes.py), gives the same bits, and says what is wrong.
+// operators (ops/transforms/chain/execute.py), gives the same bits, and says what is wrong.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -9,79 +9,50 @@ its own parameters.
 # sample into images and targets, `targets` moves targets, `engine` forms passes and runs them,
 # `mixing` combines the samples of a batch; above the transforms, `loading` runs chains in threads.
 
-from . import presets, torchvision_names
-from .additive import RandomBrightnessContrast, RandomChannelPermutation, RGBShift
-from .aug_mix import AugMix
-from .auto_augment import AutoAugment, AutoAugmentPolicy
-from .bending import ElasticTransform, GridDistortion, OpticalDistortion, ThinPlateSpline
-from .blurring import GaussianBlur
-from .box_steps import (
-    ClampBoundingBoxes,
-    ConvertBoundingBoxFormat,
-    SanitizeBoundingBoxes,
-    SanitizeKeyPoints,
-)
-from .choosing import RandomApply, RandomChoice, RandomOrder
-from .color import ColorJitter, RandomGrayscale
-from .compose import Compose
-from .compressing import JPEG
-from .conversions import (
-    ConvertImageDtype,
-    Identity,
-    PILToTensor,
-    ToImage,
-    ToPILImage,
-    ToPureTensor,
-    ToTensor,
-)
-from .converting import convert
-from .cropping import (
-    CenterCrop,
-    Pad,
-    RandomCrop,
-    RandomHorizontalFlip,
-    RandomVerticalFlip,
-)
-from .crops_at_positions import FiveCrop, RandomSizeCrop, TenCrop
-from .decoding import DecodeJpeg
-from .distortion import Grayscale, RandomPhotometricDistort
-from .dropping import ChannelDropout, CoarseDropout, GridDropout
-from .dtypes import Normalize, ToDtype
-from .engine.effects import Effects
-from .engine.foreign import ImageOnly
-from .engine.plan import Canvas, Plan
-from .engine.source import Parameters
-from .erasing import RandomErasing
-from .geometric import RandomAffine, RandomPerspective, RandomRotation
-from .indexed_dataset import IndexedDataset, IndexedSampler
-from .linear import LinearTransformation, UniformTemporalSubsample
-from .loader import Loader
-from .loading.statistics import LoaderStats
-from .mixing.copy_paste import CopyPaste
-from .mixing.cut_mix import CutMix
-from .mixing.mix_up import MixUp
-from .mixing.mosaic import Mosaic
-from .neighbourhoods import (
+from . import presets
+from .base import Transform
+from .chain.effects import Effects
+from .chain.foreign import ImageOnly
+from .chain.plan import Canvas, Plan
+from .chain.source import Parameters
+from .classes.blur import (
     CLAHE,
     Blur,
     Downscale,
     Emboss,
+    GaussianBlur,
     MedianBlur,
     MotionBlur,
     Sharpen,
     UnsharpMask,
 )
-from .noise import GaussianNoise, RandomHSV, SaltAndPepper, ShotNoise
-from .policies import RandAugment, TrivialAugment
-from .preview import preview
-from .resizing import Letterbox, RandomResizedCrop, Resize
-from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
-from .searching import CropByCategory, RandomIoUCrop
-from .symmetries import D4, RandomRotate90, Transpose
-from .targets.move import visible
-from .timm_policies import from_timm
-from .transform import Transform
-from .values import (
+from .classes.boxes import (
+    ClampBoundingBoxes,
+    ConvertBoundingBoxFormat,
+    SanitizeBoundingBoxes,
+    SanitizeKeyPoints,
+)
+from .classes.choosing import RandomApply, RandomChoice, RandomOrder
+from .classes.color import (
+    ColorJitter,
+    Grayscale,
+    RandomBrightnessContrast,
+    RandomChannelPermutation,
+    RandomGrayscale,
+    RandomPhotometricDistort,
+    RGBShift,
+)
+from .classes.crop import (
+    CenterCrop,
+    FiveCrop,
+    Pad,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomSizeCrop,
+    RandomVerticalFlip,
+    TenCrop,
+)
+from .classes.curves import (
     RandomAdjustSharpness,
     RandomAutocontrast,
     RandomEqualize,
@@ -90,7 +61,55 @@ from .values import (
     RandomPosterize,
     RandomSolarize,
 )
-from .views import Views
+from .classes.decode_jpeg import DecodeJpeg
+from .classes.distortion import ElasticTransform, GridDistortion, OpticalDistortion, ThinPlateSpline
+from .classes.dropout import ChannelDropout, CoarseDropout, GridDropout, RandomErasing
+from .classes.geometry import (
+    D4,
+    RandomAffine,
+    RandomPerspective,
+    RandomRotate90,
+    RandomRotation,
+    Transpose,
+)
+from .classes.learned_policies import AugMix, AutoAugment, AutoAugmentPolicy
+from .classes.noise import JPEG, GaussianNoise, RandomHSV, SaltAndPepper, ShotNoise
+from .classes.policies import RandAugment, TrivialAugment, from_timm
+from .classes.resize import (
+    Letterbox,
+    RandomResize,
+    RandomResizedCrop,
+    RandomShortestSize,
+    RandomZoomOut,
+    Resize,
+    ScaleJitter,
+)
+from .classes.target_crops import CropByCategory, RandomIoUCrop
+from .classes.types import (
+    ConvertImageDtype,
+    Identity,
+    Normalize,
+    PILToTensor,
+    ToDtype,
+    ToImage,
+    ToPILImage,
+    ToPureTensor,
+    ToTensor,
+)
+from .classes.views import Views
+from .classes.whole_images import LinearTransformation, UniformTemporalSubsample
+from .compose import Compose
+from .loading.indexed_dataset import IndexedDataset, IndexedSampler
+from .loading.loader import Loader
+from .loading.statistics import LoaderStats
+from .mixing.copy_paste import CopyPaste
+from .mixing.cut_mix import CutMix
+from .mixing.mix_up import MixUp
+from .mixing.mosaic import Mosaic
+from .recipes import convert as torchvision_names
+from .recipes.convert import convert
+from .recipes.preview import preview
+from .targets.move import visible
 
 # The full name, and torchvision's.
 RandomAugment = RandAugment

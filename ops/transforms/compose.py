@@ -12,20 +12,25 @@ from torch import Tensor, nn
 
 from .._torch.outside_graphs import outside_graphs
 from .arguments import mask_fills_of_chain, reject_lost_options
-from .engine.calls import CallCounter
-from .engine.decode import decoding_of
-from .engine.draws import Draws
-from .engine.effects import Fusable
-from .engine.fuse import Pass, name_of, split_passes
-from .engine.geometry import chain_geometry
-from .engine.nesting import Chain, flatten, outer_options
-from .engine.numbers import Params
-from .engine.options import DEFAULTS, given_options, options_within, target_options
-from .engine.parameters import check_params, recorded
-from .engine.passes import run_passes
-from .engine.pipeline import pipeline_of
-from .engine.results import forms_of, reject_named
-from .engine.source import Parameters, Source, as_whole, index_of_samples
+from .chain.compile import pipeline_of
+from .chain.decode import decoding_of
+from .chain.draws import Draws, check_params, recorded
+from .chain.effects import Fusable
+from .chain.execute import run_passes
+from .chain.fuse import Pass, name_of, split_passes
+from .chain.geometry import chain_geometry
+from .chain.nesting import Chain, flatten, outer_options
+from .chain.options import (
+    DEFAULTS,
+    forms_of,
+    given_options,
+    options_within,
+    reject_named,
+    target_options,
+)
+from .chain.plan import Params
+from .chain.random import CallCounter
+from .chain.source import Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
 from .sample.batches import as_batch
 from .sample.leaf import Leaf, Reading

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 
 from .arguments import interpolation_mode, whole
-from .engine.compiled import Compiled
-from .engine.draws import Draws
-from .engine.foreign import may_move
-from .engine.fuse import Pass, name_of
-from .engine.geometry import chain_geometry
-from .engine.nesting import Container, within
-from .engine.plan import Plan
-from .engine.run import Pixels, run_plan
+from .chain.compile import Compiled
+from .chain.draws import Draws
+from .chain.foreign import may_move
+from .chain.fuse import Pass, name_of
+from .chain.geometry import chain_geometry
+from .chain.nesting import Container, within
+from .chain.operators import Pixels, run_plan
+from .chain.plan import Plan
 from .sample.images import sizes_of
 from .sample.leaf import Leaf
 from .sample.split import split_sample
@@ -25,8 +25,8 @@ from .targets.move import move_targets
 from .targets.options import Geometry, check_options
 
 if TYPE_CHECKING:
+    from .chain.source import Parameters
     from .compose import Compose
-    from .engine.source import Parameters
 
 
 def undo_geometry(

@@ -8,15 +8,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from .arguments import fail
-from .auto_augment import AutoAugment
-from .choosing import RandomChoice
+from .classes.choosing import RandomChoice
+from .classes.color import RandomPhotometricDistort
+from .classes.crop import CenterCrop, RandomCrop, RandomHorizontalFlip, RandomSizeCrop
+from .classes.dropout import RandomErasing
+from .classes.learned_policies import AutoAugment
+from .classes.policies import RandAugment, TrivialAugment
+from .classes.resize import (
+    RandomResize,
+    RandomResizedCrop,
+    RandomShortestSize,
+    RandomZoomOut,
+    Resize,
+    ScaleJitter,
+)
+from .classes.target_crops import RandomIoUCrop
 from .compose import Compose
-from .cropping import CenterCrop, RandomCrop, RandomHorizontalFlip
-from .crops_at_positions import RandomSizeCrop
-from .distortion import RandomPhotometricDistort
-from .erasing import RandomErasing
-from .policies import RandAugment, TrivialAugment
-from .recipes import (
+from .recipes.frameworks import (
     MEAN,
     STD,
     first_of,
@@ -27,10 +35,7 @@ from .recipes import (
     yolo_mosaic,
     yolo_train,
 )
-from .resizing import RandomResizedCrop, Resize
-from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
-from .searching import RandomIoUCrop
-from .view_recipes import dino, moco, simclr
+from .recipes.view_recipes import dino, moco, simclr
 
 __all__ = [
     "classification_eval",

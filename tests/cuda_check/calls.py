@@ -16,7 +16,7 @@ import visops
 from torch import Tensor
 from transforms.pixels_outputs import AMOUNTS, KINDS, contrasts, more_of, pictures
 from visops._loader import LIBRARY
-from visops.transforms.engine.pixel_kinds import PixelKind
+from visops.transforms.chain.pixel_kinds import PixelKind
 
 OPS = torch.ops.visops
 

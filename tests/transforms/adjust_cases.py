@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from visops.transforms.engine.pixel_kinds import MORE_NUMBERS
+from visops.transforms.chain.pixel_kinds import MORE_NUMBERS
 
 
 def picture(size: tuple[int, int], channels: int, dtype: torch.dtype) -> Tensor:

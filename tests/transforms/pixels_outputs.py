@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from visops.pixels.adjust import adjust_pixels
 from visops.pixels.grey_means import add_grey_means
-from visops.transforms.engine.pixel_kinds import MORE_NUMBERS, PixelKind
+from visops.transforms.chain.pixel_kinds import MORE_NUMBERS, PixelKind
 
 SIZES = [(1, 1), (2, 5), (3, 3), (17, 64), (60, 47), (33, 1), (1, 40)]
 AMOUNTS = {

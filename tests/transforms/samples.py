@@ -79,5 +79,5 @@ def noted(direct: bool = True) -> Iterator[list[bool]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_native.Pipeline, "run", noting)
         if not direct:
-            patch.setattr("visops.transforms.engine.execute.run_native", lambda *_: False)
+            patch.setattr("visops.transforms.chain.execute.run_native", lambda *_: False)
         yield went

@@ -8,7 +8,7 @@ import torch
 from kernels import every_slot, use_schedule, use_slot
 from references.dropouts import fill_channels, fill_grid, fill_holes
 from visops.pixels.adjust import adjust_pixels
-from visops.transforms.engine.pixel_kinds import PixelKind
+from visops.transforms.chain.pixel_kinds import PixelKind
 
 from transforms.adjust_cases import filled, picture
 

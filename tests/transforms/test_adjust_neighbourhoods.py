@@ -11,7 +11,7 @@ from kernels import every_slot, use_slot
 from torch import Tensor
 from visops import _native
 from visops.pixels.adjust import adjust_pixels
-from visops.transforms.engine.pixel_kinds import PixelKind
+from visops.transforms.chain.pixel_kinds import PixelKind
 
 from transforms.adjust_cases import filled, picture
 from transforms.chains import photo

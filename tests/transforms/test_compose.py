@@ -12,7 +12,7 @@ import pytest
 import torch
 from visops import transforms as T
 from visops.transforms import Canvas, Parameters
-from visops.transforms.engine.random import uniforms
+from visops.transforms.chain.random import uniforms
 
 from transforms.chains import CHAINS, classification, photo
 
@@ -382,7 +382,7 @@ def test_parameters_can_be_made_by_hand() -> None:
 
 def test_means_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     # CUDA images take tensors instead of arrays: both must give the same bits.
-    from visops.transforms.engine.run import Pixels
+    from visops.transforms.chain.operators import Pixels
 
     image = photo()[:, ::3, ::3]
     batch = torch.stack((image, image.flip(0), image.flip(1)))
@@ -397,7 +397,7 @@ def test_means_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
         def put(self, array: np.ndarray) -> torch.Tensor:
             return torch.from_numpy(array.copy())
 
-    monkeypatch.setattr("visops.transforms.engine.passes.Pixels", Elsewhere)
+    monkeypatch.setattr("visops.transforms.chain.execute.Pixels", Elsewhere)
     for chain, image in zip(chains, expected, strict=True):
         assert torch.equal(chain(batch, index=range(3)), image)
 

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from visops import transforms
-from visops.transforms.engine.compiled import Compiled
-from visops.transforms.engine.effects import step_of
-from visops.transforms.engine.run import Pixels
+from visops.transforms.chain.compile import Compiled
+from visops.transforms.chain.effects import step_of
+from visops.transforms.chain.operators import Pixels
 
 from transforms.chains import CHAINS, classification, photo
 
@@ -33,7 +33,7 @@ def one_by_one() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Compiled, "__init__", apart)
-        patch.setattr("visops.transforms.engine.grey_means.data_ptr_and_strides", lambda _: None)
+        patch.setattr("visops.transforms.chain.contrast_means.data_ptr_and_strides", lambda _: None)
         yield
 
 
@@ -392,8 +392,10 @@ def test_nothing_waits_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         def put(self, array: np.ndarray) -> torch.Tensor:
             return torch.from_numpy(array.copy())
 
-    monkeypatch.setattr("visops.transforms.engine.passes.Pixels", OnGpu)
-    monkeypatch.setattr("visops.transforms.engine.grey_means.data_ptr_and_strides", lambda _: None)
+    monkeypatch.setattr("visops.transforms.chain.execute.Pixels", OnGpu)
+    monkeypatch.setattr(
+        "visops.transforms.chain.contrast_means.data_ptr_and_strides", lambda _: None
+    )
     monkeypatch.setattr(Tensor, "item", None)
     monkeypatch.setattr(Tensor, "numpy", None)
     monkeypatch.setattr(Tensor, "tolist", None)

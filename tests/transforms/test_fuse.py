@@ -7,7 +7,7 @@ import pytest
 import torch
 from visops import transforms as T
 from visops.transforms import Canvas, Plan
-from visops.transforms.engine.fuse import split_passes
+from visops.transforms.chain.fuse import split_passes
 
 from transforms.chains import classification, drawn
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as F
 from visops import transforms as T
 from visops.pixels.adjust import adjust_pixels
-from visops.transforms.engine.pixel_kinds import PixelKind
+from visops.transforms.chain.pixel_kinds import PixelKind
 
 from transforms.chains import photo
 

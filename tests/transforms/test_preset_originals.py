@@ -15,7 +15,7 @@ import pytest
 import torch
 from visops import transforms as T
 from visops.transforms import presets
-from visops.transforms.recipes import ChannelValues
+from visops.transforms.recipes.frameworks import ChannelValues
 
 from transforms.chains import photo
 

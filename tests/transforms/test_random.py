@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 import torch
 from visops import transforms
-from visops.transforms.engine.random import fresh_key, uniforms
+from visops.transforms.chain.random import fresh_key, uniforms
 
 from transforms.chains import CHAINS, classification, photo
 

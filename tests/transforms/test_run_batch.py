@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import torch
 from visops import _native, transforms
-from visops.transforms.engine.execute import run_native as run
+from visops.transforms.chain.execute import run_native as run
 
 from transforms.chains import CHAINS
 from transforms.loader.photos import FILES
 from transforms.samples import SIZE, assert_same, mixed, numbers, typed_boxes
 
-_RUN_BATCH = "visops.transforms.engine.execute.run_native"
+_RUN_BATCH = "visops.transforms.chain.execute.run_native"
 
 
 def values_first() -> list[Any]:

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
 from visops import transforms as T
-from visops.transforms.engine.calls import CallCounter
-from visops.transforms.engine.random import uniforms
+from visops.transforms.chain.random import CallCounter, uniforms
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 IMAGE = torch.arange(900.0).reshape(1, 30, 30)

@@ -13,7 +13,7 @@ from torchvision import tv_tensors as tv
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as F
 from visops import transforms as T
-from visops.transforms.policies import OPERATIONS
+from visops.transforms.classes.policies import OPERATIONS
 
 from transforms.chains import photo, run_torch_operators
 

@@ -380,7 +380,7 @@ def test_policies_do_what_torchvisions_do() -> None:
         "Contrast": F.adjust_contrast(image, 0.7),
     }
     magnitudes = {"TranslateX": -7.9, "TranslateY": -7.9, "Rotate": -20.5}
-    from visops.transforms.policies import OPERATIONS
+    from visops.transforms.classes.policies import OPERATIONS
 
     assert tuple(expected) == OPERATIONS[:9]  # the linear ones
     policy = T.Compose(

@@ -15,7 +15,7 @@ namespace {
 using Numbers = std::vector<double>;
 
 // The operations of torchvision's policies, in the order of OPERATIONS in
-// ops/transforms/policies.py; the first ones are linear.
+// ops/transforms/classes/policies.py; the first ones are linear.
 enum Operation {
   kIdentity,
   kShearX,

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..engine.canvases import reject_sizes
-from ..engine.results import Forms
+from ..chain.operator_calls import reject_sizes
+from ..chain.options import Forms
 from ..sample.batches import Split, batch_leaves, split_samples
 from ..sample.encoded import Encoded
 from ..sample.leaf import AS_THEY_ARE, Leaf, Reading

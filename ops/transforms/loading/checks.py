@@ -9,11 +9,11 @@ from torch import distributed, nn
 from torch.utils.data import IterableDataset
 
 from ..arguments import fail, whole
+from ..chain.effects import Fusable
+from ..chain.nesting import Container
+from ..chain.source import as_whole
 from ..compose import Compose
-from ..engine.effects import Fusable
-from ..engine.nesting import Container
-from ..engine.source import as_whole
-from ..indexed_dataset import IndexedDataset
+from .indexed_dataset import IndexedDataset
 
 OWNER = "Loader"
 

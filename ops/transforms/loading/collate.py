@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..engine.generators import drawing_apart
+from ..chain.generators import drawing_apart
 from .checks import takes_place
 
 # A function of samples and their places in the data set.

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from ..engine.source import as_whole
-from ..indexed_dataset import attribute_within
+from ..chain.source import as_whole
+from .indexed_dataset import attribute_within
 
 
 class Progress:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from ..._native import copy_together
-from ..engine.passes import run_passes
-from ..engine.source import Source
+from ..chain.execute import run_passes
+from ..chain.source import Source
 from ..sample.batches import MOVABLE, batch_leaves, split_samples, stack_masks, unbatch_leaves
 from ..sample.encoded import Encoded
 from ..sample.leaf import Leaf

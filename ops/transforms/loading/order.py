@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ..engine.generators import drawing_apart
-from ..engine.source import Repeat
-from ..indexed_dataset import counted
+from ..chain.generators import drawing_apart
+from ..chain.source import Repeat
+from .indexed_dataset import counted
 
 Indices = Sequence[Any]
 

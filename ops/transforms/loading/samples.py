@@ -22,15 +22,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..chain.compile import file_pass, first_file_pass
+from ..chain.decode_ahead import Decoded, decode_ahead
+from ..chain.execute import run_passes
+from ..chain.generators import drawing_apart, other_states
+from ..chain.geometry import follow, run_steps
+from ..chain.libraries import draws_alone
+from ..chain.nesting import Container
+from ..chain.source import Source, as_whole, place_of, position_of
 from ..compose import Compose
-from ..engine.ahead import Decoded, decode_ahead
-from ..engine.file_pass import file_pass, first_file_pass
-from ..engine.follow import follow, run_steps
-from ..engine.generators import drawing_apart, other_states
-from ..engine.libraries import draws_alone
-from ..engine.nesting import Container
-from ..engine.passes import run_passes
-from ..engine.source import Source, as_whole, place_of, position_of
 from ..sample.coco import is_about_annotations
 from ..sample.encoded import DamagedFileError, Encoded
 from ..sample.images import image_sizes

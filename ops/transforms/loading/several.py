@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from ..._native import FilePass
-from ..engine.ahead import decode_ahead
-from ..engine.passes import run_passes
-from ..engine.source import Source
+from ..chain.decode_ahead import decode_ahead
+from ..chain.execute import run_passes
+from ..chain.source import Source
+from ..classes.views import Views
 from ..sample.batches import MOVABLE
 from ..sample.images import restored_image
-from ..views import Views
 from .batch import Batch, Collating, Item
 from .samples import Samples, source_of
 from .sources import File, with_content, with_masks

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ..chain.compile import slow_passes
+from ..classes.views import Views
 from ..compose import Compose
-from ..engine.file_pass import slow_passes
-from ..views import Views
 from .samples import draws_apart
 
 _HOLDS = "holds it, but for pixels"

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..engine.generators import drawing_apart
+from ..chain.generators import drawing_apart
 from .order import Indices
 
 

@@ -20,8 +20,8 @@ from itertools import islice
 from time import monotonic, perf_counter, sleep
 from typing import Any
 
-from ..engine.generators import in_loader_thread
-from ..engine.source import Repeat, as_whole, place_of
+from ..chain.generators import in_loader_thread
+from ..chain.source import Repeat, as_whole, place_of
 from ..sample.encoded import DamagedFileError
 from .batch import Batch
 from .blocks import Blocks

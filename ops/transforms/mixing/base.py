@@ -11,13 +11,12 @@ from torch import Tensor
 
 from ..._torch.outside_graphs import outside_graphs
 from ..arguments import MASK_FILL, whole
-from ..engine.calls import CallCounter
-from ..engine.nesting import OfBatches
-from ..engine.options import given_options
-from ..engine.parameters import check_params
-from ..engine.random import seed_for, uniforms
-from ..engine.run import Pixels
-from ..engine.source import Parameters, Source, as_whole, index_of_samples
+from ..chain.draws import check_params
+from ..chain.nesting import OfBatches
+from ..chain.operators import Pixels
+from ..chain.options import given_options
+from ..chain.random import CallCounter, seed_for, uniforms
+from ..chain.source import Parameters, Source, as_whole, index_of_samples
 from ..sample.batches import as_batch
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf, Reading

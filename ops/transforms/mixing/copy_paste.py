@@ -10,9 +10,9 @@ from torch import Tensor
 
 from ...warp.augment import augment
 from ..arguments import interpolation_mode
-from ..engine.integers import WHITES, from_float, to_float
-from ..engine.random import uniforms as draw_uniforms
-from ..engine.run import Pixels, reject_dtype
+from ..chain.integers import WHITES, from_float, to_float
+from ..chain.operators import Pixels, reject_dtype
+from ..chain.random import uniforms as draw_uniforms
 from ..sample.leaf import Leaf
 from ..targets.bounds import boxes_from_members
 from ..targets.finish import finish_targets, keep_only, sides_of

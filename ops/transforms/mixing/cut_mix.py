@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..engine.per_image import Rectangles
-from ..engine.run import Pixels
+from ..chain.operator_calls import Rectangles
+from ..chain.operators import Pixels
 from ..sample.leaf import Leaf
 from ..targets.coordinates import box_areas, from_corners, inside, to_corners
 from ..targets.finish import finish_targets

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from ..arguments import number, whole
-from ..engine.integers import computed_in, rounded
-from ..engine.per_image import per_image
-from ..engine.run import reject_dtype
+from ..chain.integers import computed_in, rounded
+from ..chain.operator_calls import per_image
+from ..chain.operators import reject_dtype
 from ..sample.leaf import Leaf
 from .base import Mixing, Params, pictures
 from .beta import DRAWS, beta

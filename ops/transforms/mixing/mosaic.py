@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from ..arguments import FillArgument, fill_values, interpolation_mode, interval, size_pair
-from ..cropping import CenterCrop
-from ..engine.integers import reject_out_of_range, rounded
-from ..engine.plan import Plan
-from ..engine.run import reject_dtype
-from ..geometric import RandomAffine
+from ..chain.integers import reject_out_of_range, rounded
+from ..chain.operators import reject_dtype
+from ..chain.plan import Plan
+from ..classes.crop import CenterCrop
+from ..classes.geometry import RandomAffine
 from ..sample.leaf import Leaf
 from ..targets.finish import finish_targets
 from ..targets.move import move_targets

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ..._native import Step
 from ...warp.augment import augment
-from ..engine.integers import WHITES, from_float, to_float
-from ..engine.plan import Canvas, Plan
+from ..chain.integers import WHITES, from_float, to_float
+from ..chain.plan import Canvas, Plan
 from ..targets.masks import move_mask
 from ..targets.options import Geometry
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..engine.integers import range_of
+from ..chain.integers import range_of
 from ..sample.leaf import Leaf
 from .coordinates import box_areas
 

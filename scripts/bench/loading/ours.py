@@ -15,9 +15,9 @@ from torch.utils.data import DataLoader, Dataset
 from visops import transforms as V
 from visops._native import Passes
 from visops.jpeg.file import JpegFile
-from visops.transforms.engine.compiled import DTYPE_NAMES, compiled
-from visops.transforms.engine.decode import reach_of
-from visops.transforms.engine.plan import Plan
+from visops.transforms.chain.compile import DTYPE_NAMES, compiled
+from visops.transforms.chain.decode import reach_of
+from visops.transforms.chain.plan import Plan
 from visops.transforms.loading.threads import use_one_thread
 
 Epoch = Callable[[], Any]

@@ -8,7 +8,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, default_collate
 from torchvision import tv_tensors
 from visops import transforms
-from visops.transforms.engine.file_pass import file_pass
+from visops.transforms.chain.compile import file_pass
 
 from transforms.loader.cases import ARRAYS, BATCH, CHAINS, PHOTOS, SAMPLES, expected, loaded
 

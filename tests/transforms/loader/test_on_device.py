@@ -10,7 +10,7 @@ from torch import Tensor
 from torchvision.transforms import v2
 from visops import transforms
 from visops.jpeg.file import JpegFile
-from visops.transforms.engine.ahead import Decoded
+from visops.transforms.chain.decode_ahead import Decoded
 from visops.transforms.loading import transfer
 from visops.transforms.sample.encoded import DamagedFileError
 

@@ -64,7 +64,7 @@ def test_a_photo_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (first.int() - T.Compose(small)(file).int()).abs().max() > 1
         other = T.Compose([T.DecodeJpeg(), T.CenterCrop(30)])(file)
         assert torch.equal(second, other)
-    from visops.transforms.engine import ahead
+    from visops.transforms.chain import decode_ahead as ahead
 
     calls: list[Any] = []
     plain = ahead.decoded_part  # type: ignore[attr-defined]
@@ -74,7 +74,7 @@ def test_a_photo_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return plain(*given)
 
     monkeypatch.setattr(ahead, "decoded_part", counted)
-    monkeypatch.setattr("visops.transforms.engine.decode.decoded_part", lambda *own: plain(*own))
+    monkeypatch.setattr("visops.transforms.chain.decode.decoded_part", lambda *own: plain(*own))
     T.Views(crops(torch.clone))(FILES[0], index=0)
     T.Views(crops())(FILES[0], index=0)
     assert len(calls) == 2

@@ -8,7 +8,7 @@ import torch
 from bad_input import check
 from torch import Tensor
 from visops import transforms
-from visops.transforms.engine.foreign import call_foreign
+from visops.transforms.chain.foreign import call_foreign
 from visops.transforms.sample.batches import batch_leaves, unbatch_leaves
 from visops.transforms.sample.images import image_sizes
 from visops.transforms.sample.split import split_sample

@@ -1,0 +1,201 @@
+"""The base classes of the transforms."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._native import Step
+from .._torch.outside_graphs import outside_graphs
+from .arguments import fail, interpolation_modes, interval, is_sequence, number, whole
+from .chain.effects import Effects, Fusable
+from .chain.nesting import Container
+from .chain.pixel_kinds import MORE_NUMBERS, PixelKind
+from .chain.plan import Canvas, Plan
+from .compose import Compose
+
+
+class Transform(Fusable):
+    """A transform that can be fused with others.
+
+    Call it on a sample, or put it into a :class:`Compose`. Calling it is the same as calling
+    ``Compose([transform])``, with the same keyword arguments.
+
+    To write your own, subclass it and define three methods: `effects` says what the transform does,
+    `make_params` turns uniform numbers into parameters, `extend` adds them to a plan.
+
+    Attributes
+    ----------
+    draws : int
+        How many uniform numbers it needs per sample.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> class RandomInvert(transforms.Transform):
+    ...     draws = 1
+    ...
+    ...     def effects(self):
+    ...         return transforms.Effects(colors=1)
+    ...
+    ...     def make_params(self, uniforms, canvas):
+    ...         return {"apply": uniforms[:, 0] < 0.5}
+    ...
+    ...     def extend(self, plan, params):
+    ...         apply = params["apply"]
+    ...         plan.color([1.0 - 2.0 * apply, 1.0 * apply])  # for one channel: A | a
+    >>> chain = transforms.Compose([RandomInvert(), transforms.RandomHorizontalFlip()])
+    >>> len(chain.passes)
+    1
+    >>> chain(torch.zeros(4, 1, 8, 8)).shape
+    torch.Size([4, 1, 8, 8])
+    """
+
+    @outside_graphs
+    def forward(self, *sample: Any, **options: Any) -> Any:
+        """Transform a sample, as ``Compose([self])`` does."""
+        return alone(self).forward(*sample, **options)  # as a module, it would look for hooks again
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.picklable().items() if name != "_alone"}
+
+    def extra_repr(self) -> str:
+        shown = []
+        for name, value in self.__dict__.items():
+            hidden = name.startswith("_") or name in ("training", "draws")
+            if not hidden and value is not None:
+                shown.append(f"{name}={value!r}")
+        return ", ".join(shown)
+
+
+def alone(transform: Any) -> Compose:
+    """Return ``Compose([transform])``, which the transform keeps."""
+    found: Compose | None = transform.__dict__.get("_alone")
+    if found is None:
+        # nn.Module's own attributes would register it as a child of this module: a cycle.
+        found = transform.__dict__["_alone"] = Compose([transform])
+    return found
+
+
+class Builtin(Transform):
+    """A transform of this package, which is a step in C++."""
+
+    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
+        """Turn uniform numbers ``[B, draws]`` into parameters."""
+        step = self.chain_step()
+        assert step is not None
+        return step.unpack(Plan(canvas, len(uniforms)).draw(step, uniforms))
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        """Add to a plan what the transform does with these parameters."""
+        step = self.chain_step()
+        assert step is not None
+        plan.add(step, step.pack(params, plan.batch))
+        self.settle(plan)
+
+
+class RandomlyApplied(Builtin):
+    """A transform applied to each sample with a given probability."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = number(type(self).__name__, "p", p, 0.0, 1.0, "a probability in [0, 1]")
+
+
+class Sampled(Builtin):
+    """A transform with the arguments `interpolation` and perhaps `antialias`.
+
+    Each sample draws one of several interpolations, by a uniform number after the transform's own.
+    """
+
+    interpolation: str | tuple[str, ...]
+    antialias: bool
+
+    def sample_by(self, interpolation: Any, antialias: bool | None = None) -> None:
+        """Check the arguments, and keep them; None: the transform has no `antialias`."""
+        modes = interpolation_modes(type(self).__name__, interpolation, bool(antialias))
+        self.interpolation = modes
+        self.draws = type(self).draws + isinstance(modes, tuple)
+        if antialias is not None:
+            self.antialias = bool(antialias) and modes != "nearest"
+
+    def sampled(self, step: Step) -> Step:
+        """Return a step that draws the interpolation as well, if it is drawn."""
+        if isinstance(self.interpolation, tuple):
+            return Step.interpolated(step, len(self.interpolation))
+        return step
+
+
+# Least, greatest, and how to draw between them: 0 any number, 1 a whole one, 2 an odd one.
+Range = tuple[float, float, int]
+
+KEY: Range = (0.0, 1.0, 0)  # of random numbers
+
+
+def real(ends: Sequence[float]) -> Range:
+    """Return the range of a real number."""
+    return ends[0], ends[1], 0
+
+
+def fixed(value: float) -> Range:
+    """Return the range of a number that isn't drawn."""
+    return float(value), float(value), 0
+
+
+class OperationStep(RandomlyApplied):
+    """One operation of csrc/core/chain/pixel_operation.h, with probability `p`."""
+
+    kind: PixelKind
+
+    def __init__(self, p: float, ranges: Sequence[Range]) -> None:
+        super().__init__(p)
+        padded = [*ranges, *[fixed(0.0)] * (1 + MORE_NUMBERS - len(ranges))]
+        self._ranges = padded
+        self.draws = 1 + sum(low != high for low, high, _ in padded)
+
+    def changes_values(self) -> bool:
+        return True
+
+    def effects(self) -> Effects:
+        return Effects()
+
+    def chain_step(self) -> Step | None:
+        numbers = [number for own in self._ranges for number in own]
+        return Step("RandomOperationOf", (self.kind, self.p, *numbers))
+
+
+def odd_side(owner: str, name: str, value: Any, least: int = 1) -> int:
+    """Check one odd side."""
+    allowed = f"an odd whole number >= {least}"
+    side = whole(owner, name, value, least, allowed)
+    if side % 2 == 0:
+        fail(owner, name, value, allowed)
+    return side
+
+
+def odd_sides(owner: str, name: str, value: Any) -> Range:
+    """Return a range of odd sides: of a pair, or from 3 to a number."""
+    allowed = "an odd whole number >= 3, or two of them (min, max)"
+    low, high = value if is_sequence(value) and len(value) == 2 else (3, value)
+    sides = [odd_side(owner, name, side, 3) for side in (low, high)]
+    if sides[0] > sides[1]:
+        fail(owner, name, value, f"{allowed}, the smaller first")
+    return float(sides[0]), float(sides[1]), 2
+
+
+def limits(
+    owner: str, name: str, value: Any, low: float, high: float, allowed: str
+) -> tuple[float, float]:
+    """Return a range: of a pair, or of one number for both ends."""
+    if is_sequence(value):
+        return interval(owner, name, value, low, high, allowed)
+    same = number(owner, name, value, low, high, allowed)
+    return same, same
+
+
+class CallableContainer(Container):
+    """A container that is called on a sample as a transform is: alone in a chain."""
+
+    forward = Transform.forward
+    __getstate__ = Transform.__getstate__

@@ -1,0 +1,309 @@
+"""Runs passes on the images of a leaf, by their plans: in C++, or by torch's operators.
+
+C++ takes an image through all passes before the next one: pass by pass, a batch of photos would
+leave the processor's cache between any two. torch's operators run where something has to see them
+(gradients, modes, the profiler), on other devices, and for dtypes that C++ has no kernels for. Both
+give the same bits.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..._native import Passes, observers_active
+from ..._torch.native import data_ptr_and_strides
+from ..sample.images import sizes_of
+from ..sample.leaf import Leaf
+from .compile import DTYPE_NAMES, Compiled, compiled
+from .decode import decode_for
+from .fuse import Pass
+from .operators import Pixels, run_plan
+from .pixel_kinds import BY_VALUES
+from .pixel_operators import run_pixels
+from .plan import Params, Plan
+from .source import Source
+
+if TYPE_CHECKING:
+    from ..compose import Compose
+
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..sample.images import image_sizes
+from ..targets.finish import finish_targets
+from ..targets.mirrored import followers
+from ..targets.options import TargetOptions, check_options
+from .draws import Draws
+from .geometry import container_geometry, follow, plans_for, run_steps
+from .nesting import Container, within
+from .operator_calls import reject_sizes, stack_images
+from .options import SWAPPED_OUTSIDE
+from .unfused import run_foreign
+
+if TYPE_CHECKING:
+    from ..compose import Compose
+
+
+Run = Callable[[list[Leaf], Source], tuple[list[Params], np.ndarray]]
+
+
+def run_empty(run: Run, leaves: list[Leaf], source: Source) -> list[Params]:
+    """Run a chain on a batch of no samples: results have the shapes that a sample's would have.
+
+    One sample of zeros stands in while the chain runs. Nothing is drawn from the caller's numbers.
+
+    Parameters
+    ----------
+    run : callable
+        From leaves and a source of numbers to parameters and sizes; changes the leaves.
+    leaves : list of Leaf
+        Changed in place. Lists without entries stay as they are.
+    source : Source
+
+    Returns
+    -------
+    list of dict of ndarray
+        Parameters with a first dimension of 0.
+    """
+    dense = [leaf for leaf in leaves if leaf.batch == 0 and not isinstance(leaf.value, list)]
+    for leaf in dense:
+        leaf.value, leaf.batch = _one_of(leaf.value), 1
+    for leaf in dense:
+        if leaf.canvas is not None:
+            leaf.canvas = sizes_of(next(x for x in dense if x.kind == "image"))
+    taking_part = [leaf for leaf in leaves if leaf.batch != 0]
+    numbers = replace(source, seed=None, generator=torch.Generator(), index=None, params=None)
+    steps, _ = run(taking_part, numbers)
+    for leaf in dense:
+        leaf.value, leaf.batch = _none_of(leaf.value), 0
+        leaf.visible = None if leaf.visible is None else _none_of(leaf.visible)
+    return [{name: array[:0] for name, array in step.items()} for step in steps]
+
+
+def _one_of(value: Any) -> Any:
+    shape = (1, *value.shape[1:])
+    return value.new_zeros(shape) if isinstance(value, Tensor) else np.zeros(shape, value.dtype)
+
+
+def _none_of(value: Any) -> Any:
+    if isinstance(value, list):  # a transform has taken the batch apart
+        value = value[0][None]
+    return value[:0]
+
+
+def execute(chain: "Compose", passes: Sequence[Pass], plans: Sequence[Plan], leaf: Leaf) -> None:
+    """Run consecutive passes of a chain on an image leaf."""
+    if passes[0].kind == "fused":
+        plans = [decode_for(plans[0], passes[0], leaf), *plans[1:]]
+    stages = [(compiled(part, chain.slices), part.kind == "values") for part in passes]
+    if run_native(stages, plans, leaf, chain.memory_format):
+        return
+    for (native, by_values), plan in zip(stages, plans, strict=True):
+        run = run_pixels if by_values else run_plan
+        run(plan, native, leaf, Pixels(leaf), chain.memory_format)
+
+
+def run_native(
+    stages: Sequence[tuple[Compiled, bool]],
+    plans: Sequence[Plan],
+    leaf: Leaf,
+    memory_format: torch.memory_format,
+    channels: int | None = None,
+) -> bool:
+    """Run consecutive passes on an image leaf in C++.
+
+    Parameters
+    ----------
+    stages : sequence of (Compiled, bool)
+        Each pass, and whether it is by values.
+    plans : sequence of Plan
+    leaf : Leaf
+    memory_format : torch.memory_format
+    channels : int, optional
+        How many of a result's channels, which are equal then, are wanted; by default all.
+
+    Returns
+    -------
+    bool
+        False: nothing has happened, and torch's operators have to run.
+    """
+    pixels = Pixels(leaf)
+    if not pixels.on_cpu or observers_active():
+        return False
+    made, last = channels or pixels.channels, plans[-1]
+    if made > pixels.channels:
+        return False
+    passes, dtype = [], pixels.dtype
+    for (native, by_values), plan in zip(stages, plans, strict=True):
+        if dtype not in (BY_VALUES if by_values else DTYPE_NAMES) or plan.dtype not in DTYPE_NAMES:
+            return False
+        dtype = plan.dtype
+        values = plan.mean, plan.std, plan.erase_value or [0.0]
+        wanted = made if plan is last else pixels.channels
+        passes.append((native.chain, by_values, *values, DTYPE_NAMES[dtype], wanted))
+    sources = _pointers_of(pixels.tensors(leaf))
+    if sources is None:
+        return False
+    outs = _empty(last, len(sources), made, pixels.frames, memory_format, by_values)
+    targets = _pointers_of(outs)
+    if targets is None:  # there are no pixels
+        return False
+    name = DTYPE_NAMES[pixels.dtype]
+    Passes(passes, False).run_each(plans, sources, name, targets, pixels.frames)
+    if by_values and isinstance(outs, Tensor):
+        outs = outs.contiguous(memory_format=memory_format)
+    pixels.store(leaf, outs)
+    return True
+
+
+def _empty(
+    plan: Plan, count: int, channels: int, frames: int, form: torch.memory_format, by_values: bool
+) -> Any:
+    """Return memory for a plan's images, [count, C, H, W], or a list of [C, H, W]."""
+    if by_values:  # which change images in place, and need contiguous ones
+        form = torch.contiguous_format
+
+    def empty(*shape: int) -> Tensor:
+        return torch.empty(shape, dtype=plan.dtype, device="cpu", memory_format=form)
+
+    if plan.size is not None:
+        return empty(count, channels, *plan.size)
+    return [empty(1, channels, *size)[0] for size in plan.sizes.repeat(frames, 0).tolist()]
+
+
+def _pointers_of(images: Any) -> list[Any] | None:
+    """Return the address and strides of each image; None: one has none, or wants a gradient."""
+    if isinstance(images, list):
+        pointers = [None if i.requires_grad else data_ptr_and_strides(i) for i in images]
+        return None if None in pointers else pointers
+    whole = None if images.requires_grad else data_ptr_and_strides(images)
+    if whole is None:
+        return None
+    address, (step, *strides) = whole
+    step *= images.element_size()
+    return [(address + index * step, tuple(strides)) for index in range(len(images))]
+
+
+def run_passes(
+    chain: "Compose",
+    leaves: list[Leaf],
+    source: Source,
+    *,
+    dry: bool = False,
+    record: bool = False,
+    part_of: TargetOptions | None = None,
+) -> tuple[list[Params], np.ndarray]:
+    """Transform the leaves' values.
+
+    Parameters
+    ----------
+    chain : Compose
+    leaves : list of Leaf
+        Changed in place.
+    source : Source
+        Where this call's numbers come from.
+    dry : bool
+        Only draw.
+    record : bool
+        Whether the parameters are wanted. Otherwise those of passes in C++ are missing.
+    part_of : TargetOptions, optional
+        Those of the chain around this one, which gives targets their final form.
+
+    Returns
+    -------
+    list of dict
+        The parameters of each transform.
+    ndarray, int64 ``[B, 2]``
+        Heights and widths of the images before the first one.
+    """
+    passes = chain.passes  # formed of the transforms as they are now
+    options = part_of or chain.options
+    sizes = image_sizes(leaves)
+    batch = sizes.shape[0]
+    if batch == 0:
+        return run_empty(
+            lambda own, numbers: run_passes(chain, own, numbers, dry=dry, record=record),
+            leaves,
+            source,
+        ), sizes
+    images = [leaf for leaf in leaves if leaf.kind == "image"]
+    has_targets = len(leaves) > len(images) and bool(followers(leaves, options))
+    if has_targets:
+        check_options(leaves, options)
+    key = source.key(sizes)
+    several = len(images) > 1
+    draw = Draws(chain.slices, chain.draws, source, key, record=record or dry or several)
+    pixels, now = Pixels(images[0]), sizes  # `now`: heights and widths before a pass
+    dtype = pixels.dtype
+    done = 0
+    while done < len(passes):
+        part = passes[done]
+        if part.kind not in ("fused", "values"):
+            done += 1
+            step = draw.alone(Plan.of_images(now, pixels.channels), part.transforms[0])
+            if dry:
+                if isinstance(part.transforms[0], Container):
+                    with within(chain.named):
+                        _, now, _ = container_geometry(part.transforms[0], step, now)
+                continue
+            if part.kind == "alone":
+                part.transforms[0].run_leaves(leaves, step, options)
+            else:
+                with within(_options_within(chain, leaves, part.transforms[0])):
+                    run_foreign(part.transforms[0], leaves, step, options)
+            pixels, now = Pixels(images[0]), image_sizes(leaves)
+            dtype = pixels.dtype
+            continue
+        group, plans = _planned(passes[done:]), []
+        done += len(group)
+        for part in group:
+            plan = Plan.of_images(now, pixels.channels, dtype, chain.exact)
+            draw.fill(plan, part)
+            dtype, now = plan.dtype, plan.sizes
+            plans.append(plan)
+        if dry:
+            continue
+        if done == len(passes) and plans[-1].size is None:
+            reject_sizes(now)
+        for number, leaf in enumerate(images):
+            own = plans
+            if several:
+                own = plans_for(Pixels(leaf), plans, group, chain.slices, draw.steps)
+                for plan in own:
+                    plan.image = number
+            execute(chain, group, own, leaf)
+        if has_targets:
+            # Pass by pass, as the image: a canvas between passes also cuts off targets.
+            for part, plan in zip(group, plans, strict=True):
+                follow(part, plan, leaves, options)
+                run_steps(part, leaves, plan.sizes)
+    if not dry:
+        if passes[-1].kind != "fused":
+            stack_images(images, now, chain.memory_format)
+        if has_targets and part_of is None:
+            finish_targets(leaves, now, chain.options)
+    return draw.steps, sizes
+
+
+def _options_within(chain: "Compose", leaves: Sequence[Leaf], transform: Any) -> Mapping[str, Any]:
+    """Return the options of chains within a transform, another package's or a container.
+
+    Within another package's, they get no dicts, so nothing tells them that masks belong to boxes,
+    and are 0 outside. Nor do they get labels, so what swaps where the image is mirrored does so
+    after the whole transform.
+    """
+    masks = [leaf for leaf in leaves if leaf.kind == "mask"]
+    of_boxes = len(masks) > 0 and all(leaf.per_box for leaf in masks)
+    own = {**chain.named, "mask_fill": 0} if of_boxes else chain.named
+    swaps = chain.options.swaps and not isinstance(transform, Container)
+    return {**own, SWAPPED_OUTSIDE: True} if swaps else own
+
+
+def _planned(passes: Sequence[Pass]) -> list[Pass]:
+    """Return the first passes that have a plan: no image is needed between them."""
+    return list(itertools.takewhile(lambda part: part.kind in ("fused", "values"), passes))

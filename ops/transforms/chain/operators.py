@@ -1,0 +1,262 @@
+"""Runs a plan on one image of a sample: one call, and one more per contrast (grey_means.py)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..._torch.arrays import as_tensor
+from ...warp.augment_options import AugmentOptions
+from ..sample.encoded import Encoded
+from ..sample.leaf import Leaf
+from .compile import Compiled
+from .contrast_means import Colors
+from .fuse import overshoots
+from .integers import INTEGERS, WHITES, computed_in, float_fill, from_float, to_float
+from .operator_calls import Later, Upload, got, run_all, run_each, windows_for
+from .plan import Plan
+
+DTYPES = {
+    np.dtype(np.uint8): torch.uint8,
+    np.dtype(np.uint16): torch.uint16,
+    np.dtype(np.int8): torch.int8,
+    np.dtype(np.int16): torch.int16,
+    np.dtype(np.int32): torch.int32,
+    np.dtype(np.int64): torch.int64,
+    np.dtype(np.float16): torch.float16,
+    np.dtype(np.float32): torch.float32,
+    np.dtype(np.float64): torch.float64,
+}
+_DTYPES = {*DTYPES.values(), torch.bfloat16}
+MOST_COLOR_CHANNELS = 4  # that a change of colours may mix
+_CPU = torch.device("cpu")
+# Axes of an image, a batch or a video, and a batch of videos.
+_CHANNELS_FIRST = {3: (2, 0, 1), 4: (0, 3, 1, 2), 5: (0, 1, 4, 2, 3)}
+
+
+class Pixels:
+    """How an image leaf holds its pixels: dtype, device, channels, frames."""
+
+    def __init__(self, leaf: Leaf) -> None:
+        value = leaf.value
+        self.listed = isinstance(value, list)
+        first = value[0] if self.listed else value
+        self.frames = first.shape[-4] if leaf.frames else 1
+        self.channels: int = first.shape[-1 if leaf.layout == "HWC" else -3]
+        if isinstance(first, Tensor):
+            self.dtype, self.device, self.on_cpu = first.dtype, first.device, first.is_cpu
+        else:
+            dtype = DTYPES.get(first.dtype) or DTYPES.get(first.dtype.newbyteorder("="))
+            if dtype is None:
+                _reject_dtype(leaf, first.dtype)
+            self.dtype = dtype
+            self.device = first.device if isinstance(first, Encoded) else _CPU
+            self.on_cpu = self.device.type == "cpu"
+
+    def tensors(self, leaf: Leaf) -> Any:
+        """Return [N, C, H, W], or a list of [C, H, W]: views where possible."""
+        if self.listed:
+            values = [channels_first(value, leaf.layout) for value in leaf.value]
+            return [frame for clip in values for frame in clip] if leaf.frames else values
+        value = channels_first(leaf.value, leaf.layout)
+        if value.dim() == 3:
+            return value.unsqueeze(0)
+        return value.flatten(0, 1) if value.dim() == 5 else value
+
+    def store(self, leaf: Leaf, images: Any) -> None:
+        """Set a leaf's value from [N, C, H, W], or from a list of [C, H, W]."""
+        leaf.layout = "CHW"
+        if not isinstance(images, list):
+            if leaf.batch is None and not leaf.frames:
+                images = images.squeeze(0)
+            elif leaf.batch is not None and leaf.frames:
+                images = images.unflatten(0, (leaf.batch, self.frames))
+        elif leaf.frames:
+            # The frames of a sample share their size, the samples need not.
+            count = self.frames
+            images = [torch.stack(images[i : i + count]) for i in range(0, len(images), count)]
+        leaf.value = images
+
+    def put(self, array: np.ndarray) -> Tensor:
+        """Return an array as a tensor on the image's device."""
+        tensor = torch.from_numpy(array)
+        return tensor if self.on_cpu else tensor.to(self.device, non_blocking=True)
+
+
+def reject_dtype(leaf: Leaf, dtype: torch.dtype) -> torch.dtype:
+    """Refuse an image's dtype, or return it."""
+    if dtype not in _DTYPES:
+        _reject_dtype(leaf, dtype)
+    return dtype
+
+
+def _reject_dtype(leaf: Leaf, dtype: Any) -> NoReturn:
+    raise TypeError(
+        f"visops.transforms: {leaf.name} has dtype {dtype}, must be uint8, uint16, int8, int16, "
+        "int32, int64, float16, bfloat16, float32 or float64"
+    )
+
+
+def channels_first(value: Any, layout: str) -> Tensor:
+    """Return an image, or several, as a tensor [..., C, H, W]: a view where possible."""
+    if isinstance(value, np.ndarray):
+        plain = value.flags.writeable and value.dtype.isnative
+        if not plain or min(value.strides) < 0:
+            value = _readable(value)
+        if layout == "HWC":  # NumPy takes a fraction of torch's time to swap axes
+            value = value.transpose(_CHANNELS_FIRST[value.ndim])
+        return torch.from_numpy(value)
+    return value.movedim(-1, -3) if layout == "HWC" else value  # type: ignore[no-any-return]
+
+
+def _readable(array: np.ndarray) -> np.ndarray:
+    """Return an array that torch accepts without a warning: images are only read."""
+    return as_tensor("augment", "the image", array).numpy()
+
+
+def run_plan(
+    plan: Plan, native: Compiled, leaf: Leaf, pixels: Pixels, memory_format: torch.memory_format
+) -> None:
+    """Apply the plan of a pass to a leaf's value."""
+    reject_dtype(leaf, pixels.dtype)
+    images = to_float(pixels.tensors(leaf))
+    if not plan.has_colors or pixels.channels <= MOST_COLOR_CHANNELS:
+        results = _run_channels(plan, native, images, pixels, memory_format)
+    else:  # colours that are alike for all channels see them one by one
+        listed = isinstance(images, list)
+        parts = []
+        for c in range(pixels.channels):
+            one = [image[c : c + 1] for image in images] if listed else images[:, c : c + 1]
+            parts.append(_run_channels(plan, native, one, pixels, memory_format, c))
+        if listed:
+            results = [torch.cat(channels) for channels in zip(*parts, strict=True)]
+        else:
+            results = torch.cat(parts, 1).contiguous(memory_format=memory_format)
+    pixels.store(leaf, from_float(results, plan.dtype) if plan.dtype in WHITES else results)
+
+
+def _run_channels(
+    plan: Plan,
+    native: Compiled,
+    images: Any,
+    pixels: Pixels,
+    memory_format: torch.memory_format,
+    channel: int | None = None,
+) -> Any:
+    """Run a plan on images, or on one channel of them; integers come out divided by white."""
+
+    def of_channel(numbers: Sequence[float]) -> list[float]:
+        alike = channel is None or len(numbers) <= 1
+        return list(numbers) if alike else [numbers[channel]]  # type: ignore[index]
+
+    white, erase_value = WHITES.get(plan.dtype), of_channel(plan.erase_value or [0.0])
+    upload = Upload(pixels)
+    groups = _groups(plan, native, pixels, upload)
+    colors = Colors(plan, native, images, pixels, upload) if plan.has_colors else None
+    color = None if colors is None else colors.tensor()
+    shared = {
+        "padding_mode": native.sampling.padding_mode,
+        "fill": float_fill("", of_channel(native.sampling.fill), pixels.dtype),
+        "color": color,
+        "clamp": plan.clamps,
+        "mean": of_channel(plan.mean),
+        "std": of_channel(plan.std),
+        "erase_value": [v / white for v in erase_value] if white else erase_value,
+        "half_pixel": True,
+        "out_dtype": computed_in(pixels.dtype) if white else plan.dtype,
+        "channels_last": memory_format is torch.channels_last,
+    }
+    return _run_groups(plan, native, groups, images, pixels, shared)
+
+
+@dataclass
+class _Group:
+    """The images that share an interpolation."""
+
+    mode: str
+    antialias: bool
+    kinds: int  # of samples, as the operator takes them
+    takes: np.ndarray | None  # images; None: all
+    rows: Later | None  # `takes` where the images are
+    matrix: Later
+    window: Later | None
+    erased: Later | None
+
+
+def _groups(plan: Plan, native: Compiled, pixels: Pixels, upload: Upload) -> list[_Group]:
+    modes, drawn = native.sampling.modes, plan.modes
+    numbers = [0] if drawn is None else np.unique(drawn).tolist()
+    window, erased = windows_for(plan.window, native, plan.source_sizes), plan.erased
+    groups = []
+    for number in numbers:
+        mode, takes, rows = modes[number], None, None
+        if len(numbers) > 1:
+            takes = np.flatnonzero(np.asarray(drawn).repeat(pixels.frames) == number)
+            rows = upload.add(takes) if plan.has_colors else None
+        antialias = native.sampling.antialias and mode != "nearest"
+        # Only a GPU has kernels to choose from.
+        known = antialias and not pixels.on_cpu
+        kinds = native.chain.kinds(plan, pixels.dtype is torch.uint8, number) if known else 0
+        matrix = upload.add_each(plan.sampled(mode == "nearest"), takes)
+        others = [None if a is None else upload.add_each(a, takes) for a in (window, erased)]
+        groups.append(_Group(mode, antialias, kinds, takes, rows, matrix, *others))
+    return groups
+
+
+def _saturating(options: AugmentOptions, exact: bool) -> AugmentOptions:
+    """Return options that clamp interpolated values, if exact before colours change."""
+    color = options.color
+    if color is not None and exact:
+        first = torch.eye(*color.shape[-2:], dtype=color.dtype, device=color.device)
+        color = torch.cat((first.expand_as(color[:, :1]), color), 1)
+    return options._replace(color=color, clamp=True)
+
+
+def _run_groups(
+    plan: Plan,
+    native: Compiled,
+    groups: Sequence[_Group],
+    images: Any,
+    pixels: Pixels,
+    shared: dict[str, Any],
+) -> Any:
+    """Run the samples of each interpolation together; return ``[N, C, H, W]``, or a list.
+
+    `shared` are the operator's options by name that all groups share.
+    """
+    size = plan.size
+    sizes = plan.sizes.repeat(pixels.frames, 0).tolist() if size is None else []
+    found: list[Any] = [None] * len(images)
+    for group in groups:
+        own = AugmentOptions(
+            interpolation=group.mode,
+            antialias=group.antialias,
+            window=got(group.window),
+            erase=got(group.erased),
+            kinds=group.kinds,
+            **shared,
+        )
+        if native.sampling.saturates and pixels.dtype in INTEGERS and overshoots(group.mode):
+            own = _saturating(own, plan.exact)
+        matrix = group.matrix()
+        if group.takes is None:
+            if size is None:
+                return run_each(images, matrix, sizes, own)
+            return run_all(images, matrix, size, own)
+        takes = group.takes.tolist()
+        some = [images[i] for i in takes]
+        if group.rows is not None and own.color is not None:
+            own = own._replace(color=own.color[group.rows()])
+        if size is None:
+            results: Any = run_each(some, matrix, [sizes[i] for i in takes], own)
+        else:
+            results = run_all(some, matrix, size, own)
+        for i, result in zip(takes, results, strict=True):
+            found[i] = result
+    if size is None:
+        return found
+    form = torch.channels_last if shared["channels_last"] else torch.contiguous_format
+    return torch.stack(found).contiguous(memory_format=form)

@@ -1,0 +1,157 @@
+"""Random numbers that depend only on a key and a position, not on who draws them or in what order.
+
+Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) turns a key and a
+counter into random bits. The key is (seed, epoch) and the counter holds the sample's index, so any
+worker draws the same numbers for a sample, alone or within any batch. A call without an index has a
+key of its own, drawn by a generator or by (seed, epoch, worker, number of the call). Bits are
+always drawn on the CPU, whatever the images' device.
+
+Numbers the calls of a seeded chain that are given no index.
+
+NOTE on epochs without an epoch. A data set that knows nothing of indices or epochs calls its chain
+with a sample and nothing else. Each worker process has its own copy of the chain, so a call is
+known by its worker and its number there. But unless workers persist, each epoch starts new ones,
+whose numbers start again. So every worker notes in shared memory that one with its number has
+started; how many did before is the epoch.
+"""
+
+import os
+import threading
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import get_worker_info
+
+from ..._native import call_key
+from ..._native import uniforms as native_uniforms
+from ..._torch.native import modes_or_transforms_active
+
+_NAMED = 2**32 + 1  # no data loader has as many workers, so no call of a chain draws these keys
+
+
+class _Word(threading.local):
+    """Where torch's generators put a number: a new tensor would take longer than the draw."""
+
+    tensor: torch.Tensor | None = None  # made in a call that nothing watches
+    array: np.ndarray
+
+    def draw(self, generator: torch.Generator | None) -> int:
+        if self.tensor is None:
+            with torch.inference_mode(False):  # else only that mode could write to it
+                self.tensor = torch.zeros((), dtype=torch.int64, device="cpu")
+            self.array = self.tensor.numpy()
+        self.tensor.random_(generator=generator)
+        return int(self.array)
+
+
+_word = _Word()
+
+
+def uniforms(
+    seed: int, epoch: int, indices: Sequence[int], count: int, stream: int = 0
+) -> np.ndarray:
+    """Draw `count` numbers in [0, 1) for each sample.
+
+    Parameters
+    ----------
+    seed, epoch : int
+        The key; only the lower 64 bits matter.
+    indices : sequence of int
+        Position of each sample in the data set.
+    count : int
+        Numbers per sample. The leading ones don't depend on it.
+    stream : int
+        Draws of another stream are independent.
+
+    Returns
+    -------
+    ndarray, float64 ``[B, count]``
+        Multiples of 2^-53. Stored column by column, so that arithmetic on a column is the same
+        whatever B is.
+
+    Examples
+    --------
+    >>> from visops.transforms.chain.random import uniforms
+    >>> batch = uniforms(seed=1, epoch=0, indices=[5, 6, 7], count=4)
+    >>> bool((batch[1] == uniforms(seed=1, epoch=0, indices=[6], count=9)[0, :4]).all())
+    True
+    """
+    return native_uniforms(seed, epoch, indices, count, stream)
+
+
+def fresh_key(generator: torch.Generator | None) -> int:
+    """Draw a key from the given generator, or from torch's global one."""
+    if generator is not None and generator.device.type != "cpu":
+        raise ValueError(
+            f"visops.transforms.Compose: generator is on {generator.device}, must be on the CPU "
+            "(where parameters are drawn, whatever the images' device)"
+        )
+    if modes_or_transforms_active():
+        return int(torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator))
+    return _word.draw(generator)
+
+
+def seed_for(seed: int, name: str) -> int:
+    """Return the seed of what has this name, so that it shares no number with a chain's seed."""
+    return call_key(seed, zlib.crc32(name.encode()), _NAMED, 0)
+
+
+_SLOTS = 1024
+
+
+def in_shared_memory(values: Tensor) -> Tensor:
+    """Return the values where processes started later see them change."""
+    if values.is_shared():
+        return values
+    try:
+        return values.clone().share_memory_()
+    except RuntimeError:  # a system without any: data loaders can't have workers there either
+        return values.clone()
+
+
+class CallCounter:
+    """Counts calls, in this process and as this worker of a data loader."""
+
+    def __init__(self) -> None:
+        self._starts = in_shared_memory(torch.zeros(_SLOTS, dtype=torch.int64, device="cpu"))
+        self._worker = 0  # that of the process; workers are 1, 2, ...
+        self._started = 0  # how many workers of this number started before
+        self._epoch: int | None = None
+        self._number = 0
+        self._lock = threading.Lock()
+        self._process: int | None = None
+
+    def next(self, epoch: int | None) -> tuple[int, int, int]:
+        """Return epoch, worker and number of a call; numbers start anew with each epoch."""
+        if self._process != os.getpid():
+            self._enter_process()
+        with self._lock:
+            if epoch != self._epoch:
+                self._epoch, self._number = epoch, 0
+            number = self._number
+            self._number += 1
+        return self._started if epoch is None else epoch, self._worker, number
+
+    def _enter_process(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()  # a thread of the process that was forked may hold the old
+        info = get_worker_info()
+        if info is None:
+            return
+        self._worker, self._number = info.id + 1, 0
+        slot = self._starts[info.id % _SLOTS]
+        self._started = int(slot)
+        slot += 1
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_lock": None, "_process": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+        # Sending it to a process shares the memory; any other copy has its own.
+        self._starts = in_shared_memory(self._starts)

@@ -1,0 +1,427 @@
+"""Colour transforms. Every step is an affine map of the channels, v' = A v + a."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..._native import Step
+from ..arguments import fail, interval, is_sequence, number
+from ..base import Builtin, CallableContainer, RandomlyApplied
+from ..chain.compile import compiled
+from ..chain.effects import Effects
+from ..chain.execute import run_native
+from ..chain.nesting import outer_options
+from ..chain.operators import Pixels
+from ..chain.options import DEFAULTS
+from ..chain.plan import Plan
+from ..compose import Compose
+from ..sample.images import image_sizes
+from ..sample.leaf import TARGETS, Leaf
+
+
+def check_channels(owner: str, channels: int, allowed: Sequence[int] = (1, 3)) -> None:
+    """Refuse an image whose number of channels is not an allowed one."""
+    if channels not in allowed:
+        *others, last = map(str, allowed)
+        raise ValueError(
+            f"visops.transforms.{owner}: the image has {channels} channels, must have "
+            + (f"{', '.join(others)} or {last}" if others else last)
+        )
+
+
+class ColorJitter(Builtin):
+    """Change brightness, contrast, saturation and hue, in a random order for each sample.
+
+    Arguments, distribution, brightness, contrast and saturation match torchvision's. Hue differs:
+    here it turns colours about the grey axis at constant luma, which is linear; torchvision shifts
+    HSV's H, which is not, and makes the luma of a pure blue jump.
+
+    Parameters
+    ----------
+    brightness, contrast, saturation : float or pair of float, optional
+        f for a factor in [max(0, 1 - f), 1 + f], or the range itself, which must not be negative.
+    hue : float or pair of float, optional
+        h for a shift in [-h, h], or the range itself, within [-0.5, 0.5]. 1 is a full turn.
+
+    Notes
+    -----
+    Parameters: ``order`` ``[B, 4]``, the order of brightness, contrast, saturation and hue (0 to
+    3), and those of ``brightness``, ``contrast``, ``saturation`` and ``hue`` that are in use.
+
+    Values are clamped to [0, 1] (uint8: 255) once, after the last step; with
+    ``Compose(exact=True)``, after every step. Contrast takes the grey mean of the image at its
+    point of the chain, over a grid of 32 x 32 points, or over all pixels with ``exact``. No
+    gradient flows through that mean.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> twice = transforms.ColorJitter(brightness=(2, 2))
+    >>> twice(torch.tensor([0.1, 0.2, 0.6]).reshape(3, 1, 1)).flatten()
+    tensor([0.2000, 0.4000, 1.0000])
+    """
+
+    draws = 5
+
+    def __init__(
+        self,
+        brightness: float | Sequence[float] | None = None,
+        contrast: float | Sequence[float] | None = None,
+        saturation: float | Sequence[float] | None = None,
+        hue: float | Sequence[float] | None = None,
+    ) -> None:
+        super().__init__()
+        self.brightness = self._range("brightness", brightness)
+        self.contrast = self._range("contrast", contrast)
+        self.saturation = self._range("saturation", saturation)
+        self.hue = self._hue_range(hue)
+        ranges = (self.brightness, self.contrast, self.saturation, self.hue)
+        names = ("brightness", "contrast", "saturation", "hue")
+        self._ranges = list(zip(names, ranges, strict=True))
+        self._used = sum(span is not None for _, span in self._ranges)
+
+    @classmethod
+    def _range(cls, argument: str, value: Any) -> tuple[float, float] | None:
+        if value is None:
+            return None
+        allowed = "a number >= 0 or two of them (min, max)"
+        if is_sequence(value):
+            low, high = interval(cls.__name__, argument, value, 0.0, allowed=allowed)
+        else:
+            f = number(cls.__name__, argument, value, 0.0, allowed=allowed)
+            low, high = max(1.0 - f, 0.0), 1.0 + f
+        return None if low == high == 1.0 else (low, high)
+
+    @classmethod
+    def _hue_range(cls, value: Any) -> tuple[float, float] | None:
+        if value is None:
+            return None
+        allowed = "a number in [0, 0.5] or two in [-0.5, 0.5] (min, max)"
+        if is_sequence(value):
+            low, high = interval(cls.__name__, "hue", value, -0.5, 0.5, allowed)
+        else:
+            high = number(cls.__name__, "hue", value, 0.0, 0.5, allowed)
+            low = -high
+        return None if low == high == 0.0 else (low, high)
+
+    def effects(self) -> Effects:
+        return Effects(colors=self._used)
+
+    def chain_step(self) -> Step | None:
+        return Step("ColorJitter", self._numbers())
+
+    def _numbers(self) -> list[float]:
+        """Return, for each kind of change, whether it is in use, and its range."""
+        numbers: list[float] = []
+        for _, span in self._ranges:
+            numbers += (0.0, 0.0, 0.0) if span is None else (1.0, *span)
+        return numbers
+
+    def settle(self, plan: Plan) -> None:
+        if (self.contrast, self.saturation, self.hue) != (None, None, None):  # these need a grey
+            check_channels(type(self).__name__, plan.channels)
+
+
+class RandomGrayscale(RandomlyApplied):
+    """Make the image grey with probability `p`; the number of channels stays the same.
+
+    Parameters
+    ----------
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``. Grey is 0.2989 R + 0.587 G + 0.114 B, as in torchvision. Values are not
+    clamped, unless another change of colours in the same pass does so.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> gray = transforms.RandomGrayscale(p=1)
+    >>> gray(torch.tensor([1.0, 0.0, 0.0]).reshape(3, 1, 1)).flatten()
+    tensor([0.2989, 0.2989, 0.2989])
+    """
+
+    draws = 1
+
+    def __init__(self, p: float = 0.1) -> None:
+        super().__init__(p)
+
+    def effects(self) -> Effects:
+        return Effects(colors=1)
+
+    def chain_step(self) -> Step | None:
+        return Step("RandomGrayscale", (self.p,))
+
+    def settle(self, plan: Plan) -> None:
+        check_channels("RandomGrayscale", plan.channels)
+
+
+_MIXED = range(1, 5)  # as many channels as a colour step can mix
+
+
+def _limits(owner: str, name: str, value: Any, low: float, high: float) -> tuple[float, float]:
+    allowed = f"a number in [0, {high:g}] or two in [{low:g}, {high:g}] (min, max)"
+    if is_sequence(value):
+        return interval(owner, name, value, low, high, allowed)
+    limit = number(owner, name, value, 0.0, high, allowed)
+    return -limit, limit
+
+
+class RandomBrightnessContrast(RandomlyApplied):
+    """Multiply by a random factor and add a random share of white, with probability `p`.
+
+    albumentations' transform of this name: v' = (1 + c) v + b, with white at 1.
+
+    Parameters
+    ----------
+    brightness_limit : float or pair of float
+        Range of b; one number x means [-x, x].
+    contrast_limit : float or pair of float
+        Range of c, likewise.
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``, ``scale``, which is 1 + c, and ``shift`` ``[B, 1]``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> change = transforms.RandomBrightnessContrast((0.1, 0.1), (1, 1), p=1)
+    >>> change(torch.tensor([[[0.0, 0.2, 0.9]]]))
+    tensor([[[0.1000, 0.5000, 1.0000]]])
+    """
+
+    draws = 3
+
+    def __init__(
+        self,
+        brightness_limit: float | Sequence[float] = 0.2,
+        contrast_limit: float | Sequence[float] = 0.2,
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(p)
+        owner = "RandomBrightnessContrast"
+        self.brightness_limit = _limits(owner, "brightness_limit", brightness_limit, -1.0, 1.0)
+        self.contrast_limit = _limits(owner, "contrast_limit", contrast_limit, -1.0, 10.0)
+
+    def effects(self) -> Effects:
+        return Effects(colors=1)
+
+    def chain_step(self) -> Step | None:
+        low, high = self.contrast_limit
+        numbers = (self.p, 1.0 + low, 1.0 + high, *self.brightness_limit)
+        return Step("ScaleAndShift", numbers)
+
+
+class RGBShift(RandomlyApplied):
+    """Add a random number to each channel, with probability `p`.
+
+    albumentations' transform of this name.
+
+    Parameters
+    ----------
+    r_shift_limit, g_shift_limit, b_shift_limit : float or pair of float
+        Range of what is added, in levels of 255, whatever the image's dtype; one number x means
+        [-x, x].
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``, ``shift`` ``[B, 3]``, with white at 1, and ``scale``, which is 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> shift = transforms.RGBShift((10, 10), (-20, -20), (0, 0), p=1)
+    >>> shift(torch.full((3, 1, 1), 100, dtype=torch.uint8)).flatten()
+    tensor([110,  80, 100], dtype=torch.uint8)
+    """
+
+    draws = 5
+
+    def __init__(
+        self,
+        r_shift_limit: float | Sequence[float] = 20,
+        g_shift_limit: float | Sequence[float] = 20,
+        b_shift_limit: float | Sequence[float] = 20,
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(p)
+        given = {"r": r_shift_limit, "g": g_shift_limit, "b": b_shift_limit}
+        self.r_shift_limit, self.g_shift_limit, self.b_shift_limit = (
+            _limits("RGBShift", f"{name}_shift_limit", limit, -255.0, 255.0)
+            for name, limit in given.items()
+        )
+
+    def effects(self) -> Effects:
+        return Effects(colors=1)
+
+    def settle(self, plan: Plan) -> None:
+        check_channels("RGBShift", plan.channels, (3,))
+
+    def chain_step(self) -> Step | None:
+        limits = (*self.r_shift_limit, *self.g_shift_limit, *self.b_shift_limit)
+        return Step("ScaleAndShift", (self.p, 1.0, 1.0, *(limit / 255.0 for limit in limits)))
+
+
+class RandomChannelPermutation(Builtin):
+    """Put the channels into a random order.
+
+    Notes
+    -----
+    Parameters: ``permutation`` ``[B, 4]``, the channel that each becomes; entries beyond the
+    image's channels mean nothing. It takes images of up to four channels.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> image = torch.tensor([0.1, 0.2, 0.3]).reshape(3, 1, 1)
+    >>> transforms.RandomChannelPermutation()(image).flatten().sort().values
+    tensor([0.1000, 0.2000, 0.3000])
+    """
+
+    draws = len(_MIXED)
+
+    def effects(self) -> Effects:
+        return Effects(colors=1)
+
+    def settle(self, plan: Plan) -> None:
+        check_channels("RandomChannelPermutation", plan.channels, _MIXED)
+
+    def chain_step(self) -> Step | None:
+        return Step("ChannelPermutation", (len(_MIXED),))
+
+
+class RandomPhotometricDistort(ColorJitter):
+    """Distort colours as SSD does: each kind of change, and a permutation of channels, at random.
+
+    Arguments and distribution match torchvision's. Contrast changes before or after saturation and
+    hue. Hue differs as in :class:`ColorJitter`.
+
+    Parameters
+    ----------
+    brightness, contrast, saturation : pair of float
+        Range of the factor.
+    hue : pair of float
+        Range of the shift, within [-0.5, 0.5]. 1 is a full turn.
+    p : float
+        Probability of each kind, and of the permutation, for each sample.
+
+    Notes
+    -----
+    Parameters: ``order``, ``brightness``, ``contrast``, ``saturation`` and ``hue`` as for
+    :class:`ColorJitter`, neutral where they don't apply; ``permutation``, from 0 (none) to 5.
+
+    Source: W. Liu et al., "SSD: Single shot multibox detector", ECCV 2016.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> distort = transforms.RandomPhotometricDistort()
+    >>> distort(torch.rand(3, 6, 8)).shape
+    torch.Size([3, 6, 8])
+    """
+
+    draws = 11
+
+    def __init__(
+        self,
+        brightness: Sequence[float] = (0.875, 1.125),
+        contrast: Sequence[float] = (0.5, 1.5),
+        saturation: Sequence[float] = (0.5, 1.5),
+        hue: Sequence[float] = (-0.05, 0.05),
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(brightness, contrast, saturation, hue)
+        self.p = number(type(self).__name__, "p", p, 0.0, 1.0, "a probability in [0, 1]")
+
+    def effects(self) -> Effects:
+        return Effects(colors=self._used + 1)
+
+    def chain_step(self) -> Step | None:
+        return Step("RandomPhotometricDistort", [*self._numbers(), self.p])
+
+
+class Grayscale(CallableContainer):
+    """Make the image grey.
+
+    A pass of its own gives the image the channels that are asked for: one by default, as in
+    torchvision. :class:`RandomGrayscale` with ``p=1`` keeps the number of channels, and fuses.
+
+    Parameters
+    ----------
+    num_output_channels : {1, 3}
+        An image of one channel gets three equal ones.
+
+    Notes
+    -----
+    Grey is 0.2989 R + 0.587 G + 0.114 B.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> red = torch.tensor([1.0, 0.0, 0.0]).reshape(3, 1, 1)
+    >>> transforms.Grayscale()(red)
+    tensor([[[0.2989]]])
+    """
+
+    fixed = ("num_output_channels",)  # a chain has formed its passes by it
+    takes_batches = True
+
+    def __init__(self, num_output_channels: int = 1) -> None:
+        super().__init__()
+        if num_output_channels not in (1, 3):
+            fail("Grayscale", "num_output_channels", num_output_channels, "1 or 3")
+        self.num_output_channels = num_output_channels
+        self._chain = Compose([RandomGrayscale(1.0)])
+
+    def extra_repr(self) -> str:
+        return f"num_output_channels={self.num_output_channels}"
+
+    def first_channels(self) -> tuple[Any, int] | None:
+        return self._chain, self.num_output_channels
+
+    def passes(self) -> list[Any]:
+        return list(self._chain.passes)
+
+    def geometry(self, number: float, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, str]:
+        return np.eye(3)[None], sizes, "nearest"
+
+    def run(self, leaves: list[Leaf], number: float) -> None:
+        if not any(leaf.kind in TARGETS for leaf in leaves):
+            leaves = [own for own in leaves if own.kind == "image" and not self._run_native(own)]
+        if not leaves:
+            return
+        self._chain.run_within(leaves, 0, 0)
+        for leaf in leaves:
+            if leaf.kind == "image" and leaf.value.shape[-3] != self.num_output_channels:
+                grey = leaf.value[..., :1, :, :]
+                shape = (*grey.shape[:-3], self.num_output_channels, *grey.shape[-2:])
+                leaf.value = grey.expand(shape).contiguous()
+
+    def _run_native(self, leaf: Leaf) -> bool:
+        """Read each image once, and write only the channels that are wanted, if C++ can."""
+        outer, pixels = outer_options() or DEFAULTS, Pixels(leaf)
+        if outer["exact"] or pixels.listed:
+            return False
+        chain, sizes = self._chain, image_sizes([leaf])
+        plan = Plan.of_images(sizes, pixels.channels, pixels.dtype)
+        native = compiled(chain.passes[0], chain.slices)
+        native.settle(chain.passes[0], plan)
+        native.chain.draw(plan, 0, 0, range(plan.batch), False)
+        stages, form = [(native, False)], torch.contiguous_format
+        return run_native(stages, [plan], leaf, form, self.num_output_channels)

@@ -1,0 +1,271 @@
+"""Transforms that change pixels by their values, as no colour matrix can.
+
+They run in a pass of their own, one after another, in place. Values are those of
+``torchvision.transforms.v2``.
+"""
+
+from collections.abc import Sequence
+
+from ..._native import Step
+from ..arguments import interval, number, whole
+from ..base import RandomlyApplied
+from ..chain.effects import Effects
+from ..chain.pixel_kinds import PixelKind
+from ..chain.plan import Plan, full_scale
+from .color import check_channels
+
+
+class _ValueStep(RandomlyApplied):
+    """One operation, with probability `p`."""
+
+    kind: PixelKind
+    draws = 1
+
+    def changes_values(self) -> bool:
+        return True
+
+    def effects(self) -> Effects:
+        return Effects()
+
+    def chain_step(self) -> Step | None:
+        return Step("RandomOperation", (self.kind, self.p, *self._amounts()))
+
+    def _amounts(self) -> tuple[float, float]:
+        """Return the range of the operation's amount."""
+        return 0.0, 0.0
+
+
+class RandomInvert(_ValueStep):
+    """Invert all values, with probability `p`: white becomes black.
+
+    Parameters
+    ----------
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> transforms.RandomInvert(p=1)(torch.tensor([[[0, 55, 255]]], dtype=torch.uint8))
+    tensor([[[255, 200,   0]]], dtype=torch.uint8)
+    """
+
+    kind = PixelKind.INVERT
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p)
+
+
+class RandomPosterize(_ValueStep):
+    """Keep the upper bits of every value, with probability `p`.
+
+    Parameters
+    ----------
+    bits : int
+        From 0 to 8. Floating values are rounded down to one of ``2**bits`` levels, and integers
+        but uint8 to within 1 of the level that has only these bits.
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> transforms.RandomPosterize(2, p=1)(torch.tensor([[[0, 100, 255]]], dtype=torch.uint8))
+    tensor([[[  0,  64, 192]]], dtype=torch.uint8)
+    """
+
+    kind = PixelKind.POSTERIZE
+
+    def __init__(self, bits: int, p: float = 0.5) -> None:
+        super().__init__(p)
+        self.bits = whole("RandomPosterize", "bits", bits, 0, "a whole number from 0 to 8", 8)
+
+    def _amounts(self) -> tuple[float, float]:
+        return float(self.bits), float(self.bits)
+
+
+class RandomSolarize(_ValueStep):
+    """Invert the values from a threshold on, with probability `p`.
+
+    Parameters
+    ----------
+    threshold : float
+        In the image's units, and not above white.
+    p : float
+        Probability, for each sample.
+
+    Raises
+    ------
+    ValueError
+        The threshold is above the image's white.
+
+    Notes
+    -----
+    Parameters: ``apply``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> transforms.RandomSolarize(128, p=1)(torch.tensor([[[0, 100, 255]]], dtype=torch.uint8))
+    tensor([[[  0, 100,   0]]], dtype=torch.uint8)
+    """
+
+    kind = PixelKind.SOLARIZE_AT
+
+    def __init__(self, threshold: float, p: float = 0.5) -> None:
+        super().__init__(p)
+        self.threshold = number("RandomSolarize", "threshold", threshold, allowed="a finite number")
+
+    def _amounts(self) -> tuple[float, float]:
+        return self.threshold, self.threshold
+
+    def settle(self, plan: Plan) -> None:
+        white = full_scale(plan.dtype)
+        if self.threshold > white:
+            raise ValueError(
+                f"visops.transforms.RandomSolarize: threshold is {self.threshold:g}, must not be "
+                f"above {white:g}, the white of {plan.dtype}"
+            )
+
+
+class RandomAutocontrast(_ValueStep):
+    """Stretch each channel so that its values reach from black to white, with probability `p`.
+
+    Parameters
+    ----------
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``. A channel of one value stays as it is.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> transforms.RandomAutocontrast(p=1)(torch.tensor([[[0.2, 0.3, 0.6]]]))
+    tensor([[[0.0000, 0.2500, 1.0000]]])
+    """
+
+    kind = PixelKind.AUTOCONTRAST
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p)
+
+
+class RandomEqualize(_ValueStep):
+    """Equalize the histogram of each channel, with probability `p`.
+
+    Parameters
+    ----------
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``. Pillow's scheme, on 256 levels; floating images and those of wider
+    integers are brought to these first, and back with white as the greatest: torchvision's white
+    of uint16 is 65280.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> image = torch.arange(64, dtype=torch.uint8).repeat(16).reshape(1, 32, 32)
+    >>> int(transforms.RandomEqualize(p=1)(image).max())
+    255
+    """
+
+    kind = PixelKind.EQUALIZE
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p)
+
+
+class RandomAdjustSharpness(_ValueStep):
+    """Sharpen or blur the image, with probability `p`.
+
+    Parameters
+    ----------
+    sharpness_factor : float
+        0 blurs with a 3 x 3 kernel, 1 keeps the image, 2 doubles its distance from the blurred one.
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``. Pixels at the rim stay as they are.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> image = torch.zeros(1, 3, 3)
+    >>> image[0, 1, 1] = 0.26
+    >>> transforms.RandomAdjustSharpness(0, p=1)(image)[0, 1]
+    tensor([0.0000, 0.1000, 0.0000])
+    """
+
+    kind = PixelKind.SHARPNESS
+
+    def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
+        super().__init__(p)
+        allowed = "a finite number >= 0"
+        self.sharpness_factor = number(
+            "RandomAdjustSharpness", "sharpness_factor", sharpness_factor, 0.0, allowed=allowed
+        )
+
+    def _amounts(self) -> tuple[float, float]:
+        return self.sharpness_factor, self.sharpness_factor
+
+    def settle(self, plan: Plan) -> None:
+        check_channels("RandomAdjustSharpness", plan.channels)
+
+
+class RandomGamma(_ValueStep):
+    """Raise values, with white at 1, to a random power, with probability `p`.
+
+    Parameters
+    ----------
+    gamma : pair of float
+        Range of the exponent, at most 20: below 1 brightens, above 1 darkens. albumentations' range
+        is in per cent: (80, 120) there is (0.8, 1.2).
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``, and ``amount``, the exponent, where it is drawn. Values are those of
+    ``torchvision.transforms.v2.functional.adjust_gamma``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> transforms.RandomGamma((2, 2), p=1)(torch.tensor([[[0.0, 0.5, 1.0]]]))
+    tensor([[[0.0000, 0.2500, 1.0000]]])
+    """
+
+    kind = PixelKind.GAMMA
+
+    def __init__(self, gamma: Sequence[float] = (0.8, 1.2), p: float = 0.5) -> None:
+        super().__init__(p)
+        # The bound is for albumentations' (80, 120), by which nearly every pixel would be black.
+        allowed = "two numbers > 0 and <= 20 (min, max): exponents, not per cent"
+        self.gamma = interval("RandomGamma", "gamma", gamma, 1e-9, 20.0, allowed)
+        self.draws = 1 if self.gamma[0] == self.gamma[1] else 2
+
+    def _amounts(self) -> tuple[float, float]:
+        return self.gamma

@@ -1,0 +1,1 @@
+"""Chains by the names of their papers, of other libraries' chains, and what chains do."""
