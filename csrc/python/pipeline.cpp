@@ -34,8 +34,8 @@ struct PythonSide {
     count_of = from("sample.entries").attr("count_of");
     tv_wrap = from("sample.leaf").attr("tv_wrap");
     is_pil = from("sample.leaf").attr("is_pil");
-    outer_options = from("engine.nesting").attr("_outer");
-    file_pass = from("engine.file_pass").attr("file_pass");
+    outer_options = from("chain.nesting").attr("_outer");
+    file_pass = from("chain.compile").attr("file_pass");
     moved_names = py::set(from("sample.passing").attr("UNMOVABLE"));
     moved_names.add("area");
   }

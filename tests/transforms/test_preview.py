@@ -8,7 +8,7 @@ import pytest
 import torch
 from bad_input import check
 from visops import transforms
-from visops.transforms.recipes import preview
+from visops.transforms import preview
 from visops.transforms.recipes.preview import describe
 
 pytest.importorskip("matplotlib")

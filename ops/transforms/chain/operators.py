@@ -1,4 +1,4 @@
-"""Runs a plan on one image of a sample: one call, and one more per contrast (grey_means.py)."""
+"""Runs a plan on one image of a sample: one call, and one more per contrast (contrast_means.py)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -85,4 +85,4 @@ class DecodeJpeg(Decoding, Builtin):
         return Effects()
 
     def chain_step(self) -> Step | None:
-        return NO_STEP  # engine/decode.py reads this from the pass
+        return NO_STEP  # chain/decode.py reads this from the pass
