@@ -5,9 +5,10 @@ works on the CPU and on CUDA, on one sample in a ``Dataset`` or on a batch, wher
 its own parameters.
 """
 
-# The transforms are on top of four rooms, each importing only those before it: `sample` splits a
-# sample into images and targets, `targets` moves targets, `engine` forms passes and runs them,
-# `mixing` combines the samples of a batch; above the transforms, `loading` runs chains in threads.
+# A house of rooms, each importing only those before it: `sample` splits a sample into images and
+# targets, `targets` moves targets, `chain` forms passes and runs them, and `compose` is a chain.
+# `mixing` combines the samples of a batch, `classes` has the transforms, `loading` runs chains in
+# threads, and `recipes` has whole chains.
 
 from . import presets
 from .base import Transform

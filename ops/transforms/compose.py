@@ -291,9 +291,9 @@ class Compose(Chain):
             if done:
                 return result
             key = result
-        source = self._source(generator, index, epoch, params)
+        source = self.source(generator, index, epoch, params)
         source.kept = key
-        leaves, rebuild = self._split(given)
+        leaves, rebuild = self.split(given)
         drawn, sizes = self._transform(leaves, source, record=return_params)
         self.forms.apply(leaves)
         result = rebuild(leaves)
@@ -312,8 +312,8 @@ class Compose(Chain):
         Other packages' transforms are taken to keep the image's size. Arguments are as in a call.
         """
         self._form()
-        leaves, _ = self._split(sample[0] if len(sample) == 1 else sample)
-        source = self._source(generator, index, epoch, None)
+        leaves, _ = self.split(sample[0] if len(sample) == 1 else sample)
+        source = self.source(generator, index, epoch, None)
         return recorded(self.transforms, *self._transform(leaves, source, dry=True))
 
     @outside_graphs
@@ -350,8 +350,8 @@ class Compose(Chain):
         if index is None and self.seed is not None:
             index = index_of_samples(samples)
         self._form()
-        leaves, rebuild = as_batch(samples, self._split)
-        self._transform(leaves, self._source(generator, index, epoch, None))
+        leaves, rebuild = as_batch(samples, self.split)
+        self._transform(leaves, self.source(generator, index, epoch, None))
         self.forms.apply(leaves)
         return rebuild(leaves)
 
@@ -394,11 +394,11 @@ class Compose(Chain):
         check_params(self.transforms, params)
         return undo_geometry(self, sample, params, stride, interpolation)
 
-    def _split(self, sample: Any) -> tuple[list[Leaf], Rebuild]:
+    def split(self, sample: Any) -> tuple[list[Leaf], Rebuild]:
         """Split a sample for a chain whose passes are formed."""
         return split_sample(sample, self.keys, self.reading, files=self._files)
 
-    def _source(
+    def source(
         self,
         generator: torch.Generator | None,
         index: Any,
@@ -410,10 +410,6 @@ class Compose(Chain):
         if self.seed is not None and self._calls is None:  # set after the chain was made
             self._calls = CallCounter()
         return Source(self.seed, self._calls, generator, index, epoch, params)
-
-    def source_of(self, params: Parameters) -> Source:
-        """Return recorded parameters as the source of a call."""
-        return self._source(None, None, None, params)
 
     def run_within(self, leaves: list[Leaf], seed: int, position: int) -> None:
         """Transform leaves as a part of the chain around it, which gives them their final form.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -13,9 +13,10 @@ from .chain.draws import Draws
 from .chain.foreign import may_move
 from .chain.fuse import Pass, name_of
 from .chain.geometry import chain_geometry
-from .chain.nesting import Container, within
+from .chain.nesting import Chain, Container, within
 from .chain.operators import Pixels, run_plan
 from .chain.plan import Plan
+from .chain.source import Parameters
 from .sample.images import sizes_of
 from .sample.leaf import Leaf
 from .sample.split import split_sample
@@ -24,13 +25,9 @@ from .targets.mirrored import followers
 from .targets.move import move_targets
 from .targets.options import Geometry, check_options
 
-if TYPE_CHECKING:
-    from .chain.source import Parameters
-    from .compose import Compose
-
 
 def undo_geometry(
-    chain: "Compose", sample: Any, params: "Parameters", stride: int, interpolation: str | None
+    chain: Chain, sample: Any, params: Parameters, stride: int, interpolation: str | None
 ) -> Any:
     """Return a sample on the canvas before the chain: `Compose.inverse`."""
     owner = "Compose.inverse"
@@ -71,10 +68,10 @@ def undo_geometry(
     return rebuild(leaves)
 
 
-def _geometry(chain: "Compose", params: "Parameters") -> tuple[np.ndarray, np.ndarray, str]:
+def _geometry(chain: Chain, params: Parameters) -> tuple[np.ndarray, np.ndarray, str]:
     """Return the chain's matrices [B, 3, 3], its results' sizes [B, 2], and how it interpolates."""
     _reject_unrecorded(chain.passes)
-    source = chain.source_of(params)
+    source = chain.source(None, None, None, params)
     draw = Draws(chain.slices, chain.draws, source, None, only_geometry=True)
     with within(chain.named):
         return chain_geometry(chain.passes, draw, params.size)

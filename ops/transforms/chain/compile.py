@@ -1,39 +1,29 @@
 """What a pass needs in C++: its transforms' steps, and how it samples images."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..._native import Chain, Passes, Pipeline, Step
+from ..._native import Chain as NativeChain
+from ..._native import FilePass, Passes, Pipeline, Step
+from ...jpeg.file import decoder
+from ...jpeg.library import TurboDecoder
 from ..sample.forms import formed
 from ..sample.images import image_leaf
 from ..sample.leaf import AS_THEY_ARE, Leaf
 from ..sample.names import named_kinds
 from ..sample.outlines import Outline, outline
 from ..targets.options import CONVENTIONS
+from .decode import Decoding, reach_of
 from .effects import step_of
 from .fuse import Pass
-from .nesting import Container
+from .nesting import Chain, Container
 from .pixel_kinds import BY_VALUES
 from .plan import Plan
 from .source import Key, Parameters
-
-if TYPE_CHECKING:
-    from ..compose import Compose
-
-from typing import TYPE_CHECKING
-
-from ..._native import FilePass
-from ...jpeg.file import decoder
-from ...jpeg.library import TurboDecoder
-from .decode import Decoding, reach_of
-
-if TYPE_CHECKING:
-    from ..compose import Compose
-
 
 DTYPE_NAMES = {
     dtype: str(dtype).removeprefix("torch.")
@@ -78,7 +68,7 @@ class Compiled:
         steps = list(zip(self.steps, firsts, strict=True)) if self.is_whole else []
         self.sampling = sampling_of(pass_)
         self.shows_window = pass_.resizes and pass_.fill is not None and not pass_.antialias
-        self.chain: Any = Chain(steps, *self.sampling, self.shows_window)
+        self.chain: Any = NativeChain(steps, *self.sampling, self.shows_window)
         self.settled: dict[tuple[torch.dtype, int], Settled] = {}
         sizes = (transform.effects().size for transform in pass_.transforms)
         self.least = next((size for size in reversed([*sizes]) if size is not None), None)
@@ -124,12 +114,12 @@ def sampling_of(pass_: Pass) -> Sampling:
 
 
 # The pass's steps, whether it is by values, mean, std, erased value; dtype and channels of results.
-Stage = tuple[Chain, bool, list[float], list[float], list[float], str, int]
+Stage = tuple[NativeChain, bool, list[float], list[float], list[float], str, int]
 
 
-def pipeline_of(chain: "Compose") -> Pipeline | None:
+def pipeline_of(chain: Chain) -> Pipeline | None:
     """Return what runs a chain whose passes are formed; None: torch's operators have to."""
-    options, forms, passes = chain.options, chain.forms, chain._passes
+    options, forms, passes = chain.options, chain.forms, chain.passes
     others = options.swaps or any(part.steps for part in passes)  # that do more than move targets
     if others or chain.memory_format is torch.channels_last:
         return None
@@ -151,12 +141,12 @@ def pipeline_of(chain: "Compose") -> Pipeline | None:
     )
 
 
-def outline_of(chain: "Compose", sample: Any) -> Outline | None:
+def outline_of(chain: Chain, sample: Any) -> Outline | None:
     """Return what a sample holds, or None if only splitting it tells."""
-    return outline(sample, chain._split(sample)[0])
+    return outline(sample, chain.split(sample)[0])
 
 
-def passes_for(chain: "Compose", dtype: torch.dtype, channels: int) -> Passes | None:
+def passes_for(chain: Chain, dtype: torch.dtype, channels: int) -> Passes | None:
     """Return a chain's passes for images like this; None: one needs torch's operators."""
     passes = chain.passes
     whole = [part for part in passes if _inner(chain, part) is None]
@@ -166,9 +156,9 @@ def passes_for(chain: "Compose", dtype: torch.dtype, channels: int) -> Passes | 
     return None if found is None else Passes(found[0], len(whole) == len(passes))
 
 
-def key_of(chain: "Compose", generator: Any, index: Any, epoch: Any, batch: int) -> Key:
+def key_of(chain: Chain, generator: Any, index: Any, epoch: Any, batch: int) -> Key:
     """Return seed, epoch and the index of each sample of a call."""
-    return chain._source(generator, index, epoch, None).key_for(batch)
+    return chain.source(generator, index, epoch, None).key_for(batch)
 
 
 def pixels_of(image: Any, name: str, indices: bool) -> np.ndarray:
@@ -177,17 +167,17 @@ def pixels_of(image: Any, name: str, indices: bool) -> np.ndarray:
     return pixels
 
 
-def as_type(chain: "Compose", image: Tensor, name: str) -> Any:
+def as_type(chain: Chain, image: Tensor, name: str) -> Any:
     """Return an image as its chain wants it."""
     return formed(image, Leaf("image", image, name=name, form=chain.forms.image))
 
 
-def recorded_by(chain: "Compose", steps: list[Any], sizes: np.ndarray) -> Parameters:
+def recorded_by(chain: Chain, steps: list[Any], sizes: np.ndarray) -> Parameters:
     """Return the parameters of a call."""
     return Parameters(list(chain.names), steps, sizes)
 
 
-def reason_for_operators(chain: "Compose", pass_: Pass) -> str:
+def reason_for_operators(chain: Chain, pass_: Pass) -> str:
     """Return why a pass runs by torch's operators; empty if C++ runs it."""
     if pass_.kind == "foreign":
         return "it is not of visops"
@@ -199,7 +189,7 @@ def reason_for_operators(chain: "Compose", pass_: Pass) -> str:
 
 
 def stages_of(
-    chain: "Compose", passes: Sequence[Pass], dtype: torch.dtype, channels: int
+    chain: Chain, passes: Sequence[Pass], dtype: torch.dtype, channels: int
 ) -> tuple[list[Stage], torch.dtype] | None:
     """Return passes of a chain for images like this, and the dtype of results.
 
@@ -224,7 +214,7 @@ def stages_of(
     return stages, dtype
 
 
-def _inner(chain: "Compose", pass_: Pass) -> tuple[Any, Pass, int] | None:
+def _inner(chain: Chain, pass_: Pass) -> tuple[Any, Pass, int] | None:
     """Return what `first_channels` says of a pass: a chain, its pass, and the channels kept."""
     transform = pass_.transforms[0]
     if chain.exact or not isinstance(transform, Container):
@@ -233,7 +223,7 @@ def _inner(chain: "Compose", pass_: Pass) -> tuple[Any, Pass, int] | None:
     return None if found is None else (found[0], found[0].passes[0], found[1])
 
 
-def slow_passes(chain: "Compose") -> list[tuple[Pass, str]]:
+def slow_passes(chain: Chain) -> list[tuple[Pass, str]]:
     """Return the passes of a chain that hold the interpreter's lock, and why they do.
 
     One that does makes all of them.
@@ -245,7 +235,7 @@ def slow_passes(chain: "Compose") -> list[tuple[Pass, str]]:
     return [(part, own or other) for part, own in zip(chain.passes, reasons, strict=True)]
 
 
-def _reason(chain: "Compose", pass_: Pass) -> str:
+def _reason(chain: Chain, pass_: Pass) -> str:
     if not chain.reads_files and pass_.kind in ("fused", "values"):
         return "the chain does not begin with DecodeJpeg"
     if pass_.kind == "values" and pass_ is chain.passes[-1]:
@@ -256,7 +246,7 @@ def _reason(chain: "Compose", pass_: Pass) -> str:
     return own
 
 
-def file_pass(chain: "Compose") -> tuple[FilePass, torch.dtype] | None:
+def file_pass(chain: Chain) -> tuple[FilePass, torch.dtype] | None:
     """Return what runs a chain on a file, and the dtype of results; None: Python has to.
 
     The passes of the chain must be formed.
@@ -264,7 +254,7 @@ def file_pass(chain: "Compose") -> tuple[FilePass, torch.dtype] | None:
     return None if slow_passes(chain) else _made(chain, chain.passes)
 
 
-def first_file_pass(chain: "Compose") -> FilePass | None:
+def first_file_pass(chain: Chain) -> FilePass | None:
     """Return what decodes what the first pass of a chain reads of a file; None: Python has to."""
     first = chain.passes[0]
     if not chain.reads_files or first.kind != "fused" or _reason(chain, first):
@@ -273,7 +263,7 @@ def first_file_pass(chain: "Compose") -> FilePass | None:
     return None if found is None else found[0]
 
 
-def _made(chain: "Compose", passes: Sequence[Pass]) -> tuple[FilePass, torch.dtype] | None:
+def _made(chain: Chain, passes: Sequence[Pass]) -> tuple[FilePass, torch.dtype] | None:
     first = passes[0]
     transform = first.transforms[0]
     assert isinstance(transform, Decoding)

@@ -7,19 +7,17 @@ finds it decoded.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..sample.encoded import Encoded
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
 from .decode import Request, decode_all, decoded_part, requests_of
 from .draws import Draws
+from .nesting import Chain
 from .operators import Pixels
 from .plan import Plan
 from .source import Source
-
-if TYPE_CHECKING:
-    from ..compose import Compose
 
 
 @dataclass(slots=True)
@@ -34,7 +32,7 @@ class Decoded:
 
 
 def decode_ahead(
-    chains: "Sequence[Compose]", leaves: Sequence[Sequence[Leaf]], sources: Sequence[Source]
+    chains: Sequence[Chain], leaves: Sequence[Sequence[Leaf]], sources: Sequence[Source]
 ) -> None:
     """Decode what the first passes of chains will read of the same samples' files.
 
@@ -42,7 +40,7 @@ def decode_ahead(
 
     Parameters
     ----------
-    chains : sequence of Compose
+    chains : sequence of Chain
         They read files alike.
     leaves : sequence of sequence of Leaf
         Those of the samples, for each chain.
@@ -77,7 +75,7 @@ def _files(leaves: Sequence[Leaf]) -> list[tuple[str, Encoded]]:
     return found
 
 
-def _requests(chain: "Compose", leaves: Sequence[Leaf], source: Source) -> list[Request]:
+def _requests(chain: Chain, leaves: Sequence[Leaf], source: Source) -> list[Request]:
     """Return what the first pass of a chain reads of each sample."""
     sizes = image_sizes(list(leaves))
     pixels = Pixels(next(leaf for leaf in leaves if leaf.kind == "image"))

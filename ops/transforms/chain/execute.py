@@ -6,9 +6,10 @@ leave the processor's cache between any two. torch's operators run where somethi
 give the same bits.
 """
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,38 +17,25 @@ from torch import Tensor
 
 from ..._native import Passes, observers_active
 from ..._torch.native import data_ptr_and_strides
-from ..sample.images import sizes_of
+from ..sample.images import image_sizes, sizes_of
 from ..sample.leaf import Leaf
+from ..targets.finish import finish_targets
+from ..targets.mirrored import followers
+from ..targets.options import TargetOptions, check_options
 from .compile import DTYPE_NAMES, Compiled, compiled
 from .decode import decode_for
+from .draws import Draws
 from .fuse import Pass
+from .geometry import container_geometry, follow, plans_for, run_steps
+from .nesting import Chain, Container, within
+from .operator_calls import reject_sizes, stack_images
 from .operators import Pixels, run_plan
+from .options import SWAPPED_OUTSIDE
 from .pixel_kinds import BY_VALUES
 from .pixel_operators import run_pixels
 from .plan import Params, Plan
 from .source import Source
-
-if TYPE_CHECKING:
-    from ..compose import Compose
-
-import itertools
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-from ..sample.images import image_sizes
-from ..targets.finish import finish_targets
-from ..targets.mirrored import followers
-from ..targets.options import TargetOptions, check_options
-from .draws import Draws
-from .geometry import container_geometry, follow, plans_for, run_steps
-from .nesting import Container, within
-from .operator_calls import reject_sizes, stack_images
-from .options import SWAPPED_OUTSIDE
 from .unfused import run_foreign
-
-if TYPE_CHECKING:
-    from ..compose import Compose
-
 
 Run = Callable[[list[Leaf], Source], tuple[list[Params], np.ndarray]]
 
@@ -96,7 +84,7 @@ def _none_of(value: Any) -> Any:
     return value[:0]
 
 
-def execute(chain: "Compose", passes: Sequence[Pass], plans: Sequence[Plan], leaf: Leaf) -> None:
+def execute(chain: Chain, passes: Sequence[Pass], plans: Sequence[Plan], leaf: Leaf) -> None:
     """Run consecutive passes of a chain on an image leaf."""
     if passes[0].kind == "fused":
         plans = [decode_for(plans[0], passes[0], leaf), *plans[1:]]
@@ -190,7 +178,7 @@ def _pointers_of(images: Any) -> list[Any] | None:
 
 
 def run_passes(
-    chain: "Compose",
+    chain: Chain,
     leaves: list[Leaf],
     source: Source,
     *,
@@ -202,7 +190,7 @@ def run_passes(
 
     Parameters
     ----------
-    chain : Compose
+    chain : Chain
     leaves : list of Leaf
         Changed in place.
     source : Source
@@ -290,7 +278,7 @@ def run_passes(
     return draw.steps, sizes
 
 
-def _options_within(chain: "Compose", leaves: Sequence[Leaf], transform: Any) -> Mapping[str, Any]:
+def _options_within(chain: Chain, leaves: Sequence[Leaf], transform: Any) -> Mapping[str, Any]:
     """Return the options of chains within a transform, another package's or a container.
 
     Within another package's, they get no dicts, so nothing tells them that masks belong to boxes,

@@ -42,7 +42,7 @@ class Pass:
     changed: bool = False  # values changed since the first erase
     aligned: bool = True
     last_cut: str = ""  # the last transform whose cut no window can describe
-    compiled: Any = None  # the pass in C++: compiled.py
+    compiled: Any = None  # the pass in C++: compile.py
     steps: list[TargetStep] = field(default_factory=list)  # those of targets alone
     # Whether images of integers become floats, or change colours, after they were interpolated. One
     # by one, transforms would saturate there.

@@ -2,36 +2,76 @@
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
-from ..sample.leaf import Leaf
+from ..sample.leaf import Leaf, Reading
+from ..targets.options import TargetOptions
 from .effects import Adjustable, Fusable
-from .options import DEFAULTS, restored, stored
+from .options import DEFAULTS, Forms, restored, stored
 
 _SETTABLE = ("seed", "keys", "memory_format")  # options that every call reads
 
 
 class Chain(nn.Module):
-    """What `Compose` is to the chains that hold it.
+    """What `Compose` is to the functions that form and run it, and to chains that hold it.
 
     Attributes
     ----------
     transforms : list
+    names : list of str
+        The transforms' names.
+    slices : list of slice
+        Where each transform's uniform numbers lie among a sample's.
+    draws : int
+        How many a sample has.
     given : dict
         The options that its caller gave it.
     named : dict
         All options.
+    options : TargetOptions
+        Those that concern targets.
+    forms : Forms
+        The types in which results come out.
+    reading : Reading
+        How it reads plain values.
+    reads_files : bool
+        Whether its images are JPEG files.
     """
 
     transforms: list[Any]
+    names: list[str]
+    slices: list[slice]
+    draws: int
     given: dict[str, Any]
     named: dict[str, Any]
+    options: TargetOptions
+    forms: Forms
+    reading: Reading
+    reads_files: bool
+    seed: int | None
+    exact: bool
+    keys: Mapping[str, Sequence[str]] | None
+    memory_format: torch.memory_format
+
+    @property
+    def passes(self) -> list[Any]:
+        """The passes that the transforms form."""
+        raise AttributeError("a chain has passes once it is a Compose")
+
+    def split(self, sample: Any) -> tuple[list[Leaf], Callable[[list[Leaf]], Any]]:
+        """Split a sample, for a chain whose passes are formed."""
+        raise AttributeError("a chain splits samples once it is a Compose")
+
+    def source(self, generator: Any, index: Any, epoch: Any, params: Any) -> Any:
+        """Return where the numbers of a call come from."""
+        raise AttributeError("a chain has a source once it is a Compose")
 
     def __setattr__(self, name: str, value: Any) -> None:
         made = "options" in self.__dict__

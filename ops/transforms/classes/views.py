@@ -99,7 +99,7 @@ class Views(nn.Module):
         if not self.decodes_once or outer_options() is not None:
             return tuple(chain(*sample, **options) for chain in self.chains)
         given = sample[0] if len(sample) == 1 else sample
-        return self._decoded_once([chain._split(given) for chain in self.chains], options)
+        return self._decoded_once([chain.split(given) for chain in self.chains], options)
 
     def collate(
         self,
@@ -115,13 +115,13 @@ class Views(nn.Module):
         options: dict[str, Any] = {"generator": generator, "index": index, "epoch": epoch}
         if not self.decodes_once or outer_options() is not None:
             return tuple(chain.collate(samples, **options) for chain in self.chains)
-        split = [as_batch(samples, chain._split) for chain in self.chains]
+        split = [as_batch(samples, chain.split) for chain in self.chains]
         return self._decoded_once(split, options)
 
     @outside_graphs
     def _decoded_once(self, split: list[Split], options: dict[str, Any]) -> tuple[Any, ...]:
         """Return the views of samples that were split for each chain."""
-        sources = [chain._source(**options, params=None) for chain in self.chains]
+        sources = [chain.source(**options, params=None) for chain in self.chains]
         leaves = [own for own, _ in split]
         decode_ahead(self.chains, leaves, sources)
         views = []

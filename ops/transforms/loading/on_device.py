@@ -6,7 +6,7 @@ runs the chain on the batch there. Its plan is drawn from the same numbers, so i
 windows again, and finds them decoded. Targets move on the CPU meanwhile.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 from ..._native import copy_together
 from ..chain.execute import run_passes
 from ..chain.source import Source
+from ..compose import Compose
 from ..sample.batches import MOVABLE, batch_leaves, split_samples, stack_masks, unbatch_leaves
 from ..sample.encoded import Encoded
 from ..sample.leaf import Leaf
@@ -23,9 +24,6 @@ from .batch import Batch, Item
 from .blocks import Blocks
 from .collate import Collate
 from .transfer import Transfer, moved
-
-if TYPE_CHECKING:
-    from ..compose import Compose
 
 _ALIGNMENT = 64  # bytes, of each image in a block
 
@@ -47,7 +45,7 @@ class OnDevice:
 
     def __init__(
         self,
-        chain: "Compose",
+        chain: Compose,
         seed: int,
         epoch: int,
         collate: Collate | None,
@@ -83,7 +81,7 @@ class OnDevice:
 
     def _split_again(self, items: list[Item]) -> None:
         """Split samples of different leaves together: annotations of some may be missing."""
-        found = split_samples([item.result() for item in items], self.chain._split)
+        found = split_samples([item.result() for item in items], self.chain.split)
         for item, (leaves, rebuild) in zip(items, found, strict=True):
             images = iter([leaf for leaf in item.leaves if leaf.kind == "image"])
             for leaf in leaves:

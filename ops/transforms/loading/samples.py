@@ -274,7 +274,7 @@ class Samples:
     def _plain_form(self, sample: Any, file: File, count: int) -> tuple[list[Leaf], Rebuild] | None:
         if isinstance(sample, dict) and any(self.kinds.get(key) in MOVING for key in sample):
             return None
-        leaves, rebuild = self.chain._split(with_content(sample, file))
+        leaves, rebuild = self.chain.split(with_content(sample, file))
         alike = len(leaves) == count and not followers(leaves, self.chain.options)
         return (leaves, rebuild) if alike else None
 
@@ -351,7 +351,7 @@ class Samples:
                     return Item([], None, result=made)
                 with self._drawing(index):
                     return Item([], None, result=chain(sample, index=index, epoch=self.epoch))
-            leaves, rebuild = chain._split(sample)
+            leaves, rebuild = chain.split(sample)
             source = Source(self.seed, None, None, index, self.epoch, None)
             if not self.transforms:
                 decode_ahead([chain], [leaves], [source])

@@ -79,7 +79,7 @@ class SampleViews(Samples):
         if file is not None:
             sample = with_content(sample, file)
         sample = with_masks(sample, self.kinds, times)
-        split = [part.chain._split(sample) for part in self.parts]
+        split = [part.chain.split(sample) for part in self.parts]
         leaves = [own for own, _ in split]
         sources = [Source(part.seed, None, None, index, self.epoch, None) for part in self.parts]
         chains = [part.chain for part in self.parts]
