@@ -225,10 +225,10 @@ class Compose(Chain):
         self._watched = [own for transform in fusable for own in transform.watched()]
         self._edits = list(map(_edits_of, self._watched))
         self._settings = copy.deepcopy(self.keys), self.memory_format
-        self._pipeline = pipeline_of(self)
         if not isinstance(listed, list):
             self.transforms = listed = []
         listed[:] = formed
+        self._pipeline = pipeline_of(self)  # asks for the passes, which are formed now
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_pipeline": None, "_formed": []}
