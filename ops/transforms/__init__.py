@@ -36,6 +36,7 @@ from .classes.boxes import (
 from .classes.choosing import RandomApply, RandomChoice, RandomOrder
 from .classes.color import (
     ColorJitter,
+    ColorMatrix,
     Grayscale,
     RandomBrightnessContrast,
     RandomChannelPermutation,
@@ -130,6 +131,7 @@ __all__ = [
     "ClampBoundingBoxes",
     "CoarseDropout",
     "ColorJitter",
+    "ColorMatrix",
     "Compose",
     "ConvertBoundingBoxFormat",
     "ConvertImageDtype",

@@ -114,6 +114,7 @@ NAMES = {
         "ClampBoundingBoxes",
         "CoarseDropout",
         "ColorJitter",
+        "ColorMatrix",
         "Compose",
         "ConvertBoundingBoxFormat",
         "ConvertImageDtype",

@@ -32,6 +32,7 @@ MADE: dict[str, Any] = {
     "RandomAdjustSharpness": lambda: T.RandomAdjustSharpness(3),
     "from_timm": lambda: T.from_timm("rand-m9"),
     "GaussianBlur": lambda: T.GaussianBlur(3),
+    "ColorMatrix": lambda: T.ColorMatrix([[0, 0, 1], [0, 1, 0], [1, 0, 0]]),
     "JPEG": lambda: T.JPEG(30),
     "ToDtype": lambda: T.ToDtype(torch.float32),
     "Normalize": lambda: T.Normalize([0.5], [0.5]),

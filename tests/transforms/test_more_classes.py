@@ -169,6 +169,48 @@ def test_five_and_ten_crops(size: tuple[int, int]) -> None:
         T.FiveCrop((61, 20))(image)
 
 
+SEPIA = [[0.393, 0.769, 0.189], [0.349, 0.686, 0.168, 0.1], [0.272, 0.534, 0.131]]
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
+def test_colour_matrices(dtype: torch.dtype) -> None:
+    image, rows = photo(dtype)[:, ::8, ::8], np.array([(*row, 0.0)[:4] for row in SEPIA])
+    variation = (rows - np.eye(3, 4)).tolist()
+    chain = T.Compose([T.ColorMatrix(np.eye(3).tolist(), variation, (0.2, 0.7), 0.6)], seed=0)
+    found, params = chain(torch.stack([image] * 20), index=range(20), return_params=True)
+    applied, amounts = (params.steps[0][name] for name in ("apply", "amount"))
+    assert 5 < applied.sum() < 18
+    assert ((amounts >= 0.2) & (amounts < 0.7)).all()
+    white = 255.0 if dtype == torch.uint8 else 1.0
+    values = image.double().numpy() / white
+    for out, share in zip(found, applied * amounts, strict=True):
+        matrix = np.eye(3, 4) + share * (rows - np.eye(3, 4))
+        wanted = np.einsum("ij,jyx->iyx", matrix[:, :3], values) + matrix[:, 3, None, None]
+        distance = np.abs(out.double().numpy() / white - wanted.clip(0.0, 1.0)).max()
+        assert distance <= (0.5001 / 255 if dtype == torch.uint8 else 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([[1.0, 0.0]] * 3,), "matrix is .*, must be 1 to 4 rows of as many numbers as rows, or"),
+        (([1.0, 2.0],), "matrix is .*, must be 1 to 4 rows"),
+        (([[1.0]] * 5,), "matrix is .*, must be 1 to 4 rows"),
+        ((np.eye(3).tolist(), [[1.0]]), "variation is .*, must be 3 rows, as matrix has"),
+        (([[1.0]], None, (1.0, 0.0)), "amount is .*, must be two numbers"),
+        (([["a"]],), "matrix is 'a', must be 1 to 4 rows"),
+    ],
+)
+def test_bad_colour_matrices(arguments: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"ColorMatrix: {message}"):
+        T.ColorMatrix(*arguments)
+
+
+def test_colour_matrices_of_other_channels() -> None:
+    with pytest.raises(ValueError, match="ColorMatrix: the image has 3 channels, must have 1"):
+        T.ColorMatrix([[2.0]])(photo())
+
+
 def test_frames_and_matrices() -> None:
     clip = torch.arange(2 * 7 * 3 * 4).reshape(2, 7, 3, 2, 2).float()
     expected = F.uniform_temporal_subsample(clip, 4)

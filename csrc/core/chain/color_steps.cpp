@@ -289,6 +289,44 @@ class ScaleAndShift : public ChainStep {
   Numbers shifts_;
 };
 
+// p; the amount's range; C; a matrix of C rows of C + 1 numbers, and what an amount of 1 adds to it
+class ColorMatrixStep : public ChainStep {
+ public:
+  explicit ColorMatrixStep(const Numbers& numbers) {
+    Reader n(numbers);
+    p_ = n.number();
+    n.numbers(amount_);
+    channels_ = static_cast<int64_t>(n.number());
+    const int64_t size = channels_ * (channels_ + 1);
+    if (channels_ < 1 || channels_ > kMostColorChannels ||
+        numbers.size() != static_cast<size_t>(4 + 2 * size)) {
+      throw std::invalid_argument("two matrices of 1 to 4 channels are needed");
+    }
+    std::copy_n(numbers.begin() + 4, size, matrix_.begin());
+    std::copy_n(numbers.begin() + 4 + size, size, variation_.begin());
+    uniforms(2);
+    param("apply", ParamSpec::kFlag);
+    param("amount");
+  }
+
+  void draw(const Draws& uniforms, const Sample&, double* params) const override {
+    params[0] = uniforms[0] < p_ ? 1.0 : 0.0;
+    params[1] = uniforms.between(1, amount_[0], amount_[1]);
+  }
+  void extend(const double* params, PlanBuilder& plan) const override {
+    ColorMatrix matrix = identity_color(channels_);
+    for (size_t i = 0; i < matrix.size() && params[0] != 0.0; ++i) {
+      matrix[i] = matrix_[i] + params[1] * variation_[i];
+    }
+    plan.color(matrix);
+  }
+
+ private:
+  double p_, amount_[2];
+  int64_t channels_;
+  ColorMatrix matrix_ = {}, variation_ = {};
+};
+
 // The most channels that images may have
 class ChannelPermutation : public ChainStep {
  public:
@@ -327,6 +365,7 @@ class ChannelPermutation : public ChainStep {
 
 constexpr StepKind kKinds[] = {
     {"ScaleAndShift", kAny, make_of<ScaleAndShift>},
+    {"ColorMatrix", kAny, make_of<ColorMatrixStep>},
     {"ChannelPermutation", 1, make_of<ChannelPermutation>},
     {"ColorJitter", 12, make_of<ColorJitter>},
     {"RandomPhotometricDistort", 13, make_of<PhotometricDistort>},

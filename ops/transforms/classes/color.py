@@ -1,5 +1,6 @@
 """Colour transforms. Every step is an affine map of the channels, v' = A v + a."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -273,6 +274,83 @@ class RGBShift(RandomlyApplied):
     def chain_step(self) -> Step | None:
         limits = (*self.r_shift_limit, *self.g_shift_limit, *self.b_shift_limit)
         return Step("ScaleAndShift", (self.p, 1.0, 1.0, *(limit / 255.0 for limit in limits)))
+
+
+class ColorMatrix(RandomlyApplied):
+    """Mix the channels by a matrix, with probability `p`: v' = (A + u B) v, u a random amount.
+
+    A base for changes of colour of your own, which are then drawn and run in C++.
+
+    Parameters
+    ----------
+    matrix : sequence of sequence of float
+        A: a row for each channel, 1 to 4 of them, of as many numbers, and perhaps one more, which
+        is added, with white at 1.
+    variation : like `matrix`, optional
+        B: what an amount of 1 adds to the matrix. The default is nothing.
+    amount : pair of float
+        Range of u.
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``, ``amount``. Values are clamped to what the image can hold.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> swap = transforms.ColorMatrix([[0, 0, 1], [0, 1, 0], [1, 0, 0]])
+    >>> swap(torch.tensor([0.1, 0.2, 0.3]).reshape(3, 1, 1)).flatten()
+    tensor([0.3000, 0.2000, 0.1000])
+    """
+
+    draws = 2
+
+    def __init__(
+        self,
+        matrix: Sequence[Sequence[float]],
+        variation: Sequence[Sequence[float]] | None = None,
+        amount: Sequence[float] = (0.0, 1.0),
+        p: float = 1.0,
+    ) -> None:
+        super().__init__(p)
+        self.matrix = _color_rows("matrix", matrix)
+        self.variation = None if variation is None else _color_rows("variation", variation)
+        if self.variation is not None and len(self.variation) != len(self.matrix):
+            allowed = f"{len(self.matrix)} rows, as matrix has"
+            fail("ColorMatrix", "variation", variation, allowed)
+        self.amount = interval(
+            "ColorMatrix", "amount", amount, -math.inf, math.inf, "two numbers (min, max)"
+        )
+
+    def effects(self) -> Effects:
+        return Effects(colors=1)
+
+    def settle(self, plan: Plan) -> None:
+        check_channels(type(self).__name__, plan.channels, (len(self.matrix),))
+
+    def chain_step(self) -> Step | None:
+        count = len(self.matrix)
+        varied = self.variation or ((0.0,) * (count + 1),) * count
+        rows = [number for row in (*self.matrix, *varied) for number in row]
+        return Step("ColorMatrix", (self.p, *self.amount, count, *rows))
+
+
+def _color_rows(name: str, rows: Any) -> tuple[tuple[float, ...], ...]:
+    """Return the rows of a colour matrix, each with what is added."""
+    allowed = "1 to 4 rows of as many numbers as rows, or one more"
+    count = len(rows) if is_sequence(rows) else 0
+    if count not in _MIXED or not all(map(is_sequence, rows)):
+        fail("ColorMatrix", name, rows, allowed)
+    found = []
+    for row in rows:
+        if len(row) not in (count, count + 1):
+            fail("ColorMatrix", name, rows, allowed)
+        numbers = [number("ColorMatrix", name, v, -math.inf, math.inf, allowed) for v in row]
+        found.append((*numbers, 0.0)[: count + 1])
+    return tuple(found)
 
 
 class RandomChannelPermutation(Builtin):
