@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from .._torch.outside_graphs import outside_graphs
 from .arguments import mask_fills_of_chain, reject_lost_options
-from .chain.compile import pipeline_of
+from .chain.compile import pipeline_of, reason_for_python
 from .chain.decode import decoding_of
 from .chain.draws import Draws, check_params, recorded
 from .chain.effects import Fusable
@@ -243,6 +243,8 @@ class Compose(Chain):
         lines = [p.describe(number) for number, p in enumerate(self.passes, start=1)]
         arguments = [f"seed={self.seed}"] if self.seed is not None else []
         arguments += ["exact=True"] if self.exact else []
+        reason = reason_for_python(self)
+        lines += [f"  in Python: {reason}"] if reason else []
         return "\n".join(["Compose(" + ", ".join(arguments), *lines, ")"])
 
     @outside_graphs

@@ -226,7 +226,3 @@ def test_noise_is_of_each_frame_and_image(noise: Any, dtype: torch.dtype) -> Non
         both = T.Compose(steps, seed=0)({"image": grey, "img": grey}, index=3)
         assert torch.equal(both["image"], frames[0])
         assert not torch.equal(both["img"], both["image"])
-        wants = frames.new_zeros(()) if dtype is torch.uint8 else None
-        if wants is None and not isinstance(noise, T.ShotNoise):
-            with_gradient = chain(still.clone().requires_grad_(), index=3)
-            torch.testing.assert_close(with_gradient.detach(), frames, rtol=0, atol=1e-6)

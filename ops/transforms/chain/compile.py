@@ -19,7 +19,7 @@ from ..sample.outlines import Outline, outline
 from ..targets.options import CONVENTIONS
 from .decode import Decoding, reach_of
 from .effects import step_of
-from .fuse import Pass
+from .fuse import Pass, name_of
 from .nesting import Chain, Container
 from .pixel_kinds import BY_VALUES
 from .plan import Plan
@@ -118,10 +118,9 @@ Stage = tuple[NativeChain, bool, list[float], list[float], list[float], str, int
 
 
 def pipeline_of(chain: Chain) -> Pipeline | None:
-    """Return what runs a chain whose passes are formed; None: torch's operators have to."""
+    """Return what runs a chain in one call of C++; None: `reason_for_python` says why it can't."""
     options, forms, passes = chain.options, chain.forms, chain.passes
-    others = options.swaps or any(part.steps for part in passes)  # that do more than move targets
-    if others or chain.memory_format is torch.channels_last:
+    if reason_for_python(chain):
         return None
     policies = (options.boxes, options.boxes_from, options.box_format)
     return Pipeline(
@@ -141,6 +140,24 @@ def pipeline_of(chain: Chain) -> Pipeline | None:
     )
 
 
+def reason_for_python(chain: Chain) -> str:
+    """Return why no call of a chain is one of C++; empty if calls may be.
+
+    A call may still not be: samples hold what only Python looks into, something watches, ...
+    """
+    options = chain.options
+    if chain.memory_format is torch.channels_last:
+        return "memory_format is channels_last"
+    if options.swaps:
+        return "flip_pairs, label_pairs or mask_pairs swap names"
+    for part in chain.passes:
+        if part.steps:
+            return f"{name_of(part.steps[0])} changes targets alone"
+        if _inner(chain, part) is None and (reason := reason_for_operators(chain, part)):
+            return f"{name_of(part.transforms[0])}: {reason}"
+    return ""
+
+
 def outline_of(chain: Chain, sample: Any) -> Outline | None:
     """Return what a sample holds, or None if only splitting it tells."""
     return outline(sample, chain.split(sample)[0])
@@ -148,12 +165,11 @@ def outline_of(chain: Chain, sample: Any) -> Outline | None:
 
 def passes_for(chain: Chain, dtype: torch.dtype, channels: int) -> Passes | None:
     """Return a chain's passes for images like this; None: one needs torch's operators."""
-    passes = chain.passes
-    whole = [part for part in passes if _inner(chain, part) is None]
-    if dtype not in DTYPE_NAMES or any(reason_for_operators(chain, part) for part in whole):
+    if dtype not in DTYPE_NAMES:
         return None
-    found = stages_of(chain, passes, dtype, channels)
-    return None if found is None else Passes(found[0], len(whole) == len(passes))
+    found = stages_of(chain, chain.passes, dtype, channels)
+    is_recorded = all(_inner(chain, part) is None for part in chain.passes)
+    return None if found is None else Passes(found[0], is_recorded)
 
 
 def key_of(chain: Chain, generator: Any, index: Any, epoch: Any, batch: int) -> Key:

@@ -59,7 +59,7 @@ def run_pixels(
     found: Any = [frame for result in results for frame in result] if listed else results[0]
     if dtype in WHITES:
         found = from_float(found, dtype)
-    else:
+    elif results[0].dtype is not dtype:
         found = [f.to(dtype) for f in found] if listed else found.to(dtype)
     if not listed:
         found = found.contiguous(memory_format=memory_format)
@@ -132,10 +132,13 @@ def _one_each(
         if not _WITH_MORE.isdisjoint(present):
             takes = np.isin(kinds, [*_WITH_MORE])
             more = np.where(takes[:, None], numbers, 0.0).ravel().tolist()
-        plain = images if images.dtype in BY_VALUES else images.float()
-        adjusted = adjust_pixels(plain, known.tolist(), amounts.tolist(), more)
-        changed = adjusted.to(images.dtype)
-        images = changed if plain is images else torch.where(adjusted == plain, images, changed)
+        arguments = known.tolist(), amounts.tolist(), more
+        if images.dtype in BY_VALUES:
+            images = adjust_pixels(images, *arguments)
+        else:
+            plain = images.float()
+            adjusted = adjust_pixels(plain, *arguments)
+            images = torch.where(adjusted == plain, images, adjusted.to(images.dtype))
     if PixelKind.GAUSSIAN_BLUR in present:
         takes = kinds == PixelKind.GAUSSIAN_BLUR
         for size in sorted({(int(w), int(h)) for w, h in numbers[takes, :2]}):

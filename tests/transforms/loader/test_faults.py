@@ -335,10 +335,11 @@ print("interrupted", len(threads), flush=True)
 
 
 SLOW = """
-import sys, threading, time
+import signal, sys, threading, time
 import torch
 from visops import transforms
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let background jobs ignore it
 reading, may_end = threading.Event(), threading.Event()
 
 
