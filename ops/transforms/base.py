@@ -92,7 +92,7 @@ class Builtin(Transform):
         step = self.chain_step()
         assert step is not None
         plan.add(step, step.pack(params, plan.batch))
-        self.settle(plan)
+        self.set_constants(plan)
 
 
 class RandomlyApplied(Builtin):

@@ -22,9 +22,9 @@ from .chain.geometry import chain_geometry
 from .chain.nesting import Chain, flatten, outer_options
 from .chain.options import (
     DEFAULTS,
-    forms_of,
     given_options,
     options_within,
+    output_types_of,
     reject_named,
     target_options,
 )
@@ -184,15 +184,15 @@ class Compose(Chain):
         self.exact, self.memory_format = self.named["exact"], self.named["memory_format"]
         self.transforms = list(transforms)
         reject_lost_options(self.transforms, self.given)
-        self._formed: list[Any] = []
+        self._compiled_from: list[Any] = []
         self._watched: list[Any] = []
         self._edits: list[int] = []
         self._settings: Any = None
-        self._form()
+        self._compile()
 
-    def _form(self) -> None:
+    def _compile(self) -> None:
         """Form passes of the transforms, if their list or one of them has changed."""
-        formed, listed = self._formed, self.transforms
+        formed, listed = self._compiled_from, self.transforms
         same = formed and len(formed) == len(listed) and all(map(operator.is_, formed, listed))
         same = same and self._edits == list(map(_edits_of, self._watched))
         if same and self._settings == (self.keys, self.memory_format):
@@ -213,14 +213,14 @@ class Compose(Chain):
             draws = transform.draws if isinstance(transform, Fusable) else 1
             self.slices.append(slice(self.draws, self.draws + draws))
             self.draws += draws
-        self.forms, self.names = forms_of(formed), list(map(name_of, formed))
+        self.output_types, self.names = output_types_of(formed), list(map(name_of, formed))
         self.reading = Reading(
             not self.named["per_frame"],
             self.named["layout"],
             any(getattr(transform, "reads_numbers", False) for transform in formed),
             self.named["box_format"],
         )
-        self._formed, self._files, self.reads_files = formed, files, files is not None
+        self._compiled_from, self._files, self.reads_files = formed, files, files is not None
         fusable = (transform for transform in formed if isinstance(transform, Fusable))
         self._watched = [own for transform in fusable for own in transform.watched()]
         self._edits = list(map(_edits_of, self._watched))
@@ -231,12 +231,12 @@ class Compose(Chain):
         self._pipeline = pipeline_of(self)  # asks for the passes, which are formed now
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_pipeline": None, "_formed": []}
+        return {**super().__getstate__(), "_pipeline": None, "_compiled_from": []}
 
     @property
     def passes(self) -> list[Pass]:
         """The passes that the transforms form."""
-        self._form()
+        self._compile()
         return self._passes
 
     def __repr__(self) -> str:
@@ -284,7 +284,7 @@ class Compose(Chain):
         """
         if named:
             reject_named(named)
-        self._form()
+        self._compile()
         given = sample[0] if len(sample) == 1 else sample
         key = None
         if params is None and self._pipeline is not None:
@@ -297,7 +297,7 @@ class Compose(Chain):
         source.kept = key
         leaves, rebuild = self.split(given)
         drawn, sizes = self._transform(leaves, source, record=return_params)
-        self.forms.apply(leaves)
+        self.output_types.apply(leaves)
         result = rebuild(leaves)
         return (result, recorded(self.transforms, drawn, sizes)) if return_params else result
 
@@ -313,7 +313,7 @@ class Compose(Chain):
 
         Other packages' transforms are taken to keep the image's size. Arguments are as in a call.
         """
-        self._form()
+        self._compile()
         leaves, _ = self.split(sample[0] if len(sample) == 1 else sample)
         source = self.source(generator, index, epoch, None)
         return recorded(self.transforms, *self._transform(leaves, source, dry=True))
@@ -351,10 +351,10 @@ class Compose(Chain):
         """
         if index is None and self.seed is not None:
             index = index_of_samples(samples)
-        self._form()
+        self._compile()
         leaves, rebuild = as_batch(samples, self.split)
         self._transform(leaves, self.source(generator, index, epoch, None))
-        self.forms.apply(leaves)
+        self.output_types.apply(leaves)
         return rebuild(leaves)
 
     @outside_graphs
@@ -392,7 +392,7 @@ class Compose(Chain):
         >>> chain.inverse({"boxes": torch.tensor([[0.0, 0.0, 1.0, 1.0]])}, params)
         {'boxes': tensor([[2., 0., 3., 1.]])}
         """
-        self._form()
+        self._compile()
         check_params(self.transforms, params)
         return undo_geometry(self, sample, params, stride, interpolation)
 
@@ -450,8 +450,8 @@ class Compose(Chain):
         if all(self.named[name] == value for name, value in options.items()):
             return self
         twin, source = self.__dict__.get("_twin", (None, None))
-        if twin is None or twin.given != options or source is not self._formed:
+        if twin is None or twin.given != options or source is not self._compiled_from:
             twin = Compose(self.transforms, **options)
             # nn.Module's own attributes would register it as a child of this module.
-            self.__dict__["_twin"] = twin, self._formed
+            self.__dict__["_twin"] = twin, self._compiled_from
         return twin  # type: ignore[no-any-return]

@@ -11,11 +11,11 @@ from ..._native import Chain as NativeChain
 from ..._native import FilePass, Passes, Pipeline, Step
 from ...jpeg.file import decoder
 from ...jpeg.library import TurboDecoder
-from ..sample.forms import formed
 from ..sample.images import image_leaf
 from ..sample.leaf import AS_THEY_ARE, Leaf
 from ..sample.names import named_kinds
 from ..sample.outlines import Outline, outline
+from ..sample.outputs import as_output
 from ..targets.options import CONVENTIONS
 from .decode import Decoding, reach_of
 from .effects import step_of
@@ -31,7 +31,7 @@ DTYPE_NAMES = {
 }
 
 # Mean, standard deviation, erased value and dtype of a pass: the same for every draw.
-Settled = tuple[list[float], list[float], "list[float] | None", torch.dtype]
+PassConstants = tuple[list[float], list[float], "list[float] | None", torch.dtype]
 
 
 class Sampling(NamedTuple):
@@ -55,7 +55,7 @@ class Compiled:
         Whether all of them are in C++.
     chain : Chain
         All steps, and the options of sampling; without steps unless `is_whole`.
-    settled : dict
+    constants : dict
         By dtype and channels of the images, for a pass that is whole.
     least : pair of int, optional
         The least height and width of a result; None: those of the image.
@@ -69,18 +69,18 @@ class Compiled:
         self.sampling = sampling_of(pass_)
         self.shows_window = pass_.resizes and pass_.fill is not None and not pass_.antialias
         self.chain: Any = NativeChain(steps, *self.sampling, self.shows_window)
-        self.settled: dict[tuple[torch.dtype, int], Settled] = {}
+        self.constants: dict[tuple[torch.dtype, int], PassConstants] = {}
         sizes = (transform.effects().size for transform in pass_.transforms)
         self.least = next((size for size in reversed([*sizes]) if size is not None), None)
 
-    def settle(self, pass_: Pass, plan: Plan) -> None:
+    def set_constants(self, pass_: Pass, plan: Plan) -> None:
         """Add to the plan of a whole pass what no draw changes."""
         key = plan.source_dtype, plan.channels
-        found = self.settled.get(key)
+        found = self.constants.get(key)
         if found is None:
             for transform in pass_.transforms:
-                transform.settle(plan)
-            self.settled[key] = plan.mean, plan.std, plan.erase_value, plan.dtype
+                transform.set_constants(plan)
+            self.constants[key] = plan.mean, plan.std, plan.erase_value, plan.dtype
         else:
             plan.mean, plan.std, plan.erase_value, plan.dtype = found
 
@@ -119,7 +119,7 @@ Stage = tuple[NativeChain, bool, list[float], list[float], list[float], str, int
 
 def pipeline_of(chain: Chain) -> Pipeline | None:
     """Return what runs a chain in one call of C++; None: `reason_for_python` says why it can't."""
-    options, forms, passes = chain.options, chain.forms, chain.passes
+    options, types, passes = chain.options, chain.output_types, chain.passes
     if reason_for_python(chain):
         return None
     policies = (options.boxes, options.boxes_from, options.box_format)
@@ -131,11 +131,11 @@ def pipeline_of(chain: Chain) -> Pipeline | None:
         exact=chain.exact,
         moves_targets=policies == ("keep", "boxes", "xyxy"),
         pads=any(part.shown_padding != "constant" for part in passes),
-        pure_targets=bool(forms.targets),
+        pure_targets=bool(types.targets),
         mask_fill=options.mask_fill,
         other_mask_fill=options.other_mask_fill,
         keypoint_shift=CONVENTIONS[options.keypoint_convention],
-        has_image_type=bool(forms.image),
+        has_image_type=bool(types.image),
         reads_files=chain.reads_files,
     )
 
@@ -185,7 +185,7 @@ def pixels_of(image: Any, name: str, indices: bool) -> np.ndarray:
 
 def as_type(chain: Chain, image: Tensor, name: str) -> Any:
     """Return an image as its chain wants it."""
-    return formed(image, Leaf("image", image, name=name, form=chain.forms.image))
+    return as_output(image, Leaf("image", image, name=name, form=chain.output_types.image))
 
 
 def recorded_by(chain: Chain, steps: list[Any], sizes: np.ndarray) -> Parameters:
@@ -220,7 +220,7 @@ def stages_of(
             return None
         native = compiled(part, owner.slices)
         plan = Plan.of_images(np.ones((1, 2), np.int64), channels, dtype, chain.exact)
-        native.settle(part, plan)
+        native.set_constants(part, plan)
         dtype = plan.dtype
         if dtype not in DTYPE_NAMES:
             return None

@@ -78,7 +78,7 @@ class Draws:
         native = compiled(pass_, self.slices)
         if native.is_whole and self.key is not None:
             if not self.only_geometry:
-                native.settle(pass_, plan)  # it refuses images that steps don't expect
+                native.set_constants(pass_, plan)  # it refuses images that steps don't expect
             drawn = native.chain.draw(plan, *self.key, self.record)
             if drawn is None:
                 self.steps += [{}] * len(native.steps)
@@ -102,7 +102,7 @@ class Draws:
             self.steps.append(params)
             return
         if not self.only_geometry:
-            transform.settle(plan)
+            transform.set_constants(plan)
         if self.given is None:
             drawn = plan.draw(step, self.uniforms(position))
             params = step.unpack(drawn) if self.record else {}

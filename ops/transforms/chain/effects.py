@@ -277,7 +277,7 @@ class Fusable(Adjustable, nn.Module, ABC):
                 )
         return {name: np.asarray(value) for name, value in params.items()}
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         """Add what is the same for every draw: normalisation, dtype, the erased value.
 
         Raises
@@ -318,7 +318,7 @@ class TargetStep(Fusable):
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         """Add what is the same for every draw, if there is anything: no pixel moves."""
-        self.settle(plan)
+        self.set_constants(plan)
 
     @abstractmethod
     def run(self, leaves: Sequence[Any], sizes: np.ndarray) -> None:

@@ -111,7 +111,7 @@ def plans_for(
                 if step is None:
                     transform.extend(own, params)
                 else:
-                    transform.settle(own)
+                    transform.set_constants(own)
                     own.add(step, step.pack(params, own.batch))
             plan = own
         found.append(plan)

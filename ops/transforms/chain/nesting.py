@@ -14,7 +14,7 @@ from torch import nn
 from ..sample.leaf import Leaf, Reading
 from ..targets.options import TargetOptions
 from .effects import Adjustable, Fusable
-from .options import DEFAULTS, Forms, restored, stored
+from .options import DEFAULTS, OutputTypes, restored, stored
 
 _SETTABLE = ("seed", "keys", "memory_format")  # options that every call reads
 
@@ -37,7 +37,7 @@ class Chain(nn.Module):
         All options.
     options : TargetOptions
         Those that concern targets.
-    forms : Forms
+    output_types : OutputTypes
         The types in which results come out.
     reading : Reading
         How it reads plain values.
@@ -52,7 +52,7 @@ class Chain(nn.Module):
     given: dict[str, Any]
     named: dict[str, Any]
     options: TargetOptions
-    forms: Forms
+    output_types: OutputTypes
     reading: Reading
     reads_files: bool
     seed: int | None

@@ -150,7 +150,7 @@ def restored(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Forms:
+class OutputTypes:
     """The types of a chain's results, where its transforms say so."""
 
     image: str = ""
@@ -163,7 +163,7 @@ class Forms:
                 leaf.form = self.image if leaf.kind == "image" else self.targets
 
 
-def forms_of(transforms: Sequence[Any]) -> Forms:
+def output_types_of(transforms: Sequence[Any]) -> OutputTypes:
     """Return what a chain's results come out as; its last word counts."""
     image = targets = ""
     for transform in transforms:
@@ -176,7 +176,7 @@ def forms_of(transforms: Sequence[Any]) -> Forms:
         if isinstance(form, str) and form:
             image = form
             targets = "pure" if form == "pure" else targets
-    return Forms(image, targets)
+    return OutputTypes(image, targets)
 
 
 def reject_named(named: Mapping[str, Any]) -> NoReturn:

@@ -16,7 +16,7 @@ from ..chain.fuse import Pass
 from ..chain.generators import whole_number
 from ..chain.geometry import combined
 from ..chain.nesting import OfBatches, flatten
-from ..chain.options import Forms
+from ..chain.options import OutputTypes
 from ..chain.plan import Number
 from ..chain.random import fresh_key, uniforms
 from ..chain.source import index_of_samples
@@ -35,7 +35,7 @@ class _Choosing(CallableContainer):
         self._chains = [Compose(group) for group in groups]
         for chain in self._chains:
             decoding_of(chain.transforms, self._get_name())
-            if chain.forms != Forms():
+            if chain.output_types != OutputTypes():
                 fail(
                     self._get_name(),
                     "transforms",

@@ -100,9 +100,9 @@ class Chosen(Builtin):
             groups[group].append(step)
         return Step.choice(name, ends, groups)
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         for _, transform in self._contents:
-            transform.settle(plan)
+            transform.set_constants(plan)
 
     # The same in Python, where a transform in it has no step.
 

@@ -121,7 +121,7 @@ class ColorJitter(Builtin):
             numbers += (0.0, 0.0, 0.0) if span is None else (1.0, *span)
         return numbers
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         if (self.contrast, self.saturation, self.hue) != (None, None, None):  # these need a grey
             check_channels(type(self).__name__, plan.channels)
 
@@ -159,7 +159,7 @@ class RandomGrayscale(RandomlyApplied):
     def chain_step(self) -> Step | None:
         return Step("RandomGrayscale", (self.p,))
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         check_channels("RandomGrayscale", plan.channels)
 
 
@@ -268,7 +268,7 @@ class RGBShift(RandomlyApplied):
     def effects(self) -> Effects:
         return Effects(colors=1)
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         check_channels("RGBShift", plan.channels, (3,))
 
     def chain_step(self) -> Step | None:
@@ -328,7 +328,7 @@ class ColorMatrix(RandomlyApplied):
     def effects(self) -> Effects:
         return Effects(colors=1)
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         check_channels(type(self).__name__, plan.channels, (len(self.matrix),))
 
     def chain_step(self) -> Step | None:
@@ -375,7 +375,7 @@ class RandomChannelPermutation(Builtin):
     def effects(self) -> Effects:
         return Effects(colors=1)
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         check_channels("RandomChannelPermutation", plan.channels, _MIXED)
 
     def chain_step(self) -> Step | None:
@@ -499,7 +499,7 @@ class Grayscale(CallableContainer):
         chain, sizes = self._chain, image_sizes([leaf])
         plan = Plan.of_images(sizes, pixels.channels, pixels.dtype)
         native = compiled(chain.passes[0], chain.slices)
-        native.settle(chain.passes[0], plan)
+        native.set_constants(chain.passes[0], plan)
         native.chain.draw(plan, 0, 0, range(plan.batch), False)
         stages, form = [(native, False)], torch.contiguous_format
         return run_native(stages, [plan], leaf, form, self.num_output_channels)

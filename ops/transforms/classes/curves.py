@@ -130,7 +130,7 @@ class RandomSolarize(_ValueStep):
     def _amounts(self) -> tuple[float, float]:
         return self.threshold, self.threshold
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         white = full_scale(plan.dtype)
         if self.threshold > white:
             raise ValueError(
@@ -230,7 +230,7 @@ class RandomAdjustSharpness(_ValueStep):
     def _amounts(self) -> tuple[float, float]:
         return self.sharpness_factor, self.sharpness_factor
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         check_channels("RandomAdjustSharpness", plan.channels)
 
 

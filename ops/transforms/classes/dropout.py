@@ -81,7 +81,7 @@ class ChannelDropout(OperationStep):
         super().__init__(p, [fixed(own_fill), fixed(counts[0]), fixed(counts[1]), KEY])
         self.channel_drop_range, self.fill = counts, own_fill
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         _check_fill("ChannelDropout", self.fill, plan)
         if self.channel_drop_range[1] >= plan.channels:
             raise ValueError(
@@ -151,7 +151,7 @@ class CoarseDropout(OperationStep):
         self.num_holes_range, self.fill = counts, fill
         self.hole_height_range, self.hole_width_range = sides
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         _check_fill("CoarseDropout", self.fill, plan)
 
 
@@ -225,7 +225,7 @@ class GridDropout(OperationStep):
         self.holes_number_xy = None if holes_number_xy is None else tuple(holes_number_xy)
         self.fill = fill
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         _check_fill("GridDropout", self.fill, plan)
 
 
@@ -312,7 +312,7 @@ class RandomErasing(RandomlyApplied):
         random = self.value is None
         return Step("RandomErasing", (self.p, *self.scale, *self._log_ratio, random))
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         if self.value is None:
             return
         if len(self.value) not in (1, plan.channels):

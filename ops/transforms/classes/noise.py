@@ -67,7 +67,7 @@ class GaussianNoise(OperationStep):
         super().__init__(p, [real(own_sigma), fixed(own_mean), fixed(bool(clip)), KEY])
         self.mean, self.sigma, self.clip = own_mean, own_sigma, bool(clip)
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         if not self.clip and plan.dtype in WHITES:
             raise TypeError(
                 "visops.transforms.GaussianNoise: clip is False, the image has dtype "
@@ -202,7 +202,7 @@ class RandomHSV(OperationStep):
         super().__init__(p, [real((-gain, gain)) for gain in gains])
         self.hgain, self.sgain, self.vgain = gains
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         check_channels("RandomHSV", plan.channels, (3,))
 
 
@@ -252,7 +252,7 @@ class JPEG(OperationStep):
         super().__init__(p, [(float(low), float(high), 1)])
         self.quality = (low, high)
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         bytes_or_floats = plan.dtype == torch.uint8 or plan.dtype.is_floating_point
         if not bytes_or_floats or plan.channels not in (1, 3):
             raise TypeError(

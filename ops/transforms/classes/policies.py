@@ -84,7 +84,7 @@ class Policy(Builtin):
     def effects(self) -> Effects:
         return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         check_channels(self._owner, plan.channels)
 
 
@@ -122,7 +122,7 @@ class _Linear(Builtin):
     def chain_step(self) -> Step | None:
         return Step("LinearPolicy", self._numbers)
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         check_channels(self._name, plan.channels)
 
     def _get_name(self) -> str:
@@ -324,7 +324,7 @@ class TimmRandAugment(Builtin):
     def effects(self) -> Effects:
         return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         check_channels("from_timm", plan.channels)
 
     def chain_step(self) -> Step | None:

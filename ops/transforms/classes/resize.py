@@ -217,7 +217,7 @@ class Letterbox(Sampled):
             size=self.size,
         )
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         reject_out_of_range("Letterbox", "fill", self.fill, plan.source_dtype, white=True)
 
     def chain_step(self) -> Step | None:

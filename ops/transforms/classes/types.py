@@ -74,7 +74,7 @@ class Normalize(Builtin):
     def chain_step(self) -> Step | None:
         return NO_STEP
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         if not plan.dtype.is_floating_point:
             raise TypeError(
                 f"visops.transforms.Normalize: the image has dtype {plan.dtype}, must be floating; "
@@ -134,7 +134,7 @@ class ToDtype(Builtin):
     def chain_step(self) -> Step | None:
         return NO_STEP
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         plan.convert(self.dtype, self.scale)
 
 
@@ -164,7 +164,7 @@ class _ToDtypes(TargetStep, ToDtype):
     def chain_step(self) -> Step | None:
         return NO_STEP
 
-    def settle(self, plan: Plan) -> None:
+    def set_constants(self, plan: Plan) -> None:
         if self.dtype is not None:
             plan.convert(self.dtype, self.scale)
 

@@ -127,7 +127,7 @@ class Views(nn.Module):
         views = []
         for chain, source, (own, rebuild) in zip(self.chains, sources, split, strict=True):
             chain._transform(own, source)
-            chain.forms.apply(own)
+            chain.output_types.apply(own)
             views.append(rebuild(own))
         return tuple(views)
 

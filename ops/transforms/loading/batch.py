@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..chain.operator_calls import reject_sizes
-from ..chain.options import Forms
+from ..chain.options import OutputTypes
 from ..sample.batches import Split, batch_leaves, split_samples
 from ..sample.encoded import Encoded
 from ..sample.leaf import AS_THEY_ARE, Leaf, Reading
@@ -147,7 +147,7 @@ class Collating:
 
     Attributes
     ----------
-    forms : Forms
+    output_types : OutputTypes
         The types of the results.
     collate : callable, optional
         That of the user, of samples and their places; None: as ``Compose.collate``.
@@ -157,7 +157,7 @@ class Collating:
         Likewise.
     """
 
-    forms: Forms
+    output_types: OutputTypes
     collate: Collate | None
     keys: Mapping[str, Sequence[str]] | None
     reading: Reading
@@ -165,8 +165,11 @@ class Collating:
     @classmethod
     def of(cls, chain: Any, collate: Collate | None) -> "Collating":
         """Return how samples of a chain, or of another callable, become a batch."""
-        forms, reading = getattr(chain, "forms", Forms()), getattr(chain, "reading", AS_THEY_ARE)
-        return cls(forms, collate, getattr(chain, "keys", None), reading)
+        output_types, reading = (
+            getattr(chain, "output_types", OutputTypes()),
+            getattr(chain, "reading", AS_THEY_ARE),
+        )
+        return cls(output_types, collate, getattr(chain, "keys", None), reading)
 
     def __call__(self, batch: Batch) -> Any:
         """Return a batch of the samples that were not skipped; there is at least one."""
@@ -197,7 +200,7 @@ class Collating:
                 leaf.value, leaf.layout = _stacked(batch, rows, items), "CHW"
             elif leaf.kind == "image":
                 leaf.value = torch.stack(leaf.value)
-        self.forms.apply(leaves)
+        self.output_types.apply(leaves)
         return leaves, rebuild
 
     def _split_again(self, items: list[Item], own: list[list[Leaf]]) -> list[Split]:
@@ -211,7 +214,7 @@ class Collating:
         if item.rebuild is None:
             return item.result
         leaves = item.own_leaves()
-        self.forms.apply(leaves)
+        self.output_types.apply(leaves)
         return item.rebuild(leaves)
 
     def _plain(self, items: list[Item]) -> list[Leaf]:

@@ -72,7 +72,7 @@ class OnDevice:
         run_passes(chain, leaves, Source(self.seed, None, None, indices, self.epoch, None))
         if self.collate is None:
             stack_masks(leaves)
-            chain.forms.apply(leaves)
+            chain.output_types.apply(leaves)
             made = items[0].rebuild(leaves)  # type: ignore[misc]
         else:
             pairs = zip(items, unbatch_leaves(leaves, moves=self._may_change), strict=True)
@@ -101,7 +101,7 @@ class OnDevice:
             if not follows and self._may_change(new):
                 old.value = _as_before(new.value, old.value)
             leaves.append(new if follows else old)
-        self.chain.forms.apply(leaves)
+        self.chain.output_types.apply(leaves)
         return item.rebuild(leaves)  # type: ignore[misc]
 
     def _upload(self, leaf: Leaf) -> Tensor:

@@ -80,7 +80,7 @@ def mmsegmentation_train(
     Notes
     -----
     Source: mmsegmentation 1.2.2, ``configs/_base_/datasets/cityscapes.py``, and
-    ``PhotoMetricDistortion`` in ``mmseg/datasets/transforms/transforms.py``: four changes with a
+    ``PhotoMetricDistortion`` in ``mmseg/datasets/transforms/transoutputs.py``: four changes with a
     probability of 0.5 each, and no other order of channels. Images have three channels.
 
     Examples

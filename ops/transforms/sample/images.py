@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ..._torch.native import modes_or_transforms_active
-from .forms import formed
 from .leaf import AS_THEY_ARE, Leaf, Reading, is_pil, tv_kind, tv_wrap
+from .outputs import as_output
 
 _CHANNELS = (1, 3, 4)
 
@@ -274,7 +274,7 @@ def _shares(value: Any, like: Any) -> bool:
 
 def restored_image(leaf: Leaf) -> Any:
     """Return an image as a tensor with channels first, and as a tv_tensor if it was one."""
-    return formed(_as_it_came(leaf), leaf)
+    return as_output(_as_it_came(leaf), leaf)
 
 
 def _as_it_came(leaf: Leaf) -> Any:

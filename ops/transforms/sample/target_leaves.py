@@ -13,9 +13,9 @@ from torch import Tensor
 
 from ... import _native
 from .coco import ObjectMasks
-from .forms import pure
 from .images import pil_mask, sizes_of
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
+from .outputs import pure
 from .per_box import match_to_boxes, plain_array
 from .plain_boxes import as_shares, read_plain_boxes
 from .polygons import prepare_polygons, restored_polygons

@@ -131,7 +131,7 @@ class Bound:
         for index, path in enumerate(paths):
             file = JpegFile(Path(path).read_bytes(), True, 1 << 28)
             plan = Plan.of_images(np.array([file.size]), 3, torch.uint8, False)
-            native.settle(part, plan)
+            native.set_constants(part, plan)
             native.chain.draw(plan, 0, 0, [index], False)
             window, reduction = plan.windows(*reach_of(part))[0], plan.reductions()[0]
             pixels, corner = file.decode(window, reduction, 3)

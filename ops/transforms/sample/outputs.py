@@ -16,12 +16,12 @@ def pure(value: Any) -> Any:
     return value.as_subclass(Tensor) if isinstance(value, Tensor) else value
 
 
-def formed(value: Any, leaf: Leaf) -> Any:
+def as_output(value: Any, leaf: Leaf) -> Any:
     """Return an image, or a list of images, in the form that its leaf wants."""
     if leaf.form == "":
         return value
     if isinstance(value, list):
-        return [formed(item, leaf) for item in value]
+        return [as_output(item, leaf) for item in value]
     form, _, mode = leaf.form.partition(":")
     if form == "pil":
         picture = _as_pil(value, leaf.name)
