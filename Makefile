@@ -198,9 +198,8 @@ test-ptx: $(PTX_BUILD)/.built  ## the PTX of the CUDA kernels, interpreted: bits
 	@! grep -s . $(PTX_BUILD)/findings.txt
 
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
-	@set -e; for script in $(filter-out %/plot.py,$(wildcard scripts/bench/*.py)); do $(PY) $$script; done
-	$(PY) scripts/bench/plot.py
-	$(PY) scripts/figures/update_benchmarks.py
+	@set -e; for script in $(filter-out %/render.py,$(wildcard scripts/bench/*.py)); do $(PY) $$script; done
+	$(PY) scripts/bench/render.py
 
 doctest: $(VENV)/.packages  ## run the documentation's examples on what was built
 	$(PY) -m sphinx -W --keep-going -b doctest docs docs/_build/doctest
