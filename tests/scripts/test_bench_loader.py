@@ -64,7 +64,14 @@ def test_each_number_of_threads_is_measured(monkeypatch: pytest.MonkeyPatch) -> 
     assert [row["threads"] for row in rows] == list(costs.THREADS)
     for row in rows:
         assert row["images_per_s"] > 0
-        assert [*row["shares"]] == ["reading", "decoding", "transforming", "python", "collating", "waiting"]
+        assert [*row["shares"]] == [
+            "reading",
+            "decoding",
+            "transforming",
+            "python",
+            "collating",
+            "waiting",
+        ]
         assert sum(row["shares"].values()) == pytest.approx(1.0, abs=0.01)
         assert row["shares"]["decoding"] > 0
 

@@ -5,8 +5,9 @@ import traceback
 from collections.abc import Sequence
 
 import torch
-from bench.harness import Case
 from torch.profiler import ProfilerActivity, profile
+
+from .contender import Case
 
 CALLS = 5
 
@@ -17,13 +18,14 @@ def wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def trace(cases: Sequence[Case], device: str) -> int:
+def trace(cases: Sequence[Case]) -> int:
     """Print a table for each row; one that fails is named, and the next follows. Exit status."""
     failed = 0
-    activities = [ProfilerActivity.CPU if device == "cpu" else ProfilerActivity.CUDA]
     for row in cases:
+        device = row.device
+        activities = [ProfilerActivity.CPU if device == "cpu" else ProfilerActivity.CUDA]
         try:
-            call = row.build()[0].call
+            call = row.contenders()[0].call
             for _ in range(3):
                 call()
             wait(device)

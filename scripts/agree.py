@@ -1,7 +1,7 @@
 """Calls every operator on a device and on the CPU, and compares bits. A program of its own.
 
-    python scripts/gpu_report/agree.py --seconds 40 --out agree.json
-    compute-sanitizer --tool memcheck python scripts/gpu_report/agree.py --tries 1
+    python scripts/agree.py --seconds 40 --out agree.json
+    compute-sanitizer --tool memcheck python scripts/agree.py --tries 1
 
 Arguments are drawn as by the fuzzer. The CPU's result comes first; what it refuses, the device must
 refuse. Operators that use matrix products may differ in the last bits (docs/determinism.md).
@@ -20,15 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from fuzz.calls import Target, all_targets, describe, valid_arguments
+from fuzz.draws import Draw
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from fuzz.calls import Target, all_targets, describe, valid_arguments
-from fuzz.draws import Draw
-
-# Sums in another order: by the matrix units, by cuBLAS, or by FFTs.
+# Sums in another order: by cuBLAS, or by FFTs.
 ROUNDED = ("conv2d", "convolve2d")  # deform_conv2d, too
 KEPT = 40  # findings in the JSON
 FOUND = 3  # exit status with findings; an exception's is 1
@@ -66,8 +63,6 @@ def rounding_of(name: str, arguments: dict[str, Any]) -> float:
     if not any(word in name for word in ROUNDED):
         return 0.0
     given = next(v for v in arguments.values() if isinstance(v, Tensor))
-    if arguments.get("allow_tf32"):
-        return 2.0**-10
     return torch.finfo(given.dtype).eps if given.is_floating_point() else 2.0**-23
 
 
