@@ -98,7 +98,7 @@ build: $(VENV)/.installed  ## set up .venv and compile (only what has changed)
 
 build-tests: $(VENV)/.installed-for-tests  ## the same, with the emulation that tests use
 
-demo: $(VENV)/.installed-native  ## augment and warp real photos, compare with other libraries (IMAGES=folder)
+demo: $(VENV)/.installed-native  ## augment and warp real photos (IMAGES=folder)
 	$(PY) scripts/demo $(if $(IMAGES),--images $(IMAGES))
 
 test: build-tests  ## every test once, on this machine's best kernels, and all kernels' bits
