@@ -10,7 +10,7 @@
 
 #include <string>
 
-#include "core/large_pages.h"
+#include "core/dispatch/large_pages.h"
 #include "python/bindings.h"
 #include "python/pixels.h"
 
