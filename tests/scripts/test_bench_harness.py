@@ -1,5 +1,6 @@
 """scripts/bench/harness: what a GPU's rows are, and a row that fails costs no other."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,12 +46,13 @@ def test_rows_are_built_on_the_default_device(made: Case) -> None:
                 assert cell.cell_contents.device.type == "meta"
 
 
-def test_a_row_that_fails(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_row_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def fail() -> list[Contender]:
         raise RuntimeError("no such row")
 
     rows: list[Any] = [case("group", "fails", fail), case("group", "runs", contenders)]
-    assert main("op", "", rows, ["--no-memory", "--min-time", "0.01", "--threads", "1"]) == 1
+    options = ["--no-memory", "--min-time", "0.01", "--threads", "1"]
+    assert main("op", "", rows, [*options, "--json", str(tmp_path / "op.json")]) == 1
     printed = capsys.readouterr()
     assert "cpu/group/fails failed:" in printed.err
     assert "runs" in printed.out
