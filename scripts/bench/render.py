@@ -355,7 +355,9 @@ def worst(headline: Sequence[str]) -> tuple[float, str]:
 def headlines(path: Path) -> None:
     """The README's chart."""
     rows = [(headline, *worst(headline)) for headline in specified()["headlines"]]
-    bars = [(f"{row[0]}: {row[1]}\nbeside {peer}", ratio, []) for row, ratio, peer in rows]
+    bars: list[tuple[str, float, list[tuple[float, int]]]] = [
+        (f"{row[0]}: {row[1]}\nbeside {peer}", ratio, []) for row, ratio, peer in rows
+    ]
     chips = sorted({chip_name(chip) for row, _, _ in rows for chip in on_chips(row[2])})
     about = (
         "time of the fastest peer ÷ time of visops, log scale\none thread, the worst of "

@@ -1,5 +1,5 @@
-// Numbers that kernels read by their place, brought to the GPU's memory as parameters of a kernel:
-// unlike a copy from memory of the host, that waits for nothing.
+// Parameters of kernels copied to the memory of the device: unlike a copy from memory of the host, as
+// parameters of a kernel they wait for nothing.
 #pragma once
 
 #include <algorithm>
