@@ -1,4 +1,4 @@
-// CLAHE of images of a batch.
+// CLAHE, and gains in HSV, of images of a batch.
 //
 // NOTE [ CLAHE on CUDA ]
 // Up to four kernels, with the arithmetic of core/pixels/colors/clahe_values.h and lab_values.h,

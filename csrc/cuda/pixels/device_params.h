@@ -1,5 +1,5 @@
-// Parameters of kernels copied to the memory of the device: unlike a copy from memory of the host, as
-// parameters of a kernel they wait for nothing.
+// Parameters of kernels, copied to the memory of the device: as parameters of a kernel, which
+// unlike copies from memory of the host wait for nothing.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Images of a batch as they come back from JPEG files.
+// Images of a batch as they come back from JPEG files, or from a smaller size.
 //
 // NOTE [ JPEG on CUDA ]
 // Two kernels, with the arithmetic of core/pixels/jpeg_values.h, and so the CPU's bits. In the

@@ -1,4 +1,4 @@
-// Box blurs and unsharp masks of images of a batch.
+// Box blurs, unsharp masks, small filters and medians of images of a batch.
 //
 // NOTE [ Blurs on CUDA ]
 // A thread a pixel. One kernel sums along rows into scratch, and the next along columns of it, in

@@ -1,4 +1,4 @@
-// Noise in images of a batch.
+// Noise and dropouts in images of a batch.
 //
 // NOTE [ Noise on CUDA ]
 // A thread has a counter of NOTE [ Places of random numbers ] (core/pixels/random.h), and with it
