@@ -143,7 +143,7 @@ def fronts(
 def used_by_native(objects: Iterable[Path]) -> list[Path]:
     """Objects of the core that `_native` needs: what all families share, and its own."""
     families = {path.name for path in (ROOT / "csrc" / "core").iterdir() if path.is_dir()}
-    others = families - {"chain", "masks", "pixels", "warp"}
+    others = families - {"chain", "dispatch", "images", "masks", "numbers", "pixels", "warp"}
     return [path for path in objects if path.parent.name not in others]
 
 
