@@ -23,7 +23,7 @@ SOURCES := $(shell find csrc tests/cuda_emulation tests/cuda_check tests/neon_em
 CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_check tests/ptx tests/neon_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-tests demo test test-matrix test-infer test-gpu gpu-report test-wheel test-asan test-tsan \
+.PHONY: help build build-tests demo test test-matrix test-infer test-gpu bench-gpu test-wheel test-asan test-tsan \
   test-cuda-check test-ptx test-neon test-arm \
   fuzz bench doctest docs lint format typecheck wheels clean
 
@@ -98,7 +98,7 @@ build: $(VENV)/.installed  ## set up .venv and compile (only what has changed)
 
 build-tests: $(VENV)/.installed-for-tests  ## the same, with the emulation that tests use
 
-demo: $(VENV)/.installed-native  ## augment and warp real photos, compare with other libraries (IMAGES=folder)
+demo: $(VENV)/.installed-native  ## augment and warp real photos (IMAGES=folder)
 	$(PY) scripts/demo $(if $(IMAGES),--images $(IMAGES))
 
 test: build-tests  ## every test once, on this machine's best kernels, and all kernels' bits
@@ -198,9 +198,8 @@ test-ptx: $(PTX_BUILD)/.built  ## the PTX of the CUDA kernels, interpreted: bits
 	@! grep -s . $(PTX_BUILD)/findings.txt
 
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
-	@set -e; for script in $(filter-out %/plot.py,$(wildcard scripts/bench/*.py)); do $(PY) $$script; done
-	$(PY) scripts/bench/plot.py
-	$(PY) scripts/figures/update_benchmarks.py
+	@set -e; for script in $(filter-out %/render.py,$(wildcard scripts/bench/*.py)); do $(PY) $$script; done
+	$(PY) scripts/bench/render.py
 
 doctest: $(VENV)/.packages  ## run the documentation's examples on what was built
 	$(PY) -m sphinx -W --keep-going -b doctest docs docs/_build/doctest
@@ -242,15 +241,20 @@ ARM_ARGS ?=
 test-arm: build  ## the build for 64-bit ARM in an emulator, on Debian: x86's bits, tests of values
 	$(PY) scripts/arm $(ARM_ARGS)
 
-test-gpu: build-tests  ## run the CUDA tests on a GPU, then again under compute-sanitizer
+test-gpu: build-tests  ## compare a GPU with the CPU, run its tests, then again under compute-sanitizer
+	@mkdir -p out && $(PY) scripts/agree.py --seconds 120 --out out/agree.json
 	$(PY) -m pytest -m cuda $(PYTEST_ARGS)
 	@set -e; for tool in memcheck racecheck initcheck synccheck; do \
 	  compute-sanitizer --tool $$tool --error-exitcode 1 $(PY) -m pytest -m "cuda and not cluster" \
 	    -p no:cacheprovider $(PYTEST_ARGS); \
 	done
 
-gpu-report: build-tests  ## tests, compute-sanitizer and benchmarks on a GPU, into one page to attach
-	$(PY) scripts/gpu_report
+# BENCH_ARGS=--kernels: what each row launches, and how soon Python is done with it.
+BENCH_ARGS ?= --no-memory
+bench-gpu: build  ## time the rows that run on a GPU
+	@set -e; for script in $(filter-out %/render.py,$(wildcard scripts/bench/*.py)); do \
+	  $(PY) $$script --device cuda $(BENCH_ARGS); \
+	done
 
 wheels: $(VENV)/.packages  ## build dist/visops-*.whl for every Python found, and the source distribution
 	$(PY) scripts/wheels.py build $(PYTHONS)

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <string>
 
-#include "core/cpu_library.h"
-#include "core/cuda_library.h"
+#include "core/dispatch/cpu_library.h"
+#include "core/dispatch/cuda_library.h"
 #include "core/platform.h"
 #include "visops_build.h"  // written by the build
 
@@ -207,12 +207,11 @@ STABLE_TORCH_LIBRARY(visops, m) {
       "SymInt[] padding, SymInt[] dilation, str layout='unfold') -> Tensor");
   m.def(
       "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
-      "SymInt[] padding=[0, 0], SymInt[2] dilation=1, SymInt groups=1, "
-      "bool allow_tf32=False) -> Tensor");
+      "SymInt[] padding=[0, 0], SymInt[2] dilation=1, SymInt groups=1) -> Tensor");
   m.def("conv2d_backward_input(Tensor grad, Tensor weight, SymInt[] input_size, " CONV2D_OPTIONS
-        ", bool channels_last, bool allow_tf32=False) -> Tensor");
+        ", bool channels_last) -> Tensor");
   m.def("conv2d_backward_weight(Tensor grad, Tensor input, SymInt[] weight_size, " CONV2D_OPTIONS
-        ", bool allow_tf32=False) -> Tensor");
+        ") -> Tensor");
   m.def("connected_components(Tensor masks, int connectivity=8) -> (Tensor, Tensor)");
   m.def("component_stats(Tensor labels, SymInt regions) -> (Tensor, Tensor, Tensor)");
   m.def(

@@ -58,11 +58,11 @@ def run_fenced_code(app: Sphinx, doctree: nodes.document) -> None:
 def write_benchmarks(app: Sphinx) -> None:
     """Write a page for each benchmark, of its results on all chips."""
     sys.path.insert(0, str(Path(app.srcdir).parent / "scripts"))
-    from bench.harness import pages
+    from bench import render
 
     folder = Path(app.srcdir, "benchmarks")
-    for op, chips in pages.by_operator(sorted(folder.glob("*.json"))).items():
-        (folder / f"{op}.md").write_text(pages.page(op, chips), "utf-8")
+    for op, chips in render.by_operator().items():
+        (folder / f"{op}.md").write_text(render.page(op, chips), "utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -36,3 +36,16 @@ def build_info() -> dict[str, Any]:
     info["cuda_archs"] = [arch for arch in info["cuda_archs"].split(";") if arch]
     info |= decoder_info()
     return info
+
+
+# Under python_cpp_extension's names; visops.compat has them.
+
+
+def get_compiler_version() -> str:
+    """Name and version of the C++ compiler that visops was built with, such as ``GCC 12.2``."""
+    return str(build_info()["compiler"])
+
+
+def get_compiling_cuda_version() -> str:
+    """CUDA version that visops was built with, such as ``13.0``; ``not available`` without CUDA."""
+    return str(build_info()["cuda_built"] or "not available")

@@ -22,7 +22,7 @@ _OLDEST_TORCH = (2, 11)
 def load_library() -> None:
     """Load libvisops, which registers the operators with torch.
 
-    Its CUDA kernels are loaded when the first CUDA tensor comes (csrc/core/cuda_library.h).
+    Its CUDA kernels are loaded when the first CUDA tensor comes: csrc/core/dispatch/cuda_library.h.
 
     Raises
     ------

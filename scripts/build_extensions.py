@@ -6,19 +6,18 @@ There are three shared libraries without Python, in `visops/lib`, and one Python
 - libvisops: the operators and their CPU kernels. torch.ops.load_library loads it; so does dlopen in
   a C++ program. It needs libtorch_cpu alone.
 - libvisops_cuda: the CUDA kernels. libvisops loads it, from the same folder, when the first CUDA
-  tensor comes (csrc/core/cuda_library.h): only this one needs libtorch_cuda.
+  tensor comes (csrc/core/dispatch/cuda_library.h): only this one needs libtorch_cuda.
 - libvisops_jpeg: the decoder of JPEG files, where libjpeg-turbo's headers are. It has a C
   interface and needs libjpeg alone. Python loads it when the first file comes.
-- visops._native: a fast front for warps of arrays, with the kernels of libvisops
-  (csrc/core/cpu_library.h). It is per Python version; where it was not built, arrays go through
-  tensors.
+- visops._native: what Python calls without torch's dispatcher, with the kernels of libvisops
+  (csrc/core/dispatch/cpu_library.h). It is per Python version, and required.
 
 One ninja file holds every object of all of them, so that everything compiles in parallel and a
 second build compiles only what a changed source or header touches.
 
 - csrc/core is compiled once: it needs neither torch nor Python.
 - csrc/cpu is compiled once per instruction set; the kernels register themselves, and
-  core/kernel_stub.cpp chooses at run time.
+  core/dispatch/kernel_stub.cpp chooses at run time.
 - csrc/library.cpp and csrc/torch see torch's stable headers, csrc/python sees pybind11.
 - csrc/cuda goes through nvcc; with VISOPS_EMULATION=1 also through the C++ compiler, with
   tests/cuda_emulation/cuda_runtime.h standing in for CUDA's, into libvisops.
@@ -85,7 +84,7 @@ FAST_FRONTS = {
     *(f"csrc/torch/suppression/{n}.cpp" for n in ("nms", "nms_call", "nms_host", "soft_nms")),
     *(f"csrc/core/masks/{name}.cpp" for name in ("polygons", "rle_text")),
     *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/chain").glob("*.cpp")),
-    *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/pixels").glob("*.cpp")),
+    *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/pixels").rglob("*.cpp")),
     *(f"csrc/core/warp/{name}.cpp" for name in ("fields", "invert_field")),
     *(f"csrc/core/roi/{name}.cpp" for name in ("align", "align_rotated", "schedule")),
     "csrc/core/suppression/score_order.cpp",
@@ -144,7 +143,7 @@ def fronts(
 def used_by_native(objects: Iterable[Path]) -> list[Path]:
     """Objects of the core that `_native` needs: what all families share, and its own."""
     families = {path.name for path in (ROOT / "csrc" / "core").iterdir() if path.is_dir()}
-    others = families - {"chain", "masks", "pixels", "warp"}
+    others = families - {"chain", "dispatch", "images", "masks", "numbers", "pixels", "warp"}
     return [path for path in objects if path.parent.name not in others]
 
 

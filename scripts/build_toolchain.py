@@ -31,7 +31,7 @@ class Flags:
     plain: list[str]  # for kernels that only x86 processors from before AVX2 run
     arm: list[str]  # for kernels that every 64-bit ARM processor runs
     small: list[str]  # for what runs once a call
-    isa: dict[str, list[str]]  # in the order of Slot in core/kernel_stub.h
+    isa: dict[str, list[str]]  # in the order of Slot in core/dispatch/kernel_stub.h
 
 
 GNU = Flags(  # GCC and Clang
@@ -89,7 +89,7 @@ MSVC = Flags(
     small=[],
     isa={"default": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]},
 )
-# What -march=native defines on processors for which core/kernel_stub.cpp chooses a slot.
+# What -march=native defines on processors for which core/dispatch/kernel_stub.cpp chooses a slot.
 _AVX2 = {"AVX2", "FMA", "F16C"}
 NATIVE_MACROS = {
     "avx2": _AVX2,
@@ -193,7 +193,7 @@ class Cuda:
     def arch_flags(self) -> list[str]:
         """nvcc's spelling of `archs`.
 
-        Kernels use nothing that is newer than 8.0 (csrc/cuda/mma.h), and making PTX takes most of
+        Kernels use nothing that is newer than 8.0, and making PTX takes most of
         nvcc's time: the PTX of the lowest architecture from there on is assembled for all of them.
         """
         parsed = []

@@ -14,7 +14,7 @@
 
 #include <type_traits>
 
-#include "core/element.h"
+#include "core/numbers/element.h"
 #include "core/platform.h"
 
 namespace visops {

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/element.h"
+#include "core/numbers/element.h"
 
 namespace visops {
 

@@ -13,7 +13,7 @@
 #pragma once
 
 #include "core/box.h"
-#include "core/elementary.h"
+#include "core/numbers/elementary.h"
 
 namespace visops {
 

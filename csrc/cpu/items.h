@@ -1,8 +1,8 @@
 // Work that divides into equal items.
 #pragma once
 
-#include "core/grain.h"
-#include "core/workspace.h"
+#include "core/dispatch/grain.h"
+#include "core/dispatch/workspace.h"
 
 namespace visops {
 

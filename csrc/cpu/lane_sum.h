@@ -1,7 +1,7 @@
-// NOTE [ Lane sums ] (core/lane_sum.h) on the CPU.
+// NOTE [ Lane sums ] (core/numbers/lane_sum.h) on the CPU.
 #pragma once
 
-#include "core/lane_sum.h"
+#include "core/numbers/lane_sum.h"
 
 namespace visops {
 namespace {

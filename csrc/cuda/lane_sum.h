@@ -1,7 +1,7 @@
-// NOTE [ Lane sums ] (core/lane_sum.h) on CUDA: a lane is a thread of a warp.
+// NOTE [ Lane sums ] (core/numbers/lane_sum.h) on CUDA: a lane is a thread of a warp.
 #pragma once
 
-#include "core/lane_sum.h"
+#include "core/numbers/lane_sum.h"
 #include "cuda/launch.h"
 
 namespace visops {

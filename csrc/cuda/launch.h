@@ -12,7 +12,7 @@
 #include <string>
 #include <type_traits>
 
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
 
 namespace visops {
 

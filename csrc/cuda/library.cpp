@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-#include "core/cuda_library.h"
+#include "core/dispatch/cuda_library.h"
 #include "visops_build.h"  // written by the build
 
 namespace visops {

@@ -1,7 +1,7 @@
 // How a pixel changes with its coordinates, with the registers that a GPU has.
 #pragma once
 
-#include "core/pixel.h"
+#include "core/images/pixel.h"
 #include "cuda/launch.h"
 #include "cuda/tap_column.h"
 

@@ -1,7 +1,7 @@
 // One of bicubic's columns of taps: kernels take them in turn, as registers don't hold all sixteen.
 #pragma once
 
-#include "core/pixel.h"
+#include "core/images/pixel.h"
 
 namespace visops {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/parts.h"
+#include "core/numbers/ceil_div.h"
 #include "core/platform.h"
 #include "cuda/launch.h"
 

@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "core/sampling.h"
+#include "core/images/sampling.h"
 
 namespace visops {
 

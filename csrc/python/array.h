@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/element.h"
+#include "core/numbers/element.h"
 
 namespace visops {
 

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "core/chain/color_program.h"
-#include "core/image_front.h"
-#include "core/pixels/grey_means.h"
+#include "core/images/image_front.h"
+#include "core/pixels/colors/grey_means.h"
 #include "core/warp/augment_segment.h"
 #include "python/array.h"
 #include "python/bindings.h"

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "core/pixels/blur_taps.h"
-#include "core/pixels/filter.h"
+#include "core/dispatch/plain_kernel.h"
+#include "core/pixels/filters/blur_taps.h"
+#include "core/pixels/filters/filter.h"
 #include "core/pixels/noise.h"
-#include "core/plain_kernel.h"
 #include "python/array.h"
 #include "python/bindings.h"
 #include "python/strided_data.h"

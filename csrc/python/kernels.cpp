@@ -4,15 +4,15 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/cpu_library.h"
-#include "core/pixels/filter.h"
-#include "core/pixels/hsv.h"
+#include "core/dispatch/cpu_library.h"
+#include "core/dispatch/shared_library.h"
+#include "core/pixels/colors/hsv.h"
+#include "core/pixels/colors/lab.h"
+#include "core/pixels/filters/filter.h"
+#include "core/pixels/filters/median.h"
 #include "core/pixels/jpeg.h"
-#include "core/pixels/lab.h"
-#include "core/pixels/median.h"
 #include "core/pixels/noise.h"
 #include "core/pixels/operations.h"
-#include "core/shared_library.h"
 #include "core/warp/affine.h"
 #include "core/warp/augment.h"
 #include "visops_build.h"  // written by the build

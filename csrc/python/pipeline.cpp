@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/large_pages.h"
+#include "core/dispatch/large_pages.h"
 #include "python/bindings.h"
 #include "python/moving.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/image_front.h"
+#include "core/images/image_front.h"
 #include "core/pixels/operations.h"
 #include "python/array.h"
 #include "python/augment.h"

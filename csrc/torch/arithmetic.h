@@ -1,8 +1,8 @@
 // The arithmetic of a tensor's elements, for operators that take every type.
 #pragma once
 
-#include "core/arithmetic.h"
 #include "core/check.h"
+#include "core/numbers/arithmetic.h"
 #include "torch/tensor.h"
 
 namespace visops {

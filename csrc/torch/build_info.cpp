@@ -4,8 +4,8 @@
 #include <sstream>
 #include <string>
 
-#include "core/cuda_library.h"
-#include "core/kernel_stub.h"
+#include "core/dispatch/cuda_library.h"
+#include "core/dispatch/kernel_stub.h"
 #include "visops_build.h"  // written by the build
 
 namespace visops {

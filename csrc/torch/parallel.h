@@ -6,8 +6,8 @@
 #include <mutex>
 #include <vector>
 
-#include "core/caller_workspace.h"
-#include "core/kernel_stub.h"
+#include "core/dispatch/caller_workspace.h"
+#include "core/dispatch/kernel_stub.h"
 #include "torch/threads.h"
 
 namespace visops {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/cuda_library.h"
+#include "core/dispatch/cuda_library.h"
 #include "core/overlap.h"
-#include "torch/contiguous.h"
+#include "torch/allocate.h"
 
 namespace visops {
 

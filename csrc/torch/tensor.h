@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "core/element.h"
-#include "core/kernel_stub.h"
-#include "core/workspace.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/workspace.h"
+#include "core/numbers/element.h"
 #include "torch/threads.h"
 
 namespace visops {

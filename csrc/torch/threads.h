@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 
 #ifdef __SANITIZE_THREAD__
 #include <thread>

@@ -11,8 +11,8 @@ The results differ only where python_cpp_extension was wrong:
 - Invalid arguments raise.
 """
 
+from .._info import get_compiler_version, get_compiling_cuda_version
 from .affine import affine_opencv, affine_torch
-from .compilers import get_compiler_version, get_compiling_cuda_version
 from .deform_conv import DeformConv2dPack, ModulatedDeformConv2dPack
 from .deformable_attention import (
     MSDeformAttn,

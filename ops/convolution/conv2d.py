@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._torch.call import call_operator
-from .._torch.channels_last import prefers_channels_last
 from .._torch.numbers import as_index
+from .._torch.shapes import prefers_channels_last
 from .._torch.unsupported_inputs import require_plain
 from .conv2d_autograd import conv2d as _implicit
 from .conv2d_autograd import result_size, with_autocast
@@ -128,11 +128,7 @@ def conv2d(
     order that depends on method, instruction set and device. An "implicit" result differs from the
     exact one by at most ``K * eps`` times the sum of its terms' magnitudes, usually far less, plus
     half a unit in the last place (``K`` products a sum; ``eps`` of the dtype summed in). Its bits
-    do not depend on the number of threads. Integers are exact, modulo their size. On CUDA, float32
-    is rounded to TF32 where torch allows that for its own convolution (``fp32_precision`` of
-    ``torch.backends.cudnn.conv``, also set by ``torch.backends.cudnn.allow_tf32``; by default it
-    does). Gradients follow the setting of the forward call, and ``torch.compile`` the one it
-    compiled under.
+    do not depend on the number of threads. Integers are exact, modulo their size.
 
     The method is that of K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural
     Networks for Document Processing", 2006, without its matrix.
@@ -213,7 +209,7 @@ def _convolve(
     sides = before if before == after else [before[0], after[0], before[1], after[1]]
     arguments = (options.stride, sides, options.dilation, options.groups)
     if method == "implicit":
-        result = _implicit(images, weight, bias, *arguments, _allows_tf32(images))
+        result = _implicit(images, weight, bias, *arguments)
     else:
         compiling = torch.compiler.is_compiling()  # sizes may be symbols; torch checks too
         if method == "torch" and weight.dim() == 4 and weight.shape[1] == 0:
@@ -240,25 +236,6 @@ def _check(images: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any)
     """Let the operator check the arguments of methods that don't call it, on no images."""
     with torch.no_grad():
         _implicit(images[:0], weight, bias, *arguments)
-
-
-def _torch_allows_tf32() -> bool:
-    """Whether torch lets cuDNN round float32 to TF32; torch's older `allow_tf32` sets the same."""
-    if torch.compiler.is_compiling():
-        from .._torch.tracing import call_as_constant
-
-        return call_as_constant(_cudnn_takes_tf32)
-    return _cudnn_takes_tf32()
-
-
-def _cudnn_takes_tf32() -> bool:
-    cudnn: Any = torch.backends.cudnn  # has no type for `conv`
-    return bool(cudnn.conv.fp32_precision == "tf32")
-
-
-def _allows_tf32(input: Tensor) -> bool:
-    # Elsewhere no kernel gains by it, and the emulated ones stay comparable with the CPU's.
-    return input.dtype == torch.float32 and input.device.type == "cuda" and _torch_allows_tf32()
 
 
 def _choose(input: Tensor, weight: Tensor) -> tuple[str, str]:

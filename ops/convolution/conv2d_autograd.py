@@ -10,9 +10,9 @@ from typing import Any
 from torch import Tensor
 
 from .._torch.autocast import autocast_dtype, cast_to, register_autocast
-from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
+from .._torch.shapes import empty_maps, prefers_channels_last
 from .._torch.vmap_calls import one_call_each
 
 _conv2d = Differentiable("conv2d")
@@ -82,7 +82,7 @@ def _conj(tensor: Tensor) -> Tensor:
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    input, weight, bias, *ctx.options, ctx.allow_tf32 = inputs
+    input, weight, bias, *ctx.options = inputs
     needs_input, needs_weight = ctx.needs_input_grad[:2]
     ctx.save_for_backward(input if needs_weight else None, weight if needs_input else None)
     ctx.input_size, ctx.weight_size = input.shape, weight.shape
@@ -100,19 +100,16 @@ def _vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
             ctx.input_size,
             *ctx.options,
             ctx.channels_last,
-            ctx.allow_tf32,
         )
     if ctx.needs_input_grad[1]:
-        grad_weight = _backward_weight(
-            grad, _conj(input), ctx.weight_size, *ctx.options, ctx.allow_tf32
-        )
+        grad_weight = _backward_weight(grad, _conj(input), ctx.weight_size, *ctx.options)
     if ctx.has_bias and ctx.needs_input_grad[2]:
         grad_bias = grad.sum((0, 2, 3))
-    return grad_input, grad_weight, grad_bias, None, None, None, None, None
+    return grad_input, grad_weight, grad_bias, None, None, None, None
 
 
 def _backward_input_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    grad, weight, _, *ctx.options, _, ctx.allow_tf32 = inputs
+    grad, weight, _, *ctx.options, _ = inputs
     needs_grad, needs_weight = ctx.needs_input_grad[:2]
     ctx.save_for_backward(grad if needs_weight else None, weight if needs_grad else None)
     ctx.weight_size = weight.shape
@@ -122,16 +119,14 @@ def _backward_input_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ...
     grad, weight = ctx.saved_tensors
     by_grad = by_weight = None
     if ctx.needs_input_grad[0]:
-        by_grad = _conv2d(grad_grad, _conj(weight), None, *ctx.options, ctx.allow_tf32)
+        by_grad = _conv2d(grad_grad, _conj(weight), None, *ctx.options)
     if ctx.needs_input_grad[1]:
-        by_weight = _backward_weight(
-            _conj(grad), grad_grad, ctx.weight_size, *ctx.options, ctx.allow_tf32
-        )
-    return by_grad, by_weight, None, None, None, None, None, None, None
+        by_weight = _backward_weight(_conj(grad), grad_grad, ctx.weight_size, *ctx.options)
+    return by_grad, by_weight, None, None, None, None, None, None
 
 
 def _backward_weight_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    grad, input, _, *ctx.options, ctx.allow_tf32 = inputs
+    grad, input, _, *ctx.options = inputs
     needs_grad, needs_input = ctx.needs_input_grad[:2]
     ctx.save_for_backward(grad if needs_input else None, input if needs_grad else None)
     ctx.input_size, ctx.channels_last = input.shape, prefers_channels_last(input)
@@ -141,7 +136,7 @@ def _backward_weight_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ..
     grad, input = ctx.saved_tensors
     by_grad = by_input = None
     if ctx.needs_input_grad[0]:
-        by_grad = _conv2d(_conj(input), grad_grad, None, *ctx.options, ctx.allow_tf32)
+        by_grad = _conv2d(_conj(input), grad_grad, None, *ctx.options)
     if ctx.needs_input_grad[1]:
         by_input = _backward_input(
             _conj(grad),
@@ -149,9 +144,8 @@ def _backward_weight_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ..
             ctx.input_size,
             *ctx.options,
             ctx.channels_last,
-            ctx.allow_tf32,
         )
-    return by_grad, by_input, None, None, None, None, None, None
+    return by_grad, by_input, None, None, None, None, None
 
 
 def _folding(call: Callable[..., Any], size_at: int | None = None) -> Callable[..., Any]:

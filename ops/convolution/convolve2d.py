@@ -1,8 +1,8 @@
 """Convolution and correlation by SciPy's rules: the public functions.
 
-The arguments' rules are in convolve2d_problem.py, the methods in convolve2d_methods.py,
-convolve2d_fft.py and convolve2d_separable.py, the choice between them in convolve2d_choice.py
-and convolve2d_costs.py. The direct method is an operator, with its schema in csrc/library.cpp.
+The arguments' rules are in convolve2d_problem.py, the methods in convolve2d_methods.py, the choice
+between them in convolve2d_choice.py and convolve2d_costs.py. The direct method is an operator, with
+its schema in csrc/library.cpp.
 """
 
 from typing import Any, TypeVar

@@ -1,19 +1,26 @@
 """Which method convolves: the one asked for, or the fastest by measured costs."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .._torch.shapes import any_zero, is_known
 from .convolve2d_costs import crossover, ranking
-from .convolve2d_fft import convolve_fft
-from .convolve2d_methods import convolve_direct, convolve_im2col
-from .convolve2d_narrow import lying_if_narrow
+from .convolve2d_methods import (
+    Factors,
+    convolve_direct,
+    convolve_fft,
+    convolve_im2col,
+    convolve_separable,
+    lying_if_narrow,
+    wide_dtype,
+)
 from .convolve2d_problem import Problem, dtype_name
-from .convolve2d_separable import Factors, convolve_separable, factors_of
 
 METHODS = ("auto", "direct", "im2col", "fft", "separable")
 Explain = Callable[[str], Any] | None
@@ -21,6 +28,14 @@ Explain = Callable[[str], Any] | None
 # The direct method is done with this many products before another one has started, or costs have
 # been looked up.
 _FEW = 1 << 19
+
+# A kernel counts as a product if it differs from one by at most this many eps of its norm. A
+# product of two rounded factors, rounded and normalised, is off by one or two.
+_ROUNDINGS = 4
+
+_SMALL = 225  # elements of kernels that are looked at as plain numbers first
+
+_HALVES = (torch.float16, torch.bfloat16)
 
 _SIMPLE: dict[str, Callable[[Problem], Tensor]] = {
     "direct": convolve_direct,
@@ -157,3 +172,72 @@ def _in_words(chosen: str, order: tuple[tuple[str, float], ...], note: str = "")
 
 def _duration(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
+
+
+def factors_of(kernel: Tensor) -> Factors | None:
+    """Return the column and row whose product is the kernel, on the CPU; None if there are none.
+
+    Integers must be an exact product of integers. Floating kernels may differ from the product by
+    4 eps of their norm, where eps is of the dtype of sums: float32 for float16 and bfloat16. The
+    factors have that dtype too. Reads the kernel's values.
+    """
+    if _has_a_minor(kernel):
+        return None
+    wide = kernel.detach().cpu().to(wide_dtype(kernel)).numpy()
+    exact = wide.dtype == np.int64
+    kh, kw = wide.shape[-2:]
+    sums = torch.float32 if kernel.dtype in _HALVES else kernel.dtype
+    with np.errstate(all="ignore"):
+        found = [_factors_of_one(k, sums, exact) for k in wide.reshape(-1, kh, kw)]
+    column = np.zeros((len(found), kh), wide.dtype)
+    row = np.zeros((len(found), kw), wide.dtype)
+    for i, factors in enumerate(found):
+        if factors is None:
+            return None
+        column[i], row[i] = factors
+    shape = wide.shape[:-2]
+    return (
+        torch.from_numpy(column.reshape(*shape, kh, 1)).to(sums),
+        torch.from_numpy(row.reshape(*shape, 1, kw)).to(sums),
+    )
+
+
+def _has_a_minor(kernel: Tensor) -> bool:
+    """Whether two rows and two columns of a small kernel show that it isn't a product.
+
+    False leaves the question open. Most kernels are no product, and plain numbers say so sooner
+    than a dozen calls to NumPy.
+    """
+    if kernel.dim() != 2 or not kernel.is_floating_point() or kernel.numel() > _SMALL:
+        return False
+    rows = kernel.detach().tolist()
+    top, left = rows[0], rows[0][0]
+    # What 4 eps of the norm, in every element, may add to a minor is below 17 eps of its square.
+    eps = torch.finfo(torch.float32 if kernel.dtype in _HALVES else kernel.dtype).eps
+    allowed = 2 * 17 * eps * sum(x * x for row in rows for x in row)
+    return any(
+        abs(left * x - row[0] * y) > allowed
+        for row in rows[1:]
+        for x, y in zip(row, top, strict=True)
+    )
+
+
+def _factors_of_one(
+    kernel: np.ndarray, dtype: torch.dtype, exact: bool
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the column and row through the largest element, which are the factors of a product."""
+    i, j = divmod(int(np.abs(kernel).argmax()), kernel.shape[1])
+    pivot = kernel[i, j]
+    if pivot == 0:
+        return kernel[:, j], kernel[i]
+    if exact:
+        row = kernel[i] // np.gcd.reduce(kernel[i])
+        column = kernel[:, j] // row[j]
+        return (column, row) if np.array_equal(column[:, None] * row, kernel) else None
+    column, row = kernel[:, j], kernel[i] / pivot
+    error = kernel - column[:, None] * row
+    allowed = _ROUNDINGS * torch.finfo(dtype).eps
+    # NaN and infinities compare as false.
+    if np.vdot(error, error).real <= allowed**2 * np.vdot(kernel, kernel).real < math.inf:
+        return column, row
+    return None

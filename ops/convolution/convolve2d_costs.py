@@ -2,8 +2,8 @@
 
 The model depends on sizes, dtype and kind of device, but not on the number of threads or the
 instruction set, so that "auto" picks the same method for the same problem in every run. Its numbers
-are nanoseconds on one thread, measured by scripts/measure_convolve2d_costs.py and kept in
-convolve2d_measured.py. All methods scale with threads about equally well.
+are nanoseconds on one thread, measured on a processor with AVX-512. All methods scale with threads
+about equally well.
 
 direct
     ``call + outputs * (a + b * rows + c * columns + d * taps)``, with the kernel's rows, columns
@@ -23,15 +23,54 @@ elements and otherwise the FFT, if the dtype has one.
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from .._torch.shapes import broadcast_shapes
-from .convolve2d_measured import MEASURED
-from .convolve2d_narrow import is_narrow, lying, transposes
 
 _Pair = tuple[int, int]
+
+# What is multiplied by these numbers stands above; transforms are faster for large images where a
+# kernel has as many elements as `crossover`.
+_SUMS = """
+dtype      direct                                  im2col                  separable  fft  crossover
+uint8        10460  .05817 .008473 .005321 .005771   33280  .03205  .01933   20500
+int16        10810  .04897 .007269 .005334 .005731   30390  .05727  .03098   20110
+int32         9998  .05694   .0164  .01145  .01075   27530   .1081  .06197   20740
+int64         9720   .1211  .03438  .02201  .02077   21440   .9453  .01199   16940
+float16       9612   .1322  .01999  .01156 .009945   44550   .1505  .04051   21190  85020  441
+bfloat16      9846   .1379  .01986   .0111  .01012   29020   .1525  .04263   21980  81850  484
+float32      10210  .06548  .01859  .01234  .01027   26650   .1517  .03595   19210  73910  441
+float64       9868   .1324  .03707  .02104  .02074   24150   .3085  .06888   15820  72690  441
+complex64     9820   .1389  .02336  .04202  .04058   21890    .391   .1244   41910  63960  196
+complex128   10280   .3009  .04762   .0711  .07924   12610   1.143   .2558   16490  63540  169
+"""
+
+# Nanoseconds for an element of a tile of this side.
+_TRANSFORMS = """
+tile          16    20    24    32    40    48    64    80    96   100   120   128
+float16    4.607 5.546 5.536 3.871 4.867 4.644 3.487 4.634 4.041 4.624 4.254 3.572
+bfloat16   4.745 5.579 5.695 3.897  5.19 5.049 3.729 4.749 4.195 4.781 4.492 3.902
+float32    4.288 5.147 5.217 3.668 5.027 4.633 3.229 4.431 3.816  4.43 4.122 3.407
+float64    5.347 7.138 6.663  5.43 6.895 6.295 5.787 6.437 6.709 7.373 7.499 7.074
+complex64  6.306 7.573 7.702 5.858 6.942 6.436 5.976 7.858   6.1 6.477 7.327 6.414
+complex128 9.678 7.921 7.567 9.252 8.025 7.831    11  11.6 11.04 12.76 11.86 12.44
+tile         144   160   180   192   200   216   240   250   256   270   288
+float16     4.19 4.324 4.417 4.084 4.532 4.731 4.775 5.965 4.597 5.813 5.023
+bfloat16   4.306 4.888 4.536 4.117  4.77 4.711 4.675  5.86 4.689 5.922 4.744
+float32    4.143 4.321 4.455 3.863 4.589  4.63 4.718 5.888 4.499 5.719 4.508
+float64    7.351 7.318 7.722 8.096 7.889 8.016 7.474  8.46 7.635 8.723 8.087
+complex64  7.095 6.663 7.482 7.065 7.378 7.574 7.926 10.45 7.843 9.495  7.47
+complex128 12.42 12.21  13.6 12.48 12.71 13.16 13.04 14.74 16.34  13.8 13.33
+tile         300   320   360   384   400   432   480   512   600   768  1024
+float16    5.432 5.404 5.122 4.902 5.562 5.356 5.602 5.428 6.124 6.531 8.436
+bfloat16   4.997 4.801 4.757 4.808 5.053 5.045 5.433  5.37 5.578 6.032 7.969
+float32    5.056 4.834 4.652 5.016 5.214 4.912 5.092 4.914 5.338 5.946 7.871
+float64    8.186 7.659 8.466 8.495 8.869 9.795 11.17 9.907 11.24 12.26 15.51
+complex64  7.757  7.66 7.857 7.237 8.874 8.239  8.69 14.11 9.913 11.61 21.31
+complex128 14.41  14.3 15.14    17 16.43 16.47 16.68 19.69  20.3 25.44 33.42
+"""
 
 # On CUDA, kernels with at least this many elements use transforms.
 _CUDA_CROSSOVER = 24 * 24
@@ -120,12 +159,25 @@ def _best_along(elements: dict[int, float], size: int, kernel: int) -> tuple[int
     return best[1]
 
 
-def _costs(numbers: dict[str, Any]) -> Costs:
-    fft = numbers.get("fft")
-    return Costs(**(numbers | {"fft": None if fft is None else FftCosts(*fft)}))
+def _read_tables() -> dict[torch.dtype, Costs]:
+    elements: dict[str, dict[int, float]] = {}
+    tiles: list[str] = []
+    for name, *numbers in (line.split() for line in _TRANSFORMS.strip().splitlines()):
+        if name == "tile":
+            tiles = numbers
+        else:
+            pairs = zip(map(int, tiles), map(float, numbers), strict=True)
+            elements.setdefault(name, {}).update(pairs)
+    found = {}
+    for name, *words in (line.split() for line in _SUMS.strip().splitlines()[1:]):
+        values = tuple(map(float, words))
+        of_sums = values[:5], values[5:8], values[8]
+        more = (FftCosts(values[9], elements[name]), int(values[10])) if name in elements else ()
+        found[getattr(torch, name)] = Costs(*of_sums, *more)
+    return found
 
 
-_COSTS = {getattr(torch, name): _costs(numbers) for name, numbers in MEASURED.items()}
+_COSTS = _read_tables()
 
 
 def _of(dtype: torch.dtype) -> Costs:
@@ -144,6 +196,30 @@ _COMPLEX = {
     torch.float32: torch.complex64,
     torch.float64: torch.complex128,
 }
+
+
+# Narrow, tall images lie down to be convolved: kernels and transforms take many columns at once.
+_NARROW = 16  # columns; with more, copying costs what it saves
+# Rows times kernel elements from which two copies take less time than they save.
+_WORTH_COPIES = 1 << 13
+
+
+def is_narrow(size: _Pair, kernel: _Pair) -> bool:
+    """Whether the image of a result of this size should lie down."""
+    height, width = size
+    return width <= _NARROW < height and height * kernel[0] * kernel[1] >= _WORTH_COPIES
+
+
+def transposes(size: _Pair, kernel: _Pair, dtype: torch.dtype) -> bool:
+    """Whether the CPU's kernel of the direct method does: see convolve2d_plan.cpp."""
+    height, width = size
+    small = dtype.itemsize < 4 and not dtype.is_floating_point
+    return width <= (16 if small else 8) and height > 16 and kernel[1] <= 64
+
+
+def lying(pair: _Pair) -> _Pair:
+    """Return height and width of the image after it lay down."""
+    return pair[1], pair[0]
 
 
 def fft_takes_halves(size: _Pair, kernel: _Pair, dtype: torch.dtype) -> bool:

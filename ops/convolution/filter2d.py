@@ -17,7 +17,7 @@ from .._torch.native import modes_or_transforms_active
 from .._torch.shapes import any_zero
 from .._torch.unsupported_inputs import require_plain
 from .convolve2d import correlate2d
-from .convolve2d_extension import extended_along
+from .convolve2d_problem import extended_along
 from .filter_separable import DTYPES, MOST_TAPS, filter_separable
 
 Array = TypeVar("Array", Tensor, np.ndarray)

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from .._torch.autocast import autocast_dtype, cast_to, register_autocast
-from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
+from .._torch.shapes import empty_maps, prefers_channels_last
 from .._torch.vmap_calls import into_batch, one_call_each
 
 _NAME = "deform_conv2d"

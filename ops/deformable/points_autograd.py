@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.channels_last import prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
+from .._torch.shapes import prefers_channels_last
 from .._torch.vmap_calls import into_batch, out_of_batch
 
 _NAME = "point_sample"

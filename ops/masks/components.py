@@ -8,9 +8,9 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils import _pytree
 
 from .._torch.call import call_operator
-from .._torch.named_tuples import exportable
 from .._torch.numbers import as_index, is_symbol
 from . import fakes  # noqa: F401
 
@@ -22,7 +22,16 @@ _component_stats = torch.ops.visops.component_stats.default
 _remove_small_regions = torch.ops.visops.remove_small_regions.default
 
 
-@exportable
+_Class = TypeVar("_Class", bound=type)
+
+
+def _exportable(cls: _Class) -> _Class:
+    """Let torch.export save programs that return this named tuple."""
+    _pytree._register_namedtuple(cls, serialized_type_name=f"visops.{cls.__name__}")
+    return cls
+
+
+@_exportable
 class ComponentStats(NamedTuple, Generic[Array]):
     """What :func:`connected_components` measures.
 

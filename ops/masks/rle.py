@@ -16,7 +16,7 @@ from .._native import rle_overlaps as _rle_overlaps
 from .._torch.call import call_operator, renamed
 from .._torch.outside_graphs import outside_graphs
 from .._torch.unsupported_inputs import reject_vmap
-from . import fakes, rle_fakes  # noqa: F401
+from . import fakes  # noqa: F401
 from .packed import ArrayOrPacked, Device
 from .packed_masks import PackedMasks, packed_masks
 from .runs import (

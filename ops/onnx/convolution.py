@@ -27,10 +27,8 @@ def conv2d(
     padding: Sequence[Any],
     dilation: Sequence[Any],
     groups: Any,
-    allow_tf32: bool,
 ) -> Array:
     """Write one Conv; ONNX leaves the precision of float32 to whoever runs it."""
-    del allow_tf32
     _require_floats("conv2d", input)
 
     def attribute(argument: str, values: Sequence[Any]) -> list[int]:

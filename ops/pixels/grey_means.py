@@ -1,6 +1,6 @@
 """Grey means of small pictures, as a contrast adds them to colour matrices.
 
-The schema is in csrc/library.cpp, checks of arguments in csrc/core/pixels/grey_means.cpp.
+The schema is in csrc/library.cpp, checks of arguments in csrc/core/pixels/colors/grey_means.cpp.
 """
 
 from typing import Any

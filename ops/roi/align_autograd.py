@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
+from .._torch.shapes import empty_maps, prefers_channels_last
 from .._torch.vmap_calls import one_call_each
 
 roi_align = Differentiable("roi_align")

@@ -13,11 +13,10 @@ from torch import Tensor
 from .._native import warp_affine as _warp_ndarray
 from .._torch.arrays import as_tensor, number_list
 from .._torch.call import renamed
-from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, reject_lazy_out
 from .._torch.fakes import register_fake
 from .._torch.numbers import is_symbol, tensor_of_symbols
-from .._torch.shapes import holds
+from .._torch.shapes import empty_maps, holds, prefers_channels_last
 from .._torch.unsupported_inputs import called, require_plain
 
 Array = TypeVar("Array", Tensor, np.ndarray)

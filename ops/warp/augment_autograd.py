@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, reject_lazy_out
 from .._torch.fakes import register_fake
+from .._torch.shapes import empty_maps, prefers_channels_last
 from .augment_direct import augment_direct
 from .augment_options import SHARED, AugmentOptions
 

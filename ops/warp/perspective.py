@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._torch.arrays import as_tensor
 from .._torch.call import renamed
-from .._torch.channels_last import prefers_channels_last
+from .._torch.shapes import prefers_channels_last
 from .._torch.unsupported_inputs import require_plain
 from .augment import augment
 

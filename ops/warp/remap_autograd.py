@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from .._torch.autocast import full_product
-from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
+from .._torch.shapes import empty_maps, prefers_channels_last
 
 _OP = "remap"
 _FAR = 1e7

@@ -278,15 +278,8 @@ def numpy_cases() -> list[Case]:
             f"ndarray u8 HWC, {mode}",
             f"{name} {geometry}",
             numpy_contenders,
-            mode,
-            size,
-            GEOMETRIES[geometry],
+            *(mode, size, GEOMETRIES[geometry]),
             quick=name == "512²" and (mode == "bilinear" or geometry == "rotate"),
-            api="ndarray",
-            mode=mode,
-            size=name,
-            geometry=geometry,
-            batch=1,
         )
         for mode in ("bilinear", "bicubic", "nearest")
         for name, size in SIZES.items()
@@ -317,11 +310,6 @@ def tensor_cases(device: str) -> list[Case]:
                 *(dtype, layout, mode, batch, SIZES[name], GEOMETRIES[geometry], device),
                 quick=(name, batch) == ("512²", 1) and geometry != "shift",
                 device=device,
-                api=api,
-                mode=mode,
-                size=name,
-                geometry=geometry,
-                batch=batch,
             )
         )
     return cases
@@ -334,20 +322,9 @@ def backward_cases(device: str) -> list[Case]:
             f"forward + backward f32, {'image and matrix' if with_matrix else 'image'} gradient",
             f"{batch}×{name} rotate {layout}",
             backward_contenders,
-            layout,
-            batch,
-            SIZES[name],
-            GEOMETRIES["rotate"],
-            with_matrix,
-            device,
+            *(layout, batch, SIZES[name], GEOMETRIES["rotate"], with_matrix, device),
             quick=name == "224²" and batch == 1,
             device=device,
-            api=f"backward {layout}",
-            mode="bilinear",
-            size=name,
-            geometry="rotate",
-            batch=batch,
-            matrix_gradient=with_matrix,
         )
         for with_matrix in (False, True)
         for name, batch, layout in (
@@ -363,24 +340,11 @@ def backward_cases(device: str) -> list[Case]:
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
     overhead = [
-        case(
-            f"overhead, one 16×16 {kind}",
-            "16×16 rotate",
-            overhead_contenders,
-            kind,
-            quick=True,
-            api=f"overhead {kind}",
-            mode="bilinear",
-            size="16²",
-            geometry="rotate",
-            batch=1,
-        )
+        case(f"overhead, one 16×16 {kind}", "16×16 rotate", overhead_contenders, kind, quick=True)
         for kind in ("ndarray u8", "tensor f32", "tensor u8")
     ]
     cases = [*numpy_cases(), *tensor_cases("cpu"), *backward_cases("cpu"), *overhead]
-    if torch.cuda.is_available():
-        cases += [*tensor_cases("cuda"), *backward_cases("cuda")]
-    return cases
+    return [*cases, *tensor_cases("cuda"), *backward_cases("cuda")]
 
 
 if __name__ == "__main__":

@@ -13,12 +13,11 @@ begins with JPEG files on real photos.
 import sys
 from pathlib import Path
 
-import torch
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
 from bench.augmentation import (
     alphabet,
+    batches,
     chains,
     gradients,
     jpeg,
@@ -45,9 +44,7 @@ def all_cases() -> list[Case]:
         *layouts.cases(),
         *alphabet.cases(),
     ]
-    if torch.cuda.is_available():
-        cases += gradients.cases("cuda")
-    return cases
+    return [*cases, *gradients.cases("cuda"), *batches.cases()]
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ def suppression(objects: Tensor, overlaps: Callable[[], Tensor], labels: int) ->
     ids = torch.randint(0, labels, (count,))
 
     def in_order(kept: tuple[Tensor, Tensor]) -> Tensor:
-        return torch.empty(count).index_copy(0, *kept)
+        return kept[1].new_empty(count).index_copy(0, *kept)
 
     return [
         Contender("visops", lambda: visops.matrix_nms(objects, scores, ids), comparable=in_order),
@@ -160,12 +160,8 @@ def all_cases() -> list[Case]:
             "weighted boxes fusion",
             f"{count:,} boxes, {labels} label{'s' if labels > 1 else ''}",
             fusion,
-            count,
-            labels,
+            *(count, labels),
             quick=count <= 2_000,
-            job="fusion",
-            count=count,
-            labels=labels,
         )
         for labels, counts in ((1, (100, 2_000)), (80, (100, 2_000, 20_000)))
         for count in counts
@@ -180,12 +176,9 @@ def all_cases() -> list[Case]:
                 "matrix suppression",
                 f"{count:,} {name}, {labels} label{'s' if labels > 1 else ''}",
                 build,
-                count,
-                labels,
+                *(count, labels),
                 quick=count <= 500,
-                job=f"matrix {name}",
-                count=count,
-                labels=labels,
+                on_cuda=True,
             )
             for count in counts
             for labels in (1, 80)

@@ -94,13 +94,9 @@ def all_cases() -> list[Case]:
             group,
             f"{measure}, {count1:,} × {count2:,}",
             build,
-            measure,
-            count1,
-            count2,
+            *(measure, count1, count2),
             quick=(count1, count2) == (1_000, 1_000),
-            job=group,
-            measure=measure,
-            count=count1 * count2,
+            on_cuda=True,
         )
         for group, build in (("values", values), ("values and gradients", gradients))
         for count1, count2 in SIZES
@@ -113,13 +109,9 @@ def all_cases() -> list[Case]:
             "rotated",
             f"{count1:,} × {count2:,} in {width:.0f}²",
             turned,
-            count1,
-            count2,
-            width,
+            *(count1, count2, width),
             quick=count1 == 1_000,
-            job="rotated",
-            count=count1 * count2,
-            width=width,
+            on_cuda=True,
         )
         for count1, count2, width in (
             (1_000, 1_000, 1000.0),

@@ -123,10 +123,12 @@ def all_cases() -> list[Case]:
     ):
         label = f"{name}, {queries} queries"
         cases += [
-            case("attention", label, forward, queries, floors[0], quick=queries == 300, job=name),
-            case("gradients", label, with_gradients, queries, floors[1], job=name),
+            case(
+                "attention", label, forward, queries, floors[0], quick=queries == 300, on_cuda=True
+            ),
+            case("gradients", label, with_gradients, queries, floors[1], on_cuda=True),
         ]
-    cases.append(case("bfloat16", "encoder", halves, POSITIONS, job="half"))
+    cases.append(case("bfloat16", "encoder", halves, POSITIONS, on_cuda=True))
     return [*cases, *convolution_cases()]
 
 

@@ -13,6 +13,7 @@ says so. `--costs` measures instead images per second by threads, the share of e
 batch and the memory of a large data set, into results of their own.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,6 +110,19 @@ def detection_contenders(size: Size) -> list[Contender]:
     ]
 
 
+def gpu_contenders() -> list[Contender]:
+    """Batches on a GPU, all of the host's cores at work; the chain on either side of the copy."""
+    few, cores = files.paths_of((480, 640)), os.cpu_count() or 1
+    paths = [few[index % len(few)] for index in range(32 * files.BATCH)]
+    calls: dict[str, Any] = {
+        name: ours.loader(paths, ours.chain(), cores, device="cuda", augment_on=side)
+        for name, side in (("visops", "device"), ("visops, chain on the CPU", "cpu"))
+    }
+    calls["torchvision, workers"] = workers.onto_gpu(paths, by_torchvision.ByTorchvision(), cores)
+    calls["torchvision, nvJPEG"] = by_torchvision.on_gpu(paths)
+    return [_contender(name, call, False) for name, call in calls.items()]
+
+
 def _contender(name: str, call: Any, has_floor: bool = True) -> Contender:
     same = name in ("bound", "visops, sample by sample")
     tolerance = EXACT if same else SAME_MEAN
@@ -135,8 +149,7 @@ def all_cases() -> list[Case]:
                 f"JPEG files → {work}",
                 label,
                 photo_contenders,
-                size,
-                kind,
+                *(size, kind),
                 quick=label == "640×480",
                 **options,
             )
@@ -161,6 +174,13 @@ def all_cases() -> list[Case]:
             view_contenders,
             small,
             **options,
+        ),
+        case(
+            "JPEG files → batches of 64 on the GPU",
+            "2048 of 640×480",
+            gpu_contenders,
+            device="cuda",
+            **options | {"images": 2048},
         ),
     ]
 

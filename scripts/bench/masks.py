@@ -12,6 +12,7 @@ CPUs, restated, and torchvision's function with a comparison. Suppression, mergi
 loops over masks, restated from libraries that have them.
 """
 
+import importlib.util
 import sys
 from collections.abc import Callable
 from functools import lru_cache
@@ -100,10 +101,24 @@ def stacked(results: list[np.ndarray]) -> np.ndarray:
     return np.stack(results)
 
 
+def by_cupy(masks: torch.Tensor, name: str) -> list[Contender]:
+    """CuPy's function, mask by mask, on a GPU where it is installed; labels have another order."""
+    if masks.device.type == "cpu" or importlib.util.find_spec("cupyx") is None:
+        return []
+    cupy, ndimage = map(importlib.import_module, ("cupy", "cupyx.scipy.ndimage"))
+    bytes_ = masks.to(torch.uint8)
+
+    def call() -> None:
+        for mask in bytes_:
+            getattr(ndimage, name)(cupy.from_dlpack(mask))
+
+    return [Contender("CuPy", call, Tolerance(why="other labels"))]
+
+
 def components(picture: str, count: int, height: int, width: int) -> list[Contender]:
     """Label the components of each mask."""
     masks = PICTURES[picture](count, height, width)
-    tensor, bytes_ = torch.from_numpy(masks), masks.view(np.uint8)
+    tensor, bytes_ = torch.as_tensor(masks), masks.view(np.uint8)
 
     def as_int32(results: list[np.ndarray]) -> np.ndarray:
         return np.stack(results).astype(np.int32)
@@ -115,30 +130,36 @@ def components(picture: str, count: int, height: int, width: int) -> list[Conten
             each(lambda m: cv2.connectedComponents(m, connectivity=8)[1], bytes_),
             floor=1.5,
             comparable=lambda results: in_raster_order(np.stack(results)),
+            on_host=True,
         ),
         Contender(
             "SciPy",
             each(lambda m: scipy.ndimage.label(m, EIGHT)[0], masks),
             floor=5.0,
             comparable=as_int32,
+            on_host=True,
         ),
         Contender(
-            "scikit-image", each(lambda m: skimage.measure.label(m), masks), comparable=as_int32
+            "scikit-image",
+            each(lambda m: skimage.measure.label(m), masks),
+            comparable=as_int32,
+            on_host=True,
         ),
+        *by_cupy(tensor, "label"),
     ]
 
 
 def statistics(picture: str, count: int, height: int, width: int) -> list[Contender]:
     """Label and measure the components of each mask."""
     masks = PICTURES[picture](count, height, width)
-    tensor, bytes_ = torch.from_numpy(masks), masks.view(np.uint8)
+    tensor, bytes_ = torch.as_tensor(masks), masks.view(np.uint8)
 
     def opencv() -> list[np.ndarray]:
         found = [cv2.connectedComponentsWithStats(m, connectivity=8)[2] for m in bytes_]
         return [areas[1:, cv2.CC_STAT_AREA] for areas in found]
 
     def areas(result: Any) -> list[np.ndarray]:
-        return [np.sort(row[row > 0]) for row in result[1].areas.numpy()]
+        return [np.sort(row[row > 0]) for row in result[1].areas.cpu().numpy()]
 
     return [
         Contender(
@@ -151,6 +172,7 @@ def statistics(picture: str, count: int, height: int, width: int) -> list[Conten
             opencv,
             floor=1.5,
             comparable=lambda found: [np.sort(row).astype(np.int64) for row in found],
+            on_host=True,
         ),
     ]
 
@@ -158,7 +180,7 @@ def statistics(picture: str, count: int, height: int, width: int) -> list[Conten
 def clean_up(mode: str, count: int, height: int, width: int) -> list[Contender]:
     """Remove regions of fewer than 100 pixels."""
     masks = discs(count, height, width) ^ (noise(count, height, width) & noise(1, height, width))
-    tensor, holes = torch.from_numpy(masks), mode == "holes"
+    tensor, holes = torch.as_tensor(masks), mode == "holes"
 
     def segment_anything(mask: np.ndarray) -> np.ndarray:
         _, regions, stats, _ = cv2.connectedComponentsWithStats(
@@ -180,28 +202,34 @@ def clean_up(mode: str, count: int, height: int, width: int) -> list[Contender]:
             lambda: visops.remove_small_regions(tensor, 100, mode),
             comparable=lambda result: result[0],
         ),
-        Contender("OpenCV, as SAM", each(cleaned, masks), floor=1.5, comparable=stacked),
+        Contender(
+            "OpenCV, as SAM", each(cleaned, masks), floor=1.5, comparable=stacked, on_host=True
+        ),
     ]
 
 
 def distances(picture: str, count: int, height: int, width: int) -> list[Contender]:
     """Measure exact Euclidean distances."""
     masks = PICTURES[picture](count, height, width)
-    tensor, bytes_ = torch.from_numpy(masks), masks.view(np.uint8)
+    tensor, bytes_ = torch.as_tensor(masks), masks.view(np.uint8)
 
     def opencv(mask: np.ndarray) -> np.ndarray:
         return np.asarray(cv2.distanceTransform(mask, cv2.DIST_L2, cv2.DIST_MASK_PRECISE))
 
     return [
         Contender("visops", lambda: visops.distance_transform(tensor)),
-        Contender("OpenCV", each(opencv, bytes_), ROUNDING, floor=1.0, comparable=stacked),
+        Contender(
+            "OpenCV", each(opencv, bytes_), ROUNDING, floor=1.0, comparable=stacked, on_host=True
+        ),
         Contender(
             "SciPy",
             each(scipy.ndimage.distance_transform_edt, masks),
             ROUNDING,
             floor=3.0,
             comparable=lambda results: np.stack(results).astype(np.float32),
+            on_host=True,
         ),
+        *by_cupy(tensor, "distance_transform_edt"),
     ]
 
 
@@ -212,7 +240,7 @@ def single_discs(count: int, height: int, width: int) -> np.ndarray:
 
 def overlaps(count: int, height: int, width: int) -> list[Contender]:
     """Overlaps of all pairs."""
-    masks = torch.from_numpy(single_discs(count, height, width))
+    masks = torch.as_tensor(single_discs(count, height, width))
     packed = visops.pack_masks(masks)
 
     def product() -> torch.Tensor:
@@ -236,6 +264,7 @@ def overlaps(count: int, height: int, width: int) -> list[Contender]:
                 cocos,
                 ROUNDING,
                 comparable=lambda found: np.nan_to_num(found).astype(np.float32),
+                on_host=True,
             )
         )
     return contenders
@@ -243,7 +272,7 @@ def overlaps(count: int, height: int, width: int) -> list[Contender]:
 
 def boxes(count: int, height: int, width: int) -> list[Contender]:
     """The box of each mask."""
-    masks = torch.from_numpy(single_discs(count, height, width))
+    masks = torch.as_tensor(single_discs(count, height, width))
     return [
         Contender("visops", lambda: visops.masks_to_boxes(masks)),
         Contender("torchvision", lambda: masks_to_boxes(masks), floor=20.0),
@@ -255,8 +284,8 @@ def detections(count: int, height: int, width: int) -> tuple[torch.Tensor, torch
     rng = np.random.default_rng(2)
     sides = rng.uniform(0.05, 0.6, (count, 2)) * (width, height)
     starts = rng.uniform(0, 1, (count, 2)) * ((width, height) - sides)
-    boxes = torch.from_numpy(np.concatenate([starts, starts + sides], 1)).float()
-    coarse = torch.from_numpy(rng.random((count, 1, 6, 6))).float()
+    boxes = torch.as_tensor(np.concatenate([starts, starts + sides], 1)).float()
+    coarse = torch.as_tensor(rng.random((count, 1, 6, 6))).float()
     masks = torch.nn.functional.interpolate(coarse, (28, 28), mode="bicubic").clamp(0, 1)
     return masks[:, 0], boxes
 
@@ -299,6 +328,7 @@ def pasting(convention: str, count: int, height: int, width: int) -> list[Conten
                 few,
                 floor=15.0,
                 comparable=lambda m: m.byte(),
+                on_host=True,
             )
         )
     else:
@@ -316,8 +346,9 @@ def pasting(convention: str, count: int, height: int, width: int) -> list[Conten
 
 def selection(kind: str, count: int, height: int, width: int) -> list[Contender]:
     """What is kept of masks by score, and drawn."""
-    masks = torch.from_numpy(single_discs(count, height, width))
-    scores = torch.rand(count, generator=torch.Generator().manual_seed(0))
+    masks = torch.as_tensor(single_discs(count, height, width))
+    torch.manual_seed(0)
+    scores = torch.rand(count)
     packed = visops.pack_masks(masks)
 
     def suppressed() -> torch.Tensor:
@@ -350,13 +381,13 @@ def selection(kind: str, count: int, height: int, width: int) -> list[Contender]
     return [
         Contender("visops", lambda: visops.merge_masks(masks, scores)[0]),
         Contender("packed before", lambda: visops.merge_masks(packed, scores)[0], bound=True),
-        Contender("detectron2's method", merged, floor=5.0),
+        Contender("detectron2's method", merged, floor=5.0, on_host=True),
     ]
 
 
 def outlines(count: int, height: int, width: int) -> list[Contender]:
     """Overlaps of the boundaries of all pairs."""
-    masks = torch.from_numpy(single_discs(count, height, width))
+    masks = torch.as_tensor(single_discs(count, height, width))
     steps = max(1, round(0.02 * float(np.hypot(height, width))))
     square = np.ones((3, 3), np.uint8)
 
@@ -371,13 +402,14 @@ def outlines(count: int, height: int, width: int) -> list[Contender]:
 
     return [
         Contender("visops", lambda: visops.mask_iou(masks, masks, kind="boundary")),
-        Contender("OpenCV and a matrix product", eroded, ROUNDING, floor=10.0),
+        Contender("OpenCV and a matrix product", eroded, ROUNDING, floor=10.0, on_host=True),
     ]
 
 
 def stability(count: int, height: int, width: int) -> list[Contender]:
     """Segment Anything's stability scores."""
-    logits = torch.randn(count, height, width, generator=torch.Generator().manual_seed(0))
+    torch.manual_seed(0)
+    logits = torch.randn(count, height, width)
 
     def two_masks() -> torch.Tensor:
         def pixels(threshold: float) -> torch.Tensor:
@@ -410,15 +442,15 @@ def all_cases() -> list[Case]:
                 build,
                 *(picture, count, height, width),
                 quick=label.startswith("512"),
-                job=group,
-                picture=picture,
-                shape=[count, height, width],
+                on_cuda=True,
             )
             for label, count, height, width in shapes
             for picture in pictures
         ]
     cases += [
-        case(group, f"{count} × 800 × 1333", build, count, 800, 1333, quick=count < 50, job=group)
+        case(
+            group, f"{count} × 800 × 1333", build, count, 800, 1333, quick=count < 50, on_cuda=True
+        )
         for group, build in (("overlaps", overlaps), ("boxes", boxes))
         for count in (10, 100)
     ]
@@ -429,7 +461,7 @@ def all_cases() -> list[Case]:
             build,
             *(*options, count, 800, 1333),
             quick=count < 50,
-            job=group,
+            on_cuda=True,
         )
         for group, build, options, note in (
             ("pasting", pasting, ("detectron2",), ", detectron2"),

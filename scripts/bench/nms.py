@@ -110,14 +110,10 @@ def all_cases() -> list[Case]:
             "one class",
             f"{name}, {count:,} boxes",
             one_class,
-            boxes,
-            count,
-            floors[count] if name == "uniform" else None,
+            *(boxes, count, floors[count] if name == "uniform" else None),
             quick=count <= 1_000,
             threads=1,  # one segment: neither uses a second thread
-            job="nms",
-            layout=name,
-            count=count,
+            on_cuda=True,
         )
         for name, boxes in kinds.items()
         for count in floors
@@ -125,13 +121,7 @@ def all_cases() -> list[Case]:
     ]
     cases += [
         case(
-            "growth at constant density",
-            f"{count:,} boxes",
-            growth,
-            count,
-            threads=1,
-            job="growth",
-            count=count,
+            "growth at constant density", f"{count:,} boxes", growth, count, threads=1, on_cuda=True
         )
         for count in (10_000, 100_000, 1_000_000)
     ]
@@ -143,8 +133,7 @@ def all_cases() -> list[Case]:
             count,
             80,
             quick=count == 1_000,
-            job="batched",
-            count=count,
+            on_cuda=True,
         )
         for count in (1_000, 10_000, 50_000)
     ]
@@ -153,12 +142,10 @@ def all_cases() -> list[Case]:
             "a detector's batch",
             "4 × 8,400 boxes, 80 classes",
             detector,
-            4,
-            8_400,
-            80,
+            *(4, 8_400, 80),
             quick=True,
-            job="detector",
             images=4,
+            on_cuda=True,
         )
     )
     return cases + variants.cases()

@@ -118,19 +118,23 @@ def costs(kind: str, batch: int, queries: int, targets: int, floor: float) -> li
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
     cases = [
-        case("samples", "100 masks, 12544 shared points", shared, FLOOR, job="shared"),
-        case("samples", "100 bool masks, 12544 shared points", masks, FLOOR, job="masks"),
-        case("samples", "100 masks, 37632 points each", samples, 100, 1, 37632, FLOOR, job="own"),
-        case("samples", "2 x 256 channels, 8096 points", samples, 2, 256, 8096, FLOOR, job="many"),
-        case("samples", "2 x 256 channels, 784 points", samples, 2, 256, 784, FLOOR, job="few"),
-        case("gradients", "100 masks, 12544 points each", gradients, 100, 1, 12544, job="own"),
-        case("gradients", "2 x 256 channels, 784 points", gradients, 2, 256, 784, job="few"),
+        case("samples", "100 masks, 12544 shared points", shared, FLOOR, on_cuda=True),
+        case("samples", "100 bool masks, 12544 shared points", masks, FLOOR, on_cuda=True),
+        case(
+            "samples", "100 masks, 37632 points each", samples, 100, 1, 37632, FLOOR, on_cuda=True
+        ),
+        case(
+            "samples", "2 x 256 channels, 8096 points", samples, 2, 256, 8096, FLOOR, on_cuda=True
+        ),
+        case("samples", "2 x 256 channels, 784 points", samples, 2, 256, 784, FLOOR, on_cuda=True),
+        case("gradients", "100 masks, 12544 points each", gradients, 100, 1, 12544, on_cuda=True),
+        case("gradients", "2 x 256 channels, 784 points", gradients, 2, 256, 784, on_cuda=True),
     ]
     for batch, queries, targets in ((2, 300, 20), (2, 900, 50), (16, 300, 20), (16, 900, 100)):
         for kind in ("focal", "softmax"):
             label = f"{kind}, {batch} x {queries} queries, {targets} targets each"
             arguments = (kind, batch, queries, targets, FLOOR)
-            cases.append(case("costs", label, costs, *arguments, quick=batch == 2, job=label))
+            cases.append(case("costs", label, costs, *arguments, quick=batch == 2, on_cuda=True))
     return cases
 
 

@@ -148,15 +148,12 @@ def all_cases() -> list[Case]:
         for mode in FLAGS:
             for batch in (1, 16):
                 label = f"{name}, {mode}, {batch} x 512²"
-                facts: dict[str, Any] = {"dtype": name, "mode": mode, "batch": batch}
                 quick = batch == 1
-                cases.append(
-                    case("remap", label, read, batch, dtype, mode, 1.0, quick=quick, **facts)
-                )
-    cases.append(case("gradients", "float32, bilinear, 4 x 512²", gradients, 4, batch=4))
+                cases.append(case("remap", label, read, batch, dtype, mode, 1.0, quick=quick))
+    cases.append(case("gradients", "float32, bilinear, 4 x 512²", gradients, 4))
     for batch in (1, 16):
         label = f"elastic, rotated, normalised: {batch} x 512² → 224²"
-        cases.append(case("elastic", label, elastic, batch, 1.5, quick=batch == 1, batch=batch))
+        cases.append(case("elastic", label, elastic, batch, 1.5, quick=batch == 1))
     return cases
 
 

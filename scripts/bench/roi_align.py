@@ -153,14 +153,9 @@ def all_cases() -> list[Case]:
                         group,
                         f"{layout}, {bins} × {bins}, {ratio or 'adaptive'}",
                         build,
-                        bins,
-                        ratio,
-                        layout,
+                        *(bins, ratio, layout),
                         quick=(bins, ratio) == (7, 2),
-                        job=group,
-                        layout=layout,
-                        bins=bins,
-                        ratio=ratio,
+                        on_cuda=True,
                     )
                 )
     cases += [
@@ -171,10 +166,7 @@ def all_cases() -> list[Case]:
             count,
             channels,
             layout,
-            job="few",
-            layout=layout,
-            count=count,
-            channels=channels,
+            on_cuda=True,
         )
         for count, channels in ((1, 256), (10, 256), (100, 3))
         for layout in LAYOUTS
@@ -186,15 +178,9 @@ def all_cases() -> list[Case]:
                     group,
                     f"{layout}, 7 × 7, 2",
                     pyramids,
-                    7,
-                    2,
-                    layout,
-                    is_backward,
+                    *(7, 2, layout, is_backward),
                     quick=not is_backward,
-                    job=group,
-                    layout=layout,
-                    bins=7,
-                    ratio=2,
+                    on_cuda=True,
                 )
             )
     return cases

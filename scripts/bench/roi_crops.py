@@ -59,19 +59,23 @@ def with_cv2(images: Tensor, boxes: Tensor, size: int) -> Callable[[], Tensor]:
     return run
 
 
+def box_of(rows: slice, columns: slice) -> tuple[int, int, int, int]:
+    """Top, left, height and width."""
+    return rows.start, columns.start, rows.stop - rows.start, columns.stop - columns.start
+
+
 def with_torchvision(images: Tensor, boxes: Tensor, size: int) -> Callable[[], Tensor]:
-    parts = slices(boxes)
+    parts, bilinear = slices(boxes), InterpolationMode.BILINEAR
 
     def run() -> Tensor:
         return torch.stack(
             [
                 transforms.resized_crop(
-                    images[i], r.start, c.start, r.stop - r.start, c.stop - c.start, [size, size],
-                    InterpolationMode.BILINEAR, antialias=False,
+                    images[i], *box_of(r, c), [size, size], bilinear, antialias=False
                 )
                 for i, r, c in parts
             ]
-        )  # fmt: skip
+        )
 
     return run
 
@@ -79,7 +83,7 @@ def with_torchvision(images: Tensor, boxes: Tensor, size: int) -> Callable[[], T
 def grid_sample(images: Tensor, boxes: Tensor, size: int) -> Tensor:
     """All boxes at once, with a copy of the image and a grid for each."""
     x1, y1, x2, y2 = (v[:, None] for v in boxes[:, 1:].unbind(1))
-    steps = (torch.arange(size) + 0.5) / size
+    steps = (torch.arange(size, device=boxes.device) + 0.5) / size
     x, y = (x1 + steps * (x2 - x1)) * 2 / WIDTH - 1, (y1 + steps * (y2 - y1)) * 2 / HEIGHT - 1
     count = len(boxes)
     grid = torch.stack(
@@ -94,7 +98,7 @@ def crops(dtype: torch.dtype, layout: str, count: int, size: int) -> list[Conten
         Contender("visops", lambda: visops.crop_rois(images, boxes, size)),
         Contender("torchvision", with_torchvision(images, boxes, size), BORDER),
     ]
-    if layout == "channels_last":
+    if layout == "channels_last" and images.device.type == "cpu":
         contenders.append(Contender("cv2", with_cv2(images, boxes, size), BORDER))
     if dtype == torch.float32:
         contenders.append(Contender("grid_sample", lambda: grid_sample(images, boxes, size), GRID))
@@ -141,7 +145,7 @@ def pasting(dtype: torch.dtype, layout: str, count: int, size: int, blend: str) 
 
     contenders = [ours, Contender("torchvision", with_torch, ROUNDING)]
     if layout == "channels_last":
-        contenders.append(Contender("cv2", with_arrays, ROUNDING))
+        contenders.append(Contender("cv2", with_arrays, ROUNDING, on_host=True))
     return contenders
 
 
@@ -155,25 +159,33 @@ def all_cases() -> list[Case]:
     ]
     cases = [
         case(
-            "crops", f"{str(d)[6:]} {layout}, {count} boxes, {size} × {size}", crops, d, layout,
-            count, size, quick=layout == "channels_last" and count == 64, job="crop",
-            dtype=str(d)[6:], layout=layout, count=count, size=size,
+            "crops",
+            f"{str(d)[6:]} {layout}, {count} boxes, {size} × {size}",
+            crops,
+            *(d, layout, count, size),
+            quick=layout == "channels_last" and count == 64,
+            on_cuda=True,
         )
         for d, layout in kinds
         for count, size in ((64, 224), (256, 64))
-    ]  # fmt: skip
+    ]
     cases.append(
-        case("gradients", "float32 contiguous, 64 boxes, 112 × 112", gradients, 64, 112, job="grad")
+        case(
+            "gradients", "float32 contiguous, 64 boxes, 112 × 112", gradients, 64, 112, on_cuda=True
+        )
     )
     cases += [
         case(
-            "pasting", f"{str(d)[6:]} {layout}, {blend}, 64 boxes", pasting, d, layout, 64, 224,
-            blend, quick=blend == "replace", job="paste", dtype=str(d)[6:], layout=layout,
-            blend=blend,
+            "pasting",
+            f"{str(d)[6:]} {layout}, {blend}, 64 boxes",
+            pasting,
+            *(d, layout, 64, 224, blend),
+            quick=blend == "replace",
+            on_cuda=True,
         )
         for d, layout in kinds
         for blend in ("replace", "feather")
-    ]  # fmt: skip
+    ]
     return cases
 
 

@@ -123,9 +123,7 @@ def all_cases() -> list[Case]:
             name,
             layout,
             quick=layout == "channels_last",
-            job=group,
-            name=name,
-            layout=layout,
+            on_cuda=True,
         )
         for group, build in (("forward", forward), ("backward", backward))
         for name in ("roi_pool", "ps_roi_align", "roi_align_rotated")

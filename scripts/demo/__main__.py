@@ -1,15 +1,14 @@
-"""Augments and warps real photos, and compares with other libraries.
+"""Augments and warps real photos.
 
 The photos are those that scikit-image and scikit-learn carry inside their packages, so nothing is
 downloaded; ``--images`` (or the environment variable IMAGES) takes a folder instead. Two parts:
 
-augment: a chain of ``visops.transforms`` on photos with boxes, masks and key points, in DataLoaders
-with workers. Written: a preview of what it does to the first photo. Printed: images per second of
-visops, torchvision, albumentations and kornia with chains of the same ranges.
+augment: a chain of ``visops.transforms`` on photos with boxes, masks and key points, and a preview
+of what it does to the first one.
 
-warp: the originals, the photos warped by random matrices, and these warped back. Printed: images
-per second of visops, OpenCV, torchvision and kornia doing the same work, and how far their results
-lie from those of visops.
+warp: the originals, the photos warped by random matrices, and these warped back.
+
+`make bench` compares with other libraries.
 """
 
 import argparse
@@ -19,7 +18,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `demo` is a package
 
-import torch
 from tqdm import tqdm
 
 from demo import augment as demo_augment
@@ -41,25 +39,21 @@ def run(options: argparse.Namespace) -> None:
         found = packaged_photos()
         origin = "scikit-image and scikit-learn"
         annotated = [name for name in found if name in OUTLINES]
-    threads = torch.get_num_threads()
 
     print("== Augmentation in one pass: visops.transforms")
     scenes = [
         scene(name, found[name])
         for name in tqdm(annotated, desc="outlining", unit="photo", leave=False, disable=None)
     ]
-    demo_augment.run(scenes, options.output / "demo_augment.png", options.min_time)
+    demo_augment.run(scenes, options.output / "demo_augment.png")
 
     print("\n== A warp: visops.warp_affine")
-    torch.set_num_threads(threads)
     prepared = [
         square(photo, options.size)
         for photo in tqdm(found.values(), desc="preparing", unit="photo", leave=False, disable=None)
     ]
     photos = [prepared[i % len(prepared)] for i in range(options.count)]
-    different = min(len(prepared), len(photos))
-    path = options.output / "demo_preview.png"
-    demo_warp.run(photos, different, origin, options.seed, path, options.min_time)
+    demo_warp.run(photos, origin, options.seed, options.output / "demo_preview.png")
 
 
 def main() -> int:
@@ -76,7 +70,6 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=16, help="photos to warp (default: 16)")
     parser.add_argument("--size", type=int, default=512, help="side of those (default: 512)")
     parser.add_argument("--seed", type=int, default=0, help="of the random warps (default: 0)")
-    parser.add_argument("--min-time", type=float, default=0.5, help="seconds to time each library")
     parser.add_argument(
         "--output", type=Path, default=Path("out"), metavar="FOLDER", help="where pictures go"
     )

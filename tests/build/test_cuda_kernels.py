@@ -25,15 +25,11 @@ CUDA_LIBRARY = Path(visops.__file__).parent / "lib" / "libvisops_cuda.so"
 pytestmark = pytest.mark.xdist_group("cuda_kernels")
 
 # Kernels whose sums promise a tolerance instead of bits, by the beginning of their names.
-FUSED = ("conv2d", "gemm_")
-MATRIX_UNITS = "gemm_"
+FUSED = ("conv2d",)
 ROUNDINGS = {
     # round() of a box's corners: half away from zero, as a truncated sum. Exact.
     "roi_pool": {"add.rz.f32", "add.rz.f64"},
     "roi_pool_regions": {"add.rz.f32", "add.rz.f64"},
-    # To TF32: to nearest, and from the middle away from 0.
-    "gemm_conv2d": {"cvt.rna.tf32.f32"},
-    "gemm_conv2d_weight": {"cvt.rna.tf32.f32"},
 }
 # Kernels with functions that are not inlined, for pixels at the border. Those get the pointers of
 # image and output by way of the stack. Fronts see to it that the two share no memory.
@@ -196,7 +192,7 @@ def test_results_have_equal_bits() -> None:
         template, found = kernel.template, kernel.found
         allowed = {
             "fused": found["fused"] if template.startswith(FUSED) else set(),
-            "matrices": found["matrices"] if template.startswith(MATRIX_UNITS) else set(),
+            "matrices": set(),
             "rounding": ROUNDINGS.get(template, set()),
             "inexact": set(),
         }

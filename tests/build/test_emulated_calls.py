@@ -1,7 +1,7 @@
 """Random calls of every operator: the CUDA kernels' code, on the CPU, against plain kernels."""
 
 import pytest
-from gpu_report.agree import difference, drawn, is_finding, outcome, rounding_of
+from agree import difference, drawn, is_finding, outcome, rounding_of
 from kernels import SLOTS, use_slot
 
 from build.operators import OPERATORS

@@ -122,7 +122,7 @@ def test_families_include_no_header_of_another() -> None:
     for path, header in includes():
         own, other = FAMILIES & set(path.split("/")[:-1]), FAMILIES & set(header.split("/")[:-1])
         # A file outside the families is shared, and may depend on none of them. The exceptions are
-        # the fronts in numpy/, one file an operator.
+        # the bindings in python/, one file an operator.
         if other - own and not path.startswith("python/"):
             wrong.append(f"{path} includes {header}")
     assert not wrong

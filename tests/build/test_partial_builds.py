@@ -172,7 +172,7 @@ PROGRAM = r"""
 #include <cstring>
 #include <exception>
 
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
 
 struct Params {};
 visops::KernelStub<Params> stub("some");

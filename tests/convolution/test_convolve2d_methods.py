@@ -12,10 +12,9 @@ import visops
 from hypothesis import given
 from hypothesis import strategies as st
 from visops.convolution import convolve2d_costs as costs
-from visops.convolution.convolve2d_fft import convolve_fft
-from visops.convolution.convolve2d_methods import convolve_direct
+from visops.convolution.convolve2d_choice import _factors_of_one, _has_a_minor, factors_of
+from visops.convolution.convolve2d_methods import convolve_direct, convolve_fft
 from visops.convolution.convolve2d_problem import problem
-from visops.convolution.convolve2d_separable import _factors_of_one, _has_a_minor, factors_of
 
 FLOATING = [torch.float32, torch.float64, torch.complex64, torch.complex128]
 
@@ -67,7 +66,7 @@ def test_tiles_of_any_size(
     wanted = convolve_direct(p)
     with one_thread():
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("visops.convolution.convolve2d_fft._AT_ONCE", at_once)
+            patch.setattr("visops.convolution.convolve2d_methods._AT_ONCE", at_once)
             torch.testing.assert_close(convolve_fft(p, tile), wanted, rtol=0, atol=1e-11)
         # The path that gradients flow through.
         p = p._replace(image=image.requires_grad_())

@@ -1,4 +1,4 @@
-// What scripts/cuda_barriers.py asks of the checks, through ctypes.
+// What tests/build/test_cuda_barriers.py asks of the checks, through ctypes.
 #include <cstring>
 #include <mutex>
 #include <set>

@@ -18,7 +18,7 @@ struct Finding {
   const void* before;  // that of the earlier one, or null
 };
 
-// "csrc/cuda/roi/tile.h:128" from a compiler's path.
+// "csrc/cuda/roi/box_tile.h:128" from a compiler's path.
 std::string short_path(const std::string& path);
 // Places in the sources of return addresses, asked for together: reading the library's line numbers
 // takes a while.

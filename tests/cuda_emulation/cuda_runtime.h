@@ -206,5 +206,3 @@ VISOPS_UNCHECKED T atomicCAS(T* p, std::common_type_t<T> expected, std::common_t
   if (old == expected) *p = desired;
   return old;
 }
-
-#include "matrix_units.h"

@@ -4,7 +4,7 @@
 #include <exception>
 #include <string>
 
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
 #include "fibers.h"
 #include "tally_count.h"
 

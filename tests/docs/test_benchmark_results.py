@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import render
 from bench.harness import report, results
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -27,16 +28,13 @@ def test_chips_have_names_of_their_own(
 
 
 def test_pages_have_the_results() -> None:
-    pytest.importorskip("matplotlib")
-    from bench.harness import pages
-
     paths = sorted((DOCS / "benchmarks").glob("*.json"))
-    operators = pages.by_operator(paths)
+    operators = render.by_operator(paths)
     assert {path.name for path in paths} == {
         path.name for path in paths if any(path.name.startswith(f"{op}_") for op in operators)
     }
     for op, chips in operators.items():
-        page = pages.page(op, chips)
+        page = render.page(op, chips)
         labels = [row["label"] for chip in chips for row in chip.get("rows", [])]
         assert all(str(label) in page for label in labels), op
     for path in paths:
@@ -45,7 +43,6 @@ def test_pages_have_the_results() -> None:
 
 def test_a_row_of_some_chips() -> None:
     """What a chip did not run is a dash; a row that others win is bold on that chip alone."""
-    from bench.harness import pages
 
     def chip(name: str, *rows: dict[str, Any]) -> dict[str, Any]:
         machine = {"cpu": name, "isa": "avx2", "cores": 2, "date": "2026-01-01", "versions": {}}
@@ -58,46 +55,37 @@ def test_a_row_of_some_chips() -> None:
         row = {"group": "g", "label": label, "device": "cpu", "threads": 1, "facts": {}}
         return {**row, "cells": [ours, peer]}
 
-    page = pages.page("op", [chip("A", row("a", 3.0), row("b", 0.5)), chip("B", row("b", 1.5))])
+    page = render.page("op", [chip("A", row("a", 3.0), row("b", 0.5)), chip("B", row("b", 1.5))])
     assert "In each cell: A / B." in page
     assert "| a | 1 | 1.00 s / – | 3.0× / – +2M |" in page
     assert "| b | 1 | 1.00 s / 1.00 s | **0.50× (lost)** / 1.50× +2M |" in page
 
 
-def test_main_rows_are_those_of_the_results(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from figures import update_benchmarks as update
-
-    pages = {
-        page: (DOCS / page).read_text(encoding="utf-8") for page in ("benchmarks.md", "infer.md")
-    }
-    tables = [update.AUGMENT, update.AFFINE, update.NMS, update.BOX_IOU, update.ROI_ALIGN]
-    for table in (*tables, update.CONV):
-        chips = update.on_chips(table.op)
+def test_main_rows_are_those_of_the_results() -> None:
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    for op, (_, *lines) in render.specified().items():
+        if op == "headlines":
+            continue
+        chips = render.on_chips(op)
         assert len({chip["machine"]["cpu"] for chip in chips}) == len(chips) >= 2
-        for facts in table.rows.values():
-            lacking = [chip for chip in chips if update.select(chip["rows"], facts) is None]
+        for _, *where in lines:
+            lacking = [chip for chip in chips if render.select(chip["rows"], *where) is None]
             # CPU time can't be told of rows with workers.
-            assert all("clock" in chip["machine"] and "job" in facts for chip in lacking), facts
-            assert len(lacking) < len(chips), facts
-        assert (
-            f"{update.BEGIN.format(table.op)}\n{update.text_of(table, chips)}\n"
-            in pages["benchmarks.md"]
-        )
-    inference = update.newest("infer")
-    assert inference is not None
-    for page in pages.values():
-        assert f"{update.BEGIN.format('infer')}\n{update.inference_text(inference)}\n" in page
+            assert all("clock" in chip["machine"] for chip in lacking), where
+            assert len(lacking) < len(chips), where
+        assert f"{render.BEGIN.format(op)}\n{render.main_rows(op, chips)}\n" in page
 
 
 def test_headlines_have_their_rows() -> None:
-    pytest.importorskip("matplotlib")
-    from figures import headlines, update_benchmarks
-
-    ratios = []
-    for headline in headlines.HEADLINES:
-        ratios.append(headlines.worst(headline, update_benchmarks.on_chips(headline.op))[0])
+    ratios = [render.worst(headline)[0] for headline in render.specified()["headlines"]]
     assert min(ratios) < 1  # a row that we lose is among them
+
+
+def test_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    render.all_ratios(render.on_chips("nms"), tmp_path / "bench.png")
+    render.headlines(tmp_path / "headlines.png")
+    assert min(path.stat().st_size for path in tmp_path.iterdir()) > 10_000
 
 
 def test_written_and_read(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ void sum_pixels([[maybe_unused]] const int16_t* words, [[maybe_unused]] const in
   const float scale[8] = {0.5f, 1.0f, 3e-5f, -2.0f, 1.5f, 2.0f, 7.0f, 1.0f};
   float out[4][8];
   constexpr int kPairs = 3;
-  // Each pair of weights four times: cpu/warp/augment_integer_weights.h.
+  // Each pair of weights four times: cpu/warp/augment_resize_integers.h.
   int16_t repeated[4 * kPairs * 16];
   for (int i = 0; i < 8; ++i) {
     for (int k = 0; k < kPairs; ++k) {

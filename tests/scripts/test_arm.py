@@ -1,4 +1,4 @@
-"""scripts/arm: what it would find, and how it counts; the emulator itself is in `make test-arm`."""
+"""scripts/arm: what it would find; the emulator itself is in `make test-arm`."""
 
 import importlib.metadata
 import pickle
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from arm import chains
-from arm.instructions import counts
 from arm.machine import wanted_packages
 from arm.records import Recorder, call_chains, difference, packed, replay, unpacked
 from packaging.utils import canonicalize_name
@@ -113,22 +112,3 @@ def test_the_machine_has_what_tests_of_values_import() -> None:
     assert {"torch", "cv2", "albumentations"} <= imported.keys()
     needed = {name: {canonicalize_name(p) for p in packages[name]} for name in imported}
     assert {name: imported[name] for name in imported if not needed[name] & wanted.keys()} == {}
-
-
-def test_instructions_between_markers() -> None:
-    """Blocks are as long as they were when they were translated, here 2, 3 and then 1."""
-
-    def block(*addresses: int) -> list[str]:
-        return ["IN: some_function", *[f"0x{at:08x}:  d503201f  nop" for at in addresses], ""]
-
-    def executed(at: int) -> str:
-        return f"Trace 0: 0x7f5a2a430440 [0000000001009331/{at:016x}/00000001/00000200] name"
-
-    marker, first, second = 0x100, 0x200, 0x300
-    log = [
-        *(*block(marker), *block(first, first + 4), executed(first), executed(marker)),
-        *(executed(first), *block(second, second + 4, second + 8), executed(second)),
-        *(executed(first), executed(marker), executed(first), executed(marker)),
-        *(*block(first), executed(first), executed(marker)),
-    ]
-    assert list(counts(log, marker)) == [7, 1]

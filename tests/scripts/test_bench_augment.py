@@ -49,4 +49,4 @@ def test_case_hands_its_settings_on() -> None:
 
     made = case("group", "label", build, 3, threads=1, memory=False, images=8)
     assert int(made.build()[0].output()) == 3
-    assert (made.threads, made.memory, made.facts) == (1, False, {"images": 8})
+    assert (made.threads, made.memory, made.images) == (1, False, 8)

@@ -1,7 +1,6 @@
-"""scripts/bench/infer.py: its variants do the same job, and it detects if they don't."""
+"""scripts/bench/infer.py: both ways do the same job, and it detects if they don't."""
 
 import copy
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +8,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-pytest.importorskip("matplotlib")
 pytest.importorskip("skimage")
 pytest.importorskip("sklearn")
 pytest.importorskip("tqdm")
 
-from bench.inference import agreement, chart
+from bench import infer
 from bench.inference.agreement import compare
-from bench.inference.changes import Changes, Limits, run_changed
-from bench.inference.clock import Timing
-from bench.inference.naive import run_naive
-from bench.inference.networks import DETECTOR, MOST, SCORE, SIDE
+from bench.inference.naive import list_files, read_records, run_naive
+from bench.inference.networks import DETECTOR, MOST, SCORE, SIDE, Detector
 from bench.inference.photos import file_name
-from bench.inference.steps import list_files, read_records
 from PIL import Image
 
 COUNT = 9
@@ -81,8 +76,7 @@ def records(
 ) -> list[dict[str, Any]]:
     """Return what the script writes."""
     out = tmp_path_factory.mktemp("naive")
-    timing = run_naive(photos, list_files(photos), out, networks, CPU)
-    assert sum(timing.stages.values()) <= timing.wall
+    run_naive(photos, list_files(photos), out, networks, CPU)
     found = read_records(out)
     assert [record["status"] for record in found].count("ok") == COUNT - 1
     boxes = [len(r["outputs"][DETECTOR]["boxes"]) for r in found if r["status"] == "ok"]
@@ -91,66 +85,26 @@ def records(
     return found
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        Changes(),
-        Changes(batches=True),
-        Changes(workers=True),
-        Changes(on_device=True),
-        Changes(by_image=True),
-        Changes(batches=True, by_image=True),
-        Changes(writers=True),
-        Changes(True, True, True, True),
-        Changes(True, True, True, True, channels_last=True),
-    ],
-    ids=repr,
-)
-def test_changes_do_not_change_records(
-    photos: Path,
-    networks: dict[str, nn.Module],
-    records: list[dict[str, Any]],
-    tmp_path: Path,
-    changes: Changes,
-) -> None:
-    limits = Limits(batch=4, workers=1, writers=2)
-    timing = run_changed(photos, list_files(photos), tmp_path, networks, CPU, changes, limits)
-    found = read_records(tmp_path)
-    result = compare(records, found)
-    assert result.fine, result.errors
-    assert result.images == COUNT + 1
-    assert len(list(tmp_path.rglob("*.jpg"))) == COUNT - 1
-    assert set(timing.apart) == {
-        name for name, apart in (("decode", changes.workers), ("write", changes.writers)) if apart
-    }
-    if changes == Changes():
-        assert result.equal == result.images, "not the same script"
+class Known(Detector):
+    """The stand-in, of the type that the library's side looks for."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        nn.Module.__init__(self)
+        self.inner, self.anchors = inner, inner.anchors  # type: ignore[assignment]
+
+    def forward(self, pixels: Tensor) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = self.inner(pixels)
+        return found
 
 
-def test_library_writes_the_same(
-    photos: Path, networks: dict[str, nn.Module], records: list[dict[str, Any]], tmp_path: Path
-) -> None:
-    from bench.inference import library
-    from bench.inference.networks import Detector
-
-    class Known(Detector):
-        """The stand-in, of the type that the library's variant looks for."""
-
-        def __init__(self, inner: nn.Module) -> None:
-            nn.Module.__init__(self)
-            self.inner, self.anchors = inner, inner.anchors  # type: ignore[assignment]
-
-        def forward(self, pixels: Tensor) -> dict[str, Tensor]:
-            found: dict[str, Tensor] = self.inner(pixels)
-            return found
-
+def test_both_write_the_same(photos: Path, networks: dict[str, nn.Module]) -> None:
     known = {**networks, DETECTOR: Known(networks[DETECTOR])}
-    limits = Limits(batch=4, workers=1, writers=2)
-    timing = library.run_library(photos, tmp_path, known, CPU, channels_last=False, limits=limits)
-    result = compare(records, library.read_library(tmp_path))
-    assert result.fine, result.errors
-    assert result.images == COUNT + 1
-    assert set(timing.apart) == set(timing.stages)
+    ours, script = infer.contenders(photos, known, 4, CPU)
+    assert ours.output() is None
+    assert script.output() is None
+    assert script.comparable is not None
+    with pytest.raises(RuntimeError, match=r"^outputs differ from the script's: "):
+        script.comparable([])
 
 
 def _changed(records: list[dict[str, Any]], change: str) -> list[dict[str, Any]]:
@@ -228,38 +182,3 @@ def test_comparison_of_ties() -> None:
     assert not compare(record([0.9, limit + 0.01]), record([0.9])).fine
     many = [0.9] * (MOST - 1)
     assert compare(record([*many, 0.5]), record([*many, 0.50001])).fine
-
-
-def test_table_and_picture(tmp_path: Path) -> None:
-    def row(key: str, group: str, wall: float) -> dict[str, Any]:
-        timing = Timing(wall, 2 * wall, {"decode": wall / 2, "models": wall / 3})
-        stage, share = timing.limits()
-        return {
-            "key": key,
-            "group": group,
-            "label": key,
-            "wall_s": wall,
-            "cpu_s": timing.cpu,
-            "saved": 1 - wall / 8,
-            "images_per_s": 100 / wall,
-            "stages_s": timing.stages,
-            "limits": stage,
-            "limits_share": share,
-            "agreement": vars(agreement.Agreement(100, 9, 50, 1e-6, 1e-4)) | {"errors": 0},
-        }
-
-    result = {
-        "op": "infer",
-        "machine": {"cpu": "A chip", "cores": 2, "commit": "0", "versions": {"torch": "2"}},
-        "device": "cpu",
-        "threads": 2,
-        "limits": {"workers": 2, "writers": 2},
-        "images": 100,
-        "variants": [row("naive", "the script", 8.0), row("batches", "alone", 4.0)],
-    }
-    for text in (chart.text(result), chart.markdown(result)):
-        assert "+50%" in text
-        assert "decode, 50% of the time" in text
-    chart.picture(result, tmp_path / "bench.png")
-    assert (tmp_path / "bench.png").stat().st_size > 10_000
-    json.dumps(result)

@@ -1,4 +1,4 @@
-"""Very long lists, which are cut into tiles (NOTE [ Tiles ] in csrc/cpu/suppression/nms_tiles.h).
+"""Very long lists, which are cut into tiles: NOTE [ Tiles ] in csrc/cpu/suppression/nms_kernel.cpp.
 
 A list with a limit is not cut, so a limit that changes nothing gives what to expect.
 """

@@ -3,16 +3,17 @@
 // A call has two steps. The first, over both sets, converts boxes of any dtype and strides to
 // columns of the computing type, and adds what belongs to one box alone (area, angle): an
 // arctangent is per box, not per pair. The second is over pairs. Its arithmetic is in
-// core/boxes/pair.h; for rotated boxes, in core/rotated_box.h and core/boxes/rotated_gradient.h.
+// core/boxes/pair.h; for rotated boxes, in core/rotated_box.h and
+// core/boxes/rotated_gradient.h.
 //
 // The operators return the gradient of boxes1, one lane sum for each box (NOTE [ Lane sums ] in
-// core/lane_sum.h): the pair with box j of boxes2 is item j. The gradient of boxes2 is the same
-// with the roles swapped (swapped_roles()) and the gradient of the result transposed, which only
-// swaps its strides.
+// core/numbers/lane_sum.h): the pair with box j of boxes2 is item j. The gradient of boxes2 is the
+// same with the roles swapped (swapped_roles()) and the gradient of the result transposed, which
+// only swaps its strides.
 #pragma once
 
-#include "core/element.h"
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/numbers/element.h"
 
 namespace visops {
 

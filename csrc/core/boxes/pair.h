@@ -22,7 +22,7 @@
 
 #include "core/box.h"
 #include "core/boxes/iou.h"
-#include "core/elementary.h"
+#include "core/numbers/elementary.h"
 
 namespace visops {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/chain/plan.h"
-#include "core/philox.h"
+#include "core/numbers/philox.h"
 
 namespace visops {
 

@@ -2,8 +2,8 @@
 // summed in, and the addition.
 #pragma once
 
-#include "core/arithmetic.h"
-#include "core/element.h"
+#include "core/numbers/arithmetic.h"
+#include "core/numbers/element.h"
 
 namespace visops {
 

@@ -24,8 +24,8 @@
 // never splits a sum.
 #pragma once
 
-#include "core/arithmetic.h"
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/numbers/arithmetic.h"
 
 namespace visops {
 
@@ -97,7 +97,6 @@ struct Conv2dParams {
   int64_t batch, groups;
   int64_t from_channels, to_channels;  // in a group
   ConvSizes y, x;                      // of the forward convolution
-  bool allow_tf32;                     // float32 may be rounded to TF32, where kernels gain by it
 };
 
 // The gradient of the weight.
@@ -108,7 +107,6 @@ struct Conv2dWeightParams {
   int64_t batch, groups;
   int64_t in_channels, out_channels;  // in a group
   ConvSizes y, x;
-  bool allow_tf32;
 };
 
 VISOPS_FN int64_t phases_y(const Conv2dParams& p) {

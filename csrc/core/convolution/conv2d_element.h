@@ -1,7 +1,7 @@
 // How elements of each type are stored and summed.
 #pragma once
 
-#include "core/arithmetic.h"
+#include "core/numbers/arithmetic.h"
 
 namespace visops {
 

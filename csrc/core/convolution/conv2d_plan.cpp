@@ -6,7 +6,7 @@
 #include "core/check.h"
 #include "core/convolution/conv2d_band.h"
 #include "core/convolution/conv2d_element.h"
-#include "core/parts.h"
+#include "core/numbers/ceil_div.h"
 
 namespace visops {
 namespace {

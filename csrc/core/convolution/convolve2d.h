@@ -11,9 +11,9 @@
 // weight has the same effect there as inside.
 #pragma once
 
-#include "core/arithmetic.h"
-#include "core/kernel_stub.h"
-#include "core/sampling.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/images/sampling.h"
+#include "core/numbers/arithmetic.h"
 
 namespace visops {
 

@@ -2,8 +2,8 @@
 // each is summed in, and how a product is added.
 #pragma once
 
-#include "core/arithmetic.h"
-#include "core/element.h"
+#include "core/numbers/arithmetic.h"
+#include "core/numbers/element.h"
 
 namespace visops {
 

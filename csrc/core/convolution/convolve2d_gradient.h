@@ -18,7 +18,7 @@
 
 #include "core/convolution/convolve2d.h"
 #include "core/convolution/convolve2d_element.h"
-#include "core/lane_sum.h"
+#include "core/numbers/lane_sum.h"
 
 namespace visops {
 

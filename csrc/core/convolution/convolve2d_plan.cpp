@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/grain.h"
+#include "core/dispatch/grain.h"
 
 namespace visops {
 namespace {

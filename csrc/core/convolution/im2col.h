@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
-#include "core/arithmetic.h"
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/numbers/arithmetic.h"
 
 namespace visops {
 
@@ -49,7 +49,7 @@ struct Im2colParams {
 
   // im2col only: tasks, set by set_im2col_tasks(). A task has one lead index, one place in the
   // first two dimensions, some rows of places in the last two, and some places of each row.
-  bool is_staged;  // NOTE [ Staged rows ] in csrc/cpu/convolution/im2col_stage.h
+  bool is_staged;  // NOTE [ Staged rows ] in csrc/cpu/convolution/im2col_kernel.cpp
   int64_t bands, band_rows, segments, segment_positions;
 
   const void* source;  // im2col: the image; col2im: contiguous columns

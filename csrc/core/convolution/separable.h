@@ -10,10 +10,10 @@
 
 #include <vector>
 
-#include "core/element.h"
-#include "core/kernel_stub.h"
-#include "core/mirrored.h"
-#include "core/workspace.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/workspace.h"
+#include "core/numbers/element.h"
+#include "core/numbers/reflect.h"
 
 namespace visops {
 

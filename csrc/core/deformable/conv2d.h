@@ -38,10 +38,10 @@
 #pragma once
 
 #include "core/deformable/bilinear_sample.h"
-#include "core/element.h"
-#include "core/kernel_stub.h"
-#include "core/lane_sum.h"
-#include "core/workspace.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/workspace.h"
+#include "core/numbers/element.h"
+#include "core/numbers/lane_sum.h"
 
 namespace visops {
 

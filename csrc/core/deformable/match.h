@@ -21,12 +21,12 @@
 #include <string>
 #include <type_traits>
 
-#include "core/element.h"
-#include "core/elementary.h"
-#include "core/kernel_stub.h"
-#include "core/lane_sum.h"
-#include "core/log_polynomial.h"
-#include "core/workspace.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/workspace.h"
+#include "core/numbers/element.h"
+#include "core/numbers/elementary.h"
+#include "core/numbers/lane_sum.h"
+#include "core/numbers/log_polynomial.h"
 
 namespace visops {
 

@@ -30,9 +30,9 @@
 #include <type_traits>
 
 #include "core/deformable/bilinear_sample.h"
-#include "core/element_types.h"
-#include "core/kernel_stub.h"
-#include "core/workspace.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/workspace.h"
+#include "core/numbers/element_types.h"
 
 namespace visops {
 

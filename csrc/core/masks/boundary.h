@@ -6,7 +6,7 @@
 // share of the image's diagonal, rounded half to even, at least 1.
 #pragma once
 
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
 
 namespace visops {
 

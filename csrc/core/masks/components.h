@@ -12,8 +12,8 @@
 
 #include <string>
 
-#include "core/element.h"
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/numbers/element.h"
 
 namespace visops {
 

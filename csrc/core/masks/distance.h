@@ -26,8 +26,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/element.h"
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/numbers/element.h"
 
 namespace visops {
 

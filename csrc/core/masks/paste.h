@@ -1,8 +1,9 @@
 // Masks pasted into the boxes of an image: what a valid problem is, and where samples lie.
 //
 // NOTE [ Pasted masks ]
-// Pixels of the image are sampled from the mask, bilinearly (NOTE [ One pixel ] in core/pixel.h).
-// Along an axis, pixel j lies on a mask of `size` pixels at u(j), pixel centres being integers:
+// Pixels of the image are sampled from the mask, bilinearly (NOTE [ One pixel ] in
+// core/images/pixel.h). Along an axis, pixel j lies on a mask of `size` pixels at u(j), pixel
+// centres being integers:
 //
 //     detectron2    u = ((((j + 0.5) - low) / (high - low) * 2 - 1) + 1) * (size / 2) - 0.5
 //                   Taps beyond the mask are 0, so it fades out over half of its outermost pixels.
@@ -28,8 +29,8 @@
 
 #include <string>
 
-#include "core/kernel_stub.h"
-#include "core/pixel.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/images/pixel.h"
 #include "core/span.h"
 
 namespace visops {

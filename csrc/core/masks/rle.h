@@ -7,7 +7,7 @@
 // "counts" are the differences (core/masks/rle_text.h).
 #pragma once
 
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
 
 namespace visops {
 
@@ -55,7 +55,7 @@ VISOPS_FN void flips_of_run(const RunOfPixels& run, int64_t height, const Flip& 
 }
 
 // CPU kernels take ranges of masks.
-extern KernelStub<MasksToRunsParams> masks_to_runs_stub;
-extern KernelStub<RunsToBitsParams> runs_to_bits_stub;
+inline KernelStub<MasksToRunsParams> masks_to_runs_stub{"masks_to_runs"};
+inline KernelStub<RunsToBitsParams> runs_to_bits_stub{"runs_to_bits"};
 
 }  // namespace visops

@@ -9,8 +9,8 @@
 // Masks that take no part do neither.
 #pragma once
 
-#include "core/element.h"
 #include "core/masks/packed.h"
+#include "core/numbers/element.h"
 
 namespace visops {
 

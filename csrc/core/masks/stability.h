@@ -7,8 +7,8 @@
 // above the lower one.
 #pragma once
 
-#include "core/kernel_stub.h"
-#include "core/rounded.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/numbers/round_to_dtype.h"
 
 namespace visops {
 
@@ -21,7 +21,7 @@ struct StabilityParams {
 };
 
 // CPU kernels take ranges of masks.
-extern KernelStub<StabilityParams> stability_stub;
+inline KernelStub<StabilityParams> stability_stub{"stability_score"};
 
 VISOPS_FN float stability_of(int64_t above_high, int64_t above_low) {
   if (above_low == 0) return 0.0f;

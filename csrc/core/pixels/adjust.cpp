@@ -4,8 +4,8 @@
 
 #include "core/check.h"
 #include "core/pixels/dropouts.h"
+#include "core/pixels/filters/small_filter.h"
 #include "core/pixels/noise_steps.h"
-#include "core/pixels/small_filter.h"
 
 namespace visops {
 

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/workspace.h"
 #include "core/pixels/operations.h"
-#include "core/workspace.h"
 
 namespace visops {
 

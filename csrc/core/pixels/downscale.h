@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/elementary.h"
+#include "core/numbers/elementary.h"
 
 namespace visops {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
 #include "core/pixels/jpeg_values.h"
 #include "core/pixels/operations.h"
 

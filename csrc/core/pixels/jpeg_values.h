@@ -19,7 +19,7 @@
 
 #include <cstdint>
 
-#include "core/parts.h"
+#include "core/numbers/ceil_div.h"
 
 namespace visops {
 

@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
-#include "core/element.h"
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/numbers/element.h"
 
 namespace visops {
 
@@ -31,7 +31,7 @@ struct NoiseParams {
   bool clip;  // of kGaussian: to black and white; else uint8 wraps
 };
 
-extern KernelStub<NoiseParams> noise_stub;
+inline KernelStub<NoiseParams> noise_stub{"noise"};
 
 // Kernels take blocks of 128 values, for kSaltAndPepper those of a channel.
 constexpr int64_t kNoiseBlock = 128;

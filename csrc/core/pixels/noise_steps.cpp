@@ -1,7 +1,7 @@
 #include "core/pixels/noise_steps.h"
 
-#include "core/pixels/hsv.h"
-#include "core/plain_kernel.h"
+#include "core/dispatch/plain_kernel.h"
+#include "core/pixels/colors/hsv.h"
 
 namespace visops {
 bool run_noise(const PixelOperation& operation, const PixelImage& image) {

@@ -6,7 +6,7 @@
 // long, by a normal number.
 #pragma once
 
-#include "core/elementary.h"
+#include "core/numbers/elementary.h"
 #include "core/pixels/noise.h"
 
 namespace visops {

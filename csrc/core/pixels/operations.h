@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "core/chain/pixel_operation.h"
-#include "core/element.h"
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/numbers/element.h"
 #include "core/platform.h"
 
 namespace visops {

@@ -15,8 +15,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/element.h"
-#include "core/log_polynomial.h"
+#include "core/numbers/element.h"
+#include "core/numbers/log_polynomial.h"
 
 namespace visops {
 

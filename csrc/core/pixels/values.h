@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/elementary.h"
+#include "core/numbers/elementary.h"
 
 namespace visops {
 

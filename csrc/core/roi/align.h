@@ -14,8 +14,8 @@
 #include <string>
 
 #include "core/box.h"
-#include "core/elementary.h"
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/numbers/elementary.h"
 #include "core/roi/geometry.h"
 
 namespace visops {

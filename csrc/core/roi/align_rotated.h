@@ -16,7 +16,7 @@
 // to find those that may. Its margin exceeds any rounding of the samples' positions as long as no
 // length exceeds kMostRotatedPixels; boxes beyond that are not valid.
 //
-// Sines and cosines are computed in float64 (core/elementary.h), then rounded.
+// Sines and cosines are computed in float64 (core/numbers/elementary.h), then rounded.
 #pragma once
 
 #include "core/roi/align.h"

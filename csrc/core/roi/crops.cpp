@@ -1,7 +1,7 @@
 #include "core/roi/crops.h"
 
 #include "core/check.h"
-#include "core/image_front.h"
+#include "core/images/image_front.h"
 #include "core/roi/paste.h"
 
 namespace visops {

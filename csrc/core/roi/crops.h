@@ -9,8 +9,8 @@
 //
 // where pixel centres are integers and a box's coordinates refer to pixels' corners. This is
 // computed in float64, once for each column and row; t is then rounded to the type that pixels are
-// computed in. Taps and blends are those of core/pixel.h. If u is an integer for all j along both
-// axes, every interpolation is a copy, exact for infinities and NaN too.
+// computed in. Taps and blends are those of core/images/pixel.h. If u is an integer for all j along
+// both axes, every interpolation is a copy, exact for infinities and NaN too.
 //
 // NOTE [ Transposed samples ]
 // The gradient of what was sampled is a sum over boxes by index, within a box over the rows i of
@@ -27,8 +27,8 @@
 #pragma once
 
 #include "core/box.h"
-#include "core/kernel_stub.h"
-#include "core/pixel.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/images/pixel.h"
 #include "core/span.h"
 
 namespace visops {

@@ -1,8 +1,8 @@
 // One sample of a crop in plain scalar code: the arithmetic that every backend must reproduce bit
-// for bit (NOTE [ One pixel ] in core/pixel.h).
+// for bit (NOTE [ One pixel ] in core/images/pixel.h).
 #pragma once
 
-#include "core/pixel.h"
+#include "core/images/pixel.h"
 #include "core/roi/crops.h"
 
 namespace visops {

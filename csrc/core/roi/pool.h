@@ -90,8 +90,8 @@ VISOPS_FN bool is_pixel(const RoiMap& map, int32_t index) {
 }
 
 // On the CPU, over boxes.
-extern KernelStub<RoiPoolParams> roi_pool_stub;
-extern KernelStub<RoiPoolParams> roi_pool_at_stub;
-extern KernelStub<RoiPoolParams> roi_pool_backward_stub;
+inline KernelStub<RoiPoolParams> roi_pool_stub{"roi_pool"};
+inline KernelStub<RoiPoolParams> roi_pool_at_stub{"roi_pool_at"};
+inline KernelStub<RoiPoolParams> roi_pool_backward_stub{"roi_pool_backward"};
 
 }  // namespace visops

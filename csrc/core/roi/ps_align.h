@@ -19,7 +19,7 @@ VISOPS_FN int64_t ps_channel(const RoiAlignParams& p, int64_t channel, int64_t b
   return (channel * p.bins_y + bin_y) * p.bins_x + bin_x;
 }
 
-extern KernelStub<RoiAlignParams> ps_roi_align_stub;
-extern KernelStub<RoiAlignParams> ps_roi_align_backward_stub;
+inline KernelStub<RoiAlignParams> ps_roi_align_stub{"ps_roi_align"};
+inline KernelStub<RoiAlignParams> ps_roi_align_backward_stub{"ps_roi_align_backward"};
 
 }  // namespace visops

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/check.h"
-#include "core/grain.h"
+#include "core/dispatch/grain.h"
 
 namespace visops {
 namespace {

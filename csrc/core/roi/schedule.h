@@ -13,8 +13,8 @@
 // over the levels. Each slice has scratch of its own.
 #pragma once
 
+#include "core/dispatch/workspace.h"
 #include "core/roi/align.h"
-#include "core/workspace.h"
 
 namespace visops {
 

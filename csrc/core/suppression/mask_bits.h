@@ -1,8 +1,8 @@
 // Masks as bits, 64 pixels to a word, in which intersections are counted exactly.
 #pragma once
 
-#include "core/element.h"
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/numbers/element.h"
 
 namespace visops {
 

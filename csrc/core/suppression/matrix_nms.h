@@ -26,8 +26,8 @@
 #include <string>
 
 #include "core/box.h"
-#include "core/elementary.h"
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/numbers/elementary.h"
 #include "core/suppression/mask_bits.h"
 
 namespace visops {

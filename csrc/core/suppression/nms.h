@@ -3,12 +3,12 @@
 // NOTE [ Greedy suppression ]
 // Candidates come segment by segment and, within a segment, best first. A segment is an image, or a
 // class of an image: boxes of different segments never meet. A candidate is kept unless a kept box
-// of its segment overlaps it by more than the threshold (NOTE [ Overlap ] in core/box.h). Testing
-// against kept boxes only is the definition. It also lets max_output stop early and makes pruning
-// possible: kept boxes can't be dense.
+// of its segment overlaps it by more than the threshold (NOTE [ Overlap ] in core/box.h).
+// Testing against kept boxes only is the definition. It also lets max_output stop early and makes
+// pruning possible: kept boxes can't be dense.
 #pragma once
 
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
 #include "core/rotated_box.h"
 
 namespace visops {

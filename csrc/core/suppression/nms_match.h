@@ -6,7 +6,7 @@
 #pragma once
 
 #include "core/box.h"
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
 
 namespace visops {
 
@@ -26,6 +26,6 @@ VISOPS_FN Box<Acc> box_at(const NmsMatchParams& p, int64_t i) {
   return load_box<Acc>(p.boxes, p.dtype, i * p.box_stride, p.coordinate_stride);
 }
 
-extern KernelStub<NmsMatchParams> nms_match_stub;
+inline KernelStub<NmsMatchParams> nms_match_stub{"nms_match"};
 
 }  // namespace visops

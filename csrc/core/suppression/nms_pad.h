@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/kernel_stub.h"
+#include "core/dispatch/kernel_stub.h"
 
 namespace visops {
 
@@ -24,6 +24,6 @@ VISOPS_FN int64_t first_candidate(const NmsPadParams& p, int64_t image) {
   return p.begin == nullptr ? image * p.per_image : p.begin[image];
 }
 
-extern KernelStub<NmsPadParams> nms_pad_stub;
+inline KernelStub<NmsPadParams> nms_pad_stub{"nms_pad"};
 
 }  // namespace visops

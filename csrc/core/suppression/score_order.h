@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/element.h"
+#include "core/numbers/element.h"
 
 namespace visops {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 
 namespace visops {
 

@@ -18,9 +18,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/image.h"
-#include "core/kernel_stub.h"
-#include "core/pixel.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/images/image.h"
+#include "core/images/pixel.h"
 #include "core/span.h"
 
 namespace visops {

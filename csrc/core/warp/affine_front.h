@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/image_front.h"
+#include "core/images/image_front.h"
 #include "core/warp/affine.h"
 
 namespace visops {

@@ -1,8 +1,8 @@
 // The image gradient of the affine warp, which schedules itself.
 #pragma once
 
+#include "core/dispatch/workspace.h"
 #include "core/warp/affine.h"
-#include "core/workspace.h"
 
 namespace visops {
 

@@ -16,9 +16,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/image.h"
-#include "core/kernel_stub.h"
-#include "core/workspace.h"
+#include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/workspace.h"
+#include "core/images/image.h"
 
 namespace visops {
 

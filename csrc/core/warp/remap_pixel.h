@@ -4,7 +4,7 @@
 // taps of a sample down their columns first, then across, as NOTE [ One pixel ] has them.
 #pragma once
 
-#include "core/pixel.h"
+#include "core/images/pixel.h"
 #include "core/warp/remap.h"
 
 namespace visops {

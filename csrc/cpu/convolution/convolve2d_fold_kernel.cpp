@@ -6,7 +6,7 @@
 
 #include "core/convolution/convolve2d_element.h"
 #include "core/convolution/convolve2d_gradient.h"
-#include "core/least.h"
+#include "core/numbers/min_max.h"
 #include "cpu/items.h"
 
 namespace visops {

@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "core/convolution/convolve2d_plan.h"
-#include "core/grain.h"
-#include "core/least.h"
+#include "core/dispatch/grain.h"
+#include "core/numbers/min_max.h"
 #include "cpu/convolution/convolve2d_rows.h"
 #include "cpu/convolution/work_parts.h"
 #include "cpu/lane_sum.h"

@@ -1,7 +1,7 @@
 // Shares items out to parts, a part for each task.
 #pragma once
 
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 
 namespace visops {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "core/deformable/attention.h"
-#include "core/element_types.h"
-#include "core/grain.h"
+#include "core/dispatch/grain.h"
+#include "core/numbers/element_types.h"
 #include "cpu/deformable/numbers.h"
 #include "cpu/deformable/taps.h"
 #include "cpu/prefetch.h"

@@ -1,7 +1,7 @@
 // How the channels of a deformable convolution are divided.
 #pragma once
 
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 #include "cpu/deformable/conv2d_samples.h"
 
 namespace visops {

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "core/deformable/match.h"
-#include "core/grain.h"
+#include "core/dispatch/grain.h"
 
 namespace visops {
 namespace {

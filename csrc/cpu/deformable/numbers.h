@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/element.h"
+#include "core/numbers/element.h"
 #include "cpu/simd/floats.h"
 
 namespace visops {

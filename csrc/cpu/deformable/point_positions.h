@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "core/deformable/points.h"
-#include "core/element_types.h"
-#include "core/grain.h"
+#include "core/dispatch/grain.h"
+#include "core/numbers/element_types.h"
 #include "cpu/deformable/numbers.h"
 
 namespace visops {

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "core/deformable/bilinear_sample.h"
-#include "core/element.h"
-#include "core/lane_sum.h"
+#include "core/numbers/element.h"
+#include "core/numbers/lane_sum.h"
 #include "cpu/simd/parts.h"
 
 namespace visops {

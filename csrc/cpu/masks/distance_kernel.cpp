@@ -11,17 +11,304 @@
 // rows of a mask.
 //
 // Assumes what check_distance() established: squares don't overflow.
-#include "core/masks/distance.h"
-
+#include <cstdint>
 #include <type_traits>
 
-#include "cpu/masks/distance_across.h"
+#include "core/dispatch/workspace.h"
+#include "core/masks/distance.h"
+#include "core/masks/distance_chessboard.h"
+#include "core/masks/distance_line.h"
 #include "cpu/masks/distance_search.h"
-#include "cpu/masks/distance_sites.h"
 #include "cpu/masks/partition.h"
 
 namespace visops {
 namespace {
+
+// A pass of a distance transform across rows: for some adjacent columns at once.
+
+// Steps of a block, on average, from which on solving its lines is faster.
+constexpr int64_t many_steps(Metric metric) { return metric == Metric::kEuclidean ? 40 : 16; }
+
+// A line whose pixels are adjacent; `sites` is null if not wanted.
+template <class T>
+struct RowLine {
+  const T* nears;
+  const int32_t* sites;
+
+  T near(int64_t x) const { return nears[x]; }
+  int32_t site(int64_t x) const { return sites[x]; }
+};
+
+struct RowRoom {
+  int32_t* numbers;
+  int64_t size;
+
+  int32_t& first(int64_t x) const { return numbers[x]; }
+  int32_t& second(int64_t x) const { return numbers[size + x]; }
+};
+
+// Scratch of a task.
+template <class T>
+struct AcrossRoom {
+  T* lines;           // [size, columns], a block more, and a line
+  int32_t* sites;     // likewise; null if not wanted
+  int32_t* of_lines;  // [2, size]
+};
+
+template <class T>
+AcrossRoom<T> allocate_across(Workspace& workspace, int64_t tasks, int64_t numbers, int64_t size,
+                              bool with_sites) {
+  return {allocate<T>(workspace, tasks * numbers),
+          with_sites ? allocate<int32_t>(workspace, tasks * numbers) : nullptr,
+          allocate<int32_t>(workspace, tasks * 2 * size)};
+}
+
+// Numbers of a task's lines.
+inline int64_t across_numbers(int64_t size, int64_t width) {
+  return size * ((width < kBlock ? width : kBlock) + 1) + kBlock;
+}
+
+// Whether pixels try candidates before lines are solved.
+template <class T>
+constexpr bool kSearches = std::is_same<T, int32_t>::value;
+
+// Rows that begin `stride` apart.
+template <class T>
+struct Rows {
+  T* near;
+  int32_t* sites;
+  int64_t stride;
+};
+
+// Solves the rows of `columns` lines side by side until that takes too many steps. Returns how many
+// rows it has.
+template <Metric kMetric, bool kSites, class Store>
+int64_t search_across(const Rows<int32_t>& lines, int64_t size, int64_t columns,
+                      const Store& store) {
+  int64_t solved = 0;
+  for (int64_t steps = 0; solved < size && steps <= (solved + 1) * many_steps(kMetric); ++solved) {
+    Best<int32_t, kSites> best;
+    const int64_t at = solved * columns;
+    best.start(lines.near + at, lines.sites + (kSites ? at : 0), columns);
+    steps += search<kMetric>(best, size - 1, [&](int64_t k, int32_t step) {
+      for (const int64_t other : {solved - k, solved + k}) {
+        if (other < 0 || other >= size) continue;
+        const int64_t there = other * columns;
+        best.template offer<kMetric>(lines.near + there, lines.sites + (kSites ? there : 0), step);
+      }
+    });
+    for (int64_t i = 0; i < columns; ++i) {
+      store(solved, i, best.near[i], kSites ? best.site[i] : -1);
+    }
+  }
+  return solved;
+}
+
+// The taxicab: distances spread from row to row, once in each direction.
+template <bool kSites, class Store>
+void spread_across(const Rows<int32_t>& lines, int64_t size, int64_t columns, const Store& store) {
+  const auto spread = [&](int64_t from, int64_t to) {
+    const int32_t* VISOPS_RESTRICT nears = lines.near + from * columns;
+    int32_t* VISOPS_RESTRICT near = lines.near + to * columns;
+    const int32_t* VISOPS_RESTRICT from_sites = lines.sites + (kSites ? from * columns : 0);
+    int32_t* VISOPS_RESTRICT sites = lines.sites + (kSites ? to * columns : 0);
+    for (int64_t i = 0; i < columns; ++i) {
+      const int32_t found = nears[i] + 1;
+      if constexpr (kSites) {
+        const bool wins = found < near[i] || (found == near[i] && from_sites[i] < sites[i]);
+        sites[i] = wins ? from_sites[i] : sites[i];
+      }
+      near[i] = found < near[i] ? found : near[i];
+    }
+  };
+  for (int64_t k = 1; k < size; ++k) spread(k - 1, k);
+  for (int64_t k = size - 1; k >= 0; --k) {
+    if (k + 1 < size) spread(k + 1, k);
+    for (int64_t i = 0; i < columns; ++i) {
+      store(k, i, lines.near[k * columns + i], kSites ? lines.sites[k * columns + i] : -1);
+    }
+  }
+}
+
+// store(k, i, distance, site) for pixel i of each row k; it may write to `from`. There are `size`
+// rows of `columns` pixels, kBlock at most.
+template <Metric kMetric, class T, bool kSites, class Store>
+void pass_across(const Rows<T>& from, int64_t size, int64_t columns, T spacing,
+                 const AcrossRoom<T>& room, const Store& store) {
+  Rows<T> rows = from;
+  if constexpr (kSearches<T>) {
+    rows = {room.lines, room.sites, columns};
+    const int64_t all = size * columns;
+    for (int64_t k = 0; k < size; ++k) {
+      for (int64_t i = 0; i < columns; ++i) {
+        rows.near[k * columns + i] = from.near[k * from.stride + i];
+        if (kSites) rows.sites[k * columns + i] = from.sites[k * from.stride + i];
+      }
+    }
+    if constexpr (kMetric == Metric::kTaxicab) {
+      return spread_across<kSites>(rows, size, columns, store);
+    }
+    for (int64_t i = all; i < all + kBlock; ++i) {  // blocks read beyond
+      rows.near[i] = far_of(T());
+      if (kSites) rows.sites[i] = -1;
+    }
+    if (search_across<kMetric, kSites>(rows, size, columns, store) == size) return;
+  }
+  const int64_t line = kSearches<T> ? size * columns + kBlock : 0;
+  T* near = room.lines + line;
+  int32_t* sites = kSites ? room.sites + line : nullptr;
+  for (int64_t i = 0; i < columns; ++i) {
+    for (int64_t k = 0; k < size; ++k) {
+      near[k] = rows.near[k * rows.stride + i];
+      if (kSites) sites[k] = rows.sites[k * rows.stride + i];
+    }
+    solve_line<kMetric, T, kSites>(
+        RowLine<T>{near, sites}, size, spacing, RowRoom{room.of_lines, size},
+        [&](int64_t k, T found, int32_t site) { store(k, i, found, site); });
+  }
+}
+
+// NOTE [ Sites of the chessboard ] (core/masks/distance_chessboard.h) on the CPU.
+
+// Distances of one mask at a time: along rows, then within planes, then in all. `slots` masks are
+// worked on at once.
+class ChessboardSites {
+ public:
+  using Room = AcrossRoom<int32_t>;
+
+  ChessboardSites(const DistanceParams& p, int64_t tasks, int64_t slots, Workspace& workspace)
+      : p_(p), pixels_(pixels_of(p)), blocks_((p.width + kBlock - 1) / kBlock) {
+    longest_ = p.depth > p.height ? p.depth : p.height;
+    numbers_ = across_numbers(longest_, p.width);
+    room_ = allocate_across<int32_t>(workspace, tasks, numbers_, longest_, false);
+    along_ = allocate<int32_t>(workspace, slots * pixels_);
+    within_ = p.dims == 3 ? allocate<int32_t>(workspace, slots * pixels_) : nullptr;
+    of_rows_ = allocate_levels(along_, p.depth, p.height, p.width, slots, workspace);
+    if (p.dims == 3) {
+      of_planes_ = allocate_levels(within_, 1, p.depth, p.height * p.width, slots, workspace);
+    }
+  }
+
+  // share(count, body) calls body(task, begin, end) for parts of `count` items.
+  template <class Share>
+  void find(int64_t mask, int64_t slot, const Share& share) const {
+    const int64_t rows = p_.depth * p_.height;
+    share(rows, [&](int64_t, int64_t begin, int64_t end) { along_rows(mask, slot, begin, end); });
+    fill(of_rows_, slot, p_.depth, share);
+    share(p_.depth * blocks_, [&](int64_t task, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t z = i / blocks_, x = i % blocks_ * kBlock;
+        across(mask, slot, task, z * p_.height * p_.width + x, x, p_.height, p_.width, false);
+      }
+    });
+    if (p_.dims == 3) {
+      fill(of_planes_, slot, 1, share);
+      share(p_.height * blocks_, [&](int64_t task, int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t y = i / blocks_, x = i % blocks_ * kBlock;
+          across(mask, slot, task, y * p_.width + x, x, p_.depth, p_.height * p_.width, true);
+        }
+      });
+    }
+    const ChessboardTrees trees = {tree_at(of_rows_, slot, p_.depth),
+                                   p_.dims == 3 ? tree_at(of_planes_, slot, 1) : LeastTree{}};
+    share(rows, [&](int64_t, int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const auto z = static_cast<int32_t>(row / p_.height);
+        const auto y = static_cast<int32_t>(row - z * p_.height);
+        for (int32_t x = 0; x < p_.width; ++x) {
+          const int64_t at = row * p_.width + x;
+          const float distance = p_.distances[mask * pixels_ + at];
+          store_index(p_, mask, at, chessboard_site(p_, trees, 0, {z, y, x}, distance));
+        }
+      }
+    });
+  }
+
+ private:
+  // The trees of all slots, one slot after another in each level.
+  struct Levels {
+    LeastTree tree;
+    int32_t* least[LeastTree::kLevels];
+  };
+
+  static Levels allocate_levels(int32_t* distances, int64_t outer, int64_t size, int64_t inner,
+                                int64_t slots, Workspace& workspace) {
+    Levels levels = {tree_of(distances, size, inner), {distances}};
+    for (int l = 1; l < levels.tree.levels; ++l) {
+      levels.least[l] = allocate<int32_t>(workspace, slots * outer * levels.tree.size[l] * inner);
+    }
+    return levels;
+  }
+
+  LeastTree tree_at(const Levels& levels, int64_t slot, int64_t outer) const {
+    LeastTree tree = levels.tree;
+    for (int l = 0; l < tree.levels; ++l) {
+      tree.least[l] = levels.least[l] + slot * outer * tree.size[l] * tree.inner;
+    }
+    return tree;
+  }
+
+  template <class Share>
+  void fill(const Levels& levels, int64_t slot, int64_t outer, const Share& share) const {
+    const LeastTree tree = tree_at(levels, slot, outer);
+    for (int l = 1; l < tree.levels; ++l) {
+      int32_t* least = levels.least[l] + slot * outer * tree.size[l] * tree.inner;
+      share(outer * tree.size[l], [&](int64_t, int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          for (int64_t at = 0; at < tree.inner; ++at) {
+            least[i * tree.inner + at] = least_of_children(tree, l - 1, i, at);
+          }
+        }
+      });
+    }
+  }
+
+  void along_rows(int64_t mask, int64_t slot, int64_t begin, int64_t end) const {
+    for (int64_t row = begin; row < end; ++row) {
+      const uint8_t* pixels = p_.masks + mask * pixels_ + row * p_.width;
+      int32_t* along = along_ + slot * pixels_ + row * p_.width;
+      int32_t distance = kFar;
+      for (int64_t x = 0; x < p_.width; ++x) {
+        distance = pixels[x] == 0 ? 0 : distance < kFar ? distance + 1 : kFar;
+        along[x] = distance;
+      }
+      distance = kFar;
+      for (int64_t x = p_.width - 1; x >= 0; --x) {
+        distance = distance < kFar ? distance + 1 : kFar;
+        distance = along[x] < distance ? along[x] : distance;
+        along[x] = distance;
+      }
+    }
+  }
+
+  // From columns [x, x + kBlock) of the lines that begin at `first`; is_last: the distances in all.
+  void across(int64_t mask, int64_t slot, int64_t task, int64_t first, int64_t x, int64_t size,
+              int64_t stride, bool is_last) const {
+    int32_t* near = (is_last ? within_ : along_) + slot * pixels_ + first;
+    int32_t* within = p_.dims == 3 ? within_ + slot * pixels_ + first : nullptr;
+    float* found = p_.distances + mask * pixels_ + first;
+    const bool is_final = is_last || p_.dims == 2;
+    const Room room = {room_.lines + task * numbers_, nullptr,
+                       room_.of_lines + task * 2 * longest_};
+    pass_across<Metric::kChessboard, int32_t, false>(
+        {near, nullptr, stride}, size, p_.width - x < kBlock ? p_.width - x : kBlock, 1, room,
+        [&](int64_t k, int64_t i, int32_t distance, int32_t) {
+          if (is_final) {
+            found[k * stride + i] = final_distance(p_, Metric::kChessboard, distance);
+          } else {
+            within[k * stride + i] = distance;
+          }
+        });
+  }
+
+  const DistanceParams& p_;
+  int64_t pixels_, blocks_, longest_, numbers_;
+  Room room_;
+  int32_t* along_;   // [slots, pixels]
+  int32_t* within_;  // likewise
+  Levels of_rows_, of_planes_ = {};
+};
 
 template <Metric kMetric, class T, bool kSites>
 class Transform {

@@ -7,9 +7,9 @@
 // [ Reading masks ], NOTE [ Parts of masks ]. The pairs of a set with itself are counted once.
 //
 // Split: by masks; by the first masks of pairs.
-#include "core/grain.h"
+#include "core/dispatch/grain.h"
+#include "core/dispatch/workspace.h"
 #include "core/masks/packed.h"
-#include "core/workspace.h"
 #include "cpu/masks/mask_parts.h"
 
 namespace visops {

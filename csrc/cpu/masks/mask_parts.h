@@ -9,8 +9,8 @@
 
 #include <cstring>
 
+#include "core/dispatch/workspace.h"
 #include "core/masks/packed.h"
-#include "core/workspace.h"
 #include "cpu/masks/pack_rows.h"
 #include "cpu/masks/partition.h"
 #include "cpu/simd/bits.h"

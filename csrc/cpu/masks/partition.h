@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "core/dispatch/workspace.h"
 #include "core/platform.h"
-#include "core/workspace.h"
 
 namespace visops {
 namespace {

@@ -4,8 +4,8 @@
 // A task has whole masks. Each row of the image that reaches the mask is summed into a row of the
 // mask's columns, which is then added to two rows of the gradient: the order of NOTE [ Gradients of
 // pasted masks ] in core/masks/paste.h. Assumes what check_paste_masks() establishes.
-#include "core/element_types.h"
 #include "core/masks/paste.h"
+#include "core/numbers/element_types.h"
 #include "cpu/masks/partition.h"
 
 namespace visops {

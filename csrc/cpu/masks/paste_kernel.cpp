@@ -5,18 +5,18 @@
 // and only pixels that a box reaches are written. Where columns lie on the mask is computed once
 // for all rows, kStrip of them at a time. In each row, the mask's two rows that it lies between are
 // blended first, over all columns that the strip needs; then every pixel blends two neighbours of
-// the result. This is the order of NOTE [ One pixel ] in core/pixel.h, so the bits are those of the
-// scalar code, which strips run that need too many columns. Columns beyond the mask get positions
-// of their own, so that a pixel's two are always adjacent. Numbers are then stored, or compared and
-// stored as bytes or bits.
+// the result. This is the order of NOTE [ One pixel ] in core/images/pixel.h, so the bits are those
+// of the scalar code, which strips run that need too many columns. Columns beyond the mask get
+// positions of their own, so that a pixel's two are always adjacent. Numbers are then stored, or
+// compared and stored as bytes or bits.
 //
 // Split: by rows of all masks. Each number is rounded when it is sampled, and once more if it is
 // stored as 16 bits. Assumes what check_paste_masks() establishes.
-#include "core/element_types.h"
-#include "core/grain.h"
+#include "core/dispatch/grain.h"
+#include "core/dispatch/workspace.h"
 #include "core/masks/packed.h"
 #include "core/masks/paste.h"
-#include "core/workspace.h"
+#include "core/numbers/element_types.h"
 #include "cpu/masks/lerp_row.h"
 #include "cpu/rows.h"
 #include "cpu/simd/bits.h"

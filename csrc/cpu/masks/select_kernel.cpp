@@ -9,8 +9,8 @@
 //
 // Split: suppression by later masks, one kept mask after another; merging not at all, since a mask
 // depends on all before it and takes some microseconds. All sums are of integers.
+#include "core/dispatch/workspace.h"
 #include "core/masks/select.h"
-#include "core/workspace.h"
 #include "cpu/masks/mask_parts.h"
 #include "cpu/simd/bits.h"
 

@@ -13,8 +13,8 @@
 
 #include <cstdint>
 
+#include "core/dispatch/workspace.h"
 #include "core/platform.h"
-#include "core/workspace.h"
 #include "cpu/masks/partition.h"
 
 namespace visops {

@@ -4,11 +4,11 @@
 // Rows are widened to float32 with their mirrored rims, so that inner loops have neither conditions
 // nor conversions. A separable filter sums along rows first. Sums of kChunk neighbours stay in
 // registers while taps are added. No split: a chain has many channels and images.
-#include "core/pixels/filter.h"
+#include "core/pixels/filters/filter.h"
 
 #include <cstring>
 
-#include "core/sampling.h"
+#include "core/images/sampling.h"
 
 namespace visops {
 namespace {

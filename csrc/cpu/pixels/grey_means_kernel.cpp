@@ -1,5 +1,5 @@
 // NOTE: A task is a picture. Sums are of integers, so their order does not matter.
-#include "core/pixels/grey_means.h"
+#include "core/pixels/colors/grey_means.h"
 
 namespace visops {
 namespace {

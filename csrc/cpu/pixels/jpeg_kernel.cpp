@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/dispatch/workspace.h"
+#include "core/pixels/colors/levels.h"
 #include "core/pixels/jpeg_values.h"
-#include "core/pixels/levels.h"
-#include "core/workspace.h"
 
 namespace visops {
 namespace {

@@ -1,14 +1,14 @@
-// CIE Lab on the CPU: NOTE [ Lab ] (core/pixels/lab.h).
+// CIE Lab on the CPU: NOTE [ Lab ] (core/pixels/colors/lab.h).
 //
 // NOTE [ Lab on the CPU ]
 // Pixels go in chunks through small arrays, a step at a time, so that loops are vectorized. Tables
 // are read in loops that do nothing else: in one with arithmetic, compilers leave both scalar.
 // Results are rounded half to even and saturate; no value depends on another pixel's.
-#include "core/pixels/lab.h"
+#include "core/pixels/colors/lab.h"
 
 #include <cstring>
 
-#include "core/pixels/lab_values.h"
+#include "core/pixels/colors/lab_values.h"
 
 namespace visops {
 namespace {

@@ -3,12 +3,114 @@
 // NOTE [ Noise on the CPU ]
 // A block of 128 random numbers at a time, then the arithmetic on them, both in loops that
 // compilers vectorize. Split: by blocks. The arithmetic is that of core/pixels/noise_values.h.
+#include <cstdint>
+
+#include "core/dispatch/workspace.h"
 #include "core/pixels/noise_values.h"
-#include "core/workspace.h"
-#include "cpu/random_words.h"
+#include "core/pixels/random.h"
+
+#if VISOPS_ISA_SLOT >= 1
+#include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "cpu/simd/arm.h"
+#include "cpu/simd/vector.h"
 
 namespace visops {
 namespace {
+
+// Products of 32-bit numbers in 64-bit lanes: GCC multiplies all 64 bits, in three times the work.
+
+// The products of the lanes' lower halves and `factor`.
+VISOPS_ALWAYS_INLINE Vector<uint64_t> multiply_halves(Vector<uint64_t> a, uint32_t factor) {
+#if VISOPS_ISA_SLOT == 2
+  const __m512i own = _mm512_set1_epi64(static_cast<int64_t>(factor));
+  // GCC 12 warns of a variable in its own header without the mask.
+  return {reinterpret_cast<Register<uint64_t>::type>(
+      _mm512_maskz_mul_epu32(0xff, reinterpret_cast<__m512i>(a.v), own))};
+#elif VISOPS_ISA_SLOT == 1
+  const __m256i own = _mm256_set1_epi64x(static_cast<int64_t>(factor));
+  return {reinterpret_cast<Register<uint64_t>::type>(
+      _mm256_mul_epu32(reinterpret_cast<__m256i>(a.v), own))};
+#elif VISOPS_NEON
+  const uint32x2_t low = vmovn_u64(reinterpret_cast<uint64x2_t>(a.v));
+  return {reinterpret_cast<Register<uint64_t>::type>(vmull_u32(low, vdup_n_u32(factor)))};
+#elif defined(__SSE2__) && defined(__GNUC__)
+  const __m128i own = _mm_set1_epi64x(static_cast<int64_t>(factor));
+  return {reinterpret_cast<Register<uint64_t>::type>(
+      _mm_mul_epu32(reinterpret_cast<__m128i>(a.v), own))};
+#else
+  uint64_t lane[Vector<uint64_t>::kCount];
+  store_vector(lane, a);
+  for (uint64_t& own : lane) own = (own & 0xffffffffu) * factor;
+  return load_vector(lane);
+#endif
+}
+
+// Random numbers of pixels in vectors: NOTE [ Places of random numbers ] (core/pixels/random.h).
+// Counters run side by side, and no step depends on a value.
+
+// 64 words; those of counter c are at c, 16 + c, 32 + c and 48 + c. Each is the lower half of a
+// 64-bit lane, whose upper half is left over.
+inline void random_words(uint64_t key, uint64_t block, uint32_t* words) {
+  using Lanes = Vector<uint64_t>;
+  constexpr int kSide = 2;  // vectors that are made side by side
+  const uint64_t counter = block * kRandomLanes;
+  for (int first = 0; first < kRandomLanes; first += kSide * Lanes::kCount) {
+    Lanes a[kSide], b[kSide], c[kSide], d[kSide];
+    for (int i = 0; i < kSide; ++i) {
+      uint64_t own[Lanes::kCount];
+      for (int k = 0; k < Lanes::kCount; ++k) {
+        own[k] = counter + static_cast<uint64_t>(first + i * Lanes::kCount + k);
+      }
+      a[i] = load_vector(own);
+      b[i] = broadcast(counter >> 32);
+      c[i] = d[i] = broadcast(uint64_t{0});
+    }
+    RandomKey own_key = random_key(key);
+    for (int round = 0; round < kRandomRounds; ++round) {
+      for (int i = 0; i < kSide; ++i) {
+        const Lanes p = multiply_halves(a[i], kFirstFactor),
+                    q = multiply_halves(c[i], kSecondFactor);
+        a[i] = (q >> 32) ^ b[i] ^ broadcast(uint64_t{own_key.low});
+        b[i] = q;
+        c[i] = (p >> 32) ^ d[i] ^ broadcast(uint64_t{own_key.high});
+        d[i] = p;
+      }
+      own_key = next_key(own_key);
+    }
+    for (int i = 0; i < kSide; ++i) {
+      const Lanes all[4] = {a[i], b[i], c[i], d[i]};
+      for (int word = 0; word < 4; ++word) {
+        uint64_t own[Lanes::kCount];
+        store_vector(own, all[word]);
+        uint32_t* const to = words + word * kRandomLanes + first + i * Lanes::kCount;
+        for (int k = 0; k < Lanes::kCount; ++k) to[k] = static_cast<uint32_t>(own[k]);
+      }
+    }
+  }
+}
+
+inline void random_units(uint64_t key, uint64_t block, float* units) {
+  for (int half = 0; half < 2; ++half) {
+    uint32_t words[kRandomWords];
+    random_words(key, 2 * block + static_cast<uint64_t>(half), words);
+    for (int i = 0; i < kRandomWords; ++i) units[half * kRandomWords + i] = unit_of(words[i]);
+  }
+}
+
+// 128 numbers of mean 0 and variance 1.
+inline void random_normals(uint64_t key, uint64_t block, float* normals) {
+  uint32_t words[kRandomWords];
+  random_words(key, block, words);
+  for (int i = 0; i < kRandomWords; ++i) {
+    const NormalPair pair = normals_of(words[i]);
+    normals[i] = pair.first;
+    normals[kRandomWords + i] = pair.second;
+  }
+}
 
 template <class Body>
 inline void for_each_block(const NoiseParams& p, int64_t count, int64_t begin, int64_t end,

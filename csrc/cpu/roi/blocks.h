@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "core/element_types.h"
+#include "core/numbers/element_types.h"
 #include "core/roi/layout.h"
 #include "core/roi/schedule.h"
 #include "cpu/simd/floats.h"

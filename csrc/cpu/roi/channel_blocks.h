@@ -1,9 +1,9 @@
 // Gradients of maps by blocks of channels: a pixel belongs to one task, which zeroes it once.
 #pragma once
 
-#include "core/grain.h"
+#include "core/dispatch/grain.h"
+#include "core/dispatch/workspace.h"
 #include "core/roi/align.h"
-#include "core/workspace.h"
 
 namespace visops {
 namespace {

@@ -3,9 +3,9 @@
 // NOTE [ Sampled rows ]
 // All samples of a row have the same taps along y. So the rows with these taps are blended first,
 // over all columns that the row needs, in vectors along memory; then every place blends its few
-// columns of the result. This is the order of NOTE [ One pixel ] (core/pixel.h), so the bits are
-// those of the scalar code. Columns are taken kRowColumns at a time. Columns beyond the border get
-// positions of their own next to the image's (`index_`), so that a place's taps are always
+// columns of the result. This is the order of NOTE [ One pixel ] (core/images/pixel.h), so the bits
+// are those of the scalar code. Columns are taken kRowColumns at a time. Columns beyond the border
+// get positions of their own next to the image's (`index_`), so that a place's taps are always
 // adjacent. If too many columns are needed (when shrinking by a lot), pixels are sampled one by
 // one.
 #pragma once

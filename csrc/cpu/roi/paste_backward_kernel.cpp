@@ -3,10 +3,10 @@
 // box's pixels; a pixel's value is the incoming gradient times patch_share()
 // (core/roi/paste_pixel.h), computed once for all channels. Assumes what check_roi_paste()
 // establishes; gradients are floating.
-#include "core/element_types.h"
-#include "core/grain.h"
+#include "core/dispatch/grain.h"
+#include "core/dispatch/workspace.h"
+#include "core/numbers/element_types.h"
 #include "core/roi/paste_pixel.h"
-#include "core/workspace.h"
 #include "cpu/roi/crops_transpose.h"
 #include "cpu/rows.h"
 

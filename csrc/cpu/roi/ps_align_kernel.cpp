@@ -7,8 +7,8 @@
 // Assumes from check_rois() that all boxes are valid.
 #include "core/roi/ps_align.h"
 
-#include "core/grain.h"
-#include "core/workspace.h"
+#include "core/dispatch/grain.h"
+#include "core/dispatch/workspace.h"
 #include "cpu/roi/blocks.h"
 
 namespace visops {

@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/element.h"
+#include "core/numbers/element.h"
 #include "core/platform.h"
 #include "cpu/simd/arm.h"
 

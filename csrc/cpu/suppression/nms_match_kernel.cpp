@@ -4,7 +4,7 @@
 // and the front establish, and that every box is kept or overlaps a kept one.
 #include "core/suppression/nms_match.h"
 
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 #include "cpu/suppression/nms_kept.h"
 
 namespace visops {

@@ -1,7 +1,7 @@
 // Segments of a list, in parallel: equal numbers are adjacent, and segments are independent.
 #pragma once
 
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 
 namespace visops {
 namespace {

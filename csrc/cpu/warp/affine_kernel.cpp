@@ -8,23 +8,228 @@
 //   copies   nearest, and maps whose coordinates are all integers: under constant padding by
 //            NOTE [ Copied rows ] (cpu/warp/copied_rows.h)
 //   pixels   everything else: core/warp/affine_pixel.h
-// All four interpolate vertically first, in the order of NOTE [ One pixel ] (core/pixel.h), so they
-// agree to the bit. Integers are rounded half to even and saturate when stored. Assumes what
-// check_affine() and check_matrices() establish: finite matrices, sizes below 2^31, fill within the
-// dtype's range, a non-empty image unless padding is constant.
-#include "core/warp/affine.h"
-
+// All four interpolate vertically first, in the order of NOTE [ One pixel ] (core/images/pixel.h),
+// so they agree to the bit. Integers are rounded half to even and saturate when stored. Assumes
+// what check_affine() and check_matrices() establish: finite matrices, sizes below 2^31, fill
+// within the dtype's range, a non-empty image unless padding is constant.
 #include <type_traits>
 
+#include "core/warp/affine.h"
+#include "core/warp/affine_pixel.h"
 #include "cpu/items.h"
-#include "cpu/warp/affine_copies.h"
+#include "cpu/simd/floats.h"
 #include "cpu/warp/affine_pairs.h"
-#include "cpu/warp/affine_pixels.h"
-#include "cpu/warp/affine_quads.h"
 #include "cpu/warp/affine_rows.h"
+#include "cpu/warp/copied_rows.h"
+#include "cpu/warp/image_end.h"
 
 namespace visops {
 namespace {
+
+// Samples float32 images with interleaved channels: vectors over channels.
+
+template <Interpolation mode>
+struct QuadSampler {
+  using Coord = float;
+  static constexpr bool has_inside = true;
+  static constexpr int kTaps = tap_count(mode);
+
+  const AffineParams& p;
+  const AffineMap& map;
+  const char* image_end;
+  int32_t row_bytes, column_bytes;
+
+  static bool accepts(const AffineParams& p, const AffineMap& map) {
+    return p.channels >= 3 && p.image_stride.channel == 1 && p.output_stride.channel == 1 &&
+           p.output_stride.column == p.channels &&
+           fits_taps(map.m, p.image_stride.row * int64_t{sizeof(float)},
+                     p.image_stride.column * int64_t{sizeof(float)});
+  }
+
+  QuadSampler(const AffineParams& params, const AffineMap& m)
+      : p(params),
+        map(m),
+        image_end(
+            end_of(p.image, p.image_stride, p.batch, p.channels, p.height, p.width, sizeof(float))),
+        row_bytes(static_cast<int32_t>(p.image_stride.row * int64_t{sizeof(float)})),
+        column_bytes(static_cast<int32_t>(p.image_stride.column * int64_t{sizeof(float)})) {}
+
+  void border(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, int64_t x0,
+              int64_t begin, int64_t end) const {
+    PixelSampler<float, mode>(p, map).border(sample, y, origin, x0, begin, end);
+  }
+
+  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin,
+              const SegmentTaps& taps, int64_t, int64_t begin, int64_t end) const {
+    const int count = static_cast<int>(end - begin);
+    const int64_t first = sample * p.image_stride.batch * int64_t{sizeof(float)} +
+                          (origin.y + first_tap(mode)) * row_bytes +
+                          (origin.x + first_tap(mode)) * column_bytes;
+    const int64_t last_row = row_bytes > 0 ? (kTaps - 1) * int64_t{row_bytes} : 0;
+    const int64_t last_column = column_bytes > 0 ? (kTaps - 1) * int64_t{column_bytes} : 0;
+    const int64_t channels = p.channels > 4 ? p.channels : 4;  // a quad reads four
+    const int64_t last =
+        first + taps.highest + last_row + last_column + channels * int64_t{sizeof(float)};
+    const char* image = static_cast<const char*>(p.image);
+    if (last > image_end - image) return false;
+
+    float* out = static_cast<float*>(p.output) + sample * p.output_stride.batch +
+                 y * p.output_stride.row + begin * p.output_stride.column;
+    for (int i = 0; i < count; ++i) {
+      const char* pixel_taps = image + first + taps.offset[i];
+      float* pixel = out + i * p.channels;
+      if (p.channels == 3) {
+        // Stores four floats: the next pixel overwrites the fourth.
+        const Quad value = blend<Quad>(pixel_taps, 0, taps.wx[i], taps.wy[i]);
+        if (i + 1 < count) {
+          value.store(pixel);
+        } else {
+          float rest[4];
+          value.store(rest);
+          memcpy(pixel, rest, 3 * sizeof(float));
+        }
+      } else {
+        int64_t c = 0;
+        for (; c + Floats::kWidth <= p.channels; c += Floats::kWidth) {
+          blend<Floats>(pixel_taps, c, taps.wx[i], taps.wy[i]).store(pixel + c);
+        }
+        for (; c < p.channels; c += 4) {
+          if (c > p.channels - 4) c = p.channels - 4;  // the last quad overlaps the previous one
+          blend<Quad>(pixel_taps, c, taps.wx[i], taps.wy[i]).store(pixel + c);
+        }
+      }
+    }
+    return true;
+  }
+
+  template <class V>
+  VISOPS_ALWAYS_INLINE V tap(const char* taps, int64_t channel, int row, int column) const {
+    return V::load(reinterpret_cast<const float*>(taps + int64_t{row} * row_bytes +
+                                                  int64_t{column} * column_bytes) +
+                   channel);
+  }
+
+  template <class V>
+  VISOPS_ALWAYS_INLINE V blend(const char* taps, int64_t channel, float x, float y) const {
+    if constexpr (mode == Interpolation::kBilinear) {
+      const V wx(x), wy(y);
+      const V a = tap<V>(taps, channel, 0, 0), b = tap<V>(taps, channel, 0, 1);
+      const V c = tap<V>(taps, channel, 1, 0), e = tap<V>(taps, channel, 1, 1);
+      const V t0 = a + wy * (c - a), t1 = b + wy * (e - b);
+      return t0 + wx * (t1 - t0);
+    } else {
+      float wx[4], wy[4];
+      cubic_weights(x, wx);
+      cubic_weights(y, wy);
+      V v[4];
+      for (int j = 0; j < 4; ++j) {
+        v[j] = V(wy[0]) * tap<V>(taps, channel, 0, j);
+        for (int i = 1; i < 4; ++i) v[j] = v[j] + V(wy[i]) * tap<V>(taps, channel, i, j);
+      }
+      return ((V(wx[0]) * v[0] + V(wx[1]) * v[1]) + V(wx[2]) * v[2]) + V(wx[3]) * v[3];
+    }
+  }
+};
+
+// The nearest warp: moves elements by size, whatever they mean.
+
+inline PixelLayout pixel_layout(const AffineParams& p, const AffineMap& map) {
+  const int64_t size = element_size(p.dtype);
+  const Strides &in = p.image_stride, &out = p.output_stride;
+  return {p.channels,
+          size,
+          in.channel * size,
+          in.column * size,
+          out.channel * size,
+          out.column * size,
+          run_of(map.integral, map.m),
+          end_of(p.image, in, p.batch, p.channels, p.height, p.width, size)};
+}
+
+inline CopiedSample copied_sample(const AffineParams& p, const AffineMap& map, int64_t sample) {
+  const int64_t size = element_size(p.dtype);
+  return {pixel_layout(p, map),
+          static_cast<const char*>(p.image) + sample * p.image_stride.batch * size,
+          static_cast<char*>(p.output) + sample * p.output_stride.batch * size,
+          p.image_stride.row * size,
+          p.output_stride.row * size,
+          map.m,
+          {0, p.width - 1},
+          {0, p.height - 1},
+          p.dtype,
+          p.fill,
+          p.fill_count};
+}
+
+// What copy_sample() of cpu/warp/copied_rows.h does not take.
+template <class CoordType>
+struct CopySampler {
+  using Coord = CoordType;
+  static constexpr auto kMode = Interpolation::kNearest;
+
+  const AffineParams& p;
+  const AffineMap& map;
+  PixelLayout layout;
+  int64_t size;  // of an element, in bytes
+  bool has_inside;
+  int32_t row_bytes, column_bytes;  // where has_inside
+
+  CopySampler(const AffineParams& params, const AffineMap& m)
+      : p(params),
+        map(m),
+        layout(pixel_layout(params, m)),
+        size(layout.element),
+        has_inside(sizeof(Coord) == sizeof(float) &&
+                   fits_taps(map.m, p.image_stride.row * size, layout.column_bytes)),
+        row_bytes(static_cast<int32_t>(p.image_stride.row * size)),
+        column_bytes(static_cast<int32_t>(layout.column_bytes)) {}
+
+  const char* image_of(int64_t sample) const {
+    return static_cast<const char*>(p.image) + sample * p.image_stride.batch * size;
+  }
+  char* output_of(int64_t sample, int64_t y, int64_t x) const {
+    return static_cast<char*>(p.output) +
+           (sample * p.output_stride.batch + y * p.output_stride.row + x * p.output_stride.column) *
+               size;
+  }
+
+  bool inside(int64_t, int64_t, const SegmentOrigin<double>&, const SegmentTaps&, int64_t, int64_t,
+              int64_t) const {
+    return false;  // float64 coordinates have no SegmentTaps
+  }
+
+  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin,
+              const SegmentTaps& taps, int64_t, int64_t begin, int64_t end) const {
+    const char* image = image_of(sample) + origin.y * row_bytes + origin.x * column_bytes;
+    copy_run(layout, image, taps.offset, static_cast<int>(end - begin),
+             output_of(sample, y, begin));
+    return true;
+  }
+
+  void border(int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin, int64_t x0,
+              int64_t begin, int64_t end) const {
+    const char* image = image_of(sample);
+    // Only float64 images have float64 coordinates; a size that is known is one move.
+    const int64_t bytes = sizeof(Coord) == sizeof(double) ? int64_t{8} : size;
+    for (int64_t x = begin; x < end; ++x) {
+      const auto taps = pixel_taps<kMode>(p, map, origin, static_cast<int>(x - x0));
+      char* out = output_of(sample, y, x);
+      const bool outside = taps.outside();
+      const char* from =
+          image +
+          (taps.y.index[0] * p.image_stride.row + taps.x.index[0] * p.image_stride.column) * bytes;
+      for (int64_t c = 0; c < p.channels; ++c) {
+        char* to = out + c * p.output_stride.channel * bytes;
+        if (outside) {
+          const uint64_t bits = fill_bits(p.dtype, affine_fill(p, c));
+          memcpy(to, &bits, static_cast<size_t>(bytes));
+        } else {
+          memcpy(to, from + c * p.image_stride.channel * bytes, static_cast<size_t>(bytes));
+        }
+      }
+    }
+  }
+};
 
 // One output row of one sample.
 struct Row {

@@ -7,10 +7,247 @@
 // Interleaved channels are separated in between, where they can't be summed side by side.
 #pragma once
 
-#include "cpu/warp/augment_integer_weights.h"
+#include "cpu/simd/integer_sums.h"
+#include "cpu/warp/augment_resize.h"
 
 namespace visops {
 namespace {
+
+// The weights of NOTE [ Resized rows in integers ] (cpu/warp/augment_resize_integers.h): of the
+// columns of a chunk, and of rows.
+
+// The runs of a chunk as windows, where they fit.
+struct WordWindows {
+  int pairs;                                 // of taps; 0: they don't fit
+  int32_t base[kPaddedSegment / kMaxWidth];  // the first word of each sixteen pixels
+  alignas(64) int16_t index[2 * kPaddedSegment];
+  alignas(64) int16_t weight[kPaddedSegment * kMostIntegerTaps];
+};
+
+// The runs of a chunk as PixelRuns, for images of interleaved channels.
+struct PixelWeights {
+  int32_t first[kPaddedSegment];
+  alignas(64) int16_t weight[kPixelRuns ? kPaddedSegment * kMostIntegerTaps * 4 : 1];
+};
+
+struct IntegerChunk : ResizeColumns {
+  int blocks;  // of kWordBlock taps per column, the last ones of weight 0
+  int pairs;   // of taps, in the column that has most
+  alignas(64) float unit[kPaddedSegment];
+  alignas(64) int16_t weight[kPaddedSegment * kMostIntegerTaps];
+  WordWindows windows;
+  PixelWeights pixels;
+};
+
+constexpr int kWindowWords = 64;
+
+inline void make_windows(IntegerChunk& chunk) {
+  WordWindows& windows = chunk.windows;
+  windows.pairs = 0;
+  const int pairs = chunk.pairs, stride = chunk.blocks * kWordBlock;
+  for (int i0 = 0; i0 < chunk.count; i0 += kMaxWidth) {
+    const int count = chunk.count - i0 < kMaxWidth ? chunk.count - i0 : kMaxWidth;
+    int32_t low = chunk.first[i0], high = low;
+    for (int i = 1; i < count; ++i) {
+      const int32_t first = chunk.first[i0 + i];
+      low = first < low ? first : low;
+      high = first > high ? first : high;
+    }
+    if (high + 2 * pairs - low > kWindowWords) return;
+    windows.base[i0 / kMaxWidth] = low;
+    for (int i = 0; i < kMaxWidth; ++i) {
+      int16_t* index = windows.index + 2 * (i0 + i);
+      index[0] = static_cast<int16_t>(i < count ? chunk.first[i0 + i] - low : 0);
+      index[1] = static_cast<int16_t>(index[0] + 1);
+      const int16_t* from = chunk.weight + (i0 + i) * stride;
+      for (int k = 0; k < pairs; ++k) {
+        memcpy(windows.weight + i0 * 2 * pairs + 32 * k + 2 * i, from + 2 * k, 4);
+      }
+    }
+  }
+  windows.pairs = pairs;
+}
+
+inline void make_pixel_weights(IntegerChunk& chunk, int channels) {
+  PixelWeights& pixels = chunk.pixels;
+  const int padded = (chunk.count + kMaxWidth - 1) & -kMaxWidth;
+  const int pairs = chunk.pairs, stride = chunk.blocks * kWordBlock;
+  for (int i = 0; i < padded; ++i) {
+    pixels.first[i] = chunk.first[i] * channels;
+    // Runs i and i + 4 of eight share vectors.
+    const int vector = i / kPixelSums * 4 + i % 4, half = i / 4 % 2;
+    const int16_t* from = chunk.weight + i * stride;
+    int16_t* to = pixels.weight + vector * pairs * 16 + half * 8;
+    for (int k = 0; k < pairs; ++k) {
+      for (int n = 0; n < 4; ++n) memcpy(to + 16 * k + 2 * n, from + 2 * k, 4);
+    }
+  }
+}
+
+// The integer weights of an axis at up to kPositions positions: those of next_weight(), but each
+// filter_tap() is computed once, and places go in vectors.
+struct PositionWeights {
+  static constexpr int kPositions = 16;
+  int count = 0;  // places
+  FilterTaps<float> taps[kPositions];
+  IntegerTaps whole[kPositions];
+  int32_t weight[kMostIntegerTaps][kPositions];  // 0 beyond a place's last tap
+
+  void add(const SegmentAxis<float>& axis, float at) {
+    taps[count++] = filter_range(axis, Padding::kConstant, at);
+  }
+
+  // Call after the last add().
+  template <Interpolation mode>
+  void finish(bool is_column) {
+    // Loops over all kPositions are vectorized; what they compute for positions not added is not
+    // used.
+    int32_t first[kPositions] = {}, ends[kPositions] = {};
+    float centre[kPositions] = {}, sum[kPositions] = {}, peak[kPositions] = {};
+    float sums[kMostIntegerTaps][kPositions];
+    int most = 0;
+    for (int l = 0; l < count; ++l) {
+      first[l] = taps[l].first;
+      ends[l] = taps[l].count;
+      centre[l] = taps[l].at;
+      most = ends[l] > most ? ends[l] : most;
+    }
+    for (int k = 0; k < most; ++k) {
+      for (int l = 0; l < kPositions; ++l) {
+        const FilterTaps<float> position = {first[l], ends[l], centre[l], taps[0].scale, 0.0f};
+        const float tap = filter_tap<mode>(position, first[l] + k);
+        const float used = k < ends[l] ? tap : 0.0f;
+        const float size = used < 0.0f ? -used : used;
+        peak[l] = size > peak[l] ? size : peak[l];
+        sums[k][l] = sum[l] = sum[l] + used;
+      }
+    }
+    float scale[kPositions] = {};
+    int32_t total[kPositions] = {}, last[kPositions] = {}, before[kPositions] = {};
+    for (int l = 0; l < count; ++l) {
+      set_norm<mode>(sum[l], &taps[l]);
+      if (sum[l] == 0.0f && taps[l].count > 0) {  // there is another tap now
+        sums[0][l] = peak[l] = filter_tap<mode>(taps[l], taps[l].first);
+      }
+      whole[l] = is_column ? integer_columns<mode>(taps[l], peak[l])
+                           : integer_rows<mode>(taps[l], peak[l]);
+      scale[l] = whole[l].scale;
+      total[l] = whole[l].total;
+      last[l] = taps[l].count - 1;
+    }
+    for (int k = 0; k < most; ++k) {
+      for (int l = 0; l < kPositions; ++l) {
+        const int32_t until = weight_until(scale[l], sums[k][l]);
+        const int32_t now = k < last[l] ? until : total[l];
+        weight[k][l] = now - before[l];
+        before[l] = now;
+      }
+    }
+  }
+};
+
+template <Interpolation mode>
+void make_integer_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& segment,
+                        int64_t x0, int lane, int lanes, IntegerChunk& chunk) {
+  constexpr int kPositions = PositionWeights::kPositions;
+  const int most = 2 * static_cast<int>(std::ceil(axis.radius));
+  chunk.blocks = (most + kWordBlock - 1) / kWordBlock;
+  const int stride = chunk.blocks * kWordBlock;
+  chunk.begin(x0 + lane, axis);
+  int most_taps = 0;
+  PositionWeights columns;
+  for (int i = lane; i < lanes; ++i) {
+    const int l = (i - lane) % kPositions;
+    if (l == 0) {
+      columns.count = 0;
+      for (int j = i; j < lanes && j < i + kPositions; ++j) {
+        columns.add(axis, lane_point(segment, j).x);
+      }
+      columns.finish<mode>(true);
+    }
+    int16_t* weight = chunk.weight + chunk.count * stride;
+    chunk.unit[chunk.count] = integer_unit<mode>(columns.whole[l]);
+    const FilterTaps<float>& taps = columns.taps[l];
+    if (!chunk.add(taps, edge_cover(axis, lane_point(segment, i).x))) break;
+    for (int k = 0; k < taps.count; ++k) weight[k] = static_cast<int16_t>(columns.weight[k][l]);
+    for (int k = taps.count; k < stride; ++k) weight[k] = 0;
+    most_taps = taps.count > most_taps ? taps.count : most_taps;
+  }
+  chunk.pairs = (most_taps + 1) / 2;
+  chunk.finish();
+  for (int i = chunk.count; i % kMaxWidth != 0; ++i) {
+    chunk.first[i] = 0;
+    chunk.unit[i] = 0.0f;
+    for (int j = 0; j < stride; ++j) chunk.weight[i * stride + j] = 0;
+  }
+  if (kWordWindows) make_windows(chunk);
+}
+
+// The tap rows of one output row.
+struct IntegerRows {
+  int32_t first;  // relative to the axis' origin
+  int count;
+  int32_t pair[(kMostIntegerTaps + 1) / 2];
+  int32_t start;
+  int shift;
+  int32_t next, next_count;  // rows that the next output row needs and this one does not
+};
+
+// `step` is the distance to the next output row.
+inline void set_integer_rows(const SegmentAxis<float>& axis, const PositionWeights& positions,
+                             int l, double step, IntegerRows& rows) {
+  // Taps are as many at every place, so the outer ones often weigh nothing.
+  int begin = 0, end = positions.taps[l].count;
+  while (begin < end && positions.weight[begin][l] == 0) ++begin;
+  while (begin < end && positions.weight[end - 1][l] == 0) --end;
+  rows.first = positions.taps[l].first + begin;
+  rows.count = end - begin;
+  for (int i = begin; i < end; i += 2) {
+    const auto low = static_cast<uint32_t>(positions.weight[i][l]);
+    const auto high = i + 1 < end ? static_cast<uint32_t>(positions.weight[i + 1][l]) : 0u;
+    rows.pair[(i - begin) / 2] = static_cast<int32_t>((low & 0xffff) | high << 16);
+  }
+  const IntegerTaps& whole = positions.whole[l];
+  rows.shift = whole.shift;
+  rows.start = ((1 << whole.shift) >> 1) - 128 * whole.total;
+  const int32_t steps = static_cast<int32_t>(std::ceil(std::fabs(step)));
+  const int32_t last = static_cast<int32_t>(axis.last) + 1;
+  if (step > 0.0) {
+    const int32_t end_row = rows.first + rows.count;
+    rows.next = end_row;
+    rows.next_count = last - end_row < steps ? last - end_row : steps;
+  } else {
+    const int32_t first = static_cast<int32_t>(axis.first);
+    rows.next = rows.first - steps > first ? rows.first - steps : first;
+    rows.next_count = rows.first - rows.next;
+  }
+}
+
+// The tap rows of some output rows, prepared together.
+struct RowsAhead {
+  int64_t begin = 0, end = 0;  // output rows [begin, end)
+  IntegerRows rows[PositionWeights::kPositions];
+
+  // Output rows from y on, at most up to `last`. `axis` has the widths of the sample.
+  template <Interpolation mode>
+  void prepare(const AugmentSample& s, SegmentAxis<float> axis, int64_t x0, int64_t y,
+               int64_t last) {
+    PositionWeights positions;
+    SegmentAxis<float> axes[PositionWeights::kPositions];
+    begin = y;
+    end = last - y < PositionWeights::kPositions ? last : y + PositionWeights::kPositions;
+    for (int64_t row = begin; row < end; ++row) {
+      const auto segment = augment_segment<float>(s.map, x0, row);
+      position_axis(s.y, segment.y, &axis);
+      axes[row - begin] = axis;
+      positions.add(axis, segment.fy);
+    }
+    positions.finish<mode>(false);
+    for (int l = 0; l < positions.count; ++l) {
+      set_integer_rows(axes[l], positions, l, s.map.m[4], rows[l]);
+    }
+  }
+};
 
 // Rows to fetch into the second-level cache meanwhile.
 struct NextRows {

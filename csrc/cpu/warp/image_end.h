@@ -1,7 +1,7 @@
 // Where an image's memory ends, for kernels that read in vectors.
 #pragma once
 
-#include "core/image.h"
+#include "core/images/image.h"
 
 namespace visops {
 namespace {

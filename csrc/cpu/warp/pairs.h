@@ -1,7 +1,7 @@
 // Samples of pixels in vectors where 8 bytes hold a pixel's taps along x.
 #pragma once
 
-#include "core/sampling.h"
+#include "core/images/sampling.h"
 #include "cpu/simd/floats.h"
 
 namespace visops {

@@ -11,8 +11,8 @@
 // Rounding: NOTE [ One pixel of a map ], without contraction. Assumes what check_remap() checks.
 #include <cstring>
 
-#include "core/element_types.h"
-#include "core/grain.h"
+#include "core/dispatch/grain.h"
+#include "core/numbers/element_types.h"
 #include "core/warp/remap_pixel.h"
 #include "cpu/warp/image_end.h"
 #include "cpu/warp/pairs.h"

@@ -5,7 +5,7 @@
 //
 // Rounding: NOTE [ Pairs of boxes ], without contraction (-fmad=false).
 #include "core/boxes/pair.h"
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 

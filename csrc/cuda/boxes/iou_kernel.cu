@@ -6,7 +6,7 @@
 //
 // Rounding: NOTE [ Pairs of boxes ], without contraction (-fmad=false), so the bits are the CPU's.
 #include "core/boxes/pair.h"
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 #include "cuda/launch.h"
 
 namespace visops {

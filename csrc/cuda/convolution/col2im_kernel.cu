@@ -6,7 +6,7 @@
 // Order of the sums: NOTE [ Sums of col2im ].
 #include "core/convolution/col2im_sum.h"
 #include "core/convolution/im2col.h"
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 #include "cuda/convolution/im2col_index.h"
 #include "cuda/launch.h"
 

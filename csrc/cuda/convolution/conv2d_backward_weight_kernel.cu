@@ -2,19 +2,43 @@
 // Like NOTE [ The networks' convolution on CUDA ], but a row is an output channel, a column is a
 // weight's (input channel, kernel row, kernel column), and a sum goes over the pixels of all
 // images, the batch outermost. There are few such tiles and many pixels, so the pixels are cut into
-// slices (cuda/depth_slices.h). The order of a sum depends only on the shapes.
-//
-// Halves, and float32 where TF32 is allowed, go to NOTE [ The weight's gradient by matrix units ]
-// where that is worth it.
+// slices (cuda/convolution/conv2d_backward_weight_kernel.cu). The order of a sum depends only on
+// the shapes.
+#include <cstdint>
+
 #include "core/convolution/conv2d_matrix.h"
-#include "core/workspace.h"
-#include "cuda/convolution/conv2d_weight_gemm.h"
-#include "cuda/depth_slices.h"
+#include "core/dispatch/workspace.h"
+#include "core/numbers/ceil_div.h"
+#include "core/platform.h"
 #include "cuda/launch.h"
 #include "cuda/matrix_tile.h"
 
 namespace visops {
 namespace {
+
+// Long sums of few results, cut into slices: each is summed by blocks of its own, and a second
+// kernel adds the slices in order. How they are cut depends on the shapes alone.
+
+struct DepthSlices {
+  int64_t count, each;  // of the depth
+};
+
+struct DepthLimits {
+  int64_t blocks;  // wanted, some for each multiprocessor
+  int64_t least;   // of the depth in a slice
+  int64_t bytes;   // of scratch, at most, unless one slice takes more
+};
+
+// `tiles` blocks sum a slice, whose sums take `slice_bytes`.
+VISOPS_FN DepthSlices cut_depth(int64_t depth, int64_t tiles, int64_t slice_bytes,
+                                const DepthLimits& limits) {
+  const auto least_of = [](int64_t a, int64_t b) { return a < b ? a : b; };
+  int64_t count = least_of(parts_of(limits.blocks, tiles), limits.bytes / slice_bytes);
+  count = least_of(count, parts_of(depth, limits.least));
+  if (count < 1) count = 1;
+  const int64_t each = parts_of(depth, count);
+  return {each > 0 ? parts_of(depth, each) : 0, each};
+}
 
 constexpr int kSumThreads = 256;
 // Two blocks for each of some 132 multiprocessors, twice. The depth is in pixels.
@@ -146,15 +170,6 @@ void conv2d_backward_weight_launch(const Conv2dWeightParams& p, Workspace& works
   const int64_t rows = p.out_channels * conv_parts(p.kind);
   const int64_t columns = p.in_channels * p.y.kernel * p.x.kernel;
   const int64_t count = p.groups * rows * columns;
-  if (takes_gemm(p)) {
-    float* sums = nullptr;
-    const DepthSlices slices = launch_weight_gemm(p, workspace, kLimits, &sums);
-    with_gemm_element(p.kind, [&](auto element) {
-      using Stored = typename decltype(element)::Stored;
-      sum_slices<Stored>(p, workspace, slices.count, count, sums);
-    });
-    return;
-  }
   const int64_t row_tiles = parts_of(rows, kTileSide), column_tiles = parts_of(columns, kTileSide);
   const int64_t slice_tiles = p.groups * row_tiles * column_tiles;
   with_conv_element(p.kind, [&](auto element) {

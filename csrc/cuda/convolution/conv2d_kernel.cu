@@ -3,12 +3,8 @@
 // shared memory; elements of im2col's matrix are read from the image when needed. Each phase of the
 // input's gradient (NOTE [ A convolution as a matrix product ]) has its own tiles. One thread
 // computes a sum, from the first k to the last, in float32 for halves.
-//
-// Halves, and float32 where TF32 is allowed, go to NOTE [ The networks' convolution by matrix units
-// ] where that is worth it.
 #include "core/convolution/conv2d_matrix.h"
-#include "core/workspace.h"
-#include "cuda/convolution/conv2d_gemm.h"
+#include "core/dispatch/workspace.h"
 #include "cuda/launch.h"
 #include "cuda/matrix_tile.h"
 
@@ -133,7 +129,6 @@ __global__ void __launch_bounds__(kTileThreads)
 }
 
 void conv2d_launch(const Conv2dParams& p, Workspace& workspace) {
-  if (takes_gemm(p)) return launch_gemm(p, workspace);
   // The first phase has the most pixels.
   const int64_t pixels = axis_of(p, p.y, 0).count * axis_of(p, p.x, 0).count;
   const int64_t row_tiles = (matrix_rows(p) + kTileSide - 1) / kTileSide;

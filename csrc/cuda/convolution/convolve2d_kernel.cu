@@ -7,7 +7,7 @@
 
 #include "core/convolution/convolve2d.h"
 #include "core/convolution/convolve2d_element.h"
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 #include "cuda/launch.h"
 
 namespace visops {

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "core/convolution/convolve2d_gradient.h"
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 

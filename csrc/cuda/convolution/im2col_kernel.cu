@@ -5,7 +5,7 @@
 // patches, where the window's elements are adjacent, a thread has one element of the result.
 // Blocks stride over what is left. Divisors are prepared on the host (cuda/divisor.h).
 #include "core/convolution/im2col.h"
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 #include "cuda/convolution/im2col_index.h"
 #include "cuda/launch.h"
 

@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "core/convolution/separable.h"
-#include "core/parts.h"
+#include "core/numbers/ceil_div.h"
 #include "cuda/launch.h"
 
 namespace visops {

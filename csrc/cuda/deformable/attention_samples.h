@@ -2,8 +2,8 @@
 #pragma once
 
 #include "core/deformable/attention.h"
-#include "core/element_types.h"
-#include "core/parts.h"
+#include "core/numbers/ceil_div.h"
+#include "core/numbers/element_types.h"
 #include "cuda/deformable/numbers.h"
 #include "cuda/launch.h"
 

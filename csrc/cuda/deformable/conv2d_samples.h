@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/deformable/conv2d.h"
-#include "core/element_types.h"
-#include "core/parts.h"
+#include "core/numbers/ceil_div.h"
+#include "core/numbers/element_types.h"
 #include "cuda/launch.h"
 
 namespace visops {

@@ -1,8 +1,8 @@
 // Numbers of tensors that lie beside the sampled maps: locations, weights and their gradients.
 #pragma once
 
-#include "core/element.h"
-#include "core/parts.h"
+#include "core/numbers/ceil_div.h"
+#include "core/numbers/element.h"
 #include "cuda/launch.h"
 
 namespace visops {

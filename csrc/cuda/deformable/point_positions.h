@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/deformable/points.h"
-#include "core/element_types.h"
+#include "core/numbers/element_types.h"
 #include "cuda/deformable/numbers.h"
 #include "cuda/launch.h"
 

@@ -6,9 +6,9 @@
 // once no pixel is left. Neighbouring threads read neighbouring words.
 //
 // Split: threads stride over words.
+#include "core/dispatch/workspace.h"
 #include "core/masks/boundary.h"
 #include "core/masks/packed.h"
-#include "core/workspace.h"
 #include "cuda/masks/threads.h"
 
 namespace visops {

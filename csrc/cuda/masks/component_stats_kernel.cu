@@ -6,8 +6,8 @@
 // do. A last kernel divides, once for each label.
 //
 // Split: warps stride over pieces of rows, threads over labels.
+#include "core/dispatch/workspace.h"
 #include "core/masks/components.h"
-#include "core/workspace.h"
 #include "cuda/masks/threads.h"
 
 namespace visops {

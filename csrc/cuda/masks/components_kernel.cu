@@ -10,7 +10,7 @@
 // order.
 //
 // Assumes what the front established: masks are contiguous, with fewer than 2^31 pixels each.
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 #include "cuda/masks/forest.h"
 #include "cuda/masks/sums.h"
 

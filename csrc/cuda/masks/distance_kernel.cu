@@ -14,9 +14,9 @@
 // Split: threads stride over pixels or lines. A pass writes what the next one reads.
 //
 // Assumes what check_distance() established: squares don't overflow.
+#include "core/dispatch/workspace.h"
 #include "core/masks/distance_chessboard.h"
 #include "core/masks/distance_line.h"
-#include "core/workspace.h"
 #include "cuda/masks/threads.h"
 
 namespace visops {

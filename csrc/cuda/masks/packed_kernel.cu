@@ -9,16 +9,35 @@
 //
 // Split: warps stride over words and pairs, blocks over masks. Sums, minima and maxima are of
 // integers, so any order will do; an overlap is one division, in float64, for each pair.
+#include "core/dispatch/workspace.h"
 #include "core/masks/packed.h"
-#include "core/workspace.h"
 #include "cuda/divisor.h"
+#include "cuda/launch.h"
 #include "cuda/masks/threads.h"
-#include "cuda/mma.h"
 
 namespace visops {
 namespace {
 
 constexpr int kNowhere = 0x7fffffff;  // beyond every row and column
+
+// What a lane loads at once.
+#if defined(_MSC_VER)
+struct alignas(16) Words {
+#else
+struct __attribute__((may_alias, aligned(16))) Words {
+#endif
+  uint32_t word[4];
+};
+
+// From memory that is not written while the kernel runs.
+__device__ inline Words load_words(const void* at) {
+#if defined(__CUDA_ARCH__)
+  const uint4 words = __ldg(static_cast<const uint4*>(at));
+  return {{words.x, words.y, words.z, words.w}};
+#else
+  return *static_cast<const Words*>(at);
+#endif
+}
 
 __global__ void __launch_bounds__(kThreads) pack(const __grid_constant__ PackParams p) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;

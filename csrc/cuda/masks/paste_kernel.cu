@@ -9,10 +9,10 @@
 //
 // Split: threads and warps stride over results. The order of sums is that of NOTE [ Gradients of
 // pasted masks ] in core/masks/paste.h.
-#include "core/element_types.h"
+#include "core/dispatch/workspace.h"
 #include "core/masks/packed.h"
 #include "core/masks/paste.h"
-#include "core/workspace.h"
+#include "core/numbers/element_types.h"
 #include "cuda/masks/threads.h"
 
 namespace visops {

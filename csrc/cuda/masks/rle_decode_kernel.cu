@@ -7,9 +7,9 @@
 // Split: threads stride over words, runs, and the words of rows of all masks. Flips are exclusive
 // ors, in any order. Offsets are on the device, where nobody has looked at them: they are kept
 // within the runs.
+#include "core/dispatch/workspace.h"
 #include "core/masks/packed.h"
 #include "core/masks/rle.h"
-#include "core/workspace.h"
 #include "cuda/masks/threads.h"
 
 namespace visops {

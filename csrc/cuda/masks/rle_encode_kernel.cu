@@ -10,9 +10,9 @@
 // Split: threads stride over the columns of all masks. Sums are of integers, in fixed order.
 //
 // Assumes fewer than 2^31 pixels a mask. Bits past the width are ignored.
+#include "core/dispatch/workspace.h"
 #include "core/masks/packed.h"
 #include "core/masks/rle.h"
-#include "core/workspace.h"
 #include "cuda/masks/sums.h"
 
 namespace visops {

@@ -11,8 +11,8 @@
 // nothing.
 //
 // Split: warps stride over pairs, threads over words. Sums are of integers.
+#include "core/dispatch/workspace.h"
 #include "core/masks/select.h"
-#include "core/workspace.h"
 #include "cuda/masks/threads.h"
 
 namespace visops {

@@ -7,7 +7,7 @@
 //
 // Split: warps and threads stride over pieces of rows and pixels. Areas are sums of integers; the
 // largest region is the maximum of (area, earliness). Neither depends on the order.
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 #include "cuda/masks/forest.h"
 
 namespace visops {

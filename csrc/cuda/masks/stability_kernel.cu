@@ -3,9 +3,9 @@
 // NOTE [ Stability on CUDA ]
 // A block has a mask: threads count adjacent numbers, warps add up their counts, and the sums meet
 // in shared memory. They are of integers, so any order will do.
-#include "core/element_types.h"
+#include "core/dispatch/workspace.h"
 #include "core/masks/stability.h"
-#include "core/workspace.h"
+#include "core/numbers/element_types.h"
 #include "cuda/masks/threads.h"
 
 namespace visops {

@@ -19,22 +19,17 @@
 // Operations travel by value, kMostAdjusted to a launch.
 #include <algorithm>
 
-#include "core/lane_sum.h"
-#include "core/parts.h"
+#include "core/numbers/ceil_div.h"
+#include "core/numbers/lane_sum.h"
 #include "core/pixels/adjust.h"
 #include "core/pixels/values.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
-#include "cuda/pixels/blur.h"
-#include "cuda/pixels/clahe.h"
-#include "cuda/pixels/downscale.h"
-#include "cuda/pixels/dropouts.h"
-#include "cuda/pixels/hsv.h"
-#include "cuda/pixels/jpeg.h"
+#include "cuda/pixels/colors.h"
 #include "cuda/pixels/level_sums.h"
-#include "cuda/pixels/median.h"
-#include "cuda/pixels/noise.h"
-#include "cuda/pixels/small_filter.h"
+#include "cuda/pixels/lossy.h"
+#include "cuda/pixels/neighbourhoods.h"
+#include "cuda/pixels/noise_and_dropouts.h"
 
 namespace visops {
 namespace {

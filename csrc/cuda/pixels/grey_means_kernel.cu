@@ -4,10 +4,11 @@
 // are of integers, so their order does not matter. The mean itself is one thread's, in float64,
 // then each thread writes elements of the sample's colours.
 //
-// Rounding: core/pixels/grey_means.h, without contraction (-fmad=false): the bits of the CPU.
+// Rounding: core/pixels/colors/grey_means.h, without contraction (-fmad=false): the bits of the
+// CPU.
 //
 // Assumes from check_grey_means(): at most 2^16 pixels, so that 32 bits hold a sum of bytes.
-#include "core/pixels/grey_means.h"
+#include "core/pixels/colors/grey_means.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 

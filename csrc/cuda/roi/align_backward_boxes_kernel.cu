@@ -6,8 +6,8 @@
 // the order that the NOTE requires.
 //
 // Rounding: as the NOTE says, without contraction (-fmad=false), so the bits are the CPU's.
-#include "cuda/roi/lanes.h"
-#include "cuda/roi/lists.h"
+#include "cuda/roi/bin_lists.h"
+#include "cuda/roi/box_sums.h"
 
 namespace visops {
 namespace {

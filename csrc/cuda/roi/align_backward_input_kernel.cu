@@ -1,5 +1,5 @@
 // The map's gradient of RoIAlign's means: NOTE [ RoIAlign's gradient of maps on CUDA ] in
-// cuda/roi/tile.h, with the weights of cuda/roi/box_weights.h.
+// cuda/roi/box_tile.h, with the weights of cuda/roi/box_weights.h.
 //
 // Each thread adds up box by box: over bins along x, the column weight times the sum over bins
 // along y of row weight * gradient. If lanes are channels, that inner sum serves all columns of the

@@ -1,17 +1,17 @@
 // The gradients of RoIAlign's maxima: NOTE [ RoIAlign maxima ] in core/roi/max.h.
 //
-// Maps: as NOTE [ RoIAlign's gradient of maps on CUDA ] (cuda/roi/tile.h). Each channel has samples
-// of its own, so a lane is a channel whatever the layout. It goes through the bins that may reach
-// its row of the tile and adds their samples' shares to sums in shared memory that no other lane
-// uses. If columns are adjacent in memory, sums change lanes as they are written.
+// Maps: as NOTE [ RoIAlign's gradient of maps on CUDA ] (cuda/roi/box_tile.h). Each channel has
+// samples of its own, so a lane is a channel whatever the layout. It goes through the bins that may
+// reach its row of the tile and adds their samples' shares to sums in shared memory that no other
+// lane uses. If columns are adjacent in memory, sums change lanes as they are written.
 //
 // Boxes: as the gradient of means (align_backward_boxes_kernel.cu), without lists.
 //
 // Rounding: as the NOTE says, without contraction (-fmad=false), so the bits are the CPU's.
 #include "cuda/reload.h"
-#include "cuda/roi/lanes.h"
-#include "cuda/roi/taken.h"
-#include "cuda/roi/tile.h"
+#include "cuda/roi/box_sums.h"
+#include "cuda/roi/box_tile.h"
+#include "cuda/roi/max_samples.h"
 
 namespace visops {
 namespace {

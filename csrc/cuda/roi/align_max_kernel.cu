@@ -5,9 +5,9 @@
 //
 // Rounding: as the NOTE says, without contraction (-fmad=false), so the bits are the CPU's. Boxes
 // that are not valid have zeros and index -1.
-#include "cuda/roi/items.h"
-#include "cuda/roi/lists.h"
-#include "cuda/roi/taken.h"
+#include "cuda/roi/bin_lists.h"
+#include "cuda/roi/max_samples.h"
+#include "cuda/roi/work_items.h"
 
 namespace visops {
 namespace {

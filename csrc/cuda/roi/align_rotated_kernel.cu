@@ -14,7 +14,6 @@
 #include "core/roi/align_rotated.h"
 
 #include "cuda/roi/channel_tiles.h"
-#include "cuda/roi/each_bin.h"
 
 namespace visops {
 namespace {

@@ -1,5 +1,5 @@
 // The weights that a tile's pixels have in the bins of boxes, and the sums that a block makes of
-// them: NOTE [ RoIAlign's gradient of maps on CUDA ] in cuda/roi/tile.h.
+// them: NOTE [ RoIAlign's gradient of maps on CUDA ] in cuda/roi/box_tile.h.
 //
 // A block keeps the weights of several boxes at once in shared memory; for each bin, one thread
 // finds the weights of the tile's rows or columns. If there are so many bins that not even one
@@ -7,7 +7,7 @@
 // which is slow.
 #pragma once
 
-#include "cuda/roi/tile.h"
+#include "cuda/roi/box_tile.h"
 
 namespace visops {
 namespace {

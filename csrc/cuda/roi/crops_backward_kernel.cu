@@ -6,12 +6,12 @@
 // a patch, and in a second kernel a box; the lanes are those of the CPU.
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
-#include "core/element_types.h"
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
+#include "core/numbers/element_types.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 #include "cuda/pixel_gradient.h"
-#include "cuda/roi/crops_lists.h"
+#include "cuda/roi/crops_tiles.h"
 #include "cuda/roi/crops_transpose.h"
 
 namespace visops {

@@ -4,10 +4,10 @@
 // 64 + 16 threads compute each once and leave its taps in shared memory. A pixel then takes one
 // blend per channel.
 //
-// Rounding: NOTE [ One pixel ] (core/pixel.h), without contraction (-fmad=false): the
+// Rounding: NOTE [ One pixel ] (core/images/pixel.h), without contraction (-fmad=false): the
 // bits of the CPU kernels. Boxes that are not valid, and images without pixels, give `fill`.
+#include "core/dispatch/workspace.h"
 #include "core/roi/crops_pixel.h"
-#include "core/workspace.h"
 #include "cuda/launch.h"
 #include "cuda/tile_grid.h"
 

@@ -1,8 +1,8 @@
 // The means of a box's bins: NOTE [ RoIAlign on CUDA ] in cuda/roi/align_kernel.cu.
 #pragma once
 
-#include "cuda/roi/items.h"
-#include "cuda/roi/lists.h"
+#include "cuda/roi/bin_lists.h"
+#include "cuda/roi/work_items.h"
 
 namespace visops {
 namespace {

@@ -9,9 +9,9 @@
 // grid is the image's pixels here, and a patch is sampled.
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
-#include "core/element_types.h"
+#include "core/numbers/element_types.h"
 #include "core/roi/paste_pixel.h"
-#include "cuda/roi/crops_lists.h"
+#include "cuda/roi/crops_tiles.h"
 #include "cuda/roi/crops_transpose.h"
 #include "cuda/roi/paste_cubic.h"
 

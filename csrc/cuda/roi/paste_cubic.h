@@ -1,7 +1,7 @@
 // Bicubic samples of a patch with the registers that a GPU has.
 #pragma once
 
-#include "core/pixel.h"
+#include "core/images/pixel.h"
 #include "cuda/launch.h"
 
 namespace visops {

@@ -9,9 +9,8 @@
 //
 // Rounding: NOTE [ Pasted pixels ] (core/roi/paste.h), without contraction (-fmad=false), so the
 // bits are the CPU's.
+#include "core/dispatch/workspace.h"
 #include "core/roi/paste_pixel.h"
-#include "core/workspace.h"
-#include "cuda/roi/crops_lists.h"
 #include "cuda/roi/crops_tiles.h"
 #include "cuda/roi/paste_cubic.h"
 #include "cuda/with_mode.h"

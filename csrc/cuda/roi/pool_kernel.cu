@@ -8,11 +8,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/dispatch/workspace.h"
 #include "core/roi/pool.h"
-#include "core/workspace.h"
 #include "cuda/divisor.h"
 #include "cuda/roi/channel_tiles.h"
-#include "cuda/roi/each_bin.h"
 
 namespace visops {
 namespace {

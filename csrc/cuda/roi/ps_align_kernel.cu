@@ -1,6 +1,6 @@
 // NOTE [ Position-sensitive RoIAlign on CUDA ]
 // Forward: NOTE [ RoIAlign on CUDA ], with a channel of its own for each bin. Backward: NOTE [
-// RoIAlign's gradient of maps on CUDA ] in cuda/roi/tile.h, with the weights of
+// RoIAlign's gradient of maps on CUDA ] in cuda/roi/box_tile.h, with the weights of
 // cuda/roi/box_weights.h; a channel of the map has one bin of every box. Sums have the order of
 // NOTE [ RoIAlign samples ].
 //

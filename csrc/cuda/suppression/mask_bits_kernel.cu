@@ -3,8 +3,8 @@
 // pixels: a ballot collects 32. Areas and extents are sums, minima and maxima of integers, so any
 // order will do. Assumes that the front checked shapes and that `order` holds indices of masks.
 
+#include "core/dispatch/workspace.h"
 #include "core/suppression/mask_bits.h"
-#include "core/workspace.h"
 #include "cuda/launch.h"
 
 namespace visops {

@@ -23,7 +23,7 @@
 
 #include "core/suppression/matrix_nms.h"
 
-#include "core/parts.h"
+#include "core/numbers/ceil_div.h"
 #include "core/suppression/scratch.h"
 #include "cuda/launch.h"
 #include "cuda/suppression/ordered_bits.h"

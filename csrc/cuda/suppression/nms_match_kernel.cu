@@ -6,7 +6,7 @@
 
 #include "core/suppression/nms_match.h"
 
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 #include "cuda/launch.h"
 
 namespace visops {

@@ -5,8 +5,8 @@
 // has 256 of them in turn, so that ranks rise from warp to warp; it counts kept ones by their bits.
 // Assumes what the front establishes: candidates are boxes of their image.
 
+#include "core/dispatch/workspace.h"
 #include "core/suppression/nms_pad.h"
-#include "core/workspace.h"
 
 #include "cuda/launch.h"
 

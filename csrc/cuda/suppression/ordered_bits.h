@@ -1,7 +1,7 @@
 // Floating numbers as integers of the same order: their maximum can be an atomic one.
 #pragma once
 
-#include "core/element.h"
+#include "core/numbers/element.h"
 
 namespace visops {
 namespace {

@@ -32,18 +32,169 @@
 // Assumes what check_nms(), check_soft_nms() and the fronts establish: every candidate's box
 // exists, and equal numbers in `segment` are adjacent. Boxes need not be finite, and scores may be
 // NaN.
-
 #pragma once
 
+#include <cmath>
+#include <cstdint>
+
+#include "core/dispatch/workspace.h"
+#include "core/numbers/element.h"
 #include "core/suppression/soft_nms.h"
-#include "core/workspace.h"
+#include "cuda/launch.h"
+#include "cuda/suppression/ordered_bits.h"
 #include "cuda/suppression/segments.h"
-#include "cuda/suppression/soft_nms_codes.h"
-#include "cuda/suppression/soft_nms_standing.h"
 #include "cuda/tally.h"
 
 namespace visops {
 namespace {
+
+// Candidates of soft suppression compared, on CUDA.
+
+constexpr int kWarp = 32;
+constexpr unsigned kWholeWarp = 0xffffffffu;
+
+__device__ inline uint32_t greatest_of_warp(uint32_t value) {
+  return __reduce_max_sync(kWholeWarp, value);
+}
+__device__ inline uint64_t greatest_of_warp(uint64_t value) {
+  const auto high = static_cast<uint32_t>(value >> 32), low = static_cast<uint32_t>(value);
+  const uint32_t most = greatest_of_warp(high);
+  return static_cast<uint64_t>(most) << 32 | greatest_of_warp(high == most ? low : 0u);
+}
+
+// A number that rises with the score; 0 for those below 0, which are out, and NaN.
+__device__ inline uint32_t rank_of(float score) {
+  return score >= 0.0f ? bit_cast<uint32_t>(score + 0.0f) + 1 : 0;  // -0 as 0
+}
+__device__ inline uint64_t rank_of(double score) {
+  return score >= 0.0 ? bit_cast<uint64_t>(score + 0.0) + 1 : 0;
+}
+
+// A candidate among others of its segment: by score, then by number. Read and written whole.
+template <class Acc>
+struct alignas(16) Standing {
+  decltype(rank_of(Acc())) rank;  // 0: nobody
+  uint64_t before;                // ~number
+
+  __device__ static Standing nobody() { return {0, 0}; }
+  __device__ static Standing of(Acc score, int64_t number) {
+    const auto rank = rank_of(score);
+    return {rank, rank == 0 ? 0 : ~static_cast<uint64_t>(number)};
+  }
+  __device__ bool is_somebody() const { return rank != 0; }
+  __device__ bool operator>(const Standing& other) const {
+    return rank > other.rank || (rank == other.rank && before > other.before);
+  }
+};
+
+// The lane with the best of the warp; -1 if all have nobody.
+template <class Acc>
+__device__ int leader_of_warp(const Standing<Acc>& mine) {
+  const auto rank = greatest_of_warp(mine.rank);
+  if (rank == 0) return -1;
+  unsigned leaders = __ballot_sync(kWholeWarp, mine.rank == rank);
+  if ((leaders & (leaders - 1)) != 0) {
+    const uint64_t before = greatest_of_warp(mine.rank == rank ? mine.before : uint64_t{0});
+    leaders = __ballot_sync(kWholeWarp, mine.rank == rank && mine.before == before);
+  }
+  return __ffs(static_cast<int>(leaders)) - 1;
+}
+
+// What `lane` has; nobody for -1.
+template <class Acc>
+__device__ Standing<Acc> standing_of(const Standing<Acc>& mine, int lane) {
+  if (lane < 0) return Standing<Acc>::nobody();
+  return {__shfl_sync(kWholeWarp, mine.rank, lane), __shfl_sync(kWholeWarp, mine.before, lane)};
+}
+
+template <class Acc>
+__device__ Standing<Acc> best_of_warp(const Standing<Acc>& mine) {
+  return standing_of(mine, leader_of_warp(mine));
+}
+
+// The best of some candidates, and how good the best of the others is.
+template <class Acc>
+struct Leaders {
+  Standing<Acc> best, second;
+  int64_t position;  // of the best
+
+  __device__ static Leaders nobody() {
+    return {Standing<Acc>::nobody(), Standing<Acc>::nobody(), 0};
+  }
+  __device__ void add(const Leaders& other) {
+    if (other.best > best) {
+      second = best;
+      if (other.second > second) second = other.second;
+      best = other.best;
+      position = other.position;
+    } else if (other.best > second) {
+      second = other.best;
+    }
+  }
+};
+
+// Where candidates of soft suppression lie: bounds of neighbours, and codes that sort them by
+// place.
+
+constexpr int kCodeThreads = 256;
+
+// Bounds that nothing meets.
+template <class Acc>
+__device__ inline Box<Acc> nothing() {
+  const auto inf = static_cast<Acc>(INFINITY);
+  return {inf, inf, -inf, -inf, 0};
+}
+
+// Bounds of what all lanes of a warp have.
+template <class Acc>
+__device__ inline Box<Acc> bounds_of_warp(Box<Acc> bounds) {
+  for (unsigned step = 16; step != 0; step /= 2) {
+    const Acc x1 = __shfl_xor_sync(0xffffffffu, bounds.x1, step);
+    const Acc y1 = __shfl_xor_sync(0xffffffffu, bounds.y1, step);
+    const Acc x2 = __shfl_xor_sync(0xffffffffu, bounds.x2, step);
+    const Acc y2 = __shfl_xor_sync(0xffffffffu, bounds.y2, step);
+    bounds.x1 = x1 < bounds.x1 ? x1 : bounds.x1;
+    bounds.y1 = y1 < bounds.y1 ? y1 : bounds.y1;
+    bounds.x2 = x2 > bounds.x2 ? x2 : bounds.x2;
+    bounds.y2 = y2 > bounds.y2 ? y2 : bounds.y2;
+  }
+  return bounds;
+}
+
+// How far along Hilbert's curve the cell (x, y) of 2^16 x 2^16 lies.
+VISOPS_FN uint32_t position_on_curve(uint32_t x, uint32_t y) {
+  uint32_t position = 0;
+  for (uint32_t side = 1u << 15; side != 0; side /= 2) {
+    const bool right = (x & side) != 0, lower = (y & side) != 0;
+    position = position * 4 + (right ? (lower ? 2 : 3) : (lower ? 1 : 0));
+    if (lower) continue;
+    const uint32_t turned = right ? ~y : y;  // lower bits are those within the quarter
+    y = right ? ~x : x;
+    x = turned;
+  }
+  return position;
+}
+
+// Alike for boxes near each other, whatever their scale: the place of a cell in which centres have
+// the same sign, exponent and first seven digits.
+template <class Acc>
+__device__ inline int32_t code_of(const Box<Acc>& bounds) {
+  const uint32_t x = ordered_bits(static_cast<float>(bounds.x1 + bounds.x2)) >> 16;
+  const uint32_t y = ordered_bits(static_cast<float>(bounds.y1 + bounds.y2)) >> 16;
+  return bit_cast<int32_t>(position_on_curve(x, y) ^ 0x80000000u);  // as a signed number
+}
+
+// Codes of all candidates by number; any for inert ones.
+template <class Kind>
+__global__ void __launch_bounds__(kCodeThreads)
+    soft_nms_codes(const __grid_constant__ SoftNmsParams p) {
+  const NmsParams& c = p.candidates;
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kCodeThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kCodeThreads + threadIdx.x; i < c.count;
+       i += stride) {
+    p.codes[i] = code_of(Kind::bounds_of(Kind::load(c, i)));
+  }
+}
 
 #if defined(VISOPS_SMALL_CONSTANTS)
 constexpr int kWarps = 2;  // fibers switch at every barrier

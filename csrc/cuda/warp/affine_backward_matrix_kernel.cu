@@ -14,8 +14,8 @@
 // Assumes from check_affine(): sizes below 2^31, floating types. It does not assume a finite or
 // regular matrix: with another, a sample's gradient is zero.
 
+#include "core/dispatch/workspace.h"
 #include "core/warp/affine_pixel.h"
-#include "core/workspace.h"
 #include "cuda/launch.h"
 #include "cuda/pixel_gradient.h"
 #include "cuda/tile_grid.h"

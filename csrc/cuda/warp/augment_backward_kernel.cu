@@ -29,8 +29,8 @@
 // Assumes from check_augment(): sizes below 2^31, a floating incoming gradient, an image gradient
 // in float32 (float64 for float64). It does not assume sensible matrices, windows or colours: a
 // sample that is all fill has no gradient except that of colour.
+#include "core/dispatch/workspace.h"
 #include "core/warp/augment_gradient.h"
-#include "core/workspace.h"
 #include "cuda/launch.h"
 #include "cuda/warp/augment_gather_launch.h"
 #include "cuda/warp/augment_positions.h"

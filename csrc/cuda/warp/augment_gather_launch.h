@@ -1,7 +1,7 @@
 // The launch that gathers an image's gradient, as those of augment_modes.h; it takes scratch.
 #pragma once
 
-#include "core/workspace.h"
+#include "core/dispatch/workspace.h"
 #include "cuda/warp/augment_modes.h"
 
 namespace visops {

@@ -28,22 +28,56 @@
 //
 // Rounding: NOTE [ One augmented pixel ], without contraction (-fmad=false): the bits of the CPU
 // kernels, except for NaN payloads. antialias of uint8 without rotation is computed in the same
-// integers (core/warp/augment_integers.h).
+// integers (core/warp/augment_pixel.h).
 //
 // Assumes from check_augment(): sizes below 2^31, at most 4 channels with colour, values for 1
 // channel or for all. It does not assume sensible matrices, windows, colours or rectangles: a
 // matrix without an inverse, or an empty window, makes the sample `fill`.
 #include <cstring>
 
+#include "core/dispatch/workspace.h"
 #include "core/warp/augment_group.h"
-#include "core/workspace.h"
+#include "core/warp/augment_segment.h"
 #include "cuda/launch.h"
 #include "cuda/tile_grid.h"
-#include "cuda/warp/augment_images.h"
 #include "cuda/warp/augment_modes.h"
 
 namespace visops {
 namespace {
+
+// The images of a launch of augment_samples().
+
+#if defined(VISOPS_SMALL_CONSTANTS)
+constexpr int kListImages = 5;  // few, so that tests see several launches
+#else
+constexpr int kListImages = 32;
+#endif
+
+// A whole batch, or part of a list.
+struct LaunchImages {
+  int64_t first, count;             // samples
+  AugmentImage image[kListImages];  // of a list
+  __device__ AugmentImage at(const AugmentParams& p, int64_t sample) const {
+    return p.list == nullptr ? augment_image(p, sample) : image[sample - first];
+  }
+};
+
+static_assert(sizeof(AugmentParams) + sizeof(LaunchImages) <= 4096,
+              "parameters of a launch that every driver takes");
+
+// launch_images(images), for a batch or for each part of a list.
+template <class Launch>
+void each_launch(const AugmentParams& p, const Launch& launch_images) {
+  LaunchImages images = {};
+  images.count = p.batch;
+  if (p.list == nullptr) return launch_images(images);
+  for (; images.first < p.batch; images.first += kListImages) {
+    const int64_t left = p.batch - images.first;
+    images.count = left < kListImages ? left : kListImages;
+    for (int64_t i = 0; i < images.count; ++i) images.image[i] = p.list[images.first + i];
+    launch_images(images);
+  }
+}
 
 constexpr int kSampleThreads = kWarp;  // few, so that a batch spreads over many multiprocessors
 
@@ -106,6 +140,6 @@ void launch_augment_samples(const AugmentParams& p, void* stream) {
            0, stream, p, images);
   });
 }
-template void launch_augment_samples<kCudaSlot>(const AugmentParams&, void*);
 
+template void launch_augment_samples<kCudaSlot>(const AugmentParams&, void*);
 }  // namespace visops

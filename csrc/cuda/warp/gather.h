@@ -30,9 +30,9 @@
 
 #include <cstdint>
 
-#include "core/parts.h"
+#include "core/dispatch/workspace.h"
+#include "core/numbers/ceil_div.h"
 #include "core/warp/affine.h"
-#include "core/workspace.h"
 #include "cuda/launch.h"
 #include "cuda/tally.h"
 #include "cuda/warp/bands.h"

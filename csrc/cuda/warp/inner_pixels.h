@@ -9,7 +9,7 @@
 // numbers do not fit say so by an origin that no pixel's taps can be inside of.
 #pragma once
 
-#include "core/pixel.h"
+#include "core/images/pixel.h"
 #include "core/warp/affine.h"
 #include "cuda/launch.h"
 

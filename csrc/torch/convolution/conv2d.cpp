@@ -3,8 +3,8 @@
 
 #include "core/check.h"
 #include "core/convolution/conv2d_element.h"
+#include "torch/allocate.h"
 #include "torch/arithmetic.h"
-#include "torch/contiguous.h"
 #include "torch/dispatcher.h"
 #include "torch/register.h"
 #include "torch/tensor.h"
@@ -117,13 +117,11 @@ Conv2dParams params_of(const ConvCall& call, Arithmetic kind, const Tensor& weig
 }
 
 Tensor conv2d(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
-              const Sizes& stride, const Sizes& padding, const Sizes& dilation, int64_t groups,
-              bool allow_tf32) {
+              const Sizes& stride, const Sizes& padding, const Sizes& dilation, int64_t groups) {
   ConvCall call = {"conv2d", stride, padding, dilation, groups, sizes_of(input), sizes_of(weight)};
   call.check();
   const Arithmetic kind = common_kind(call.op, "input", input, "weight", weight);
   Conv2dParams p = params_of(call, kind, weight);
-  p.allow_tf32 = allow_tf32;
   if (bias.has_value()) {
     check_shape(call.op, "bias", *bias, {call.weight[0]});
     common_kind(call.op, "input", input, "bias", *bias);
@@ -140,14 +138,13 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const std::optional<Ten
 
 Tensor conv2d_backward_input(const Tensor& grad, const Tensor& weight, const Sizes& input_size,
                              const Sizes& stride, const Sizes& padding, const Sizes& dilation,
-                             int64_t groups, bool channels_last, bool allow_tf32) {
+                             int64_t groups, bool channels_last) {
   ConvCall call = {"conv2d_backward_input", stride, padding, dilation, groups, input_size,
                    sizes_of(weight)};
   call.check();
   check_shape(call.op, "grad", grad, call.output);
   Conv2dParams p = params_of(call, common_kind(call.op, "grad", grad, "weight", weight), weight);
   p.transposed = true;
-  p.allow_tf32 = allow_tf32;
   std::swap(p.from_channels, p.to_channels);
   std::swap(p.weight_from, p.weight_to);
   const Tensor gradient = empty_map(call.op, "gradient", grad, input_size, channels_last);
@@ -159,7 +156,7 @@ Tensor conv2d_backward_input(const Tensor& grad, const Tensor& weight, const Siz
 
 Tensor conv2d_backward_weight(const Tensor& grad, const Tensor& input, const Sizes& weight_size,
                               const Sizes& stride, const Sizes& padding, const Sizes& dilation,
-                              int64_t groups, bool allow_tf32) {
+                              int64_t groups) {
   ConvCall call = {"conv2d_backward_weight", stride,     padding, dilation, groups,
                    sizes_of(input),          weight_size};
   call.check();
@@ -177,7 +174,6 @@ Tensor conv2d_backward_weight(const Tensor& grad, const Tensor& input, const Siz
   p.out_channels = call.out_channels();
   p.y = call.axis(0);
   p.x = call.axis(1);
-  p.allow_tf32 = allow_tf32;
   if (gradient.numel() > 0) run(conv2d_backward_weight_stub, call.op, p, grad);
   return gradient;
 }

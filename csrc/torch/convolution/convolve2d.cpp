@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "core/check.h"
+#include "torch/allocate.h"
 #include "torch/arithmetic.h"
-#include "torch/contiguous.h"
 #include "torch/convolution/convolve2d.h"
 #include "torch/register.h"
 

@@ -2,7 +2,7 @@
 #include "core/convolution/convolve2d_gradient.h"
 
 #include "core/check.h"
-#include "torch/contiguous.h"
+#include "torch/allocate.h"
 #include "torch/convolution/convolve2d.h"
 #include "torch/register.h"
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "torch/allocate.h"
 #include "torch/arithmetic.h"
 #include "torch/convolution/convolve2d.h"
 #include "torch/dispatcher.h"
-#include "torch/fill.h"
 
 namespace visops {
 namespace {

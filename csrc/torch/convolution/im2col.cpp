@@ -5,9 +5,8 @@
 #include <optional>
 
 #include "core/check.h"
+#include "torch/allocate.h"
 #include "torch/arithmetic.h"
-#include "torch/contiguous.h"
-#include "torch/fill.h"
 #include "torch/register.h"
 #include "torch/tensor.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "core/check.h"
-#include "torch/contiguous.h"
+#include "torch/allocate.h"
 #include "torch/deformable/cells.h"
 #include "torch/deformable/rows.h"
 #include "torch/register.h"

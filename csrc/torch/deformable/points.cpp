@@ -2,7 +2,7 @@
 #include "core/deformable/points.h"
 
 #include "core/check.h"
-#include "torch/contiguous.h"
+#include "torch/allocate.h"
 #include "torch/deformable/cells.h"
 #include "torch/register.h"
 

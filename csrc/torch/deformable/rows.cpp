@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "core/parts.h"
-#include "torch/contiguous.h"
+#include "core/numbers/ceil_div.h"
+#include "torch/allocate.h"
 #include "torch/dispatcher.h"
 
 namespace visops {

@@ -1,7 +1,7 @@
 #include "torch/masks/front.h"
 
 #include "core/masks/components.h"
-#include "torch/contiguous.h"
+#include "torch/allocate.h"
 
 namespace visops {
 

@@ -3,10 +3,9 @@
 
 #include "core/masks/components.h"
 #include "core/masks/packed.h"
-#include "torch/contiguous.h"
+#include "torch/allocate.h"
 #include "torch/masks/front.h"
 #include "torch/register.h"
-#include "torch/zeroed.h"
 
 namespace visops {
 namespace {

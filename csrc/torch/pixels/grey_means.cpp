@@ -1,5 +1,5 @@
 // The torch front of grey means: tensors -> GreyMeansParams.
-#include "core/pixels/grey_means.h"
+#include "core/pixels/colors/grey_means.h"
 
 #include "core/check.h"
 #include "torch/register.h"

@@ -2,7 +2,7 @@
 #include "core/roi/crops.h"
 
 #include "core/check.h"
-#include "core/image_front.h"
+#include "core/images/image_front.h"
 #include "torch/register.h"
 #include "torch/roi/crops_front.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/check.h"
-#include "core/rounded.h"
+#include "core/numbers/round_to_dtype.h"
 
 namespace visops {
 namespace {

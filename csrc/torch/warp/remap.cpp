@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "core/image_front.h"
+#include "core/images/image_front.h"
 #include "core/warp/affine_front.h"
 #include "torch/register.h"
 #include "torch/tensor.h"

@@ -141,10 +141,9 @@ inline std::tuple<at::Tensor, at::Tensor> connected_components(const at::Tensor&
 inline at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
                          const std::optional<at::Tensor>& bias = std::nullopt,
                          at::IntArrayRef stride = {1, 1}, at::IntArrayRef padding = {0, 0},
-                         at::IntArrayRef dilation = {1, 1}, int64_t groups = 1,
-                         bool allow_tf32 = false) {
+                         at::IntArrayRef dilation = {1, 1}, int64_t groups = 1) {
   static const auto op = detail::find<decltype(conv2d)>("visops::conv2d");
-  return op.call(input, weight, bias, stride, padding, dilation, groups, allow_tf32);
+  return op.call(input, weight, bias, stride, padding, dilation, groups);
 }
 
 // Convolution of images with kernels: scipy.signal.convolve2d, for batches and tensors. start and

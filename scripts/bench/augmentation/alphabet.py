@@ -319,6 +319,6 @@ def cases() -> list[Case]:
         ),
     ]
     return [
-        case(group, label, build, *arguments, threads=1, memory=False, job="alphabet")
+        case(group, label, build, *arguments, threads=1, memory=False)
         for group, label, build, arguments in rows
     ]

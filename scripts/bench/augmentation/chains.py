@@ -194,12 +194,8 @@ def cases() -> list[Case]:
             "transforms with the same parameters, 512² uint8 HWC → 224² float32 CHW",
             f"{batch}× {name}",
             chain_contenders,
-            CHAINS[name],
-            batch,
+            *(CHAINS[name], batch),
             quick=(name, batch) in _QUICK,
-            job="chain",
-            batch=batch,
-            chain=name,
             images=batch,
         )
         for name, batch in _ROWS
@@ -259,8 +255,6 @@ def class_cases() -> list[Case]:
             class_contenders,
             *(batch, listed, jitter, antialias),
             quick=jitter and not antialias and not listed,
-            job="classes",
-            batch=batch,
             images=batch,
         )
         for batch, listed in kinds

@@ -77,11 +77,7 @@ def cases(device: str = "cpu") -> list[Case]:
             *(batch, target, with_color, device),
             quick=batch == 1 and target == SOURCE,
             device=device,
-            job="backward",
-            batch=batch,
             images=batch,
-            size=target[0],
-            color_gradient=with_color,
         )
         for batch, target, with_color in (
             (1, SOURCE, False),

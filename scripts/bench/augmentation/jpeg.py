@@ -282,9 +282,7 @@ def cases() -> list[Case]:
                 threads=1,
                 memory=False,
                 workers=True,
-                job="files",
                 images=count,
-                chain=kind,
             )
             for kind in kinds
         ]

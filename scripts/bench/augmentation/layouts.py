@@ -90,7 +90,6 @@ def layout_cases() -> list[Case]:
             layout_contenders,
             *(dtype, layout, out, out_layout),
             quick=(dtype, layout, out, out_layout) == ("f32", "NCHW", "f32", "NCHW"),
-            batch=1,
         )
         for dtype, layout, out, out_layout in rows
     ]
@@ -136,9 +135,6 @@ def mask_cases() -> list[Case]:
             mask_contenders,
             target,
             quick=target == SOURCE,
-            job="mask",
-            batch=1,
-            size=target[0],
         )
         for target in (SOURCE, TARGET)
     ]
@@ -200,9 +196,6 @@ def resize_cases() -> list[Case]:
             resize_contenders,
             *(dtype, layout, batch),
             quick=batch == 1,
-            job="resize",
-            kind=f"{dtype} {layout}",
-            batch=batch,
             images=batch,
         )
         for dtype, layout, batch in (
@@ -263,7 +256,6 @@ def rotated_cases() -> list[Case]:
             "1 image",
             rotated_contenders,
             quick=True,
-            batch=1,
         )
     ]
 

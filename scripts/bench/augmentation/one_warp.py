@@ -133,8 +133,6 @@ def cases() -> list[Case]:
             chain_contenders,
             batch,
             quick=batch == 1,
-            job="by hand",
-            batch=batch,
             images=batch,
         )
         for batch in (1, 16)

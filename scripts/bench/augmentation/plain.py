@@ -52,7 +52,6 @@ def cases() -> list[Case]:
             contenders,
             *(size, crop, layout, whole),
             quick=size == 256,
-            job="plain",
         )
         for size, crop, layout, whole in rows
     ]

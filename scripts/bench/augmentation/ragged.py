@@ -89,13 +89,9 @@ def cases() -> list[Case]:
             "photos of mixed sizes, about 640×480 uint8 HWC → normalised float32 CHW batch",
             f"{count}× {'antialias' if antialias else 'bilinear'}",
             ragged_contenders,
-            count,
-            antialias,
+            *(count, antialias),
             quick=antialias and count == 32,
-            job="ragged",
-            batch=count,
             images=count,
-            antialias=antialias,
         )
         for count, antialias in ((32, True), (4, True), (32, False))
     ]

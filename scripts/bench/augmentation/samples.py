@@ -119,6 +119,6 @@ def cases() -> list[Case]:
         (f"photo, {targets} as tv_tensors", target_contenders, (True,)),
     )
     return [
-        case(group, label, build, *arguments, quick=True, threads=1, job="samples")
+        case(group, label, build, *arguments, quick=True, threads=1)
         for label, build, arguments in rows
     ]

@@ -114,22 +114,13 @@ def cases(draws: dict[str, Masks]) -> list[Case]:
             build,
             *(draw, count, 800, 1333),
             quick=count < 50 and group == "encode",
-            job=group,
-            picture=name,
-            shape=[count, 800, 1333],
         )
         for group, build in (("encode", encode), ("decode", decode), ("encoded overlaps", overlaps))
         for name, draw in draws.items()
         for count in (10, 100)
     ]
     found += [
-        case(
-            "polygons",
-            f"{count} of {corners} corners",
-            polygons,
-            *(corners, count, 800, 1333),
-            job="polygons",
-        )
+        case("polygons", f"{count} of {corners} corners", polygons, *(corners, count, 800, 1333))
         for corners, count in ((20, 100), (200, 100))
     ]
     return found

@@ -104,9 +104,12 @@ def cases() -> list[Case]:
     network, photo = (8, 64, 56, 56), (1, 3, 1080, 1920)
     found = [
         case(
-            "im2col, columns", f"{str(dtype)[6:]} {'×'.join(map(str, shape))}, {side} × {side}",
-            unfold, shape, side, side // 2, dtype, quick=shape == network, job="im2col",
-            dtype=str(dtype)[6:], shape=list(shape),
+            "im2col, columns",
+            f"{str(dtype)[6:]} {'×'.join(map(str, shape))}, {side} × {side}",
+            unfold,
+            *(shape, side, side // 2, dtype),
+            quick=shape == network,
+            on_cuda=True,
         )
         for shape, side, dtype in (
             (network, 3, torch.float32),
@@ -114,23 +117,26 @@ def cases() -> list[Case]:
             (network, 3, torch.bfloat16),
             (photo, 3, torch.bfloat16),
         )
-    ]  # fmt: skip
+    ]
     found += [
         case(
-            "im2col, three dimensions", "float32 2×8×32×64×64, 3 × 3 × 3", volumes,
-            (2, 8, 32, 64, 64), 3, job="volumes",
+            "im2col, three dimensions",
+            "float32 2×8×32×64×64, 3 × 3 × 3",
+            volumes,
+            *((2, 8, 32, 64, 64), 3),
         ),
-        case(
-            "im2col, patches", "float32 1080 × 1920, 7 × 7", patches, (1080, 1920), 7,
-            job="patches",
-        ),
-    ]  # fmt: skip
+        case("im2col, patches", "float32 1080 × 1920, 7 × 7", patches, (1080, 1920), 7),
+    ]
     found += [
         case(
-            "col2im", f"{str(dtype)[6:]} {'×'.join(map(str, shape))}, 3 × 3", fold, shape, 3, 1,
-            dtype, quick=shape == network, job="col2im", dtype=str(dtype)[6:], shape=list(shape),
+            "col2im",
+            f"{str(dtype)[6:]} {'×'.join(map(str, shape))}, 3 × 3",
+            fold,
+            *(shape, 3, 1, dtype),
+            quick=shape == network,
+            on_cuda=True,
         )
         for shape in (network, photo)
         for dtype in (torch.float32, torch.bfloat16)
-    ]  # fmt: skip
+    ]
     return found

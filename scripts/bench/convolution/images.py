@@ -146,34 +146,46 @@ def cases() -> list[Case]:
     found = [
         case(
             f"new array, {dtype}" + ("" if dtype != "uint8" or side in SATURATED else ", wrapping"),
-            f"{side} × {side}, 1080 × 1920", allocating, dtype, side,
-            quick=side == 7, memory=dtype == "float32", job="new array", dtype=dtype, side=side,
+            f"{side} × {side}, 1080 × 1920",
+            allocating,
+            *(dtype, side),
+            quick=side == 7,
+            memory=dtype == "float32",
         )
         for dtype, side in new
-    ]  # fmt: skip
+    ]
     found += [
         case(
-            "preallocated, 1080 × 1920", f"float32, {side} × {side}", preallocated, "float32", side,
-            quick=side == 7, job="preallocated", dtype="float32", side=side,
+            "preallocated, 1080 × 1920",
+            f"float32, {side} × {side}",
+            preallocated,
+            *("float32", side),
+            quick=side == 7,
         )
         for side in sides
         if side <= 25  # the direct kernel; larger kernels use transforms
-    ]  # fmt: skip
+    ]
     found.append(
         case(
-            "without oneDNN, 270 × 480", "float64, 25 × 25", without_onednn, 25,
-            threads=1, memory=False, job="float64", side=25,
+            "without oneDNN, 270 × 480",
+            "float64, 25 × 25",
+            without_onednn,
+            25,
+            threads=1,
+            memory=False,
         )
-    )  # fmt: skip
+    )
     sizes = [(dtype, side, HEIGHT, WIDTH) for dtype in DTYPES for side in (3, 7, 15, 25, 51)]
     sizes += [("float32", side, h, w) for h, w in ((64, 64), (3000, 4000)) for side in (3, 15, 51)]
     sizes.sort(key=lambda size: size[0] == "uint8")  # their own table: integers have no "fft"
     found += [
         case(
             "auto and the methods" + (", integers" if dtype == "uint8" else ""),
-            f"{dtype}, {side} × {side}, {h} × {w}", methods, dtype, side,
-            h, w, quick=side == 15 and h == HEIGHT, job="auto", dtype=dtype, side=side, height=h,
+            f"{dtype}, {side} × {side}, {h} × {w}",
+            methods,
+            *(dtype, side, h, w),
+            quick=side == 15 and h == HEIGHT,
         )
         for dtype, side, h, w in sizes
-    ]  # fmt: skip
+    ]
     return found

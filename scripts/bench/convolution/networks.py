@@ -139,7 +139,7 @@ def cases() -> list[Case]:
         ("conv2d, forward and gradients", training, LAYERS[:1] + LAYERS[4:6], "conv2d training"),
     )
     return [
-        case(group, layer.label, build, layer, quick=i in (0, 4), job=job, layer=layer.name)
+        case(group, layer.label, build, layer, quick=i in (0, 4), on_cuda=True)
         for group, build, layers, job in jobs
         for i, layer in enumerate(layers)
     ]

@@ -4,7 +4,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,8 @@ class Contender:
         Turns the result of `call` into what is compared, if not the result itself.
     bound
         Not a peer, but a part of our own work or another form of it: it may be faster.
+    on_host
+        A peer that knows no other device than the CPU.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Contender:
     floor: float | None = None
     comparable: Callable[[Any], Any] | None = None
     bound: bool = False
+    on_host: bool = False
 
     def output(self) -> Any:
         """The result in the form in which contenders are compared."""
@@ -83,10 +86,18 @@ class Case:
     build: Callable[[], Sequence[Contender]]
     device: str = "cpu"
     quick: bool = False  # also run by --quick
-    facts: dict[str, Any] = field(default_factory=dict)  # into the JSON, for the plots
+    images: int | None = None  # of a call, for a rate
     threads: int | None = None  # run at this number only, where threads don't matter
     memory: bool = True  # whether a call uses only this process's memory
     workers: bool = False  # whether other processes compute for it
+    on_cuda: bool = False  # whether it runs on a GPU as well, where that is the default device
+
+    def contenders(self) -> list[Contender]:
+        """Ours first, then those peers that know the device."""
+        if self.device == "cpu":
+            return list(self.build())
+        with torch.device(self.device):
+            return [contender for contender in self.build() if not contender.on_host]
 
     @property
     def key(self) -> str:
@@ -100,15 +111,10 @@ def case(
     build: Callable[..., Sequence[Contender]],
     *arguments: Any,
     quick: bool = False,
-    device: str = "cpu",
-    threads: int | None = None,
-    memory: bool = True,
-    workers: bool = False,
-    **facts: Any,
+    **more: Any,
 ) -> Case:
-    """The case of `build` with these arguments; further keywords are its facts."""
-    build = functools.partial(build, *arguments)
-    return Case(group, label, build, device, quick, facts, threads, memory, workers)
+    """The case of `build` with these arguments."""
+    return Case(group, label, functools.partial(build, *arguments), quick=quick, **more)
 
 
 def _arrays(value: Any) -> Iterator[torch.Tensor]:

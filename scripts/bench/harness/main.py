@@ -6,12 +6,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from tqdm import tqdm
 
-from . import memory, report
+from . import kernels, memory, report
 from .contender import Case, Contender, compare
 from .timing import interleave, set_threads
 
@@ -24,7 +25,7 @@ def run_case(
 ) -> report.Row:
     """Compare, then time, the contenders of one case."""
     set_threads(threads)
-    contenders = list(case.build())
+    contenders = case.contenders()
     reference = contenders[0].output()
     timed: list[Contender] = contenders[:1]
     cells = {c.name: report.Cell(c.name, floor=c.floor, bound=c.bound) for c in contenders}
@@ -55,7 +56,7 @@ def run_case(
         device=case.device,
         threads=threads,
         cells=list(cells.values()),
-        facts=case.facts,
+        facts={} if case.images is None else {"images": case.images},
     )
 
 
@@ -73,7 +74,7 @@ def _profile(cases: Sequence[Case], path: Path) -> None:
     activities = [ProfilerActivity.CPU]
     if any(case.device != "cpu" for case in cases):
         activities.append(ProfilerActivity.CUDA)
-    built = [(case, contender) for case in cases for contender in case.build()]
+    built = [(case, contender) for case in cases for contender in case.contenders()]
     for _, contender in built:
         contender.call()
     with profile(activities=activities, record_shapes=True, profile_memory=True) as profiler:
@@ -124,6 +125,12 @@ def _parser(op: str, description: str) -> argparse.ArgumentParser:
         action="store_true",
         help="time what the process computes, not the wall clock: where other programs run",
     )
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"), default="cpu", help="cuda: the cases that run there"
+    )
+    parser.add_argument(
+        "--kernels", action="store_true", help="only ours: what each row launches, and host's time"
+    )
     parser.add_argument("--list", action="store_true", help="print the cases and stop")
     parser.add_argument("--profile", action="store_true", help="write a torch.profiler trace")
     parser.add_argument("--memory-child", action="store_true", help=argparse.SUPPRESS)
@@ -151,11 +158,20 @@ def main(
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = _parser(op, description).parse_args(arguments)
+    if options.device == "cuda":
+        torch.backends.cudnn.allow_tf32 = False  # ten bits of mantissa are another job
+        cases = [replace(case, device="cuda") if case.on_cuda else case for case in cases]
+        if not torch.cuda.is_available() and not options.list:
+            print("torch sees no CUDA device: nothing to time", file=sys.stderr)
+            return 0
     chosen = [
         case
         for case in cases
+        if case.device == options.device
         if (case.quick or not options.quick) and all(part in case.key for part in options.filter)
     ]
+    if not chosen and options.device == "cuda" and not options.filter:
+        return 0
     if not chosen:
         print("no case matches; --list prints them all", file=sys.stderr)
         return 2
@@ -171,8 +187,10 @@ def main(
         print("\n".join(case.key for case in chosen))
         return 0
     if options.memory_child:
-        memory.child([(case.key, case.device, case.build) for case in chosen if case.memory])
+        memory.child([(case.key, case.device, case.contenders) for case in chosen if case.memory])
         return 0
+    if options.kernels:
+        return kernels.trace(chosen)
     if options.profile:
         set_threads(max(options.threads))
         _profile(chosen, Path("out") / f"bench_{op}_trace.json")

@@ -23,11 +23,6 @@ CELL: dict[str, Any] = {
     "bound": False,
     "max_abs": None,  # how much the output differs; only stored where it was not timed
 }
-# Rows of `scripts/bench/infer.py`, which times whole runs.
-VARIANT = (
-    "key", "group", "label", "wall_s", "cpu_s", "saved", "images_per_s", "stages_s", "limits",
-    "limits_share", "agreement",
-)  # fmt: skip
 
 
 def _line(value: Any) -> str:
@@ -53,10 +48,6 @@ def _sections(result: Result) -> Iterator[str]:
     for key, value in result.items():
         if key == "rows":
             lines = ",\n".join(map(_row, value))
-        elif key == "variants":
-            lines = ",\n".join(
-                " " + _line({name: row[name] for name in VARIANT if name in row}) for row in value
-            )
         elif key == "epochs":  # of `scripts/bench/loader.py --costs`
             lines = ",\n".join(f" {_line(epoch)}" for epoch in value)
         else:

@@ -1,7 +1,7 @@
-"""The same job in visops.infer: all four changes, overlapping stages, and durable results.
+"""The same job in visops.infer: batches, workers, overlapping stages, and durable results.
 
-It does more than the other variants: every file is synced before the batch that it belongs to is
-committed, so that no crash loses or repeats anything.
+It does more than the script: every file is synced before the batch that it belongs to is committed,
+so that no crash loses or repeats anything.
 """
 
 import json
@@ -13,17 +13,17 @@ import torch
 from torch import Tensor, nn
 from visops import infer
 
-from .changes import Limits
-from .clock import Timing, whole
-from .networks import DETECTOR, IOU, MOST, SCORE, SIDE, TOP, Detector
-from .on_device import boxes_of, scores_of
+from .networks import BOX_WEIGHTS, DETECTOR, IOU, LARGEST, MOST, SCORE, SIDE, TOP, Detector
 
 Record = dict[str, Any]
 
-NAMES = {
-    "collate": "preprocess",
-    "postprocess": "post-process",
-}  # as in the table of the other variants
+
+def boxes_of(shifts: Tensor, anchors: Tensor) -> Tensor:
+    """Return the corners of the anchors, ``[A, 4]``, moved by the outputs, ``[N, A, 4]``."""
+    moved = shifts / shifts.new_tensor(BOX_WEIGHTS)
+    centre = anchors[:, :2] + moved[..., :2] * anchors[:, 2:]
+    half = moved[..., 2:].clamp(max=LARGEST).exp() * anchors[:, 2:] * 0.5
+    return torch.cat([centre - half, centre + half], dim=-1).clamp(0, SIDE)
 
 
 class Dense(nn.Module):
@@ -38,7 +38,8 @@ class Dense(nn.Module):
         outputs = self.detector(pixels)
         return {
             "boxes": boxes_of(outputs["shifts"], self.detector.anchors),
-            "scores": scores_of(outputs["logits"]),
+            # Of all classes but the background.
+            "scores": outputs["logits"].softmax(dim=-1)[..., 1:].contiguous(),
         }
 
 
@@ -51,45 +52,23 @@ def _model(name: str, network: nn.Module) -> infer.Model:
 
 
 def run_library(
-    folder: Path,
-    out: Path,
-    networks: Mapping[str, nn.Module],
-    device: torch.device,
-    *,
-    channels_last: bool,
-    limits: Limits,
-) -> Timing:
-    """As :func:`bench.inference.naive.run_naive`, of the whole folder."""
-    timing = Timing()
-    with whole(timing):
-        models = [_model(name, network) for name, network in networks.items()]
-        summary = infer.run(
-            folder,
-            out,
-            models,
-            batch_size=limits.batch,
-            workers=limits.workers,
-            writer_threads=limits.writers,
-            device=str(device),
-            preprocess=infer.Preprocess((SIDE, SIDE)),
-            channels_last=channels_last,
-            annotate="jpeg",
-            reduced=False,
-            exif=False,
-        )
+    folder: Path, out: Path, networks: Mapping[str, nn.Module], device: torch.device, batch: int
+) -> list[Record]:
+    """As :func:`bench.inference.naive.run_naive`, of the whole folder; returns the records."""
+    models = [_model(name, network) for name, network in networks.items()]
+    summary = infer.run(
+        folder,
+        out,
+        models,
+        batch_size=batch,
+        device=str(device),
+        preprocess=infer.Preprocess((SIDE, SIDE)),
+        channels_last=True,
+        annotate="jpeg",
+        reduced=False,
+        exif=False,
+    )
     if summary.exit_code:
         raise RuntimeError(f"visops.infer ended with {summary.counts}, signal: {summary.signal}")
-    for stage in summary.stages:
-        if stage.name == "list":
-            continue
-        name = NAMES.get(stage.name, stage.name)
-        timing.stages[name] += stage.busy
-        # "decode" is the time spent waiting for the workers, not their work.
-        timing.apart[name] = limits.writers if name == "write" else 1
-    return timing
-
-
-def read_library(out: Path) -> list[Record]:
-    """Return its records."""
     lines = (out / "results.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]

@@ -1,15 +1,17 @@
 """The same work by torchvision: what a worker does with a sample."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 import torch
+import torchvision
 import torchvision.transforms.v2 as T
 from bench.augmentation.pictures import MEAN, STD
-from bench.loading.files import JITTER, ONE, SCALE, TARGET
+from bench.loading.files import BATCH, JITTER, ONE, SCALE, TARGET
+from bench.loading.ours import channel_means
 from PIL import Image
 from torchvision import tv_tensors
 
@@ -48,6 +50,23 @@ class ByTorchvision:
         pixels = torch.from_numpy(photo(path)).permute(2, 0, 1)
         views = [chain(pixels).contiguous() for chain in self.chains]
         return views if len(views) > 1 else views[0]
+
+
+def on_gpu(paths: Sequence[str]) -> Callable[[], list[torch.Tensor]]:
+    """nvJPEG, and the transforms there, a photo at a time: sizes differ; the last take a batch."""
+    steps = torchvision_chain().transforms
+    crop, last = T.Compose(steps[:-2]), T.Compose(steps[-2:])
+
+    def batches() -> Iterator[torch.Tensor]:
+        for first in range(0, len(paths), BATCH):
+            contents = [
+                torch.frombuffer(bytearray(Path(path).read_bytes()), dtype=torch.uint8)
+                for path in paths[first : first + BATCH]
+            ]
+            photos = torchvision.io.decode_jpeg(contents, device="cuda")
+            yield last(torch.stack([crop(photo) for photo in photos]))
+
+    return lambda: channel_means(batches())
 
 
 class DetectionByTorchvision:

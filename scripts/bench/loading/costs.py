@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from bench.harness import results
 from bench.harness.report import ROOT, describe, machine_facts, slug
-from bench.loading import chart, files, ours
+from bench.loading import files, ours
+from bench.render import stages
 from torch.utils.data import DataLoader
 from visops import transforms as V
 from visops.transforms.loading.batch import Batch
@@ -212,7 +213,7 @@ def main() -> int:
         "paths": MANY,
         "memory_bytes": memory(),
     }
-    print(f"\n{chart.text(result)}")
+    print(f"\n{stages(result)}")
     name = f"loader_stages_{slug(machine['cpu'])}.json"
     path = options.json or ROOT / "docs" / "benchmarks" / name
     results.write(path, result)

@@ -5,7 +5,7 @@ from typing import Any
 
 import cv2
 import torch
-from bench.loading.ours import InWorkers
+from bench.loading.ours import InWorkers, channel_means
 from torch.utils.data import Dataset
 
 Load = Callable[[Any], Any]
@@ -27,6 +27,12 @@ class Loaded(Dataset[Any]):
 def start(_: int) -> None:
     torch.set_num_threads(1)
     cv2.setNumThreads(0)
+
+
+def onto_gpu(samples: Sequence[Any], load: Load, workers: int) -> Callable[[], list[torch.Tensor]]:
+    """By so many workers, through pinned memory."""
+    loader = in_workers(samples, load, num_workers=workers, pin_memory=True).loader
+    return lambda: channel_means(batch.to("cuda", non_blocking=True) for batch in loader)
 
 
 def in_workers(

@@ -95,7 +95,10 @@ def convolution_cases() -> list[Case]:
         size = (channels, side, batch, 5.0 if side == 128 else None)
         quick = side == 14
         cases += [
-            case("convolution", label, forward, *size, quick=quick, job=f"conv {side}"),
-            case("convolution, gradients", label, with_gradients, *size, job=f"conv {side}"),
+            case("convolution", label, forward, *size, quick=quick, on_cuda=True),
+            case("convolution, gradients", label, with_gradients, *size, on_cuda=True),
         ]
-    return [*cases, case("convolution, bfloat16", "2 x 64 x 128 x 128", halves, 64, 128, 2)]
+    return [
+        *cases,
+        case("convolution, bfloat16", "2 x 64 x 128 x 128", halves, 64, 128, 2, on_cuda=True),
+    ]

@@ -20,7 +20,7 @@ LAYOUTS = {"uniform": uniform, "clustered": clustered}
 
 def by_box(count: int, result: tuple[Tensor, Tensor]) -> Tensor:
     """New scores [N]; 0 where a box was dropped."""
-    return torch.zeros(count).index_put((result[0],), result[1])
+    return result[1].new_zeros(count).index_put((result[0],), result[1])
 
 
 def soft(layout: str, count: int, method: str, floor: float | None) -> list[Contender]:
@@ -39,6 +39,7 @@ def soft(layout: str, count: int, method: str, floor: float | None) -> list[Cont
             ROUNDING,
             floor=floor,
             comparable=lambda result: by_box(count, result),
+            on_host=True,
         ),
     ]
 
@@ -52,7 +53,12 @@ def rotated(layout: str, count: int, floor: float | None) -> list[Contender]:
     b = torch.cat([corners[:, :2] + size / 2, size, angle], 1)
     return [
         Contender("visops", lambda: visops.nms_rotated(b, s, 0.5)),
-        Contender("a loop over all pairs", lambda: loops.nms_rotated(b, s, 0.5), floor=floor),
+        Contender(
+            "a loop over all pairs",
+            lambda: loops.nms_rotated(b, s, 0.5),
+            floor=floor,
+            on_host=True,
+        ),
     ]
 
 
@@ -63,16 +69,10 @@ def cases() -> list[Case]:
             "soft_nms",
             f"{method}, {layout}, {count:,} boxes",
             soft,
-            layout,
-            count,
-            method,
-            10.0 if count == 5_000 else None,
+            *(layout, count, method, 10.0 if count == 5_000 else None),
             quick=count == 1_000 and layout == "uniform",
             threads=1,  # one segment
-            job="soft",
-            layout=layout,
-            count=count,
-            method=method,
+            on_cuda=True,
         )
         for method in ("linear", "gaussian", "hard")
         for layout in LAYOUTS
@@ -83,14 +83,10 @@ def cases() -> list[Case]:
             "nms_rotated",
             f"{layout}, {count:,} boxes",
             rotated,
-            layout,
-            count,
-            10.0 if count >= 1_000 else None,
+            *(layout, count, 10.0 if count >= 1_000 else None),
             quick=count == 1_000,
             threads=1,
-            job="rotated",
-            layout=layout,
-            count=count,
+            on_cuda=True,
         )
         for layout in LAYOUTS
         for count in (100, 1_000, 10_000)

@@ -60,8 +60,7 @@ class Order {
 bool is_sync(const Statement& s) {
   const std::string& op = s.modifiers[0];
   if (op == "bar" || op == "barrier") return s.modifiers.size() > 1 && s.modifiers[1] == "warp";
-  return op == "shfl" || op == "vote" || op == "redux" || op == "match" || op == "ldmatrix" ||
-         op == "mma";
+  return op == "shfl" || op == "vote" || op == "redux" || op == "match";
 }
 bool is_barrier(const Statement& s) {
   return (s.modifiers[0] == "bar" || s.modifiers[0] == "barrier") && !is_sync(s);

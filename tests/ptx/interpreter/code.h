@@ -53,7 +53,6 @@ enum class Class : uint8_t {
   kLocal,
   kParam,
   kAtomic,
-  kMatrix,
   kWarp,
   kBarrier,
   kBranch,

@@ -191,18 +191,6 @@ void to_bfloat16(Warp& w, const Instruction& i) {
   }
 }
 
-// To the nearest number with 10 bits of mantissa, from the middle away from 0.
-void to_tf32(Warp& w, const Instruction& i) {
-  uint32_t* d = w.at<uint32_t>(i.d);
-  const uint32_t* a = w.at<uint32_t>(i.a);
-  const uint32_t m = w.active;
-  PTX_LANES {
-    const bool is_nan = (a[l] & 0x7fffffffu) > 0x7f800000u;
-    const uint32_t r = is_nan ? 0x7fffe000u : (a[l] + 0x1000u) & 0xffffe000u;
-    d[l] = m >> l & 1 ? r : d[l];
-  }
-}
-
 template <Rounding rounding, class F>
 Run from_float_to(const std::string& type) {
   if (type == "u8") return from_float<rounding, F, uint8_t>;
@@ -247,11 +235,9 @@ Conversion find_conversion(const std::vector<std::string>& modifiers, int to_bit
   Conversion c = {nullptr, to_bits, from_bits, 0, 0};
   if (n < 3 || n > 4) return c;
   if (!from_is_float) c.reader = index_of(from, from_bits);
-  if (!to_is_float && to != "tf32" && to != "bf16") c.writer = index_of(to, to_bits);
+  if (!to_is_float && to != "bf16") c.writer = index_of(to, to_bits);
   if (to == "bf16") {
     if (from == "f32" && rounding == "rn" && to_bits == 16) c.run = to_bfloat16;
-  } else if (to == "tf32") {
-    if (from == "f32" && rounding == "rna") c.run = to_tf32;
   } else if (!from_is_float && !to_is_float) {
     if (!rounding.empty()) return c;
     const std::string both =

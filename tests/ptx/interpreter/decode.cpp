@@ -10,7 +10,7 @@ namespace ptx {
 const char* const kClassNames[] = {
     "fp32",      "fp64",        "int32",        "int64",       "convert",      "move",
     "predicate", "load global", "store global", "load shared", "store shared", "local",
-    "param",     "atomic",      "matrix",       "warp",        "barrier",      "branch"};
+    "param",     "atomic",      "warp",         "barrier",     "branch"};
 
 namespace {
 

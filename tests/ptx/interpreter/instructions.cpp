@@ -283,29 +283,6 @@ void Decoder::lanes(const Statement& s, Instruction* i) {
     i->d = written(s, s.words.at(0), 32);
     i->a = position(s, s.words.at(1), 32);
     i->members = position(s, s.words.at(2), 32);
-  } else if (s.op == "ldmatrix.sync.aligned.m8n8.x4.shared.b16") {
-    i->run = load_matrices();
-    for (size_t k = 0; k < 4; ++k) i->v[k] = written(s, s.words.at(0).parts.at(k), 32);
-    address(s, s.words.at(1), i);
-    i->members = constant(kAll, 32);
-    i->access_bytes = 16;
-    i->counts_as = Class::kLoadShared;
-  } else if (m[0] == "mma" && m.size() == 10 && m[4] == "row" && m[5] == "col" && m[6] == "f32" &&
-             m[7] == m[8] && m[9] == "f32") {
-    i->run = find_mma(m[3], m[7]);
-    for (size_t k = 0; k < 4; ++k) i->v[k] = written(s, s.words.at(0).parts.at(k), 32);
-    uint32_t positions[kLanes] = {};
-    size_t n = 0;
-    for (size_t w = 1; w < 4; ++w) {
-      for (const Word& part : s.words.at(w).parts) positions[n++] = position(s, part, 32);
-    }
-    if (n != 10) fail(s, "another number of registers");
-    std::vector<unsigned char>& all = kernel_->constants;
-    i->b = kConstant | static_cast<uint32_t>(all.size());
-    all.resize(all.size() + sizeof(positions));
-    std::memcpy(&all[i->b & ~kConstant], positions, sizeof(positions));
-    i->members = constant(kAll, 32);
-    i->counts_as = Class::kMatrix;
   }
   if (i->run == nullptr) fail(s, "unknown instruction");
 }

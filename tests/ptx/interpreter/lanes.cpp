@@ -122,90 +122,6 @@ void redux(Warp& w, const Instruction& i) {
   }
 }
 
-void require_all(const Warp& w, const Instruction& i) {
-  if (w.active != kAll)
-    fail(w, i, 0, "an instruction of a whole warp is executed by some lanes only");
-}
-
-// Four matrices of eight rows of 16 bytes; lane l says where row l % 8 of matrix l / 8 lies, and
-// gets word l % 4 of row l / 4 of each.
-void ldmatrix4(Warp& w, const Instruction& i) {
-  require_all(w, i);
-  Launch& launch = *w.launch;
-  uint64_t at[kLanes];
-  for (int l = 0; l < kLanes; ++l) {
-    at[l] = static_cast<uint64_t>(i.offset) +
-            (i.wide ? w.at<uint64_t>(i.a)[l] : w.at<uint32_t>(i.a)[l]);
-    if (at[l] % 16 != 0) fail(w, i, l, "ldmatrix: a row is not aligned to 16 bytes");
-    if (at[l] + 16 > launch.shared_bytes)
-      fail(w, i, l, "ldmatrix: a row is outside of shared memory");
-    for (int b = 0; b < 16; ++b) {
-      if (!launch.shared_written[at[l] + b])
-        note(w, i, l, "ldmatrix reads shared memory that was not written");
-    }
-  }
-  for (int matrix = 0; matrix < 4; ++matrix) {
-    uint32_t* d = w.at<uint32_t>(i.v[matrix]);
-    for (int l = 0; l < kLanes; ++l) {
-      std::memcpy(d + l, launch.shared + at[8 * matrix + l / 4] + l % 4 * 4, 4);
-    }
-  }
-}
-
-float float_of(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-struct F16 {
-  static constexpr int kNumbers = 2;
-  static float of(uint32_t word, int n) {
-    return half_values()[static_cast<uint16_t>(word >> (16 * n))];
-  }
-};
-struct Bf16 {
-  static constexpr int kNumbers = 2;
-  static float of(uint32_t word, int n) { return float_of(word >> (16 * n) << 16); }
-};
-struct Tf32 {
-  static constexpr int kNumbers = 1;
-  static float of(uint32_t word, int) { return float_of(word & 0xffffe000u); }
-};
-
-// 16 x 8 sums in float32, over eight words of one or two numbers. The hardware's order and rounding
-// of a step's sum are its own; here products are added one after another, each sum rounded.
-// v: the sums; b: in the constants, the places of the other operands.
-template <class Numbers>
-void mma(Warp& w, const Instruction& i) {
-  require_all(w, i);
-  const uint32_t* positions = w.at<uint32_t>(i.b);  // 10 places, in the kernel's constants
-  float left[16][16], right[8][16];
-  for (int l = 0; l < kLanes; ++l) {
-    for (int k = 0; k < 4; ++k) {
-      const uint32_t word = w.at<uint32_t>(positions[k])[l];
-      const int row = l / 4 + k % 2 * 8, column = l % 4 + k / 2 * 4;
-      for (int n = 0; n < Numbers::kNumbers; ++n)
-        left[row][column * Numbers::kNumbers + n] = Numbers::of(word, n);
-    }
-    for (int k = 0; k < 2; ++k) {
-      const uint32_t word = w.at<uint32_t>(positions[4 + k])[l];
-      for (int n = 0; n < Numbers::kNumbers; ++n)
-        right[l / 4][(l % 4 + k * 4) * Numbers::kNumbers + n] = Numbers::of(word, n);
-    }
-  }
-  float sums[4][kLanes];
-  for (int k = 0; k < 4; ++k) {
-    for (int l = 0; l < kLanes; ++l) {
-      const int row = l / 4 + k / 2 * 8, column = l % 4 * 2 + k % 2;
-      float sum = w.at<float>(positions[6 + k])[l];
-      for (int n = 0; n < 8 * Numbers::kNumbers; ++n) sum += left[row][n] * right[column][n];
-      sums[k][l] = sum == sum ? sum : float_of(0x7fffffffu);
-    }
-  }
-  for (int k = 0; k < 4; ++k) std::memcpy(w.at<float>(i.v[k]), sums[k], sizeof(sums[k]));
-}
-
 void do_nothing(Warp&, const Instruction&) {}
 
 }  // namespace
@@ -242,13 +158,6 @@ Run find_redux(const std::string& operation, const std::string& type) {
   if (name == "xor.b32") return redux<ReduceXor, uint32_t>;
   return nullptr;
 }
-Run find_mma(const std::string& shape, const std::string& type) {
-  if (shape == "m16n8k16" && type == "f16") return mma<F16>;
-  if (shape == "m16n8k16" && type == "bf16") return mma<Bf16>;
-  if (shape == "m16n8k8" && type == "tf32") return mma<Tf32>;
-  return nullptr;
-}
-Run load_matrices() { return ldmatrix4; }
 Run nothing() { return do_nothing; }
 
 uint32_t ready_lanes(Warp& w, const Instruction& i, uint32_t arrived) {

@@ -45,8 +45,6 @@ Run address_of_param();
 Run find_shuffle(const std::string& mode);
 Run find_vote(const std::string& mode);
 Run find_redux(const std::string& operation, const std::string& type);
-Run find_mma(const std::string& shape, const std::string& type);
-Run load_matrices();
 Run nothing();
 // Which of these lanes may go on at a synchronising instruction.
 uint32_t ready_lanes(Warp& w, const Instruction& i, uint32_t arrived);

@@ -1,4 +1,212 @@
-#include "cuda/warp/augment_forward.h"
+// The kernel of the one-pass augmentation without antialias; NOTE [ Augment forward on CUDA ].
+#include "core/images/pixel.h"
+#include "core/numbers/element_types.h"
+#include "cuda/launch.h"
+#include "cuda/tap_column.h"
+#include "cuda/warp/augment_modes.h"
+#include "cuda/warp/augment_pixels.h"
+#include "cuda/warp/register_select.h"
+
+namespace visops {
+namespace {
+
+// Bilinear's four taps where all of them are in the image, as nearly everywhere: their offsets are
+// computed once for all channels, and none of them is compared with the border again.
+
+// Offsets in elements, from the first of a plane.
+struct WholeTaps {
+  bool whole;  // else the others mean nothing
+  int64_t first, right, down;
+
+  template <class Acc>
+  __device__ WholeTaps(const PixelTaps<Interpolation::kBilinear, Acc>& taps, int64_t row_stride,
+                       int64_t column_stride) {
+    const int32_t (&y)[2] = taps.y.index;
+    const int32_t (&x)[2] = taps.x.index;
+    whole = y[0] >= 0 && y[1] >= 0 && x[0] >= 0 && x[1] >= 0;
+    first = y[0] * row_stride + x[0] * column_stride;
+    right = (x[1] - x[0]) * column_stride;
+    down = (y[1] - y[0]) * row_stride;
+  }
+
+  // sample_pixel(): its bits.
+  template <class T, class Acc>
+  __device__ Acc sample(const T* plane,
+                        const PixelTaps<Interpolation::kBilinear, Acc>& taps) const {
+    const T* const upper = plane + first;
+    const T* const lower = upper + down;
+    const T element[4] = {load_readonly(upper), load_readonly(upper + right), load_readonly(lower),
+                          load_readonly(lower + right)};
+    const Acc value[2][2] = {{load_element(&element[0]), load_element(&element[1])},
+                             {load_element(&element[2]), load_element(&element[3])}};
+    return blend_taps<Interpolation::kBilinear>(taps, value);
+  }
+};
+
+struct TapSampler {
+  // NOTE [ Inner pixels ]: false for any other, which sample() then takes.
+  template <class T, Interpolation mode, class Acc>
+  static __device__ bool inner(const AugmentTile<Acc>& tile, int row, int column, const T* image,
+                               int count, Acc value[kPixelGroup]) {
+    const AugmentImage& from = tile.sample.image;
+    const auto row_stride = static_cast<int32_t>(from.row_stride);
+    const auto column_stride = static_cast<int32_t>(from.column_stride);
+    Acc t = from_centre<Acc>(column);
+    if (tile.sample.map.perspective) {
+      t = t / (static_cast<Acc>(1) + tile.segment[row].bend * t);
+    }
+    const auto pixel = inner_pixel<mode>(tile.inner[row], t, row_stride, column_stride);
+    if (!pixel.is_inner) return false;
+    if (column_stride == 1) {
+      inner_group(pixel, image, from.channel_stride, row_stride, UnitStride(), count, value);
+    } else {
+      inner_group(pixel, image, from.channel_stride, row_stride, column_stride, count, value);
+    }
+    return true;
+  }
+
+  template <class T, Interpolation mode, class Acc, class FillOf>
+  static __device__ bool sample(const AugmentParams& p, const AugmentSample& s,
+                                const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
+                                const T* image, int count, const FillOf& fill_of,
+                                PixelGroup<Acc>* group) {
+    if constexpr (mode == Interpolation::kBicubic) {
+      return sample_cubic(p, s, axes, point, image, count, fill_of, group);
+    } else if constexpr (mode == Interpolation::kBilinear) {
+      return sample_bilinear(p, s, axes, point, image, count, fill_of, group);
+    } else {
+      return tap_group<T, mode, false>(p, s, axes, point, image, count, fill_of, group);
+    }
+  }
+
+ private:
+  // Three channels at once, since photos have as many; else one by one.
+  template <class T, Interpolation mode, class Acc, class ColumnStride>
+  static __device__ void inner_group(const InnerPixel<mode, Acc>& pixel, const T* image,
+                                     int64_t channel_stride, int32_t row_stride,
+                                     ColumnStride column_stride, int count,
+                                     Acc value[kPixelGroup]) {
+    if constexpr (mode != Interpolation::kBicubic) {  // whose taps would take too many registers
+      if (count == 3) {
+        const InnerTaps<3, T, mode, Acc, ColumnStride> taps(pixel, image, channel_stride,
+                                                            row_stride, column_stride);
+        for (int c = 0; c < 3; ++c) value[c] = taps.blend(pixel, c);
+        return;
+      }
+    }
+    for (int c = 0; c < kPixelGroup; ++c) {
+      if (c >= count) break;
+      const InnerTaps<1, T, mode, Acc, ColumnStride> taps(pixel, image + c * channel_stride, 0,
+                                                          row_stride, column_stride);
+      value[c] = taps.blend(pixel, 0);
+    }
+  }
+
+  template <class T, class Acc, class FillOf>
+  static __device__ bool sample_bilinear(const AugmentParams& p, const AugmentSample& s,
+                                         const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
+                                         const T* image, int count, const FillOf& fill_of,
+                                         PixelGroup<Acc>* group) {
+    constexpr Interpolation kMode = Interpolation::kBilinear;
+    PixelTaps<kMode, Acc> taps;
+    taps.x = augment_axis_taps<kMode>(axes.x, s.x, p.padding, s.soft_edge, point.x);
+    taps.y = augment_axis_taps<kMode>(axes.y, s.y, p.padding, s.soft_edge, point.y);
+    if (taps.outside()) return false;
+    const WholeTaps whole(taps, s.image.row_stride, s.image.column_stride);
+    const Strides stride = {0, s.image.channel_stride, s.image.row_stride, s.image.column_stride};
+    // Two loops: in one, the border's numbers would take registers inside the image, too.
+    if (whole.whole) {
+      for (int c = 0; c < kPixelGroup; ++c) {
+        if (c >= count) break;
+        group->value[c] = whole.sample(image + c * stride.channel, taps);
+      }
+      return true;
+    }
+    for (int c = 0; c < kPixelGroup; ++c) {
+      if (c >= count) break;
+      group->value[c] = sample_pixel(image + c * stride.channel, stride, taps, fill_of(c));
+    }
+    return true;
+  }
+
+  // A column of taps at a time, of all channels: few registers are enough.
+  template <class T, class Acc, class FillOf>
+  static __device__ bool sample_cubic(const AugmentParams& p, const AugmentSample& s,
+                                      const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
+                                      const T* image, int count, const FillOf& fill_of,
+                                      PixelGroup<Acc>* group) {
+    constexpr Interpolation kMode = Interpolation::kBicubic;
+    constexpr int kTaps = tap_count(kMode);
+    const auto x = augment_axis_taps<kMode>(axes.x, s.x, p.padding, s.soft_edge, point.x);
+    if (x.outside()) return false;
+    const auto y = augment_axis_taps<kMode>(axes.y, s.y, p.padding, s.soft_edge, point.y);
+    if (y.outside()) return false;
+#pragma unroll 1
+    for (int j = 0; j < kTaps; ++j) {
+      const int32_t column = pick(x.index, j);
+      const Acc weight = pick(x.weight, j);
+      const T* const from = image + column * s.image.column_stride;
+      for (int c = 0; c < kPixelGroup; ++c) {
+        if (c >= count) break;
+        Acc v[kTaps];
+        load_column(
+            from + c * s.image.channel_stride, s.image.row_stride, y.index, column,
+            [&] { return fill_of(c); }, v);
+        const Acc term = weight * weighted_sum(y.weight, v[0], v[1], v[2], v[3]);
+        group->value[c] = j == 0 ? term : group->value[c] + term;
+      }
+    }
+    return true;
+  }
+};
+
+// Blocks that a multiprocessor should hold: 37 % of its threads, such that pixels inside the image
+// spill no register. float64 images compute in float64: arithmetic is their limit.
+template <class T>
+constexpr int kForwardBlocks = std::is_same<T, double>::value ? 2 : 3;
+
+template <class T, Interpolation mode>
+__global__ void __launch_bounds__(kTileThreads, kForwardBlocks<T>)
+    augment_forward(const __grid_constant__ AugmentParams p, const TileGrid grid,
+                    const int64_t first) {
+  using Acc = typename Accumulate<T>::type;
+  __shared__ AugmentTile<Acc> tile;
+  __shared__ uint64_t staged[kTileThreads / kWarp][kStaged];
+  const TileAt at = tile_at(grid, first + blockIdx.x);
+  if (mode != Interpolation::kNearest && p.antialias &&
+      kind_of(p.samples[at.sample]) != SampleKind::kPlain) {
+    return;
+  }
+  const int rows = rows_of(grid, at, p.output_height);
+  prepare_tile<mode, true>(p, grid, at, rows, &tile);
+  void* const mine = staged[threadIdx.x / kWarp];
+  // A loop for each: in one, what does not change in either way would take registers in both.
+  const bool copies =
+      mode == Interpolation::kNearest || tile.sample.mode == Interpolation::kNearest;
+  constexpr int kPhoto = 3;  // channels
+  const bool is_photo = p.channels == kPhoto && output_layout(p).has_small_strides();
+  if (copies && is_photo) {
+    fixed_pixels<kPhoto, T, Interpolation::kNearest, TapSampler>(p, at, tile, rows, mine);
+  } else if (copies) {
+    tile_pixels<T, Interpolation::kNearest, TapSampler>(p, at, tile, rows, mine);
+  } else if (is_photo) {
+    fixed_pixels<kPhoto, T, mode, TapSampler>(p, at, tile, rows, mine);
+  } else {
+    tile_pixels<T, mode, TapSampler>(p, at, tile, rows, mine);
+  }
+}
+
+}  // namespace
+
+template <Slot slot, Interpolation mode>
+void launch_augment_forward(const AugmentParams& p, void* stream) {
+  with_element_type(p.dtype, [&](auto* element) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    launch_tall_tiles(augment_forward<T, mode>, p, stream);
+  });
+}
+
+}  // namespace visops
 
 template void visops::launch_augment_forward<visops::kCudaSlot, visops::Interpolation::kNearest>(
     const visops::AugmentParams&, void*);

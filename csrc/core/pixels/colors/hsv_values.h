@@ -1,0 +1,133 @@
+// One pixel of a gain in HSV: the arithmetic that all backends share (NOTE [ HSV ]).
+//
+// Which channel is the largest, and which sixth of the circle a hue is in, are choices between
+// values, without jumps, so that compilers vectorize loops over them.
+#pragma once
+
+#include <cmath>
+
+#include "core/numbers/element.h"
+#include "core/pixels/colors/hsv.h"
+
+namespace visops {
+
+template <class T>
+VISOPS_HOT_FN T larger(T a, T b) {
+  return a > b ? a : b;
+}
+
+template <class T>
+VISOPS_HOT_FN T smaller(T a, T b) {
+  return a < b ? a : b;
+}
+
+template <class T>
+VISOPS_HOT_FN T limited(T value, T low, T high) {
+  return smaller(larger(value, low), high);
+}
+
+struct Rgb {
+  float r, g, b;
+};
+
+// hue: in sixths of a turn, [0, 6). A channel is at `value` in two sixths of the circle, at its
+// least in two others, and goes straight from one to the other between them.
+VISOPS_HOT_FN Rgb from_hsv(float hue, float saturation, float value) {
+  const auto channel = [&](float way) {
+    return value * (1.0f - saturation * limited(way, 0.0f, 1.0f));
+  };
+  return {channel(smaller(hue - 1.0f, 5.0f - hue)), channel(larger(1.0f - hue, hue - 3.0f)),
+          channel(larger(3.0f - hue, hue - 5.0f))};
+}
+
+// A level times a gain, cut off as by NumPy's conversion to uint8.
+template <class Real>
+VISOPS_HOT_FN int32_t gained_level(int32_t level, Real gain) {
+  return static_cast<int32_t>(limited(static_cast<Real>(level) * gain, Real{0}, Real{255}));
+}
+
+// A hue in 180 steps, after a shift.
+template <class Real>
+VISOPS_HOT_FN int32_t turned_hue(int32_t hue, Real shift) {
+  const Real moved = static_cast<Real>(hue) + shift;
+  const Real below = moved - (moved >= Real{180} ? Real{180} : Real{0});
+  return static_cast<int32_t>(below + (below < Real{0} ? Real{180} : Real{0}));
+}
+
+// A shift in turns as one in [-180, 180] steps.
+VISOPS_FN double hue_shift(double hue) {
+  const double steps = hue * 180.0;
+  return fabs(steps) > 180.0 ? fmod(steps, 180.0) : steps;
+}
+
+// Entry `i` of the tables for uint8.
+VISOPS_FN int32_t hue_entry(int i, double hue) { return turned_hue(i, hue_shift(hue)); }
+VISOPS_FN int32_t gain_entry(int i, double gain) { return gained_level(i, gain + 1.0); }
+VISOPS_FN int32_t ratio_entry(int i, double full) {
+  return i == 0 ? 0 : static_cast<int32_t>(rint(full * 4096.0 / i));
+}
+VISOPS_FN int32_t saturation_ratio(int i) { return ratio_entry(i, 255.0); }
+VISOPS_FN int32_t hue_ratio(int i) { return ratio_entry(i, 30.0); }
+
+// What a pixel of uint8 is in HSV, before ratios: `span` is its saturation times `value`, `sixths`
+// its hue times `span`.
+struct HsvBytes {
+  int32_t value, span, sixths;
+};
+
+VISOPS_HOT_FN HsvBytes hsv_of_bytes(int32_t r, int32_t g, int32_t b) {
+  const int32_t value = larger(r, larger(g, b)), span = value - smaller(r, smaller(g, b));
+  const int32_t of_red = g - b, of_green = b - r + 2 * span, of_blue = r - g + 4 * span;
+  return {value, span, value == r ? of_red : value == g ? of_green : of_blue};
+}
+
+// A number times a ratio of 2^12, rounded.
+VISOPS_HOT_FN int32_t by_ratio(int32_t number, int32_t ratio) {
+  return (number * ratio + 2048) >> 12;
+}
+
+// The index of a hue's entry, of by_ratio().
+VISOPS_HOT_FN int32_t hue_index(int32_t turned) { return turned < 0 ? turned + 180 : turned; }
+
+// The colour of steps, with white at 1.
+VISOPS_HOT_FN Rgb from_hsv_steps(int32_t hue, int32_t saturation, int32_t value) {
+  return from_hsv(static_cast<float>(hue) * (6.0f / 180.0f),
+                  static_cast<float>(saturation) * (1.0f / 255.0f),
+                  static_cast<float>(value) * (1.0f / 255.0f));
+}
+
+// The levels of entries.
+struct RgbLevels {
+  int32_t r, g, b;
+};
+
+VISOPS_HOT_FN RgbLevels levels_of_hsv(int32_t hue, int32_t saturation, int32_t value) {
+  const Rgb out = from_hsv_steps(hue, saturation, value);
+  return {round_saturate(out.r * 255.0f, 0.0f, 255.0f),
+          round_saturate(out.g * 255.0f, 0.0f, 255.0f),
+          round_saturate(out.b * 255.0f, 0.0f, 255.0f)};
+}
+
+// What float32 pixels are changed by.
+struct HsvGains {
+  float shift, saturation, value;  // in sixths of a turn; factors
+};
+
+VISOPS_FN HsvGains hsv_gains(double hue, double saturation, double value) {
+  return {static_cast<float>(hue) * 6.0f, static_cast<float>(saturation) + 1.0f,
+          static_cast<float>(value) + 1.0f};
+}
+
+VISOPS_HOT_FN Rgb with_hsv(const HsvGains& gains, float r, float g, float b) {
+  const float value = larger(r, larger(g, b)), span = value - smaller(r, smaller(g, b));
+  const float share = span > 0.0f ? 1.0f / span : 0.0f;
+  const float of_red = (g - b) * share, of_green = (b - r) * share + 2.0f;
+  const float of_blue = (r - g) * share + 4.0f;
+  float hue = (value == r ? of_red : value == g ? of_green : of_blue) + gains.shift;
+  hue -= 6.0f * static_cast<float>(static_cast<int32_t>(hue * (1.0f / 6.0f) + 64.0f) - 64);
+  hue = hue < 0.0f ? 0.0f : hue >= 6.0f ? hue - 6.0f : hue;
+  const float saturation = value > 0.0f ? span / value * gains.saturation : 0.0f;
+  return from_hsv(hue, limited(saturation, 0.0f, 1.0f), limited(value * gains.value, 0.0f, 1.0f));
+}
+
+}  // namespace visops

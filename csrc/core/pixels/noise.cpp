@@ -1,7 +1,0 @@
-#include "core/pixels/noise.h"
-
-namespace visops {
-
-KernelStub<NoiseParams> noise_stub{"noise"};
-
-}  // namespace visops

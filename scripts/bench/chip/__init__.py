@@ -1,1 +1,0 @@
-"""The rows of ``scripts/bench/gpu.py``, by family."""

@@ -1,1 +1,0 @@
-"""Runs everything that needs a GPU; see __main__.py."""
