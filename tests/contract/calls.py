@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.fx.experimental._config
 from operators import CASES
 from operators.case import Arguments, OpCase
 from torch import Tensor
@@ -142,7 +143,11 @@ class OperatorCalls(TorchDispatchMode):
 
 @contextmanager
 def sizes_of_values() -> Iterator[None]:
-    """Let torch.compile take operators whose number of results depends on values."""
-    config = torch._dynamo.config
-    with config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
+    """Let torch.compile take operators whose number of results depends on values.
+
+    Sizes that happen to be equal in the first call may differ in the next.
+    """
+    config, shapes = torch._dynamo.config, torch.fx.experimental._config
+    values = config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True)
+    with values, shapes.patch(use_duck_shape=False):  # type: ignore[attr-defined]
         yield

@@ -71,7 +71,7 @@ def test_other_kinds_of_tensors_are_refused_by_name(kind: str, case: OpCase) -> 
     """Whichever argument it is: by the function, or by what it calls."""
     arguments = case.arguments()
     for name, value in arguments.items():
-        if isinstance(value, Tensor):
+        if isinstance(value, Tensor) and value.dim() <= 5:  # MKL-DNN has no more dimensions
             with pytest.raises(
                 (TypeError, RuntimeError), match=rf"^visops\.\w+: {name} .*({kind}|quint8)"
             ):

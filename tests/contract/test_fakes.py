@@ -13,7 +13,8 @@ from .calls import LAYOUTS, every_case, gradients, map_tensors, results_and_grad
 
 
 def described(tensors: list[Tensor]) -> list[tuple[object, ...]]:
-    return [(tuple(t.shape), t.dtype, tuple(t.stride())) for t in tensors]
+    # Strides of no numbers mean nothing.
+    return [(tuple(t.shape), t.dtype, t.stride() if t.numel() else ()) for t in tensors]
 
 
 @every_case(only=lambda case: not case.counted)

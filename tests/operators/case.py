@@ -31,7 +31,7 @@ SIZES = {
     "ordinary": Sizes(batch=2, height=9, width=11, count=7, other=14),
     "second": Sizes(batch=3, height=16, width=13, count=20, other=5),
     "third": Sizes(batch=5, height=23, width=8, count=33, other=70),
-    "few": Sizes(batch=1, height=4, width=5, count=3, other=2),  # for finite differences
+    "few": Sizes(batch=1, height=3, width=4, count=3, other=2),  # for finite differences
     "one": Sizes(batch=1, height=1, width=1, count=1, other=1),
     "empty": Sizes(batch=2, height=9, width=11, count=0, other=3),
     "no batch": Sizes(batch=0, height=9, width=11, count=0, other=0),
