@@ -1,16 +1,23 @@
 """What is said of each operator, for all checks of it: see case.py."""
 
-from . import boxes, masks, suppression
+from . import boxes, deformable, masks, suppression
 from .boxes_errors import ERRORS as BOXES_ERRORS
 from .case import Errors, OpCase
+from .deformable_errors import ERRORS as DEFORMABLE_ERRORS
 from .masks_errors import ERRORS as MASKS_ERRORS
 from .rle_errors import ERRORS as RLE_ERRORS
 from .suppression_errors import ERRORS as SUPPRESSION_ERRORS
 
-CASES: list[OpCase] = [*boxes.CASES, *suppression.CASES, *masks.CASES]
+CASES: list[OpCase] = [
+    *boxes.CASES,
+    *suppression.CASES,
+    *masks.CASES,
+    *deformable.CASES,
+]
 ERRORS: dict[str, Errors] = {
     **BOXES_ERRORS,
     **SUPPRESSION_ERRORS,
     **MASKS_ERRORS,
     **RLE_ERRORS,
+    **DEFORMABLE_ERRORS,
 }

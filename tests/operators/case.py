@@ -88,6 +88,7 @@ class OpCase:
     dtypes: tuple[torch.dtype, ...] = FLOATS
     layouts: tuple[str, ...] = ("strided",)  # further ones than contiguous
     finite_differences: bool = True  # gradients are those of the values
+    indexed: str = ""  # the argument whose first column is an image's index, not a number
     twice: bool = True  # gradients have gradients
     exact: bool = True  # the same bits under torch.vmap and torch.compile; no matrix product
     half: bool = True  # halves are computed in float32 and rounded once
@@ -146,7 +147,12 @@ class Errors:
     """A valid call, and a line for each way to spoil it."""
 
     def __init__(
-        self, valid: Arguments, *rows: Bad, call: Callable[..., Any] | None = None
+        self,
+        valid: Arguments,
+        *rows: Bad,
+        call: Callable[..., Any] | None = None,
+        named: str = "",
     ) -> None:
         self.valid, self.rows = valid, rows
+        self.named = named  # in messages; else as the table
         self.call = call  # for a class; else the table's name is that of what is called
