@@ -9,7 +9,7 @@ import torch
 import visops
 from build.operators import KINDS
 from fuzz.calls import all_targets
-from operators import ERRORS
+from operators import CASES, ERRORS
 from operators.case import Arguments, Bad, Errors, OpCase
 from torch import Tensor
 from torch.utils import _pytree as pytree
@@ -30,6 +30,8 @@ def function(name: str) -> Any:
 
 
 def takes_arrays(name: str) -> bool:
+    if any(case.name.startswith(name) and not case.arrays for case in CASES):
+        return False
     return f"visops.{name}" in TAKE_ARRAYS or name == "PackedMasks"
 
 

@@ -1,11 +1,13 @@
 """What is said of each operator, for all checks of it: see case.py."""
 
-from . import boxes, deformable, masks, suppression
+from . import boxes, deformable, masks, roi, suppression
 from .boxes_errors import ERRORS as BOXES_ERRORS
 from .case import Errors, OpCase
 from .deformable_errors import ERRORS as DEFORMABLE_ERRORS
 from .masks_errors import ERRORS as MASKS_ERRORS
+from .pooling_errors import ERRORS as POOLING_ERRORS
 from .rle_errors import ERRORS as RLE_ERRORS
+from .roi_errors import ERRORS as ROI_ERRORS
 from .suppression_errors import ERRORS as SUPPRESSION_ERRORS
 
 CASES: list[OpCase] = [
@@ -13,6 +15,7 @@ CASES: list[OpCase] = [
     *suppression.CASES,
     *masks.CASES,
     *deformable.CASES,
+    *roi.CASES,
 ]
 ERRORS: dict[str, Errors] = {
     **BOXES_ERRORS,
@@ -20,4 +23,6 @@ ERRORS: dict[str, Errors] = {
     **MASKS_ERRORS,
     **RLE_ERRORS,
     **DEFORMABLE_ERRORS,
+    **ROI_ERRORS,
+    **POOLING_ERRORS,
 }

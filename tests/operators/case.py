@@ -98,6 +98,7 @@ class OpCase:
     static_fakes: bool = False  # a result's size is no expression of the arguments' sizes
     on_meta: bool = True  # tensors without values give a result without values
     waits: bool = False  # on CUDA, for numbers that it must know
+    arrays: bool = True  # they are laid out as tensors; images may have channels last
     skip: frozenset[str] = field(default_factory=frozenset)  # sizes that are no valid call
 
     def __str__(self) -> str:
