@@ -105,12 +105,17 @@ def transposed(tensor: Tensor) -> Tensor:
 
 
 def offset(tensor: Tensor) -> Tensor:
-    """Return a view within a larger tensor that begins and ends with other numbers."""
+    """Return a view within a larger tensor, which is wider in its first and last dimension."""
     if not tensor.dim():
         return tensor
-    wide = tensor.new_full((tensor.shape[0] + 2, *tensor.shape[1:]), 3)
-    wide[1:-1] = tensor
-    return wide[1:-1]
+    if tensor.dim() == 1:
+        return tensor.new_full((len(tensor) + 5,), 3)[1 : len(tensor) + 1].copy_(tensor)
+    sizes = list(tensor.shape)
+    sizes[0] += 2
+    sizes[-1] += 3
+    view = tensor.new_full(sizes, 3)[1:, ..., 1:]
+    view = view[: tensor.shape[0], ..., : tensor.shape[-1]]
+    return view.copy_(tensor)
 
 
 def channels_last(tensor: Tensor) -> Tensor:
@@ -118,11 +123,21 @@ def channels_last(tensor: Tensor) -> Tensor:
     return tensor.contiguous(memory_format=last) if tensor.dim() == 4 else tensor
 
 
+def part_of_channels_last(tensor: Tensor) -> Tensor:
+    """Return some channels of more, whose pixels lie side by side."""
+    if tensor.dim() != 4:
+        return tensor
+    batch, channels, height, width = tensor.shape
+    wide = channels_last(tensor.new_full((batch, channels + 3, height, width + 2), 3))
+    return wide[:, 2 : 2 + channels, :, 1:-1].copy_(tensor)
+
+
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "strided": strided,
     "transposed": transposed,
     "offset": offset,
     "channels_last": channels_last,
+    "part_of_channels_last": part_of_channels_last,
 }
 
 

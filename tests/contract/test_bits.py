@@ -4,12 +4,13 @@ import functools
 import inspect
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
 import torch
 from fuzz.calls import all_targets
+from kernels import SLOTS, use_schedule, use_slot
 from operators.case import Arguments, OpCase
 from torch import Tensor
 from torch.utils import _pytree as pytree
@@ -62,6 +63,20 @@ def test_threads_change_nothing(case: OpCase) -> None:
         for threads in (2, 3):
             torch.set_num_threads(threads)
             assert_same(case, results_and_gradients(case, arguments), expected)
+
+
+@pytest.mark.skipif("cuda_emulated" not in SLOTS, reason="a build without the emulation")
+@every_case(only=lambda case: case.exact and not case.composed)
+def test_kernels_of_all_kinds_agree(case: OpCase) -> None:
+    """Every instruction set, and the CUDA kernels' own code in any order of blocks and threads."""
+    arguments = case.arguments("second")
+    with use_slot("default"):
+        expected = results_and_gradients(case, arguments)
+    for slot, layout in itertools.product(SLOTS, ("offset", *case.layouts)):
+        order = use_schedule(1) if slot == "cuda_emulated" else nullcontext()
+        with use_slot(slot), order:
+            changed = map_tensors(LAYOUTS[layout], arguments)
+            assert_same(case, results_and_gradients(case, changed), expected)
 
 
 @every_case()

@@ -1,9 +1,11 @@
 """What is said of each operator, for all checks of it: see case.py."""
 
-from . import boxes, deformable, masks, roi, suppression
+from . import boxes, convolution, deformable, masks, roi, suppression
 from .boxes_errors import ERRORS as BOXES_ERRORS
 from .case import Errors, OpCase
+from .convolution_errors import ERRORS as CONVOLUTION_ERRORS
 from .deformable_errors import ERRORS as DEFORMABLE_ERRORS
+from .filters_errors import ERRORS as FILTERS_ERRORS
 from .masks_errors import ERRORS as MASKS_ERRORS
 from .pooling_errors import ERRORS as POOLING_ERRORS
 from .rle_errors import ERRORS as RLE_ERRORS
@@ -16,6 +18,7 @@ CASES: list[OpCase] = [
     *masks.CASES,
     *deformable.CASES,
     *roi.CASES,
+    *convolution.CASES,
 ]
 ERRORS: dict[str, Errors] = {
     **BOXES_ERRORS,
@@ -25,4 +28,6 @@ ERRORS: dict[str, Errors] = {
     **DEFORMABLE_ERRORS,
     **ROI_ERRORS,
     **POOLING_ERRORS,
+    **CONVOLUTION_ERRORS,
+    **FILTERS_ERRORS,
 }

@@ -105,7 +105,7 @@ ATTENTION: dict[str, Any] = {
     "twice": False,  # by the value alone
 }
 DEFORMABLE: dict[str, Any] = {
-    "layouts": ("strided", "channels_last"),
+    "layouts": ("strided", "channels_last", "part_of_channels_last"),
     "twice": False,
     "exact": False,  # a matrix product
     "half": False,
@@ -113,7 +113,7 @@ DEFORMABLE: dict[str, Any] = {
 }
 POINTS: dict[str, Any] = {
     "mapped": ("input", "points"),
-    "layouts": ("strided", "transposed", "channels_last"),
+    "layouts": ("strided", "transposed", "channels_last", "part_of_channels_last"),
 }
 
 CASES = [

@@ -92,7 +92,7 @@ def blended(draw: Draw) -> Arguments:
     return {**arguments, "blend": "alpha", "alpha": alpha}
 
 
-LAYOUTS = ("strided", "transposed", "channels_last")
+LAYOUTS = ("strided", "transposed", "channels_last", "part_of_channels_last")
 BYTES = (*FLOATS, torch.uint8)
 ALIGNED: dict[str, Any] = {
     "mapped": ("input", "boxes"),
