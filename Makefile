@@ -124,7 +124,7 @@ fuzz: build  ## call every operator and function with random arguments, in proce
 # Builds with sanitizers stand beside the usual one, each in a folder of its own. Python was built
 # without the sanitizers, so their libraries are loaded first; libstdc++ too, for its exceptions.
 # Left out: tests of the build, and those that start compilers and other programs.
-SANITIZED_TESTS := $(addprefix tests/,boxes compat convolution deformable jpeg masks roi suppression warp) \
+SANITIZED_TESTS := $(addprefix tests/,boxes compat contract convolution deformable jpeg masks roi suppression warp) \
   -m "not cluster and not cuda" -k "not compile and not process and not thread_count"
 PIXEL_TESTS := $(wildcard tests/transforms/test_adjust_*.py) \
   $(patsubst %,tests/transforms/test_%.py,jpeg_compression dropouts operations value_steps)

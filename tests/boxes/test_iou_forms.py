@@ -1,13 +1,10 @@
 """Formats, batches and boxes one to one of the overlaps, and the losses made of them."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 import torchvision
 import visops
-from bad_input import check, table
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
@@ -225,109 +222,3 @@ def test_losses_have_gradients(name: str) -> None:
 
 def boxes(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.zeros(*shape, 4, dtype=dtype)
-
-
-@table(
-    (
-        ValueError,
-        "box_iou: fmt is 'yxyx', must be 'xyxy', 'xywh' or 'cxcywh', or 'cxcywhr' for kind 'iou'",
-        lambda: visops.box_iou(boxes(3), boxes(3), "yxyx"),
-    ),
-    (
-        ValueError,
-        "complete_box_iou: fmt is 'cxcywhr', must be 'xyxy', 'xywh' or 'cxcywh'",
-        lambda: visops.complete_box_iou(boxes(3), boxes(3), fmt="cxcywhr"),
-    ),
-    (
-        ValueError,
-        "box_iou: kind is 'giou', must be 'iou' or 'iof'",
-        lambda: visops.box_iou(boxes(3), boxes(3), kind="giou"),
-    ),
-    (
-        ValueError,
-        "box_iou: boxes1 has shape [3, 4] and boxes2 [2, 4], must have equally many boxes if",
-        lambda: visops.box_iou(boxes(3), boxes(2), aligned=True),
-    ),
-    (
-        ValueError,
-        "box_iou: boxes1 has shape [2, 3, 4] and boxes2 [3, 2, 4], batch dimensions must broadcast",
-        lambda: visops.box_iou(boxes(2, 3), boxes(3, 2)),
-    ),
-    (
-        ValueError,
-        "box_iou: boxes1 has shape [2, 3, 5], must be [..., N, 4]",
-        lambda: visops.box_iou(torch.zeros(2, 3, 5), boxes(3)),
-    ),
-    (
-        ValueError,
-        "generalized_box_iou: boxes2 has dtype bool, must be a floating or integer type",
-        lambda: visops.generalized_box_iou(boxes(3), boxes(3, dtype=torch.bool), aligned=True),
-    ),
-    (
-        ValueError,
-        "distance_box_iou: eps is -1, must be >= 0 and finite",
-        lambda: visops.distance_box_iou(boxes(3), boxes(3), -1, aligned=True),
-    ),
-    (
-        ValueError,
-        "complete_box_iou: eps is inf, must be >= 0 and finite",
-        lambda: visops.complete_box_iou(boxes(3), boxes(3), float("inf"), aligned=True),
-    ),
-    (
-        ValueError,
-        "box_iou_rotated: boxes2 is on meta, boxes1 is on cpu; all tensors must be on one device",
-        lambda: visops.box_iou_rotated(
-            torch.zeros(3, 5), torch.zeros(3, 5, device="meta"), aligned=True
-        ),
-    ),
-    (
-        ValueError,
-        "generalized_box_iou_loss: reduction is 'max', must be 'none', 'mean' or 'sum'",
-        lambda: visops.generalized_box_iou_loss(boxes(3), boxes(3), "max"),
-    ),
-    (
-        TypeError,
-        "complete_box_iou_loss: boxes1 is a list, must be a torch.Tensor",
-        lambda: visops.complete_box_iou_loss([[0, 0, 1, 1]], boxes(1)),  # type: ignore[arg-type]
-    ),
-    (
-        ValueError,
-        "distance_box_iou_loss: boxes2 has shape [2, 4], must fit boxes1's [3, 4]",
-        lambda: visops.distance_box_iou_loss(boxes(3), boxes(2)),
-    ),
-    (
-        ValueError,
-        "distance_box_iou_loss: boxes1 has shape [], must be [..., 4]",
-        lambda: visops.distance_box_iou_loss(torch.tensor(1.0), boxes(2)),
-    ),
-    (
-        ValueError,
-        "generalized_box_iou_loss: boxes2 has dtype bool, must be a floating or integer type",
-        lambda: visops.generalized_box_iou_loss(boxes(2), boxes(2, dtype=torch.bool)),
-    ),
-    (
-        ValueError,
-        "complete_box_iou_loss: boxes1 has dtype complex64, must be a floating or integer type",
-        lambda: visops.complete_box_iou_loss(boxes(2, dtype=torch.complex64), boxes(2)),
-    ),
-    (
-        ValueError,
-        "complete_box_iou_loss: boxes2 is on meta, boxes1 is on cpu; all tensors must be on one",
-        lambda: visops.complete_box_iou_loss(boxes(2), boxes(2).to("meta")),
-    ),
-    *(
-        (TypeError, f"{name}_box_iou_loss: eps is None, must be a number", call)
-        for name, call in (
-            (name, lambda loss=loss: loss(boxes(2), boxes(2), eps=None))
-            for name, (loss, _) in LOSSES.items()
-        )
-    ),
-    (
-        TypeError,
-        "complete_box_iou_loss: boxes2 has dtype float8_e4m3fn, must be float16, bfloat16, "
-        "float32, float64 or an integer type",
-        lambda: visops.complete_box_iou_loss(boxes(0), boxes(0).to(torch.float8_e4m3fn)),
-    ),
-)
-def test_bad_input(error: Any, message: str, call: Any) -> None:
-    check(error, message, call)

@@ -2,14 +2,12 @@
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import visops
 from references import rotated as reference
-from torch.autograd import gradcheck, gradgradcheck
 from visops.boxes.iou_formulas import overlap, rotated_overlap
 
 from boxes.iou_cases import PROPER, SIZES, pair_of_sets, rotated_boxes
@@ -96,32 +94,6 @@ def test_gradients(kind: str) -> None:
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@every_kind
-def test_second_derivatives(kind: str) -> None:
-    boxes1, boxes2 = pair_of_sets("uniform", 4, 3, torch.float64)
-    boxes2[0, :2] += 3  # it was in both sets: there are kinks
-    boxes2[0, 2:] -= 2
-    boxes1, boxes2 = boxes1.requires_grad_(), boxes2.requires_grad_()
-    assert gradcheck(lambda a, b: OPS.box_iou(a, b, kind), (boxes1, boxes2))
-    assert gradgradcheck(lambda a, b: OPS.box_iou(a, b, kind), (boxes1, boxes2))
-    rng = np.random.default_rng(1)
-    turned = [torch.from_numpy(rotated_boxes(rng, n, 4.0)).requires_grad_() for n in (3, 2)]
-    assert gradcheck(lambda a, b: OPS.box_iou_rotated(a, b, kind), turned)
-    assert gradgradcheck(lambda a, b: OPS.box_iou_rotated(a, b, kind), turned)
-
-
-@every_kind
-def test_opcheck(kind: str) -> None:
-    sets = pair_of_sets("uniform", 5, 4, torch.float32)
-    torch.library.opcheck(OPS.box_iou, (*sets, kind, 1e-7))
-    grad = torch.rand(5, 4)
-    torch.library.opcheck(OPS.box_iou_backward, (grad, *sets, kind, 1e-7))
-    rng = np.random.default_rng(2)
-    turned = [torch.from_numpy(rotated_boxes(rng, n)).float() for n in (5, 4)]
-    torch.library.opcheck(OPS.box_iou_rotated, (*turned, kind))
-    torch.library.opcheck(OPS.box_iou_rotated_backward, (grad, *turned, kind))
-
-
 @pytest.mark.matrix
 def test_rotated_reference() -> None:
     """Against exact polygons; gradients against the formula in torch's operators."""
@@ -160,23 +132,3 @@ def test_special_rotated_boxes() -> None:
     found = visops.box_iou_rotated(special, special, kind="iof")
     expected = [[1, 0, NAN, 1], [0, 0, NAN, 0], [NAN] * 4, [0.25, 0, NAN, 1]]
     torch.testing.assert_close(found, torch.tensor(expected), equal_nan=True)
-
-
-def test_bad_kinds() -> None:
-    boxes, turned = torch.zeros(3, 4), torch.zeros(3, 5)
-    calls: list[tuple[str, Any, tuple[Any, ...]]] = [
-        ("box_iou_rotated", OPS.box_iou_rotated, (turned, turned, "complete")),
-        (
-            "box_iou_rotated_backward",
-            OPS.box_iou_rotated_backward,
-            (torch.zeros(3, 3), turned, turned, ""),
-        ),
-    ]
-    for name, operator, arguments in calls:
-        with pytest.raises(RuntimeError, match="must be iou, iof or iof2") as caught:
-            operator(*arguments)
-        assert str(caught.value).startswith(f"visops.{name}: kind is '{arguments[-1]}'")
-    with pytest.raises(
-        ValueError, match=r"^visops\.box_iou: kind is 'iof2', must be 'iou' or 'iof'"
-    ):
-        visops.box_iou(boxes, boxes, kind="iof2")

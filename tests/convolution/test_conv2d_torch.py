@@ -10,10 +10,8 @@ import torch.nn.functional as F
 import visops
 from guarded import guarded_memory
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from convolution.conv2d_cases import CASES, Case, channels_last, elements, operands
+from convolution.conv2d_cases import CASES, Case, channels_last, operands
 
 OPS = torch.ops.visops
 some_cases = pytest.mark.parametrize("name", ["3x3", "steps", "groups", "four sides"])
@@ -82,91 +80,6 @@ def test_gradients_keep_the_layout() -> None:
     assert gradient.is_contiguous(memory_format=torch.channels_last)
 
 
-@pytest.mark.parametrize(
-    ("name", "layout"),
-    [
-        ("3x3", "contiguous"),
-        ("steps", "channels_last"),
-        ("groups", "channels_last"),
-        ("four sides", "contiguous"),
-    ],
-)
-def test_opcheck(layout: str, name: str) -> None:
-    case = CASES[name]
-    laid = channels_last if layout == "channels_last" else Tensor.clone
-    input, weight, bias = operands(case)
-    grad = laid(OPS.conv2d(input, weight, None, *case.options))
-    input = laid(input)
-    size = (input.shape, *case.options, layout == "channels_last")
-    torch.library.opcheck(OPS.conv2d, (input, weight, None, *case.options))
-    tensors = [t.detach().requires_grad_() for t in (input, weight, bias, grad)]
-    input, weight, bias, grad = tensors
-    torch.library.opcheck(OPS.conv2d, (input, weight, bias, *case.options))
-    torch.library.opcheck(OPS.conv2d_backward_input, (grad, weight, *size))
-    arguments = (grad, input, weight.shape, *case.options)
-    torch.library.opcheck(OPS.conv2d_backward_weight, arguments)
-
-
-@pytest.mark.parametrize("method", ["implicit", "im2col", "torch", "auto"])
-def test_compile(method: str) -> None:
-    """A loss and its gradients in one graph, for any size of images."""
-
-    def loss(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return visops.conv2d(input * 2, weight, bias, 1, "same", method=method).square().mean()
-
-    torch._dynamo.reset()
-    compiled = torch.compile(loss, fullgraph=True, dynamic=True, backend="aot_eager")
-    for i, (batch, height, width) in enumerate(((2, 9, 11), (3, 14, 8), (5, 7, 30))):
-        case = Case((batch, 6, height, width), (4, 6, 3, 3))  # "auto" is implicit
-        tensors = leaves(case, torch.float32)
-        with torch._dynamo.config.patch(error_on_recompile=i > 0):
-            value = compiled(*tensors)
-        wanted = loss(*tensors)
-        torch.testing.assert_close(value, wanted)
-        found = torch.autograd.grad(value, tensors)
-        for ours, theirs in zip(found, torch.autograd.grad(wanted, tensors), strict=True):
-            torch.testing.assert_close(ours, theirs)
-
-
-@pytest.mark.parametrize("dims", [(0, None, None), (2, None, None), (0, 0, None), (None, 1, 0)])
-def test_vmap(dims: tuple[int | None, ...]) -> None:
-    case = CASES["groups"]
-    function = implicit(case)
-    sets = [[t + i for t in operands(case)] for i in range(3)]
-    batches = [
-        sets[0][k] if dim is None else torch.stack([s[k] for s in sets], dim)
-        for k, dim in enumerate(dims)
-    ]
-    found = torch.vmap(function, in_dims=dims)(*batches)
-    for i in range(3):
-        own = [sets[0 if dim is None else i][k] for k, dim in enumerate(dims)]
-        assert torch.equal(found[i], function(*own))
-
-
-def test_gradients_of_each_image() -> None:
-    case = CASES["3x3"]
-    input, weight, bias = operands(case)
-
-    def loss(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return implicit(case)(image, weight, bias).square().sum()
-
-    each = torch.vmap(torch.func.grad(loss, argnums=(0, 1, 2)), in_dims=(0, None, None))
-    found = each(input, weight, bias)
-    for i, image in enumerate(input):
-        own = [t.detach().clone().requires_grad_() for t in (image, weight, bias)]
-        for ours, theirs in zip(found, torch.autograd.grad(loss(*own), own), strict=True):
-            torch.testing.assert_close(ours[i], theirs)
-
-
-def test_jacobian() -> None:
-    case = TINY["steps"]
-    tensors = tuple(operands(case))
-    found = torch.func.jacrev(implicit(case), argnums=(0, 1, 2))(*tensors)
-    expected = torch.autograd.functional.jacobian(implicit(case), tensors)
-    for ours, theirs in zip(found, expected, strict=True):
-        torch.testing.assert_close(ours, theirs)
-
-
 @pytest.mark.parametrize("method", ["implicit", "im2col", "torch"])
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16], ids=str)
 def test_autocast(half: torch.dtype, method: str) -> None:
@@ -198,60 +111,6 @@ def sum_of(input: Tensor, weight: Tensor) -> Tensor:
     return visops.conv2d(input, weight, method="implicit").sum()
 
 
-def test_no_gradient_is_wanted() -> None:
-    tensors = leaves(CASES["3x3"])
-    function = implicit(CASES["3x3"])
-    with torch.no_grad():
-        assert not function(*tensors).requires_grad
-    with torch.inference_mode():
-        expected = function(*tensors)
-    assert torch.equal(function(*tensors), expected)
-
-
-def test_changed_tensors_are_noticed() -> None:
-    input, weight, bias = leaves(CASES["3x3"])
-    value = implicit(CASES["3x3"])(input, weight, bias)
-    weight.detach().mul_(2)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        value.sum().backward()
-
-
-def test_fake_tensors() -> None:
-    case = CASES["steps"]
-    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
-        input, weight, bias = (mode.from_tensor(t) for t in leaves(case, torch.float32))
-        value = implicit(case)(input, weight, bias)
-        gradients = torch.autograd.grad(value.sum(), (input, weight, bias))
-        assert [g.shape for g in gradients] == [input.shape, weight.shape, bias.shape]
-    expected = implicit(case)(*operands(case, torch.float32))
-    assert (value.shape, value.stride(), value.dtype) == (
-        (expected.shape, expected.stride(), expected.dtype)
-    )
-    meta = implicit(case)(*(t.to("meta") for t in operands(case)))
-    assert (meta.shape, meta.dtype, meta.is_meta) == (expected.shape, torch.float64, True)
-
-
-@pytest.mark.usefixtures("restored_threads")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_threads_change_nothing(dtype: torch.dtype) -> None:
-    """Blocks depend on the number of threads; sums don't."""
-    for case in (
-        Case((2, 20, 40, 50), (30, 20, 3, 3), padding=(1, 1)),
-        Case((1, 20, 90, 150), (12, 20, 3, 3)),  # several bands
-        Case((1, 64, 7, 7), (90, 64, 3, 3), (2, 1), (1, 1)),
-        Case((3, 8, 30, 30), (8, 1, 3, 3), groups=8),
-    ):
-        results = []
-        for threads in (1, 2, 3):
-            torch.set_num_threads(threads)
-            tensors = leaves(case, dtype)
-            value = implicit(case)(*tensors)
-            grad = elements(tuple(value.shape), dtype, 3)
-            results.append((value.detach(), *torch.autograd.grad(value, tensors[:2], grad)))
-        for other in results[1:]:
-            assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="mprotect() of glibc")
 @pytest.mark.parametrize("end", [False, True])
 def test_memory_beyond_tensors_is_not_read(end: bool) -> None:
@@ -280,23 +139,3 @@ def test_memory_beyond_tensors_is_not_read(end: bool) -> None:
                     expected = OPS.conv2d(image.clone(), weight, None, *case.options)
                     assert torch.equal(found, expected)
                     del image, flat, part
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int32])
-@some_cases
-def test_cuda(name: str, dtype: torch.dtype) -> None:
-    case = CASES[name]
-    tensors = operands(case, dtype)
-    expected = OPS.conv2d(*tensors, *case.options)
-    found = OPS.conv2d(*(t.cuda() for t in tensors), *case.options)
-    tolerance = {torch.float16: 1e-2, torch.float32: 1e-4}.get(dtype, 1e-10)
-    torch.testing.assert_close(found.cpu(), expected, rtol=tolerance, atol=tolerance)
-    grad = elements(tuple(expected.shape), dtype, 3)
-    for op, second, size in (
-        (OPS.conv2d_backward_input, tensors[1], (tensors[0].shape, *case.options, False)),
-        (OPS.conv2d_backward_weight, tensors[0], (tensors[1].shape, *case.options)),
-    ):
-        wanted = op(grad, second, *size)
-        found = op(grad.cuda(), second.cuda(), *size)
-        torch.testing.assert_close(found.cpu(), wanted, rtol=tolerance, atol=tolerance)

@@ -177,3 +177,9 @@ def test_meta_tensors() -> None:
     in1, in2 = torch.empty(900, 700, device="meta"), torch.empty(9, 9, device="meta")
     for method in (*METHODS, "auto"):
         assert visops.convolve2d(in1, in2, method=method).shape == (908, 708)
+
+
+def test_factors_need_values() -> None:
+    image, kernel = torch.ones(5, 6), torch.ones(2, 3, 3)
+    with pytest.raises(ValueError, match=r"^visops\.convolve2d: method is 'separable', must be"):
+        torch.vmap(lambda k: visops.convolve2d(image, k, method="separable"))(kernel)

@@ -18,7 +18,6 @@ from deformable.attention_cases import (
     assert_near,
     by_grid_sample,
     problem,
-    to_numpy,
 )
 
 every_method = pytest.mark.parametrize("method", METHODS)
@@ -149,16 +148,6 @@ def test_forms_of_shapes() -> None:
     starts = [0, 63, 83, 86]
     for level_start_index in (starts, torch.tensor(starts), np.array(starts)):
         assert torch.equal(given.attend(level_start_index=level_start_index), wanted)
-
-
-def test_arrays() -> None:
-    given = problem()
-    arrays = [to_numpy(leaf).astype(np.float32) for leaf in given.leaves]
-    found = visops.multi_scale_deformable_attention(
-        arrays[0], SHAPES, arrays[1], arrays[2], num_points_list=given.points
-    )
-    assert isinstance(found, np.ndarray)
-    assert np.array_equal(found, given.attend().numpy())
 
 
 @pytest.mark.matrix

@@ -33,27 +33,6 @@ def attend(given: Problem, method: str = "default") -> Any:
     return function
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize("points", [1, (2, 0, 3, 1)], ids=str)
-def test_gradcheck(points: Any) -> None:
-    given = smooth_problem(batch=1, queries=3, heads=2, channels=3, points=points).with_gradients()
-    assert gradcheck(attend(given), given.leaves, eps=1e-6, atol=1e-7, nondet_tol=0)
-
-
-@pytest.mark.matrix
-def test_gradcheck_of_discrete() -> None:
-    """Locations are rounded, so they have no gradient."""
-    given = problem(torch.float64, batch=1, queries=3, heads=2, channels=3, on_pixels=False)
-    value, locations, weights = given.with_gradients().leaves
-    function = attend(given, "discrete")
-    held = locations.detach()
-    assert gradcheck(lambda v, w: function(v, held, w), (value, weights), nondet_tol=0)
-    grads = torch.autograd.grad(
-        function(value, locations, weights).sum(), given.leaves, allow_unused=True
-    )
-    assert grads[1] is None
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_gradients_of_grid_sample(dtype: torch.dtype) -> None:
     made = smooth_problem(queries=30, heads=2, channels=32, points=4)
@@ -131,17 +110,6 @@ def test_other_second_derivatives_are_refused() -> None:
         found.sum().backward()
 
 
-@pytest.mark.matrix
-def test_only_the_wanted_gradients() -> None:
-    given = problem().with_gradients()
-    grad = torch.rand(2, 5, 24)
-    wanted = torch.autograd.grad(given.attend(), given.leaves, grad)
-    for leaf, gradient in zip(given.leaves, wanted, strict=True):
-        for other in given.leaves:
-            other.requires_grad_(other is leaf)
-        assert torch.equal(torch.autograd.grad(given.attend(), leaf, grad)[0], gradient)
-
-
 def test_threads_divide_levels_and_rows(restored_threads: None) -> None:
     """More threads than heads: the gradient of values is cut into bands, with the same bits."""
     given = problem(batch=1, heads=1, channels=19, queries=200, points=(3, 1, 2, 4))
@@ -172,18 +140,6 @@ def test_samples_that_do_not_count(method: str) -> None:
     assert bool((of_weights[..., 2] != 0).all())
     if method == "default":
         assert not bool(of_locations[..., :2, :].any())
-
-
-@every_method
-def test_gradients_of_nothing(method: str) -> None:
-    for name in ("batch", "queries", "heads", "channels", "points"):
-        sizes: dict[str, Any] = {name: 0}
-        given = problem(**sizes).with_gradients()
-        grads = torch.autograd.grad(given.attend(method).sum(), given.leaves, allow_unused=True)
-        for leaf, gradient in zip(given.leaves, grads, strict=True):
-            if gradient is not None:
-                assert gradient.shape == leaf.shape
-                assert not bool(gradient.any())
 
 
 @pytest.mark.skipif("cuda_emulated" not in SLOTS, reason="needs a test build")

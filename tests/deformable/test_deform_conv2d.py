@@ -9,7 +9,7 @@ import torch
 import visops
 from torch.nn import functional
 
-from deformable.deform_conv2d_cases import FLOATING, KINDS, assert_near, problem, to_numpy
+from deformable.deform_conv2d_cases import FLOATING, KINDS, assert_near, problem
 
 every_dtype = pytest.mark.parametrize("dtype", FLOATING, ids=str)
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -172,26 +172,3 @@ def test_an_image_by_itself() -> None:
             given, input=given.input[part], offset=given.offset[part], mask=given.mask[part]
         )
         assert torch.equal(alone.convolve()[0], wanted[i])
-
-
-def test_threads(restored_threads: None) -> None:
-    """The bits of results and gradients, with general weights."""
-    for kind in ("plain", "both ways", "crossing", "many pixels", "wide"):
-        given = problem(**KINDS[kind]).with_gradients()
-        grad = torch.rand_like(given.convolve())
-        found = []
-        for threads in (1, 2, 3, 16):
-            torch.set_num_threads(threads)
-            result = given.convolve()
-            found.append((result, *torch.autograd.grad(result, given.leaves, grad)))
-        for other in found[1:]:
-            assert all(torch.equal(a, b) for a, b in zip(other, found[0], strict=True))
-
-
-def test_arrays() -> None:
-    given = problem()
-    arrays = [to_numpy(leaf).astype(np.float32) for leaf in given.leaves]
-    x, offset, weight, bias, mask = arrays
-    found = visops.deform_conv2d(x, offset, weight, bias, 1, (1, 1), mask=mask)
-    assert isinstance(found, np.ndarray)
-    assert np.array_equal(found, given.convolve().numpy())

@@ -1,52 +1,17 @@
 """Gradients of deformable convolution: gradcheck, torchvision's, borders, fixed sums."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 import visops
-from torch import Tensor
-from torch.autograd import gradcheck
 
 from deformable.deform_conv2d_cases import (
     FLOATING,
     KINDS,
     TOLERANCES,
-    Problem,
     problem,
 )
-
-NAMES = ("input", "offset", "weight", "bias", "mask")
-
-
-def function_of(given: Problem) -> Any:
-    """Return the convolution as a function of its tensors."""
-    names = [name for name in NAMES if getattr(given, name) is not None]
-
-    def function(*leaves: Tensor) -> Tensor:
-        parts: dict[str, Any] = dict(zip(names, leaves, strict=True))
-        return replace(given, **parts).convolve()
-
-    return function
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"mask": False, "bias": False, "stride": (2, 1), "dilation": (1, 2), "padding": (2, 2)},
-        {"channels": 4, "outs": 2, "groups": 2, "offset_groups": 4},
-        {"channels": 6, "outs": 3, "groups": 3, "offset_groups": 2, "kernel": (2, 1)},
-    ],
-    ids=str,
-)
-def test_gradcheck(options: dict[str, Any]) -> None:
-    """All five arguments, in float64."""
-    sizes: dict[str, Any] = {"batch": 1, "size": (4, 3), "channels": 2, "outs": 2, "smooth": True}
-    given = problem(torch.float64, **sizes | options).with_gradients()
-    assert gradcheck(function_of(given), given.leaves, eps=1e-6, atol=1e-7, nondet_tol=0)
 
 
 @pytest.mark.matrix
@@ -102,17 +67,6 @@ def test_gradients_of_other_dtypes(dtype: torch.dtype, last: bool) -> None:
 
 
 @pytest.mark.matrix
-def test_only_the_wanted_gradients() -> None:
-    given = problem().with_gradients()
-    grad = torch.rand(2, 4, 7, 9)
-    wanted = torch.autograd.grad(given.convolve(), given.leaves, grad)
-    for leaf, gradient in zip(given.leaves, wanted, strict=True):
-        for other in given.leaves:
-            other.requires_grad_(other is leaf)
-        assert torch.equal(torch.autograd.grad(given.convolve(), leaf, grad)[0], gradient)
-
-
-@pytest.mark.matrix
 def test_borders() -> None:
     """On a pixel the slope is that to the right; at -1 and beyond the last pixel, none."""
     image = torch.tensor([[[[1.0, 3.0, 7.0]]]], dtype=torch.float64)
@@ -141,14 +95,6 @@ def test_samples_that_do_not_count() -> None:
     assert not bool(grads[1][:, :, :3].any())
     assert not bool(grads[4][:, :, :3].any())
     assert bool(grads[1][:, :, 3:].any())
-
-
-def test_gradients_of_no_images() -> None:
-    given = problem(batch=0).with_gradients()
-    grads = torch.autograd.grad(given.convolve().sum(), given.leaves)
-    for leaf, gradient in zip(given.leaves, grads, strict=True):
-        assert gradient.shape == leaf.shape
-        assert not bool(gradient.any())
 
 
 def test_second_derivatives_are_refused() -> None:

@@ -167,54 +167,6 @@ def test_nothing(shape: tuple[int, int, int]) -> None:
     assert [tuple(part.shape) for part in found] == [(shape[1], 2)] * shape[0]
 
 
-def test_no_gradient() -> None:
-    given = problem()
-    leaves = given._replace(logits=given.logits.clone().requires_grad_())
-    assert not any(part.requires_grad for part in leaves.costs())
-    flat = OPS.match_cost(
-        leaves.logits,
-        leaves.boxes,
-        torch.cat(given.labels),
-        torch.cat(given.targets),
-        [3, 0, 7],
-        list(WEIGHTS),
-    )
-    assert not flat.requires_grad
-
-
-@every_kind
-def test_opcheck(kind: str) -> None:
-    for dtype in (torch.float32, torch.float64):
-        given = problem(dtype)
-        torch.library.opcheck(
-            OPS.match_cost,
-            (
-                given.logits,
-                given.boxes,
-                torch.cat(given.labels),
-                torch.cat(given.targets),
-                [3, 0, 7],
-                list(WEIGHTS),
-                kind,
-            ),
-        )
-
-
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_compile(dynamic: bool) -> None:
-    torch.compiler.reset()
-
-    def call(logits: Tensor, boxes: Tensor, labels: Any, targets: Any) -> list[Tensor]:
-        found: list[Tensor] = visops.match_cost(logits, boxes, labels, targets, weights=WEIGHTS)
-        return found
-
-    compiled = torch.compile(call, fullgraph=True, dynamic=dynamic, backend="aot_eager")
-    for counts in ((3, 2), (4, 6)):
-        given = problem(counts=counts)
-        for a, b in zip(compiled(*given), given.costs(), strict=True):
-            assert torch.equal(a, b)
-
-
 def test_vmap() -> None:
     parts = [problem(counts=(2, 3), seed=seed) for seed in range(3)]
     stacked = [torch.stack([getattr(p, name) for p in parts]) for name in ("logits", "boxes")]

@@ -189,9 +189,3 @@ def test_nearest_is_half_to_even() -> None:
     points = torch.tensor([[[x / 6, 0.5] for x in range(1, 6)]])
     found: Any = visops.point_sample(maps, points, mode="nearest").flatten().tolist()
     assert found == [0, 2, 2, 4, 4]
-
-
-def test_arrays() -> None:
-    given = problem()
-    found = visops.point_sample(given.maps.numpy(), given.points.numpy())
-    np.testing.assert_array_equal(found, visops.point_sample(*given).numpy())

@@ -20,23 +20,6 @@ from deformable.point_cases import (
 
 @pytest.mark.matrix
 @every_option
-def test_gradcheck(mode: str, padding: str, align_corners: bool) -> None:
-    for channels in (1, 9):
-        made = smooth_problem(channels=channels, count=6, size=(4, 5), reach=0.6)
-
-        def call(maps: Tensor, points: Tensor) -> Tensor:
-            found: Tensor = visops.point_sample(
-                maps, points, mode=mode, padding_mode=padding, align_corners=align_corners
-            )
-            return found
-
-        maps = made.maps.requires_grad_()
-        points = made.points.requires_grad_(mode == "bilinear" and not align_corners)
-        assert torch.autograd.gradcheck(call, (maps, points), fast_mode=True)
-
-
-@pytest.mark.matrix
-@every_option
 def test_grid_sample(mode: str, padding: str, align_corners: bool) -> None:
     made = smooth_problem(channels=3, count=40)
     leaves = [tensor.requires_grad_() for tensor in made]

@@ -1,6 +1,5 @@
 """Boundary IoU: against loops over pixels, and the erosion of its authors."""
 
-import functools
 from typing import Any
 
 import cv2
@@ -8,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 import visops
-from bad_input import check
 from references.masks_by_score import boundary
 
-from masks.mask_cases import KINDS, LAYOUTS, SIZES, every_kind
+from masks.mask_cases import KINDS, SIZES, every_kind
 
 OPS = torch.ops.visops
 
@@ -61,46 +59,3 @@ def test_boundary_iou_api(size: tuple[int, int], ratio: float) -> None:
     both = visops.mask_iou(packed, packed, kind="boundary", **options)
     np.testing.assert_array_equal(both[:, 2:], visops.mask_iou(theirs, theirs[2:]))
     assert ((both > 0) & (both < 1)).any()
-
-
-def test_torch() -> None:
-    bits = visops.pack_masks(torch.from_numpy(every_kind(9, 70))).bits
-    for layout in LAYOUTS.values():
-        torch.library.opcheck(OPS.mask_boundaries, (layout(bits), 70, 0.05))
-    torch.library.opcheck(OPS.mask_boundaries, (bits[:0], 70))
-    mapped = torch.vmap(lambda b: OPS.mask_boundaries(b, 70, 0.05))(bits)
-    assert torch.equal(mapped, OPS.mask_boundaries(bits, 70, 0.05))
-    compiled = torch.compile(
-        lambda m: visops.mask_iou(m, m, kind="boundary"),
-        fullgraph=True,
-        dynamic=True,
-        backend="aot_eager",
-    )
-    for size in ((20, 70), (33, 130)):
-        masks = torch.from_numpy(every_kind(*size))
-        assert torch.equal(compiled(masks), visops.mask_iou(masks, masks, kind="boundary"))
-
-
-def test_errors() -> None:
-    masks = torch.zeros(2, 3, 70, dtype=torch.bool)
-    bits = visops.pack_masks(masks).bits
-    rows: tuple[tuple[type[Exception], str, dict[str, Any]], ...] = (
-        (TypeError, "mask_iou: dilation_ratio is for kind='boundary'", {"dilation_ratio": 0.1}),
-        (
-            RuntimeError,
-            "mask_iou: dilation_ratio is -1, must be finite and >= 0",
-            {"kind": "boundary", "dilation_ratio": -1.0},
-        ),
-        (
-            RuntimeError,
-            "mask_iou: dilation_ratio is nan, must be finite and >= 0",
-            {"kind": "boundary", "dilation_ratio": float("nan")},
-        ),
-    )
-    for error, message, options in rows:
-        check(error, message, functools.partial(visops.mask_iou, masks, masks, **options))
-    check(
-        RuntimeError,
-        "mask_boundaries: width is 64, bits has shape [2, 3, 2]: its last dimension must be",
-        lambda: OPS.mask_boundaries(bits, 64),
-    )

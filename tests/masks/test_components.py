@@ -214,19 +214,3 @@ def test_the_first_of_equal_islands_stays() -> None:
     cleaned, changed = visops.remove_small_regions(mask, 3, "islands")
     assert cleaned.tolist() == [[False, True, False, False]] * 2
     assert changed
-
-
-def test_arrays_are_like_tensors() -> None:
-    masks = KINDS["noise"](np.random.default_rng(7), 12, 40)[None]
-    calls: tuple[Any, ...] = (
-        lambda m: visops.connected_components(m),
-        lambda m: visops.connected_components(m, connectivity=4, return_stats=True)[1],
-        lambda m: visops.remove_small_regions(m, 4, "islands"),
-    )
-    for call in calls:
-        arrays, tensors = call(masks), call(torch.from_numpy(masks))
-        if isinstance(arrays, np.ndarray):
-            arrays, tensors = (arrays,), (tensors,)
-        for array, tensor in zip(arrays, tensors, strict=True):
-            assert isinstance(array, np.ndarray)
-            np.testing.assert_array_equal(array, tensor.numpy())

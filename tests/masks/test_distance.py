@@ -245,12 +245,3 @@ def test_a_mask_without_outside(metric: str) -> None:
     assert (indices[0] == -1).all()
     assert found[1].isfinite().all()
     assert (visops.distance_transform(masks[0], spacing=2.0).isinf()).all()
-
-
-def test_arrays_are_like_tensors() -> None:
-    masks = KINDS["discs"](np.random.default_rng(6), 12, 40)[None]
-    array = visops.distance_transform(masks)
-    assert isinstance(array, np.ndarray)
-    np.testing.assert_array_equal(array, visops.distance_transform(torch.from_numpy(masks)).numpy())
-    both = visops.distance_transform(masks, return_indices=True)
-    assert all(isinstance(part, np.ndarray) for part in both)

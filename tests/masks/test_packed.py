@@ -132,20 +132,3 @@ def test_nothing(shape: tuple[int, ...]) -> None:
         overlaps = visops.mask_iou(masks, masks)
         assert overlaps.shape == (shape[0], shape[0])
         assert not overlaps.any()
-
-
-def test_arrays_are_like_tensors() -> None:
-    masks = every_kind(9, 70)
-    tensors = torch.from_numpy(masks)
-    packed = visops.pack_masks(masks)
-    assert isinstance(packed.bits, np.ndarray)
-    pairs = (
-        (packed.bits, visops.pack_masks(tensors).bits),
-        (packed.unpack(), tensors),
-        (visops.mask_area(packed), visops.mask_area(tensors)),
-        (visops.masks_to_boxes(masks), visops.masks_to_boxes(tensors)),
-        (visops.mask_iou(masks, packed), visops.mask_iou(tensors, tensors)),
-    )
-    for array, tensor in pairs:
-        assert isinstance(array, np.ndarray)
-        np.testing.assert_array_equal(array, tensor.numpy())

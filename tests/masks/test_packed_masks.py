@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import visops
+from bad_input import check
 from torch import Tensor
 from visops.masks import PackedMasks
 
@@ -140,3 +141,16 @@ def test_complement() -> None:
     packed = visops.pack_masks(MASKS)
     other = PackedMasks(~packed.bits, packed.size)
     assert torch.equal(visops.mask_area(other), 4 * 70 - visops.mask_area(packed))
+
+
+def test_errors_of_indices() -> None:
+    packed = PackedMasks(torch.zeros(2, 3, 2, dtype=torch.int64), (3, 70))
+    says = "must index the dimensions before height and width of masks [2, 3, 70]: "
+    for index in (2, (0, 1), "a"):
+        check(IndexError, f"PackedMasks: index is {index!r}, {says}", lambda: packed[index])  # noqa: B023
+    says = "masks have shape [3, 70], must be [N, H, W] to be counted or indexed"
+    check(TypeError, f"PackedMasks: {says}", lambda: len(packed[0]))
+    # The number of words is equal; the widths are not.
+    other = PackedMasks(torch.zeros(2, 3, 2, dtype=torch.int64), (3, 71))
+    message = "mask_iou: masks1 are 3 x 70, masks2 are 3 x 71: masks must be of one size"
+    check(RuntimeError, message, lambda: visops.mask_iou(packed, other))

@@ -6,28 +6,10 @@ import visops
 from kernels import use_slot
 from recorder import Recorder
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 
-from masks.mask_cases import LAYOUTS, some_masks
+from masks.mask_cases import some_masks
 
 OPS = torch.ops.visops
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_opcheck(layout: str) -> None:
-    masks = LAYOUTS[layout](some_masks())
-    torch.library.opcheck(OPS.masks_to_runs, (masks,))
-    bits = LAYOUTS[layout](OPS.pack_masks(masks))
-    torch.library.opcheck(OPS.masks_to_runs, (bits, 70))
-    torch.library.opcheck(OPS.runs_to_bits, (*OPS.masks_to_runs(masks), masks.shape[1:]))
-
-
-@pytest.mark.parametrize("shape", [(0, 2, 3), (2, 0, 3), (2, 2, 0)])
-def test_opcheck_of_nothing(shape: tuple[int, ...]) -> None:
-    masks = torch.zeros(shape, dtype=torch.bool)
-    torch.library.opcheck(OPS.masks_to_runs, (masks,))
-    torch.library.opcheck(OPS.masks_to_runs, (OPS.pack_masks(masks), shape[-1]))
-    torch.library.opcheck(OPS.runs_to_bits, (*OPS.masks_to_runs(masks), shape[1:]))
 
 
 def test_strided_runs() -> None:
@@ -67,37 +49,6 @@ def test_functions_break_graphs() -> None:
     torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.Unsupported, match="its Python reads values"):
         torch.compile(step, backend="eager", fullgraph=True)(masks)
-
-
-def test_fake_tensors() -> None:
-    with FakeTensorMode():
-        ends = torch.zeros(7, dtype=torch.int32)
-        offsets = torch.zeros(5, dtype=torch.int64)
-        found = OPS.runs_to_bits(ends, offsets, [9, 70])
-        assert (found.shape, found.dtype) == ((4, 9, 2), torch.int64)
-
-
-@pytest.mark.usefixtures("restored_threads")
-def test_threads_change_nothing() -> None:
-    masks = torch.rand((9, 300, 200), generator=torch.Generator().manual_seed(0)) < 0.6
-    masks[3] = False
-    results = []
-    for threads in (1, 2, 3):
-        torch.set_num_threads(threads)
-        runs = OPS.masks_to_runs(masks)
-        packed = OPS.masks_to_runs(OPS.pack_masks(masks), 200)
-        results.append((*runs, *packed, OPS.runs_to_bits(*runs, [300, 200])))
-    for other in results[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
-
-
-def test_modes() -> None:
-    masks = some_masks()
-    expected = visops.masks_to_rle(masks)
-    with torch.inference_mode():
-        assert visops.masks_to_rle(masks) == expected
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert visops.masks_to_rle(masks) == expected
 
 
 def test_one_wait_for_the_runs() -> None:

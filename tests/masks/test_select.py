@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 import visops
-from bad_input import check, table
 from references import masks_by_score as reference
 from torch import Tensor
 
@@ -182,44 +181,8 @@ def test_nothing() -> None:
     )
 
 
-def test_threads_slots_and_torch() -> None:
-    masks, scores = torch.from_numpy(crowded(40, 20, 90)), scores_of(40)
-    bits = visops.pack_masks(masks).bits
-    order = scores.nan_to_num(9).sort(descending=True, stable=True).indices
-    part, ids = scores > 0.2, torch.arange(40) % 2
-    torch.library.opcheck(OPS.suppress_masks, (bits, order, None, None, 0.5))
-    torch.library.opcheck(OPS.suppress_masks, (bits, order, part, ids, 0.5))
-    torch.library.opcheck(OPS.merge_masks, (bits, 90, order, part, 0.5))
-    torch.library.opcheck(OPS.stability_score, (torch.randn(3, 4, 5), 0.0, 1.0))
-    torch.library.opcheck(OPS.stability_score, (torch.randn(3, 4, 5, requires_grad=True), 0.0, 1.0))
-    logits = torch.randn(3, 4, 5, requires_grad=True)
-    assert not visops.stability_score(logits).requires_grad
-    assert torch.equal(
-        torch.vmap(visops.stability_score)(logits.detach()), visops.stability_score(logits)
-    )
-    kept = OPS.suppress_masks(bits, order, None, None, 0.5)
-    mapped = torch.vmap(lambda b: OPS.suppress_masks(b, order, None, None, 0.5))(bits[None])
-    assert torch.equal(mapped[0], kept)
-
-
-def test_compile() -> None:
-    def step(masks: Tensor, scores: Tensor) -> tuple[Any, ...]:
-        packed = visops.pack_masks(masks)
-        kept = visops.mask_nms(packed, scores, 0.5, score_threshold=0.1, max_output=9)
-        return kept, *visops.merge_masks(packed, scores), visops.stability_score(masks.float())
-
-    torch._dynamo.reset()
-    with torch._dynamo.config.patch(error_on_recompile=True, capture_dynamic_output_shape_ops=True):
-        compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="aot_eager")
-        for count, size in ((20, (9, 70)), (31, (12, 133))):
-            masks, scores = torch.from_numpy(crowded(count, *size)), scores_of(count)
-            for ours, wanted in zip(compiled(masks, scores), step(masks, scores), strict=True):
-                assert torch.equal(ours, wanted)
-
-
 MASKS = torch.from_numpy(np.stack([KINDS["full"](np.random.default_rng(0), 3, 70)] * 2))
 SCORES = torch.tensor([0.5, 0.25])
-LOGITS = torch.zeros(2, 3, 4)
 
 
 def suppress(masks: Any = MASKS, scores: Any = SCORES, level: Any = 0.5, **o: Any) -> Callable:
@@ -228,73 +191,3 @@ def suppress(masks: Any = MASKS, scores: Any = SCORES, level: Any = 0.5, **o: An
 
 def merge(masks: Any = MASKS, scores: Any = SCORES, **options: Any) -> Callable[[], Any]:
     return lambda: visops.merge_masks(masks, scores, **options)
-
-
-@table(
-    (RuntimeError, "mask_nms: masks has shape [3, 70], must be [N, H, W]", suppress(MASKS[0])),
-    (ValueError, "merge_masks: masks has shape [3, 70], must be", merge(MASKS[0].numpy())),
-    (RuntimeError, "mask_nms: masks has dtype int64, must be bool", suppress(MASKS.long())),
-    (RuntimeError, "mask_nms: scores has shape [1], must be [2]", suppress(scores=SCORES[:1])),
-    (RuntimeError, "merge_masks: scores has shape [2, 1], must be", merge(scores=SCORES[:, None])),
-    (RuntimeError, "mask_nms: scores has dtype int64, must be a", suppress(scores=SCORES.long())),
-    (RuntimeError, "mask_nms: iou_threshold is 1.5, must be in [0, 1]", suppress(level=1.5)),
-    (RuntimeError, "mask_nms: iou_threshold is nan, must be in [0, 1]", suppress(level=NAN)),
-    (
-        ValueError,
-        "merge_masks: overlap_threshold is -1, must be in [0, 1]",
-        merge(MASKS.numpy(), SCORES.numpy(), overlap_threshold=-1.0),
-    ),
-    (RuntimeError, "mask_nms: score_threshold is nan", suppress(score_threshold=NAN)),
-    (ValueError, "merge_masks: score_threshold is nan", merge(MASKS.numpy(), score_threshold=NAN)),
-    (
-        TypeError,
-        "mask_nms: score_threshold is 'x', must be a number",
-        suppress(score_threshold="x"),
-    ),
-    (
-        RuntimeError,
-        "mask_nms: masks is on meta, must have values, which decide how many are kept",
-        suppress(MASKS.to("meta"), SCORES.to("meta")),
-    ),
-    (RuntimeError, "mask_nms: idxs has shape [1], must be [2]", suppress(idxs=torch.ones(1).int())),
-    (RuntimeError, "mask_nms: idxs has dtype float32, must be an integer", suppress(idxs=SCORES)),
-    (RuntimeError, "mask_nms: max_output is -1, must be >= 0", suppress(max_output=-1)),
-    (TypeError, "mask_nms: masks is a list, must be a torch.Tensor, a", suppress([[True]])),
-    (TypeError, "mask_nms: scores is a list, must be a torch.Tensor", suppress(scores=[0.5, 0.2])),
-    (
-        RuntimeError,
-        "suppress_masks: order[1] is 7, must be the index of one of 2 masks",
-        lambda: OPS.suppress_masks(
-            visops.pack_masks(MASKS).bits, torch.tensor([0, 7]), None, None, 0.5
-        ),
-    ),
-    (
-        RuntimeError,
-        "merge_masks: takes_part has dtype uint8, must be bool",
-        lambda: OPS.merge_masks(
-            visops.pack_masks(MASKS).bits, 70, torch.tensor([0, 1]), MASKS[0, 0, :2].byte(), 0.5
-        ),
-    ),
-    (
-        RuntimeError,
-        "stability_score: logits has dtype bool, must be a floating type",
-        lambda: visops.stability_score(MASKS),
-    ),
-    (
-        RuntimeError,
-        "stability_score: threshold_offset is -1, must be >= 0",
-        lambda: visops.stability_score(LOGITS, 0.0, -1.0),
-    ),
-    (
-        ValueError,
-        "stability_score: mask_threshold is nan, must be a number",
-        lambda: visops.stability_score(LOGITS.numpy(), NAN),
-    ),
-    (
-        RuntimeError,
-        "stability_score: logits has shape [4], must be [..., H, W]",
-        lambda: visops.stability_score(LOGITS[0, 0]),
-    ),
-)
-def test_errors(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
-    check(error, message, call)

@@ -30,46 +30,6 @@ def of_corners(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor
     return lambda maps, corners: function(maps, torch.cat([INDEX, corners], 1))
 
 
-@every_reduce
-@pytest.mark.parametrize(
-    "options",
-    [((2, 2), 1.0, 2, False), ((2, 1), 0.5, 3, True), ((1, 2), 1.0, -1, True)],
-    ids=str,
-)
-def test_gradcheck(options: Any, reduce: str) -> None:
-    """With respect to maps and boxes, bit-equal when repeated; second derivatives too."""
-    maps, corners = small_maps(), (SMOOTH / options[1]).requires_grad_()
-    pool = of_corners(lambda m, b: visops.roi_align(m, b, *options, reduce=reduce))
-    assert torch.autograd.gradcheck(pool, (maps, corners), nondet_tol=0)
-    fixed = corners.detach()
-    assert torch.autograd.gradgradcheck(
-        lambda m: pool(m, fixed), (maps,), nondet_tol=0, fast_mode=options[2] != 2
-    )
-
-
-def test_gradcheck_of_pyramids() -> None:
-    maps = [m.requires_grad_() for m in pyramid_of(2, 6, 7, torch.float64, 1)]
-    corners = (SMOOTH * 2).requires_grad_()
-
-    def pool(corners: Tensor, *maps: Tensor) -> Tensor:
-        return visops.multiscale_roi_align(
-            maps,
-            torch.cat([INDEX, corners], 1),
-            (2, 1),
-            [0.5, 0.25],
-            2,
-            canonical_scale=8,
-            canonical_level=2,
-            aligned=True,
-        )
-
-    fixed = corners.detach()
-    assert torch.autograd.gradcheck(pool, (corners, *maps), nondet_tol=0)
-    assert torch.autograd.gradgradcheck(
-        lambda *m: pool(fixed, *m), maps, nondet_tol=0, fast_mode=True
-    )
-
-
 def weighted(op: Any, reduce: str) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the maps' gradient as a function of the incoming gradient and boxes."""
 

@@ -277,45 +277,6 @@ def test_what_is_not_differentiable_says_so() -> None:
             visops.crop_rois(dual, boxes.detach(), SIZE)
 
 
-@pytest.mark.usefixtures("restored_threads")
-@every_blend
-def test_threads_change_nothing(blend: str) -> None:
-    rng = np.random.default_rng(7)
-    shape = (3, 3, 150, 200)
-    boxes = torch.from_numpy(random_boxes(rng, 25, shape)).float()
-    images, patches = (
-        images_of(torch.float32, 0, shape),
-        images_of(torch.float32, 1, (25, 3, 40, 50)),
-    )
-    options = paste_options(blend, patches)
-    results = []
-    for threads in (1, 2, 5):
-        torch.set_num_threads(threads)
-        leaves = [t.clone().requires_grad_() for t in (images, patches, boxes)]
-        found = visops.paste_rois(leaves[0], leaves[1], boxes, **options)
-        crops = visops.crop_rois(leaves[0], leaves[2], (40, 50))
-        grads = torch.autograd.grad(found.square().sum(), leaves[:2])
-        of_crops = torch.autograd.grad(crops.square().sum(), (leaves[0], leaves[2]))
-        results.append((found.detach(), crops.detach(), *grads, *of_crops))
-    for other in results[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
-
-
-@pytest.mark.cuda
-def test_cuda_waits_for_nothing() -> None:
-    images = images_of(torch.float32).cuda().requires_grad_()
-    boxes = all_boxes().cuda().requires_grad_()
-    patches = torch.rand(len(boxes), 3, 6, 7, device="cuda", requires_grad=True)
-    visops.crop_rois(images, boxes, 8).sum().backward()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        for blend in ("replace", "feather"):
-            visops.paste_rois(images, patches, boxes.detach(), blend=blend).sum().backward()
-        visops.crop_rois(images, boxes, 8).sum().backward()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-
-
 @pytest.mark.cuda
 def test_cuda_takes_no_part_of_boxes_that_are_not_valid() -> None:
     nan = float("nan")

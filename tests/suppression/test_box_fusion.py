@@ -289,12 +289,3 @@ def test_models_of_different_dtypes() -> None:
     expected = visops.weighted_boxes_fusion(boxes, scores, labels)
     assert torch.equal(found[0], expected[0])
     assert torch.equal(found[1], expected[1])
-
-
-def test_inputs_are_left_alone() -> None:
-    models = ensemble(np.random.default_rng(7))
-    before = [[t.clone() for t in part] for part in models]
-    visops.weighted_boxes_fusion(*models)
-    for part, kept in zip(models, before, strict=True):
-        for tensor, old in zip(part, kept, strict=True):
-            torch.testing.assert_close(tensor, old, rtol=0, atol=0, equal_nan=True)

@@ -101,16 +101,6 @@ def test_more_than_64_models(name: str) -> None:
 
 
 @every_form
-def test_arrays(name: str) -> None:
-    models = bodies(np.random.default_rng(4), name, dtype=torch.float32)
-    arrays = [[t.numpy() for t in part] for part in models]
-    found, expected = function(name)(*arrays), function(name)(*models)
-    for ours, wanted in zip(found, expected, strict=True):
-        assert isinstance(ours, np.ndarray)
-        np.testing.assert_array_equal(ours, wanted.numpy())
-
-
-@every_form
 def test_no_boxes_and_floating_labels(name: str) -> None:
     none = torch.zeros(0)
     found = function(name)([none], [none], [none])

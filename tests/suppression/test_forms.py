@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 import visops
-from bad_input import check, table
 from torch import Tensor
 
 torch.manual_seed(0)
@@ -110,19 +109,3 @@ def test_no_boxes_without_columns() -> None:
         fuse: Any = visops.weighted_boxes_fusion
         fused = fuse([none], [none], [none])
         assert [part.shape for part in fused] == [(0, 4), (0,), (0,)]
-
-
-@table(
-    (
-        RuntimeError,
-        "nms: boxes has shape [1], must be [N, 4]",
-        lambda: visops.nms(torch.zeros(1), torch.zeros(0), 0.5),
-    ),
-    (
-        RuntimeError,
-        "nms_rotated: boxes has shape [1], must be [N, 5]",
-        lambda: visops.nms_rotated(torch.zeros(1), torch.zeros(0), 0.5),
-    ),
-)
-def test_bad_input(error: Any, message: str, call: Any) -> None:
-    check(error, message, call)

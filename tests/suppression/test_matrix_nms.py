@@ -268,16 +268,3 @@ def test_groups() -> None:
             members = torch.isin(keep, own)
             assert torch.equal(keep[members], own[alone[0]])
             assert torch.equal(changed[members], alone[1])
-
-
-def test_arrays() -> None:
-    rng = np.random.default_rng(9)
-    masks, scores = disc_masks(rng, 20), rng.random(20).astype(np.float32)
-    boxes = BOXES["clusters"](rng, 20)
-    idxs = rng.integers(0, 2, 20)
-    for objects in (masks, boxes):
-        found = visops.matrix_nms(objects, scores, idxs, max_output=9)
-        wanted = visops.matrix_nms(*map(torch.from_numpy, (objects, scores, idxs)), max_output=9)
-        for ours, expected in zip(found, wanted, strict=True):
-            assert isinstance(ours, np.ndarray)
-            np.testing.assert_array_equal(ours, expected.numpy())

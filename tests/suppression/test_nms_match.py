@@ -172,20 +172,3 @@ def test_larger() -> None:
         over = torchvision.ops.box_iou(boxes[kept], boxes) > 0.35
         expected = kept[over.int().argmax(0)]
         assert torch.equal(torch.ops.visops.nms_match(boxes, scores, 0.35), expected)
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("kind", BOXES)
-def test_cuda(kind: str) -> None:
-    rng = np.random.default_rng(4)
-    for count in (0, 1, 2, 65, 3000):
-        for threshold in (0.0, 0.3, 0.7):
-            boxes = torch.from_numpy(BOXES[kind](rng, count)).float()
-            scores = torch.from_numpy(SCORES["wild"](rng, count)).float()
-            found = torch.ops.visops.nms_match(boxes.cuda(), scores.cuda(), threshold)
-            expected = torch.ops.visops.nms_match(boxes, scores, threshold)
-            assert torch.equal(found.cpu(), expected)
-            groups = visops.nms_match(boxes.cuda(), scores.cuda(), threshold)
-            alike = visops.nms_match(boxes, scores, threshold)
-            assert [g.tolist() for g in groups] == [g.tolist() for g in alike]
-            assert all(g.is_cuda for g in groups)

@@ -104,16 +104,3 @@ def test_by_hand(slot: str) -> None:
     torch.testing.assert_close(values, torch.tensor([0.95, 0.9, 0.8 * 2 / 3, 0.5]))
     assert torch.equal(more[1], scores[more[0]])
     assert gaussian[-1].item() == pytest.approx(0.8 * math.exp(-1 / 0.9), rel=1e-6)
-
-
-@pytest.mark.usefixtures("restored_threads")
-def test_threads_change_nothing() -> None:
-    rng = np.random.default_rng(11)
-    boxes, scores = BOXES["clusters"](rng, 900), distinct_scores(rng, 900)
-    ids = rng.integers(0, 40, 900)
-    results = []
-    for threads in (1, 2, 3):
-        torch.set_num_threads(threads)
-        results.append(visops.soft_nms_rotated(boxes, scores, idxs=ids))
-    for other in results[1:]:
-        np.testing.assert_array_equal(results[0], other)

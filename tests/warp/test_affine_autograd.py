@@ -8,7 +8,7 @@ import torch
 import visops
 from references.affine import random_matrix
 from torch import Tensor
-from torch.autograd import forward_ad, gradcheck, gradgradcheck
+from torch.autograd import gradcheck, gradgradcheck
 from visops.warp import affine
 
 from warp.affine_cases import FLOATING, LAYOUTS, MODES, PADDINGS, random_image
@@ -147,24 +147,6 @@ def test_dtypes(dtype: torch.dtype, matrix_dtype: torch.dtype) -> None:
         torch.testing.assert_close(got.double(), wanted, rtol=0, atol=allowed)
 
 
-@pytest.mark.parametrize("dtype", FLOATING, ids=str)
-@pytest.mark.usefixtures("restored_threads")
-def test_thread_count_changes_nothing(dtype: torch.dtype) -> None:
-    rng = np.random.default_rng(7)
-    image = random_image(rng, (3, 3, 90, 100), dtype).requires_grad_()
-    exact = np.stack([random_matrix(rng, 90, 100, (120, 130), scale=(0.3, 3)) for _ in range(3)])
-    matrix = torch.from_numpy(exact).requires_grad_()
-    weights = random_image(rng, (3, 3, 120, 130), dtype)
-    results = []
-    for count in (1, 2, 2, 5):
-        torch.set_num_threads(count)
-        result = visops.warp_affine(image, matrix, (120, 130), padding_mode="reflect")
-        results.append((result, *torch.autograd.grad(result, (image, matrix), weights)))
-    for other in results[1:]:
-        for a, b in zip(results[0], other, strict=True):
-            assert torch.equal(a, b)
-
-
 def test_only_what_is_needed_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     for name in ("_affine_backward_image", "_affine_backward_matrix"):
@@ -218,14 +200,6 @@ def test_gradient_of_the_image_gradient() -> None:
             assert torch.autograd.gradcheck(image_gradient, (grad, matrix))
 
 
-def test_forward_mode_is_refused() -> None:
-    image, matrix = problem(12)
-    with forward_ad.dual_level():
-        dual = forward_ad.make_dual(image.detach(), torch.ones_like(image))
-        with pytest.raises(NotImplementedError, match="jvp"):
-            visops.warp_affine(dual, matrix.detach(), SIZE)
-
-
 def test_gradient_of_the_matrix_gradient_is_refused() -> None:
     image, matrix = problem(10)
     result = visops.warp_affine(image, matrix, SIZE)
@@ -237,21 +211,3 @@ def test_gradient_of_the_matrix_gradient_is_refused() -> None:
     (grad,) = torch.autograd.grad(result.square().sum(), image, create_graph=True)
     (second,) = torch.autograd.grad(grad.square().sum(), image)
     assert second.abs().max() > 0
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("dtype", FLOATING, ids=str)
-@pytest.mark.parametrize("mode", MODES)
-def test_cuda_equals_cpu(dtype: torch.dtype, mode: str) -> None:
-    rng = np.random.default_rng(11)
-    image = random_image(rng, (2, 3, 60, 70), dtype)
-    matrix = torch.from_numpy(np.stack([random_matrix(rng, 60, 70, (80, 90)) for _ in range(2)]))
-    weights = random_image(rng, (2, 3, 80, 90), dtype)
-    grads = []
-    for device in ("cpu", "cuda"):
-        i, m, w = (t.to(device) for t in (image, matrix, weights))
-        i.requires_grad_(), m.requires_grad_()
-        result = visops.warp_affine(i, m, (80, 90), mode=mode)
-        grads.append([t.cpu() for t in (result, *torch.autograd.grad(result, (i, m), w))])
-    for cpu, cuda in zip(*grads, strict=True):
-        assert torch.equal(cpu, cuda)

@@ -83,25 +83,6 @@ def test_compile() -> None:
     assert compilations == 1
 
 
-def test_compile_with_gradients() -> None:
-    def loss(image: Tensor, angle: Tensor) -> Tensor:
-        matrix = visops.get_affine_matrix((5.5, 4.5), angle, scale=1.1)
-        matrix = visops.compose_affine(matrix, visops.invert_affine(matrix), matrix)
-        warped = visops.warp_affine(image, matrix, SIZE, convention="half_pixel")
-        return warped.square().sum()
-
-    torch._dynamo.reset()
-    compiled = torch.compile(loss, fullgraph=True, dynamic=True, backend="aot_eager")
-    image, _ = sample()
-    angle = torch.tensor([10.0, -20.0])
-    grads = []
-    for function in (loss, compiled):
-        leaves = (image.clone().requires_grad_(), angle.clone().requires_grad_())
-        grads.append(torch.autograd.grad(function(*leaves), leaves))
-    for got, wanted in zip(*grads, strict=True):
-        torch.testing.assert_close(got, wanted)
-
-
 def test_compile_out_and_single_images() -> None:
     def into(image: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
         return visops.warp_affine(image, matrix, out=out) + 1
@@ -167,41 +148,6 @@ def test_vmap(image_shape: Any, matrix_shape: Any, in_dims: Any) -> None:
     assert torch.equal(result, loop(image, matrix, in_dims))
 
 
-@pytest.mark.parametrize(("image_shape", "matrix_shape", "in_dims"), VMAPS, ids=str)
-def test_vmap_of_grad(image_shape: Any, matrix_shape: Any, in_dims: Any) -> None:
-    image, matrix = vmap_arguments(image_shape, matrix_shape)
-
-    def loss(image: Tensor, matrix: Tensor) -> Tensor:
-        return visops.warp_affine(image, matrix, SIZE, fill=0.5).square().sum()
-
-    grads = torch.vmap(torch.func.grad(loss, argnums=(0, 1)), in_dims=in_dims)(image, matrix)
-    for i in range(4):
-        leaves = [
-            (t if d is None else t.select(d, i)).clone().requires_grad_()
-            for t, d in zip((image, matrix), in_dims, strict=True)
-        ]
-        expected = torch.autograd.grad(loss(*leaves), leaves)
-        for got, wanted in zip(grads, expected, strict=True):
-            torch.testing.assert_close(got[i], wanted, rtol=1e-12, atol=1e-12)
-
-
-def test_autocast_leaves_dtypes_alone() -> None:
-    image, matrix = sample()
-    expected = visops.warp_affine(image, matrix, SIZE)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(visops.warp_affine(image, matrix, SIZE), expected)
-        # A localisation network's output is bfloat16 here; the warp accepts it.
-        theta = torch.nn.Linear(4, 6)(torch.rand(2, 4)).reshape(2, 2, 3)
-        assert theta.dtype == torch.bfloat16
-        theta = theta + torch.tensor([[1.0, 0, 0], [0, 1, 0]], dtype=torch.bfloat16)
-        result = visops.warp_affine(image.requires_grad_(), theta, SIZE)
-        assert result.dtype == torch.float32
-    result.sum().backward()
-    assert image.grad is not None
-    assert torch.equal(result, visops.warp_affine(image, theta.double(), SIZE))
-    assert visops.warp_affine(image.half(), theta.half(), SIZE).dtype == torch.float16
-
-
 def test_fake_and_meta_tensors_have_the_real_layout() -> None:
     for dtype in (torch.uint8, torch.float32):
         for relayout in LAYOUTS.values():
@@ -215,16 +161,6 @@ def test_fake_and_meta_tensors_have_the_real_layout() -> None:
             with FakeTensorMode() as mode:
                 fake = visops.warp_affine(mode.from_tensor(image), mode.from_tensor(matrix), SIZE)
             assert (fake.shape, fake.stride()) == (real.shape, real.stride())
-
-
-def test_inference_mode() -> None:
-    image, matrix = sample()
-    expected = visops.warp_affine(image, matrix, SIZE)
-    with torch.inference_mode():
-        assert torch.equal(visops.warp_affine(image.clone(), matrix, SIZE), expected)
-        out = torch.empty(2, 3, *SIZE)
-        visops.warp_affine(image, matrix, out=out)
-        assert torch.equal(out, expected)
 
 
 def test_out_of_saved_tensors_is_noticed() -> None:

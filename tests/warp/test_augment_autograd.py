@@ -319,26 +319,6 @@ def test_uint8_images_and_results() -> None:
     assert not result.requires_grad
 
 
-@pytest.mark.parametrize("dtype", FLOATING, ids=name_of)
-@pytest.mark.usefixtures("restored_threads")
-def test_thread_count_changes_nothing(dtype: torch.dtype) -> None:
-    rng = np.random.default_rng(13)
-    image = random_image(rng, (3, 3, 60, 70), dtype).requires_grad_()
-    exact = [random_perspective(rng, 60, 70, (80, 90), scale=(0.3, 3)) for _ in range(3)]
-    matrix = torch.from_numpy(np.stack(exact)).requires_grad_()
-    color = torch.from_numpy(random_color(rng, 2, 3)[None]).requires_grad_()
-    weights = random_image(rng, (3, 3, 80, 90), torch.float32)
-    results = []
-    for count in (1, 2, 2, 5):
-        torch.set_num_threads(count)
-        result = visops.augment(image, matrix, (80, 90), color=color, antialias=True)
-        grads = torch.autograd.grad(result, (image, matrix, color), weights)
-        results.append((result, *grads))
-    for other in results[1:]:
-        for a, b in zip(results[0], other, strict=True):
-            assert torch.equal(a, b)
-
-
 def test_only_what_is_needed_is_computed() -> None:
     image, matrix, color = problem(14)
     for needs in itertools.product([False, True], repeat=3):
@@ -387,25 +367,3 @@ def test_second_derivatives_and_forward_mode_are_refused() -> None:
             given = dual if images is image else list(dual)
             with pytest.raises(NotImplementedError, match="jvp"):
                 visops.augment(given, matrix.detach(), SIZE, layout="CHW")
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("dtype", FLOATING, ids=name_of)
-@pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
-def test_cuda_equals_cpu(dtype: torch.dtype, mode: str, antialias: bool) -> None:
-    rng = np.random.default_rng(16)
-    image = random_image(rng, (2, 3, 60, 70), dtype)
-    exact = [random_perspective(rng, 60, 70, (80, 90), scale=(0.3, 2)) for _ in range(2)]
-    matrix = torch.from_numpy(np.stack(exact))
-    color = torch.from_numpy(random_color(rng, 2, 3))[None]
-    weights = random_image(rng, (2, 3, 80, 90), dtype)
-    grads = []
-    for device in ("cpu", "cuda"):
-        i, m, c, w = (t.to(device) for t in (image, matrix, color, weights))
-        i.requires_grad_(), m.requires_grad_(), c.requires_grad_()
-        result = visops.augment(
-            i, m, (80, 90), color=c, mode=mode, antialias=antialias, out_dtype=dtype
-        )
-        grads.append([t.cpu() for t in (result, *torch.autograd.grad(result, (i, m, c), w))])
-    for cpu, cuda in zip(*grads, strict=True):
-        assert torch.equal(cpu, cuda)

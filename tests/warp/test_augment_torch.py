@@ -106,29 +106,6 @@ def test_compile() -> None:
     assert compilations == 1
 
 
-@pytest.mark.parametrize(("listed", "shared"), [(False, True), (True, False)])
-def test_compile_with_gradients(listed: bool, shared: bool) -> None:
-    def loss(image: Tensor, angle: Tensor, color: Tensor) -> Tensor:
-        matrix = visops.get_affine_matrix((5.5, 4.5), angle, scale=0.6)
-        images = [image[0], image[1, :, 1:]] if listed else image
-        result = visops.augment(
-            images, matrix, SIZE, color=color, erase=torch.tensor([[1, 2, 5, 6]] * 2), layout="CHW"
-        )
-        return result.square().sum()
-
-    torch._dynamo.reset()
-    compiled = torch.compile(loss, fullgraph=True, dynamic=True, backend="aot_eager")
-    image, _, color = sample()
-    angle = torch.tensor(10.0) if shared else torch.tensor([10.0, -20.0])
-    color = color[0, 0] if shared else color
-    grads = []
-    for function in (loss, compiled):
-        leaves = tuple(t.clone().requires_grad_() for t in (image, angle, color))
-        grads.append(torch.autograd.grad(function(*leaves), leaves))
-    for got, wanted in zip(*grads, strict=True):
-        torch.testing.assert_close(got, wanted)
-
-
 def test_compile_lists_and_out() -> None:
     def into(first: Tensor, second: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
         visops.augment([first, second], matrix, SIZE, out=out, antialias=True)
@@ -205,42 +182,6 @@ def test_vmap(shapes: Any, in_dims: Any, listed: bool) -> None:
     assert torch.equal(result, torch.stack(each))
 
 
-@pytest.mark.parametrize("listed", [False, True])
-@pytest.mark.parametrize(("shapes", "in_dims"), VMAPS, ids=str)
-def test_vmap_of_grad(shapes: Any, in_dims: Any, listed: bool) -> None:
-    tensors = vmap_arguments(shapes, in_dims)
-    argnums = (0, 1) if shapes[2] is None else (0, 1, 2)
-
-    def loss(image: Any, *rest: Any) -> Tensor:
-        images: Any = list(image.unbind()) if listed else image
-        return augmented(images, *rest).square().sum()
-
-    grads = torch.vmap(torch.func.grad(loss, argnums=argnums), in_dims=in_dims)(*tensors)
-    for i in range(4):
-        leaves: list[Any] = [
-            t if t is None else (t if d is None else t.select(d, i)).clone().requires_grad_()
-            for t, d in zip(tensors, in_dims, strict=True)
-        ]
-        wanted = torch.autograd.grad(loss(*leaves), [leaves[n] for n in argnums])
-        for got, expected in zip(grads, wanted, strict=True):
-            torch.testing.assert_close(got[i], expected, rtol=1e-12, atol=1e-12)
-
-
-def test_autocast_leaves_dtypes_alone() -> None:
-    image, matrix, color = sample()
-    expected = visops.augment(image, matrix, SIZE, color=color)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(visops.augment(image, matrix, SIZE, color=color), expected)
-        # A network's output is bfloat16 here; the operator accepts it.
-        theta = torch.nn.Linear(4, 12)(torch.rand(2, 4)).reshape(2, 3, 4)
-        assert theta.dtype == torch.bfloat16
-        result = visops.augment(image.requires_grad_(), matrix, SIZE, color=theta)
-        assert result.dtype == torch.float32
-    result.sum().backward()
-    assert image.grad is not None
-    assert torch.equal(result, visops.augment(image, matrix, SIZE, color=theta.double()))
-
-
 def test_fake_and_meta_tensors_have_the_real_layout() -> None:
     for dtype, relayout in zip(DTYPES, LAYOUTS.values(), strict=False):
         image, matrix, color = sample(dtype)
@@ -276,16 +217,6 @@ def test_a_color_that_is_not_there_has_no_gradient() -> None:
     wanted = (True, False, False, False, True)
     with pytest.raises(RuntimeError, match=r"^visops\.augment_backward: color is None, it has"):
         torch.ops.visops.augment_backward(grad, image, torch.eye(2, 3), *options, *wanted)
-
-
-def test_inference_mode() -> None:
-    image, matrix, _ = sample()
-    expected = visops.augment(image, matrix, SIZE)
-    with torch.inference_mode():
-        assert torch.equal(visops.augment(image.clone(), matrix, SIZE), expected)
-        out = torch.empty(2, 3, *SIZE)
-        visops.augment(image, matrix, SIZE, out=out)
-        assert torch.equal(out, expected)
 
 
 def test_out_of_saved_tensors_is_noticed() -> None:

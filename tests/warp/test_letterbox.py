@@ -7,11 +7,8 @@ import pytest
 import skimage.data
 import torch
 import visops
-from bad_input import check, table
 from torch import Tensor
 from torch.autograd import gradcheck
-
-NAN = float("nan")
 
 
 def yolo(height: int, width: int, size: tuple[int, int], center: bool, scaleup: bool) -> Any:
@@ -102,59 +99,3 @@ def test_boxes_return() -> None:
     assert visops.unletterbox_boxes(torch.zeros(3, 0, 4), sizes, 64).shape == (3, 0, 4)
     leaf = inside.double().requires_grad_()
     assert gradcheck(lambda b: visops.unletterbox_boxes(b, sizes, (320, 416), clip=False), (leaf,))
-
-
-@table(
-    (
-        ValueError,
-        "letterbox: image_size has shape [3], expected [2] or [B, 2]",
-        lambda: visops.letterbox((3, 4, 5), 8),
-    ),
-    (
-        ValueError,
-        "letterbox: image_size[1] must be two positive integers, height and width",
-        lambda: visops.letterbox([[3, 4], [0, 4]], 8),
-    ),
-    (
-        ValueError,
-        "letterbox: image_size must be two positive integers",
-        lambda: visops.letterbox((3.5, 4), 8),
-    ),
-    (
-        ValueError,
-        "letterbox: image_size must be two positive integers",
-        lambda: visops.letterbox((NAN, 4), 8),
-    ),
-    (
-        ValueError,
-        "letterbox: size is (8, 0), must be a positive integer or (height, width)",
-        lambda: visops.letterbox((3, 4), (8, 0)),
-    ),
-    (
-        ValueError,
-        "letterbox: size is 8.5, must be a positive integer or (height, width)",
-        lambda: visops.letterbox((3, 4), 8.5),
-    ),
-    (
-        ValueError,
-        "letterbox: size is 'big', must be a positive integer or (height, width)",
-        lambda: visops.letterbox((3, 4), "big"),
-    ),
-    (
-        ValueError,
-        "letterbox: convention is 'opencv', must be 'half_pixel' or 'integer'",
-        lambda: visops.letterbox((3, 4), 8, convention="opencv"),
-    ),
-    (
-        ValueError,
-        "unletterbox_boxes: boxes has shape [4], expected [..., N, 4]",
-        lambda: visops.unletterbox_boxes(torch.zeros(4), (3, 4), 8),
-    ),
-    (
-        ValueError,
-        "unletterbox_boxes: boxes has shape [5, 4], expected [2, N, 4] as image_size has 2 samples",
-        lambda: visops.unletterbox_boxes(torch.zeros(5, 4), [[3, 4], [5, 6]], 8),
-    ),
-)
-def test_bad_input(error: Any, message: str, call: Any) -> None:
-    check(error, message, call)

@@ -1,13 +1,10 @@
 """warp_perspective, and points and boxes moved by homographies."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import skimage.data
 import torch
 import visops
-from bad_input import check, table
 from torch.autograd import gradcheck
 
 SIZE = (150, 200)
@@ -197,57 +194,3 @@ def test_gradients_of_points_and_boxes() -> None:
     matrix = torch.tensor(MATRIX, requires_grad=True)
     assert gradcheck(visops.transform_points, (points, matrix))
     assert gradcheck(visops.transform_boxes, (boxes, matrix))
-
-
-IMAGE = torch.zeros(2, 1, 4, 4)
-
-
-@table(
-    (
-        TypeError,
-        "warp_perspective: image is a list, must be a torch.Tensor or a numpy.ndarray",
-        lambda: visops.warp_perspective([1], MATRIX),  # type: ignore[type-var]
-    ),
-    (
-        ValueError,
-        "warp_perspective: image has shape [4, 4], must be [batch, channels, height, width] or",
-        lambda: visops.warp_perspective(torch.zeros(4, 4), MATRIX),
-    ),
-    (
-        ValueError,
-        "warp_perspective: image has shape [1, 1, 4, 4], must be [height, width] or",
-        lambda: visops.warp_perspective(np.zeros((1, 1, 4, 4)), MATRIX),
-    ),
-    (
-        ValueError,
-        "warp_perspective: image has dtype int32, which needs mode 'nearest'",
-        lambda: visops.warp_perspective(IMAGE.int(), MATRIX),
-    ),
-    (
-        ValueError,
-        "warp_perspective: image has dtype int64, must be uint8, int16, uint16, float16, bfloat16",
-        lambda: visops.warp_perspective(IMAGE.long(), MATRIX),
-    ),
-    (
-        RuntimeError,
-        "warp_perspective: matrix has batch 3, image has batch 1",
-        lambda: visops.warp_perspective(IMAGE[0], np.zeros((3, 2, 3))),
-    ),
-    (
-        RuntimeError,
-        "warp_perspective: matrix is singular",
-        lambda: visops.warp_perspective(IMAGE, np.zeros((3, 3))),
-    ),
-    (
-        TypeError,
-        "warp_perspective: matrix has layout sparse_coo, must be dense",
-        lambda: visops.warp_perspective(torch.rand(1, 9, 9), torch.eye(3).to_sparse()),
-    ),
-    (
-        ValueError,
-        "warp_perspective: convention is 'opencv', must be",
-        lambda: visops.warp_perspective(IMAGE, MATRIX, convention="opencv"),
-    ),
-)
-def test_bad_input(error: Any, message: str, call: Any) -> None:
-    check(error, message, call)

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import torch
 import visops
-from bad_input import check, table
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-NAN = float("nan")
 SQUARE = [[0.0, 0.0], [10.0, 0.0], [10.0, 10.0], [0.0, 10.0]]
 
 
@@ -236,46 +234,3 @@ def test_degenerate_points_are_named(dtype: torch.dtype) -> None:
     moved = torch.stack([six, 2 * all_but_one])
     unseen = torch.vmap(homography)(torch.stack([six, all_but_one]), moved)
     assert unseen.isnan().all(-1).all(-1).tolist() == [False, True]
-
-
-@table(
-    (
-        ValueError,
-        "similarity_from_points: src has shape [1, 2], expected [N, 2] or [B, N, 2] with at",
-        lambda: visops.similarity_from_points([[0, 0]], [[0, 0]]),
-    ),
-    (
-        ValueError,
-        "similarity_from_points: dst has no best rotation: every one is as good",
-        lambda: visops.similarity_from_points(SQUARE, [[1, 1]] * 4, scale=False),
-    ),
-    (
-        ValueError,
-        "similarity_from_points: src is not finite",
-        lambda: visops.similarity_from_points([[0, 0], [NAN, 1]], [[0, 0], [1, 1]]),
-    ),
-    (
-        ValueError,
-        "homography_from_points: src has shape [3, 2], expected [N, 2] or [B, N, 2] with at",
-        lambda: visops.homography_from_points(SQUARE[:3], SQUARE[:3]),
-    ),
-    (
-        ValueError,
-        "homography_from_points: dst has shape [5, 2], must fit src's [4, 2]",
-        lambda: visops.homography_from_points(SQUARE, torch.zeros(5, 2)),
-    ),
-    (
-        ValueError,
-        "homography_from_points: dst[1] is not finite",
-        lambda: visops.homography_from_points(
-            torch.tensor(SQUARE), torch.tensor([SQUARE, [[NAN, 0.0], *SQUARE[1:]]])
-        ),
-    ),
-    (
-        TypeError,
-        "homography_from_points: src is not an array of numbers",
-        lambda: visops.homography_from_points("abcd", SQUARE),
-    ),
-)
-def test_bad_input(error: Any, message: str, call: Any) -> None:
-    check(error, message, call)

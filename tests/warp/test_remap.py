@@ -128,48 +128,6 @@ def test_threads() -> None:
     torch.set_num_threads(threads)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        (([1], 0, 0), {}, "remap: image is list, must be a Tensor or an ndarray"),
-        (
-            (torch.ones(3, 4, 4), torch.ones(2, 2), torch.ones(2, 3)),
-            {},
-            "map_y is of shape [2, 3], must be of map_x's, [2, 2]",
-        ),
-        (
-            (torch.ones(3, 4, 4), torch.ones(2), torch.ones(2)),
-            {},
-            "map_x is of shape [2], must be [h, w] or [1, h, w]",
-        ),
-        (
-            (torch.ones(3, 4, 4), torch.ones(2, 2), torch.ones(2, 2)),
-            {"mode": "area"},
-            "mode is 'area', must be 'bilinear', 'nearest' or 'bicubic'",
-        ),
-        (
-            (torch.ones(3, 4, 4), torch.ones(2, 2), torch.ones(2, 2)),
-            {"padding_mode": "zeros"},
-            "padding_mode is 'zeros', must be one of 'constant'",
-        ),
-        (
-            (torch.ones(3, 4, 4), torch.ones(2, 2), torch.ones(2, 2)),
-            {"fill": (1, 2)},
-            "fill is 2 numbers, must be one, or 3, one per channel",
-        ),
-        (
-            (torch.ones(3, 0, 4), torch.ones(2, 2), torch.ones(2, 2)),
-            {},
-            "image is of shape [3, 0, 4], must be of at least a row and a column",
-        ),
-    ],
-)
-def test_bad_input(arguments: tuple[Any, ...], options: dict[str, Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError)) as error:
-        visops.remap(*arguments, **options)
-    assert message in str(error.value)
-
-
 def test_bad_grids() -> None:
     with pytest.raises(ValueError, match=r"grid is of shape \[2, 2\], must be \[gh, gw, 2\]"):
         visops.displacement_field(np.zeros((2, 2)), (4, 4))

@@ -12,7 +12,6 @@ from references.remap import remap as reference
 from torch import Tensor
 from visops.warp.remap_autograd import grid_weights, remap
 
-OP = torch.ops.visops.remap
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("constant", "replicate", "reflect", "symmetric", "circular")
 
@@ -133,44 +132,6 @@ def test_pixels_without_a_tap_are_the_fill_itself(mode: str) -> None:
     assert found[0, :, 0, 1].isfinite().all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-@pytest.mark.parametrize("grid", ["dense", "spline"])
-def test_opcheck(dtype: torch.dtype, grid: str) -> None:
-    images, points, matrix = problem(dtype)
-    size = [3, 4] if grid == "dense" else [6, 8]
-    last = images.contiguous(memory_format=torch.channels_last)
-    # Every two choices meet: an opcheck takes a second.
-    for leaves, own, given in (
-        (False, matrix, images),
-        (False, None, last),
-        (True, None, images),
-        (True, matrix, last),
-    ):
-        for tensor in (given, points, matrix):
-            tensor.requires_grad_(leaves)
-        maps = points[:, 0], points[:, 1]
-        options = grid, True, "bilinear", "constant", [0.5]
-        torch.library.opcheck(OP, (given, *maps, size, own, *options))
-    pixels = (images.detach() * 255).to(torch.uint8)
-    for to_float in (False, True):
-        torch.library.opcheck(
-            OP,
-            (
-                pixels,
-                points[:, 0],
-                points[:, 1],
-                size,
-                matrix,
-                grid,
-                True,
-                "bicubic",
-                "reflect",
-                [1.0],
-                to_float,
-            ),
-        )
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("grid", ["dense", "bilinear", "spline"])
 def test_gradients(mode: str, grid: str) -> None:
@@ -241,79 +202,8 @@ def test_compile(dynamic: bool) -> None:
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("mapped", [(0, 0, 0), (None, 0, None), (0, None, None), (2, 1, 1)])
-def test_vmap(mapped: tuple[int | None, ...]) -> None:
-    for batch in (1, 2):
-        parts = [problem(seed=seed, batch=batch) for seed in range(3)]
-        leaves = [
-            torch.stack([part[i] for part in parts], dim) if dim is not None else parts[0][i][:1]
-            for i, dim in enumerate(mapped)
-        ]
-        if mapped[0] is None:
-            leaves[0] = parts[0][0]
-
-        def run(images: Tensor, grid: Tensor, matrix: Tensor) -> Tensor:
-            options = ((6, 8), matrix, "bilinear", True, "bilinear", "reflect", [0.0])
-            return remap(images, *grid.unbind(1), *options)
-
-        found = torch.vmap(run, in_dims=mapped)(*leaves)
-        for i in range(3):
-            own = [
-                leaf if dim is None else leaf.select(dim, i)
-                for leaf, dim in zip(leaves, mapped, strict=True)
-            ]
-            assert torch.equal(found[i], run(*own))
-        gradient = torch.func.grad(lambda *given: run(*given).square().sum(), argnums=(0, 1, 2))
-        ours = torch.vmap(gradient, in_dims=mapped)(*leaves)
-        own = [
-            leaf if dim is None else leaf.select(dim, 1)
-            for leaf, dim in zip(leaves, mapped, strict=True)
-        ]
-        for a, b in zip(ours, gradient(*own), strict=True):
-            torch.testing.assert_close(a[1], b)
-
-
 def test_grid_weights_add_up() -> None:
     for spline in (False, True):
         for side, points in ((7, 3), (1, 1), (4, 4), (5, 1), (2, 9)):
             weights = grid_weights(side, points, spline, torch.float64, torch.device("cpu"))
             torch.testing.assert_close(weights.sum(1), torch.ones(side, dtype=torch.float64))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"images": torch.zeros(2, 7, 9)}, "images have shape [2, 7, 9], must be [B, C, H, W]"),
-        ({"map_x": torch.zeros(3, 3, 4)}, "map_x has batch 3, must be 1 or that of the images, 2"),
-        ({"map_y": torch.zeros(2, 2, 3, 4)}, "map_y has shape [2, 2, 3, 4], must be [B, h, w]"),
-        ({"map_y": torch.zeros(2, 3, 5)}, "must be of map_x's height and width, 3 x 4"),
-        ({"map_x": torch.zeros(2, 3, 4).long()}, "map_x has dtype int64, must be a floating"),
-        (
-            {"map_x": torch.zeros(2, 0, 4), "map_y": torch.zeros(2, 0, 4)},
-            "the map has 0 x 4 points, must have at least one",
-        ),
-        ({"size": [3, 4, 5]}, "size has 3 values, must be (height, width)"),
-        ({"size": [-1, 4]}, "size[0] (height) is -1, must not be negative"),
-        ({"matrix": torch.zeros(2, 2, 3)}, "matrix has shape [2, 2, 3], must be [B, 3, 3]"),
-        ({"matrix": torch.zeros(2, 3, 3)}, "matrix has dtype float32, must be float64"),
-        ({"grid": "cubic"}, "grid is 'cubic', must be 'dense', 'bilinear' or 'spline'"),
-        ({"grid": "dense"}, "the map is of 3 x 4 pixels, size is 6 x 8; they must agree"),
-        ({"mode": "area"}, "mode is 'area', must be 'nearest'"),
-        ({"padding": "zeros"}, "padding_mode is 'zeros', must be"),
-        ({"fill": [1.0, 2.0, 3.0]}, "fill has 3 values, images have 2 channels"),
-        ({"images": torch.zeros(2, 2, 7, 9).int()}, "interpolation of images of int32 must be"),
-        ({"images": torch.zeros(2, 2, 0, 9)}, "images of 0 x 9 pixels have nothing to read"),
-        ({"images": torch.zeros(2, 2, 7, 9).double(), "to_float": True}, "to_float would round"),
-    ],
-)
-def test_bad_input(change: dict[str, Any], message: str) -> None:
-    images, grid, _ = problem(torch.float32)
-    x, y = grid.unbind(1)
-    given: dict[str, Any] = {"images": images, "map_x": x, "map_y": y, "size": [6, 8]}
-    given["matrix"] = None
-    given |= {"grid": "bilinear", "relative": True, "mode": "bilinear", "padding": "constant"}
-    given |= {"fill": [0.0], "to_float": False}
-    with pytest.raises(RuntimeError) as error:
-        OP(*(given | change).values())
-    assert "visops.remap: " in str(error.value)
-    assert message in str(error.value)

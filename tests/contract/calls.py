@@ -1,0 +1,168 @@
+"""What the laws share: results with gradients, layouts of tensors, equal bits."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+import torch.fx.experimental._config
+from operators import CASES
+from operators.case import Arguments, OpCase
+from torch import Tensor
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+def every_case(*, only: Callable[[OpCase], Any] = lambda case: True) -> pytest.MarkDecorator:
+    """Run a test for each operator's case that the law is about."""
+    return pytest.mark.parametrize("case", [case for case in CASES if only(case)], ids=str)
+
+
+def is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def map_tensors(change: Callable[[Tensor], Any], arguments: Arguments) -> Arguments:
+    """Change every tensor, also in lists."""
+    return pytree.tree_map(lambda v: change(v) if isinstance(v, Tensor) else v, arguments)
+
+
+def tensors_of(arguments: Arguments) -> list[Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Tensor)]
+
+
+def with_leaves(case: OpCase, arguments: Arguments) -> tuple[Arguments, list[Tensor]]:
+    """Return copies of what is differentiable, of which a gradient is wanted."""
+
+    def leaf(value: Any) -> Any:
+        return value.detach().clone().requires_grad_() if is_float(value) else value
+
+    given = {n: pytree.tree_map(leaf, arguments.get(n)) for n in case.differentiable}
+    given = {name: value for name, value in given.items() if value is not None}
+    leaves = [leaf for leaf in pytree.tree_leaves(given) if is_float(leaf)]
+    return {**arguments, **given}, leaves
+
+
+def weights(result: Tensor) -> Tensor:
+    """Return a gradient in which no two neighbours are equal."""
+    steps = torch.arange(result.numel(), device=result.device).remainder(7) - 2.5
+    return steps.view(result.shape).to(result.dtype)
+
+
+def gradients(
+    results: list[Tensor],
+    leaves: list[Tensor],
+    again: bool = False,
+    layout: Callable[[Tensor], Tensor] = Tensor.contiguous,
+) -> list[Tensor]:
+    """Return derivatives by the leaves; `layout` is that of the incoming gradients."""
+    wanted = [result for result in results if result.requires_grad]
+    if not wanted or not leaves:
+        return []
+    given = [layout(weights(result)) for result in wanted]
+    return list(
+        torch.autograd.grad(wanted, leaves, given, create_graph=again, materialize_grads=True)
+    )
+
+
+def results_and_gradients(case: OpCase, arguments: Arguments) -> list[Tensor]:
+    given, leaves = with_leaves(case, arguments)
+    results = case.results(given)
+    found = gradients(results, leaves)
+    return [result.detach() for result in results] + found
+
+
+def same_bits(found: Tensor, expected: Tensor) -> bool:
+    """Also signs of zeros; all NaNs are one."""
+    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+        return False
+    if not found.is_floating_point():
+        return torch.equal(found, expected)
+    whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[found.element_size()]
+    pair = (torch.where(t.isnan(), torch.nan, t).contiguous() for t in (found, expected))
+    return torch.equal(*(t.view(whole) for t in pair))
+
+
+def assert_same(case: OpCase, found: list[Tensor], expected: list[Tensor]) -> None:
+    """The same bits, or nearly the same numbers where a matrix product is involved."""
+    assert len(found) == len(expected)
+    for ours, wanted in zip(found, expected, strict=True):
+        if case.exact and not case.composed:
+            assert same_bits(ours, wanted)
+        else:
+            near = {torch.float64: 1e-12, torch.float32: 1e-4}.get(wanted.dtype, 2e-2)
+            torch.testing.assert_close(ours, wanted, rtol=near, atol=near, equal_nan=True)
+
+
+def strided(tensor: Tensor) -> Tensor:
+    """Return a view with another number between any two."""
+    return torch.stack([tensor, torch.full_like(tensor, 3)], -1)[..., 0]
+
+
+def transposed(tensor: Tensor) -> Tensor:
+    return tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor
+
+
+def offset(tensor: Tensor) -> Tensor:
+    """Return a view within a larger tensor, which is wider in its first and last dimension."""
+    if not tensor.dim():
+        return tensor
+    if tensor.dim() == 1:
+        return tensor.new_full((len(tensor) + 5,), 3)[1 : len(tensor) + 1].copy_(tensor)
+    sizes = list(tensor.shape)
+    sizes[0] += 2
+    sizes[-1] += 3
+    view = tensor.new_full(sizes, 3)[1:, ..., 1:]
+    view = view[: tensor.shape[0], ..., : tensor.shape[-1]]
+    return view.copy_(tensor)
+
+
+def channels_last(tensor: Tensor) -> Tensor:
+    last = torch.channels_last
+    return tensor.contiguous(memory_format=last) if tensor.dim() == 4 else tensor
+
+
+def part_of_channels_last(tensor: Tensor) -> Tensor:
+    """Return some channels of more, whose pixels lie side by side."""
+    if tensor.dim() != 4:
+        return tensor
+    batch, channels, height, width = tensor.shape
+    wide = channels_last(tensor.new_full((batch, channels + 3, height, width + 2), 3))
+    return wide[:, 2 : 2 + channels, :, 1:-1].copy_(tensor)
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "strided": strided,
+    "transposed": transposed,
+    "offset": offset,
+    "channels_last": channels_last,
+    "part_of_channels_last": part_of_channels_last,
+}
+
+
+class OperatorCalls(TorchDispatchMode):
+    """Collects the calls of visops' operators, with their arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, tuple[Any, ...]]] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func.namespace == "visops":
+            self.calls.append((func, args))
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def sizes_of_values() -> Iterator[None]:
+    """Let torch.compile take operators whose number of results depends on values.
+
+    Sizes that happen to be equal in the first call may differ in the next.
+    """
+    config, shapes = torch._dynamo.config, torch.fx.experimental._config
+    values = config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True)
+    with values, shapes.patch(use_duck_shape=False):  # type: ignore[attr-defined]
+        yield

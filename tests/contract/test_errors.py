@@ -1,0 +1,95 @@
+"""Bad input: each row of the operators' tables raises its error, with its message, in one line."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from build.operators import KINDS
+from fuzz.calls import all_targets
+from operators import CASES, ERRORS
+from operators.case import Arguments, Bad, Errors, OpCase
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from .calls import every_case
+
+ROWS = [(name, row) for name, table in ERRORS.items() for row in table.rows]
+TAKE_ARRAYS = {target.name for target in all_targets() if target.takes_arrays}
+FLOATS_OF_8_BITS = (torch.float8_e4m3fn, torch.float8_e5m2)
+ONE_DEVICE = "all tensors must be on one device"
+
+
+def function(name: str) -> Any:
+    """Return a public function, or with "ops." an operator."""
+    operator = name.removeprefix("ops.")
+    package = visops if operator == name else torch.ops.visops
+    return ERRORS[name].call or getattr(package, operator)
+
+
+def takes_arrays(name: str) -> bool:
+    if any(case.name.startswith(name) and not case.arrays for case in CASES):
+        return False
+    return f"visops.{name}" in TAKE_ARRAYS or name == "PackedMasks"
+
+
+def check(name: str, error: type[Exception], row: Bad, arguments: Arguments) -> None:
+    """The message is what the row says, of the changed argument unless it names another one."""
+    changed = "|".join(f"{re.escape(argument)} " for argument in row.changes)
+    operator = ERRORS[name].named or name.removeprefix("ops.")
+    pattern = rf"^visops\.{operator}: ({changed})?{re.escape(row.says)}"
+    with pytest.raises(error, match=pattern) as caught:
+        function(name)(**arguments)
+    message = str(caught.value)
+    assert type(caught.value) is error
+    assert "\n" not in message
+    if re.search(r"is on (cpu|meta), \S+ is on", message):
+        assert message.endswith(ONE_DEVICE)
+
+
+def has_array(value: Any) -> bool:
+    """Whether NumPy can hold the tensor."""
+    plain = isinstance(value, Tensor) and value.layout == torch.strided
+    if not plain or value.device.type != "cpu" or value.requires_grad or value.numel() >= 2**60:
+        return False
+    return value.dtype not in (torch.bfloat16, torch.complex32, *FLOATS_OF_8_BITS)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_the_call_that_rows_change_is_valid(name: str) -> None:
+    """Else rows might raise for another reason than their own."""
+    function(name)(**ERRORS[name].valid)
+
+
+@pytest.mark.parametrize(("name", "row"), ROWS, ids=[f"{n}: {r.says[:40]}" for n, r in ROWS])
+def test_bad_input(name: str, row: Bad) -> None:
+    check(name, row.error, row, {**ERRORS[name].valid, **row.changes})
+
+
+@every_case()
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_kinds_of_tensors_are_refused_by_name(kind: str, case: OpCase) -> None:
+    """Whichever argument it is: by the function, or by what it calls."""
+    arguments = case.arguments()
+    for name, value in arguments.items():
+        if isinstance(value, Tensor) and value.dim() <= 5:  # MKL-DNN has no more dimensions
+            message = rf"^visops\.\w+: ({name}|fill_value)\S* .*({kind}|quint8)"
+            with pytest.raises((TypeError, ValueError, RuntimeError), match=message):
+                case.function(**{**arguments, name: KINDS[kind](value)})
+
+
+@pytest.mark.parametrize("name", [name for name in ERRORS if takes_arrays(name)])
+def test_bad_arrays(name: str) -> None:
+    """What is wrong with tensors is wrong with arrays, in the same words."""
+    table: Errors = ERRORS[name]
+    for row in table.rows:
+        arguments = {**table.valid, **row.changes}
+        tensors = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Tensor)]
+        if not row.arrays or not tensors or not all(map(has_array, tensors)):
+            continue
+        arrays = pytree.tree_map(
+            lambda leaf: np.asarray(leaf) if isinstance(leaf, Tensor) else leaf, arguments
+        )
+        check(name, ValueError, row, arrays)

@@ -1,0 +1,130 @@
+"""Convolutions: of layers, of images with one kernel, filters, and their columns."""
+
+from typing import Any
+
+import torch
+import visops
+from torch import Tensor
+
+from .case import FLOATS, Arguments, Draw, OpCase, with_options
+
+KERNEL = (2, 3)
+
+
+def images(draw: Draw, channels: int = 3) -> Tensor:
+    shape = (draw.sizes.batch, channels, draw.sizes.height, draw.sizes.width)
+    if draw.dtype == torch.uint8:
+        return draw.tensor(draw.rng.integers(0, 256, shape))
+    return draw.normal(*shape)
+
+
+def layer(draw: Draw) -> Arguments:
+    """Return two groups; the size of the image stays."""
+    return {
+        "input": images(draw, 4),
+        "weight": draw.normal(6, 2, 3, 3),
+        "bias": draw.normal(6),
+        "padding": 1,
+        "groups": 2,
+        "method": "implicit",
+    }
+
+
+def steps(draw: Draw) -> Arguments:
+    """Return a layer whose result is smaller."""
+    return {
+        "input": images(draw),
+        "weight": draw.normal(5, 3, 3, 2),
+        "stride": (2, 3),
+        "padding": (1, 2),
+        "method": "implicit",
+    }
+
+
+def planes(draw: Draw) -> Arguments:
+    batch, height, width = draw.sizes.batch, draw.sizes.height, draw.sizes.width
+    return {"in1": draw.normal(batch, height, width), "in2": draw.normal(*KERNEL)}
+
+
+def windows(draw: Draw) -> Arguments:
+    return {"input": images(draw), "kernel_size": KERNEL, "padding": 2}
+
+
+def columns(draw: Draw) -> Arguments:
+    """Return what im2col gives of the windows, with other numbers."""
+    made: Tensor = visops.im2col(images(draw), KERNEL, padding=2)
+    size = (draw.sizes.height, draw.sizes.width)
+    return {"input": made, "output_size": size, "kernel_size": KERNEL, "padding": 2}
+
+
+def patches(draw: Draw) -> Arguments:
+    made: Tensor = visops.im2col(images(draw), KERNEL, padding=2, layout="patches")
+    return {**columns(draw), "input": made, "layout": "patches"}
+
+
+def filtered(draw: Draw) -> Arguments:
+    kernel = draw.tensor(draw.rng.standard_normal((3, 5)), torch.float32)
+    return {"image": images(draw), "kernel": kernel, "channels": "first"}
+
+
+def image(draw: Draw) -> Arguments:
+    return {"image": images(draw), "channels": "first"}
+
+
+LAYER: dict[str, Any] = {
+    "mapped": ("input", "weight"),
+    "layouts": ("strided", "transposed", "channels_last", "part_of_channels_last"),
+    "exact": False,  # torch's convolution computes what is mapped
+    "half": False,
+    "autocast": True,
+}
+PLANES: dict[str, Any] = {
+    "differentiable": ("in1", "in2"),
+    "linear_in": ("in1", "in2"),
+    "mapped": ("in1", "in2"),
+    "layouts": ("strided", "transposed"),
+    "dtypes": FLOATS[2:],  # NumPy's halves are refused, as SciPy refuses them
+}
+PRODUCTS: dict[str, Any] = {
+    **PLANES,
+    "exact": False,
+    "compiled": False,  # one program for a size: test_convolve2d_torch.py
+    "static_fakes": True,
+}
+LINEAR: dict[str, Any] = {
+    "differentiable": ("input",),
+    "mapped": ("input",),
+    "layouts": ("strided", "transposed", "channels_last", "part_of_channels_last"),
+}
+FILTER: dict[str, Any] = {
+    "differentiable": ("image",),
+    "layouts": ("strided", "transposed", "channels_last", "part_of_channels_last"),
+    "dtypes": FLOATS[2:],
+    "exact": False,  # gradients are torch's sums
+    "compiled": False,  # which takes a minute: test_filter2d.py compiles them once
+}
+
+CASES = [
+    OpCase("conv2d", layer, differentiable=("input", "weight", "bias"), **LAYER),
+    OpCase("conv2d steps", steps, differentiable=("input", "weight"), **LAYER),
+    OpCase("conv2d auto", with_options(layer, method="auto"), differentiable=("input",), **LAYER),
+    *(
+        OpCase(
+            f"convolve2d {mode}, {boundary}",
+            with_options(planes, mode=mode, boundary=boundary, method="direct"),
+            **PLANES,
+        )
+        for mode, boundary in (("full", "fill"), ("same", "wrap"), ("full", "symm"))
+    ),
+    OpCase("correlate2d", with_options(planes, mode="same", method="direct"), **PLANES),
+    OpCase("convolve2d im2col", with_options(planes, method="im2col"), **PRODUCTS),
+    OpCase("convolve2d fft", with_options(planes, method="fft"), **PRODUCTS),
+    OpCase("im2col", windows, linear_in=("input",), **LINEAR),
+    OpCase("im2col fill", with_options(windows, fill_value=0.5, layout="patches"), **LINEAR),
+    OpCase("col2im", columns, linear_in=("input",), **LINEAR),
+    OpCase("col2im patches", patches, linear_in=("input",), **LINEAR),
+    OpCase("filter2d", filtered, **FILTER),
+    OpCase("gaussian_blur", with_options(image, size=5, sigma=1.2), **FILTER),
+    OpCase("box_blur", with_options(image, size=(3, 5)), **FILTER),
+    OpCase("sobel", with_options(image, dx=1, dy=0), **FILTER),
+]

@@ -1,0 +1,141 @@
+"""Warps: affine and perspective ones, augmentation in one pass, maps of positions."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .case import FLOATS, Arguments, Draw, OpCase, with_options
+
+
+def images(draw: Draw, channels: int = 3) -> Tensor:
+    shape = (draw.sizes.batch, channels, draw.sizes.height, draw.sizes.width)
+    values = draw.rng.random(shape)
+    return draw.tensor(values * 255 if draw.dtype == torch.uint8 else values)
+
+
+def matrices(draw: Draw, rows: int = 2) -> Tensor:
+    """Return maps near the identity, in float64: one for each image."""
+    batch = draw.sizes.batch
+    matrix = np.eye(3) + draw.rng.uniform(-0.15, 0.15, (batch, 3, 3))
+    matrix[:, :2, 2] *= 10
+    matrix[:, 2] = [0.01, -0.02, 1.0] if rows == 3 else [0.0, 0.0, 1.0]
+    return torch.from_numpy(matrix[:, :rows].copy())
+
+
+def warped(draw: Draw) -> Arguments:
+    size = (draw.sizes.height, draw.sizes.width + 3)
+    return {"image": images(draw), "matrix": matrices(draw), "size": size}
+
+
+def perspective(draw: Draw) -> Arguments:
+    return {**warped(draw), "matrix": matrices(draw, 3)}
+
+
+def augmented(draw: Draw) -> Arguments:
+    """Return every step of an augmentation, with a colour matrix of its own for each image."""
+    batch = draw.sizes.batch
+    color = np.tile(np.eye(3, 4), (batch, 1, 1)) + draw.rng.uniform(-0.1, 0.1, (batch, 3, 4))
+    return {
+        "images": images(draw),
+        "matrix": matrices(draw, 3),
+        "size": (draw.sizes.height + 1, draw.sizes.width),
+        "color": torch.from_numpy(color),
+        "mean": [0.4],
+        "std": [0.2, 0.3, 0.4],
+        "layout": "CHW",
+    }
+
+
+def listed(draw: Draw) -> Arguments:
+    """Return images of two sizes in a list."""
+    whole = draw.sizes
+    made = draw.rng.random((2, 3, whole.height + 2, whole.width + 1))
+    values = draw.tensor(made * 255 if draw.dtype == torch.uint8 else made)
+    matrix = matrices(draw)[:1].expand(2, 2, 3) if whole.batch else torch.eye(2, 3).double()
+    return {
+        "images": [values[0].clone(), values[1, :, 2:, 1:].clone()],
+        "matrix": matrix.contiguous(),
+        "size": (5, 6),
+        "layout": "CHW",
+    }
+
+
+def remapped(draw: Draw) -> Arguments:
+    """Return displacements of a grid of points, and a matrix after them."""
+    batch = draw.sizes.batch
+    dtype = torch.float64 if draw.dtype == torch.float64 else torch.float32
+    return {
+        "images": images(draw, 2),
+        "map_x": draw.tensor(draw.rng.normal(0, 1, (batch, 3, 4)), dtype),
+        "map_y": draw.tensor(draw.rng.normal(0, 1, (batch, 3, 4)), dtype),
+        "size": [draw.sizes.height + 1, draw.sizes.width],
+        "matrix": matrices(draw, 3),
+        "grid": "bilinear",
+        "relative": True,
+        "interpolation": "bilinear",
+        "padding_mode": "reflect",
+        "fill": [0.0],
+    }
+
+
+LAYOUTS = ("strided", "transposed", "channels_last", "part_of_channels_last")
+WARP: dict[str, Any] = {
+    "mapped": ("image", "matrix"),
+    "layouts": LAYOUTS,
+    "dtypes": (*FLOATS, torch.uint8),
+    "arrays": False,
+}
+AUGMENT: dict[str, Any] = {
+    "differentiable": ("images", "matrix", "color"),
+    "mapped": ("images", "matrix", "color"),
+    "layouts": LAYOUTS,
+    "dtypes": (*FLOATS, torch.uint8),
+    "twice": False,
+    "half": False,  # the gradient of a matrix is a sum in another order
+    "finite_differences": False,  # of colours in float32: test_augment_autograd.py
+    "arrays": False,
+}
+
+CASES = [
+    OpCase(
+        "warp_affine",
+        with_options(warped, padding_mode="reflect"),
+        differentiable=("image", "matrix"),
+        twice=False,  # by the image alone
+        **WARP,
+    ),
+    OpCase(
+        "warp_affine bicubic",
+        with_options(warped, mode="bicubic"),
+        differentiable=("image",),
+        linear_in=("image",),
+        **WARP,
+    ),
+    OpCase(
+        "warp_perspective",
+        perspective,
+        differentiable=("image",),
+        finite_differences=False,
+        twice=False,
+        **WARP,
+    ),
+    OpCase("augment", augmented, **AUGMENT),
+    OpCase("augment antialias", with_options(augmented, antialias=True), **AUGMENT),
+    OpCase(
+        "augment list",
+        listed,
+        **{**AUGMENT, "differentiable": ("images", "matrix"), "mapped": ("matrix",)},
+    ),
+    OpCase(
+        "remap",
+        remapped,
+        call=torch.ops.visops.remap,
+        differentiable=("images", "map_x", "map_y", "matrix"),
+        mapped=("images", "map_x", "map_y", "matrix"),
+        layouts=LAYOUTS,
+        exact=False,  # torch's operators differentiate it
+        compiled=False,  # a map of one sample and of several are two programs
+    ),
+]
