@@ -4,7 +4,6 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "core/chain/colors.h"
 #include "core/chain/families.h"
 #include "core/chain/numbers.h"
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/chain/plan.h"
 #include "core/chain/step.h"
 
 namespace visops {
@@ -58,5 +59,24 @@ struct RectangleRange {
   // than the limits; otherwise they may equal them. Sides are meaningless where no attempt fits.
   Sides draw(const Draws& uniforms, double first_limit, double second_limit, bool strict) const;
 };
+
+// Brightness and contrast (`scale`), saturation and hue, of images of one channel or three.
+ColorMatrix jitter_matrix(double scale, const double* saturation, const double* hue,
+                          int64_t channels);
+
+struct Rotation {
+  double c, s;  // cosine and sine
+};
+
+// Exact at multiples of 90 degrees.
+Rotation rotation_of(double degrees);
+
+struct AffineMap {
+  double m[6];
+};
+
+// The affine map with linear part a, b, c, d that fixes (x, y) and then shifts.
+AffineMap about(double a, double b, double c, double d, double x, double y, double x_shift = 0.0,
+                double y_shift = 0.0);
 
 }  // namespace visops

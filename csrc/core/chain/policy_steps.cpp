@@ -4,10 +4,8 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "core/chain/colors.h"
 #include "core/chain/families.h"
 #include "core/chain/numbers.h"
-#include "core/chain/warps.h"
 
 namespace visops {
 namespace {

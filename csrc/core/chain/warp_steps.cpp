@@ -4,7 +4,6 @@
 
 #include "core/chain/families.h"
 #include "core/chain/numbers.h"
-#include "core/chain/warps.h"
 
 namespace visops {
 

@@ -11,7 +11,7 @@
 #include "core/chain/step.h"
 #include "core/warp/augment.h"
 #include "python/augment.h"
-#include "python/plan.h"
+#include "python/chain/plan.h"
 #include "python/strided_data.h"
 
 namespace visops {

@@ -9,7 +9,7 @@
 
 #include "python/array.h"
 #include "python/bindings.h"
-#include "python/chain.h"
+#include "python/chain/chain.h"
 
 namespace visops {
 

@@ -1,4 +1,4 @@
-#include "python/pixels.h"
+#include "python/chain/pixels.h"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -14,7 +14,7 @@
 #include "python/array.h"
 #include "python/augment.h"
 #include "python/bindings.h"
-#include "python/plan.h"
+#include "python/chain/plan.h"
 #include "python/strided_data.h"
 
 namespace visops {

@@ -4,14 +4,14 @@
 // changes nothing, such as a flip that doesn't apply, is left out: what it would copy has the same
 // bits. A pass whose result has one channel computes all, which are equal, and writes them to the
 // same place.
-#include "python/passes.h"
+#include "python/chain/passes.h"
 
 #include <pybind11/stl.h>
 
 #include <string>
 
 #include "python/bindings.h"
-#include "python/pixels.h"
+#include "python/chain/pixels.h"
 
 namespace visops {
 namespace {

@@ -1,5 +1,5 @@
 // Plans of chains: what ops/transforms asks of csrc/core/chain, for the samples of a batch at once.
-#include "python/plan.h"
+#include "python/chain/plan.h"
 
 #include <pybind11/stl.h>
 

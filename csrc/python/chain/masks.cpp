@@ -7,7 +7,7 @@
 
 #include "python/array.h"
 #include "python/bindings.h"
-#include "python/moving.h"
+#include "python/chain/moving.h"
 
 namespace visops {
 namespace {

@@ -20,7 +20,7 @@
 
 #include "core/chain/stored.h"
 #include "python/bindings.h"
-#include "python/pipeline.h"
+#include "python/chain/pipeline.h"
 
 namespace visops {
 namespace {

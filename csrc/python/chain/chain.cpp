@@ -1,4 +1,4 @@
-#include "python/chain.h"
+#include "python/chain/chain.h"
 
 #include <pybind11/stl.h>
 
@@ -11,7 +11,7 @@
 #include "core/warp/augment_segment.h"
 #include "python/array.h"
 #include "python/bindings.h"
-#include "python/plan.h"
+#include "python/chain/plan.h"
 #include "python/strided_data.h"
 
 namespace visops {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "python/chain.h"
+#include "python/chain/chain.h"
 
 namespace visops {
 

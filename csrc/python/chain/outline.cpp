@@ -1,4 +1,4 @@
-#include "python/outline.h"
+#include "python/chain/outline.h"
 
 #include <pybind11/gil_safe_call_once.h>
 #include <pybind11/numpy.h>

@@ -1,4 +1,4 @@
-#include "python/moving.h"
+#include "python/chain/moving.h"
 
 #include <array>
 #include <utility>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/chain/plan.h"
-#include "python/outline.h"
+#include "python/chain/outline.h"
 #include "python/strided_data.h"
 #include "python/torch_api.h"
 

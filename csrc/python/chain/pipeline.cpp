@@ -1,4 +1,4 @@
-#include "python/pipeline.h"
+#include "python/chain/pipeline.h"
 
 #include <pybind11/gil_safe_call_once.h>
 #include <pybind11/numpy.h>
@@ -9,7 +9,7 @@
 
 #include "core/dispatch/large_pages.h"
 #include "python/bindings.h"
-#include "python/moving.h"
+#include "python/chain/moving.h"
 
 namespace visops {
 namespace {
