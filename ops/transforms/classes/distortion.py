@@ -56,7 +56,7 @@ class _Bending(Transform):
     def field_of(
         self, params: Mapping[str, Any], sample: int, size: tuple[int, int]
     ) -> tuple[str, list[float]]:
-        """Return the kind of a sample's field and its numbers, as csrc/python/chain/fields.cpp has it."""
+        """Return the kind of a sample's field and its numbers: csrc/python/chain/fields.cpp."""
 
     def effects(self) -> Effects:
         return Effects(alone="it bends the image", size=None)

@@ -1,6 +1,7 @@
 """What the samples of a data set have in common, as the first one of a structure tells.
 
-csrc/python/chain/outline.h finds it again for the others, by all that :func:`split_sample` looks at.
+csrc/python/chain/outline.h finds it again for the others, by all that :func:`split_sample` looks
+at.
 """
 
 from collections.abc import Sequence

@@ -48,7 +48,7 @@ class Fields(list[Field | None]):
     Parameters
     ----------
     kinds : list
-        Each sample's kind of field and its numbers, as csrc/python/chain/fields.cpp has it, or None.
+        Each sample's kind of field and its numbers, or None: csrc/python/chain/fields.cpp.
     sizes : list
         Heights and widths of the samples.
 
