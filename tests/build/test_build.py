@@ -64,16 +64,23 @@ def test_build_info() -> None:
             assert ("cuda" in slots) == (info["cuda_error"] is None)
 
 
+STUB = re.compile(r" [uVS] _{1,2}ZN6visops\d+\w+_stubE$")  # an inline variable's data
+
+
 @pytest.mark.parametrize("isa", ["default", "avx2", "avx512"])
 def test_isa_objects_define_nothing_others_can_see(isa: str) -> None:
-    """A function shared between objects could be taken from the AVX-512 one on every CPU."""
+    """A function shared between objects could be taken from the AVX-512 one on every CPU.
+
+    Stubs may be: constants without code, of which any object's will do.
+    """
     objects = sorted((ROOT / "build" / "ninja" / isa).rglob("*.o"))
     if not objects:
         pytest.skip("the build tree is not there")
     for file in objects:
         command = [program("nm"), "--extern-only", "--defined-only", str(file)]
         run = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert run.stdout == "", f"{file} defines symbols with external linkage"
+        found = [line for line in run.stdout.splitlines() if not STUB.search(line)]
+        assert found == [], f"{file} defines symbols with external linkage"
 
 
 @linux

@@ -135,7 +135,7 @@ def test_avx2_objects_serve_avx512_where_both_are_built(
 def test_only_these_lack_an_avx512_kernel() -> None:
     from build_ninja import AVX2_SUFFICES
 
-    core = "\n".join(path.read_text() for path in (ROOT / "csrc/core").rglob("*.cpp"))
+    core = "\n".join(path.read_text() for path in (ROOT / "csrc/core").rglob("*.*"))
     names = dict(re.findall(r'(\w+)_stub[({]\s*"(\w+)"', core))
     stubs = {
         names[stub]
@@ -212,7 +212,7 @@ def chooser(tmp_path_factory: pytest.TempPathFactory) -> Path:
         '#define VISOPS_BUILD ""\n#define VISOPS_CUDA_LIBRARY ""\n#define VISOPS_CUDA_MAJOR 0\n'
         '#define VISOPS_TORCH_INDEX ""\n'
     )
-    core = ROOT / "csrc" / "core"
+    core = ROOT / "csrc" / "core" / "dispatch"
     sources = [core / f"{name}.cpp" for name in ("kernel_stub", "cuda_library", "shared_library")]
     command = ["c++", "-std=c++17", "-O0", f"-I{ROOT / 'csrc'}", f"-I{folder}"]
     command += ["-include", str(folder / "processor.h"), str(folder / "main.cpp")]
