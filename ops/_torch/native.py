@@ -40,3 +40,8 @@ def data_ptr_and_strides(tensor: Any) -> PtrAndStrides | None:
         return None
     address = tensor.data_ptr()
     return (address, tensor.stride()) if address else None
+
+
+def unwatched_ptr_and_strides(tensor: Any) -> PtrAndStrides | None:
+    """The same, but None as well where torch has to see what happens to the tensor."""
+    return None if modes_or_transforms_active() else data_ptr_and_strides(tensor)

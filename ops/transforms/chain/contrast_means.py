@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from ..._native import GREY, MEAN_GRID
+from ..._torch.native import unwatched_ptr_and_strides as data_ptr_and_strides
 from ...pixels.grey_means import add_grey_means
 from ...warp.augment_options import AugmentOptions
-from ..sample.native import data_ptr_and_strides
 from .compile import DTYPE_NAMES, Compiled
 from .integers import float_fill
 from .operator_calls import Later, Upload, got, run_all, run_each, windows_for

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from ... import _native
-from ..sample import native
 from ..sample.entries import selected
 from ..sample.leaf import Leaf
 from .bounds import boxes_from_members
@@ -25,6 +24,7 @@ from .rows import (
     point_width,
     restore_dtype,
     rows_of,
+    sample_of,
     scale_area,
 )
 
@@ -85,7 +85,7 @@ def clamp(leaf: Leaf, areas: Sequence[Leaf], sizes: np.ndarray, options: TargetO
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
     windows = canvas_windows(sizes)
     if isinstance(rows, np.ndarray):
-        rest, shares = _native.clip_boxes(rows, leaf.format, windows, native.sample_of(owners))
+        rest, shares = _native.clip_boxes(rows, leaf.format, windows, sample_of(owners))
         note_left(leaf, areas, shares, options)
         leaf.value = restore(rest)
         return
@@ -174,7 +174,7 @@ def _finish_keypoints(leaf: Leaf, sizes: np.ndarray, convention: str) -> None:
     rows, owners, restore = rows_of(leaf.value, leaf.batch, width)
     shift = CONVENTIONS[convention]
     if isinstance(rows, np.ndarray):
-        seen = _native.points_inside(rows, sizes, native.sample_of(owners), shift)
+        seen = _native.points_inside(rows, sizes, sample_of(owners), shift)
     else:
         seen = inside(rows[:, :2], (canvas_windows(sizes) - shift)[owners])
     note_visible(leaf, seen)

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from ... import _native
+from ..._torch.native import unwatched_ptr_and_strides
 from ...warp.augment_autograd import augment, augment_list
-from ..sample import native
 from .options import Geometry
 
 # Dtypes whose coordinates the kernel computes in float32. float64 is not among them: its finer
@@ -85,7 +85,7 @@ def _in_place(
         return None
     if mask.requires_grad or mask.dim() not in (2, 3) or mask.shape[0] == 0:
         return None
-    source = native.data_ptr_and_strides(mask)
+    source = unwatched_ptr_and_strides(mask)
     if source is None:
         return None
     *counts, height, width = mask.shape

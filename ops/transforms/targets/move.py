@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from ... import _native
-from ..sample import native
 from ..sample.leaf import Leaf
 from .coordinates import area_scale, clamp_boxes, from_corners, inside, to_corners, with_origin
 from .coordinates import move_boxes as move_box_rows
@@ -20,7 +19,7 @@ from .mirrored import mirrored_by, swap_names
 from .options import CONVENTIONS, Geometry, TargetOptions, mask_fill_of
 from .polygons import move_polygons
 from .rotated import ROTATED, move_rotated
-from .rows import areas_of, note_visible, point_width, rows_of, scale_area
+from .rows import areas_of, note_visible, point_width, rows_of, sample_of, scale_area
 
 
 def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOptions) -> None:
@@ -64,7 +63,7 @@ def move_boxes(
             rows,
             leaf.format,
             geometry.matrix,
-            native.sample_of(owners),
+            sample_of(owners),
             None if options.boxes == "keep" else geometry.source(),
             bool(areas) or options.min_visibility > 0.0,
         )
@@ -94,7 +93,7 @@ def move_keypoints(leaf: Leaf, geometry: Geometry, convention: str) -> None:
     points = rows[:, :2]
     shift = CONVENTIONS[convention]
     if isinstance(rows, np.ndarray):
-        samples = native.sample_of(owners)
+        samples = sample_of(owners)
         found = _native.move_points(rows, geometry.matrix, samples, geometry.source(), shift)
         if found is not None:
             leaf.value = restore(found[0])

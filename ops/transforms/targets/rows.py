@@ -61,6 +61,11 @@ def rows_of(value: Any, batch: int | None, width: int) -> tuple[Any, Any, Callab
     return rows, np.repeat(np.arange(len(parts)), counts), restore
 
 
+def sample_of(owners: Any) -> np.ndarray | None:
+    """Return the sample of each row, as C++ takes it; None: there is only one."""
+    return None if isinstance(owners, slice) else owners
+
+
 def point_width(leaf: Leaf) -> int:
     """Return the last dimension of key points: 2, or 3 with visibilities."""
     if not isinstance(leaf.value, list):
