@@ -43,5 +43,5 @@ def data_ptr_and_strides(tensor: Any) -> PtrAndStrides | None:
 
 
 def unwatched_ptr_and_strides(tensor: Any) -> PtrAndStrides | None:
-    """The same, but None as well where torch has to see what happens to the tensor."""
+    """Return the same, but None as well where torch has to see what happens to the tensor."""
     return None if modes_or_transforms_active() else data_ptr_and_strides(tensor)
