@@ -36,7 +36,7 @@ def with_leaves(case: OpCase, arguments: Arguments) -> tuple[Arguments, list[Ten
     """Return copies of what is differentiable, of which a gradient is wanted."""
 
     def leaf(value: Any) -> Any:
-        return value.detach().clone().requires_grad_() if is_float(value) else value
+        return value.detach().requires_grad_() if is_float(value) else value
 
     given = {n: pytree.tree_map(leaf, arguments.get(n)) for n in case.differentiable}
     given = {name: value for name, value in given.items() if value is not None}
