@@ -1,6 +1,6 @@
 """Small calls that together reach every barrier of the CUDA kernels where it matters.
 
-For `scripts/cuda_barriers.py`, which takes barriers away. So blocks have several pieces of work
+For tests that take barriers away. So blocks have several pieces of work
 each (emulated grids have seven blocks at most), lists have more entries than are prepared at once,
 and warps have more than one row; otherwise the calls are as small as they can be.
 """
