@@ -51,6 +51,7 @@ def file_chains() -> list[transforms.Compose]:
         of_files(transforms.ColorJitter(0.3, 0.3, 0.3), *floats),
         of_files(transforms.RandAugment(), *floats),
         of_files(transforms.GaussianBlur(3), *floats, exact=True),
+        of_files(transforms.ColorJitter(0.3, 0.8, 0.3), *floats, exact=True),
         of_files(transforms.ToDtype(torch.float32, scale=True), keys={"image": ["photo"]}),
         of_files(transforms.ToPILImage()),
     ]

@@ -1,4 +1,4 @@
-"""What a pass needs in C++: its transforms' steps, and how it samples images."""
+"""A pass in C++, a chain in C++ (csrc/python/chain/pipeline.h), and what they ask of Python."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
