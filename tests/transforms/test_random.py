@@ -287,7 +287,7 @@ def test_what_has_one_seed_shares_no_numbers() -> None:
     ]
     seeds = {0}
     for own in mixing:
-        source = own.source(None, range(64), 3, None)
+        source = own._source(None, range(64), 3, None)
         seed, epoch, indices = source.key_for(64)
         seeds.add(seed)
         assert (epoch, list(indices)) == (3, list(range(64)))
