@@ -231,7 +231,12 @@ class Compose(Chain):
         self._pipeline = pipeline_of(self)  # asks for the passes, which are formed now
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_pipeline": None, "_settings": None, "_compiled_from": []}
+        return {
+            **super().__getstate__(),
+            "_pipeline": None,
+            "_settings": None,
+            "_compiled_from": [],
+        }
 
     @property
     def passes(self) -> list[Pass]:

@@ -71,9 +71,7 @@ bool read_array_dtype(const py::array& array, DType* out) {
   }
 }
 
-bool is_image_dtype(DType dtype) {
-  return dtype == DType::kUInt8 || (is_floating(dtype) && dtype != DType::kBool);
-}
+bool is_image_dtype(DType dtype) { return dtype == DType::kUInt8 || is_floating(dtype); }
 
 bool view_array(const py::array& array, TensorView* view) {
   const auto rank = static_cast<int>(array.ndim());
@@ -183,8 +181,8 @@ bool Pipeline::read_image(py::handle value, const std::string& name, Images* ima
     }
     const auto array = py::reinterpret_borrow<py::array>(owner);
     if (!view_array(array, &view)) return false;
-    rank = view.rank;
-    if (view.rank == 2) {  // one channel
+    rank = owner.is(value) ? view.rank : 0;  // PIL images have none
+    if (view.rank == 2) {                    // one channel
       view.shape[2] = view.strides[2] = 1;
       view.rank = 3;
       last = true;
@@ -195,7 +193,7 @@ bool Pipeline::read_image(py::handle value, const std::string& name, Images* ima
     }
   }
   if (is_tensor(value)) rank = view.rank;
-  images->rank = owner.is(value) || is_tensor(value) ? rank : 0;  // PIL images have none
+  images->rank = rank;
   if (view.rank > 4 || (view.rank == 4 && options_.frames) || !is_image_dtype(view.dtype)) {
     return false;
   }
