@@ -35,7 +35,7 @@ SIZES = {
     "one": Sizes(batch=1, height=1, width=1, count=1, other=1),
     "empty": Sizes(batch=2, height=9, width=11, count=0, other=3),
     "no batch": Sizes(batch=0, height=9, width=11, count=0, other=0),
-    # Of what is counted, as many as "second" has: of which one is a result, and none.
+    # The sizes of "second", for calls that find one result, and none.
     "single": Sizes(batch=3, height=16, width=13, count=20, other=5),
     "nothing": Sizes(batch=3, height=16, width=13, count=20, other=5),
     "large": Sizes(batch=3, height=61, width=70, count=400, other=500),  # several tasks of a kernel

@@ -34,7 +34,7 @@ DIRECT: dict[str, Any] = {
     "flip": True,
 }
 
-# Of every method.
+# Every method refuses these.
 CONV2D: tuple[Bad, ...] = (
     bad(input=zeros(6, 7), says="has shape [6, 7], must be [N, C, H, W] or [C, H, W]"),
     bad(input=zeros(1, 2, 4, 6, 7), says="has shape [1, 2, 4, 6, 7], must be"),

@@ -23,16 +23,29 @@ using Numbers = std::vector<double>;
 using Means = std::vector<Numbers>;
 
 // Windows [batch, 4] of samples, if there are any.
-Numbers windows_of(const GeometryState* samples, size_t batch, const Sampling& sampling) {
+Numbers windows_of(const std::vector<GeometryState>& samples, const Sampling& sampling) {
   Numbers windows;
   if (!sampling.window && !samples[0].has_window) return windows;
-  for (size_t i = 0; i < batch; ++i) {
-    const GeometryState& at = samples[i];
+  for (const GeometryState& at : samples) {
     const double whole[4] = {0.0, 0.0, at.source.width, at.source.height};
     const double* const window = at.has_window ? at.window : whole;
     windows.insert(windows.end(), window, window + 4);
   }
   return windows;
+}
+
+// How one image is sampled onto its canvas. `matrix`, of 9 numbers, is the caller's.
+void set_sampling(const GeometryState& at, Interpolation mode, const Sampling& sampling,
+                  double* matrix, AugmentParams& p) {
+  at.write_rows(mode == Interpolation::kNearest, matrix);
+  p.matrix = {matrix, DType::kFloat64, false, at.rows() * 3, 3, 1};
+  p.matrix_rows = at.rows();
+  p.mode = mode;
+  p.padding = sampling.padding;
+  p.antialias = sampling.antialias && mode != Interpolation::kNearest;
+  p.half_pixel = true;
+  p.output_height = static_cast<int64_t>(at.canvas.height);
+  p.output_width = static_cast<int64_t>(at.canvas.width);
 }
 
 // Means of small pictures of the images: NOTE [ Grey means ].
@@ -119,30 +132,22 @@ Numbers exact_colors(const ChainPlan& plan, const ColorProgram& program, const S
   Means means;
   std::vector<float> picture;
   for (const MeanRound& round : program.rounds) {
-    const GeometryState& at = plan.colors[round.step].at[0];
-    double matrix[9];
-    at.write_rows(mode == Interpolation::kNearest, matrix);
+    const std::vector<GeometryState>& at = plan.colors[round.step].at;
     Numbers color;
     const bool is_plain = !round.plain.empty() && round.plain[0] != 0;
     if (round.before.steps > 0 && !is_plain) {
       color = with_means(round.before, 1, plan.channels, means);
     }
     AugmentParams p = image;
-    p.matrix = {matrix, DType::kFloat64, false, at.rows() * 3, 3, 1};
-    p.matrix_rows = at.rows();
-    p.mode = mode;
-    p.padding = sampling.padding;
-    p.antialias = sampling.antialias && mode != Interpolation::kNearest;
-    p.half_pixel = true;
+    double matrix[9];
+    set_sampling(at[0], mode, sampling, matrix, p);
     p.clamp = !color.empty();
-    const Numbers windows = windows_of(&at, 1, sampling);
+    const Numbers windows = windows_of(at, sampling);
     p.window = windows.empty() ? nullptr : windows.data();
     p.color = color.empty() ? nullptr : color.data();
     p.color_shared = !color.empty();
     p.color_steps = color.empty() ? 0 : round.before.steps;
     p.output_dtype = DType::kFloat32;
-    p.output_height = static_cast<int64_t>(at.canvas.height);
-    p.output_width = static_cast<int64_t>(at.canvas.width);
     const int64_t pixels = p.output_height * p.output_width;
     picture.resize(static_cast<size_t>(p.channels * pixels));
     p.output = picture.data();
@@ -253,7 +258,6 @@ void Chain::run_one(const ChainPlan& plan, const AugmentImage& image, DType dtyp
 void Chain::run_channels(const ChainPlan& plan, const AugmentImage& image, DType dtype,
                          const StridedData& to, DType out_dtype, const AugmentValues& values,
                          Threads threads) const {
-  const GeometryState& at = plan.samples.at(0);
   AugmentParams p = {};
   p.batch = 1;
   p.channels = plan.channels;
@@ -261,21 +265,12 @@ void Chain::run_channels(const ChainPlan& plan, const AugmentImage& image, DType
   p.dtype = dtype;
   const AugmentParams source = p;
   p.output_dtype = out_dtype;
-  p.output_height = static_cast<int64_t>(at.canvas.height);
-  p.output_width = static_cast<int64_t>(at.canvas.width);
   p.output = to.address;
   p.output_stride = {0, to.strides[0], to.strides[1], to.strides[2]};
   double matrix[9];
   const Interpolation mode = sampling_.mode_of(plan, 0);
-  at.write_rows(mode == Interpolation::kNearest, matrix);
-  const int64_t rows = at.rows();
-  p.matrix = {matrix, DType::kFloat64, false, rows * 3, 3, 1};
-  p.matrix_rows = static_cast<int>(rows);
-  p.mode = mode;
-  p.padding = sampling_.padding;
-  p.antialias = sampling_.antialias && mode != Interpolation::kNearest;
-  p.half_pixel = true;
-  const Numbers windows = windows_of(plan.samples.data(), plan.samples.size(), sampling_);
+  set_sampling(plan.samples.at(0), mode, sampling_, matrix, p);
+  const Numbers windows = windows_of(plan.samples, sampling_);
   if (!windows.empty()) p.window = windows.data();
   std::vector<int64_t> erased;
   for (const Numbers& rectangle : plan.erased) {
@@ -348,7 +343,7 @@ py::array_t<double> Chain::colors(const PlanObject& self, py::handle images,
   const ChainPlan& plan = self.plan;
   std::vector<AugmentImage> list;
   const AugmentParams image = images_of(images, dtype_named(dtype), plan, list);
-  const Numbers windows = windows_of(plan.samples.data(), plan.samples.size(), sampling_);
+  const Numbers windows = windows_of(plan.samples, sampling_);
   Numbers color;
   run_unlocked(plan.batch * kMeanGrid * kMeanGrid, [&] {
     color = colors_with_means(plan, sampling_, image, windows, Threads::kTorch);
@@ -359,7 +354,7 @@ py::array_t<double> Chain::colors(const PlanObject& self, py::handle images,
 
 int64_t Chain::kinds(const PlanObject& self, bool bytes, size_t number) const {
   const ChainPlan& plan = self.plan;
-  const Numbers windows = windows_of(plan.samples.data(), plan.samples.size(), sampling_);
+  const Numbers windows = windows_of(plan.samples, sampling_);
   AugmentParams p = {};
   p.mode = sampling_.modes.at(number);
   p.padding = sampling_.padding;

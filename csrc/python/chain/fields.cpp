@@ -157,24 +157,11 @@ Doubles move_by_field(const Doubles& points, py::handle field, const std::vector
   return out;
 }
 
-// Random numbers [count] of a key: uniform in [0, 1), or normally distributed.
-void random_floats(double key, bool normal, py::handle address, int64_t count) {
-  float* const data = floats_at(address);
-  const auto whole = static_cast<uint64_t>(key * 0x1p53);
-  const py::gil_scoped_release release;
-  if (!normal) return fill_with_units(data, count, whole);
-  std::fill_n(data, count, 0.0f);
-  const NoiseParams p = {data, DType::kFloat32, count, count, NoiseKind::kGaussian, whole, 0.0, 1.0,
-                         false};
-  run_plain(noise_stub, p);
-}
-
 }  // namespace
 
 void bind_fields(py::module_& m) {
   m.def("make_fields", &make_fields);
   m.def("move_by_field", &move_by_field);
-  m.def("random_floats", &random_floats);
 }
 
 }  // namespace visops

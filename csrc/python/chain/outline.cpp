@@ -87,6 +87,8 @@ std::vector<py::object> holders_of(const Outline& outline, py::handle sample) {
   return holders;
 }
 
+bool is_plain_type(PyTypeObject* type) { return types().plain.count(type) != 0; }
+
 // Reads what decides what the values of a sample are. Each function returns false where their
 // contents do.
 class Outlines::Reader {
@@ -152,9 +154,7 @@ class Outlines::Reader {
       const py::object own_key = py::reinterpret_borrow<py::object>(key);
       const py::object own_value = py::reinterpret_borrow<py::object>(value);
       structure.push_back(address_of(key));
-      PyObject* const kind = PyDict_GetItemWithError(outlines_.kinds_.ptr(), key);
-      if (kind == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
-      if (!read_value(value, kind)) return false;
+      if (!read_value(value, outlines_.kind_of(key))) return false;
       if (PyDict_GET_SIZE(sample) != size) return false;  // another thread has changed it
     }
     return true;
@@ -173,7 +173,7 @@ class Outlines::Reader {
       mark(kRank, static_cast<uintptr_t>(rank_of_tensor(value)));
       return true;
     }
-    if (types().plain.count(type) != 0 || is_kind(kind, "other") || outlines_.is_typed(value)) {
+    if (is_plain_type(type) || is_kind(kind, "other") || outlines_.is_typed(value)) {
       mark_type(kType, value);
       return true;
     }
@@ -215,7 +215,7 @@ class Outlines::Reader {
     mark_type(kAtoms, value);
     const Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
     for (Py_ssize_t i = 0; i < count; ++i) {
-      if (types().plain.count(Py_TYPE(PySequence_Fast_GET_ITEM(value, i))) == 0) return false;
+      if (!is_plain_type(Py_TYPE(PySequence_Fast_GET_ITEM(value, i)))) return false;
     }
     return true;
   }
@@ -236,12 +236,19 @@ class Outlines::Reader {
   Outlines& outlines_;
 };
 
+PyObject* Outlines::kind_of(py::handle key) const {
+  PyObject* const kind = PyDict_GetItemWithError(kinds_.ptr(), key.ptr());
+  if (kind == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return kind;
+}
+
 bool Outlines::is_typed(py::handle value) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return typed_.count(Py_TYPE(value.ptr())) != 0;
 }
 
-std::shared_ptr<const Outline> Outlines::find(py::handle sample, const py::object& split) {
+std::shared_ptr<const Outline> Outlines::find(py::handle sample, py::handle chain,
+                                              const py::object& outline_of) {
   Reader reader(*this);
   if (!reader.read(sample)) return nullptr;
   {
@@ -249,7 +256,7 @@ std::shared_ptr<const Outline> Outlines::find(py::handle sample, const py::objec
     const auto found = known_.find(reader.structure);
     if (found != known_.end()) return found->second.outline;
   }
-  const py::object made = split(sample);
+  const py::object made = outline_of(chain, sample);
   std::shared_ptr<const Outline> outline;
   if (!made.is_none()) outline = std::make_shared<const Outline>(made);
   const std::lock_guard<std::mutex> lock(mutex_);

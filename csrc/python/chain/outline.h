@@ -46,15 +46,21 @@ struct Outline {
 // A sample and the dicts in it.
 std::vector<py::object> holders_of(const Outline& outline, py::handle sample);
 
+// Whether values of a type have no parts that could move: numbers, texts, bytes, None.
+bool is_plain_type(PyTypeObject* type);
+
 class Outlines {
  public:
   explicit Outlines(py::dict kinds) : kinds_(std::move(kinds)) {}
 
+  // The kind that a dict's key stands for, a text; null: none.
+  PyObject* kind_of(py::handle key) const;
   // Whether it is of a type of tv_tensors that a sample has had.
   bool is_typed(py::handle value) const;
-  // The outline of a sample, or null. `split` is called with the first of a structure, and returns
-  // its outline or None.
-  std::shared_ptr<const Outline> find(py::handle sample, const py::object& split);
+  // The outline of a sample, or null. `outline_of` is called with the chain and the first sample of
+  // a structure, and returns its outline or None.
+  std::shared_ptr<const Outline> find(py::handle sample, py::handle chain,
+                                      const py::object& outline_of);
 
  private:
   // Types and ranks as numbers. Their objects are held once a structure is known.

@@ -165,10 +165,8 @@ void Passes::run_each(const std::vector<const ChainPlan*>& plans,
   const auto count = static_cast<int64_t>(images.size());
   // Side by side, each image goes through all passes while it is in the cache. Fewer images than
   // threads share all threads, one after another.
-  if (count < torch::stable::get_num_threads()) {
+  if (count == 1 || count < torch::stable::get_num_threads()) {
     for (size_t i = 0; i < images.size(); ++i) work(i, Threads::kTorch);
-  } else if (count == 1) {
-    work(0, Threads::kTorch);
   } else {
     for_each_on_threads(count, [&](size_t i) { work(i, Threads::kCaller); });
   }

@@ -18,7 +18,7 @@ namespace {
 struct PythonSide {
   py::object outline_of, passes_for, key_of, pixels_of, as_type, tv_wrap, count_of, recorded;
   py::object is_pil, outer_options, file_pass;
-  py::set moved_names;  // that hold what would have to move with an image
+  py::set moved_names, moved_kinds;  // of what would have to move with an image
 
   PythonSide() {
     const py::module_ module = py::module_::import("visops.transforms.chain.compile");
@@ -35,7 +35,8 @@ struct PythonSide {
     tv_wrap = from("sample.leaf").attr("tv_wrap");
     is_pil = from("sample.leaf").attr("is_pil");
     outer_options = from("chain.nesting").attr("_outer");
-    file_pass = from("chain.compile").attr("file_pass");
+    file_pass = module.attr("file_pass");
+    moved_kinds = py::set(from("sample.names").attr("MOVING"));
     moved_names = py::set(from("sample.passing").attr("UNMOVABLE"));
     moved_names.add("area");
   }
@@ -108,6 +109,13 @@ bool may_have_entries(const py::object& labels, int64_t count) {
   }
   const py::object length = python().count_of(labels);
   return length.is_none() || length.cast<int64_t>() == count;
+}
+
+// What an entry of a sample holds.
+py::object value_of(const Entry& entry, const std::vector<py::object>& holders) {
+  PyObject* const found = PyObject_GetItem(holders[entry.holder].ptr(), entry.key.ptr());
+  if (found == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(found);
 }
 
 bool may_be_channels(int64_t count) { return count == 1 || count == 3 || count == 4; }
@@ -292,13 +300,8 @@ bool Pipeline::read_target(const Entry& entry, py::handle value, const Images& i
 
 bool Pipeline::read_targets(const Outline& outline, const std::vector<py::object>& holders,
                             const Images& images, std::vector<Target>* targets) const {
-  const auto value_of = [&](const Entry& entry) {
-    PyObject* const found = PyObject_GetItem(holders[entry.holder].ptr(), entry.key.ptr());
-    if (found == nullptr) throw py::error_already_set();
-    return py::reinterpret_steal<py::object>(found);
-  };
   for (const Entry& entry : outline.arrays) {
-    if (value_of(entry).attr("ndim").cast<int64_t>() > 1) return false;
+    if (value_of(entry, holders).attr("ndim").cast<int64_t>() > 1) return false;
   }
   if (outline.targets.empty()) return true;
   if (!options_.moves_targets || options_.pure_targets || options_.exact || images.in_batch) {
@@ -307,7 +310,7 @@ bool Pipeline::read_targets(const Outline& outline, const std::vector<py::object
   targets->resize(outline.targets.size());
   for (size_t i = 0; i < targets->size(); ++i) {
     const Entry& entry = outline.targets[i];
-    if (!read_target(entry, value_of(entry), images, &(*targets)[i])) return false;
+    if (!read_target(entry, value_of(entry, holders), images, &(*targets)[i])) return false;
   }
   if (outline.boxes < 0) return true;
   const Target& boxes = (*targets)[static_cast<size_t>(outline.boxes)];
@@ -316,51 +319,55 @@ bool Pipeline::read_targets(const Outline& outline, const std::vector<py::object
   }
   for (const Entry& entry : outline.labels) {
     if (entry.holder != boxes.entry->holder) continue;
-    if (!may_have_entries(value_of(entry), boxes.count())) return false;
+    if (!may_have_entries(value_of(entry, holders), boxes.count())) return false;
   }
   return true;
 }
 
-Pipeline::Keys Pipeline::draw_keys(py::handle chain, py::handle generator, py::handle index,
-                                   py::handle epoch, size_t batch) const {
+std::vector<SampleKey> Pipeline::draw_keys(py::handle chain, py::handle generator, py::handle index,
+                                           py::handle epoch, size_t batch) const {
   const py::object seed = chain.attr("seed");
-  const bool by_index = batch == 1 && PyLong_CheckExact(index.ptr()) &&
-                        PyLong_CheckExact(seed.ptr()) && generator.is_none() &&
-                        (epoch.is_none() || PyLong_CheckExact(epoch.ptr()));
-  Keys keys;
-  if (by_index) {
-    const py::object own_epoch =
-        epoch.is_none() ? py::object(py::int_(0)) : py::reinterpret_borrow<py::object>(epoch);
-    py::list indices;
-    indices.append(index);
-    keys.python = py::make_tuple(seed, own_epoch, indices);
-    keys.samples = {{low_word(seed), low_word(own_epoch), low_word(index)}};
-    return keys;
-  }
-  // The call has a number, whose key its samples count on from.
-  const bool counts = index.is_none() && generator.is_none() && PyLong_CheckExact(seed.ptr()) &&
-                      (epoch.is_none() || PyLong_CheckExact(epoch.ptr()));
-  const py::object calls = counts ? py::object(chain.attr("_calls")) : py::none();
-  if (!calls.is_none()) {
-    const py::tuple number = calls.attr("next")(epoch);
-    const uint64_t key =
-        call_key(low_word(seed), low_word(number[0]), low_word(number[1]), low_word(number[2]));
-    for (uint64_t i = 0; i < batch; ++i) keys.samples.push_back({key, 0, i});
-    keys.python =
-        py::make_tuple(py::int_(key), 0, py::module_::import("builtins").attr("range")(batch));
-    return keys;
+  std::vector<SampleKey> keys;
+  if (generator.is_none() && PyLong_CheckExact(seed.ptr()) &&
+      (epoch.is_none() || PyLong_CheckExact(epoch.ptr()))) {
+    if (batch == 1 && PyLong_CheckExact(index.ptr())) {
+      keys.push_back({low_word(seed), epoch.is_none() ? 0 : low_word(epoch), low_word(index)});
+      return keys;
+    }
+    const py::object calls = index.is_none() ? py::object(chain.attr("_calls")) : py::none();
+    if (!calls.is_none()) {  // the call has a number, from whose key its samples count
+      const py::tuple number = calls.attr("next")(epoch);
+      const uint64_t key =
+          call_key(low_word(seed), low_word(number[0]), low_word(number[1]), low_word(number[2]));
+      for (uint64_t i = 0; i < batch; ++i) keys.push_back({key, 0, i});
+      return keys;
+    }
   }
   const py::tuple drawn = python().key_of(chain, generator, index, epoch, batch);
-  keys.python = drawn;
   const uint64_t first = low_word(drawn[0]), second = low_word(drawn[1]);
-  for (py::handle own : drawn[2]) keys.samples.push_back({first, second, low_word(own)});
+  for (py::handle own : drawn[2]) keys.push_back({first, second, low_word(own)});
   return keys;
 }
 
 namespace {
 
-// Torch's operators have to run, with this key if it is not None.
-py::tuple refused(const py::object& key = py::none()) { return py::make_tuple(false, key); }
+// Python has to run the call.
+py::tuple refused() { return py::make_tuple(false, py::none()); }
+
+// The same, by keys that are drawn already: as (seed, epoch, indices).
+py::tuple refused(const std::vector<SampleKey>& keys) {
+  py::list indices;
+  for (const SampleKey& key : keys) indices.append(key.index);
+  return py::make_tuple(false, py::make_tuple(keys[0].seed, keys[0].epoch, indices));
+}
+
+// A dict, or a tuple as a list.
+py::object copy_of(py::handle holder) {
+  PyObject* const own = holder.ptr();
+  PyObject* const copy = PyDict_Check(own) ? PyDict_Copy(own) : PySequence_List(own);
+  if (copy == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(copy);
+}
 
 bool is_buffer(py::handle value) {
   PyObject* const own = value.ptr();
@@ -370,16 +377,7 @@ bool is_buffer(py::handle value) {
 // Whether a value beside a file needs no look.
 bool is_plain_value(py::handle value) {
   if (is_plain_tensor(value)) return rank_of_tensor(value) == 0;
-  PyObject* const own = value.ptr();
-  return PyLong_CheckExact(own) || PyBool_Check(own) || PyFloat_CheckExact(own) ||
-         PyComplex_CheckExact(own) || PyUnicode_CheckExact(own) || own == Py_None;
-}
-
-// The kind that a name stands for; empty: none.
-std::string kind_of(const py::dict& kinds, py::handle key) {
-  PyObject* const kind = PyDict_GetItemWithError(kinds.ptr(), key.ptr());
-  if (kind == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  return kind == nullptr ? std::string() : py::handle(kind).cast<std::string>();
+  return is_plain_type(Py_TYPE(value.ptr())) && !PyBytes_CheckExact(value.ptr());
 }
 
 }  // namespace
@@ -401,10 +399,10 @@ bool Pipeline::find_file(py::handle sample, py::object* key) const {
   }
   if (!PyDict_CheckExact(sample.ptr())) return false;
   for (const auto& [own_key, value] : py::reinterpret_borrow<py::dict>(sample)) {
-    const std::string kind = kind_of(kinds_, own_key);
-    const bool is_image = kind == "image";
+    PyObject* const kind = outlines_.kind_of(own_key);
+    const bool is_image = kind != nullptr && PyUnicode_CompareWithASCIIString(kind, "image") == 0;
     if (is_image && !is_buffer(value)) return false;
-    const bool may_move = !kind.empty() && !is_image && kind != "labels" && kind != "other";
+    const bool may_move = kind != nullptr && python().moved_kinds.contains(py::handle(kind));
     if (may_move || python().moved_names.contains(own_key)) return false;
     if (!look(py::reinterpret_borrow<py::object>(own_key), value, is_image)) return false;
   }
@@ -428,17 +426,43 @@ py::tuple Pipeline::run_file(py::handle chain, py::handle sample, py::handle gen
   if (file_pass.is_none() || !find_file(sample, &key)) return refused();
   py::object content = py::reinterpret_borrow<py::object>(sample);
   if (!key.is_none()) content = content[key];
-  const Keys keys = draw_keys(chain, generator, index, epoch, 1);
-  py::object image = load_file_image(file_pass, content, keys.samples[0]);
-  if (image.is_none()) return refused(keys.python);
+  const std::vector<SampleKey> keys = draw_keys(chain, generator, index, epoch, 1);
+  py::object image = load_file_image(file_pass, content, keys[0]);
+  if (image.is_none()) return refused(keys);
   if (options_.has_image_type) image = python().as_type(chain, image, "the sample");
   if (key.is_none()) return py::make_tuple(true, image);
-  const bool is_dict = PyDict_CheckExact(sample.ptr()) != 0;
-  const auto copy = py::reinterpret_steal<py::object>(is_dict ? PyDict_Copy(sample.ptr())
-                                                              : PySequence_List(sample.ptr()));
-  if (!copy) throw py::error_already_set();
+  const py::object copy = copy_of(sample);
   copy[key] = image;
-  return py::make_tuple(true, is_dict ? copy : py::object(py::tuple(copy)));
+  return py::make_tuple(true, PyDict_Check(copy.ptr()) ? copy : py::object(py::tuple(copy)));
+}
+
+py::object Pipeline::rebuilt(const Outline& outline, const std::vector<py::object>& holders,
+                             const py::object& image, const std::vector<Target>& targets,
+                             const std::vector<const ChainPlan*>& movers,
+                             const Canvas& canvas) const {
+  std::vector<py::object> copies;
+  for (const py::object& holder : holders) copies.push_back(copy_of(holder));
+  copies[outline.image.holder][outline.image.key] = image;
+  const py::tuple size =
+      py::make_tuple(static_cast<int64_t>(canvas.height), static_cast<int64_t>(canvas.width));
+  for (const Target& target : targets) {
+    const Entry& entry = *target.entry;
+    py::object visible;
+    py::object own = move_target(entry, target.view, target.tensor, movers, target.fill,
+                                 options_.keypoint_shift, &visible);
+    if (!target.is_plain()) {
+      own = entry.target == TargetKind::kMask ? wrapped(own, target.like)
+                                              : wrapped(own, target.like, size);
+    }
+    copies[entry.holder][entry.key] = own;
+    if (visible) {
+      copies[entry.holder][py::str(entry.key.cast<std::string>() + "_visible")] = visible;
+    }
+  }
+  for (size_t i = 0; i < outline.nested.size(); ++i) {
+    copies[0][py::int_(outline.nested[i])] = copies[i + 1];
+  }
+  return outline.is_dict ? copies[0] : py::object(py::tuple(copies[0]));
 }
 
 py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generator, py::handle index,
@@ -454,15 +478,12 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
   py::object value = py::reinterpret_borrow<py::object>(sample);
   std::string name = "the sample";
   if (!is_plain_tensor(sample)) {
-    outline = outlines_.find(
-        sample, py::cpp_function([&](py::handle own) { return python().outline_of(chain, own); }));
+    outline = outlines_.find(sample, chain, python().outline_of);
     if (!outline) return refused();
     name = outline->image.name;
     if (!outline->is_alone()) {
       holders = holders_of(*outline, sample);
-      value = py::reinterpret_steal<py::object>(
-          PyObject_GetItem(holders[outline->image.holder].ptr(), outline->image.key.ptr()));
-      if (!value) throw py::error_already_set();
+      value = value_of(outline->image, holders);
     }
   }
   Images images;
@@ -477,26 +498,26 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
 
   // Draw.
   const size_t batch = images.all.size();
-  const Keys keys = draw_keys(chain, generator, index, epoch, batch);
+  const std::vector<SampleKey> keys = draw_keys(chain, generator, index, epoch, batch);
   std::vector<std::vector<double>> drawn;
-  std::vector<ChainPlan> plans = passes->draw(keys.samples, images.sizes(), images.channels,
-                                              options_.exact, record ? &drawn : nullptr);
+  std::vector<ChainPlan> plans = passes->draw(keys, images.sizes(), images.channels, options_.exact,
+                                              record ? &drawn : nullptr);
   std::vector<const ChainPlan*> pointers, movers;
   for (const ChainPlan& plan : plans) {
     pointers.push_back(&plan);
     const GeometryState& at = plan.samples[0];
     if (!targets.empty() && !at.is_identity()) movers.push_back(&plan);
-    if (!targets.empty() && !at.is_identity() && at.projective) return refused(keys.python);
+    if (!targets.empty() && !at.is_identity() && at.projective) return refused(keys);
   }
   if (movers.empty()) movers.push_back(pointers[0]);
   const Canvas size = plans.back().samples[0].canvas;
   for (const GeometryState& at : plans.back().samples) {
     if (at.canvas.height != size.height || at.canvas.width != size.width) {
-      return refused(keys.python);  // with the error of a batch of several sizes
+      return refused(keys);  // with the error of a batch of several sizes
     }
   }
   const auto height = static_cast<int64_t>(size.height), width = static_cast<int64_t>(size.width);
-  if (height < 1 || width < 1) return refused(keys.python);
+  if (height < 1 || width < 1) return refused(keys);
 
   // Images.
   const Stage& last = passes->stages().back();
@@ -526,40 +547,7 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
     moved = wrapped(moved, images.first);
   }
   py::object result = moved;
-  if (!holders.empty()) {
-    std::vector<py::object> copies;
-    for (const py::object& holder : holders) {
-      PyObject* const copy =
-          PyDict_Check(holder.ptr()) ? PyDict_Copy(holder.ptr()) : PySequence_List(holder.ptr());
-      if (copy == nullptr) throw py::error_already_set();
-      copies.push_back(py::reinterpret_steal<py::object>(copy));
-    }
-    const auto put = [&](const Entry& entry, py::handle own_key, const py::object& own) {
-      if (PyObject_SetItem(copies[entry.holder].ptr(), own_key.ptr(), own.ptr()) != 0) {
-        throw py::error_already_set();
-      }
-    };
-    put(outline->image, outline->image.key, moved);
-    const py::tuple canvas = py::make_tuple(height, width);
-    for (const Target& target : targets) {
-      py::object visible;
-      py::object own = move_target(*target.entry, target.view, target.tensor, movers, target.fill,
-                                   options_.keypoint_shift, &visible);
-      if (!target.is_plain()) {
-        const bool has_canvas = target.entry->target != TargetKind::kMask;
-        own = has_canvas ? wrapped(own, target.like, canvas) : wrapped(own, target.like);
-      }
-      put(*target.entry, target.entry->key, own);
-      if (visible) {
-        const auto key = py::str(target.entry->key).cast<std::string>() + "_visible";
-        put(*target.entry, py::str(key), visible);
-      }
-    }
-    for (size_t i = 0; i < outline->nested.size(); ++i) {
-      copies[0][py::int_(outline->nested[i])] = copies[i + 1];
-    }
-    result = outline->is_dict ? copies[0] : py::object(py::tuple(copies[0]));
-  }
+  if (!holders.empty()) result = rebuilt(*outline, holders, moved, targets, movers, size);
   if (!record) return py::make_tuple(true, result);
   py::list params;
   size_t next = 0;

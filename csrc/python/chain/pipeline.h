@@ -45,7 +45,7 @@ py::object load_file_image(py::handle file_pass, py::handle content, const Sampl
 class Pipeline {
  public:
   Pipeline(const py::dict& kinds, PipelineOptions options)
-      : outlines_(kinds), kinds_(kinds), options_(std::move(options)) {}
+      : outlines_(kinds), options_(std::move(options)) {}
 
   // Transforms a sample. Returns (True, result), with `record` (True, (result, Parameters)); or
   // (False, key): run_passes() has to do it, by this key if it is not None.
@@ -55,11 +55,6 @@ class Pipeline {
  private:
   struct Images;
   struct Target;
-  struct Keys {
-    py::object python;  // (seed, epoch, indices)
-    std::vector<SampleKey> samples;
-  };
-
   // The place of the only file of a sample that holds nothing else that moves. False: it has
   // another structure.
   bool find_file(py::handle sample, py::object* key) const;
@@ -74,11 +69,14 @@ class Pipeline {
                     const Images& images, std::vector<Target>* targets) const;
   bool read_target(const Entry& entry, py::handle value, const Images& images,
                    Target* target) const;
-  Keys draw_keys(py::handle chain, py::handle generator, py::handle index, py::handle epoch,
-                 size_t batch) const;
+  std::vector<SampleKey> draw_keys(py::handle chain, py::handle generator, py::handle index,
+                                   py::handle epoch, size_t batch) const;
+  // A copy of a sample with an image and targets that have moved to a canvas.
+  py::object rebuilt(const Outline& outline, const std::vector<py::object>& holders,
+                     const py::object& image, const std::vector<Target>& targets,
+                     const std::vector<const ChainPlan*>& movers, const Canvas& canvas) const;
 
   Outlines outlines_;
-  py::dict kinds_;  // of names
   PipelineOptions options_;
   std::mutex mutex_;
   std::map<std::pair<DType, int64_t>, std::shared_ptr<const Passes>> passes_;

@@ -11,7 +11,6 @@
 #include "core/chain/color_program.h"
 #include "core/chain/step.h"
 #include "core/chain/windows.h"
-#include "core/pixels/adjust.h"
 #include "python/array.h"
 #include "python/bindings.h"
 

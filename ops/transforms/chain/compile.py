@@ -164,7 +164,7 @@ def outline_of(chain: Chain, sample: Any) -> Outline | None:
 
 
 def passes_for(chain: Chain, dtype: torch.dtype, channels: int) -> Passes | None:
-    """Return a chain's passes for images like this; None: one needs torch's operators."""
+    """Return a chain's passes for images like this; None: C++ has no kernels for them."""
     if dtype not in DTYPE_NAMES:
         return None
     found = stages_of(chain, chain.passes, dtype, channels)
@@ -204,6 +204,15 @@ def reason_for_operators(chain: Chain, pass_: Pass) -> str:
     return ""
 
 
+def stage_of(native: Compiled, by_values: bool, plan: Plan, channels: int) -> Stage | None:
+    """Return a pass as C++ takes it, with so many channels of its results; None: it can't."""
+    taken = BY_VALUES if by_values else DTYPE_NAMES
+    if plan.source_dtype not in taken or plan.dtype not in DTYPE_NAMES:
+        return None
+    values = plan.mean, plan.std, plan.erase_value or [0.0]
+    return native.chain, by_values, *values, DTYPE_NAMES[plan.dtype], channels
+
+
 def stages_of(
     chain: Chain, passes: Sequence[Pass], dtype: torch.dtype, channels: int
 ) -> tuple[list[Stage], torch.dtype] | None:
@@ -216,17 +225,14 @@ def stages_of(
         owner, part, made = _inner(chain, part) or (chain, part, channels)
         if made > channels:
             return None
-        if dtype not in (BY_VALUES if part.kind == "values" else DTYPE_NAMES):
-            return None
         native = compiled(part, owner.slices)
         plan = Plan.of_images(np.ones((1, 2), np.int64), channels, dtype, chain.exact)
         native.set_constants(part, plan)
-        dtype = plan.dtype
-        if dtype not in DTYPE_NAMES:
+        stage = stage_of(native, part.kind == "values", plan, made)
+        if stage is None:
             return None
-        values = plan.mean, plan.std, plan.erase_value or [0.0]
-        channels = made
-        stages.append((native.chain, part.kind == "values", *values, DTYPE_NAMES[dtype], channels))
+        stages.append(stage)
+        dtype, channels = plan.dtype, made
     return stages, dtype
 
 

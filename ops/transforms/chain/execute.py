@@ -22,7 +22,7 @@ from ..sample.leaf import Leaf
 from ..targets.finish import finish_targets
 from ..targets.mirrored import followers
 from ..targets.options import TargetOptions, check_options
-from .compile import DTYPE_NAMES, Compiled, compiled
+from .compile import DTYPE_NAMES, Compiled, compiled, stage_of
 from .decode import decode_for
 from .draws import Draws
 from .fuse import Pass
@@ -31,7 +31,6 @@ from .nesting import Chain, Container, within
 from .operator_calls import reject_sizes, stack_images
 from .operators import Pixels, run_plan
 from .options import SWAPPED_OUTSIDE
-from .pixel_kinds import BY_VALUES
 from .pixel_operators import run_pixels
 from .plan import Params, Plan
 from .source import Source
@@ -126,14 +125,12 @@ def run_native(
     made, last = channels or pixels.channels, plans[-1]
     if made > pixels.channels:
         return False
-    passes, dtype = [], pixels.dtype
+    passes = []
     for (native, by_values), plan in zip(stages, plans, strict=True):
-        if dtype not in (BY_VALUES if by_values else DTYPE_NAMES) or plan.dtype not in DTYPE_NAMES:
+        stage = stage_of(native, by_values, plan, made if plan is last else pixels.channels)
+        if stage is None:
             return False
-        dtype = plan.dtype
-        values = plan.mean, plan.std, plan.erase_value or [0.0]
-        wanted = made if plan is last else pixels.channels
-        passes.append((native.chain, by_values, *values, DTYPE_NAMES[dtype], wanted))
+        passes.append(stage)
     sources = _pointers_of(pixels.tensors(leaf))
     if sources is None:
         return False

@@ -38,7 +38,7 @@ class Dense(nn.Module):
         outputs = self.detector(pixels)
         return {
             "boxes": boxes_of(outputs["shifts"], self.detector.anchors),
-            # Of all classes but the background.
+            # All classes but the background.
             "scores": outputs["logits"].softmax(dim=-1)[..., 1:].contiguous(),
         }
 
