@@ -1,6 +1,6 @@
 # csrc/python: what Python calls past torch's dispatcher. Arguments are positional.
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from numpy.typing import ArrayLike, NDArray
 
@@ -66,6 +66,9 @@ class Step:
     def pack(self, params: Any, batch: int, /) -> NDArray[Any]: ...
 
 class Plan:
+    @overload
+    def __init__(self) -> None: ...
+    @overload
     def __init__(self, sizes: NDArray[Any], channels: int, exact: bool, /) -> None: ...
     image: int  # which of each sample's images it is for
     @property
@@ -127,7 +130,7 @@ class Plan:
 class Chain:
     def __init__(
         self,
-        steps: Sequence[tuple[Step | None, int]],
+        steps: Sequence[tuple[Step | int, int]],
         interpolations: list[str],
         padding_mode: str,
         fill: list[float],
@@ -137,14 +140,21 @@ class Chain:
         /,
     ) -> None: ...
     def draw(
-        self, plan: Plan, seed: int, epoch: int, indices: Sequence[int], record: bool, /
-    ) -> list[NDArray[Any]] | None: ...
+        self,
+        plan: Plan,
+        seed: int,
+        epoch: int,
+        indices: Sequence[int],
+        record: bool,
+        in_python: Any,
+        /,
+    ) -> list[dict[str, NDArray[Any]]] | None: ...
     def colors(self, plan: Plan, images: Any, dtype: str, /) -> NDArray[Any]: ...
 
-_Stages = list[tuple[Chain, bool, list[float], list[float], list[float], str, int]]
+_Stages = list[tuple[Chain, bool, list[float], list[float], list[float], str, int, Any]]
 
 class Passes:
-    def __init__(self, stages: _Stages, is_recorded: bool, /) -> None: ...
+    def __init__(self, stages: _Stages, /) -> None: ...
     def run_each(
         self,
         plans: Sequence[Plan],

@@ -29,7 +29,7 @@ def one_by_one() -> Iterator[None]:
 
     def apart(self: Compiled, *arguments: Any) -> None:
         make(self, *arguments)
-        self.is_whole = False
+        self.draws_together = False
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Compiled, "__init__", apart)

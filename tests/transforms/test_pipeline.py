@@ -130,6 +130,10 @@ def grey_last() -> list[Any]:
     return [transforms.RandomSolarize(100, 0.5), transforms.Grayscale()]
 
 
+def three_greys() -> list[Any]:
+    return [transforms.Grayscale(3), transforms.ToDtype(torch.float32, scale=True)]
+
+
 def still() -> list[Any]:
     return [transforms.RandomHorizontalFlip(), transforms.ColorJitter(0.3, 0.3)]
 
@@ -138,7 +142,7 @@ def still() -> list[Any]:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_results_are_those_of_passes(name: str) -> None:
     """Draws of a chain that shows a fill, of one that doesn't, of none that moves a pixel, ..."""
-    makers = [detection, still, mixed, values_alone, values_first, grey, grey_last]
+    makers = [detection, still, mixed, values_alone, values_first, grey, grey_last, three_greys]
     for make in (*makers, *([] if "grey" in name else [classification])):
         for options in ({}, {"keypoint_convention": "half_pixel", "mask_fill": 3}):
             chain = transforms.Compose(make(), seed=0, **options)  # type: ignore[arg-type]
@@ -184,7 +188,7 @@ def test_chains_of_every_kind(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tensor", "all", "labelled batch", "list", "pil"])
-@pytest.mark.parametrize("make", [detection, values_first, classification])
+@pytest.mark.parametrize("make", [detection, values_first, classification, grey])
 def test_recorded_parameters(name: str, make: Callable[[], list[Any]]) -> None:
     chain = transforms.Compose(make(), seed=0)
     sample = SAMPLES[name]()

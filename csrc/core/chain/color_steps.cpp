@@ -218,10 +218,26 @@ class PhotometricDistort : public ColorJitter {
   double p_;
 };
 
-// p
+// Makes all three channels grey, or changes nothing.
+void add_grey(bool applies, PlanBuilder& plan) {
+  if (plan.channels() != 3) return;
+  double linear[9];
+  for (int i = 0; i < 9; ++i) linear[i] = applies ? kGrey[i % 3] : (i % 4 == 0 ? 1.0 : 0.0);
+  plan.color(rows_of(linear), false);  // a mean of values
+}
+
+// The pass may make another number of the equal channels. It draws nothing, but has a number.
 class Grayscale : public ChainStep {
  public:
-  explicit Grayscale(const Numbers& numbers) : p_(numbers[0]) {
+  explicit Grayscale(const Numbers&) { uniforms(1); }
+
+  void extend(const double*, PlanBuilder& plan) const override { add_grey(true, plan); }
+};
+
+// p
+class RandomGrayscale : public ChainStep {
+ public:
+  explicit RandomGrayscale(const Numbers& numbers) : p_(numbers[0]) {
     uniforms(1);
     param("apply", ParamSpec::kFlag);
   }
@@ -230,12 +246,7 @@ class Grayscale : public ChainStep {
     params[0] = uniforms[0] < p_ ? 1.0 : 0.0;
   }
   void extend(const double* params, PlanBuilder& plan) const override {
-    if (plan.channels() != 3) return;
-    double linear[9];
-    for (int i = 0; i < 9; ++i) {
-      linear[i] = params[0] != 0.0 ? kGrey[i % 3] : (i % 4 == 0 ? 1.0 : 0.0);
-    }
-    plan.color(rows_of(linear), false);  // a mean of values
+    add_grey(params[0] != 0.0, plan);
   }
 
  private:
@@ -368,7 +379,8 @@ constexpr StepKind kKinds[] = {
     {"ChannelPermutation", 1, make_of<ChannelPermutation>},
     {"ColorJitter", 12, make_of<ColorJitter>},
     {"RandomPhotometricDistort", 13, make_of<PhotometricDistort>},
-    {"RandomGrayscale", 1, make_of<Grayscale>},
+    {"Grayscale", 0, make_of<Grayscale>},
+    {"RandomGrayscale", 1, make_of<RandomGrayscale>},
 };
 
 }  // namespace

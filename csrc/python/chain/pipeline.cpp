@@ -492,14 +492,13 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
   if (!holders.empty() && images.rank != outline->image.rank) return refused();
   const std::shared_ptr<const Passes> passes = passes_for(chain, images);
   if (passes == nullptr) return refused();
-  if (record && !passes->is_recorded()) return refused();
   std::vector<Target> targets;
   if (!holders.empty() && !read_targets(*outline, holders, images, &targets)) return refused();
 
   // Draw.
   const size_t batch = images.all.size();
   const std::vector<SampleKey> keys = draw_keys(chain, generator, index, epoch, batch);
-  std::vector<std::vector<double>> drawn;
+  std::vector<Drawn> drawn;
   std::vector<ChainPlan> plans = passes->draw(keys, images.sizes(), images.channels, options_.exact,
                                               record ? &drawn : nullptr);
   std::vector<const ChainPlan*> pointers, movers;
@@ -553,8 +552,7 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
   size_t next = 0;
   for (const Stage& stage : passes->stages()) {
     for (size_t i = 0; i < stage.chain->num_steps(); ++i) {
-      params.append(unpacked_params(stage.chain->step(i), drawn[next++].data(),
-                                    static_cast<py::ssize_t>(batch)));
+      params.append(stage.chain->unpacked(i, drawn[next++], static_cast<py::ssize_t>(batch)));
     }
   }
   py::array_t<int64_t> sizes({static_cast<py::ssize_t>(batch), py::ssize_t{2}},

@@ -167,6 +167,9 @@ class Effects:
         nothing. None if the result has the size of what it received.
     colors : int
         How many times `extend` calls ``plan.color``. A pass has room for 8.
+    channels : int, optional
+        How many channels the result has, if not as many as the image; they are equal. Such a
+        transform is a pass by itself.
     normalizes : bool
         It calls ``plan.normalize``.
     dtype : torch.dtype, optional
@@ -194,6 +197,7 @@ class Effects:
     inside: tuple[int, int] | None = None
     size: tuple[int, int] | None = None
     colors: int = 0
+    channels: int | None = None
     normalizes: bool = False
     dtype: torch.dtype | None = None
     erases: tuple[float, ...] | None = None

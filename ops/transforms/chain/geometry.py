@@ -99,10 +99,10 @@ def plans_for(
     steps: Sequence[Params],
 ) -> list[Plan]:
     """Return the plans of passes for another image of the sample, whose dtype may differ."""
-    dtype, found = pixels.dtype, []
+    dtype, channels, found = pixels.dtype, pixels.channels, []
     for plan, part in zip(plans, passes, strict=True):
-        if (dtype, pixels.channels) != (plan.source_dtype, plan.channels):
-            own = Plan.of_images(plan.source_sizes, pixels.channels, dtype, plan.exact)
+        if (dtype, channels) != (plan.source_dtype, plan.channels):
+            own = Plan.of_images(plan.source_sizes, channels, dtype, plan.exact)
             native = compiled(part, slices)
             own_steps = steps[part.first : part.first + len(part.transforms)]
             for transform, step, params in zip(
@@ -115,7 +115,7 @@ def plans_for(
                     own.add(step, step.pack(params, own.batch))
             plan = own
         found.append(plan)
-        dtype = plan.dtype
+        dtype, channels = plan.dtype, part.channels or channels
     return found
 
 

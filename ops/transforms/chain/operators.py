@@ -135,7 +135,18 @@ def run_plan(
             results = [torch.cat(channels) for channels in zip(*parts, strict=True)]
         else:
             results = torch.cat(parts, 1).contiguous(memory_format=memory_format)
+    if native.channels is not None:
+        results = _of_channels(results, native.channels, memory_format)
     pixels.store(leaf, from_float(results, plan.dtype) if plan.dtype in WHITES else results)
+
+
+def _of_channels(images: Any, count: int, memory_format: torch.memory_format) -> Any:
+    """Return images, [N, C, H, W] or a list of [C, H, W], with so many of their equal channels."""
+    if isinstance(images, list):
+        return [_of_channels(image[None], count, memory_format)[0] for image in images]
+    if images.shape[1] == count:
+        return images
+    return images[:, :1].expand(-1, count, -1, -1).contiguous(memory_format=memory_format)
 
 
 def _run_channels(

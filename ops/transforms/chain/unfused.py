@@ -83,10 +83,6 @@ def run_foreign(
     for leaf in images:
         pixels = Pixels(leaf)
         pixels.store(leaf, pixels.tensors(leaf))
-    listed = any(isinstance(leaf.value, list) for leaf in images)  # whose sizes may differ
-    if isinstance(transform, Container) and transform.takes_batches and not listed:
-        transform.run(leaves, 0.0)
-        return
     batched = leaves[0].batch is not None or any(leaf.batch is not None for leaf in leaves)
     samples = [leaves]
     if batched:

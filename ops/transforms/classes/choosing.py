@@ -114,7 +114,7 @@ class _Fusing(_Choosing):
                 if not isinstance(transform, Fusable) or isinstance(transform, TargetStep):
                     return None
                 effects = transform.effects()
-                mixed = effects.alone or effects.normalizes or effects.dtype
+                mixed = effects.alone or effects.normalizes or effects.dtype or effects.channels
                 if mixed or not fits(part, transform, effects):
                     return None  # samples of a batch can't differ in that
                 part.join(transform, effects)

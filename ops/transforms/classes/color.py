@@ -152,6 +152,48 @@ class RandomGrayscale(RandomlyApplied):
         check_channels("RandomGrayscale", plan.channels)
 
 
+class Grayscale(Builtin):
+    """Make the image grey.
+
+    A pass of its own gives the image the channels that are asked for: one by default, as in
+    torchvision. :class:`RandomGrayscale` with ``p=1`` keeps the number of channels, and fuses.
+
+    Parameters
+    ----------
+    num_output_channels : {1, 3}
+        An image of one channel gets three equal ones.
+
+    Notes
+    -----
+    Grey is 0.2989 R + 0.587 G + 0.114 B.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> red = torch.tensor([1.0, 0.0, 0.0]).reshape(3, 1, 1)
+    >>> transforms.Grayscale()(red)
+    tensor([[[0.2989]]])
+    """
+
+    draws = 1
+
+    def __init__(self, num_output_channels: int = 1) -> None:
+        super().__init__()
+        if num_output_channels not in (1, 3):
+            fail("Grayscale", "num_output_channels", num_output_channels, "1 or 3")
+        self.num_output_channels = num_output_channels
+
+    def effects(self) -> Effects:
+        return Effects(colors=1, channels=self.num_output_channels)
+
+    def chain_step(self) -> Step | None:
+        return Step("Grayscale", ())
+
+    def set_constants(self, plan: Plan) -> None:
+        check_channels("Grayscale", plan.channels)
+
+
 _MIXED = range(1, 5)  # as many channels as a colour step can mix
 
 

@@ -342,8 +342,9 @@ class AugMix(Transform):
         given = {f"operation_{i}": operations[:, i] for i in range(self._depth)}
         given |= {f"magnitude_{i}": magnitudes[:, i] for i in range(self._depth)}
         plan.add(step, step.pack(given, plan.batch))
-        native = Compiled(Pass(interpolation=self.interpolation, fill=self.fill), ())
-        if not run_native([(native, True)], [plan], own, torch.contiguous_format):
+        part = Pass(kind="values", interpolation=self.interpolation, fill=self.fill)
+        native = Compiled(part, ())
+        if not run_native([native], [plan], own, torch.contiguous_format):
             run_pixels(plan, native, own, pixels, torch.contiguous_format)
         return pixels.tensors(own)
 

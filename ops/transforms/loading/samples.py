@@ -92,7 +92,7 @@ class Samples:
         self.is_chain = isinstance(chain, Compose)
         self.takes_files = bool(getattr(chain, "reads_files", False))
         self.read: Callable[[Any], Any] = reader_of(dataset, self.takes_files)
-        self.native: tuple[Any, torch.dtype] | None = None
+        self.native: Any = None  # what makes images of files
         self.ahead: Any = None  # what only decodes
         self.kinds = named_kinds(getattr(chain, "keys", None))
         if self.is_chain:
@@ -211,7 +211,7 @@ class Samples:
         if type(index) is not int:
             return None
         begin, worked = perf_counter(), times.working
-        chain, (native, dtype) = self.chain, self.native
+        chain, (native, dtype, channels) = self.chain, self.native
         given = *source_of(file), self.seed, self.epoch, index
         slot: Tensor | None = None
         height = width = 0
@@ -231,7 +231,7 @@ class Samples:
             if stored:
                 break
             # The first of its batch, or one of another size.
-            shape = (plans[0].channels, height, width)
+            shape = (channels, height, width)
             slot = batch.slot_or_own(row, shape, dtype, chain.memory_format)
         assert slot is not None
         item = self.item_of(sample, file, plans, times)
