@@ -1,5 +1,5 @@
 # csrc/python: what Python calls past torch's dispatcher. Arguments are positional.
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 from numpy.typing import ArrayLike, NDArray
@@ -51,7 +51,7 @@ def uniforms(
 ) -> NDArray[Any]: ...
 
 class Step:
-    def __init__(self, name: str, numbers: Sequence[float], /) -> None: ...
+    def __init__(self, name: str, fields: Mapping[str, Any], /) -> None: ...
     @staticmethod
     def choice(param: str, ends: Sequence[float], groups: Sequence[Sequence[Step]], /) -> Step: ...
     @staticmethod
@@ -182,6 +182,7 @@ class Pipeline:
         keypoint_shift: float,
         has_image_type: bool,
         reads_files: bool,
+        channels_last: bool,
     ) -> None: ...
     def run(
         self, chain: Any, sample: Any, generator: Any, index: Any, epoch: Any, record: bool, /
@@ -240,7 +241,7 @@ def stored_part(
     reduction: int,
     /,
 ) -> tuple[int, int, int, int, int, int]: ...
-def make_fields(tasks: list[tuple[str, list[float], int, int, int]], /) -> None: ...
+def make_fields(tasks: list[tuple[str, dict[str, Any], int, int, int]], /) -> None: ...
 def move_by_field(points: NDArray[Any], field: int, size: Sequence[int], /) -> NDArray[Any]: ...
 def run_operation(
     kind: int,

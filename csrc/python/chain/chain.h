@@ -22,6 +22,9 @@ namespace py = pybind11;
 // [batch, num_params].
 py::dict unpacked_params(const ChainStep& step, const double* numbers, py::ssize_t batch);
 
+// Fields by name: numbers, or sequences of such. None stands for a field that is missing.
+StepFields read_fields(const py::dict& given);
+
 // The lower 64 bits of a Python number.
 uint64_t low_word(py::handle number);
 

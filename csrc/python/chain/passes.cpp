@@ -124,6 +124,17 @@ std::vector<ChainPlan> Passes::draw(const std::vector<SampleKey>& keys, std::vec
   return plans;
 }
 
+py::list Passes::unpacked(const std::vector<Drawn>& drawn, py::ssize_t batch) const {
+  py::list params;
+  auto next = drawn.begin();
+  for (const Stage& stage : stages_) {
+    for (size_t i = 0; i < stage.chain->num_steps(); ++i) {
+      params.append(stage.chain->unpacked(i, *next++, batch));
+    }
+  }
+  return params;
+}
+
 void Passes::run(const std::vector<const ChainPlan*>& plans, const AugmentImage& image, DType dtype,
                  const StridedData& to, Threads threads) const {
   const size_t count = stages_.size();

@@ -5,7 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 
 #include "core/dispatch/large_pages.h"
 #include "python/bindings.h"
@@ -419,21 +419,38 @@ py::object Pipeline::file_pass_for(py::handle chain) {
   return file_pass_ = made.is_none() ? made : py::object(py::tuple(made)[0]);
 }
 
+namespace {
+
+// What a call returns that C++ has done; `recorded` may be null.
+py::tuple done(py::handle chain, const py::object& result, const Recorded* recorded) {
+  if (recorded == nullptr) return py::make_tuple(true, result);
+  const auto batch = static_cast<py::ssize_t>(recorded->sizes.size() / 2);
+  const py::array_t<int64_t> sizes({batch, py::ssize_t{2}}, recorded->sizes.data());
+  return py::make_tuple(true,
+                        py::make_tuple(result, python().recorded(chain, recorded->params, sizes)));
+}
+
+}  // namespace
+
 py::tuple Pipeline::run_file(py::handle chain, py::handle sample, py::handle generator,
-                             py::handle index, py::handle epoch) {
+                             py::handle index, py::handle epoch, bool record) {
   py::object key;
   const py::object file_pass = file_pass_for(chain);
   if (file_pass.is_none() || !find_file(sample, &key)) return refused();
   py::object content = py::reinterpret_borrow<py::object>(sample);
   if (!key.is_none()) content = content[key];
   const std::vector<SampleKey> keys = draw_keys(chain, generator, index, epoch, 1);
-  py::object image = load_file_image(file_pass, content, keys[0]);
+  Recorded recorded;
+  py::object image = load_file_image(file_pass, content, keys[0], record ? &recorded : nullptr);
   if (image.is_none()) return refused(keys);
   if (options_.has_image_type) image = python().as_type(chain, image, "the sample");
-  if (key.is_none()) return py::make_tuple(true, image);
-  const py::object copy = copy_of(sample);
-  copy[key] = image;
-  return py::make_tuple(true, PyDict_Check(copy.ptr()) ? copy : py::object(py::tuple(copy)));
+  py::object result = image;
+  if (!key.is_none()) {
+    const py::object copy = copy_of(sample);
+    copy[key] = image;
+    result = PyDict_Check(copy.ptr()) ? copy : py::object(py::tuple(copy));
+  }
+  return done(chain, result, record ? &recorded : nullptr);
 }
 
 py::object Pipeline::rebuilt(const Outline& outline, const std::vector<py::object>& holders,
@@ -468,9 +485,7 @@ py::object Pipeline::rebuilt(const Outline& outline, const std::vector<py::objec
 py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generator, py::handle index,
                         py::handle epoch, bool record) {
   if (is_within_another() || observers_active()) return refused();
-  if (options_.reads_files) {
-    return record ? refused() : run_file(chain, sample, generator, index, epoch);
-  }
+  if (options_.reads_files) return run_file(chain, sample, generator, index, epoch, record);
 
   // Walk.
   std::shared_ptr<const Outline> outline;
@@ -520,16 +535,23 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
 
   // Images.
   const Stage& last = passes->stages().back();
-  std::vector<int64_t> shape = {last.channels, height, width};
+  const int64_t channels = last.channels;
+  std::vector<int64_t> shape = {channels, height, width};
+  std::array<int64_t, 3> strides = {height * width, width, 1};
+  if (options_.channels_last) {
+    shape = {height, width, channels};
+    strides = {1, width * channels, channels};
+  }
   if (images.in_batch) shape.insert(shape.begin(), static_cast<int64_t>(batch));
   TensorView made = {};
   py::object moved = empty_tensor(shape, torch_dtype(last.dtype), &made);
-  const int64_t elements = last.channels * height * width;
+  if (options_.channels_last) moved = moved.attr("movedim")(-1, -3);
+  const int64_t elements = channels * height * width;
   const int64_t bytes = elements * element_size(last.dtype);
   std::vector<StridedData> to;
   for (size_t i = 0; i < batch; ++i) {
     to.push_back({static_cast<char*>(made.data) + static_cast<int64_t>(i) * bytes,
-                  {height * width, width, 1}});
+                  {strides[0], strides[1], strides[2]}});
   }
   prefer_large_pages(made.data, bytes * static_cast<int64_t>(batch));
   int64_t work = elements * static_cast<int64_t>(batch);
@@ -547,17 +569,10 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
   }
   py::object result = moved;
   if (!holders.empty()) result = rebuilt(*outline, holders, moved, targets, movers, size);
-  if (!record) return py::make_tuple(true, result);
-  py::list params;
-  size_t next = 0;
-  for (const Stage& stage : passes->stages()) {
-    for (size_t i = 0; i < stage.chain->num_steps(); ++i) {
-      params.append(stage.chain->unpacked(i, drawn[next++], static_cast<py::ssize_t>(batch)));
-    }
-  }
-  py::array_t<int64_t> sizes({static_cast<py::ssize_t>(batch), py::ssize_t{2}},
-                             images.sizes().data());
-  return py::make_tuple(true, py::make_tuple(result, python().recorded(chain, params, sizes)));
+  if (!record) return done(chain, result, nullptr);
+  const Recorded recorded = {passes->unpacked(drawn, static_cast<py::ssize_t>(batch)),
+                             images.sizes()};
+  return done(chain, result, &recorded);
 }
 
 void bind_pipeline(py::module_& m) {
@@ -566,16 +581,17 @@ void bind_pipeline(py::module_& m) {
       .def(py::init([](const py::dict& kinds, const py::object& layout, bool frames, bool indices,
                        bool exact, bool moves_targets, bool pads, bool pure_targets,
                        int64_t mask_fill, int64_t other_mask_fill, double keypoint_shift,
-                       bool has_image_type, bool reads_files) {
+                       bool has_image_type, bool reads_files, bool channels_last) {
              return std::make_unique<Pipeline>(
                  kinds, PipelineOptions{layout, frames, indices, exact, moves_targets, pads,
                                         pure_targets, mask_fill, other_mask_fill, keypoint_shift,
-                                        has_image_type, reads_files});
+                                        has_image_type, reads_files, channels_last});
            }),
            py::kw_only(), py::arg("kinds"), py::arg("layout"), py::arg("frames"),
            py::arg("indices"), py::arg("exact"), py::arg("moves_targets"), py::arg("pads"),
            py::arg("pure_targets"), py::arg("mask_fill"), py::arg("other_mask_fill"),
-           py::arg("keypoint_shift"), py::arg("has_image_type"), py::arg("reads_files"))
+           py::arg("keypoint_shift"), py::arg("has_image_type"), py::arg("reads_files"),
+           py::arg("channels_last"))
       .def("run", &Pipeline::run);
 }
 

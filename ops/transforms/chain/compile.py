@@ -187,6 +187,7 @@ def pipeline_of(chain: Chain) -> Pipeline | None:
         keypoint_shift=CONVENTIONS[options.keypoint_convention],
         has_image_type=bool(types.image),
         reads_files=chain.reads_files,
+        channels_last=chain.memory_format is torch.channels_last,
     )
 
 
@@ -196,8 +197,9 @@ def reason_for_python(chain: Chain) -> str:
     A call may still not be: samples hold what only Python looks into, something watches, ...
     """
     options = chain.options
-    if chain.memory_format is torch.channels_last:
-        return "memory_format is channels_last"
+    last = chain.passes[-1]
+    if chain.memory_format is torch.channels_last and (last.kind == "values" or chain.reads_files):
+        return f"memory_format is channels_last after {name_of(last.transforms[-1])}"
     if options.swaps:
         return "flip_pairs, label_pairs or mask_pairs swap names"
     for part in chain.passes:

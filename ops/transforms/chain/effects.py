@@ -129,7 +129,7 @@ def _is_ours(cls: type) -> bool:
 
 
 # The step of a transform that neither draws nor moves a pixel.
-NO_STEP = Step("Identity", ())
+NO_STEP = Step("Identity", {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +293,7 @@ class Fusable(Adjustable, nn.Module, ABC):
     def chain_step(self) -> Step | None:
         """Return the step in C++ that draws and extends a plan, or None where Python does.
 
-        Names and numbers are those of csrc/core/chain. A class that overrides this answers for its
+        Names and fields are those of csrc/core/chain. A class that overrides this answers for its
         own methods; a subclass with others runs in Python.
         """
         return None

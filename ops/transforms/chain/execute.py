@@ -26,7 +26,7 @@ from .compile import DTYPE_NAMES, Compiled, compiled, stage_of
 from .decode import decode_for
 from .draws import Draws
 from .fuse import Pass
-from .geometry import container_geometry, follow, plans_for, run_steps
+from .geometry import container_geometry, follow_all, plans_for
 from .nesting import Chain, Container, within
 from .operator_calls import reject_sizes, stack_images
 from .operators import Pixels, run_plan
@@ -250,16 +250,22 @@ def run_passes(
                     plan.image = number
             execute(chain, group, own, leaf)
         if has_targets:
-            # Pass by pass, as the image: a canvas between passes also cuts off targets.
-            for part, plan in zip(group, plans, strict=True):
-                follow(part, plan, leaves, options)
-                run_steps(part, leaves, plan.sizes)
+            follow_all(group, plans, leaves, options)
     if not dry:
         if passes[-1].kind != "fused":
             stack_images(images, now, chain.memory_format)
         if has_targets and part_of is None:
             finish_targets(leaves, now, chain.options)
     return draw.steps, sizes
+
+
+def follow_image(chain: Chain, leaves: list[Leaf], plans: Sequence[Plan]) -> None:
+    """Transform the targets of a sample whose image C++ has made by these plans."""
+    if not followers(leaves, chain.options):
+        return
+    check_options(leaves, chain.options)
+    follow_all(chain.passes, plans, leaves, chain.options)
+    finish_targets(leaves, plans[-1].sizes, chain.options)
 
 
 def _options_within(chain: Chain, leaves: Sequence[Leaf], transform: Any) -> Mapping[str, Any]:

@@ -77,18 +77,20 @@ def container_geometry(
     return np.concatenate(matrices), np.concatenate(after), modes[0] if modes else "nearest"
 
 
-def follow(part: Pass, plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
-    """Move the targets as a pass moved the image, from its canvas to the next."""
-    if plan.window is not None or not plan.is_identity:
-        sizes = plan.source_sizes, plan.sizes
-        geometry = Geometry(plan.matrices, *sizes, plan.window, plan.ties, part.shown_padding)
-        move_targets(leaves, geometry, options)
+def follow_all(
+    passes: Sequence[Pass], plans: Sequence[Plan], leaves: Sequence[Leaf], options: TargetOptions
+) -> None:
+    """Move the targets as passes moved the image, and run their transforms of targets alone.
 
-
-def run_steps(pass_: Pass, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
-    """Run a pass's transforms of targets alone; the images have these sizes now, ``[B, 2]``."""
-    for transform in pass_.steps:
-        transform.run(leaves, sizes)
+    Pass by pass, as the image: a canvas between passes also cuts off targets.
+    """
+    for part, plan in zip(passes, plans, strict=True):
+        if plan.window is not None or not plan.is_identity:
+            sizes = plan.source_sizes, plan.sizes
+            geometry = Geometry(plan.matrices, *sizes, plan.window, plan.ties, part.shown_padding)
+            move_targets(leaves, geometry, options)
+        for transform in part.steps:
+            transform.run(leaves, plan.sizes)
 
 
 def plans_for(

@@ -24,9 +24,8 @@ from torch import Tensor
 
 from ..chain.compile import file_pass, first_file_pass
 from ..chain.decode_ahead import Decoded, decode_ahead
-from ..chain.execute import run_passes
+from ..chain.execute import follow_image, run_passes
 from ..chain.generators import drawing_apart, other_states
-from ..chain.geometry import follow, run_steps
 from ..chain.libraries import draws_alone
 from ..chain.nesting import Container
 from ..chain.source import Source, as_whole, place_of, position_of
@@ -37,9 +36,7 @@ from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
 from ..sample.names import MOVING, PLAIN_ATOMS, named_kinds
 from ..sample.split import Rebuild, split_sample
-from ..targets.finish import finish_targets
 from ..targets.mirrored import followers
-from ..targets.options import check_options
 from .batch import Batch, Item
 from .sources import (
     File,
@@ -280,17 +277,11 @@ class Samples:
 
     def _moved_item(self, sample: Any, file: File, plans: list[Any], times: Times) -> Item:
         """Return a sample whose targets have moved as its image did."""
-        chain = self.chain
         size = tuple(plans[0].source_sizes[0].tolist())
         leaves, rebuild = self._split_beside(sample, file, size, times)
-        if followers(leaves, chain.options):
-            check_options(leaves, chain.options)
-            begin = perf_counter()
-            for plan, part in zip(plans, chain.passes, strict=True):
-                follow(part, plan, leaves, chain.options)
-                run_steps(part, leaves, plan.sizes)
-            times.transforming += perf_counter() - begin
-            finish_targets(leaves, plans[-1].sizes, chain.options)
+        begin = perf_counter()
+        follow_image(self.chain, leaves, plans)
+        times.transforming += perf_counter() - begin
         return Item(leaves, rebuild)
 
     def _split_beside(

@@ -48,7 +48,7 @@ class Fields(list[Field | None]):
     Parameters
     ----------
     kinds : list
-        Each sample's kind of field and its numbers, or None: csrc/python/chain/fields.cpp.
+        Each sample's kind of field and its values, or None: csrc/python/chain/fields.cpp.
     sizes : list
         Heights and widths of the samples.
 
@@ -60,7 +60,7 @@ class Fields(list[Field | None]):
 
     def __init__(
         self,
-        kinds: Sequence[tuple[str, list[float]] | None],
+        kinds: Sequence[tuple[str, dict[str, Any]] | None],
         sizes: Sequence[tuple[int, int]],
     ) -> None:
         super().__init__([None] * len(kinds))
