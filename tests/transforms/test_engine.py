@@ -34,7 +34,7 @@ def one_by_one() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Compiled, "__init__", apart)
-        patch.setattr("visops.transforms.chain.contrast_means.data_ptr_and_strides", lambda _: None)
+        patch.setattr("visops.transforms.chain.operators.data_ptr_and_strides", lambda _: None)
         yield
 
 
@@ -421,9 +421,7 @@ def test_nothing_waits_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
             return torch.from_numpy(array.copy())
 
     monkeypatch.setattr("visops.transforms.chain.execute.Pixels", OnGpu)
-    monkeypatch.setattr(
-        "visops.transforms.chain.contrast_means.data_ptr_and_strides", lambda _: None
-    )
+    monkeypatch.setattr("visops.transforms.chain.operators.data_ptr_and_strides", lambda _: None)
     monkeypatch.setattr(Tensor, "item", None)
     monkeypatch.setattr(Tensor, "numpy", None)
     monkeypatch.setattr(Tensor, "tolist", None)

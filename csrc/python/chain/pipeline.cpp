@@ -37,7 +37,7 @@ struct PythonSide {
     outer_options = from("chain.nesting").attr("_outer");
     file_pass = module.attr("file_pass");
     moved_kinds = py::set(from("sample.names").attr("MOVING"));
-    moved_names = py::set(from("sample.passing").attr("UNMOVABLE"));
+    moved_names = py::set(from("sample.names").attr("UNMOVABLE"));
     moved_names.add("area");
   }
 };

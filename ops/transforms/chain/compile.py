@@ -13,10 +13,9 @@ from ..._native import FilePass, Passes, Pipeline, Step
 from ...jpeg.file import decoder
 from ...jpeg.library import TurboDecoder
 from ..sample.images import image_leaf
-from ..sample.leaf import AS_THEY_ARE, Leaf
+from ..sample.leaf import AS_THEY_ARE, Leaf, as_output
 from ..sample.names import named_kinds
 from ..sample.outlines import Outline, outline
-from ..sample.outputs import as_output
 from ..targets.options import CONVENTIONS
 from .decode import Decoding, reach_of
 from .effects import Effects, step_of

@@ -12,9 +12,8 @@ from ..sample.batches import batch_leaves, unbatch_leaves
 from ..sample.leaf import Leaf
 from ..targets.mirrored import may_swap
 from ..targets.options import TargetOptions
-from .foreign import call_foreign
+from .foreign import call_foreign, draws_from_torch
 from .generators import borrowed
-from .libraries import draws_from_torch
 from .nesting import Container
 from .operator_calls import Rectangles
 from .operators import Pixels

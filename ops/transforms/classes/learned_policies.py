@@ -20,7 +20,7 @@ from ..chain.operator_calls import per_image
 from ..chain.operators import Pixels
 from ..chain.pixel_operators import run_pixels
 from ..chain.plan import Canvas, Plan, evenly
-from ..mixing.beta import HALF, log_gamma
+from ..chain.random import HALF, log_gamma
 from ..sample.images import sizes_of
 from ..sample.leaf import Leaf
 from .color import check_channels

@@ -25,8 +25,8 @@ from torch import Tensor
 from ..chain.compile import file_pass, first_file_pass
 from ..chain.decode_ahead import Decoded, decode_ahead
 from ..chain.execute import follow_image, run_passes
+from ..chain.foreign import draws_alone
 from ..chain.generators import drawing_apart, other_states
-from ..chain.libraries import draws_alone
 from ..chain.nesting import Container
 from ..chain.source import Source, as_whole, place_of, position_of
 from ..compose import Compose
