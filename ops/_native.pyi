@@ -175,6 +175,7 @@ class Pipeline:
         indices: bool,
         exact: bool,
         moves_targets: bool,
+        clips_boxes: bool,
         pads: bool,
         pure_targets: bool,
         mask_fill: int,

@@ -57,36 +57,7 @@ bool is_within_another() {
   return outer && !outer.is_none();
 }
 
-// An array's dtype; false: none that a chain in C++ takes.
-bool read_array_dtype(const py::array& array, DType* out) {
-  const py::dtype dtype = array.dtype();
-  const char order = dtype.byteorder();
-  if (order != '=' && order != '|') return false;
-  const auto size = dtype.itemsize();
-  switch (dtype.kind()) {
-    case 'u': *out = DType::kUInt8; return size == 1;
-    case 'f':
-      *out = size == 2 ? DType::kFloat16 : size == 4 ? DType::kFloat32 : DType::kFloat64;
-      return size == 2 || size == 4 || size == 8;
-    default: return false;
-  }
-}
-
 bool is_image_dtype(DType dtype) { return dtype == DType::kUInt8 || is_floating(dtype); }
-
-bool view_array(const py::array& array, TensorView* view) {
-  const auto rank = static_cast<int>(array.ndim());
-  if (rank > 5 || array.size() == 0 || !read_array_dtype(array, &view->dtype)) return false;
-  view->data = const_cast<void*>(array.data());
-  view->rank = rank;
-  for (int d = 0; d < rank; ++d) {
-    const auto at = static_cast<size_t>(d);
-    view->shape[at] = array.shape(d);
-    if (array.strides(d) < 0 || array.strides(d) % array.itemsize() != 0) return false;
-    view->strides[at] = array.strides(d) / array.itemsize();
-  }
-  return true;
-}
 
 // A tensor as a tv_tensor of the type of another: torchvision's own method, if it has one.
 py::object wrapped(const py::object& tensor, const py::object& like,
@@ -148,7 +119,7 @@ struct Pipeline::Target {
   const Entry* entry;
   py::object like, tensor;
   TensorView view;
-  double fill;
+  TargetMove move;
 
   int64_t count() const { return view.rank == 0 ? 0 : view.shape[0]; }
   bool is_plain() const { return like.is(tensor); }
@@ -261,6 +232,7 @@ std::shared_ptr<const Passes> Pipeline::passes_for(py::handle chain, const Image
 bool Pipeline::read_target(const Entry& entry, py::handle value, const Images& images,
                            Target* target) const {
   target->entry = &entry;
+  target->move = {0.0, options_.keypoint_shift, BoxFormat::kCorners, options_.clips_boxes};
   target->like = py::reinterpret_borrow<py::object>(value);
   target->tensor = as_plain_tensor(value);
   TensorView& view = target->view;
@@ -275,20 +247,29 @@ bool Pipeline::read_target(const Entry& entry, py::handle value, const Images& i
   switch (entry.target) {
     case TargetKind::kMask: {
       const bool whole = view.dtype == DType::kUInt8;
-      target->fill = entry.per_box ? 0.0
-                                   : static_cast<double>(whole ? options_.mask_fill
-                                                               : options_.other_mask_fill);
+      target->move.fill = entry.per_box ? 0.0
+                                        : static_cast<double>(whole ? options_.mask_fill
+                                                                    : options_.other_mask_fill);
       if (view.side(2) != height || view.side(1) != width) return false;
       if (!entry.per_box && options_.pads) return false;
-      return holds(view.dtype, target->fill);
+      return holds(view.dtype, target->move.fill);
     }
     case TargetKind::kBoxes: {
       if (!is_float || view.shape[1] != 4 || !fits_canvas()) return false;
       if (!target->is_plain()) {
         const py::object format = target->like.attr("format").attr("_value_");
-        if (PyUnicode_CompareWithASCIIString(format.ptr(), "XYXY") != 0) return false;
+        const auto is = [&](const char* name) {
+          return PyUnicode_CompareWithASCIIString(format.ptr(), name) == 0;
+        };
+        if (is("XYWH")) {
+          target->move.format = BoxFormat::kSizes;
+        } else if (is("CXCYWH")) {
+          target->move.format = BoxFormat::kCentres;
+        } else if (!is("XYXY")) {
+          return false;
+        }
       }
-      return are_placed_boxes(view);
+      return are_placed_boxes(view, target->move.format);
     }
     case TargetKind::kKeypoints: {
       const bool usual = is_float && (view.side(1) == 2 || view.side(1) == 3);
@@ -465,8 +446,7 @@ py::object Pipeline::rebuilt(const Outline& outline, const std::vector<py::objec
   for (const Target& target : targets) {
     const Entry& entry = *target.entry;
     py::object visible;
-    py::object own = move_target(entry, target.view, target.tensor, movers, target.fill,
-                                 options_.keypoint_shift, &visible);
+    py::object own = move_target(entry, target.view, target.tensor, movers, target.move, &visible);
     if (!target.is_plain()) {
       own = entry.target == TargetKind::kMask ? wrapped(own, target.like)
                                               : wrapped(own, target.like, size);
@@ -578,20 +558,22 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
 void bind_pipeline(py::module_& m) {
   m.def("observers_active", &observers_active);
   py::class_<Pipeline>(m, "Pipeline")
-      .def(py::init([](const py::dict& kinds, const py::object& layout, bool frames, bool indices,
-                       bool exact, bool moves_targets, bool pads, bool pure_targets,
-                       int64_t mask_fill, int64_t other_mask_fill, double keypoint_shift,
-                       bool has_image_type, bool reads_files, bool channels_last) {
-             return std::make_unique<Pipeline>(
-                 kinds, PipelineOptions{layout, frames, indices, exact, moves_targets, pads,
-                                        pure_targets, mask_fill, other_mask_fill, keypoint_shift,
-                                        has_image_type, reads_files, channels_last});
-           }),
-           py::kw_only(), py::arg("kinds"), py::arg("layout"), py::arg("frames"),
-           py::arg("indices"), py::arg("exact"), py::arg("moves_targets"), py::arg("pads"),
-           py::arg("pure_targets"), py::arg("mask_fill"), py::arg("other_mask_fill"),
-           py::arg("keypoint_shift"), py::arg("has_image_type"), py::arg("reads_files"),
-           py::arg("channels_last"))
+      .def(
+          py::init([](const py::dict& kinds, const py::object& layout, bool frames, bool indices,
+                      bool exact, bool moves_targets, bool clips_boxes, bool pads,
+                      bool pure_targets, int64_t mask_fill, int64_t other_mask_fill,
+                      double keypoint_shift, bool has_image_type, bool reads_files,
+                      bool channels_last) {
+            return std::make_unique<Pipeline>(
+                kinds, PipelineOptions{layout, frames, indices, exact, moves_targets, clips_boxes,
+                                       pads, pure_targets, mask_fill, other_mask_fill,
+                                       keypoint_shift, has_image_type, reads_files, channels_last});
+          }),
+          py::kw_only(), py::arg("kinds"), py::arg("layout"), py::arg("frames"), py::arg("indices"),
+          py::arg("exact"), py::arg("moves_targets"), py::arg("clips_boxes"), py::arg("pads"),
+          py::arg("pure_targets"), py::arg("mask_fill"), py::arg("other_mask_fill"),
+          py::arg("keypoint_shift"), py::arg("has_image_type"), py::arg("reads_files"),
+          py::arg("channels_last"))
       .def("run", &Pipeline::run);
 }
 

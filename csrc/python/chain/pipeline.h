@@ -30,7 +30,8 @@ struct PipelineOptions {
   bool frames;        // plain tensors of four dimensions are videos
   bool indices;       // PIL images of a palette are their numbers
   bool exact;
-  bool moves_targets;  // whether all that its options do to targets is to move them
+  bool moves_targets;  // whether all that its options do to targets is to move them,
+  bool clips_boxes;    // and to clip boxes
   bool pads;           // whether a pass shows the image itself outside the image
   bool pure_targets;   // they come out as plain tensors
   int64_t mask_fill, other_mask_fill;

@@ -171,14 +171,15 @@ def pipeline_of(chain: Chain) -> Pipeline | None:
     options, types, passes = chain.options, chain.output_types, chain.passes
     if reason_for_python(chain):
         return None
-    policies = (options.boxes, options.boxes_from, options.box_format)
+    policies = options.boxes_from, options.box_format
     return Pipeline(
         kinds=named_kinds(chain.keys),
         layout=chain.reading.layout,
         frames=chain.reading.frames,
         indices=chain.reading.indices,
         exact=chain.exact,
-        moves_targets=policies == ("keep", "boxes", "xyxy"),
+        moves_targets=policies == ("boxes", "xyxy") and options.boxes != "sanitize",
+        clips_boxes=options.boxes == "clamp",
         pads=any(part.shown_padding != "constant" for part in passes),
         pure_targets=bool(types.targets),
         mask_fill=options.mask_fill,

@@ -310,7 +310,7 @@ def test_what_stats_say() -> None:
     [
         ("sources.read_png", "decoding", True),
         ("sources.read_png", "decoding", False),
-        ("samples.follow", "transforming", True),
+        ("samples.follow_image", "transforming", True),
         ("samples.split_sample", "python", True),
     ],
 )
