@@ -1,6 +1,6 @@
 # csrc/python: what Python calls past torch's dispatcher. Arguments are positional.
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
 from numpy.typing import ArrayLike, NDArray
 
@@ -51,7 +51,7 @@ def uniforms(
 ) -> NDArray[Any]: ...
 
 class Step:
-    def __init__(self, name: str, numbers: Sequence[float], /) -> None: ...
+    def __init__(self, name: str, fields: Mapping[str, Any], /) -> None: ...
     @staticmethod
     def choice(param: str, ends: Sequence[float], groups: Sequence[Sequence[Step]], /) -> Step: ...
     @staticmethod
@@ -66,6 +66,9 @@ class Step:
     def pack(self, params: Any, batch: int, /) -> NDArray[Any]: ...
 
 class Plan:
+    @overload
+    def __init__(self) -> None: ...
+    @overload
     def __init__(self, sizes: NDArray[Any], channels: int, exact: bool, /) -> None: ...
     image: int  # which of each sample's images it is for
     @property
@@ -127,7 +130,7 @@ class Plan:
 class Chain:
     def __init__(
         self,
-        steps: Sequence[tuple[Step | None, int]],
+        steps: Sequence[tuple[Step | int, int]],
         interpolations: list[str],
         padding_mode: str,
         fill: list[float],
@@ -137,14 +140,21 @@ class Chain:
         /,
     ) -> None: ...
     def draw(
-        self, plan: Plan, seed: int, epoch: int, indices: Sequence[int], record: bool, /
-    ) -> list[NDArray[Any]] | None: ...
+        self,
+        plan: Plan,
+        seed: int,
+        epoch: int,
+        indices: Sequence[int],
+        record: bool,
+        in_python: Any,
+        /,
+    ) -> list[dict[str, NDArray[Any]]] | None: ...
     def colors(self, plan: Plan, images: Any, dtype: str, /) -> NDArray[Any]: ...
 
-_Stages = list[tuple[Chain, bool, list[float], list[float], list[float], str, int]]
+_Stages = list[tuple[Chain, bool, list[float], list[float], list[float], str, int, Any]]
 
 class Passes:
-    def __init__(self, stages: _Stages, is_recorded: bool, /) -> None: ...
+    def __init__(self, stages: _Stages, /) -> None: ...
     def run_each(
         self,
         plans: Sequence[Plan],
@@ -165,6 +175,7 @@ class Pipeline:
         indices: bool,
         exact: bool,
         moves_targets: bool,
+        clips_boxes: bool,
         pads: bool,
         pure_targets: bool,
         mask_fill: int,
@@ -172,6 +183,7 @@ class Pipeline:
         keypoint_shift: float,
         has_image_type: bool,
         reads_files: bool,
+        channels_last: bool,
     ) -> None: ...
     def run(
         self, chain: Any, sample: Any, generator: Any, index: Any, epoch: Any, record: bool, /
@@ -230,7 +242,7 @@ def stored_part(
     reduction: int,
     /,
 ) -> tuple[int, int, int, int, int, int]: ...
-def make_fields(tasks: list[tuple[str, list[float], int, int, int]], /) -> None: ...
+def make_fields(tasks: list[tuple[str, dict[str, Any], int, int, int]], /) -> None: ...
 def move_by_field(points: NDArray[Any], field: int, size: Sequence[int], /) -> NDArray[Any]: ...
 def run_operation(
     kind: int,

@@ -1,5 +1,5 @@
 // Rows of PNG files with a byte per pixel, which masks of classes are:
-// ops/transforms/loading/png.py inflates them.
+// ops/transforms/loading/sources.py inflates them.
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>

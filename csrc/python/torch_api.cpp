@@ -1,6 +1,7 @@
 #include "python/torch_api.h"
 
 #include <pybind11/gil_safe_call_once.h>
+#include <pybind11/numpy.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -233,6 +234,40 @@ bool observers_active() {
   if (call_is_true(api.function_modes) && call_is_true(api.modes_or_transforms_active)) return true;
   if (call_is_true(api.is_profiled)) return true;
   return PyLong_AsLong(get(api.forward_ad, api.forward_level).ptr()) >= 0;
+}
+
+namespace {
+
+// An array's dtype; false: none that a chain in C++ takes.
+bool read_array_dtype(const py::array& array, DType* out) {
+  const py::dtype dtype = array.dtype();
+  const char order = dtype.byteorder();
+  if (order != '=' && order != '|') return false;
+  const auto size = dtype.itemsize();
+  switch (dtype.kind()) {
+    case 'u': *out = DType::kUInt8; return size == 1;
+    case 'f':
+      *out = size == 2 ? DType::kFloat16 : size == 4 ? DType::kFloat32 : DType::kFloat64;
+      return size == 2 || size == 4 || size == 8;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+bool view_array(py::handle given, TensorView* view) {
+  const auto array = py::reinterpret_borrow<py::array>(given);
+  const auto rank = static_cast<int>(array.ndim());
+  if (rank > 5 || array.size() == 0 || !read_array_dtype(array, &view->dtype)) return false;
+  view->data = const_cast<void*>(array.data());
+  view->rank = rank;
+  for (int d = 0; d < rank; ++d) {
+    const auto at = static_cast<size_t>(d);
+    view->shape[at] = array.shape(d);
+    if (array.strides(d) < 0 || array.strides(d) % array.itemsize() != 0) return false;
+    view->strides[at] = array.strides(d) / array.itemsize();
+  }
+  return true;
 }
 
 }  // namespace visops

@@ -35,6 +35,8 @@ py::object as_plain_tensor(py::handle value);
 int rank_of_tensor(py::handle tensor);
 // Looks at a plain tensor. False: it is no TensorView.
 bool view_tensor(py::handle tensor, TensorView* view);
+// The same for an array of NumPy's.
+bool view_array(py::handle array, TensorView* view);
 // torch.empty() on the CPU, and what it holds. `dtype` is one of torch's.
 py::object empty_tensor(const std::vector<int64_t>& shape, py::handle dtype, TensorView* view);
 // torch's name for a dtype.

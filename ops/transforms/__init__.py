@@ -37,6 +37,7 @@ from .classes.choosing import RandomApply, RandomChoice, RandomOrder
 from .classes.color import (
     ColorJitter,
     ColorMatrix,
+    Grayscale,
     RandomBrightnessContrast,
     RandomChannelPermutation,
     RandomGrayscale,
@@ -73,7 +74,6 @@ from .classes.geometry import (
     RandomRotation,
     Transpose,
 )
-from .classes.grayscale import Grayscale
 from .classes.learned_policies import AugMix, AutoAugment, AutoAugmentPolicy
 from .classes.noise import JPEG, GaussianNoise, RandomHSV, SaltAndPepper, ShotNoise
 from .classes.policies import RandAugment, TrivialAugment, from_timm

@@ -10,7 +10,7 @@ from .._torch.outside_graphs import outside_graphs
 from .arguments import fail, interpolation_modes, interval, is_sequence, number, whole
 from .chain.effects import Effects, Fusable
 from .chain.nesting import Container
-from .chain.pixel_kinds import MORE_NUMBERS, PixelKind
+from .chain.pixel_kinds import PixelKind
 from .chain.plan import Canvas, Plan
 from .compose import Compose
 
@@ -78,8 +78,18 @@ def alone(transform: Any) -> Compose:
     return found
 
 
+class _NumUniforms:
+    """`draws` of a transform that is a step in C++, unless it or a subclass says its own."""
+
+    def __get__(self, transform: Any, cls: type) -> Any:
+        step = None if transform is None else transform.chain_step()
+        return 0 if step is None else step.num_uniforms
+
+
 class Builtin(Transform):
     """A transform of this package, which is a step in C++."""
+
+    draws: Any = _NumUniforms()
 
     def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
         """Turn uniform numbers ``[B, draws]`` into parameters."""
@@ -116,7 +126,6 @@ class Sampled(Builtin):
         """Check the arguments, and keep them; None: the transform has no `antialias`."""
         modes = interpolation_modes(type(self).__name__, interpolation, bool(antialias))
         self.interpolation = modes
-        self.draws = type(self).draws + isinstance(modes, tuple)
         if antialias is not None:
             self.antialias = bool(antialias) and modes != "nearest"
 
@@ -150,9 +159,7 @@ class OperationStep(RandomlyApplied):
 
     def __init__(self, p: float, ranges: Sequence[Range]) -> None:
         super().__init__(p)
-        padded = [*ranges, *[fixed(0.0)] * (1 + MORE_NUMBERS - len(ranges))]
-        self._ranges = padded
-        self.draws = 1 + sum(low != high for low, high, _ in padded)
+        self._ranges = [number for own in ranges for number in own]
 
     def changes_values(self) -> bool:
         return True
@@ -161,8 +168,8 @@ class OperationStep(RandomlyApplied):
         return Effects()
 
     def chain_step(self) -> Step | None:
-        numbers = [number for own in self._ranges for number in own]
-        return Step("RandomOperationOf", (self.kind, self.p, *numbers))
+        fields = {"kind": self.kind, "p": self.p, "ranges": self._ranges}
+        return Step("RandomOperationOf", fields)
 
 
 def odd_side(owner: str, name: str, value: Any, least: int = 1) -> int:

@@ -240,9 +240,10 @@ def displacement_field(
     if plain and not wide and not modes_or_transforms_active():
         out = torch.empty((len(planes), 2, height, width), dtype=torch.float32, device="cpu")
         grids = planes.double().flatten(1).tolist()
+        shared = {"rows": rows, "columns": columns, "spline": spline}
         _native.make_fields(
             [
-                ("grid", [rows, columns, float(spline), *own], height, width, field.data_ptr())
+                ("grid", {**shared, "shifts": own}, height, width, field.data_ptr())
                 for own, field in zip(grids, out, strict=True)
             ]
         )

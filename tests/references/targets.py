@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-# Boxes are cut at this distance from the horizon: see ops/transforms/targets/coordinates.py.
+# Boxes are cut at this distance from the horizon: see ops/transforms/targets/rows.py.
 NEAR = 1e-4
 
 

@@ -29,7 +29,7 @@ def photo(dtype: torch.dtype = torch.uint8, rows: slice = slice(20, 400)) -> Ten
 def run_torch_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let torch's operators run a chain, as on a GPU and where gradients are wanted."""
     monkeypatch.setattr(_native.Pipeline, "run", lambda *_: (False, None))
-    for module in ("chain.execute", "classes.learned_policies", "classes.grayscale"):
+    for module in ("chain.execute", "classes.learned_policies"):
         monkeypatch.setattr(f"visops.transforms.{module}.run_native", lambda *_: False)
 
 

@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 from visops import _native
 
 _POINTERS = (
-    "visops.transforms.chain.contrast_means.data_ptr_and_strides",
+    "visops.transforms.chain.operators.data_ptr_and_strides",
     "visops.transforms.chain.execute.data_ptr_and_strides",
     "visops.warp.augment_direct.data_ptr_and_strides",
 )

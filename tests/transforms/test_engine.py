@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from visops import transforms
+from visops._native import Step
 from visops.transforms.chain.compile import Compiled
 from visops.transforms.chain.effects import step_of
 from visops.transforms.chain.operators import Pixels
@@ -29,11 +30,11 @@ def one_by_one() -> Iterator[None]:
 
     def apart(self: Compiled, *arguments: Any) -> None:
         make(self, *arguments)
-        self.is_whole = False
+        self.draws_together = False
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Compiled, "__init__", apart)
-        patch.setattr("visops.transforms.chain.contrast_means.data_ptr_and_strides", lambda _: None)
+        patch.setattr("visops.transforms.chain.operators.data_ptr_and_strides", lambda _: None)
         yield
 
 
@@ -240,6 +241,33 @@ def test_every_transform_of_the_package_is_a_step() -> None:
             assert step.num_uniforms == transform.draws, transform
 
 
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("Turn", {}, "there is no step Turn"),
+        ("RandomRotation", {"expand": False}, "the step RandomRotation has no 'degrees'"),
+        ("Pad", {"padding": [1, 2]}, "the step Pad has 2 numbers as 'padding', must have 4"),
+        ("Pad", {"padding": [1] * 4, "fill": 0}, "the step Pad takes no 'fill'"),
+        ("RandomAffine", {"degrees": (0, 1), "shear": [1] * 3}, "has 3 numbers as 'shear'"),
+        ("ScaleAndShift", {"p": 1, "scale": (1, 1), "shift": [1]}, "a 'shift' without pairs"),
+        ("RandomShortestSize", {"min_size": []}, "needs one 'min_size' or more"),
+        ("RandomHorizontalFlip", {"p": None}, "has no 'p'"),
+    ],
+)
+def test_fields_of_steps_are_checked(name: str, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Step(name, fields)
+
+
+def test_draws_may_be_a_subclass_s_own() -> None:
+    class More(transforms.RandomRotation):
+        draws = 3
+
+    assert (transforms.RandomRotation(9).draws, More(9).draws) == (1, 3)
+    assert transforms.RandomRotation(9, interpolation="random").draws == 2
+    assert transforms.Resize(9).draws == 0
+
+
 def test_attributes_that_change_count() -> None:
     flip = transforms.RandomHorizontalFlip(0.0)
     chain, image = transforms.Compose([flip], seed=0), photo()
@@ -393,9 +421,7 @@ def test_nothing_waits_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
             return torch.from_numpy(array.copy())
 
     monkeypatch.setattr("visops.transforms.chain.execute.Pixels", OnGpu)
-    monkeypatch.setattr(
-        "visops.transforms.chain.contrast_means.data_ptr_and_strides", lambda _: None
-    )
+    monkeypatch.setattr("visops.transforms.chain.operators.data_ptr_and_strides", lambda _: None)
     monkeypatch.setattr(Tensor, "item", None)
     monkeypatch.setattr(Tensor, "numpy", None)
     monkeypatch.setattr(Tensor, "tolist", None)

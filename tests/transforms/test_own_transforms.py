@@ -1,8 +1,9 @@
-"""Transforms that users write: with and without draws, alone and in batches."""
+"""Transforms that users write: alone, in batches, and drawn among those of C++."""
 
 import dataclasses
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 from visops import transforms as T
+
+from transforms.samples import SIZE, assert_same, image, mixed, noted, numbers, points, typed_boxes
 
 
 class Invert(T.Transform):
@@ -159,3 +162,149 @@ def test_a_contrast_takes_the_grey_mean_of_any_image(channels: int, dtype: torch
 def test_a_contrast_of_two_channels_is_refused() -> None:
     with pytest.raises(ValueError, match="images have 2 channels, must have 1, 3 or 4 for a contr"):
         T.Compose([Contrast()])(torch.rand(2, 40, 50))
+
+
+SAMPLES: dict[str, Callable[[], Any]] = {
+    "tensor": image,
+    "grey": lambda: image(1),
+    "array": lambda: numbers(*SIZE, 3).numpy(),
+    "batch": lambda: numbers(5, 3, *SIZE),
+    "list": lambda: [image(), numbers(3, *SIZE), numbers(3, *SIZE)],
+    "all": lambda: {
+        "image": image(),
+        "boxes": typed_boxes(),
+        "mask": numbers(*SIZE, high=5),
+        "keypoints": points(),
+        "labels": [1, 2, 3],
+    },
+}
+
+
+def index_for(name: str, index: int) -> Any:
+    count = {"batch": 5, "list": 3}.get(name)
+    return index if count is None else range(index, index + count)
+
+
+class Tint(T.Transform):
+    """Colours, written in Python."""
+
+    draws = 2
+
+    def effects(self) -> T.Effects:
+        return T.Effects(colors=1)
+
+    def make_params(self, uniforms: Any, canvas: Any) -> dict[str, Any]:
+        assert uniforms.flags.writeable
+        return {"apply": uniforms[:, 0] < 0.7, "amount": uniforms[:, 1]}
+
+    def extend(self, plan: T.Plan, params: Any) -> None:
+        share = 0.3 * params["apply"] * params["amount"]
+        count = plan.channels
+        assert plan.dtype == plan.source_dtype  # conversions come later
+        rows = ([(1.0 - share) * (i == k) for k in range(count)] + [share] for i in range(count))
+        plan.color([number for row in rows for number in row])
+
+
+class Nudge(T.RandomCrop):
+    """Geometry, whose draw is changed in Python."""
+
+    def make_params(self, uniforms: Any, canvas: Any) -> dict[str, Any]:
+        params = super().make_params(uniforms, canvas)
+        return {**params, "top": np.minimum(params["top"] + 1, canvas.height - self.size[0])}
+
+
+def written_in_python() -> list[Any]:
+    return [
+        T.RandomAffine(30, (0.2, 0.2)),
+        Tint(),
+        T.RandomHorizontalFlip(),
+        Nudge((30, 35)),
+        T.RandomPosterize(3, p=0.5),
+        T.RandomApply([Tint()], 0.5),
+        T.ToDtype(torch.float32, scale=True),
+        T.Normalize([0.5], [0.3]),
+    ]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("record", [False, True])
+def test_results_are_those_of_operators(name: str, record: bool) -> None:
+    """Of draws, too: C++ calls the transform with the numbers that it has one by one."""
+    chain = T.Compose(written_in_python(), seed=0)
+    sample = SAMPLES[name]()
+    for number in range(4):
+        options = {"index": index_for(name, number), "return_params": record}
+        with noted(direct=False):
+            expected = chain(sample, **options)
+        with noted() as went:
+            found = chain(sample, **options)
+        assert went == [True]
+        if record:
+            (found, params), (expected, wanted) = found, expected
+            assert_same(params.steps, wanted.steps)
+            assert_same(chain(sample, params=params), found)
+        assert_same(found, expected)
+
+
+def frames(call: Callable[[], Any]) -> int:
+    """Count the functions of Python that a call calls."""
+    count = 0
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_a_transform_in_python_costs_its_own_calls() -> None:
+    """The others of its pass are drawn in C++, and give the bits of a pass drawn in Python."""
+    sample = SAMPLES["all"]()
+    counts = []
+    for steps in (mixed(), [*mixed(), Tint()], [Tint(), *mixed(), Tint()]):
+        chain = T.Compose(steps, seed=0)
+        chain(sample, index=0)
+        counts.append(frames(lambda chain=chain: chain(sample, index=1)))  # type: ignore[misc]
+    own = counts[1] - counts[0]
+    assert own <= 30
+    assert counts[2] <= counts[0] + 2 * own
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("name", ["tensor", "batch", "all", "list"])
+def test_a_pass_with_a_transform_in_python_is_drawn_as_one_by_one(name: str, exact: bool) -> None:
+    def called() -> Any:
+        chain = T.Compose(written_in_python(), seed=0, exact=exact)
+        return chain(SAMPLES[name](), index=index_for(name, 2))
+
+    found = called()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("visops.transforms.chain.compile._changes_constants", lambda effects: True)
+        assert_same(called(), found)
+
+
+def test_effects_must_say_what_is_the_same_for_all() -> None:
+    class Silent(Tint):
+        def extend(self, plan: T.Plan, params: Any) -> None:
+            plan.normalize([0.5], [0.5])
+
+    chain = T.Compose([T.ToDtype(torch.float32, scale=True), Silent()])
+    message = "transforms.Silent: extend called plan.normalize, convert or erase, must say so in"
+    with pytest.raises(TypeError, match=message):
+        chain(image())
+
+
+def test_errors_in_transforms_in_python_are_theirs() -> None:
+    class Failing(Tint):
+        def make_params(self, uniforms: Any, canvas: Any) -> dict[str, Any]:
+            raise KeyError("mine")
+
+    chain = T.Compose([T.RandomHorizontalFlip(), Failing()])
+    for sample in (image(), numbers(3, 3, *SIZE)):
+        with pytest.raises(KeyError, match="mine"):
+            chain(sample)

@@ -130,6 +130,10 @@ def grey_last() -> list[Any]:
     return [transforms.RandomSolarize(100, 0.5), transforms.Grayscale()]
 
 
+def three_greys() -> list[Any]:
+    return [transforms.Grayscale(3), transforms.ToDtype(torch.float32, scale=True)]
+
+
 def still() -> list[Any]:
     return [transforms.RandomHorizontalFlip(), transforms.ColorJitter(0.3, 0.3)]
 
@@ -138,7 +142,7 @@ def still() -> list[Any]:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_results_are_those_of_passes(name: str) -> None:
     """Draws of a chain that shows a fill, of one that doesn't, of none that moves a pixel, ..."""
-    makers = [detection, still, mixed, values_alone, values_first, grey, grey_last]
+    makers = [detection, still, mixed, values_alone, values_first, grey, grey_last, three_greys]
     for make in (*makers, *([] if "grey" in name else [classification])):
         for options in ({}, {"keypoint_convention": "half_pixel", "mask_fill": 3}):
             chain = transforms.Compose(make(), seed=0, **options)  # type: ignore[arg-type]
@@ -184,7 +188,7 @@ def test_chains_of_every_kind(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tensor", "all", "labelled batch", "list", "pil"])
-@pytest.mark.parametrize("make", [detection, values_first, classification])
+@pytest.mark.parametrize("make", [detection, values_first, classification, grey])
 def test_recorded_parameters(name: str, make: Callable[[], list[Any]]) -> None:
     chain = transforms.Compose(make(), seed=0)
     sample = SAMPLES[name]()
@@ -230,6 +234,42 @@ def test_exact_colours(saturates: bool) -> None:
             assert_same(found, expected)
 
 
+@pytest.mark.parametrize("policy", ["keep", "clamp"])
+@pytest.mark.parametrize("form", ["plain", "XYXY", "XYWH", "CXCYWH"])
+def test_formats_and_clipping(form: str, policy: str) -> None:
+    """Boxes of every format that reach beyond the image, before and behind each pass."""
+    boxes = typed_boxes() if form == "plain" else typed_boxes(form)
+    value: Tensor = boxes.as_subclass(Tensor) if form == "plain" else boxes
+    for make in (detection, still, mixed):
+        chain = transforms.Compose(make(), seed=0, boxes=policy)
+        for dtype in (torch.float32, torch.float64):
+            sample = {"image": image(), "boxes": value.to(dtype), "keypoints": points()}
+            for index in range(6):
+                with noted(direct=False):
+                    expected = chain(sample, index=index)
+                with noted() as went:
+                    found = chain(sample, index=index)
+                assert went == [True]
+                assert_same(found, expected)
+
+
+@pytest.mark.parametrize("name", ["tensor", "grey", "batch", "list", "typed batch", "all"])
+def test_channels_last(name: str) -> None:
+    for make, whole in ((detection, True), (grey, True), (mixed, False)):
+        options: dict[str, Any] = {"seed": 0, "memory_format": torch.channels_last}
+        if name == "grey" and make is grey:
+            continue  # what has one channel has both formats
+        chain = transforms.Compose(make(), **options)
+        assert ("in Python: memory_format is channels_last" in repr(chain)) != whole
+        sample, index = SAMPLES[name](), index_for(name, 2)
+        with noted(direct=False):
+            expected = chain(sample, index=index)
+        with noted() as went:
+            found = chain(sample, index=index)
+        assert went == [True] * whole
+        assert_same(found, expected)
+
+
 def test_the_sample_stays_as_it_is() -> None:
     chain, sample = transforms.Compose(detection(), seed=0), SAMPLES["all"]()
     before = copy.deepcopy(sample)
@@ -265,7 +305,6 @@ def unusual() -> list[tuple[str, Any]]:
         ("boxes", {"image": image(), "boxes": torch.zeros(2, 5)}),
         ("points", {"image": image(), "keypoints": torch.zeros(3, 4)}),
         ("points", {"image": image(), "keypoints": torch.zeros(4, 3).T[:, :2]}),
-        ("all", full() | {"boxes": typed_boxes("XYWH")}),
         ("all", full() | {"image": tall}),
         ("all", full() | {"labels": ["a", "b"]}),
         ("all", full() | {"masks": numbers(2, *SIZE)}),
@@ -324,10 +363,8 @@ def test_other_structures(position: int) -> None:
 
 
 OPTIONS: list[dict[str, Any]] = [
-    {"boxes": "clamp"},
     {"boxes": "sanitize"},
     {"exact": True},
-    {"memory_format": torch.channels_last},
 ]
 
 

@@ -72,6 +72,20 @@ def test_files(name: str) -> None:
             assert_same(found, expected)
 
 
+@pytest.mark.parametrize("name", ["bytes", "pair", "dict"])
+def test_recorded_files(name: str) -> None:
+    for chain in file_chains()[:3]:
+        with noted(direct=False):
+            expected, wanted = chain(FILES[name](), index=3, return_params=True)
+        with noted() as went:
+            found, params = chain(FILES[name](), index=3, return_params=True)
+        assert went == [True]
+        assert_same(found, expected)
+        assert (params.names, params.size.tolist()) == (wanted.names, wanted.size.tolist())
+        assert_same(params.steps, wanted.steps)
+        assert_same(chain(FILES[name](), params=params), found)
+
+
 @pytest.mark.parametrize("name", UNUSUAL_FILES)
 def test_unusual_files(name: str) -> None:
     for chain in file_chains()[:3]:

@@ -178,7 +178,7 @@ def test_grayscale(channels: int, given: int) -> None:
     torch.testing.assert_close(grey(image), v2.Grayscale(channels)(image))
     assert grey(torch.stack([image, image])).shape == (2, channels, 6, 8)
     chain = T.Compose([T.RandomHorizontalFlip(1.0), grey, T.Pad(1), T.Normalize([0.5], [0.5])])
-    assert chain.passes[1].reason == "Grayscale runs sample by sample"
+    assert chain.passes[1].reason == "Grayscale changes the number of channels"
     assert chain(image).shape == (channels, 8, 10)
     sample = {"image": image, "boxes": [[0, 0, 4, 5]]}
     result = chain(sample)

@@ -2,10 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <stdexcept>
 
 #include "core/chain/families.h"
-#include "core/chain/numbers.h"
 
 namespace visops {
 namespace {
@@ -87,17 +85,17 @@ const std::array<std::array<double, 4>, 24>& orders() {
   return all;
 }
 
-// Four of: whether it is in use, low, high.
+// Ranges of those kinds that are in use
 class ColorJitter : public ChainStep {
  public:
-  explicit ColorJitter(const Numbers& numbers) {
-    Reader n(numbers);
+  explicit ColorJitter(FieldReader& fields) {
     uniforms(5);
     param("order", ParamSpec::kWhole, 4);
     for (int kind = 0; kind < 4; ++kind) {
-      used_[kind] = n.flag();
-      n.numbers(range_[kind]);
-      if (used_[kind]) param(kNames[kind]);
+      used_[kind] = fields.has(kNames[kind]);
+      if (!used_[kind]) continue;
+      fields.numbers(kNames[kind], range_[kind]);
+      param(kNames[kind]);
     }
   }
 
@@ -181,10 +179,10 @@ ColorMatrix rows_of(const double (&linear)[9]) {
   return matrix;
 }
 
-// Those of ColorJitter; p
+// The fields of ColorJitter, and p
 class PhotometricDistort : public ColorJitter {
  public:
-  explicit PhotometricDistort(const Numbers& numbers) : ColorJitter(numbers), p_(numbers[12]) {
+  explicit PhotometricDistort(FieldReader& fields) : ColorJitter(fields), p_(fields.number("p")) {
     uniforms(11);
     param("permutation", ParamSpec::kWhole);
   }
@@ -218,10 +216,25 @@ class PhotometricDistort : public ColorJitter {
   double p_;
 };
 
-// p
+// Makes all three channels grey, or changes nothing.
+void add_grey(bool applies, PlanBuilder& plan) {
+  if (plan.channels() != 3) return;
+  double linear[9];
+  for (int i = 0; i < 9; ++i) linear[i] = applies ? kGrey[i % 3] : (i % 4 == 0 ? 1.0 : 0.0);
+  plan.color(rows_of(linear), false);  // a mean of values
+}
+
+// The pass may make another number of the equal channels. It draws nothing, but has a number.
 class Grayscale : public ChainStep {
  public:
-  explicit Grayscale(const Numbers& numbers) : p_(numbers[0]) {
+  explicit Grayscale(FieldReader&) { uniforms(1); }
+
+  void extend(const double*, PlanBuilder& plan) const override { add_grey(true, plan); }
+};
+
+class RandomGrayscale : public ChainStep {
+ public:
+  explicit RandomGrayscale(FieldReader& fields) : p_(fields.number("p")) {
     uniforms(1);
     param("apply", ParamSpec::kFlag);
   }
@@ -230,29 +243,21 @@ class Grayscale : public ChainStep {
     params[0] = uniforms[0] < p_ ? 1.0 : 0.0;
   }
   void extend(const double* params, PlanBuilder& plan) const override {
-    if (plan.channels() != 3) return;
-    double linear[9];
-    for (int i = 0; i < 9; ++i) {
-      linear[i] = params[0] != 0.0 ? kGrey[i % 3] : (i % 4 == 0 ? 1.0 : 0.0);
-    }
-    plan.color(rows_of(linear), false);  // a mean of values
+    add_grey(params[0] != 0.0, plan);
   }
 
  private:
   double p_;
 };
 
-// p; the scale's range; then each channel's range of what is added, or one for all channels
+// v' = scale v + shift; `shift` has each channel's range, or one for all channels
 class ScaleAndShift : public ChainStep {
  public:
-  explicit ScaleAndShift(const Numbers& numbers) {
-    Reader n(numbers);
-    p_ = n.number();
-    n.numbers(scale_);
-    shifts_.assign(numbers.begin() + 3, numbers.end());
-    if (shifts_.empty() || shifts_.size() % 2 != 0) {
-      throw std::invalid_argument("ranges of shifts must be pairs");
-    }
+  explicit ScaleAndShift(FieldReader& fields) {
+    p_ = fields.number("p");
+    fields.numbers("scale", scale_);
+    shifts_ = fields.list("shift");
+    if (shifts_.empty() || shifts_.size() % 2 != 0) fields.refuse("has a 'shift' without pairs");
     const int64_t count = static_cast<int64_t>(shifts_.size() / 2);
     uniforms(2 + count);
     param("apply", ParamSpec::kFlag);
@@ -288,21 +293,19 @@ class ScaleAndShift : public ChainStep {
   Numbers shifts_;
 };
 
-// p; the amount's range; C; a matrix of C rows of C + 1 numbers, and what an amount of 1 adds to it
+// A matrix of C rows of C + 1 numbers, and perhaps `variation`, what an amount of 1 adds to it
 class ColorMatrixStep : public ChainStep {
  public:
-  explicit ColorMatrixStep(const Numbers& numbers) {
-    Reader n(numbers);
-    p_ = n.number();
-    n.numbers(amount_);
-    channels_ = static_cast<int64_t>(n.number());
-    const int64_t size = channels_ * (channels_ + 1);
-    if (channels_ < 1 || channels_ > kMostColorChannels ||
-        numbers.size() != static_cast<size_t>(4 + 2 * size)) {
-      throw std::invalid_argument("two matrices of 1 to 4 channels are needed");
+  explicit ColorMatrixStep(FieldReader& fields) {
+    p_ = fields.number("p");
+    fields.numbers("amount", amount_);
+    channels_ = fields.whole("channels");
+    if (channels_ < 1 || channels_ > kMostColorChannels) fields.refuse("takes 1 to 4 channels");
+    const auto size = static_cast<size_t>(channels_ * (channels_ + 1));
+    std::copy_n(fields.list("matrix", size).begin(), size, matrix_.begin());
+    if (fields.has("variation")) {
+      std::copy_n(fields.list("variation", size).begin(), size, variation_.begin());
     }
-    std::copy_n(numbers.begin() + 4, size, matrix_.begin());
-    std::copy_n(numbers.begin() + 4 + size, size, variation_.begin());
     uniforms(2);
     param("apply", ParamSpec::kFlag);
     param("amount");
@@ -326,19 +329,17 @@ class ColorMatrixStep : public ChainStep {
   ColorMatrix matrix_ = {}, variation_ = {};
 };
 
-// The most channels that images may have
 class ChannelPermutation : public ChainStep {
  public:
-  explicit ChannelPermutation(const Numbers& numbers)
-      : count_(std::min(static_cast<int64_t>(numbers[0]), kMostColorChannels)) {
-    uniforms(count_);
-    param("permutation", ParamSpec::kWhole, count_);
+  explicit ChannelPermutation(FieldReader&) {
+    uniforms(kCount);
+    param("permutation", ParamSpec::kWhole, kCount);
   }
 
   // The places of the numbers in order of size.
   void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
-    const int64_t count = std::min(count_, sample.channels);
-    for (int64_t i = count; i < count_; ++i) params[i] = static_cast<double>(i);
+    const int64_t count = std::min(kCount, sample.channels);
+    for (int64_t i = count; i < kCount; ++i) params[i] = static_cast<double>(i);
     for (int64_t i = 0; i < count; ++i) {
       int64_t position = 0;
       for (int64_t k = 0; k < count; ++k) {
@@ -349,7 +350,7 @@ class ChannelPermutation : public ChainStep {
   }
   void extend(const double* params, PlanBuilder& plan) const override {
     const int64_t channels = plan.channels();
-    if (channels > count_) return plan.color({});  // which refuses them
+    if (channels > kCount) return plan.color({});  // which refuses them
     ColorMatrix matrix = {};
     for (int64_t c = 0; c < channels; ++c) {
       const int64_t from = std::clamp<int64_t>(static_cast<int64_t>(params[c]), 0, channels - 1);
@@ -359,22 +360,23 @@ class ChannelPermutation : public ChainStep {
   }
 
  private:
-  int64_t count_;
+  static constexpr int64_t kCount = kMostColorChannels;
 };
 
 constexpr StepKind kKinds[] = {
-    {"ScaleAndShift", kAny, make_of<ScaleAndShift>},
-    {"ColorMatrix", kAny, make_of<ColorMatrixStep>},
-    {"ChannelPermutation", 1, make_of<ChannelPermutation>},
-    {"ColorJitter", 12, make_of<ColorJitter>},
-    {"RandomPhotometricDistort", 13, make_of<PhotometricDistort>},
-    {"RandomGrayscale", 1, make_of<Grayscale>},
+    {"ScaleAndShift", make_of<ScaleAndShift>},
+    {"ColorMatrix", make_of<ColorMatrixStep>},
+    {"ChannelPermutation", make_of<ChannelPermutation>},
+    {"ColorJitter", make_of<ColorJitter>},
+    {"RandomPhotometricDistort", make_of<PhotometricDistort>},
+    {"Grayscale", make_of<Grayscale>},
+    {"RandomGrayscale", make_of<RandomGrayscale>},
 };
 
 }  // namespace
 
-StepPointer make_color_step(const std::string& name, const Numbers& numbers) {
-  return find_step(kKinds, name, numbers);
+StepPointer make_color_step(const std::string& name, FieldReader& fields) {
+  return find_step(kKinds, name, fields);
 }
 
 }  // namespace visops

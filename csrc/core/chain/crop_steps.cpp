@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "core/chain/families.h"
-#include "core/chain/numbers.h"
 #include "core/check.h"
 
 namespace visops {
@@ -27,15 +26,10 @@ Sides RectangleRange::draw(const Draws& uniforms, double first_limit, double sec
 
 namespace {
 
-using Numbers = std::vector<double>;
-
-// height, width
 class CenterCrop : public ChainStep {
  public:
-  explicit CenterCrop(const Numbers& numbers) {
-    Reader n(numbers);
-    size_.height = n.number();
-    size_.width = n.number();
+  explicit CenterCrop(FieldReader& fields) {
+    size_ = fields.size("size");
     param("top");
     param("left");
   }
@@ -58,15 +52,12 @@ class CenterCrop : public ChainStep {
   Canvas size_;
 };
 
-// height, width, left, top, right, bottom, pad_if_needed
 class RandomCrop : public ChainStep {
  public:
-  explicit RandomCrop(const Numbers& numbers) {
-    Reader n(numbers);
-    size_.height = n.number();
-    size_.width = n.number();
-    n.numbers(padding_);
-    pad_if_needed_ = n.number();
+  explicit RandomCrop(FieldReader& fields) {
+    size_ = fields.size("size");
+    fields.numbers("padding", padding_);
+    padded_sides_ = fields.number("padded_sides");
     uniforms(2);
     param("top");
     param("left");
@@ -79,8 +70,8 @@ class RandomCrop : public ChainStep {
       const double before = padding_[1 - axis], after = padding_[3 - axis];
       double padded = lengths[axis] + (before + after), first = -before;
       const double missing = std::max(wanted[axis] - padded, 0.0);
-      padded += pad_if_needed_ * missing;
-      if (pad_if_needed_ == 2.0) first -= missing;
+      padded += padded_sides_ * missing;
+      if (padded_sides_ == 2.0) first -= missing;
       if (padded < wanted[axis]) refuse(sample);
       params[axis] = first + std::floor(uniforms[axis] * (padded - wanted[axis] + 1.0));
     }
@@ -106,14 +97,13 @@ class RandomCrop : public ChainStep {
   }
 
   Canvas size_;
-  double padding_[4];     // left, top, right, bottom
-  double pad_if_needed_;  // on so many sides: none, the right and the bottom, or both
+  double padding_[4];    // left, top, right, bottom
+  double padded_sides_;  // where a crop doesn't fit: none, the right and the bottom, or both
 };
 
-// left, top, right, bottom
 class Pad : public ChainStep {
  public:
-  explicit Pad(const Numbers& numbers) { Reader(numbers).numbers(padding_); }
+  explicit Pad(FieldReader& fields) { fields.numbers("padding", padding_); }
 
   void extend(const double*, PlanBuilder& plan) const override {
     const Canvas& old = plan.canvas();
@@ -123,13 +113,12 @@ class Pad : public ChainStep {
   }
 
  private:
-  double padding_[4];
+  double padding_[4];  // left, top, right, bottom
 };
 
-// p
 class Flip : public ChainStep {
  public:
-  explicit Flip(const Numbers& numbers) : p_(numbers[0]) {
+  explicit Flip(FieldReader& fields) : p_(fields.number("p")) {
     uniforms(1);
     param("apply", ParamSpec::kFlag);
   }
@@ -162,13 +151,11 @@ class VerticalFlip : public Flip {
   }
 };
 
-// p, side range low, high
 class ZoomOut : public ChainStep {
  public:
-  explicit ZoomOut(const Numbers& numbers) {
-    Reader n(numbers);
-    p_ = n.number();
-    n.numbers(range_);
+  explicit ZoomOut(FieldReader& fields) {
+    p_ = fields.number("p");
+    fields.numbers("side_range", range_);
     uniforms(4);
     for (const char* name : {"left", "top", "height", "width"}) param(name);
   }
@@ -189,15 +176,12 @@ class ZoomOut : public ChainStep {
   double p_, range_[2];
 };
 
-// p, scale low, high, log ratio low, high; whether values are random
 class Erasing : public ChainStep {
  public:
-  explicit Erasing(const Numbers& numbers) {
-    Reader n(numbers);
-    p_ = n.number();
-    n.numbers(range_.scale);
-    n.numbers(range_.log_ratio);
-    noise_ = n.flag();
+  explicit Erasing(FieldReader& fields) {
+    p_ = fields.number("p");
+    range_.read(fields);
+    noise_ = fields.flag("noise");
     uniforms(2 * kAttempts + 4);
     param("apply", ParamSpec::kFlag);
     for (const char* name : {"top", "left", "height", "width"}) param(name);
@@ -226,23 +210,23 @@ class Erasing : public ChainStep {
  private:
   double p_;
   RectangleRange range_;
-  bool noise_;
+  bool noise_;  // whether values are random
 };
 
 constexpr StepKind kKinds[] = {
-    {"CenterCrop", 2, make_of<CenterCrop>},
-    {"RandomCrop", 7, make_of<RandomCrop>},
-    {"Pad", 4, make_of<Pad>},
-    {"RandomHorizontalFlip", 1, make_of<HorizontalFlip>},
-    {"RandomVerticalFlip", 1, make_of<VerticalFlip>},
-    {"RandomZoomOut", 3, make_of<ZoomOut>},
-    {"RandomErasing", 6, make_of<Erasing>},
+    {"CenterCrop", make_of<CenterCrop>},
+    {"RandomCrop", make_of<RandomCrop>},
+    {"Pad", make_of<Pad>},
+    {"RandomHorizontalFlip", make_of<HorizontalFlip>},
+    {"RandomVerticalFlip", make_of<VerticalFlip>},
+    {"RandomZoomOut", make_of<ZoomOut>},
+    {"RandomErasing", make_of<Erasing>},
 };
 
 }  // namespace
 
-StepPointer make_crop_step(const std::string& name, const Numbers& numbers) {
-  return find_step(kKinds, name, numbers);
+StepPointer make_crop_step(const std::string& name, FieldReader& fields) {
+  return find_step(kKinds, name, fields);
 }
 
 }  // namespace visops

@@ -4,40 +4,36 @@
 #include <string>
 #include <vector>
 
+#include "core/chain/numbers.h"
 #include "core/chain/plan.h"
 #include "core/chain/step.h"
 
 namespace visops {
 
-StepPointer make_crop_step(const std::string& name, const std::vector<double>& numbers);
-StepPointer make_resize_step(const std::string& name, const std::vector<double>& numbers);
-StepPointer make_warp_step(const std::string& name, const std::vector<double>& numbers);
-StepPointer make_color_step(const std::string& name, const std::vector<double>& numbers);
-StepPointer make_pixel_step(const std::string& name, const std::vector<double>& numbers);
-StepPointer make_policy_step(const std::string& name, const std::vector<double>& numbers);
+StepPointer make_crop_step(const std::string& name, FieldReader& fields);
+StepPointer make_resize_step(const std::string& name, FieldReader& fields);
+StepPointer make_warp_step(const std::string& name, FieldReader& fields);
+StepPointer make_color_step(const std::string& name, FieldReader& fields);
+StepPointer make_pixel_step(const std::string& name, FieldReader& fields);
+StepPointer make_policy_step(const std::string& name, FieldReader& fields);
 
 // What a file of steps lists.
 struct StepKind {
   const char* name;
-  size_t numbers;  // that it takes; kAny: at least 2
-  StepPointer (*make)(const std::vector<double>& numbers);
+  StepPointer (*make)(FieldReader& fields);
 };
 
-constexpr size_t kAny = ~size_t{0};
-
 template <class Step>
-StepPointer make_of(const std::vector<double>& numbers) {
-  return std::make_shared<const Step>(numbers);
+StepPointer make_of(FieldReader& fields) {
+  return std::make_shared<const Step>(fields);
 }
 
 // The step of a list that has this name, or null.
 template <size_t kCount>
 StepPointer find_step(const StepKind (&kinds)[kCount], const std::string& name,
-                      const std::vector<double>& numbers) {
+                      FieldReader& fields) {
   for (const StepKind& kind : kinds) {
-    if (name != kind.name) continue;
-    const bool fits = kind.numbers == kAny ? numbers.size() >= 2 : numbers.size() == kind.numbers;
-    return fits ? kind.make(numbers) : nullptr;
+    if (name == kind.name) return kind.make(fields);
   }
   return nullptr;
 }
@@ -54,6 +50,10 @@ struct RectangleRange {
   double scale[2];      // of the area, as a fraction of the canvas's
   double log_ratio[2];  // of log(first side / second side)
 
+  void read(FieldReader& fields) {
+    fields.numbers("scale", scale);
+    fields.numbers("log_ratio", log_ratio);
+  }
   // Draws area and log ratio until the rectangle fits, at most ten times, by 20 uniform numbers.
   // `strict`: which of torchvision's two transforms to follow. If strict, the sides must be smaller
   // than the limits; otherwise they may equal them. Sides are meaningless where no attempt fits.

@@ -1,24 +1,21 @@
 // Steps of one pixel operation, and of none.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/chain/families.h"
-#include "core/chain/numbers.h"
 #include "core/check.h"
 
 namespace visops {
 namespace {
 
-using Numbers = std::vector<double>;
-
-// kind, p, amount low, high
+// `kind`, a PixelKind, with `p`, and perhaps a range of its `amount`
 class RandomOperation : public ChainStep {
  public:
-  explicit RandomOperation(const Numbers& numbers) {
-    Reader n(numbers);
-    kind_ = static_cast<PixelKind>(n.number());
-    p_ = n.number();
-    n.numbers(amount_);
+  explicit RandomOperation(FieldReader& fields) {
+    kind_ = static_cast<PixelKind>(fields.whole("kind"));
+    p_ = fields.number("p");
+    if (fields.has("amount")) fields.numbers("amount", amount_);
     draws_amount_ = amount_[0] != amount_[1];
     uniforms(draws_amount_ ? 2 : 1);
     param("apply", ParamSpec::kFlag);
@@ -36,25 +33,30 @@ class RandomOperation : public ChainStep {
 
  private:
   PixelKind kind_;
-  double p_, amount_[2];
+  double p_, amount_[2] = {};
   bool draws_amount_;
 };
 
 // How a number is drawn from its range.
 enum class Range { kReal, kWhole, kOdd };
 
-// kind, p, and low, high, Range for the amount and for each further number
+// `kind`, `p`, and in `ranges` low, high, Range for the amount and for each further number; those
+// that are missing are 0
 class RandomOperationOf : public ChainStep {
  public:
-  explicit RandomOperationOf(const Numbers& numbers) {
-    Reader n(numbers);
-    kind_ = static_cast<PixelKind>(n.number());
-    p_ = n.number();
+  explicit RandomOperationOf(FieldReader& fields) {
+    kind_ = static_cast<PixelKind>(fields.whole("kind"));
+    p_ = fields.number("p");
+    const std::vector<double>& ranges = fields.list("ranges");
+    if (ranges.size() > 3 * std::size(draws_) || ranges.size() % 3 != 0) {
+      fields.refuse("has another count of 'ranges'");
+    }
     int64_t count = 1;
-    for (Draw& draw : draws_) {
-      draw.low = n.number();
-      draw.high = n.number();
-      draw.range = static_cast<Range>(n.number());
+    for (size_t i = 0; i < ranges.size() / 3; ++i) {
+      Draw& draw = draws_[i];
+      draw.low = ranges[3 * i];
+      draw.high = ranges[3 * i + 1];
+      draw.range = static_cast<Range>(ranges[3 * i + 2]);
       draw.position = draw.low != draw.high ? count++ : 0;
     }
     uniforms(count);
@@ -74,9 +76,9 @@ class RandomOperationOf : public ChainStep {
 
  private:
   struct Draw {
-    double low, high;
-    Range range;
-    int64_t position;  // of its uniform number; 0: it is not drawn
+    double low = 0.0, high = 0.0;
+    Range range = Range::kReal;
+    int64_t position = 0;  // of its uniform number; 0: it is not drawn
   };
 
   static double value_of(const Draw& draw, const Draws& uniforms) {
@@ -95,13 +97,11 @@ class RandomOperationOf : public ChainStep {
   Draw draws_[1 + kMoreNumbers];
 };
 
-// kernel's width and height, sigma low, high
 class GaussianBlur : public ChainStep {
  public:
-  explicit GaussianBlur(const Numbers& numbers) {
-    Reader n(numbers);
-    n.numbers(kernel_);
-    n.numbers(sigma_);
+  explicit GaussianBlur(FieldReader& fields) {
+    fields.numbers("kernel_size", kernel_);
+    fields.numbers("sigma", sigma_);
     uniforms(1);
     param("sigma");
   }
@@ -122,28 +122,28 @@ class GaussianBlur : public ChainStep {
   }
 
  private:
-  double kernel_[2], sigma_[2];
+  double kernel_[2], sigma_[2];  // width and height
 };
 
 // What neither draws nor moves a pixel.
 class Identity : public ChainStep {
  public:
-  explicit Identity(const Numbers&) {}
+  explicit Identity(FieldReader&) {}
 
   void extend(const double*, PlanBuilder&) const override {}
 };
 
 constexpr StepKind kKinds[] = {
-    {"GaussianBlur", 4, make_of<GaussianBlur>},
-    {"Identity", 0, make_of<Identity>},
-    {"RandomOperation", 4, make_of<RandomOperation>},
-    {"RandomOperationOf", 2 + 3 * (1 + kMoreNumbers), make_of<RandomOperationOf>},
+    {"GaussianBlur", make_of<GaussianBlur>},
+    {"Identity", make_of<Identity>},
+    {"RandomOperation", make_of<RandomOperation>},
+    {"RandomOperationOf", make_of<RandomOperationOf>},
 };
 
 }  // namespace
 
-StepPointer make_pixel_step(const std::string& name, const Numbers& numbers) {
-  return find_step(kKinds, name, numbers);
+StepPointer make_pixel_step(const std::string& name, FieldReader& fields) {
+  return find_step(kKinds, name, fields);
 }
 
 }  // namespace visops

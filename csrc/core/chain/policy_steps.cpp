@@ -1,11 +1,8 @@
 // Policies of AutoAugment's family: operations drawn for each sample.
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <stdexcept>
 
 #include "core/chain/families.h"
-#include "core/chain/numbers.h"
 
 namespace visops {
 namespace {
@@ -77,10 +74,6 @@ double side_of(int operation, bool is_relative, const Canvas& canvas) {
   return operation == kTranslateX ? canvas.width : operation == kTranslateY ? canvas.height : 1.0;
 }
 
-void require_count(const Numbers& numbers, size_t count) {
-  if (numbers.size() != count) throw std::invalid_argument("another count of numbers");
-}
-
 // What a policy adds: some operations in turn, each a pair of parameters.
 class Policy : public ChainStep {
  public:
@@ -103,28 +96,29 @@ class Policy : public ChainStep {
   }
 };
 
-// How many operations one after another; magnitude or -1, which draws it; bins; whether shifts are
-// fractions of the image's sides; whether names end with the operation's place; the largest
-// magnitude of each operation
+// The level or bin of a policy; below 0: it is drawn.
+double level_of(FieldReader& fields) { return fields.has("level") ? fields.number("level") : -1.0; }
+
+// `count` operations one after another, of a `level` among `bins`; whether shifts are fractions of
+// the image's sides; whether names end with the operation's place; each operation's greatest
+// magnitude
 class LinearPolicy : public Policy {
  public:
-  explicit LinearPolicy(const Numbers& numbers) {
-    Reader n(numbers);
-    count_ = static_cast<int64_t>(n.number());
-    magnitude_ = n.number();
-    bins_ = n.number();
-    relative_ = n.flag();
-    const bool numbered = n.flag();
-    n.numbers(reach_);
+  explicit LinearPolicy(FieldReader& fields) {
+    count_ = fields.whole("count");
+    level_ = level_of(fields);
+    bins_ = fields.number("bins");
+    relative_ = fields.flag("relative");
+    fields.numbers("greatest", reach_);
     uniforms(3 * count_);
-    add_params(count_, numbered);
+    add_params(count_, fields.flag("numbered"));
   }
 
   void draw(const Draws& all, const Sample& sample, double* params) const override {
     for (int64_t i = 0; i < count_; ++i, params += 2) {
       const Draws uniforms = all.from(3 * i);
       const int operation = static_cast<int>(uniforms[0] * static_cast<double>(kLinear));
-      const double level = magnitude_ < 0.0 ? std::floor(uniforms[1] * bins_) : magnitude_;
+      const double level = level_ < 0.0 ? std::floor(uniforms[1] * bins_) : level_;
       const double magnitude = reach_[operation] * (level / (bins_ - 1.0)) *
                                side_of(operation, relative_, sample.canvas);
       params[0] = operation;
@@ -152,7 +146,7 @@ class LinearPolicy : public Policy {
 
  private:
   int64_t count_;
-  double magnitude_, bins_, reach_[kLinear];
+  double level_, bins_, reach_[kLinear];
   bool relative_;
 };
 
@@ -163,35 +157,41 @@ struct Space {
   bool is_relative;  // magnitudes of shifts are shares of the image's side
   Numbers magnitudes;
 
-  void read(Reader& n, size_t bins) {
-    operation = static_cast<int>(n.number());
-    is_signed = n.flag();
-    is_relative = n.flag();
-    magnitudes.resize(bins);
-    for (double& magnitude : magnitudes) magnitude = n.number();
-  }
   double magnitude(size_t level, double sign, const Canvas& canvas) const {
     const double found = magnitudes[level] * side_of(operation, is_relative, canvas);
     return is_signed && sign <= 0.5 ? -found : found;
   }
 };
 
-// How many operations; level or -1, which draws it; bins; whether names are numbered; how many
-// spaces; then each space: operation, whether signed, whether shifts are shares of the image's
-// sides, `bins` magnitudes
+// Spaces of `bins` magnitudes each: `operations`, their `magnitudes`, and which are `signed`;
+// whether shifts are shares of the image's sides
+std::vector<Space> read_spaces(FieldReader& fields, size_t bins) {
+  const Numbers& operations = fields.list("operations");
+  const size_t count = operations.size();
+  const Numbers& are_signed = fields.list("signed", count);
+  const Numbers& magnitudes = fields.list("magnitudes", count * bins);
+  const bool relative = fields.flag("relative");
+  std::vector<Space> spaces;
+  for (size_t i = 0; i < count; ++i) {
+    const double* const first = magnitudes.data() + i * bins;
+    spaces.push_back({static_cast<int>(operations[i]), are_signed[i] != 0.0, relative,
+                      Numbers(first, first + bins)});
+  }
+  if (spaces.empty()) fields.refuse("needs 'operations'");
+  return spaces;
+}
+
+// `count` operations one after another, of a `level` among `bins`, from spaces; whether names end
+// with the operation's place
 class RandomPolicy : public Policy {
  public:
-  explicit RandomPolicy(const Numbers& numbers) {
-    Reader n(numbers);
-    count_ = static_cast<int64_t>(n.number());
-    level_ = n.number();
-    bins_ = n.number();
-    const bool numbered = n.flag();
-    spaces_.resize(static_cast<size_t>(n.number()));
-    require_count(numbers, 5 + spaces_.size() * (3 + static_cast<size_t>(bins_)));
-    for (Space& space : spaces_) space.read(n, static_cast<size_t>(bins_));
+  explicit RandomPolicy(FieldReader& fields) {
+    count_ = fields.whole("count");
+    level_ = level_of(fields);
+    bins_ = fields.number("bins");
+    spaces_ = read_spaces(fields, static_cast<size_t>(bins_));
     uniforms(3 * count_);
-    add_params(count_, numbered);
+    add_params(count_, fields.flag("numbered"));
   }
 
   void draw(const Draws& all, const Sample& sample, double* params) const override {
@@ -211,55 +211,43 @@ class RandomPolicy : public Policy {
   std::vector<Space> spaces_;
 };
 
-// How many pairs; then each of two operations: probability, operation, whether signed, whether its
-// shift is a share of the image's side, magnitude
+// Pairs of operations: spaces of one magnitude each, of which two are a pair, and each one's `p`
 class PairPolicy : public Policy {
  public:
-  explicit PairPolicy(const Numbers& numbers) {
-    Reader n(numbers);
-    pairs_.resize(static_cast<size_t>(n.number()));
-    require_count(numbers, 1 + pairs_.size() * 10);
-    for (auto& pair : pairs_) {
-      for (Step& step : pair) {
-        step.p = n.number();
-        step.space.read(n, 1);
-      }
-    }
+  explicit PairPolicy(FieldReader& fields) {
+    spaces_ = read_spaces(fields, 1);
+    p_ = fields.list("p", spaces_.size());
+    if (spaces_.size() % 2 != 0) fields.refuse("needs pairs of 'operations'");
     uniforms(5);
     add_params(2, true);
   }
 
   void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
-    const double position = std::floor(uniforms[0] * static_cast<double>(pairs_.size()));
-    const auto& pair = pairs_[static_cast<size_t>(position)];
+    const double position = std::floor(uniforms[0] * static_cast<double>(spaces_.size() / 2));
     for (int i = 0; i < 2; ++i) {
-      const Step& step = pair[static_cast<size_t>(i)];
-      const bool applies = uniforms[1 + 2 * i] <= step.p;
-      *params++ = applies ? step.space.operation : kIdentity;
-      *params++ = applies ? step.space.magnitude(0, uniforms[2 + 2 * i], sample.canvas) : 0.0;
+      const size_t own = 2 * static_cast<size_t>(position) + static_cast<size_t>(i);
+      const bool applies = uniforms[1 + 2 * i] <= p_[own];
+      *params++ = applies ? spaces_[own].operation : kIdentity;
+      *params++ = applies ? spaces_[own].magnitude(0, uniforms[2 + 2 * i], sample.canvas) : 0.0;
     }
   }
 
  private:
-  struct Step {
-    double p;
-    Space space;
-  };
-  std::vector<std::array<Step, 2>> pairs_;
+  std::vector<Space> spaces_;
+  Numbers p_;
 };
 
-// timm's RandAugment: how many operations; probability of each; magnitude, its standard deviation
-// or -1, which draws it from 0 on, and its greatest value; whether all grow with the magnitude
+// timm's RandAugment: `count` operations, each with `p`; the magnitude, its `deviation`, without
+// which it is drawn from 0 on, and its greatest value; whether all grow with the magnitude
 class TimmPolicy : public Policy {
  public:
-  explicit TimmPolicy(const Numbers& numbers) {
-    Reader n(numbers);
-    count_ = static_cast<int64_t>(n.number());
-    p_ = n.number();
-    magnitude_ = n.number();
-    deviation_ = n.number();
-    most_ = n.number();
-    increasing_ = n.flag();
+  explicit TimmPolicy(FieldReader& fields) {
+    count_ = fields.whole("count");
+    p_ = fields.number("p");
+    magnitude_ = fields.number("magnitude");
+    deviation_ = fields.has("deviation") ? fields.number("deviation") : -1.0;
+    greatest_ = fields.number("greatest");
+    increasing_ = fields.flag("increasing");
     uniforms(kDraws * count_);
     add_params(count_, true);
   }
@@ -298,7 +286,7 @@ class TimmPolicy : public Policy {
       const double radius = std::sqrt(-2.0 * std::log(1.0 - uniforms[2]));
       level += deviation_ * radius * cosine(2.0 * kPi * uniforms[3]);
     }
-    level = std::clamp(level, 0.0, most_) / 10.0;
+    level = std::clamp(level, 0.0, greatest_) / 10.0;
     const double sign = uniforms[4] < 0.5 ? -1.0 : 1.0;
     const auto up_to = [level](double most) { return std::trunc(level * most); };
     switch (operation) {
@@ -325,21 +313,21 @@ class TimmPolicy : public Policy {
   }
 
   int64_t count_;
-  double p_, magnitude_, deviation_, most_;
+  double p_, magnitude_, deviation_, greatest_;
   bool increasing_;
 };
 
 constexpr StepKind kKinds[] = {
-    {"TimmPolicy", 6, make_of<TimmPolicy>},
-    {"LinearPolicy", 5 + kLinear, make_of<LinearPolicy>},
-    {"RandomPolicy", kAny, make_of<RandomPolicy>},
-    {"PairPolicy", kAny, make_of<PairPolicy>},
+    {"TimmPolicy", make_of<TimmPolicy>},
+    {"LinearPolicy", make_of<LinearPolicy>},
+    {"RandomPolicy", make_of<RandomPolicy>},
+    {"PairPolicy", make_of<PairPolicy>},
 };
 
 }  // namespace
 
-StepPointer make_policy_step(const std::string& name, const Numbers& numbers) {
-  return find_step(kKinds, name, numbers);
+StepPointer make_policy_step(const std::string& name, FieldReader& fields) {
+  return find_step(kKinds, name, fields);
 }
 
 }  // namespace visops

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "core/chain/families.h"
-#include "core/chain/numbers.h"
 #include "core/check.h"
 
 namespace visops {
@@ -11,16 +10,12 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-// height, width, scale low, high, log ratio low, high, ratio low, high
 class ResizedCrop : public ChainStep {
  public:
-  explicit ResizedCrop(const Numbers& numbers) {
-    Reader n(numbers);
-    size_.height = n.number();
-    size_.width = n.number();
-    n.numbers(range_.scale);
-    n.numbers(range_.log_ratio);
-    n.numbers(ratio_);
+  explicit ResizedCrop(FieldReader& fields) {
+    size_ = fields.size("size");
+    range_.read(fields);
+    fields.numbers("ratio", ratio_);
     uniforms(2 * kAttempts + 2);
     for (const char* name : {"top", "left", "height", "width"}) param(name);
   }
@@ -79,24 +74,25 @@ class ResizeStep : public ChainStep {
   }
 };
 
-// height, width
 class Resize : public ResizeStep {
  public:
-  explicit Resize(const Numbers& numbers) : height_(numbers[0]), width_(numbers[1]) {}
+  explicit Resize(FieldReader& fields) : size_(fields.size("size")) {}
 
   void draw(const Draws&, const Sample&, double* params) const override {
-    params[0] = height_;
-    params[1] = width_;
+    params[0] = size_.height;
+    params[1] = size_.width;
   }
 
  private:
-  double height_, width_;
+  Canvas size_;
 };
 
-// size or -1, max_size or -1
+// At least one of `size` and `max_size`
 class ResizeSide : public ResizeStep {
  public:
-  explicit ResizeSide(const Numbers& numbers) : size_(numbers[0]), limit_(numbers[1]) {}
+  explicit ResizeSide(FieldReader& fields)
+      : size_(fields.has("size") ? fields.number("size") : -1.0),
+        limit_(fields.has("max_size") ? fields.number("max_size") : -1.0) {}
 
   void draw(const Draws&, const Sample& sample, double* params) const override {
     const Canvas& canvas = sample.canvas;
@@ -123,22 +119,20 @@ class ResizeSide : public ResizeStep {
   double size_, limit_;
 };
 
-// target width, height, scale low, high, whether the target turns with the image
+// The target's width comes first; it may turn with the image.
 class ScaleJitter : public ResizeStep {
  public:
-  explicit ScaleJitter(const Numbers& numbers) {
-    Reader n(numbers);
-    width_ = n.number();
-    height_ = n.number();
-    n.numbers(scale_);
-    turns_ = n.flag();
+  explicit ScaleJitter(FieldReader& fields) {
+    fields.numbers("target_size", target_);
+    fields.numbers("scale", scale_);
+    turns_ = fields.flag("turn");
     uniforms(1);
   }
 
   void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
     const Canvas& canvas = sample.canvas;
     const double scale = uniforms.between(0, scale_[0], scale_[1]);
-    double height = height_, width = width_;
+    double width = target_[0], height = target_[1];
     if (turns_ && (height > width) != (canvas.height > canvas.width)) std::swap(height, width);
     const double fit = std::min(height / canvas.height, width / canvas.width);
     // 80 columns by 0.5 * 0.7 are 28, though the product is 27.999999999999996.
@@ -146,15 +140,16 @@ class ScaleJitter : public ResizeStep {
   }
 
  private:
-  double width_, height_, scale_[2];
+  double target_[2], scale_[2];
   bool turns_;
 };
 
-// max_size or -1, then any number of lengths
 class ShortestSize : public ResizeStep {
  public:
-  explicit ShortestSize(const Numbers& numbers)
-      : limit_(numbers[0]), sizes_(numbers.begin() + 1, numbers.end()) {
+  explicit ShortestSize(FieldReader& fields)
+      : limit_(fields.has("max_size") ? fields.number("max_size") : -1.0),
+        sizes_(fields.list("min_size")) {
+    if (sizes_.empty()) fields.refuse("needs one 'min_size' or more");
     uniforms(1);
   }
 
@@ -172,10 +167,10 @@ class ShortestSize : public ResizeStep {
   Numbers sizes_;
 };
 
-// min_size, max_size
 class RandomResize : public ResizeStep {
  public:
-  explicit RandomResize(const Numbers& numbers) : low_(numbers[0]), high_(numbers[1]) {
+  explicit RandomResize(FieldReader& fields)
+      : low_(fields.number("min_size")), high_(fields.number("max_size")) {
     uniforms(1);
   }
 
@@ -191,15 +186,12 @@ class RandomResize : public ResizeStep {
   double low_, high_;
 };
 
-// height, width, center, scaleup
 class Letterbox : public ChainStep {
  public:
-  explicit Letterbox(const Numbers& numbers) {
-    Reader n(numbers);
-    size_.height = n.number();
-    size_.width = n.number();
-    share_ = n.flag() ? 0.5 : 0.0;
-    scaleup_ = n.flag();
+  explicit Letterbox(FieldReader& fields) {
+    size_ = fields.size("size");
+    share_ = fields.flag("center") ? 0.5 : 0.0;
+    scaleup_ = fields.flag("scaleup");
     for (const char* name : {"height", "width", "top", "left"}) param(name);
   }
 
@@ -224,19 +216,19 @@ class Letterbox : public ChainStep {
 };
 
 constexpr StepKind kKinds[] = {
-    {"RandomResizedCrop", 8, make_of<ResizedCrop>},
-    {"Resize", 2, make_of<Resize>},
-    {"ResizeSide", 2, make_of<ResizeSide>},
-    {"ScaleJitter", 5, make_of<ScaleJitter>},
-    {"RandomShortestSize", kAny, make_of<ShortestSize>},
-    {"RandomResize", 2, make_of<RandomResize>},
-    {"Letterbox", 4, make_of<Letterbox>},
+    {"RandomResizedCrop", make_of<ResizedCrop>},
+    {"Resize", make_of<Resize>},
+    {"ResizeSide", make_of<ResizeSide>},
+    {"ScaleJitter", make_of<ScaleJitter>},
+    {"RandomShortestSize", make_of<ShortestSize>},
+    {"RandomResize", make_of<RandomResize>},
+    {"Letterbox", make_of<Letterbox>},
 };
 
 }  // namespace
 
-StepPointer make_resize_step(const std::string& name, const Numbers& numbers) {
-  return find_step(kKinds, name, numbers);
+StepPointer make_resize_step(const std::string& name, FieldReader& fields) {
+  return find_step(kKinds, name, fields);
 }
 
 }  // namespace visops

@@ -50,13 +50,16 @@ void extend_plan(const ChainStep& step, const double* params, ChainPlan& plan) {
   }
 }
 
-StepPointer make_step(const std::string& name, const std::vector<double>& numbers) {
+StepPointer make_step(const std::string& name, const StepFields& fields) {
+  FieldReader reader("the step " + name, fields);
   for (auto make : {make_crop_step, make_resize_step, make_warp_step, make_color_step,
                     make_pixel_step, make_policy_step}) {
-    if (StepPointer step = make(name, numbers)) return step;
+    if (StepPointer step = make(name, reader)) {
+      reader.finish();
+      return step;
+    }
   }
-  throw std::invalid_argument("no transform " + name + " of " + std::to_string(numbers.size()) +
-                              " numbers");
+  throw std::invalid_argument("visops.transforms: there is no step " + name);
 }
 
 }  // namespace visops

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -82,9 +83,11 @@ class ChainStep {
 
 using StepPointer = std::shared_ptr<const ChainStep>;
 
-// `numbers` are the transform's arguments, in the order that its class says. Throws
-// std::invalid_argument for an unknown name, or for another count of numbers than its.
-StepPointer make_step(const std::string& name, const std::vector<double>& numbers);
+// A step's arguments by name, each of one number or more. An optional one may be missing.
+using StepFields = std::map<std::string, std::vector<double>>;
+
+// Throws std::invalid_argument for an unknown name, and for fields that aren't the step's.
+StepPointer make_step(const std::string& name, const StepFields& fields);
 
 // Groups of transforms of which each sample takes some: `ends` are the upper ends of the ranges of
 // a uniform number in which each group is chosen. One end and one group: RandomApply.

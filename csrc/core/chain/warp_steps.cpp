@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "core/chain/families.h"
-#include "core/chain/numbers.h"
 
 namespace visops {
 
@@ -26,48 +25,50 @@ AffineMap about(double a, double b, double c, double d, double x, double y, doub
 
 namespace {
 
-using Numbers = std::vector<double>;
-
 double tangent(double degrees) {
   const double angle = degrees * (kPi / 180.0);
   return sine(angle) / cosine(angle);
 }
 
-// Whether there is a centre, x, y. Else it is the image's middle.
+// The point given, or else the image's middle.
 struct Centre {
   bool given;
   double x, y;
 
-  void read(Reader& n) {
-    given = n.flag();
-    x = n.number();
-    y = n.number();
+  static Centre read(FieldReader& fields) {
+    if (!fields.has("center")) return {false, 0.0, 0.0};
+    const std::vector<double>& point = fields.list("center", 2);
+    return {true, point[0], point[1]};
   }
   Centre on(const Canvas& canvas) const {
     return given ? *this : Centre{false, canvas.width * 0.5, canvas.height * 0.5};
   }
 };
 
-// degrees low, high; translate x, y or -1; scale low, high or -1; shears: 0, 1 or 2, x low, high,
-// y low, high; centre
+// Degrees, and perhaps `translate`, `scale`, `shear` of one range or two, and `center`
 class RandomAffine : public ChainStep {
  public:
-  explicit RandomAffine(const Numbers& numbers) {
-    Reader n(numbers);
-    n.numbers(degrees_);
-    n.numbers(translate_);
-    n.numbers(scale_);
-    shears_ = static_cast<int>(n.number());
-    n.numbers(shear_x_);
-    n.numbers(shear_y_);
-    centre_.read(n);
+  explicit RandomAffine(FieldReader& fields) {
+    fields.numbers("degrees", degrees_);
+    centre_ = Centre::read(fields);
     uniforms(6);
     param("angle");
-    if (translates()) {
+    translates_ = fields.has("translate");
+    if (translates_) {
+      fields.numbers("translate", translate_);
       param("translate_x");
       param("translate_y");
     }
-    if (scales()) param("scale");
+    scales_ = fields.has("scale");
+    if (scales_) {
+      fields.numbers("scale", scale_);
+      param("scale");
+    }
+    if (fields.has("shear")) {
+      const size_t count = fields.list("shear").size();
+      std::copy_n(fields.list("shear", count > 2 ? 4 : 2).begin(), count, shear_);
+      shears_ = count / 2;
+    }
     if (shears_ > 0) param("shear_x");
     if (shears_ > 1) param("shear_y");
   }
@@ -75,22 +76,22 @@ class RandomAffine : public ChainStep {
   void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
     const Canvas& canvas = sample.canvas;
     *params++ = uniforms.between(0, degrees_[0], degrees_[1]);
-    if (translates()) {
+    if (translates_) {
       *params++ = std::nearbyint(translate_[0] * canvas.width * (2.0 * uniforms[1] - 1.0));
       *params++ = std::nearbyint(translate_[1] * canvas.height * (2.0 * uniforms[2] - 1.0));
     }
-    if (scales()) *params++ = uniforms.between(3, scale_[0], scale_[1]);
-    if (shears_ > 0) *params++ = uniforms.between(4, shear_x_[0], shear_x_[1]);
-    if (shears_ > 1) *params++ = uniforms.between(5, shear_y_[0], shear_y_[1]);
+    if (scales_) *params++ = uniforms.between(3, scale_[0], scale_[1]);
+    if (shears_ > 0) *params++ = uniforms.between(4, shear_[0], shear_[1]);
+    if (shears_ > 1) *params++ = uniforms.between(5, shear_[2], shear_[3]);
   }
   void extend(const double* params, PlanBuilder& plan) const override {
     const Rotation turn = rotation_of(*params++);
     double x_shift = 0.0, y_shift = 0.0, scale = 1.0;
-    if (translates()) {
+    if (translates_) {
       x_shift = *params++;
       y_shift = *params++;
     }
-    if (scales()) scale = *params++;
+    if (scales_) scale = *params++;
     // The product is rotation, shear along y, shear along x: in time, x shears first.
     double a = turn.c, c = turn.s;
     if (shears_ > 1) {
@@ -104,29 +105,25 @@ class RandomAffine : public ChainStep {
       b = b - a * t;
       d = d - c * t;
     }
-    if (scales()) a *= scale, b *= scale, c *= scale, d *= scale;
+    if (scales_) a *= scale, b *= scale, c *= scale, d *= scale;
     const Canvas canvas = plan.canvas();
     const Centre fixed = centre_.on(canvas);
     plan.affine(about(a, b, c, d, fixed.x, fixed.y, x_shift, y_shift).m, canvas);
   }
 
  private:
-  bool translates() const { return translate_[0] >= 0.0; }
-  bool scales() const { return scale_[0] >= 0.0; }
-
-  double degrees_[2], translate_[2], scale_[2], shear_x_[2], shear_y_[2];
-  int shears_;
+  double degrees_[2], translate_[2], scale_[2], shear_[4];  // shears along x, and then y
+  bool translates_, scales_;
+  size_t shears_ = 0;
   Centre centre_;
 };
 
-// degrees low, high; expand; centre
 class RandomRotation : public ChainStep {
  public:
-  explicit RandomRotation(const Numbers& numbers) {
-    Reader n(numbers);
-    n.numbers(degrees_);
-    expand_ = n.flag();
-    centre_.read(n);
+  explicit RandomRotation(FieldReader& fields) {
+    fields.numbers("degrees", degrees_);
+    expand_ = fields.flag("expand");
+    centre_ = Centre::read(fields);
     uniforms(1);
     param("angle");
   }
@@ -211,10 +208,10 @@ bool rectangle_to_corners(const Canvas& canvas, const Point (&p)[4], double (&m)
   return true;
 }
 
-// distortion_scale, p
 class RandomPerspective : public ChainStep {
  public:
-  explicit RandomPerspective(const Numbers& numbers) : distortion_(numbers[0]), p_(numbers[1]) {
+  explicit RandomPerspective(FieldReader& fields)
+      : distortion_(fields.number("distortion_scale")), p_(fields.number("p")) {
     uniforms(9);
     param("apply", ParamSpec::kFlag);
     for (const char* corner : {"topleft", "topright", "bottomright", "bottomleft"}) {
@@ -252,15 +249,13 @@ class RandomPerspective : public ChainStep {
   double distortion_, p_;
 };
 
-// p, whether it also mirrors, whether it always swaps the axes: one of the square's symmetries,
-// each as likely as the others.
+// One of the square's symmetries, each as likely as the others; or always the swap of the axes.
 class Symmetry : public ChainStep {
  public:
-  explicit Symmetry(const Numbers& numbers) {
-    Reader n(numbers);
-    p_ = n.number();
-    mirrors_ = n.flag();
-    transposes_ = n.flag();
+  explicit Symmetry(FieldReader& fields) {
+    p_ = fields.number("p");
+    mirrors_ = fields.flag("mirrors");
+    transposes_ = fields.flag("transposes");
     uniforms(3);
     param("apply", ParamSpec::kFlag);
     if (transposes_) return;
@@ -303,16 +298,16 @@ class Symmetry : public ChainStep {
 };
 
 constexpr StepKind kKinds[] = {
-    {"Symmetry", 3, make_of<Symmetry>},
-    {"RandomAffine", 14, make_of<RandomAffine>},
-    {"RandomRotation", 6, make_of<RandomRotation>},
-    {"RandomPerspective", 2, make_of<RandomPerspective>},
+    {"Symmetry", make_of<Symmetry>},
+    {"RandomAffine", make_of<RandomAffine>},
+    {"RandomRotation", make_of<RandomRotation>},
+    {"RandomPerspective", make_of<RandomPerspective>},
 };
 
 }  // namespace
 
-StepPointer make_warp_step(const std::string& name, const Numbers& numbers) {
-  return find_step(kKinds, name, numbers);
+StepPointer make_warp_step(const std::string& name, FieldReader& fields) {
+  return find_step(kKinds, name, fields);
 }
 
 }  // namespace visops

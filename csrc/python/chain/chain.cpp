@@ -1,5 +1,6 @@
 #include "python/chain/chain.h"
 
+#include <pybind11/gil_safe_call_once.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -209,16 +210,82 @@ Chain::Chain(const py::list& steps, const std::vector<std::string>& interpolatio
   }
   for (py::handle each : steps) {
     const auto pair = py::cast<py::tuple>(each);
-    steps_.push_back({py::cast<std::shared_ptr<ChainStep>>(pair[0]), py::cast<int64_t>(pair[1])});
+    const auto first = py::cast<int64_t>(pair[1]);
+    if (py::isinstance<py::int_>(pair[0])) {
+      steps_.push_back({nullptr, first, py::cast<int64_t>(pair[0])});
+    } else {
+      const auto step = py::cast<std::shared_ptr<ChainStep>>(pair[0]);
+      steps_.push_back({step, first, step->num_uniforms()});
+    }
   }
 }
 
-void Chain::draw(ChainPlan& plan, std::vector<Uniforms>& uniforms,
-                 std::vector<Numbers>* drawn) const {
+namespace {
+
+// Uniform numbers [batch, count] of samples, column by column.
+py::array_t<double, py::array::f_style> columns_of(std::vector<Uniforms>& samples, int64_t first,
+                                                   int64_t count) {
+  const auto batch = static_cast<int64_t>(samples.size());
+  py::array_t<double, py::array::f_style> numbers({batch, count});
+  double* const to = numbers.mutable_data();
+  for (int64_t i = 0; i < batch; ++i) {
+    for (int64_t k = 0; k < count; ++k) {
+      to[k * batch + i] = samples[static_cast<size_t>(i)][first + k];
+    }
+  }
+  return numbers;
+}
+
+// A plan that Python holds for as long as this lives.
+class LentPlan {
+ public:
+  LentPlan(ChainPlan& plan, py::object holder) : plan_(plan), holder_(std::move(holder)) { swap(); }
+  ~LentPlan() { swap(); }
+  LentPlan(const LentPlan&) = delete;
+  LentPlan& operator=(const LentPlan&) = delete;
+  py::handle holder() const { return holder_; }
+
+ private:
+  void swap() { std::swap(plan_, holder_.cast<PlanObject&>().plan); }
+
+  ChainPlan& plan_;
+  py::object holder_;
+};
+
+// ops/transforms/chain/plan.py
+const py::object& empty_plan() {
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> made;
+  return made
+      .call_once_and_store_result(
+          [] { return py::module_::import("visops.transforms.chain.plan").attr("empty_plan"); })
+      .get_stored();
+}
+
+}  // namespace
+
+bool Chain::calls_python() const {
+  return std::any_of(steps_.begin(), steps_.end(),
+                     [](const Member& own) { return own.step == nullptr; });
+}
+
+py::object Chain::unpacked(size_t i, const Drawn& drawn, py::ssize_t batch) const {
+  if (steps_.at(i).step == nullptr) return drawn.params;
+  return unpacked_params(*steps_[i].step, drawn.numbers.data(), batch);
+}
+
+void Chain::draw(ChainPlan& plan, std::vector<Uniforms>& uniforms, std::vector<Drawn>* drawn,
+                 py::handle in_python) const {
   Numbers scratch;
-  for (const auto& [step, first] : steps_) {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const auto& [step, first, count] = steps_[i];
     if (drawn != nullptr) drawn->emplace_back();
-    Numbers& params = drawn == nullptr ? scratch : drawn->back();
+    if (step == nullptr) {
+      const LentPlan lent(plan, empty_plan()());
+      py::object params = in_python(i, lent.holder(), columns_of(uniforms, first, count));
+      if (drawn != nullptr) drawn->back().params = std::move(params);
+      continue;
+    }
+    Numbers& params = drawn == nullptr ? scratch : drawn->back().numbers;
     params.resize(static_cast<size_t>(plan.batch * step->num_params()));
     draw_step(*step, plan, uniforms, first, params.data());
     extend_plan(*step, params.data(), plan);
@@ -308,9 +375,10 @@ void Chain::run_channels(const ChainPlan& plan, const AugmentImage& image, DType
 
 namespace {
 
-// Draws for a plan that Python holds. Returns the parameters of each step, where they are wanted.
+// Draws for a plan that Python holds. Returns the parameters of each step by name, where they are
+// wanted.
 py::object draw(const Chain& chain, PlanObject& self, py::handle seed, py::handle epoch,
-                const py::sequence& indices, bool record) {
+                const py::sequence& indices, bool record, py::handle in_python) {
   if (static_cast<int64_t>(indices.size()) != self.plan.batch) {
     throw std::invalid_argument("an index per sample is needed");
   }
@@ -318,9 +386,9 @@ py::object draw(const Chain& chain, PlanObject& self, py::handle seed, py::handl
   std::vector<Uniforms> uniforms;
   uniforms.reserve(indices.size());
   for (py::handle index : indices) uniforms.emplace_back(first, second, low_word(index));
-  std::vector<Numbers> drawn;
-  const auto work = [&] { chain.draw(self.plan, uniforms, record ? &drawn : nullptr); };
-  if (self.plan.batch == 1) {
+  std::vector<Drawn> drawn;
+  const auto work = [&] { chain.draw(self.plan, uniforms, record ? &drawn : nullptr, in_python); };
+  if (self.plan.batch == 1 || chain.calls_python()) {
     work();
   } else {
     const py::gil_scoped_release release;
@@ -328,11 +396,8 @@ py::object draw(const Chain& chain, PlanObject& self, py::handle seed, py::handl
   }
   if (!record) return py::none();
   py::list out;
-  for (const Numbers& params : drawn) {
-    const auto batch = static_cast<py::ssize_t>(self.plan.batch);
-    const auto count = static_cast<py::ssize_t>(params.size()) / std::max<py::ssize_t>(batch, 1);
-    out.append(py::array_t<double>({batch, count}, params.data()));
-  }
+  const auto batch = static_cast<py::ssize_t>(self.plan.batch);
+  for (size_t i = 0; i < drawn.size(); ++i) out.append(chain.unpacked(i, drawn[i], batch));
   return out;
 }
 
@@ -383,15 +448,11 @@ namespace {
 py::array_t<double, py::array::f_style> uniform_numbers(py::handle seed, py::handle epoch,
                                                         const py::sequence& indices, int64_t count,
                                                         py::handle stream) {
-  const auto batch = static_cast<int64_t>(indices.size());
-  py::array_t<double, py::array::f_style> numbers({batch, count});
-  double* const to = numbers.mutable_data();
-  for (int64_t i = 0; i < batch; ++i) {
-    Uniforms own(low_word(seed), low_word(epoch), low_word(indices[static_cast<size_t>(i)]),
-                 low_word(stream));
-    for (int64_t k = 0; k < count; ++k) to[k * batch + i] = own[k];
+  std::vector<Uniforms> samples;
+  for (py::handle index : indices) {
+    samples.emplace_back(low_word(seed), low_word(epoch), low_word(index), low_word(stream));
   }
-  return numbers;
+  return columns_of(samples, 0, count);
 }
 
 }  // namespace

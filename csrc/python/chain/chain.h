@@ -22,6 +22,9 @@ namespace py = pybind11;
 // [batch, num_params].
 py::dict unpacked_params(const ChainStep& step, const double* numbers, py::ssize_t batch);
 
+// Fields by name: numbers, or sequences of such. None stands for a field that is missing.
+StepFields read_fields(const py::dict& given);
+
 // The lower 64 bits of a Python number.
 uint64_t low_word(py::handle number);
 
@@ -52,6 +55,12 @@ struct SampleKey {
   uint64_t seed, epoch, index;
 };
 
+// What one transform has drawn.
+struct Drawn {
+  std::vector<double> numbers;  // of a step, [batch, num_params]
+  py::object params;            // of a transform written in Python, by name
+};
+
 // What the pass does to a sample's values once they are sampled and coloured: as in visops.augment.
 struct Finish {
   const std::vector<double>&mean, &std, &erase_value;
@@ -61,19 +70,24 @@ class Chain {
  public:
   using Numbers = std::vector<double>;
 
-  // Steps, each with the place of its first uniform number.
+  // Steps, each as (step, place of its first uniform number). In the place of a step may stand how
+  // many numbers a transform written in Python draws.
   Chain(const py::list& steps, const std::vector<std::string>& interpolations,
         const std::string& padding_mode, Numbers fill, bool antialias, bool saturates, bool window);
 
-  // These two touch no Python. The first draws all steps and adds them to a plan; `drawn`, if it is
-  // not null, gets the parameters of each, [batch, its count].
-  void draw(ChainPlan& plan, std::vector<Uniforms>& uniforms, std::vector<Numbers>* drawn) const;
-  // Runs the pass on one image [C, H, W].
+  // Draws all transforms and adds them to a plan; `drawn`, if it is not null, gets the parameters
+  // of each. Those written in Python are drawn by `in_python`, a function of a transform's place, a
+  // plan and its uniform numbers; without any, Python isn't touched.
+  void draw(ChainPlan& plan, std::vector<Uniforms>& uniforms, std::vector<Drawn>* drawn,
+            py::handle in_python) const;
+  // Runs the pass on one image [C, H, W], without Python.
   void run_one(const ChainPlan& plan, const AugmentImage& image, DType dtype, const StridedData& to,
                DType out_dtype, const Finish& finish, Threads threads) const;
 
   size_t num_steps() const { return steps_.size(); }
-  const ChainStep& step(size_t i) const { return *steps_.at(i).first; }
+  bool calls_python() const;
+  // A step's parameters as Python has them.
+  py::object unpacked(size_t i, const Drawn& drawn, py::ssize_t batch) const;
   // Colours [B, 1, C, C + 1] of images on the CPU, grey means included. For a plan of colours that
   // is not exact.
   py::array_t<double> colors(const PlanObject& self, py::handle images,
@@ -90,7 +104,11 @@ class Chain {
                     Threads threads) const;
 
   Sampling sampling_;
-  std::vector<std::pair<StepPointer, int64_t>> steps_;
+  struct Member {
+    StepPointer step;  // null: Python draws it
+    int64_t first, uniforms;
+  };
+  std::vector<Member> steps_;
 };
 
 }  // namespace visops

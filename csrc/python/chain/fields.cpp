@@ -8,12 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "core/chain/numbers.h"
 #include "core/dispatch/plain_kernel.h"
 #include "core/pixels/filters/blur_taps.h"
 #include "core/pixels/filters/filter.h"
 #include "core/pixels/noise.h"
 #include "python/array.h"
 #include "python/bindings.h"
+#include "python/chain/chain.h"
 #include "python/strided_data.h"
 #include "torch/parallel.h"
 
@@ -96,52 +98,51 @@ void elastic_field(const FieldSize& size, uint64_t key, const double* factor, co
 
 struct FieldTask {
   std::string kind;
-  std::vector<double> numbers;  // what the function of its kind takes
+  StepFields values;  // what the function of its kind takes
   FieldSize size;
   float* field;  // [2, height, width]
 };
 
 void make_field(const FieldTask& task) {
-  const auto& [kind, numbers, size, field] = task;
-  const auto need = [&](double count) {
-    if (numbers.empty() || static_cast<double>(numbers.size()) != count || size.height < 1 ||
-        size.width < 1) {
-      throw std::invalid_argument("no field " + kind + " of " + std::to_string(numbers.size()));
-    }
-  };
-  const double* const n = numbers.data();
+  const auto& [kind, values, size, field] = task;
+  FieldReader reader("the field " + kind, values);
+  if (size.height < 1 || size.width < 1) reader.refuse("has no pixels");
   if (kind == "grid") {
-    need(3.0 + 2.0 * n[0] * n[1]);
-    grid_field(size, n + 3, static_cast<int64_t>(n[0]), static_cast<int64_t>(n[1]), n[2] != 0.0,
-               field);
+    const int64_t rows = reader.whole("rows"), columns = reader.whole("columns");
+    if (rows < 1 || columns < 1) reader.refuse("has no points");
+    const auto& shifts = reader.list("shifts", static_cast<size_t>(2 * rows * columns));
+    grid_field(size, shifts.data(), rows, columns, reader.flag("spline"), field);
   } else if (kind == "steps") {
-    need(1.0 + 2.0 * n[0]);
-    const auto count = static_cast<int64_t>(n[0]);
-    steps_field(size, n + 1, n + 1 + count, count, field);
+    const auto& x_steps = reader.list("x_steps");
+    const auto& y_steps = reader.list("y_steps", x_steps.size());
+    if (x_steps.empty()) reader.refuse("has no steps");
+    steps_field(size, x_steps.data(), y_steps.data(), static_cast<int64_t>(x_steps.size()), field);
   } else if (kind == "lens") {
-    need(2.0);
-    lens_field(size, n[0], n[1] != 0.0, field);
+    lens_field(size, reader.number("k"), reader.flag("fisheye"), field);
   } else if (kind == "spline") {
-    need(1.0 + 4.0 * n[0]);
-    const auto count = static_cast<int64_t>(n[0]);
-    if (!spline_field(size, n + 1, n + 1 + 2 * count, count, field)) {
+    const auto& points = reader.list("points");
+    const auto& moved = reader.list("moved", points.size());
+    const auto count = static_cast<int64_t>(points.size() / 2);
+    if (!spline_field(size, points.data(), moved.data(), count, field)) {
       throw std::invalid_argument("the points determine no thin-plate spline");
     }
   } else if (kind == "elastic") {
-    need(7.0);
-    elastic_field(size, static_cast<uint64_t>(n[0] * 0x1p53), n + 1, n + 3, n + 5, field);
+    const auto key = static_cast<uint64_t>(reader.number("key") * 0x1p53);
+    elastic_field(size, key, reader.list("factor", 2).data(), reader.list("sigma", 2).data(),
+                  reader.list("radius", 2).data(), field);
   } else {
-    throw std::invalid_argument("no field " + kind);
+    reader.refuse("is unknown");
   }
+  reader.finish();
 }
 
-// Writes fields: (kind, numbers, height, width, address). One alone shares its axes among threads.
+// Writes fields: (kind, values, height, width, address). One alone shares its axes among threads.
 void make_fields(const py::list& given) {
   std::vector<FieldTask> tasks;
   for (const auto& each : given) {
     const auto own = py::cast<py::tuple>(each);
     tasks.push_back({py::cast<std::string>(own[0]),
-                     py::cast<std::vector<double>>(own[1]),
+                     read_fields(own[1]),
                      {py::cast<int64_t>(own[2]), py::cast<int64_t>(own[3])},
                      floats_at(own[4])});
   }

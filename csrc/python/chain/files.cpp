@@ -190,15 +190,18 @@ class FilePass {
   }
 
   // The image of a file's content as a new tensor; None: see above.
-  py::object image(py::handle content, const SampleKey& key) const {
+  py::object image(py::handle content, const SampleKey& key, Recorded* recorded) const {
     const View view(content);
     Opened file;
     Times times;
     Outcome outcome;
+    std::vector<Drawn> drawn;
     {
       const py::gil_scoped_release release;
       outcome = open(view.content(), false, &file, &times);
-      if (outcome == Outcome::kGood) file.plans = draw(key, file);
+      if (outcome == Outcome::kGood) {
+        file.plans = draw(key, file, recorded == nullptr ? nullptr : &drawn);
+      }
     }
     if (outcome != Outcome::kGood) return py::none();
     const Stage& last = passes_.stages().back();
@@ -214,7 +217,9 @@ class FilePass {
       const py::gil_scoped_release release;
       outcome = store({this}, {&file.plans}, file, {slot}, &times);
     }
-    return outcome == Outcome::kGood ? tensor : py::none();
+    if (outcome != Outcome::kGood) return py::none();
+    if (recorded != nullptr) *recorded = {passes_.unpacked(drawn, 1), {file.height, file.width}};
+    return tensor;
   }
 
   // Decodes what the first pass reads of a file, and returns (pixels [h, w, C], (top, left,
@@ -315,8 +320,9 @@ class FilePass {
     return Outcome::kGood;
   }
 
-  std::vector<ChainPlan> draw(const SampleKey& key, const Opened& file) const {
-    return passes_.draw({key}, {file.height, file.width}, options_.channels, options_.exact);
+  std::vector<ChainPlan> draw(const SampleKey& key, const Opened& file,
+                              std::vector<Drawn>* drawn = nullptr) const {
+    return passes_.draw({key}, {file.height, file.width}, options_.channels, options_.exact, drawn);
   }
 
   // What the first pass reads of whole images, and by how much they may be reduced.
@@ -433,8 +439,9 @@ void copy_together(const std::vector<py::buffer>& arrays, const std::vector<size
 
 }  // namespace
 
-py::object load_file_image(py::handle file_pass, py::handle content, const SampleKey& key) {
-  return file_pass.cast<const FilePass&>().image(content, key);
+py::object load_file_image(py::handle file_pass, py::handle content, const SampleKey& key,
+                           Recorded* recorded) {
+  return file_pass.cast<const FilePass&>().image(content, key, recorded);
 }
 
 void bind_files(py::module_& m) {

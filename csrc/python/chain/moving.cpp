@@ -3,7 +3,6 @@
 #include <array>
 #include <utility>
 
-#include "core/chain/targets.h"
 #include "python/augment.h"
 
 namespace visops {
@@ -80,22 +79,35 @@ py::object move_masks_by(const TensorView& view, const py::object& tensor,
   return own;
 }
 
+std::array<double, 4> window_of(const Canvas& canvas) {
+  return {0.0, 0.0, canvas.width, canvas.height};
+}
+
 py::object move_boxes_by(const TensorView& view, const py::object& tensor,
-                         const std::vector<const ChainPlan*>& plans) {
-  std::vector<const double*> matrices;
-  for (const ChainPlan* plan : plans) {
-    if (!is_still(*plan)) matrices.push_back(plan->samples[0].matrix);
+                         const std::vector<const ChainPlan*>& plans, const TargetMove& move) {
+  if (!move.clips && std::all_of(plans.begin(), plans.end(),
+                                 [](const ChainPlan* plan) { return is_still(*plan); })) {
+    return tensor;
   }
-  if (matrices.empty()) return tensor;
   TensorView to = {};
   py::object made = empty_like(view, &to);
   const Rows rows(view), moved(to);
   for (int64_t i = 0; i < view.shape[0]; ++i) {
-    double box[4], next[4];
+    double box[4];
     for (int k = 0; k < 4; ++k) box[k] = rows.read(i, k);
-    for (const double* matrix : matrices) {
-      move_box(box, matrix, next);
-      std::copy_n(next, 4, box);
+    for (const ChainPlan* plan : plans) {
+      if (is_still(*plan)) continue;
+      const GeometryState& at = plan->samples[0];
+      std::array<double, 4> corners = corners_of(move.format, box);
+      if (move.clips) corners = visible_part(corners, window_of(at.source).data());
+      double next[4];
+      move_box(corners.data(), at.matrix, next);
+      write_corners(move.format, next, box);
+    }
+    if (move.clips) {
+      const auto window = window_of(plans.back()->samples[0].canvas);
+      const auto corners = clipped(corners_of(move.format, box), window.data());
+      write_corners(move.format, corners.data(), box);
     }
     for (int k = 0; k < 4; ++k) moved.write(i, k, box[k]);
   }
@@ -115,9 +127,6 @@ py::object move_points_by(const TensorView& view, const py::object& tensor,
   const std::vector<int64_t> shape(view.shape.begin(), view.shape.begin() + view.rank - 1);
   py::object seen = empty_tensor(shape, torch_dtype(DType::kBool), &flags);
   const Rows rows(points), moved(to);
-  const auto window = [](const Canvas& canvas) {
-    return std::array<double, 4>{0.0, 0.0, canvas.width, canvas.height};
-  };
   bool moves = width == 3;
   for (const ChainPlan* plan : plans) moves = moves || !is_still(*plan);
   for (int64_t i = 0; i < count; ++i) {
@@ -128,8 +137,8 @@ py::object move_points_by(const TensorView& view, const py::object& tensor,
       const GeometryState& at = plan->samples[0];
       double next[2] = {point[0], point[1]};
       if (!is_still(*plan)) move_point(point[0], point[1], at.matrix, shift, next);
-      is_seen = is_seen && is_inside(point[0], point[1], window(at.source).data(), shift) &&
-                is_inside(next[0], next[1], window(at.canvas).data(), shift);
+      is_seen = is_seen && is_inside(point[0], point[1], window_of(at.source).data(), shift) &&
+                is_inside(next[0], next[1], window_of(at.canvas).data(), shift);
       std::copy_n(next, 2, point);
       if (!is_seen) point[2] = 0.0;
     }
@@ -174,27 +183,29 @@ bool holds(DType dtype, double fill) {
   }
 }
 
-bool are_placed_boxes(const TensorView& boxes) {
+bool are_placed_boxes(const TensorView& boxes, BoxFormat format) {
   const Rows rows(boxes);
   bool any_beyond = boxes.shape[0] == 0;
   for (int64_t i = 0; i < boxes.shape[0]; ++i) {
     double box[4];
     for (int k = 0; k < 4; ++k) box[k] = rows.read(i, k);
-    if (!is_box(box)) return false;
-    any_beyond = any_beyond || box[0] < 0.0 || box[1] < 0.0 || box[2] > 1.0 || box[3] > 1.0;
+    const std::array<double, 4> corners = corners_of(format, box);
+    if (!is_box(corners.data())) return false;
+    any_beyond =
+        any_beyond || corners[0] < 0.0 || corners[1] < 0.0 || corners[2] > 1.0 || corners[3] > 1.0;
   }
   return any_beyond;
 }
 
 py::object move_target(const Entry& entry, const TensorView& view, const py::object& tensor,
-                       const std::vector<const ChainPlan*>& plans, double fill, double shift,
+                       const std::vector<const ChainPlan*>& plans, const TargetMove& move,
                        py::object* visible) {
   switch (entry.target) {
-    case TargetKind::kMask: return move_masks_by(view, tensor, plans, fill);
-    case TargetKind::kBoxes: return move_boxes_by(view, tensor, plans);
+    case TargetKind::kMask: return move_masks_by(view, tensor, plans, move.fill);
+    case TargetKind::kBoxes: return move_boxes_by(view, tensor, plans, move);
     case TargetKind::kKeypoints: {
       py::object seen;
-      py::object moved = move_points_by(view, tensor, plans, shift, &seen);
+      py::object moved = move_points_by(view, tensor, plans, move.shift, &seen);
       if (entry.flagged) *visible = seen;
       return moved;
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/chain/plan.h"
+#include "core/chain/targets.h"
 #include "python/chain/outline.h"
 #include "python/strided_data.h"
 #include "python/torch_api.h"
@@ -25,12 +26,20 @@ bool holds(DType dtype, double fill);
 
 // Whether boxes [N, 4] are finite and have sides of 0 or more, and some of them lie beyond the
 // first pixel: they may be shares of the image's sides otherwise.
-bool are_placed_boxes(const TensorView& boxes);
+bool are_placed_boxes(const TensorView& boxes, BoxFormat format);
 
-// A target after plans that move it; itself, where none does. Key points whose visibilities get an
-// entry of their own also return those: which are in sight.
+// How a target moves.
+struct TargetMove {
+  double fill;       // of masks
+  double shift;      // of key points' origin
+  BoxFormat format;  // of boxes
+  bool clips;        // whether boxes end with the image
+};
+
+// A target after plans that move it; itself, where nothing does. Key points whose visibilities get
+// an entry of their own also return those: which are in sight.
 py::object move_target(const Entry& entry, const TensorView& view, const py::object& tensor,
-                       const std::vector<const ChainPlan*>& plans, double fill, double shift,
+                       const std::vector<const ChainPlan*>& plans, const TargetMove& move,
                        py::object* visible);
 
 }  // namespace visops

@@ -2,12 +2,13 @@
 // A pass that makes an image writes it into a buffer, and the last one into the result. A pass by
 // values changes that image in place; the caller's own image is copied before. A pass whose draw
 // changes nothing, such as a flip that doesn't apply, is left out: what it would copy has the same
-// bits. A pass whose result has one channel computes all, which are equal, and writes them to the
-// same place.
+// bits. A pass whose result has fewer channels than its image computes all, which are equal, and
+// writes them to the same place; one with more writes the only channel of its image several times.
 #include "python/chain/passes.h"
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <string>
 
 #include "python/bindings.h"
@@ -21,7 +22,8 @@ bool changes(const Stage& stage, const ChainPlan& plan, DType dtype) {
   const GeometryState& at = plan.samples[0];
   const bool moves = !at.is_identity() || at.has_window;
   const bool finishes = !stage.mean.empty() || !stage.std.empty() || !plan.erased.empty();
-  return moves || finishes || !plan.colors.empty() || stage.dtype != dtype;
+  return moves || finishes || !plan.colors.empty() || stage.dtype != dtype ||
+         stage.channels != plan.channels;
 }
 
 bool has_operations(const ChainPlan& plan) {
@@ -50,9 +52,14 @@ class Run {
       const int64_t bytes = stage.channels * height * width * element_size(stage.dtype);
       to = {between(static_cast<size_t>(bytes)), {height * width, width, 1}};
     }
-    if (stage.channels < plan.channels) to.strides[0] = 0;
-    stage.chain->run_one(plan, image_, dtype_, to, stage.dtype,
-                         {stage.mean, stage.std, stage.erase_value}, threads_);
+    const Finish finish = {stage.mean, stage.std, stage.erase_value};
+    StridedData plane = to;
+    if (stage.channels < plan.channels) plane.strides[0] = 0;
+    const int64_t step = to.strides[0] * element_size(stage.dtype);
+    for (int64_t c = 0; c < std::max<int64_t>(stage.channels / plan.channels, 1); ++c) {
+      stage.chain->run_one(plan, image_, dtype_, plane, stage.dtype, finish, threads_);
+      plane.address = static_cast<char*>(plane.address) + step;
+    }
     image_ = {to.address, height, width, to.strides[0], to.strides[1], to.strides[2]};
     dtype_ = stage.dtype;
     owned_ = true;
@@ -62,7 +69,7 @@ class Run {
   void copy(const Stage& stage, const ChainPlan& plan, bool is_last) {
     const int64_t size[2] = {image_.height, image_.width};
     const ChainPlan still(size, 1, plan.channels, plan.exact);
-    make({stage.chain, false, {}, {}, {0.0}, dtype_, plan.channels}, still, is_last);
+    make({stage.chain, false, {}, {}, {0.0}, dtype_, plan.channels, {}}, still, is_last);
   }
 
   void change(const Stage& stage, const ChainPlan& plan) {
@@ -98,8 +105,7 @@ class Run {
 }  // namespace
 
 std::vector<ChainPlan> Passes::draw(const std::vector<SampleKey>& keys, std::vector<int64_t> sizes,
-                                    int64_t channels, bool exact,
-                                    std::vector<std::vector<double>>* drawn) const {
+                                    int64_t channels, bool exact, std::vector<Drawn>* drawn) const {
   std::vector<Uniforms> uniforms;
   uniforms.reserve(keys.size());
   for (const SampleKey& key : keys) uniforms.emplace_back(key.seed, key.epoch, key.index);
@@ -107,7 +113,7 @@ std::vector<ChainPlan> Passes::draw(const std::vector<SampleKey>& keys, std::vec
   plans.reserve(stages_.size());
   for (const Stage& stage : stages_) {
     plans.emplace_back(sizes.data(), static_cast<int64_t>(keys.size()), channels, exact);
-    stage.chain->draw(plans.back(), uniforms, drawn);
+    stage.chain->draw(plans.back(), uniforms, drawn, stage.in_python);
     int64_t* next = sizes.data();
     for (const GeometryState& at : plans.back().samples) {
       *next++ = static_cast<int64_t>(at.canvas.height);
@@ -116,6 +122,17 @@ std::vector<ChainPlan> Passes::draw(const std::vector<SampleKey>& keys, std::vec
     channels = stage.channels;
   }
   return plans;
+}
+
+py::list Passes::unpacked(const std::vector<Drawn>& drawn, py::ssize_t batch) const {
+  py::list params;
+  auto next = drawn.begin();
+  for (const Stage& stage : stages_) {
+    for (size_t i = 0; i < stage.chain->num_steps(); ++i) {
+      params.append(stage.chain->unpacked(i, *next++, batch));
+    }
+  }
+  return params;
 }
 
 void Passes::run(const std::vector<const ChainPlan*>& plans, const AugmentImage& image, DType dtype,
@@ -180,7 +197,8 @@ std::vector<Stage> read_stages(const py::list& passes) {
     stages.push_back({py::cast<std::shared_ptr<Chain>>(own[0]), py::cast<bool>(own[1]),
                       py::cast<Numbers>(own[2]), py::cast<Numbers>(own[3]),
                       py::cast<Numbers>(own[4]), dtype_named(py::cast<std::string>(own[5])),
-                      py::cast<int64_t>(own[6])});
+                      py::cast<int64_t>(own[6]), own[7]});
+    if (stages.back().channels < 1) throw std::invalid_argument("a pass makes no channels");
   }
   if (stages.empty()) throw std::invalid_argument("there is no pass");
   return stages;
@@ -221,9 +239,8 @@ void run_each(const Passes& self, const py::list& plans, const py::list& images,
 
 void bind_passes(py::module_& m) {
   py::class_<Passes, std::shared_ptr<Passes>>(m, "Passes")
-      .def(py::init([](const py::list& passes, bool is_recorded) {
-        return std::make_shared<Passes>(read_stages(passes), is_recorded);
-      }))
+      .def(py::init(
+          [](const py::list& passes) { return std::make_shared<Passes>(read_stages(passes)); }))
       .def("run_each", &run_each);
 }
 

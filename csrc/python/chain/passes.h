@@ -31,24 +31,24 @@ struct Stage {
   std::shared_ptr<const Chain> chain;
   bool by_values;  // pixel operations, in place; else geometry and colours into another image
   std::vector<double> mean, std, erase_value;
-  DType dtype;       // that it makes
-  int64_t channels;  // of its result: those of its image, or 1, where all are equal
+  DType dtype;           // that it makes
+  int64_t channels;      // of its result: those of its image, or another number of equal ones
+  py::object in_python;  // draws its transforms that are written in Python: Chain::draw
 };
 
 class Passes {
  public:
-  explicit Passes(std::vector<Stage> stages, bool is_recorded = false)
-      : stages_(std::move(stages)), is_recorded_(is_recorded) {}
+  explicit Passes(std::vector<Stage> stages) : stages_(std::move(stages)) {}
 
   const std::vector<Stage>& stages() const { return stages_; }
-  // Whether each of the chain's transforms is a step of them, whose parameters can be recorded.
-  bool is_recorded() const { return is_recorded_; }
 
   // A plan for each pass on images of these sizes, [B, 2] heights and widths. `drawn`, if it is not
-  // null, gets the parameters of all steps in turn, [B, num_params].
+  // null, gets the parameters of all transforms in turn.
   std::vector<ChainPlan> draw(const std::vector<SampleKey>& keys, std::vector<int64_t> sizes,
                               int64_t channels, bool exact,
-                              std::vector<std::vector<double>>* drawn = nullptr) const;
+                              std::vector<Drawn>* drawn = nullptr) const;
+  // The parameters of all transforms in turn, of a batch of so many.
+  py::list unpacked(const std::vector<Drawn>& drawn, py::ssize_t batch) const;
   // Runs them on an image [C, H, W], which stays as it is; `plans` holds one for each. `to` must be
   // contiguous if the last pass is by values.
   void run(const std::vector<const ChainPlan*>& plans, const AugmentImage& image, DType dtype,
@@ -59,11 +59,9 @@ class Passes {
 
  private:
   std::vector<Stage> stages_;
-  bool is_recorded_;
 };
 
-// Reads passes as Python has them: (chain, whether by values, mean, std, erase_value, dtype,
-// channels).
+// Reads passes as Python has them: tuples of Stage's members.
 std::vector<Stage> read_stages(const py::list& passes);
 
 }  // namespace visops

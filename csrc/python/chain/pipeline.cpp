@@ -5,7 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 
 #include "core/dispatch/large_pages.h"
 #include "python/bindings.h"
@@ -37,7 +37,7 @@ struct PythonSide {
     outer_options = from("chain.nesting").attr("_outer");
     file_pass = module.attr("file_pass");
     moved_kinds = py::set(from("sample.names").attr("MOVING"));
-    moved_names = py::set(from("sample.passing").attr("UNMOVABLE"));
+    moved_names = py::set(from("sample.names").attr("UNMOVABLE"));
     moved_names.add("area");
   }
 };
@@ -57,36 +57,7 @@ bool is_within_another() {
   return outer && !outer.is_none();
 }
 
-// An array's dtype; false: none that a chain in C++ takes.
-bool read_array_dtype(const py::array& array, DType* out) {
-  const py::dtype dtype = array.dtype();
-  const char order = dtype.byteorder();
-  if (order != '=' && order != '|') return false;
-  const auto size = dtype.itemsize();
-  switch (dtype.kind()) {
-    case 'u': *out = DType::kUInt8; return size == 1;
-    case 'f':
-      *out = size == 2 ? DType::kFloat16 : size == 4 ? DType::kFloat32 : DType::kFloat64;
-      return size == 2 || size == 4 || size == 8;
-    default: return false;
-  }
-}
-
 bool is_image_dtype(DType dtype) { return dtype == DType::kUInt8 || is_floating(dtype); }
-
-bool view_array(const py::array& array, TensorView* view) {
-  const auto rank = static_cast<int>(array.ndim());
-  if (rank > 5 || array.size() == 0 || !read_array_dtype(array, &view->dtype)) return false;
-  view->data = const_cast<void*>(array.data());
-  view->rank = rank;
-  for (int d = 0; d < rank; ++d) {
-    const auto at = static_cast<size_t>(d);
-    view->shape[at] = array.shape(d);
-    if (array.strides(d) < 0 || array.strides(d) % array.itemsize() != 0) return false;
-    view->strides[at] = array.strides(d) / array.itemsize();
-  }
-  return true;
-}
 
 // A tensor as a tv_tensor of the type of another: torchvision's own method, if it has one.
 py::object wrapped(const py::object& tensor, const py::object& like,
@@ -148,7 +119,7 @@ struct Pipeline::Target {
   const Entry* entry;
   py::object like, tensor;
   TensorView view;
-  double fill;
+  TargetMove move;
 
   int64_t count() const { return view.rank == 0 ? 0 : view.shape[0]; }
   bool is_plain() const { return like.is(tensor); }
@@ -261,6 +232,7 @@ std::shared_ptr<const Passes> Pipeline::passes_for(py::handle chain, const Image
 bool Pipeline::read_target(const Entry& entry, py::handle value, const Images& images,
                            Target* target) const {
   target->entry = &entry;
+  target->move = {0.0, options_.keypoint_shift, BoxFormat::kCorners, options_.clips_boxes};
   target->like = py::reinterpret_borrow<py::object>(value);
   target->tensor = as_plain_tensor(value);
   TensorView& view = target->view;
@@ -275,20 +247,29 @@ bool Pipeline::read_target(const Entry& entry, py::handle value, const Images& i
   switch (entry.target) {
     case TargetKind::kMask: {
       const bool whole = view.dtype == DType::kUInt8;
-      target->fill = entry.per_box ? 0.0
-                                   : static_cast<double>(whole ? options_.mask_fill
-                                                               : options_.other_mask_fill);
+      target->move.fill = entry.per_box ? 0.0
+                                        : static_cast<double>(whole ? options_.mask_fill
+                                                                    : options_.other_mask_fill);
       if (view.side(2) != height || view.side(1) != width) return false;
       if (!entry.per_box && options_.pads) return false;
-      return holds(view.dtype, target->fill);
+      return holds(view.dtype, target->move.fill);
     }
     case TargetKind::kBoxes: {
       if (!is_float || view.shape[1] != 4 || !fits_canvas()) return false;
       if (!target->is_plain()) {
         const py::object format = target->like.attr("format").attr("_value_");
-        if (PyUnicode_CompareWithASCIIString(format.ptr(), "XYXY") != 0) return false;
+        const auto is = [&](const char* name) {
+          return PyUnicode_CompareWithASCIIString(format.ptr(), name) == 0;
+        };
+        if (is("XYWH")) {
+          target->move.format = BoxFormat::kSizes;
+        } else if (is("CXCYWH")) {
+          target->move.format = BoxFormat::kCentres;
+        } else if (!is("XYXY")) {
+          return false;
+        }
       }
-      return are_placed_boxes(view);
+      return are_placed_boxes(view, target->move.format);
     }
     case TargetKind::kKeypoints: {
       const bool usual = is_float && (view.side(1) == 2 || view.side(1) == 3);
@@ -419,21 +400,38 @@ py::object Pipeline::file_pass_for(py::handle chain) {
   return file_pass_ = made.is_none() ? made : py::object(py::tuple(made)[0]);
 }
 
+namespace {
+
+// What a call returns that C++ has done; `recorded` may be null.
+py::tuple done(py::handle chain, const py::object& result, const Recorded* recorded) {
+  if (recorded == nullptr) return py::make_tuple(true, result);
+  const auto batch = static_cast<py::ssize_t>(recorded->sizes.size() / 2);
+  const py::array_t<int64_t> sizes({batch, py::ssize_t{2}}, recorded->sizes.data());
+  return py::make_tuple(true,
+                        py::make_tuple(result, python().recorded(chain, recorded->params, sizes)));
+}
+
+}  // namespace
+
 py::tuple Pipeline::run_file(py::handle chain, py::handle sample, py::handle generator,
-                             py::handle index, py::handle epoch) {
+                             py::handle index, py::handle epoch, bool record) {
   py::object key;
   const py::object file_pass = file_pass_for(chain);
   if (file_pass.is_none() || !find_file(sample, &key)) return refused();
   py::object content = py::reinterpret_borrow<py::object>(sample);
   if (!key.is_none()) content = content[key];
   const std::vector<SampleKey> keys = draw_keys(chain, generator, index, epoch, 1);
-  py::object image = load_file_image(file_pass, content, keys[0]);
+  Recorded recorded;
+  py::object image = load_file_image(file_pass, content, keys[0], record ? &recorded : nullptr);
   if (image.is_none()) return refused(keys);
   if (options_.has_image_type) image = python().as_type(chain, image, "the sample");
-  if (key.is_none()) return py::make_tuple(true, image);
-  const py::object copy = copy_of(sample);
-  copy[key] = image;
-  return py::make_tuple(true, PyDict_Check(copy.ptr()) ? copy : py::object(py::tuple(copy)));
+  py::object result = image;
+  if (!key.is_none()) {
+    const py::object copy = copy_of(sample);
+    copy[key] = image;
+    result = PyDict_Check(copy.ptr()) ? copy : py::object(py::tuple(copy));
+  }
+  return done(chain, result, record ? &recorded : nullptr);
 }
 
 py::object Pipeline::rebuilt(const Outline& outline, const std::vector<py::object>& holders,
@@ -448,8 +446,7 @@ py::object Pipeline::rebuilt(const Outline& outline, const std::vector<py::objec
   for (const Target& target : targets) {
     const Entry& entry = *target.entry;
     py::object visible;
-    py::object own = move_target(entry, target.view, target.tensor, movers, target.fill,
-                                 options_.keypoint_shift, &visible);
+    py::object own = move_target(entry, target.view, target.tensor, movers, target.move, &visible);
     if (!target.is_plain()) {
       own = entry.target == TargetKind::kMask ? wrapped(own, target.like)
                                               : wrapped(own, target.like, size);
@@ -468,9 +465,7 @@ py::object Pipeline::rebuilt(const Outline& outline, const std::vector<py::objec
 py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generator, py::handle index,
                         py::handle epoch, bool record) {
   if (is_within_another() || observers_active()) return refused();
-  if (options_.reads_files) {
-    return record ? refused() : run_file(chain, sample, generator, index, epoch);
-  }
+  if (options_.reads_files) return run_file(chain, sample, generator, index, epoch, record);
 
   // Walk.
   std::shared_ptr<const Outline> outline;
@@ -492,14 +487,13 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
   if (!holders.empty() && images.rank != outline->image.rank) return refused();
   const std::shared_ptr<const Passes> passes = passes_for(chain, images);
   if (passes == nullptr) return refused();
-  if (record && !passes->is_recorded()) return refused();
   std::vector<Target> targets;
   if (!holders.empty() && !read_targets(*outline, holders, images, &targets)) return refused();
 
   // Draw.
   const size_t batch = images.all.size();
   const std::vector<SampleKey> keys = draw_keys(chain, generator, index, epoch, batch);
-  std::vector<std::vector<double>> drawn;
+  std::vector<Drawn> drawn;
   std::vector<ChainPlan> plans = passes->draw(keys, images.sizes(), images.channels, options_.exact,
                                               record ? &drawn : nullptr);
   std::vector<const ChainPlan*> pointers, movers;
@@ -521,16 +515,23 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
 
   // Images.
   const Stage& last = passes->stages().back();
-  std::vector<int64_t> shape = {last.channels, height, width};
+  const int64_t channels = last.channels;
+  std::vector<int64_t> shape = {channels, height, width};
+  std::array<int64_t, 3> strides = {height * width, width, 1};
+  if (options_.channels_last) {
+    shape = {height, width, channels};
+    strides = {1, width * channels, channels};
+  }
   if (images.in_batch) shape.insert(shape.begin(), static_cast<int64_t>(batch));
   TensorView made = {};
   py::object moved = empty_tensor(shape, torch_dtype(last.dtype), &made);
-  const int64_t elements = last.channels * height * width;
+  if (options_.channels_last) moved = moved.attr("movedim")(-1, -3);
+  const int64_t elements = channels * height * width;
   const int64_t bytes = elements * element_size(last.dtype);
   std::vector<StridedData> to;
   for (size_t i = 0; i < batch; ++i) {
     to.push_back({static_cast<char*>(made.data) + static_cast<int64_t>(i) * bytes,
-                  {height * width, width, 1}});
+                  {strides[0], strides[1], strides[2]}});
   }
   prefer_large_pages(made.data, bytes * static_cast<int64_t>(batch));
   int64_t work = elements * static_cast<int64_t>(batch);
@@ -548,36 +549,31 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
   }
   py::object result = moved;
   if (!holders.empty()) result = rebuilt(*outline, holders, moved, targets, movers, size);
-  if (!record) return py::make_tuple(true, result);
-  py::list params;
-  size_t next = 0;
-  for (const Stage& stage : passes->stages()) {
-    for (size_t i = 0; i < stage.chain->num_steps(); ++i) {
-      params.append(unpacked_params(stage.chain->step(i), drawn[next++].data(),
-                                    static_cast<py::ssize_t>(batch)));
-    }
-  }
-  py::array_t<int64_t> sizes({static_cast<py::ssize_t>(batch), py::ssize_t{2}},
-                             images.sizes().data());
-  return py::make_tuple(true, py::make_tuple(result, python().recorded(chain, params, sizes)));
+  if (!record) return done(chain, result, nullptr);
+  const Recorded recorded = {passes->unpacked(drawn, static_cast<py::ssize_t>(batch)),
+                             images.sizes()};
+  return done(chain, result, &recorded);
 }
 
 void bind_pipeline(py::module_& m) {
   m.def("observers_active", &observers_active);
   py::class_<Pipeline>(m, "Pipeline")
-      .def(py::init([](const py::dict& kinds, const py::object& layout, bool frames, bool indices,
-                       bool exact, bool moves_targets, bool pads, bool pure_targets,
-                       int64_t mask_fill, int64_t other_mask_fill, double keypoint_shift,
-                       bool has_image_type, bool reads_files) {
-             return std::make_unique<Pipeline>(
-                 kinds, PipelineOptions{layout, frames, indices, exact, moves_targets, pads,
-                                        pure_targets, mask_fill, other_mask_fill, keypoint_shift,
-                                        has_image_type, reads_files});
-           }),
-           py::kw_only(), py::arg("kinds"), py::arg("layout"), py::arg("frames"),
-           py::arg("indices"), py::arg("exact"), py::arg("moves_targets"), py::arg("pads"),
-           py::arg("pure_targets"), py::arg("mask_fill"), py::arg("other_mask_fill"),
-           py::arg("keypoint_shift"), py::arg("has_image_type"), py::arg("reads_files"))
+      .def(
+          py::init([](const py::dict& kinds, const py::object& layout, bool frames, bool indices,
+                      bool exact, bool moves_targets, bool clips_boxes, bool pads,
+                      bool pure_targets, int64_t mask_fill, int64_t other_mask_fill,
+                      double keypoint_shift, bool has_image_type, bool reads_files,
+                      bool channels_last) {
+            return std::make_unique<Pipeline>(
+                kinds, PipelineOptions{layout, frames, indices, exact, moves_targets, clips_boxes,
+                                       pads, pure_targets, mask_fill, other_mask_fill,
+                                       keypoint_shift, has_image_type, reads_files, channels_last});
+          }),
+          py::kw_only(), py::arg("kinds"), py::arg("layout"), py::arg("frames"), py::arg("indices"),
+          py::arg("exact"), py::arg("moves_targets"), py::arg("clips_boxes"), py::arg("pads"),
+          py::arg("pure_targets"), py::arg("mask_fill"), py::arg("other_mask_fill"),
+          py::arg("keypoint_shift"), py::arg("has_image_type"), py::arg("reads_files"),
+          py::arg("channels_last"))
       .def("run", &Pipeline::run);
 }
 

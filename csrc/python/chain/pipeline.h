@@ -30,17 +30,27 @@ struct PipelineOptions {
   bool frames;        // plain tensors of four dimensions are videos
   bool indices;       // PIL images of a palette are their numbers
   bool exact;
-  bool moves_targets;  // whether all that its options do to targets is to move them
+  bool moves_targets;  // whether all that its options do to targets is to move them,
+  bool clips_boxes;    // and to clip boxes
   bool pads;           // whether a pass shows the image itself outside the image
   bool pure_targets;   // they come out as plain tensors
   int64_t mask_fill, other_mask_fill;
   double keypoint_shift;
   bool has_image_type;  // images come out as something else than they are
   bool reads_files;
+  bool channels_last;  // the memory format of results
+};
+
+// What a call has drawn, as it is recorded.
+struct Recorded {
+  py::list params;             // of each transform
+  std::vector<int64_t> sizes;  // [B, 2] heights and widths before the first one
 };
 
 // The image of a file's content, as a chain makes it; None: it is no file for C++, or damaged.
-py::object load_file_image(py::handle file_pass, py::handle content, const SampleKey& key);
+// `recorded` may be null.
+py::object load_file_image(py::handle file_pass, py::handle content, const SampleKey& key,
+                           Recorded* recorded);
 
 class Pipeline {
  public:
@@ -59,7 +69,7 @@ class Pipeline {
   // another structure.
   bool find_file(py::handle sample, py::object* key) const;
   py::tuple run_file(py::handle chain, py::handle sample, py::handle generator, py::handle index,
-                     py::handle epoch);
+                     py::handle epoch, bool record);
   py::object file_pass_for(py::handle chain);
   bool read_images(py::handle value, const std::string& name, Images* images) const;
   bool read_image(py::handle value, const std::string& name, Images* images) const;

@@ -342,6 +342,7 @@ void bind_plan(py::module_& m) {
   m.attr("MEAN_GRID") = kMeanGrid;
   py::class_<PlanObject>(m, "Plan")
       .def(py::init(&make_plan))
+      .def(py::init([] { return PlanObject{ChainPlan(nullptr, 0, 0, false), {}}; }))
       .def_property(
           "image", [](const PlanObject& self) { return self.plan.image; },
           [](PlanObject& self, int64_t image) { self.plan.image = image; })

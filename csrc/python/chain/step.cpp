@@ -98,10 +98,24 @@ Doubles pack(const ChainStep& step, const py::dict& params, py::ssize_t batch) {
 
 }  // namespace
 
+StepFields read_fields(const py::dict& given) {
+  StepFields fields;
+  for (const auto& [name, value] : given) {
+    if (value.is_none()) continue;
+    auto& numbers = fields[py::cast<std::string>(name)];
+    if (py::isinstance<py::sequence>(value)) {
+      numbers = py::cast<std::vector<double>>(value);
+    } else {
+      numbers = {py::cast<double>(value)};
+    }
+  }
+  return fields;
+}
+
 void bind_steps(py::module_& m) {
   py::class_<ChainStep, std::shared_ptr<ChainStep>>(m, "Step")
-      .def(py::init([](const std::string& name, const std::vector<double>& numbers) {
-        return std::const_pointer_cast<ChainStep>(make_step(name, numbers));
+      .def(py::init([](const std::string& name, const py::dict& fields) {
+        return std::const_pointer_cast<ChainStep>(make_step(name, read_fields(fields)));
       }))
       .def_static(
           "choice",

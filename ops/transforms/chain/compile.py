@@ -1,6 +1,7 @@
 """A pass in C++, a chain in C++ (csrc/python/chain/pipeline.h), and what they ask of Python."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,17 +13,16 @@ from ..._native import FilePass, Passes, Pipeline, Step
 from ...jpeg.file import decoder
 from ...jpeg.library import TurboDecoder
 from ..sample.images import image_leaf
-from ..sample.leaf import AS_THEY_ARE, Leaf
+from ..sample.leaf import AS_THEY_ARE, Leaf, as_output
 from ..sample.names import named_kinds
 from ..sample.outlines import Outline, outline
-from ..sample.outputs import as_output
 from ..targets.options import CONVENTIONS
 from .decode import Decoding, reach_of
-from .effects import step_of
+from .effects import Effects, step_of
 from .fuse import Pass, name_of
-from .nesting import Chain, Container
+from .nesting import Chain
 from .pixel_kinds import BY_VALUES
-from .plan import Plan
+from .plan import Params, Plan
 from .source import Key, Parameters
 
 DTYPE_NAMES = {
@@ -49,40 +49,64 @@ class Compiled:
 
     Attributes
     ----------
+    transforms : list
     steps : list
         The step of each transform; None: its methods in Python are to run.
     is_whole : bool
         Whether all of them are in C++.
+    draws_together : bool
+        Whether C++ draws all of them, and calls those that are written in Python.
+    by_values : bool
+        Whether the pass is by values.
+    channels : int, optional
+        How many a result has, which are equal then; None: as many as the image.
     chain : Chain
-        All steps, and the options of sampling; without steps unless `is_whole`.
-    constants : dict
-        By dtype and channels of the images, for a pass that is whole.
-    least : pair of int, optional
-        The least height and width of a result; None: those of the image.
+        All steps, and the options of sampling; without steps unless `draws_together`.
     """
 
     def __init__(self, pass_: Pass, slices: Sequence[slice]) -> None:
-        self.steps: list[Step | None] = [step_of(transform) for transform in pass_.transforms]
+        self.transforms = transforms = pass_.transforms
+        self.steps: list[Step | None] = [step_of(transform) for transform in transforms]
         self.is_whole = None not in self.steps
-        firsts = [own.start for own in slices[pass_.first : pass_.first + len(self.steps)]]
-        steps = list(zip(self.steps, firsts, strict=True)) if self.is_whole else []
+        self.draws_together = all(
+            step is not None or not _changes_constants(transform.effects())
+            for transform, step in zip(transforms, self.steps, strict=True)
+        )
+        self.by_values, self.channels = pass_.kind == "values", pass_.channels
+        members: list[tuple[Step | int, int]] = []
+        if self.draws_together:
+            own_slices = slices[pass_.first : pass_.first + len(transforms)]
+            members = [
+                (own.stop - own.start if step is None else step, own.start)
+                for step, own in zip(self.steps, own_slices, strict=True)
+            ]
         self.sampling = sampling_of(pass_)
         self.shows_window = pass_.resizes and pass_.fill is not None and not pass_.antialias
-        self.chain: Any = NativeChain(steps, *self.sampling, self.shows_window)
-        self.constants: dict[tuple[torch.dtype, int], PassConstants] = {}
-        sizes = (transform.effects().size for transform in pass_.transforms)
-        self.least = next((size for size in reversed([*sizes]) if size is not None), None)
+        self.chain: Any = NativeChain(members, *self.sampling, self.shows_window)
+        self._constants: dict[tuple[torch.dtype, int], list[PassConstants]] = {}
 
-    def set_constants(self, pass_: Pass, plan: Plan) -> None:
-        """Add to the plan of a whole pass what no draw changes."""
-        key = plan.source_dtype, plan.channels
-        found = self.constants.get(key)
+    def constants_of(self, dtype: torch.dtype, channels: int) -> list[PassConstants]:
+        """Return what no draw changes, for images like this: before each transform, and at last."""
+        found = self._constants.get((dtype, channels))
         if found is None:
-            for transform in pass_.transforms:
-                transform.set_constants(plan)
-            self.constants[key] = plan.mean, plan.std, plan.erase_value, plan.dtype
-        else:
-            plan.mean, plan.std, plan.erase_value, plan.dtype = found
+            plan = Plan.of_images(np.ones((1, 2), np.int64), channels, dtype)
+            found = [plan.constants]
+            for transform, step in zip(self.transforms, self.steps, strict=True):
+                if step is not None:
+                    transform.set_constants(plan)
+                found.append(plan.constants)
+            self._constants[dtype, channels] = found
+        return found
+
+    def set_constants(self, plan: Plan) -> None:
+        """Add to the plan of a pass that C++ draws what no draw changes."""
+        plan.constants = self.constants_of(plan.source_dtype, plan.channels)[-1]
+
+    def in_python(self, dtype: torch.dtype, channels: int) -> Callable[..., Params] | None:
+        """Return what draws the transforms that are written in Python, for images like this."""
+        if self.is_whole:
+            return None
+        return partial(_draw_in_python, self.transforms, self.constants_of(dtype, channels))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _nothing, ()  # copies and other processes compile it anew
@@ -90,6 +114,30 @@ class Compiled:
 
 def _nothing() -> None:
     return None
+
+
+def _changes_constants(effects: Effects) -> bool:
+    return effects.normalizes or effects.dtype is not None or effects.erases is not None
+
+
+def _draw_in_python(
+    transforms: Sequence[Any],
+    constants: Sequence[PassConstants],
+    position: int,
+    plan: Plan,
+    uniforms: np.ndarray,
+) -> Params:
+    """Draw a transform that is written in Python, add it to a plan, and return its parameters."""
+    transform, before = transforms[position], constants[position]
+    plan.source_dtype, plan.constants = constants[0][-1], before
+    params: Params = transform.checked_params(uniforms, plan.canvas)
+    transform.extend(plan, params)
+    if plan.constants != before:
+        raise TypeError(
+            f"visops.transforms.{name_of(transform)}: extend called plan.normalize, convert or "
+            "erase, must say so in its effects"
+        )
+    return params
 
 
 def compiled(pass_: Pass, slices: Sequence[slice]) -> Compiled:
@@ -113,8 +161,9 @@ def sampling_of(pass_: Pass) -> Sampling:
     return Sampling(modes, pass_.padding_mode, list(pass_.fill), antialias, pass_.saturates)
 
 
-# The pass's steps, whether it is by values, mean, std, erased value; dtype and channels of results.
-Stage = tuple[NativeChain, bool, list[float], list[float], list[float], str, int]
+# The pass's steps, whether it is by values, mean, std, erased value; dtype and channels of results;
+# what draws transforms that are written in Python.
+Stage = tuple[NativeChain, bool, list[float], list[float], list[float], str, int, Any]
 
 
 def pipeline_of(chain: Chain) -> Pipeline | None:
@@ -122,14 +171,15 @@ def pipeline_of(chain: Chain) -> Pipeline | None:
     options, types, passes = chain.options, chain.output_types, chain.passes
     if reason_for_python(chain):
         return None
-    policies = (options.boxes, options.boxes_from, options.box_format)
+    policies = options.boxes_from, options.box_format
     return Pipeline(
         kinds=named_kinds(chain.keys),
         layout=chain.reading.layout,
         frames=chain.reading.frames,
         indices=chain.reading.indices,
         exact=chain.exact,
-        moves_targets=policies == ("keep", "boxes", "xyxy"),
+        moves_targets=policies == ("boxes", "xyxy") and options.boxes != "sanitize",
+        clips_boxes=options.boxes == "clamp",
         pads=any(part.shown_padding != "constant" for part in passes),
         pure_targets=bool(types.targets),
         mask_fill=options.mask_fill,
@@ -137,6 +187,7 @@ def pipeline_of(chain: Chain) -> Pipeline | None:
         keypoint_shift=CONVENTIONS[options.keypoint_convention],
         has_image_type=bool(types.image),
         reads_files=chain.reads_files,
+        channels_last=chain.memory_format is torch.channels_last,
     )
 
 
@@ -146,14 +197,15 @@ def reason_for_python(chain: Chain) -> str:
     A call may still not be: samples hold what only Python looks into, something watches, ...
     """
     options = chain.options
-    if chain.memory_format is torch.channels_last:
-        return "memory_format is channels_last"
+    last = chain.passes[-1]
+    if chain.memory_format is torch.channels_last and (last.kind == "values" or chain.reads_files):
+        return f"memory_format is channels_last after {name_of(last.transforms[-1])}"
     if options.swaps:
         return "flip_pairs, label_pairs or mask_pairs swap names"
     for part in chain.passes:
         if part.steps:
             return f"{name_of(part.steps[0])} changes targets alone"
-        if _inner(chain, part) is None and (reason := reason_for_operators(chain, part)):
+        if reason := reason_for_operators(chain, part):
             return f"{name_of(part.transforms[0])}: {reason}"
     return ""
 
@@ -167,9 +219,8 @@ def passes_for(chain: Chain, dtype: torch.dtype, channels: int) -> Passes | None
     """Return a chain's passes for images like this; None: C++ has no kernels for them."""
     if dtype not in DTYPE_NAMES:
         return None
-    found = stages_of(chain, chain.passes, dtype, channels)
-    is_recorded = all(_inner(chain, part) is None for part in chain.passes)
-    return None if found is None else Passes(found[0], is_recorded)
+    stages = stages_of(chain, chain.passes, dtype, channels)
+    return None if stages is None else Passes(stages)
 
 
 def key_of(chain: Chain, generator: Any, index: Any, epoch: Any, batch: int) -> Key:
@@ -199,50 +250,47 @@ def reason_for_operators(chain: Chain, pass_: Pass) -> str:
         return "it is not of visops"
     if pass_.kind not in ("fused", "values"):
         return "it runs by torch's operators"
-    if not compiled(pass_, chain.slices).is_whole:
+    native = compiled(pass_, chain.slices)
+    # Threads that load files hold no lock of Python's.
+    if not (native.is_whole if chain.reads_files else native.draws_together):
         return "a transform is written in Python"
     return ""
 
 
-def stage_of(native: Compiled, by_values: bool, plan: Plan, channels: int) -> Stage | None:
-    """Return a pass as C++ takes it, with so many channels of its results; None: it can't."""
-    taken = BY_VALUES if by_values else DTYPE_NAMES
-    if plan.source_dtype not in taken or plan.dtype not in DTYPE_NAMES:
+def stage_of(
+    native: Compiled,
+    source: torch.dtype,
+    channels: int,
+    constants: PassConstants,
+    in_python: Callable[..., Params] | None = None,
+) -> Stage | None:
+    """Return a pass as C++ takes it, for images like this; None: it can't."""
+    mean, std, erase_value, dtype = constants
+    if source not in (BY_VALUES if native.by_values else DTYPE_NAMES) or dtype not in DTYPE_NAMES:
         return None
-    values = plan.mean, plan.std, plan.erase_value or [0.0]
-    return native.chain, by_values, *values, DTYPE_NAMES[plan.dtype], channels
+    made = native.channels or channels
+    values = mean, std, erase_value or [0.0]
+    return native.chain, native.by_values, *values, DTYPE_NAMES[dtype], made, in_python
 
 
 def stages_of(
     chain: Chain, passes: Sequence[Pass], dtype: torch.dtype, channels: int
-) -> tuple[list[Stage], torch.dtype] | None:
-    """Return passes of a chain for images like this, and the dtype of results.
+) -> list[Stage] | None:
+    """Return passes of a chain, which C++ draws, for images like this.
 
-    None: a pass has another dtype or more channels than C++ takes. No pass may need Python.
+    None: a pass has another dtype than C++ takes.
     """
     stages: list[Stage] = []
     for part in passes:
-        owner, part, made = _inner(chain, part) or (chain, part, channels)
-        if made > channels:
-            return None
-        native = compiled(part, owner.slices)
-        plan = Plan.of_images(np.ones((1, 2), np.int64), channels, dtype, chain.exact)
-        native.set_constants(part, plan)
-        stage = stage_of(native, part.kind == "values", plan, made)
+        native = compiled(part, chain.slices)
+        constants = native.constants_of(dtype, channels)[-1]
+        in_python = native.in_python(dtype, channels)
+        stage = stage_of(native, dtype, channels, constants, in_python)
         if stage is None:
             return None
         stages.append(stage)
-        dtype, channels = plan.dtype, made
-    return stages, dtype
-
-
-def _inner(chain: Chain, pass_: Pass) -> tuple[Any, Pass, int] | None:
-    """Return what `first_channels` says of a pass: a chain, its pass, and the channels kept."""
-    transform = pass_.transforms[0]
-    if chain.exact or not isinstance(transform, Container):
-        return None
-    found = transform.first_channels()
-    return None if found is None else (found[0], found[0].passes[0], found[1])
+        dtype, channels = constants[-1], native.channels or channels
+    return stages
 
 
 def slow_passes(chain: Chain) -> list[tuple[Pass, str]]:
@@ -268,8 +316,16 @@ def _reason(chain: Chain, pass_: Pass) -> str:
     return own
 
 
-def file_pass(chain: Chain) -> tuple[FilePass, torch.dtype] | None:
-    """Return what runs a chain on a file, and the dtype of results; None: Python has to.
+class FileChain(NamedTuple):
+    """What runs a chain on files, and what it makes of each."""
+
+    native: FilePass
+    dtype: torch.dtype
+    channels: int
+
+
+def file_pass(chain: Chain) -> FileChain | None:
+    """Return what runs a chain on a file; None: Python has to.
 
     The passes of the chain must be formed.
     """
@@ -282,18 +338,17 @@ def first_file_pass(chain: Chain) -> FilePass | None:
     if not chain.reads_files or first.kind != "fused" or _reason(chain, first):
         return None
     found = _made(chain, [first])
-    return None if found is None else found[0]
+    return None if found is None else found.native
 
 
-def _made(chain: Chain, passes: Sequence[Pass]) -> tuple[FilePass, torch.dtype] | None:
+def _made(chain: Chain, passes: Sequence[Pass]) -> FileChain | None:
     first = passes[0]
     transform = first.transforms[0]
     assert isinstance(transform, Decoding)
     options = transform.options
-    found = stages_of(chain, passes, torch.uint8, options.channels)
-    if found is None:
+    stages = stages_of(chain, passes, torch.uint8, options.channels)
+    if stages is None:
         return None
-    stages, dtype = found
     around, beyond, anywhere = reach_of(first)
     turbo = decoder()
     assert isinstance(turbo, TurboDecoder)
@@ -309,4 +364,5 @@ def _made(chain: Chain, passes: Sequence[Pass]) -> tuple[FilePass, torch.dtype] 
         beyond,
         anywhere,
     )
-    return made, dtype
+    *_, dtype, channels, _ = stages[-1]
+    return FileChain(made, getattr(torch, dtype), channels)

@@ -76,15 +76,14 @@ class Draws:
     def fill(self, plan: Plan, pass_: Pass) -> None:
         """Add a pass's transforms to a plan."""
         native = compiled(pass_, self.slices)
-        if native.is_whole and self.key is not None:
+        whole = native.is_whole if self.only_geometry else native.draws_together
+        if whole and self.key is not None:
+            in_python = None
             if not self.only_geometry:
-                native.set_constants(pass_, plan)  # it refuses images that steps don't expect
-            drawn = native.chain.draw(plan, *self.key, self.record)
-            if drawn is None:
-                self.steps += [{}] * len(native.steps)
-            else:
-                pairs = zip(native.steps, drawn, strict=True)
-                self.steps += [step.unpack(own) for step, own in pairs if step is not None]
+                native.set_constants(plan)  # it refuses images that steps don't expect
+                in_python = native.in_python(plan.source_dtype, plan.channels)
+            drawn = native.chain.draw(plan, *self.key, self.record, in_python)
+            self.steps += [{}] * len(native.steps) if drawn is None else drawn
             return
         for transform, step in zip(pass_.transforms, native.steps, strict=True):
             self.add(plan, transform, step)

@@ -129,7 +129,7 @@ def _is_ours(cls: type) -> bool:
 
 
 # The step of a transform that neither draws nor moves a pixel.
-NO_STEP = Step("Identity", ())
+NO_STEP = Step("Identity", {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +167,9 @@ class Effects:
         nothing. None if the result has the size of what it received.
     colors : int
         How many times `extend` calls ``plan.color``. A pass has room for 8.
+    channels : int, optional
+        How many channels the result has, if not as many as the image; they are equal. Such a
+        transform is a pass by itself.
     normalizes : bool
         It calls ``plan.normalize``.
     dtype : torch.dtype, optional
@@ -194,6 +197,7 @@ class Effects:
     inside: tuple[int, int] | None = None
     size: tuple[int, int] | None = None
     colors: int = 0
+    channels: int | None = None
     normalizes: bool = False
     dtype: torch.dtype | None = None
     erases: tuple[float, ...] | None = None
@@ -289,7 +293,7 @@ class Fusable(Adjustable, nn.Module, ABC):
     def chain_step(self) -> Step | None:
         """Return the step in C++ that draws and extends a plan, or None where Python does.
 
-        Names and numbers are those of csrc/core/chain. A class that overrides this answers for its
+        Names and fields are those of csrc/core/chain. A class that overrides this answers for its
         own methods; a subclass with others runs in Python.
         """
         return None

@@ -26,7 +26,7 @@ from .compile import DTYPE_NAMES, Compiled, compiled, stage_of
 from .decode import decode_for
 from .draws import Draws
 from .fuse import Pass
-from .geometry import container_geometry, follow, plans_for, run_steps
+from .geometry import container_geometry, follow_all, plans_for
 from .nesting import Chain, Container, within
 from .operator_calls import reject_sizes, stack_images
 from .operators import Pixels, run_plan
@@ -87,32 +87,21 @@ def execute(chain: Chain, passes: Sequence[Pass], plans: Sequence[Plan], leaf: L
     """Run consecutive passes of a chain on an image leaf."""
     if passes[0].kind == "fused":
         plans = [decode_for(plans[0], passes[0], leaf), *plans[1:]]
-    stages = [(compiled(part, chain.slices), part.kind == "values") for part in passes]
-    if run_native(stages, plans, leaf, chain.memory_format):
+    natives = [compiled(part, chain.slices) for part in passes]
+    if run_native(natives, plans, leaf, chain.memory_format):
         return
-    for (native, by_values), plan in zip(stages, plans, strict=True):
-        run = run_pixels if by_values else run_plan
+    for native, plan in zip(natives, plans, strict=True):
+        run = run_pixels if native.by_values else run_plan
         run(plan, native, leaf, Pixels(leaf), chain.memory_format)
 
 
 def run_native(
-    stages: Sequence[tuple[Compiled, bool]],
+    passes: Sequence[Compiled],
     plans: Sequence[Plan],
     leaf: Leaf,
     memory_format: torch.memory_format,
-    channels: int | None = None,
 ) -> bool:
     """Run consecutive passes on an image leaf in C++.
-
-    Parameters
-    ----------
-    stages : sequence of (Compiled, bool)
-        Each pass, and whether it is by values.
-    plans : sequence of Plan
-    leaf : Leaf
-    memory_format : torch.memory_format
-    channels : int, optional
-        How many of a result's channels, which are equal then, are wanted; by default all.
 
     Returns
     -------
@@ -122,24 +111,22 @@ def run_native(
     pixels = Pixels(leaf)
     if not pixels.on_cpu or observers_active():
         return False
-    made, last = channels or pixels.channels, plans[-1]
-    if made > pixels.channels:
-        return False
-    passes = []
-    for (native, by_values), plan in zip(stages, plans, strict=True):
-        stage = stage_of(native, by_values, plan, made if plan is last else pixels.channels)
+    stages, by_values = [], passes[-1].by_values
+    for native, plan in zip(passes, plans, strict=True):
+        stage = stage_of(native, plan.source_dtype, plan.channels, plan.constants)
         if stage is None:
             return False
-        passes.append(stage)
+        stages.append(stage)
     sources = _pointers_of(pixels.tensors(leaf))
     if sources is None:
         return False
-    outs = _empty(last, len(sources), made, pixels.frames, memory_format, by_values)
+    made = passes[-1].channels or plans[-1].channels
+    outs = _empty(plans[-1], len(sources), made, pixels.frames, memory_format, by_values)
     targets = _pointers_of(outs)
     if targets is None:  # there are no pixels
         return False
     name = DTYPE_NAMES[pixels.dtype]
-    Passes(passes, False).run_each(plans, sources, name, targets, pixels.frames)
+    Passes(stages).run_each(plans, sources, name, targets, pixels.frames)
     if by_values and isinstance(outs, Tensor):
         outs = outs.contiguous(memory_format=memory_format)
     pixels.store(leaf, outs)
@@ -224,13 +211,13 @@ def run_passes(
     several = len(images) > 1
     draw = Draws(chain.slices, chain.draws, source, key, record=record or dry or several)
     pixels, now = Pixels(images[0]), sizes  # `now`: heights and widths before a pass
-    dtype = pixels.dtype
+    dtype, channels = pixels.dtype, pixels.channels
     done = 0
     while done < len(passes):
         part = passes[done]
         if part.kind not in ("fused", "values"):
             done += 1
-            step = draw.alone(Plan.of_images(now, pixels.channels), part.transforms[0])
+            step = draw.alone(Plan.of_images(now, channels), part.transforms[0])
             if dry:
                 if isinstance(part.transforms[0], Container):
                     with within(chain.named):
@@ -242,14 +229,14 @@ def run_passes(
                 with within(_options_within(chain, leaves, part.transforms[0])):
                     run_foreign(part.transforms[0], leaves, step, options)
             pixels, now = Pixels(images[0]), image_sizes(leaves)
-            dtype = pixels.dtype
+            dtype, channels = pixels.dtype, pixels.channels
             continue
         group, plans = _planned(passes[done:]), []
         done += len(group)
         for part in group:
-            plan = Plan.of_images(now, pixels.channels, dtype, chain.exact)
+            plan = Plan.of_images(now, channels, dtype, chain.exact)
             draw.fill(plan, part)
-            dtype, now = plan.dtype, plan.sizes
+            dtype, now, channels = plan.dtype, plan.sizes, part.channels or channels
             plans.append(plan)
         if dry:
             continue
@@ -263,16 +250,22 @@ def run_passes(
                     plan.image = number
             execute(chain, group, own, leaf)
         if has_targets:
-            # Pass by pass, as the image: a canvas between passes also cuts off targets.
-            for part, plan in zip(group, plans, strict=True):
-                follow(part, plan, leaves, options)
-                run_steps(part, leaves, plan.sizes)
+            follow_all(group, plans, leaves, options)
     if not dry:
         if passes[-1].kind != "fused":
             stack_images(images, now, chain.memory_format)
         if has_targets and part_of is None:
             finish_targets(leaves, now, chain.options)
     return draw.steps, sizes
+
+
+def follow_image(chain: Chain, leaves: list[Leaf], plans: Sequence[Plan]) -> None:
+    """Transform the targets of a sample whose image C++ has made by these plans."""
+    if not followers(leaves, chain.options):
+        return
+    check_options(leaves, chain.options)
+    follow_all(chain.passes, plans, leaves, chain.options)
+    finish_targets(leaves, plans[-1].sizes, chain.options)
 
 
 def _options_within(chain: Chain, leaves: Sequence[Leaf], transform: Any) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .effects import Effects, Fusable, TargetStep
+from .effects import Effects, Fusable, TargetStep, step_of
 from .integers import INTEGERS
 from .nesting import Container
 
@@ -36,6 +36,7 @@ class Pass:
     fill: tuple[float, ...] | None = None  # None: so far nothing outside the image can show
     padding_mode: str = "constant"
     colors: int = 0
+    channels: int | None = None  # that it makes, if not as many as it takes
     normalizes: bool = False
     dtype: torch.dtype | None = None
     erases: tuple[float, ...] | None = None
@@ -64,8 +65,10 @@ class Pass:
 
     def refusal(self, name: str, new: Effects) -> str | None:
         """Return why a transform can't join, or None if it can."""
-        if self.kind != "fused":
+        if self.kind != "fused" or self.channels is not None:
             return f"{name_of(self.transforms[-1])} ends its pass"
+        if new.channels is not None:
+            return f"{name} changes the number of channels"
         if new.moves and (reason := self._geometry_refusal(name, new)) is not None:
             return reason
         if new.colors:
@@ -143,6 +146,7 @@ class Pass:
         self.colors += new.colors
         if self.erases is not None and (new.normalizes or new.dtype is not None):
             self.changed = True
+        self.channels = new.channels
         self.normalizes = self.normalizes or new.normalizes
         self.dtype = new.dtype or self.dtype
         self.erases = new.erases if self.erases is None else self.erases
@@ -204,6 +208,8 @@ def split_passes(transforms: Sequence[Callable[..., Any]], exact: bool) -> list[
         if refusal is not None:
             passes.append(Pass([], index, refusal, "fused", exact))
         passes[-1].join(transform, effects)
+        if effects.channels is not None:
+            height, width = 0, 0
     if passes:
         passes[0].reduces = _reduces(transforms)
     return passes
@@ -220,10 +226,16 @@ def _reduces(transforms: Sequence[Callable[..., Any]]) -> bool:
     reduced = getattr(transforms[0], "reduced", False)
     if reduced is not None:
         return bool(reduced)
-    return any(
-        t.draws > 0 if isinstance(t, Fusable) else isinstance(t, Container) and not t.takes_batches
-        for t in transforms
-    )
+    return any(map(_draws, transforms))
+
+
+def _draws(transform: Any) -> bool:
+    if not isinstance(transform, Fusable):
+        return isinstance(transform, Container)
+    if transform.draws == 0:
+        return False
+    step = step_of(transform)
+    return step is None or step.num_params > 0  # Grayscale has a number, but draws nothing
 
 
 def name_of(transform: Any) -> str:

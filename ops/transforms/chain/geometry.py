@@ -77,18 +77,20 @@ def container_geometry(
     return np.concatenate(matrices), np.concatenate(after), modes[0] if modes else "nearest"
 
 
-def follow(part: Pass, plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
-    """Move the targets as a pass moved the image, from its canvas to the next."""
-    if plan.window is not None or not plan.is_identity:
-        sizes = plan.source_sizes, plan.sizes
-        geometry = Geometry(plan.matrices, *sizes, plan.window, plan.ties, part.shown_padding)
-        move_targets(leaves, geometry, options)
+def follow_all(
+    passes: Sequence[Pass], plans: Sequence[Plan], leaves: Sequence[Leaf], options: TargetOptions
+) -> None:
+    """Move the targets as passes moved the image, and run their transforms of targets alone.
 
-
-def run_steps(pass_: Pass, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
-    """Run a pass's transforms of targets alone; the images have these sizes now, ``[B, 2]``."""
-    for transform in pass_.steps:
-        transform.run(leaves, sizes)
+    Pass by pass, as the image: a canvas between passes also cuts off targets.
+    """
+    for part, plan in zip(passes, plans, strict=True):
+        if plan.window is not None or not plan.is_identity:
+            sizes = plan.source_sizes, plan.sizes
+            geometry = Geometry(plan.matrices, *sizes, plan.window, plan.ties, part.shown_padding)
+            move_targets(leaves, geometry, options)
+        for transform in part.steps:
+            transform.run(leaves, plan.sizes)
 
 
 def plans_for(
@@ -99,10 +101,10 @@ def plans_for(
     steps: Sequence[Params],
 ) -> list[Plan]:
     """Return the plans of passes for another image of the sample, whose dtype may differ."""
-    dtype, found = pixels.dtype, []
+    dtype, channels, found = pixels.dtype, pixels.channels, []
     for plan, part in zip(plans, passes, strict=True):
-        if (dtype, pixels.channels) != (plan.source_dtype, plan.channels):
-            own = Plan.of_images(plan.source_sizes, pixels.channels, dtype, plan.exact)
+        if (dtype, channels) != (plan.source_dtype, plan.channels):
+            own = Plan.of_images(plan.source_sizes, channels, dtype, plan.exact)
             native = compiled(part, slices)
             own_steps = steps[part.first : part.first + len(part.transforms)]
             for transform, step, params in zip(
@@ -115,7 +117,7 @@ def plans_for(
                     own.add(step, step.pack(params, own.batch))
             plan = own
         found.append(plan)
-        dtype = plan.dtype
+        dtype, channels = plan.dtype, part.channels or channels
     return found
 
 

@@ -95,14 +95,9 @@ class Container(Adjustable, nn.Module, ABC):
     """Transforms of which each sample takes some. Unfused, it runs with all targets."""
 
     fixed = ("transforms",)  # chains around it have taken them over
-    takes_batches = False  # whether it draws nothing, so that `run` takes the leaves of a batch too
 
     def fused(self, exact: bool) -> Fusable | None:
         """Return a transform that does the same in a fused pass, or None."""
-        return None
-
-    def first_channels(self) -> tuple[Any, int] | None:
-        """Return a chain of one pass whose equal channels are the result, and how many of them."""
         return None
 
     @abstractmethod

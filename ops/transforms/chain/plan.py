@@ -111,6 +111,17 @@ class Plan(NativePlan):
         plan._begin(dtype)
         return plan
 
+    @property
+    def constants(self) -> tuple[list[float], list[float], list[float] | None, torch.dtype]:
+        """What is the same for all samples: mean, std, erased value and dtype so far."""
+        return self.mean, self.std, self.erase_value, self.dtype
+
+    @constants.setter
+    def constants(
+        self, values: tuple[list[float], list[float], list[float] | None, torch.dtype]
+    ) -> None:
+        self.mean, self.std, self.erase_value, self.dtype = values
+
     def _begin(self, dtype: torch.dtype) -> None:
         self.source_dtype = self.dtype = dtype
         self.mean, self.std, self.erase_value = [], [], None
@@ -229,6 +240,13 @@ class Plan(NativePlan):
 
     def _columns(self, numbers: Sequence[Any]) -> np.ndarray:
         return columns(numbers, self.batch)
+
+
+def empty_plan() -> Plan:
+    """Return a plan for nothing, which C++ fills."""
+    plan = Plan.__new__(Plan)
+    NativePlan.__init__(plan)
+    return plan
 
 
 def _aligned(*lists: list[float]) -> list[tuple[float, ...]]:

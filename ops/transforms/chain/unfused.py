@@ -12,9 +12,8 @@ from ..sample.batches import batch_leaves, unbatch_leaves
 from ..sample.leaf import Leaf
 from ..targets.mirrored import may_swap
 from ..targets.options import TargetOptions
-from .foreign import call_foreign
+from .foreign import call_foreign, draws_from_torch
 from .generators import borrowed
-from .libraries import draws_from_torch
 from .nesting import Container
 from .operator_calls import Rectangles
 from .operators import Pixels
@@ -83,10 +82,6 @@ def run_foreign(
     for leaf in images:
         pixels = Pixels(leaf)
         pixels.store(leaf, pixels.tensors(leaf))
-    listed = any(isinstance(leaf.value, list) for leaf in images)  # whose sizes may differ
-    if isinstance(transform, Container) and transform.takes_batches and not listed:
-        transform.run(leaves, 0.0)
-        return
     batched = leaves[0].batch is not None or any(leaf.batch is not None for leaf in leaves)
     samples = [leaves]
     if batched:

@@ -391,8 +391,6 @@ class GaussianBlur(Builtin):
     tensor([0.0000, 0.1248, 0.2725, 0.1248, 0.0000])
     """
 
-    draws = 1
-
     def __init__(
         self, kernel_size: int | Sequence[int], sigma: float | Sequence[float] = (0.1, 2.0)
     ) -> None:
@@ -419,4 +417,4 @@ class GaussianBlur(Builtin):
         return Effects()
 
     def chain_step(self) -> Step | None:
-        return Step("GaussianBlur", (*self.kernel_size, *self.sigma))
+        return Step("GaussianBlur", {"kernel_size": self.kernel_size, "sigma": self.sigma})

@@ -13,11 +13,10 @@ from ..base import Transform
 from ..chain.effects import TargetStep
 from ..sample.entries import count_of
 from ..sample.leaf import Leaf, tv_kind
-from ..targets.coordinates import from_corners, to_corners
 from ..targets.finish import clamp, keep_only, sides_of
 from ..targets.options import TargetOptions, check_sanitize
 from ..targets.rotated import ROTATED, convert_rotated, numbers_on_cpu, rotated_corners
-from ..targets.rows import areas_of, rows_of
+from ..targets.rows import areas_of, from_corners, rows_of, to_corners
 
 _UPRIGHT = ("XYXY", "XYWH", "CXCYWH")
 _UNSET = TargetOptions(min_visibility=1.0)  # so that cuts are noted, for boxes dropped later

@@ -54,8 +54,6 @@ class ColorJitter(Builtin):
     tensor([0.2000, 0.4000, 1.0000])
     """
 
-    draws = 5
-
     def __init__(
         self,
         brightness: float | Sequence[float] | None = None,
@@ -101,14 +99,7 @@ class ColorJitter(Builtin):
         return Effects(colors=self._used)
 
     def chain_step(self) -> Step | None:
-        return Step("ColorJitter", self._numbers())
-
-    def _numbers(self) -> list[float]:
-        """Return, for each kind of change, whether it is in use, and its range."""
-        numbers: list[float] = []
-        for _, span in self._ranges:
-            numbers += (0.0, 0.0, 0.0) if span is None else (1.0, *span)
-        return numbers
+        return Step("ColorJitter", dict(self._ranges))
 
     def set_constants(self, plan: Plan) -> None:
         if (self.contrast, self.saturation, self.hue) != (None, None, None):  # these need a grey
@@ -137,8 +128,6 @@ class RandomGrayscale(RandomlyApplied):
     tensor([0.2989, 0.2989, 0.2989])
     """
 
-    draws = 1
-
     def __init__(self, p: float = 0.1) -> None:
         super().__init__(p)
 
@@ -146,10 +135,50 @@ class RandomGrayscale(RandomlyApplied):
         return Effects(colors=1)
 
     def chain_step(self) -> Step | None:
-        return Step("RandomGrayscale", (self.p,))
+        return Step("RandomGrayscale", {"p": self.p})
 
     def set_constants(self, plan: Plan) -> None:
         check_channels("RandomGrayscale", plan.channels)
+
+
+class Grayscale(Builtin):
+    """Make the image grey.
+
+    A pass of its own gives the image the channels that are asked for: one by default, as in
+    torchvision. :class:`RandomGrayscale` with ``p=1`` keeps the number of channels, and fuses.
+
+    Parameters
+    ----------
+    num_output_channels : {1, 3}
+        An image of one channel gets three equal ones.
+
+    Notes
+    -----
+    Grey is 0.2989 R + 0.587 G + 0.114 B.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> red = torch.tensor([1.0, 0.0, 0.0]).reshape(3, 1, 1)
+    >>> transforms.Grayscale()(red)
+    tensor([[[0.2989]]])
+    """
+
+    def __init__(self, num_output_channels: int = 1) -> None:
+        super().__init__()
+        if num_output_channels not in (1, 3):
+            fail("Grayscale", "num_output_channels", num_output_channels, "1 or 3")
+        self.num_output_channels = num_output_channels
+
+    def effects(self) -> Effects:
+        return Effects(colors=1, channels=self.num_output_channels)
+
+    def chain_step(self) -> Step | None:
+        return Step("Grayscale", {})
+
+    def set_constants(self, plan: Plan) -> None:
+        check_channels("Grayscale", plan.channels)
 
 
 _MIXED = range(1, 5)  # as many channels as a colour step can mix
@@ -190,8 +219,6 @@ class RandomBrightnessContrast(RandomlyApplied):
     tensor([[[0.1000, 0.5000, 1.0000]]])
     """
 
-    draws = 3
-
     def __init__(
         self,
         brightness_limit: float | Sequence[float] = 0.2,
@@ -208,8 +235,8 @@ class RandomBrightnessContrast(RandomlyApplied):
 
     def chain_step(self) -> Step | None:
         low, high = self.contrast_limit
-        numbers = (self.p, 1.0 + low, 1.0 + high, *self.brightness_limit)
-        return Step("ScaleAndShift", numbers)
+        fields = {"p": self.p, "scale": (1.0 + low, 1.0 + high), "shift": self.brightness_limit}
+        return Step("ScaleAndShift", fields)
 
 
 class RGBShift(RandomlyApplied):
@@ -238,8 +265,6 @@ class RGBShift(RandomlyApplied):
     tensor([110,  80, 100], dtype=torch.uint8)
     """
 
-    draws = 5
-
     def __init__(
         self,
         r_shift_limit: float | Sequence[float] = 20,
@@ -262,7 +287,8 @@ class RGBShift(RandomlyApplied):
 
     def chain_step(self) -> Step | None:
         limits = (*self.r_shift_limit, *self.g_shift_limit, *self.b_shift_limit)
-        return Step("ScaleAndShift", (self.p, 1.0, 1.0, *(limit / 255.0 for limit in limits)))
+        shift = [limit / 255.0 for limit in limits]
+        return Step("ScaleAndShift", {"p": self.p, "scale": (1.0, 1.0), "shift": shift})
 
 
 class ColorMatrix(RandomlyApplied):
@@ -295,8 +321,6 @@ class ColorMatrix(RandomlyApplied):
     tensor([0.3000, 0.2000, 0.1000])
     """
 
-    draws = 2
-
     def __init__(
         self,
         matrix: Sequence[Sequence[float]],
@@ -321,10 +345,14 @@ class ColorMatrix(RandomlyApplied):
         check_channels(type(self).__name__, plan.channels, (len(self.matrix),))
 
     def chain_step(self) -> Step | None:
-        count = len(self.matrix)
-        varied = self.variation or ((0.0,) * (count + 1),) * count
-        rows = [number for row in (*self.matrix, *varied) for number in row]
-        return Step("ColorMatrix", (self.p, *self.amount, count, *rows))
+        fields = {
+            "p": self.p,
+            "amount": self.amount,
+            "channels": len(self.matrix),
+            "matrix": sum(self.matrix, ()),
+            "variation": None if self.variation is None else sum(self.variation, ()),
+        }
+        return Step("ColorMatrix", fields)
 
 
 def _color_rows(name: str, rows: Any) -> tuple[tuple[float, ...], ...]:
@@ -359,8 +387,6 @@ class RandomChannelPermutation(Builtin):
     tensor([0.1000, 0.2000, 0.3000])
     """
 
-    draws = len(_MIXED)
-
     def effects(self) -> Effects:
         return Effects(colors=1)
 
@@ -368,7 +394,7 @@ class RandomChannelPermutation(Builtin):
         check_channels("RandomChannelPermutation", plan.channels, _MIXED)
 
     def chain_step(self) -> Step | None:
-        return Step("ChannelPermutation", (len(_MIXED),))
+        return Step("ChannelPermutation", {})
 
 
 class RandomPhotometricDistort(ColorJitter):
@@ -402,8 +428,6 @@ class RandomPhotometricDistort(ColorJitter):
     torch.Size([3, 6, 8])
     """
 
-    draws = 11
-
     def __init__(
         self,
         brightness: Sequence[float] = (0.875, 1.125),
@@ -419,4 +443,4 @@ class RandomPhotometricDistort(ColorJitter):
         return Effects(colors=self._used + 1)
 
     def chain_step(self) -> Step | None:
-        return Step("RandomPhotometricDistort", [*self._numbers(), self.p])
+        return Step("RandomPhotometricDistort", {**dict(self._ranges), "p": self.p})

@@ -55,7 +55,7 @@ class CenterCrop(Builtin):
         return Effects(moves=True, fill=self.fill, inside=self.size, size=self.size)
 
     def chain_step(self) -> Step | None:
-        return Step("CenterCrop", self.size)
+        return Step("CenterCrop", {"size": self.size})
 
 
 class RandomCrop(Builtin):
@@ -87,8 +87,6 @@ class RandomCrop(Builtin):
     >>> transforms.RandomCrop(32, padding=4)(torch.rand(3, 32, 32)).shape
     torch.Size([3, 32, 32])
     """
-
-    draws = 2
 
     def __init__(
         self,
@@ -123,9 +121,12 @@ class RandomCrop(Builtin):
         )
 
     def chain_step(self) -> Step | None:
-        padding = self.padding or (0, 0, 0, 0)
-        padded = 1 if self.pad_if_needed == "end" else 2 * bool(self.pad_if_needed)
-        return Step("RandomCrop", (*self.size, *padding, padded))
+        fields = {
+            "size": self.size,
+            "padding": self.padding or (0, 0, 0, 0),
+            "padded_sides": 1 if self.pad_if_needed == "end" else 2 * bool(self.pad_if_needed),
+        }
+        return Step("RandomCrop", fields)
 
 
 class Pad(Builtin):
@@ -164,12 +165,10 @@ class Pad(Builtin):
         return Effects(moves=True, fill=self.fill, padding_mode=self.padding_mode)
 
     def chain_step(self) -> Step | None:
-        return Step("Pad", self.padding)
+        return Step("Pad", {"padding": self.padding})
 
 
 class _Flip(RandomlyApplied):
-    draws = 1
-
     def __init__(self, p: float = 0.5) -> None:
         super().__init__(p)
 
@@ -198,7 +197,7 @@ class RandomHorizontalFlip(_Flip):
     """
 
     def chain_step(self) -> Step | None:
-        return Step("RandomHorizontalFlip", (self.p,))
+        return Step("RandomHorizontalFlip", {"p": self.p})
 
 
 class RandomVerticalFlip(_Flip):
@@ -223,7 +222,7 @@ class RandomVerticalFlip(_Flip):
     """
 
     def chain_step(self) -> Step | None:
-        return Step("RandomVerticalFlip", (self.p,))
+        return Step("RandomVerticalFlip", {"p": self.p})
 
 
 _POSITIONS = {

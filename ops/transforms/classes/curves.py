@@ -19,7 +19,6 @@ class _ValueStep(RandomlyApplied):
     """One operation, with probability `p`."""
 
     kind: PixelKind
-    draws = 1
 
     def changes_values(self) -> bool:
         return True
@@ -28,7 +27,8 @@ class _ValueStep(RandomlyApplied):
         return Effects()
 
     def chain_step(self) -> Step | None:
-        return Step("RandomOperation", (self.kind, self.p, *self._amounts()))
+        fields = {"kind": self.kind, "p": self.p, "amount": self._amounts()}
+        return Step("RandomOperation", fields)
 
     def _amounts(self) -> tuple[float, float]:
         """Return the range of the operation's amount."""
@@ -265,7 +265,6 @@ class RandomGamma(_ValueStep):
         # The bound is for albumentations' (80, 120), by which nearly every pixel would be black.
         allowed = "two numbers > 0 and <= 20 (min, max): exponents, not per cent"
         self.gamma = interval("RandomGamma", "gamma", gamma, 1e-9, 20.0, allowed)
-        self.draws = 1 if self.gamma[0] == self.gamma[1] else 2
 
     def _amounts(self) -> tuple[float, float]:
         return self.gamma

@@ -55,8 +55,8 @@ class _Bending(Transform):
     @abstractmethod
     def field_of(
         self, params: Mapping[str, Any], sample: int, size: tuple[int, int]
-    ) -> tuple[str, list[float]]:
-        """Return the kind of a sample's field and its numbers: csrc/python/chain/fields.cpp."""
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the kind of a sample's field and its values: csrc/python/chain/fields.cpp."""
 
     def effects(self) -> Effects:
         return Effects(alone="it bends the image", size=None)
@@ -177,11 +177,12 @@ class ElasticTransform(_Bending):
 
     def field_of(
         self, params: Mapping[str, Any], sample: int, size: tuple[int, int]
-    ) -> tuple[str, list[float]]:
+    ) -> tuple[str, dict[str, Any]]:
         # torchvision's kernels: 8 sigma + 1 taps, made odd.
         radius = [float((int(8 * sigma + 1) | 1) // 2) for sigma in self.sigma]
         factor = [alpha / 2.0 for alpha in self.alpha]
-        return "elastic", [float(params["key"][sample]), *factor, *self.sigma, *radius]
+        fields = {"key": float(params["key"][sample]), "factor": factor, "sigma": self.sigma}
+        return "elastic", {**fields, "radius": radius}
 
 
 class GridDistortion(_Bending):
@@ -265,9 +266,9 @@ class GridDistortion(_Bending):
 
     def field_of(
         self, params: Mapping[str, Any], sample: int, size: tuple[int, int]
-    ) -> tuple[str, list[float]]:
+    ) -> tuple[str, dict[str, Any]]:
         x, y = params["x_factors"][sample].tolist(), params["y_factors"][sample].tolist()
-        return "steps", [float(len(x)), *x, *y]
+        return "steps", {"x_steps": x, "y_steps": y}
 
 
 def _limits(owner: str, value: Any, low: float) -> tuple[float, float]:
@@ -337,8 +338,8 @@ class OpticalDistortion(_Bending):
 
     def field_of(
         self, params: Mapping[str, Any], sample: int, size: tuple[int, int]
-    ) -> tuple[str, list[float]]:
-        return "lens", [float(params["k"][sample]), float(self.mode == "fisheye")]
+    ) -> tuple[str, dict[str, Any]]:
+        return "lens", {"k": float(params["k"][sample]), "fisheye": self.mode == "fisheye"}
 
 
 class ThinPlateSpline(_Bending):
@@ -415,11 +416,11 @@ class ThinPlateSpline(_Bending):
 
     def field_of(
         self, params: Mapping[str, Any], sample: int, size: tuple[int, int]
-    ) -> tuple[str, list[float]]:
+    ) -> tuple[str, dict[str, Any]]:
         points = [value for point in self._points() for value in point]
         shifts = np.asarray(params["shifts"])[sample].tolist()
         moved = [a + b for a, b in zip(points, shifts, strict=True)]
-        return "spline", [float(len(points) // 2), *points, *moved]
+        return "spline", {"points": points, "moved": moved}
 
 
 def _normals(uniforms: Sequence[float]) -> list[float]:

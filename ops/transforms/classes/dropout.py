@@ -275,8 +275,6 @@ class RandomErasing(RandomlyApplied):
     16
     """
 
-    draws = 24  # ten attempts
-
     def __init__(
         self,
         p: float = 0.5,
@@ -309,8 +307,13 @@ class RandomErasing(RandomlyApplied):
         return Effects(erases=tuple(self.value))
 
     def chain_step(self) -> Step | None:
-        random = self.value is None
-        return Step("RandomErasing", (self.p, *self.scale, *self._log_ratio, random))
+        fields = {
+            "p": self.p,
+            "scale": self.scale,
+            "log_ratio": self._log_ratio,
+            "noise": self.value is None,
+        }
+        return Step("RandomErasing", fields)
 
     def set_constants(self, plan: Plan) -> None:
         if self.value is None:

@@ -20,11 +20,6 @@ def _center(owner: str, value: Any) -> tuple[float, float] | None:
     return x, y
 
 
-def centre_numbers(center: tuple[float, float] | None) -> tuple[float, float, float]:
-    """Return whether there is a centre, and its x and y."""
-    return (0.0, 0.0, 0.0) if center is None else (1.0, *center)
-
-
 class RandomAffine(Sampled):
     """Rotate, shift, scale and shear the image.
 
@@ -61,8 +56,6 @@ class RandomAffine(Sampled):
     tensor([[[3., 1.],
              [4., 2.]]])
     """
-
-    draws = 6
 
     def __init__(
         self,
@@ -114,17 +107,8 @@ class RandomAffine(Sampled):
         return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
 
     def chain_step(self) -> Step | None:
-        shear = self.shear or ()
-        numbers = (
-            *self.degrees,
-            *(self.translate or (-1.0, -1.0)),
-            *(self.scale or (-1.0, -1.0)),
-            float(len(shear) // 2),
-            *shear,
-            *[0.0] * (4 - len(shear)),
-            *centre_numbers(self.center),
-        )
-        return self.sampled(Step("RandomAffine", numbers))
+        names = ("degrees", "translate", "scale", "shear", "center")
+        return self.sampled(Step("RandomAffine", {name: getattr(self, name) for name in names}))
 
 
 class RandomRotation(Sampled):
@@ -162,8 +146,6 @@ class RandomRotation(Sampled):
              [1.]]])
     """
 
-    draws = 1
-
     def __init__(
         self,
         degrees: float | Sequence[float],
@@ -190,8 +172,8 @@ class RandomRotation(Sampled):
         )
 
     def chain_step(self) -> Step | None:
-        numbers = (*self.degrees, self.expand, *centre_numbers(self.center))
-        return self.sampled(Step("RandomRotation", numbers))
+        fields = {"degrees": self.degrees, "expand": self.expand, "center": self.center}
+        return self.sampled(Step("RandomRotation", fields))
 
 
 class RandomPerspective(RandomlyApplied, Sampled):
@@ -224,8 +206,6 @@ class RandomPerspective(RandomlyApplied, Sampled):
     torch.Size([3, 20, 30])
     """
 
-    draws = 9
-
     def __init__(
         self,
         distortion_scale: float = 0.5,
@@ -246,11 +226,11 @@ class RandomPerspective(RandomlyApplied, Sampled):
         return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
 
     def chain_step(self) -> Step | None:
-        return self.sampled(Step("RandomPerspective", (self.distortion_scale, self.p)))
+        fields = {"distortion_scale": self.distortion_scale, "p": self.p}
+        return self.sampled(Step("RandomPerspective", fields))
 
 
 class _Symmetry(RandomlyApplied):
-    draws = 3
     _mirrors = False
     _transposes = False
 
@@ -258,7 +238,8 @@ class _Symmetry(RandomlyApplied):
         return Effects(moves=True, aligned=False, size=(0, 0))
 
     def chain_step(self) -> Step | None:
-        return Step("Symmetry", (self.p, self._mirrors, self._transposes))
+        fields = {"p": self.p, "mirrors": self._mirrors, "transposes": self._transposes}
+        return Step("Symmetry", fields)
 
 
 class RandomRotate90(_Symmetry):

@@ -20,7 +20,7 @@ from ..chain.operator_calls import per_image
 from ..chain.operators import Pixels
 from ..chain.pixel_operators import run_pixels
 from ..chain.plan import Canvas, Plan, evenly
-from ..mixing.beta import HALF, log_gamma
+from ..chain.random import HALF, log_gamma
 from ..sample.images import sizes_of
 from ..sample.leaf import Leaf
 from .color import check_channels
@@ -154,8 +154,6 @@ class AutoAugment(Policy):
     torch.Size([3, 32, 32])
     """
 
-    draws = 5
-
     def __init__(
         self,
         policy: Any = AutoAugmentPolicy.IMAGENET,
@@ -169,16 +167,18 @@ class AutoAugment(Policy):
         self.policy = name
         spaces = level_table(_LEVELS, 0.3, 150.0 / 331.0, 30.0, 0.9, 4.0)
         pairs = _PAIRS[name].strip().splitlines()
-        self._numbers: list[float] = [len(pairs)]
-        for pair in pairs:
-            for text in pair.split(";"):
-                operation, p, *level = text.split()
-                position = OPERATIONS.index(operation)
-                magnitude = spaces[position][int(level[0])] if level else 0.0
-                self._numbers += (float(p), position, operation in SIGNED, True, magnitude)
+        self._fields: dict[str, Any] = {"relative": True}
+        self._fields |= {name: [] for name in ("p", "operations", "signed", "magnitudes")}
+        for text in (text for pair in pairs for text in pair.split(";")):
+            operation, p, *level = text.split()
+            position = OPERATIONS.index(operation)
+            self._fields["p"].append(float(p))
+            self._fields["operations"].append(position)
+            self._fields["signed"].append(operation in SIGNED)
+            self._fields["magnitudes"].append(spaces[position][int(level[0])] if level else 0.0)
 
     def chain_step(self) -> Step | None:
-        return Step("PairPolicy", self._numbers)
+        return Step("PairPolicy", self._fields)
 
 
 _AUG_MIX_LEVELS = 10
@@ -338,12 +338,15 @@ class AugMix(Transform):
         operations = np.asarray(params["operations"])[:, position]
         magnitudes = np.asarray(params["magnitudes"])[:, position]
         # A policy of one operation, the identity: what is drawn here is packed into it.
-        step = Step("RandomPolicy", (self._depth, 0, 1, True, 1, 0, False, False, 0.0))
+        space = {"operations": (0,), "signed": (False,), "magnitudes": (0.0,), "relative": False}
+        fields = {"count": self._depth, "level": 0, "bins": 1, "numbered": True, **space}
+        step = Step("RandomPolicy", fields)
         given = {f"operation_{i}": operations[:, i] for i in range(self._depth)}
         given |= {f"magnitude_{i}": magnitudes[:, i] for i in range(self._depth)}
         plan.add(step, step.pack(given, plan.batch))
-        native = Compiled(Pass(interpolation=self.interpolation, fill=self.fill), ())
-        if not run_native([(native, True)], [plan], own, torch.contiguous_format):
+        part = Pass(kind="values", interpolation=self.interpolation, fill=self.fill)
+        native = Compiled(part, ())
+        if not run_native([native], [plan], own, torch.contiguous_format):
             run_pixels(plan, native, own, pixels, torch.contiguous_format)
         return pixels.tensors(own)
 

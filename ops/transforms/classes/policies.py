@@ -97,18 +97,16 @@ class _Linear(Builtin):
         The policy's.
     interpolation : str
     fill : tuple of float
-    numbers : sequence of float
-        How many operations; level or -1, which draws it; levels; whether shifts are shares of the
-        image's sides; whether names end with the operation's place; the largest magnitude of each.
+    fields : dict
+        Those of the step: how many operations, ...
     """
 
     def __init__(
-        self, name: str, interpolation: str, fill: tuple[float, ...], numbers: Sequence[float]
+        self, name: str, interpolation: str, fill: tuple[float, ...], fields: dict[str, Any]
     ) -> None:
         super().__init__()
         self._name, self._interpolation, self.fill = name, interpolation, fill
-        self._numbers = tuple(numbers)
-        self.draws = 3 * int(numbers[0])
+        self._fields = fields
 
     def effects(self) -> Effects:
         return Effects(
@@ -116,11 +114,11 @@ class _Linear(Builtin):
             aligned=False,
             interpolation=self._interpolation,
             fill=self.fill,
-            colors=int(self._numbers[0]),
+            colors=self._fields["count"],
         )
 
     def chain_step(self) -> Step | None:
-        return Step("LinearPolicy", self._numbers)
+        return Step("LinearPolicy", self._fields)
 
     def set_constants(self, plan: Plan) -> None:
         check_channels(self._name, plan.channels)
@@ -142,7 +140,7 @@ class _Random(Policy):
         reach: Sequence[float],
         *,
         count: int = 1,
-        level: int = -1,
+        level: int | None = None,
         relative: bool = False,
         numbered: bool = False,
     ) -> None:
@@ -151,19 +149,25 @@ class _Random(Policy):
         if operations not in ("all", "linear"):
             fail(owner, "operations", operations, "'all' or 'linear'")
         self.operations = operations
-        self.draws = 3 * count
+        fields: dict[str, Any] = {"level": level, "bins": bins, "relative": relative}
         if operations == "linear":
             shear, shift, degrees, factor, _ = reach
-            largest = (0.0, shear, shear, shift, shift, degrees, factor, factor, factor)
+            greatest = (0.0, shear, shear, shift, shift, degrees, factor, factor, factor)
+            fields["greatest"] = greatest
             given = (owner, self.interpolation, self.fill)
-            self._linear = _Linear(*given, (count, level, bins, relative, numbered, *largest))
-            one = _Linear(*given, (1, level, bins, relative, False, *largest))
+            self._linear = _Linear(*given, {**fields, "count": count, "numbered": numbered})
+            one = _Linear(*given, {**fields, "count": 1, "numbered": False})
             self._single = [one] * count if numbered else []
             return
         spaces = level_table(bins, *reach)[:-1]  # without Invert
-        self._numbers: list[float] = [count, level, bins, numbered, len(spaces)]
-        for index, magnitudes in enumerate(spaces):
-            self._numbers += (index, OPERATIONS[index] in SIGNED, relative, *magnitudes)
+        self._fields = {
+            **fields,
+            "count": count,
+            "numbered": numbered,
+            "operations": range(len(spaces)),
+            "signed": [name in SIGNED for name in OPERATIONS[: len(spaces)]],
+            "magnitudes": [magnitude for space in spaces for magnitude in space],
+        }
 
     def changes_values(self) -> bool:
         return self.operations == "all"
@@ -173,7 +177,7 @@ class _Random(Policy):
 
     def chain_step(self) -> Step | None:
         if self.operations == "all":
-            return Step("RandomPolicy", self._numbers)
+            return Step("RandomPolicy", self._fields)
         return self._linear.chain_step()
 
     def parts(self) -> list[Fusable]:
@@ -316,7 +320,6 @@ class TimmRandAugment(Builtin):
         self.increasing = increasing
         self.interpolation = interpolation_mode("from_timm", interpolation)
         self.fill = fill_values("from_timm", fill)
-        self.draws = 5 * num_layers
 
     def changes_values(self) -> bool:
         return True
@@ -328,9 +331,15 @@ class TimmRandAugment(Builtin):
         check_channels("from_timm", plan.channels)
 
     def chain_step(self) -> Step | None:
-        deviation = -1.0 if self.magnitude_std > 100.0 else self.magnitude_std
-        numbers = (self.num_layers, self.prob, self.magnitude, deviation, self.magnitude_max)
-        return Step("TimmPolicy", (*numbers, self.increasing))
+        fields = {
+            "count": self.num_layers,
+            "p": self.prob,
+            "magnitude": self.magnitude,
+            "deviation": None if self.magnitude_std > 100.0 else self.magnitude_std,
+            "greatest": self.magnitude_max,
+            "increasing": self.increasing,
+        }
+        return Step("TimmPolicy", fields)
 
 
 def from_timm(

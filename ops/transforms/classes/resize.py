@@ -46,8 +46,6 @@ class RandomResizedCrop(Sampled):
     torch.Size([3, 32, 32])
     """
 
-    draws = 22  # ten attempts
-
     def __init__(
         self,
         size: int | Sequence[int],
@@ -74,8 +72,13 @@ class RandomResizedCrop(Sampled):
         )
 
     def chain_step(self) -> Step | None:
-        numbers = (*self.size, *self.scale, *self._log_ratio, *self.ratio)
-        return self.sampled(Step("RandomResizedCrop", numbers))
+        fields = {
+            "size": self.size,
+            "scale": self.scale,
+            "log_ratio": self._log_ratio,
+            "ratio": self.ratio,
+        }
+        return self.sampled(Step("RandomResizedCrop", fields))
 
 
 class Resize(Sampled):
@@ -147,8 +150,9 @@ class Resize(Sampled):
 
     def chain_step(self) -> Step | None:
         if isinstance(self.size, tuple):
-            return self.sampled(Step("Resize", self.size))
-        return self.sampled(Step("ResizeSide", (self.size or -1, self.max_size or -1)))
+            return self.sampled(Step("Resize", {"size": self.size}))
+        fields = {"size": self.size, "max_size": self.max_size}
+        return self.sampled(Step("ResizeSide", fields))
 
 
 class Letterbox(Sampled):
@@ -221,8 +225,8 @@ class Letterbox(Sampled):
         reject_out_of_range("Letterbox", "fill", self.fill, plan.source_dtype, white=True)
 
     def chain_step(self) -> Step | None:
-        numbers = (*self.size, self.center, self.scaleup)
-        return self.sampled(Step("Letterbox", numbers))
+        fields = {"size": self.size, "center": self.center, "scaleup": self.scaleup}
+        return self.sampled(Step("Letterbox", fields))
 
 
 _SIDE = "a whole number >= 1"
@@ -230,8 +234,6 @@ _SIDE = "a whole number >= 1"
 
 class _RandomSize(Resize):
     """A Resize whose size is drawn."""
-
-    draws = 1
 
     def __init__(self, interpolation: Any, antialias: bool | None) -> None:
         super().__init__(1, interpolation, antialias=antialias)
@@ -288,7 +290,12 @@ class ScaleJitter(_RandomSize):
         )
 
     def chain_step(self) -> Step | None:
-        return self.sampled(Step("ScaleJitter", (*self.target_size, *self.scale_range, self.turn)))
+        fields = {
+            "target_size": self.target_size,
+            "scale": self.scale_range,
+            "turn": self.turn,
+        }
+        return self.sampled(Step("ScaleJitter", fields))
 
 
 class RandomShortestSize(_RandomSize):
@@ -334,7 +341,8 @@ class RandomShortestSize(_RandomSize):
         self.max_size = None if max_size is None else whole(owner, "max_size", max_size, 1, _SIDE)
 
     def chain_step(self) -> Step | None:
-        return self.sampled(Step("RandomShortestSize", (self.max_size or -1, *self.min_size)))
+        fields = {"min_size": self.min_size, "max_size": self.max_size}
+        return self.sampled(Step("RandomShortestSize", fields))
 
 
 class RandomResize(_RandomSize):
@@ -376,8 +384,8 @@ class RandomResize(_RandomSize):
         self.max_size = whole(owner, "max_size", max_size, self.min_size + 1, allowed)
 
     def chain_step(self) -> Step | None:
-        assert self.max_size is not None
-        return self.sampled(Step("RandomResize", (self.min_size, self.max_size)))
+        fields = {"min_size": self.min_size, "max_size": self.max_size}
+        return self.sampled(Step("RandomResize", fields))
 
 
 class RandomZoomOut(RandomlyApplied):
@@ -406,8 +414,6 @@ class RandomZoomOut(RandomlyApplied):
     torch.Size([3, 12, 16])
     """
 
-    draws = 4
-
     def __init__(
         self, fill: FillArgument = 0, side_range: Sequence[float] = (1.0, 4.0), p: float = 0.5
     ) -> None:
@@ -421,4 +427,4 @@ class RandomZoomOut(RandomlyApplied):
         return Effects(moves=True, fill=self.fill)
 
     def chain_step(self) -> Step | None:
-        return Step("RandomZoomOut", (self.p, *self.side_range))
+        return Step("RandomZoomOut", {"p": self.p, "side_range": self.side_range})

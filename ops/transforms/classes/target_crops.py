@@ -20,11 +20,10 @@ from ..chain.plan import Canvas, Plan
 from ..chain.random import uniforms as draw_uniforms
 from ..sample.images import sizes_of
 from ..sample.leaf import Leaf
-from ..targets.coordinates import box_areas, from_corners, to_corners
 from ..targets.move import move_targets
 from ..targets.options import Geometry, TargetOptions
 from ..targets.rotated import ROTATED
-from ..targets.rows import rows_of
+from ..targets.rows import box_areas, from_corners, rows_of, to_corners
 
 Crop = tuple[int, int, int, int]  # top, left, height, width
 

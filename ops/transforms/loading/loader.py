@@ -1,17 +1,18 @@
 """Batches from files, by threads of one process."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from ..arguments import fail, whole
+from ..chain.compile import slow_passes
 from ..chain.random import fresh_key
 from ..chain.source import as_whole
 from ..classes.views import Views
 from ..compose import Compose
-from .batch import Batch, Collating
-from .blocks import Blocks
+from .batch import Batch, Collate, Collating, with_numbers
+from .blocks import Blocks, Transfer
 from .checks import (
     OWNER,
     check_callables,
@@ -23,18 +24,59 @@ from .checks import (
     process_group,
     usable_cpus,
 )
-from .collate import Collate, with_numbers
-from .epochs import Epochs, EpochSampler, Progress, begun
+from .epochs import Epochs, EpochSampler, Order, OwnOrder, Progress, SampledOrder, begun
 from .iteration import Begun, Iteration, stats_of
 from .on_device import OnDevice
-from .order import Order, OwnOrder, SampledOrder
-from .samples import Samples
+from .samples import Samples, draws_apart
 from .several import CollatingViews, SampleViews
 from .statistics import LoaderStats
-from .steps import steps_of
 from .stream import Stream, StreamOrder
 from .threads import Work
-from .transfer import Transfer
+
+_HOLDS = "holds it, but for pixels"
+
+
+def steps_of(loader: Any) -> list[str]:
+    """Return what a loader does with a sample, line by line."""
+    name = type(loader.dataset).__name__
+    method = "__iter__" if loader.is_stream else "__getitem__"
+    lines = [f"  read: {name}.{method}, which holds the interpreter's lock but for its I/O"]
+    chain = loader.chain
+    if not draws_apart(chain):
+        lines.append(
+            "  all but decoding in the thread that asks for batches: some of it may draw from "
+            "Python's or NumPy's generators"
+        )
+    if loader.augment_on == "device":
+        names = _names(chain.transforms)
+        lines.append(f"  decode: without the lock; on {loader.device}, by batches: {names}")
+    elif isinstance(chain, Compose):
+        lines += _passes(chain)
+    elif isinstance(chain, Views):
+        slow = [reason for own in chain.chains for _, reason in slow_passes(own)]
+        lock = f"{_HOLDS}: {slow[0]}" if slow else "without the lock"
+        once = ", each file decoded once" if chain.decodes_once else ""
+        lines.append(f"  {len(chain.chains)} views{once}: {lock}")
+    else:
+        lines.append(f"  {type(chain).__name__}: holds it")
+    if loader.collate is not None:
+        lines.append("  collate: holds it")
+    return lines
+
+
+def _passes(chain: Compose) -> list[str]:
+    slow = {id(part): reason for part, reason in slow_passes(chain)}
+    lines = []
+    for number, part in enumerate(chain.passes, start=1):
+        reason = slow.get(id(part))
+        lock = "without the lock" if reason is None else f"{_HOLDS}: {reason}"
+        lines.append(f"  pass {number}: {_names(part.transforms)}: {lock}")
+    return lines
+
+
+def _names(transforms: Sequence[Any]) -> str:
+    return ", ".join(type(own).__name__ for own in transforms)
+
 
 _STATE = 1  # version of state_dict
 

@@ -20,10 +20,8 @@ from ..sample.batches import MOVABLE, batch_leaves, split_samples, stack_masks, 
 from ..sample.encoded import Encoded
 from ..sample.leaf import Leaf
 from ..targets.mirrored import may_swap
-from .batch import Batch, Item
-from .blocks import Blocks
-from .collate import Collate
-from .transfer import Transfer, moved
+from .batch import Batch, Collate, Item
+from .blocks import Blocks, Transfer, moved
 
 _ALIGNMENT = 64  # bytes, of each image in a block
 

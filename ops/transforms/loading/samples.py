@@ -24,10 +24,9 @@ from torch import Tensor
 
 from ..chain.compile import file_pass, first_file_pass
 from ..chain.decode_ahead import Decoded, decode_ahead
-from ..chain.execute import run_passes
+from ..chain.execute import follow_image, run_passes
+from ..chain.foreign import draws_alone
 from ..chain.generators import drawing_apart, other_states
-from ..chain.geometry import follow, run_steps
-from ..chain.libraries import draws_alone
 from ..chain.nesting import Container
 from ..chain.source import Source, as_whole, place_of, position_of
 from ..compose import Compose
@@ -37,9 +36,7 @@ from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
 from ..sample.names import MOVING, PLAIN_ATOMS, named_kinds
 from ..sample.split import Rebuild, split_sample
-from ..targets.finish import finish_targets
 from ..targets.mirrored import followers
-from ..targets.options import check_options
 from .batch import Batch, Item
 from .sources import (
     File,
@@ -92,7 +89,7 @@ class Samples:
         self.is_chain = isinstance(chain, Compose)
         self.takes_files = bool(getattr(chain, "reads_files", False))
         self.read: Callable[[Any], Any] = reader_of(dataset, self.takes_files)
-        self.native: tuple[Any, torch.dtype] | None = None
+        self.native: Any = None  # what makes images of files
         self.ahead: Any = None  # what only decodes
         self.kinds = named_kinds(getattr(chain, "keys", None))
         if self.is_chain:
@@ -211,7 +208,7 @@ class Samples:
         if type(index) is not int:
             return None
         begin, worked = perf_counter(), times.working
-        chain, (native, dtype) = self.chain, self.native
+        chain, (native, dtype, channels) = self.chain, self.native
         given = *source_of(file), self.seed, self.epoch, index
         slot: Tensor | None = None
         height = width = 0
@@ -231,7 +228,7 @@ class Samples:
             if stored:
                 break
             # The first of its batch, or one of another size.
-            shape = (plans[0].channels, height, width)
+            shape = (channels, height, width)
             slot = batch.slot_or_own(row, shape, dtype, chain.memory_format)
         assert slot is not None
         item = self.item_of(sample, file, plans, times)
@@ -280,17 +277,11 @@ class Samples:
 
     def _moved_item(self, sample: Any, file: File, plans: list[Any], times: Times) -> Item:
         """Return a sample whose targets have moved as its image did."""
-        chain = self.chain
         size = tuple(plans[0].source_sizes[0].tolist())
         leaves, rebuild = self._split_beside(sample, file, size, times)
-        if followers(leaves, chain.options):
-            check_options(leaves, chain.options)
-            begin = perf_counter()
-            for plan, part in zip(plans, chain.passes, strict=True):
-                follow(part, plan, leaves, chain.options)
-                run_steps(part, leaves, plan.sizes)
-            times.transforming += perf_counter() - begin
-            finish_targets(leaves, plans[-1].sizes, chain.options)
+        begin = perf_counter()
+        follow_image(self.chain, leaves, plans)
+        times.transforming += perf_counter() - begin
         return Item(leaves, rebuild)
 
     def _split_beside(

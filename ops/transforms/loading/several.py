@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..._native import FilePass
+from ..chain.compile import FileChain
 from ..chain.decode_ahead import decode_ahead
 from ..chain.execute import run_passes
 from ..chain.source import Source
@@ -36,7 +36,7 @@ class SampleViews(Samples):
         self.kinds = self.parts[0].kinds
         passes = [part.native for part in self.parts]
         if chain.decodes_once and all(passes):
-            self.native = passes  # type: ignore[assignment]
+            self.native = passes
 
     def _by_file(
         self, sample: Any, file: File, index: Any, batch: Batch, row: int, times: Times
@@ -44,14 +44,14 @@ class SampleViews(Samples):
         if type(index) is not int:
             return None
         begin, worked = perf_counter(), times.working
-        natives: list[tuple[FilePass, torch.dtype]] = self.native  # type: ignore[assignment]
+        natives: list[FileChain] = self.native
         seeds = [part.seed for part in self.parts]
         views = batch.views(len(self.parts))
         images = [None if own.block is None else own.block[row] for own in views]
         while True:
             slots = [_slot(image) for image in images]
             found = FilePass.load_together(
-                [native for native, _ in natives], *source_of(file), seeds, self.epoch, index, slots
+                [own.native for own in natives], *source_of(file), seeds, self.epoch, index, slots
             )
             if found is None:
                 return None
@@ -59,8 +59,8 @@ class SampleViews(Samples):
             times.add(*seconds)
             if stored:
                 break
-            for number, (height, width, plans) in enumerate(made):
-                shape, dtype = (plans[0].channels, height, width), natives[number][1]
+            for number, (height, width, _) in enumerate(made):
+                shape, dtype = (natives[number].channels, height, width), natives[number].dtype
                 image = images[number]
                 if image is None or image.shape[1:] != shape[1:]:
                     form = self.parts[number].chain.memory_format

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..chain.generators import drawing_apart
-from .order import Indices
+from .epochs import Indices
 
 
 class StreamEndedError(Exception):

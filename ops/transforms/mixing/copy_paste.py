@@ -14,8 +14,7 @@ from ..chain.integers import WHITES, from_float, to_float
 from ..chain.operators import Pixels, reject_dtype
 from ..chain.random import uniforms as draw_uniforms
 from ..sample.leaf import Leaf
-from ..targets.bounds import boxes_from_members
-from ..targets.finish import finish_targets, keep_only, sides_of
+from ..targets.finish import boxes_from_members, finish_targets, keep_only, sides_of
 from ..targets.masks import as_given, as_tensor
 from ..targets.move import move_targets
 from ..targets.options import CONVENTIONS, Geometry

@@ -9,17 +9,26 @@ from torch import Tensor
 
 from ..chain.operator_calls import Rectangles
 from ..chain.operators import Pixels
+from ..chain.random import DRAWS
 from ..sample.leaf import Leaf
-from ..targets.coordinates import box_areas, from_corners, inside, to_corners
 from ..targets.finish import finish_targets
 from ..targets.masks import as_given, as_tensor
 from ..targets.move import move_targets
 from ..targets.options import CONVENTIONS, Geometry, TargetOptions
 from ..targets.polygons import cut_out
 from ..targets.rotated import ROTATED, cover_rotated
-from ..targets.rows import areas_of, note_shares, note_visible, rows_of, scale_area
+from ..targets.rows import (
+    areas_of,
+    box_areas,
+    from_corners,
+    inside,
+    note_shares,
+    note_visible,
+    rows_of,
+    scale_area,
+    to_corners,
+)
 from .base import Params, restacked, target_options
-from .beta import DRAWS
 from .mix_up import Pairing, pairs
 from .pieces import image_masks, join_pieces, joined, lists_of_things, pieces_of
 

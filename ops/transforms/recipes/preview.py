@@ -17,11 +17,10 @@ from ..compose import Compose
 from ..sample.images import restored_image
 from ..sample.leaf import Leaf
 from ..sample.split import split_sample
-from ..targets.coordinates import to_corners
 from ..targets.masks import as_tensor
 from ..targets.options import CONVENTIONS, TargetOptions
 from ..targets.rotated import ROTATED, numbers_on_cpu, rotated_corners
-from ..targets.rows import numbers
+from ..targets.rows import numbers, to_corners
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -25,8 +25,7 @@ from .encoded import Encoded, EncodedOptions, encoded_leaf, is_encoded, looks_li
 from .entries import is_sequence, rank_of
 from .images import PIL_MASKS, image_leaf, may_be_image, restored_image
 from .leaf import AS_THEY_ARE, Leaf, Reading, is_pil, tv_kind
-from .names import ATOMS, PLAIN_ATOMS, named_kinds
-from .passing import UNMOVABLE, movable_part, must_be_named
+from .names import ATOMS, PLAIN_ATOMS, UNMOVABLE, movable_part, must_be_named, named_kinds
 from .target_leaves import prepare_targets, restored_target, visibility_of
 
 _EXPECTED = {

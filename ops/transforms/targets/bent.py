@@ -14,12 +14,21 @@ from torch import Tensor
 from ... import _native
 from ...warp.remap import remap_batch
 from ..sample.leaf import Leaf
-from .coordinates import from_corners, inside, to_corners, visible_part
 from .finish import note_cut
 from .masks import as_given, as_tensor
 from .options import CONVENTIONS, TargetOptions, canvas_windows, mask_fill_of
 from .rotated import ROTATED
-from .rows import areas_of, note_visible, point_width, rows_of, scale_area
+from .rows import (
+    areas_of,
+    from_corners,
+    inside,
+    note_visible,
+    point_width,
+    rows_of,
+    scale_area,
+    to_corners,
+    visible_part,
+)
 
 _PARTS = 16  # into which a box's sides are cut, and edges of polygons, but not below a pixel
 
@@ -48,7 +57,7 @@ class Fields(list[Field | None]):
     Parameters
     ----------
     kinds : list
-        Each sample's kind of field and its numbers, or None: csrc/python/chain/fields.cpp.
+        Each sample's kind of field and its values, or None: csrc/python/chain/fields.cpp.
     sizes : list
         Heights and widths of the samples.
 
@@ -60,7 +69,7 @@ class Fields(list[Field | None]):
 
     def __init__(
         self,
-        kinds: Sequence[tuple[str, list[float]] | None],
+        kinds: Sequence[tuple[str, dict[str, Any]] | None],
         sizes: Sequence[tuple[int, int]],
     ) -> None:
         super().__init__([None] * len(kinds))

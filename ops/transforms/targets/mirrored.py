@@ -15,8 +15,8 @@ from torch import Tensor
 from ..sample.entries import is_sequence, rebuilt, regrouped, ungrouped
 from ..sample.leaf import TARGETS, Leaf
 from ..sample.names import LIKE_LABELS
-from .coordinates import with_unit_w
 from .options import Geometry, TargetOptions, holds
+from .rows import with_unit_w
 
 # What has a label's name, and is no class.
 _NO_CLASSES = ("scores", "area", "iscrowd", "difficult")

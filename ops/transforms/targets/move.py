@@ -10,16 +10,28 @@ from torch import Tensor
 
 from ... import _native
 from ..sample.leaf import Leaf
-from .coordinates import area_scale, clamp_boxes, from_corners, inside, to_corners, with_origin
-from .coordinates import move_boxes as move_box_rows
-from .coordinates import move_points as move_point_rows
 from .finish import note_cut, note_left
 from .masks import move_mask
 from .mirrored import mirrored_by, swap_names
 from .options import CONVENTIONS, Geometry, TargetOptions, mask_fill_of
 from .polygons import move_polygons
 from .rotated import ROTATED, move_rotated
-from .rows import areas_of, note_visible, point_width, rows_of, sample_of, scale_area
+from .rows import (
+    area_scale,
+    areas_of,
+    clamp_boxes,
+    from_corners,
+    inside,
+    note_visible,
+    point_width,
+    rows_of,
+    sample_of,
+    scale_area,
+    to_corners,
+    with_origin,
+)
+from .rows import move_boxes as move_box_rows
+from .rows import move_points as move_point_rows
 
 
 def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOptions) -> None:

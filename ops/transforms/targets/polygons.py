@@ -12,8 +12,8 @@ import numpy as np
 from ... import _native
 from ..sample.leaf import Leaf
 from ..sample.polygons import Objects, grouped, split_points
-from .coordinates import NEAR, with_unit_w
 from .options import Geometry, TargetOptions, canvas_windows
+from .rows import NEAR, with_unit_w
 
 Polygons = list[np.ndarray]
 

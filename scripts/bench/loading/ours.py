@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from visops import transforms as V
 from visops._native import Passes
 from visops.jpeg.file import JpegFile
-from visops.transforms.chain.compile import DTYPE_NAMES, compiled
+from visops.transforms.chain.compile import compiled, stage_of
 from visops.transforms.chain.decode import reach_of
 from visops.transforms.chain.plan import Plan
 from visops.transforms.loading.threads import use_one_thread
@@ -131,14 +131,14 @@ class Bound:
         for index, path in enumerate(paths):
             file = JpegFile(Path(path).read_bytes(), True, 1 << 28)
             plan = Plan.of_images(np.array([file.size]), 3, torch.uint8, False)
-            native.set_constants(part, plan)
-            native.chain.draw(plan, 0, 0, [index], False)
+            native.set_constants(plan)
+            native.chain.draw(plan, 0, 0, [index], False, None)
             window, reduction = plan.windows(*reach_of(part))[0], plan.reductions()[0]
             pixels, corner = file.decode(window, reduction, 3)
             moved = plan.for_parts(np.array([(*corner, *pixels.shape[:2])]))
-            values = plan.mean, plan.std, [0.0]
-            stage = (native.chain, False, *values, DTYPE_NAMES[torch.float32], 3)
-            augment = functools.partial(Passes([stage], False).run_each, [moved])
+            stage = stage_of(native, torch.uint8, 3, plan.constants)
+            assert stage is not None
+            augment = functools.partial(Passes([stage]).run_each, [moved])
             self.jobs.append((functools.partial(file.decode, window, reduction, 3), augment))
         self.pool = ThreadPoolExecutor(THREADS, initializer=use_one_thread)
         self.out = torch.empty(len(paths), 3, TARGET, TARGET)

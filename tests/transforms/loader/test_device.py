@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from visops import transforms
-from visops.transforms.loading import transfer
+from visops.transforms.loading import blocks
 
 from transforms.loader.cases import expected, loaded
 
@@ -17,7 +17,7 @@ Pair = namedtuple("Pair", ["image", "name"])
 
 def test_nested_values_move() -> None:
     value = {"a": [torch.zeros(2), "text"], "b": Pair(torch.ones(3), None), "c": (1, torch.ones(1))}
-    found = transfer.moved(value, torch.device("meta"))
+    found = blocks.moved(value, torch.device("meta"))
     assert found["a"][0].is_meta
     assert found["a"][1] == "text"
     assert type(found["b"]) is Pair
@@ -81,8 +81,8 @@ def test_the_order_of_calls_on_streams(monkeypatch: pytest.MonkeyPatch) -> None:
         log.append("copied")
         return value
 
-    monkeypatch.setattr(transfer, "moved", moved)
-    made = transfer.Transfer(torch.device("cuda"))
+    monkeypatch.setattr(blocks, "moved", moved)
+    made = blocks.Transfer(torch.device("cuda"))
     value = (torch.zeros(2), [torch.ones(1)], 3)
     sent = made.send(value)
     assert log == ["enter own", "copied", "recorded on own", "leave own"]
@@ -99,9 +99,9 @@ def test_batches_on_a_gpu() -> None:
         found = loaded(samples, own, device="cuda")
         want = expected(samples, own)
         for batch, other in zip(found, want, strict=True):
-            on_gpu = transfer._tensors(batch)
+            on_gpu = blocks._tensors(batch)
             assert all(tensor.is_cuda for tensor in on_gpu)
-            assert equal(transfer.moved(batch, torch.device("cpu")), other)
+            assert equal(blocks.moved(batch, torch.device("cpu")), other)
 
 
 @pytest.mark.cuda

@@ -11,7 +11,7 @@ from torchvision.transforms import v2
 from visops import transforms
 from visops.jpeg.file import JpegFile
 from visops.transforms.chain.decode_ahead import Decoded
-from visops.transforms.loading import transfer
+from visops.transforms.loading import blocks
 from visops.transforms.sample.encoded import DamagedFileError
 
 from transforms.loader.cases import ARRAYS, BATCH, CHAINS, PHOTOS, SAMPLES, loaded
@@ -166,7 +166,7 @@ def test_a_gpu(name: str) -> None:
     own = CHAINS[name]()
     found = on_device(Detections(), own, device="cuda")
     for batch in found:
-        tensors: list[Tensor] = transfer._tensors(batch)
+        tensors: list[Tensor] = blocks._tensors(batch)
         assert all(tensor.is_cuda for tensor in tensors)
-    here = [transfer.moved(batch, torch.device("cpu")) for batch in found]
+    here = [blocks.moved(batch, torch.device("cpu")) for batch in found]
     assert equal(here, loaded(Detections(), own), within=1e-5)

@@ -18,7 +18,7 @@ from torch.utils.data import ConcatDataset, Subset
 from torchvision.datasets import CocoDetection, ImageFolder
 from torchvision.transforms import v2
 from visops import transforms
-from visops.transforms.loading.png import read_png
+from visops.transforms.loading.sources import read_png
 
 from transforms.loader.cases import expected, loaded
 
@@ -310,7 +310,7 @@ def test_what_stats_say() -> None:
     [
         ("sources.read_png", "decoding", True),
         ("sources.read_png", "decoding", False),
-        ("samples.follow", "transforming", True),
+        ("samples.follow_image", "transforming", True),
         ("samples.split_sample", "python", True),
     ],
 )

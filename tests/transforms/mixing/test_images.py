@@ -13,7 +13,7 @@ from scipy import stats
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset, default_collate
 from visops import transforms
-from visops.transforms.mixing.beta import DRAWS, beta
+from visops.transforms.chain.random import DRAWS, beta
 
 T: Any = transforms  # arguments of any type
 tv = pytest.importorskip("torchvision.tv_tensors")
