@@ -60,8 +60,8 @@ __global__ void __launch_bounds__(kThreads)
             const Index k = k_row * axis[3].kernel.value + k3;
             const auto column = [&](Index place) {
               const Index o = row * axis[3].positions.value + place;
-              const Index from =
-                  p.is_patches ? o * plan.elements.value + k : k * plan.positions.value + o;
+              const Index from = p.is_patches && kPixels == 1 ? o * plan.elements.value + k
+                                                              : k * plan.positions.value + o;
               return columns + static_cast<int64_t>(from) * kParts;
             };
             if constexpr (kPixels == 1) {
@@ -69,15 +69,11 @@ __global__ void __launch_bounds__(kThreads)
               for (int part = 0; part < kParts; ++part) add(&sums[0][part], column(o3) + part);
             } else {  // columns of unfold, in steps of 1
               o3 = at.at[3] + axis[3].before - k3 * axis[3].dilation;
-              if (pixels >= kPixels && o3 >= 0 && o3 <= axis[3].positions.value - kPixels) {
-                const T* const from =
-                    columns + (k * plan.positions.value + row * axis[3].positions.value + o3);
-                for (int j = 0; j < kPixels; ++j) add(&sums[j][0], from + j);
-                continue;
-              }
-              for (int j = 0; j < kPixels; ++j) {
-                const bool is_seen = j < pixels && o3 + j >= 0 && o3 + j < axis[3].positions.value;
-                if (is_seen) add(&sums[j][0], column(o3 + j));
+              const T* const from = column(o3);
+              for (int j = 0; j < kPixels; ++j) {  // pixels beyond the row are not stored
+                const auto place = static_cast<uint32_t>(o3) + static_cast<uint32_t>(j);
+                const bool is_seen = place < static_cast<uint32_t>(axis[3].positions.value);
+                if (is_seen) add(&sums[j][0], from + j);
               }
             }
           }

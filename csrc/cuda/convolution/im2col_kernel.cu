@@ -1,10 +1,13 @@
 // NOTE [ im2col on CUDA ]
 // Only the size of an element matters, not its type. For unfold, a thread has four neighbouring
 // places of a row and writes all that the window sees there: places' indices are computed once, the
-// next element of the kernel takes an addition, and four elements are stored at once. Where the
-// four see no padding, nothing is tested. For patches, where the window's elements are adjacent, a
-// thread has one element of the result. Blocks stride over what is left. Divisors are prepared on
-// the host (cuda/divisor.h).
+// next element of the kernel takes an addition, and four elements are stored at once. One
+// comparison tells an element from padding: with a path of its own for places that see none, nearly
+// every warp would take both. For patches, where the window's elements are adjacent, a thread has
+// one element of the result. Blocks stride over what is left. Divisors are prepared on the host
+// (cuda/divisor.h).
+#include <type_traits>
+
 #include "core/convolution/im2col.h"
 #include "core/dispatch/workspace.h"
 #include "core/numbers/ceil_div.h"
@@ -38,6 +41,7 @@ __global__ void __launch_bounds__(kThreads)
     unfold(const __grid_constant__ Im2colParams p, const __grid_constant__ WindowPlan<Index> plan,
            const __grid_constant__ PlacePieces<Index> pieces, const int64_t count) {
   using Seen = SeenElements<T, kPlaces>;
+  using Unsigned = std::make_unsigned_t<Index>;
   T fill;
   memcpy(&fill, p.fill, sizeof(T));
   const WindowAxis<Index>(&axis)[kWindowDims] = plan.axis;
@@ -54,11 +58,6 @@ __global__ void __launch_bounds__(kThreads)
     const WindowIndex<Index> position = window_index(plan, at, &WindowAxis<Index>::positions);
     Index origin[kWindowDims];
     for (int d = 0; d < kWindowDims; ++d) origin[d] = first_seen(axis[d], position.at[d]);
-    const bool is_whole = left >= kPlaces;
-    const bool is_inner = is_whole && origin[3] >= 0 &&
-                          origin[3] + (kPlaces - 1) * across.stride.value +
-                                  (across.kernel.value - 1) * across.dilation <
-                              across.size.value;
     const T* image = static_cast<const T*>(p.source) + lead_offset(plan, lead);
     T* out = static_cast<T*>(p.result) + lead * p.kernel_elements * p.positions + at;
     Index at0 = origin[0];
@@ -71,25 +70,22 @@ __global__ void __launch_bounds__(kThreads)
         for (Index k2 = 0; k2 < axis[2].kernel.value; ++k2, at2 += axis[2].dilation) {
           const bool on_row = on_plane && is_inside(axis[2], at2);
           const T* row = plane + at2 * axis[2].step;
-          const bool is_plain = on_row && is_inner;
+          const Unsigned size = on_row ? static_cast<Unsigned>(across.size.value) : 0;
           Index at3 = origin[3];
           for (Index k3 = 0; k3 < across.kernel.value; ++k3, at3 += across.dilation) {
             const T* const from = row + at3;
             Seen seen;
-            if (is_plain) {
-              for (int j = 0; j < kPlaces; ++j) seen.element[j] = from[j * across.stride.value];
-            } else {
-              for (int j = 0; j < kPlaces; ++j) {
-                const bool has_element =
-                    on_row && j < left && is_inside(across, at3 + j * across.stride.value);
-                seen.element[j] = has_element ? from[j * across.stride.value] : fill;
-              }
+            for (int j = 0; j < kPlaces; ++j) {  // those beyond the row of places are not stored
+              const Index step = j * across.stride.value;
+              const bool has_element =
+                  static_cast<Unsigned>(at3) + static_cast<Unsigned>(step) < size;
+              seen.element[j] = has_element ? from[step] : fill;
             }
             if (pieces.is_aligned) {  // then all are whole
               *reinterpret_cast<Seen*>(out) = seen;
             } else {
               for (int j = 0; j < kPlaces; ++j) {
-                if (is_whole || j < left) out[j] = seen.element[j];
+                if (j < left) out[j] = seen.element[j];
               }
             }
             out += p.positions;

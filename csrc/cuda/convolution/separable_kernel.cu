@@ -59,7 +59,10 @@ __device__ void load_tile(const SeparableParams& p, const T* channel, int32_t y,
       for (int i = 0; i < kQuad; ++i) quad.value[i] = load_readonly(line + first + i);
     } else {
       for (int i = 0; i < kQuad; ++i) {
-        quad.value[i] = load_readonly(line + mirrored(first + i, width));
+        int32_t at = first + i < 0 ? -(first + i) : first + i;
+        at = at < width ? at : 2 * (width - 1) - at;
+        if (at < 0) at = mirrored(at, width);  // of narrow images
+        quad.value[i] = load_readonly(line + at);
       }
     }
     Quad<float> values;
