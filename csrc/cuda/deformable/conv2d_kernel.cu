@@ -1,9 +1,8 @@
 // NOTE [ Rows of a deformable convolution on CUDA ]
-// A part of a warp has the samples of an output pixel and a group: those of all taps, or of one
-// where there are few pixels. Each lane computes where one of them lies. For one sample after the
-// other, it tells the others, and lanes read adjacent channels of its four pixels, 16 bytes each
-// where they lie so, and write them side by side. torch multiplies the rows:
-// csrc/torch/deformable/rows.h.
+// A part of a warp has the samples of an output pixel and a group. Each lane computes where one of
+// them lies. For one sample after the other, it tells the others, and lanes read adjacent channels
+// of its four pixels, 16 bytes each where they lie so, and write them side by side. torch
+// multiplies the rows: csrc/torch/deformable/rows.h.
 //
 // Rounding: without contraction (-fmad=false), so samples have the CPU's bits.
 #include "cuda/deformable/conv2d_samples.h"
@@ -13,11 +12,6 @@ namespace visops {
 namespace {
 
 constexpr int kThreads = 256, kWarpSize = 32;
-#if defined(VISOPS_SMALL_CONSTANTS)
-constexpr int64_t kFewThreads = 1 << 10;  // so that tests see both
-#else
-constexpr int64_t kFewThreads = 1 << 20;  // a few times what a GPU holds at once
-#endif
 
 // `kCount` channels of a sample.
 template <class T, int kCount, class Acc>
@@ -67,12 +61,10 @@ __device__ SampleTaps<Acc> sample_of_lane(unsigned mask, const SampleTaps<Acc>& 
   return sample;
 }
 
-// `lanes` threads have the samples of `taps_at_once` taps, from number taps_at_once * blockIdx.y
-// on. Channels of an offset group are a run of the group's channels.
+// `lanes` threads have a row. Channels of an offset group are a run of the group's channels.
 template <class T, int kCount>
 __global__ void __launch_bounds__(kThreads, sizeof(typename Accumulate<T>::type) == 8 ? 2 : 3)
-    deform_conv2d_rows(const __grid_constant__ DeformRowsParams r, const int lanes,
-                       const int64_t taps_at_once) {
+    deform_conv2d_rows(const __grid_constant__ DeformRowsParams r, const int lanes) {
   using Acc = typename Accumulate<T>::type;
   const DeformConvParams& p = r.conv;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % lanes;
@@ -80,7 +72,6 @@ __global__ void __launch_bounds__(kThreads, sizeof(typename Accumulate<T>::type)
                         << (thread % kWarpSize - lane);
   const int64_t ins = p.group_channels(), of_offset = p.offset_channels();
   const int64_t step = int64_t{gridDim.x} * (kThreads / lanes), lines = p.groups * r.count;
-  const int64_t first_tap = blockIdx.y * taps_at_once;
   for (int64_t line = int64_t{blockIdx.x} * (kThreads / lanes) + thread / lanes; line < lines;
        line += step) {
     const int64_t group = line / r.count, pixel = line - group * r.count;
@@ -89,15 +80,16 @@ __global__ void __launch_bounds__(kThreads, sizeof(typename Accumulate<T>::type)
     const int64_t first = group * ins, end = first + ins;
     const int64_t first_group = first / of_offset;
     const int64_t runs = (end - 1) / of_offset + 1 - first_group;
-    int64_t tap = first_tap, run = 0;
-    for (int64_t done = 0; done < taps_at_once * runs; done += lanes) {
+    const int64_t samples = p.taps() * runs;
+    int64_t tap = 0, run = 0;
+    for (int64_t done = 0; done < samples; done += lanes) {
       SampleTaps<Acc> own = {};
-      const int64_t of_lane = done + lane, taps_before = of_lane / runs;
-      if (taps_before < taps_at_once) {
-        own = sample_taps<Acc>(p, at, first_group + (of_lane - taps_before * runs),
-                               first_tap + taps_before);
+      const int64_t of_lane = done + lane;
+      if (of_lane < samples) {
+        const int64_t of_tap = of_lane / runs;
+        own = sample_taps<Acc>(p, at, first_group + (of_lane - of_tap * runs), of_tap);
       }
-      const int64_t left = taps_at_once * runs - done;
+      const int64_t left = samples - done;
       for (int j = 0; j < (left < lanes ? static_cast<int>(left) : lanes); ++j) {
         const SampleTaps<Acc> sample = sample_of_lane(mask, own, j, lanes);
         const int64_t begin = (first_group + run) * of_offset, after = begin + of_offset;
@@ -112,9 +104,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(typename Accumulate<T>::type)
         ++tap;
       }
     }
-    if (first_tap + taps_at_once == p.taps()) {
-      finish_row<T, Acc>(p, row, p.taps() * ins, r.depth, lane, lanes);
-    }
+    finish_row<T, Acc>(p, row, p.taps() * ins, r.depth, lane, lanes);
   }
 }
 
@@ -137,12 +127,9 @@ void rows_as(const DeformRowsParams& r, Workspace& workspace) {
   const int64_t pieces = parts_of(p.group_channels(), wide ? kCount : 1);
   int lanes = 1;
   while (lanes < kWarpSize && lanes < pieces) lanes *= 2;
-  const int64_t lines = p.groups * r.count, taps = p.taps();
-  // Few pixels would leave a GPU without work; a grid has fewer than 2^16 rows of blocks.
-  const int64_t parts = lines * lanes < kFewThreads && taps < 65536 ? taps : 1;
-  const dim3 grid(grid_for(parts_of(lines, kThreads / lanes)).x, static_cast<unsigned>(parts));
-  launch(wide ? deform_conv2d_rows<T, kCount> : deform_conv2d_rows<T, 1>, grid, dim3(kThreads), 0,
-         workspace.stream(), r, lanes, taps / parts);
+  launch(wide ? deform_conv2d_rows<T, kCount> : deform_conv2d_rows<T, 1>,
+         grid_for(parts_of(p.groups * r.count, kThreads / lanes)), dim3(kThreads), 0,
+         workspace.stream(), r, lanes);
 }
 
 void deform_conv2d_rows_cuda(const DeformRowsParams& r, Workspace& workspace) {
