@@ -1,5 +1,7 @@
 """Pieces of CUDA's im2col and col2im, whole or not: the bits of the CPU's kernels."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -31,16 +33,23 @@ PROBLEMS: dict[str, tuple[tuple[int, int], int | tuple[int, int], int, int, int]
 
 def same_on_cuda(images: Tensor, problem: str, layout: str) -> None:
     size, kernel, stride, padding, dilation = PROBLEMS[problem]
-    options = {"stride": stride, "padding": padding, "dilation": dilation, "layout": layout}
+    options: dict[str, Any] = {
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "layout": layout,
+    }
     found = []
     for slot in ("default", "cuda_emulated"):
         with use_slot(slot):
             columns = visops.im2col(images, kernel, fill_value=1, **options)
             found.append((columns, visops.col2im(columns, size, kernel, **options)))
     for one, other in zip(*found, strict=True):
-        assert np.array_equal(
-            *(bits(t.to(torch.uint8) if t.dtype == torch.bool else t) for t in (one, other))
-        )
+        assert np.array_equal(plain(one), plain(other))
+
+
+def plain(tensor: Tensor) -> np.ndarray:
+    return bits(tensor.to(torch.uint8) if tensor.dtype == torch.bool else tensor)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)

@@ -1,6 +1,7 @@
 """Windows of CUDA's filters and convolutions, at every remainder: the bits of the CPU's kernels."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,18 +17,18 @@ from convolution.convolve2d_outputs import bits
 OPS = torch.ops.visops
 
 
-def same_on_cuda(call: Callable[[], Tensor]) -> Tensor:
+def same_on_cuda(function: Callable[..., Tensor], *arguments: Any, **options: Any) -> Tensor:
     found = []
     for slot in ("default", "cuda_emulated"):
         with use_slot(slot):
-            found.append(call())
+            found.append(function(*arguments, **options))
     assert np.array_equal(bits(found[0]), bits(found[1]))
     return found[0]
 
 
 def awkward(rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """Numbers among which infinities, NaN and both zeros lie, where the dtype has them."""
-    numbers = rng.uniform(-3, 250, shape).clip(0 if dtype == torch.uint8 else None)
+    numbers = rng.uniform(0 if dtype == torch.uint8 else -3, 250, shape)
     if dtype.is_floating_point:
         for value in (np.inf, -np.inf, np.nan, -0.0, 0.0):
             numbers[..., rng.integers(shape[-2]), rng.integers(shape[-1])] = value
@@ -43,13 +44,9 @@ def test_taps_of_a_separable_filter(dtype: torch.dtype, size: tuple[int, int]) -
     for row, column in ((1, 1), (2, 3), (3, 2), (4, 5), (5, 4), (6, 8), (7, 9), (9, 7), (33, 32)):
         rows = rng.uniform(-0.2, 0.5, row).tolist()
         columns = rng.uniform(-0.2, 0.5, column).tolist()
-        same_on_cuda(lambda rows=rows, columns=columns: filter_separable(images, rows, columns))
+        same_on_cuda(filter_separable, images, rows, columns)
         if row % 2 and column % 2:
-            same_on_cuda(
-                lambda rows=rows, columns=columns: filter_separable(
-                    images, rows, columns, pairs=True
-                )
-            )
+            same_on_cuda(filter_separable, images, rows, columns, pairs=True)
 
 
 def test_weights_of_zeros_keep_infinities_and_signs() -> None:
@@ -58,19 +55,19 @@ def test_weights_of_zeros_keep_infinities_and_signs() -> None:
     images[0, 0, 20, 30] = float("inf")
     for taps in range(1, 10):
         weights = [0.0] * taps
-        found = same_on_cuda(lambda weights=weights: filter_separable(images, weights, [1.0]))
+        found = same_on_cuda(filter_separable, images, weights, [1.0])
         assert int(found.isnan().sum()) == taps
 
 
 def test_many_channels_and_odd_addresses() -> None:
     rng = np.random.default_rng(1)
     images = awkward(rng, (23, 5, 3, 5), torch.uint8)
-    same_on_cuda(lambda: filter_separable(images, [0.2, 0.3, 0.5], [0.5, 0.5]))
+    same_on_cuda(filter_separable, images, [0.2, 0.3, 0.5], [0.5, 0.5])
     shifted = (
         torch.zeros(images.numel() + 1, dtype=torch.uint8)[1:].view(images.shape).copy_(images)
     )
-    same_on_cuda(lambda: filter_separable(shifted, [0.2, 0.3, 0.5], [0.5, 0.5]))
-    empty = same_on_cuda(lambda: filter_separable(images[:0], [1.0], [0.5, 0.5]))
+    same_on_cuda(filter_separable, shifted, [0.2, 0.3, 0.5], [0.5, 0.5])
+    empty = same_on_cuda(filter_separable, images[:0], [1.0], [0.5, 0.5])
     assert empty.shape == (0, 5, 3, 5)
 
 
@@ -89,9 +86,7 @@ def test_kernels_of_a_convolution(dtype: torch.dtype, size: tuple[int, int]) -> 
         start = [(k - 1) // 2 for k in kernel_size]
         for width in (size[1], size[1] + 3):
             same_on_cuda(
-                lambda kernel=kernel, start=start, width=width, boundary=boundary, fill=fill: (
-                    OPS.convolve2d(input, kernel, start, [size[0], width], boundary, fill, True)
-                )
+                OPS.convolve2d, input, kernel, start, [size[0], width], boundary, fill, True
             )
 
 
@@ -102,11 +97,7 @@ def test_kernels_that_are_read_in_pieces(dtype: torch.dtype) -> None:
     input = values(rng, (1, 3, 70), dtype)
     for kernel_size in ((70, 3), (60, 60), (2, 200), (2, 1030), (1, 5003), (2, 1025)):
         kernel = values(rng, (1, *kernel_size), dtype)
-        same_on_cuda(
-            lambda kernel=kernel: OPS.convolve2d(
-                input, kernel, [1, 1], [4, 37], "wrap", None, False
-            )
-        )
+        same_on_cuda(OPS.convolve2d, input, kernel, [1, 1], [4, 37], "wrap", None, False)
 
 
 def test_layouts_and_batches_of_a_convolution() -> None:
@@ -122,7 +113,12 @@ def test_layouts_and_batches_of_a_convolution() -> None:
     ):
         size = list(input.shape[-2:])
         same_on_cuda(
-            lambda input=input, size=size: OPS.convolve2d(
-                input, kernel.expand(*input.shape[:-2], 3, 5), [1, 2], size, "symm", None, True
-            )
+            OPS.convolve2d,
+            input,
+            kernel.expand(*input.shape[:-2], 3, 5),
+            [1, 2],
+            size,
+            "symm",
+            None,
+            True,
         )

@@ -16,13 +16,14 @@ from masks.paste_cases import CONVENTIONS, probabilities, random_boxes
 SIZES = [(1, 1), (7, 15), (8, 16), (9, 17), (17, 63), (16, 64), (23, 65), (3, 130), (33, 47)]
 
 
-def same_on_cuda(call: Callable[[], Any]) -> Any:
+def same_on_cuda(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """The result of both; tensors' bits must be equal."""
     found = []
     for slot in ("default", "cuda_emulated"):
         with use_slot(slot):
-            result = call()
-            found.append(result if isinstance(result, tuple) else (result,))
+            result = function(*arguments, **options)
+        result = getattr(result, "bits", result)
+        found.append(result if isinstance(result, tuple) else (result,))
     for one, other in zip(*found, strict=True):
         assert one.dtype == other.dtype
         assert torch.equal(one.contiguous().view(torch.uint8), other.contiguous().view(torch.uint8))
@@ -51,27 +52,20 @@ def test_pasting(size: tuple[int, int], options: dict[str, Any]) -> None:
     boxes = torch.cat([boxes_at_borders(size), random_boxes(np.random.default_rng(1), 5, size)])
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
         masks = probabilities(len(boxes), (7, 5)).to(dtype)
-        for out in ("bool", "uint8", "float"):
-            found = same_on_cuda(
-                lambda masks=masks, out=out: visops.paste_masks(
-                    masks, boxes, size, out=out, **options
-                )
-            )
+        for out in ("bool", "uint8", "float", "packed"):
+            found = same_on_cuda(visops.paste_masks, masks, boxes, size, out=out, **options)
             assert found.any()
-        same_on_cuda(
-            lambda masks=masks: visops.paste_masks(masks, boxes, size, out="packed", **options).bits
-        )
 
 
 def test_pasting_at_one_place_or_nowhere() -> None:
     masks = probabilities(70, (28, 28)).float()
     one = torch.tensor([[3.5, 4.25, 30.0, 20.5]]).expand(70, 4)
-    found = same_on_cuda(lambda: visops.paste_masks(masks, one, (33, 47)))
+    found = same_on_cuda(visops.paste_masks, masks, one, (33, 47))
     assert found.flatten(1).any(1).all()
-    assert not same_on_cuda(lambda: visops.paste_masks(masks, one + 100, (33, 47))).any()
-    empty = same_on_cuda(lambda: visops.paste_masks(masks[:0], one[:0], (33, 47)))
+    assert not same_on_cuda(visops.paste_masks, masks, one + 100, (33, 47)).any()
+    empty = same_on_cuda(visops.paste_masks, masks[:0], one[:0], (33, 47))
     assert empty.shape == (0, 33, 47)
-    nothing = same_on_cuda(lambda: visops.paste_masks(masks[:, :0], one, (33, 47)))
+    nothing = same_on_cuda(visops.paste_masks, masks[:, :0], one, (33, 47))
     assert not nothing.any()
 
 
@@ -94,9 +88,9 @@ def test_boxes_and_areas(size: tuple[int, int]) -> None:
     # At an odd address, and whole.
     shifted = torch.zeros(masks.numel() + 3, dtype=torch.uint8)[3:].view(masks.shape).copy_(masks)
     for given in (masks, shifted, masks != 0, random, masks[1:2], visops.pack_masks(masks)):
-        same_on_cuda(lambda given=given: visops.masks_to_boxes(given, return_empty=True))
-        same_on_cuda(lambda given=given: visops.mask_area(given))
-    assert same_on_cuda(lambda: visops.masks_to_boxes(masks[:0])).shape == (0, 4)
+        same_on_cuda(visops.masks_to_boxes, given, return_empty=True)
+        same_on_cuda(visops.mask_area, given)
+    assert same_on_cuda(visops.masks_to_boxes, masks[:0]).shape == (0, 4)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (9, 17), (33, 47), (5, 2100), (40, 1024)], ids=str)
@@ -107,14 +101,12 @@ def test_overlaps(size: tuple[int, int]) -> None:
     masks = torch.cat([masks, random.to(torch.uint8)])
     crowd = torch.arange(len(masks)) % 3 == 0
     for options in ({}, {"kind": "ioa"}, {"iscrowd": crowd}):
-        found = same_on_cuda(lambda options=options: visops.mask_iou(masks, masks, **options))
+        found = same_on_cuda(visops.mask_iou, masks, masks, **options)
         assert found.any()
-        copied = same_on_cuda(
-            lambda options=options: visops.mask_iou(masks, masks.clone(), **options)
-        )
+        copied = same_on_cuda(visops.mask_iou, masks, masks.clone(), **options)
         assert torch.equal(found, copied)
     for count in (1, 2, 3, 9):
-        same_on_cuda(lambda count=count: visops.mask_iou(masks[-count:], masks[-count:]))
+        same_on_cuda(visops.mask_iou, masks[-count:], masks[-count:])
     packed = visops.pack_masks(masks)
-    same_on_cuda(lambda: visops.mask_iou(packed, packed))
-    assert same_on_cuda(lambda: visops.mask_iou(masks[:0], masks)).shape == (0, len(masks))
+    same_on_cuda(visops.mask_iou, packed, packed)
+    assert same_on_cuda(visops.mask_iou, masks[:0], masks).shape == (0, len(masks))
