@@ -275,9 +275,9 @@ def _measured(op: str, choose: Callable[[Tensor, Tensor], Any], masks: Any, devi
 
 
 def _boxes(areas: Tensor, boxes: Tensor) -> Tensor:
-    """Return boxes whose last row and column are inside."""
-    last = (areas > 0).to(torch.int64).unsqueeze(-1)
-    return torch.cat([boxes[..., :2], boxes[..., 2:] - last], -1).to(torch.float32)
+    """Return boxes whose last row and column are inside. It writes into `boxes`."""
+    boxes[..., 2:].sub_(1).clamp_(min=0)  # those of masks without pixels stay 0
+    return boxes.to(torch.float32)
 
 
 def _boxes_and_empty(areas: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:

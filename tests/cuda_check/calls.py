@@ -16,6 +16,7 @@ import visops
 from torch import Tensor
 from transforms.pixels_outputs import AMOUNTS, KINDS, contrasts, more_of, pictures
 from visops._loader import LIBRARY
+from visops.convolution.filter_separable import filter_separable
 from visops.transforms.chain.pixel_kinds import PixelKind
 
 OPS = torch.ops.visops
@@ -255,8 +256,8 @@ def masks() -> None:
     visops.merge_masks(made, torch.rand(9))
     visops.stability_score(numbers(9, 40, 70))
     visops.rle_to_masks(visops.masks_to_rle(made))
-    logits = numbers(9, 5, 5).requires_grad_()
-    found = visops.paste_masks(logits, boxes_in(9, 70, 40), (40, 70), out="float")
+    logits = numbers(40, 5, 5).requires_grad_()
+    found = visops.paste_masks(logits, boxes_in(40, 70, 40), (40, 70), out="float")
     grown([logits], found)
 
 
@@ -280,6 +281,8 @@ def convolved() -> None:
     grown([image, weight], visops.conv2d(image, weight, padding=1, method="implicit"))
     image, kernel = numbers(9, 40, 50).requires_grad_(), numbers(5, 7).requires_grad_()
     grown([image, kernel], visops.convolve2d(image, kernel, mode="same"))
+    for pairs in (False, True):
+        filter_separable(numbers(1, 1, 70, 200), [0.25, 0.5, 0.25], [0.25, 0.5, 0.25], pairs=pairs)
 
 
 def multiplied() -> None:
@@ -288,7 +291,7 @@ def multiplied() -> None:
     leaves = [image.requires_grad_(), weight.requires_grad_()]
     grown(leaves, visops.conv2d(image, weight, padding=(0, 1), method="implicit"))
     pixels = image.detach().to(memory_format=torch.channels_last).float()
-    OPS.conv2d(pixels, weight.detach().float(), None, [1, 1], [0, 1], [1, 1], 1, True)
+    OPS.conv2d(pixels, weight.detach().float(), None, [1, 1], [0, 1], [1, 1], 1)
 
 
 def deformed() -> None:

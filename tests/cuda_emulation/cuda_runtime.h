@@ -173,6 +173,9 @@ inline int __all_sync(unsigned mask, int predicate, VISOPS_SITE) {
 
 inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline int __popcll(unsigned long long v) { return __builtin_popcountll(v); }
+inline int __clzll(long long v) {
+  return v == 0 ? 64 : __builtin_clzll(static_cast<unsigned long long>(v));
+}
 inline int __ffs(int v) { return __builtin_ffs(v); }
 inline int __ffsll(long long v) { return __builtin_ffsll(v); }
 

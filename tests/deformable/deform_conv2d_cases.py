@@ -146,6 +146,13 @@ KINDS: dict[str, dict[str, Any]] = {
     "vectors": {"channels": 64, "outs": 17, "size": (3, 4), "kernel": (2, 3), "dilation": (1, 2)},
     "strides": {"kernel": (3, 2), "stride": (2, 3), "padding": (2, 1), "dilation": (2, 1)},
     "many pixels": {"channels": 2, "outs": 3, "size": (12, 13), "batch": 1},
+    "more samples than lanes": {
+        "channels": 132,
+        "outs": 5,
+        "size": (7, 6),
+        "kernel": (6, 6),
+        "offset_groups": 3,
+    },
     "large kernel": {"channels": 2, "outs": 2, "kernel": (7, 7), "padding": (3, 3)},
 }
 

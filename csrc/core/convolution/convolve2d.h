@@ -39,8 +39,8 @@ struct ConvolveOffsets {
 VISOPS_FN ConvolveOffsets offsets_of(const ConvolveBatch& batch, int64_t entry) {
   ConvolveOffsets offsets = {0, 0};
   for (int d = batch.dims; d-- > 0;) {
-    const int64_t i = entry % batch.sizes[d];
-    entry /= batch.sizes[d];
+    const int64_t i = d == 0 ? entry : entry % batch.sizes[d];  // few have more than one
+    if (d > 0) entry /= batch.sizes[d];
     offsets.first += i * batch.strides[0][d];
     offsets.second += i * batch.strides[1][d];
   }

@@ -36,7 +36,7 @@ struct MaskBox {
   int64_t x1, y1, x2, y2;
 };
 
-// Masks are bits or, for the CPU's kernels only, pixels: those read pixels once and store no bits.
+// Masks are bits, or pixels: kernels read those once and store no bits.
 struct MeasureParams {
   const uint64_t* bits;   // [count, height, words]
   const uint8_t* pixels;  // [count, height, width] instead; those that are not 0 are inside

@@ -1,7 +1,8 @@
 // NOTE [ Rows of a deformable convolution on CUDA ]
-// A part of a warp has a sample: an output pixel, a tap, and the channels of a group. Where it lies
-// is computed once; then lanes read adjacent channels of its four pixels, 16 bytes each where they
-// lie so, and write them side by side. torch multiplies the rows: csrc/torch/deformable/rows.h.
+// A part of a warp has the samples of an output pixel and a group. Each lane computes where one of
+// them lies. For one sample after the other, it tells the others, and lanes read adjacent channels
+// of its four pixels, 16 bytes each where they lie so, and write them side by side. torch
+// multiplies the rows: csrc/torch/deformable/rows.h.
 //
 // Rounding: without contraction (-fmad=false), so samples have the CPU's bits.
 #include "cuda/deformable/conv2d_samples.h"
@@ -47,31 +48,63 @@ __device__ void finish_row(const DeformConvParams& p, T* row, int64_t begin, int
   }
 }
 
-// `lanes` threads have a sample.
+// A sample, as lane `source` of the `lanes` in `mask` knows it.
+template <class Acc>
+__device__ SampleTaps<Acc> sample_of_lane(unsigned mask, const SampleTaps<Acc>& own, int source,
+                                          int lanes) {
+  SampleTaps<Acc> sample;
+  sample.taps = __shfl_sync(mask, own.taps, source, lanes);
+  sample.first = __shfl_sync(mask, own.first, source, lanes);
+  for (int i = 0; i < 4; ++i) {
+    sample.weight[i] = __shfl_sync(mask, own.weight[i], source, lanes);
+  }
+  return sample;
+}
+
+// `lanes` threads have a row. Channels of an offset group are a run of the group's channels.
 template <class T, int kCount>
 __global__ void __launch_bounds__(kThreads, sizeof(typename Accumulate<T>::type) == 8 ? 2 : 3)
-    deform_conv2d_rows(const __grid_constant__ DeformRowsParams r, const int lanes,
-                       const int64_t samples) {
+    deform_conv2d_rows(const __grid_constant__ DeformRowsParams r, const int lanes) {
   using Acc = typename Accumulate<T>::type;
   const DeformConvParams& p = r.conv;
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
-  const int64_t ins = p.group_channels(), taps = p.taps();
-  const int64_t step = int64_t{gridDim.x} * (kThreads / lanes);
-  int64_t i = int64_t{blockIdx.x} * (kThreads / lanes) + threadIdx.x / lanes;
-  for (; i < samples; i += step) {
-    const int64_t line = i / taps, tap = i - line * taps;
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % lanes;
+  const unsigned mask = (lanes < kWarpSize ? (1u << lanes) - 1 : ~0u)
+                        << (thread % kWarpSize - lane);
+  const int64_t ins = p.group_channels(), of_offset = p.offset_channels();
+  const int64_t step = int64_t{gridDim.x} * (kThreads / lanes), lines = p.groups * r.count;
+  for (int64_t line = int64_t{blockIdx.x} * (kThreads / lanes) + thread / lanes; line < lines;
+       line += step) {
     const int64_t group = line / r.count, pixel = line - group * r.count;
     const PixelAt at = pixel_at(p, r.first + pixel);
     T* const row = static_cast<T*>(r.rows) + line * r.depth;
     const int64_t first = group * ins, end = first + ins;
-    for (int64_t run = first; run < end; run = p.run_end(run)) {
-      const auto sample = sample_taps<Acc>(p, at, run / p.offset_channels(), tap);
-      const int64_t run_end = p.run_end(run);
-      for (int64_t c = run + int64_t{lane} * kCount; c < run_end; c += int64_t{lanes} * kCount) {
-        store_elements(row + tap * ins + c - first, read_channels<T, kCount>(p, sample, c));
+    const int64_t first_group = first / of_offset;
+    const int64_t runs = (end - 1) / of_offset + 1 - first_group;
+    const int64_t samples = p.taps() * runs;
+    int64_t tap = 0, run = 0;
+    for (int64_t done = 0; done < samples; done += lanes) {
+      SampleTaps<Acc> own = {};
+      const int64_t of_lane = done + lane;
+      if (of_lane < samples) {
+        const int64_t of_tap = of_lane / runs;
+        own = sample_taps<Acc>(p, at, first_group + (of_lane - of_tap * runs), of_tap);
+      }
+      const int64_t left = samples - done;
+      for (int j = 0; j < (left < lanes ? static_cast<int>(left) : lanes); ++j) {
+        const SampleTaps<Acc> sample = sample_of_lane(mask, own, j, lanes);
+        const int64_t begin = (first_group + run) * of_offset, after = begin + of_offset;
+        const int64_t run_end = after < end ? after : end;
+        T* const to = row + tap * ins - first;
+        for (int64_t c = (begin > first ? begin : first) + int64_t{lane} * kCount; c < run_end;
+             c += int64_t{lanes} * kCount) {
+          store_elements(to + c, read_channels<T, kCount>(p, sample, c));
+        }
+        if (++run < runs) continue;
+        run = 0;
+        ++tap;
       }
     }
-    if (tap == taps - 1) finish_row<T, Acc>(p, row, taps * ins, r.depth, lane, lanes);
+    finish_row<T, Acc>(p, row, p.taps() * ins, r.depth, lane, lanes);
   }
 }
 
@@ -94,10 +127,9 @@ void rows_as(const DeformRowsParams& r, Workspace& workspace) {
   const int64_t pieces = parts_of(p.group_channels(), wide ? kCount : 1);
   int lanes = 1;
   while (lanes < kWarpSize && lanes < pieces) lanes *= 2;
-  const int64_t samples = p.groups * r.count * p.taps();
   launch(wide ? deform_conv2d_rows<T, kCount> : deform_conv2d_rows<T, 1>,
-         grid_for(parts_of(samples, kThreads / lanes)), dim3(kThreads), 0, workspace.stream(), r,
-         lanes, samples);
+         grid_for(parts_of(p.groups * r.count, kThreads / lanes)), dim3(kThreads), 0,
+         workspace.stream(), r, lanes);
 }
 
 void deform_conv2d_rows_cuda(const DeformRowsParams& r, Workspace& workspace) {

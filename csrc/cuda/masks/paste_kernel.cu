@@ -2,16 +2,19 @@
 //
 // NOTE [ Pasting masks on CUDA ]
 // Strategy: a thread for each axis of a box computes where it lies, in float64 where that matters,
-// once. Then a thread has 8 bytes of results, which it stores at once, or a warp has a word of 64
-// pixels, half by half, that ballots collect. Most pixels lie beyond their box, which costs two
-// comparisons. In the gradient a thread has a pixel of a mask. It finds the rows and columns of the
-// image that reach that pixel by bisection, since samples rise with them, and sums over those.
+// once. Then a warp has a few adjacent rows of an image. What lies beyond the box, which most
+// pixels do, is set to 0, 16 bytes a lane. In the box a lane has a column of those rows, whose taps
+// it computes once, and the taps of the rows are in shared memory; words of 64 pixels are collected
+// by ballots, half by half. In the gradient a thread has a pixel of a mask. It finds the rows and
+// columns of the image that reach that pixel by bisection, since samples rise with them, and sums
+// over those.
 //
 // Split: threads and warps stride over results. The order of sums is that of NOTE [ Gradients of
 // pasted masks ] in core/masks/paste.h.
 #include "core/dispatch/workspace.h"
 #include "core/masks/packed.h"
 #include "core/masks/paste.h"
+#include "core/numbers/ceil_div.h"
 #include "core/numbers/element_types.h"
 #include "cuda/masks/threads.h"
 
@@ -30,101 +33,139 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The sample of mask k at pixel (y, x), and whether it is reached.
+constexpr int kRows = 8;  // that a warp has at once
+
+// Sets the elements from `begin` to `end` to 0. Called by all lanes of a warp.
+template <class T>
+__device__ void clear(T* begin, T* end) {
+  struct alignas(16) Zeros {
+    uint64_t zero[2];
+  };
+  constexpr uintptr_t kBytes = sizeof(Zeros);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  // Where the aligned pieces begin and end: less than one from either end.
+  T* const first = begin + (0 - reinterpret_cast<uintptr_t>(begin)) % kBytes / sizeof(T);
+  T* const last = end - reinterpret_cast<uintptr_t>(end) % kBytes / sizeof(T);
+  if (first >= last) {
+    for (T* at = begin + lane; at < end; at += kWarp) *at = T{};
+    return;
+  }
+  if (begin + lane < first) begin[lane] = T{};
+  Zeros* const stop = reinterpret_cast<Zeros*>(last);
+#pragma unroll 1  // stores wait for nothing
+  for (Zeros* at = reinterpret_cast<Zeros*>(first) + lane; at < stop; at += kWarp) *at = Zeros{};
+  if (last + lane < end) last[lane] = T{};
+}
+
+template <class Acc>
+using Taps = AxisTaps<kBilinear, Acc>;
+
+// The sample of a mask at a pixel, and whether it is reached.
 template <class Acc>
 struct Sampled {
   Acc value;
   bool reached;
 };
 
-__device__ inline bool holds(const Span& span, int64_t i) {
-  return i >= span.begin && i < span.end;
-}
-
 template <class Acc>
-__device__ Sampled<Acc> sample_mask(const PasteMasksParams& p, const PasteMap<Acc>& map, int64_t k,
-                                    int64_t y, int64_t x) {
-  const Sampled<Acc> nothing = {static_cast<Acc>(0), false};
-  if (!holds(map.y.pixels, y) || !holds(map.x.pixels, x)) return nothing;
-  const PixelTaps<kBilinear, Acc> taps = {paste_taps(map.y, y), paste_taps(map.x, x)};
-  if (taps.outside()) return nothing;
-  const Acc* mask = static_cast<const Acc*>(p.masks) + k * p.mask_height * p.mask_width;
+__device__ Sampled<Acc> sample_mask(const PasteMasksParams& p, const Acc* mask,
+                                    const Taps<Acc>& row, const Taps<Acc>& column) {
+  const PixelTaps<kBilinear, Acc> taps = {row, column};
+  if (taps.outside()) return {static_cast<Acc>(0), false};
   return {sample_pixel(mask, Strides{0, 0, p.mask_width, 1}, taps, static_cast<Acc>(0)), true};
 }
 
 template <class Acc>
-__device__ bool inside_mask(const PasteMasksParams& p, const PasteMap<Acc>& map, int64_t k,
-                            int64_t y, int64_t x) {
-  const Sampled<Acc> found = sample_mask(p, map, k, y, x);
+__device__ bool inside_mask(const PasteMasksParams& p, const Acc* mask, const Taps<Acc>& row,
+                            const Taps<Acc>& column) {
+  const Sampled<Acc> found = sample_mask(p, mask, row, column);
   return found.reached && is_inside(p.convention, found.value, static_cast<Acc>(p.threshold));
 }
 
-// What a pixel is stored as.
-template <class T, class Acc>
-__device__ T stored(const PasteMasksParams& p, const PasteMap<Acc>& map, int64_t k, int64_t y,
-                    int64_t x) {
-  T element;
-  if constexpr (sizeof(T) == 1) {
-    element = inside_mask(p, map, k, y, x) ? 1 : 0;
-  } else {
-    store_element(&element, sample_mask(p, map, k, y, x).value);
-  }
-  return element;
-}
-
-__device__ inline uint64_t bits_of(uint8_t element) { return element; }
-__device__ inline uint64_t bits_of(Half element) { return element.bits; }
-__device__ inline uint64_t bits_of(BFloat16 element) { return element.bits; }
-__device__ inline uint64_t bits_of(float element) { return bit_cast<uint32_t>(element); }
-__device__ inline uint64_t bits_of(double element) { return bit_cast<uint64_t>(element); }
-
-template <class T, class Acc>
-__global__ void __launch_bounds__(kThreads)
-    paste_elements(const __grid_constant__ PasteMasksParams p, const PasteMap<Acc>* maps) {
-  constexpr int kTogether = static_cast<int>(sizeof(uint64_t) / sizeof(T));
-  const int64_t pixels = p.height * p.width, all = p.count * pixels;
-  T* output = static_cast<T*>(p.output);
-  for (int64_t first = first_thread() * kTogether; first < all;
-       first += all_threads() * kTogether) {
-    int64_t k = first / pixels, y = (first - k * pixels) / p.width;
-    int64_t x = first - k * pixels - y * p.width;
-    const int count = all - first < kTogether ? static_cast<int>(all - first) : kTogether;
-    uint64_t together = 0;  // in registers, unlike an array
-    for (int i = 0; i < count; ++i) {
-      const T element = stored<T>(p, maps[k], k, y, x);
-      together |= bits_of(element) << (8 * sizeof(T) * i);
-      if (++x < p.width) continue;
-      x = 0;
-      if (++y < p.height) continue;
-      y = 0;
-      ++k;
-    }
-    if (count == kTogether) {
-      *reinterpret_cast<uint64_t*>(output + first) = together;
-      continue;
-    }
-    for (int i = 0; i < count; ++i) {
-      output[first + i] = element_from_bits<T>(together >> (8 * sizeof(T) * i));
-    }
-  }
-}
-
+// Rows of an image that have a part in a box: `first` and `count` tell which of those at `rows`.
 template <class Acc>
-__global__ void __launch_bounds__(kThreads)
-    paste_bits(const __grid_constant__ PasteMasksParams p, const PasteMap<Acc>* maps) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t words = words_of(p.width);
-  uint64_t* output = static_cast<uint64_t*>(p.output);
-  for (int64_t at = first_warp(); at < p.count * p.height * words; at += all_warps()) {
-    const int64_t row = at / words, first = (at - row * words) * kPixelsPerWord;
-    const int64_t k = row / p.height, y = row - k * p.height;
-    uint64_t word = 0;
-    for (int half = 0; half < 2; ++half) {
-      const int64_t x = first + half * kWarp + lane;
-      const bool inside = inside_mask(p, maps[k], k, y, x);
-      word |= static_cast<uint64_t>(__ballot_sync(kWholeWarp, inside)) << (half * kWarp);
+struct PastedRows {
+  const PasteMasksParams& p;
+  const Acc* mask;
+  const PasteAxis<Acc>& across;
+  const Taps<Acc>* rows;  // in shared memory
+  int first, count;
+};
+
+template <class T, class Acc>
+__device__ void paste_elements(const PastedRows<Acc>& of, T* output) {
+  const Span columns = of.across.pixels;
+  for (int64_t x = columns.begin + threadIdx.x % kWarp; x < columns.end; x += kWarp) {
+    const Taps<Acc> column = paste_taps(of.across, x);
+    T* to = output + x + of.first * of.p.width;
+    for (int i = of.first; i < of.first + of.count; ++i, to += of.p.width) {
+      if constexpr (sizeof(T) == 1) {
+        *to = inside_mask(of.p, of.mask, of.rows[i], column) ? 1 : 0;
+      } else {
+        store_element(to, sample_mask(of.p, of.mask, of.rows[i], column).value);
+      }
     }
-    if (lane == 0) output[at] = word;
+  }
+}
+
+// Words [first, last) of the rows.
+template <class Acc>
+__device__ void paste_words(const PastedRows<Acc>& of, int64_t first, int64_t last,
+                            uint64_t* output) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const Span columns = of.across.pixels;
+  for (int64_t at = first; at < last; ++at) {
+    uint64_t word = 0;  // of the row that has the lane's number
+    for (int half = 0; half < 2; ++half) {
+      const int64_t x = at * kPixelsPerWord + half * kWarp + lane;
+      const bool has_column = x >= columns.begin && x < columns.end;
+      const Taps<Acc> column = paste_taps(of.across, has_column ? x : columns.begin);
+      for (int i = of.first; i < of.first + of.count; ++i) {
+        const bool inside = has_column && inside_mask(of.p, of.mask, of.rows[i], column);
+        const uint64_t bits = __ballot_sync(kWholeWarp, inside);
+        if (lane == i) word |= bits << (half * kWarp);
+      }
+    }
+    if (lane >= of.first && lane < of.first + of.count)
+      output[lane * words_of(of.p.width) + at] = word;
+  }
+}
+
+// T is uint64_t for words of bits.
+template <class T, class Acc>
+__global__ void __launch_bounds__(kThreads)
+    paste_rows(const __grid_constant__ PasteMasksParams p, const PasteMap<Acc>* maps) {
+  constexpr bool kIsBits = std::is_same<T, uint64_t>::value;
+  __shared__ Taps<Acc> taps[kWarps][kRows];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  Taps<Acc>* const rows = taps[threadIdx.x / kWarp];
+  const int64_t parts = parts_of(p.height, kRows), width = kIsBits ? words_of(p.width) : p.width;
+  for (int64_t part = first_warp(); part < p.count * parts; part += all_warps()) {
+    const int64_t k = part / parts, y = (part - k * parts) * kRows;
+    const int count = p.height - y < kRows ? static_cast<int>(p.height - y) : kRows;
+    const PasteMap<Acc>& map = maps[k];
+    T* const output = static_cast<T*>(p.output) + (k * p.height + y) * width;
+    const Span columns = map.x.pixels;
+    Span reached = intersect(map.y.pixels, {y, y + count});
+    if (reached.begin == reached.end || columns.begin == columns.end) reached = {y, y};
+    const int first = static_cast<int>(reached.begin - y), last = static_cast<int>(reached.end - y);
+    const int64_t left = kIsBits ? columns.begin / kPixelsPerWord : columns.begin;
+    const int64_t right = kIsBits ? words_of(columns.end) : columns.end;
+    for (int i = first; i <= last; ++i) {  // what lies before row i's part of the box
+      clear(i == first ? output : output + (i - 1) * width + right,
+            i == last ? output + count * width : output + i * width + left);
+    }
+    if (first == last) continue;
+    if (lane >= first && lane < last) rows[lane] = paste_taps(map.y, y + lane);
+    __syncwarp();
+    const Acc* const mask = static_cast<const Acc*>(p.masks) + k * p.mask_height * p.mask_width;
+    const PastedRows<Acc> of = {p, mask, map.x, rows, first, last - first};
+    if constexpr (kIsBits) {
+      paste_words(of, left, right, output);
+    } else {
+      paste_elements(of, output);
+    }
+    __syncwarp();  // before the next part's taps replace these
   }
 }
 
@@ -184,9 +225,8 @@ PasteMap<Acc>* maps_of(const PasteMasksParams& p, Workspace& workspace) {
 
 template <class T, class Acc>
 void paste_in(const PasteMasksParams& p, const PasteMap<Acc>* maps, void* stream) {
-  const int64_t together = static_cast<int64_t>(sizeof(uint64_t) / sizeof(T));
-  const int64_t threads = (p.count * p.height * p.width + together - 1) / together;
-  launch(paste_elements<T, Acc>, grid_of_threads(threads), dim3(kThreads), 0, stream, p, maps);
+  launch(paste_rows<T, Acc>, grid_of_warps(p.count * parts_of(p.height, kRows)), dim3(kThreads), 0,
+         stream, p, maps);
 }
 
 template <class Acc>
@@ -194,10 +234,7 @@ void paste_as(const PasteMasksParams& p, Workspace& workspace) {
   const PasteMap<Acc>* maps = maps_of<Acc>(p, workspace);
   void* stream = workspace.stream();
   if (p.form == PastedForm::kBytes) return paste_in<uint8_t>(p, maps, stream);
-  if (p.form == PastedForm::kBits) {
-    const int64_t words = p.count * p.height * words_of(p.width);
-    return launch(paste_bits<Acc>, grid_of_warps(words), dim3(kThreads), 0, stream, p, maps);
-  }
+  if (p.form == PastedForm::kBits) return paste_in<uint64_t>(p, maps, stream);
   if constexpr (sizeof(Acc) == sizeof(double)) {
     paste_in<double>(p, maps, stream);
   } else if (p.output_dtype == DType::kFloat16) {

@@ -12,6 +12,7 @@
 #include "core/images/pixel.h"
 #include "core/warp/affine.h"
 #include "cuda/launch.h"
+#include "cuda/small_offsets.h"
 
 namespace visops {
 namespace {
@@ -27,19 +28,7 @@ struct __align__(16) InnerRow {
   int32_t base;
 };
 
-constexpr int64_t kInnerLimit = int64_t{1} << 29;
 constexpr int32_t kNeverInner = -(1 << 30);
-
-// Whether the offsets within a plane of n x m elements fit in 31 bits.
-VISOPS_FN bool has_small_offsets(int64_t rows, int64_t columns, int64_t row_stride,
-                                 int64_t column_stride) {
-  const int64_t most = (int64_t{1} << 31) - 1;
-  if (rows > kInnerLimit || columns > kInnerLimit || row_stride < 0 || column_stride < 0) {
-    return false;
-  }
-  if (row_stride > most || column_stride > most) return false;
-  return (rows - 1) * row_stride + (columns - 1) * column_stride <= most;
-}
 
 // The taps from `first` to `last` of an axis, at which a pixel may begin, and its origin:
 // kNeverInner if 32 bits can't hold it.

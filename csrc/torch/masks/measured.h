@@ -15,7 +15,7 @@ void check_width(const char* op, int64_t width, const Tensor& bits);
 // Pixels [..., H, W], bool or uint8, as a batch.
 MaskBatch pixel_batch(const char* op, const char* name, const Tensor& masks);
 
-// Masks as bits, or as pixels where the CPU's kernels read them.
+// Masks as bits, or as pixels where kernels read them.
 struct GivenMasks {
   MaskBatch batch;
   bool is_packed;
@@ -29,7 +29,7 @@ struct GivenMasks {
   int64_t words() const { return is_packed ? batch.width : words_of(batch.width); }
 };
 
-// Packs pixels for CUDA's kernels.
+// Packs pixels for CUDA's kernels, which compare bits.
 GivenMasks given_masks(const char* op, const char* name, const Tensor& masks, bool is_packed);
 
 struct Measured {

@@ -49,7 +49,8 @@ Tensor unpack_masks(const Tensor& bits, int64_t width) {
 
 std::tuple<Tensor, Tensor> measure_masks(const Tensor& masks, bool packed) {
   constexpr const char* op = "measure_masks";
-  const Measured found = measure(op, masks, given_masks(op, "masks", masks, packed));
+  const MaskBatch batch = packed ? bits_batch(op, "masks", masks) : pixel_batch(op, "masks", masks);
+  const Measured found = measure(op, masks, {batch, packed});
   return {found.areas, found.boxes};
 }
 

@@ -1,0 +1,124 @@
+"""Windows of CUDA's filters and convolutions, at every remainder: the bits of the CPU's kernels."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from kernels import use_slot
+from torch import Tensor
+from visops.convolution.filter_separable import DTYPES as FILTERED
+from visops.convolution.filter_separable import filter_separable
+
+from convolution.convolve2d_cases import BOUNDARIES, DTYPES, element, values
+from convolution.convolve2d_outputs import bits
+
+OPS = torch.ops.visops
+
+
+def same_on_cuda(function: Callable[..., Tensor], *arguments: Any, **options: Any) -> Tensor:
+    found = []
+    for slot in ("default", "cuda_emulated"):
+        with use_slot(slot):
+            found.append(function(*arguments, **options))
+    assert np.array_equal(bits(found[0]), bits(found[1]))
+    return found[0]
+
+
+def awkward(rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Numbers among which infinities, NaN and both zeros lie, where the dtype has them."""
+    numbers = rng.uniform(0 if dtype == torch.uint8 else -3, 250, shape)
+    if dtype.is_floating_point:
+        for value in (np.inf, -np.inf, np.nan, -0.0, 0.0):
+            numbers[..., rng.integers(shape[-2]), rng.integers(shape[-1])] = value
+    return torch.from_numpy(numbers).to(dtype)
+
+
+# Tiles are 64 x 32; a thread has 4 neighbours of a row, 8 of a column.
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (31, 63), (32, 64), (33, 65), (9, 67)], ids=str)
+@pytest.mark.parametrize("dtype", FILTERED, ids=str)
+def test_taps_of_a_separable_filter(dtype: torch.dtype, size: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    images = awkward(rng, (2, 2, *size), dtype)
+    for row, column in ((1, 1), (2, 3), (3, 2), (4, 5), (5, 4), (6, 8), (7, 9), (9, 7), (33, 32)):
+        rows = rng.uniform(-0.2, 0.5, row).tolist()
+        columns = rng.uniform(-0.2, 0.5, column).tolist()
+        same_on_cuda(filter_separable, images, rows, columns)
+        if row % 2 and column % 2:
+            same_on_cuda(filter_separable, images, rows, columns, pairs=True)
+
+
+def test_weights_of_zeros_keep_infinities_and_signs() -> None:
+    """A weight of 0 multiplies what it meets, and nothing else does."""
+    images = torch.full((1, 1, 40, 70), -0.0)
+    images[0, 0, 20, 30] = float("inf")
+    for taps in range(1, 10):
+        weights = [0.0] * taps
+        found = same_on_cuda(filter_separable, images, weights, [1.0])
+        assert int(found.isnan().sum()) == taps
+
+
+def test_many_channels_and_odd_addresses() -> None:
+    rng = np.random.default_rng(1)
+    images = awkward(rng, (23, 5, 3, 5), torch.uint8)
+    same_on_cuda(filter_separable, images, [0.2, 0.3, 0.5], [0.5, 0.5])
+    shifted = (
+        torch.zeros(images.numel() + 1, dtype=torch.uint8)[1:].view(images.shape).copy_(images)
+    )
+    same_on_cuda(filter_separable, shifted, [0.2, 0.3, 0.5], [0.5, 0.5])
+    empty = same_on_cuda(filter_separable, images[:0], [1.0], [0.5, 0.5])
+    assert empty.shape == (0, 5, 3, 5)
+
+
+# Tiles are 32 wide, and 32 or 64 high.
+@pytest.mark.parametrize("size", [(1, 1), (3, 31), (64, 32), (65, 33), (31, 66)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_kernels_of_a_convolution(dtype: torch.dtype, size: tuple[int, int]) -> None:
+    rng = np.random.default_rng(2)
+    input = values(rng, (2, *size), dtype)
+    if dtype.is_floating_point:
+        input[0, size[0] // 2, size[1] // 2], input[1, 0, 0] = torch.inf, -0.0
+    for turn, kernel_size in enumerate([(1, 1), (2, 2), (3, 3), (1, 4), (4, 5), (2, 6), (3, 9)]):
+        kernel = values(rng, (2, *kernel_size), dtype)
+        boundary = BOUNDARIES[turn % 3]
+        fill = element(dtype) if boundary == "fill" else None
+        start = [(k - 1) // 2 for k in kernel_size]
+        for width in (size[1], size[1] + 3):
+            same_on_cuda(
+                OPS.convolve2d, input, kernel, start, [size[0], width], boundary, fill, True
+            )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex128], ids=str)
+def test_kernels_that_are_read_in_pieces(dtype: torch.dtype) -> None:
+    """Larger than shared memory: rows in pieces, then pieces of a row, the last of any width."""
+    rng = np.random.default_rng(3)
+    input = values(rng, (1, 3, 70), dtype)
+    for kernel_size in ((70, 3), (60, 60), (2, 200), (2, 1030), (1, 5003), (2, 1025)):
+        kernel = values(rng, (1, *kernel_size), dtype)
+        same_on_cuda(OPS.convolve2d, input, kernel, [1, 1], [4, 37], "wrap", None, False)
+
+
+def test_layouts_and_batches_of_a_convolution() -> None:
+    rng = np.random.default_rng(4)
+    kernel = values(rng, (3, 5), torch.float32)
+    for input in (
+        values(rng, (2, 3, 40, 50), torch.float32),
+        values(rng, (50, 40), torch.float32).mT,
+        values(rng, (40, 101), torch.float32)[:, 1::2],
+        values(rng, (19, 5, 6), torch.float32),
+        values(rng, (1, 40, 50), torch.float32).expand(3, 40, 50),
+        values(rng, (0, 5, 6), torch.float32),
+    ):
+        size = list(input.shape[-2:])
+        same_on_cuda(
+            OPS.convolve2d,
+            input,
+            kernel.expand(*input.shape[:-2], 3, 5),
+            [1, 2],
+            size,
+            "symm",
+            None,
+            True,
+        )
