@@ -111,6 +111,7 @@ from .warp import (  # noqa: E402
 
 if _typing.TYPE_CHECKING:
     from . import compat, transforms
+    from . import infer as infer
     from . import onnx as onnx
     from .deformable.conv2d_module import DeformConv2d
     from .roi.modules import RoIAlign
@@ -217,7 +218,7 @@ __all__ = [
 
 
 # Imported when they are asked for: they take as long as all the rest, and torchvision takes longer.
-_LAZY_MODULES = ("compat", "onnx", "transforms")
+_LAZY_MODULES = ("compat", "infer", "onnx", "transforms")
 
 
 def __getattr__(name: str) -> _typing.Any:
@@ -225,7 +226,10 @@ def __getattr__(name: str) -> _typing.Any:
         return _importlib.import_module(f".{name}", __name__)
     module = _ON_FIRST_USE.get(name)
     if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # Classes of transforms are looked for here by all who come from torchvision's `T`.
+        transforms = {} if name.startswith("_") else vars(__getattr__("transforms"))
+        hint = f"; use visops.transforms.{name}" if name in transforms.get("__all__", ()) else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     return getattr(_importlib.import_module(f"{__name__}.{module}"), name)
 
 

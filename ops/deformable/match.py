@@ -12,6 +12,7 @@ from torch import Tensor
 from .._torch.differentiable import without_gradient
 from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
+from .._torch.unsupported_inputs import called
 from .._torch.vmap_calls import complete_rule, one_call_each
 
 _OP = "match_cost"
@@ -104,7 +105,8 @@ def match_cost(
         raise TypeError(
             f"visops.{_OP}: weights is {weights!r}, must be three numbers: of class, box and giou"
         ) from None
-    flat = _match_cost(
+    flat = called(
+        _match_cost,
         logits.detach(),
         boxes.detach(),
         labels,

@@ -56,7 +56,12 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def _add_files(add: Add) -> None:
-    add("--images", metavar="DIR", help="folder of inputs: every file below it is one")
+    add(
+        "--images",
+        metavar="PATH",
+        help="folder of inputs, below which every file is one; or a pattern, such as "
+        "'photos/**/*.jpg'; or a .csv or .txt file that lists them",
+    )
     add(
         "--out",
         metavar="DIR",

@@ -48,8 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> Summary:
-    if not os.path.isdir(args.images):
-        raise NotADirectoryError(f"visops.infer: --images {args.images} is not a folder")
     options = _options(args)
     pipeline = Pipeline(_models(args), options)
     if args.dry_run:

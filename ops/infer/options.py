@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from .images.decode import MAX_BATCH_PIXELS, MAX_BYTES, MAX_PIXELS
-from .images.preprocess import Preprocess, check_preprocess
+from .images.preprocess import Preprocess, as_preprocess
 from .store.merge import FORMATS
 
 # Options that results depend on, but that plans made by earlier versions lack: they had no limits,
@@ -92,7 +92,7 @@ class Options:
     prefetch: int = 2
 
     def __post_init__(self) -> None:
-        check_preprocess(self.preprocess)
+        object.__setattr__(self, "preprocess", as_preprocess(self.preprocess))
         for name, least in (
             ("batch_size", 1),
             ("workers", 0),

@@ -1,6 +1,8 @@
-"""Decode JPEG files in memory, whole or in part."""
+"""Decode JPEG files, whole or in part."""
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,8 +29,9 @@ def decode_jpeg(
 
     Parameters
     ----------
-    data : bytes, any contiguous buffer, or uint8 Tensor or ndarray ``[N]``
-        The file's content. A tensor must be on the CPU.
+    data : bytes, any contiguous buffer, uint8 Tensor or ndarray ``[N]``, or a path
+        The file's content, or the file's name: a str or ``os.PathLike``. A tensor must be on the
+        CPU.
     window : (top, left, height, width), optional
         In pixels of the upright image, within which it must lie; by default all of it.
     size : int or pair of int, optional
@@ -56,6 +59,8 @@ def decode_jpeg(
     ------
     TypeError
         An argument has another type.
+    OSError
+        The file can't be read.
     ValueError
         The data is empty, no JPEG, truncated, damaged, larger than `max_pixels`, or of a kind that
         libjpeg doesn't know; the window isn't within the image. Damage below the window, and much
@@ -93,6 +98,8 @@ def decode_jpeg(
             f"visops.decode_jpeg: max_pixels is {max_pixels!r}, must be a whole number >= 1"
         )
     least = None if size is None else _size(size)
+    if isinstance(data, (str, os.PathLike)):
+        data = Path(data).read_bytes()
     try:
         file = JpegFile(data, bool(exif), limit[0])
         rectangle = (0, 0, *file.size) if window is None else _window(window, file.size)

@@ -306,6 +306,21 @@ class Compose(Chain):
         result = rebuild(leaves)
         return (result, recorded(self.transforms, drawn, sizes)) if return_params else result
 
+    def __len__(self) -> int:
+        return len(self.transforms)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        """Return a transform, or of a slice a chain with this one's options."""
+        found = self.transforms[index]
+        return Compose(found, **self.given) if isinstance(index, slice) else found
+
+    def __add__(self, other: "Compose | Sequence[Callable[..., Any]]") -> "Compose":
+        """Return a chain with further transforms, and this one's options."""
+        if not isinstance(other, (Compose, list, tuple)):
+            return NotImplemented
+        more = [other] if isinstance(other, Compose) else list(other)
+        return Compose([*self.transforms, *more], **self.given)
+
     @outside_graphs
     def make_params(
         self,

@@ -22,6 +22,7 @@ from torch import Tensor
 from .._torch.arrays import as_float64, check_like, common_device, refuse, restore
 from .._torch.numbers import is_symbol, tensor_of_symbols
 from .._torch.shapes import holds
+from .._torch.unsupported_inputs import require_plain
 
 Scalar = float | Tensor | np.ndarray
 Pair = Sequence[Scalar] | Tensor | np.ndarray
@@ -141,6 +142,7 @@ def _matrix(
 ) -> Any:
     """get_affine_matrix() under the name `op`; `turn` is the sign of a clockwise angle."""
     check_like(op, like)
+    require_plain(op, center=center, angle=angle, translate=translate, scale=scale, shear=shear)
     pairs = [_pair(op, "center", center), _pair(op, "translate", translate)]
     scales = _scales(op, scale)
     numbers = (*pairs[0], angle, *pairs[1], *_pair(op, "shear", shear), *scales)

@@ -124,7 +124,9 @@ def unletterbox_boxes(
     boxes : Tensor or ndarray ``[..., N, 4]``
         x1, y1, x2, y2 in pixels of the letterboxed image; pixel (0, 0) covers 0 to 1.
     image_size, size, center, scaleup
-        As :func:`letterbox` was called with. Sizes ``[B, 2]`` go with boxes ``[B, N, 4]``.
+        As :func:`letterbox` was called with. Sizes ``[B, 2]`` go with boxes ``[B, N, 4]``, and
+        sizes ``[N, 2]``, of each box's image, with boxes ``[N, 4]``: those that
+        :func:`batched_nms` kept.
     clip : bool
         Whether to clip boxes to the image.
 
@@ -156,15 +158,19 @@ def unletterbox_boxes(
         shape = list(found.shape)
         raise ValueError(f"visops.{op}: boxes has shape {shape}, expected [..., N, 4]")
     extents, position = _position(op, image_size, size, found.device, center, scaleup)
+    each = extents.dim() == 2 and found.dim() == 2  # a box has a size of its own
+    if each:
+        found = found.unsqueeze(1)
     if extents.dim() == 2 and (found.dim() != 3 or differs(found.shape[0], 1, extents.shape[0])):
-        count = extents.shape[0]
+        count, shape = extents.shape[0], list(found.squeeze(1).shape if each else found.shape)
         raise ValueError(
-            f"visops.{op}: boxes has shape {list(found.shape)}, expected [{count}, N, 4] as "
+            f"visops.{op}: boxes has shape {shape}, expected [{count}, N, 4] or [{count}, 4] as "
             f"image_size has {count} samples"
         )
     moved = (found - _for_corners(position.offsets)) / _for_corners(position.factors)
     if clip:
         moved = torch.minimum(moved.clamp(min=0.0), _for_corners(extents.flip(-1).unbind(-1)))
+    moved = moved.squeeze(1) if each else moved
     return restore(moved, floating_dtype(boxes), (boxes, image_size))
 
 
@@ -175,7 +181,9 @@ def _position(
     extents = as_float64(op, "image_size", image_size, device)
     if extents.dim() not in (1, 2) or extents.shape[-1] != 2:
         shape = list(extents.shape)
-        raise ValueError(f"visops.{op}: image_size has shape {shape}, expected [2] or [B, 2]")
+        photo = extents.dim() > 2 and op == "letterbox"
+        hint = "; for a photo, call visops.transforms.Letterbox(size)(photo)" if photo else ""
+        raise ValueError(f"visops.{op}: image_size has shape {shape}, expected [2] or [B, 2]{hint}")
     whole = (extents >= 1) & (extents == extents.floor()) & torch.isfinite(extents)
     refuse(op, "image_size", ~whole.all(-1), "must be two positive integers, height and width")
     height, width = extents.unbind(-1)

@@ -19,6 +19,7 @@ from ..engine.job import Job
 from ..engine.output_lock import PLAN
 from ..engine.pipeline import Pipeline, conclude, watch
 from ..engine.stopping import Draining
+from ..images.listing import Images
 from ..store.manifest import committed_batches
 from ..store.merge import merge_parts
 from ..store.plan import Plan
@@ -35,13 +36,13 @@ STALLED_SECONDS = 600.0
 
 def run_rank(
     pipeline: Pipeline,
-    images: str | os.PathLike[str],
+    images: Images,
     out: str | os.PathLike[str],
     *,
     progress: bool = False,
     rank: Rank | None = None,
 ) -> Summary:
-    """Do this rank's share of what is left of a folder of images.
+    """Do this rank's share of what is left of the images.
 
     Parameters
     ----------
@@ -49,7 +50,8 @@ def run_rank(
         The same on every rank. If its device is "cuda", each rank takes the GPU with its local
         index.
     images, out : path
-        Folders that all machines see under these paths.
+        Folders that all machines see under these paths. `images` may be a pattern or a list:
+        see :meth:`Pipeline.run`.
     progress : bool
         Show a bar, on rank 0.
     rank : Rank, optional

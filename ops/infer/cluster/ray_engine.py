@@ -23,6 +23,7 @@ from ..engine.job import MANIFEST, Job, Processed
 from ..engine.pipeline import Pipeline, conclude
 from ..engine.stages import StageError
 from ..engine.stopping import Draining
+from ..images.listing import Images, find_inputs
 from ..store.manifest import Commit, Manifest
 from ..store.plan import PlannedBatch
 from ..store.summary import StageTimes, Summary
@@ -116,7 +117,7 @@ class Pools:
 
 def run_ray(
     pipeline: Pipeline,
-    images: str | os.PathLike[str],
+    images: Images,
     out: str | os.PathLike[str],
     *,
     address: str | None = None,
@@ -125,14 +126,15 @@ def run_ray(
     writers: int | None = None,
     progress: bool = False,
 ) -> Summary:
-    """Process what is left of a folder of images on a Ray cluster.
+    """Process what is left of the images on a Ray cluster.
 
     Parameters
     ----------
     pipeline : Pipeline
         Its models are sent to the workers, on which visops must be installed.
     images, out : path
-        Folders that all machines see under these paths.
+        Folders that all machines see under these paths. `images` may be a pattern or a list:
+        see :meth:`Pipeline.run`.
     address : str, optional
         Address of the cluster; by default RAY_ADDRESS in the environment, else a cluster is started
         on this machine. An existing connection is used and left open.
@@ -157,11 +159,12 @@ def run_ray(
         Ray can't continue, for example because its workers lack visops.
     """
     ray = _ray()
-    root, folder = os.path.abspath(images), os.path.abspath(out)
+    inputs, folder = find_inputs(images), os.path.abspath(out)
+    inputs = replace(inputs, root=os.path.abspath(inputs.root))
     options = pipeline.options
     if torch.device(options.device).type == "cuda":
         options = replace(options, device="cuda")  # Ray shows each actor its own GPU only
-    with _connected(ray, address), Job.open(root, folder, pipeline.models, options) as job:
+    with _connected(ray, address), Job.open(inputs, folder, pipeline.models, options) as job:
         machines = sum(node["Alive"] for node in ray.nodes())
         pools = Pools.of(
             ray.cluster_resources(), machines, options.device, decoders, networks, writers

@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 from ..batch import Batch
+from ..images.listing import Images, find_inputs
 from ..images.loading import DecodedBatches
 from ..models.model import Model
 from ..options import Options
@@ -69,7 +70,7 @@ class Job:
     @classmethod
     def open(
         cls,
-        images: str | os.PathLike[str],
+        images: Images,
         out: str | os.PathLike[str],
         models: Sequence[Model],
         options: Options,
@@ -81,7 +82,9 @@ class Job:
 
         Parameters
         ----------
-        images, out : path
+        images : path, or sequence of path
+            As :meth:`Pipeline.run` takes them.
+        out : path
         models : sequence of Model
         options : Options
         create : bool
@@ -99,16 +102,17 @@ class Job:
         ModuleNotFoundError
             The package that writes the format of the results is not installed.
         """
-        root, folder = os.fspath(images), os.fspath(out)
+        inputs, folder = find_inputs(images), os.fspath(out)
+        root = inputs.root
         work = Work(root, models, options)
         wanted = normalised(_results_depend_on(models, options))
         require_formats(folder, options.format)
         if create:
-            check_folders(root, folder)
+            check_folders(inputs, folder)
         elif not os.path.exists(path := os.path.join(folder, PLAN)):
             # Before the lock, which would create the folder's first file.
             raise FileNotFoundError(f"visops.infer: there is no plan yet: no file {path}")
-        settings = root, folder, wanted, options.batch_size
+        settings = inputs, folder, wanted, options.batch_size
         if dry_run:
             plan, listing, _ = settled_plan(*settings, create=create, alone=True)
             return cls(root, folder, plan, work, listing)

@@ -4,7 +4,7 @@ import os
 import time
 from typing import Any
 
-from ..images.listing import list_images
+from ..images.listing import Inputs
 from ..options import LATER
 from ..store.durable import remove_leftovers
 from ..store.locking import LockedFile
@@ -60,7 +60,7 @@ class OutputsLock:
             ) from None
 
 
-def check_folders(images: str, out: str) -> None:
+def check_folders(inputs: Inputs, out: str) -> None:
     """Refuse unsuitable folders before anything is created.
 
     Raises
@@ -70,9 +70,10 @@ def check_folders(images: str, out: str) -> None:
     ValueError
         Both are the same folder.
     """
-    with os.scandir(images):
+    with os.scandir(inputs.root):
         pass
-    if os.path.isdir(out) and os.path.samefile(images, out):
+    whole = inputs.files is None
+    if whole and os.path.isdir(out) and os.path.samefile(inputs.root, out):
         raise ValueError(
             f"visops.infer: out is {out}, which is also the folder of images: a run would list its "
             "own files; choose another folder, such as one below it"
@@ -80,7 +81,7 @@ def check_folders(images: str, out: str) -> None:
 
 
 def settled_plan(
-    images: str,
+    inputs: Inputs,
     out: str,
     wanted: dict[str, Any],
     batch_size: int,
@@ -92,7 +93,8 @@ def settled_plan(
 
     Parameters
     ----------
-    images, out : str
+    inputs : Inputs
+    out : str
     wanted : dict
         The settings that results depend on.
     batch_size : int
@@ -113,7 +115,7 @@ def settled_plan(
     known = Plan.load(path)
     if known is None and not create:
         raise FileNotFoundError(f"visops.infer: there is no plan yet: no file {path}")
-    real = os.path.realpath(images)
+    real = os.path.realpath(inputs.root)
     plan = Plan(wanted, images=real) if known is None else known
     try:
         plan.check(wanted, out, LATER)
@@ -126,7 +128,7 @@ def settled_plan(
         plan = replaced
     changed = plan is not known
     if create:
-        entries = list_images(images, leave_out=out)
+        entries = inputs.entries(out)
         changed |= plan.extend(entries, batch_size) > 0
         listing.images = len(entries)
     listing.busy = time.perf_counter() - start

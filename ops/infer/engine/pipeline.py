@@ -4,10 +4,12 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 from ..batch import Batch
+from ..images.listing import Images
 from ..models.model import Model, load_models
 from ..options import Options
 from ..store.manifest import Commit
@@ -21,7 +23,7 @@ from .stages import Chain
 from .stopping import Draining
 from .work import Work
 
-Models = Mapping[str, Any] | Sequence[Model | str]
+Models = Mapping[str, Any] | Sequence[Model | str] | Model
 
 
 class Pipeline:
@@ -47,26 +49,30 @@ class Pipeline:
         weights: str | None = None,
         **changes: Any,
     ) -> None:
+        check_names(changes)
         self.options = replace(options, **changes) if options is not None else Options(**changes)
         self.models = as_models(models, self.options, weights)
         Work("", self.models, self.options)  # refuses incompatible options
 
     def run(
         self,
-        images: str | os.PathLike[str],
+        images: Images,
         out: str | os.PathLike[str],
         *,
         progress: bool = False,
         profile: bool = False,
     ) -> Summary:
-        """Process what is left of a folder of images.
+        """Process what is left of the images.
 
         In the main thread SIGTERM and SIGINT drain the run: the stages finish what they hold, and
         the summary records the signal. A second signal kills the process.
 
         Parameters
         ----------
-        images, out : path
+        images : path, or sequence of path
+            A folder, below which every file is an input; a pattern such as ``"photos/**/*.jpg"``; a
+            ``.csv`` or ``.txt`` file that lists paths, relative to its own folder; or a list.
+        out : path
         progress : bool
             Show a bar.
         profile : bool
@@ -91,7 +97,7 @@ class Pipeline:
             done = watch(job, pending, draining, ended=ended, progress=progress, profile=profile)
             return conclude(job, done, draining.received)
 
-    def dry_run(self, images: str | os.PathLike[str], out: str | os.PathLike[str]) -> Summary:
+    def dry_run(self, images: Images, out: str | os.PathLike[str]) -> Summary:
         """List and plan as :meth:`run` does, but write nothing."""
         job = Job.open(images, out, self.models, self.options, dry_run=True)
         committed = job.committed()
@@ -99,7 +105,7 @@ class Pipeline:
 
 
 def run(
-    images: str | os.PathLike[str],
+    images: Images,
     out: str | os.PathLike[str],
     models: Models,
     *,
@@ -108,9 +114,9 @@ def run(
     profile: bool = False,
     **options: Any,
 ) -> Summary:
-    """Run models over a folder of images.
+    """Run models over a folder or a list of images.
 
-    Every file below `images` ends as a record with ``status`` "ok", "failed" or "skipped" and,
+    Every input ends as a record with ``status`` "ok", "failed" or "skipped" and,
     unless it is ok, a ``reason``. Records are written batch by batch, and are safe once the batch's
     line is in the manifest; another call does what is left, however the first one ended. At the end
     ``results.jsonl`` holds all records, with the same bytes for any number of workers and
@@ -119,6 +125,7 @@ def run(
     Parameters
     ----------
     images, out : path
+        `images` may also be a pattern or a list: see :meth:`Pipeline.run`.
     models : dict of callables, or sequence of Model or names
     weights : str, optional
         See :class:`Pipeline`.
@@ -238,10 +245,38 @@ def _inputs(batches: Sequence[PlannedBatch]) -> int:
     return sum(len(batch.entries) for batch in batches)
 
 
+# What other programs, and the command, call them.
+_INSTEAD = {
+    "size": "preprocess=visops.infer.Preprocess(size=(height, width))",
+    "transform": "preprocess",
+    "transforms": "preprocess",
+    "num_workers": "workers",
+    "amp": "autocast='bfloat16'",
+}
+
+
+def check_names(options: Mapping[str, Any]) -> None:
+    """Refuse names that no option has, with what may have been meant."""
+    names = [field.name for field in fields(Options)]
+    for name in options:
+        if name not in names:
+            close = get_close_matches(name, names, n=1)
+            instead = _INSTEAD.get(name, close[0] if close else f"one of {', '.join(names)}")
+            raise TypeError(f"visops.infer: there is no option {name!r}; use {instead}")
+
+
 def as_models(models: Models, options: Options, weights: str | None = None) -> list[Model]:
     """Return a Model for each callable, name or Model."""
     if isinstance(models, str):
         models = models.split(",")
+    if isinstance(models, Model):
+        models = [models]
+    if not isinstance(models, (Mapping, Sequence)):
+        kind = type(models).__name__
+        raise TypeError(
+            f"visops.infer: models is a {kind}, must be a name, a Model, or a dict of networks by "
+            f'the names that their results get: {{"{kind.lower()}": network}}'
+        )
     named = not isinstance(models, Mapping) and any(isinstance(model, str) for model in models)
     if weights is not None and not named:
         raise ValueError(

@@ -101,14 +101,23 @@ class Preprocess:
         return batch, placements
 
 
-def check_preprocess(given: Any, owner: str = "") -> None:
-    """Refuse what is no `Preprocess`; `owner` says whose it is."""
-    if not isinstance(given, Preprocess):
-        kind = given.__name__ if isinstance(given, type) else type(given).__name__
-        raise TypeError(
-            f"visops.infer: preprocess{owner} is a {kind}, must be a visops.infer.Preprocess: one "
-            "call makes a batch of all images, by its size, fit, mean and std"
-        )
+def as_preprocess(given: Any, owner: str = "") -> Preprocess:
+    """Return a `Preprocess`, also for the transforms of torchvision's weights of classifiers.
+
+    `owner` says whose it is.
+    """
+    if isinstance(given, Preprocess):
+        return given
+    if all(hasattr(given, name) for name in ("crop_size", "resize_size", "mean", "std")):
+        (size,), (resized,) = set(given.crop_size), set(given.resize_size)
+        share = size / resized
+        return Preprocess((size, size), "crop", tuple(given.mean), tuple(given.std), crop=share)
+    kind = given.__name__ if isinstance(given, type) else type(given).__name__
+    raise TypeError(
+        f"visops.infer: preprocess{owner} is a {kind}, must be a visops.infer.Preprocess, one "
+        "call of which makes a batch of all images, by its size, fit, mean and std; or the "
+        "transforms() of torchvision's weights of a classifier"
+    )
 
 
 def three_numbers(name: str, given: Any, others: str) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..frames import Placement
-from ..images.preprocess import Preprocess, check_preprocess
+from ..images.preprocess import Preprocess, as_preprocess
 from . import torchvision
 from .classes import with_names
 from .describe import describe
@@ -70,7 +70,7 @@ class Model:
                 f"visops.infer: model {self.name} is a {type(self.call).__name__}, must be callable"
             )
         if self.preprocess is not None:
-            check_preprocess(self.preprocess, f" of model {self.name}")
+            self.preprocess = as_preprocess(self.preprocess, f" of model {self.name}")
         if not self.source:
             kind = self.call if hasattr(self.call, "__qualname__") else type(self.call)
             self.source = f"{kind.__module__}.{kind.__qualname__}"

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..images.preprocess import Preprocess
+from ..images.preprocess import Preprocess, as_preprocess
 from .detection import Detection
 
 # A name with one of these suffixes is a file.
@@ -120,12 +120,9 @@ def preprocess_of(name: str, network: nn.Module) -> Preprocess:
     only: Any = getattr(network, "image_size", None)  # transformers accept a single size
     trained: Any = get_model_weights(name)
     for weights in (trained.DEFAULT, *trained):
-        own = weights.transforms()
-        (size,), (resized,) = own.crop_size, own.resize_size
-        if only in (None, size):
-            return Preprocess(
-                (size, size), "crop", tuple(own.mean), tuple(own.std), crop=size / resized
-            )
+        preprocess = as_preprocess(weights.transforms())
+        if only in (None, preprocess.size[0]):
+            return preprocess
     return Preprocess((only, only), "crop")
 
 

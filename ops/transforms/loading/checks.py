@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from torch import distributed, nn
@@ -16,6 +16,43 @@ from ..compose import Compose
 from .indexed_dataset import IndexedDataset
 
 OWNER = "Loader"
+
+
+# What arguments of torch's DataLoader are here.
+_OF_DATALOADER = {
+    "num_workers": "use threads=",
+    "collate_fn": "use collate=",
+    "prefetch_factor": "use prefetch=",
+    "generator": "use seed=",
+    "pin_memory": "leave it out: where there is a CUDA device, batches are in pinned memory",
+    "pin_memory_device": "use device=",
+    "in_order": "leave it out: batches are in order",
+    **dict.fromkeys(
+        ("persistent_workers", "worker_init_fn", "multiprocessing_context", "timeout"),
+        "leave it out: there are no worker processes",
+    ),
+}
+
+
+def reject_names(names: Iterable[str]) -> None:
+    """Refuse arguments that there are not, and say what DataLoader's are here."""
+    for name in names:
+        hint = f"; {_OF_DATALOADER[name]}" if name in _OF_DATALOADER else ""
+        raise TypeError(f"visops.transforms.{OWNER}: there is no argument {name!r}{hint}")
+
+
+def as_dataset(dataset: Any) -> Any:
+    """Return torchvision's ``ImageFolder`` of a path, and anything else as it is."""
+    if not isinstance(dataset, (str, os.PathLike)):
+        return dataset
+    if not os.path.isdir(dataset):
+        raise FileNotFoundError(
+            f"visops.transforms.{OWNER}: dataset is {os.fspath(dataset)!r}, and there is no such "
+            "folder; must be a folder with one of images for each class, or a data set"
+        )
+    from torchvision.datasets import ImageFolder  # torchvision need not be installed
+
+    return ImageFolder(dataset)
 
 
 def is_stream(dataset: Any, has_sampler: bool) -> bool:

@@ -1,7 +1,7 @@
 """Batches from files, by threads of one process."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Never
 
 import torch
 
@@ -15,6 +15,7 @@ from .batch import Batch, Collate, Collating, with_numbers
 from .blocks import Blocks, Transfer
 from .checks import (
     OWNER,
+    as_dataset,
     check_callables,
     check_samplers,
     check_state,
@@ -22,6 +23,7 @@ from .checks import (
     count,
     is_stream,
     process_group,
+    reject_names,
     usable_cpus,
 )
 from .epochs import Epochs, EpochSampler, Order, OwnOrder, Progress, SampledOrder, begun
@@ -92,8 +94,9 @@ class Loader:
 
     Parameters
     ----------
-    dataset : map-style or iterable data set
-        Anything with ``__getitem__`` and ``__len__``: a list of paths will do. Of a data set that
+    dataset : map-style or iterable data set, or path
+        A folder with one of photos for each class is read as torchvision's ``ImageFolder``; else
+        anything with ``__getitem__`` and ``__len__``: a list of paths will do. Of a data set that
         can only be iterated over, such as WebDataset's, one thread at a time reads the next sample,
         whose number is then its index; resuming reads again and drops. Its samples are as
         the chain takes them. A chain that begins with ``DecodeJpeg`` also takes paths (str or
@@ -216,7 +219,10 @@ class Loader:
         augment_on: str = "cpu",
         collate: Callable[..., Any] | None = None,
         on_error: str = "raise",
+        **others: Never,
     ) -> None:
+        reject_names(others)
+        dataset = as_dataset(dataset)
         self.is_stream = is_stream(dataset, sampler is not None or batch_sampler is not None)
         check_callables(chain, collate)
         if on_error not in ("raise", "skip"):
