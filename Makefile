@@ -126,8 +126,8 @@ fuzz: build  ## call every operator and function with random arguments, in proce
 # Left out: tests of the build, and those that start compilers and other programs.
 SANITIZED_TESTS := $(addprefix tests/,boxes compat contract convolution deformable jpeg masks roi suppression warp) \
   -m "not cluster and not cuda" -k "not compile and not process and not thread_count"
-PIXEL_TESTS := $(wildcard tests/transforms/test_adjust_*.py) \
-  $(patsubst %,tests/transforms/test_%.py,jpeg_compression dropouts operations value_steps)
+PIXEL_TESTS := $(wildcard tests/transforms/pixels/test_adjust_*.py) \
+  $(patsubst %,tests/transforms/pixels/test_%.py,dropouts operations value_steps)
 # The kernels that this machine runs. Compiling all of them would take three times as long.
 SANITIZED_ISA ?= native
 SANITIZED_BUILD = VISOPS_ISA=$(SANITIZED_ISA) VISOPS_EMULATION=0 VISOPS_CUDA=0 \

@@ -45,7 +45,6 @@ TESTS = (
     "deformable",
     "convolution",
     "warp",
-    "build/test_arrays.py",
 )
 SETUP = (sys.executable, "setup.py", "--quiet")
 MOST_MEBIBYTES = {True: 16.5, False: 7.25}  # for one Python, with CUDA kernels and without

@@ -10,8 +10,8 @@ Steps:
 machine  the ARM machine: NOTE [ An ARM machine ] in machine.py
 build    the cross build, with warnings as errors
 code     no product is contracted with a sum, in the object code
-there    the calls of all tests/*/*_outputs.py, of the fuzzer and of chains, recorded here and made
-         there: every bit is compared
+there    the calls of tests/operators, of the fuzzer and of chains, recorded here and made there:
+         every bit is compared
 back     the same calls recorded there and made here
 tests    tests marked `matrix`, run there
 wheel    only if asked for: the wheel, audited, with some tests beside the oldest and newest torch
@@ -40,6 +40,7 @@ from arm.wheel import build_wheel, try_wheel
 
 PARTS = 6  # of the tests of values; one takes a few minutes
 RECORDS = Path(__file__).with_name("records.py")
+MODULES = ("cases", "random", "chains")  # of its calls
 JOBS = os.cpu_count() or 1
 
 
@@ -51,7 +52,7 @@ def shares(modules: Iterable[Path]) -> list[list[str]]:
 
 def check_code() -> str:
     """Disassemble the objects for ARM. The library here, if built to ship, has lost its names."""
-    found = run(*here("-m", "pytest", "-q", "tests/build/test_contraction.py", "-k", "on_arm"))
+    found = run(*here("-m", "pytest", "-q", "tests/build/test_kernels.py", "-k", "on_arm"))
     if "skipped" in found:
         fail(f"nothing was disassembled:\n{found}")
     return found.strip().splitlines()[-1]
@@ -60,14 +61,12 @@ def check_code() -> str:
 def compare(
     name: str, recorder: Callable[..., list[str | Path]], player: Callable[..., list[str | Path]]
 ) -> str:
-    """Record the calls of all outputs on one machine, make them on the other."""
+    """Record calls of all operators on one machine, make them on the other."""
     folder = HOME / f"calls-{name}"
-    found = (f"{file.parent.name}.{file.stem}" for file in ROOT.glob("tests/*/*_outputs.py"))
-    named = [*sorted(found), "random", "chains"]
     with ThreadPoolExecutor(JOBS) as pool:
-        dealt = [named[job::JOBS] for job in range(JOBS)]
+        dealt = [MODULES[job::JOBS] for job in range(JOBS)]
         list(pool.map(lambda m: run(*recorder(RECORDS, "record", folder, *m)), filter(None, dealt)))
-        recorded = (folder / f"{module}.calls" for module in named)
+        recorded = (folder / f"{module}.calls" for module in MODULES)
         replay = lambda m: run(*player(RECORDS, "replay", folder, *m))  # noqa: E731
         printed = list(pool.map(replay, shares(recorded)))
     total: dict[str, int] = {}
@@ -83,7 +82,7 @@ def compare(
 
 def run_tests(part: int, parts: int) -> str:
     """Run the tests of values there: part `part` of so many, or all of them."""
-    marked = [f for f in sorted(ROOT.glob("tests/*/test_*.py")) if "mark.matrix" in f.read_text()]
+    marked = [f for f in sorted(ROOT.glob("tests/**/test_*.py")) if "mark.matrix" in f.read_text()]
     chosen = marked[part - 1 :: parts]
     options = ["-q", "-m", "matrix and not cluster", "-n", str(JOBS), "--dist", "loadgroup"]
     options += ["-p", "no:cacheprovider"]

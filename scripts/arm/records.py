@@ -3,11 +3,11 @@
     python scripts/arm/records.py record FOLDER [MODULE ...]
     python scripts/arm/records.py replay FOLDER [MODULE ...]
 
-The calls are those of tests/*/*_outputs.py; as module "random", calls of all operators with the
-fuzzer's arguments: infinite and huge numbers, empty and odd shapes; and as module "chains", those
-of chains.py, with all that a chain draws and computes. Inputs are recorded, not seeds: torch's
-generators and its conversions to float16 give other bits on other machines, which is no fault of
-ours.
+The calls are, as module "cases", those of tests/operators with their gradients; as "random", calls
+of all operators with the fuzzer's arguments: infinite and huge numbers, empty and odd shapes; and
+as "chains", those of chains.py, with all that a chain draws and computes. Inputs are recorded, not
+seeds: torch's generators and its conversions to float16 give other bits on other machines, which is
+no fault of ours.
 
 `replay` ends with an error if any result differs in bits, dtype, shape or strides. NaNs with other
 payloads are counted apart: which one an addition passes on is left open by IEEE 754.
@@ -15,7 +15,6 @@ payloads are counted apart: which one an addition passes on is left open by IEEE
 
 import argparse
 import contextlib
-import importlib
 import io
 import pickle
 import sys
@@ -32,18 +31,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
-RANDOM, CHAINS = "random", "chains"
+MODULES = CASES, RANDOM, CHAINS = "cases", "random", "chains"
 CHAIN = "chain "  # before the name of one, in the place of an operator's
-TRIES = 12  # random calls of each operator
+TRIES = 48  # random calls of each operator
 # Products of matrices, whose sums may have another order and fuse products (docs/determinism.md).
 ROUNDED = ("conv2d", "convolve2d")
 MOST_SHOWN = 5
 
 
-def modules() -> list[str]:
-    """Return the modules whose outputs are compared."""
-    found = sorted(f"{file.parent.name}.{file.stem}" for file in TESTS.glob("*/*_outputs.py"))
-    return [*found, RANDOM, CHAINS]
+def call_cases() -> None:
+    """Call every case of tests/operators in two sizes and all dtypes, with its gradients."""
+    from contract.calls import results_and_gradients
+    from operators import CASES as ALL
+
+    for case in ALL:
+        if case.exact and not case.composed:
+            for dtype in case.dtypes:
+                results_and_gradients(case, case.arguments("second", dtype))
+            if "large" not in case.skip:
+                results_and_gradients(case, case.arguments("large"))
 
 
 def call_at_random() -> None:
@@ -117,7 +123,7 @@ def function_of(operator: str) -> tuple[Any, bool]:
 
 
 def record(folder: Path, names: list[str]) -> None:
-    """Run the modules' outputs() and keep their calls."""
+    """Make the modules' calls and keep them."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         began = time.monotonic()
@@ -125,10 +131,7 @@ def record(folder: Path, names: list[str]) -> None:
             calls = call_chains()
         else:
             with Recorder() as recorder:
-                if name == RANDOM:
-                    call_at_random()
-                else:
-                    dict(importlib.import_module(name).outputs())
+                call_at_random() if name == RANDOM else call_cases()
             calls = recorder.calls
         (folder / f"{name}.calls").write_bytes(pickle.dumps(calls, protocol=5))
         took = time.monotonic() - began
@@ -204,13 +207,13 @@ def main() -> None:
     )
     parser.add_argument("action", choices=["record", "replay"])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("modules", nargs="*")
+    parser.add_argument("modules", nargs="*", choices=[*MODULES, []])
     arguments = parser.parse_args()
     sys.path[:0] = [str(TESTS), str(ROOT / "scripts")]
     torch.set_num_threads(1)
     info = visops.build_info()
     print(f"{info['cpu']} kernels by {info['compiler']}, {visops.__file__}", flush=True)
-    names = arguments.modules or modules()
+    names = arguments.modules or list(MODULES)
     if arguments.action == "record":
         record(arguments.folder, names)
         return

@@ -27,7 +27,7 @@ TESTS = (
     "tests/suppression/test_nms.py",
     "tests/masks/test_packed.py",
     "tests/warp/test_remap.py",
-    "tests/build/test_arrays.py",
+    "tests/warp/test_affine_exact.py",
     "tests/jpeg/test_decode.py",
 )
 NEWEST_GLIBC = 28

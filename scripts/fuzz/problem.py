@@ -34,7 +34,7 @@ class Problem:
         self.out = (self._side(), self._side())
         self.bins = (draw.between(1, 4), draw.between(1, 4))
         # Boxes need an image.
-        self.count = draw.choice((0, 1, 2, 5, 17, 64)) if self.batch else 0
+        self.count = draw.choice((0, 1, 2, 5, 17, 64, 300)) if self.batch else 0
         self.dtype: torch.dtype = draw.choice((torch.float32, *FLOATING, *IMAGE_DTYPES.get(op, ())))
         self.box_dtype: torch.dtype = draw.choice((torch.float32, self.floating))
         self.kernel: Pair = (draw.between(1, 4), draw.between(1, 5))
@@ -53,7 +53,7 @@ class Problem:
     def _side(self) -> int:
         if self.draw.chance(0.04):
             return 0
-        return int(self.draw.choice((1, 2, 3, 5, 8, 13, 16, 33, 64, self.draw.between(1, 40))))
+        return int(self.draw.choice((1, 2, 3, 5, 8, 13, 16, 33, 64, 130, self.draw.between(1, 40))))
 
     def maps(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
         """Return pixels."""

@@ -1,7 +1,12 @@
-"""The layout holds: no circular imports, families apart, layers pointing down, files of a size."""
+"""The layout holds: no circular imports, layers pointing down, folders and files of a size."""
 
 import ast
+import json
+import os
 import re
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -169,3 +174,103 @@ def test_how_imports_are_read(
 ) -> None:
     known = {"visops", "visops.a", "visops.a.d", "visops.b", "visops.b.c"}
     assert imported(source, module, is_package, known) == expected
+
+
+SCRIPT = """
+import json, sys
+import torch
+before = set(sys.modules)
+import visops
+loaded = sorted(set(sys.modules) - before)
+rotate = visops.transforms.RandomRotation(9)  # attributes import what they name
+visops.compat.nms
+later = sorted(set(sys.modules) - before)
+print(json.dumps([loaded, later, dir(visops), visops.__all__]))
+"""
+
+# torch._dynamo alone brought 900 modules, a second, and 155 MB.
+HEAVY = {"torch._dynamo", "torch._inductor", "sympy", "triton", "torchvision", "matplotlib", "PIL"}
+
+# torch.func.vjp brings the compiler: second derivatives of box_iou() call it.
+CALLS_TORCH_FUNC = {
+    f"torch.ops.visops.{name}_backward imports torch._dynamo"
+    for name in ("box_iou", "box_iou_rotated")
+}
+
+LAZY = {"visops.transforms", "visops.compat", "visops.infer"}
+
+
+def test_import_loads_no_more_than_the_operators() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=120
+    )
+    loaded, later, names, public = json.loads(run.stdout)
+    assert not set(loaded) & (HEAVY | LAZY | {"numpy.random", "scipy"})
+    others = [name for name in loaded if name.split(".")[0] != "visops"]
+    assert len(others) < 20, others
+    assert set(later) & (HEAVY | LAZY) == {"visops.transforms", "visops.compat"}
+    assert set(public) <= set(names)
+
+
+def test_calls_import_no_compiler() -> None:
+    """Else the first call of a function takes two seconds, or fails where SymPy is missing."""
+    program = Path(__file__).with_name("every_call.py")
+    forbidden = ("sympy", "torch.fx.experimental.symbolic_shapes", "torch._dynamo")
+    run = subprocess.run(
+        [sys.executable, program, *forbidden],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    found = {line.split(" at ")[0] for line in run.stdout.splitlines()}
+    assert found == CALLS_TORCH_FUNC, run.stdout
+
+
+MOST_FILES = 24
+
+# Headers with one includer, and why they are not part of it.
+ALONE = {
+    "core/roi/geometry.h": "the model of a box, which the pages refer to",
+    **dict.fromkeys(
+        (f"cpu/simd/{name}.h" for name in ("avx2", "avx512", "default", "neon", "neon_sums")),
+        "an instruction set",
+    ),
+    **dict.fromkeys(
+        (
+            "cpu/convolution/convolve2d_block.h",
+            "cpu/masks/distance_search.h",
+            "cpu/suppression/nms_grid.h",
+            *(f"cpu/warp/augment_{n}.h" for n in ("resize_integers", "scatter", "task")),
+            *(f"cuda/pixels/{n}.h" for n in ("colors", "lossy", "neighbourhoods")),
+            "cuda/pixels/noise_and_dropouts.h",
+        ),
+        "too long together",
+    ),
+}
+
+# Folders that have more files, and how many they had last.
+LARGE = {
+    "tests/build": 28,
+}
+
+
+def test_a_header_with_one_includer_is_part_of_it() -> None:
+    sources = [p for folder in ("csrc", "tests") for p in (ROOT / folder).rglob("*.*")]
+    sources = [p for p in sources if p.suffix in (".h", ".cpp", ".cu")]
+    included = Counter(
+        header
+        for path in sources
+        for header in set(re.findall(r'^#\s*include "(.+)"', path.read_text(), re.MULTILINE))
+    )
+    headers = {p.relative_to(ROOT / "csrc").as_posix() for p in (ROOT / "csrc").rglob("*.h")}
+    assert {header for header in headers if included[header] < 2} == ALONE.keys()
+
+
+def test_folders_have_few_files() -> None:
+    files = [p for top in ("csrc", "ops", "tests", "scripts") for p in (ROOT / top).rglob("*.*")]
+    written = [p for p in files if p.suffix in (".py", ".pyi", ".h", ".cpp", ".cu", ".txt")]
+    counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in written)
+    assert {f for f, n in counts.items() if n > LARGE.get(f, MOST_FILES)} == set()
+    assert {f for f in LARGE if counts[f] <= MOST_FILES} == set(), "no exceptions any more"

@@ -1,10 +1,13 @@
 """`out` tensors that can't be written are refused, by every operator that takes one."""
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import visops
+from contract.calls import field_of_records, foreign, read_only, unaligned
 from torch import Tensor
 
 IMAGE = torch.rand(1, 1, 5, 5)
@@ -77,3 +80,20 @@ def test_other_strides_are_written(op: str, call: Call, strides: tuple[int, ...]
     call(expected)
     call(out)
     assert torch.equal(out, expected)
+
+
+ARRAY = np.zeros((12, 14, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (foreign, "out has byte order '>', must have this machine's"),
+        (unaligned, "out is not aligned to its element size"),
+        (field_of_records, "out is not aligned to its element size"),
+        (read_only, "out is read-only"),
+    ],
+)
+def test_arrays_must_be_writable_in_place(kind: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^visops.warp_affine: {message}"):
+        visops.warp_affine(ARRAY, MATRIX.numpy(), out=kind(ARRAY))

@@ -308,6 +308,18 @@ def test_operators() -> None:
     assert all(hasattr(torch.ops.visops, name.removeprefix("visops::")) for name in names)
 
 
+def test_names_of_other_rooms() -> None:
+    """`visops.infer` loads by itself, and who looks for a transform here is told where it is."""
+    command = "import visops; print(visops.infer.run.__module__)"
+    found = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
+    assert found.stdout == "visops.infer.engine.pipeline\n"
+    for name in ("Compose", "Loader", "RandomResizedCrop"):
+        with pytest.raises(AttributeError, match=f"{name!r}; use visops.transforms.{name}$"):
+            getattr(visops, name)
+    with pytest.raises(AttributeError, match=r"'visops' has no attribute 'crop_boxes'$"):
+        _ = visops.crop_boxes  # type: ignore[attr-defined]
+
+
 def test_second_names() -> None:
     assert visops.transforms.RandomAugment is visops.transforms.RandAugment
     assert visops.transforms.TrivialAugmentWide is visops.transforms.TrivialAugment

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.fx.experimental._config
@@ -139,6 +140,41 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "channels_last": channels_last,
     "part_of_channels_last": part_of_channels_last,
 }
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+def foreign(array: np.ndarray) -> np.ndarray:
+    return array.astype(array.dtype.newbyteorder(">"))
+
+
+def unaligned(array: np.ndarray) -> np.ndarray:
+    data = np.zeros(array.nbytes + 1, np.uint8)
+    shifted = data[1:].view(array.dtype).reshape(array.shape)
+    shifted[...] = array
+    return shifted
+
+
+def field_of_records(array: np.ndarray) -> np.ndarray:
+    """Strides are not multiples of the element size."""
+    records = np.zeros(array.shape, np.dtype([("value", array.dtype), ("tag", np.uint8)]))
+    records["value"] = array
+    return records["value"]  # type: ignore[no-any-return]
+
+
+def reversed_in_all(array: np.ndarray) -> np.ndarray:
+    """Tensors have no negative strides."""
+    return np.flip(np.flip(array).copy())
+
+
+ARRAYS = (
+    *(np.copy, read_only, np.asfortranarray, foreign, unaligned, field_of_records),
+    *(reversed_in_all, lambda array: read_only(reversed_in_all(foreign(array)))),
+)
 
 
 class OperatorCalls(TorchDispatchMode):

@@ -3,19 +3,25 @@
 import functools
 import inspect
 import itertools
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from agree import difference, drawn, is_finding, outcome, rounding_of
+from build.operators import OPERATORS
 from fuzz.calls import all_targets
 from kernels import SLOTS, use_schedule, use_slot
 from operators.case import Arguments, OpCase
+from subclasses import Other, Stranger
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from .calls import (
+    ARRAYS,
     LAYOUTS,
     assert_same,
     every_case,
@@ -32,14 +38,6 @@ from .calls import (
 TAKE_ARRAYS = {target.name for target in all_targets() if target.takes_arrays}
 
 
-def read_only(array: np.ndarray) -> np.ndarray:
-    copy = array.copy()
-    copy.flags.writeable = False
-    return copy
-
-
-# Tensors have no negative strides.
-ARRAYS = (np.copy, read_only, np.asfortranarray, lambda a: np.flip(np.flip(a).copy()))
 takes_arrays = every_case(
     only=lambda case: (
         f"visops.{case.name.split()[0]}" in TAKE_ARRAYS and case.arrays and not case.call
@@ -65,18 +63,55 @@ def test_threads_change_nothing(case: OpCase) -> None:
             assert_same(case, results_and_gradients(case, arguments), expected)
 
 
+def spoil_memory(results: list[Tensor]) -> None:
+    """Leave other numbers in memory of the results' sizes, so that what isn't written shows."""
+    for junk in [torch.empty_like(result) for result in results for _ in range(3)]:
+        junk.fill_(113)
+
+
 @pytest.mark.skipif("cuda_emulated" not in SLOTS, reason="a build without the emulation")
-@every_case(only=lambda case: case.exact and not case.composed)
+@every_case(only=lambda case: not case.composed)
 def test_kernels_of_all_kinds_agree(case: OpCase) -> None:
     """Every instruction set, and the CUDA kernels' own code in any order of blocks and threads."""
-    arguments = case.arguments("second")
-    with use_slot("default"):
-        expected = results_and_gradients(case, arguments)
-    for slot, layout in itertools.product(SLOTS, ("offset", *case.layouts)):
-        order = use_schedule(1) if slot == "cuda_emulated" else nullcontext()
-        with use_slot(slot), order:
-            changed = map_tensors(LAYOUTS[layout], arguments)
-            assert_same(case, results_and_gradients(case, changed), expected)
+    # Products of matrices take minutes under the emulation.
+    for size in ("second", "third", *(["large"] if case.exact else [])):
+        if size in case.skip:
+            continue
+        arguments = case.arguments(size)
+        with use_slot("default"):
+            expected = results_and_gradients(case, arguments)
+        layouts = ("offset", *case.layouts) if size == "second" else ("offset",)
+        for slot, layout in itertools.product(SLOTS, layouts):
+            order = use_schedule(1) if slot == "cuda_emulated" else nullcontext()
+            with use_slot(slot), order:
+                changed = map_tensors(LAYOUTS[layout], arguments)
+                spoil_memory(expected)
+                assert_same(case, results_and_gradients(case, changed), expected)
+
+
+RANDOM_CALLS = 48  # of each operator
+
+
+@pytest.mark.skipif("cuda_emulated" not in SLOTS, reason="a build without the emulation")
+@pytest.mark.parametrize("name", OPERATORS)
+def test_kernels_of_all_kinds_agree_on_random_calls(name: str) -> None:
+    """Sizes of zero and one are among them, as no one writes them into a test."""
+    target = OPERATORS[name]
+    for seed in range(RANDOM_CALLS):
+        arguments = drawn(target, name, seed)
+        rounding = rounding_of(name, arguments)
+        with use_slot("default"):
+            refused, expected = outcome(target, drawn(target, name, seed))
+        for slot in SLOTS:
+            order = use_schedule(seed) if slot == "cuda_emulated" else nullcontext()
+            arguments = drawn(target, name, seed)
+            with use_slot(slot), order:
+                spoil_memory(expected)
+                failed, found = outcome(target, arguments)
+            assert not is_finding(refused, failed), (seed, slot, refused, failed)
+            if not refused:
+                assert difference(expected, found, rounding) == "", (seed, slot)
+                assert rounding or all(map(same_bits, found, expected)), (seed, slot)
 
 
 @every_case()
@@ -103,6 +138,10 @@ def test_layouts_of_incoming_gradients(case: OpCase) -> None:
     assert_same(case, list(ones), plain)
 
 
+def map_arrays(change: Callable[[np.ndarray], Any], arguments: Arguments) -> Arguments:
+    return pytree.tree_map(lambda v: change(v) if isinstance(v, np.ndarray) else v, arguments)
+
+
 @takes_arrays
 def test_arrays(case: OpCase) -> None:
     """Arrays give arrays, with the numbers that tensors give, whatever their strides."""
@@ -113,7 +152,11 @@ def test_arrays(case: OpCase) -> None:
         arrays = map_tensors(lambda t, form=form: form(t.numpy()), arguments)  # type: ignore[misc]
         moved = "device" in inspect.signature(case.function).parameters
         for options in ({}, {"device": "cpu"}) if moved else ({},):
-            results = pytree.tree_leaves(case.function(**arrays, **options))
+            before = map_arrays(np.copy, arrays)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                results = pytree.tree_leaves(case.function(**arrays, **options))
+            pytree.tree_map(np.testing.assert_array_equal, arrays, before)
             found = [leaf for leaf in results if isinstance(leaf, (np.ndarray, np.generic))]
             tensors = [torch.from_numpy(np.asarray(leaf)) for leaf in found]
             assert_same(case, tensors, case.results(arguments))
@@ -131,6 +174,19 @@ def test_halves_are_rounded_once(case: OpCase) -> None:
         found, expected = both(arguments), both(single)
         rounded = [e.to(f.dtype) for f, e in zip(found, expected, strict=True)]
         assert_same(case, found, rounded)
+
+
+@every_case(only=lambda case: case.exact and not case.composed and not case.call)
+def test_subclasses_count_as_plain_tensors(case: OpCase) -> None:
+    """Also those that refuse each other; gradients reach them."""
+    expected = results_and_gradients(case, case.arguments())
+    for kinds in itertools.permutations((Other, Stranger)):
+        given, leaves = with_leaves(case, case.arguments())
+        turns = itertools.cycle(kinds)
+        kept = map_tensors(lambda t, turns=turns: t.as_subclass(next(turns)), given)  # type: ignore[misc]
+        results = [result.as_subclass(Tensor) for result in case.results(kept)]
+        found = [result.detach() for result in results] + gradients(results, leaves)
+        assert_same(case, found, expected)
 
 
 @every_case()

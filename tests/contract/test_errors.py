@@ -68,7 +68,7 @@ def test_bad_input(name: str, row: Bad) -> None:
     check(name, row.error, row, {**ERRORS[name].valid, **row.changes})
 
 
-@every_case()
+@every_case(only=lambda case: not (case.call and case.composed))
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_kinds_of_tensors_are_refused_by_name(kind: str, case: OpCase) -> None:
     """Whichever argument it is: by the function, or by what it calls."""

@@ -1,4 +1,4 @@
-"""Cases for the direct convolution, and its definition: a loop over the kernel."""
+"""Cases for the direct convolution, its definition, and names of borders."""
 
 import numpy as np
 import torch
@@ -82,3 +82,29 @@ def convolve_loop(
         for n in range(width):
             result += kernel[m, n] * wide[m : m + size[0], n : n + size[1]]
     return result
+
+
+BORDERS = {
+    "reflect_101": "BORDER_REFLECT_101",
+    "reflect": "BORDER_REFLECT",
+    "replicate": "BORDER_REPLICATE",
+    "wrap": "BORDER_WRAP",
+    "constant": "BORDER_CONSTANT",
+}
+
+PAD = {
+    "reflect_101": "reflect",
+    "reflect": "symmetric",
+    "replicate": "edge",
+    "wrap": "wrap",
+    "constant": "constant",
+}
+
+
+def bits(tensor: Tensor) -> np.ndarray:
+    """Values as integers, so that -0 differs from 0; all NaN are made equal."""
+    tensor = (torch.view_as_real(tensor) if tensor.is_complex() else tensor).cpu()
+    if tensor.is_floating_point():
+        tensor = torch.where(tensor.isnan(), torch.nan, tensor)
+    whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return tensor.contiguous().view(whole[tensor.element_size()]).numpy()

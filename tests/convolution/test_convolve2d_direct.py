@@ -1,24 +1,29 @@
-"""The direct convolution's values: a loop, SciPy, broadcasting, layouts, extremes."""
+"""The direct convolution: values, gradients, layouts, extremes."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.signal
 import torch
-import visops  # noqa: F401  (it registers the operators)
+import visops
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from visops.convolution import convolve2d_autograd
+from visops.convolution.convolve2d_autograd import convolve2d
 
 from convolution.convolve2d_cases import (
     BOUNDARIES,
+    COMPLEX,
     DTYPES,
     FLOATING,
     INTEGER,
     SIZES,
     convolve_loop,
     element,
+    extended,
     values,
 )
 
@@ -255,3 +260,195 @@ def test_more_columns_than_scratch_holds() -> None:
             found = call(input, kernel, (1, -5), (5, 17010), boundary)
             loop = convolve_loop(wide(input), wide(kernel), (1, -5), (5, 17010), boundary)
             assert_is(found, loop, dtype)
+
+
+every_flip = pytest.mark.parametrize("flip", [True, False], ids=["convolution", "correlation"])
+Pair = tuple[int, int]
+
+# Input, kernel, start and size: windows inside, around and far from the input, kernels larger than
+# it, batches that broadcast either way.
+CASES: list[tuple[tuple[int, ...], tuple[int, ...], Pair, Pair]] = [
+    ((4, 5), (3, 2), (1, 0), (4, 6)),
+    ((2, 3), (5, 4), (2, 1), (3, 4)),
+    ((2, 1, 3, 4), (3, 2, 2), (0, 1), (4, 4)),
+    ((3, 3, 3), (1, 2, 2), (-3, 4), (3, 3)),
+    ((3, 3), (2, 2, 2), (1, 1), (2, 3)),
+]
+
+
+def fill_of(boundary: str, dtype: torch.dtype) -> Tensor | None:
+    return element(dtype, 2) if boundary == "fill" else None
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+@every_flip
+@every_boundary
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradcheck(case: Any, boundary: str, flip: bool, dtype: torch.dtype) -> None:
+    """First and second derivatives by differences; the second use every operator."""
+    shape, kernel_shape, start, size = case
+    rng = np.random.default_rng(0)
+    input, kernel = (values(rng, s, dtype).requires_grad_() for s in (shape, kernel_shape))
+    fill = fill_of(boundary, dtype)
+    if fill is not None and dtype.is_complex:
+        fill = fill * (1 + 1j)
+
+    def function(input: Tensor, kernel: Tensor) -> Tensor:
+        result: Tensor = convolve2d(input, kernel, start, size, boundary, fill, flip)
+        return result
+
+    assert torch.autograd.gradcheck(function, (input, kernel), fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, (input, kernel), fast_mode=True)
+
+
+@pytest.mark.matrix
+@every_boundary
+def test_fold_is_the_adjoint_of_extension(boundary: str) -> None:
+    rng = np.random.default_rng(0)
+    for shape, start, size in itertools.product(
+        ((3, 70), (1, 1), (5, 2)), ((-4, -100), (0, 0), (2, 7)), ((9, 300), (1, 3), (0, 4))
+    ):
+        plane = rng.integers(-9, 9, shape).astype(np.float64)
+        grad = torch.from_numpy(rng.integers(-9, 9, size).astype(np.float64))
+        folded = OPS.convolve2d_fold(grad, start, shape, boundary)
+        wide = extended(plane, start, size, boundary, 0)
+        assert folded.shape == shape
+        assert float((wide * grad.numpy()).sum()) == float((plane * folded.numpy()).sum())
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("dtype", [*FLOATING, *COMPLEX], ids=str)
+@every_flip
+@every_boundary
+def test_kernel_gradient_equals_the_loop(boundary: str, flip: bool, dtype: torch.dtype) -> None:
+    """Whole and partial chunks and lanes; each element is a dot product."""
+    rng = np.random.default_rng(0)
+    for shape, kernel_size in (((40, 70), (3, 3)), ((17, 33), (2, 9)), ((3, 2100), (1, 2))):
+        input, grad = values(rng, shape, dtype), values(rng, shape, dtype)
+        start = (1, kernel_size[1] // 2)
+        fill = fill_of(boundary, dtype)
+        found = OPS.convolve2d_backward_kernel(
+            grad, input, kernel_size, start, boundary, fill, flip, True
+        )
+        first = [s - k + 1 if flip else s for s, k in zip(start, kernel_size, strict=True)]
+        reach = [n + k - 1 for n, k in zip(shape, kernel_size, strict=True)]
+        numbers = torch.complex128 if dtype.is_complex else torch.float64
+        plane, weights = input.to(numbers).numpy(), grad.to(numbers).numpy()
+        wide = extended(plane, (first[0], first[1]), (reach[0], reach[1]), boundary, 2)
+        expected = np.array(
+            [
+                [(weights * wide[m : m + shape[0], n : n + shape[1]]).sum() for n in range(width)]
+                for width in kernel_size[1:]
+                for m in range(kernel_size[0])
+            ]
+        )
+        if flip:
+            expected = expected[::-1, ::-1]
+        scale = float(np.abs(weights).sum())
+        eps = torch.finfo(dtype).eps
+        np.testing.assert_allclose(
+            found.to(numbers).numpy(), expected, rtol=2 * eps, atol=min(eps, 1e-7) * scale
+        )
+
+
+def test_batches_are_summed_where_the_kernel_is_shared() -> None:
+    rng = np.random.default_rng(0)
+    input = values(rng, (3, 2, 9, 40), torch.float64)
+    grad = values(rng, (3, 2, 9, 40), torch.float64)
+    args = [3, 3], [1, 1], "fill", None, True
+    each = OPS.convolve2d_backward_kernel(grad, input, *args, False)
+    together = OPS.convolve2d_backward_kernel(grad, input, *args, True)
+    assert each.shape == (3, 2, 3, 3)
+    assert torch.equal(
+        each[1, 0], OPS.convolve2d_backward_kernel(grad[1, 0], input[1, 0], *args, True)
+    )
+    np.testing.assert_allclose(together, each.sum((0, 1)), rtol=1e-13)
+    shared = OPS.convolve2d_backward_kernel(grad, input[0, 0], *args, True)
+    spread = input[0, 0].expand(3, 2, -1, -1).contiguous()
+    assert torch.equal(shared, OPS.convolve2d_backward_kernel(grad, spread, *args, True))
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0)], ids=str)
+def test_gradients_of_empty_inputs(shape: Pair) -> None:
+    input = torch.ones(shape, requires_grad=True)
+    kernel = torch.ones(2, 3, requires_grad=True)
+    result = convolve2d(input, kernel, (0, 0), (4, 4), "fill", torch.tensor([0.5]), True)
+    by_input, by_kernel = torch.autograd.grad(result.sum(), (input, kernel))
+    assert by_input.shape == shape
+    assert torch.equal(by_kernel, torch.full((2, 3), 8.0))
+    result = convolve2d(torch.ones(3, 4), kernel, (0, 0), shape, "wrap", None, True)
+    assert torch.equal(torch.autograd.grad(result.sum(), kernel)[0], torch.zeros(2, 3))
+
+
+@pytest.mark.matrix
+def test_nan_beyond_a_row_is_ignored() -> None:
+    """Lanes without a column in the row add nothing, not even 0 times what lies there."""
+    for width in (31, 33, 40):
+        input = torch.ones(4, width)
+        input[:, -1] = torch.nan
+        grad = torch.ones(4, width - 2)
+        found = OPS.convolve2d_backward_kernel(
+            grad, input, [1, 3], [0, 0], "fill", None, False, True
+        )
+        assert found.isnan().tolist() == [[False, False, True]]
+
+
+@every_boundary
+def test_gradients_of_one_operand(boundary: str) -> None:
+    rng = np.random.default_rng(0)
+    input, kernel = (values(rng, s, torch.float32) for s in ((6, 7), (3, 3)))
+    both = [t.clone().requires_grad_() for t in (input, kernel)]
+    wanted = torch.autograd.grad(
+        convolve2d(*both, (1, 1), (6, 7), boundary, None, True).sum(), both
+    )
+    for i in range(2):
+        given = [input, kernel]
+        given[i] = given[i].clone().requires_grad_()
+        result = convolve2d(*given, (1, 1), (6, 7), boundary, None, True)
+        assert torch.equal(torch.autograd.grad(result.sum(), given[i])[0], wanted[i])
+
+
+@every_boundary
+@every_flip
+@pytest.mark.parametrize("shape", [(1, 90), (90, 1), (40, 37)], ids=str)
+def test_kernels_far_longer_than_the_result(
+    shape: Pair, flip: bool, boundary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gradients are computed in parts, with the same bits."""
+    rng = np.random.default_rng(0)
+    kernel = torch.from_numpy(rng.random(shape))
+    # With "fill", an image that has been extended; the others extend it.
+    sides = [k - 1 if boundary == "fill" else 0 for k in shape]
+    image = torch.from_numpy(rng.random((2, 7 + sides[0], 4 + sides[1]))).requires_grad_()
+    weights = torch.from_numpy(rng.random((2, 7, 4))).requires_grad_()
+    start = (shape[0] - 1, shape[1] - 1) if flip else (0, 0)
+
+    def gradients(least: int) -> list[Tensor]:
+        monkeypatch.setattr(convolve2d_autograd, "_LEAST_PART", least)
+        found = convolve2d(image, kernel, start, (7, 4), boundary, None, flip)
+        (grad,) = torch.autograd.grad((found * weights).sum(), image, create_graph=True)
+        return [grad, torch.autograd.grad(grad.square().sum(), weights)[0]]
+
+    whole = gradients(1 << 40)
+    taps: list[int] = []
+    plain = convolve2d_autograd.convolve2d
+
+    def counted(input: Tensor, kernel: Tensor, *rest: Any) -> Tensor:
+        taps.append(kernel.numel())
+        return plain(input, kernel, *rest)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(convolve2d_autograd, "convolve2d", counted)
+    found = gradients(3)
+    assert torch.equal(found[0], whole[0])
+    torch.testing.assert_close(found[1], whole[1])  # parts of this one are added up
+    assert len(taps) > 6
+    assert max(taps) < kernel.numel() / 2
+
+
+def test_blurs_far_larger_than_the_image_have_quick_gradients() -> None:
+    """The products grow with the kernel; with its square, this would take a minute."""
+    image = torch.rand(1, 40, 50, requires_grad=True)
+    blurred = visops.box_blur(image, 65535, border="reflect")
+    (gradient,) = torch.autograd.grad(blurred.sum(), image)
+    # A box repeats all pixels about equally often.
+    torch.testing.assert_close(gradient, torch.ones_like(gradient), rtol=0.01, atol=0)

@@ -9,7 +9,7 @@ import visops
 from kernels import use_slot
 from torch import Tensor
 
-from convolution.convolve2d_outputs import bits
+from convolution.convolve2d_cases import bits
 
 DTYPES = [torch.uint8, torch.bool, torch.float16, torch.float32, torch.float64, torch.complex64]
 

@@ -11,8 +11,7 @@ from torch import Tensor
 from visops.convolution.filter_separable import DTYPES as FILTERED
 from visops.convolution.filter_separable import filter_separable
 
-from convolution.convolve2d_cases import BOUNDARIES, DTYPES, element, values
-from convolution.convolve2d_outputs import bits
+from convolution.convolve2d_cases import BOUNDARIES, DTYPES, bits, element, values
 
 OPS = torch.ops.visops
 

@@ -1,4 +1,4 @@
-"""filter2d, gaussian_blur, box_blur and sobel, against OpenCV and the definition."""
+"""filter2d, gaussian_blur, box_blur, sobel, separable filters: against OpenCV and definitions."""
 
 from typing import Any
 
@@ -7,11 +7,15 @@ import pytest
 import skimage.data
 import torch
 import visops
+from bad_input import Call, check, table
+from kernels import every_slot, use_slot
 from torch.autograd import gradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from visops.convolution.blurs import gaussian
+from visops.convolution.filter_separable import DTYPES, filter_separable
 
-from convolution.filter2d_cases import BORDERS, PAD
+from convolution.convolve2d_cases import BORDERS, PAD
 
 
 def photo(dtype: str = "uint8") -> np.ndarray:
@@ -235,3 +239,183 @@ def test_sobel_agrees_with_opencv(size: int) -> None:
             np.testing.assert_array_equal(visops.sobel(photo(dtype), dx, dy, size), theirs)
     saturated = cv2.Sobel(photo(), cv2.CV_8U, 1, 0, ksize=size)
     np.testing.assert_array_equal(visops.sobel(photo(), 1, 0, size, dtype=np.uint8), saturated)
+
+
+def summed(image: np.ndarray, kernel: np.ndarray, axis: int, border: str, fill: float) -> Any:
+    """Correlate along an axis, by NumPy's padding; `fill` lies outside."""
+    before, after = len(kernel) // 2, (len(kernel) - 1) // 2
+    widths = [(0, 0), (0, 0)]
+    widths[axis] = (before, after)
+    options: Any = {"constant_values": fill} if border == "constant" else {}
+    mode: Any = PAD[border]
+    padded = np.pad(image, widths, mode, **options)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, len(kernel), axis)
+    return windows @ kernel
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (7, 3), (2, 30)])
+@pytest.mark.parametrize("length", [1500, 1501])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_long_kernels(border: str, shape: tuple[int, int], length: int, axis: int) -> None:
+    rng = np.random.default_rng(length + axis)
+    image, kernel = rng.random(shape), rng.random(length)
+    found = visops.filter2d(
+        image, kernel[:, None] if axis == 0 else kernel[None], border=border, fill=0.7
+    )
+    np.testing.assert_allclose(found, summed(image, kernel, axis, border, 0.7), rtol=1e-11)
+
+
+@pytest.mark.parametrize("border", BORDERS)
+def test_sums_of_bytes_are_exact(border: str) -> None:
+    image = np.random.default_rng(3).integers(0, 256, (5, 8)).astype(np.uint8)
+    size = (1501, 1200)
+    rows = summed(image.astype(np.float64), np.ones(size[1]), 1, border, 9.0)
+    outside = 9.0 * size[1]  # a row of the fill, summed as the image's rows are
+    wanted = summed(rows, np.ones(size[0]), 0, border, outside) / (size[0] * size[1])
+    found = visops.box_blur(image, size, border=border, fill=9)
+    np.testing.assert_array_equal(found, np.rint(wanted).astype(np.uint8))
+
+
+class Largest(TorchDispatchMode):
+    """Notes the number of elements of the largest result."""
+
+    found = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        sizes = [leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        self.found = max([self.found, *sizes])
+        return result
+
+
+@pytest.mark.parametrize("border", BORDERS)
+def test_one_row_is_not_extended_to_as_many_as_the_kernel_has(border: str) -> None:
+    image = torch.rand(1, 1, 300, dtype=torch.float64, requires_grad=True)
+    with Largest() as largest:
+        blurred = visops.gaussian_blur(image, (32767, 3), border=border)
+        (gradient,) = torch.autograd.grad(blurred.sum(), image)
+    assert largest.found < 10_000
+    assert gradient.shape == image.shape
+
+
+matrix = pytest.mark.matrix
+
+
+def separable_reference(image: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """[H, W] in float64, tap by tap."""
+    found = image.astype(np.float64)
+    for axis, weights in ((1, row), (0, column)):
+        before, after = len(weights) // 2, (len(weights) - 1) // 2
+        pad = [(0, 0), (0, 0)]
+        pad[axis] = (before, after)
+        mode: Any = "reflect" if found.shape[axis] > 1 else "edge"
+        padded = np.pad(found, pad, mode)
+        size = found.shape[axis]
+        found = sum(  # type: ignore[assignment]
+            weight * padded.take(range(k, k + size), axis) for k, weight in enumerate(weights)
+        )
+    return found
+
+
+@matrix
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("size", "taps"),
+    [
+        ((1, 1), (3, 5)),
+        ((9, 1), (5, 3)),
+        ((5, 7), (33, 33)),
+        ((40, 90), (9, 4)),
+        ((33, 64), (1, 1)),
+    ],
+)
+def test_values(dtype: torch.dtype, size: tuple[int, int], taps: tuple[int, int]) -> None:
+    rng = np.random.default_rng(1)
+    images = torch.from_numpy(rng.uniform(0, 255, (3, 2, *size))).to(dtype)
+    rows, columns = (rng.dirichlet(np.ones(n), 3) for n in taps)
+    found = filter_separable(images, rows.ravel().tolist(), columns.ravel().tolist(), False)
+    assert found.dtype == dtype
+    assert found.is_contiguous()
+    for i in range(3):
+        for c in range(2):
+            expected = separable_reference(images[i, c].double().numpy(), rows[i], columns[i])
+            error = np.abs(found[i, c].double().numpy() - expected).max()
+            rounding = 0.5 if dtype == torch.uint8 else 256 * torch.finfo(dtype).eps
+            assert error <= rounding * 1.001 + 1e-4
+
+
+@every_slot
+def test_gaussian_blur_has_the_same_bits(slot: str) -> None:
+    images = (torch.rand(2, 3, 50, 70) * 255).to(torch.uint8)
+    for picture in (images, images.float() / 255, images.half()):
+        blurred = visops.gaussian_blur(picture, (5, 9), (0.8, 2.0))
+        with use_slot(slot):
+            row, column = gaussian(9, 2.0).tolist(), gaussian(5, 0.8).tolist()
+            assert torch.equal(filter_separable(picture, row, column), blurred)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float64])
+def test_gaussian_blur_on_a_gpu_has_the_cpu_s_bits(dtype: torch.dtype) -> None:
+    images = (torch.rand(2, 3, 90, 70) * 255).to(dtype)
+    for size, sigma in (((5, 9), (0.8, 2.0)), (3, None), (41, 6.0)):
+        on_cpu = visops.gaussian_blur(images, size, sigma)
+        assert torch.equal(visops.gaussian_blur(images.cuda(), size, sigma).cpu(), on_cpu)
+
+
+@every_slot
+def test_images_without_a_filter_are_copied(slot: str) -> None:
+    """Infinities don't reach their neighbours, and -0 keeps its sign."""
+    images = torch.zeros(2, 1, 4, 5)
+    images[:, 0, 1, 2], images[:, 0, 0, 0] = float("inf"), -0.0
+    with use_slot(slot):
+        found = filter_separable(images, [0, 1, 0, 0.5, 0.25, 0.25], [1, 1], False)
+    assert torch.equal(found[0].view(torch.int32), images[0].view(torch.int32))
+    assert int(found[1].isinf().sum()) == 3
+
+
+IMAGES = torch.zeros(2, 1, 3, 4)
+OP = "filter_separable: "
+
+
+def call(**arguments: Any) -> Call:
+    given: dict[str, Any] = {"images": IMAGES, "rows": [1.0], "columns": [1.0], **arguments}
+    return lambda: filter_separable(**given)
+
+
+@table(
+    (
+        RuntimeError,
+        OP + "images have shape [1, 3, 4], must be [B, C, H, W]",
+        call(images=IMAGES[0]),
+    ),
+    (
+        RuntimeError,
+        OP + "images have dtype float64, must be uint8, float16, bfloat16 or float32",
+        call(images=IMAGES.double()),
+    ),
+    (RuntimeError, OP + "rows have 0 taps, must have 1 to 33", call(rows=[])),
+    (RuntimeError, OP + "columns have 34 taps, must have 1 to 33", call(columns=[1.0] * 34)),
+    (
+        RuntimeError,
+        OP + "rows has 3 numbers, must have as many for each of 2 images",
+        call(rows=[1.0] * 3, shared=False),
+    ),
+)
+def test_errors(error: type[Exception], message: str, call: Call) -> None:
+    check(error, message, call)
+
+
+def test_symbolic_traces_of_filters() -> None:
+    """Sizes that are symbols outside of torch.compile."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    traced = make_fx(lambda x, k: visops.convolve2d(x, k), tracing_mode="symbolic")
+    wide = torch.rand(1, 3, 20, 30)
+    for image in (wide, wide[..., :17]):
+        kernel = torch.rand(3, 5)
+        found = traced(image, kernel)(image, kernel)
+        assert torch.equal(found, visops.convolve2d(image, kernel, method="direct"))

@@ -1,4 +1,4 @@
-"""Values of im2col and col2im: against Python loops, NumPy's windows, torch's unfold and fold."""
+"""im2col and col2im: against Python loops, NumPy's windows, torch's unfold and fold."""
 
 import itertools
 import math
@@ -9,6 +9,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 import visops
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernels import every_slot, use_slot
 from references import conv
 from torch import Tensor
 
@@ -37,7 +40,6 @@ FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
 DTYPES = [torch.bool, *UNSIGNED, *SIGNED, *FLOATING, *FLOAT8, torch.complex32, *COMPLEX]
 SIZES = [torch.uint8, torch.float16, torch.float32, torch.float64, torch.complex128]
 LEADS: list[tuple[int, ...]] = [(), (3,), (2, 3)]
-
 NAMES, CASES = zip(*every_window(), strict=True)
 every_case = pytest.mark.parametrize("w", CASES, ids=NAMES)
 
@@ -378,3 +380,104 @@ def test_windows_have_every_number_of_dimensions() -> None:
 def test_integers_beyond_64_bits_fill_floating_results() -> None:
     columns = visops.im2col(torch.zeros(1, 1, 2, 2), 1, padding=1, fill_value=-(2**70))
     assert columns[0, 0, 0] == -(2.0**70)
+
+
+INTEGERS = st.sampled_from([torch.uint8, torch.int16, torch.int32, torch.int64])
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> Window:
+    """Any window within its padded image."""
+
+    def integers(least: int, most: int, count: int) -> list[int]:
+        return draw(st.lists(st.integers(least, most), min_size=count, max_size=count))
+
+    dims = draw(st.integers(1, 4))
+    kernel, stride, dilation = (integers(1, 4 if dims > 2 else 9, dims) for _ in range(3))
+    padding = integers(0, 4, 2 * dims)
+    beyond = integers(0, 40 if dims < 3 else 5, dims)
+    sizes = [
+        max(1, d * (k - 1) + 1 + more - padding[i] - padding[dims + i])
+        for i, (k, d, more) in enumerate(zip(kernel, dilation, beyond, strict=True))
+    ]
+    return window(sizes, kernel, stride, padding, dilation)
+
+
+@pytest.mark.matrix
+@given(windows(), INTEGERS, st.lists(st.integers(1, 3), max_size=2))
+@settings(max_examples=80)
+def test_copies_and_sums(w: Window, dtype: torch.dtype, leads: list[int]) -> None:
+    image = numbers((*leads, *w.sizes), dtype)
+    fill = numbers((), dtype, 1)
+    expected = sliding(image.numpy(), w, fill.numpy())
+    patches = OPS.im2col(image, *w.arguments, fill, "patches")
+    columns = OPS.im2col(image, *w.arguments, fill)
+    assert np.array_equal(patches.numpy(), expected)
+    assert np.array_equal(columns.numpy(), unfolded(expected, w))
+    # The adjoint, exactly: integers wrap.
+    others = numbers(patches.shape, dtype, 2)
+    back = OPS.col2im(others, w.sizes, *w.arguments, "patches")
+    seen = OPS.im2col(image, *w.arguments, None, "patches")
+    assert (seen * others).sum().to(dtype) == (image * back).sum().to(dtype)
+    if leads:
+        rows = torch.from_numpy(unfolded(others.numpy(), w))
+        assert torch.equal(OPS.col2im(rows, w.sizes, *w.arguments), back)
+
+
+@every_slot
+@pytest.mark.parametrize("layout", ["unfold", "patches"])
+@pytest.mark.parametrize("step", [7, 2**31 - 1])
+def test_steps_beyond_the_image(slot: str, layout: str, step: int) -> None:
+    """With such a stride there is one place; 31 bits of it make GPUs index in 64 bits."""
+    image = torch.arange(1.0, 61).reshape(1, 2, 5, 6)
+    with use_slot(slot):
+        columns = visops.im2col(image, (2, 3), stride=step, padding=0, layout=layout)
+        back = visops.col2im(columns, (5, 6), (2, 3), stride=step, padding=0, layout=layout)
+        single = visops.im2col(image, 1, dilation=step, padding=0, layout=layout)
+    assert columns.flatten().equal(image[..., :2, :3].flatten())
+    expected = torch.zeros_like(image)
+    expected[..., :2, :3] = image[..., :2, :3]
+    assert back.equal(expected)
+    positions = single.reshape(2, 30)
+    assert positions.equal(image.reshape(2, 30))
+
+
+LAYOUTS = ("unfold", "patches")
+every_layout = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+def leaf(shape: Any, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+    return numbers(shape, dtype, seed).requires_grad_()
+
+
+@every_layout
+def test_gradient_is_the_other(layout: str) -> None:
+    for _, w in every_window():
+        image = leaf((2, 3, *w.sizes))
+        columns = OPS.im2col(image, *w.arguments, None, layout)
+        grad = numbers(columns.shape, torch.float64, 1)
+        (found,) = torch.autograd.grad(columns, image, grad)
+        assert torch.equal(found, OPS.col2im(grad, w.sizes, *w.arguments, layout))
+        grad.requires_grad_()
+        back = OPS.col2im(grad, w.sizes, *w.arguments, layout)
+        (found,) = torch.autograd.grad(back, grad, image.detach())
+        assert torch.equal(found, columns)
+
+
+@every_layout
+def test_expanded_gradient(layout: str) -> None:
+    image = leaf((2, 3, 6, 7))
+    visops.im2col(image, 3, padding=1, layout=layout).sum().backward()
+    ones = torch.ones_like(visops.im2col(image, 3, padding=1, layout=layout))
+    assert torch.equal(
+        image.grad,  # type: ignore[arg-type]
+        visops.col2im(ones, (6, 7), 3, padding=1, layout=layout),
+    )
+
+
+def test_conjugate_and_negative_views() -> None:
+    image = numbers((2, 5, 6), torch.complex64)
+    for view in (image.conj(), image.conj().imag):
+        assert torch.equal(
+            visops.im2col(view, 3), visops.im2col(view.resolve_conj().resolve_neg(), 3)
+        )

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import visops
 from torch import Tensor
-from transforms.pixels_outputs import AMOUNTS, KINDS, contrasts, more_of, pictures
+from transforms.pixels.amounts import AMOUNTS, KINDS, contrasts, more_of, pictures
 from visops._loader import LIBRARY
 from visops.convolution.filter_separable import filter_separable
 from visops.transforms.chain.pixel_kinds import PixelKind

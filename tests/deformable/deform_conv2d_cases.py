@@ -163,3 +163,20 @@ def assert_near(found: Tensor, wanted: np.ndarray | Tensor, dtype: torch.dtype) 
     assert found.shape == other.shape
     bound = TOLERANCES[dtype] * max(1.0, float(np.abs(other).max(initial=0)))
     np.testing.assert_allclose(to_numpy(found), other, rtol=0, atol=bound)
+
+
+def bytes_of(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().cpu().contiguous().view(torch.uint8).numpy()
+
+
+def one_hot(weight: Tensor, seed: int) -> Tensor:
+    """At most a 1 in each output channel, and for each input of a group and tap."""
+    hot = torch.zeros_like(weight)
+    outs = len(weight)
+    rng = np.random.default_rng(seed)
+    flat = hot.view(outs, -1)
+    columns = rng.permutation(max(flat.shape[1], outs))[:outs]
+    for row, column in enumerate(columns):
+        if column < flat.shape[1]:
+            flat[row, column] = 1
+    return hot

@@ -1,6 +1,7 @@
-"""Values of deformable attention: against a reference in float64, grid_sample, and by hand."""
+"""Deformable attention: values, gradients, properties, errors."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,16 +9,23 @@ import numpy as np
 import pytest
 import torch
 import visops
+from bad_input import check
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernels import SLOTS, use_slot
 from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
 
 from deformable.attention_cases import (
     FLOATING,
     METHODS,
     SHAPES,
+    TOLERANCES,
     Problem,
     assert_near,
     by_grid_sample,
     problem,
+    smooth_problem,
 )
 
 every_method = pytest.mark.parametrize("method", METHODS)
@@ -188,3 +196,267 @@ def test_a_query_by_itself() -> None:
             given.points,
         )
         assert torch.equal(alone.attend()[0, 0], wanted[b, q, h])
+
+
+def attend(given: Problem, method: str = "default") -> Any:
+    """Return the attention as a function of its tensors."""
+
+    def function(value: Tensor, locations: Tensor, weights: Tensor) -> Tensor:
+        return Problem(value, given.shapes, locations, weights, given.points).attend(method)
+
+    return function
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_gradients_of_grid_sample(dtype: torch.dtype) -> None:
+    made = smooth_problem(queries=30, heads=2, channels=32, points=4)
+    leaves = [
+        leaf.to(dtype).requires_grad_()
+        for leaf in (
+            made.value,
+            made.locations.unflatten(3, (4, 4)),
+            made.weights.unflatten(3, (4, 4)),
+        )
+    ]
+    grad = torch.rand(2, 30, 64, dtype=dtype)
+    found = visops.multi_scale_deformable_attention(leaves[0], SHAPES, *leaves[1:])
+    wanted = by_grid_sample(leaves[0], SHAPES, *leaves[1:])
+    of_ours = torch.autograd.grad(found, leaves, grad)
+    of_theirs = torch.autograd.grad(wanted, leaves, grad)
+    for ours, theirs in zip(of_ours, of_theirs, strict=True):
+        scale = max(1.0, float(theirs.abs().max()))
+        bound = (1e-12 if dtype == torch.float64 else 2e-5) * scale
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=bound)
+
+
+@pytest.mark.matrix
+@every_method
+@pytest.mark.parametrize("dtype", FLOATING, ids=str)
+def test_gradients_of_other_dtypes(dtype: torch.dtype, method: str) -> None:
+    """As float64's for the same numbers, and of their tensors' dtypes."""
+    samples_dtype = torch.float64 if dtype == torch.float64 else torch.float32
+    given = problem(dtype, channels=37, samples_dtype=samples_dtype, on_pixels=False)
+    exact = Problem(
+        given.value.double(), given.shapes, given.locations.double(), given.weights.double(),
+        given.points,
+    )  # fmt: skip
+    grad = torch.rand(2, 5, 3 * 37).to(dtype)
+    found = torch.autograd.grad(
+        given.with_gradients().attend(method), given.leaves, grad, allow_unused=True
+    )
+    wanted = torch.autograd.grad(
+        exact.with_gradients().attend(method), exact.leaves, grad.double(), allow_unused=True
+    )
+    for ours, theirs, leaf in zip(found, wanted, given.leaves, strict=True):
+        if ours is None or theirs is None:
+            assert ours is theirs
+            continue
+        assert ours.dtype == leaf.dtype
+        kept = 10 * TOLERANCES[leaf.dtype] if leaf is not given.value else TOLERANCES[dtype]
+        bound = kept * max(1.0, float(theirs.abs().max()))
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=bound)
+
+
+@every_method
+def test_second_derivatives(method: str) -> None:
+    """The gradient of values is linear in the incoming one, and differentiable by the samples."""
+    given = smooth_problem(batch=1, queries=2, heads=2, channels=2, points=1)
+    value, locations, weights = given.with_gradients().leaves
+    function = attend(given, method)
+    if method == "discrete":
+        locations = locations.detach()
+
+    def value_gradient(grad: Tensor, locations: Tensor, weights: Tensor) -> Tensor:
+        out = function(value, locations, weights)
+        (found,) = torch.autograd.grad(out, value, grad, create_graph=True)
+        return found
+
+    grad = torch.rand(1, 2, 4, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(value_gradient, (grad, locations, weights), nondet_tol=0)
+    held = locations.detach(), weights.detach()
+    assert gradgradcheck(lambda v: function(v, *held), (value,), (grad,))
+
+
+def test_other_second_derivatives_are_refused() -> None:
+    given = smooth_problem(batch=1, queries=2, channels=2).with_gradients()
+    (found,) = torch.autograd.grad(given.attend().sum(), given.locations, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"visops\.multi_scale_deformable_attention: the grad"):
+        found.sum().backward()
+
+
+def test_threads_divide_levels_and_rows(restored_threads: None) -> None:
+    """More threads than heads: the gradient of values is cut into bands, with the same bits."""
+    given = problem(batch=1, heads=1, channels=19, queries=200, points=(3, 1, 2, 4))
+    given.with_gradients()
+    grad = torch.rand(1, 200, 19)
+    found = []
+    for threads in (1, 2, 7, 16):
+        torch.set_num_threads(threads)
+        found.append(torch.autograd.grad(given.attend(), given.value, grad)[0])
+    assert all(torch.equal(other, found[0]) for other in found[1:])
+
+
+@pytest.mark.matrix
+@every_method
+def test_samples_that_do_not_count(method: str) -> None:
+    """No gradient, not even NaN, whatever weights and gradients are."""
+    given = problem(shapes=[(3, 4)], points=3, queries=1, batch=1, heads=1)
+    given.locations[..., 0, :] = float("nan")
+    given.locations[..., 1, 0] = float("inf")
+    given.weights[..., :2] = float("inf")
+    given.locations[..., 2, :] = 0.4
+    out = given.with_gradients().attend(method)
+    of_value, of_locations, of_weights = torch.autograd.grad(
+        out.sum(), given.leaves, allow_unused=True
+    )
+    assert bool(of_value.isfinite().all())
+    assert of_weights[..., :2].tolist() == [[[[0, 0]]]]
+    assert bool((of_weights[..., 2] != 0).all())
+    if method == "default":
+        assert not bool(of_locations[..., :2, :].any())
+
+
+@pytest.mark.skipif("cuda_emulated" not in SLOTS, reason="needs a test build")
+def test_shapes_on_a_device_are_not_trusted() -> None:
+    """The host does not read a tensor on a device; emulation takes its way.
+
+    A level that does not fit has no pixels, and pixels of no level have no gradient.
+    """
+    given = problem(queries=9).with_gradients()
+    rest = (given.locations, given.weights, list(given.points))
+    operator = torch.ops.visops.multi_scale_deformable_attention
+    with use_slot("cuda_emulated"):
+        found = operator(given.value, torch.tensor(SHAPES), [], *rest)
+        assert_near(found, given.expected(), torch.float32)
+        for shapes in (
+            [(7, 9), (4, 5), (1, 3), (3, 2)],
+            [(7, 9), (-4, 5), (1, 3), (2**40, 2**40)],
+            [(2**62, 4), (4, 5), (1, 3), (3, 1)],
+        ):
+            found = operator(given.value, torch.tensor(shapes), [], *rest)
+            grads = torch.autograd.grad(found.sum(), given.leaves)
+            assert all(bool(part.isfinite().all()) for part in (found, *grads))
+            covered = sum(h * w for h, w in shapes if 0 <= h < 10 and w < 10 and (h, w) != (3, 2))
+            assert not bool(grads[0][:, covered:].any())
+
+
+SEEDS = st.integers(0, 2**32 - 1)
+SIDES = st.tuples(st.integers(0, 9), st.integers(0, 9))
+LEVELS = st.lists(SIDES, min_size=1, max_size=4)
+few = settings(max_examples=25)
+
+
+def double(seed: int, shapes: list[tuple[int, int]], channels: int = 5, points: int = 2) -> Problem:
+    return problem(
+        torch.float64, shapes=shapes, channels=channels, points=points, seed=seed, on_pixels=False
+    )
+
+
+@few
+@given(SEEDS, LEVELS, st.integers(0, 40), st.integers(0, 4), st.sampled_from(METHODS))
+def test_reference_at_random(
+    seed: int, shapes: list[tuple[int, int]], channels: int, points: int, method: str
+) -> None:
+    made = double(seed, shapes, channels, points)
+    assert_near(made.attend(method), made.expected(method), torch.float64)
+
+
+@few
+@given(SEEDS, LEVELS, st.sampled_from(METHODS))
+def test_linear_in_values_and_weights(
+    seed: int, shapes: list[tuple[int, int]], method: str
+) -> None:
+    made, other = double(seed, shapes), double(seed + 1, shapes)
+    joined = Problem(
+        made.value + 2 * other.value, made.shapes, made.locations, made.weights, made.points
+    )
+    apart = Problem(other.value, made.shapes, made.locations, made.weights, made.points)
+    wanted = made.attend(method) + 2 * apart.attend(method)
+    torch.testing.assert_close(joined.attend(method), wanted, rtol=0, atol=1e-12)
+    made.weights = made.weights * 4
+    assert torch.equal(made.attend(method), double(seed, shapes).attend(method) * 4)
+
+
+@few
+@given(SEEDS, SIDES, SIDES, st.sampled_from(METHODS))
+def test_levels_may_change_positions(
+    seed: int, first: tuple[int, int], second: tuple[int, int], method: str
+) -> None:
+    """A level is its pixels and samples, wherever it stands."""
+    made = double(seed, [first, second])
+    area = first[0] * first[1]
+    turned = Problem(
+        torch.cat([made.value[:, area:], made.value[:, :area]], 1),
+        (second, first),
+        torch.roll(made.locations, 2, 3),
+        torch.roll(made.weights, 2, 3),
+        made.points,
+    )
+    torch.testing.assert_close(turned.attend(method), made.attend(method), rtol=0, atol=1e-13)
+
+
+@few
+@given(SEEDS, LEVELS, st.sampled_from(METHODS))
+def test_gradients_are_transposes(seed: int, shapes: list[tuple[int, int]], method: str) -> None:
+    """<A v, g> = <v, A^T g>, and the gradient of weights gives the same sum."""
+    made = double(seed, shapes).with_gradients()
+    out = made.attend(method)
+    grad = torch.rand(out.shape, dtype=torch.float64)
+    of_value, of_weights = torch.autograd.grad(out, (made.value, made.weights), grad)
+    wanted = (out * grad).sum()
+    torch.testing.assert_close((of_value * made.value).sum(), wanted, rtol=0, atol=1e-11)
+    torch.testing.assert_close((of_weights * made.weights).sum(), wanted, rtol=0, atol=1e-11)
+
+
+OP = "multi_scale_deformable_attention"
+FEW_SHAPES = ((2, 3), (1, 2))
+
+
+def value(dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.zeros(1, 8, 2, 4, dtype=dtype)
+
+
+def locations(dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.zeros(1, 5, 2, 2, 3, 2, dtype=dtype)
+
+
+def weights(dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.zeros(1, 5, 2, 2, 3, dtype=dtype)
+
+
+def bad_call(
+    of_value: Any = None,
+    shapes: Any = FEW_SHAPES,
+    positions: Any = None,
+    factors: Any = None,
+    **options: Any,
+) -> Callable[[], Any]:
+    arguments = (
+        value() if of_value is None else of_value,
+        shapes,
+        locations() if positions is None else positions,
+        weights() if factors is None else factors,
+    )
+    return lambda: visops.multi_scale_deformable_attention(*arguments, **options)
+
+
+HALF, DOUBLE = torch.float16, torch.float64
+
+
+def test_mapped_shapes() -> None:
+    shapes = torch.tensor(FEW_SHAPES).expand(3, 2, 2)
+
+    def call(shapes: Tensor) -> Any:
+        return visops.multi_scale_deformable_attention(value(), shapes, locations(), weights())
+
+    check(
+        RuntimeError,
+        f"{OP}: spatial_shapes can't be mapped by vmap",
+        lambda: torch.vmap(call)(shapes),
+    )
+
+
+def test_starts_on_a_device_are_not_read() -> None:
+    found = bad_call(level_start_index=torch.tensor([7, 7], device="meta"))()
+    assert torch.equal(found, bad_call()())
+    assert isinstance(np.asarray(found), np.ndarray)

@@ -4,8 +4,7 @@ import pytest
 import torch
 from kernels import use_slot
 
-from deformable.deform_conv2d_cases import problem
-from deformable.deform_conv2d_outputs import bytes_of, one_hot
+from deformable.deform_conv2d_cases import bytes_of, one_hot, problem
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

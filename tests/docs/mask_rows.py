@@ -11,7 +11,7 @@ import skimage.measure
 import torch
 import torchvision
 import visops
-from references.pasted_masks import by_grid_sample
+from references.masks import by_grid_sample
 from references.rle import counts_of
 
 pycocotools = pytest.importorskip("pycocotools.mask")

@@ -14,7 +14,7 @@ import torch
 import torchvision
 import visops
 from onnx import TensorProto, helper
-from references import nms_match as match_reference
+from references import nms as match_reference
 from references import rotated
 from references.soft_nms import as_published
 from torch import Tensor

@@ -1,21 +1,30 @@
-"""The README, and what holds for every page: links lead somewhere, cited files exist."""
+"""What holds for every page: links, cited files, tables of fusion, results of benchmarks."""
 
+import importlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from bench import render
+from bench.harness import report, results
+from visops import transforms
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
+
 # Nothing that was built: docs/_build holds copies.
 PAGES = sorted(
     page
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     if "_build" not in page.parts
 )
+
 FENCED = re.compile(r"^(`{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")  # of images within links too
 WORKFLOW = re.compile(r"\.\./\.\./actions/workflows/([\w.]+)")
+
 # Files that pages name in code: `csrc/core/warp/affine.h`, but not `tests/references/<op>.py`.
 CITED = re.compile(r"`((?:csrc|ops|tests|scripts|docs|examples)/[\w./]+\.\w+)`")
 CITING = {".py", ".h", ".cpp", ".cu"}
@@ -115,3 +124,236 @@ def test_code_cites_pages_that_exist() -> None:
         if file.suffix in CITING and file != Path(__file__):
             for path in re.findall(r"docs/[\w/]+\.md", file.read_text(encoding="utf-8")):
                 assert (ROOT / path).exists(), f"{name(file)}: {path}"
+
+
+PAGE = ROOT / "docs/adding_an_operator.md"
+
+# Family and operator, then what its reference and its benchmark are called.
+OPERATORS = [
+    ("warp", "remap", "remap", "remap"),
+    ("boxes", "iou", "box_iou", "box_iou"),
+    ("suppression", "nms", "nms", "nms"),
+    ("roi", "align", "roi_align", "roi_align"),
+    ("masks", "components", "masks", "masks"),
+    ("deformable", "attention", "deformable_attention", "deformable"),
+    ("convolution", "im2col", "conv", "conv"),
+]
+
+
+def files_of_steps() -> dict[int, list[str]]:
+    """Return the files that the table names, by step; endings after the first are beside it."""
+    rows = re.findall(r"^\| (\d) \| (.*?) \|", PAGE.read_text(), re.MULTILINE)
+    return {int(step): re.findall(r"`(.+?)`", cell) for step, cell in rows}
+
+
+@pytest.mark.parametrize(("family", "op", "reference", "bench"), OPERATORS)
+def test_every_step_has_its_files(family: str, op: str, reference: str, bench: str) -> None:
+    steps = files_of_steps()
+    assert list(steps) == list(range(1, 10))
+    for step, names in steps.items():
+        called = {7: reference, 8: bench}.get(step, op)
+        path = ROOT / names[0].replace("<family>", family).replace("<op>", called)
+        assert path.exists(), f"step {step}"
+        for other in names[1:]:
+            if other.startswith("."):
+                assert path.with_suffix(other).exists(), f"step {step}"
+            elif "_autograd" not in other:  # short rules stand in the operator's own file
+                assert (ROOT / other.replace("<family>", family)).is_dir(), f"step {step}"
+    schemas = (ROOT / "csrc/library.cpp").read_text()
+    front = (ROOT / f"csrc/torch/{family}/{op}.cpp").read_text()
+    registered = re.findall(r'm\.impl\("(\w+)"', front)
+    assert registered
+    for name in registered:
+        assert re.search(rf'"{name}\(', schemas), name
+
+
+API = Path(__file__).resolve().parents[2] / "docs" / "api"
+
+DIRECTIVE = re.compile(
+    r"^\.\. (currentmodule|automodule|autoclass|autofunction|autodata|autoattribute):: (\S+)"
+    r"|^ +:members: *(.*)$",
+    re.MULTILINE,
+)
+
+
+def found(name: str) -> object:
+    """What a dotted name stands for: a module, or something in one."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            value: object = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[count:]:
+            value = getattr(value, part)
+        return value
+    raise AttributeError(name)
+
+
+@pytest.mark.parametrize("page", sorted(API.rglob("*.md")), ids=lambda p: str(p.relative_to(API)))
+def test_names_exist(page: Path) -> None:
+    module, owner = "", ""
+    for directive, name, members in DIRECTIVE.findall(page.read_text(encoding="utf-8")):
+        if directive in ("currentmodule", "automodule"):
+            module = owner = name
+        elif directive:
+            owner = name if name.startswith("visops.") else f"{module}.{name}"
+        value = found(owner)
+        for member in filter(None, re.split(r",\s*", members)):
+            assert hasattr(value, member), f"{owner} has no {member}"
+
+
+v2 = pytest.importorskip("torchvision.transforms.v2")
+ONE_PASS = Path(__file__).resolve().parents[2] / "docs" / "one_pass.md"
+
+NAMES = {
+    **vars(transforms),
+    "torch": torch,
+    "v2": v2,
+    "to_float": transforms.ToDtype(torch.float32, scale=True),
+    "normalize": transforms.Normalize(0.5, 0.5),
+}
+
+
+def rows(heading: str) -> list[tuple[str, str]]:
+    """The two columns of the table with this heading."""
+    _, _, rest = ONE_PASS.read_text(encoding="utf-8").partition(heading + "\n|-|-|\n")
+    table = rest.split("\n\n")[0]
+    found = re.findall(r"^\| `([^`]+)` \| (.+) \|$", table, re.MULTILINE)
+    assert len(found) == len(table.splitlines()), f"a row under {heading!r} has another form"
+    return found
+
+
+FUSED = rows("| chain | because |")
+SPLIT = rows("| chain | why a pass begins |")
+
+
+def reasons(chain: str) -> list[str]:
+    compose = transforms.Compose(eval(f"[{chain}]", dict(NAMES)))  # of our own page
+    found = [part.reason for part in compose.passes]
+    for reason in found[1:]:
+        assert f": {reason}\n" in repr(compose)
+    return found
+
+
+def test_the_tables_are_there() -> None:
+    assert min(len(FUSED), len(SPLIT)) >= 8
+
+
+@pytest.mark.parametrize("chain", [chain for chain, _ in FUSED])
+def test_fuses(chain: str) -> None:
+    assert reasons(chain) == [""]
+
+
+@pytest.mark.parametrize(("chain", "why"), SPLIT)
+def test_splits(chain: str, why: str) -> None:
+    assert reasons(chain) == ["", *why.split("; ")]
+
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.mark.parametrize(
+    ("brand", "family", "model", "name"),
+    [
+        ("AMD EPYC", "25", "1", "AMD EPYC Zen 3"),
+        ("AMD EPYC", "25", "17", "AMD EPYC Zen 4"),
+        ("AMD EPYC 9R45 Processor", "26", "2", "AMD EPYC 9R45 Zen 5"),
+        ("AMD EPYC", "99", "0", "AMD EPYC"),
+        ("AMD EPYC", None, None, "AMD EPYC"),
+        ("Intel(R) Xeon(R) Processor @ 2.10GHz", "25", "1", "Intel Xeon"),
+    ],
+)
+def test_chips_have_names_of_their_own(
+    brand: str, family: str | None, model: str | None, name: str
+) -> None:
+    assert report.chip_name(brand, family, model) == name
+
+
+def test_pages_have_the_results() -> None:
+    paths = sorted((DOCS / "benchmarks").glob("*.json"))
+    operators = render.by_operator(paths)
+    assert {path.name for path in paths} == {
+        path.name for path in paths if any(path.name.startswith(f"{op}_") for op in operators)
+    }
+    for op, chips in operators.items():
+        page = render.page(op, chips)
+        labels = [row["label"] for chip in chips for row in chip.get("rows", [])]
+        assert all(str(label) in page for label in labels), op
+    for path in paths:
+        assert path.read_text(encoding="utf-8") == results.dumps(results.read(path)), path
+
+
+def test_a_row_of_some_chips() -> None:
+    """What a chip did not run is a dash; a row that others win is bold on that chip alone."""
+
+    def chip(name: str, *rows: dict[str, Any]) -> dict[str, Any]:
+        machine = {"cpu": name, "isa": "avx2", "cores": 2, "date": "2026-01-01", "versions": {}}
+        return {"op": "op", "machine": machine, "rows": list(rows)}
+
+    def row(label: str, ratio: float) -> dict[str, Any]:
+        cell = {**results.CELL, "median_s": 1.0}
+        ours = {**cell, "name": "visops", "min_s": 1.0, "extra_bytes": 0}
+        peer = {**cell, "name": "peer", "min_s": ratio, "ratio": ratio, "extra_bytes": 1 << 21}
+        row = {"group": "g", "label": label, "device": "cpu", "threads": 1, "facts": {}}
+        return {**row, "cells": [ours, peer]}
+
+    page = render.page("op", [chip("A", row("a", 3.0), row("b", 0.5)), chip("B", row("b", 1.5))])
+    assert "In each cell: A / B." in page
+    assert "| a | 1 | 1.00 s / – | 3.0× / – +2M |" in page
+    assert "| b | 1 | 1.00 s / 1.00 s | **0.50× (lost)** / 1.50× +2M |" in page
+
+
+def test_main_rows_are_those_of_the_results() -> None:
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    for op, (_, *lines) in render.specified().items():
+        if op == "headlines":
+            continue
+        chips = render.on_chips(op)
+        assert len({chip["machine"]["cpu"] for chip in chips}) == len(chips) >= 2
+        for _, *where in lines:
+            lacking = [chip for chip in chips if render.select(chip["rows"], *where) is None]
+            # CPU time can't be told of rows with workers.
+            assert all("clock" in chip["machine"] for chip in lacking), where
+            assert len(lacking) < len(chips), where
+        assert f"{render.BEGIN.format(op)}\n{render.main_rows(op, chips)}\n" in page
+
+
+def test_headlines_have_their_rows() -> None:
+    ratios = [render.worst(headline)[0] for headline in render.specified()["headlines"]]
+    assert min(ratios) < 1  # a row that we lose is among them
+
+
+def test_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    render.all_ratios(render.on_chips("nms"), tmp_path / "bench.png")
+    render.headlines(tmp_path / "headlines.png")
+    assert min(path.stat().st_size for path in tmp_path.iterdir()) > 10_000
+
+
+def test_written_and_read(tmp_path: Path) -> None:
+    cells = [
+        report.Cell("visops", min_s=1.0, median_s=1.5, rounds=9, ratio=1.0, extra_bytes=0),
+        report.Cell("peer", 2.0, 2.5, 9, 2.0, 1.7, floor=1.5, max_abs=0.25, fraction=0.5),
+        report.Cell("part", 0.5, 0.75, 9, 0.5, 0.5, bound=True),
+        report.Cell("wrong", max_abs=7.0, mean_abs=3.0, refused=True),
+    ]
+    rows = [report.Row("a group", "a × b", "cpu", 2, cells, {"job": "x", "sizes": [1, 2]})]
+    machine: dict[str, Any] = {"cpu": "A chip", "versions": {"torch": "2"}}
+    path = tmp_path / "results" / "op.json"
+    report.write_json(path, "op", "\n What it compares. \n", machine, rows)
+    found = results.read(path)
+    assert found["description"] == "What it compares."
+    assert found["machine"] == machine
+    (row,) = found["rows"]
+    assert row["facts"] == {"job": "x", "sizes": [1, 2]}
+    ours, peer, part, wrong = row["cells"]
+    assert (ours["min_s"], ours["extra_bytes"], ours["floor"]) == (1.0, 0, None)
+    assert (peer["median_s"], peer["ratio"], peer["floor"], peer["max_abs"]) == (
+        2.5,
+        2.0,
+        1.5,
+        None,
+    )
+    assert (part["bound"], peer["bound"]) == (True, False)
+    assert (wrong["min_s"], wrong["max_abs"]) == (None, 7.0)

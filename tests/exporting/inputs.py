@@ -1,12 +1,10 @@
-"""Tensors for exported programs, in the sizes of a step: see cases.py."""
+"""Tensors for exported programs, in the sizes of a step: programs are exported with two of them."""
 
 from typing import Any
 
 import numpy as np
 import torch
 import visops
-from boxes.iou_cases import rotated_boxes
-from convolution.im2col_cases import numbers
 from roi.align_cases import of_corners, ordered, proposals, pyramid_of
 from suppression.nms_cases import BOXES, distinct_scores
 from torch import Tensor
@@ -38,11 +36,6 @@ def batched(step: int) -> tuple[Tensor, Tensor, Tensor]:
     return torch.from_numpy(boxes).float(), of_classes[..., 0].clone(), of_classes
 
 
-def rotated(step: int) -> Tensor:
-    """Boxes [N, 5]."""
-    return torch.from_numpy(rotated_boxes(_rng(step), COUNTS[step])).float()
-
-
 def images(step: int, channels: int = 3, dtype: torch.dtype = torch.float32) -> Tensor:
     """[B, C, H, W]"""
     values = _rng(step).random((BATCHES[step], channels, *SIZES[step]))
@@ -67,28 +60,10 @@ def matrices(step: int) -> Tensor:
     return torch.as_tensor(matrix)
 
 
-def points(step: int, count: int) -> tuple[Tensor, Tensor]:
-    """Corners of a square and a point within, [B, N, 2], and where they are moved to."""
-    square = torch.tensor([[0.0, 0], [9, 0], [9, 9], [0, 9], [4, 5]], dtype=torch.float64)[:count]
-    moves = _rng(step).uniform(-1, 1, (BATCHES[step], count, 2))
-    return square + torch.zeros(BATCHES[step], 1, 1), square + torch.from_numpy(moves)
-
-
-def homographies(step: int) -> Tensor:
-    """[B, 3, 3] of small numbers."""
-    return torch.from_numpy(_rng(step).uniform(-0.01, 0.01, (BATCHES[step], 3, 3)))
-
-
 def pyramid(step: int) -> tuple[Any, ...]:
     rng, height, width = _rng(step), 32 + 8 * step, 48 + 16 * step
     maps = pyramid_of(3, height, width, torch.float32, seed=step)
     return maps, proposals(rng, COUNTS[step], 4 * height, 4 * width)
-
-
-def detections(step: int) -> tuple[Any, ...]:
-    """Boxes, scores and labels of two models."""
-    found = [suppressed(step), suppressed((step + 1) % len(STEPS))]
-    return tuple([part[i] for part in found] for i in range(3))
 
 
 def attention(step: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -99,41 +74,8 @@ def attention(step: int) -> tuple[Tensor, Tensor, Tensor]:
     return value, locations, weights
 
 
-def positions(step: int) -> tuple[Tensor, Tensor]:
-    """Offsets and masks of a 3 x 3 kernel on the images, padded by 1."""
-    rng = _rng(step)
-    size = (BATCHES[step], 9, *SIZES[step])
-    offset = rng.uniform(-2, 2, (size[0], 18, *size[2:]))
-    return torch.from_numpy(offset).float(), torch.from_numpy(rng.random(size)).float()
-
-
 def sampled(step: int) -> tuple[Tensor, Tensor]:
     rng, batch = _rng(step), BATCHES[step]
     shapes = (batch, 3, *SIZES[step]), (batch, COUNTS[step], 2)
     maps, points = (torch.from_numpy(rng.random(shape)).float() for shape in shapes)
     return maps, points
-
-
-def matched(step: int) -> tuple[Tensor, ...]:
-    """Two images' predictions, and three targets of each."""
-    rng, queries = _rng(step), COUNTS[step]
-    logits, boxes, targets = (
-        torch.from_numpy(rng.random(shape)).float()
-        for shape in ((2, queries, 7), (2, queries, 4), (6, 4))
-    )
-    return logits, boxes, torch.from_numpy(rng.integers(0, 7, 6)), targets
-
-
-def planes(step: int) -> tuple[Tensor, Tensor]:
-    rng, (height, width) = _rng(step), SIZES[step]
-    kernel = rng.standard_normal((3 + step % 2, 4))
-    image = rng.standard_normal((BATCHES[step], height, width))
-    return torch.from_numpy(image).float(), torch.from_numpy(kernel).float()
-
-
-def layer(step: int) -> tuple[Tensor, Tensor, Tensor]:
-    return images(step), numbers((4, 3, 3, 3), torch.float32), numbers((4,), torch.float32)
-
-
-def columns(step: int) -> tuple[Tensor]:
-    return (visops.im2col(images(step), (2, 3), padding=1),)

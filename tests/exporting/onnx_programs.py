@@ -9,9 +9,25 @@ from typing import Any
 import onnxruntime
 import torch
 import visops.onnx
-from torch import Tensor
+from contract.test_export import dynamic_shapes
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
-from exporting.cases import Call, dynamic_shapes, leaves
+
+class Call(nn.Module):
+    """A function as a module, which is what is exported."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.call(*inputs)
+
+
+def leaves(value: Any) -> list[Tensor]:
+    """Return all tensors of nested tuples and lists."""
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
 class Program:
@@ -20,14 +36,14 @@ class Program:
     def __init__(
         self, call: Callable[..., Any], first: Any, second: Any = None, *, opset: int = 18
     ) -> None:
-        steps = (first, first if second is None else second)
+        shapes = dynamic_shapes(first, first if second is None else second)
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")  # the exporter's own deprecations
             program = torch.onnx.export(
                 Call(call),
                 first,
                 dynamo=True,
-                dynamic_shapes=dynamic_shapes(steps.__getitem__),
+                dynamic_shapes=(shapes,),  # of *inputs, which is one argument
                 custom_translation_table=visops.onnx.translation_table(),
                 opset_version=opset,
                 verbose=False,

@@ -1,4 +1,4 @@
-"""torch.export: one program of every function for all sizes and counts, with the bits of eager."""
+"""Programs of torch.export, torch.compile and torch.jit: masks, sizes that depend on values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,46 +6,28 @@ from typing import Any
 import pytest
 import torch
 import visops
+from contract.test_export import dynamic_shapes
+from operators.matrices import of_sizes
 from roi.align_cases import same_bits
 from torch import Tensor
 from torch._dynamo.testing import CompileCounter
 
-from exporting.cases import (
-    CASES,
-    Call,
-    dynamic_shapes,
-    leaves,
-    packed_masks,
-    selected_masks,
-)
-from exporting.inputs import STEPS, suppressed
-
-# Public names that are no operators.
-NOT_CALLED = {"__version__", "build_info", "cmake_prefix_path", "compat", "transforms"}
-NOT_EXPORTED = {
-    "decode_jpeg",  # reads files
-    *("masks_to_rle", "rle_to_masks", "rle_area", "rle_iou", "polygons_to_masks"),  # text and lists
-    "nms_match",  # its operator is
-    "sample_points_by_uncertainty",  # draws numbers
-}
+from exporting.inputs import STEPS, images, suppressed
+from exporting.onnx_programs import Call, leaves
 
 
-def test_every_public_name_has_a_case() -> None:
-    covered = {name for case in CASES.values() for name in case.names}
-    assert covered | NOT_CALLED | NOT_EXPORTED == set(visops.__all__)
+def packed_masks(images: Tensor) -> tuple[Tensor, ...]:
+    packed = visops.pack_masks(images > 0.5)
+    area, boxes = visops.mask_area(packed), visops.masks_to_boxes(packed)
+    return packed.bits, packed.unpack(), area, boxes, visops.mask_iou(packed, packed)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_export(name: str) -> None:
-    case = CASES[name]
-    program = torch.export.export(
-        Call(case.call), case.inputs(0), dynamic_shapes=dynamic_shapes(case.inputs)
-    ).module()
-    for step in STEPS:
-        inputs = case.inputs(step)
-        found, expected = leaves(program(*inputs)), leaves(case.call(*inputs))
-        assert len(found) == len(expected)
-        assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
+def selected_masks(images: Tensor) -> tuple[Tensor, ...]:
+    packed = visops.pack_masks(images > 0.5)
+    scores = images.mean((-2, -1))
+    kept = visops.mask_nms(packed, scores, 0.3)
+    overlaps = visops.mask_iou(packed, packed, kind="boundary")
+    return kept, overlaps, *visops.merge_masks(packed, scores), visops.stability_score(images, 0.5)
 
 
 def test_a_list_of_unknown_length_is_refused() -> None:
@@ -129,27 +111,31 @@ def test_sizes_that_depend_on_values(way: str, monkeypatch: pytest.MonkeyPatch) 
             assert all(same_bits(a, b) for a, b in pairs)
 
 
+def inputs_of_sizes(step: int) -> tuple[Tensor, Tensor]:
+    return images(step), suppressed(step)[0]
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_numbers_that_depend_on_sizes(strict: bool) -> None:
     """A program of letterboxes and matrices for all sizes, however it is traced."""
-    case = next(case for case in CASES.values() if case.names[0] == "letterbox")
-    shapes = dynamic_shapes(case.inputs)
+    first, second = inputs_of_sizes(0), inputs_of_sizes(1)
+    shapes = (dynamic_shapes(first, second),)
     program = torch.export.export(
-        Call(case.call), case.inputs(0), dynamic_shapes=shapes, strict=strict
+        Call(of_sizes), first, dynamic_shapes=shapes, strict=strict
     ).module()
     for step in STEPS:
-        found, expected = leaves(program(*case.inputs(step))), leaves(case.call(*case.inputs(step)))
+        given = inputs_of_sizes(step)
+        found, expected = leaves(program(*given)), leaves(of_sizes(*given))
         assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
 
 
 def test_sizes_compile_once() -> None:
     """The first graph is of one size, the second of all; angles may change too."""
-    case = next(case for case in CASES.values() if case.names[0] == "letterbox")
     counter = CompileCounter()
 
     def call(images: torch.Tensor, boxes: torch.Tensor) -> object:
         turned = visops.get_affine_matrix((1.0, 2.0), images.shape[-1] * 2.5, shear=(0.0, 1.0))
-        return case.call(images, boxes), turned
+        return of_sizes(images, boxes), turned
 
     torch._dynamo.reset()
     compiled = torch.compile(call, backend=counter, fullgraph=True)
@@ -219,3 +205,34 @@ def test_arguments_compile_once(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     for n in (3, 5, 6, 7, 8, 9, 11):
         torch.testing.assert_close(compiled(n), SIZED[name](n), rtol=1e-6, atol=1e-6)
     assert counter.frame_count <= 2
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
+def test_script_is_refused() -> None:
+    with pytest.raises((RuntimeError, torch.jit.frontend.FrontendError)):
+        torch.jit.script(Call(lambda b, s: visops.nms(b, s, 0.4)))
+
+
+class Warp(torch.nn.Module):
+    """A layer whose matrix is learned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = torch.nn.Parameter(torch.tensor([[0.9, 0.1, 0.3], [-0.1, 0.9, 0.7]]))
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return visops.warp_affine(image, self.matrix)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace", "ignore::torch.jit.TracerWarning")
+def test_trace_of_parameters_keeps_the_operator() -> None:
+    # Eager calls go through an autograd.Function, which a trace would hold as opaque Python.
+    image = torch.rand(1, 2, 6, 7)
+    layer = Warp()
+    traced = torch.jit.trace(layer, (image,), check_trace=False)
+    kinds = [node.kind() for node in traced.inlined_graph.nodes()]
+    assert "visops::affine" in kinds
+    assert "prim::PythonOp" not in kinds
+    result = traced(image)
+    assert same_bits(result.detach(), layer(image).detach())
+    assert result.requires_grad

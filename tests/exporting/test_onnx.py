@@ -15,13 +15,13 @@ from convolution.conv2d_cases import operands
 from convolution.convolve2d_cases import BOUNDARIES
 from convolution.convolve2d_cases import SIZES as PLANES
 from convolution.im2col_cases import WINDOWS, numbers
+from operators import CASES
 from roi.align_cases import BOXES as REGIONS
 from roi.align_cases import OPTIONS, boxes_of, maps_of
 from suppression.nms_cases import BOXES, SCORES
 from torch import Tensor
 from warp.affine_cases import MODES
 
-from exporting.cases import CASES
 from exporting.inputs import (
     STEPS,
     attention,
@@ -260,31 +260,33 @@ def test_later_opset() -> None:
         assert_near(program(*inputs(step)), call(*inputs(step)), 2e-5, str(step))
 
 
-COMPOSED = {
+# What they may differ by.
+ERRORS = {
     "get_affine_matrix": 1e-8,
     "invert_affine": 0,
     "compose_affine": 0,
     "transform_points": 0,
     "transform_boxes": 0,
 }
+COMPOSED = [case for case in CASES if case.name in ERRORS]
 
 
 def composed(*inputs: Any) -> list[Any]:
-    return [CASES[name].call(*given) for name, given in zip(COMPOSED, inputs, strict=True)]
+    return [case.function(*given) for case, given in zip(COMPOSED, inputs, strict=True)]
 
 
 def test_functions_of_torchs_operators() -> None:
     """They need no translation."""
 
-    def inputs(step: int) -> tuple[Any, ...]:
-        return tuple(tuple(CASES[name].inputs(step)) for name in COMPOSED)
+    def inputs(size: str) -> tuple[Any, ...]:
+        return tuple(tuple(case.arguments(size).values())[:2] for case in COMPOSED)
 
-    program = Program(composed, inputs(0), inputs(1))
-    for step in STEPS:
-        given = inputs(step)
-        results = zip(COMPOSED.items(), program(*given), composed(*given), strict=True)
-        for (name, error), found, expected in results:
-            assert_near([found], [expected], error, name)
+    program = Program(composed, inputs("ordinary"), inputs("second"))
+    for size in ("ordinary", "second", "third"):
+        given = inputs(size)
+        results = zip(COMPOSED, program(*given), composed(*given), strict=True)
+        for case, found, expected in results:
+            assert_near([found], [expected], ERRORS[case.name], case.name)
 
 
 def filters(image: Tensor) -> list[Tensor]:

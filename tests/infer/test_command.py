@@ -91,7 +91,7 @@ def test_random_weights_are_asked_for(
     ("changes", "message"),
     [
         (["--models", "resnet19"], "visops.infer: 'resnet19' is neither a torchvision model"),
-        (["--images", "/none"], "visops.infer: --images /none is not a folder"),
+        (["--images", "/none"], "visops.infer: images is /none: there is no such folder or file"),
         (["--models", "none.pt"], "visops.infer: there is no model file none.pt"),
         (
             ["--models", "alexnet", "--weights", "/none"],

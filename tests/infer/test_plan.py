@@ -1,16 +1,31 @@
-"""Plans and manifests: written and read back, torn lines, locks."""
+"""Plans, manifests and descriptions: written and read back, torn lines, what is durable when."""
 
 import dataclasses
 import hashlib
 import json
 import multiprocessing
+import os
+import subprocess
+import sys
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from visops import infer
+from visops.infer import Auto, Detection, Entry, Model, Preprocess
+from visops.infer.batch import Batch, Picture
+from visops.infer.engine.writers import write_batch
+from visops.infer.frames import Frame
+from visops.infer.models.describe import describe
+from visops.infer.models.model import weights_digest
+from visops.infer.store import durable
+from visops.infer.store.durable import make_folders, sync_below
 from visops.infer.store.manifest import (
     Commit,
     Manifest,
@@ -18,8 +33,11 @@ from visops.infer.store.manifest import (
     manifest_paths,
     read_manifest,
 )
-from visops.infer.store.plan import Entry, Plan, cut_batches
+from visops.infer.store.plan import Plan, PlannedBatch, cut_batches
 from waiting import LIMIT
+
+from infer.described import Fields, Own, over
+from infer.folders import Network, save
 
 
 def entries(text: str) -> list[Entry]:
@@ -200,3 +218,193 @@ def test_lines_of_other_plans_and_of_missing_parts_do_not_count(tmp_path: Path) 
         **{number: own[number] for number in (0, 1, 2)},
         4: none,
     }
+
+
+def said(value: Any) -> str:
+    return describe(value, weights_digest)
+
+
+def plain(output: Any, placements: Any) -> Any:
+    return [{} for _ in placements]
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+    def __init__(self, a: Any) -> None:
+        self.a = a
+
+
+MAKERS: list[Any] = [
+    lambda: plain,
+    lambda: over(0.5),
+    lambda: over(0.6),
+    lambda: partial(over, threshold=0.5),
+    lambda: partial(plain, 3),
+    lambda: Own(0.5),
+    lambda: Own(0.6),
+    lambda: Own(0.5, plain),
+    lambda: Own(0.5, Own(0.5)),
+    lambda: Own(0.5).__call__,
+    lambda: Own(0.6).__call__,
+    lambda: Own(0.5, (1, "a", None)),
+    lambda: partial(plain, {"a": [Own(1), (2, {3})]}),
+    lambda: partial(plain, {"a": [Own(1), (2, {4})]}),
+    lambda: Own(0.5, torch.tensor([1.0, 2.0])),
+    lambda: Own(0.5, np.array([1.0, 3.0])),
+    lambda: Own(0.5, Network(0)),
+    lambda: Own(0.5, Network(1)),
+    lambda: Fields(plain),
+    lambda: Fields(Own(0.5)),
+    lambda: Slotted(1),
+    lambda: Slotted(2),
+    lambda: Auto(detection=over(0.5)),
+    lambda: Auto(detection=Detection(0.3)),
+    lambda: Own,
+    lambda: len,
+]
+
+
+def test_equal_objects_have_equal_descriptions_and_others_do_not() -> None:
+    names = [said(make()) for make in MAKERS]
+    assert names == [said(make()) for make in MAKERS]
+    assert len(set(names)) == len(names)
+    assert not any("0x" in name for name in names)
+
+
+def test_objects_with_a_repr_keep_it() -> None:
+    assert said(Auto()) == repr(Auto())
+    assert said(plain) == "infer.test_plan.plain"
+
+
+def test_collections_in_closures_are_left_out() -> None:
+    calls: list[int] = []
+    own = Own(0.5, calls)
+
+    def counting(output: Any, placements: Any) -> Any:
+        calls.append(1)
+
+    before = said(counting), said(own)
+    counting(None, None)
+    assert (said(counting), said(own)) == before
+
+
+def test_objects_that_refer_to_each_other() -> None:
+    own = Own(0.5)
+    own.inner = own
+    assert said(own).count("Own") < 20
+
+
+PROGRAM = """
+import sys
+sys.path[:0] = sys.argv[1:]
+from infer.described import Fields, Own, over
+from visops.infer import Model
+for postprocess in (over(0.5), Own(0.5, frozenset('abc')), Fields({"c", "a", "b"})):
+    print(Model("net", len, postprocess=postprocess).fingerprint()["postprocess"])
+"""
+
+
+def test_descriptions_are_equal_in_another_process() -> None:
+    run = [sys.executable, "-c", PROGRAM, *sys.path]
+    printed = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    here = [over(0.5), Own(0.5, frozenset("abc")), Fields({"c", "a", "b"})]
+    named = [Model("net", len, postprocess=one).fingerprint()["postprocess"] for one in here]
+    assert printed.splitlines() == named
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record the folders that are synced."""
+    folders: list[str] = []
+    sync = durable.sync_folder
+
+    def listed(folder: str) -> None:
+        folders.append(os.path.normpath(folder))
+        sync(folder)
+
+    monkeypatch.setattr(durable, "sync_folder", listed)
+    return folders
+
+
+def test_folders_in_between_are_synced_once(tmp_path: Path, synced: list[str]) -> None:
+    for folder in ("a/b", "a/c", "d"):
+        (tmp_path / folder).mkdir(parents=True)
+    sync_below(str(tmp_path), ["a/b", "a/c", "d"])
+    assert sorted(synced) == [str(tmp_path / name) for name in ("", "a", "a/b", "a/c", "d")]
+    synced.clear()
+    sync_below(str(tmp_path), [])
+    assert not synced
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_new_folders_are_synced_in_their_parents(
+    tmp_path: Path, synced: list[str], monkeypatch: pytest.MonkeyPatch, relative: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    top = "" if relative else str(tmp_path)
+    for _ in range(2):
+        make_folders(os.path.join(top, "a", "b", "c"))
+    assert sorted(synced) == [
+        os.path.normpath(os.path.join(top, name)) for name in ("", "a", "a/b")
+    ]
+    assert (tmp_path / "a" / "b" / "c").is_dir()
+
+
+def test_folders_of_pictures_are_synced(tmp_path: Path, synced: list[str]) -> None:
+    save(tmp_path / "images" / "deep" / "er" / "0.png")
+    options: dict[str, Any] = {"workers": 0, "preprocess": Preprocess((8, 8)), "annotate": "png"}
+    infer.run(tmp_path / "images", tmp_path / "out", {"net": Network()}, **options)
+    pictures = {str(tmp_path / "out" / name) for name in ("annotated", "annotated/deep")}
+    assert {*pictures, str(tmp_path), str(tmp_path / "out")} <= set(synced)
+
+
+def batch(*pictures: str) -> Any:
+    entries = (Entry("a.png"), Entry("b.png"), Entry("c.txt", "skipped", "no"))
+    pixels = torch.zeros(3, 4, 5, dtype=torch.uint8)
+    return Batch(
+        PlannedBatch(7, entries, "digest"),
+        frames=[Frame(0, 0, 4, 5, 4, 5)],
+        failures={1: "broken"},
+        results={"net": [{"x": 1}]},
+        pictures=[Picture(path, pixels) for path in pictures],
+    )
+
+
+def test_commits_hold_the_digest_of_their_plan(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    commit = write_batch(str(tmp_path), batch())
+    assert (commit.batch, commit.ok, commit.failed, commit.skipped) == (7, 1, 1, 1)
+    assert commit.plan == "digest"
+    assert commit.size == (tmp_path / commit.part).stat().st_size
+
+
+def test_batches_of_another_plan_are_done_again(tmp_path: Path) -> None:
+    """This holds even if plan.jsonl, which would refuse other options, is gone."""
+    for i in range(5):
+        save(tmp_path / "images" / f"{i}.png", i)
+    options: dict[str, Any] = {"workers": 0, "batch_size": 2}
+    results = []
+    for seed in (0, 1):
+        infer.run(tmp_path / "images", tmp_path / "out", {"net": Network(seed)}, **options)
+        results.append((tmp_path / "out" / "results.jsonl").read_bytes())
+        (tmp_path / "out" / "plan.jsonl").unlink()
+    alone = tmp_path / "alone"
+    infer.run(tmp_path / "images", alone, {"net": Network(1)}, **options)
+    assert results[1] == (alone / "results.jsonl").read_bytes() != results[0]
+
+
+def test_folders_made_for_pictures_are_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So are the folders above: a synced folder is lost if its own name is not durable."""
+    (tmp_path / "parts").mkdir()
+    synced: list[str] = []
+    monkeypatch.setattr(
+        durable, "sync_folder", lambda folder: synced.append(os.path.relpath(folder, tmp_path))
+    )
+    write_batch(
+        str(tmp_path), batch("annotated/a/b/x.png", "annotated/a/b/y.png", "pictures/z.jpg")
+    )
+    before_the_part = synced[: synced.index("parts")]
+    assert sorted(before_the_part) == [".", "annotated", "annotated/a", "annotated/a/b", "pictures"]

@@ -1,13 +1,19 @@
-"""Chains of threads: order, bounds, ends, errors and times."""
+"""Chains of threads: order, bounds, ends, errors; the bar and the table; memory that is kept."""
 
+import ctypes
 import itertools
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from visops.infer import Counts, Summary
 from visops.infer.engine.stages import Chain, Stage, StageError
+from visops.infer.store.summary import StageTimes
+from visops.infer.view.report import Progress, advice, table
 from waiting import until
 
 
@@ -202,3 +208,190 @@ def test_threads_that_cannot_be_started(fails: int, monkeypatch: pytest.MonkeyPa
         made.start()
     assert made.wait(20), "those that run wait for those that don't"
     assert out == []
+
+
+class Bar:
+    """Stands in for tqdm, without a terminal."""
+
+    disable = False
+    n = 0
+    said = ""
+
+    def set_postfix_str(self, text: str, refresh: bool) -> None:
+        self.said = text
+
+    def refresh(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def bar() -> Any:
+    progress = Progress(10, 2, shown=False)
+    progress._bar = Bar()
+    return progress
+
+
+class Fixed:
+    """Stages with given times."""
+
+    def __init__(self, **busy: float) -> None:
+        self.times = [StageTimes(name, 1, 3, spent) for name, spent in busy.items()]
+
+
+def test_the_bar_names_the_busiest_stage_since_the_last_tick(bar: Any) -> None:
+    chain = Fixed(decode=5.0, models=1.0)
+    bar.tick(chain)
+    assert bar._bar.said == "decode 1 models 3 /s, limits: decode"
+    assert bar._bar.n == 5
+    chain.times[1].busy = 1.5
+    bar.tick(chain)
+    assert bar._bar.said.endswith("limits: models")
+
+
+def test_the_current_batch_counts_as_work_in_the_bar(bar: Any) -> None:
+    """A network may take seconds per batch, and its time stands still during most ticks."""
+
+    class Working(Fixed):
+        now = (1.0, 1.0)
+
+        def busy(self) -> Any:
+            return self.now
+
+    chain = Working(decode=1.0, models=1.0)
+    bar.tick(chain)
+    chain.times[0].busy = 1.1
+    chain.now = (1.1, 1.5)
+    bar.tick(chain)
+    assert bar._bar.said.endswith("limits: models")
+
+
+def test_a_chain_reports_the_time_of_current_batches(bar: Any) -> None:
+    """A network takes seconds per batch, but the bar looks at stages every half second."""
+    release = threading.Event()
+
+    def network(item: int) -> int:
+        release.wait(60)
+        return item
+
+    chain: Chain[int] = Chain(
+        ("decode", iter(range(3))),
+        [Stage("models", network)],
+        room=1,
+        size=lambda item: 1,
+        number=lambda item: item,
+    )
+    chain.start()
+    try:
+        until(lambda: chain.busy()[1] > 0.05)
+        for _ in range(3):
+            time.sleep(0.02)
+            bar.tick(chain)
+            assert bar._bar.said.endswith("limits: models")
+        assert chain.times[1].busy == 0
+    finally:
+        release.set()
+        chain.wait()
+    assert chain.busy() == [stage.busy for stage in chain.times]
+
+
+def test_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """A log gets a line now and then instead of a bar."""
+    now = [100.0]
+    monkeypatch.setattr("visops.infer.view.report.time.monotonic", lambda: now[0])
+    progress, silent = Progress(10, 2), Progress(10, 2, shown=False)
+    chain: Any = Fixed(decode=5.0, models=1.0)
+    for seconds in (0.5, 29.0, 0.5, 0.5, 29.4, 0.2):
+        now[0] += seconds
+        progress.tick(chain)
+        silent.tick(chain)
+    progress.close()
+    line = "visops.infer: 5 of 10 images, decode 1 models 3 /s, limits: decode"
+    assert capsys.readouterr().err.splitlines() == [line, line]
+
+
+def test_the_table_counts_starting_apart() -> None:
+    stages = [StageTimes("decode", 4, 40, 1.0, first=10), StageTimes("models", 4, 40, 3.0)]
+    summary = Summary(Counts(listed=40, ok=40), done=40, seconds=4.0, starting=6.0, stages=stages)
+    text = table(summary)
+    assert "40 images in 4.0 s: 10.0 images/s, after 6.0 s to start" in text
+    assert advice("models") in text
+    assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["30", "13"]
+    for stage in stages:  # one batch says nothing about speed
+        stage.batches = 1
+    assert "bottleneck" not in table(summary)
+
+
+def test_the_table_has_no_empty_lines() -> None:
+    text = table(Summary(Counts(listed=3, ok=1, failed=1), pending=1))
+    assert text == "3 listed: 1 ok, 1 failed, 0 skipped, 1 left"
+    text = table(Summary(Counts(listed=2, ok=1, failed=1), results="out/results.jsonl"))
+    assert text.splitlines()[1:] == [
+        "failures and their reasons: quarantine.jsonl",
+        "results: out/results.jsonl",
+    ]
+
+
+@pytest.mark.parametrize("stage", ["decode", "preprocess"])
+def test_advice_does_not_suggest_defaults(stage: str) -> None:
+    assert " --reduced" not in advice(stage)
+    assert advice("other") == "other is the bottleneck."
+
+
+BLOCK = 80 << 20  # bytes, more than the 64 MB of a thread's arena in glibc
+ROUNDS = 5
+
+PROGRAM = f"""
+import os, resource, threading
+import torch
+from visops.infer import keep_freed_memory
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+def work():
+    # Up to seven times, malloc sets the few bytes left over by alignment aside for small objects of
+    # the thread. Each time, the block that is freed is too small for the next one.
+    for _ in range(10):
+        torch.ones({BLOCK}, dtype=torch.uint8)
+    before = faults()
+    for _ in range({ROUNDS}):
+        torch.ones({BLOCK}, dtype=torch.uint8)
+    print(faults() - before, flush=True)
+
+for kept in (True, False):  # in forks, because importing torch takes longest
+    if os.fork() == 0:
+        if kept:
+            assert keep_freed_memory()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        work()
+        os._exit(0)
+    assert os.wait()[1] == 0
+"""
+
+
+def faults() -> list[int]:
+    """Pages mapped for the last blocks: kept and given back, in another thread and the first."""
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [int(line) for line in done.stdout.split()]
+
+
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"), reason="malloc is not glibc's"
+)
+def test_freed_memory_is_kept_in_all_threads() -> None:
+    huge_page = 2 << 20
+    of_a_block = BLOCK // huge_page  # at least
+    kept = []
+    for _ in range(3):  # under load, one block of hundreds has been mapped anew
+        pages = faults()
+        assert min(pages[2:]) >= ROUNDS * of_a_block
+        kept.append(max(pages[:2]))
+        if kept[-1] < of_a_block:
+            return
+    pytest.fail(f"{kept} pages were mapped")

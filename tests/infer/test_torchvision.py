@@ -1,4 +1,4 @@
-"""torchvision models: built with its settings, fed its inputs, filtered by our thresholds."""
+"""torchvision models: built with its settings, fed its inputs; batches of any sizes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 import torch
+import torchvision
 from torch import Tensor, nn
 from torchvision.models import WeightsEnum, get_model, get_model_weights
-from visops.infer import Auto, Detection, Model, Preprocess, load_model, load_models
+from visops.infer import Auto, Detection, Model, Options, Preprocess, load_model, load_models
+from visops.infer.frames import Frame
+from visops.infer.images.preprocess import IMAGENET_MEAN, IMAGENET_STD
 from visops.infer.models.torchvision import Thresholds, build, preprocess_of
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter"),
-]
+from infer.folders import photo
 
 CPU = torch.device("cpu")
 
@@ -39,6 +40,7 @@ def empty(network: nn.Module) -> dict[str, Tensor]:
     }
 
 
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 @pytest.mark.parametrize(
     ("name", "weights"),
     [
@@ -67,6 +69,7 @@ def test_torchvisions_weights_fit_the_network_that_is_built(
     assert getattr(ours, "transform_input", None) == getattr(theirs, "transform_input", None)
 
 
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 def test_weights_trained_from_scratch(tmp_path: Path) -> None:
     name = "fasterrcnn_resnet50_fpn"
     with torch.device("meta"):
@@ -78,6 +81,7 @@ def test_weights_trained_from_scratch(tmp_path: Path) -> None:
         assert repr(build("fcn_resnet50", str(tmp_path), 0)) == repr(theirs)
 
 
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 @pytest.mark.filterwarnings("ignore:auxiliary heads in the pretrained")
 @pytest.mark.parametrize("heads", [True, False])
 def test_scores_of_a_network_trained_in_tensorflow(
@@ -92,6 +96,7 @@ def test_scores_of_a_network_trained_in_tensorflow(
         assert torch.equal(model.forward(images, [], []), theirs(images))
 
 
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 def test_a_transformer_is_of_the_size_of_its_weights(tmp_path: Path, pretrained: Any) -> None:
     with torch.device("meta"):
         theirs = pretrained("vit_b_16", "IMAGENET1K_SWAG_E2E_V1")
@@ -103,6 +108,7 @@ def test_a_transformer_is_of_the_size_of_its_weights(tmp_path: Path, pretrained:
         assert whole == Preprocess((224, 224), "crop")
 
 
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 @pytest.mark.parametrize(
     ("state", "message"),
     [
@@ -126,17 +132,20 @@ def test_errors_name_the_file_of_weights(tmp_path: Path, state: Any, message: st
     assert len(str(caught.value)) < 1000
 
 
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 def test_models_that_see_no_images() -> None:
     with pytest.raises(ValueError, match="'r3d_18' is a model for video, must be one for images"):
         load_model("r3d_18", "random")
 
 
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 def test_weights_for_model_files_are_refused() -> None:
     for load in (load_model, lambda name, weights: load_models([name], weights)):
         with pytest.raises(ValueError, match=r"weights is 'folder', must be None for net.pt"):
             load("net.pt", "folder")
 
 
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 def test_random_weights_leave_other_generators_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     seeded: list[int] = []
     monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded.append)
@@ -152,6 +161,7 @@ def test_random_weights_leave_other_generators_alone(monkeypatch: pytest.MonkeyP
         assert torch.equal(one, other)
 
 
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -217,6 +227,7 @@ def found(model: Model, detection: Detection) -> Any:
         return detection.detect(model.forward(images, [], placements), placements)
 
 
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 @pytest.mark.parametrize(
     ("name", "score", "iou", "most"),
     [
@@ -243,6 +254,7 @@ def test_detectors_use_our_thresholds(name: str, score: float, iou: float, most:
         torch.testing.assert_close(one["boxes"], other["boxes"], atol=1e-4, rtol=0)
 
 
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 def test_soft_suppression_sees_every_box() -> None:
     network = detector("fasterrcnn_resnet50_fpn")
     detection = Detection(method="linear", max_detections=1000)
@@ -251,6 +263,7 @@ def test_soft_suppression_sees_every_box() -> None:
     assert len(soft[0]["boxes"]) > 1.2 * len(hard[0]["boxes"])
 
 
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 def test_masks_are_computed_after_suppression() -> None:
     with torch.device("meta"):
         network = get_model("maskrcnn_resnet50_fpn", weights=None, weights_backbone=None)
@@ -267,6 +280,7 @@ def test_masks_are_computed_after_suppression() -> None:
     assert Thresholds.under(hard, boxes).iou == 1.0
 
 
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 def test_other_post_processing_gets_torchvisions_output() -> None:
     network = load_model("ssdlite320_mobilenet_v3_large", "random").call
     before = Thresholds.of(network)
@@ -275,3 +289,110 @@ def test_other_post_processing_gets_torchvisions_output() -> None:
     model.postprocess = lambda output, placements: output
     model.to(CPU, torch.contiguous_format)
     assert Thresholds.of(network) == before
+
+
+SIZES = ((40, 60), (64, 32), (17, 90))
+NEAR = 0.02 / 255  # photos are filtered in integers
+
+
+def images(sizes: Any = SIZES) -> Any:
+    return [
+        torch.from_numpy(photo(i, *size).copy()).permute(2, 0, 1) for i, size in enumerate(sizes)
+    ]
+
+
+def frames(sizes: Any = SIZES) -> Any:
+    return [Frame(i, 0, *size, *size) for i, size in enumerate(sizes)]
+
+
+def test_stretch_is_interpolate() -> None:
+    preprocess = Preprocess((20, 24))
+    batch, _ = preprocess.run(images(), frames())
+    mean = torch.tensor(IMAGENET_MEAN)[:, None, None]
+    std = torch.tensor(IMAGENET_STD)[:, None, None]
+    for row, image in zip(batch, images(), strict=True):
+        resized = torch.nn.functional.interpolate(
+            image[None].float() / 255, (20, 24), mode="bilinear", antialias=True
+        )[0]
+        torch.testing.assert_close(row, (resized - mean) / std, atol=NEAR / 0.224, rtol=0)
+
+
+def test_letterbox() -> None:
+    preprocess = Preprocess((24, 24), "letterbox", None, None, fill=51)
+    batch, placements = preprocess.run(images(), frames())
+    assert (placements[0].scale_x, placements[0].scale_y) == (0.4, 0.4)
+    assert (placements[0].left, placements[0].top) == (0, 4)
+    torch.testing.assert_close(batch[0, :, :3], torch.full((3, 3, 24), 0.2))
+    torch.testing.assert_close(batch[0, :, -3:], torch.full((3, 3, 24), 0.2))
+    resized = torch.nn.functional.interpolate(
+        images()[0][None].float() / 255, (16, 24), mode="bilinear", antialias=True
+    )[0]
+    torch.testing.assert_close(batch[0, :, 4:20], resized, atol=NEAR, rtol=0)
+
+
+def test_crop() -> None:
+    preprocess = Preprocess((16, 16), "crop", None, None, crop=0.8)
+    batch, placements = preprocess.run(images(), frames())
+    # 40 x 60 becomes 20 x 30, of which the middle 16 x 16 are kept.
+    assert (placements[0].scale_x, placements[0].scale_y) == (0.5, 0.5)
+    assert (placements[0].left, placements[0].top) == (-7, -2)
+    resized = torch.nn.functional.interpolate(
+        images()[0][None].float() / 255, (20, 30), mode="bilinear", antialias=True
+    )[0]
+    torch.testing.assert_close(batch[0], resized[:, 2:18, 7:23], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("fit", ["stretch", "letterbox", "crop"])
+def test_a_reduced_image_goes_where_the_whole_one_goes(fit: str) -> None:
+    (image,) = images([(64, 96)])
+    small = torch.nn.functional.avg_pool2d(image[None].float(), 2)[0].round().to(torch.uint8)
+    preprocess = Preprocess((16, 16), fit, None, None)
+    whole, placements = preprocess.run([image], [Frame(0, 0, 64, 96, 64, 96)])
+    reduced, again = preprocess.run([small], [Frame(0, 0, 32, 48, 64, 96, 2)])
+    assert placements == again
+    assert (whole - reduced).abs().max() < 0.03
+
+
+def test_channels_last() -> None:
+    batch, _ = Preprocess((8, 8)).run(images(), frames(), torch.channels_last)
+    assert batch.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fit": "cover"}, "fit is 'cover', must be one of"),
+        ({"size": (0, 3)}, r"size is \(0, 3\), must be two positive"),
+        ({"crop": 0}, "crop is 0, must be above 0 and at most 1"),
+        ({"std": (1, 0, 1)}, r"std is \(1.0, 0.0, 1.0\), must have no 0"),
+        ({"size": 64}, "size is 64, must be 2 integers"),
+        ({"size": (8, 8.5)}, r"size is \(8, 8.5\), must be 2 integers"),
+        ({"mean": (0.5, 0.5)}, r"mean is \(0.5, 0.5\), must be 3 numbers, or None"),
+        ({"std": "one"}, "std is 'one', must be 3 numbers, or None"),
+    ],
+)
+def test_bad_options(options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Preprocess(**options)
+
+
+def test_lists_are_taken_like_tuples() -> None:
+    given = Preprocess([24, 24], mean=[0.5, 0.5, 0.5], std=[1, 1, 1])  # type: ignore[arg-type]
+    same = Preprocess((24, 24), mean=(0.5, 0.5, 0.5), std=(1, 1, 1))
+    assert {given: 1} == {same: 1}  # they are keys of a batch's inputs
+    assert repr(given) == repr(same)
+
+
+def test_transforms_of_weights_are_a_preprocess() -> None:
+    """Those of classifiers; what they and ours make of a photo is nearly the same."""
+    theirs = torchvision.models.ResNet18_Weights.DEFAULT.transforms()
+    ours = Options(preprocess=theirs).preprocess
+    assert ours == Preprocess((224, 224), "crop", IMAGENET_MEAN, IMAGENET_STD, crop=224 / 256)
+    image = torch.from_numpy(photo(0, 300, 400)).permute(2, 0, 1)
+    found, _ = ours.run([image], [Frame(0, 0, 300, 400, 300, 400)])
+    assert (found[0] - theirs(image)).abs().mean() < 0.02
+    detection = torchvision.models.detection.FasterRCNN_ResNet50_FPN_Weights.DEFAULT.transforms()
+    others: tuple[Any, ...] = (detection, torch.nn.Identity(), 224)
+    for other in others:
+        with pytest.raises(TypeError, match=r"must be a visops\.infer\.Preprocess, one call"):
+            Options(preprocess=other)

@@ -1,4 +1,4 @@
-"""Values of connected components: against flood fill, SciPy, OpenCV and scikit-image."""
+"""Connected components: against flood fill, SciPy, OpenCV, scikit-image, and at random."""
 
 import itertools
 from typing import Any
@@ -10,9 +10,11 @@ import scipy.ndimage
 import skimage.measure
 import torch
 import visops
-from references import components as reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from references import masks as reference
 
-from masks.mask_cases import KINDS, LAYOUTS, SIZES, label_map
+from masks.cases import KINDS, LAYOUTS, SIZES, label_map
 
 EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.int64)
@@ -30,9 +32,9 @@ def test_unsigned_label_maps(dtype: Any) -> None:
     most = np.iinfo(dtype).max
     maps = rng.choice(np.array([0, 1, most, most // 2 + 1], dtype), (3, 12, 40))
     signed = maps.astype(np.int64)
-    for given in (maps, torch.from_numpy(maps)):
+    for form in (maps, torch.from_numpy(maps)):
         np.testing.assert_array_equal(
-            visops.connected_components(given), visops.connected_components(signed)
+            visops.connected_components(form), visops.connected_components(signed)
         )
 
 
@@ -214,3 +216,50 @@ def test_the_first_of_equal_islands_stays() -> None:
     cleaned, changed = visops.remove_small_regions(mask, 3, "islands")
     assert cleaned.tolist() == [[False, True, False, False]] * 2
     assert changed
+
+
+few = settings(max_examples=15)
+seeds = st.integers(0, 2**32 - 1)
+sides = st.integers(1, 150)
+
+
+@few
+@given(seed=seeds, height=sides, width=sides, connectivity=st.sampled_from([4, 8]))
+def test_labels_are_scipys(seed: int, height: int, width: int, connectivity: int) -> None:
+    rng = np.random.default_rng(seed)
+    masks = np.stack([make(rng, height, width) for make in KINDS.values()])
+    labels = visops.connected_components(masks, connectivity=connectivity)
+    structure = scipy.ndimage.generate_binary_structure(2, 1 if connectivity == 4 else 2)
+    for mask, ours in zip(masks, labels, strict=True):
+        np.testing.assert_array_equal(ours, scipy.ndimage.label(mask, structure)[0])
+
+
+@few
+@given(seed=seeds, height=st.integers(1, 40), width=st.integers(1, 40))
+def test_statistics_describe_the_labels(seed: int, height: int, width: int) -> None:
+    rng = np.random.default_rng(seed)
+    image = rng.integers(0, 3, (height, width)).astype(np.int16)
+    labels, stats = visops.connected_components(image, return_stats=True)
+    areas, boxes, centroids = reference.statistics(labels, int(stats.counts))
+    assert stats.areas.tolist() == areas
+    assert stats.boxes.tolist() == boxes
+    assert stats.centroids.tolist() == centroids
+    # Labels of labels are the labels: each is one component.
+    np.testing.assert_array_equal(visops.connected_components(labels), labels)
+
+
+@few
+@given(seed=seeds, height=sides, width=sides, min_area=st.integers(0, 60))
+def test_what_stays_is_large(seed: int, height: int, width: int, min_area: int) -> None:
+    rng = np.random.default_rng(seed)
+    mask = KINDS["noise"](rng, height, width)
+    filled, _ = visops.remove_small_regions(mask, min_area, "holes")
+    assert (filled | ~mask).all()
+    holes = visops.connected_components(~filled, return_stats=True)[1]
+    assert (holes.areas >= min_area).all()
+    kept, changed = visops.remove_small_regions(mask, min_area, "islands")
+    assert (mask | ~kept).all()
+    islands = visops.connected_components(kept, return_stats=True)[1]
+    assert (islands.areas >= min_area).all() or islands.counts == 1
+    assert changed == (kept != mask).any()
+    assert not visops.remove_small_regions(kept, min_area, "islands")[1]

@@ -10,7 +10,7 @@ import visops
 from kernels import use_slot
 from torch import Tensor
 
-from masks.paste_cases import CONVENTIONS, probabilities, random_boxes
+from masks.cases import CONVENTIONS, probabilities, random_boxes
 
 # Rows are taken 8 at a time, 16 bytes or 64 pixels of each.
 SIZES = [(1, 1), (7, 15), (8, 16), (9, 17), (17, 63), (16, 64), (23, 65), (3, 130), (33, 47)]

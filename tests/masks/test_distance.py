@@ -1,4 +1,4 @@
-"""Values of distance transforms: against a search of all pixels, SciPy and OpenCV."""
+"""Distance transforms: against a search of all pixels, SciPy, OpenCV, and at random."""
 
 import itertools
 from typing import Any
@@ -9,9 +9,11 @@ import pytest
 import scipy.ndimage
 import torch
 import visops
-from references import distance as reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from references import masks as reference
 
-from masks.mask_cases import KINDS, LAYOUTS, SIZES
+from masks.cases import KINDS, LAYOUTS, SIZES
 
 EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
 METRICS = ("euclidean", "taxicab", "chessboard")
@@ -245,3 +247,62 @@ def test_a_mask_without_outside(metric: str) -> None:
     assert (indices[0] == -1).all()
     assert found[1].isfinite().all()
     assert (visops.distance_transform(masks[0], spacing=2.0).isinf()).all()
+
+
+few = settings(max_examples=15)
+seeds = st.integers(0, 2**32 - 1)
+sides = st.integers(1, 150)
+
+
+@few
+@given(seed=seeds, height=sides, width=sides)
+def test_distances_are_scipys(seed: int, height: int, width: int) -> None:
+    rng = np.random.default_rng(seed)
+    masks = np.stack([make(rng, height, width) for make in KINDS.values()])
+    found = visops.distance_transform(masks)
+    for mask, ours in zip(masks, found, strict=True):
+        if mask.all():
+            assert np.isinf(ours).all()
+        else:
+            theirs = scipy.ndimage.distance_transform_edt(mask)
+            np.testing.assert_array_equal(ours, theirs.astype(np.float32))
+
+
+@few
+@given(seed=seeds, height=sides, width=sides)
+def test_mirrored_masks_have_mirrored_distances(seed: int, height: int, width: int) -> None:
+    rng = np.random.default_rng(seed)
+    mask = rng.random((height, width)) < rng.choice([0.5, 0.95, 0.999])
+    for metric in ("euclidean", "taxicab", "chessboard"):
+        found = visops.distance_transform(mask, metric=metric)
+        for axis in (0, 1):
+            mirrored = visops.distance_transform(np.flip(mask, axis), metric=metric)
+            np.testing.assert_array_equal(np.flip(mirrored, axis), found)
+        turned = visops.distance_transform(mask.T, metric=metric)
+        np.testing.assert_array_equal(turned.T, found)
+
+
+@few
+@given(seed=seeds, height=sides, width=sides, metric=st.sampled_from(["taxicab", "chessboard"]))
+def test_the_index_is_the_first_as_near(seed: int, height: int, width: int, metric: str) -> None:
+    rng = np.random.default_rng(seed)
+    mask = rng.random((height, width)) < rng.choice([0.5, 0.95])
+    found, (rows, columns) = visops.distance_transform(mask, metric=metric, return_indices=True)
+    if mask.all():
+        assert (rows == -1).all()
+        return
+    y, x = np.indices(mask.shape)
+    reach = np.abs(y - rows), np.abs(x - columns)
+    length = reach[0] + reach[1] if metric == "taxicab" else np.maximum(*reach)
+    np.testing.assert_array_equal(length, found)
+    at = rng.integers(0, height), rng.integers(0, width)
+    down, right = np.abs(y - at[0]), np.abs(x - at[1])
+    every = down + right if metric == "taxicab" else np.maximum(down, right)
+    first = np.flatnonzero((every == every[~mask].min()) & ~mask)[0]
+    assert divmod(int(first), width) == (rows[at], columns[at])
+
+
+def test_size_of_a_plane_without_depth() -> None:
+    masks = torch.zeros(1, 1, dtype=torch.bool).expand(2**16, 2**16)
+    with pytest.raises(RuntimeError, match=r"masks are 65536 x 65536, must have fewer than 2\^31"):
+        visops.distance_transform(masks)

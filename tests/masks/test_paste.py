@@ -1,4 +1,4 @@
-"""Values of pasted masks: against loops over pixels."""
+"""Pasted masks: against loops over pixels and their peers; within torch."""
 
 from typing import Any
 
@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 import torch
 import visops
-from references.pasted_masks import paste
+from references.masks import by_grid_sample, paste
 from roi.crops_cases import BOXES
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torchvision import tv_tensors
+from torchvision.models.detection import maskrcnn_resnet50_fpn, roi_heads
+from torchvision.models.detection.roi_heads import paste_masks_in_image
 
-from masks.mask_cases import LAYOUTS
-from masks.paste_cases import CONVENTIONS, MASK_SIZES, SIZE, boxes, probabilities
+from masks.cases import CONVENTIONS, LAYOUTS, MASK_SIZES, SIZE, boxes, probabilities, random_boxes
 
 every_convention = pytest.mark.parametrize("options", CONVENTIONS, ids=str)
 
@@ -176,3 +181,174 @@ def test_columns_near_and_far() -> None:
     expected = visops.paste_masks(masks, rows, (7, 90), out="float")
     found = visops.paste_masks(masks.float(), rows.float(), (7, 90), out="float")
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-4)
+
+
+SIZES = ((60, 90), (97, 131), (33, 64))
+
+
+def equal_but_for_ties(ours: torch.Tensor, theirs: torch.Tensor, numbers: torch.Tensor) -> None:
+    """Masks are equal where numbers are not within rounding of the threshold."""
+    different = ours != theirs
+    assert (numbers[different] - 0.5).abs().max() < 1e-5 if different.any() else True
+    assert different.float().mean() < 1e-4
+    assert ours.any()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("side", [7, 14, 28])
+def test_detectron2(size: tuple[int, int], side: int) -> None:
+    rng = np.random.default_rng(side)
+    masks = probabilities(20, (side, side), side).float()
+    boxes = random_boxes(rng, 20, size)
+    theirs = by_grid_sample(masks, boxes, size)
+    ours = visops.paste_masks(masks, boxes, size, out="float")
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+    inside = visops.paste_masks(masks, boxes, size)
+    equal_but_for_ties(inside, theirs >= 0.5, theirs)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("padding", [0, 1, 2])
+@pytest.mark.parametrize("mask", [(28, 28), (14, 28), (40, 10)])
+def test_torchvision(size: tuple[int, int], padding: int, mask: tuple[int, int]) -> None:
+    """Boxes grow by the masks' width along both axes."""
+    rng = np.random.default_rng(padding)
+    masks = probabilities(20, mask, seed=padding).float()[:, None]
+    boxes = random_boxes(rng, 20, size)
+    # Theirs fails for boxes that lie beyond the image.
+    boxes = torch.stack(
+        [boxes[:, 0::2].clamp(0, size[1]), boxes[:, 1::2].clamp(0, size[0])], 2
+    ).flatten(1)
+    theirs = paste_masks_in_image(masks, boxes, size, padding)[:, 0]
+    ours = visops.paste_masks(
+        masks, boxes, size, out="float", convention="torchvision", padding=padding
+    )
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+    inside = visops.paste_masks(masks, boxes, size, convention="torchvision", padding=padding)
+    equal_but_for_ties(inside, theirs > 0.5, theirs)
+
+
+def test_mask_rcnn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchvision's model with our pasting in its place finds the same masks."""
+    torch.manual_seed(0)
+    model = maskrcnn_resnet50_fpn(
+        weights=None, weights_backbone=None, num_classes=3, min_size=96, max_size=128
+    )
+    model.eval()
+    model.roi_heads.score_thresh = 0.0
+    model.roi_heads.detections_per_img = 12
+    image = torch.rand(3, 96, 120)
+    given: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def paste(masks: torch.Tensor, boxes: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+        given.append((masks, boxes))
+        return visops.paste_masks(masks, boxes, size, out="float", convention="torchvision")[
+            :, None
+        ]
+
+    with torch.inference_mode():
+        theirs = model([image])[0]["masks"]
+        for module in (roi_heads, __import__("torchvision").models.detection.transform):
+            monkeypatch.setattr(module, "paste_masks_in_image", paste)
+        ours = model([image])[0]["masks"]
+    assert len(given) == 1
+    assert len(theirs) > 3
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+    masks, boxes = given[0]
+    level = float(masks.median())
+    inside = visops.paste_masks(masks, boxes, (96, 120), threshold=level, convention="torchvision")
+    close = (theirs[:, 0] - level).abs() < 1e-6
+    assert torch.equal(inside & ~close, (theirs[:, 0] > level) & ~close)
+    assert inside.any()
+    assert (~inside & (theirs[:, 0] > 0)).any()
+    assert close.float().mean() < 1e-3
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("options", CONVENTIONS, ids=str)
+def test_gradient_is_the_transpose(options: dict[str, Any]) -> None:
+    """<paste(x), g> = <x, paste'(g)>, in shapes too large for gradcheck."""
+    for mask_size in MASK_SIZES:
+        masks = probabilities(size=mask_size).requires_grad_()
+        found = visops.paste_masks(masks, boxes(torch.float64), SIZE, out="float", **options)
+        grad = torch.sin(torch.arange(found.numel(), dtype=torch.float64)).reshape(found.shape)
+        (gradient,) = torch.autograd.grad(found, masks, grad)
+        assert gradient.abs().max() > 0.1
+        torch.testing.assert_close((found * grad).sum(), (masks * gradient).sum())
+
+
+def test_masks_have_no_gradient() -> None:
+    masks = probabilities().requires_grad_()
+    for out in ("bool", "uint8"):
+        assert not visops.paste_masks(masks, boxes(), SIZE, out=out).requires_grad
+    where = boxes().requires_grad_()
+    assert not visops.paste_masks(masks.detach(), where, SIZE, out="float").requires_grad
+    found = visops.paste_masks(masks, where, SIZE, out="float")
+    (gradient,) = torch.autograd.grad(found.sum(), where, allow_unused=True)
+    assert gradient is None
+
+
+def test_run_lengths_break_graphs() -> None:
+    """They are made between two graphs, as masks_to_rle makes them."""
+
+    def step(masks: Tensor, where: Tensor) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = visops.paste_masks(masks + 0.1, where, SIZE, out="rle")
+        return found
+
+    masks, where = probabilities().float().requires_grad_(), boxes()
+    torch._dynamo.reset()
+    assert torch.compile(step, backend="eager")(masks, where) == step(masks, where)
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="its Python reads values"):
+        torch.compile(step, backend="eager", fullgraph=True)(masks, where)
+
+
+class Results(TorchDispatchMode):
+    """Collects the tensors that operators return."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Tensor] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        found = func(*args, **(kwargs or {}))
+        self.seen += [part for part in tree_leaves(found) if isinstance(part, Tensor)]
+        return found
+
+
+def test_run_lengths_need_no_masks() -> None:
+    """No operator makes a mask of bools or bytes."""
+    masks, where = probabilities().float(), boxes()
+    with Results() as found:
+        visops.paste_masks(masks, where, SIZE, out="rle")
+    dtypes = [part.dtype for part in found.seen]
+    assert dtypes[:3] == [torch.int64, torch.int32, torch.int64]  # bits, ends, offsets
+    assert not {torch.bool, torch.uint8} & set(dtypes)
+
+
+def test_memory_is_that_of_the_result() -> None:
+    """No operator below allocates more than a mask of bits for each box."""
+    masks, where = probabilities(8).float(), boxes()[:8] * 20
+    with torch.profiler.profile(profile_memory=True) as profile:
+        visops.paste_masks(masks, where, (400, 600), out="packed")
+    most = max(event.cpu_memory_usage for event in profile.events())
+    assert most <= 8 * 400 * 10 * 8 + 4096
+
+
+@pytest.mark.parametrize("out", ["bool", "packed", "float", "rle"])
+def test_masks_beside_boxes_of_torchvision(out: str) -> None:
+    """Each kind of tensor leaves a call with the other to somebody else."""
+    masks, where = probabilities(4).float().requires_grad_(), boxes()[:4]
+    typed = tv_tensors.BoundingBoxes(where, format="XYXY", canvas_size=SIZE)  # type: ignore[call-overload]
+    expected = visops.paste_masks(masks, where, SIZE, out=out)
+    found = visops.paste_masks(tv_tensors.Mask(masks), typed, SIZE, out=out)
+    if out == "packed":
+        expected, found = expected.bits, found.bits
+    if out == "rle":
+        assert found == expected
+        return
+    assert type(found) is Tensor
+    assert torch.equal(found, expected)

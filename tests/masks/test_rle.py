@@ -1,4 +1,4 @@
-"""Values of run lengths: against loops over pixels and pycocotools."""
+"""Run lengths: against loops over pixels and pycocotools; errors; at random; within torch."""
 
 import json
 from typing import Any
@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 import torch
 import visops
+from bad_input import check
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from kernels import use_slot
+from recorder import Recorder
 from references import rle as reference
 from roi.align_cases import same_bits
+from torch import Tensor
 from visops import _native
 
-from masks.mask_cases import KINDS, LAYOUTS, SIZES
+from masks.cases import KINDS, LAYOUTS, SIZES, some_masks
 
 EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
 ALL_SIZES = (*SIZES, (63, 66), (64, 64), (65, 3), (128, 5), (130, 70))
@@ -64,8 +70,8 @@ def test_decode(out: str) -> None:
             {"size": (height, width), "counts": [bytes, str, list][k % 3](_counts_in(rle, k % 3))}
             for k, rle in enumerate(rles)
         ]
-        for given in (rles, tuple(mixed)):
-            found = visops.rle_to_masks(given, out=out, size=(height, width))
+        for form in (rles, tuple(mixed)):
+            found = visops.rle_to_masks(form, out=out, size=(height, width))
             if out == "packed":
                 assert torch.equal(found.bits, visops.pack_masks(torch.from_numpy(masks)).bits)
                 found = found.unpack()
@@ -237,3 +243,150 @@ def test_tall_and_wide() -> None:
         rles = visops.masks_to_rle(masks)
         assert rles == coco_encode(masks)
         np.testing.assert_array_equal(visops.rle_to_masks(rles).numpy(), masks)
+
+
+OPS = torch.ops.visops
+ENDS, OFFSETS = torch.tensor([3, 6], dtype=torch.int32), torch.tensor([0, 2])
+
+
+def test_vmap() -> None:
+    """Runs can be mapped where all entries have as many; dictionaries can't be made there."""
+    masks = torch.zeros(2, 3, 8, 8, dtype=torch.bool)
+    masks[..., 2:5, 3:6] = True
+    message = "masks_to_rle: under vmap values can't be read; give it all masks as [N, H, W]"
+    check(RuntimeError, message, lambda: torch.vmap(visops.masks_to_rle)(masks))
+    boxes = torch.tensor([[0.0, 0, 5, 5]]).expand(3, 4)
+
+    def paste(soft: torch.Tensor) -> Any:
+        return visops.paste_masks(soft, boxes, (8, 8), out="rle")
+
+    check(
+        RuntimeError,
+        "paste_masks: under vmap values can't be read; give it all masks and boxes, or another out",
+        lambda: torch.vmap(paste)(masks.float()),
+    )
+    ends, offsets = torch.vmap(OPS.masks_to_runs)(masks)
+    bits = torch.vmap(lambda e, o: OPS.runs_to_bits(e, o, [8, 8]))(ends, offsets)
+    for i in range(2):
+        alone = OPS.masks_to_runs(masks[i])
+        assert torch.equal(ends[i], alone[0])
+        assert torch.equal(offsets[i], alone[1])
+        assert torch.equal(bits[i], OPS.runs_to_bits(*alone, [8, 8]))
+    message = "masks_to_runs: under vmap, sample 1 has 3 results and sample 0 has 21"
+    masks[1] = False
+    check(RuntimeError, message, lambda: torch.vmap(OPS.masks_to_runs)(masks))
+
+
+few = settings(max_examples=25)
+seeds = st.integers(0, 2**32 - 1)
+heights, widths = st.integers(0, 200), st.integers(0, 200)
+densities = st.sampled_from([0.0, 0.01, 0.5, 0.99, 1.0])
+
+
+@few
+@given(seed=seeds, height=heights, width=widths, count=st.integers(0, 4), density=densities)
+def test_coding_loses_nothing(
+    seed: int, height: int, width: int, count: int, density: float
+) -> None:
+    masks = np.random.default_rng(seed).random((count, height, width)) < density
+    rles = visops.masks_to_rle(masks)
+    assert rles == visops.masks_to_rle(visops.pack_masks(masks))
+    counts = [rle["counts"] for rle in visops.masks_to_rle(masks, compressed=False)]
+    assert all(sum(c) == height * width and 0 not in c[1:] for c in counts)
+    assert [rle["counts"] for rle in rles] == [reference.text_of(c) for c in counts]
+    np.testing.assert_array_equal(visops.rle_to_masks(rles, size=(height, width)).numpy(), masks)
+    np.testing.assert_array_equal(visops.rle_area(rles).numpy(), masks.sum((1, 2)))
+
+
+@few
+@given(seed=seeds, height=st.integers(1, 40), width=st.integers(1, 90))
+def test_overlaps_are_those_of_masks(seed: int, height: int, width: int) -> None:
+    rng = np.random.default_rng(seed)
+    masks = np.zeros((6, height, width), bool)
+    for mask in masks[1:]:
+        y, x = np.sort(rng.integers(0, height + 1, 2)), np.sort(rng.integers(0, width + 1, 2))
+        mask[slice(*y), slice(*x)] = rng.random((y[1] - y[0], x[1] - x[0])) < rng.choice([0.5, 1])
+    crowd = rng.random(6) < 0.3
+    rles = visops.masks_to_rle(masks)
+    found = visops.rle_iou(rles, rles, crowd).numpy().astype(np.float32)
+    np.testing.assert_array_equal(found, visops.mask_iou(masks, masks, iscrowd=crowd))
+
+
+@settings(max_examples=200)
+@example(b"0")
+@example(b"")
+@example(b"P" * 40)
+@given(text=st.binary(max_size=12) | st.text("0123456789:;OPQnop", max_size=9).map(str.encode))
+def test_any_text_is_read_or_refused(text: bytes) -> None:
+    rle = {"size": [5, 4], "counts": text}
+    try:
+        mask = visops.rle_to_masks(rle)
+    except ValueError as error:
+        message = str(error)
+    else:
+        message = ""
+    if message:
+        assert message.startswith("visops.rle_to_masks: rles[0]['counts'] ")
+        return
+    assert mask.shape == (5, 4)
+    assert visops.rle_area(rle).item() == mask.sum().item()
+
+
+@settings(max_examples=60)
+@given(counts=st.lists(st.integers(-2, 12), max_size=8))
+def test_any_counts_are_read_or_refused(counts: list[int]) -> None:
+    rle = {"size": [5, 4], "counts": counts}
+    if min(counts, default=0) < 0 or sum(counts) != 20:
+        with pytest.raises(ValueError, match=r"rles\[0\]\['counts'\] has the (count|sum) "):
+            visops.rle_to_masks(rle)
+        return
+    np.testing.assert_array_equal(visops.rle_to_masks(rle).numpy(), reference.mask_of(counts, 5, 4))
+
+
+def test_strided_runs() -> None:
+    masks = some_masks()
+    ends, offsets = OPS.masks_to_runs(masks)
+    apart = [torch.stack([part, part + 1], 1)[:, 0] for part in (ends, offsets)]
+    assert not apart[0].is_contiguous()
+    assert torch.equal(OPS.runs_to_bits(*apart, masks.shape[1:]), OPS.pack_masks(masks))
+
+
+def test_compile_of_the_operators() -> None:
+    """The number of runs stays open."""
+
+    def step(masks: Tensor) -> Tensor:
+        ends, offsets = OPS.masks_to_runs(masks)
+        bits: Tensor = OPS.runs_to_bits(ends, offsets, masks.shape[1:])
+        return OPS.unpack_masks(bits, masks.shape[2])  # type: ignore[no-any-return]
+
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="aot_eager")
+        for masks in (some_masks(), some_masks(3, 20, 133), some_masks(5, 8, 96)):
+            assert torch.equal(compiled(masks), masks)
+
+
+def test_functions_break_graphs() -> None:
+    """They are called between two graphs."""
+
+    def step(masks: Tensor) -> Tensor:
+        rles = visops.masks_to_rle(masks.logical_not())
+        decoded: Tensor = visops.rle_to_masks(rles)
+        return decoded.logical_not() & (visops.rle_area(rles)[:, None, None] >= 0)
+
+    torch._dynamo.reset()
+    masks = some_masks()
+    assert torch.equal(torch.compile(step, backend="eager")(masks), masks)
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="its Python reads values"):
+        torch.compile(step, backend="eager", fullgraph=True)(masks)
+
+
+def test_one_wait_for_the_runs() -> None:
+    """Emulated CUDA reads how many there are, and no masks."""
+    masks = torch.rand((4, 30, 70), generator=torch.Generator().manual_seed(0)) < 0.6
+    with use_slot("cuda_emulated"), Recorder() as found:
+        OPS.masks_to_runs(masks)
+    copies = [args[0] for name, args, _ in found.calls if name == "_to_copy"]
+    assert [copy.numel() for copy in copies] == [1]
+    assert len(found.waits) == 1

@@ -1,6 +1,6 @@
 """What is said of each operator, for all checks of it: see case.py."""
 
-from . import boxes, convolution, deformable, masks, roi, suppression, warp
+from . import boxes, convolution, deformable, masks, matrices, roi, suppression, warp
 from .augment_errors import ERRORS as AUGMENT_ERRORS
 from .boxes_errors import ERRORS as BOXES_ERRORS
 from .case import Errors, OpCase
@@ -23,6 +23,7 @@ CASES: list[OpCase] = [
     *roi.CASES,
     *convolution.CASES,
     *warp.CASES,
+    *matrices.CASES,
 ]
 ERRORS: dict[str, Errors] = {
     **BOXES_ERRORS,

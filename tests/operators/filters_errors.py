@@ -220,6 +220,7 @@ ERRORS: dict[str, Errors] = {
         bad_value(dx=0, says="and dy are 0, one of them must be positive"),
         bad_value(dx=3, says="is 3, must be 0, 1 or 2"),
         bad_value(size=4, says="is 4, must be 1, 3, 5 or 7"),
+        bad_value(size=3.0, says="is 3.0, must be 1, 3, 5 or 7"),
     ),
     "ops.im2col": Errors(
         {

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from masks.mask_cases import KINDS
+from masks.cases import KINDS
 from torch import Tensor
 
 from .case import Arguments, Draw, OpCase, with_options

@@ -285,6 +285,7 @@ ERRORS: dict[str, Errors] = {
             ],
             says="is a list, must be a torch.Tensor or a numpy.ndarray",
         ),
+        bad(threshold="x", says="is 'x', must be a number"),
     ),
     "mask_nms": Errors(
         {"masks": MASKS, "scores": tensor([0.5, 0.25]), "iou_threshold": 0.5},
@@ -306,6 +307,7 @@ ERRORS: dict[str, Errors] = {
         bad(max_output=-1, says="is -1, must be >= 0"),
         bad_type(masks=[[True]], says="is a list, must be a torch.Tensor, a"),
         bad_type(scores=[0.5, 0.2], says="is a list, must be a torch.Tensor"),
+        bad(iou_threshold="x", says="is 'x', must be a number"),
     ),
     "merge_masks": Errors(
         {"masks": MASKS, "scores": tensor([0.5, 0.25])},

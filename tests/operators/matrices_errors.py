@@ -121,7 +121,7 @@ ERRORS: dict[str, Errors] = {
         bad_value(
             boxes=zeros(5, 4),
             image_size=[[3, 4], [5, 6]],
-            says="has shape [5, 4], expected [2, N, 4] as image_size has 2 samples",
+            says="has shape [5, 4], expected [2, N, 4] or [2, 4] as image_size has 2 samples",
         ),
     ),
     "displacement_field": Errors(

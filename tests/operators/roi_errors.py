@@ -117,6 +117,8 @@ ERRORS: dict[str, Errors] = {
         bad(output_size=2**31 - 1, reduce="max", says="result of shape [2, 3, 2147483647,"),
         bad(boxes=zeros(2, 5, device="meta"), says="is on meta, input is on cpu"),
         bad(input=zeros(2, 3, 8, 9, device="meta"), says="boxes is on cpu, input is on meta"),
+        bad(sampling_ratio=3.0, says="is 3.0, must be an integer"),
+        bad(input=MAPS.clone().requires_grad_(), sampling_ratio=3.0, says="is 3.0, must be an"),
     ),
     "multiscale_roi_align": Errors(
         {

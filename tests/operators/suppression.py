@@ -59,8 +59,10 @@ def images_and_classes(draw: Draw) -> Arguments:
 
 
 def masks(draw: Draw) -> Arguments:
+    """Return masks of which every other one is nearly the one before it."""
     count, height, width = draw.sizes.count, draw.sizes.height, draw.sizes.width
     made = draw.rng.random((count, height, width)) < 0.6
+    made[1::2] = made[: count // 2 * 2 : 2] ^ (draw.rng.random(made[1::2].shape) < 0.1)
     return {"objects": draw.tensor(made, torch.bool), "scores": scores(draw, count)}
 
 

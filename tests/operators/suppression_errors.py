@@ -121,6 +121,7 @@ ERRORS: dict[str, Errors] = {
         bad(boxes=zeros(3, 4, device="meta"), says="scores is on cpu, boxes is on meta"),
         bad(iou_threshold="a", says="is 'a', must be a number"),
         bad(score_threshold="a", says="is 'a', must be a number or None"),
+        bad(iou_threshold=None, says="is None, must be a number"),
     ),
     "batched_nms": Errors(
         {

@@ -185,6 +185,7 @@ ERRORS: dict[str, Errors] = {
         ),
         bad_value(image=ARRAY, out=laid(-3), says="has shape [4, 5, 3] and strides [-3, 3, 1] in"),
         bad_type(image=np.zeros((4, 5, 3), [("a", "u1")]), says="has dtype [('a', 'u1')], which"),
+        bad(size=(3.0, 5), says="is (3.0, 5), must be a sequence of integers"),
     ),
     "warp_perspective": Errors(
         {
@@ -201,6 +202,7 @@ ERRORS: dict[str, Errors] = {
         bad(image=zeros(1, 4, 4), matrix=np.zeros((3, 2, 3)), says="has batch 3, image has batch"),
         bad(matrix=np.zeros((3, 3)), says="is singular"),
         bad_value(convention="opencv", says="is 'opencv', must be"),
+        bad(size=(3.0, 5), says="is (3.0, 5), must be a sequence of integers"),
     ),
     "remap": Errors(
         {"image": ones(3, 4, 4), "map_x": ones(2, 2), "map_y": ones(2, 2)},

@@ -1,15 +1,4 @@
-"""Convolution and patches as their definitions read, and the steps from there to a fast one.
-
-`convolve_naive` visits one pixel after another. `convolve_slices` visits the kernel's elements,
-each of which is a product of whole arrays. `convolve_im2col` copies the neighbourhood of every
-pixel into a row of a matrix, so that a matrix product is left; `im2col_naive` and
-`im2col_recursive` make these copies, after Xavier Dupré's in mlprodict (sdpython.github.io),
-written anew.
-
-All convolve truly, that is with the kernel turned around, and return as many pixels as the image
-has, as ``scipy.signal.convolve2d(data, kernel, mode="same", fillvalue=fill_value)`` does. They
-compute in the dtype that NumPy promotes to: integers wrap, and float32 is added up in float32.
-"""
+"""Convolution and patches as their definitions read, and the steps from there to a fast one."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -132,3 +121,31 @@ def convolve_im2col(
     columns = im2col(data, kernel.shape, fill_value).reshape(data.size, kernel.size)
     turned = np.flip(kernel).reshape(-1)
     return (columns.astype(dtype, copy=False) @ turned.astype(dtype)).reshape(data.shape)
+
+
+def conv2d(
+    input: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None = None,
+    stride: tuple[int, int] = (1, 1),
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilation: tuple[int, int] = (1, 1),
+    groups: int = 1,
+) -> np.ndarray:
+    """Return the sums over each window; `padding` is top, bottom, left, right."""
+    top, bottom, left, right = padding
+    batch, _, height, width = input.shape
+    outs, of_group, kernel_height, kernel_width = weight.shape
+    rows = (height + top + bottom - dilation[0] * (kernel_height - 1) - 1) // stride[0] + 1
+    columns = (width + left + right - dilation[1] * (kernel_width - 1) - 1) // stride[1] + 1
+    output = np.zeros((batch, outs, rows, columns))
+    for n, m, i, j in np.ndindex(output.shape):
+        group = m // (outs // groups)
+        total = 0.0 if bias is None else float(bias[m])
+        for c, v, u in np.ndindex(of_group, kernel_height, kernel_width):
+            y = i * stride[0] + v * dilation[0] - top
+            x = j * stride[1] + u * dilation[1] - left
+            if 0 <= y < height and 0 <= x < width:
+                total += float(weight[m, c, v, u]) * float(input[n, group * of_group + c, y, x])
+        output[n, m, i, j] = total
+    return output

@@ -1,11 +1,4 @@
-"""Greedy non-maximum suppression, straight from its definition, box by box and slow.
-
-The best remaining candidate is kept and drops those that it overlaps by more than the threshold.
-Overlaps are computed with NumPy scalars, one rounding for each step: in float32, or in float64 for
-float64 and integer boxes. Nothing is filtered beforehand: flat, inverted, infinite and NaN boxes go
-through the same formula. (The kernels instead compare with kept boxes, prune, and skip boxes that
-can't matter.)
-"""
+"""Greedy non-maximum suppression, straight from its definition, box by box and slow."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -130,3 +123,18 @@ def nms_padded(
         indices[image, : len(found)] = found
         count[image] = len(found)
     return indices, count
+
+
+def nms_match(boxes: np.ndarray, scores: np.ndarray, iou_threshold: float) -> list[list[int]]:
+    """A group for each kept box of [N, 4]: itself and those that it drops, by falling score."""
+    computed = np.float32 if boxes.dtype in (np.float16, np.float32) else np.float64
+    rows = [list(row) for row in boxes.astype(computed)]
+    left = by_score(scores)
+    groups = []
+    with np.errstate(all="ignore"):
+        while left:
+            best = left.pop(0)
+            taken = [i for i in left if float(iou(rows[best], rows[i])) > iou_threshold]
+            left = [i for i in left if i not in taken]
+            groups.append([best, *taken])
+    return groups

@@ -1,15 +1,15 @@
-"""Maps, boxes and layouts that the tests of RoIAlign share."""
+"""Maps, boxes and layouts that the tests of RoIAlign and the other poolings share."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
+import visops
 from torch import Tensor
 
 Rng = np.random.Generator
-
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 SIZE = (2, 3, 9, 11)  # of the maps that the boxes below are for
 
@@ -78,6 +78,7 @@ BOXES: dict[str, Callable[[Rng, int], np.ndarray]] = {
 
 # output_size, spatial_scale, sampling_ratio, aligned
 Options = tuple[tuple[int, int], float, int, bool]
+
 OPTIONS: tuple[Options, ...] = (
     ((3, 4), 1.0, -1, False),
     ((3, 4), 1.0, -1, True),
@@ -178,3 +179,69 @@ every_reduce = pytest.mark.parametrize("reduce", ["mean", "max"])
 def random_like(values: Tensor, seed: int = 5) -> Tensor:
     rng = np.random.default_rng(seed)
     return torch.from_numpy(rng.standard_normal(values.shape)).to(values.dtype)
+
+
+OPS = torch.ops.visops
+PIXELS = (9, 11)  # of maps; there are two images
+
+
+class Pooling(NamedTuple):
+    """A function, and what its tests need to know."""
+
+    function: Callable[..., Tensor]
+    columns: int  # of a box
+    bins: int  # channels for each of the result
+    options: tuple[dict[str, Any], ...]  # spatial_scale and more
+
+
+POOLINGS = {
+    "roi_pool": Pooling(visops.roi_pool, 5, 1, ({}, {"spatial_scale": 0.3})),
+    "ps_roi_align": Pooling(
+        visops.ps_roi_align,
+        5,
+        6,
+        ({}, {"spatial_scale": 0.3, "sampling_ratio": 2}, {"sampling_ratio": 1}),
+    ),
+    "roi_align_rotated": Pooling(
+        visops.roi_align_rotated,
+        6,
+        1,
+        (
+            {},
+            {"spatial_scale": 0.3, "sampling_ratio": 2, "clockwise": True},
+            {"sampling_ratio": 1, "aligned": False},
+        ),
+    ),
+}
+
+OUTPUT_SIZE = (2, 3)  # six bins
+
+
+def rotated_of(boxes: np.ndarray, seed: int = 0) -> np.ndarray:
+    """[K, 6] with centres and sizes of boxes [K, 5]; angles are random, or eighths of a turn."""
+    rng = np.random.default_rng(seed)
+    centre, extent = (boxes[:, 1:3] + boxes[:, 3:]) / 2, boxes[:, 3:] - boxes[:, 1:3]
+    angle = np.where(
+        rng.random((len(boxes), 1)) < 0.5,
+        rng.uniform(-7, 7, (len(boxes), 1)),
+        rng.integers(-8, 9, (len(boxes), 1)) * (np.pi / 4),
+    )
+    return np.concatenate([boxes[:, :1], centre, extent, angle], 1)
+
+
+def problem(
+    name: str,
+    kind: str = "overhanging",
+    count: int = 10,
+    dtype: torch.dtype = torch.float64,
+    channels: int = 2,
+    scale: float = 1.0,
+    seed: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Return maps and boxes for one of POOLINGS; `channels` are those of the result."""
+    pooling = POOLINGS[name]
+    boxes = boxes_of(kind, count, scale, seed)
+    if pooling.columns == 6:
+        boxes = rotated_of(boxes, seed)
+    maps = maps_of((2, channels * pooling.bins, *PIXELS), seed)
+    return torch.from_numpy(maps).to(dtype), torch.from_numpy(boxes).to(dtype)

@@ -8,8 +8,7 @@ import torch
 import visops
 from torch import Tensor
 
-from roi.align_cases import boxes_of, maps_of
-from roi.pooling_cases import rotated_of
+from roi.align_cases import boxes_of, maps_of, rotated_of
 
 
 def smooth_maps(height: int = 40, width: int = 50) -> Tensor:

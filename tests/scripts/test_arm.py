@@ -103,7 +103,7 @@ def test_the_machine_has_what_tests_of_values_import() -> None:
     packages = importlib.metadata.packages_distributions()
     wanted = wanted_packages()
     imported: dict[str, str] = {}
-    for file in TESTS.glob("*/test_*.py"):
+    for file in TESTS.glob("**/test_*.py"):
         text = file.read_text()
         if "mark.matrix" in text:
             names = re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)

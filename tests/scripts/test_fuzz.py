@@ -1,4 +1,4 @@
-"""scripts/fuzz: whatever a call does to its process is found, and blamed on that call."""
+"""scripts/fuzz and agree.py: whatever a call does is found, and blamed on that call."""
 
 import ctypes
 import math
@@ -9,8 +9,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import agree
 import pytest
 import torch
 from fuzz.__main__ import main
@@ -18,11 +20,6 @@ from fuzz.calls import WAYS, Call, Target, all_targets, draw_call, reads_for_lon
 from fuzz.children import Limits, Report, make_calls
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="fork() and /proc"),
-    pytest.mark.filterwarnings("ignore"),  # odd arguments: complex halves, quantized tensors
-]
-
 LIMITS = Limits(seconds=10, memory=64 << 20)
 IMPATIENT = Limits(seconds=0.5, memory=1 << 30)  # for calls that hang
 
@@ -100,6 +97,8 @@ def run(functions: Mapping[int, Callable[[int], Any]], limits: Limits = LIMITS) 
     return make_calls(draw, range(12), limits, jobs=2)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="fork() and /proc")
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("function", "kind", "details"),
     [
@@ -120,6 +119,8 @@ def test_findings_are_attributed(function: Callable[[int], Any], kind: str, deta
     assert details in report.details
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="fork() and /proc")
+@pytest.mark.filterwarnings("ignore")
 def test_findings_one_after_another() -> None:
     """The process that follows goes on after the call; in the end, none is left."""
     functions = {2: crash, 3: hang, 4: wrong_type, 11: crash, 7: refuses}
@@ -130,6 +131,8 @@ def test_findings_one_after_another() -> None:
     assert children() <= before  # other tests may have left some
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="fork() and /proc")
+@pytest.mark.filterwarnings("ignore")
 def test_a_crash_is_blamed_on_the_call_that_prepared_it() -> None:
     """A broken heap is noticed later: where the call breaks it again, it is found out."""
     rotten = []
@@ -147,6 +150,8 @@ def test_a_crash_is_blamed_on_the_call_that_prepared_it() -> None:
     assert (report.number, report.kind) == (3, "crash")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="fork() and /proc")
+@pytest.mark.filterwarnings("ignore")
 def test_a_crash_that_no_call_repeats() -> None:
     """It is told with the calls before it."""
     laid = []
@@ -163,6 +168,8 @@ def test_a_crash_that_no_call_repeats() -> None:
     assert "only after the calls from 0 on" in report.details
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="fork() and /proc")
+@pytest.mark.filterwarnings("ignore")
 def test_calls_are_replayable() -> None:
     """A seed and a number give the same call in any process, whatever was called before."""
     targets = all_targets()
@@ -173,6 +180,8 @@ def test_calls_are_replayable() -> None:
     assert str(draw_call(targets, 8, 0)) != calls[0]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="fork() and /proc")
+@pytest.mark.filterwarnings("ignore")
 def test_no_call_asks_for_gigabytes() -> None:
     """Results may be as large as memory allows, but a call has little; terabytes are refused."""
     targets = [t for t in all_targets() if t.name == "torch.ops.visops.roi_pool_backward"]
@@ -188,6 +197,8 @@ def test_no_call_asks_for_gigabytes() -> None:
     assert takes_gigabytes({**pixels, "padding": 4096})  # on each side of both dimensions
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="fork() and /proc")
+@pytest.mark.filterwarnings("ignore")
 def test_no_call_reads_whole_images_for_long() -> None:
     """Degenerate homographies may read every window 16 times for each output pixel."""
     given: dict[str, Any] = {
@@ -207,6 +218,8 @@ def test_no_call_reads_whole_images_for_long() -> None:
     assert reads_for_long(given)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="fork() and /proc")
+@pytest.mark.filterwarnings("ignore")
 def test_what_is_called() -> None:
     """All operators and public functions, in every way, with arrays too."""
     names = {target.name for target in all_targets()}
@@ -217,6 +230,8 @@ def test_what_is_called() -> None:
     assert any("ndarray" in str(call) for call in calls)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="fork() and /proc")
+@pytest.mark.filterwarnings("ignore")
 def test_most_calls_are_valid() -> None:
     """Else only checks of arguments would be tested."""
     targets = [t for t in all_targets() if t.name.startswith("torch.ops.")]
@@ -231,6 +246,8 @@ def test_most_calls_are_valid() -> None:
     assert returned > 150
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="fork() and /proc")
+@pytest.mark.filterwarnings("ignore")
 def test_command() -> None:
     """A short run of real operators finds nothing and says so; one valid call is made alone.
 
@@ -248,6 +265,8 @@ def test_command() -> None:
         main(["--only", "frobnicate"])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="fork() and /proc")
+@pytest.mark.filterwarnings("ignore")
 def test_bytes_of_strangers() -> None:
     """Files and texts are so near to valid ones that some are read, but not all."""
     targets = [target for target in all_targets() if target.name.startswith("bytes.")]
@@ -262,3 +281,57 @@ def test_bytes_of_strangers() -> None:
         except ValueError:  # the fuzzer looks at the message
             pass
     assert all(10 < read[target.name] < 190 for target in targets), read
+
+
+def test_agree_compares() -> None:
+    """On the CPU alone, an operator agrees with itself."""
+    command = [sys.executable, agree.__file__, "--device", "cpu"]
+    command += ["--tries", "1", "--only", "box_iou"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 results of 4 operators compared\n0 findings; never compared: none\n" in done.stdout
+
+
+def test_what_differs() -> None:
+    nan = float("nan")
+    one = torch.tensor([1.0, nan, 3.0])
+    assert agree.difference([one], [one.clone()], 0.0) == ""
+    found = agree.difference([one, one], [one, torch.tensor([1.0, nan, 4.0])], 0.0)
+    assert found == "result 1 differs at 1 of 3 places, first [2]: 3.0 against 4.0"
+    assert "3 places, first [1]: nan" in agree.difference([one], [one.nan_to_num()], 0.0)
+    assert agree.difference([one], [], 0.0) == "1 results against 0"
+    for other in (one.half(), one[:2]):
+        assert agree.difference([one], [other], 0.0).startswith("result 0 is ")
+
+
+def test_rounding_is_allowed_to_sums_in_another_order() -> None:
+    image = torch.ones(1, 1, 4, 4)
+    rounding = agree.rounding_of("conv2d", {"input": image})
+    assert rounding == torch.finfo(torch.float32).eps
+    assert agree.rounding_of("nms", {"boxes": image}) == 0
+    assert agree.difference([image], [image + 1e-6], rounding) == ""
+    assert agree.difference([image], [image + 1e-6], 0.0) != ""
+    assert agree.difference([image], [image + 1e-4], rounding) != ""
+
+
+def test_refusals_on_one_side() -> None:
+    """Only the CPU looks at the values in tensors."""
+    shape, values = "visops.nms: boxes is [3], must be [N, 4]", "visops.nms: boxes[2] has x2 < x1"
+    assert agree.is_finding("", shape)
+    assert agree.is_finding(shape, "")
+    assert not agree.is_finding(shape, shape)
+    assert not agree.is_finding(values, "")
+
+
+def test_agree_goes_on_after_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the call behind the one that crashed."""
+    starts = []
+
+    def crashing(command: list[str], **_: Any) -> Any:
+        starts.append(int(command[command.index("--start") + 1]))
+        Path(command[command.index("--journal") + 1]).write_text(f"{starts[-1] + 4} nms, seed 2   ")
+        return SimpleNamespace(returncode=-11 if len(starts) < 3 else 0)
+
+    monkeypatch.setattr(subprocess, "run", crashing)
+    assert agree.watched(["--tries", "3"], tmp_path / "agree.json", 100.0) == 1
+    assert starts == [0, 5, 10]

@@ -1,4 +1,4 @@
-"""Boxes, scores and layouts that the tests of suppression share."""
+"""Boxes, scores, layouts and masks that the tests of suppression share."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +9,9 @@ from torch import Tensor
 
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGER = (torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.int64)
+
 # 0.1 and 1 / 3 lie below their float32 neighbours, 0.7 above.
 THRESHOLDS = (0.0, 0.1, 0.25, 1 / 3, 0.5, 0.6, 0.7, 0.9, 1.0)
-
 Rng = np.random.Generator
 
 
@@ -168,3 +168,13 @@ def assert_same_scores(
     error = {torch.float32: 1e-6, torch.float64: 1e-13}.get(stored.dtype, 1e-2)
     for other in (same_order, stored):
         torch.testing.assert_close(found[1], other, rtol=error, atol=1e-30)
+
+
+def disc_masks(rng: Rng, count: int, height: int = 24, width: int = 37) -> np.ndarray:
+    """Discs of all sizes; some equal, some empty."""
+    y, x = np.mgrid[:height, :width]
+    masks = np.zeros((count, height, width), bool)
+    for mask in masks:
+        centre, radius = rng.uniform(0, (height, width)), rng.uniform(0, height / 2)
+        mask[:] = (y - centre[0]) ** 2 + (x - centre[1]) ** 2 < radius**2
+    return masks[rng.integers(0, max(1, count - count // 4), count)] if count else masks

@@ -1,12 +1,15 @@
-"""Values of weighted boxes fusion: against a reference in loops, and by hand."""
+"""Weighted boxes fusion: against a reference in loops, by hand, and at random."""
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import visops
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from references import box_fusion as reference
 
 from suppression.box_fusion_cases import CONF_TYPES, INF, NAN, Ensemble, as_arrays, ensemble
@@ -16,8 +19,8 @@ from suppression.nms_cases import BOXES, FLOATING, INTEGER, LAYOUTS, every_other
 def check(models: Ensemble, **options: Any) -> int:
     """Compare with the reference; return the number of clusters."""
     found = visops.weighted_boxes_fusion(*models, **options)
-    for ours, given in zip(found, models, strict=True):
-        assert ours.dtype == given[0].dtype
+    for ours, theirs in zip(found, models, strict=True):
+        assert ours.dtype == theirs[0].dtype
         assert ours.is_contiguous()
     dtype = found[0].dtype
     options["rounded"] = lambda score: torch.tensor(score, dtype=dtype).item()
@@ -96,7 +99,9 @@ PUBLISHED_BOXES = [
     [0.04, 0.56, 0.84, 0.92],
     [0.08, 0.49, 0.21, 0.89],
 ]
+
 PUBLISHED_LABELS = [1, 0, 1, 1, 1, 1, 0]
+
 PUBLISHED_SCORES = {
     "avg": [0.8, 0.7333333, 0.4666667, 0.2666667, 0.2333333, 0.1666667, 0.1],
     "max": [0.9, 0.8, 0.7, 0.4, 0.35, 0.25, 0.15],
@@ -289,3 +294,96 @@ def test_models_of_different_dtypes() -> None:
     expected = visops.weighted_boxes_fusion(boxes, scores, labels)
     assert torch.equal(found[0], expected[0])
     assert torch.equal(found[1], expected[1])
+
+
+few = settings(max_examples=5)
+seeds = st.integers(0, 2**32 - 1)
+KINDS = [kind for kind in BOXES if kind != "odd"]
+
+
+def problems(seed: int, count: int) -> Iterator[tuple[np.random.Generator, Ensemble, float]]:
+    """Ensembles, each with a generator and a threshold."""
+    for i in range(count):
+        rng = np.random.default_rng([seed, i])
+        sizes = tuple(int(n) for n in rng.integers(0, 25, rng.integers(1, 5)))
+        kind = ["detections", *KINDS][rng.integers(0, len(KINDS) + 1)]
+        models = ensemble(rng, sizes, kind, labels=int(rng.integers(1, 4)))
+        yield rng, models, float(rng.choice([0.0, 0.3, 0.55, 0.8]))
+
+
+@few
+@given(seeds, st.sampled_from(CONF_TYPES))
+def test_fusion_is_the_reference(seed: int, conf_type: str) -> None:
+    for rng, models, threshold in problems(seed, 10):
+        weights = rng.uniform(0.1, 3, len(models[0])).tolist()
+        options = {"weights": weights, "iou_threshold": threshold, "conf_type": conf_type}
+        found = visops.weighted_boxes_fusion(*models, **options)  # type: ignore[arg-type]
+        arrays = [[t.numpy() for t in part] for part in models]
+        expected = reference.weighted_boxes_fusion(*arrays, **options)  # type: ignore[arg-type]
+        assert found[2].tolist() == expected[2].tolist()
+        np.testing.assert_allclose(found[0].numpy(), expected[0], rtol=1e-12)
+        np.testing.assert_allclose(found[1].numpy(), expected[1], rtol=1e-12)
+
+
+@few
+@given(seeds)
+def test_labels_are_independent(seed: int) -> None:
+    for _, (boxes, scores, labels), threshold in problems(seed, 10):
+        whole = visops.weighted_boxes_fusion(boxes, scores, labels, iou_threshold=threshold)
+        for label in torch.cat(labels).unique():
+            own = [names == label for names in labels]
+            parts = [
+                [t[o] for t, o in zip(part, own, strict=True)] for part in (boxes, scores, labels)
+            ]
+            alone = visops.weighted_boxes_fusion(*parts, iou_threshold=threshold)
+            for ours, wanted in zip(whole, alone, strict=True):
+                assert torch.equal(ours[whole[2] == label], wanted)
+
+
+@few
+@given(seeds)
+def test_a_threshold_of_one_fuses_nothing(seed: int) -> None:
+    for _, (boxes, scores, labels), _ in problems(seed, 10):
+        found = visops.weighted_boxes_fusion(boxes, scores, labels, iou_threshold=1)
+        takes_part = torch.cat(scores) >= 0
+        takes_part &= torch.cat(scores).isfinite()
+        assert len(found[0]) == int(takes_part.sum())
+        values = torch.cat(scores)[takes_part]
+        expected = (values / len(boxes)).sort(descending=True)[0]
+        torch.testing.assert_close(found[1], expected, rtol=1e-15, atol=0)
+        rows = {tuple(box) for box in torch.cat(boxes)[takes_part].tolist()}
+        assert {tuple(box) for box in found[0].tolist()} <= rows
+
+
+@few
+@given(seeds)
+def test_fused_boxes_lie_within_their_boxes(seed: int) -> None:
+    for _, (boxes, scores, labels), threshold in problems(seed, 10):
+        found = visops.weighted_boxes_fusion(boxes, scores, labels, iou_threshold=threshold)
+        values = torch.cat(scores)
+        takes_part = (values >= 0) & values.isfinite()
+        assert bool(len(found[0])) == bool(takes_part.any())
+        if not takes_part.any():
+            continue
+        everything, values = torch.cat(boxes)[takes_part], values[takes_part]
+        slack = 1e-12 * everything.abs().max()
+        assert (found[0] >= everything.amin(0) - slack).all()
+        assert (found[0] <= everything.amax(0) + slack).all()
+        assert ((found[1] >= 0) & (found[1] <= values.max() * (1 + 1e-15))).all()
+
+
+@few
+@given(seeds)
+def test_scale(seed: int) -> None:
+    """Scaling boxes or weights by powers of two changes no bit of the rest."""
+    for _, (boxes, scores, labels), threshold in problems(seed, 10):
+        plain = visops.weighted_boxes_fusion(boxes, scores, labels, iou_threshold=threshold)
+        large = visops.weighted_boxes_fusion(
+            [b * 8 for b in boxes],
+            scores,
+            labels,
+            weights=[4] * len(boxes),
+            iou_threshold=threshold,
+        )
+        assert torch.equal(large[0], plain[0] * 8)
+        assert torch.equal(large[1], plain[1])

@@ -10,7 +10,7 @@ import torch
 import visops
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from references import nms_match as reference
+from references import nms as reference
 from torch import Tensor
 
 from suppression.nms_cases import (

@@ -1,4 +1,4 @@
-"""Results depend neither on torch's default dtype and device nor on how NumPy reports errors."""
+"""Torch's defaults change nothing; transforms within torch.func."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from visops import transforms as T
 
@@ -36,6 +37,7 @@ STEPS: dict[str, Callable[[], list[Any]]] = {
     "jpeg": lambda: [T.JPEG((20, 50))],
     "sizes": lambda: [T.ScaleJitter(30), T.RandomShortestSize(30), T.Letterbox(40)],
 }
+
 DEFAULTS = [
     (torch.float16, "cpu"),
     (torch.bfloat16, "cpu"),
@@ -126,3 +128,28 @@ def test_nothing_is_written_where_there_is_no_memory(name: str) -> None:
             assert "FakeTensorMode" in str(error)  # noqa: PT017
         else:
             assert found.shape == fake.shape
+
+
+CHAINS: dict[str, list[Any]] = {
+    "geometry": [T.RandomAffine(30, scale=(0.8, 1.2)), T.RandomHorizontalFlip(), T.Resize((9, 8))],
+    "contrast": [T.RandomResizedCrop((9, 8)), T.ColorJitter(0.3, 0.3, 0.3, 0.1)],
+    "contrast of few": [T.RandomApply([T.ColorJitter(contrast=0.5)], p=0.7), T.RandomErasing(1)],
+}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("name", CHAINS)
+def test_gradients_and_batches(name: str, exact: bool) -> None:
+    chain = T.Compose(CHAINS[name], seed=0, exact=exact)
+    images = torch.rand(3, 3, 20, 30)
+
+    def total(image: Tensor) -> Tensor:
+        return chain(image, index=4).square().sum()  # type: ignore[no-any-return]
+
+    leaf = images[0].clone().requires_grad_()
+    (expected,) = torch.autograd.grad(total(leaf), leaf)
+    torch.testing.assert_close(torch.func.grad(total)(images[0]), expected)
+    mapped = torch.vmap(lambda image: chain(image, index=4))(images)
+    assert torch.equal(mapped, torch.stack([chain(image, index=4) for image in images]))
+    each = torch.vmap(torch.func.grad(total))(images)
+    torch.testing.assert_close(each[0], expected)

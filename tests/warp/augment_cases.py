@@ -1,6 +1,6 @@
-"""Problems and tolerances that the tests of the augmentation share."""
+"""Problems, tolerances and bad calls that the tests of the augmentation share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 from warp.affine_cases import to_hwc
 
 DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
 # Every interpolation, with and without antialias.
 SAMPLERS = (
     ("nearest", False),
@@ -21,6 +22,7 @@ SAMPLERS = (
     ("bilinear", True),
     ("bicubic", True),
 )
+
 PER_SAMPLE = ("color", "window", "erase")
 
 
@@ -135,3 +137,34 @@ def check(images: Any, matrices: Any, size: Size, *, gain: float = 1.0, **option
     expected = reference(images, matrices, size, out_dtype, options)
     assert_matches(result, expected, in_dtype, mode=options.get("mode", "bilinear"), gain=gain)
     return result
+
+
+IDENTITY = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+SINGULAR = [[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]]
+NAN, INF = float("nan"), float("inf")
+LARGEST = 2**31 - 1
+SIZE = (6, 7)
+
+
+def tensor(*, dtype: torch.dtype = torch.float32, shape: Any = (2, 3, 4, 5)) -> Tensor:
+    return torch.zeros(shape, dtype=dtype)
+
+
+def images(*shapes: Any, dtype: torch.dtype = torch.uint8) -> list[Any]:
+    return [tensor(dtype=dtype, shape=shape) for shape in shapes]
+
+
+GOOD = ((3, 4, 5), (3, 9, 8), (3, 1, 1))
+
+
+def call(given: Any, matrix: Any = IDENTITY, size: Any = SIZE, **options: Any) -> Callable[[], Any]:
+    return lambda: visops.augment(given, matrix, size, **options)
+
+
+def aligned(
+    rng: np.random.Generator, height: int, width: int, size: Any, *, scale: tuple[float, float]
+) -> np.ndarray:
+    """A resize and perhaps a flip, as random_matrix otherwise."""
+    sx, sy = rng.uniform(*scale, 2) * rng.choice([-1, 1], 2)
+    x, y = (size[1] - 1) / 2 - sx * (width - 1) / 2, (size[0] - 1) / 2 - sy * (height - 1) / 2
+    return np.array([[sx, 0, x], [0, sy, y]])

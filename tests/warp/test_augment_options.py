@@ -1,8 +1,26 @@
-"""The options of the augmentation have the names, order and defaults of the operators' schemas."""
+"""The augmentation's options, errors, kinds of samples, small batches past the dispatcher."""
+
+from typing import Any
 
 import pytest
 import torch
+import visops
+from kernels import SLOTS, take_launches, use_slot
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from visops.warp.augment_direct import augment_direct
 from visops.warp.augment_options import SHARED, AugmentOptions
+
+from warp.augment_cases import (
+    GOOD,
+    IDENTITY,
+    INF,
+    NAN,
+    SINGULAR,
+    SIZE,
+    images,
+    tensor,
+)
 
 
 def arguments(name: str) -> list[torch.Argument]:
@@ -32,3 +50,244 @@ def test_vmap_takes_calls_that_leave_options_out() -> None:
     op = torch.ops.visops.augment
     mapped = torch.vmap(lambda each: op(each, matrix, [4, 5]))(images)
     assert torch.equal(mapped, torch.stack([op(each, matrix, [4, 5]) for each in images]))
+
+
+def test_nothing_is_written_before_an_error() -> None:
+    bad = images(*GOOD[:2], (4, 4, 4))
+    out = torch.full((3, 3, *SIZE), -7.0)
+    with pytest.raises(RuntimeError, match=r"images\[2\]"):
+        visops.augment(bad, IDENTITY, SIZE, out=out)
+    late = [IDENTITY, IDENTITY, SINGULAR]
+    with pytest.raises(RuntimeError, match=r"matrix\[2\]"):
+        visops.augment(images(*GOOD), late, SIZE, out=out)
+    assert (out == -7.0).all()
+
+
+def test_in_place() -> None:
+    image = torch.zeros(1, 1, 8, 8)
+    for out in (image, image[:, :, 1:, 1:], image.transpose(2, 3)):
+        with pytest.raises(
+            RuntimeError, match=r"^visops\.augment: out shares memory with image; an augmentation"
+        ):
+            visops.augment(image, IDENTITY, out.shape[2:], out=out)
+    other = torch.zeros(1, 5, 5)
+    with pytest.raises(
+        RuntimeError, match=r"^visops\.augment: out shares memory with images\[1\]; an augmentation"
+    ):
+        visops.augment([other, image[0]], IDENTITY, (4, 8), out=image.view(2, 1, 4, 8))
+
+
+def test_infinite_fill_is_allowed() -> None:
+    """NaN and infinities are values like others for floating images."""
+    moved = [[1, 0, 3], [0, 1, 0]]
+    for fill in (NAN, INF, -INF):
+        for antialias in (False, True):
+            result = visops.augment(
+                tensor(), moved, (4, 5), fill=fill, antialias=antialias, erase_value=NAN
+            )
+            assert torch.equal(result[..., 3:], tensor()[..., 3:])
+            expected = torch.full_like(result[..., :3], fill)
+            torch.testing.assert_close(result[..., :3], expected, equal_nan=True)
+
+
+@pytest.mark.cuda
+def test_cuda() -> None:
+    image = torch.rand(2, 3, 4, 5, device="cuda")
+    with pytest.raises(
+        RuntimeError, match=r"^visops\.augment: matrix is on cpu, image is on cuda:0"
+    ):
+        visops.augment(image, torch.tensor(IDENTITY), (4, 5))
+    with pytest.raises(
+        RuntimeError, match=r"^visops\.augment: images\[1\] is on cpu, images\[0\] is on cuda:0"
+    ):
+        visops.augment([image[0], image[1].cpu()], IDENTITY, (4, 5))
+    # Values of CUDA tensors are not looked at: such a sample is `fill`.
+    for bad in (SINGULAR, [[NAN, 0.0, 0.0], [0.0, 1.0, 0.0]]):
+        matrices = torch.tensor([IDENTITY, bad], device="cuda")
+        result = visops.augment(image, matrices, (4, 5), fill=[1, 2, 3])
+        assert torch.equal(result[0], image[0])
+        assert result[1].mean((1, 2)).tolist() == [1, 2, 3]
+    window = torch.tensor([[0, 0, 5, 4.0], [3, 0, NAN, 4]], device="cuda")
+    result = visops.augment(image, IDENTITY, (4, 5), fill=9, window=window)
+    assert (result[1] == 9).all()
+
+
+PLAIN, INTEGERS, UPRIGHT, ROTATED = 1, 2, 4, 8
+
+# Destination to source, in the order of kinds: enlarged, reduced, and reduced under a rotation.
+MATRICES = torch.tensor(
+    [
+        [[0.5, 0.0, 1.0], [0.0, 0.5, 1.0]],
+        [[2.0, 0.0, 1.0], [0.0, 1.5, 1.0]],
+        [[1.4, 0.6, 1.0], [-0.6, 1.4, 5.0]],
+    ],
+    dtype=torch.float64,
+)
+
+
+def images_of_kinds(dtype: torch.dtype, count: int) -> Tensor:
+    generator = torch.Generator().manual_seed(5)
+    values = torch.rand((count, 3, 40, 48), generator=generator)
+    return (values * 255).to(dtype) if dtype == torch.uint8 else values.to(dtype)
+
+
+def run(kinds: int, which: list[int], dtype: torch.dtype, listed: bool = False) -> Tensor:
+    batch = images_of_kinds(dtype, len(which))
+    options: dict[str, Any] = {"antialias": True, "inverse_map": True, "kinds": kinds}
+    call = torch.ops.visops.augment_list if listed else torch.ops.visops.augment
+    given = list(batch) if listed else batch
+    return call(given, MATRICES[which], [20, 24], **options)  # type: ignore[no-any-return]
+
+
+CASES = [
+    (torch.uint8, [0], PLAIN),
+    (torch.uint8, [1], INTEGERS),
+    (torch.uint8, [1, 2], INTEGERS | ROTATED),
+    (torch.float32, [1], UPRIGHT),
+    (torch.float32, [0, 1], PLAIN | UPRIGHT),
+    (torch.float32, [2, 1, 0], PLAIN | UPRIGHT | ROTATED),
+]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize(("dtype", "which", "kinds"), CASES)
+def test_other_kernels_rest(dtype: torch.dtype, which: list[int], kinds: int, listed: bool) -> None:
+    with use_slot("cuda_emulated"):
+        expected = run(0, which, dtype, listed)
+        take_launches()
+        found = run(kinds, which, dtype, listed)
+        launches = take_launches()
+    assert torch.equal(found, expected)
+    assert launches == 1 + kinds.bit_count()
+
+
+@pytest.mark.parametrize(("dtype", "which", "kinds"), CASES)
+def test_they_are_checked_on_the_cpu(dtype: torch.dtype, which: list[int], kinds: int) -> None:
+    with use_slot(next(slot for slot in SLOTS if slot != "cuda_emulated")):
+        assert torch.equal(run(kinds, which, dtype), run(0, which, dtype))
+        others = 15 - kinds
+        message = rf"^visops\.augment: kinds is {others}, sample 0 is of the kind \d$"
+        with pytest.raises(RuntimeError, match=message):
+            run(others, which, dtype)
+
+
+@pytest.mark.parametrize("out_dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_a_sample_of_another_kind_is_0(out_dtype: torch.dtype, channels_last: bool) -> None:
+    """On a GPU no one knows it before the kernels run."""
+    batch = images_of_kinds(torch.float32, 3)
+    options: tuple[Any, ...] = (True, None, None, False, [], [], None, [0.0], True, False)
+    more = out_dtype, channels_last
+    with use_slot("cuda_emulated"):
+        found, expected = (
+            torch.ops.visops.augment(
+                batch, MATRICES, [20, 24], "bilinear", "constant", [0.0], *options, *more, kinds
+            )
+            for kinds in (PLAIN | ROTATED, 0)
+        )
+    assert torch.equal(found[0], expected[0])
+    assert not found[1].any()
+    assert torch.equal(found[2], expected[2])
+    assert expected[1].any()
+
+
+@pytest.mark.parametrize("kinds", [-1, 16])
+def test_bad_kinds(kinds: int) -> None:
+    message = rf"^visops\.augment: kinds is {kinds}, must be within \[0, 15\]$"
+    with pytest.raises(RuntimeError, match=message):
+        run(kinds, [0], torch.uint8)
+
+
+def test_without_antialias_they_do_not_matter() -> None:
+    batch = images_of_kinds(torch.uint8, 3)
+    with use_slot("cuda_emulated"):
+        one, other = (
+            torch.ops.visops.augment(batch, MATRICES, [20, 24], inverse_map=True, kinds=kinds)
+            for kinds in (0, ROTATED)
+        )
+    assert torch.equal(one, other)
+
+
+class Seen(TorchDispatchMode):
+    """Counts calls of the operator."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.visops.augment.default
+        return func(*args, **(kwargs or {}))
+
+
+def forms() -> list[tuple[torch.Tensor, torch.Tensor, dict[str, Any]]]:
+    """Images, matrices and options of every kind that the short way takes."""
+    image = torch.randint(0, 256, (2, 3, 12, 10), generator=torch.Generator().manual_seed(0))
+    turned = torch.tensor([[0.9, 0.2, 1.0], [-0.3, 1.1, 0.5]], dtype=torch.float64)
+    tilted = torch.cat([turned, torch.tensor([[0.01, 0.0, 1.0]], dtype=torch.float64)])
+    each = torch.stack([turned, turned * 1.25])
+    color = torch.rand(2, 2, 3, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    full: dict[str, Any] = {
+        "color": color,
+        "clamp": True,
+        "mean": [0.1, 0.2, 0.3],
+        "std": 0.5,
+        "window": [[1, 2, 9, 11], [0, 0, 10, 12]],
+        "erase": [[[1, 1, 4, 4]], [[0, 0, 0, 0]]],
+        "erase_value": [1.0, 2.0, 3.0],
+        "fill": [5.0, 6.0, 7.0],
+    }
+    u8 = image.to(torch.uint8)
+    return [
+        (u8, turned, {"mode": "nearest", "fill": 255, "out_dtype": torch.uint8}),
+        (u8, each, full),
+        (u8[..., ::2, 1:], tilted.float(), {"padding_mode": "reflect", "inverse_map": True}),
+        (image.double(), each, {"mode": "bicubic", "out_dtype": torch.float64}),
+        (image.half(), turned, {"antialias": True, "convention": "half_pixel"}),
+        (image.bfloat16(), turned, {"memory_format": torch.channels_last}),
+    ]
+
+
+@pytest.mark.matrix
+def test_values_and_strides_are_the_operators() -> None:
+    for image, matrix, options in forms():
+        for size in ((7, 9), (200, 150)):  # without and with the interpreter's lock
+            result = visops.augment(image, matrix, size, **options)
+            with Seen() as seen:
+                expected = visops.augment(image, matrix, size, **options)
+            assert seen.count == 1
+            assert result.stride() == expected.stride()
+            assert result.dtype == expected.dtype
+            assert torch.equal(result, expected)
+
+
+def direct(image: Any, matrix: Any, size: Any = (4, 4)) -> torch.Tensor | None:
+    tail: Any = (None, None, False, [], [], None, [0.0], False, False)
+    return augment_direct(image, matrix, size, "bilinear", "constant", [0.0], False, *tail)
+
+
+def test_what_is_unusual_is_left_to_the_operator() -> None:
+    image, matrix = torch.rand(1, 1, 4, 4), torch.eye(2, 3)
+    assert direct(image, matrix) is not None
+    for other in (
+        image.int(),
+        image[0],
+        image[:0],
+        image.to_sparse(),
+        image.to("meta"),
+        torch.nn.Parameter(image),
+        torch._neg_view(image),
+    ):
+        assert direct(other, matrix) is None
+    for other in (
+        torch.zeros(2, 3),
+        torch.full((2, 3), torch.nan),
+        torch.eye(4),
+        torch.eye(3).int(),
+    ):
+        assert direct(image, other) is None
+    for size in (4, (4,), (4.0, 4), (-1, 4), (0, 4), (1 << 20, 1 << 20), (1 << 10, 1 << 10)):
+        assert direct(image, matrix, size) is None
+    with torch.device("meta"):  # new tensors would be there
+        assert direct(image, matrix) is None
+    with torch.profiler.profile() as profile:
+        visops.augment(image, matrix, (4, 4))
+    assert "visops::augment" in {event.name for event in profile.events()}

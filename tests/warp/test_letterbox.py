@@ -99,3 +99,21 @@ def test_boxes_return() -> None:
     assert visops.unletterbox_boxes(torch.zeros(3, 0, 4), sizes, 64).shape == (3, 0, 4)
     leaf = inside.double().requires_grad_()
     assert gradcheck(lambda b: visops.unletterbox_boxes(b, sizes, (320, 416), clip=False), (leaf,))
+
+
+def test_each_box_of_another_image() -> None:
+    """Rows that batched_nms kept, with the size of each row's image."""
+    boxes = torch.rand(5, 4, dtype=torch.float64) * 300
+    sizes = torch.tensor([[480, 640], [100, 30], [5, 9], [700, 7], [1, 1]])
+    found = visops.unletterbox_boxes(boxes, sizes, 320)
+    for box, size, ours in zip(boxes, sizes.tolist(), found, strict=True):
+        assert torch.equal(visops.unletterbox_boxes(box[None], size, 320)[0], ours)
+    arrays = visops.unletterbox_boxes(boxes.numpy(), sizes.numpy(), 320)
+    assert np.array_equal(arrays, found)
+    with pytest.raises(ValueError, match=r"shape \[5, 4\], expected \[4, N, 4\] or \[4, 4\]"):
+        visops.unletterbox_boxes(boxes, sizes[:4], 320)
+
+
+def test_photos_are_another_function_s() -> None:
+    with pytest.raises(ValueError, match=r"for a photo, call visops\.transforms\.Letterbox\(size"):
+        visops.letterbox(torch.zeros(3, 40, 60), 320)

@@ -14,7 +14,7 @@ namespace {
 constexpr int kChunk = 64;
 
 // An entry of ratio_entry(), 4096 x full / divisor, rounded. A float's quotient lies close enough
-// to the exact one for every divisor from 1 to 255 (tests/transforms/test_operations.py).
+// to the exact one for every divisor from 1 to 255 (tests/transforms/pixels/test_operations.py).
 VISOPS_ALWAYS_INLINE int32_t ratio_of(float full, int32_t divisor) {
   const float quotient = full * 4096.0f / static_cast<float>(larger(divisor, 1));
   return static_cast<int32_t>(quotient + 0.5f);

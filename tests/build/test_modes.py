@@ -1,0 +1,220 @@
+"""Torch's modes: autocast, the default dtype, subclasses, the counter of operations."""
+
+import functools
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import visops
+from exporting.onnx_programs import leaves
+from fuzz.calls import all_targets, valid_arguments
+from fuzz.draws import Draw
+from subclasses import Other, Stranger
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+from torch.utils.flop_counter import FlopCounterMode
+from visops import transforms
+from visops._torch.unsupported_inputs import called
+
+IMAGES, KERNEL = torch.rand(2, 3, 20, 30), torch.rand(5, 4) - 0.5
+
+
+GRID = torch.rand(3, 4, 2)
+
+
+MATRIX = torch.rand(12, 12)
+
+
+FILTERS = (visops.convolve2d, visops.correlate2d, visops.filter2d)
+
+
+PRODUCTS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
+    **{f.__name__: (functools.partial(f, method="im2col"), (IMAGES, KERNEL)) for f in FILTERS},
+    "displacement_field": (lambda g: visops.displacement_field(g, (9, 8), spline=True), (GRID,)),
+    "remap": (
+        lambda g: torch.ops.visops.remap(
+            *(IMAGES, g[None, ..., 0], g[None, ..., 1], [20, 30], torch.eye(3).double()[None]),
+            *("spline", True, "bilinear", "reflect", [0.0]),
+        ),
+        (GRID,),
+    ),
+    "LinearTransformation": (
+        transforms.LinearTransformation(MATRIX, torch.zeros(12)),
+        (IMAGES[0, :, :2, :2],),
+    ),
+}
+
+
+def derivatives(call: Callable[..., Any], inputs: Any) -> list[Tensor | None]:
+    """Return results and the gradients of their sum, weighted."""
+
+    def leaf(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            copy = value.detach().clone()
+            return copy.requires_grad_() if copy.is_floating_point() else copy
+        return type(value)(map(leaf, value))
+
+    given = leaf(tuple(inputs))
+    results = leaves(call(*given))
+    wanted = [result for result in results if result.requires_grad]
+    sources = [tensor for tensor in leaves(given) if tensor.requires_grad]
+    weights = [torch.linspace(0.5, 1.5, r.numel(), dtype=r.dtype).view(r.shape) for r in wanted]
+    found = torch.autograd.grad(wanted, sources, weights, allow_unused=True) if wanted else ()
+    return [*results, *found]
+
+
+def assert_left_alone(call: Callable[..., Any], inputs: Any) -> None:
+    expected = derivatives(call, inputs)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = derivatives(call, inputs)
+        with torch.no_grad():
+            found += leaves(call(*inputs))
+    with torch.no_grad():
+        expected += leaves(call(*inputs))
+    for a, b in zip(found, expected, strict=True):
+        if a is not None and b is not None:
+            assert a.dtype == b.dtype
+            scale = (
+                max(1.0, float(b.detach().double().abs().max())) if b.numel() else 1.0
+            )  # a product's other order
+            torch.testing.assert_close(a, b, rtol=0, atol=1e-5 * scale, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_left_alone(name: str) -> None:
+    assert_left_alone(*PRODUCTS[name])
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_products_under_compile_and_torch_func(half: torch.dtype) -> None:
+    call = PRODUCTS["convolve2d"][0]
+    torch._dynamo.reset()
+    compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
+    expected = derivatives(call, (IMAGES, KERNEL))
+    each = torch.vmap(call, (0, None))(IMAGES, KERNEL)
+    with torch.autocast("cpu", half):
+        found = derivatives(compiled, (IMAGES, KERNEL))
+        mapped = torch.vmap(call, (0, None))(IMAGES, KERNEL)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(mapped, each, rtol=1e-5, atol=1e-5)
+
+
+# Without a tensor among their arguments, these make one of the default dtype, as torch does.
+MAKING = ("visops.get_affine_matrix", "visops.get_rotation_matrix2d")
+
+
+TARGETS = {target.name: target for target in all_targets() if target.name not in MAKING}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_operator_and_function(name: str, dtype: torch.dtype) -> None:
+    target = TARGETS[name]
+    done = 0
+    for seed in range(20):
+        arguments = valid_arguments(Draw(f"{name}/{seed}"), target)
+        torch.manual_seed(seed)
+        try:
+            expected = target.function(**arguments)
+        except (RuntimeError, ValueError, TypeError):
+            continue
+        if isinstance(expected, nn.Module):
+            return  # its parameters have the default dtype, as those of torch's modules
+        before = torch.get_default_dtype()
+        torch.manual_seed(seed)
+        torch.set_default_dtype(dtype)
+        try:
+            found = target.function(**arguments)
+        finally:
+            torch.set_default_dtype(before)
+        for one, other in zip(*map(pytree.tree_leaves, (found, expected)), strict=True):
+            if isinstance(other, Tensor):
+                assert one.dtype == other.dtype
+                assert torch.equal(one.nan_to_num(7.0), other.nan_to_num(7.0))
+        done += 1
+        if done == 3:
+            return
+
+
+def counted(call: Any) -> int:
+    with FlopCounterMode(display=False) as counter:
+        call()
+    return counter.get_total_flops()
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("backward", [False, True])
+def test_layers_count_as_torch_s(groups: int, backward: bool) -> None:
+    image = torch.rand(2, 4, 9, 10, requires_grad=backward)
+    weight = torch.rand(6, 4 // groups, 3, 3, requires_grad=backward)
+
+    def run(function: Any, *arguments: Any) -> Any:
+        result = function(image, *arguments)
+        return result.sum().backward() if backward else result
+
+    with torch.no_grad():  # of its gradient's weights, torch counts those of other groups as well
+        expected = counted(lambda: F.conv2d(image, weight, None, 1, 1, 1, groups))
+    expected *= 3 if backward else 1
+    assert counted(lambda: run(visops.conv2d, weight, None, 1, 1, 1, groups)) == expected > 0
+    if groups == 1:
+        offset = torch.zeros(2, 18, 9, 10, requires_grad=backward)
+        found = counted(lambda: run(visops.deform_conv2d, offset, weight, None, 1, 1))
+        assert found == expected or (backward and found > expected)  # and the offsets' gradients
+
+
+def test_filters() -> None:
+    image = torch.rand(5, 20, 30)
+    kernel = torch.rand(3, 7)
+    direct = counted(lambda: visops.convolve2d(image, kernel, "same", method="direct"))
+    assert direct == 2 * image.numel() * 21
+    assert counted(lambda: visops.gaussian_blur(image, 5, 1.0)) > 0
+
+
+def test_the_counter_may_be_imported_before_or_after() -> None:
+    program = """
+import {first}
+import {second}
+import torch, visops
+from torch.utils.flop_counter import FlopCounterMode
+with FlopCounterMode(display=False) as counter:
+    visops.conv2d(torch.rand(1, 1, 4, 4), torch.rand(1, 1, 3, 3))
+print(counter.get_total_flops())
+"""
+    names = ("visops", "torch.utils.flop_counter")
+    for first, second in (names, names[::-1]):
+        code = program.format(first=first, second=second)
+        run = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        assert int(run.stdout) == 2 * 4 * 9
+
+
+SUBCLASSED = torch.rand(2, 4, 8, 9, generator=torch.Generator().manual_seed(0))
+
+
+ROWS = torch.tensor([[0.0, 1, 1, 5, 6], [1, 0, 2, 7, 7]])
+
+
+BOXES = ROWS[:, 1:]
+
+
+def test_errors_are_the_operators() -> None:
+    images, short = SUBCLASSED.as_subclass(Other), BOXES.as_subclass(Stranger)
+    with pytest.raises(RuntimeError, match=r"^visops\.roi_align: boxes has shape \[2, 4\], must"):
+        visops.roi_align(images, short, 2)
+
+
+def test_other_type_errors_are_not_tried_again() -> None:
+    calls: list[Any] = []
+
+    def operator(tensor: Tensor) -> None:
+        calls.append(tensor)
+        raise TypeError("visops.op: one call is enough")
+
+    with pytest.raises(TypeError, match=r"^visops\.op: one call is enough$"):
+        called(operator, SUBCLASSED)
+    assert len(calls) == 1

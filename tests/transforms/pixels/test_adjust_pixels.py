@@ -1,0 +1,351 @@
+"""Pixel operations of a batch, against torchvision and the operations one by one."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from bad_input import Call, check, table
+from kernels import every_slot, use_slot
+from torch import Tensor
+from torchvision.transforms.v2 import functional as F
+from visops import _native
+from visops import transforms as T
+from visops.pixels.adjust import adjust_pixels
+from visops.transforms.chain.pixel_kinds import PixelKind
+from visops.transforms.chain.pixel_operators import _one_each
+
+from transforms.chains import photo
+from transforms.pixels.amounts import AMOUNTS, more_of
+
+OPERATIONS: dict[PixelKind, tuple[float, Any]] = {
+    PixelKind.IDENTITY: (0.0, lambda i: i),
+    PixelKind.BRIGHTNESS: (1.3, lambda i: F.adjust_brightness(i, 1.3)),
+    PixelKind.CONTRAST: (0.4, lambda i: F.adjust_contrast(i, 0.4)),
+    PixelKind.SATURATION: (1.8, lambda i: F.adjust_saturation(i, 1.8)),
+    PixelKind.SHARPNESS: (2.3, lambda i: F.adjust_sharpness(i, 2.3)),
+    PixelKind.POSTERIZE: (3.0, lambda i: F.posterize(i, 3)),
+    PixelKind.AUTOCONTRAST: (0.0, F.autocontrast),
+    PixelKind.EQUALIZE: (0.0, F.equalize),
+    PixelKind.INVERT: (0.0, F.invert),
+    PixelKind.GAMMA: (1.7, lambda i: F.adjust_gamma(i, 1.7)),
+}
+
+
+def images(dtype: torch.dtype) -> Tensor:
+    part = photo()[:, 60:200, 100:270]
+    pictures = torch.stack([part, part // 3, part.flip(-1)])
+    return pictures if dtype == torch.uint8 else pictures.to(dtype) / 255
+
+
+@every_slot
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("kind", list(OPERATIONS), ids=lambda kind: kind.name)
+def test_values_are_torchvision_s(kind: PixelKind, dtype: torch.dtype, slot: str) -> None:
+    batch = images(dtype)
+    amount, theirs = OPERATIONS[kind]
+    with use_slot(slot):
+        found = adjust_pixels(batch, [int(kind)] * 3, [amount] * 3)
+    expected = theirs(batch)
+    if dtype == torch.uint8:
+        assert int((found.int() - expected.int()).abs().max()) <= 1
+        assert float((found != expected).float().mean()) < 0.02
+    else:
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=2e-5)
+
+
+@every_slot
+def test_each_image_has_its_own(slot: str) -> None:
+    batch = images(torch.uint8).repeat(5, 1, 1, 1)[:13]
+    kinds = [int(kind) for kind in PixelKind if kind <= PixelKind.SOLARIZE_AT]
+    kinds[PixelKind.AFFINE] = PixelKind.IDENTITY
+    amounts = [float(i) / 4 + 0.5 for i in range(13)]
+    with use_slot(slot):
+        found = adjust_pixels(batch, kinds, amounts)
+        for i in range(13):
+            alone = adjust_pixels(batch[i : i + 1], kinds[i : i + 1], amounts[i : i + 1])
+            assert torch.equal(found[i], alone[0]), kinds[i]
+
+
+@every_slot
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize(
+    "kind", [k for k in AMOUNTS if k > PixelKind.SOLARIZE_AT], ids=lambda kind: kind.name
+)
+def test_later_kinds_are_those_of_chains(kind: PixelKind, dtype: torch.dtype, slot: str) -> None:
+    """Several images of a kind, between others, in as many launches as it takes."""
+    batch = images(dtype).repeat(2, 1, 1, 1)
+    amount = AMOUNTS[kind][-1]
+    more = more_of([kind])
+    kinds = [kind, PixelKind.INVERT, kind, kind, PixelKind.IDENTITY, kind]
+    with use_slot(slot):
+        found = adjust_pixels(batch, kinds, [amount] * 6, more_of(kinds))
+        turn = np.array(kinds), np.full(6, amount), np.array(more_of(kinds)).reshape(6, -1)
+        assert torch.equal(_one_each(turn, None, batch, "bilinear", [0.0]), found)
+    for image, changed, own in zip(batch, found, kinds, strict=True):
+        if own == kind:
+            expected = image.clone()
+            name = {torch.uint8: "uint8", torch.float32: "float32"}[dtype]
+            arguments = (int(kind), amount, more, expected.data_ptr(), name)
+            _native.run_operation(*arguments, *expected.shape)
+            assert torch.equal(changed, expected)
+            assert not torch.equal(changed, image)
+        else:
+            assert torch.equal(changed, F.invert(image) if own == PixelKind.INVERT else image)
+
+
+@every_slot
+def test_hsv_leaves_grey_images(slot: str) -> None:
+    grey = images(torch.uint8)[:, :1]
+    with use_slot(slot):
+        assert torch.equal(
+            adjust_pixels(grey, [16] * 3, [0.3] * 3, more_of([PixelKind.HSV] * 3)), grey
+        )
+
+
+def test_nan_is_neither_extreme() -> None:
+    """Values beside it are stretched as if it were not there."""
+    image = torch.tensor([0.25, float("nan"), 0.75, 0.5]).view(1, 1, 2, 2)
+    found = adjust_pixels(image, [int(PixelKind.AUTOCONTRAST)], [0.0]).flatten()
+    assert found[[0, 2, 3]].tolist() == [0.0, 1.0, 0.5]
+    assert bool(found[1].isnan())
+
+
+def test_empty_batches() -> None:
+    assert adjust_pixels(torch.zeros(0, 3, 4, 5), [], []).shape == (0, 3, 4, 5)
+    assert adjust_pixels(torch.zeros(2, 3, 0, 5), [9, 3], [0, 1]).shape == (2, 3, 0, 5)
+
+
+def test_chains_under_vmap_use_torch_s_operators() -> None:
+    """The operator has no batching rule: torch would loop over the samples, and warn."""
+    batch = torch.stack([photo(), photo() // 3, photo().flip(-1)])
+    steps = [T.RandomEqualize(1.0), T.RandomSolarize(90.0, 1.0), T.GaussianBlur(3, 1.0)]
+    chain = T.Compose(steps, seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = torch.func.vmap(chain)(batch)
+    assert torch.equal(found, chain(batch))
+
+
+OP = "adjust_pixels: "
+IMAGES = torch.zeros(2, 4, 3, 4)
+
+
+def call(**arguments: Any) -> Call:
+    given: dict[str, Any] = {"images": IMAGES, "kinds": [0, 0], "amounts": [0, 0], **arguments}
+    return lambda: adjust_pixels(**given)
+
+
+@table(
+    (
+        RuntimeError,
+        OP + "images have shape [4, 3, 4], must be [B, C, H, W]",
+        call(images=IMAGES[0]),
+    ),
+    (
+        RuntimeError,
+        OP + "images have dtype float64, must be uint8 or float32",
+        call(images=IMAGES.double()),
+    ),
+    (RuntimeError, OP + "kinds has 1 numbers, must have one for each of 2", call(kinds=[0])),
+    (RuntimeError, OP + "amounts has 3 numbers, must have one for each", call(amounts=[0] * 3)),
+    (
+        RuntimeError,
+        OP + "kinds[1] is 1, which is no operation that this operator has",
+        call(kinds=[0, int(PixelKind.AFFINE)]),
+    ),
+    (RuntimeError, OP + "kinds[0] is -1, which is no operation", call(kinds=[-1, 0])),
+    (
+        RuntimeError,
+        OP + "kinds[1] is 13, which takes numbers of `more`",
+        call(kinds=[0, int(PixelKind.GAUSSIAN_NOISE)]),
+    ),
+    (
+        RuntimeError,
+        OP + "more has 3 numbers, must have none, or 9 for each of 2 images",
+        call(more=[1.0] * 3),
+    ),
+    (
+        RuntimeError,
+        OP + "the key of image 1 is 1, must be in [0, 1)",
+        call(kinds=[0, int(PixelKind.SHOT_NOISE)], amounts=[0, 0.1], more=[1.0] * 18),
+    ),
+    (
+        RuntimeError,
+        OP + "the shift of the hue of image 0 is 2, must be between -1 and 1",
+        call(kinds=[int(PixelKind.HSV), 0], amounts=[2, 0], more=[0.0] * 18),
+    ),
+    (
+        RuntimeError,
+        OP + "the share of white of image 0 is nan, must be between 0 and 1",
+        call(kinds=[int(PixelKind.SALT_AND_PEPPER), 0], more=[float("nan")] * 18),
+    ),
+    (
+        RuntimeError,
+        OP + "kinds[0] is 27, which takes numbers of `more`",
+        call(kinds=[int(PixelKind.CLAHE), 0]),
+    ),
+    *(
+        (
+            RuntimeError,
+            OP + f"the side of the median of image 1 is {side}, must be an odd whole number from "
+            "1 to 4095",
+            call(kinds=[0, int(PixelKind.MEDIAN_BLUR)], amounts=[0, side]),
+        )
+        for side in (4, 4097, 3.5, -3)
+    ),
+    (
+        RuntimeError,
+        OP + "the side of the motion of image 0 is 35, must be an odd whole number from 3 to 33",
+        call(kinds=[int(PixelKind.MOTION_BLUR), 0], amounts=[35, 0], more=[0.0] * 18),
+    ),
+    *(
+        (
+            RuntimeError,
+            OP + f"the {what} of image 1 is {value:g}, must be between {least} and {most}",
+            call(
+                kinds=[0, int(kind)],
+                amounts=[0, amount],
+                more=[*[0.0] * 9, *numbers, *[1.0] * (9 - len(numbers))],
+            ),
+        )
+        for kind, what, value, least, most, amount, numbers in (
+            (PixelKind.MOTION_BLUR, "angle of the motion", np.inf, -1e30, 1e30, 3, [np.inf]),
+            (PixelKind.MOTION_BLUR, "direction of the motion", -2, -1, 1, 3, [0, -2]),
+            (PixelKind.MOTION_BLUR, "shift of the motion along x", 1.5, -1, 1, 3, [0, 0, 1.5]),
+            (PixelKind.MOTION_BLUR, "shift of the motion along y", -3, -1, 1, 3, [0, 0, 0, -3]),
+            (PixelKind.EMBOSS, "share of the embossed image", 2, 0, 1, 2, []),
+            (PixelKind.EMBOSS, "strength", -1, 0, 1e30, 0.5, [-1]),
+            (PixelKind.SHARPEN, "share of the sharpened image", -0.5, 0, 1, -0.5, []),
+            (PixelKind.SHARPEN, "lightness", np.nan, 0, 1e30, 0.5, [np.nan]),
+            (PixelKind.CLAHE, "clip limit", -1, 0, 1e30, -1, []),
+            (PixelKind.UNSHARP_MASK, "share of the difference", 2, 0, 1, 2, [3]),
+            (PixelKind.UNSHARP_MASK, "standard deviation of the blur", -1, 0, 1e30, 1, [3, -1]),
+            (PixelKind.UNSHARP_MASK, "threshold", -2, 0, 1e30, 1, [3, 1, -2]),
+            (PixelKind.HOLES, "least height of a hole", 3, 0, 2, 0, [0, 1, 1, 3, 2]),
+            (
+                PixelKind.HOLES,
+                "greatest width of a hole",
+                -1,
+                0,
+                "1.1259e+15",
+                0,
+                [0, 1, 1, 1, 2, 1, -1],
+            ),
+            (PixelKind.GRID_HOLES, "share of a cell", 1.5, 0, 1, 0, [0, 1.5]),
+            (PixelKind.DOWNSCALE, "scale", 0, 1e-06, 1, 0, []),
+            (PixelKind.DOWNSCALE, "scale", 1.25, 1e-06, 1, 1.25, []),
+        )
+    ),
+    (
+        RuntimeError,
+        OP + "the number of rows of tiles of image 0 is 2.5, must be a whole number from 1 to 256",
+        call(kinds=[int(PixelKind.CLAHE), 0], more=[2.5, *[1.0] * 17]),
+    ),
+    (
+        RuntimeError,
+        OP + "the number of columns of tiles of image 0 is 257, must be a whole number from 1 to",
+        call(kinds=[int(PixelKind.CLAHE), 0], more=[1.0, 257.0, *[1.0] * 16]),
+    ),
+    *(
+        (
+            RuntimeError,
+            OP + f"the {what}, must be {allowed}",
+            call(
+                kinds=[int(kind), 0],
+                amounts=[amount, 0],
+                more=[*numbers, *[0.0] * (18 - len(numbers))],
+            ),
+        )
+        for kind, what, allowed, amount, numbers in (
+            (
+                PixelKind.BOX_BLUR,
+                "side of the blur of image 0 is 4",
+                "an odd whole number from 1 to 4095",
+                *(4, []),
+            ),
+            (
+                PixelKind.UNSHARP_MASK,
+                "side of the blur of image 0 is 2.5",
+                "an odd whole number from 1 to 4095",
+                *(0.5, [2.5]),
+            ),
+            (
+                PixelKind.DROP_CHANNELS,
+                "most channels of image 0 is 1.5",
+                "a whole number from 0 to 1125899906842624",
+                *(0, [1, 1.5]),
+            ),
+            (PixelKind.DROP_CHANNELS, "key of image 0 is 1", "in [0, 1)", 0, [1, 1, 1]),
+            (PixelKind.HOLES, "key of image 0 is nan", "in [0, 1)", 0, [np.nan]),
+            (
+                PixelKind.HOLES,
+                "most holes of image 0 is 4097",
+                "a whole number from 0 to 4096",
+                *(0, [0, 1, 4097]),
+            ),
+            (
+                PixelKind.HOLES,
+                "kind of fill of image 0 is 3",
+                "a whole number from 0 to 2",
+                *(0, [0, 1, 1, 0, 0, 0, 0, 3]),
+            ),
+            (
+                PixelKind.GRID_HOLES,
+                "kind of grid of image 0 is 0.5",
+                "a whole number from 0 to 2",
+                *(0, [0, 0.5, 1, 0.5]),
+            ),
+            (
+                PixelKind.GRID_HOLES,
+                "number of cells of image 0 is 4097",
+                "a whole number from 1 to 4096",
+                *(0, [0, 0.5, 1, 2, 4097, 1]),
+            ),
+        )
+    ),
+    (
+        RuntimeError,
+        OP + "amounts[1] is inf, must be finite",
+        call(amounts=[0.0, float("inf")]),
+    ),
+    (
+        RuntimeError,
+        OP + "images have 4 channels, must have 1 or 3 for a contrast",
+        call(kinds=[0, int(PixelKind.CONTRAST)]),
+    ),
+)
+def test_errors(error: type[Exception], message: str, call: Call) -> None:
+    check(error, message, call)
+
+
+@pytest.mark.parametrize("exponent", [0.7, 1.0, 1.5, -1.0, 0.0, 5.9, 8.0])
+def test_powers_of_many_are_those_of_each(exponent: float) -> None:
+    """Of single images each value goes by itself, of large ones in vectors."""
+    generator = torch.Generator().manual_seed(0)
+    values = torch.rand(300, generator=generator) * 3
+    special = [0.0, -0.0, -1.0, -2.5, float("inf"), -float("inf"), float("nan"), 1e-40, 1e-45, 3e38]
+    values[20 : 20 + len(special)] = torch.tensor(special)
+    values[100:164] = 10 ** (torch.rand(64, generator=generator) * 70 - 35)
+    whole = adjust_pixels(values.view(1, 1, 10, 30), [PixelKind.GAMMA], [exponent])
+    count = len(values)
+    each = adjust_pixels(values.view(-1, 1, 1, 1), [PixelKind.GAMMA] * count, [exponent] * count)
+    assert whole.numpy().tobytes() == each.numpy().tobytes()
+
+
+@every_slot
+@pytest.mark.parametrize("count", [2, 5, 64, 200])
+def test_autocontrast_takes_the_extremes_wherever_they_lie(count: int, slot: str) -> None:
+    """NaN is neither the least nor the greatest."""
+    places = [(i, j) for i in range(0, count, 7) for j in range(0, count, 5) if i != j]
+    rows = torch.full((len(places), count), 0.5)
+    rows[:, 1::9] = torch.nan
+    for row, (low, high) in zip(rows, places, strict=True):
+        row[low], row[high] = 0.25, 0.75
+    amounts = [0.0] * len(rows)
+    with use_slot(slot):
+        kinds = [int(PixelKind.AUTOCONTRAST)] * len(rows)
+        found = adjust_pixels(rows.view(-1, 1, 1, count), kinds, amounts)
+    known = ~rows.isnan()
+    assert torch.equal(found.view(rows.shape)[known], (rows[known] - 0.25) / 0.5)
