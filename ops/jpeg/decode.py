@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,7 +98,7 @@ def decode_jpeg(
         )
     least = None if size is None else _size(size)
     if isinstance(data, (str, os.PathLike)):
-        data = Path(data).read_bytes()
+        data = _content(data)
     try:
         file = JpegFile(data, bool(exif), limit[0])
         rectangle = (0, 0, *file.size) if window is None else _window(window, file.size)
@@ -110,6 +109,17 @@ def decode_jpeg(
     if isinstance(data, np.ndarray):
         return pixels
     return torch.from_numpy(pixels).permute(2, 0, 1)
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        reason = f"visops.decode_jpeg: data is the path {os.fspath(path)!r}: {error.strerror}"
+        raise OSError(error.errno, reason) from None
+    except ValueError as error:  # a name with a null character
+        raise ValueError(f"visops.decode_jpeg: data is the path {path!r}: {error}") from None
 
 
 def _window(window: Sequence[int], size: tuple[int, int]) -> tuple[int, int, int, int]:

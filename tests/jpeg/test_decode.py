@@ -357,5 +357,9 @@ def test_paths(tmp_path: Path) -> None:
     path.write_bytes(data)
     for name in (path, str(path)):
         assert torch.equal(visops.decode_jpeg(name), visops.decode_jpeg(data))
-    with pytest.raises(FileNotFoundError):
-        visops.decode_jpeg(tmp_path / "none.jpg")
+    for wrong, error in (("none.jpg", FileNotFoundError), ("", IsADirectoryError)):
+        with pytest.raises(error, match=r"visops\.decode_jpeg: data is the path '"):
+            visops.decode_jpeg(tmp_path / wrong)
+    for text, other in (("", FileNotFoundError), ("a\0b", ValueError)):
+        with pytest.raises(other, match=r"visops\.decode_jpeg: data is the path '"):
+            visops.decode_jpeg(text)
