@@ -2,7 +2,7 @@
 
 mmcv's Python is installed everywhere by ``pip install mmcv-lite``. Its ``mmcv.ops`` need an
 extension that has no wheels for today's torch and takes long to compile. :func:`install` puts one
-in its place, and mmcv, mmdetection and mmrotate run unchanged.
+in its place, and mmcv and mmdetection run unchanged.
 """
 
 import importlib
@@ -26,6 +26,7 @@ from .deformable_attention import ms_deform_attn_forward as _attention_forward
 
 __all__ = ["install"]
 
+_OPS: Any = torch.ops.visops
 _KINDS = ("iou", "iof")
 _METHODS = ("hard", "linear", "gaussian")
 # Indices of maxima travel in mmcv's buffers of floats, also of halves: in two digits.
@@ -35,8 +36,8 @@ _DIGIT = 1024
 def install() -> ModuleType:
     """Put an extension made of visops in the place of ``mmcv._ext``.
 
-    Call it before ``mmcv.ops`` is imported, as mmdetection and mmrotate do. What the extension
-    lacks raises an error when it is called, which names it.
+    Call it before ``mmcv.ops`` is imported, as mmdetection does. What the extension lacks
+    raises an error when it is called, which names it.
 
     Returns
     -------
@@ -184,9 +185,9 @@ def roi_align_forward(
 ) -> None:
     arguments = [aligned_height, aligned_width], spatial_scale, sampling_ratio, aligned
     if pool_mode == 1:
-        output.copy_(_ops().roi_align(input, rois, *arguments))
+        output.copy_(_OPS.roi_align(input, rois, *arguments))
         return
-    found, index = _ops().roi_align_max(input, rois, *arguments)
+    found, index = _OPS.roi_align_max(input, rois, *arguments)
     output.copy_(found)
     argmax_y.copy_(index // _DIGIT)
     argmax_x.copy_(index % _DIGIT)
@@ -207,10 +208,10 @@ def roi_align_backward(
 ) -> None:
     rest = rois, list(grad_input.shape), spatial_scale, sampling_ratio, aligned, False
     if pool_mode == 1:
-        found = _ops().roi_align_backward_input(grad_output, *rest)
+        found = _OPS.roi_align_backward_input(grad_output, *rest)
     else:
         index = argmax_y.long() * _DIGIT + argmax_x.long()
-        found = _ops().roi_align_max_backward_input(grad_output, index, *rest)
+        found = _OPS.roi_align_max_backward_input(grad_output, index, *rest)
     grad_input.copy_(found)
 
 
@@ -223,7 +224,7 @@ def roi_pool_forward(
     pooled_width: int,
     spatial_scale: float,
 ) -> None:
-    found, index = _ops().roi_pool(input, rois, [pooled_height, pooled_width], spatial_scale)
+    found, index = _OPS.roi_pool(input, rois, [pooled_height, pooled_width], spatial_scale)
     output.copy_(found)
     argmax.copy_(index)
 
@@ -238,7 +239,7 @@ def roi_pool_backward(
     spatial_scale: float,
 ) -> None:
     rest = rois, list(grad_input.shape), spatial_scale, False
-    grad_input.copy_(_ops().roi_pool_backward(grad_output, argmax, *rest))
+    grad_input.copy_(_OPS.roi_pool_backward(grad_output, argmax, *rest))
 
 
 def roi_align_rotated_forward(
@@ -254,7 +255,7 @@ def roi_align_rotated_forward(
 ) -> None:
     size = [pooled_height, pooled_width]
     options = spatial_scale, sampling_ratio, bool(aligned), bool(clockwise)
-    output.copy_(_ops().roi_align_rotated(input, rois, size, *options))
+    output.copy_(_OPS.roi_align_rotated(input, rois, size, *options))
 
 
 def roi_align_rotated_backward(
@@ -270,13 +271,13 @@ def roi_align_rotated_backward(
 ) -> None:
     options = spatial_scale, sampling_ratio, bool(aligned), bool(clockwise), False, False
     arguments = grad_output, rois, list(grad_input.shape), *options
-    grad_input.copy_(_ops().roi_align_rotated_backward(*arguments))
+    grad_input.copy_(_OPS.roi_align_rotated_backward(*arguments))
 
 
 def deform_conv_forward(
     input: Tensor, weight: Tensor, offset: Tensor, output: Tensor, *_: Any, **options: Any
 ) -> None:
-    output.copy_(_ops().deform_conv2d(input, offset, weight, None, *_steps(options)))
+    output.copy_(_OPS.deform_conv2d(input, offset, weight, None, *_steps(options)))
 
 
 def deform_conv_backward_input(
@@ -289,11 +290,10 @@ def deform_conv_backward_input(
     *_: Any,
     **options: Any,
 ) -> None:
-    steps, size = _steps(options), list(input.shape)
-    rest = offset, weight, size, *steps, None, False
-    grad_input.copy_(_ops().deform_conv2d_backward_input(grad_output, *rest))
-    rest = input, offset, weight, *steps, None
-    grad_offset.copy_(_ops().deform_conv2d_backward_offset(grad_output, *rest)[0])
+    rest = weight, *_steps(options), None, False
+    found = _OPS.deform_conv2d_backward_samples(grad_output, input, offset, *rest)
+    grad_input.copy_(found[0])
+    grad_offset.copy_(found[1])
 
 
 def deform_conv_backward_parameters(
@@ -306,7 +306,7 @@ def deform_conv_backward_parameters(
     **options: Any,
 ) -> None:
     rest = input, offset, list(grad_weight.shape), *_steps(options), None
-    grad_weight.add_(_ops().deform_conv2d_backward_weight(grad_output, *rest), alpha=scale)
+    grad_weight.add_(_OPS.deform_conv2d_backward_weight(grad_output, *rest), alpha=scale)
 
 
 def modulated_deform_conv_forward(
@@ -322,7 +322,7 @@ def modulated_deform_conv_forward(
     **options: Any,
 ) -> None:
     added = bias if with_bias else None
-    output.copy_(_ops().deform_conv2d(input, offset, weight, added, *_steps(options), mask))
+    output.copy_(_OPS.deform_conv2d(input, offset, weight, added, *_steps(options), mask))
 
 
 def modulated_deform_conv_backward(
@@ -342,15 +342,13 @@ def modulated_deform_conv_backward(
     with_bias: bool,
     **options: Any,
 ) -> None:
-    steps, size = _steps(options), list(input.shape)
-    rest = offset, weight, size, *steps, mask, False
-    grad_input.copy_(_ops().deform_conv2d_backward_input(grad_output, *rest))
-    rest = input, offset, weight, *steps, mask
-    of_offset, of_mask = _ops().deform_conv2d_backward_offset(grad_output, *rest)
-    grad_offset.copy_(of_offset)
-    grad_mask.copy_(of_mask)
+    steps = _steps(options)
+    rest = weight, *steps, mask, False
+    found = _OPS.deform_conv2d_backward_samples(grad_output, input, offset, *rest)
+    for grad, own in zip((grad_input, grad_offset, grad_mask), found, strict=True):
+        grad.copy_(own)
     rest = input, offset, list(weight.shape), *steps, mask
-    grad_weight.add_(_ops().deform_conv2d_backward_weight(grad_output, *rest))
+    grad_weight.add_(_OPS.deform_conv2d_backward_weight(grad_output, *rest))
     if with_bias:
         grad_bias.add_(grad_output.sum((0, 2, 3)))
 
@@ -471,10 +469,6 @@ def _softmax(
 
 def _log(p: Tensor) -> Tensor:
     return p.clamp(min=torch.finfo(p.dtype).tiny).log()
-
-
-def _ops() -> Any:
-    return torch.ops.visops
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {

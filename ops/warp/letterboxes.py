@@ -154,15 +154,15 @@ def unletterbox_boxes(
     op = "unletterbox_boxes"
     device = common_device(op, (boxes, image_size))
     found = as_float64(op, "boxes", boxes, device)
+    shape = list(found.shape)
     if found.dim() < 2 or found.shape[-1] != 4:
-        shape = list(found.shape)
         raise ValueError(f"visops.{op}: boxes has shape {shape}, expected [..., N, 4]")
     extents, position = _position(op, image_size, size, found.device, center, scaleup)
     each = extents.dim() == 2 and found.dim() == 2  # a box has a size of its own
     if each:
         found = found.unsqueeze(1)
     if extents.dim() == 2 and (found.dim() != 3 or differs(found.shape[0], 1, extents.shape[0])):
-        count, shape = extents.shape[0], list(found.squeeze(1).shape if each else found.shape)
+        count = extents.shape[0]
         raise ValueError(
             f"visops.{op}: boxes has shape {shape}, expected [{count}, N, 4] or [{count}, 4] as "
             f"image_size has {count} samples"

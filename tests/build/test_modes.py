@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import visops
-from exporting.onnx_programs import leaves
+from contract.calls import tensors_of
 from fuzz.calls import all_targets, valid_arguments
 from fuzz.draws import Draw
 from subclasses import Other, Stranger
@@ -59,9 +59,9 @@ def derivatives(call: Callable[..., Any], inputs: Any) -> list[Tensor | None]:
         return type(value)(map(leaf, value))
 
     given = leaf(tuple(inputs))
-    results = leaves(call(*given))
+    results = tensors_of(call(*given))
     wanted = [result for result in results if result.requires_grad]
-    sources = [tensor for tensor in leaves(given) if tensor.requires_grad]
+    sources = [tensor for tensor in tensors_of(given) if tensor.requires_grad]
     weights = [torch.linspace(0.5, 1.5, r.numel(), dtype=r.dtype).view(r.shape) for r in wanted]
     found = torch.autograd.grad(wanted, sources, weights, allow_unused=True) if wanted else ()
     return [*results, *found]
@@ -72,9 +72,9 @@ def assert_left_alone(call: Callable[..., Any], inputs: Any) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         found = derivatives(call, inputs)
         with torch.no_grad():
-            found += leaves(call(*inputs))
+            found += tensors_of(call(*inputs))
     with torch.no_grad():
-        expected += leaves(call(*inputs))
+        expected += tensors_of(call(*inputs))
     for a, b in zip(found, expected, strict=True):
         if a is not None and b is not None:
             assert a.dtype == b.dtype

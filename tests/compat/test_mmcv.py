@@ -212,7 +212,7 @@ def test_sigmoid_focal_loss(extension: Any, gamma: float, weighted: bool) -> Non
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("gamma", [0.0, 1.0, 2.0, 1.5])
 def test_softmax_focal_loss(extension: Any, gamma: float, weighted: bool) -> None:
-    """Of a target's probability; -1 is no target."""
+    """The loss is of the target's probability; -1 is no target."""
     input = torch.randn(9, 4, dtype=torch.float64, requires_grad=True)
     target = torch.arange(9) % 5 - 1
     weight = torch.rand(4, dtype=torch.float64) if weighted else input.new_empty(0)

@@ -29,8 +29,8 @@ def map_tensors(change: Callable[[Tensor], Any], arguments: Arguments) -> Argume
     return pytree.tree_map(lambda v: change(v) if isinstance(v, Tensor) else v, arguments)
 
 
-def tensors_of(arguments: Arguments) -> list[Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Tensor)]
+def tensors_of(value: Any) -> list[Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
 def with_leaves(case: OpCase, arguments: Arguments) -> tuple[Arguments, list[Tensor]]:
@@ -78,6 +78,8 @@ def same_bits(found: Tensor, expected: Tensor) -> bool:
     """Also signs of zeros; all NaNs are one."""
     if (found.shape, found.dtype) != (expected.shape, expected.dtype):
         return False
+    if found.is_complex():
+        found, expected = torch.view_as_real(found), torch.view_as_real(expected)
     if not found.is_floating_point():
         return torch.equal(found, expected)
     whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[found.element_size()]

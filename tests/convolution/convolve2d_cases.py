@@ -99,12 +99,3 @@ PAD = {
     "wrap": "wrap",
     "constant": "constant",
 }
-
-
-def bits(tensor: Tensor) -> np.ndarray:
-    """Values as integers, so that -0 differs from 0; all NaN are made equal."""
-    tensor = (torch.view_as_real(tensor) if tensor.is_complex() else tensor).cpu()
-    if tensor.is_floating_point():
-        tensor = torch.where(tensor.isnan(), torch.nan, tensor)
-    whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    return tensor.contiguous().view(whole[tensor.element_size()]).numpy()

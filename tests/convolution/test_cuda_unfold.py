@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 import visops
+from contract.calls import same_bits
 from kernels import use_slot
 from torch import Tensor
-
-from convolution.convolve2d_cases import bits
 
 DTYPES = [torch.uint8, torch.bool, torch.float16, torch.float32, torch.float64, torch.complex64]
 
@@ -45,11 +44,7 @@ def same_on_cuda(images: Tensor, problem: str, layout: str) -> None:
             columns = visops.im2col(images, kernel, fill_value=1, **options)
             found.append((columns, visops.col2im(columns, size, kernel, **options)))
     for one, other in zip(*found, strict=True):
-        assert np.array_equal(plain(one), plain(other))
-
-
-def plain(tensor: Tensor) -> np.ndarray:
-    return bits(tensor.to(torch.uint8) if tensor.dtype == torch.bool else tensor)
+        assert same_bits(one, other)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from contract.calls import same_bits
 from kernels import use_slot
 from torch import Tensor
 from visops.convolution.filter_separable import DTYPES as FILTERED
 from visops.convolution.filter_separable import filter_separable
 
-from convolution.convolve2d_cases import BOUNDARIES, DTYPES, bits, element, values
+from convolution.convolve2d_cases import BOUNDARIES, DTYPES, element, values
 
 OPS = torch.ops.visops
 
@@ -21,7 +22,7 @@ def same_on_cuda(function: Callable[..., Tensor], *arguments: Any, **options: An
     for slot in ("default", "cuda_emulated"):
         with use_slot(slot):
             found.append(function(*arguments, **options))
-    assert np.array_equal(bits(found[0]), bits(found[1]))
+    assert same_bits(*found)
     return found[0]
 
 

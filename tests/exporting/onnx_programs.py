@@ -9,9 +9,9 @@ from typing import Any
 import onnxruntime
 import torch
 import visops.onnx
+from contract.calls import tensors_of
 from contract.test_export import dynamic_shapes
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 
 class Call(nn.Module):
@@ -23,11 +23,6 @@ class Call(nn.Module):
 
     def forward(self, *inputs: Any) -> Any:
         return self.call(*inputs)
-
-
-def leaves(value: Any) -> list[Tensor]:
-    """Return all tensors of nested tuples and lists."""
-    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
 class Program:
@@ -56,7 +51,7 @@ class Program:
         self._session = onnxruntime.InferenceSession(self.model.SerializeToString(), options)
 
     def __call__(self, *inputs: Any) -> list[Tensor]:
-        given = leaves(inputs)
+        given = tensors_of(inputs)
         names = [argument.name for argument in self._session.get_inputs()]
         feed = {name: t.numpy() for name, t in zip(names, given, strict=True)}
         return [torch.from_numpy(found) for found in self._session.run(None, feed)]
@@ -64,7 +59,7 @@ class Program:
 
 def assert_near(found: Sequence[Tensor], expected: Any, error: float, what: str = "") -> None:
     """Compare with eager results; `error` is relative to the largest number, 0 for equal bits."""
-    wanted = leaves(expected)
+    wanted = tensors_of(expected)
     assert len(found) == len(wanted)
     for a, b in zip(found, wanted, strict=True):
         assert (a.dtype, a.shape) == (b.dtype, b.shape), what

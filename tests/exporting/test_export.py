@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 import visops
+from contract.calls import tensors_of
 from contract.test_export import dynamic_shapes
 from operators.matrices import of_sizes
 from roi.align_cases import same_bits
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch._dynamo.testing import CompileCounter
 
 from exporting.inputs import STEPS, images, suppressed
-from exporting.onnx_programs import Call, leaves
+from exporting.onnx_programs import Call
 
 
 def packed_masks(images: Tensor) -> tuple[Tensor, ...]:
@@ -47,8 +48,8 @@ def test_masks_of_every_width(first: int, strict: bool) -> None:
         again = visops.masks.PackedMasks(packed.bits, size)
         pasted = visops.paste_masks(torch.ones(3, 4, 4), boxes, size, out="packed")
         return [
-            *leaves(selected_masks(images)),
-            *leaves(packed_masks(images)),
+            *tensors_of(selected_masks(images)),
+            *tensors_of(packed_masks(images)),
             *(torch.cat([packed.bits, again[:1].bits]), visops.mask_iou(packed, again)),
             pasted.bits,
         ]
@@ -59,7 +60,7 @@ def test_masks_of_every_width(first: int, strict: bool) -> None:
     program = torch.export.export(Call(call), given, dynamic_shapes=shapes, strict=strict).module()
     for width in (1, 40, 64, 65, 100, 200):
         part = images[..., :width].contiguous()
-        pairs = zip(leaves(program(part)), call(part), strict=True)
+        pairs = zip(tensors_of(program(part)), call(part), strict=True)
         assert all(same_bits(a, b) for a, b in pairs), width
 
 
@@ -85,7 +86,7 @@ def _kept(images: Tensor, boxes: Tensor, scores: Tensor) -> list[Tensor]:
         visops.point_sample(crops[:, :1], points),
         visops.point_sample(turned, torch.ones(1, 2, 2) / 3),
         visops.roi_align(torch.cat([turned, turned.new_zeros(1, 3, 16, 16)]), [boxes / 8], 3),
-        *leaves(visops.connected_components(crops > 0.5, return_stats=True)),
+        *tensors_of(visops.connected_components(crops > 0.5, return_stats=True)),
     ]
 
 
@@ -107,7 +108,7 @@ def test_sizes_that_depend_on_values(way: str, monkeypatch: pytest.MonkeyPatch) 
     for step in (0, 1, 2):
         boxes, scores, _ = suppressed(step)
         for part in ((images, boxes, scores), (images, boxes[:2], scores[:2] - 0.5 * step)):
-            pairs = zip(leaves(program(*part)), _kept(*part), strict=True)
+            pairs = zip(tensors_of(program(*part)), _kept(*part), strict=True)
             assert all(same_bits(a, b) for a, b in pairs)
 
 
@@ -125,7 +126,7 @@ def test_numbers_that_depend_on_sizes(strict: bool) -> None:
     ).module()
     for step in STEPS:
         given = inputs_of_sizes(step)
-        found, expected = leaves(program(*given)), leaves(of_sizes(*given))
+        found, expected = tensors_of(program(*given)), tensors_of(of_sizes(*given))
         assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
 
 
@@ -142,7 +143,7 @@ def test_sizes_compile_once() -> None:
     for size in range(20, 32):
         images = torch.rand(1, 3, size, 2 * size + 1)
         boxes = torch.rand(size, 4)
-        found, expected = leaves(compiled(images, boxes)), leaves(call(images, boxes))
+        found, expected = tensors_of(compiled(images, boxes)), tensors_of(call(images, boxes))
         assert all(same_bits(a, b) for a, b in zip(found[:-1], expected[:-1], strict=True))
         torch.testing.assert_close(found[-1], expected[-1], rtol=1e-14, atol=1e-14)
     assert counter.frame_count == 2

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from references.rle import counts_of
 from torchvision.models.detection.roi_heads import paste_masks_in_image
 from visops.infer import Detection, Preprocess, Segmentation, run_lengths
 from visops.infer.frames import Placement
@@ -348,14 +349,7 @@ def test_run_lengths_of_any_dtype(shape: tuple[int, int], dtype: torch.dtype) ->
     generator = torch.Generator().manual_seed(0)
     for share in (0.0, 0.5, 1.0):
         mask = (torch.rand(shape, generator=generator) < share).to(dtype)
-        flat = (mask != 0).t().flatten().tolist()
-        counts, value = [0], False
-        for pixel in flat:
-            if pixel != value:
-                counts.append(0)
-                value = pixel
-            counts[-1] += 1
-        assert run_lengths(mask) == {"size": list(shape), "counts": counts}
+        assert run_lengths(mask) == {"size": list(shape), "counts": counts_of(mask.numpy())}
 
 
 def test_run_lengths_are_of_one_mask() -> None:

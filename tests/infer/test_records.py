@@ -15,6 +15,7 @@ import visops
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from references.rle import counts_of
 from visops import infer
 from visops.infer import (
     Auto,
@@ -472,12 +473,5 @@ def test_the_same_bytes_as_ever(folder: Path, tmp_path: Path, post: Any) -> None
     image = torch.zeros(1, 3, 48, 64)
     (found,) = post(Masked()(image), [placement])
     for mask in found["masks"]:
-        decoded = visops.rle_to_masks(mask)
-        flat = decoded.t().flatten().tolist()
-        counts, value = [0], False
-        for pixel in flat:
-            if pixel != value:
-                counts.append(0)
-                value = pixel
-            counts[-1] += 1
+        counts = counts_of(visops.rle_to_masks(mask).numpy())
         assert json.dumps(mask) == json.dumps({"size": [23, 31], "counts": counts})

@@ -92,3 +92,16 @@ def one_by_one(
         size = np.array([image.shape[-2:]])
         image = alone(image, params=Parameters([name], [step], size))
     return image
+
+
+def check_batches(chain: Any, image: Tensor) -> Tensor:
+    """Check that a batch and a list are their images, for any threads; return three results."""
+    expected = torch.stack([chain(image, index=i) for i in range(3)])
+    batch = torch.stack([image] * 3)
+    assert torch.equal(chain(batch, index=range(3)), expected)
+    assert torch.equal(chain([image] * 3, index=range(3)), expected)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    assert torch.equal(chain(batch, index=range(3)), expected)
+    torch.set_num_threads(threads)
+    return expected

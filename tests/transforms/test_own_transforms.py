@@ -229,7 +229,7 @@ def written_in_python() -> list[Any]:
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("record", [False, True])
 def test_results_are_those_of_operators(name: str, record: bool) -> None:
-    """Of draws, too: C++ calls the transform with the numbers that it has one by one."""
+    """Its draws too: C++ calls the transform with the numbers that it has one by one."""
     chain = T.Compose(written_in_python(), seed=0)
     sample = SAMPLES[name]()
     for number in range(4):

@@ -18,7 +18,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as F
 from visops import transforms as T
 
-from transforms.chains import photo, run_torch_operators
+from transforms.chains import check_batches, photo, run_torch_operators
 
 # Always applied, with fixed numbers but for keys.
 STEPS: dict[str, Callable[[], Any]] = {
@@ -92,14 +92,7 @@ def test_torch_s_operators_give_the_same(
 def test_batches_videos_and_threads(name: str) -> None:
     image = picture()
     chain = T.Compose([STEPS[name]()], seed=1)
-    expected = torch.stack([chain(image, index=i) for i in range(3)])
-    batch = torch.stack([image] * 3)
-    assert torch.equal(chain(batch, index=range(3)), expected)
-    assert torch.equal(chain([image] * 3, index=range(3)), expected)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    assert torch.equal(chain(batch, index=range(3)), expected)
-    torch.set_num_threads(threads)
+    expected = check_batches(chain, image)
     still = T.Compose([STEPS[name]()], seed=1, per_frame=False)
     frames = still(torch.stack([image, image]), index=0)
     assert torch.equal(frames[0], chain(image, index=0))
