@@ -1,7 +1,8 @@
 # csrc/python: what Python calls past torch's dispatcher. Arguments are positional.
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 def warp_affine(
@@ -176,6 +177,9 @@ class Pipeline:
         exact: bool,
         moves_targets: bool,
         clips_boxes: bool,
+        drops_boxes: bool,
+        least_side: float,
+        least_area: float,
         pads: bool,
         pure_targets: bool,
         mask_fill: int,
@@ -188,6 +192,17 @@ class Pipeline:
     def run(
         self, chain: Any, sample: Any, generator: Any, index: Any, epoch: Any, record: bool, /
     ) -> tuple[bool, Any]: ...
+    def load(
+        self,
+        chain: Any,
+        sample: Any,
+        seed: int,
+        epoch: int,
+        index: int,
+        image: torch.Tensor | None,
+        memory: Callable[[int, tuple[int, int, int], torch.dtype], torch.Tensor],
+        /,
+    ) -> tuple[Any, torch.Tensor] | None: ...
 
 class FilePass:
     def __init__(
@@ -205,29 +220,18 @@ class FilePass:
         anywhere: bool,
         /,
     ) -> None: ...
-    def load(
-        self,
-        source: Any,
-        is_path: bool,
-        seed: int,
-        epoch: int,
-        index: int,
-        pointer: tuple[int, tuple[int, ...]] | None,
-        height: int,
-        width: int,
-        /,
-    ) -> tuple[bool, int, int, list[Plan], tuple[float, float, float]] | None: ...
     @staticmethod
-    def load_together(
+    def load(
         views: Sequence[FilePass],
         source: Any,
         is_path: bool,
         seeds: list[int],
         epoch: int,
         index: int,
-        slots: list[tuple[tuple[int, tuple[int, ...]] | None, int, int]],
+        images: list[torch.Tensor | None],
+        memory: Callable[[int, tuple[int, int, int], torch.dtype], torch.Tensor],
         /,
-    ) -> tuple[bool, list[tuple[int, int, list[Plan]]], tuple[float, float, float]] | None: ...
+    ) -> tuple[list[list[Plan]], tuple[float, float, float]] | None: ...
     def decode(
         self, source: Any, is_path: bool, seed: int, epoch: int, index: int, /
     ) -> tuple[NDArray[Any], tuple[int, int, int], tuple[int, int], tuple[float, float]] | None: ...

@@ -228,12 +228,12 @@ class Compose(Chain):
         if not isinstance(listed, list):
             self.transforms = listed = []
         listed[:] = formed
-        self._pipeline = pipeline_of(self)  # asks for the passes, which are formed now
+        self.pipeline = pipeline_of(self)  # asks for the passes, which are formed now
 
     def __getstate__(self) -> dict[str, Any]:
         return {
             **super().__getstate__(),
-            "_pipeline": None,
+            "pipeline": None,
             "_settings": None,
             "_compiled_from": [],
         }
@@ -292,9 +292,9 @@ class Compose(Chain):
         self._compile()
         given = sample[0] if len(sample) == 1 else sample
         key = None
-        if params is None and self._pipeline is not None:
+        if params is None and self.pipeline is not None:
             arguments = generator, index, epoch, return_params
-            done, result = self._pipeline.run(self, given, *arguments)
+            done, result = self.pipeline.run(self, given, *arguments)
             if done:
                 return result
             key = result

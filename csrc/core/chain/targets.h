@@ -83,6 +83,16 @@ inline std::array<double, 4> visible_part(const std::array<double, 4>& whole,
   return share_left(whole, rest) == 0.0 ? std::array{rest[0], rest[1], rest[0], rest[1]} : rest;
 }
 
+// Whether a box has sides and an area of at least these, in its own precision.
+template <class T>
+bool is_large(BoxFormat format, const T* box, double least_side, double least_area) {
+  const std::array<T, 4> corners = corners_of(format, box);
+  const T width = corners[2] - corners[0], height = corners[3] - corners[1];
+  const auto is_long = [&](T side) { return side >= T(least_side) && side > T(0); };
+  return is_long(width) && is_long(height) &&
+         !(least_area > 0.0 && !(width * height >= T(least_area)));
+}
+
 // Whether a point lies in a window whose origin is off by `shift`.
 inline bool is_inside(double x, double y, const double* window, double shift) {
   return x >= window[0] - shift && y >= window[1] - shift && x < window[2] - shift &&

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -87,19 +88,18 @@ class Clock {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// Where a sample's image goes: [C, height, width] of a batch, if it has these sides.
+// Where a view's image goes: [C, height, width].
 struct Slot {
   StridedData data;
   int64_t height, width;
 };
 
-enum class Outcome { kGood, kOtherSize, kUnusual, kNotRead };
+enum class Outcome { kGood, kUnusual, kNotRead };
 
-// A file whose header is read and whose passes are drawn.
+// A file whose header is read.
 struct Opened {
   Content content;
   int64_t height, width, orientation;  // of the upright image
-  std::vector<ChainPlan> plans;        // of each pass, for whole images
 };
 
 // What the first pass reads of a file: stored pixels that are decoded, and the upright image's.
@@ -121,104 +121,100 @@ class FilePass {
     }
   }
 
-  // Stores the image of a file, given by its path as bytes or by its content, and returns (stored,
-  // height, width, plans, times): the size that it comes out with, the plan of each pass for whole
-  // images, and the seconds of reading, decoding and transforming. It is not stored if its slot,
-  // (address, strides), has another size; 0: there is none. None: see above.
-  py::object load(py::handle source, bool is_path, py::handle seed, py::handle epoch,
-                  py::handle index, py::handle data, int64_t height, int64_t width) const {
-    const Slot slot = {height > 0 ? read_strided_data(data, 3) : StridedData{}, height, width};
-    Opened file;
+  // What a call makes of a file: the plans of each view's passes for whole images, and the file's
+  // upright size.
+  struct Made {
+    std::vector<std::vector<ChainPlan>> plans;
     Times times;
-    const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
-    const Outcome outcome = unlocked(source, [&](Content given) {
-      const Outcome opened = open(given, is_path, &file, &times);
+    int64_t height, width;
+  };
+  // Memory for the image of a view, asked for with the interpreter's lock.
+  using GetMemory = std::function<StridedData(size_t view, int64_t height, int64_t width)>;
+
+  // Stores the images that several chains make of a file, given by its path as bytes or by its
+  // content. It is opened once, and decoded once: the union of the windows that the views read, at
+  // the least reduction that any of them reads. Their options of DecodeJpeg are the same but for
+  // `reduced`. An image goes to its slot, or to memory that is asked for if the slot has another
+  // size. `drawn`, if it is not null, gets the parameters of the first view. False: see above.
+  static bool make(const std::vector<const FilePass*>& views, py::handle source, bool is_path,
+                   const std::vector<SampleKey>& keys, std::vector<Slot> slots,
+                   const GetMemory& get_memory, Made* made, std::vector<Drawn>* drawn) {
+    const View view(source);
+    Opened file;
+    std::vector<size_t> missing;
+    const Outcome outcome = unlocked(view, [&](Content given) {
+      const Outcome opened = views[0]->open(given, is_path, &file, &made->times);
       if (opened != Outcome::kGood) return opened;
-      file.plans = draw(key, file);
-      return store({this}, {&file.plans}, file, {slot}, &times);
+      for (size_t i = 0; i < views.size(); ++i) {
+        made->plans.push_back(views[i]->draw(keys[i], file, i == 0 ? drawn : nullptr));
+        const Canvas& canvas = made->plans[i].back().samples[0].canvas;
+        const auto height = static_cast<int64_t>(canvas.height);
+        const auto width = static_cast<int64_t>(canvas.width);
+        if (height < 1 || width < 1) return Outcome::kUnusual;
+        if (slots[i].height != height || slots[i].width != width) {
+          slots[i] = {{}, height, width};
+          missing.push_back(i);
+        }
+      }
+      return missing.empty() ? store(views, made->plans, file, slots, &made->times) : opened;
     });
-    if (outcome == Outcome::kUnusual) return py::none();
-    const Canvas canvas = file.plans.back().samples[0].canvas;
-    py::list whole;
-    for (ChainPlan& plan : file.plans) whole.append(PlanObject{std::move(plan), {}});
-    return py::make_tuple(outcome == Outcome::kGood, static_cast<int64_t>(canvas.height),
-                          static_cast<int64_t>(canvas.width), whole,
-                          py::make_tuple(times.reading, times.decoding, times.transforming));
+    made->height = file.height;
+    made->width = file.width;
+    if (outcome != Outcome::kGood || missing.empty()) return outcome == Outcome::kGood;
+    for (size_t i : missing) slots[i].data = get_memory(i, slots[i].height, slots[i].width);
+    const py::gil_scoped_release release;
+    return store(views, made->plans, file, slots, &made->times) == Outcome::kGood;
   }
 
-  // Stores the views that several chains make of a file, as `load` does for one. The file is opened
-  // once, and decoded once: the union of the windows that the views read, at the least reduction
-  // that any of them reads. Their options of DecodeJpeg are the same but for `reduced`. Returns
-  // (stored, [(height, width, plans)], times); nothing is stored if a slot, (data, height, width),
-  // has another size.
-  static py::object load_together(const std::vector<const FilePass*>& views, py::handle source,
-                                  bool is_path, const py::list& seeds, py::handle epoch,
-                                  py::handle index, const py::list& slots) {
+  // make(), into the images of a list, tensors [C, H, W] or None. One that doesn't fit is asked for:
+  // memory(view, (C, H, W), dtype) returns a tensor. Returns (plans of each view, times).
+  static py::object load(const std::vector<const FilePass*>& views, py::handle source, bool is_path,
+                         const py::list& seeds, py::handle epoch, py::handle index,
+                         const py::list& images, const py::object& memory) {
     std::vector<SampleKey> keys;
-    std::vector<Slot> into;
+    std::vector<Slot> slots;
     for (size_t i = 0; i < views.size(); ++i) {
       keys.push_back({low_word(seeds[i]), low_word(epoch), low_word(index)});
-      const py::tuple slot = slots[i];
-      const auto height = slot[1].cast<int64_t>(), width = slot[2].cast<int64_t>();
-      into.push_back({height > 0 ? read_strided_data(slot[0], 3) : StridedData{}, height, width});
+      const Stage& last = views[i]->passes_.stages().back();
+      TensorView view = {};
+      const bool fits = view_image(images[i], last.dtype, last.channels, &view);
+      slots.push_back(fits ? Slot{strides_of(view), view.shape[1], view.shape[2]} : Slot{});
     }
-    const FilePass& first = *views.at(0);
-    Opened file;
-    Times times;
-    std::vector<std::vector<ChainPlan>> plans(views.size());
-    const Outcome outcome = first.unlocked(source, [&](Content given) {
-      const Outcome opened = first.open(given, is_path, &file, &times);
-      if (opened != Outcome::kGood) return opened;
-      std::vector<const std::vector<ChainPlan>*> all;
-      for (size_t i = 0; i < views.size(); ++i) {
-        plans[i] = views[i]->draw(keys[i], file);
-        all.push_back(&plans[i]);
-      }
-      return store(views, all, file, into, &times);
-    });
-    if (outcome == Outcome::kUnusual) return py::none();
-    py::list made;
-    for (std::vector<ChainPlan>& own : plans) {
-      const Canvas canvas = own.back().samples[0].canvas;
-      py::list whole;
-      for (ChainPlan& plan : own) whole.append(PlanObject{std::move(plan), {}});
-      made.append(py::make_tuple(static_cast<int64_t>(canvas.height),
-                                 static_cast<int64_t>(canvas.width), whole));
+    const auto get_memory = [&](size_t i, int64_t height, int64_t width) {
+      const Stage& last = views[i]->passes_.stages().back();
+      TensorView view = {};
+      image_memory(memory, i, {last.channels, height, width}, last.dtype, &view);
+      return strides_of(view);
+    };
+    Made made;
+    if (!make(views, source, is_path, keys, slots, get_memory, &made, nullptr)) return py::none();
+    py::list all;
+    for (std::vector<ChainPlan>& plans : made.plans) {
+      py::list own;
+      for (ChainPlan& plan : plans) own.append(PlanObject{std::move(plan), {}});
+      all.append(own);
     }
-    return py::make_tuple(outcome == Outcome::kGood, made,
+    const Times& times = made.times;
+    return py::make_tuple(all,
                           py::make_tuple(times.reading, times.decoding, times.transforming));
   }
 
   // The image of a file's content as a new tensor; None: see above.
   py::object image(py::handle content, const SampleKey& key, Recorded* recorded) const {
-    const View view(content);
-    Opened file;
-    Times times;
-    Outcome outcome;
-    std::vector<Drawn> drawn;
-    {
-      const py::gil_scoped_release release;
-      outcome = open(view.content(), false, &file, &times);
-      if (outcome == Outcome::kGood) {
-        file.plans = draw(key, file, recorded == nullptr ? nullptr : &drawn);
-      }
-    }
-    if (outcome != Outcome::kGood) return py::none();
     const Stage& last = passes_.stages().back();
-    const Canvas canvas = file.plans.back().samples[0].canvas;
-    const auto height = static_cast<int64_t>(canvas.height);
-    const auto width = static_cast<int64_t>(canvas.width);
-    if (height < 1 || width < 1) return py::none();
-    TensorView made = {};
-    py::object tensor =
-        empty_tensor({last.channels, height, width}, torch_dtype(last.dtype), &made);
-    const Slot slot = {{made.data, {height * width, width, 1}}, height, width};
-    {
-      const py::gil_scoped_release release;
-      outcome = store({this}, {&file.plans}, file, {slot}, &times);
+    py::object tensor;
+    const auto get_memory = [&](size_t, int64_t height, int64_t width) {
+      TensorView view = {};
+      tensor = empty_tensor({last.channels, height, width}, torch_dtype(last.dtype), &view);
+      return StridedData{view.data, {height * width, width, 1}};
+    };
+    Made made;
+    std::vector<Drawn> drawn;
+    if (!make({this}, content, false, {key}, {Slot{}}, get_memory, &made,
+              recorded == nullptr ? nullptr : &drawn)) {
+      return py::none();
     }
-    if (outcome != Outcome::kGood) return py::none();
-    if (recorded != nullptr) *recorded = {passes_.unpacked(drawn, 1), {file.height, file.width}};
+    if (recorded != nullptr) *recorded = {passes_.unpacked(drawn, 1), {made.height, made.width}};
     return tensor;
   }
 
@@ -232,11 +228,11 @@ class FilePass {
     Times times;
     std::unique_ptr<uint8_t[]> pixels;
     const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
-    const Outcome outcome = unlocked(source, [&](Content given) {
+    const Outcome outcome = unlocked(View(source), [&](Content given) {
       const Outcome opened = open(given, is_path, &file, &times);
       if (opened != Outcome::kGood) return opened;
-      file.plans = draw(key, file);
-      request = request_of(file, window_of(file.plans.front()), reduction_of(file.plans.front()));
+      const std::vector<ChainPlan> plans = draw(key, file);
+      request = request_of(file, window_of(plans.front()), reduction_of(plans.front()));
       pixels.reset(new uint8_t[size_of(request)]);
       return decode_part(file, request, pixels.get(), &times);
     });
@@ -274,8 +270,7 @@ class FilePass {
 
   // Does work on a Python object's bytes without the interpreter's lock; throws if it wasn't read.
   template <class Work>
-  Outcome unlocked(py::handle source, const Work& work) const {
-    const View view(source);
+  static Outcome unlocked(const View& view, const Work& work) {
     int error = 0;
     Outcome outcome;
     {
@@ -315,7 +310,7 @@ class FilePass {
     const bool known = components == 1 || components == 3 || components == 4;
     if (!known || header[0] * header[1] > options_.max_pixels) return Outcome::kUnusual;
     if (swaps_sides(orientation)) std::swap(header[0], header[1]);
-    *file = {source, header[0], header[1], orientation, {}};
+    *file = {source, header[0], header[1], orientation};
     times->decoding = clock.lap();
     return Outcome::kGood;
   }
@@ -361,20 +356,15 @@ class FilePass {
 
   // Decodes a file once for all views, and stores each, by its plans, in its slot.
   static Outcome store(const std::vector<const FilePass*>& views,
-                       const std::vector<const std::vector<ChainPlan>*>& plans, const Opened& file,
+                       const std::vector<std::vector<ChainPlan>>& plans, const Opened& file,
                        const std::vector<Slot>& slots, Times* times) {
     thread_local Buffer pixels;
     const FilePass& first = *views.front();
     PixelWindow window = {};
     int64_t reduction = 0;
     for (size_t i = 0; i < views.size(); ++i) {
-      const Canvas& canvas = plans[i]->back().samples[0].canvas;
-      if (static_cast<int64_t>(canvas.height) != slots[i].height ||
-          static_cast<int64_t>(canvas.width) != slots[i].width) {
-        return Outcome::kOtherSize;
-      }
-      const PixelWindow own = views[i]->window_of(plans[i]->front());
-      const int64_t by = views[i]->reduction_of(plans[i]->front());
+      const PixelWindow own = views[i]->window_of(plans[i].front());
+      const int64_t by = views[i]->reduction_of(plans[i].front());
       window = i == 0 ? own : united(window, own);
       reduction = i == 0 ? by : std::min(reduction, by);
     }
@@ -388,10 +378,10 @@ class FilePass {
     const int64_t channels = first.options_.channels;
     const AugmentImage image = {decoded, rows, columns, 1, columns * channels, channels};
     for (size_t i = 0; i < views.size(); ++i) {
-      ChainPlan own = plans[i]->front();
+      ChainPlan own = plans[i].front();
       move_to_parts({{part.position_top, part.position_left, reduction, rows, columns}}, own);
       std::vector<const ChainPlan*> moved = {&own};
-      for (size_t k = 1; k < plans[i]->size(); ++k) moved.push_back(&(*plans[i])[k]);
+      for (size_t k = 1; k < plans[i].size(); ++k) moved.push_back(&plans[i][k]);
       views[i]->passes_.run(moved, image, DType::kUInt8, slots[i].data, Threads::kCaller);
     }
     times->transforming = clock.lap();
@@ -458,8 +448,7 @@ void bind_files(py::module_& m) {
         return FilePass(read_stages(passes), read_header, decode, options);
       }))
       // The last pass must make an image.
-      .def("load", &FilePass::load)
-      .def_static("load_together", &FilePass::load_together)
+      .def_static("load", &FilePass::load)
       .def("decode", &FilePass::decode);
   m.def("copy_together", &copy_together);
 }

@@ -197,6 +197,41 @@ bool are_placed_boxes(const TensorView& boxes, BoxFormat format) {
   return any_beyond;
 }
 
+py::object large_rows(const py::object& boxes, BoxFormat format, double least_side,
+                      double least_area) {
+  TensorView view = {}, flags = {};
+  if (!view_tensor(boxes, &view)) throw std::invalid_argument("boxes have no memory");
+  py::object made = empty_tensor({view.shape[0]}, torch_dtype(DType::kBool), &flags);
+  const Rows rows(view);
+  bool all = true;
+  for (int64_t i = 0; i < view.shape[0]; ++i) {
+    double box[4];
+    float narrow[4];
+    for (int k = 0; k < 4; ++k) {
+      box[k] = rows.read(i, k);
+      narrow[k] = static_cast<float>(box[k]);
+    }
+    const bool large = view.dtype == DType::kFloat32
+                           ? is_large(format, narrow, least_side, least_area)
+                           : is_large(format, box, least_side, least_area);
+    static_cast<bool*>(flags.data)[i] = large;
+    all = all && large;
+  }
+  return all ? py::object() : made;
+}
+
+py::object selected_entries(const py::object& values, const py::object& flags) {
+  if (is_tensor(values)) return values[flags];
+  TensorView view = {};
+  if (!view_tensor(flags, &view)) throw std::invalid_argument("flags have no memory");
+  py::list kept;
+  for (int64_t i = 0; i < view.shape[0]; ++i) {
+    if (!static_cast<const bool*>(view.data)[i]) continue;
+    kept.append(py::handle(PySequence_Fast_GET_ITEM(values.ptr(), i)));
+  }
+  return PyList_CheckExact(values.ptr()) ? py::object(kept) : py::object(py::tuple(kept));
+}
+
 py::object move_target(const Entry& entry, const TensorView& view, const py::object& tensor,
                        const std::vector<const ChainPlan*>& plans, const TargetMove& move,
                        py::object* visible) {

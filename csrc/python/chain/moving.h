@@ -28,6 +28,14 @@ bool holds(DType dtype, double fill);
 // first pixel: they may be shares of the image's sides otherwise.
 bool are_placed_boxes(const TensorView& boxes, BoxFormat format);
 
+// A tensor of bool that says which boxes [N, 4], float32 or float64, have sides and an area of at
+// least these; null: all have.
+py::object large_rows(const py::object& boxes, BoxFormat format, double least_side,
+                      double least_area);
+
+// The entries of a tensor, a list or a tuple with a flag.
+py::object selected_entries(const py::object& values, const py::object& flags);
+
 // How a target moves.
 struct TargetMove {
   double fill;       // of masks

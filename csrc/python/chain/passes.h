@@ -1,11 +1,13 @@
 // The passes of a chain on one image of the CPU, one after another, without the interpreter.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "python/chain/chain.h"
+#include "python/torch_api.h"
 
 namespace visops {
 
@@ -60,6 +62,14 @@ class Passes {
  private:
   std::vector<Stage> stages_;
 };
+
+// Looks at a tensor that is to hold an image [channels, H, W] of a dtype. False: it can't, or is
+// none.
+bool view_image(py::handle tensor, DType dtype, int64_t channels, TensorView* view);
+StridedData strides_of(const TensorView& image);
+// A tensor for an image, which `memory`, a function of a view's number, shape and dtype, returns.
+py::object image_memory(const py::object& memory, size_t number,
+                        const std::array<int64_t, 3>& shape, DType dtype, TensorView* view);
 
 // Reads passes as Python has them: tuples of Stage's members.
 std::vector<Stage> read_stages(const py::list& passes);

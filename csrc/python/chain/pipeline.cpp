@@ -82,6 +82,18 @@ bool may_have_entries(const py::object& labels, int64_t count) {
   return length.is_none() || length.cast<int64_t>() == count;
 }
 
+// Whether labels of some boxes can be dropped here.
+bool has_entries(py::handle labels) {
+  if (is_tensor(labels)) return is_plain_tensor(labels) && rank_of_tensor(labels) > 0;
+  return PyList_CheckExact(labels.ptr()) || PyTuple_CheckExact(labels.ptr());
+}
+
+// Whether a value beside a file, or beside boxes, is no list of others.
+bool is_plain_value(py::handle value) {
+  if (is_plain_tensor(value)) return rank_of_tensor(value) == 0;
+  return is_plain_type(Py_TYPE(value.ptr())) && !PyBytes_CheckExact(value.ptr());
+}
+
 // What an entry of a sample holds.
 py::object value_of(const Entry& entry, const std::vector<py::object>& holders) {
   PyObject* const found = PyObject_GetItem(holders[entry.holder].ptr(), entry.key.ptr());
@@ -300,7 +312,9 @@ bool Pipeline::read_targets(const Outline& outline, const std::vector<py::object
   }
   for (const Entry& entry : outline.labels) {
     if (entry.holder != boxes.entry->holder) continue;
-    if (!may_have_entries(value_of(entry, holders), boxes.count())) return false;
+    const py::object value = value_of(entry, holders);
+    if (!may_have_entries(value, boxes.count())) return false;
+    if (options_.drops_boxes && !has_entries(value) && !is_plain_value(value)) return false;
   }
   return true;
 }
@@ -355,12 +369,6 @@ bool is_buffer(py::handle value) {
   return PyBytes_CheckExact(own) || PyByteArray_CheckExact(own) || PyMemoryView_Check(own);
 }
 
-// Whether a value beside a file needs no look.
-bool is_plain_value(py::handle value) {
-  if (is_plain_tensor(value)) return rank_of_tensor(value) == 0;
-  return is_plain_type(Py_TYPE(value.ptr())) && !PyBytes_CheckExact(value.ptr());
-}
-
 }  // namespace
 
 bool Pipeline::find_file(py::handle sample, py::object* key) const {
@@ -397,7 +405,7 @@ py::object Pipeline::file_pass_for(py::handle chain) {
   }
   const py::object made = python().file_pass(chain);
   const std::lock_guard<std::mutex> lock(mutex_);
-  return file_pass_ = made.is_none() ? made : py::object(py::tuple(made)[0]);
+  return file_pass_ = made;
 }
 
 namespace {
@@ -434,26 +442,121 @@ py::tuple Pipeline::run_file(py::handle chain, py::handle sample, py::handle gen
   return done(chain, result, record ? &recorded : nullptr);
 }
 
-py::object Pipeline::rebuilt(const Outline& outline, const std::vector<py::object>& holders,
-                             const py::object& image, const std::vector<Target>& targets,
-                             const std::vector<const ChainPlan*>& movers,
-                             const Canvas& canvas) const {
+// One call, from its sample to its plans.
+struct Pipeline::Call {
+  std::shared_ptr<const Outline> outline;  // null: the sample is an image
+  std::vector<py::object> holders;         // of its entries; none of an image by itself
+  std::string name = "the sample";
+  Images images;
+  std::shared_ptr<const Passes> passes;
+  std::vector<Target> targets;
+  std::vector<Drawn> drawn;
+  std::vector<ChainPlan> plans;
+  int64_t height = 0, width = 0;  // of the result
+
+  const Stage& last() const { return passes->stages().back(); }
+
+  // Runs the passes into images at these places.
+  void run(const std::vector<StridedData>& to) const {
+    std::vector<const ChainPlan*> pointers;
+    int64_t work = last().channels * height * width * static_cast<int64_t>(to.size());
+    for (const ChainPlan& plan : plans) {
+      pointers.push_back(&plan);
+      const Canvas& canvas = plan.samples[0].canvas;
+      work += static_cast<int64_t>(canvas.height * canvas.width) * plan.channels * plan.batch;
+    }
+    run_unlocked(work, [&] { passes->run_each(pointers, images.all, images.dtype, to, 1); });
+  }
+};
+
+bool Pipeline::walk(py::handle chain, py::handle sample, Call* call) {
+  py::object value = py::reinterpret_borrow<py::object>(sample);
+  if (!is_plain_tensor(sample)) {
+    call->outline = outlines_.find(sample, chain, python().outline_of);
+    if (!call->outline) return false;
+    call->name = call->outline->image.name;
+    if (!call->outline->is_alone()) {
+      call->holders = holders_of(*call->outline, sample);
+      value = value_of(call->outline->image, call->holders);
+    }
+  }
+  if (!read_images(value, call->name, &call->images)) return false;
+  call->passes = passes_for(chain, call->images);
+  if (call->passes == nullptr) return false;
+  if (call->holders.empty()) return true;
+  // What else a sample holds was looked at beside an image of this rank.
+  return call->images.rank == call->outline->image.rank &&
+         read_targets(*call->outline, call->holders, call->images, &call->targets);
+}
+
+bool Pipeline::draw(const std::vector<SampleKey>& keys, bool record, Call* call) const {
+  const Images& images = call->images;
+  call->plans = call->passes->draw(keys, images.sizes(), images.channels, options_.exact,
+                                   record ? &call->drawn : nullptr);
+  for (const ChainPlan& plan : call->plans) {
+    const GeometryState& at = plan.samples[0];
+    if (!call->targets.empty() && !at.is_identity() && at.projective) return false;
+  }
+  const std::vector<GeometryState>& samples = call->plans.back().samples;
+  const Canvas size = samples[0].canvas;
+  for (const GeometryState& at : samples) {
+    // A batch of several sizes is an error.
+    if (at.canvas.height != size.height || at.canvas.width != size.width) return false;
+  }
+  call->height = static_cast<int64_t>(size.height);
+  call->width = static_cast<int64_t>(size.width);
+  return call->height > 0 && call->width > 0;
+}
+
+void Pipeline::drop_boxes(const Call& call, std::vector<py::object>* moved,
+                          std::vector<py::object>* seen, std::vector<py::object>* copies) const {
+  const auto at = static_cast<size_t>(call.outline->boxes);
+  const py::object keep = large_rows((*moved)[at], call.targets[at].move.format,
+                                     options_.least_side, options_.least_area);
+  if (!keep) return;
+  for (size_t i = 0; i < moved->size(); ++i) {
+    if (i != at && !call.targets[i].entry->per_box) continue;
+    (*moved)[i] = selected_entries((*moved)[i], keep);
+    if ((*seen)[i]) (*seen)[i] = selected_entries((*seen)[i], keep);
+  }
+  for (const Entry& entry : call.outline->labels) {
+    if (entry.holder != call.targets[at].entry->holder) continue;
+    const py::object value = value_of(entry, call.holders);
+    if (!has_entries(value)) continue;
+    (*copies)[entry.holder][entry.key] = selected_entries(value, keep);
+  }
+}
+
+py::object Pipeline::rebuilt(const Call& call, const py::object& image) const {
+  if (call.holders.empty()) return image;
+  const Outline& outline = *call.outline;
+  std::vector<const ChainPlan*> movers;
+  for (const ChainPlan& plan : call.plans) {
+    if (!plan.samples[0].is_identity()) movers.push_back(&plan);
+  }
+  if (movers.empty()) movers.push_back(&call.plans[0]);
   std::vector<py::object> copies;
-  for (const py::object& holder : holders) copies.push_back(copy_of(holder));
+  for (const py::object& holder : call.holders) copies.push_back(copy_of(holder));
   copies[outline.image.holder][outline.image.key] = image;
-  const py::tuple size =
-      py::make_tuple(static_cast<int64_t>(canvas.height), static_cast<int64_t>(canvas.width));
-  for (const Target& target : targets) {
+  const py::tuple size = py::make_tuple(call.height, call.width);
+  std::vector<py::object> moved, seen(call.targets.size());
+  for (size_t i = 0; i < call.targets.size(); ++i) {
+    const Target& target = call.targets[i];
+    moved.push_back(
+        move_target(*target.entry, target.view, target.tensor, movers, target.move, &seen[i]));
+  }
+  if (options_.drops_boxes && outline.boxes >= 0) drop_boxes(call, &moved, &seen, &copies);
+  for (size_t i = 0; i < call.targets.size(); ++i) {
+    const Target& target = call.targets[i];
     const Entry& entry = *target.entry;
-    py::object visible;
-    py::object own = move_target(entry, target.view, target.tensor, movers, target.move, &visible);
+    py::object own = moved[i];
     if (!target.is_plain()) {
       own = entry.target == TargetKind::kMask ? wrapped(own, target.like)
                                               : wrapped(own, target.like, size);
     }
     copies[entry.holder][entry.key] = own;
-    if (visible) {
-      copies[entry.holder][py::str(entry.key.cast<std::string>() + "_visible")] = visible;
+    if (seen[i]) {
+      copies[entry.holder][py::str(entry.key.cast<std::string>() + "_visible")] = seen[i];
     }
   }
   for (size_t i = 0; i < outline.nested.size(); ++i) {
@@ -466,56 +569,15 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
                         py::handle epoch, bool record) {
   if (is_within_another() || observers_active()) return refused();
   if (options_.reads_files) return run_file(chain, sample, generator, index, epoch, record);
-
-  // Walk.
-  std::shared_ptr<const Outline> outline;
-  std::vector<py::object> holders;
-  py::object value = py::reinterpret_borrow<py::object>(sample);
-  std::string name = "the sample";
-  if (!is_plain_tensor(sample)) {
-    outline = outlines_.find(sample, chain, python().outline_of);
-    if (!outline) return refused();
-    name = outline->image.name;
-    if (!outline->is_alone()) {
-      holders = holders_of(*outline, sample);
-      value = value_of(outline->image, holders);
-    }
-  }
-  Images images;
-  if (!read_images(value, name, &images)) return refused();
-  // What else a sample holds was looked at beside an image of this rank.
-  if (!holders.empty() && images.rank != outline->image.rank) return refused();
-  const std::shared_ptr<const Passes> passes = passes_for(chain, images);
-  if (passes == nullptr) return refused();
-  std::vector<Target> targets;
-  if (!holders.empty() && !read_targets(*outline, holders, images, &targets)) return refused();
-
-  // Draw.
+  Call call;
+  if (!walk(chain, sample, &call)) return refused();
+  const Images& images = call.images;
   const size_t batch = images.all.size();
   const std::vector<SampleKey> keys = draw_keys(chain, generator, index, epoch, batch);
-  std::vector<Drawn> drawn;
-  std::vector<ChainPlan> plans = passes->draw(keys, images.sizes(), images.channels, options_.exact,
-                                              record ? &drawn : nullptr);
-  std::vector<const ChainPlan*> pointers, movers;
-  for (const ChainPlan& plan : plans) {
-    pointers.push_back(&plan);
-    const GeometryState& at = plan.samples[0];
-    if (!targets.empty() && !at.is_identity()) movers.push_back(&plan);
-    if (!targets.empty() && !at.is_identity() && at.projective) return refused(keys);
-  }
-  if (movers.empty()) movers.push_back(pointers[0]);
-  const Canvas size = plans.back().samples[0].canvas;
-  for (const GeometryState& at : plans.back().samples) {
-    if (at.canvas.height != size.height || at.canvas.width != size.width) {
-      return refused(keys);  // with the error of a batch of several sizes
-    }
-  }
-  const auto height = static_cast<int64_t>(size.height), width = static_cast<int64_t>(size.width);
-  if (height < 1 || width < 1) return refused(keys);
+  if (!draw(keys, record, &call)) return refused(keys);
 
-  // Images.
-  const Stage& last = passes->stages().back();
-  const int64_t channels = last.channels;
+  const Stage& last = call.last();
+  const int64_t channels = last.channels, height = call.height, width = call.width;
   std::vector<int64_t> shape = {channels, height, width};
   std::array<int64_t, 3> strides = {height * width, width, 1};
   if (options_.channels_last) {
@@ -526,33 +588,44 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
   TensorView made = {};
   py::object moved = empty_tensor(shape, torch_dtype(last.dtype), &made);
   if (options_.channels_last) moved = moved.attr("movedim")(-1, -3);
-  const int64_t elements = channels * height * width;
-  const int64_t bytes = elements * element_size(last.dtype);
+  const int64_t bytes = channels * height * width * element_size(last.dtype);
   std::vector<StridedData> to;
   for (size_t i = 0; i < batch; ++i) {
     to.push_back({static_cast<char*>(made.data) + static_cast<int64_t>(i) * bytes,
                   {strides[0], strides[1], strides[2]}});
   }
   prefer_large_pages(made.data, bytes * static_cast<int64_t>(batch));
-  int64_t work = elements * static_cast<int64_t>(batch);
-  for (const ChainPlan& plan : plans) {
-    work += static_cast<int64_t>(plan.samples[0].canvas.height * plan.samples[0].canvas.width) *
-            plan.channels * plan.batch;
-  }
-  run_unlocked(work, [&] { passes->run_each(pointers, images.all, images.dtype, to, 1); });
+  call.run(to);
 
-  // Rebuild.
   if (options_.has_image_type) {
-    moved = python().as_type(chain, moved, name);
+    moved = python().as_type(chain, moved, call.name);
   } else if (!is_plain_tensor(images.first) && is_tensor(images.first)) {
     moved = wrapped(moved, images.first);
   }
-  py::object result = moved;
-  if (!holders.empty()) result = rebuilt(*outline, holders, moved, targets, movers, size);
+  const py::object result = rebuilt(call, moved);
   if (!record) return done(chain, result, nullptr);
-  const Recorded recorded = {passes->unpacked(drawn, static_cast<py::ssize_t>(batch)),
+  const Recorded recorded = {call.passes->unpacked(call.drawn, static_cast<py::ssize_t>(batch)),
                              images.sizes()};
   return done(chain, result, &recorded);
+}
+
+py::object Pipeline::load(py::handle chain, py::handle sample, py::handle seed, py::handle epoch,
+                          py::handle index, py::object image, const py::object& memory) {
+  if (options_.has_image_type || observers_active()) return py::none();
+  Call call;
+  if (!walk(chain, sample, &call) || call.images.in_batch) return py::none();
+  const py::handle first = call.images.first;
+  if (is_tensor(first) && !is_plain_tensor(first)) return py::none();  // it keeps its type
+  const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
+  if (!draw({key}, false, &call)) return py::none();
+  const Stage& last = call.last();
+  TensorView view = {};
+  if (!view_image(image, last.dtype, last.channels, &view) || view.shape[1] != call.height ||
+      view.shape[2] != call.width) {
+    image = image_memory(memory, 0, {last.channels, call.height, call.width}, last.dtype, &view);
+  }
+  call.run({strides_of(view)});
+  return py::make_tuple(rebuilt(call, image), image);
 }
 
 void bind_pipeline(py::module_& m) {
@@ -560,21 +633,23 @@ void bind_pipeline(py::module_& m) {
   py::class_<Pipeline>(m, "Pipeline")
       .def(
           py::init([](const py::dict& kinds, const py::object& layout, bool frames, bool indices,
-                      bool exact, bool moves_targets, bool clips_boxes, bool pads,
-                      bool pure_targets, int64_t mask_fill, int64_t other_mask_fill,
+                      bool exact, bool moves_targets, bool clips_boxes, bool drops_boxes,
+                      double least_side, double least_area, bool pads, bool pure_targets, int64_t mask_fill, int64_t other_mask_fill,
                       double keypoint_shift, bool has_image_type, bool reads_files,
                       bool channels_last) {
             return std::make_unique<Pipeline>(
                 kinds, PipelineOptions{layout, frames, indices, exact, moves_targets, clips_boxes,
-                                       pads, pure_targets, mask_fill, other_mask_fill,
+                                       drops_boxes, least_side, least_area, pads, pure_targets, mask_fill, other_mask_fill,
                                        keypoint_shift, has_image_type, reads_files, channels_last});
           }),
           py::kw_only(), py::arg("kinds"), py::arg("layout"), py::arg("frames"), py::arg("indices"),
-          py::arg("exact"), py::arg("moves_targets"), py::arg("clips_boxes"), py::arg("pads"),
+          py::arg("exact"), py::arg("moves_targets"), py::arg("clips_boxes"),
+          py::arg("drops_boxes"), py::arg("least_side"), py::arg("least_area"), py::arg("pads"),
           py::arg("pure_targets"), py::arg("mask_fill"), py::arg("other_mask_fill"),
           py::arg("keypoint_shift"), py::arg("has_image_type"), py::arg("reads_files"),
           py::arg("channels_last"))
-      .def("run", &Pipeline::run);
+      .def("run", &Pipeline::run)
+      .def("load", &Pipeline::load);
 }
 
 }  // namespace visops

@@ -31,7 +31,9 @@ struct PipelineOptions {
   bool indices;       // PIL images of a palette are their numbers
   bool exact;
   bool moves_targets;  // whether all that its options do to targets is to move them,
-  bool clips_boxes;    // and to clip boxes
+  bool clips_boxes;    // and to clip boxes,
+  bool drops_boxes;    // and then to drop those with shorter sides or a smaller area than these
+  double least_side, least_area;
   bool pads;           // whether a pass shows the image itself outside the image
   bool pure_targets;   // they come out as plain tensors
   int64_t mask_fill, other_mask_fill;
@@ -62,7 +64,14 @@ class Pipeline {
   py::tuple run(py::handle chain, py::handle sample, py::handle generator, py::handle index,
                 py::handle epoch, bool record);
 
+  // Transforms a sample of a loader, of which nothing but the image is new memory: into `image`, a
+  // tensor [C, H, W] or None, or, if that doesn't fit, into what memory(0, (C, H, W), dtype)
+  // returns. Returns (result, image); None: run_passes() has to do it.
+  py::object load(py::handle chain, py::handle sample, py::handle seed, py::handle epoch,
+                  py::handle index, py::object image, const py::object& memory);
+
  private:
+  struct Call;
   struct Images;
   struct Target;
   // The place of the only file of a sample that holds nothing else that moves. False: it has
@@ -81,10 +90,14 @@ class Pipeline {
                    Target* target) const;
   std::vector<SampleKey> draw_keys(py::handle chain, py::handle generator, py::handle index,
                                    py::handle epoch, size_t batch) const;
-  // A copy of a sample with an image and targets that have moved to a canvas.
-  py::object rebuilt(const Outline& outline, const std::vector<py::object>& holders,
-                     const py::object& image, const std::vector<Target>& targets,
-                     const std::vector<const ChainPlan*>& movers, const Canvas& canvas) const;
+  // The steps of a call: what its sample holds, then plans for it. False: Python has to do it.
+  bool walk(py::handle chain, py::handle sample, Call* call);
+  bool draw(const std::vector<SampleKey>& keys, bool record, Call* call) const;
+  // Drops boxes that are too small from moved targets, and what belongs to them.
+  void drop_boxes(const Call& call, std::vector<py::object>* moved, std::vector<py::object>* seen,
+                  std::vector<py::object>* copies) const;
+  // A copy of a sample with an image and targets that have moved.
+  py::object rebuilt(const Call& call, const py::object& image) const;
 
   Outlines outlines_;
   PipelineOptions options_;

@@ -122,11 +122,7 @@ py::object large_boxes_of(const py::array& boxes, BoxFormat format, double least
   const T* box = rows.data();
   return array_of<bool>({rows.shape(0)}, [&](bool* large) {
     for (py::ssize_t i = 0; i < rows.shape(0); ++i, box += 4) {
-      const std::array<T, 4> corners = corners_of(format, box);
-      const T width = corners[2] - corners[0], height = corners[3] - corners[1];
-      const auto side_is_large = [&](T side) { return side >= T(least_side) && side > T(0); };
-      large[i] = side_is_large(width) && side_is_large(height) &&
-                 !(least_area > 0.0 && !(width * height >= T(least_area)));
+      large[i] = is_large(format, box, least_side, least_area);
     }
   });
 }

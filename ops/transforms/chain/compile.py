@@ -178,8 +178,11 @@ def pipeline_of(chain: Chain) -> Pipeline | None:
         frames=chain.reading.frames,
         indices=chain.reading.indices,
         exact=chain.exact,
-        moves_targets=policies == ("boxes", "xyxy") and options.boxes != "sanitize",
-        clips_boxes=options.boxes == "clamp",
+        moves_targets=policies == ("boxes", "xyxy") and options.min_visibility == 0.0,
+        clips_boxes=options.boxes != "keep",
+        drops_boxes=options.boxes == "sanitize",
+        least_side=options.min_size,
+        least_area=options.min_area,
         pads=any(part.shown_padding != "constant" for part in passes),
         pure_targets=bool(types.targets),
         mask_fill=options.mask_fill,
@@ -316,15 +319,7 @@ def _reason(chain: Chain, pass_: Pass) -> str:
     return own
 
 
-class FileChain(NamedTuple):
-    """What runs a chain on files, and what it makes of each."""
-
-    native: FilePass
-    dtype: torch.dtype
-    channels: int
-
-
-def file_pass(chain: Chain) -> FileChain | None:
+def file_pass(chain: Chain) -> FilePass | None:
     """Return what runs a chain on a file; None: Python has to.
 
     The passes of the chain must be formed.
@@ -337,11 +332,10 @@ def first_file_pass(chain: Chain) -> FilePass | None:
     first = chain.passes[0]
     if not chain.reads_files or first.kind != "fused" or _reason(chain, first):
         return None
-    found = _made(chain, [first])
-    return None if found is None else found.native
+    return _made(chain, [first])
 
 
-def _made(chain: Chain, passes: Sequence[Pass]) -> FileChain | None:
+def _made(chain: Chain, passes: Sequence[Pass]) -> FilePass | None:
     first = passes[0]
     transform = first.transforms[0]
     assert isinstance(transform, Decoding)
@@ -352,7 +346,7 @@ def _made(chain: Chain, passes: Sequence[Pass]) -> FileChain | None:
     around, beyond, anywhere = reach_of(first)
     turbo = decoder()
     assert isinstance(turbo, TurboDecoder)
-    made = FilePass(
+    return FilePass(
         stages,
         *turbo.addresses(),
         options.channels,
@@ -364,5 +358,3 @@ def _made(chain: Chain, passes: Sequence[Pass]) -> FileChain | None:
         beyond,
         anywhere,
     )
-    *_, dtype, channels, _ = stages[-1]
-    return FileChain(made, getattr(torch, dtype), channels)

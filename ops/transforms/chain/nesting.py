@@ -43,6 +43,8 @@ class Chain(nn.Module):
         How it reads plain values.
     reads_files : bool
         Whether its images are JPEG files.
+    pipeline : Pipeline, optional
+        What runs calls in C++; None: `reason_for_python` says why nothing does.
     """
 
     transforms: list[Any]
@@ -55,6 +57,7 @@ class Chain(nn.Module):
     output_types: OutputTypes
     reading: Reading
     reads_files: bool
+    pipeline: Any
     seed: int | None
     exact: bool
     keys: Mapping[str, Sequence[str]] | None

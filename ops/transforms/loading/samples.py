@@ -1,11 +1,11 @@
 """Loads samples: what one thread does with one index.
 
-NOTE [ Three ways ]
-A sample whose image is a JPEG file goes through C++, which reads, decodes, transforms and stores it
-in one call without the interpreter's lock. Where nothing else of it has to move, its other values
-are just kept. Where something has, Python moves that by the plan which C++ has drawn. Whatever C++
-doesn't take, such as PNG files, decoded images, damaged files and chains with passes in Python,
-goes through the chain as in a call of it, which also says what is wrong.
+NOTE [ A sample's way ]
+A sample goes through its chain as in a call of it, but for the memory that its image comes out in:
+that is the batch's. One call of C++ does it where it can, with a JPEG file also reading and
+decoding, without the interpreter's lock. Beside a file, Python moves targets by the plan which C++
+has drawn. Whatever C++ doesn't take, such as PNG files, damaged files and chains with passes in
+Python, runs by torch's operators, which also says what is wrong.
 
 Samples that are transformed by batches, on_device.py, go the same ways as far as decoding.
 """
@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._native import FilePass, Pipeline
 from ..chain.compile import file_pass, first_file_pass
 from ..chain.decode_ahead import Decoded, decode_ahead
 from ..chain.execute import follow_image, run_passes
@@ -89,13 +90,19 @@ class Samples:
         self.is_chain = isinstance(chain, Compose)
         self.takes_files = bool(getattr(chain, "reads_files", False))
         self.read: Callable[[Any], Any] = reader_of(dataset, self.takes_files)
-        self.native: Any = None  # what makes images of files
-        self.ahead: Any = None  # what only decodes
+        self.pipeline: Pipeline | None = None  # what takes samples in one call
+        self.native: FilePass | None = None  # the same for files
+        self.ahead: FilePass | None = None  # what only decodes
+        self.parts: list[Samples] = [self]  # those of views
         self.kinds = named_kinds(getattr(chain, "keys", None))
         if self.is_chain:
             assert chain.passes  # forms them, once for all threads
-            self.native = file_pass(chain) if transforms else None
-            self.ahead = None if transforms else first_file_pass(chain)
+            if not transforms:
+                self.ahead = first_file_pass(chain)
+            elif self.takes_files:
+                self.native = file_pass(chain)
+            else:
+                self.pipeline = chain.pipeline
         self._forms: dict[Any, tuple[list[Leaf], Rebuild] | None] = {}
         self.draws = may_draw(dataset, self.takes_files)
         self._tried: dict[int, Any] = {}
@@ -158,6 +165,9 @@ class Samples:
         try:
             if file is not None and self.native is not None:
                 item = self._by_file(sample, file, position, batch, row, times)
+            elif file is None and self.pipeline is not None:
+                sample = with_masks(sample, self.kinds, times)
+                item = self._in_one_call(sample, position, batch, row, times)
             elif file is not None and self.ahead is not None:
                 item = self._decoded(sample, file, position, times)
             if item is None:
@@ -204,59 +214,91 @@ class Samples:
         self, sample: Any, file: File, index: Any, batch: Batch, row: int, times: Times
     ) -> Item | None:
         """Load a sample whose image is a JPEG file; None: it is something else, or damaged."""
-        assert self.native is not None
         if type(index) is not int:
             return None
         begin, worked = perf_counter(), times.working
-        chain, (native, dtype, channels) = self.chain, self.native
-        given = *source_of(file), self.seed, self.epoch, index
-        slot: Tensor | None = None
-        height = width = 0
-        if batch.block is not None:
-            slot = batch.block[row]
-            height, width = slot.shape[1:]
-        while True:
-            where = None if slot is None else (slot.data_ptr(), slot.stride())
-            try:
-                found = native.load(*given, where, height, width)
-            except OSError as error:
-                raise UnreadableError(file.path) from error
-            if found is None:
-                return None
-            stored, height, width, plans, seconds = found
-            times.add(*seconds)
-            if stored:
-                break
-            # The first of its batch, or one of another size.
-            shape = (channels, height, width)
-            slot = batch.slot_or_own(row, shape, dtype, chain.memory_format)
-        assert slot is not None
-        item = self.item_of(sample, file, plans, times)
-        item.image = slot
+        batches = self._batches_of(batch)
+        images = [None if own.block is None else own.block[row] for own in batches]
+        natives: list[Any] = [part.native for part in self.parts]
+        seeds = [part.seed for part in self.parts]
+        memory = self._memory(batches, row, images)
+        given = *source_of(file), seeds, self.epoch, index, images, memory
+        try:
+            found = FilePass.load(natives, *given)
+        except OSError as error:
+            raise UnreadableError(file.path) from error
+        if found is None:
+            return None
+        every, seconds = found
+        times.add(*seconds)
+        made = []
+        for part, image, plans in zip(self.parts, images, every, strict=True):
+            item = part._plain_item(sample, file.key, partial(part._split, sample, file))
+            made.append(part._moved_item(sample, file, plans, times) if item is None else item)
+            made[-1].image = image
         times.python += perf_counter() - begin - (times.working - worked)
-        return item
+        return self._stored(made, batches, row, index)
 
-    def item_of(self, sample: Any, file: File, plans: list[Any], times: Times) -> Item:
-        """Return a sample whose image C++ has made by these plans."""
-        item = self._plain_item(sample, file)
-        return self._moved_item(sample, file, plans, times) if item is None else item
+    def _batches_of(self, batch: Batch) -> list[Batch]:
+        """Return the batches that a sample's images go to."""
+        return [batch]
 
-    def _plain_item(self, sample: Any, file: File) -> Item | None:
-        """Return a sample that holds nothing else that moves, or None."""
+    def _stored(self, made: list[Item], batches: list[Batch], row: int, index: Any) -> Item:
+        """Store a sample's views; return what is the sample in the batch of all."""
+        return made[0]
+
+    def _memory(
+        self, batches: list[Batch], row: int, images: list[Tensor | None]
+    ) -> Callable[[int, tuple[int, int, int], torch.dtype], Tensor]:
+        """Return what gives memory to an image that is the first of its batch, or unlike others."""
+
+        def memory(number: int, shape: tuple[int, int, int], dtype: torch.dtype) -> Tensor:
+            form = self.parts[number].chain.memory_format
+            image = images[number] = batches[number].slot_or_own(row, shape, dtype, form)
+            return image
+
+        return memory
+
+    def _in_one_call(
+        self, sample: Any, index: Any, batch: Batch, row: int, times: Times
+    ) -> Item | None:
+        """Load a sample whose image is decoded by one call of C++; None: Python has to."""
+        assert self.pipeline is not None
+        if type(index) is not int:
+            return None
+        begin = perf_counter()
+        image = None if batch.block is None else batch.block[row]
+        given = self.seed, self.epoch, index, image, self._memory([batch], row, [image])
+        found = self.pipeline.load(self.chain, sample, *given)
+        if found is not None:
+            sample, image = found
+            reading = self.chain.reading._replace(layout="CHW")
+            split = partial(split_sample, sample, self.chain.keys, reading)
+            key = _place_of(image, sample)
+            item = None if key is _NESTED else self._plain_item(sample, key, split)
+            item = Item(*split()) if item is None else item
+            item.image = image
+        times.transforming += perf_counter() - begin
+        return None if found is None else item
+
+    def _plain_item(
+        self, sample: Any, key: Any, split: Callable[[], tuple[list[Leaf], Rebuild]]
+    ) -> Item | None:
+        """Return a sample that holds nothing that moves but what is at `key`, or None."""
         cls = type(sample)
-        if file.key is None:
+        if key is None:
             values: list[Any] = [None]
             form: Any = None
         elif cls is tuple or cls is list:
             values = list(sample)
-            values[file.key] = None
+            values[key] = None
             types = tuple(map(type, values))
-            form = cls, file.key, types
+            form = cls, key, types
         elif cls is dict:
             values = list(sample.values())
-            values[list(sample).index(file.key)] = None
+            values[list(sample).index(key)] = None
             types = tuple(map(type, values))
-            form = tuple(sample), file.key, types
+            form = tuple(sample), key, types
         else:
             return None
         if form is not None and not PLAIN_ATOMS.issuperset(types):
@@ -264,16 +306,21 @@ class Samples:
         if form not in self._forms:
             if len(self._forms) >= _MOST_FORMS:
                 self._forms.clear()
-            self._forms[form] = self._plain_form(sample, file, len(values))
+            self._forms[form] = self._plain_form(sample, len(values), split)
         known = self._forms[form]
         return None if known is None else Item(known[0], known[1], values)
 
-    def _plain_form(self, sample: Any, file: File, count: int) -> tuple[list[Leaf], Rebuild] | None:
+    def _plain_form(
+        self, sample: Any, count: int, split: Callable[[], tuple[list[Leaf], Rebuild]]
+    ) -> tuple[list[Leaf], Rebuild] | None:
         if isinstance(sample, dict) and any(self.kinds.get(key) in MOVING for key in sample):
             return None
-        leaves, rebuild = self.chain.split(with_content(sample, file))
+        leaves, rebuild = split()
         alike = len(leaves) == count and not followers(leaves, self.chain.options)
         return (leaves, rebuild) if alike else None
+
+    def _split(self, sample: Any, file: File) -> tuple[list[Leaf], Rebuild]:
+        return self.chain.split(with_content(sample, file))
 
     def _moved_item(self, sample: Any, file: File, plans: list[Any], times: Times) -> Item:
         """Return a sample whose targets have moved as its image did."""
@@ -311,7 +358,7 @@ class Samples:
         pixels, part, size, seconds = found
         times.reading += seconds[0]
         times.decoding += seconds[1]
-        item = self._plain_item(sample, file)
+        item = self._plain_item(sample, file.key, partial(self._split, sample, file))
         if item is None:
             item = Item(*self._split_beside(sample, file, size, times))
         item.image = Encoded(Decoded(pixels, part), size, pixels.shape[2])
@@ -364,6 +411,17 @@ class Samples:
             else:
                 item.image.copy_(value)
         return item
+
+
+_NESTED = object()
+
+
+def _place_of(image: Tensor, sample: Any) -> Any:
+    """Return the key of an image among a sample's own entries; None: the sample is the image."""
+    if sample is image:
+        return None
+    entries = sample.items() if isinstance(sample, dict) else enumerate(sample)
+    return next((key for key, value in entries if value is image), _NESTED)
 
 
 def draws_apart(chain: Any) -> bool:

@@ -1,8 +1,9 @@
 """Several views of each sample: a file is read once and decoded once, and each view has its batch.
 
 NOTE [ Views in a loader ]
-Where every chain runs in C++, one call reads, decodes and makes all views of a file. Else the file
-is decoded once, and each chain runs on it as in a call. A batch has one for each view beside it,
+Where every chain runs in C++, one call reads, decodes and makes all views of a file, and one call
+each makes those of a decoded image. Else a file is decoded once, and each chain runs on it by
+torch's operators. A batch has one for each view beside it,
 whose memory that view's images go to; what doesn't move is the same in all of them, and is handed
 over once.
 """
@@ -11,10 +12,6 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
-from torch import Tensor
-
-from ..._native import FilePass
-from ..chain.compile import FileChain
 from ..chain.decode_ahead import decode_ahead
 from ..chain.execute import run_passes
 from ..chain.source import Source
@@ -22,7 +19,7 @@ from ..classes.views import Views
 from ..sample.batches import MOVABLE
 from ..sample.images import restored_image
 from .batch import Batch, Collating, Item
-from .samples import Samples, source_of
+from .samples import Samples
 from .sources import File, with_content, with_masks
 from .statistics import Times
 
@@ -34,43 +31,17 @@ class SampleViews(Samples):
         super().__init__(dataset, chain, seed, epoch)
         self.parts = [Samples(dataset, own, int(own.seed or 0), epoch) for own in chain.chains]
         self.kinds = self.parts[0].kinds
-        passes = [part.native for part in self.parts]
-        if chain.decodes_once and all(passes):
-            self.native = passes
+        natives = [part.native for part in self.parts]
+        self.native = natives[0] if chain.decodes_once and all(natives) else None
+        self.pipeline = None
 
-    def _by_file(
-        self, sample: Any, file: File, index: Any, batch: Batch, row: int, times: Times
-    ) -> Item | None:
-        if type(index) is not int:
-            return None
-        begin, worked = perf_counter(), times.working
-        natives: list[FileChain] = self.native
-        seeds = [part.seed for part in self.parts]
-        views = batch.views(len(self.parts))
-        images = [None if own.block is None else own.block[row] for own in views]
-        while True:
-            slots = [_slot(image) for image in images]
-            found = FilePass.load_together(
-                [own.native for own in natives], *source_of(file), seeds, self.epoch, index, slots
-            )
-            if found is None:
-                return None
-            stored, made, seconds = found
-            times.add(*seconds)
-            if stored:
-                break
-            for number, (height, width, _) in enumerate(made):
-                shape, dtype = (natives[number].channels, height, width), natives[number].dtype
-                image = images[number]
-                if image is None or image.shape[1:] != shape[1:]:
-                    form = self.parts[number].chain.memory_format
-                    image = views[number].slot_or_own(row, shape, dtype, form)
-                images[number] = image
-        for part, own, image, (_, _, plans) in zip(self.parts, views, images, made, strict=True):
-            item = part.item_of(sample, file, plans, times)
-            item.image, item.index = image, index
+    def _batches_of(self, batch: Batch) -> list[Batch]:
+        return batch.views(len(self.parts))
+
+    def _stored(self, made: list[Item], batches: list[Batch], row: int, index: Any) -> Item:
+        for item, own in zip(made, batches, strict=True):
+            item.index = index
             own.items[row] = item
-        times.python += perf_counter() - begin - (times.working - worked)
         return Item([], None)
 
     def _by_chain(
@@ -79,6 +50,15 @@ class SampleViews(Samples):
         if file is not None:
             sample = with_content(sample, file)
         sample = with_masks(sample, self.kinds, times)
+        batches = self._batches_of(batch)
+        if not self.later:
+            made = [
+                part._in_one_call(sample, index, own, row, times)
+                for part, own in zip(self.parts, batches, strict=True)
+                if part.pipeline is not None
+            ]
+            if len(made) == len(batches) and None not in made:
+                return self._stored(made, batches, row, index)
         split = [part.chain.split(sample) for part in self.parts]
         leaves = [own for own, _ in split]
         sources = [Source(part.seed, None, None, index, self.epoch, None) for part in self.parts]
@@ -89,13 +69,13 @@ class SampleViews(Samples):
         times.decoding += perf_counter() - begin
 
         def run() -> None:
+            made = []
             for part, own, source, (values, rebuild) in zip(
-                self.parts, batch.views(len(self.parts)), sources, split, strict=True
+                self.parts, batches, sources, split, strict=True
             ):
                 run_passes(part.chain, values, source)
-                item = part.with_image(Item(values, rebuild), own, row)
-                item.index = index
-                own.items[row] = item
+                made.append(part.with_image(Item(values, rebuild), own, row))
+            self._stored(made, batches, row, index)
 
         if self.later:
             return Item([], None, result=run)
@@ -134,9 +114,3 @@ class CollatingViews:
             images = [restored_image(leaf) for leaf in views]
             views[0].kind, views[0].value, views[0].like = "other", images, images
         return rebuild(leaves)
-
-
-def _slot(image: Tensor | None) -> tuple[Any, int, int]:
-    if image is None:
-        return None, 0, 0
-    return (image.data_ptr(), image.stride()), image.shape[1], image.shape[2]

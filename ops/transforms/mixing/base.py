@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..._torch.outside_graphs import outside_graphs
-from ..arguments import MASK_FILL, whole
+from ..arguments import MASK_FILL, number, whole
 from ..chain.draws import check_params
 from ..chain.nesting import OfBatches
 from ..chain.operators import Pixels
@@ -44,6 +44,7 @@ class Mixing(OfBatches, ABC):
         seed: int | None,
         keys: Mapping[str, Sequence[str]] | None,
         box_format: str,
+        p: float,
         *,
         stacks: bool,
     ) -> None:
@@ -57,6 +58,7 @@ class Mixing(OfBatches, ABC):
         self._calls = None if seed is None else CallCounter()
         check_options([], TargetOptions(box_format=box_format))
         self.box_format, self._reading = box_format, Reading(box_format=box_format)
+        self.p = number(self._get_name(), "p", p, 0.0, 1.0, "a number in [0, 1]")
         self._stacks = stacks  # whether images must have one size
 
     @abstractmethod
@@ -142,9 +144,18 @@ class Mixing(OfBatches, ABC):
             step = source.params.steps[0]
         else:
             assert key is not None
-            step = self.draw(uniforms(*key, self.draws), sizes)
+            drawn = uniforms(*key, self.draws + (self.p < 1.0))
+            step = self.draw(drawn[:, : self.draws], sizes)
+            if self.p < 1.0:
+                step["mixed"] = drawn[:, self.draws] < self.p
         self.mix(leaves, step, sizes, sample)
         return Parameters([name], [step], sizes)
+
+
+def mixed_samples(params: Params, batch: int) -> np.ndarray:
+    """Return which samples are mixed, bool ``[B]``: all, unless `p` has left some out."""
+    mixed = params.get("mixed")
+    return np.ones(batch, bool) if mixed is None else np.asarray(mixed, bool)
 
 
 def same_size(owner: str, image: Leaf, sizes: np.ndarray) -> None:

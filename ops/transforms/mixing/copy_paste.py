@@ -20,7 +20,7 @@ from ..targets.move import move_targets
 from ..targets.options import CONVENTIONS, Geometry
 from ..targets.rotated import numbers_on_cpu
 from ..targets.rows import note_visible, point_width, rows_of
-from .base import Mixing, Params, restacked, target_options
+from .base import Mixing, Params, mixed_samples, restacked, target_options
 from .mix_up import pairs
 from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
 
@@ -48,6 +48,8 @@ class CopyPaste(Mixing):
         As for :class:`Compose`.
     box_format : str, default "xyxy"
         As for :class:`Compose`.
+    p : float
+        Probability that objects are pasted onto a sample; others stay as they are.
 
     Raises
     ------
@@ -64,7 +66,8 @@ class CopyPaste(Mixing):
     the image's own first. A mask of the image shows the other image's classes where pixels are
     pasted. If the other image has no objects, the sample stays as it is.
 
-    Parameters of a call: ``key``, from which the drawn objects follow. Source: G. Ghiasi et al.,
+    Parameters of a call: ``key``, from which the drawn objects follow, and ``mixed`` where `p` is
+    less than 1. Source: G. Ghiasi et al.,
     "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation", CVPR 2021.
 
     Examples
@@ -96,8 +99,9 @@ class CopyPaste(Mixing):
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
         box_format: str = "xyxy",
+        p: float = 1.0,
     ) -> None:
-        super().__init__(seed, keys, box_format, stacks=False)
+        super().__init__(seed, keys, box_format, p, stacks=False)
         self.blending = bool(blending)
         self.resize_interpolation = interpolation_mode(
             "CopyPaste", resize_interpolation, "resize_interpolation"
@@ -123,8 +127,9 @@ class CopyPaste(Mixing):
         if (sources != both).any():
             move_targets(pieces, Geometry(_scales(sources, both), sources, both), self.options)
         boxes, masks = pieces[boxes_at], pieces[masks_at]
+        mixed = mixed_samples(params, batch)
         chosen = [
-            _chosen(float(key), len(masks.value[2 * index + 1]))
+            _chosen(float(key), len(masks.value[2 * index + 1])) & mixed[index]
             for index, key in enumerate(np.asarray(params["key"]))
         ]
         alphas = [self._alpha(masks.value[2 * index + 1], own) for index, own in enumerate(chosen)]
@@ -135,7 +140,7 @@ class CopyPaste(Mixing):
             _paste_masks(leaf, alphas)
         self._cut(pieces, boxes, masks, chosen, alphas)
         finish_targets(pieces, both, self.options)
-        join_pieces(things, pieces, 2)
+        join_pieces(things, pieces, 2, mixed)
 
     def _alpha(self, masks: Any, chosen: np.ndarray) -> Tensor | None:
         """Return where pixels are pasted, bool ``[H, W]``; None: nowhere."""

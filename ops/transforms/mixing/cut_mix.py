@@ -28,7 +28,7 @@ from ..targets.rows import (
     scale_area,
     to_corners,
 )
-from .base import Params, restacked, target_options
+from .base import Params, mixed_samples, restacked, target_options
 from .mix_up import Pairing, pairs
 from .pieces import image_masks, join_pieces, joined, lists_of_things, pieces_of
 
@@ -63,6 +63,8 @@ class CutMix(Pairing):
         As for :class:`Compose`.
     box_format : str, default "xyxy"
         As for :class:`Compose`.
+    p : float
+        Probability that a rectangle is pasted into a sample; others stay as they are.
 
     Raises
     ------
@@ -79,8 +81,8 @@ class CutMix(Pairing):
     one end of it completely; its visible share counts for `min_visibility` and ``area``. Hidden key
     points become invisible.
 
-    Parameters of a call: ``left``, ``top``, ``right``, ``bottom`` of the rectangle. Source: S. Yun
-    et al., "CutMix: Regularization Strategy to Train Strong Classifiers with Localizable Features",
+    Parameters of a call: ``left``, ``top``, ``right``, ``bottom`` of the rectangle, and ``mixed`` where
+    `p` is less than 1. Source: S. Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with Localizable Features",
     ICCV 2019.
 
     Examples
@@ -109,8 +111,9 @@ class CutMix(Pairing):
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
         box_format: str = "xyxy",
+        p: float = 1.0,
     ) -> None:
-        super().__init__(alpha, num_classes, labels_getter, seed, keys, box_format)
+        super().__init__(alpha, num_classes, labels_getter, seed, keys, box_format, p)
         given = {
             "boxes": boxes,
             "min_size": min_size,
@@ -136,7 +139,8 @@ class CutMix(Pairing):
     ) -> None:
         batch = len(sizes)
         edges = [np.asarray(params[name]) for name in ("left", "top", "right", "bottom")]
-        boxes = np.stack(edges, 1).astype(np.int64)
+        mixed = mixed_samples(params, batch)
+        boxes = np.stack(edges, 1).astype(np.int64) * mixed[:, None]
         area = box_areas(boxes)
         self.mix_labels(leaves, 1.0 - area / sizes.prod(1), sample)
         things = lists_of_things("CutMix", leaves)
@@ -152,7 +156,10 @@ class CutMix(Pairing):
             pieces = pieces_of(things, pairs(batch))
             _hide(pieces, boxes, sizes, self.options)
             finish_targets(pieces, sizes.repeat(2, 0), self.options)
-            join_pieces(things, pieces, 2, lambda leaf, v, i: _joined_masks(leaf, v, positions[i]))
+            join_pieces(
+                *(things, pieces, 2, mixed),
+                lambda leaf, v, i: _joined_masks(leaf, v, positions[i]),
+            )
 
 
 def _paste_images(leaf: Leaf, positions: Sequence[Sequence[int]]) -> None:

@@ -13,7 +13,7 @@ from ..chain.operator_calls import per_image
 from ..chain.operators import reject_dtype
 from ..chain.random import DRAWS, beta
 from ..sample.leaf import Leaf
-from .base import Mixing, Params, pictures
+from .base import Mixing, Params, mixed_samples, pictures
 from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
 
 Getter = Callable[[Any], Any]
@@ -136,8 +136,9 @@ class Pairing(Mixing):
         seed: int | None,
         keys: Mapping[str, Sequence[str]] | None,
         box_format: str,
+        p: float,
     ) -> None:
-        super().__init__(seed, keys, box_format, stacks=True)
+        super().__init__(seed, keys, box_format, p, stacks=True)
         owner = type(self).__name__
         self.alpha = number(owner, "alpha", alpha, 1e-3, 1e6, "a number in [0.001, 1e6]")
         self.num_classes = None
@@ -163,7 +164,8 @@ class Pairing(Mixing):
         leaf.value = mixed.numpy() if isinstance(leaf.value, np.ndarray) else mixed
 
     def extra_repr(self) -> str:
-        return f"alpha={self.alpha:g}, num_classes={self.num_classes}"
+        rest = "" if self.p == 1.0 else f", p={self.p:g}"
+        return f"alpha={self.alpha:g}, num_classes={self.num_classes}{rest}"
 
 
 def pairs(batch: int) -> list[int]:
@@ -196,6 +198,8 @@ class MixUp(Pairing):
         As for :class:`Compose`.
     box_format : str, default "xyxy"
         As for :class:`Compose`.
+    p : float
+        Probability that a sample is blended; others stay as they are.
 
     Raises
     ------
@@ -214,7 +218,7 @@ class MixUp(Pairing):
     int64. Integers are rounded half to even and saturate; those of int64 beyond 2**53 are rounded
     to float64's numbers first.
 
-    Parameters of a call: ``lam``. Source: H. Zhang et al., "mixup: Beyond Empirical Risk
+    Parameters of a call: ``lam``, and ``mixed`` where `p` is less than 1. Source: H. Zhang et al., "mixup: Beyond Empirical Risk
     Minimization", ICLR 2018.
 
     Examples
@@ -240,8 +244,9 @@ class MixUp(Pairing):
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
         box_format: str = "xyxy",
+        p: float = 1.0,
     ) -> None:
-        super().__init__(alpha, num_classes, labels_getter, seed, keys, box_format)
+        super().__init__(alpha, num_classes, labels_getter, seed, keys, box_format, p)
 
     def draw(self, uniforms: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
         return {"lam": self.shares(uniforms)}
@@ -249,7 +254,8 @@ class MixUp(Pairing):
     def mix(
         self, leaves: Sequence[Leaf], params: Params, sizes: np.ndarray, sample: Callable[[], Any]
     ) -> None:
-        weights = np.asarray(params["lam"], np.float64)
+        mixed = mixed_samples(params, len(sizes))
+        weights = np.where(mixed, np.asarray(params["lam"], np.float64), 1.0)
         things = lists_of_things("MixUp", leaves)
         for leaf in image_masks(leaves, things):
             raise ValueError(
@@ -259,26 +265,31 @@ class MixUp(Pairing):
         self.mix_labels(leaves, weights, sample)
         for leaf in leaves:
             if leaf.kind == "image":
-                _blend(leaf, weights.tolist())
+                _blend(leaf, weights.tolist(), mixed)
         if things and len(sizes) > 0:
-            join_pieces(things, pieces_of(things, pairs(len(sizes))), 2)
+            join_pieces(things, pieces_of(things, pairs(len(sizes))), 2, mixed)
 
 
-def _blend(leaf: Leaf, weights: Sequence[float]) -> None:
+def _blend(leaf: Leaf, weights: Sequence[float], mixed: np.ndarray) -> None:
     images, pixels = pictures(leaf)
     dtype = reject_dtype(leaf, pixels.dtype)
     if pixels.on_cpu or pixels.listed or not weights:
         # Image by image: what is added stays in the cache.
         results = [
             _mixed(images[index], images[index - 1], share, 1.0 - share, dtype)
+            if mixed[index]
+            else images[index]
             for index, share in enumerate(weights)
         ]
         pixels.store(leaf, torch.cat(results) if results else pixels.tensors(leaf))
         return
     tensors, shares = pixels.tensors(leaf), np.repeat(weights, pixels.frames)
     own, other = per_image(np.stack((shares, 1.0 - shares)), computed_in(dtype), pixels.device)
-    mixed = _mixed(tensors, tensors.roll(pixels.frames, 0), own, other, dtype)
-    pixels.store(leaf, mixed)
+    blended = _mixed(tensors, tensors.roll(pixels.frames, 0), own, other, dtype)
+    if not mixed.all():  # 0 times infinity is no number
+        flags = torch.from_numpy(mixed.repeat(pixels.frames)).to(pixels.device)
+        blended = torch.where(flags.view(-1, 1, 1, 1), blended, tensors)
+    pixels.store(leaf, blended)
 
 
 def _mixed(own: Tensor, other: Tensor, share: Any, rest: Any, dtype: torch.dtype) -> Tensor:

@@ -17,7 +17,7 @@ from ..sample.leaf import Leaf
 from ..targets.finish import finish_targets
 from ..targets.move import move_targets
 from ..targets.options import check_fill, mask_fill_of
-from .base import Mixing, Params, pictures, restacked, target_options
+from .base import Mixing, Params, mixed_samples, pictures, restacked, target_options
 from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
 from .tiles import Movement, Tiles, filled
 
@@ -72,6 +72,9 @@ class Mosaic(Mixing):
         As for :class:`Compose`.
     box_format : str, default "xyxy"
         As for :class:`Compose`.
+    p : float
+        Probability that a sample becomes a mosaic. Others lie alone in the middle of the canvas,
+        fitted into it as by :class:`Letterbox`, or into `size` where the canvas moves.
 
     Raises
     ------
@@ -89,7 +92,7 @@ class Mosaic(Mixing):
 
     Parameters of a call: ``x``, ``y`` of the meeting point, and the numbers of the other samples,
     ``first``, ``second`` and ``third``; where the canvas moves, those of :class:`RandomAffine` and
-    :class:`CenterCrop`, too. Source: A. Bochkovskiy et al., "YOLOv4: Optimal Speed and Accuracy of
+    :class:`CenterCrop`, too, and ``mixed`` where `p` is less than 1. Source: A. Bochkovskiy et al., "YOLOv4: Optimal Speed and Accuracy of
     Object Detection", 2020.
 
     Examples
@@ -133,8 +136,9 @@ class Mosaic(Mixing):
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
         box_format: str = "xyxy",
+        p: float = 1.0,
     ) -> None:
-        super().__init__(seed, keys, box_format, stacks=False)
+        super().__init__(seed, keys, box_format, p, stacks=False)
         self.size = size_pair("Mosaic", "size", size)
         self.center = interval(
             "Mosaic", "center", center, 0.0, 2.0, "two numbers in [0, 2] (min, max)"
@@ -201,7 +205,9 @@ class Mosaic(Mixing):
         centers = np.stack((params["x"], params["y"]), 1)
         others = [params[name] for name in ("first", "second", "third")]
         sources = np.stack((np.arange(batch), *others), 1).astype(np.int64)
-        tiles = Tiles.of(sizes, self.size, centers, sources, self._movement(params, batch))
+        mixed = mixed_samples(params, batch)
+        movement = self._movement(params, batch)
+        tiles = Tiles.of(sizes, self.size, centers, sources, mixed, movement)
         things = lists_of_things("Mosaic", leaves)
         for leaf in leaves:
             if leaf.kind == "image":
@@ -210,7 +216,7 @@ class Mosaic(Mixing):
             check_fill(leaf, self.options)
             self._draw_masks(leaf, tiles)
         if things and batch > 0:
-            self._join_things(things, tiles, batch)
+            self._join_things(things, tiles, mixed)
 
     def _canvas(self, *shape: int) -> tuple[int, ...]:
         factor = 1 if self._moves else 2
@@ -253,7 +259,7 @@ class Mosaic(Mixing):
             results.append(result)
         leaf.value = restacked(leaf, results)
 
-    def _join_things(self, things: Sequence[Leaf], tiles: Tiles, batch: int) -> None:
+    def _join_things(self, things: Sequence[Leaf], tiles: Tiles, mixed: np.ndarray) -> None:
         pieces = pieces_of(things, tiles.sources)
         for piece in pieces:
             if piece.kind == "mask":
@@ -271,7 +277,7 @@ class Mosaic(Mixing):
                 start += len(value)
             return result
 
-        join_pieces(things, pieces, 4, join_masks)
+        join_pieces(things, pieces, 4, mixed, join_masks)
 
 
 class _CanvasAffine(RandomAffine):

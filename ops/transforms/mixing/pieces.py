@@ -89,20 +89,28 @@ def _repeated(leaf: Leaf, sources: Sequence[int]) -> Leaf:
 
 
 def join_pieces(
-    leaves: Sequence[Leaf], pieces: Sequence[Leaf], count: int, join_masks: Join | None = None
+    leaves: Sequence[Leaf],
+    pieces: Sequence[Leaf],
+    count: int,
+    mixed: np.ndarray,
+    join_masks: Join | None = None,
 ) -> None:
-    """Set leaves to their pieces, `count` for each sample.
+    """Set leaves to their pieces, `count` for each sample; where it isn't `mixed`, to the first.
 
     `join_masks` is given a leaf, the masks of a sample's pieces, and the sample's number.
     """
     for leaf, piece in zip(leaves, pieces, strict=True):
         own = join_masks if piece.kind == "mask" and join_masks is not None else _join
-        ends = range(0, len(piece.value), count)
-        parts = [piece.value[end : end + count] for end in ends]
+        firsts = range(0, len(piece.value), count)
+        ends = [
+            slice(first, first + (count if is_mixed else 1))
+            for first, is_mixed in zip(firsts, mixed.tolist(), strict=True)
+        ]
+        parts = [piece.value[end] for end in ends]
         leaf.value = [own(leaf, part, sample) for sample, part in enumerate(parts)]
         leaf.outlines = joined_outlines(piece, parts, leaf.value)
         if piece.visible is not None and leaf.kind in TARGETS:
-            leaf.visible = [joined(leaf, piece.visible[end : end + count]) for end in ends]
+            leaf.visible = [joined(leaf, piece.visible[end]) for end in ends]
         leaf.batch, leaf.kind, leaf.format = len(parts), piece.kind, piece.format
         leaf.canvas = None if piece.canvas is None else piece.canvas[::count]
 

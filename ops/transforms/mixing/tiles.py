@@ -68,6 +68,7 @@ class Tiles:
         size: tuple[int, int],
         centers: np.ndarray,
         sources: np.ndarray,
+        mixed: np.ndarray,
         movement: Movement | None = None,
     ) -> "Tiles":
         """Lay out mosaics.
@@ -81,18 +82,29 @@ class Tiles:
         centers : ndarray, int ``[B, 2]``
             x, y of the point where the four images meet.
         sources : ndarray, int ``[B, 4]``
+        mixed : ndarray, bool ``[B]``
+            The first image of others lies alone, in the middle: in all of a mosaic, or in `size`
+            where canvases move.
         movement : Movement, optional
             What happens to the canvases of twice `size`; by default they are the mosaics.
         """
         flat, count = sources.reshape(-1), 4 * len(sizes)
         height, width = sizes[flat].T.astype(np.float64)
-        factor = np.minimum(size[0] / height, size[1] / width)
+        alone = ~mixed.repeat(4)
+        full = (2.0 * size[0], 2.0 * size[1])
+        most = size if movement is not None else full
+        factor = np.where(
+            alone,
+            np.minimum(most[0] / height, most[1] / width),
+            np.minimum(size[0] / height, size[1] / width),
+        )
         rows = np.maximum(np.rint(height * factor), 1.0)
         columns = np.maximum(np.rint(width * factor), 1.0)
         x, y = centers.repeat(4, 0).T.astype(np.float64)
         right, lower = (np.arange(count) % 2 == 1), (np.arange(count) % 4 >= 2)
         left, top = np.where(right, x, x - columns), np.where(lower, y, y - rows)
-        full = (2.0 * size[0], 2.0 * size[1])
+        left = np.where(alone, np.floor((full[1] - columns) / 2), left)
+        top = np.where(alone, np.floor((full[0] - rows) / 2), top)
 
         # What a canvas cuts off must not come back where it moves.
         plan = Plan.of_images(sizes[flat], exact=movement is not None)
@@ -107,6 +119,9 @@ class Tiles:
             ),
             1,
         )
+        is_first = np.arange(count) % 4 == 0
+        regions[alone] = 0.0
+        regions[alone & is_first, 2:] = full[::-1]
         seen = regions.copy()
         seen[:, :2] = np.maximum(regions[:, :2], np.stack((left, top), 1))
         seen[:, 2:] = np.minimum(regions[:, 2:], np.stack((left + columns, top + rows), 1))
@@ -117,6 +132,8 @@ class Tiles:
             movement.add_to(plan, 4)
             full = movement.size
             regions, seen, shapes = _moved(canvases.matrices.repeat(4, 0), regions, seen, full)
+            regions[alone] = 0.0
+            regions[alone & is_first, 2:] = full[::-1]
         size_out = np.tile(np.array(full, np.int64), (count, 1))
         geometry = Geometry(plan.matrices, sizes[flat], size_out, plan.window, plan.ties)
         edges = [edges.astype(np.int64).tolist() for edges in (regions, seen)]

@@ -15,6 +15,8 @@ from bench.loading import files, ours
 from bench.render import stages
 from torch.utils.data import DataLoader
 from visops import transforms as V
+from visops._native import FilePass
+from visops.transforms.loading import samples as samples_module
 from visops.transforms.loading.batch import Batch
 from visops.transforms.loading.blocks import Blocks
 from visops.transforms.loading.samples import Samples
@@ -159,17 +161,18 @@ def of_the_bound() -> dict[str, dict[str, float]]:
 class _Recorded:
     """Answers at once what C++ has answered before."""
 
-    def __init__(self, real: Any) -> None:
-        self.real = real
+    def __init__(self) -> None:
         self.found: dict[int, Any] = {}
 
     def load(self, *arguments: Any) -> Any:
-        index, height = arguments[4], arguments[6]
-        if height == 0:  # the first of its batch, which only asks for a size
-            return self.real.load(*arguments)
+        *_, index, images, memory = arguments
         if index not in self.found:
-            self.found[index] = self.real.load(*arguments)
-        return self.found[index]
+            answer = FilePass.load(*arguments)
+            self.found[index] = answer, tuple(images[0].shape), images[0].dtype
+        answer, shape, dtype = self.found[index]
+        if images[0] is None:
+            memory(0, shape, dtype)
+        return answer
 
 
 def lock_held() -> float:
@@ -177,7 +180,7 @@ def lock_held() -> float:
     paths = files.paths_of(SIZE)
     samples, times = Samples(paths, ours.chain(), 0, 0), Times()
     assert samples.native is not None
-    samples.native = _Recorded(samples.native[0]), samples.native[1]
+    samples_module.FilePass = _Recorded()  # type: ignore[assignment]
     blocks = Blocks(2, False)
     best = float("inf")
     for _ in range(10):

@@ -59,6 +59,83 @@ def test_photos_that_are_decoded_already() -> None:
         assert equal(loaded(photos, own), expected(photos, own))
 
 
+def decoded(index: int) -> dict[str, Any]:
+    return Detections()[index] | {"image": PHOTOS[index]}
+
+
+DECODED: dict[str, Any] = {
+    "arrays": ARRAYS,
+    "labelled": [(photo, index % 3) for index, photo in enumerate(PHOTOS)],
+    "label first": [{"label": index, "image": photo} for index, photo in enumerate(PHOTOS)],
+    "tensor labels": [(photo, torch.tensor(2)) for photo in PHOTOS],
+    "detections": [decoded(index) for index in range(COUNT)],
+    "pairs": [(Image.fromarray(ARRAYS[i]), {"boxes": decoded(i)["boxes"]}) for i in range(COUNT)],
+}
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"boxes": "clamp"},
+    {"boxes": "sanitize", "min_size": 4.0},
+    {"memory_format": torch.channels_last},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("name", DECODED)
+def test_decoded_samples_take_one_call(
+    name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Into the batch's own memory, whatever else they hold."""
+    samples, own = DECODED[name], transforms.Compose(chain().transforms[1:], seed=4, **options)
+    wanted = expected(samples, own)
+    monkeypatch.setattr("visops.transforms.loading.samples.run_passes", None)
+    batches = loaded(samples, own)
+    assert equal(batches, wanted)
+    image = batches[0]["image"] if isinstance(batches[0], dict) else batches[0]
+    image = image[0] if isinstance(image, tuple) else image
+    form = options.get("memory_format", torch.contiguous_format)
+    assert image.is_contiguous(memory_format=form)
+    alone = loaded(samples, own, collate=list)
+    monkeypatch.undo()
+    singly = [own(sample, index=index) for index, sample in enumerate(samples)]
+    assert equal([sample for batch in alone for sample in batch], singly)
+
+
+def test_views_of_decoded_samples_take_one_call_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = DECODED["labelled"]
+    chains = [transforms.Compose(chain(size=size).transforms[1:]) for size in (24, 16)]
+    views = transforms.Views(chains, seed=4)
+    wanted = [
+        (
+            own.collate(
+                [samples[i] for i in range(first, min(first + BATCH, COUNT))],
+                index=range(first, min(first + BATCH, COUNT)),
+            )
+        )
+        for own in views.chains
+        for first in range(0, COUNT, BATCH)
+    ]
+    monkeypatch.setattr("visops.transforms.loading.several.run_passes", None)
+    batches = list(transforms.Loader(samples, views, BATCH, threads=3))
+    number = len(batches)
+    for position, (images, labels) in enumerate(batches):
+        assert equal(images, [wanted[position][0], wanted[number + position][0]])
+        assert equal(labels, wanted[position][1])
+
+
+def test_samples_that_one_call_refuses_run_as_before() -> None:
+    """Typed images, and boxes that may be shares; grey photos as well as coloured ones."""
+    own = transforms.Compose(chain().transforms[1:-1], seed=4)
+    shares = [decoded(i) | {"boxes": decoded(i)["boxes"] / 100} for i in (1, 2, 3)]
+    typed = [{"image": tv_tensors.Image(photo), "label": 2} for photo in PHOTOS]
+    grey = [Image.fromarray(array).convert("L") for array in ARRAYS]
+    for samples in (typed, grey):
+        assert equal(loaded(samples, own), expected(samples, own))
+    for run in (loaded, expected):
+        with pytest.raises(ValueError, match=r"lies within \[0, 1\]"):
+            run(shares, own)
+
+
 def test_frames_of_videos() -> None:
     clips = [(torch.rand(4, 3, 20, 24), index) for index in range(7)]
     own = transforms.Compose([transforms.RandomResizedCrop(16)], seed=4, per_frame=False)
