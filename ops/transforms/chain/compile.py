@@ -301,20 +301,20 @@ def slow_passes(chain: Chain) -> list[tuple[Pass, str]]:
 
     One that does makes all of them.
     """
-    reasons = [_reason(chain, part) for part in chain.passes]
-    if not any(reasons):
+    if not chain.reads_files and not reason_for_python(chain):
         return []
-    other = "another pass does"
+    reasons = [_reason(chain, part) for part in chain.passes]
+    if chain.reads_files and not any(reasons):
+        return []
+    other = "another pass does" if any(reasons) else reason_for_python(chain)
     return [(part, own or other) for part, own in zip(chain.passes, reasons, strict=True)]
 
 
 def _reason(chain: Chain, pass_: Pass) -> str:
-    if not chain.reads_files and pass_.kind in ("fused", "values"):
-        return "the chain does not begin with DecodeJpeg"
-    if pass_.kind == "values" and pass_ is chain.passes[-1]:
+    if chain.reads_files and pass_.kind == "values" and pass_ is chain.passes[-1]:
         return "the last pass must make floats or change geometry"
     own = reason_for_operators(chain, pass_)
-    if not own and not isinstance(decoder(), TurboDecoder):
+    if chain.reads_files and not own and not isinstance(decoder(), TurboDecoder):
         return "visops was built without libjpeg-turbo"
     return own
 
@@ -324,7 +324,7 @@ def file_pass(chain: Chain) -> FilePass | None:
 
     The passes of the chain must be formed.
     """
-    return None if slow_passes(chain) else _made(chain, chain.passes)
+    return _made(chain, chain.passes) if chain.reads_files and not slow_passes(chain) else None
 
 
 def first_file_pass(chain: Chain) -> FilePass | None:

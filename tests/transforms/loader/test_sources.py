@@ -284,7 +284,7 @@ def test_what_print_says() -> None:
     assert "holds it, but for pixels: another pass does" in text
     assert "pass 2: GaussianNoise: holds it, but for pixels: it is not of visops" in text
     decoded = transforms.Compose([transforms.CenterCrop(8)], seed=0)
-    assert "the chain does not begin with DecodeJpeg" in repr(transforms.Loader([], decoded, 1))
+    assert "CenterCrop: without the lock" in repr(transforms.Loader([], decoded, 1))
 
 
 def test_what_stats_say() -> None:
