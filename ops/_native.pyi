@@ -192,6 +192,15 @@ class Pipeline:
     def run(
         self, chain: Any, sample: Any, generator: Any, index: Any, epoch: Any, record: bool, /
     ) -> tuple[bool, Any]: ...
+    def follow(
+        self,
+        chain: Any,
+        sample: Any,
+        plans: list[Plan],
+        image: torch.Tensor,
+        whole: Callable[[], Any],
+        /,
+    ) -> Any: ...
     def load(
         self,
         chain: Any,

@@ -246,6 +246,7 @@ bool read_array_dtype(const py::array& array, DType* out) {
   if (order != '=' && order != '|') return false;
   const auto size = dtype.itemsize();
   switch (dtype.kind()) {
+    case 'b': *out = DType::kBool; return true;
     case 'u': *out = DType::kUInt8; return size == 1;
     case 'f':
       *out = size == 2 ? DType::kFloat16 : size == 4 ? DType::kFloat32 : DType::kFloat64;
@@ -259,7 +260,7 @@ bool read_array_dtype(const py::array& array, DType* out) {
 bool view_array(py::handle given, TensorView* view) {
   const auto array = py::reinterpret_borrow<py::array>(given);
   const auto rank = static_cast<int>(array.ndim());
-  if (rank > 5 || array.size() == 0 || !read_array_dtype(array, &view->dtype)) return false;
+  if (rank > 5 || !read_array_dtype(array, &view->dtype)) return false;
   view->data = const_cast<void*>(array.data());
   view->rank = rank;
   for (int d = 0; d < rank; ++d) {

@@ -50,6 +50,9 @@ def assert_same(first: Any, second: Any) -> None:
             assert size < 2 or one.numel() == 0 or steps[0] == steps[1]
         assert one.numpy().tobytes() == other.numpy().tobytes()
         assert {**first.__dict__} == {**second.__dict__}
+    elif isinstance(first, np.ndarray):
+        assert (first.dtype, first.shape) == (second.dtype, second.shape)
+        assert first.tobytes() == second.tobytes()
     else:
         assert first is second or np.array_equal(first, second)
 

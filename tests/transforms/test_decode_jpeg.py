@@ -2,12 +2,9 @@
 
 import io
 import pickle
-from collections.abc import Callable
 from typing import Any
 
-import cv2
 import numpy as np
-import PIL.Image
 import pytest
 import torch
 import visops
@@ -19,8 +16,6 @@ from torchvision import tv_tensors
 from visops import _native, transforms
 from visops.jpeg.file import JpegFile
 from visops.transforms import presets
-
-from transforms.samples import SIZE, assert_same, noted, numbers, typed_boxes
 
 HEIGHT, WIDTH = 120, 161
 FILE = by_pillow(picture(HEIGHT, WIDTH), quality=90)
@@ -378,101 +373,3 @@ def test_other_files_of_a_mixed_folder(kind: str) -> None:
     Image.fromarray(np.zeros((4, 4), np.uint16)).save(sixteen, "PNG")
     with pytest.raises(ValueError, match="DecodeJpeg: the sample has pixels of mode 'I;16'"):
         ours(sixteen.getvalue())
-
-
-PHOTO_FILE = by_pillow(picture(*SIZE, 0), quality=90)
-
-FILE_SAMPLES: dict[str, Callable[[], Any]] = {
-    "bytes": lambda: PHOTO_FILE,
-    "bytearray": lambda: bytearray(PHOTO_FILE),
-    "memoryview": lambda: memoryview(PHOTO_FILE),
-    "pair": lambda: (PHOTO_FILE, 3),
-    "label first": lambda: (torch.tensor(3), "name", PHOTO_FILE),
-    "dict": lambda: {"label": 3, "image": PHOTO_FILE, "id": "x"},
-}
-
-UNUSUAL_FILES: dict[str, Callable[[], Any]] = {
-    "list": lambda: [PHOTO_FILE, PHOTO_FILE],
-    "list of one": lambda: [PHOTO_FILE],
-    "array": lambda: np.frombuffer(PHOTO_FILE, np.uint8),
-    "two": lambda: (PHOTO_FILE, PHOTO_FILE),
-    "mask": lambda: {"image": PHOTO_FILE, "mask": numbers(*SIZE)},
-    "area": lambda: {"image": PHOTO_FILE, "boxes": typed_boxes(), "area": [1.0, 2, 3]},
-    "png": lambda: bytes(cv2.imencode(".png", numbers(*SIZE, 3).numpy())[1]),
-    "damaged": lambda: PHOTO_FILE[: len(PHOTO_FILE) // 2],
-    "damaged pair": lambda: (PHOTO_FILE[:300], 3),
-    "text": lambda: b"no photo",
-    "nothing": lambda: b"",
-    "other name": lambda: {"photo": PHOTO_FILE},
-}
-
-
-def of_files(*more: Any, **options: Any) -> transforms.Compose:
-    steps = [transforms.DecodeJpeg(), transforms.RandomResizedCrop(24), *more]
-    return transforms.Compose(steps, seed=0, **options)
-
-
-def file_chains() -> list[transforms.Compose]:
-    floats = [transforms.ToDtype(torch.float32, scale=True), transforms.Normalize([0.5], [0.2])]
-    return [
-        of_files(),
-        of_files(transforms.ColorJitter(0.3, 0.3, 0.3), *floats),
-        of_files(transforms.RandAugment(), *floats),
-        of_files(transforms.GaussianBlur(3), *floats, exact=True),
-        of_files(transforms.ColorJitter(0.3, 0.8, 0.3), *floats, exact=True),
-        of_files(transforms.ToDtype(torch.float32, scale=True), keys={"image": ["photo"]}),
-        of_files(transforms.ToPILImage()),
-    ]
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("name", FILE_SAMPLES)
-def test_files(name: str) -> None:
-    for chain in file_chains():
-        for index in range(4):
-            with noted(direct=False):
-                expected = chain(FILE_SAMPLES[name](), index=index)
-            with noted() as went:
-                found = chain(FILE_SAMPLES[name](), index=index)
-            assert went == [True]
-            if isinstance(found, PIL.Image.Image):
-                found, expected = np.asarray(found), np.asarray(expected)
-            assert_same(found, expected)
-
-
-@pytest.mark.parametrize("name", ["bytes", "pair", "dict"])
-def test_recorded_files(name: str) -> None:
-    for chain in file_chains()[:3]:
-        with noted(direct=False):
-            expected, wanted = chain(FILE_SAMPLES[name](), index=3, return_params=True)
-        with noted() as went:
-            found, params = chain(FILE_SAMPLES[name](), index=3, return_params=True)
-        assert went == [True]
-        assert_same(found, expected)
-        assert (params.names, params.size.tolist()) == (wanted.names, wanted.size.tolist())
-        assert_same(params.steps, wanted.steps)
-        assert_same(chain(FILE_SAMPLES[name](), params=params), found)
-
-
-@pytest.mark.parametrize("name", UNUSUAL_FILES)
-def test_unusual_files(name: str) -> None:
-    for chain in file_chains()[:3]:
-        outcomes: list[Any] = []
-        for direct in (False, True):
-            with noted(direct) as went:
-                try:
-                    outcomes.append(chain(UNUSUAL_FILES[name](), epoch=2))
-                except (TypeError, ValueError) as error:
-                    outcomes.append(str(error))
-            assert went == [False]
-            chain._calls = type(chain._calls)()  # type: ignore[misc]
-        assert_same(*outcomes)
-
-
-def test_files_in_the_last_layout_and_copies() -> None:
-    chain = of_files(memory_format=torch.channels_last)
-    with noted() as went:
-        assert chain(PHOTO_FILE, index=0).is_contiguous(memory_format=torch.channels_last) is False
-        twin = pickle.loads(pickle.dumps(of_files()))
-        assert_same(twin(PHOTO_FILE, index=0), of_files()(PHOTO_FILE, index=0))
-    assert went == [True, True]  # no pipeline has that layout

@@ -199,8 +199,9 @@ class FilePass {
                           py::make_tuple(times.reading, times.decoding, times.transforming));
   }
 
-  // The image of a file's content as a new tensor; None: see above.
-  py::object image(py::handle content, const SampleKey& key, Recorded* recorded) const {
+  // The image of a file's content as a new tensor, and its plans; null: see above.
+  py::object image(py::handle content, const SampleKey& key, std::vector<ChainPlan>* plans,
+                   Recorded* recorded) const {
     const Stage& last = passes_.stages().back();
     py::object tensor;
     const auto get_memory = [&](size_t, int64_t height, int64_t width) {
@@ -212,9 +213,10 @@ class FilePass {
     std::vector<Drawn> drawn;
     if (!make({this}, content, false, {key}, {Slot{}}, get_memory, &made,
               recorded == nullptr ? nullptr : &drawn)) {
-      return py::none();
+      return py::object();
     }
     if (recorded != nullptr) *recorded = {passes_.unpacked(drawn, 1), {made.height, made.width}};
+    *plans = std::move(made.plans[0]);
     return tensor;
   }
 
@@ -430,8 +432,8 @@ void copy_together(const std::vector<py::buffer>& arrays, const std::vector<size
 }  // namespace
 
 py::object load_file_image(py::handle file_pass, py::handle content, const SampleKey& key,
-                           Recorded* recorded) {
-  return file_pass.cast<const FilePass&>().image(content, key, recorded);
+                           std::vector<ChainPlan>* plans, Recorded* recorded) {
+  return file_pass.cast<const FilePass&>().image(content, key, plans, recorded);
 }
 
 void bind_files(py::module_& m) {

@@ -1,5 +1,7 @@
 #include "python/chain/moving.h"
 
+#include <pybind11/numpy.h>
+
 #include <array>
 #include <utility>
 
@@ -200,7 +202,8 @@ bool are_placed_boxes(const TensorView& boxes, BoxFormat format) {
 py::object large_rows(const py::object& boxes, BoxFormat format, double least_side,
                       double least_area) {
   TensorView view = {}, flags = {};
-  if (!view_tensor(boxes, &view)) throw std::invalid_argument("boxes have no memory");
+  const bool seen = is_tensor(boxes) ? view_tensor(boxes, &view) : view_array(boxes, &view);
+  if (!seen) throw std::invalid_argument("boxes have no memory");
   py::object made = empty_tensor({view.shape[0]}, torch_dtype(DType::kBool), &flags);
   const Rows rows(view);
   bool all = true;
@@ -222,6 +225,7 @@ py::object large_rows(const py::object& boxes, BoxFormat format, double least_si
 
 py::object selected_entries(const py::object& values, const py::object& flags) {
   if (is_tensor(values)) return values[flags];
+  if (py::isinstance<py::array>(values)) return values[flags.attr("numpy")()];
   TensorView view = {};
   if (!view_tensor(flags, &view)) throw std::invalid_argument("flags have no memory");
   py::list kept;

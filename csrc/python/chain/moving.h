@@ -33,7 +33,7 @@ bool are_placed_boxes(const TensorView& boxes, BoxFormat format);
 py::object large_rows(const py::object& boxes, BoxFormat format, double least_side,
                       double least_area);
 
-// The entries of a tensor, a list or a tuple with a flag.
+// The entries of a tensor, an array, a list or a tuple with a flag.
 py::object selected_entries(const py::object& values, const py::object& flags);
 
 // How a target moves.
@@ -44,7 +44,7 @@ struct TargetMove {
   bool clips;        // whether boxes end with the image
 };
 
-// A target after plans that move it; itself, where nothing does. Key points whose visibilities get
+// A target after plans that move it, a new tensor; itself, where nothing does. Key points whose visibilities get
 // an entry of their own also return those: which are in sight.
 py::object move_target(const Entry& entry, const TensorView& view, const py::object& tensor,
                        const std::vector<const ChainPlan*>& plans, const TargetMove& move,

@@ -87,6 +87,11 @@ std::vector<py::object> holders_of(const Outline& outline, py::handle sample) {
   return holders;
 }
 
+bool is_buffer(py::handle value) {
+  PyObject* const own = value.ptr();
+  return PyBytes_CheckExact(own) || PyByteArray_CheckExact(own) || PyMemoryView_Check(own);
+}
+
 bool is_plain_type(PyTypeObject* type) { return types().plain.count(type) != 0; }
 
 // Reads what decides what the values of a sample are. Each function returns false where their
@@ -173,7 +178,8 @@ class Outlines::Reader {
       mark(kRank, static_cast<uintptr_t>(rank_of_tensor(value)));
       return true;
     }
-    if (is_plain_type(type) || is_kind(kind, "other") || outlines_.is_typed(value)) {
+    const bool is_whole = is_plain_type(type) || is_kind(kind, "other") || is_buffer(value);
+    if (is_whole || outlines_.is_typed(value)) {
       mark_type(kType, value);
       return true;
     }
@@ -247,8 +253,8 @@ bool Outlines::is_typed(py::handle value) const {
   return typed_.count(Py_TYPE(value.ptr())) != 0;
 }
 
-std::shared_ptr<const Outline> Outlines::find(py::handle sample, py::handle chain,
-                                              const py::object& outline_of) {
+std::shared_ptr<const Outline> Outlines::find(py::handle sample,
+                                              const std::function<py::object()>& outline_of) {
   Reader reader(*this);
   if (!reader.read(sample)) return nullptr;
   {
@@ -256,7 +262,7 @@ std::shared_ptr<const Outline> Outlines::find(py::handle sample, py::handle chai
     const auto found = known_.find(reader.structure);
     if (found != known_.end()) return found->second.outline;
   }
-  const py::object made = outline_of(chain, sample);
+  const py::object made = outline_of();
   std::shared_ptr<const Outline> outline;
   if (!made.is_none()) outline = std::make_shared<const Outline>(made);
   const std::lock_guard<std::mutex> lock(mutex_);

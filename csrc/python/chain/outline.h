@@ -7,6 +7,7 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,6 +47,9 @@ struct Outline {
 // A sample and the dicts in it.
 std::vector<py::object> holders_of(const Outline& outline, py::handle sample);
 
+// Whether this is the content of a file.
+bool is_buffer(py::handle value);
+
 // Whether values of a type have no parts that could move: numbers, texts, bytes, None.
 bool is_plain_type(PyTypeObject* type);
 
@@ -57,10 +61,10 @@ class Outlines {
   PyObject* kind_of(py::handle key) const;
   // Whether it is of a type of tv_tensors that a sample has had.
   bool is_typed(py::handle value) const;
-  // The outline of a sample, or null. `outline_of` is called with the chain and the first sample of
-  // a structure, and returns its outline or None.
-  std::shared_ptr<const Outline> find(py::handle sample, py::handle chain,
-                                      const py::object& outline_of);
+  // The outline of a sample, or null. `outline_of` is called for the first sample of a structure,
+  // and returns its outline or None.
+  std::shared_ptr<const Outline> find(py::handle sample,
+                                      const std::function<py::object()>& outline_of);
 
  private:
   // Types and ranks as numbers. Their objects are held once a structure is known.

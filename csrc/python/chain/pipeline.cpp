@@ -18,7 +18,6 @@ namespace {
 struct PythonSide {
   py::object outline_of, passes_for, key_of, pixels_of, as_type, tv_wrap, count_of, recorded;
   py::object is_pil, outer_options, file_pass;
-  py::set moved_names, moved_kinds;  // of what would have to move with an image
 
   PythonSide() {
     const py::module_ module = py::module_::import("visops.transforms.chain.compile");
@@ -36,9 +35,6 @@ struct PythonSide {
     is_pil = from("sample.leaf").attr("is_pil");
     outer_options = from("chain.nesting").attr("_outer");
     file_pass = module.attr("file_pass");
-    moved_kinds = py::set(from("sample.names").attr("MOVING"));
-    moved_names = py::set(from("sample.names").attr("UNMOVABLE"));
-    moved_names.add("area");
   }
 };
 
@@ -85,10 +81,13 @@ bool may_have_entries(const py::object& labels, int64_t count) {
 // Whether labels of some boxes can be dropped here.
 bool has_entries(py::handle labels) {
   if (is_tensor(labels)) return is_plain_tensor(labels) && rank_of_tensor(labels) > 0;
+  if (py::isinstance<py::array>(labels)) {
+    return py::reinterpret_borrow<py::array>(labels).ndim() > 0;
+  }
   return PyList_CheckExact(labels.ptr()) || PyTuple_CheckExact(labels.ptr());
 }
 
-// Whether a value beside a file, or beside boxes, is no list of others.
+// Whether a value beside boxes is no list of others.
 bool is_plain_value(py::handle value) {
   if (is_plain_tensor(value)) return rank_of_tensor(value) == 0;
   return is_plain_type(Py_TYPE(value.ptr())) && !PyBytes_CheckExact(value.ptr());
@@ -126,7 +125,7 @@ struct Pipeline::Images {
   }
 };
 
-// A target as it came, `like`, and its tensor.
+// A target as it came, `like`, and its tensor or array.
 struct Pipeline::Target {
   const Entry* entry;
   py::object like, tensor;
@@ -135,6 +134,10 @@ struct Pipeline::Target {
 
   int64_t count() const { return view.rank == 0 ? 0 : view.shape[0]; }
   bool is_plain() const { return like.is(tensor); }
+  // What has become of it in a tensor, as it came.
+  py::object restored(const py::object& own) const {
+    return own && py::isinstance<py::array>(like) && !own.is(like) ? own.attr("numpy")() : own;
+  }
 };
 
 // Where a plain value has its channels. False: an error, or a question for Python.
@@ -246,9 +249,15 @@ bool Pipeline::read_target(const Entry& entry, py::handle value, const Images& i
   target->entry = &entry;
   target->move = {0.0, options_.keypoint_shift, BoxFormat::kCorners, options_.clips_boxes};
   target->like = py::reinterpret_borrow<py::object>(value);
-  target->tensor = as_plain_tensor(value);
   TensorView& view = target->view;
-  if (!view_tensor(target->tensor, &view) || view.rank != entry.rank) return false;
+  if (py::isinstance<py::array>(value)) {
+    target->tensor = target->like;
+    if (!view_array(value, &view)) return false;
+  } else {
+    target->tensor = as_plain_tensor(value);
+    if (!view_tensor(target->tensor, &view)) return false;
+  }
+  if (view.rank != entry.rank) return false;
   const int64_t height = images.all[0].height, width = images.all[0].width;
   const auto fits_canvas = [&] {
     if (target->is_plain()) return true;
@@ -297,9 +306,7 @@ bool Pipeline::read_targets(const Outline& outline, const std::vector<py::object
     if (value_of(entry, holders).attr("ndim").cast<int64_t>() > 1) return false;
   }
   if (outline.targets.empty()) return true;
-  if (!options_.moves_targets || options_.pure_targets || options_.exact || images.in_batch) {
-    return false;
-  }
+  if (!moves_targets() || images.in_batch) return false;
   targets->resize(outline.targets.size());
   for (size_t i = 0; i < targets->size(); ++i) {
     const Entry& entry = outline.targets[i];
@@ -364,39 +371,7 @@ py::object copy_of(py::handle holder) {
   return py::reinterpret_steal<py::object>(copy);
 }
 
-bool is_buffer(py::handle value) {
-  PyObject* const own = value.ptr();
-  return PyBytes_CheckExact(own) || PyByteArray_CheckExact(own) || PyMemoryView_Check(own);
-}
-
 }  // namespace
-
-bool Pipeline::find_file(py::handle sample, py::object* key) const {
-  *key = py::none();
-  if (is_buffer(sample)) return true;
-  int files = 0;
-  const auto look = [&](const py::object& own_key, py::handle value, bool may_be_file) {
-    if (!may_be_file || !is_buffer(value)) return is_plain_value(value);
-    *key = own_key;
-    return ++files == 1;
-  };
-  if (PyTuple_CheckExact(sample.ptr())) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sample.ptr()); ++i) {
-      if (!look(py::int_(i), PyTuple_GET_ITEM(sample.ptr(), i), true)) return false;
-    }
-    return files == 1;
-  }
-  if (!PyDict_CheckExact(sample.ptr())) return false;
-  for (const auto& [own_key, value] : py::reinterpret_borrow<py::dict>(sample)) {
-    PyObject* const kind = outlines_.kind_of(own_key);
-    const bool is_image = kind != nullptr && PyUnicode_CompareWithASCIIString(kind, "image") == 0;
-    if (is_image && !is_buffer(value)) return false;
-    const bool may_move = kind != nullptr && python().moved_kinds.contains(py::handle(kind));
-    if (may_move || python().moved_names.contains(own_key)) return false;
-    if (!look(py::reinterpret_borrow<py::object>(own_key), value, is_image)) return false;
-  }
-  return files == 1;
-}
 
 py::object Pipeline::file_pass_for(py::handle chain) {
   {
@@ -420,27 +395,6 @@ py::tuple done(py::handle chain, const py::object& result, const Recorded* recor
 }
 
 }  // namespace
-
-py::tuple Pipeline::run_file(py::handle chain, py::handle sample, py::handle generator,
-                             py::handle index, py::handle epoch, bool record) {
-  py::object key;
-  const py::object file_pass = file_pass_for(chain);
-  if (file_pass.is_none() || !find_file(sample, &key)) return refused();
-  py::object content = py::reinterpret_borrow<py::object>(sample);
-  if (!key.is_none()) content = content[key];
-  const std::vector<SampleKey> keys = draw_keys(chain, generator, index, epoch, 1);
-  Recorded recorded;
-  py::object image = load_file_image(file_pass, content, keys[0], record ? &recorded : nullptr);
-  if (image.is_none()) return refused(keys);
-  if (options_.has_image_type) image = python().as_type(chain, image, "the sample");
-  py::object result = image;
-  if (!key.is_none()) {
-    const py::object copy = copy_of(sample);
-    copy[key] = image;
-    result = PyDict_Check(copy.ptr()) ? copy : py::object(py::tuple(copy));
-  }
-  return done(chain, result, record ? &recorded : nullptr);
-}
 
 // One call, from its sample to its plans.
 struct Pipeline::Call {
@@ -469,10 +423,62 @@ struct Pipeline::Call {
   }
 };
 
+py::tuple Pipeline::run_file(py::handle chain, py::handle sample, py::handle generator,
+                             py::handle index, py::handle epoch, bool record) {
+  const py::object file_pass = file_pass_for(chain);
+  if (file_pass.is_none()) return refused();
+  Call call;
+  call.outline = outlines_.find(sample, [&] { return python().outline_of(chain, sample); });
+  if (!call.outline || (!call.outline->targets.empty() && !moves_targets())) return refused();
+  py::object content = py::reinterpret_borrow<py::object>(sample);
+  if (!call.outline->is_alone()) {
+    call.holders = holders_of(*call.outline, sample);
+    content = value_of(call.outline->image, call.holders);
+  }
+  if (!is_buffer(content)) return refused();
+  const std::vector<SampleKey> keys = draw_keys(chain, generator, index, epoch, 1);
+  Recorded recorded;
+  std::vector<ChainPlan> plans;
+  py::object image =
+      load_file_image(file_pass, content, keys[0], &plans, record ? &recorded : nullptr);
+  if (!image) return refused(keys);
+  if (options_.has_image_type) image = python().as_type(chain, image, call.outline->image.name);
+  const py::object result = moved_beside(&call, std::move(plans), image);
+  return result ? done(chain, result, record ? &recorded : nullptr) : refused(keys);
+}
+
+py::object Pipeline::moved_beside(Call* call, std::vector<ChainPlan> plans,
+                                  const py::object& image) const {
+  const Canvas& source = plans[0].samples[0].source;
+  AugmentImage whole = {};
+  whole.height = static_cast<int64_t>(source.height);
+  whole.width = static_cast<int64_t>(source.width);
+  call->images.all.push_back(whole);
+  call->plans = std::move(plans);
+  if (!call->holders.empty() &&
+      !read_targets(*call->outline, call->holders, call->images, &call->targets)) {
+    return py::object();
+  }
+  return takes_plans(call) ? rebuilt(*call, image) : py::object();
+}
+
+py::object Pipeline::follow(py::handle chain, py::handle sample, const py::list& plans,
+                            const py::object& image, const py::object& whole) {
+  if (!moves_targets()) return py::none();
+  Call call;
+  call.outline = outlines_.find(sample, [&] { return python().outline_of(chain, whole()); });
+  if (!call.outline || call.outline->is_alone()) return py::none();
+  call.holders = holders_of(*call.outline, sample);
+  std::vector<ChainPlan> own;
+  for (py::handle plan : plans) own.push_back(plan.cast<const PlanObject&>().plan);
+  const py::object result = moved_beside(&call, std::move(own), image);
+  return result ? result : py::none();
+}
+
 bool Pipeline::walk(py::handle chain, py::handle sample, Call* call) {
   py::object value = py::reinterpret_borrow<py::object>(sample);
   if (!is_plain_tensor(sample)) {
-    call->outline = outlines_.find(sample, chain, python().outline_of);
+    call->outline = outlines_.find(sample, [&] { return python().outline_of(chain, sample); });
     if (!call->outline) return false;
     call->name = call->outline->image.name;
     if (!call->outline->is_alone()) {
@@ -493,6 +499,10 @@ bool Pipeline::draw(const std::vector<SampleKey>& keys, bool record, Call* call)
   const Images& images = call->images;
   call->plans = call->passes->draw(keys, images.sizes(), images.channels, options_.exact,
                                    record ? &call->drawn : nullptr);
+  return takes_plans(call);
+}
+
+bool Pipeline::takes_plans(Call* call) const {
   for (const ChainPlan& plan : call->plans) {
     const GeometryState& at = plan.samples[0];
     if (!call->targets.empty() && !at.is_identity() && at.projective) return false;
@@ -542,8 +552,9 @@ py::object Pipeline::rebuilt(const Call& call, const py::object& image) const {
   std::vector<py::object> moved, seen(call.targets.size());
   for (size_t i = 0; i < call.targets.size(); ++i) {
     const Target& target = call.targets[i];
-    moved.push_back(
-        move_target(*target.entry, target.view, target.tensor, movers, target.move, &seen[i]));
+    moved.push_back(target.restored(
+        move_target(*target.entry, target.view, target.tensor, movers, target.move, &seen[i])));
+    seen[i] = target.restored(seen[i]);
   }
   if (options_.drops_boxes && outline.boxes >= 0) drop_boxes(call, &moved, &seen, &copies);
   for (size_t i = 0; i < call.targets.size(); ++i) {
@@ -649,6 +660,7 @@ void bind_pipeline(py::module_& m) {
           py::arg("keypoint_shift"), py::arg("has_image_type"), py::arg("reads_files"),
           py::arg("channels_last"))
       .def("run", &Pipeline::run)
+      .def("follow", &Pipeline::follow)
       .def("load", &Pipeline::load);
 }
 

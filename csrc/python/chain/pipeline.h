@@ -49,10 +49,10 @@ struct Recorded {
   std::vector<int64_t> sizes;  // [B, 2] heights and widths before the first one
 };
 
-// The image of a file's content, as a chain makes it; None: it is no file for C++, or damaged.
-// `recorded` may be null.
+// The image of a file's content, as a chain makes it by these plans; null: it is no file for C++, or
+// damaged. `recorded` may be null.
 py::object load_file_image(py::handle file_pass, py::handle content, const SampleKey& key,
-                           Recorded* recorded);
+                           std::vector<ChainPlan>* plans, Recorded* recorded);
 
 class Pipeline {
  public:
@@ -64,6 +64,11 @@ class Pipeline {
   py::tuple run(py::handle chain, py::handle sample, py::handle generator, py::handle index,
                 py::handle epoch, bool record);
 
+  // Moves what is beside a file whose image was made by plans. `sample` has no content in the file's
+  // place, but bytes; whole() returns it with its content. None: Python has to do it.
+  py::object follow(py::handle chain, py::handle sample, const py::list& plans,
+                    const py::object& image, const py::object& whole);
+
   // Transforms a sample of a loader, of which nothing but the image is new memory: into `image`, a
   // tensor [C, H, W] or None, or, if that doesn't fit, into what memory(0, (C, H, W), dtype)
   // returns. Returns (result, image); None: run_passes() has to do it.
@@ -74,9 +79,12 @@ class Pipeline {
   struct Call;
   struct Images;
   struct Target;
-  // The place of the only file of a sample that holds nothing else that moves. False: it has
-  // another structure.
-  bool find_file(py::handle sample, py::object* key) const;
+  // Whether C++ moves targets as the options say.
+  bool moves_targets() const {
+    return options_.moves_targets && !options_.pure_targets && !options_.exact;
+  }
+  // Reads what is beside a file's image, and moves it by plans. Null: Python has to do it.
+  py::object moved_beside(Call* call, std::vector<ChainPlan> plans, const py::object& image) const;
   py::tuple run_file(py::handle chain, py::handle sample, py::handle generator, py::handle index,
                      py::handle epoch, bool record);
   py::object file_pass_for(py::handle chain);
@@ -93,6 +101,7 @@ class Pipeline {
   // The steps of a call: what its sample holds, then plans for it. False: Python has to do it.
   bool walk(py::handle chain, py::handle sample, Call* call);
   bool draw(const std::vector<SampleKey>& keys, bool record, Call* call) const;
+  bool takes_plans(Call* call) const;
   // Drops boxes that are too small from moved targets, and what belongs to them.
   void drop_boxes(const Call& call, std::vector<py::object>* moved, std::vector<py::object>* seen,
                   std::vector<py::object>* copies) const;

@@ -69,6 +69,8 @@ class Item:
     result : Any
         Without leaves: what a transform that is no chain has returned. Of a sample that is still to
         be transformed: a function that returns it as it was read.
+    split : callable, optional
+        Splits `result`, a sample that a chain has transformed in one call, if leaves are needed.
     index : Any
         What its draws depend on: its place in the data set.
     """
@@ -79,6 +81,12 @@ class Item:
     image: Tensor | Encoded | None = None
     result: Any = None
     index: Any = None
+    split: Callable[[], Split] | None = None
+
+    def divide(self) -> None:
+        """Split a sample that is whole."""
+        if self.split is not None:
+            (self.leaves, self.rebuild), self.split, self.result = self.split(), None, None
 
     def own_leaves(self) -> list[Leaf]:
         """Return leaves that hold this sample's values."""
@@ -207,7 +215,7 @@ class Collating:
         items = [item for item in batch.items if item is not None]
         if self.collate is not None:
             return self.collate([self.alone(item) for item in items], [i.index for i in items])
-        if items[0].rebuild is None:
+        if items[0].rebuild is None and items[0].split is None:
             return torch.utils.data.default_collate([item.result for item in items])
         leaves, rebuild = self.together(batch)
         return rebuild(leaves)
@@ -216,6 +224,8 @@ class Collating:
         """Return the samples' leaves as those of a batch, and what puts them together."""
         rows = [index for index, item in enumerate(batch.items) if item is not None]
         items = [item for item in batch.items if item is not None]
+        for item in items:
+            item.divide()
         first = items[0]
         rebuild: Rebuild = first.rebuild  # type: ignore[assignment]
         if first.plain is not None and all(item.leaves is first.leaves for item in items):
@@ -242,6 +252,8 @@ class Collating:
 
     def alone(self, item: Item) -> Any:
         """Return one sample."""
+        if self.output_types.image:
+            item.divide()
         if item.rebuild is None:
             return item.result
         leaves = item.own_leaves()

@@ -234,7 +234,9 @@ class Samples:
         made = []
         for part, image, plans in zip(self.parts, images, every, strict=True):
             item = part._plain_item(sample, file.key, partial(part._split, sample, file))
-            made.append(part._moved_item(sample, file, plans, times) if item is None else item)
+            made.append(
+                part._moved_item(sample, file, plans, image, times) if item is None else item
+            )
             made[-1].image = image
         times.python += perf_counter() - begin - (times.working - worked)
         return self._stored(made, batches, row, index)
@@ -276,7 +278,7 @@ class Samples:
             split = partial(split_sample, sample, self.chain.keys, reading)
             key = _place_of(image, sample)
             item = None if key is _NESTED else self._plain_item(sample, key, split)
-            item = Item(*split()) if item is None else item
+            item = Item([], None, result=sample, split=split) if item is None else item
             item.image = image
         times.transforming += perf_counter() - begin
         return None if found is None else item
@@ -322,23 +324,35 @@ class Samples:
     def _split(self, sample: Any, file: File) -> tuple[list[Leaf], Rebuild]:
         return self.chain.split(with_content(sample, file))
 
-    def _moved_item(self, sample: Any, file: File, plans: list[Any], times: Times) -> Item:
+    def _moved_item(
+        self, sample: Any, file: File, plans: list[Any], image: Tensor, times: Times
+    ) -> Item:
         """Return a sample whose targets have moved as its image did."""
-        size = tuple(plans[0].source_sizes[0].tolist())
-        leaves, rebuild = self._split_beside(sample, file, size, times)
+        chain = self.chain
+        sample = with_masks(sample, self.kinds, times)
         begin = perf_counter()
-        follow_image(self.chain, leaves, plans)
+        if chain.pipeline is not None:
+            empty = with_content(sample, replace(file, content=b""))
+            whole = partial(with_content, sample, file)
+            result = chain.pipeline.follow(chain, empty, plans, image, whole)
+            if result is not None:
+                times.transforming += perf_counter() - begin
+                reading = chain.reading._replace(layout="CHW")
+                split = partial(split_sample, result, chain.keys, reading)
+                return Item([], None, result=result, split=split)
+        leaves, rebuild = self._split_beside(sample, file, plans[0].source_sizes[0].tolist())
+        begin = perf_counter()
+        follow_image(chain, leaves, plans)
         times.transforming += perf_counter() - begin
         return Item(leaves, rebuild)
 
     def _split_beside(
-        self, sample: Any, file: File, size: tuple[int, int], times: Times
+        self, sample: Any, file: File, size: Sequence[int]
     ) -> tuple[list[Leaf], Rebuild]:
         """Split a sample whose image is read already; a tensor of its size stands for it."""
         chain = self.chain
         stand_in = torch.empty(1, dtype=torch.uint8, device="cpu").expand(3, *size)
-        content = with_content(sample, replace(file, content=stand_in))
-        whole = with_masks(content, self.kinds, times)
+        whole = with_content(sample, replace(file, content=stand_in))
         reading = chain.reading._replace(layout="CHW")
         leaves, rebuild = split_sample(whole, chain.keys, reading)
         image_sizes(leaves)  # refuses targets of other sizes
@@ -360,7 +374,8 @@ class Samples:
         times.decoding += seconds[1]
         item = self._plain_item(sample, file.key, partial(self._split, sample, file))
         if item is None:
-            item = Item(*self._split_beside(sample, file, size, times))
+            whole = with_masks(sample, self.kinds, times)
+            item = Item(*self._split_beside(whole, file, size))
         item.image = Encoded(Decoded(pixels, part), size, pixels.shape[2])
         item.result = lambda: with_masks(with_content(sample, file), self.kinds, times)
         times.python += perf_counter() - begin - (times.working - worked)

@@ -81,9 +81,9 @@ class CutMix(Pairing):
     one end of it completely; its visible share counts for `min_visibility` and ``area``. Hidden key
     points become invisible.
 
-    Parameters of a call: ``left``, ``top``, ``right``, ``bottom`` of the rectangle, and ``mixed`` where
-    `p` is less than 1. Source: S. Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with Localizable Features",
-    ICCV 2019.
+    Parameters of a call: ``left``, ``top``, ``right``, ``bottom`` of the rectangle, and
+    ``mixed`` where `p` is less than 1. Source: S. Yun et al., "CutMix: Regularization Strategy to
+    Train Strong Classifiers with Localizable Features", ICCV 2019.
 
     Examples
     --------

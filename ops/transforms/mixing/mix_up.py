@@ -218,8 +218,8 @@ class MixUp(Pairing):
     int64. Integers are rounded half to even and saturate; those of int64 beyond 2**53 are rounded
     to float64's numbers first.
 
-    Parameters of a call: ``lam``, and ``mixed`` where `p` is less than 1. Source: H. Zhang et al., "mixup: Beyond Empirical Risk
-    Minimization", ICLR 2018.
+    Parameters of a call: ``lam``, and ``mixed`` where `p` is less than 1. Source: H. Zhang et al.,
+    "mixup: Beyond Empirical Risk Minimization", ICLR 2018.
 
     Examples
     --------

@@ -92,8 +92,8 @@ class Mosaic(Mixing):
 
     Parameters of a call: ``x``, ``y`` of the meeting point, and the numbers of the other samples,
     ``first``, ``second`` and ``third``; where the canvas moves, those of :class:`RandomAffine` and
-    :class:`CenterCrop`, too, and ``mixed`` where `p` is less than 1. Source: A. Bochkovskiy et al., "YOLOv4: Optimal Speed and Accuracy of
-    Object Detection", 2020.
+    :class:`CenterCrop`, too, and ``mixed`` where `p` is less than 1. Source: A.
+    Bochkovskiy et al., "YOLOv4: Optimal Speed and Accuracy of Object Detection", 2020.
 
     Examples
     --------

@@ -74,7 +74,7 @@ def outline(sample: Any, leaves: Sequence[Leaf]) -> Outline | None:
         flagged = kind == "keypoints" and isinstance(leaf.key, str)
         entry = Entry(holder, key, kind, leaf.name, rank, leaf.per_box, flagged)
         if kind in ("mask", "boxes", "keypoints"):
-            if not isinstance(value, Tensor) or leaf.partner is not None:
+            if not isinstance(value, (Tensor, np.ndarray)) or leaf.partner is not None:
                 return None
             if kind == "boxes":
                 if boxes is not None:

@@ -1,11 +1,16 @@
 """Which boxes `sanitize` drops, by what is left of them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torchvision import tv_tensors
 from visops import transforms
+
+from transforms.samples import assert_same, image, mixed, noted, typed_boxes
+from transforms.test_pipeline import SAMPLES, detection, still
 
 T: Any = transforms
 IMAGE = torch.zeros(3, 40, 60)
@@ -94,3 +99,57 @@ def test_what_a_crop_has_cut_off_stays_away(later: str, kind: str) -> None:
     clamped = T.Compose(chain.transforms, seed=0, boxes="clamp")
     x1, y1, x2, y2 = torch.as_tensor(clamped({"image": image, "boxes": boxes.detach()})["boxes"]).T
     assert (((x2 - x1) * (y2 - y1)) > 0).tolist() == [False, False, True, False]
+
+
+@pytest.mark.parametrize("limits", [{}, {"min_size": 12.0, "min_area": 500.0}], ids=str)
+@pytest.mark.parametrize("name", ["all", "detection", "no boxes", "boxes", "array boxes"])
+def test_boxes_that_are_dropped(name: str, limits: dict[str, float]) -> None:
+    """With all that belongs to them; what comes out has seen some of both kinds."""
+    counts = set()
+    for make in (detection, still, mixed):
+        chain = transforms.Compose(make(), seed=0, boxes="sanitize", **limits)  # type: ignore[arg-type]
+        sample = SAMPLES[name]()
+        chain(sample)
+        for index in range(12):
+            with noted(direct=False):
+                expected = chain(sample, index=index)
+            with noted() as went:
+                found = chain(sample, index=index)
+            assert went == [True]
+            assert_same(found, expected)
+            target = found if isinstance(found, dict) else found[1]
+            counts.add(len(target["boxes"]))
+    assert len(counts) > 1 or name == "no boxes"
+
+
+LABELS: dict[str, tuple[Callable[[], Any], bool]] = {
+    "list": (lambda: ["a", "b", "c"], True),
+    "tuple": (lambda: (1, 2, 3), True),
+    "rows": (lambda: torch.eye(3), True),
+    "one for the image": (lambda: "night", True),
+    "number": (lambda: torch.tensor(3), True),
+    "array": (lambda: np.array([1, 2, 3]), True),
+    "typed": (lambda: tv_tensors.Mask(torch.ones(3, 1)), False),
+    "keys": (lambda: dict.fromkeys((1, 2, 3)).keys(), False),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_of_boxes_that_are_dropped(name: str) -> None:
+    make, in_one_call = LABELS[name]
+    chain = transforms.Compose(detection(), seed=0, boxes="sanitize")
+
+    def outcome() -> Any:
+        sample = {"image": image(), "boxes": typed_boxes(), "labels": make(), "id": [1, 2, 3]}
+        try:
+            return chain(sample, index=3)
+        except (TypeError, ValueError) as error:
+            return str(error)
+
+    outcome()
+    with noted(direct=False):
+        expected = outcome()
+    with noted() as went:
+        found = outcome()
+    assert went in ([in_one_call], [])
+    assert_same(found, expected)

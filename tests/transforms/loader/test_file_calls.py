@@ -1,0 +1,148 @@
+"""Files that one call of C++ decodes and transforms, with what is beside them."""
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import cv2
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from jpeg.files import by_pillow, picture
+from visops import transforms
+
+from transforms.samples import SIZE, assert_same, noted, numbers, points, typed_boxes
+
+PHOTO_FILE = by_pillow(picture(*SIZE, 0), quality=90)
+
+FILE_SAMPLES: dict[str, Callable[[], Any]] = {
+    "bytes": lambda: PHOTO_FILE,
+    "bytearray": lambda: bytearray(PHOTO_FILE),
+    "memoryview": lambda: memoryview(PHOTO_FILE),
+    "pair": lambda: (PHOTO_FILE, 3),
+    "label first": lambda: (torch.tensor(3), "name", PHOTO_FILE),
+    "dict": lambda: {"label": 3, "image": PHOTO_FILE, "id": "x"},
+}
+
+UNUSUAL_FILES: dict[str, Callable[[], Any]] = {
+    "list": lambda: [PHOTO_FILE, PHOTO_FILE],
+    "list of one": lambda: [PHOTO_FILE],
+    "array": lambda: np.frombuffer(PHOTO_FILE, np.uint8),
+    "two": lambda: (PHOTO_FILE, PHOTO_FILE),
+    "another mask": lambda: {"image": PHOTO_FILE, "mask": numbers(7, 7)},
+    "long mask": lambda: {"image": PHOTO_FILE, "mask": numbers(*SIZE).long()},
+    "area": lambda: {"image": PHOTO_FILE, "boxes": typed_boxes(), "area": [1.0, 2, 3]},
+    "png": lambda: bytes(cv2.imencode(".png", numbers(*SIZE, 3).numpy())[1]),
+    "damaged": lambda: PHOTO_FILE[: len(PHOTO_FILE) // 2],
+    "damaged pair": lambda: (PHOTO_FILE[:300], 3),
+    "text": lambda: b"no photo",
+    "nothing": lambda: b"",
+    "other name": lambda: {"photo": PHOTO_FILE},
+}
+
+
+def of_files(*more: Any, **options: Any) -> transforms.Compose:
+    steps = [transforms.DecodeJpeg(), transforms.RandomResizedCrop(24), *more]
+    return transforms.Compose(steps, seed=0, **options)
+
+
+def file_chains() -> list[transforms.Compose]:
+    floats = [transforms.ToDtype(torch.float32, scale=True), transforms.Normalize([0.5], [0.2])]
+    return [
+        of_files(),
+        of_files(transforms.ColorJitter(0.3, 0.3, 0.3), *floats),
+        of_files(transforms.RandAugment(), *floats),
+        of_files(transforms.GaussianBlur(3), *floats, exact=True),
+        of_files(transforms.ColorJitter(0.3, 0.8, 0.3), *floats, exact=True),
+        of_files(transforms.ToDtype(torch.float32, scale=True), keys={"image": ["photo"]}),
+        of_files(transforms.ToPILImage()),
+    ]
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("name", FILE_SAMPLES)
+def test_files(name: str) -> None:
+    for chain in file_chains():
+        for index in range(4):
+            with noted(direct=False):
+                expected = chain(FILE_SAMPLES[name](), index=index)
+            with noted() as went:
+                found = chain(FILE_SAMPLES[name](), index=index)
+            assert went == [True]
+            if isinstance(found, PIL.Image.Image):
+                found, expected = np.asarray(found), np.asarray(expected)
+            assert_same(found, expected)
+
+
+FILE_TARGETS: dict[str, Callable[[], Any]] = {
+    "mask": lambda: {"image": PHOTO_FILE, "mask": numbers(*SIZE)},
+    "array": lambda: {"mask": numbers(*SIZE).numpy(), "image": bytearray(PHOTO_FILE)},
+    "pair": lambda: (PHOTO_FILE, {"boxes": typed_boxes(), "labels": ["a", "b", "c"]}),
+    "all": lambda: {
+        "image": PHOTO_FILE,
+        "boxes": typed_boxes(),
+        "labels": torch.tensor([1, 2, 3]),
+        "masks": numbers(3, *SIZE, high=2),
+        "keypoints": points(),
+    },
+}
+
+
+@pytest.mark.parametrize("policy", ["keep", "sanitize"])
+@pytest.mark.parametrize("name", FILE_TARGETS)
+def test_what_is_beside_files_moves_with_them(name: str, policy: str) -> None:
+    to_floats = transforms.ToDtype(torch.float32, scale=True)
+    several = [transforms.RandomRotation(30), transforms.GaussianBlur(3), to_floats]
+    for chain in (of_files(boxes=policy), of_files(*several, boxes=policy)):
+        for index in range(6):
+            with noted(direct=False):
+                expected = chain(FILE_TARGETS[name](), index=index)
+            with noted() as went:
+                found = chain(FILE_TARGETS[name](), index=index)
+            assert went == [True]
+            assert_same(found, expected)
+    exact = of_files(exact=True)
+    with noted() as went:
+        found = exact(FILE_TARGETS[name](), index=0)
+    assert went == [False]  # before anything is decoded
+    with noted(direct=False):
+        assert_same(found, exact(FILE_TARGETS[name](), index=0))
+
+
+@pytest.mark.parametrize("name", ["bytes", "pair", "dict"])
+def test_recorded_files(name: str) -> None:
+    for chain in file_chains()[:3]:
+        with noted(direct=False):
+            expected, wanted = chain(FILE_SAMPLES[name](), index=3, return_params=True)
+        with noted() as went:
+            found, params = chain(FILE_SAMPLES[name](), index=3, return_params=True)
+        assert went == [True]
+        assert_same(found, expected)
+        assert (params.names, params.size.tolist()) == (wanted.names, wanted.size.tolist())
+        assert_same(params.steps, wanted.steps)
+        assert_same(chain(FILE_SAMPLES[name](), params=params), found)
+
+
+@pytest.mark.parametrize("name", UNUSUAL_FILES)
+def test_unusual_files(name: str) -> None:
+    for chain in file_chains()[:3]:
+        outcomes: list[Any] = []
+        for direct in (False, True):
+            with noted(direct) as went:
+                try:
+                    outcomes.append(chain(UNUSUAL_FILES[name](), epoch=2))
+                except (TypeError, ValueError) as error:
+                    outcomes.append(str(error))
+            assert went in ([False], [])  # splitting may be what refuses it
+            chain._calls = type(chain._calls)()  # type: ignore[misc]
+        assert_same(*outcomes)
+
+
+def test_files_in_the_last_layout_and_copies() -> None:
+    chain = of_files(memory_format=torch.channels_last)
+    with noted() as went:
+        assert chain(PHOTO_FILE, index=0).is_contiguous(memory_format=torch.channels_last) is False
+        twin = pickle.loads(pickle.dumps(of_files()))
+        assert_same(twin(PHOTO_FILE, index=0), of_files()(PHOTO_FILE, index=0))
+    assert went == [True, True]  # no pipeline has that layout
