@@ -147,14 +147,21 @@ def still() -> list[Any]:
     return [transforms.RandomHorizontalFlip(), transforms.ColorJitter(0.3, 0.3)]
 
 
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"keypoint_convention": "half_pixel", "mask_fill": 3},
+    {"exact": True, "boxes": "clamp"},
+]
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("name", SAMPLES)
 def test_results_are_those_of_passes(name: str) -> None:
     """Draws of a chain that shows a fill, of one that doesn't, of none that moves a pixel, ..."""
     makers = [detection, still, mixed, values_alone, values_first, grey, grey_last, three_greys]
     for make in (*makers, *([] if "grey" in name else [classification])):
-        for options in ({}, {"keypoint_convention": "half_pixel", "mask_fill": 3}):
-            chain = transforms.Compose(make(), seed=0, **options)  # type: ignore[arg-type]
+        for options in OPTIONS:
+            chain = transforms.Compose(make(), seed=0, **options)
             sample = SAMPLES[name]()
             chain(sample)  # the first call of a chain finds out what no draw changes
             for number in range(6):
@@ -371,16 +378,13 @@ def test_other_structures(position: int) -> None:
             assert_same(result, again(sample, epoch=1))
 
 
-OPTIONS: list[dict[str, Any]] = [
-    {"boxes": "sanitize", "min_visibility": 0.2},
-    {"exact": True},
-]
-
-
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize(
+    "options", [{"boxes": "sanitize", "min_visibility": 0.2}, {"boxes_from": "masks"}], ids=str
+)
 def test_other_options(options: dict[str, Any]) -> None:
     chain = transforms.Compose(detection(), seed=0, **options)
-    sample = {"image": image(), "boxes": typed_boxes()}
+    masks = numbers(3, *SIZE, high=2)
+    sample = {"image": image(), "boxes": typed_boxes(), "masks": masks}
     with noted() as went:
         results = [chain(sample, epoch=1) for _ in range(3)]
     assert not any(went)

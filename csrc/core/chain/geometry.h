@@ -42,6 +42,8 @@ struct GeometryState {
   void skip(const GeometryState& before);
 
   bool is_identity() const;
+  // Whether nothing moves, and nothing is cut.
+  bool is_still() const { return is_identity() && !has_window; }
 
   // How many rows of the matrix say something.
   int rows() const { return projective ? 3 : 2; }

@@ -44,7 +44,7 @@ py::object empty_like(const TensorView& view, TensorView* made) {
   return empty_tensor(shape, torch_dtype(view.dtype), made);
 }
 
-bool is_still(const ChainPlan& plan) { return plan.samples[0].is_identity(); }
+bool is_still(const ChainPlan& plan) { return plan.samples[0].is_still(); }
 
 py::object move_masks_by(const TensorView& view, const py::object& tensor,
                          const std::vector<const ChainPlan*>& plans, double fill) {
@@ -73,7 +73,9 @@ py::object move_masks_by(const TensorView& view, const py::object& tensor,
     };
     const int64_t count = from.rank == 3 ? from.shape[0] : 1;
     if (count > 0) {
-      move_masks(planes(from), planes(to), dtype, count, size_of(at.source), size, matrix, fill);
+      const double* const window = at.has_window ? at.window : nullptr;
+      move_masks(planes(from), planes(to), dtype, count, size_of(at.source), size, matrix, window,
+                 fill);
     }
     own = std::move(made);
     from = to;
@@ -83,6 +85,17 @@ py::object move_masks_by(const TensorView& view, const py::object& tensor,
 
 std::array<double, 4> window_of(const Canvas& canvas) {
   return {0.0, 0.0, canvas.width, canvas.height};
+}
+
+// What may still be seen of the source.
+std::array<double, 4> seen_of(const GeometryState& at) {
+  std::array<double, 4> whole = window_of(at.source);
+  if (!at.has_window) return whole;
+  for (int k = 0; k < 2; ++k) {
+    whole[k] = most(whole[k], at.window[k]);
+    whole[2 + k] = least(whole[2 + k], at.window[2 + k]);
+  }
+  return whole;
 }
 
 py::object move_boxes_by(const TensorView& view, const py::object& tensor,
@@ -101,7 +114,7 @@ py::object move_boxes_by(const TensorView& view, const py::object& tensor,
       if (is_still(*plan)) continue;
       const GeometryState& at = plan->samples[0];
       std::array<double, 4> corners = corners_of(move.format, box);
-      if (move.clips) corners = visible_part(corners, window_of(at.source).data());
+      if (move.clips) corners = visible_part(corners, seen_of(at).data());
       double next[4];
       move_box(corners.data(), at.matrix, next);
       write_corners(move.format, next, box);
@@ -139,7 +152,7 @@ py::object move_points_by(const TensorView& view, const py::object& tensor,
       const GeometryState& at = plan->samples[0];
       double next[2] = {point[0], point[1]};
       if (!is_still(*plan)) move_point(point[0], point[1], at.matrix, shift, next);
-      is_seen = is_seen && is_inside(point[0], point[1], window_of(at.source).data(), shift) &&
+      is_seen = is_seen && is_inside(point[0], point[1], seen_of(at).data(), shift) &&
                 is_inside(next[0], next[1], window_of(at.canvas).data(), shift);
       std::copy_n(next, 2, point);
       if (!is_seen) point[2] = 0.0;
@@ -154,7 +167,8 @@ py::object move_points_by(const TensorView& view, const py::object& tensor,
 }  // namespace
 
 void move_masks(const StridedData& from, const StridedData& to, DType dtype, int64_t count,
-                MaskSize size_in, MaskSize size_out, const double* matrix, double fill) {
+                MaskSize size_in, MaskSize size_out, const double* matrix, const double* window,
+                double fill) {
   AugmentParams p = {};
   p.first = {from.address,    size_in.height,  size_in.width,
              from.strides[0], from.strides[1], from.strides[2]};
@@ -163,6 +177,7 @@ void move_masks(const StridedData& from, const StridedData& to, DType dtype, int
   p.dtype = p.output_dtype = dtype;
   p.matrix = {matrix, DType::kFloat64, true, 0, 3, 1};
   p.matrix_rows = 3;
+  p.window = window;
   p.mode = Interpolation::kNearest;
   p.padding = Padding::kConstant;
   p.half_pixel = true;

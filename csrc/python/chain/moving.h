@@ -17,9 +17,11 @@ struct MaskSize {
   int64_t height, width;
 };
 
-// Moves masks [N, H, W] by a 3 x 3 matrix into masks of the same dtype.
+// Moves masks [N, H, W] by a 3 x 3 matrix into masks of the same dtype. `window` is what may be seen
+// of them: x1, y1, x2, y2; null: all.
 void move_masks(const StridedData& from, const StridedData& to, DType dtype, int64_t count,
-                MaskSize size_in, MaskSize size_out, const double* matrix, double fill);
+                MaskSize size_in, MaskSize size_out, const double* matrix, const double* window,
+                double fill);
 
 // Whether masks of a dtype move without torch, and it can hold this value.
 bool holds(DType dtype, double fill);

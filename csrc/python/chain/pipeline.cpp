@@ -542,7 +542,7 @@ py::object Pipeline::rebuilt(const Call& call, const py::object& image) const {
   const Outline& outline = *call.outline;
   std::vector<const ChainPlan*> movers;
   for (const ChainPlan& plan : call.plans) {
-    if (!plan.samples[0].is_identity()) movers.push_back(&plan);
+    if (!plan.samples[0].is_still()) movers.push_back(&plan);
   }
   if (movers.empty()) movers.push_back(&call.plans[0]);
   std::vector<py::object> copies;

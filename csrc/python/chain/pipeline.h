@@ -81,7 +81,7 @@ class Pipeline {
   struct Target;
   // Whether C++ moves targets as the options say.
   bool moves_targets() const {
-    return options_.moves_targets && !options_.pure_targets && !options_.exact;
+    return options_.moves_targets && !options_.pure_targets;
   }
   // Reads what is beside a file's image, and moves it by plans. Null: Python has to do it.
   py::object moved_beside(Call* call, std::vector<ChainPlan> plans, const py::object& image) const;
