@@ -63,7 +63,7 @@ from .classes.curves import (
     RandomPosterize,
     RandomSolarize,
 )
-from .classes.decode_jpeg import DecodeJpeg
+from .classes.decode_jpeg import DecodeImage, DecodeJpeg
 from .classes.distortion import ElasticTransform, GridDistortion, OpticalDistortion, ThinPlateSpline
 from .classes.dropout import ChannelDropout, CoarseDropout, GridDropout, RandomErasing
 from .classes.geometry import (
@@ -138,6 +138,7 @@ __all__ = [
     "CopyPaste",
     "CropByCategory",
     "CutMix",
+    "DecodeImage",
     "DecodeJpeg",
     "Downscale",
     "Effects",

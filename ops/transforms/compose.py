@@ -33,7 +33,9 @@ from .chain.random import CallCounter
 from .chain.source import Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
 from .sample.batches import as_batch
+from .sample.files import with_files_read
 from .sample.leaf import Leaf, Reading
+from .sample.names import named_kinds
 from .sample.split import Rebuild, split_sample
 
 _edits_of = operator.attrgetter("_edits")
@@ -225,6 +227,7 @@ class Compose(Chain):
         self._watched = [own for transform in fusable for own in transform.watched()]
         self._edits = list(map(_edits_of, self._watched))
         self._settings = copy.deepcopy(self.keys), self.memory_format
+        self._kinds = named_kinds(self.keys)
         if not isinstance(listed, list):
             self.transforms = listed = []
         listed[:] = formed
@@ -291,6 +294,8 @@ class Compose(Chain):
             reject_named(named)
         self._compile()
         given = sample[0] if len(sample) == 1 else sample
+        if self.reads_files:
+            given = with_files_read(given, self._kinds)
         key = None
         if params is None and self.pipeline is not None:
             arguments = generator, index, epoch, return_params
@@ -418,6 +423,8 @@ class Compose(Chain):
 
     def split(self, sample: Any) -> tuple[list[Leaf], Rebuild]:
         """Split a sample for a chain whose passes are formed."""
+        if self.reads_files:
+            sample = with_files_read(sample, self._kinds)
         return split_sample(sample, self.keys, self.reading, files=self._files)
 
     def source(

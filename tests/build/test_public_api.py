@@ -122,6 +122,7 @@ NAMES = {
         "CropByCategory",
         "CutMix",
         "D4",
+        "DecodeImage",
         "DecodeJpeg",
         "Downscale",
         "Effects",

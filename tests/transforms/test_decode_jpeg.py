@@ -256,7 +256,7 @@ def test_chains_that_are_refused(build: Any, message: str) -> None:
     [
         (IMAGE, TypeError, r"DecodeJpeg: found the sample, which is decoded already;"),
         ((IMAGE, 3), TypeError, r"DecodeJpeg: found sample\[0\], which is decoded already; must"),
-        ((3, "a"), TypeError, r"DecodeJpeg: found no image; must be a JPEG file"),
+        ((3, None), TypeError, r"DecodeJpeg: found no image; must be a JPEG file"),
         (b"", ValueError, "DecodeJpeg: the sample is empty, must be a JPEG file"),
         (
             b"%PDF-1.7",

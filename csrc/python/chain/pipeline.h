@@ -34,8 +34,8 @@ struct PipelineOptions {
   bool clips_boxes;    // and to clip boxes,
   bool drops_boxes;    // and then to drop those with shorter sides or a smaller area than these
   double least_side, least_area;
-  bool pads;           // whether a pass shows the image itself outside the image
-  bool pure_targets;   // they come out as plain tensors
+  bool pads;          // whether a pass shows the image itself outside the image
+  bool pure_targets;  // they come out as plain tensors
   int64_t mask_fill, other_mask_fill;
   double keypoint_shift;
   bool has_image_type;  // images come out as something else than they are
@@ -49,8 +49,8 @@ struct Recorded {
   std::vector<int64_t> sizes;  // [B, 2] heights and widths before the first one
 };
 
-// The image of a file's content, as a chain makes it by these plans; null: it is no file for C++, or
-// damaged. `recorded` may be null.
+// The image of a file's content, as a chain makes it by these plans; null: it is no file for C++,
+// or damaged. `recorded` may be null.
 py::object load_file_image(py::handle file_pass, py::handle content, const SampleKey& key,
                            std::vector<ChainPlan>* plans, Recorded* recorded);
 
@@ -64,8 +64,8 @@ class Pipeline {
   py::tuple run(py::handle chain, py::handle sample, py::handle generator, py::handle index,
                 py::handle epoch, bool record);
 
-  // Moves what is beside a file whose image was made by plans. `sample` has no content in the file's
-  // place, but bytes; whole() returns it with its content. None: Python has to do it.
+  // Moves what is beside a file whose image was made by plans. `sample` has no content in the
+  // file's place, but bytes; whole() returns it with its content. None: Python has to do it.
   py::object follow(py::handle chain, py::handle sample, const py::list& plans,
                     const py::object& image, const py::object& whole);
 
@@ -80,9 +80,7 @@ class Pipeline {
   struct Images;
   struct Target;
   // Whether C++ moves targets as the options say.
-  bool moves_targets() const {
-    return options_.moves_targets && !options_.pure_targets;
-  }
+  bool moves_targets() const { return options_.moves_targets && !options_.pure_targets; }
   // Reads what is beside a file's image, and moves it by plans. Null: Python has to do it.
   py::object moved_beside(Call* call, std::vector<ChainPlan> plans, const py::object& image) const;
   py::tuple run_file(py::handle chain, py::handle sample, py::handle generator, py::handle index,

@@ -12,10 +12,11 @@ from ..sample.encoded import EncodedOptions
 class DecodeJpeg(Decoding, Builtin):
     """Decode JPEG files, as the first transform of a chain, and only what the chain keeps.
 
-    Images of the sample are then files in memory: ``bytes``, another buffer, or a 1-d uint8 tensor
-    or array. Their size is read first and all parameters are drawn for it, as for decoded images.
-    Only the rows and columns that the first pass reads are decoded: after ``RandomResizedCrop``,
-    those of the crop. Masks, boxes and other targets are as beside any image.
+    Images of the sample are then files: their paths, or their content, as ``bytes``, another
+    buffer, or a 1-d uint8 tensor or array. Their size is read first and all parameters are drawn
+    for it, as for decoded images. Only the rows and columns that the first pass reads are decoded:
+    after ``RandomResizedCrop``, those of the crop. Masks, boxes and other targets are as beside any
+    image.
 
     Parameters
     ----------
@@ -37,15 +38,20 @@ class DecodeJpeg(Decoding, Builtin):
 
     Notes
     -----
-    A sample is a file, a list of files (a batch), a tuple or list whose first such value is the
-    image, or a dict with it under a name of images. Files of a batch are decoded by as many threads
-    as torch may use: one in the worker of a data loader.
+    A sample is a file, a list of files (a batch), a tuple whose first content of a file, or else
+    whose first path, is the image, or a dict with it under a name of images. Files of a batch are
+    decoded by as many threads as torch may use: one in the worker of a data loader.
 
     PNG, WebP, GIF (the first image), BMP, TIFF and PPM files among them are decoded whole, by
     Pillow: a mixed folder doesn't stop.
 
-    A wrong or damaged file is an error that names its place in the sample: see
-    :func:`visops.decode_jpeg`.
+    ``DecodeImage`` is another name of this class. A wrong or damaged file is an error that names
+    its place in the sample: see :func:`visops.decode_jpeg`.
+
+    Raises
+    ------
+    OSError
+        A path can't be read.
 
     Examples
     --------
@@ -86,3 +92,6 @@ class DecodeJpeg(Decoding, Builtin):
 
     def chain_step(self) -> Step | None:
         return NO_STEP  # chain/decode.py reads this from the pass
+
+
+DecodeImage = DecodeJpeg

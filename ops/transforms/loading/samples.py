@@ -33,6 +33,7 @@ from ..chain.source import Source, as_whole, place_of, position_of
 from ..compose import Compose
 from ..sample.coco import is_about_annotations
 from ..sample.encoded import DamagedFileError, Encoded
+from ..sample.files import File, find_file, with_content
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
 from ..sample.names import MOVING, PLAIN_ATOMS, named_kinds
@@ -40,13 +41,10 @@ from ..sample.split import Rebuild, split_sample
 from ..targets.mirrored import followers
 from .batch import Batch, Item
 from .sources import (
-    File,
     UnreadableError,
     buffer_of,
-    find_file,
     may_draw,
     reader_of,
-    with_content,
     with_masks,
 )
 from .statistics import Times
@@ -233,11 +231,12 @@ class Samples:
         times.add(*seconds)
         made = []
         for part, image, plans in zip(self.parts, images, every, strict=True):
+            assert image is not None
             item = part._plain_item(sample, file.key, partial(part._split, sample, file))
-            made.append(
-                part._moved_item(sample, file, plans, image, times) if item is None else item
-            )
-            made[-1].image = image
+            if item is None:
+                item = part._moved_item(sample, file, plans, image, times)
+            item.image = image
+            made.append(item)
         times.python += perf_counter() - begin - (times.working - worked)
         return self._stored(made, batches, row, index)
 
@@ -362,6 +361,7 @@ class Samples:
         """Decode what a sample's first pass reads of a JPEG file; None as for `_by_file`."""
         if type(index) is not int:
             return None
+        assert self.ahead is not None
         begin, worked = perf_counter(), times.working
         try:
             found = self.ahead.decode(*source_of(file), self.seed, self.epoch, index)

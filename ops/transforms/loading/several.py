@@ -17,10 +17,11 @@ from ..chain.execute import run_passes
 from ..chain.source import Source
 from ..classes.views import Views
 from ..sample.batches import MOVABLE
+from ..sample.files import File, with_content
 from ..sample.images import restored_image
 from .batch import Batch, Collating, Item
 from .samples import Samples
-from .sources import File, with_content, with_masks
+from .sources import with_masks
 from .statistics import Times
 
 
@@ -52,12 +53,11 @@ class SampleViews(Samples):
         sample = with_masks(sample, self.kinds, times)
         batches = self._batches_of(batch)
         if not self.later:
-            made = [
-                part._in_one_call(sample, index, own, row, times)
-                for part, own in zip(self.parts, batches, strict=True)
-                if part.pipeline is not None
-            ]
-            if len(made) == len(batches) and None not in made:
+            made = []
+            for part, own in zip(self.parts, batches, strict=True):
+                item = part.pipeline and part._in_one_call(sample, index, own, row, times)
+                made += [] if item is None else [item]
+            if len(made) == len(batches):
                 return self._stored(made, batches, row, index)
         split = [part.chain.split(sample) for part in self.parts]
         leaves = [own for own, _ in split]

@@ -7,7 +7,6 @@ import sys
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -16,7 +15,8 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, Subset
 
 from ..._native import png_rows
-from ..sample.encoded import DamagedFileError, is_encoded
+from ..sample.encoded import DamagedFileError
+from ..sample.files import FILES, PATHS, replaced
 from ..sample.images import pil_mask
 from .statistics import Times
 
@@ -54,108 +54,12 @@ def read_png(content: bytes) -> np.ndarray | None:
     return png_rows(rows, height, width) if inflating.eof else None
 
 
-_PATHS = (str, os.PathLike)
-_FILES = (*_PATHS, bytes, bytearray, memoryview)
-
-
 class UnreadableError(Exception):
     """Stands for the error of a sample that can't be read, which is its cause."""
 
     def __init__(self, path: str | None) -> None:
         super().__init__(path)
         self.path = path
-
-
-@dataclass(slots=True)
-class File:
-    """The file of a sample: a path, or content.
-
-    Attributes
-    ----------
-    key : Any
-        Its key or place in the sample; None: it is the sample.
-    value : Any
-        What is there.
-    path : str, optional
-    content : Any
-        Bytes, a buffer, or a uint8 tensor or array; None: they are to be read from `path`.
-    """
-
-    key: Any
-    value: Any
-    path: str | None
-    content: Any
-
-
-def find_file(sample: Any, kinds: Mapping[str, str]) -> File | None:
-    """Find the file that stands for a sample's image, or return None.
-
-    It is the sample itself, the value under a name of images in a dict, or in a tuple or list the
-    first content of a file; where there is none, the first path.
-    """
-    if isinstance(sample, (tuple, list)):
-        path = None
-        for index, value in enumerate(sample):
-            if is_encoded(value) and not isinstance(value, list):
-                return File(index, value, None, value)
-            if path is None and isinstance(value, _PATHS):
-                path = index
-        if path is not None:
-            return File(path, sample[path], os.fspath(sample[path]), None)
-        for index, value in enumerate(sample):
-            if isinstance(value, Mapping):
-                found = _undecoded(index, value)
-                if found is not None:
-                    return found
-        return None
-    if isinstance(sample, Mapping):
-        for key, value in sample.items():
-            if kinds.get(key) == "image":
-                return _file(key, value)
-        return _undecoded(None, sample)
-    return _file(None, sample)
-
-
-def _file(key: Any, value: Any) -> File | None:
-    if isinstance(value, _PATHS):
-        return File(key, value, os.fspath(value), None)
-    if isinstance(value, Mapping):
-        return _undecoded(key, value)
-    if is_encoded(value) and not isinstance(value, list):
-        return File(key, value, None, value)
-    return None
-
-
-def _undecoded(key: Any, value: Mapping[Any, Any]) -> File | None:
-    """Return the file of a Hugging Face image that is not decoded: its bytes and its path."""
-    if value.keys() != {"bytes", "path"}:
-        return None
-    path, content = value["path"], value["bytes"]
-    if content is None and path is None:
-        return None
-    return File(key, value, None if path is None else os.fspath(path), content)
-
-
-def with_content(sample: Any, file: File) -> Any:
-    """Return a sample with its file's content in the file's place, reading it if need be."""
-    content = file.content
-    if content is None:
-        assert file.path is not None
-        with open(file.path, "rb") as opened:
-            content = opened.read()
-    return content if file.key is None else _replaced(sample, {file.key: content})
-
-
-def _replaced(sample: Any, values: Mapping[Any, Any]) -> Any:
-    """Return a dict, list or tuple with other values at some keys or places."""
-    if isinstance(sample, Mapping):
-        return {**sample, **values}
-    listed = list(sample)
-    for index, value in values.items():
-        listed[index] = value
-    if hasattr(sample, "_fields"):  # a namedtuple
-        return type(sample)(*listed)
-    return type(sample)(listed)
 
 
 def with_masks(sample: Any, kinds: Mapping[str, str], times: Times, name: str = "sample") -> Any:
@@ -180,11 +84,11 @@ def with_masks(sample: Any, kinds: Mapping[str, str], times: Times, name: str = 
                     found[key] = inner
         elif kind not in ("mask", "masks"):
             continue
-        elif isinstance(value, _FILES):
+        elif isinstance(value, FILES):
             found[key] = _read_mask(value, f"{name}[{key!r}]", times)
-        elif isinstance(value, list) and value and all(isinstance(v, _FILES) for v in value):
+        elif isinstance(value, list) and value and all(isinstance(v, FILES) for v in value):
             found[key] = _read_masks(value, f"{name}[{key!r}]", times)
-    return _replaced(sample, found) if found else sample
+    return replaced(sample, found) if found else sample
 
 
 def _read_masks(values: list[Any], name: str, times: Times) -> np.ndarray:
@@ -200,7 +104,7 @@ def _read_masks(values: list[Any], name: str, times: Times) -> np.ndarray:
 
 def _read_mask(value: Any, name: str, times: Times) -> np.ndarray:
     begin, content = perf_counter(), value
-    if isinstance(value, _PATHS):
+    if isinstance(value, PATHS):
         try:
             with open(value, "rb") as opened:
                 content = opened.read()

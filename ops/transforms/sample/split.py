@@ -412,8 +412,8 @@ def _reject_decoded(leaves: Sequence[Leaf]) -> None:
         decoded = next((leaf.name for leaf in leaves if leaf.kind == "image"), None)
         got = "no image" if decoded is None else f"{decoded}, which is decoded already"
         raise TypeError(
-            f"visops.transforms.DecodeJpeg: found {got}; must be a JPEG file: bytes or a 1-d uint8 "
-            "array, alone, first in a tuple, or under a known name"
+            f"visops.transforms.DecodeJpeg: found {got}; must be a JPEG file: a path, bytes or a "
+            "1-d uint8 array, alone, first in a tuple, or under a known name"
         )
 
 

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -141,6 +142,45 @@ def test_unusual_files(name: str) -> None:
             assert went in ([False], [])  # splitting may be what refuses it
             chain._calls = type(chain._calls)()  # type: ignore[misc]
         assert_same(*outcomes)
+
+
+def test_paths(tmp_path: Path) -> None:
+    """Alone, in tuples and dicts, in batches and in `collate`; a missing one is named."""
+    paths = [tmp_path / f"{index}.jpg" for index in range(3)]
+    files = [by_pillow(picture(*SIZE, index), quality=90) for index in range(3)]
+    for path, file in zip(paths, files, strict=True):
+        path.write_bytes(file)
+    chain, (one, two, three), text = of_files(), files, str(paths[1])
+    boxes = typed_boxes()
+    for given, same in (
+        (paths[0], one),
+        (text, two),
+        ((text, 3), (two, 3)),
+        ((3, paths[2]), (3, three)),
+        ((one, "name"), (one, "name")),
+        ({"image": text, "boxes": boxes}, {"image": two, "boxes": boxes}),
+        ({"image": {"bytes": two, "path": None}}, {"image": two}),
+    ):
+        with noted() as went:
+            assert_same(chain(given, index=1), chain(same, index=1))
+        assert went == [True, True]
+    for given, same in (
+        (paths, files),
+        ((list(map(str, paths)), [0, 1, 2]), (files, [0, 1, 2])),
+        ({"image": paths, "path": ["a", "b", "c"]}, {"image": files, "path": ["a", "b", "c"]}),
+    ):
+        assert_same(chain(given, index=range(3)), chain(same, index=range(3)))
+    pairs = [(str(path), index) for index, path in enumerate(paths)]
+    same = list(zip(files, range(3), strict=True))
+    assert_same(chain.collate(pairs, index=range(3)), chain.collate(same, index=range(3)))
+    views = transforms.Views([of_files(), of_files()])
+    assert_same(views(text, index=0), views(two, index=0))
+    assert_same(chain.make_params(text, index=1).steps, chain.make_params(two, index=1).steps)
+    with pytest.raises(FileNotFoundError, match=r"missing\.jpg"):
+        chain(tmp_path / "missing.jpg")
+    (tmp_path / "text.jpg").write_bytes(b"no photo")
+    with pytest.raises(ValueError, match="DecodeJpeg: the sample is not a JPEG:"):
+        chain(tmp_path / "text.jpg")
 
 
 def test_files_in_the_last_layout_and_copies() -> None:
