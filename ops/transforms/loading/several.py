@@ -55,7 +55,7 @@ class SampleViews(Samples):
         if not self.later:
             made = []
             for part, own in zip(self.parts, batches, strict=True):
-                item = part.pipeline and part._in_one_call(sample, index, own, row, times)
+                item = part._in_one_call(sample, index, own, row, times)
                 made += [] if item is None else [item]
             if len(made) == len(batches):
                 return self._stored(made, batches, row, index)

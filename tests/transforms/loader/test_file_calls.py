@@ -152,7 +152,7 @@ def test_paths(tmp_path: Path) -> None:
         path.write_bytes(file)
     chain, (one, two, three), text = of_files(), files, str(paths[1])
     boxes = typed_boxes()
-    for given, same in (
+    singles: list[tuple[Any, Any]] = [
         (paths[0], one),
         (text, two),
         ((text, 3), (two, 3)),
@@ -160,15 +160,17 @@ def test_paths(tmp_path: Path) -> None:
         ((one, "name"), (one, "name")),
         ({"image": text, "boxes": boxes}, {"image": two, "boxes": boxes}),
         ({"image": {"bytes": two, "path": None}}, {"image": two}),
-    ):
+    ]
+    for given, same in singles:
         with noted() as went:
             assert_same(chain(given, index=1), chain(same, index=1))
         assert went == [True, True]
-    for given, same in (
+    several: list[tuple[Any, Any]] = [
         (paths, files),
         ((list(map(str, paths)), [0, 1, 2]), (files, [0, 1, 2])),
         ({"image": paths, "path": ["a", "b", "c"]}, {"image": files, "path": ["a", "b", "c"]}),
-    ):
+    ]
+    for given, same in several:
         assert_same(chain(given, index=range(3)), chain(same, index=range(3)))
     pairs = [(str(path), index) for index, path in enumerate(paths)]
     same = list(zip(files, range(3), strict=True))
