@@ -24,7 +24,7 @@ def outside_graphs(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_dynamo_compiling():
             from .tracing import call_outside_graphs
 
             return call_outside_graphs(function, *args, **kwargs)

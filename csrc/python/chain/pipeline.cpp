@@ -23,6 +23,23 @@ bool is_within_another() {
   return outer && !outer.is_none();
 }
 
+// A whole number for each sample of a call; none: there is no index, or Python has to look at it.
+std::vector<uint64_t> places_of(py::handle index, size_t batch) {
+  std::vector<uint64_t> places;
+  if (PyLong_CheckExact(index.ptr())) {
+    if (batch == 1) places.push_back(low_word(index));
+    return places;
+  }
+  const bool several = PyList_CheckExact(index.ptr()) || PyTuple_CheckExact(index.ptr()) ||
+                       PyRange_Check(index.ptr());
+  if (!several || PyObject_Length(index.ptr()) != static_cast<Py_ssize_t>(batch)) return places;
+  for (py::handle own : index) {
+    if (!PyLong_CheckExact(own.ptr())) return {};
+    places.push_back(low_word(own));
+  }
+  return places;
+}
+
 // A tensor as a tv_tensor of the type of another: torchvision's own method, if it has one.
 py::object wrapped(const py::object& tensor, const py::object& like,
                    const py::object& canvas = py::none()) {
@@ -41,10 +58,11 @@ std::vector<SampleKey> Pipeline::draw_keys(py::handle chain, py::handle generato
   std::vector<SampleKey> keys;
   if (generator.is_none() && PyLong_CheckExact(seed.ptr()) &&
       (epoch.is_none() || PyLong_CheckExact(epoch.ptr()))) {
-    if (batch == 1 && PyLong_CheckExact(index.ptr())) {
-      keys.push_back({low_word(seed), epoch.is_none() ? 0 : low_word(epoch), low_word(index)});
-      return keys;
+    const std::vector<uint64_t> places = places_of(index, batch);
+    for (uint64_t place : places) {
+      keys.push_back({low_word(seed), epoch.is_none() ? 0 : low_word(epoch), place});
     }
+    if (!places.empty()) return keys;
     const py::object calls = index.is_none() ? py::object(chain.attr("_calls")) : py::none();
     if (!calls.is_none()) {  // the call has a number, from whose key its samples count
       const py::tuple number = calls.attr("next")(epoch);
