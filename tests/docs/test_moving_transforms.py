@@ -336,7 +336,15 @@ MADE: dict[str, Any] = {
 
 # Classes that are no transforms, or other names of some.
 OTHER_NAMES = {
-    *("AutoAugmentPolicy", "Canvas", "Compose", "DecodeJpeg", "Effects", "ImageOnly"),
+    *(
+        "AutoAugmentPolicy",
+        "Canvas",
+        "Compose",
+        "DecodeImage",
+        "DecodeJpeg",
+        "Effects",
+        "ImageOnly",
+    ),
     *(
         "IndexedDataset",
         "IndexedSampler",

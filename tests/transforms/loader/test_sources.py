@@ -331,7 +331,9 @@ def test_stages_of_masks(
         for index, file in enumerate(FILES[:4])
     ]
     # Python moves targets whose visible shares count.
-    policy: dict[str, Any] = {"boxes": "sanitize", "min_visibility": 0.1} if slow.startswith("samples") else {}
+    policy: dict[str, Any] = (
+        {"boxes": "sanitize", "min_visibility": 0.1} if slow.startswith("samples") else {}
+    )
     own = chain(*([] if in_one_call else [v2.Identity()]), **policy)
     loader = transforms.Loader(samples, own, 4, threads=1)
     assert len(list(loader)) == 1

@@ -183,6 +183,24 @@ def test_what_only_albumentations_does_stays_there() -> None:
         A.ImageCompression("webp"),
         A.Normalize(normalization="image"),
         A.RandomBrightnessContrast(brightness_by_max=False),
+        A.Affine(shear=5),
+        A.Affine(scale=(0.5, 2)),  # each axis draws for itself
+        A.Affine(translate_px=3),
+        A.Affine(translate_percent=(0, 0.1)),
+        A.Affine(fit_output=True),
+        A.Affine(border_mode=4),
+        A.AutoContrast(cutoff=3, method="pil"),
+        A.AutoContrast(),
+        A.ElasticTransform(),
+        A.ElasticTransform(noise_distribution="uniform", same_dxdy=True),
+        A.Equalize(by_channels=False),
+        A.Erasing(fill="random"),
+        A.FromFloat("uint16"),
+        A.GaussNoise(mean_range=(0.1, 0.1)),
+        A.LongestMaxSize([20, 30]),
+        A.MultiplicativeNoise(per_channel=True),
+        A.Posterize([(1, 2), (3, 4), (5, 6)]),
+        A.Solarize((0.2, 0.5)),
         A.SomeOf([A.HorizontalFlip(), A.VerticalFlip(), A.Transpose()], n=2),
         A.RandomOrder([A.HorizontalFlip(), A.VerticalFlip(), A.Transpose()], n=2),
     ):
@@ -216,6 +234,17 @@ MASK = PHOTO[..., 0] // 64
         lambda A: A.RGBShift((5, 5), (9, 9), (-4, -4), p=1),
         lambda A: A.GridDropout(holes_number_xy=(2, 5), random_offset=False, p=1),
         lambda A: A.OneOf([A.NoOp(), A.NoOp()], p=1),
+        lambda A: A.Affine(rotate=(25, 25), scale=(1.3, 1.3), p=1),
+        lambda A: A.Affine(scale=(0.6, 0.6), fill=(1, 2, 3), fill_mask=5, p=1),
+        lambda A: A.ShiftScaleRotate((0, 0), (0.2, 0.2), (-70, -70), p=1),
+        lambda A: A.Pad((3, 5), fill=9, fill_mask=2, p=1),
+        lambda A: A.Pad((1, 2, 3, 4), border_mode=4, p=1),
+        lambda A: A.InvertImg(p=1),
+        lambda A: A.ToSepia(p=1),
+        lambda A: A.Posterize(3, p=1),
+        lambda A: A.AutoContrast(method="pil", p=1),
+        lambda A: A.TimeReverse(p=1),
+        lambda A: A.MultiplicativeNoise((1.2, 1.2), p=1),
     ],
 )
 def test_images_and_masks_are_albumentations(make: Any) -> None:
@@ -230,6 +259,67 @@ def test_images_and_masks_are_albumentations(make: Any) -> None:
     if expected["mask"].shape == PHOTO.shape[:2]:  # else the nearest pixel is another
         wrong = np.asarray(found["mask"]) != expected["mask"]
         assert wrong.mean() < 0.002  # where a pixel lies halfway between two
+
+
+DRAWS = 60
+
+
+def drawn(theirs: Any, note: str = "") -> tuple[np.ndarray, np.ndarray]:
+    """Return what both make of 60 copies of a photo, [60, H, W, C]."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        chain = T.convert(theirs, seed=0)
+    assert (note in str(said[0].message)) if note else not said
+    found = chain(np.stack([PHOTO] * DRAWS), index=range(DRAWS)).movedim(1, -1).numpy()
+    theirs.set_random_seed(0)
+    return found, np.stack([theirs(image=PHOTO)["image"] for _ in range(DRAWS)])
+
+
+def test_what_is_drawn_is_drawn_from_the_same_range() -> None:
+    """By the mean and the spread of what 60 draws change."""
+    for theirs, within in (
+        (A.GaussNoise((0.1, 0.2), p=1.0), 0.1),
+        (A.MultiplicativeNoise((0.5, 1.5), p=1.0), 0.2),
+        (A.ElasticTransform(300, 5, noise_distribution="uniform", p=1.0), 0.1),
+        (A.ShiftScaleRotate((-0.1, 0.1), (0.2, 0.2), (-40, 40), p=1.0), 0.1),
+        (A.Affine(keep_ratio=True, scale=(0.5, 2), rotate=(-9, 3), p=1.0), 0.1),
+    ):
+        found, expected = (
+            np.abs(own.astype(float) - PHOTO).mean((1, 2, 3)) for own in drawn(theirs)
+        )
+        assert found.mean() == pytest.approx(expected.mean(), rel=within), theirs
+        assert found.std() == pytest.approx(expected.std(), rel=0.5), theirs
+
+
+def test_orders_and_symmetries_are_theirs() -> None:
+    for theirs in (A.ChannelShuffle(p=1.0), A.SquareSymmetry(p=1.0), A.Posterize((1, 3), p=1.0)):
+        image = PHOTO[:40, :40]
+        chain = T.convert(theirs, seed=0)
+        ours = {chain(image, index=i).movedim(0, -1).numpy().tobytes() for i in range(80)}
+        assert ours == {theirs(image=image)["image"].tobytes() for _ in range(80)}
+        assert len(ours) in (6, 8, 3)
+
+
+def test_floats_and_back() -> None:
+    for theirs in (A.ToFloat(), A.ToFloat(max_value=100.0)):
+        expected = theirs(image=PHOTO)["image"]
+        np.testing.assert_allclose(T.convert(theirs)(PHOTO).movedim(0, -1), expected, rtol=1e-6)
+    floats = PHOTO.astype(np.float32) / 255
+    assert np.array_equal(T.convert(A.FromFloat())(floats).movedim(0, -1), PHOTO)
+
+
+def test_rules_that_differ_are_said() -> None:
+    found, expected = drawn(A.LongestMaxSize(30), "LongestMaxSize rounds the shorter side down")
+    assert found.shape == expected.shape == (DRAWS, 20, 30, 3)
+    found, expected = drawn(A.Erasing((0.1, 0.2), (0.9, 1.1), 7, p=1.0), "Erasing draws its rect")
+    shares = [(own == 7).all(-1).mean((1, 2)) for own in (found, expected)]
+    assert shares[0].mean() == pytest.approx(shares[1].mean(), rel=0.1)
+    drawn(A.ShiftScaleRotate(p=1.0), "ShiftScaleRotate scales both axes by one factor")
+    found, expected = drawn(A.Solarize((0.5, 0.5), p=1.0), "Solarize has the threshold of uint8")
+    assert np.array_equal(found, expected)
+    for theirs, most in ((A.Equalize("pil", p=1.0), 2), (A.Equalize(p=1.0), 12)):
+        found, expected = drawn(theirs, "follows Pillow's rule")
+        assert np.abs(found.astype(int) - expected).max() <= most
 
 
 def test_a_chain_s_mask_fill_replaces_theirs() -> None:
