@@ -42,6 +42,7 @@ from .convolution import (  # noqa: E402
 from .deformable import (  # noqa: E402
     MultiScaleDeformableAttention,
     deform_conv2d,
+    linear_sum_assignment,
     match_cost,
     multi_scale_deformable_attention,
     point_sample,
@@ -63,6 +64,7 @@ from .masks import (  # noqa: E402
     remove_small_regions,
     rle_area,
     rle_iou,
+    rle_to_boxes,
     rle_to_masks,
     stability_score,
 )
@@ -170,6 +172,7 @@ __all__ = [
     "im2col",
     "invert_affine",
     "letterbox",
+    "linear_sum_assignment",
     "mask_area",
     "mask_iou",
     "mask_nms",
@@ -195,6 +198,7 @@ __all__ = [
     "remove_small_regions",
     "rle_area",
     "rle_iou",
+    "rle_to_boxes",
     "rle_to_masks",
     "roi_align",
     "roi_align_rotated",

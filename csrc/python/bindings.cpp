@@ -15,6 +15,7 @@ PYBIND11_MODULE(_native, m, pybind11::mod_gil_not_used()) {
   });
   visops::take_kernels();
   visops::bind_affine(m);
+  visops::bind_assignment(m);
   visops::bind_augment(m);
   visops::bind_steps(m);
   visops::bind_plan(m);

@@ -6,6 +6,7 @@
 namespace visops {
 
 void bind_affine(pybind11::module_& m);
+void bind_assignment(pybind11::module_& m);
 void bind_augment(pybind11::module_& m);
 void bind_chain(pybind11::module_& m);
 void bind_fields(pybind11::module_& m);

@@ -40,8 +40,8 @@ def match_cost(
               - w_\text{giou} \operatorname{GIoU}(b, \hat b)
 
     Queries are never compared with another image's targets, and no matrix but the result is stored.
-    Give each matrix to ``scipy.optimize.linear_sum_assignment``, which stays the solver. Results
-    are bit-identical on every instruction set, at every thread count, and on CPU and CUDA.
+    :func:`linear_sum_assignment` takes the list as it is. Results are bit-identical on every
+    instruction set, at every thread count, and on CPU and CUDA.
 
     Parameters
     ----------

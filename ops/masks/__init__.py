@@ -6,7 +6,7 @@ from .packed import mask_area, mask_iou, masks_to_boxes, pack_masks
 from .packed_masks import PackedMasks
 from .paste import paste_masks
 from .polygons import polygons_to_masks
-from .rle import masks_to_rle, rle_area, rle_iou, rle_to_masks
+from .rle import masks_to_rle, rle_area, rle_iou, rle_to_boxes, rle_to_masks
 from .select import mask_nms, merge_masks, stability_score
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "remove_small_regions",
     "rle_area",
     "rle_iou",
+    "rle_to_boxes",
     "rle_to_masks",
     "stability_score",
 ]

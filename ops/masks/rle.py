@@ -24,6 +24,7 @@ from .runs import (
     Size,
     areas_of,
     as_rles,
+    boxes_of,
     overlaps_of,
     runs_of_rles,
     size_of,
@@ -39,7 +40,9 @@ _unpack_masks = torch.ops.visops.unpack_masks.default
 
 
 @outside_graphs
-def masks_to_rle(masks: ArrayOrPacked, *, compressed: bool = True, device: Device = None) -> Any:
+def masks_to_rle(
+    masks: ArrayOrPacked, *, compressed: bool = True, text: bool = False, device: Device = None
+) -> Any:
     """Encode masks as COCO's run lengths.
 
     The bytes are those of ``pycocotools.mask.encode``, without a copy of the masks in Fortran's
@@ -51,6 +54,8 @@ def masks_to_rle(masks: ArrayOrPacked, *, compressed: bool = True, device: Devic
         Pixels that are not 0 are inside. Fewer than 2³¹ pixels a mask.
     compressed : bool
         Whether counts are COCO's text or lists of integers.
+    text : bool
+        Whether this text comes as ``str``, which JSON takes, instead of bytes.
     device : optional
         For arrays: where to compute. They are copied there.
 
@@ -59,12 +64,13 @@ def masks_to_rle(masks: ArrayOrPacked, *, compressed: bool = True, device: Devic
     list of dict
         ``{"size": [H, W], "counts": bytes}`` or, if not `compressed`,
         ``{"size": [H, W], "counts": [int, ...]}`` for each mask; one dict for one mask ``[H, W]``.
-        For JSON, decode the bytes as ASCII.
 
     Raises
     ------
     RuntimeError (tensors), ValueError (arrays)
         For a wrong shape or dtype.
+    ValueError
+        `text` is given, but not `compressed`.
 
     Notes
     -----
@@ -82,6 +88,8 @@ def masks_to_rle(masks: ArrayOrPacked, *, compressed: bool = True, device: Devic
     [{'size': [4, 6], 'counts': [9, 2, 2, 2, 2, 2, 5]}]
     """
     op = "masks_to_rle"
+    if text and not compressed:
+        raise ValueError(f"visops.{op}: text is True, must be False unless counts are compressed")
     values = masks.bits if isinstance(masks, PackedMasks) else masks
     reject_vmap(op, "give it all masks as [N, H, W]", values)
     width = masks.size[1] if isinstance(masks, PackedMasks) else -1
@@ -100,6 +108,8 @@ def masks_to_rle(masks: ArrayOrPacked, *, compressed: bool = True, device: Devic
     found = call_operator(op, call, device, {"masks": values})
     size = int(values.shape[-2]), int(values.shape[-1] if width < 0 else width)
     rles = rles_of_runs(found, size, compressed=compressed)
+    for rle in rles if text else ():
+        rle["counts"] = rle["counts"].decode("ascii")
     return rles if values.ndim == 3 else rles[0]
 
 
@@ -190,6 +200,39 @@ def rle_area(rles: Rles) -> Tensor:
         areas = areas_of(runs)
         areas = areas.reshape(()) if is_one else areas
     return torch.from_numpy(areas)
+
+
+@outside_graphs
+def rle_to_boxes(rles: Rles) -> Tensor:
+    """Find the boxes of masks in COCO's run lengths, as :func:`masks_to_boxes` does.
+
+    Masks are not decoded. ``pycocotools.mask.toBbox`` has x, y, width and height instead.
+
+    Parameters
+    ----------
+    rles : list of dict, or dict
+        As :func:`rle_to_masks` takes them, of any sizes.
+
+    Returns
+    -------
+    float32 ``[N, 4]``; of one dict ``[4]``
+        ``x1, y1, x2, y2``: the first and last column and row with a pixel of the mask. Zeros for a
+        mask without pixels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`rle_to_masks`.
+
+    Examples
+    --------
+    >>> import visops
+    >>> visops.rle_to_boxes([{"size": [4, 6], "counts": b"9220003"}])
+    tensor([[2., 1., 4., 2.]])
+    """
+    runs, sizes, is_one = _read("rle_to_boxes", "rles", rles)
+    boxes = torch.from_numpy(boxes_of(runs, sizes))
+    return boxes[0] if is_one else boxes
 
 
 @outside_graphs

@@ -179,6 +179,28 @@ def areas_of(runs: Runs) -> np.ndarray:
     return _native.run_areas(*runs)
 
 
+def boxes_of(runs: Runs, sizes: Sequence[Size]) -> np.ndarray:
+    """Return first and last columns and rows of masks, float32 ``[N, 4]``; zeros without pixels."""
+    lengths = np.diff(runs.offsets)
+    owners = np.arange(len(lengths)).repeat(lengths)
+    places = np.arange(len(runs.ends)) - runs.offsets[:-1].repeat(lengths)
+    last = np.flatnonzero(places % 2 == 1)  # where runs of 1s end; what is before it ends 0s
+    last = last[runs.ends[last] > runs.ends[last - 1]]
+    owners, begins, ends = owners[last], runs.ends[last - 1], runs.ends[last] - 1
+    heights = np.array([size[0] for size in sizes], np.int64)[owners]
+    columns = begins // heights, ends // heights
+    crosses = columns[0] != columns[1]  # from one column into the next, at least
+    top = np.where(crosses, 0, begins % heights)
+    bottom = np.where(crosses, heights - 1, ends % heights)
+    boxes = np.zeros((len(lengths), 4), np.float32)
+    filled, firsts = np.unique(owners, return_index=True)
+    if len(filled):
+        low = [np.minimum.reduceat(own, firsts) for own in (columns[0], top)]
+        high = [np.maximum.reduceat(own, firsts) for own in (columns[1], bottom)]
+        boxes[filled] = np.stack((*low, *high), 1)
+    return boxes
+
+
 def overlaps_of(a: Runs, b: Runs, crowd: np.ndarray | None, height: int) -> np.ndarray:
     """Return overlaps of masks of one size, float64 ``[N, M]``; `crowd` is uint8 ``[M]``."""
     return _native.run_overlaps(*a, *b, crowd, height)

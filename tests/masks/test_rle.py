@@ -129,7 +129,16 @@ def test_areas_and_overlaps() -> None:
                 for a in masks
             ]
             np.testing.assert_array_equal(found.numpy(), loops)
+        assert torch.equal(
+            visops.rle_to_boxes(rles), torch.from_numpy(visops.masks_to_boxes(masks))
+        )
+        boxes = visops.rle_to_boxes(rles).numpy()
+        boxes[:, 2:] += masks.any((1, 2))[:, None] - boxes[:, :2]
+        np.testing.assert_array_equal(boxes, coco.toBbox(rles))
     assert visops.rle_area(rles[0]).shape == ()
+    assert visops.rle_to_boxes(rles[0]).shape == (4,)
+    several = [{"size": [2, 3], "counts": [1, 4, 1]}, {"size": [4, 1], "counts": [1, 2, 1]}]
+    assert visops.rle_to_boxes(several).tolist() == [[0, 0, 2, 1], [0, 1, 0, 2]]
 
 
 def test_what_is_read_in_python_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,8 +200,11 @@ def test_nothing(shape: tuple[int, ...]) -> None:
 def test_json() -> None:
     """As COCO's result files have them."""
     masks = sample(9, 70)
-    rles = visops.masks_to_rle(masks)
-    stored = json.dumps([{**rle, "counts": rle["counts"].decode("ascii")} for rle in rles])
+    rles = visops.masks_to_rle(masks, text=True)
+    decoded = [rle["counts"].decode("ascii") for rle in visops.masks_to_rle(masks)]
+    assert [rle["counts"] for rle in rles] == decoded
+    assert visops.masks_to_rle(masks[0], text=True) == rles[0]
+    stored = json.dumps(rles)
     np.testing.assert_array_equal(visops.rle_to_masks(json.loads(stored)).numpy(), masks)
 
 
@@ -296,6 +308,7 @@ def test_coding_loses_nothing(
     assert [rle["counts"] for rle in rles] == [reference.text_of(c) for c in counts]
     np.testing.assert_array_equal(visops.rle_to_masks(rles, size=(height, width)).numpy(), masks)
     np.testing.assert_array_equal(visops.rle_area(rles).numpy(), masks.sum((1, 2)))
+    np.testing.assert_array_equal(visops.rle_to_boxes(rles), visops.masks_to_boxes(masks))
 
 
 @few

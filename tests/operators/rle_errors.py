@@ -70,6 +70,7 @@ ERRORS: dict[str, Errors] = {
         bad(masks=zeros((), dtype=bool), says="has shape [], must be [N, H, W] or [H, W]"),
         bad_type(masks=[[True]], says="is a list, must be a torch.Tensor or a numpy.ndarray"),
         bad_type(device="cpu", says="is for arrays; move tensors with .to('cpu')"),
+        bad_value(compressed=False, text=True, says="text is True, must be False unless counts"),
         bad(masks=HUGE, says="are 65536 x 32768, must have fewer than 2^31 pixels each"),
     ),
     "rle_to_masks": Errors(
@@ -89,6 +90,10 @@ ERRORS: dict[str, Errors] = {
         bad_value(out="float", says="is 'float', must be 'bool', 'uint8' or 'packed'"),
     ),
     "rle_area": Errors(
+        {"rles": [RLE]},
+        *spoiled("rles"),
+    ),
+    "rle_to_boxes": Errors(
         {"rles": [RLE]},
         *spoiled("rles"),
     ),
