@@ -249,6 +249,9 @@ def copy_together(arrays: list[NDArray[Any]], begins: list[int], address: int, /
 def solve_assignments(
     costs: NDArray[Any], shapes: NDArray[Any], /
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]: ...
+def contours(
+    masks: NDArray[Any], keeps_all: bool, /
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]: ...
 def png_rows(rows: bytes, height: int, width: int, /) -> NDArray[Any] | None: ...
 def stored_part(
     height: int,

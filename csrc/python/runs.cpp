@@ -3,7 +3,9 @@
 #include <pybind11/stl.h>
 
 #include <optional>
+#include <vector>
 
+#include "core/masks/contours.h"
 #include "core/masks/polygons.h"
 #include "core/masks/rle_text.h"
 #include "python/array.h"
@@ -99,6 +101,28 @@ py::tuple of_polygons(const Array<double>& points, const Array<int64_t>& point_o
   return py::make_tuple(ends, offsets);
 }
 
+// The borders of masks [N, H, W]: vertices [P, 2], and for each border how many it has and which
+// outer border it belongs to; and how many borders each mask has.
+py::tuple contours(const Array<uint8_t>& masks, bool keeps_all) {
+  const int64_t count = masks.shape(0), height = masks.shape(1), width = masks.shape(2);
+  const uint8_t* const data = masks.data();
+  Contours found;
+  std::vector<int64_t> borders;
+  run_unlocked(masks.size(), [&] {
+    for (int64_t i = 0; i < count; ++i) {
+      const size_t before = found.lengths.size();
+      find_contours(data + i * height * width, height, width, keeps_all, &found);
+      borders.push_back(static_cast<int64_t>(found.lengths.size() - before));
+    }
+  });
+  const auto array = [](const std::vector<int64_t>& values) {
+    return py::array_t<int64_t>(static_cast<py::ssize_t>(values.size()), values.data());
+  };
+  const auto points = static_cast<py::ssize_t>(found.points.size() / 2);
+  return py::make_tuple(py::array_t<int32_t>({points, py::ssize_t{2}}, found.points.data()),
+                        array(found.lengths), array(found.regions), array(borders));
+}
+
 }  // namespace
 
 void bind_runs(py::module_& m) {
@@ -108,6 +132,7 @@ void bind_runs(py::module_& m) {
   m.def("run_areas", &areas);
   m.def("run_overlaps", &overlaps);
   m.def("polygon_runs", &of_polygons);
+  m.def("contours", &contours);
 }
 
 }  // namespace visops

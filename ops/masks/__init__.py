@@ -5,7 +5,7 @@ from .distance import distance_transform
 from .packed import mask_area, mask_iou, masks_to_boxes, pack_masks
 from .packed_masks import PackedMasks
 from .paste import paste_masks
-from .polygons import polygons_to_masks
+from .polygons import masks_to_polygons, polygons_to_masks
 from .rle import masks_to_rle, rle_area, rle_iou, rle_to_boxes, rle_to_masks
 from .select import mask_nms, merge_masks, stability_score
 
@@ -18,6 +18,7 @@ __all__ = [
     "mask_iou",
     "mask_nms",
     "masks_to_boxes",
+    "masks_to_polygons",
     "masks_to_rle",
     "merge_masks",
     "pack_masks",

@@ -62,6 +62,7 @@ NAMES = {
         "mask_iou",
         "mask_nms",
         "masks_to_boxes",
+        "masks_to_polygons",
         "masks_to_rle",
         "match_cost",
         "matrix_nms",

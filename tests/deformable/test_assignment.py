@@ -85,7 +85,11 @@ def test_any_real_dtype_and_layout(dtype: torch.dtype) -> None:
         (ValueError, "costs has shape [3], must be [Q, n]", np.ones(3)),
         (ValueError, "costs[0] has shape [1, 2, 3], must be", [torch.ones(1, 2, 3)]),
         (ValueError, "costs has dtype complex128, must be real", np.ones((2, 2), complex)),
-        (ValueError, "costs has dtype torch.complex64, must be", torch.ones(2, 2).to(torch.complex64)),
+        (
+            ValueError,
+            "costs has dtype torch.complex64, must be",
+            torch.ones(2, 2, dtype=torch.cfloat),
+        ),
         (ValueError, "costs has dtype <U1, must be real", np.array([["a"]])),
         (TypeError, "costs is a int, must be a torch.Tensor, a numpy.ndarray, or a list", 3),
         (TypeError, "costs[1] is a list, must be a torch.Tensor or", [np.ones((1, 1)), [[1.0]]]),

@@ -109,6 +109,13 @@ ERRORS: dict[str, Errors] = {
         bad_value(rles2=[RLE, RLE], iscrowd=[1], says="has shape [1], must be [2], one for each"),
         bad_value(rles2=[RLE, RLE], iscrowd=[1.0, 0.5], says="has dtype float64, must be bool or"),
     ),
+    "masks_to_polygons": Errors(
+        {"masks": MASKS},
+        bad_value(masks=zeros(2, 3, 70), says="has dtype float32, must be bool or uint8"),
+        bad_value(masks=zeros(70, dtype=bool), says="has shape [70], must be [N, H, W] or [H, W]"),
+        bad_type(masks=[[True]], says="is a list, must be a torch.Tensor or a numpy.ndarray"),
+        bad_value(approximation="tc89", says="is 'tc89', must be 'simple' or 'none'"),
+    ),
     "polygons_to_masks": Errors(
         {"polygons": [[[0.0, 0, 4, 0, 0, 4]]], "size": (5, 6)},
         bad_type(polygons={}, says="is a dict, must be a list of objects"),
