@@ -38,10 +38,10 @@ def masks_to_polygons(
     Returns
     -------
     list of N lists of int32 ``[K, 2]``
-        The polygons of each mask as arrays, one a region, in the order of their first pixels; of one
-        mask ``[H, W]`` its list. Vertices are x, y of the centres of pixels within the region: (0,
-        0) is the first pixel, and a lone pixel has one vertex. With `holes`, each region is a list:
-        its border, and then those of its holes, which run through the pixels around them.
+        The polygons of each mask as arrays, one a region, in the order of their first pixels; of
+        one mask ``[H, W]`` its list. Vertices are x, y of the centres of pixels within the region:
+        (0, 0) is the first pixel, and a lone pixel has one vertex. With `holes`, each region is a
+        list: its border, and then those of its holes, which run through the pixels around them.
 
     Raises
     ------
@@ -86,10 +86,8 @@ def masks_to_polygons(
 
 def _bytes_of(op: str, masks: Any) -> np.ndarray:
     if isinstance(masks, PackedMasks):
-        masks = (
-            PackedMasks(masks.bits.cpu(), masks.size) if isinstance(masks.bits, Tensor) else masks
-        )
-        masks = masks.unpack()
+        bits = masks.bits.cpu() if isinstance(masks.bits, Tensor) else masks.bits
+        masks = PackedMasks(bits, masks.size).unpack()
     if not isinstance(masks, (Tensor, np.ndarray)):
         raise TypeError(
             f"visops.{op}: masks is a {type(masks).__name__}, must be a torch.Tensor or a "

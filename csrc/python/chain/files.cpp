@@ -166,8 +166,8 @@ class FilePass {
     return store(views, made->plans, file, slots, &made->times) == Outcome::kGood;
   }
 
-  // make(), into the images of a list, tensors [C, H, W] or None. One that doesn't fit is asked for:
-  // memory(view, (C, H, W), dtype) returns a tensor. Returns (plans of each view, times).
+  // make(), into the images of a list, tensors [C, H, W] or None. One that doesn't fit is asked
+  // for: memory(view, (C, H, W), dtype) returns a tensor. Returns (plans of each view, times).
   static py::object load(const std::vector<const FilePass*>& views, py::handle source, bool is_path,
                          const py::list& seeds, py::handle epoch, py::handle index,
                          const py::list& images, const py::object& memory) {
@@ -195,8 +195,7 @@ class FilePass {
       all.append(own);
     }
     const Times& times = made.times;
-    return py::make_tuple(all,
-                          py::make_tuple(times.reading, times.decoding, times.transforming));
+    return py::make_tuple(all, py::make_tuple(times.reading, times.decoding, times.transforming));
   }
 
   // The image of a file's content as a new tensor, and its plans; null: see above.

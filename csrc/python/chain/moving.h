@@ -17,8 +17,8 @@ struct MaskSize {
   int64_t height, width;
 };
 
-// Moves masks [N, H, W] by a 3 x 3 matrix into masks of the same dtype. `window` is what may be seen
-// of them: x1, y1, x2, y2; null: all.
+// Moves masks [N, H, W] by a 3 x 3 matrix into masks of the same dtype. `window` is what may be
+// seen of them: x1, y1, x2, y2; null: all.
 void move_masks(const StridedData& from, const StridedData& to, DType dtype, int64_t count,
                 MaskSize size_in, MaskSize size_out, const double* matrix, const double* window,
                 double fill);
@@ -46,8 +46,8 @@ struct TargetMove {
   bool clips;        // whether boxes end with the image
 };
 
-// A target after plans that move it, a new tensor; itself, where nothing does. Key points whose visibilities get
-// an entry of their own also return those: which are in sight.
+// A target after plans that move it, a new tensor; itself, where nothing does. Key points whose
+// visibilities get an entry of their own also return those: which are in sight.
 py::object move_target(const Entry& entry, const TensorView& view, const py::object& tensor,
                        const std::vector<const ChainPlan*>& plans, const TargetMove& move,
                        py::object* visible);
