@@ -32,6 +32,22 @@ PLAIN = visops.masks_to_rle(TENSORS, compressed=False)
 SEGMENTATION = [[5.5, 3, 60, 20.2, 30, 55], [40, 30, 69, 40, 50, 59, 41, 58.5]]
 
 
+def bounds() -> Pair:
+    """Corners, of which the last ones are inside, as x, y, width and height."""
+    boxes = visops.rle_to_boxes(ENCODED)
+    boxes[:, 2:] += 1 - boxes[:, :2]
+    return boxes, pycocotools.toBbox(ENCODED)
+
+
+def borders() -> Pair:
+    found, _ = cv2.findContours(MASK.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
+    ours = [p for region in visops.masks_to_polygons(MASK, holes=True) for p in region]
+    theirs = [border[:, 0] for border in found]
+    ordered = (sorted(map(np.ndarray.tolist, own)) for own in (ours, theirs))
+    first, second = (np.concatenate([np.ravel(p) for p in own]) for own in ordered)
+    return first, second
+
+
 def encoded() -> Pair:
     columns = np.asfortranarray(MASKS.transpose(1, 2, 0).astype(np.uint8))
     found = (visops.masks_to_rle(TENSORS), pycocotools.encode(columns))
@@ -188,6 +204,8 @@ MASK_ROWS: dict[str, Row] = {
         lambda: (visops.rle_area(ENCODED), pycocotools.area(ENCODED)),
         0,
     ),
+    "pycocotools.mask.toBbox(rles)": (bounds, 0),
+    "cv2.findContours(mask, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)": (borders, 0),
     "pycocotools.mask.iou(rles1, rles2, iscrowd)": (
         lambda: (
             visops.rle_iou(ENCODED, ENCODED[:2], CROWD[:2]),
