@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from jpeg.files import by_pillow
 from visops import transforms as T
 
 from transforms.samples import SIZE, assert_same, image, mixed, noted, numbers, points, typed_boxes
@@ -273,6 +274,32 @@ def test_a_transform_in_python_costs_its_own_calls() -> None:
     own = counts[1] - counts[0]
     assert own <= 30
     assert counts[2] <= counts[0] + 2 * own
+
+
+def test_files_stay_in_one_call() -> None:
+    """Also in a loader's threads: a transform in Python is called with the interpreter's lock."""
+    chain = T.Compose([T.DecodeJpeg(), *written_in_python()], seed=0)
+    file = by_pillow(numbers(*SIZE, 3).numpy(), quality=90)
+    for index in range(4):
+        with noted(direct=False):
+            expected = chain((file, 3), index=index)
+        with noted() as went:
+            found = chain((file, 3), index=index)
+        assert went == [True]
+        assert_same(found, expected)
+    loader = T.Loader([(file, 3)] * 40, chain, 8, threads=4)
+    assert "without the lock" in repr(loader)
+    images = torch.cat([images for images, _ in loader])
+    assert_same(images, torch.stack([chain((file, 3), index=index)[0] for index in range(40)]))
+
+    class Broken(Tint):
+        def make_params(self, uniforms: Any, canvas: Any) -> dict[str, Any]:
+            raise KeyError("no tint")
+
+    broken = T.Compose([T.DecodeJpeg(), Broken()], seed=0)
+    for call in (lambda: broken(file), lambda: list(T.Loader([file], broken, 1, threads=1))):
+        with pytest.raises(KeyError, match="no tint"):
+            call()
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -15,6 +15,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -318,6 +319,8 @@ class FilePass {
 
   std::vector<ChainPlan> draw(const SampleKey& key, const Opened& file,
                               std::vector<Drawn>* drawn = nullptr) const {
+    std::optional<py::gil_scoped_acquire> lock;  // for transforms that are written in Python
+    if (passes_.call_python()) lock.emplace();
     return passes_.draw({key}, {file.height, file.width}, options_.channels, options_.exact, drawn);
   }
 

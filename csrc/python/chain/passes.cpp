@@ -189,6 +189,11 @@ void Passes::run_each(const std::vector<const ChainPlan*>& plans,
   }
 }
 
+bool Passes::call_python() const {
+  return std::any_of(stages_.begin(), stages_.end(),
+                     [](const Stage& stage) { return stage.chain->calls_python(); });
+}
+
 bool view_image(py::handle tensor, DType dtype, int64_t channels, TensorView* view) {
   return is_plain_tensor(tensor) && view_tensor(tensor, view) && view->rank == 3 &&
          view->dtype == dtype && view->shape[0] == channels;

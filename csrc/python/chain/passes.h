@@ -49,6 +49,8 @@ class Passes {
   std::vector<ChainPlan> draw(const std::vector<SampleKey>& keys, std::vector<int64_t> sizes,
                               int64_t channels, bool exact,
                               std::vector<Drawn>* drawn = nullptr) const;
+  // Whether drawing calls Python.
+  bool call_python() const;
   // The parameters of all transforms in turn, of a batch of so many.
   py::list unpacked(const std::vector<Drawn>& drawn, py::ssize_t batch) const;
   // Runs them on an image [C, H, W], which stays as it is; `plans` holds one for each. `to` must be

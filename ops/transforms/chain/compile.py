@@ -253,11 +253,9 @@ def reason_for_operators(chain: Chain, pass_: Pass) -> str:
         return "it is not of visops"
     if pass_.kind not in ("fused", "values"):
         return "it runs by torch's operators"
-    native = compiled(pass_, chain.slices)
-    # Threads that load files hold no lock of Python's.
-    if not (native.is_whole if chain.reads_files else native.draws_together):
-        return "a transform is written in Python"
-    return ""
+    return (
+        "" if compiled(pass_, chain.slices).draws_together else "a transform is written in Python"
+    )
 
 
 def stage_of(
