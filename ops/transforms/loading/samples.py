@@ -92,6 +92,8 @@ class Samples:
         self.native: FilePass | None = None  # the same for files
         self.ahead: FilePass | None = None  # what only decodes
         self.parts: list[Samples] = [self]  # those of views
+        self._natives: list[Any] = []  # what makes images of files for each part, and its seed
+        self._seeds: list[int] = []
         self.kinds = named_kinds(getattr(chain, "keys", None))
         if self.is_chain:
             assert chain.passes  # forms them, once for all threads
@@ -217,12 +219,12 @@ class Samples:
         begin, worked = perf_counter(), times.working
         batches = self._batches_of(batch)
         images = [None if own.block is None else own.block[row] for own in batches]
-        natives: list[Any] = [part.native for part in self.parts]
-        seeds = [part.seed for part in self.parts]
-        memory = self._memory(batches, row, images)
-        given = *source_of(file), seeds, self.epoch, index, images, memory
+        if not self._natives:
+            self._seeds = [part.seed for part in self.parts]
+            self._natives = [part.native for part in self.parts]
+        given = *source_of(file), self._seeds, self.epoch, index
         try:
-            found = FilePass.load(natives, *given)
+            found = FilePass.load(self._natives, *given, images, self._memory(batches, row, images))
         except OSError as error:
             raise UnreadableError(file.path) from error
         if found is None:
