@@ -52,13 +52,12 @@ class SampleViews(Samples):
             sample = with_content(sample, file)
         sample = with_masks(sample, self.kinds, times)
         batches = self._batches_of(batch)
-        if not self.later:
-            made = []
-            for part, own in zip(self.parts, batches, strict=True):
-                item = part._in_one_call(sample, index, own, row, times)
-                made += [] if item is None else [item]
-            if len(made) == len(batches):
-                return self._stored(made, batches, row, index)
+        if not self.later and all(part.pipeline is not None for part in self.parts):
+            pairs = zip(self.parts, batches, strict=True)
+            made = [part._in_one_call(sample, index, own, row, times) for part, own in pairs]
+            taken = [item for item in made if item is not None]
+            if len(taken) == len(batches):
+                return self._stored(taken, batches, row, index)
         split = [part.chain.split(sample) for part in self.parts]
         leaves = [own for own, _ in split]
         sources = [Source(part.seed, None, None, index, self.epoch, None) for part in self.parts]
