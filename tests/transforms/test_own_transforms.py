@@ -1,6 +1,7 @@
 """Transforms that users write: alone, in batches, and drawn among those of C++."""
 
 import dataclasses
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 import torch
 from jpeg.files import by_pillow
+from visops import _native
 from visops import transforms as T
+from visops.transforms.chain.compile import file_pass
 
 from transforms.samples import SIZE, assert_same, image, mixed, noted, numbers, points, typed_boxes
 
@@ -276,7 +279,7 @@ def test_a_transform_in_python_costs_its_own_calls() -> None:
     assert counts[2] <= counts[0] + 2 * own
 
 
-def test_files_stay_in_one_call() -> None:
+def test_files_stay_in_one_call(tmp_path: Path) -> None:
     """Also in a loader's threads: a transform in Python is called with the interpreter's lock."""
     chain = T.Compose([T.DecodeJpeg(), *written_in_python()], seed=0)
     file = by_pillow(numbers(*SIZE, 3).numpy(), quality=90)
@@ -291,6 +294,33 @@ def test_files_stay_in_one_call() -> None:
     assert "without the lock" in repr(loader)
     images = torch.cat([images for images, _ in loader])
     assert_same(images, torch.stack([chain((file, 3), index=index)[0] for index in range(40)]))
+
+    paths = [tmp_path / name for name in ("outer.jpg", "inner.jpg")]
+    for path, quality in zip(paths, (95, 60), strict=True):  # the inner one is shorter
+        path.write_bytes(
+            by_pillow(torch.randint(0, 256, (40, 60, 3)).numpy().astype(np.uint8), quality=quality)
+        )
+    inner = T.Compose([T.DecodeJpeg(), T.Resize((8, 8))])
+    natives: Any = [file_pass(inner)]
+
+    class Reading(Tint):
+        """Loads another file, in the same thread, while the first one is open."""
+
+        def make_params(self, uniforms: Any, canvas: Any) -> dict[str, Any]:
+            for images in T.Loader([str(paths[1])], inner, 1, threads=1):
+                assert images.shape == (1, 3, 8, 8)
+            assert _native.FilePass.load(
+                natives, os.fsencode(paths[1]), True, [0], 0, 0, [None], memory
+            )
+            return super().make_params(uniforms, canvas)
+
+    def memory(number: int, shape: Any, dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty(shape, dtype=dtype)
+
+    for steps in ([Tint()], [Reading()]):
+        reading = T.Compose([T.DecodeJpeg(), *steps], seed=0)
+        (images,) = T.Loader([str(paths[0])], reading, 1, threads=1)
+        assert_same(images[0], reading(paths[0].read_bytes(), index=0))
 
     class Broken(Tint):
         def make_params(self, uniforms: Any, canvas: Any) -> dict[str, Any]:

@@ -32,8 +32,32 @@ struct Content {
   size_t size;
 };
 
+// Memory for a file's content, kept for the next file. Between opening and decoding one, Python may
+// run, and load another file in this thread: that gets memory of its own.
+class ContentBuffer {
+ public:
+  ContentBuffer() : is_nested_(in_use()) { in_use() = true; }
+  ~ContentBuffer() { in_use() = is_nested_; }
+  ContentBuffer(const ContentBuffer&) = delete;
+  ContentBuffer& operator=(const ContentBuffer&) = delete;
+
+  uint8_t* of_size(size_t size) {
+    thread_local Buffer kept;
+    return (is_nested_ ? own_ : kept).of_size(size);
+  }
+
+ private:
+  static bool& in_use() {
+    thread_local bool used = false;
+    return used;
+  }
+
+  bool is_nested_;
+  Buffer own_;
+};
+
 // Reads a file whole. False: errno says why.
-bool read_file(const char* path, Buffer& buffer, Content* content) {
+bool read_file(const char* path, ContentBuffer& buffer, Content* content) {
   std::FILE* const file = std::fopen(path, "rb");
   if (file == nullptr) return false;
   std::setvbuf(file, nullptr, _IONBF, 0);
@@ -141,10 +165,11 @@ class FilePass {
                    const std::vector<SampleKey>& keys, std::vector<Slot> slots,
                    const GetMemory& get_memory, Made* made, std::vector<Drawn>* drawn) {
     const View view(source);
-    Opened file;
+    ContentBuffer buffer;
+    Opened file = {};
     std::vector<size_t> missing;
     const Outcome outcome = unlocked(view, [&](Content given) {
-      const Outcome opened = views[0]->open(given, is_path, &file, &made->times);
+      const Outcome opened = views[0]->open(given, is_path, buffer, &file, &made->times);
       if (opened != Outcome::kGood) return opened;
       for (size_t i = 0; i < views.size(); ++i) {
         made->plans.push_back(views[i]->draw(keys[i], file, i == 0 ? drawn : nullptr));
@@ -174,6 +199,7 @@ class FilePass {
                          const py::list& images, const py::object& memory) {
     std::vector<SampleKey> keys;
     std::vector<Slot> slots;
+    std::vector<py::object> owners;  // of memory that was asked for
     for (size_t i = 0; i < views.size(); ++i) {
       keys.push_back({low_word(seeds[i]), low_word(epoch), low_word(index)});
       const Stage& last = views[i]->passes_.stages().back();
@@ -184,7 +210,7 @@ class FilePass {
     const auto get_memory = [&](size_t i, int64_t height, int64_t width) {
       const Stage& last = views[i]->passes_.stages().back();
       TensorView view = {};
-      image_memory(memory, i, {last.channels, height, width}, last.dtype, &view);
+      owners.push_back(image_memory(memory, i, {last.channels, height, width}, last.dtype, &view));
       return strides_of(view);
     };
     Made made;
@@ -225,13 +251,14 @@ class FilePass {
   // seconds of reading and decoding. None: see above.
   py::object decode(py::handle source, bool is_path, py::handle seed, py::handle epoch,
                     py::handle index) const {
-    Opened file;
+    ContentBuffer buffer;
+    Opened file = {};
     Request request;
     Times times;
     std::unique_ptr<uint8_t[]> pixels;
     const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
     const Outcome outcome = unlocked(View(source), [&](Content given) {
-      const Outcome opened = open(given, is_path, &file, &times);
+      const Outcome opened = open(given, is_path, buffer, &file, &times);
       if (opened != Outcome::kGood) return opened;
       const std::vector<ChainPlan> plans = draw(key, file);
       request = request_of(file, window_of(plans.front()), reduction_of(plans.front()));
@@ -292,9 +319,9 @@ class FilePass {
     return outcome;
   }
 
-  // Its content stays as it is until this thread opens the next.
-  Outcome open(Content source, bool is_path, Opened* file, Times* times) const {
-    thread_local Buffer buffer;
+  // Its content is the source's, or in the buffer.
+  Outcome open(Content source, bool is_path, ContentBuffer& buffer, Opened* file,
+               Times* times) const {
     Clock clock;
     if (is_path) {
       const std::string path(reinterpret_cast<const char*>(source.data), source.size);
