@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
+#include <mutex>
 
 #include "core/dispatch/workspace.h"
 
@@ -28,7 +30,18 @@ void run_on_threads(int64_t count, int64_t grain, const Body& body) {
   }
   for (std::thread& thread : threads) thread.join();
 #else
-  torch::stable::parallel_for(0, count, grain, body);
+  // No exception passes through torch: NOTE [ Errors of another C++ runtime ].
+  std::exception_ptr first;
+  std::mutex lock;
+  torch::stable::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
+    try {
+      body(begin, end);
+    } catch (...) {
+      const std::lock_guard<std::mutex> held(lock);
+      if (first == nullptr) first = std::current_exception();
+    }
+  });
+  if (first != nullptr) std::rethrow_exception(first);
 #endif
 }
 
