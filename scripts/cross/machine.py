@@ -37,11 +37,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn, cast
 
+from arm.stub_libraries import write_stub, write_stubs
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
-
-from arm.stub_libraries import write_stub, write_stubs
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / "build" / "arm"
