@@ -1,1 +1,1 @@
-"""Builds visops for 64-bit ARM and tests it in an emulator; `python scripts/arm --help`."""
+"""Builds visops for other systems and tests it without them; `python scripts/cross --help`."""

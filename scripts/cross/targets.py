@@ -18,11 +18,13 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
 FUNCTIONS = re.compile(rb"(?<![A-Za-z0-9])(?:__imp_)?((?:aoti_)?torch_\w+|_?Py[A-Z_]\w+)")
+NAMES_AN_ERROR = re.compile(r"ErrorString|ErrorName|StatusString|LastErrorString|StatusName")
 
 
 @dataclass(frozen=True)
@@ -175,15 +177,34 @@ def write_import_library(target: Target, out: Path, objects: list[Path]) -> None
         and ("current_cuda" in name) == out.name.startswith("libtorch_cuda")
     }
     if target.system == "linux":
-        source = "\n".join(f"void {name}(void) {{}}" for name in sorted(wanted))
-        command = [zig(), "cc", "-target", target.triple, "-shared", "-nostdlib", "-w", "-x", "c"]
-        command += ["-", "-fno-builtin", f"-Wl,-soname,{out.name}", "-o", str(out)]
-    else:
-        source = "\n".join([f"LIBRARY {out.stem}", "EXPORTS", *sorted(wanted)])
-        list_file = out.with_suffix(".def")
-        list_file.write_text(source)
-        command = [zig(), "dlltool", "-m", "i386:x86-64", "-d", str(list_file), "-l", str(out)]
-    subprocess.run(command, input=source, text=True, check=True)
+        return write_stub(target, out, {name: set() for name in wanted})
+    names = out.with_suffix(".def")
+    names.write_text("\n".join([f"LIBRARY {out.stem}", "EXPORTS", *sorted(wanted)]))
+    command = [zig(), "dlltool", "-m", "i386:x86-64", "-d", str(names), "-l", str(out)]
+    subprocess.run(command, check=True)
+
+
+def write_stub(target: Target, out: Path, functions: Mapping[str, AbstractSet[str]]) -> None:
+    """Write a library for Linux with functions of these versions, which all say 100.
+
+    To those that ask CUDA's libraries, that is: there is no device.
+    """
+    lines = ['static const char kName[] = "no device";']
+    for name in sorted(functions):
+        if NAMES_AN_ERROR.search(name):
+            lines.append(f"const char* {name}(void) {{ return kName; }}")
+        else:
+            lines.append(f"long {name}(void) {{ return 100; }}")
+    command = [zig(), "cc", "-target", target.triple, "-shared", "-nostdlib", "-fno-builtin", "-w"]
+    command += ["-x", "c", "-", f"-Wl,-soname,{out.name}", "-o", str(out)]
+    script = out.with_suffix(".map")
+    if versions := sorted(set[str]().union(*functions.values())):
+        members = {v: [n for n, known in functions.items() if v in known] for v in versions}
+        blocks = [f"{v} {{ global: {' '.join(f'{n};' for n in members[v])} }};" for v in versions]
+        script.write_text("\n".join(blocks))
+        command.append(f"-Wl,--version-script={script}")
+    subprocess.run(command, input="\n".join(lines), text=True, check=True)
+    script.unlink(missing_ok=True)
 
 
 def python_config(target: Target, is_free_threaded: bool) -> str:

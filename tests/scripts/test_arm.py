@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from arm import chains
-from arm.machine import wanted_packages
-from arm.records import Recorder, call_chains, difference, packed, replay, unpacked
+from cross import chains
+from cross.machine import wanted_packages
+from cross.records import Recorder, call_chains, difference, packed, replay, unpacked
 from packaging.utils import canonicalize_name
 from visops import nms, warp_affine
 
