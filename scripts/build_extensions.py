@@ -223,13 +223,17 @@ class BuildExtensions(build_ext):
             return str(Path("visops", "lib", LIBRARY.format("visops")))
         return super().get_ext_filename(fullname)
 
+    def run(self) -> None:
+        """Refuse what would put another system's libraries over this one's."""
+        if TARGET is not None and TARGET.name != OWN and self.inplace:
+            fail(f"libraries for {TARGET.name} would replace this machine's; use --build-lib")
+        super().run()
+
     def build_extensions(self) -> None:
         """Compile everything and put it where setuptools expects it."""
         version = self.distribution.get_version()
         cuda_files = files_below("csrc/cuda", "*.cu")
         cuda = find_cuda(torch.version.cuda, gpu_archs) if cuda_files else None
-        if TARGET is not None and TARGET.name != OWN and self.inplace:
-            fail(f"libraries for {TARGET.name} would replace this machine's; use --build-lib")
         emulation = switch("VISOPS_EMULATION") or False
         if interprets_ptx() and (cuda is None or not emulation):
             fail("VISOPS_PTX=1 takes nvcc and VISOPS_EMULATION=1")

@@ -21,7 +21,7 @@ AVX2 = ("AVX2", "FMA", "F16C")
 AVX512 = (*AVX2, "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL")
 
 pytestmark = [
-    pytest.mark.skipif(build.WINDOWS, reason="compilers are played by shell scripts"),
+    pytest.mark.skipif(os.name == "nt", reason="compilers are played by shell scripts"),
     pytest.mark.skipif(
         platform.machine().lower() not in ("x86_64", "amd64"), reason="one instruction set only"
     ),
