@@ -29,8 +29,8 @@ void run_on_threads(int64_t count, int64_t grain, const Body& body) {
     threads.emplace_back([=, &body] { body(begin, std::min(count, begin + step)); });
   }
   for (std::thread& thread : threads) thread.join();
-#else
-  // No exception passes through torch: NOTE [ Errors of another C++ runtime ].
+#elif defined(_LIBCPP_VERSION)
+  // No exception passes through torch: NOTE [ Errors of another C++ runtime ] (torch/register.h).
   std::exception_ptr first;
   std::mutex lock;
   torch::stable::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
@@ -42,6 +42,8 @@ void run_on_threads(int64_t count, int64_t grain, const Body& body) {
     }
   });
   if (first != nullptr) std::rethrow_exception(first);
+#else
+  torch::stable::parallel_for(0, count, grain, body);
 #endif
 }
 

@@ -1,13 +1,12 @@
 """Builds visops for one of the four systems, into a folder or for a wheel."""
 
 import os
+import platform
 from pathlib import Path
 
 from cross.here import ROOT, here, run
 from cross.machine import old_jpeg
 from cross.targets import Target
-
-DEBIAN = Path("/etc/debian_version")
 
 
 def build_variables(target: Target) -> dict[str, str]:
@@ -16,7 +15,8 @@ def build_variables(target: Target) -> dict[str, str]:
     variables["VISOPS_WERROR"] = os.environ.get("VISOPS_WERROR", "1")
     if target.system == "linux":
         variables["VISOPS_JPEG"] = "1"
-        if DEBIAN.is_file():  # another one is as old as its own libjpeg-turbo is
+        # Others are as old as their own libjpeg-turbo is.
+        if platform.freedesktop_os_release().get("ID") == "debian":
             jpeg = old_jpeg(target)
             variables |= {"CPATH": str(jpeg / "include"), "LDFLAGS": f"-L{jpeg / 'lib'}"}
     if target.system == "windows":  # what was tested there, and 3 MiB less
