@@ -114,7 +114,7 @@ def compiler_cache() -> list[str]:
 
 def machine_of(compiler: list[str]) -> str:
     """Return the machine that a compiler builds for, as Linux names it."""
-    macros = predefined_macros(compiler) or {}
+    macros = (predefined_macros(compiler) if shutil.which(compiler[0]) else None) or {}
     return next((name for name in MACHINES if f"__{name}__" in macros), HOST)
 
 

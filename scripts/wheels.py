@@ -69,7 +69,9 @@ def build(targets: list[str], pythons: list[str]) -> None:
         fail(f"no {', '.join(missing)} here")
     found = {version: path for version, path in asked.items() if path is not None}
     print("_native for Python", *found)
-    shutil.rmtree(DIST, ignore_errors=True)
+    for pattern in ("*.tar.gz", *(f"*-{TARGETS[name].tag}.whl" for name in targets)):
+        for stale in DIST.glob(pattern):
+            stale.unlink()
     run(*SETUP, "sdist", "--dist-dir", DIST)
     for name in targets:
         began = time.monotonic()
