@@ -211,8 +211,8 @@ def test_another_python(tmp_path: Path) -> None:
         printed.strip()
         .splitlines()[-1]
         .startswith(
-            "ImportError: visops.transforms: chains, arrays and run lengths need visops._native, which "
-            "this copy has for cpython-399-x86_64-linux-gnu, not for cpython-3"
+            "ImportError: visops.transforms: chains, arrays and run lengths need visops._native, "
+            "which this copy has for cpython-399-x86_64-linux-gnu, not for cpython-3"
         )
     )
 
