@@ -43,6 +43,11 @@ $(VENV)/.ninja: | $(PY)
 	@$(PIP_INSTALL) --quiet ninja
 	@touch $@
 
+# Compilers for other systems; nothing else takes them.
+$(VENV)/.cross: pyproject.toml | $(PY)
+	$(INSTALL_EXTRAS) cross
+	@touch $@
+
 # Kernels need no package but ninja: a build compiles them while pip installs the others.
 KERNELS :=
 .PHONY: kernels pip pip-demo
@@ -238,13 +243,13 @@ test-neon: build build/neon/.built  ## ARM's kernels on x86 (needs SIMDe): x86's
 
 # Another part of the tests of values: make test-arm ARM_ARGS="--part 2/6"; all of them: "--all".
 ARM_ARGS ?=
-test-arm: build  ## the build for 64-bit ARM in an emulator, on Debian: x86's bits, tests of values
+test-arm: build $(VENV)/.cross  ## the build for 64-bit ARM in an emulator, on Debian: x86's bits, tests of values
 	$(PY) scripts/cross arm $(ARM_ARGS)
 
-test-windows: build  ## the build for Windows in Wine: the bits of every operator
+test-windows: build $(VENV)/.cross  ## the build for Windows in Wine: the bits of every operator
 	$(PY) scripts/cross windows
 
-test-macos: build  ## the build for macOS: what can be read in its libraries; nothing is run
+test-macos: build $(VENV)/.cross  ## the build for macOS: what can be read in its libraries; nothing is run
 	$(PY) scripts/cross macos
 
 test-gpu: build-tests  ## compare a GPU with the CPU, run its tests, then again under compute-sanitizer
@@ -264,7 +269,7 @@ bench-gpu: build  ## time the rows that run on a GPU
 
 # Fewer of them: make wheels WHEELS_ARGS="--only linux-x86_64 3.11".
 WHEELS_ARGS ?=
-wheels: $(VENV)/.packages  ## build the wheels of all four systems, for every Python found, and the sources
+wheels: $(VENV)/.packages $(VENV)/.cross  ## build the wheels of all four systems, for every Python found, and the sources
 	$(PY) scripts/wheels.py build $(WHEELS_ARGS)
 
 # The wheel built against .venv's torch, unchanged, beside the oldest torch and others.

@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from cross import macho
+from installable import macho
+
 from cross.build import compile_for
 from cross.here import ROOT, TORCHES, download_wheels, fail, unpack_libraries
 from cross.targets import TARGETS

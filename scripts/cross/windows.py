@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from installable.calls_file import write_calls
 
 from cross.build import compile_for
-from cross.calls_file import write_calls
 from cross.here import ROOT, TORCHES, download_wheels, fail, here, run, tool, unpack_libraries
 from cross.targets import TARGETS, compiler, write_import_library
 

@@ -1,4 +1,4 @@
-// Makes the calls of a file that scripts/cross/calls_file.py wrote, past Python, and compares every
+// Makes the calls of a file that calls_file.py wrote, past Python, and compares every
 // bit with the results in it:
 //
 //     replay LIBRARY FILE

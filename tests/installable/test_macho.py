@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("ziglang", reason="make wheels installs it")
-from cross import macho, macos
+from cross import macos
 from cross.targets import TARGETS, compiler, link_flags
+
+from installable import macho
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = TARGETS["macos-arm64"]

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import torch
 from cross import chains
-from cross.calls_file import write_calls
 from cross.machine import wanted_packages
 from cross.records import Recorder, call_chains, difference, packed, replay, unpacked
 from packaging.utils import canonicalize_name
 from visops import nms, warp_affine
 from visops._loader import LIBRARY
+
+from installable.calls_file import write_calls
 
 TESTS = Path(__file__).resolve().parents[1]
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
-from torch import Tensor
-
 from cross.records import CHAIN, function_of, refusal, tensors, unpacked
+from torch import Tensor
 
 # The letters of a schema's types.
 LETTERS = {
