@@ -53,7 +53,7 @@ def problems(library: macho.Library, name: str, torches: dict[str, set[str]]) ->
     if unwanted := sorted(s for s in library.exports if not EXPORTS.fullmatch(s)):
         found.append(f"shows {', '.join(unwanted[:5])}")
     asked = {symbol for symbol, place in library.imports.items() if place == macho.ANYWHERE}
-    asked -= set(filter(PYTHONS.fullmatch, asked))
+    asked = {symbol for symbol in asked if not PYTHONS.fullmatch(symbol)}
     for version, symbols in torches.items():
         if missing := sorted(asked - symbols):
             found.append(f"asks torch {version} for {', '.join(missing[:5])}, which it lacks")

@@ -191,7 +191,7 @@ def test_libraries_are_linked_with_names_alone(name: str, tmp_path: Path) -> Non
     imported = tmp_path / ("torch_cpu.dll.a" if target.system == "windows" else "libtorch_cpu.so")
     write_import_library(target, imported, [made])
     library = tmp_path / target.library.format("some")
-    link = [*compiler(target), "-shared", made, "-Wl,--no-undefined", "-o", library]
+    link = [*compiler(target), "-shared", str(made), "-Wl,--no-undefined", "-o", str(library)]
     assert subprocess.run(link, capture_output=True).returncode != 0
-    subprocess.run([*link, imported], check=True)
+    subprocess.run([*link, str(imported)], check=True)
     assert imported.name.removesuffix(".a").encode() in library.read_bytes()
