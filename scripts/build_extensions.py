@@ -75,7 +75,7 @@ from build_toolchain import (
     folding_flags,
     switch,
 )
-from cross.targets import OWN, import_libraries, python_config
+from cross.targets import OWN, import_libraries, libraries_of, python_config
 from cross.targets import link_flags as cross_link_flags
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
@@ -299,7 +299,9 @@ class BuildExtensions(build_ext):
             link(library, core + kernels + asking, names, asking, system_libraries(cuda))
         if find_jpeg():
             decoder = file.objects("jpeg", files_below("csrc/jpeg"))
-            link(f"lib/{LIBRARY.format('visops_jpeg')}", decoder, [], (), ["-ljpeg", *system])
+            by_gcc = TARGET is not None and not TARGET.compiled_by_zig
+            jpeg = libraries_of(file.compiler, "libjpeg.so") if by_gcc else ["-ljpeg"]
+            link(f"lib/{LIBRARY.format('visops_jpeg')}", decoder, [], (), [*jpeg, *system])
         for python in pythons():
             bindings = file.objects(
                 f"numpy{python.suffix}",

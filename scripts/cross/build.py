@@ -1,11 +1,11 @@
 """Builds visops for one of the four systems, into a folder or for a wheel."""
 
 import os
-import platform
 from pathlib import Path
 
 from cross.here import ROOT, here, run
-from cross.machine import old_jpeg
+from cross.machine import TARGET as ARM
+from cross.machine import jpeg_for_arm
 from cross.targets import Target
 
 
@@ -15,10 +15,9 @@ def build_variables(target: Target) -> dict[str, str]:
     variables["VISOPS_WERROR"] = os.environ.get("VISOPS_WERROR", "1")
     if target.system == "linux":
         variables["VISOPS_JPEG"] = "1"
-        # Others are as old as their own libjpeg-turbo is.
-        if platform.freedesktop_os_release().get("ID") == "debian":
-            jpeg = old_jpeg(target)
-            variables |= {"CPATH": str(jpeg / "include"), "LDFLAGS": f"-L{jpeg / 'lib'}"}
+    if target == ARM:
+        jpeg = jpeg_for_arm()
+        variables |= {"CPATH": str(jpeg / "include"), "LDFLAGS": f"-L{jpeg / 'lib'}"}
     if target.system == "windows":  # what was tested there, and 3 MiB less
         variables["VISOPS_ISA"] = "default,avx2"
     return variables

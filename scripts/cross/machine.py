@@ -34,7 +34,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from cross.here import ROOT, download_wheels, fail, run, tool
-from cross.targets import TARGETS, Target, write_stub
+from cross.targets import TARGETS, write_stub
 
 TARGET = TARGETS["linux-aarch64"]
 HOME = ROOT / "build" / "cross" / TARGET.name
@@ -42,9 +42,6 @@ MACHINE = HOME / "machine"
 LIBRARY = HOME / "lib"
 EMULATOR = "qemu-aarch64-static"
 DEBIAN = ("python3", "libgomp1", "libstdc++6")
-# libjpeg-turbo of a Debian whose C library is older than the oldest that a wheel may ask for.
-OLD_RELEASE = "bullseye"
-OLD_JPEG = ("libjpeg62-turbo", "libjpeg62-turbo-dev")
 # What the tests of values import; what these need comes with them.
 PACKAGES = (
     *("torch", "torchvision", "numpy", "pytest", "pytest-xdist", "hypothesis", "scipy"),
@@ -122,46 +119,30 @@ def wanted_packages(names: tuple[str, ...] = PACKAGES) -> dict[str, str]:
     return found
 
 
-def debian_source(release: str | None) -> Path:
-    """Return a file that names Debian's mirror: the host's own, or one for another release."""
+def debian_source() -> Path:
+    """Return a file that names Debian's mirror: the host's own."""
     given = [Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list")]
     own = next((file for file in given if file.is_file() and "debian" in file.read_text()), None)
     if own is None:
         fail("no package source of Debian in /etc/apt; run this on Debian or in its container")
-    if release is None:
-        return own
-    mirror = re.search(r"https?://\S+/debian/?(?=\s)", own.read_text())
-    if mirror is None:
-        fail(f"{own} names no mirror of Debian")
-    source = HOME / f"{release}.list"
-    source.write_text(f"deb {mirror[0]} {release} main\n")
-    return source
+    return own
 
 
-def unpack_debian(
-    root: Path,
-    packages: tuple[str, ...],
-    release: str | None = None,
-    architecture: str = "arm64",
-    alone: bool = False,
-) -> None:
-    """Download Debian's packages and unpack them; by default of the host's release.
-
-    What they need comes with them, unless they are to come alone.
-    """
+def unpack_debian(root: Path, packages: tuple[str, ...]) -> None:
+    """Download Debian's packages for arm64, with what they need, and unpack them."""
     root.mkdir(parents=True, exist_ok=True)
-    state = HOME / f"apt-{release or 'host'}-{architecture}"
+    state = HOME / "apt"
     for folder in ("state/lists/partial", "cache/archives/partial", "log"):
         (state / folder).mkdir(parents=True, exist_ok=True)
     (state / "status").write_text("")  # nothing is installed: everything needed is downloaded
     options = {
-        "APT::Architecture": architecture,
-        "APT::Architectures": architecture,
+        "APT::Architecture": "arm64",
+        "APT::Architectures": "arm64",
         "APT::Sandbox::User": "root",
         "Acquire::Languages": "none",
         "Debug::NoLocking": "1",
         "Dir::Cache": str(state / "cache"),
-        "Dir::Etc::sourcelist": str(debian_source(release)),
+        "Dir::Etc::sourcelist": str(debian_source()),
         "Dir::Etc::sourceparts": "/dev/null",
         "Dir::Log": str(state / "log"),
         "Dir::State": str(state / "state"),
@@ -175,24 +156,21 @@ def unpack_debian(
     run(*apt, "update")
     run(*apt, "install", "--download-only", "--yes", "--no-install-recommends", *packages)
     for package in sorted((state / "cache" / "archives").glob("*.deb")):
-        if not alone or package.name.partition("_")[0] in packages:
-            run("dpkg-deb", "-x", package, root)
+        run("dpkg-deb", "-x", package, root)
 
 
-def old_jpeg(target: Target) -> Path:
-    """Return a folder with libjpeg-turbo for Linux, in `include` and `lib`."""
-    root = ROOT / "build" / "cross" / target.name / "jpeg"
-    if not root.exists():
-        partial = root.with_suffix(".partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        architecture = {"x86_64": "amd64", "aarch64": "arm64"}[target.machine]
-        unpack_debian(partial, OLD_JPEG, OLD_RELEASE, architecture, alone=True)
-        triple = f"{target.machine}-linux-gnu"
-        shutil.copy(partial / f"usr/include/{triple}/jconfig.h", partial / "usr/include")
-        (partial / "include").symlink_to("usr/include")
-        (partial / "lib").symlink_to(f"usr/lib/{triple}")
-        partial.rename(root)
-    return root
+def jpeg_for_arm() -> Path:
+    """Return a folder with libjpeg-turbo for ARM, in `include` and `lib`."""
+    folder = HOME / "jpeg"
+    if not folder.exists():
+        partial, root = HOME / "jpeg.partial", HOME / "jpeg-root"
+        unpack_debian(root, ("libjpeg62-turbo-dev",))
+        for kind, pattern in (("include", "**/j*.h"), ("lib", "aarch64-linux-gnu/libjpeg.so*")):
+            (partial / kind).mkdir(parents=True, exist_ok=True)
+            for file in (root / "usr" / kind).glob(pattern):
+                shutil.copy(file, partial / kind)
+        partial.rename(folder)
+    return folder
 
 
 def python_version(root: Path) -> str:

@@ -145,11 +145,18 @@ def link_flags(target: Target, destination: str, exports: Path, gcc: list[str]) 
         flags = ["-dynamiclib", f"-Wl,-install_name,@rpath/{Path(destination).name}"]
         return [*flags, f"-Wl,-rpath,@loader_path/{up}/torch/lib", "-undefined", "dynamic_lookup"]
     flags = ["-shared", "-s", "-Wl,--gc-sections", f"-Wl,--version-script={exports}"]
-    if not target.compiled_by_zig:
-        for name in ("libstdc++.so", "libgcc_s.so.1"):
-            ask = [*gcc, f"-print-file-name={name}"]
-            flags += subprocess.run(ask, capture_output=True, text=True).stdout.split()
-    return flags
+    return (
+        flags
+        if target.compiled_by_zig
+        else flags + libraries_of(gcc, "libstdc++.so", "libgcc_s.so.1")
+    )
+
+
+def libraries_of(gcc: list[str], *names: str) -> list[str]:
+    """Return where GCC finds libraries, which zig does not look for."""
+    asked = [[*gcc, f"-print-file-name={name}"] for name in names]
+    run = [subprocess.run(ask, capture_output=True, text=True, check=True) for ask in asked]
+    return [done.stdout.strip() for done in run]
 
 
 def import_libraries(target: Target, libraries: Sequence[str], tag: str | None) -> list[str]:
