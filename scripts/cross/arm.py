@@ -77,14 +77,15 @@ def compare(
         recorded = (folder / f"{module}.calls" for module in MODULES)
         replay = lambda m: run(*player(RECORDS, "replay", folder, *m))  # noqa: E731
         printed = list(pool.map(replay, shares(recorded)))
-    total: dict[str, int] = {}
+    total = dict.fromkeys(("calls", "tensors", "refused", "NaN payloads"), 0)
     for text in printed:
         print(text, end="")
         for key, number in re.findall(r"'([^']+)': (\d+)", text.rpartition("TOTAL")[2]):
             total[key] = total.get(key, 0) + int(number)
     return (
         f"{total['calls']:,} calls, {total['tensors']:,} tensors: equal bits, "
-        f"{total['NaN payloads']} of them but for NaNs' payloads"
+        f"{total['NaN payloads']} of them but for NaNs' payloads; {total['refused']} refused in "
+        "the same words"
     )
 
 
