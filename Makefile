@@ -20,11 +20,11 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST := OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE $(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
 SOURCES := $(shell find csrc tests/cuda_emulation tests/cuda_check tests/neon_emulation -type f)
-CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_check tests/ptx tests/neon_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
+CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_check tests/installable tests/ptx tests/neon_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help build build-tests demo test test-matrix test-infer test-gpu bench-gpu test-wheel test-asan test-tsan \
-  test-cuda-check test-ptx test-neon test-arm \
+  test-cuda-check test-ptx test-neon test-arm test-windows test-macos \
   fuzz bench doctest docs lint format typecheck wheels clean
 
 help:  ## list the targets
@@ -41,6 +41,11 @@ PIP_INSTALL := $(PY) -m pip install --no-compile
 
 $(VENV)/.ninja: | $(PY)
 	@$(PIP_INSTALL) --quiet ninja
+	@touch $@
+
+# Compilers for other systems; nothing else takes them.
+$(VENV)/.cross: pyproject.toml | $(PY)
+	$(INSTALL_EXTRAS) cross
 	@touch $@
 
 # Kernels need no package but ninja: a build compiles them while pip installs the others.
@@ -66,7 +71,7 @@ $(VENV)/.packages-demo: $(PACKAGE_LISTS) | $(VENV)/.ninja
 	+@$(MAKE) --no-print-directory -j2 pip-demo $(KERNELS)
 	@touch $@
 
-BUILD_INPUTS := pyproject.toml setup.py $(wildcard scripts/build_*.py) $(SOURCES)
+BUILD_INPUTS := pyproject.toml setup.py $(wildcard scripts/build_*.py) scripts/cross/targets.py $(SOURCES)
 define build-in-place
 	$(PY) setup.py --quiet build_ext --inplace
 	@$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable .
@@ -231,15 +236,21 @@ build/neon/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -name '*.p
 	@touch $@
 
 test-neon: build build/neon/.built  ## ARM's kernels on x86 (needs SIMDe): x86's bits, tests of values
-	$(PY) scripts/arm/records.py record build/neon-calls
-	PYTHONPATH=build/neon $(PY) scripts/arm/records.py replay build/neon-calls
+	$(PY) scripts/cross/records.py record build/neon-calls
+	PYTHONPATH=build/neon $(PY) scripts/cross/records.py replay build/neon-calls
 	OMP_NUM_THREADS=2 PYTHONPATH=build/neon $(PY) -m pytest -n auto --dist loadgroup -p no:cacheprovider \
 	  $(PYTEST_ARGS) -m "matrix and not cluster" $(MATRIX_TESTS)
 
 # Another part of the tests of values: make test-arm ARM_ARGS="--part 2/6"; all of them: "--all".
 ARM_ARGS ?=
-test-arm: build  ## the build for 64-bit ARM in an emulator, on Debian: x86's bits, tests of values
-	$(PY) scripts/arm $(ARM_ARGS)
+test-arm: build $(VENV)/.cross  ## the build for 64-bit ARM in an emulator, on Debian: x86's bits, tests of values
+	$(PY) scripts/cross arm $(ARM_ARGS)
+
+test-windows: build $(VENV)/.cross  ## the build for Windows in Wine: the bits of every operator
+	$(PY) scripts/cross windows
+
+test-macos: build $(VENV)/.cross  ## the build for macOS: what can be read in its libraries; nothing is run
+	$(PY) scripts/cross macos
 
 test-gpu: build-tests  ## compare a GPU with the CPU, run its tests, then again under compute-sanitizer
 	@mkdir -p out && $(PY) scripts/agree.py --seconds 120 --out out/agree.json
@@ -256,11 +267,13 @@ bench-gpu: build  ## time the rows that run on a GPU
 	  $(PY) $$script --device cuda $(BENCH_ARGS); \
 	done
 
-wheels: $(VENV)/.packages  ## build dist/visops-*.whl for every Python found, and the source distribution
-	$(PY) scripts/wheels.py build $(PYTHONS)
+# Fewer of them: make wheels WHEELS_ARGS="--only linux-x86_64 3.11".
+WHEELS_ARGS ?=
+wheels: $(VENV)/.packages $(VENV)/.cross  ## build the wheels of all four systems, for every Python found, and the sources
+	$(PY) scripts/wheels.py build $(WHEELS_ARGS)
 
 # The wheel built against .venv's torch, unchanged, beside the oldest torch and others.
-test-wheel: wheels  ## test the wheel, without the checkout, beside several torches and Pythons
+test-wheel: wheels  ## test this machine's wheel, without the checkout, beside several torches and Pythons
 	$(PY) scripts/wheels.py test $(PAIRS)
 
 clean:  ## remove everything that was built, and the virtual environments

@@ -23,9 +23,9 @@ VISOPS_PTX : 1 lets emulated launches run the PTX that nvcc makes of the kernels
     VISOPS_EMULATION=1.
 VISOPS_EMULATE_NEON : 1 compiles ARM's kernels for x86 as well, into the default slot, in another
     folder; it takes SIMDe's headers.
-VISOPS_TARGET : x86_64 or aarch64, the machine to build for; by default that of the compiler. For
-    another one than this, it chooses a cross compiler where CXX is not set; VISOPS_PYTHONS must
-    then name that machine's Python, run by an emulator (docs/building.md).
+VISOPS_TARGET : linux-x86_64, linux-aarch64, macos-arm64 or windows-x86_64: builds what a wheel for
+    that system holds, with zig (scripts/cross/targets.py). By default, on Linux, this machine's own
+    compiler builds for it.
 TORCH_CUDA_ARCH_LIST : GPU architectures; "8.0;9.0+PTX" by default.
 CXX, CXXFLAGS, LDFLAGS, CUDA_HOME, MAX_JOBS : as usual.
 """

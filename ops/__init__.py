@@ -9,6 +9,7 @@ from ._command import parse_early as _parse_early
 _parse_early()  # before anything that takes long to import
 
 from ._loader import load_library as _load_library  # noqa: E402
+from ._loader import native_error as _native_error  # noqa: E402
 
 _load_library()
 
@@ -233,7 +234,8 @@ def __getattr__(name: str) -> _typing.Any:
     module = _ON_FIRST_USE.get(name)
     if module is None:
         # Classes of transforms are looked for here by all who come from torchvision's `T`.
-        transforms = {} if name.startswith("_") else vars(__getattr__("transforms"))
+        looked_for = not name.startswith("_") and _native_error is None
+        transforms = vars(__getattr__("transforms")) if looked_for else {}
         hint = f"; use visops.transforms.{name}" if name in transforms.get("__all__", ()) else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     return getattr(_importlib.import_module(f"{__name__}.{module}"), name)

@@ -33,6 +33,13 @@ PACKAGES = {
     "pybind11": ("pybind11",),
     "setuptools": ("setuptools",),
 }
+# What wheels for a system went through before they were made public, by sys.platform and machine.
+TRIED = {
+    "linux x86_64": "tested; CUDA kernels too",
+    "linux aarch64": "tested in an emulator alone",
+    "darwin arm64": "compiled by what passed the tests on emulated ARM; never run on a Mac",
+    "win32 amd64": "operators compared in Wine alone; visops.infer takes POSIX",
+}
 VARIABLES = ("VISOPS_", "CXX", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "TORCH_")
 
 
@@ -141,6 +148,8 @@ def main(words: Sequence[str] | None = None) -> None:
         epilog="Networks over folders of images: python -m visops.infer --help",
     ).parse_args(words)
     print(f"platform: {platform.platform()}, {' '.join(platform.libc_ver())}")
+    system = f"{sys.platform} {platform.machine().lower()}"
+    print(f"wheels for {system}: {TRIED.get(system, 'none; built from source, never tried')}")
     print(f"CPU: {attempt(cpu_model)}")
     print(f"Python: {sys.version.split()[0]} ({sys.executable})")
     print(f"torch: {attempt(torch_version)}")

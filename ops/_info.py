@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ._loader import native_error
 from .jpeg.file import decoder_info
 
 # For CMake's CMAKE_PREFIX_PATH, as torch.utils.cmake_prefix_path: find_package(visops) then defines
@@ -23,8 +24,9 @@ def build_info() -> dict[str, Any]:
         oldest torch it runs on), ``compiler``, ``cuda_built`` (None without CUDA), ``cuda_archs``,
         ``cpu`` (the instruction set in force), ``cpu_available`` (those that this build and this
         processor have, which the environment variable ``VISOPS_CPU`` can name), ``kernels``
-        (backends per kernel), ``jpeg`` (what decodes JPEG files, None where nothing does) and
-        ``jpeg_error`` (why that isn't this package's own library, or None).
+        (backends per kernel), ``jpeg`` (what decodes JPEG files, None where nothing does),
+        ``jpeg_error`` (why that isn't this package's own library, or None) and ``native_error``
+        (why there are no chains for this Python, or None).
 
     Examples
     --------
@@ -34,7 +36,7 @@ def build_info() -> dict[str, Any]:
     """
     info: dict[str, Any] = json.loads(torch.ops.visops.build_info())
     info["cuda_archs"] = [arch for arch in info["cuda_archs"].split(";") if arch]
-    info |= decoder_info()
+    info |= decoder_info() | {"native_error": native_error}
     return info
 
 

@@ -1,11 +1,13 @@
 """Loads the compiled library, or says exactly why it can't be."""
 
 import ctypes
-import platform
 import struct
 import sys
+from collections.abc import Callable
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
 
 import torch
 
@@ -49,13 +51,10 @@ def load_library() -> None:
     except OSError as error:
         # torch's own error names the file; the reason is in what caused it.
         raise _failure(LIBRARY.name, str(error.__cause__ or error)) from error
-    if not _NATIVE.is_file():
-        raise ImportError(
-            f"visops is for {_pythons()} here, and this is Python {platform.python_version()}; "
-            + REINSTALL
-        )
+    if native_error is not None:
+        sys.modules[f"{__package__}._native"] = _MissingNative(f"{__package__}._native")
     try:
-        check_complete(_NATIVE)
+        check_complete(_NATIVE) if native_error is None else None
         from . import _native  # noqa: F401
     except (OSError, ImportError) as error:
         raise _failure(_NATIVE.name, str(error)) from error
@@ -71,11 +70,39 @@ def load_library() -> None:
         library.visops_refuse_cuda(reason.encode())
 
 
-def _pythons() -> str:
-    """Return the Pythons that this copy was built for, as their modules' names tell."""
+def _native_error() -> str | None:
+    """Return why `_native` can't be had: modules' names tell which Pythons they are for."""
+    if _NATIVE.is_file():
+        return None
     modules = Path(__file__).parent.glob("_native.*[!i]")
     tags = sorted(module.name.split(".")[1] for module in modules)
-    return ", ".join(tags) or "no Python"
+    return (
+        f"chains, arrays and run lengths need visops._native, which this copy has for "
+        f"{', '.join(tags) or 'no Python'}, not for {EXTENSION_SUFFIXES[0].split('.')[1]}, which "
+        "is this one; operators on tensors work; take such a Python, or build visops with this one"
+    )
+
+
+# None where `_native` is here; else one sentence.
+native_error = _native_error()
+
+
+class _MissingNative(ModuleType):
+    """In the place of `_native`: functions can be imported, and say at their call what is missing.
+
+    What classes of chains derive from can't, which ends the import of visops.transforms.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., NoReturn]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+            raise RuntimeError(f"visops: {native_error}")
+
+        if name[0].isupper():
+            raise ImportError(f"visops.transforms: {native_error}")
+        return refuse
 
 
 def _is_loaded(library: Path) -> bool:

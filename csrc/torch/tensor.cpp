@@ -1,14 +1,29 @@
 #include "torch/tensor.h"
 
 #include <cctype>
+#include <exception>
 #include <utility>
 
 #include "core/check.h"
 #include "core/dispatch/cuda_library.h"
 #include "core/overlap.h"
 #include "torch/allocate.h"
+#include "torch/register.h"
 
 namespace visops {
+
+#if defined(_LIBCPP_VERSION)
+const char* error_of(Boxed call, StableIValue* stack, uint64_t inputs, uint64_t outputs) {
+  thread_local std::string text;
+  try {
+    call(stack, inputs, outputs);
+    return nullptr;
+  } catch (const std::exception& error) {
+    text = error.what();
+  }
+  return text.c_str();
+}
+#endif
 
 std::optional<DType> dtype_of(ScalarType type) {
   switch (type) {

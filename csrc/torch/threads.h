@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
+#include <mutex>
 
 #include "core/dispatch/workspace.h"
 
@@ -27,6 +29,19 @@ void run_on_threads(int64_t count, int64_t grain, const Body& body) {
     threads.emplace_back([=, &body] { body(begin, std::min(count, begin + step)); });
   }
   for (std::thread& thread : threads) thread.join();
+#elif defined(_LIBCPP_VERSION)
+  // No exception passes through torch: NOTE [ Errors of another C++ runtime ] (torch/register.h).
+  std::exception_ptr first;
+  std::mutex lock;
+  torch::stable::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
+    try {
+      body(begin, end);
+    } catch (...) {
+      const std::lock_guard<std::mutex> held(lock);
+      if (first == nullptr) first = std::current_exception();
+    }
+  });
+  if (first != nullptr) std::rethrow_exception(first);
 #else
   torch::stable::parallel_for(0, count, grain, body);
 #endif

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._loader import native_error
 from .._native import augment as _run
 from .._torch.native import data_ptr_and_strides, modes_or_transforms_active
 
@@ -19,7 +20,7 @@ _NAMES = {
 }
 # Beyond this many elements a call's overhead doesn't matter. The operator gets large pages for
 # large results, and knows what to say where memory runs out.
-_LARGEST = 1 << 19
+_LARGEST = 1 << 19 if native_error is None else 0
 _name = _NAMES.get
 _function_modes = torch._C._len_torch_function_stack
 _is_profiled = torch._C._autograd._profiler_enabled

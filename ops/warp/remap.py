@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import _native
+from .._loader import native_error
 from .._torch.arrays import as_tensor, number_list
 from .._torch.autocast import full_product
 from .._torch.native import modes_or_transforms_active
@@ -237,7 +238,7 @@ def displacement_field(
     planes = control.movedim(-1, -3).reshape(-1, 2, rows, columns)
     wide = isinstance(grid, Tensor) and grid.dtype == torch.float64
     plain = control.is_cpu and not control.requires_grad and not torch.compiler.is_compiling()
-    if plain and not wide and not modes_or_transforms_active():
+    if native_error is None and plain and not wide and not modes_or_transforms_active():
         out = torch.empty((len(planes), 2, height, width), dtype=torch.float32, device="cpu")
         grids = planes.double().flatten(1).tolist()
         shared = {"rows": rows, "columns": columns, "spline": spline}

@@ -50,10 +50,10 @@ def test_build_info() -> None:
     assert set(info) == {
         *("version", "torch_built", "torch_abi_target", "compiler"),
         *("cuda_built", "cuda_archs", "cuda_error", "cpu", "cpu_available", "kernels"),
-        *("jpeg", "jpeg_error"),
+        *("jpeg", "jpeg_error", "native_error"),
     }
     assert info["torch_abi_target"] == "2.11"
-    assert info["compiler"].split()[0] in ("GCC", "Clang", "MSVC")
+    assert info["compiler"].split()[0] in ("GCC", "Clang")
     assert info["cpu_available"][0] == "default"
     assert info["cpu"] in info["cpu_available"]
     assert bool(info["cuda_built"]) == bool(info["cuda_archs"])
@@ -206,9 +206,15 @@ def test_another_python(tmp_path: Path) -> None:
     (module,) = tmp_path.rglob("_native.cpython*")
     module.rename(module.with_name("_native.cpython-399-x86_64-linux-gnu.so"))
     printed = import_copy(tmp_path)
-    message = "visops is for cpython-399-x86_64-linux-gnu here, and this is Python "
-    assert message + platform.python_version() in printed
-    assert REINSTALL in printed
+    printed = import_copy(tmp_path, then="visops.transforms")
+    assert (
+        printed.strip()
+        .splitlines()[-1]
+        .startswith(
+            "ImportError: visops.transforms: chains, arrays and run lengths need visops._native, "
+            "which this copy has for cpython-399-x86_64-linux-gnu, not for cpython-3"
+        )
+    )
 
 
 def cuda_error(folder: Path, before: str = "") -> str:
@@ -419,25 +425,13 @@ def test_tests_of_wheels_import_no_script() -> None:
     assert not uses
 
 
-@pytest.mark.parametrize(
-    ("names", "taken"),
-    [
-        (["py3-none"], {"3.11": "py3-none", "3.14t": "py3-none"}),
-        (["cp311-cp311", "cp314-cp314t"], {"3.11": "cp311-cp311", "3.14t": "cp314-cp314t"}),
-    ],
-)
-def test_wheel_of_a_python(
-    names: list[str], taken: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_wheel_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheels, "DIST", tmp_path)
-    for name in names:
-        (tmp_path / f"visops-0.1.0-{name}-manylinux_2_34_x86_64.whl").touch()
-    for version, name in taken.items():
-        assert f"-{name}-" in wheels.built_wheel(version).name
-
-
-def test_a_python_without_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wheels, "DIST", tmp_path)
-    (tmp_path / "visops-0.1.0-cp314-cp314t-manylinux_2_34_x86_64.whl").touch()
-    with pytest.raises(SystemExit, match=r"0 wheels for Python 3\.14; run"):
-        wheels.built_wheel("3.14")
+    monkeypatch.setattr(wheels, "OWN", "linux-x86_64")
+    for tag in ("manylinux_2_28_aarch64", "win_amd64"):
+        (tmp_path / f"visops-0.1.0-py3-none-{tag}.whl").touch()
+    with pytest.raises(SystemExit, match=r"0 wheels for linux-x86_64; run"):
+        wheels.built_wheel()
+    own = tmp_path / "visops-0.1.0-py3-none-manylinux_2_28_x86_64.whl"
+    own.touch()
+    assert wheels.built_wheel() == own

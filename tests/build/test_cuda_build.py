@@ -1,5 +1,6 @@
 """When CUDA kernels are compiled, and for which GPUs."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 pytest.importorskip("pybind11", reason="the build's own packages are not installed")
 import build_toolchain as build
 
-pytestmark = pytest.mark.skipif(build.WINDOWS, reason="nvcc is played by a shell script")
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="nvcc is played by a shell script")
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ AVX2 = ("AVX2", "FMA", "F16C")
 AVX512 = (*AVX2, "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL")
 
 pytestmark = [
-    pytest.mark.skipif(build.WINDOWS, reason="compilers are played by shell scripts"),
+    pytest.mark.skipif(os.name == "nt", reason="compilers are played by shell scripts"),
     pytest.mark.skipif(
         platform.machine().lower() not in ("x86_64", "amd64"), reason="one instruction set only"
     ),
@@ -194,32 +194,68 @@ int main() {
 }
 """
 FEATURES = r"""
+#include <cpuid.h>
 #include <cstdlib>
 #include <cstring>
-#define __builtin_cpu_supports(name) (std::strstr(std::getenv("HAS"), name) != nullptr)
+static int features(unsigned leaf, unsigned* b, unsigned* c) {
+  const char* const has = std::getenv("HAS");
+  const auto bit = [has](const char* name, unsigned mask) {
+    return std::strstr(has, name) != nullptr ? mask : 0;
+  };
+  *c = bit_OSXSAVE | bit("fma", bit_FMA) | bit("f16c", bit_F16C);
+  *b = leaf != 7 ? 0 : bit("avx2", bit_AVX2) | bit("avx512f", bit_AVX512F) |
+      bit("avx512bw", bit_AVX512BW) | bit("avx512dq", bit_AVX512DQ) | bit("avx512vl", bit_AVX512VL);
+  return 1;
+}
+#define __get_cpuid(leaf, a, b, c, d) features(leaf, b, c)
+#define __get_cpuid_count(leaf, more, a, b, c, d) features(leaf, b, c)
 """
 
 
-@pytest.fixture(scope="module")
-def chooser(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built_chooser(folder: Path, features: str) -> Path:
     """The program above, with the library's own choice of kernels."""
     if shutil.which("c++") is None:
         pytest.skip("c++ is not installed")
-    folder = tmp_path_factory.mktemp("chooser")
     (folder / "main.cpp").write_text(PROGRAM)
-    (folder / "processor.h").write_text(FEATURES)
+    (folder / "processor.h").write_text(features)
     (folder / "visops_build.h").write_text(
         '#define VISOPS_BUILD ""\n#define VISOPS_CUDA_LIBRARY ""\n#define VISOPS_CUDA_MAJOR 0\n'
         '#define VISOPS_TORCH_INDEX ""\n'
     )
     core = ROOT / "csrc" / "core" / "dispatch"
     sources = [core / f"{name}.cpp" for name in ("kernel_stub", "cuda_library", "shared_library")]
-    command = ["c++", "-std=c++17", "-O0", f"-I{ROOT / 'csrc'}", f"-I{folder}"]
+    command = ["c++", "-std=c++17", "-O0", "-static", f"-I{ROOT / 'csrc'}", f"-I{folder}"]
     command += ["-include", str(folder / "processor.h"), str(folder / "main.cpp")]
     subprocess.run(
         [*command, *map(str, sources), "-ldl", "-o", str(folder / "chooser")], check=True
     )
     return folder / "chooser"
+
+
+@pytest.fixture(scope="module")
+def chooser(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the features in HAS."""
+    return built_chooser(tmp_path_factory.mktemp("chooser"), FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "built", "printed"),
+    [
+        ("Nehalem", "default,avx2,avx512", "default -> default"),
+        ("Nehalem", "avx2,avx512", "this build has kernels for avx2, avx512 alone, which this"),
+        ("max,-fma", "default,avx2", "default -> default"),
+        ("max,-xsave", "default,avx2", "default -> default"),
+        ("max", "default,avx2,avx512", "default avx2 -> avx2"),  # qemu 7.2 has no AVX-512
+    ],
+)
+def test_what_emulated_processors_say(cpu: str, built: str, printed: str, tmp_path: Path) -> None:
+    emulator = shutil.which("qemu-x86_64-static")
+    if emulator is None:
+        pytest.skip("qemu-user-static is not installed")
+    program = built_chooser(tmp_path, "")
+    command = [emulator, "-cpu", cpu, str(program)]
+    run = subprocess.run(command, env={"BUILT": built}, capture_output=True, text=True)
+    assert printed in run.stdout
 
 
 ALONE = (
@@ -243,7 +279,14 @@ ALONE = (
     ],
 )
 def test_choice_among_what_is_built(built: str, cpu: str, printed: str, chooser: Path) -> None:
-    features = {"default": "", "avx2": "avx2 fma", "avx512": "avx2 fma avx512f bw dq vl"}[cpu]
+    if (
+        "avx512" in printed.partition("->")[0]
+        and "avx512f" not in Path("/proc/cpuinfo").read_text()
+    ):
+        pytest.skip("the system does not keep such registers")
+    features = {"default": "", "avx2": "avx2 fma f16c", "avx512": "avx2 fma f16c avx512f bw dq vl"}[
+        cpu
+    ]
     features = re.sub(r" (bw|dq|vl)", r" avx512\1", features)
     environment = {"BUILT": built, "HAS": features}
     run = subprocess.run([chooser], env=environment, capture_output=True, text=True, check=True)

@@ -35,9 +35,9 @@ VISOPS_HOT_FN BilinearSample<Acc> bilinear_sample_at(Acc x, Acc y, int32_t heigh
   bilinear.y = cut_y - (static_cast<Acc>(cut_y) > safe_y ? 1 : 0);
   bilinear.fx = safe_x - static_cast<Acc>(bilinear.x);
   bilinear.fy = safe_y - static_cast<Acc>(bilinear.y);
-  const int32_t left = (bilinear.x >= 0) & (bilinear.x < width) ? kTap00 | kTap10 : 0;
+  const int32_t left = ((bilinear.x >= 0) & (bilinear.x < width)) ? kTap00 | kTap10 : 0;
   const int32_t right = bilinear.x + 1 < width ? kTap01 | kTap11 : 0;
-  const int32_t top = (bilinear.y >= 0) & (bilinear.y < height) ? kTap00 | kTap01 : 0;
+  const int32_t top = ((bilinear.y >= 0) & (bilinear.y < height)) ? kTap00 | kTap01 : 0;
   const int32_t bottom = bilinear.y + 1 < height ? kTap10 | kTap11 : 0;
   bilinear.taps = counts ? (left | right) & (top | bottom) : 0;
   return bilinear;

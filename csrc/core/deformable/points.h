@@ -141,7 +141,7 @@ VISOPS_HOT_FN PointOnAxis<Acc> point_on_axis(Acc u, const PointAxis<Acc>& axis) 
   } else {
     const Acc last = static_cast<Acc>(axis.size - 1);
     if constexpr (padding == PointPadding::kReflection) x = reflected(x, axis, &point.slope);
-    point.slope = (x > zero) & (x < last) ? point.slope : zero;
+    point.slope = ((x > zero) & (x < last)) ? point.slope : zero;
     const Acc above = x > zero ? x : zero, inside = above < last ? above : last;
     x = u - u == zero ? inside : before;
   }

@@ -7,9 +7,8 @@
 
 #include "core/dispatch/cuda_library.h"
 
-#if defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
-#include <immintrin.h>
-#include <intrin.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
 #endif
 
 namespace visops {
@@ -23,28 +22,21 @@ struct CpuFeatures {
 };
 
 // AVX-512 here means F, BW, DQ and VL: what every AVX-512 server chip has, and what the objects
-// are compiled for.
+// are compiled for. The processor is asked itself: on Windows, Clang's __builtin_cpu_supports()
+// says that it has nothing.
 CpuFeatures detect() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
-                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512vl");
-  return {avx2, avx512};
-#elif defined(_MSC_VER) && defined(_M_X64)
-  int regs[4];
-  __cpuid(regs, 1);
-  const bool osxsave = regs[2] & (1 << 27);
-  const bool fma = regs[2] & (1 << 12);
-  const bool f16c = regs[2] & (1 << 29);
-  if (!osxsave) return {false, false};
-  const unsigned long long xcr0 = _xgetbv(0);
-  __cpuidex(regs, 7, 0);
-  const bool avx2 = (xcr0 & 0x6) == 0x6 && fma && f16c && (regs[1] & (1 << 5));
-  const unsigned wanted = (1u << 16) | (1u << 17) | (1u << 30) | (1u << 31);
-  return {avx2,
-          avx2 && (xcr0 & 0xe6) == 0xe6 && (static_cast<unsigned>(regs[1]) & wanted) == wanted};
+#if defined(__x86_64__)
+  const auto has = [](unsigned word, unsigned bits) { return (word & bits) == bits; };
+  unsigned a, b, c, d;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return {false, false};
+  if (!has(c, bit_FMA | bit_F16C | bit_OSXSAVE)) return {false, false};
+  unsigned kept, upper;  // the registers that the system keeps from one thread to the next
+  __asm__("xgetbv" : "=a"(kept), "=d"(upper) : "c"(0));
+  constexpr unsigned kOf256 = 0x6, kOf512 = 0xe6;  // bits
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return {false, false};
+  const bool avx2 = has(kept, kOf256) && has(b, bit_AVX2);
+  return {avx2, avx2 && has(kept, kOf512) &&
+                    has(b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL)};
 #else
   return {false, false};
 #endif

@@ -99,11 +99,11 @@ struct SinCos {
 // The angle is in radians; NaN if it is not finite.
 VISOPS_FN SinCos sin_cos(double angle) {
   // Beyond 1e5, k would have too many bits. fmod is exact, but its divisor is not exactly 2 pi.
-  const double near = fabs(angle) < 1e5 ? angle : fmod(angle, 6.283185307179586);
-  if (!(fabs(near) < 1e5)) return {near - near, near - near};
-  const double k = nearest_integer(near * 0.6366197723675814);  // 2 / pi
+  const double reduced = fabs(angle) < 1e5 ? angle : fmod(angle, 6.283185307179586);
+  if (!(fabs(reduced) < 1e5)) return {reduced - reduced, reduced - reduced};
+  const double k = nearest_integer(reduced * 0.6366197723675814);  // 2 / pi
   const double r =
-      ((near - k * 1.5707963267341256) - k * 6.077100506303966e-11) - k * 2.0222662487959506e-21;
+      ((reduced - k * 1.5707963267341256) - k * 6.077100506303966e-11) - k * 2.0222662487959506e-21;
   const double z = r * r;
   const double sine_series[] = {1.0,
                                 -0.16666666666666666,
@@ -152,8 +152,8 @@ VISOPS_FN double arctan_of(double x) {
                            0.07692307692307693,
                            -0.06666666666666667,
                            0.058823529411764705};
-  const double near = of_fourths[static_cast<int>(fourth)] + z * polynomial(series, z * z);
-  const double result = steep ? 1.5707963267948966 - near : near;
+  const double shallow = of_fourths[static_cast<int>(fourth)] + z * polynomial(series, z * z);
+  const double result = steep ? 1.5707963267948966 - shallow : shallow;
   return x < 0.0 ? -result : result;
 }
 

@@ -44,8 +44,8 @@ VISOPS_FN double positive_power(double x, double exponent) {
 // A number of photons where `rate` are expected and `none` is the probability of none.
 VISOPS_FN double poisson(double rate, double none, double unit, double normal) {
   if (rate > kMostCounted) {
-    const double near = nearest_integer(rate + sqrt(rate) * normal);
-    return near > 0.0 ? near : 0.0;
+    const double rounded = nearest_integer(rate + sqrt(rate) * normal);
+    return rounded > 0.0 ? rounded : 0.0;
   }
   double count = 0.0, share = none, sum = none;
   while (unit >= sum && count < 4.0 * kMostCounted) {

@@ -37,9 +37,9 @@ VISOPS_HOT_FN Acc filter_derivative(Acc distance) {
   } else if constexpr (mode == Interpolation::kLanczos) {
     slope = lanczos_derivative(d);
   } else {
-    const Acc near = (static_cast<Acc>(4.5) * d - static_cast<Acc>(5)) * d;
-    const Acc far = (static_cast<Acc>(-1.5) * d + static_cast<Acc>(5)) * d - static_cast<Acc>(4);
-    slope = d < one ? near : (d < static_cast<Acc>(2) ? far : zero);
+    const Acc inner = (static_cast<Acc>(4.5) * d - static_cast<Acc>(5)) * d;
+    const Acc outer = (static_cast<Acc>(-1.5) * d + static_cast<Acc>(5)) * d - static_cast<Acc>(4);
+    slope = d < one ? inner : (d < static_cast<Acc>(2) ? outer : zero);
   }
   return before ? -slope : slope;
 }

@@ -105,11 +105,11 @@ VISOPS_HOT_FN Acc filter_weight(Acc distance) {
   } else if constexpr (mode == Interpolation::kLanczos) {
     return lanczos(d);
   } else {
-    const Acc near = (static_cast<Acc>(1.5) * d - static_cast<Acc>(2.5)) * d * d + one;
-    const Acc far =
+    const Acc inner = (static_cast<Acc>(1.5) * d - static_cast<Acc>(2.5)) * d * d + one;
+    const Acc outer =
         ((static_cast<Acc>(-0.5) * d + static_cast<Acc>(2.5)) * d - static_cast<Acc>(4)) * d +
         static_cast<Acc>(2);
-    return d < one ? near : (d < static_cast<Acc>(2) ? far : static_cast<Acc>(0));
+    return d < one ? inner : (d < static_cast<Acc>(2) ? outer : static_cast<Acc>(0));
   }
 }
 

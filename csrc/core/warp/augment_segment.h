@@ -269,8 +269,8 @@ VISOPS_FN AugmentSegment<Coord> augment_segment(const AugmentMap& map, int64_t x
     u /= w;
     v /= w;
     const double bend = m[6] / w;
-    const double far = 1073741824.0;
-    s.direct = !(fabs(bend) * (kSegment / 2) < 0.5 && fabs(u) < far && fabs(v) < far);
+    const double limit = 1073741824.0;
+    s.direct = !(fabs(bend) * (kSegment / 2) < 0.5 && fabs(u) < limit && fabs(v) < limit);
     if (s.direct) {
       u = v = 0.0;
     } else {
@@ -310,9 +310,10 @@ VISOPS_FN LanePoint<Coord> lane_point_direct(const AugmentMap& map, int64_t x, i
   const double w = m[6] * dx + (m[7] * dy + m[8]);
   const double u = (m[0] * dx + (m[1] * dy + m[2])) / w;
   const double v = (m[3] * dx + (m[4] * dy + m[5])) / w;
-  const double far = 1073741824.0;
+  const double limit = 1073741824.0;
   LanePoint<Coord> point = {static_cast<Coord>(0), static_cast<Coord>(0), false};
-  if (fabs(u) < far && fabs(v) < far) point = {static_cast<Coord>(u), static_cast<Coord>(v), true};
+  if (fabs(u) < limit && fabs(v) < limit)
+    point = {static_cast<Coord>(u), static_cast<Coord>(v), true};
   return point;
 }
 
@@ -329,8 +330,8 @@ struct SegmentAxis {
 
 // Saturates a distance from a segment's origin: where it matters, it is small.
 VISOPS_FN double near_origin(double distance) {
-  const double far = 1073741824.0;
-  return distance > -far ? (distance < far ? distance : far) : -far;
+  const double limit = 1073741824.0;
+  return distance > -limit ? (distance < limit ? distance : limit) : -limit;
 }
 
 // The widths of an axis: the same for all segments of an affine map.

@@ -69,9 +69,9 @@ VISOPS_FN Acc grid_column(MapGrid grid, const GridTaps<Acc>& down, const Acc* nu
 
 template <class Acc>
 VISOPS_FN Acc limited_position(Acc value) {
-  const Acc far = static_cast<Acc>(1e7);
-  const Acc above = value > -far ? value : -far;  // NaN too
-  return above < far ? above : far;
+  const Acc limit = static_cast<Acc>(1e7);
+  const Acc above = value > -limit ? value : -limit;  // NaN too
+  return above < limit ? above : limit;
 }
 
 // What is added to a position before it is split: nearest rounds.

@@ -156,12 +156,10 @@ static_assert(kPointsAhead + Floats::kWidth <= kPaddedPoints, "reads no offset b
 
 VISOPS_ALWAYS_INLINE void prefetch_pairs([[maybe_unused]] const char* const (&rows)[2],
                                          [[maybe_unused]] const int32_t* offset) {
-#if !defined(_MSC_VER)
   for (int k = 0; k < Floats::kWidth; ++k) {
     __builtin_prefetch(rows[0] + offset[k]);
     __builtin_prefetch(rows[1] + offset[k]);
   }
-#endif
 }
 
 // Reads one byte of every cache line of a plane, in the order of memory: NOTE [ Read ahead ]

@@ -151,7 +151,7 @@ class BoxRuns {
                 x2 = box.x2 < right[l] ? box.x2 : right[l];
       const Acc y1 = top[l] < box.y1 ? box.y1 : top[l],
                 y2 = box.y2 < bottom[l] ? box.y2 : bottom[l];
-      bits |= (x1 < x2) & (y1 < y2) ? 1 << l : 0;
+      bits |= ((x1 < x2) & (y1 < y2)) ? 1 << l : 0;
     }
     return static_cast<unsigned>(bits);
   }
@@ -180,10 +180,10 @@ class BoxRuns {
     for (int64_t i = begin; i < end; ++i) {
       const Box<Acc> b = box(i);
       const bool used = is_used(b);
-      left = used & (b.x1 < left) ? b.x1 : left;
-      top = used & (b.y1 < top) ? b.y1 : top;
-      right = used & (b.x2 > right) ? b.x2 : right;
-      bottom = used & (b.y2 > bottom) ? b.y2 : bottom;
+      left = (used & (b.x1 < left)) ? b.x1 : left;
+      top = (used & (b.y1 < top)) ? b.y1 : top;
+      right = (used & (b.x2 > right)) ? b.x2 : right;
+      bottom = (used & (b.y2 > bottom)) ? b.y2 : bottom;
     }
     left_[run] = left;
     top_[run] = top;

@@ -3,10 +3,6 @@
 
 #include <cstring>
 
-#if defined(_MSC_VER)
-#include <intrin.h>
-#endif
-
 #include "core/box.h"
 #include "cpu/prefetch.h"
 
@@ -16,15 +12,7 @@ namespace {
 constexpr int kRun = 16;  // boxes tested at a time
 
 // The index of the lowest bit that is set; `bits` is not 0.
-VISOPS_ALWAYS_INLINE int lowest_bit(unsigned bits) {
-#if defined(_MSC_VER)
-  unsigned long index;
-  _BitScanForward(&index, bits);
-  return static_cast<int>(index);
-#else
-  return __builtin_ctz(bits);
-#endif
-}
+VISOPS_ALWAYS_INLINE int lowest_bit(unsigned bits) { return __builtin_ctz(bits); }
 
 // Arrays of `size` and kRun more elements: a run may begin at the last box. Slots not stored are
 // zero, and so overlap nothing.

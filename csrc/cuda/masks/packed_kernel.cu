@@ -24,11 +24,7 @@ namespace {
 constexpr int kNowhere = 0x7fffffff;  // beyond every row and column
 
 // What a lane loads at once.
-#if defined(_MSC_VER)
-struct alignas(16) Words {
-#else
 struct __attribute__((may_alias, aligned(16))) Words {
-#endif
   uint32_t word[4];
 };
 

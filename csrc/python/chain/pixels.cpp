@@ -20,8 +20,6 @@
 namespace visops {
 namespace {
 
-constexpr const char* kOp = "augment";
-
 // Warps an image into another of its size.
 void warp(const PixelImage& from, void* to, const PixelOperation& operation,
           const PixelSampling& sampling, Threads threads) {

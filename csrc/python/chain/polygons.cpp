@@ -140,9 +140,9 @@ py::array_t<double> polygon_areas(const Doubles& points, const Counts& counts) {
 }
 
 // Polygons moved by a matrix [3, 3] whose w is 1 at the image's centre. What is nearer to the
-// horizon than `near` is cut off.
+// horizon than `least` is cut off.
 py::tuple move_polygons(const Doubles& points, const Counts& counts, const Doubles& matrix,
-                        double near) {
+                        double least) {
   if (matrix.size() != 9) throw std::invalid_argument("matrix must be [3, 3]");
   const double* const m = matrix.data();
   Polygons<2> own = read_polygons(points, counts);
@@ -156,7 +156,7 @@ py::tuple move_polygons(const Doubles& points, const Counts& counts, const Doubl
   Polygons<3> moved;
   moved.counts = own.counts;
   for (const Point<2>& p : own.points) moved.points.push_back({row(0, p), row(1, p), row(2, p)});
-  const auto distance = [near](const Point<3>& p) { return p[2] - near; };
+  const auto distance = [least](const Point<3>& p) { return p[2] - least; };
   const Polygons<3> rest = cut(moved, distance, [](const Point<3>& p) { return p; });
   own = {{}, rest.counts};
   for (const Point<3>& p : rest.points) own.points.push_back({p[0] / p[2], p[1] / p[2]});

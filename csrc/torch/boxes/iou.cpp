@@ -159,8 +159,8 @@ Tensor box_iou_rotated_backward(const Tensor& grad, const Tensor& boxes1, const 
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("box_iou", TORCH_BOX(&visops::box_iou));
-  m.impl("box_iou_backward", TORCH_BOX(&visops::box_iou_backward));
-  m.impl("box_iou_rotated", TORCH_BOX(&visops::box_iou_rotated));
-  m.impl("box_iou_rotated_backward", TORCH_BOX(&visops::box_iou_rotated_backward));
+  m.impl("box_iou", VISOPS_BOX(&visops::box_iou));
+  m.impl("box_iou_backward", VISOPS_BOX(&visops::box_iou_backward));
+  m.impl("box_iou_rotated", VISOPS_BOX(&visops::box_iou_rotated));
+  m.impl("box_iou_rotated_backward", VISOPS_BOX(&visops::box_iou_rotated_backward));
 }

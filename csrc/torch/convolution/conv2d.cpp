@@ -182,7 +182,7 @@ Tensor conv2d_backward_weight(const Tensor& grad, const Tensor& input, const Siz
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("conv2d", TORCH_BOX(&visops::conv2d));
-  m.impl("conv2d_backward_input", TORCH_BOX(&visops::conv2d_backward_input));
-  m.impl("conv2d_backward_weight", TORCH_BOX(&visops::conv2d_backward_weight));
+  m.impl("conv2d", VISOPS_BOX(&visops::conv2d));
+  m.impl("conv2d_backward_input", VISOPS_BOX(&visops::conv2d_backward_input));
+  m.impl("conv2d_backward_weight", VISOPS_BOX(&visops::conv2d_backward_weight));
 }

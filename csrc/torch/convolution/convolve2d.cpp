@@ -96,6 +96,6 @@ void convolve2d_out(const Tensor& input, const Tensor& kernel, const std::vector
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("convolve2d", TORCH_BOX(&visops::convolve2d));
-  m.impl("convolve2d_out", TORCH_BOX(&visops::convolve2d_out));
+  m.impl("convolve2d", VISOPS_BOX(&visops::convolve2d));
+  m.impl("convolve2d_out", VISOPS_BOX(&visops::convolve2d_out));
 }

@@ -81,6 +81,6 @@ Tensor convolve2d_backward_kernel(const Tensor& grad, const Tensor& input,
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("convolve2d_fold", TORCH_BOX(&visops::convolve2d_fold));
-  m.impl("convolve2d_backward_kernel", TORCH_BOX(&visops::convolve2d_backward_kernel));
+  m.impl("convolve2d_fold", VISOPS_BOX(&visops::convolve2d_fold));
+  m.impl("convolve2d_backward_kernel", VISOPS_BOX(&visops::convolve2d_backward_kernel));
 }

@@ -173,6 +173,6 @@ Tensor col2im(const Tensor& input, const Sizes& output_size, const Sizes& kernel
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("im2col", TORCH_BOX(&visops::im2col));
-  m.impl("col2im", TORCH_BOX(&visops::col2im));
+  m.impl("im2col", VISOPS_BOX(&visops::im2col));
+  m.impl("col2im", VISOPS_BOX(&visops::col2im));
 }

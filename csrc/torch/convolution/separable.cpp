@@ -41,4 +41,4 @@ Tensor filter_separable(const Tensor& images, const Numbers& rows, const Numbers
 }  // namespace
 }  // namespace visops
 
-VISOPS_KERNELS(m) { m.impl("filter_separable", TORCH_BOX(&visops::filter_separable)); }
+VISOPS_KERNELS(m) { m.impl("filter_separable", VISOPS_BOX(&visops::filter_separable)); }

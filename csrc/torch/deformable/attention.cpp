@@ -221,7 +221,8 @@ std::tuple<Tensor, Tensor> backward_samples(const Tensor& grad, const Tensor& va
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("multi_scale_deformable_attention", TORCH_BOX(&visops::attention));
-  m.impl("multi_scale_deformable_attention_backward_value", TORCH_BOX(&visops::backward_value));
-  m.impl("multi_scale_deformable_attention_backward_samples", TORCH_BOX(&visops::backward_samples));
+  m.impl("multi_scale_deformable_attention", VISOPS_BOX(&visops::attention));
+  m.impl("multi_scale_deformable_attention_backward_value", VISOPS_BOX(&visops::backward_value));
+  m.impl("multi_scale_deformable_attention_backward_samples",
+         VISOPS_BOX(&visops::backward_samples));
 }

@@ -373,9 +373,9 @@ Tensor backward_weight(const Tensor& grad, const Tensor& input, const Tensor& of
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("deform_conv2d", TORCH_BOX(&visops::deform_conv2d));
-  m.impl("deform_conv2d_backward_input", TORCH_BOX(&visops::backward_input));
-  m.impl("deform_conv2d_backward_offset", TORCH_BOX(&visops::backward_offset));
-  m.impl("deform_conv2d_backward_samples", TORCH_BOX(&visops::backward_samples));
-  m.impl("deform_conv2d_backward_weight", TORCH_BOX(&visops::backward_weight));
+  m.impl("deform_conv2d", VISOPS_BOX(&visops::deform_conv2d));
+  m.impl("deform_conv2d_backward_input", VISOPS_BOX(&visops::backward_input));
+  m.impl("deform_conv2d_backward_offset", VISOPS_BOX(&visops::backward_offset));
+  m.impl("deform_conv2d_backward_samples", VISOPS_BOX(&visops::backward_samples));
+  m.impl("deform_conv2d_backward_weight", VISOPS_BOX(&visops::backward_weight));
 }

@@ -120,4 +120,4 @@ Tensor match_cost(const Tensor& logits, const Tensor& boxes, const Tensor& targe
 }  // namespace
 }  // namespace visops
 
-VISOPS_KERNELS(m) { m.impl("match_cost", TORCH_BOX(&visops::match_cost)); }
+VISOPS_KERNELS(m) { m.impl("match_cost", VISOPS_BOX(&visops::match_cost)); }

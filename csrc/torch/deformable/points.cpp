@@ -152,7 +152,7 @@ Tensor backward_points(const Tensor& grad, const Tensor& input, const Tensor& po
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("point_sample", TORCH_BOX(&visops::point_sample));
-  m.impl("point_sample_backward_input", TORCH_BOX(&visops::backward_input));
-  m.impl("point_sample_backward_points", TORCH_BOX(&visops::backward_points));
+  m.impl("point_sample", VISOPS_BOX(&visops::point_sample));
+  m.impl("point_sample_backward_input", VISOPS_BOX(&visops::backward_input));
+  m.impl("point_sample_backward_points", VISOPS_BOX(&visops::backward_points));
 }

@@ -29,4 +29,4 @@ Tensor mask_boundaries(const Tensor& bits, int64_t width, double dilation_ratio)
 }  // namespace
 }  // namespace visops
 
-VISOPS_KERNELS(m) { m.impl("mask_boundaries", TORCH_BOX(&visops::mask_boundaries)); }
+VISOPS_KERNELS(m) { m.impl("mask_boundaries", VISOPS_BOX(&visops::mask_boundaries)); }

@@ -85,7 +85,7 @@ std::tuple<Tensor, Tensor> remove_small_regions(const Tensor& masks, int64_t min
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("connected_components", TORCH_BOX(&visops::connected_components));
-  m.impl("component_stats", TORCH_BOX(&visops::component_stats));
-  m.impl("remove_small_regions", TORCH_BOX(&visops::remove_small_regions));
+  m.impl("connected_components", VISOPS_BOX(&visops::connected_components));
+  m.impl("component_stats", VISOPS_BOX(&visops::component_stats));
+  m.impl("remove_small_regions", VISOPS_BOX(&visops::remove_small_regions));
 }

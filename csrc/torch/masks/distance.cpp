@@ -64,4 +64,4 @@ std::tuple<Tensor, Tensor> distance_transform(const Tensor& masks, const std::st
 }  // namespace
 }  // namespace visops
 
-VISOPS_KERNELS(m) { m.impl("distance_transform", TORCH_BOX(&visops::distance_transform)); }
+VISOPS_KERNELS(m) { m.impl("distance_transform", VISOPS_BOX(&visops::distance_transform)); }

@@ -115,8 +115,8 @@ Tensor mask_iou(const Tensor& masks1, const Tensor& masks2, const std::string& k
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("pack_masks", TORCH_BOX(&visops::pack_masks));
-  m.impl("unpack_masks", TORCH_BOX(&visops::unpack_masks));
-  m.impl("measure_masks", TORCH_BOX(&visops::measure_masks));
-  m.impl("mask_iou", TORCH_BOX(&visops::mask_iou));
+  m.impl("pack_masks", VISOPS_BOX(&visops::pack_masks));
+  m.impl("unpack_masks", VISOPS_BOX(&visops::unpack_masks));
+  m.impl("measure_masks", VISOPS_BOX(&visops::measure_masks));
+  m.impl("mask_iou", VISOPS_BOX(&visops::mask_iou));
 }

@@ -138,7 +138,7 @@ Tensor paste_masks_backward(const Tensor& grad, const Tensor& boxes,
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("paste_masks", TORCH_BOX(&visops::paste_masks));
-  m.impl("paste_binary_masks", TORCH_BOX(&visops::paste_binary_masks));
-  m.impl("paste_masks_backward", TORCH_BOX(&visops::paste_masks_backward));
+  m.impl("paste_masks", VISOPS_BOX(&visops::paste_masks));
+  m.impl("paste_binary_masks", VISOPS_BOX(&visops::paste_binary_masks));
+  m.impl("paste_masks_backward", VISOPS_BOX(&visops::paste_masks_backward));
 }

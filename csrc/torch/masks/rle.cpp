@@ -122,6 +122,6 @@ Tensor runs_to_bits(const Tensor& ends, const Tensor& offsets, std::vector<int64
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("masks_to_runs", TORCH_BOX(&visops::masks_to_runs));
-  m.impl("runs_to_bits", TORCH_BOX(&visops::runs_to_bits));
+  m.impl("masks_to_runs", VISOPS_BOX(&visops::masks_to_runs));
+  m.impl("runs_to_bits", VISOPS_BOX(&visops::runs_to_bits));
 }

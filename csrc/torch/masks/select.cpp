@@ -103,6 +103,6 @@ std::tuple<Tensor, Tensor> merge_masks(const Tensor& bits, int64_t width, const 
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("suppress_masks", TORCH_BOX(&visops::suppress_masks));
-  m.impl("merge_masks", TORCH_BOX(&visops::merge_masks));
+  m.impl("suppress_masks", VISOPS_BOX(&visops::suppress_masks));
+  m.impl("merge_masks", VISOPS_BOX(&visops::merge_masks));
 }

@@ -33,4 +33,4 @@ Tensor stability_score(const Tensor& logits, double mask_threshold, double thres
 }  // namespace
 }  // namespace visops
 
-VISOPS_KERNELS(m) { m.impl("stability_score", TORCH_BOX(&visops::stability_score)); }
+VISOPS_KERNELS(m) { m.impl("stability_score", VISOPS_BOX(&visops::stability_score)); }

@@ -23,4 +23,4 @@ Tensor adjust_pixels(const Tensor& images, const std::vector<int64_t>& kinds,
 }  // namespace
 }  // namespace visops
 
-VISOPS_KERNELS(m) { m.impl("adjust_pixels", TORCH_BOX(&visops::adjust_pixels)); }
+VISOPS_KERNELS(m) { m.impl("adjust_pixels", VISOPS_BOX(&visops::adjust_pixels)); }

@@ -50,4 +50,4 @@ Tensor add_grey_means(const Tensor& pictures, const Tensor& colors, const Tensor
 }  // namespace
 }  // namespace visops
 
-VISOPS_KERNELS(m) { m.impl("add_grey_means", TORCH_BOX(&visops::add_grey_means)); }
+VISOPS_KERNELS(m) { m.impl("add_grey_means", VISOPS_BOX(&visops::add_grey_means)); }

@@ -226,16 +226,16 @@ Tensor multiscale_roi_align_backward_boxes(const Tensor& grad, const std::vector
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("roi_align", TORCH_BOX(&visops::roi_align));
-  m.impl("roi_align_backward_input", TORCH_BOX(&visops::roi_align_backward_input));
-  m.impl("roi_align_backward_boxes", TORCH_BOX(&visops::roi_align_backward_boxes));
-  m.impl("roi_align_max", TORCH_BOX(&visops::roi_align_max));
-  m.impl("roi_align_max_at", TORCH_BOX(&visops::roi_align_max_at));
-  m.impl("roi_align_max_backward_input", TORCH_BOX(&visops::roi_align_max_backward_input));
-  m.impl("roi_align_max_backward_boxes", TORCH_BOX(&visops::roi_align_max_backward_boxes));
-  m.impl("multiscale_roi_align", TORCH_BOX(&visops::multiscale_roi_align));
+  m.impl("roi_align", VISOPS_BOX(&visops::roi_align));
+  m.impl("roi_align_backward_input", VISOPS_BOX(&visops::roi_align_backward_input));
+  m.impl("roi_align_backward_boxes", VISOPS_BOX(&visops::roi_align_backward_boxes));
+  m.impl("roi_align_max", VISOPS_BOX(&visops::roi_align_max));
+  m.impl("roi_align_max_at", VISOPS_BOX(&visops::roi_align_max_at));
+  m.impl("roi_align_max_backward_input", VISOPS_BOX(&visops::roi_align_max_backward_input));
+  m.impl("roi_align_max_backward_boxes", VISOPS_BOX(&visops::roi_align_max_backward_boxes));
+  m.impl("multiscale_roi_align", VISOPS_BOX(&visops::multiscale_roi_align));
   m.impl("multiscale_roi_align_backward_input",
-         TORCH_BOX(&visops::multiscale_roi_align_backward_input));
+         VISOPS_BOX(&visops::multiscale_roi_align_backward_input));
   m.impl("multiscale_roi_align_backward_boxes",
-         TORCH_BOX(&visops::multiscale_roi_align_backward_boxes));
+         VISOPS_BOX(&visops::multiscale_roi_align_backward_boxes));
 }

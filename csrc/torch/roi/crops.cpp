@@ -161,7 +161,7 @@ Tensor crop_rois_backward_boxes(const Tensor& grad, const Tensor& images, const 
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("crop_rois", TORCH_BOX(&visops::crop_rois));
-  m.impl("crop_rois_backward_images", TORCH_BOX(&visops::crop_rois_backward_images));
-  m.impl("crop_rois_backward_boxes", TORCH_BOX(&visops::crop_rois_backward_boxes));
+  m.impl("crop_rois", VISOPS_BOX(&visops::crop_rois));
+  m.impl("crop_rois_backward_images", VISOPS_BOX(&visops::crop_rois_backward_images));
+  m.impl("crop_rois_backward_boxes", VISOPS_BOX(&visops::crop_rois_backward_boxes));
 }

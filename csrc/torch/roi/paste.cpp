@@ -192,7 +192,7 @@ Tensor paste_rois_backward_alpha(const Tensor& grad, const Tensor& images, const
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("paste_rois", TORCH_BOX(&visops::paste_rois));
-  m.impl("paste_rois_backward_patches", TORCH_BOX(&visops::paste_rois_backward_patches));
-  m.impl("paste_rois_backward_alpha", TORCH_BOX(&visops::paste_rois_backward_alpha));
+  m.impl("paste_rois", VISOPS_BOX(&visops::paste_rois));
+  m.impl("paste_rois_backward_patches", VISOPS_BOX(&visops::paste_rois_backward_patches));
+  m.impl("paste_rois_backward_alpha", VISOPS_BOX(&visops::paste_rois_backward_alpha));
 }

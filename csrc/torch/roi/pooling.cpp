@@ -176,11 +176,11 @@ Tensor roi_align_rotated_backward(const Tensor& grad, const Tensor& boxes, const
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("roi_pool", TORCH_BOX(&visops::roi_pool));
-  m.impl("roi_pool_backward", TORCH_BOX(&visops::roi_pool_backward));
-  m.impl("roi_pool_at", TORCH_BOX(&visops::roi_pool_at));
-  m.impl("ps_roi_align", TORCH_BOX(&visops::ps_roi_align));
-  m.impl("ps_roi_align_backward", TORCH_BOX(&visops::ps_roi_align_backward));
-  m.impl("roi_align_rotated", TORCH_BOX(&visops::roi_align_rotated));
-  m.impl("roi_align_rotated_backward", TORCH_BOX(&visops::roi_align_rotated_backward));
+  m.impl("roi_pool", VISOPS_BOX(&visops::roi_pool));
+  m.impl("roi_pool_backward", VISOPS_BOX(&visops::roi_pool_backward));
+  m.impl("roi_pool_at", VISOPS_BOX(&visops::roi_pool_at));
+  m.impl("ps_roi_align", VISOPS_BOX(&visops::ps_roi_align));
+  m.impl("ps_roi_align_backward", VISOPS_BOX(&visops::ps_roi_align_backward));
+  m.impl("roi_align_rotated", VISOPS_BOX(&visops::roi_align_rotated));
+  m.impl("roi_align_rotated_backward", VISOPS_BOX(&visops::roi_align_rotated_backward));
 }

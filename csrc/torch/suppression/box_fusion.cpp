@@ -230,7 +230,7 @@ Fused non_maximum_weighted(const std::vector<Tensor>& boxes, const std::vector<T
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("weighted_boxes_fusion", TORCH_BOX(&visops::weighted_boxes_fusion));
-  m.impl("weighted_boxes_fusion_3d", TORCH_BOX(&visops::weighted_boxes_fusion_3d));
-  m.impl("non_maximum_weighted", TORCH_BOX(&visops::non_maximum_weighted));
+  m.impl("weighted_boxes_fusion", VISOPS_BOX(&visops::weighted_boxes_fusion));
+  m.impl("weighted_boxes_fusion_3d", VISOPS_BOX(&visops::weighted_boxes_fusion_3d));
+  m.impl("non_maximum_weighted", VISOPS_BOX(&visops::non_maximum_weighted));
 }

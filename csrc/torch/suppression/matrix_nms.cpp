@@ -131,4 +131,4 @@ std::tuple<Tensor, Tensor> matrix_nms(const Tensor& objects, const Tensor& score
 }  // namespace
 }  // namespace visops
 
-VISOPS_KERNELS(m) { m.impl("matrix_nms", TORCH_BOX(&visops::matrix_nms)); }
+VISOPS_KERNELS(m) { m.impl("matrix_nms", VISOPS_BOX(&visops::matrix_nms)); }

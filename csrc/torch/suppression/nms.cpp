@@ -53,8 +53,8 @@ std::tuple<Tensor, Tensor> nms_padded(const Tensor& boxes, const Tensor& scores,
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("nms", TORCH_BOX(&visops::nms));
-  m.impl("batched_nms", TORCH_BOX(&visops::batched_nms));
-  m.impl("nms_padded", TORCH_BOX(&visops::nms_padded));
-  m.impl("nms_rotated", TORCH_BOX(&visops::nms_rotated));
+  m.impl("nms", VISOPS_BOX(&visops::nms));
+  m.impl("batched_nms", VISOPS_BOX(&visops::batched_nms));
+  m.impl("nms_padded", VISOPS_BOX(&visops::nms_padded));
+  m.impl("nms_rotated", VISOPS_BOX(&visops::nms_rotated));
 }

@@ -31,4 +31,4 @@ Tensor nms_match(const Tensor& boxes, const Tensor& scores, double iou_threshold
 }  // namespace
 }  // namespace visops
 
-VISOPS_KERNELS(m) { m.impl("nms_match", TORCH_BOX(&visops::nms_match)); }
+VISOPS_KERNELS(m) { m.impl("nms_match", VISOPS_BOX(&visops::nms_match)); }

@@ -196,7 +196,7 @@ RowsAndScores soft_nms_rotated(const Tensor& boxes, const Tensor& scores, const 
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("soft_nms", TORCH_BOX(&visops::soft_nms));
-  m.impl("batched_soft_nms", TORCH_BOX(&visops::batched_soft_nms));
-  m.impl("soft_nms_rotated", TORCH_BOX(&visops::soft_nms_rotated));
+  m.impl("soft_nms", VISOPS_BOX(&visops::soft_nms));
+  m.impl("batched_soft_nms", VISOPS_BOX(&visops::batched_soft_nms));
+  m.impl("soft_nms_rotated", VISOPS_BOX(&visops::soft_nms_rotated));
 }

@@ -201,8 +201,8 @@ Tensor affine_backward_matrix(const Tensor& grad, const Tensor& image, const Ten
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("affine", TORCH_BOX(&visops::affine));
-  m.impl("affine_out", TORCH_BOX(&visops::affine_out));
-  m.impl("affine_backward_image", TORCH_BOX(&visops::affine_backward_image));
-  m.impl("affine_backward_matrix", TORCH_BOX(&visops::affine_backward_matrix));
+  m.impl("affine", VISOPS_BOX(&visops::affine));
+  m.impl("affine_out", VISOPS_BOX(&visops::affine_out));
+  m.impl("affine_backward_image", VISOPS_BOX(&visops::affine_backward_image));
+  m.impl("affine_backward_matrix", VISOPS_BOX(&visops::affine_backward_matrix));
 }

@@ -291,9 +291,9 @@ std::tuple<Tensor, Tensor, Tensor> augment_backward(const Tensor& grad, const Te
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
-  m.impl("augment", TORCH_BOX(&visops::augment));
-  m.impl("augment_list", TORCH_BOX(&visops::augment_list));
-  m.impl("augment_out", TORCH_BOX(&visops::augment_out));
-  m.impl("augment_list_out", TORCH_BOX(&visops::augment_list_out));
-  m.impl("augment_backward", TORCH_BOX(&visops::augment_backward));
+  m.impl("augment", VISOPS_BOX(&visops::augment));
+  m.impl("augment_list", VISOPS_BOX(&visops::augment_list));
+  m.impl("augment_out", VISOPS_BOX(&visops::augment_out));
+  m.impl("augment_list_out", VISOPS_BOX(&visops::augment_list_out));
+  m.impl("augment_backward", VISOPS_BOX(&visops::augment_backward));
 }

@@ -100,4 +100,4 @@ Tensor remap(const Tensor& images, const Tensor& map_x, const Tensor& map_y,
 }  // namespace
 }  // namespace visops
 
-VISOPS_KERNELS(m) { m.impl("remap", TORCH_BOX(&visops::remap)); }
+VISOPS_KERNELS(m) { m.impl("remap", VISOPS_BOX(&visops::remap)); }

@@ -18,11 +18,11 @@ struct UnsharpMask {
   float alpha, threshold;  // of differences, in levels of 255
 
   // A pixel's own share of white and its blurred one.
-  VISOPS_DEVICE bool is_edge(float own, float near) const {
-    return fabsf(own - near) * 255.0f > threshold;
+  VISOPS_DEVICE bool is_edge(float own, float around) const {
+    return fabsf(own - around) * 255.0f > threshold;
   }
-  VISOPS_DEVICE float sharpened(float own, float near) const {
-    return clamped(own + alpha * (own - near), 1.0f);
+  VISOPS_DEVICE float sharpened(float own, float around) const {
+    return clamped(own + alpha * (own - around), 1.0f);
   }
 };
 

@@ -1,18 +1,24 @@
-"""scripts/arm: what it would find; the emulator itself is in `make test-arm`."""
+"""Calls recorded for other systems: what their comparison would find (scripts/cross)."""
 
 import importlib.metadata
 import pickle
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from arm import chains
-from arm.machine import wanted_packages
-from arm.records import Recorder, call_chains, difference, packed, replay, unpacked
+from cross import chains
+from cross.machine import wanted_packages
+from cross.records import Recorder, call_chains, difference, packed, replay, unpacked
 from packaging.utils import canonicalize_name
 from visops import nms, warp_affine
+from visops._loader import LIBRARY
+
+from installable.calls_file import write_calls
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -70,6 +76,57 @@ def test_a_changed_bit_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "some.calls").write_bytes(pickle.dumps(calls))
     assert replay(tmp_path, ["some"])["differ"] == 1
     assert f"call 0, {name}: 1 of " in capsys.readouterr().out
+
+
+def refused_call() -> list[tuple[str, bytes, bytes]]:
+    with Recorder() as recorder, pytest.raises(RuntimeError, match=r"visops\.nms"):
+        torch.ops.visops.nms(torch.zeros(2, 3), torch.zeros(2), 0.5, -1, None)
+    return recorder.calls
+
+
+def test_refusals_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ((name, before, _),) = refused_call()
+    (tmp_path / "some.calls").write_bytes(pickle.dumps(refused_call()))
+    assert replay(tmp_path, ["some"]) == {"calls": 1, "refused": 1}
+    for other in ({"refused": "visops.nms: no"}, torch.zeros(1)):
+        calls = [(name, before, packed((other, None)))]
+        (tmp_path / "some.calls").write_bytes(pickle.dumps(calls))
+        assert replay(tmp_path, ["some"])["differ"] == 1
+        assert f"call 0, {name}: refused with visops.nms: boxes" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """replay.cpp, which Wine runs, built for this machine."""
+    compiler = shutil.which("c++")
+    if sys.platform != "linux" or compiler is None:
+        pytest.skip("takes a compiler and Linux' loader")
+    folder = Path(torch.__file__).parent
+    made = tmp_path_factory.mktemp("replay") / "replay"
+    command = [compiler, "-std=c++17", "-DTORCH_TARGET_VERSION=0x020b000000000000"]
+    command += ["-isystem", str(folder / "include"), str(Path(__file__).with_name("replay.cpp"))]
+    command += [f"-L{folder / 'lib'}", "-ltorch_cpu", "-lc10", "-ldl", "-o", str(made)]
+    command += ["-Wl,--allow-shlib-undefined"]
+    subprocess.run(command, check=True)
+    libraries = [str(folder / "lib"), *map(str, folder.parent.glob("nvidia/*/lib"))]
+    return ["env", f"LD_LIBRARY_PATH={':'.join(libraries)}", str(made), str(LIBRARY)]
+
+
+def test_the_program_for_wine_compares_bits_and_words(program: list[str], tmp_path: Path) -> None:
+    recorded = [*recorded_calls(), *refused_call()]
+    (tmp_path / "some.calls").write_bytes(pickle.dumps(recorded))
+    file = tmp_path / "calls"
+    assert write_calls(file, [tmp_path / "some.calls"]) == 0
+    done = subprocess.run([*program, str(file)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"'calls': {len(recorded)}, 'refused': 1, 'words': 1" in done.stdout
+    data = bytearray(file.read_bytes())
+    data[-5] ^= 1  # of the words
+    data[data.index(b"visops::nms") - 9] ^= 1  # the last of the warped image's bytes
+    file.write_bytes(data)
+    done = subprocess.run([*program, str(file)], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "'differ': 2" in done.stdout
 
 
 def test_chains_give_their_results_again(

@@ -40,7 +40,6 @@ def steps() -> dict[str, list[Callable[..., Any]]]:
         "affine": [T.RandomAffine(40, (0.1, 0.1), (0.7, 1.4), (-9, 9, -9, 9), "bicubic")],
         "rotation, expanded": [T.RandomRotation(70, expand=True)],
         "zoom out": [T.RandomZoomOut(p=1.0)],
-        "letterbox": [T.Letterbox((40, 48))],
         "unsharp mask": [T.UnsharpMask(p=1.0)],
         "downscale": [T.Downscale((0.3, 0.6), p=1.0)],
         "photometric distortion": [T.RandomPhotometricDistort(p=1.0)],
@@ -67,7 +66,11 @@ def of_samples() -> dict[str, list[Callable[..., Any]]]:
 
 def of_bytes_alone() -> dict[str, list[Callable[..., Any]]]:
     """Return those for images of uint8."""
-    return {"CLAHE, in Lab": [T.CLAHE(p=1.0)], "equalize": [T.RandomEqualize(p=1.0)]}
+    return {
+        "CLAHE, in Lab": [T.CLAHE(p=1.0)],
+        "equalize": [T.RandomEqualize(p=1.0)],
+        "letterbox": [T.Letterbox((40, 48))],
+    }
 
 
 def chain(name: str) -> T.Compose:

@@ -1,7 +1,7 @@
 """Records operators' calls on one machine and makes them again on another.
 
-    python scripts/arm/records.py record FOLDER [MODULE ...]
-    python scripts/arm/records.py replay FOLDER [MODULE ...]
+    python scripts/cross/records.py record FOLDER [MODULE ...]
+    python scripts/cross/records.py replay FOLDER [MODULE ...]
 
 The calls are, as module "cases", those of tests/operators with their gradients; as "random", calls
 of all operators with the fuzzer's arguments: infinite and huge numbers, empty and odd shapes; and
@@ -9,8 +9,9 @@ as "chains", those of chains.py, with all that a chain draws and computes. Input
 seeds: torch's generators and its conversions to float16 give other bits on other machines, which is
 no fault of ours.
 
-`replay` ends with an error if any result differs in bits, dtype, shape or strides. NaNs with other
-payloads are counted apart: which one an addition passes on is left open by IEEE 754.
+`replay` ends with an error if any result differs in bits, dtype, shape or strides, or if a call is
+refused in other words. NaNs with other payloads are counted apart: which one an addition passes on
+is left open by IEEE 754.
 """
 
 import argparse
@@ -78,6 +79,9 @@ def unpacked(data: bytes) -> Any:
     return torch.load(io.BytesIO(data), weights_only=False)
 
 
+REFUSED = "refused"  # the key of a call's error, in the place of results
+
+
 class Recorder(TorchDispatchMode):
     """Keeps each call of ours: its name, its arguments before it, and its results."""
 
@@ -93,7 +97,12 @@ class Recorder(TorchDispatchMode):
         if func.namespace != "visops":
             return func(*args, **kwargs)
         before = packed((args, kwargs))
-        results = func(*args, **kwargs)
+        try:
+            results = func(*args, **kwargs)
+        except RuntimeError as error:
+            if str(error).startswith("visops"):
+                self.calls.append((func.name(), before, packed(({REFUSED: str(error)}, None))))
+            raise
         changed = (args, kwargs) if func._schema.is_mutable else None
         self.calls.append((func.name(), before, packed((results, changed))))
         return results
@@ -101,7 +110,7 @@ class Recorder(TorchDispatchMode):
 
 def call_chains() -> list[tuple[str, bytes, bytes]]:
     """Return the calls of chains, as Recorder has those of operators."""
-    from arm import chains
+    from cross import chains
 
     calls = []
     for name, image, index in chains.inputs():
@@ -114,7 +123,7 @@ def call_chains() -> list[tuple[str, bytes, bytes]]:
 def function_of(operator: str) -> tuple[Any, bool]:
     """Return what a recorded call called, and whether it changes its arguments."""
     if operator.startswith(CHAIN):
-        from arm import chains
+        from cross import chains
 
         return chains.chain(operator.removeprefix(CHAIN)), False
     base, _, overload = operator.removeprefix("visops::").partition(".")
@@ -149,6 +158,11 @@ def tensors(value: Any) -> Iterator[Tensor]:
         yield from tensors(list(value.values()))
 
 
+def refusal(recorded: Any) -> str | None:
+    """Return the words by which a call was refused; None if it was not."""
+    return recorded[0].get(REFUSED) if isinstance(recorded[0], dict) else None
+
+
 def difference(got: Tensor, wanted: Tensor) -> str | None:
     """Say how two results differ; "NaN payloads" if in those only, None if in nothing."""
     for name in ("dtype", "shape"):
@@ -179,13 +193,22 @@ def replay(folder: Path, names: list[str]) -> Counter[str]:
         for number, (operator, before, after) in enumerate(calls):
             args, kwargs = unpacked(before)
             function, is_mutable = function_of(operator)
-            with torch.no_grad():
-                results = function(*args, **kwargs)
-            changed = (args, kwargs) if is_mutable else None
-            got, wanted = list(tensors((results, changed))), list(tensors(unpacked(after)))
+            expected = unpacked(after)
+            refused: str | None = None
+            try:
+                with torch.no_grad():
+                    results = function(*args, **kwargs)
+            except RuntimeError as error:
+                results, refused = (), str(error)
+            words = refusal(expected)
+            changed = (args, kwargs) if is_mutable and words is None else None
+            got, wanted = list(tensors((results, changed))), list(tensors(expected))
             count["calls"] += 1
             count["tensors"] += len(wanted)
-            if len(got) != len(wanted):
+            count["refused"] += words is not None
+            if refused != words:
+                found: list[str | None] = [f"refused with {refused}, not {words}"]
+            elif len(got) != len(wanted):
                 found = [f"{len(got)} tensors, not {len(wanted)}"]
             else:
                 found = [f for f in map(difference, got, wanted) if f is not None]

@@ -1,59 +1,47 @@
 """A 64-bit ARM machine in a folder: Debian's packages, PyPI's wheels, and an emulator.
 
 NOTE [ An ARM machine ]
-Nothing is installed and nothing needs root, beyond two packages of the host: the cross compiler and
-qemu's emulator of user programs. `make_machine()` leaves in build/arm/machine
+Nothing is installed and nothing needs root, beyond one package of the host: qemu's emulator of user
+programs. `make_machine()` leaves in build/cross/linux-aarch64/machine
 
-    root/     Debian's packages for arm64, unpacked: Python, the C and C++ libraries
-    sysroot/  what is compiled and linked with: NOTE [ The oldest Linux ]
+    root/     Debian's packages for arm64, unpacked: Python and its libraries
     site/     aarch64 wheels of the packages that the tests import, of the versions found here
     python    runs root's Python under the emulator; its children do so too
 
 The host's own package sources name the mirror, so the host has to be Debian; the root is of the
-same release, whose cross compiler has the same C++ library.
-
-NOTE [ The oldest Linux ]
-A library asks for the versions of the C library's functions that it was linked with, so it is
-linked with an older Debian's. That is glibc 2.31; what it has newer than 2.28 is named by its old
-version, with a library from stub_libraries.py. The C++ library is the compiler's; what we take of
-it is older still.
+same release.
 
 The emulator translates programs one instruction at a time and shows them the files of root first,
 then those of the host. torch reads two files that x86 machines don't have; root gets them.
 
 torch's aarch64 wheels name NVIDIA's libraries, gigabytes that a machine without a GPU never calls:
-stub_libraries.py makes some that hold nothing.
+write_stubs() makes some that hold nothing.
 """
 
 import hashlib
 import importlib.metadata
-import os
 import re
 import shutil
 import subprocess
-import sys
 import zipfile
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import cast
 
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from arm.stub_libraries import write_stub, write_stubs
+from cross.here import ROOT, download_wheels, fail, run, tool
+from cross.targets import TARGETS, write_stub
 
-ROOT = Path(__file__).resolve().parents[2]
-HOME = ROOT / "build" / "arm"
+TARGET = TARGETS["linux-aarch64"]
+HOME = ROOT / "build" / "cross" / TARGET.name
 MACHINE = HOME / "machine"
+LIBRARY = HOME / "lib"
 EMULATOR = "qemu-aarch64-static"
-COMPILER = "aarch64-linux-gnu-g++"
-DEBIAN = ("python3", "libpython3-dev", "libgomp1", "libstdc++6", "libjpeg62-turbo")
-OLD_RELEASE = "bullseye"
-OLD_DEBIAN = ("libc6-dev", "libjpeg62-turbo-dev")
-# Since 2.29 they leave errno alone; results are the same.
-OLD_NAMES = {"exp": {"GLIBC_2.17"}, "log2": {"GLIBC_2.17"}}
-LIBRARIES = Path("usr/lib/aarch64-linux-gnu")  # in a root
+DEBIAN = ("python3", "libgomp1", "libstdc++6")
 # What the tests of values import; what these need comes with them.
 PACKAGES = (
     *("torch", "torchvision", "numpy", "pytest", "pytest-xdist", "hypothesis", "scipy"),
@@ -66,6 +54,29 @@ LEFT_OUT = ("nvidia-", "cuda-", "triton")
 PLATFORMS = (
     *("manylinux_2_28", "manylinux_2_27", "manylinux_2_26", "manylinux_2_24"),
     *("manylinux_2_17", "manylinux2014"),
+)
+
+# Whose functions begin how; the first that fits.
+BEGINNINGS = {
+    "libcudart.": r"(__)?cuda",
+    "libcublasLt.": "cublasLt",
+    "libcublas.": "cublas",
+    "libcudnn.": "cudnn",
+    "libcufft.": "cufft",
+    "libcufile.": "cuFile",
+    "libcusparseLt.": "cusparseLt",
+    "libcusparse.": "cusparse",
+    "libcusolver.": "cusolver",
+    "libcurand.": "curand",
+    "libnccl.": "p?nccl",
+    "libnvrtc.": "nvrtc",
+    "libcupti.": "cupti",
+    "libnvshmem_host.": "nvshmem",
+}
+SYMBOL = re.compile(
+    r"^\s*\d+: \S+\s+\S+\s+\S+\s+(?P<binding>\S+)\s+\S+\s+(?P<section>\S+)"
+    r"\s+(?P<name>[^\s@]+)(?:@+(?P<version>\S+))?",
+    re.MULTILINE,
 )
 
 # A Neoverse N1, as torch's own library for processors wants to read it.
@@ -81,33 +92,6 @@ CPU part\t: 0xd0c
 CPU revision\t: 1
 """
 MIDR = "0x00000000413fd0c1\n"
-
-
-def fail(message: str) -> NoReturn:
-    """Stop with one line."""
-    raise SystemExit(f"test-arm: {message}")
-
-
-def run(*command: str | Path, **variables: str) -> str:
-    """Run a command in the repository and return what it prints; stop if it fails."""
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=ROOT,
-        env={**os.environ, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        fail(f"{done.stdout[-4000:]}\nfailed: {' '.join(map(str, command))}")
-    return done.stdout
-
-
-def tool(name: str, package: str) -> Path:
-    """Return a program of the host."""
-    path = shutil.which(name)
-    return Path(path) if path else fail(f"{name} is missing; on Debian: apt install {package}")
 
 
 def wanted_packages(names: tuple[str, ...] = PACKAGES) -> dict[str, str]:
@@ -135,26 +119,19 @@ def wanted_packages(names: tuple[str, ...] = PACKAGES) -> dict[str, str]:
     return found
 
 
-def debian_source(release: str | None) -> Path:
-    """Return a file that names Debian's mirror: the host's own, or one for another release."""
+def debian_source() -> Path:
+    """Return a file that names Debian's mirror: the host's own."""
     given = [Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list")]
     own = next((file for file in given if file.is_file() and "debian" in file.read_text()), None)
     if own is None:
         fail("no package source of Debian in /etc/apt; run this on Debian or in its container")
-    if release is None:
-        return own
-    mirror = re.search(r"https?://\S+/debian/?(?=\s)", own.read_text())
-    if mirror is None:
-        fail(f"{own} names no mirror of Debian")
-    source = HOME / f"{release}.list"
-    source.write_text(f"deb {mirror[0]} {release} main\n")
-    return source
+    return own
 
 
-def unpack_debian(root: Path, packages: tuple[str, ...], release: str | None = None) -> None:
-    """Download Debian's packages for arm64 and unpack them; by default of the host's release."""
+def unpack_debian(root: Path, packages: tuple[str, ...]) -> None:
+    """Download Debian's packages for arm64, with what they need, and unpack them."""
     root.mkdir(parents=True, exist_ok=True)
-    state = HOME / f"apt-{release or 'host'}"
+    state = HOME / "apt"
     for folder in ("state/lists/partial", "cache/archives/partial", "log"):
         (state / folder).mkdir(parents=True, exist_ok=True)
     (state / "status").write_text("")  # nothing is installed: everything needed is downloaded
@@ -165,7 +142,7 @@ def unpack_debian(root: Path, packages: tuple[str, ...], release: str | None = N
         "Acquire::Languages": "none",
         "Debug::NoLocking": "1",
         "Dir::Cache": str(state / "cache"),
-        "Dir::Etc::sourcelist": str(debian_source(release)),
+        "Dir::Etc::sourcelist": str(debian_source()),
         "Dir::Etc::sourceparts": "/dev/null",
         "Dir::Log": str(state / "log"),
         "Dir::State": str(state / "state"),
@@ -182,6 +159,20 @@ def unpack_debian(root: Path, packages: tuple[str, ...], release: str | None = N
         run("dpkg-deb", "-x", package, root)
 
 
+def jpeg_for_arm() -> Path:
+    """Return a folder with libjpeg-turbo for ARM, in `include` and `lib`."""
+    folder = HOME / "jpeg"
+    if not folder.exists():
+        partial, root = HOME / "jpeg.partial", HOME / "jpeg-root"
+        unpack_debian(root, ("libjpeg62-turbo-dev",))
+        for kind, pattern in (("include", "**/j*.h"), ("lib", "aarch64-linux-gnu/libjpeg.so*")):
+            (partial / kind).mkdir(parents=True, exist_ok=True)
+            for file in (root / "usr" / kind).glob(pattern):
+                shutil.copy(file, partial / kind)
+        partial.rename(folder)
+    return folder
+
+
 def python_version(root: Path) -> str:
     """Return the version of root's Python: "3.11"."""
     return (root / "usr" / "bin" / "python3").resolve().name.removeprefix("python")
@@ -191,55 +182,46 @@ def unpack_wheels(site: Path, version: str, packages: Mapping[str, str]) -> None
     """Download aarch64 wheels and unpack them, as pip would install them; replace NVIDIA's."""
     wheels = HOME / "wheels"
     names = [f"{name}=={number}" for name, number in packages.items()]
-    platforms = [f"--platform={name}_aarch64" for name in PLATFORMS]
-    options = ["--quiet", "--no-deps", "--only-binary=:all:", "--implementation=cp"]
-    options += [f"--python-version={version}", *platforms, "--dest", str(wheels)]
-    run(sys.executable, "-m", "pip", "download", *options, *names)
+    download_wheels(wheels, [f"{name}_aarch64" for name in PLATFORMS], names, version)
     site.mkdir(parents=True)
     for wheel in wheels.glob("*.whl"):
         name, number, *_ = parse_wheel_filename(wheel.name)
         if packages.get(name) == str(number):
             zipfile.ZipFile(wheel).extractall(site)
-    write_stubs(site / "torch" / "lib", site.glob("torchvision/*.so"), COMPILER)
+    write_stubs(site / "torch" / "lib", site.glob("torchvision/*.so"))
 
 
-def make_sysroot(sysroot: Path, root: Path) -> None:
-    """Make what is compiled and linked with: an old C library, and root's Python's headers."""
-    unpack_debian(sysroot, OLD_DEBIAN, OLD_RELEASE)
-    for python in (root / "usr" / "include").rglob("python3*"):
-        if python.is_dir():
-            shutil.copytree(python, sysroot / python.relative_to(root), dirs_exist_ok=True)
-    for link in (sysroot / LIBRARIES).glob("*.so"):
-        if link.is_symlink() and os.readlink(link).startswith("/"):  # as the ARM machine sees it
-            target = sysroot / os.readlink(link)[1:]
-            link.unlink()
-            link.symlink_to(target)
-    old = sysroot / "old-names" / "libm.so.6"
-    old.parent.mkdir()
-    write_stub(old, OLD_NAMES, COMPILER)
-    (sysroot / LIBRARIES / "libm.so").unlink()
-    (sysroot / LIBRARIES / "libm.so").write_text(
-        f"GROUP ( /{old.relative_to(sysroot)} /lib/aarch64-linux-gnu/libm.so.6 )\n"
-    )
+def read_elf(library: Path, *options: str) -> str:
+    command = ["readelf", "--wide", *options, str(library)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def compiler_command() -> list[str]:
-    """Return the cross compiler that sees the old C library and not its own.
-
-    Debian's looks at its own headers and libraries before those of a sysroot.
-    """
-    listed = subprocess.run(
-        [COMPILER, "-E", "-v", "-x", "c++", os.devnull], capture_output=True, text=True, check=True
-    ).stderr
-    folders = listed.partition("<...> search starts here:\n")[2].partition("End of")[0].split()
-    folders = [os.path.normpath(folder) for folder in folders]
-    kept = [folder for folder in folders if "/c++/" in folder or "/gcc" in folder]
-    sysroot = MACHINE / "sysroot"
-    headers = [*kept, sysroot / "usr/include/aarch64-linux-gnu", sysroot / "usr/include"]
-    command = [COMPILER, f"--sysroot={sysroot}", "-nostdinc"]
-    for folder in headers:
-        command += ["-isystem", str(folder)]
-    return [*command, f"-L{sysroot / LIBRARIES}", f"-L{sysroot / 'lib/aarch64-linux-gnu'}"]
+def write_stubs(folder: Path, others: Iterable[Path]) -> None:
+    """Write the libraries that those in `folder` and others need, and that are nowhere, there."""
+    libraries = [*sorted(folder.glob("*.so*")), *others]
+    names = {library.name for library in libraries}
+    needed: set[str] = set()
+    defined: set[str] = set()
+    undefined: dict[str, set[str]] = defaultdict(set)
+    for library in libraries:
+        text = read_elf(library, "--dynamic", "--dyn-syms")
+        names.update(re.findall(r"SONAME\).*\[(.*)\]", text))
+        needed.update(re.findall(r"NEEDED\).*\[(.*)\]", text))
+        for match in SYMBOL.finditer(text):
+            if match["section"] != "UND":
+                defined.add(match["name"])
+            elif match["binding"] != "WEAK":
+                undefined[match["name"]].update(filter(None, [match["version"]]))
+    functions: dict[str, dict[str, set[str]]] = defaultdict(dict)
+    for name in undefined.keys() - defined:
+        for beginning, pattern in BEGINNINGS.items():
+            if re.match(pattern, name):
+                functions[beginning][name] = undefined[name]
+                break
+    for library_name in sorted(needed - names):
+        if re.match(r"lib(cu|nv|nccl)", library_name):
+            beginning = library_name.split(".")[0] + "."
+            write_stub(TARGET, folder / library_name, functions[beginning])
 
 
 def write_command(folder: Path) -> None:
@@ -258,13 +240,17 @@ def write_command(folder: Path) -> None:
     (start / "sitecustomize.py").write_text(f"import sys\n\nsys.executable = {str(command)!r}\n")
 
 
+def there(*arguments: str | Path, path: str | Path = LIBRARY) -> list[str | Path]:
+    """Return a command for the ARM machine's Python, with what was built for it."""
+    return ["env", f"PYTHONPATH={path}", "OMP_NUM_THREADS=2", MACHINE / "python", *arguments]
+
+
 def make_machine() -> Path:
     """Return the ARM machine's Python; make the machine first, if its parts have changed."""
     tool(EMULATOR, "qemu-user-static")
-    tool(COMPILER, "g++-aarch64-linux-gnu")
     packages = wanted_packages()
     recipe = repr((sorted(packages.items()), str(ROOT)))
-    for name in ("machine.py", "stub_libraries.py"):
+    for name in ("machine.py", "targets.py"):
         recipe += Path(__file__).with_name(name).read_text()
     digest = hashlib.sha256(recipe.encode()).hexdigest()
     done = MACHINE / "made"
@@ -272,7 +258,6 @@ def make_machine() -> Path:
         shutil.rmtree(MACHINE, ignore_errors=True)
         root = MACHINE / "root"
         unpack_debian(root, DEBIAN)
-        make_sysroot(MACHINE / "sysroot", root)
         for name, text in {
             "proc/cpuinfo": CPU_INFO,
             "sys/devices/system/cpu/cpu0/regs/identification/midr_el1": MIDR,

@@ -1,0 +1,1 @@
+"""Builds visops for other systems and tests it without them; `python scripts/cross --help`."""
