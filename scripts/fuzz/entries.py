@@ -166,6 +166,8 @@ def valid_arguments(draw: Draw, name: str, function: Callable[..., Any]) -> dict
         for argument, default in defaults.items()
         if argument in found or (default is not inspect.Parameter.empty and draw.chance(share))
     }
+    if "index" in arguments:
+        return arguments  # of the forward with these numbers: with others it has no meaning
     if draw.chance(0.1):
         dtype = draw.choice(_COMPUTED)
         arguments = pytree.tree_map(lambda v: v.to(dtype) if is_float(v) else v, arguments)
