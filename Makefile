@@ -19,8 +19,8 @@ export PYTHONDONTWRITEBYTECODE :=
 # share the cores, so threads that wait must not spin.
 PYTEST := OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE $(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
-SOURCES := $(shell find csrc tests/cuda_emulation tests/cuda_check tests/neon_emulation -type f)
-CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_check tests/installable tests/ptx tests/neon_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
+SOURCES := $(shell find csrc tests/cuda_on_cpu tests/neon_emulation -type f)
+CPP := $(shell find csrc ops/include examples tests/cuda_on_cpu tests/installable tests/ptx tests/neon_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help build build-tests demo test test-matrix test-infer test-gpu bench-gpu test-wheel test-asan test-tsan \
@@ -161,7 +161,7 @@ test-tsan: build/tsan/.built  ## the fast tests' parallel loops under ThreadSani
 	    PRELOAD="$(call preloaded,libtsan.so)"; \
 	  LD_PRELOAD="$$PRELOAD" $(PY) -m pytest -p no:cacheprovider $(SANITIZED_TESTS) $(PYTEST_ARGS)
 
-# GCC compiles the CUDA kernels so that every access to memory is looked at (tests/cuda_check). It
+# GCC compiles the CUDA kernels so that every access to memory is looked at (tests/cuda_on_cpu/checks). It
 # needs no library, and the kernels run as they do under emulation.
 build/cuda-check/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -name '*.py')
 	VISOPS_SANITIZE=cuda VISOPS_ISA=default VISOPS_EMULATION=1 VISOPS_CUDA=0 $(PY) setup.py --quiet build \
@@ -171,8 +171,8 @@ build/cuda-check/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -nam
 CUDA_CHECKED = OMP_NUM_THREADS=2 PYTHONPATH=build/cuda-check $(PY) -m pytest -n auto --dist loadgroup \
   -p no:cacheprovider $(PYTEST_ARGS)
 test-cuda-check: build/cuda-check/.built  ## emulated CUDA kernels: races, bounds, uninitialised memory, schedules
-	$(CUDA_CHECKED) tests/build/test_backends.py -k cuda_emulated
-	$(CUDA_CHECKED) tests/build/test_cuda_barriers.py
+	$(CUDA_CHECKED) tests/contract/test_bits.py -k kernels_of_all_kinds
+	$(CUDA_CHECKED) tests/cuda_on_cpu/test_barriers.py
 	VISOPS_CPU=cuda_emulated $(CUDA_CHECKED) -m "matrix and not cluster" $(MATRIX_TESTS)
 
 # The PTX that nvcc makes of the kernels, interpreted (tests/ptx; settings are in hook/launch.cpp). By
@@ -197,7 +197,7 @@ test-ptx: $(PTX_BUILD)/.built  ## the PTX of the CUDA kernels, interpreted: bits
 	build/ninja/ptx/self_test
 	$(PTX_ENVIRONMENT) $(PY) tests/ptx/decode_all.py
 	@rm -rf $(PTX_BUILD)/statistics $(PTX_BUILD)/findings.txt && mkdir $(PTX_BUILD)/statistics
-	$(PTX_TESTED) tests/build/test_backends.py -k cuda_emulated
+	$(PTX_TESTED) tests/contract/test_bits.py -k kernels_of_all_kinds
 	VISOPS_CPU=cuda_emulated $(PTX_TESTED) -m "matrix and not cluster" $(MATRIX_TESTS)
 	$(PY) tests/ptx/report.py $(PTX_KERNELS) $(PTX_BUILD)/statistics --least $(PTX_LEAST)
 	@! grep -s . $(PTX_BUILD)/findings.txt

@@ -21,7 +21,7 @@ second build compiles only what a changed source or header touches.
   core/dispatch/kernel_stub.cpp chooses at run time.
 - csrc/library.cpp and csrc/torch see torch's stable headers, csrc/python sees pybind11.
 - csrc/cuda goes through nvcc; with VISOPS_EMULATION=1 also through the C++ compiler, with
-  tests/cuda_emulation/cuda_runtime.h standing in for CUDA's, into libvisops.
+  tests/cuda_on_cpu/cuda_runtime.h standing in for CUDA's, into libvisops.
 
 The libraries name torch's libraries but hold no path to them: `import torch`, or the C++ program,
 has loaded them by then. The CUDA runtime is linked statically, as NCCL and cuDNN do it, so that

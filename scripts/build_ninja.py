@@ -242,14 +242,14 @@ def cpu_kernels(file: NinjaFile) -> list[Path]:
 
 # First on the include path, so that <cuda_runtime.h> is the emulation's.
 _EMULATION = [
-    "-Itests/cuda_emulation",
+    "-Itests/cuda_on_cpu",
     *defines({"VISOPS_CUDA_EMULATION": "1"}),
 ]
 
 
 def emulation_of_cuda(file: NinjaFile) -> list[Path]:
     """Compile what stands in for CUDA, and what lets tests choose kernels."""
-    return file.objects("emulated", files_below("tests/cuda_emulation"), _EMULATION)
+    return file.objects("emulated", [Path("tests/cuda_on_cpu/force_cpu.cpp")], _EMULATION)
 
 
 def checks_of_cuda(file: NinjaFile, torch_api: Iterable[str]) -> list[Path]:
@@ -257,7 +257,7 @@ def checks_of_cuda(file: NinjaFile, torch_api: Iterable[str]) -> list[Path]:
     if "cuda" not in sanitizers():
         return []
     flags = [*_EMULATION, *check_flags(), *torch_api]
-    return file.objects("emulated", files_below("tests/cuda_check"), flags)
+    return file.objects("emulated", files_below("tests/cuda_on_cpu/checks"), flags)
 
 
 def emulated_kernels(file: NinjaFile) -> list[Path]:

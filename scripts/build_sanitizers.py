@@ -4,21 +4,22 @@ Their objects go to folders of their own. The result needs the sanitizers' share
 an ordinary Python must preload; `make test-asan` and `make test-tsan` do so.
 
 One more, "cuda", is our own and needs no library: it looks at the memory of emulated CUDA kernels
-(tests/cuda_check). They are compiled as for ThreadSanitizer, whose functions it replaces.
+(tests/cuda_on_cpu/checks). They are compiled as for ThreadSanitizer, whose functions it replaces.
 """
 
 import os
 from collections.abc import Mapping
 
 KNOWN = ("address", "cuda", "thread", "undefined")
-# What the kernels' memory checks take over of torch's functions; see tests/cuda_check/tensors.cpp.
+# What the kernels' memory checks take over of torch's functions; see checks/tensors.cpp in
+# tests/cuda_on_cpu.
 WRAPPED = (
     "torch_get_mutable_data_ptr",
     "torch_get_const_data_ptr",
     "aoti_torch_empty_strided",
     "aoti_torch_delete_tensor_object",
     "torch_call_dispatcher",
-    # These are our own functions; see tests/cuda_check/boxes.cpp.
+    # These are our own functions; see tests/cuda_on_cpu/checks/boxes.cpp.
     "_ZN6visops10check_roisEPKcS1_RKNS_14RoiAlignParamsE",
     "_ZN6visops16check_crop_boxesEPKcRKNS_9CropBoxesEl",
 )

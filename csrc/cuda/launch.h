@@ -1,6 +1,6 @@
 // How CUDA files start kernels, and the little that differs under emulation.
 //
-// With VISOPS_CUDA_EMULATION the same files compile as plain C++ against tests/cuda_emulation, and
+// With VISOPS_CUDA_EMULATION the same files compile as plain C++ against tests/cuda_on_cpu, and
 // tests run the kernels' own code on CPU tensors.
 #pragma once
 

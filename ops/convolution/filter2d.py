@@ -14,6 +14,7 @@ from torch import Tensor
 from .._torch.arrays import as_tensor
 from .._torch.call import renamed
 from .._torch.native import modes_or_transforms_active
+from .._torch.numbers import real_number
 from .._torch.shapes import any_zero
 from .._torch.unsupported_inputs import require_plain
 from .convolve2d import correlate2d
@@ -149,6 +150,7 @@ def filtered(
         names = ", ".join(repr(name) for name in _BORDERS)
         raise ValueError(f"visops.{op}: border is {border!r}, must be one of {names}")
     require_plain(op, image=image, kernel=list(kernels))
+    fill = real_number(op, "fill", fill)
     planes, last = _planes(op, image, channels)
     result_dtype = planes.dtype if dtype is None else _torch_dtype(op, dtype)
     wide = computed_in(op, planes.dtype)

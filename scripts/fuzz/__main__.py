@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from fuzz import entries
 from fuzz.calls import Call, Target, all_targets, draw_call
 from fuzz.children import Limits, Report, make_calls
 from fuzz.ways import make
@@ -40,6 +41,8 @@ def main(words: Sequence[str] | None = None) -> int:
         make(call, lambda: draw(arguments.call))
         print("no finding")
         return 0
+    with entries.one_thread():
+        entries.callers()  # once, for all the processes to come
     began = time.monotonic()
     numbers = range(arguments.first, arguments.first + arguments.calls)
     limits = Limits(arguments.seconds, arguments.memory << 20)

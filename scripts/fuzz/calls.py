@@ -16,18 +16,10 @@ from torch.utils import _pytree as pytree
 from visops import compat
 
 from .draws import Draw, as_array, relayout, spoil, spoil_plain
-from .functions import BY_FUNCTION
-from .problem import BY_NAME, BY_OPERATOR, Problem
-from .strangers import decode_mutated, rle_mutated, transform_mutated
+from .strangers import BYTES, decode_mutated, rle_mutated, transform_mutated
 
 # How a call is made; see ways.py.
 WAYS = ("plain", "plain", "plain", "gradient", "meta", "vmap", "transform")
-_OPTIONAL = "?"
-# Other arguments depend on these options, so they are always given.
-_TOGETHER = (
-    *("stride", "padding", "dilation", "layout", "blend", "alpha", "groups"),
-    *("counts", "num_points_list"),
-)
 
 
 @dataclass(frozen=True)
@@ -128,7 +120,7 @@ def _function(name: str, function: Any) -> Target | None:
     parameters = inspect.signature(function).parameters.values()
     written = _annotations(function)
     arguments = {
-        p.name: f"{written.get(p.name, '')}{'' if p.default is p.empty else _OPTIONAL}"
+        p.name: written.get(p.name, "")
         for p in parameters
         if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     }
@@ -153,7 +145,12 @@ _GIGABYTES = (1 << 24, 1 << 34)
 
 
 def takes_gigabytes(arguments: Mapping[str, Any]) -> bool:
-    numbers = pytree.tree_leaves([arguments.get(name) for name in _SIZES])
+    given = {name: arguments.get(name) for name in _SIZES}
+    levels = given["sizes"]
+    if isinstance(levels, list) and all(type(n) is int for n in levels):  # pairs, which add up
+        pairs = zip(levels[::2], levels[1::2], strict=False)
+        given["sizes"] = max((height * width for height, width in pairs), default=0)
+    numbers = pytree.tree_leaves(list(given.values()))
     numbers += [arguments[name] for name in _SIDES if isinstance(arguments.get(name), int)]
     positive = [n for n in numbers if _counts(n)]
     tensors = [t for t in pytree.tree_leaves(arguments) if isinstance(t, Tensor)]
@@ -220,37 +217,11 @@ def draw_call(targets: Sequence[Target], seed: int, number: int) -> Call:
 
 def valid_arguments(draw: Draw, target: Target) -> dict[str, Any]:
     """Return arguments that should fit together."""
-    op = target.name.rpartition(".")[2]
-    is_operator = target.name.startswith("torch.ops.")
-    problem = Problem(draw, op)
-    arguments = problem.arguments
-    for name, kind in target.arguments.items():
-        free = name not in _TOGETHER
-        if kind.endswith(_OPTIONAL) and not is_operator and free and draw.chance(0.5):
-            continue  # its default
-        if kind.startswith("Optional[") and free and draw.chance(0.4):
-            arguments[name] = None
-        else:
-            arguments[name] = _value(problem, op, name, kind, is_operator)
-    return arguments
+    if target.takes_bytes:
+        return BYTES[target.function](draw)
+    from . import entries  # imports more of torch than calls do
 
-
-def _value(problem: Problem, op: str, name: str, kind: str, is_operator: bool) -> Any:
-    by_operator = BY_OPERATOR.get(f"{op}.{name}")
-    special = by_operator if is_operator else BY_FUNCTION.get(f"{op}.{name}", by_operator)
-    make = special or BY_NAME.get(name)
-    if make is not None:
-        value = make(problem)
-        return list(value) if isinstance(value, tuple) else value
-    if "bool" in kind:
-        return problem.draw.chance(0.5)
-    if "Tensor" in kind or "Array" in kind:
-        return problem.image()
-    if "float" in kind:
-        return problem.draw.uniform(0, 2)
-    if "int" in kind:
-        return problem.draw.between(0, 5)
-    return None
+    return entries.valid_arguments(draw, target.name, target.function)
 
 
 def _to_arrays(draw: Draw, value: Any) -> Any:

@@ -136,6 +136,17 @@ def spoil(draw: Draw, tensor: Tensor) -> Any:
         return tensor
 
 
+def odd_numbers(draw: Draw, tensor: Tensor) -> Tensor:
+    """Return numbers that no test would choose: ties, huge and tiny ones, copies of a row."""
+    ways: list[Callable[[], Tensor]] = [
+        lambda: tensor * draw.choice((0, -1, 0.01, 0.25, 4, 40, 1e6, 1e10)),
+        lambda: (tensor * draw.choice((1, 4))).round() / draw.choice((1, 4)),
+        lambda: tensor[:1].expand(tensor.shape).clone() if tensor.dim() else tensor,
+        lambda: tensor - draw.choice((0.5, 3.0)),
+    ]
+    return draw.choice(ways)().to(tensor.dtype)
+
+
 def _with_values(draw: Draw, tensor: Tensor) -> Tensor:
     """Put a few odd numbers among the values."""
     tensor = tensor.clone(memory_format=torch.contiguous_format)

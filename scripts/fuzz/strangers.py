@@ -138,15 +138,15 @@ def _edit_marker(draw: Any, data: bytearray, position: int, others: Sequence[byt
 _EDITS = (_flip_bit, _set_byte, _cut_end, _cut_out, _repeat, _splice, _edit_marker)
 
 
-def _file_of(p: Any) -> bytes:
+def _file_of(draw: Any) -> bytes:
     files = _files()
-    return mutated(p.draw, p.draw.choice(files), files)
+    return mutated(draw, draw.choice(files), files)
 
 
-def _window_of(p: Any) -> tuple[int, ...] | None:
-    if p.draw.chance(0.5):
+def _window_of(draw: Any) -> tuple[int, ...] | None:
+    if draw.chance(0.5):
         return None
-    return (*(p.draw.between(0, 9) for _ in range(2)), *(p.draw.between(1, 9) for _ in range(2)))
+    return (*(draw.between(0, 9) for _ in range(2)), *(draw.between(1, 9) for _ in range(2)))
 
 
 @functools.cache
@@ -163,36 +163,43 @@ def _texts() -> tuple[tuple[tuple[int, int], list[bytes]], ...]:
     return tuple(found)
 
 
-def _rles_of(p: Any) -> list[dict[str, Any]]:
+def _rles_of(draw: Any) -> list[dict[str, Any]]:
     """Return texts as COCO writes them, of small masks, with edits; sizes may be wrong too."""
-    sides, texts = p.draw.choice(_texts())
+    sides, texts = draw.choice(_texts())
     found = []
     for text in texts:
-        counts = mutated(p.draw, text, texts) if p.draw.chance(0.5) else text
-        if p.draw.chance(0.8):  # COCO's characters
+        counts = mutated(draw, text, texts) if draw.chance(0.5) else text
+        if draw.chance(0.8):  # COCO's characters
             counts = bytes(48 + (byte - 48) % 64 for byte in counts)
-        if p.draw.chance(0.1):  # digits of the largest numbers
-            at = p.draw.between(0, len(counts))
+        if draw.chance(0.1):  # digits of the largest numbers
+            at = draw.between(0, len(counts))
             counts = (
-                counts[:at] + bytes([p.draw.choice(b"o`_n0")]) * p.draw.between(1, 16) + counts[at:]
+                counts[:at] + bytes([draw.choice(b"o`_n0")]) * draw.between(1, 16) + counts[at:]
             )
         size = [*sides]
-        if p.draw.chance(0.1):
-            size[p.draw.between(0, 1)] = p.draw.choice((0, 1, -1, 31, 1000, 1 << 40, 1 << 63))
-        as_text = p.draw.chance(0.5) and counts.isascii()
+        if draw.chance(0.1):
+            size[draw.between(0, 1)] = draw.choice((0, 1, -1, 31, 1000, 1 << 40, 1 << 63))
+        as_text = draw.chance(0.5) and counts.isascii()
         found.append({"size": size, "counts": counts.decode() if as_text else counts})
     return found
 
 
-BY_STRANGER: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+BYTES: Mapping[Callable[..., Any], Callable[[Any], dict[str, Any]]] = MappingProxyType(
     {
-        "decode_mutated.data": _file_of,
-        "decode_mutated.window": _window_of,
-        "decode_mutated.size": lambda p: p.draw.choice((None, None, p.draw.between(1, 20))),
-        "decode_mutated.mode": lambda p: p.draw.choice(("rgb", "gray")),
-        "transform_mutated.data": _file_of,
-        "transform_mutated.mode": lambda p: p.draw.choice(("rgb", "gray")),
-        "rle_mutated.rles": _rles_of,
-        "rle_mutated.function": lambda p: p.draw.choice(("bool", "uint8", "packed", "area", "iou")),
+        decode_mutated: lambda draw: {
+            "data": _file_of(draw),
+            "window": _window_of(draw),
+            "size": draw.choice((None, None, draw.between(1, 20))),
+            "mode": draw.choice(("rgb", "gray")),
+        },
+        transform_mutated: lambda draw: {
+            "data": _file_of(draw),
+            "mode": draw.choice(("rgb", "gray")),
+            "reduced": draw.chance(0.5),
+        },
+        rle_mutated: lambda draw: {
+            "rles": _rles_of(draw),
+            "function": draw.choice(("bool", "uint8", "packed", "area", "iou")),
+        },
     }
 )

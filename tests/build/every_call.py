@@ -1,6 +1,7 @@
-"""Calls every operator and public function; the argument names modules that none may import.
+"""Calls every operator and public function; the arguments name modules that none may import.
 
-Prints a line for each function that does. To be run as a program: its process must be fresh.
+Prints a line for each function that does. To be run as a program: its process must be fresh. What
+functions are called with is in a file, which another process wrote: `draw FILE`, then `FILE names`.
 """
 
 import importlib.abc
@@ -32,7 +33,7 @@ class Forbid(importlib.abc.MetaPathFinder):
             raise ImportError("forbidden", name=name)
 
 
-def calls(target: Target) -> Iterator[dict[str, Any]]:
+def calls(drawn: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield arguments: drawn ones, then with gradients wanted.
 
     On meta tensors torch's own functions import its compiler, so there are none.
@@ -42,9 +43,9 @@ def calls(target: Target) -> Iterator[dict[str, Any]]:
         floats = isinstance(value, Tensor) and value.is_floating_point()
         return value.detach().requires_grad_() if floats else value
 
-    for seed in range(TRIES):
+    for arguments in drawn:
         for change in (lambda value: value, leaf):
-            yield pytree.tree_map(change, valid_arguments(Draw(f"{target.name}/{seed}"), target))
+            yield pytree.tree_map(change, arguments)
 
 
 def call(target: Target, arguments: dict[str, Any]) -> None:
@@ -65,10 +66,24 @@ def blame(error: ImportError) -> str:
     return f"{Path(position.filename).name}:{position.lineno}"
 
 
-def main(names: list[str]) -> None:
+def draw(file: str) -> None:
+    """Write arguments for each function."""
+    drawn: dict[str, list[dict[str, Any]]] = {}
+    for target in all_targets():
+        draws = (valid_arguments(Draw(f"{target.name}/{i}"), target) for i in range(TRIES))
+        drawn[target.name] = [
+            # torch can't write these.
+            {n: v for n, v in arguments.items() if not isinstance(v, torch.memory_format)}
+            for arguments in draws
+        ]
+    torch.save(drawn, file)
+
+
+def main(file: str, names: list[str]) -> None:
+    drawn = torch.load(file, weights_only=False)
     sys.meta_path.insert(0, Forbid(names))
     for target in all_targets():
-        for arguments in calls(target):
+        for arguments in calls(drawn[target.name]):
             try:
                 call(target, arguments)
             except ImportError as error:
@@ -80,6 +95,9 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if imported := set(sys.argv[1:]) & set(sys.modules):
+    if sys.argv[1] == "draw":
+        draw(sys.argv[2])
+        raise SystemExit
+    if imported := set(sys.argv[2:]) & set(sys.modules):
         raise SystemExit(f"imported before any call: {imported}")
-    main(sys.argv[1:])
+    main(sys.argv[1], sys.argv[2:])

@@ -39,7 +39,7 @@ def valid_call(name: str) -> tuple[Target, dict[str, Any]]:
         tensors = [(n, a) for n, a in arguments.items() if isinstance(a, Tensor)]
         outputs = [r for r in results if r is not None]
         usual = all(
-            t.numel() and (n.startswith(("masks", "pictures")) or t.dtype in DTYPES)
+            t.numel() and t.dim() < 6 and (n.startswith(("masks", "pictures")) or t.dtype in DTYPES)
             for n, t in tensors
         )
         if usual and (not outputs or any(map(Tensor.numel, outputs))):

@@ -41,6 +41,7 @@ CALLS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
         lambda v: visops.connected_components(MASK, return_stats=True, max_components=v),
     ),
     "box_blur size": (3, lambda v: visops.box_blur(IMAGE, v)),
+    "box_blur fill": (0.5, lambda v: visops.box_blur(IMAGE, (3, 5), border="constant", fill=v)),
     "gaussian_blur sigma": (0.75, lambda v: visops.gaussian_blur(IMAGE, sigma=v)),
     "mask_iou": (
         0.25,

@@ -12,16 +12,11 @@ from operators import CASES
 from operators.case import Arguments, OpCase
 from torch import Tensor
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 
 def every_case(*, only: Callable[[OpCase], Any] = lambda case: True) -> pytest.MarkDecorator:
     """Run a test for each operator's case that the law is about."""
     return pytest.mark.parametrize("case", [case for case in CASES if only(case)], ids=str)
-
-
-def is_float(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def map_tensors(change: Callable[[Tensor], Any], arguments: Arguments) -> Arguments:
@@ -31,47 +26,6 @@ def map_tensors(change: Callable[[Tensor], Any], arguments: Arguments) -> Argume
 
 def tensors_of(value: Any) -> list[Tensor]:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
-
-
-def with_leaves(case: OpCase, arguments: Arguments) -> tuple[Arguments, list[Tensor]]:
-    """Return copies of what is differentiable, of which a gradient is wanted."""
-
-    def leaf(value: Any) -> Any:
-        return value.detach().requires_grad_() if is_float(value) else value
-
-    given = {n: pytree.tree_map(leaf, arguments.get(n)) for n in case.differentiable}
-    given = {name: value for name, value in given.items() if value is not None}
-    leaves = [leaf for leaf in pytree.tree_leaves(given) if is_float(leaf)]
-    return {**arguments, **given}, leaves
-
-
-def weights(result: Tensor) -> Tensor:
-    """Return a gradient in which no two neighbours are equal."""
-    steps = torch.arange(result.numel(), device=result.device).remainder(7) - 2.5
-    return steps.view(result.shape).to(result.dtype)
-
-
-def gradients(
-    results: list[Tensor],
-    leaves: list[Tensor],
-    again: bool = False,
-    layout: Callable[[Tensor], Tensor] = Tensor.contiguous,
-) -> list[Tensor]:
-    """Return derivatives by the leaves; `layout` is that of the incoming gradients."""
-    wanted = [result for result in results if result.requires_grad]
-    if not wanted or not leaves:
-        return []
-    given = [layout(weights(result)) for result in wanted]
-    return list(
-        torch.autograd.grad(wanted, leaves, given, create_graph=again, materialize_grads=True)
-    )
-
-
-def results_and_gradients(case: OpCase, arguments: Arguments) -> list[Tensor]:
-    given, leaves = with_leaves(case, arguments)
-    results = case.results(given)
-    found = gradients(results, leaves)
-    return [result.detach() for result in results] + found
 
 
 def same_bits(found: Tensor, expected: Tensor) -> bool:
@@ -177,21 +131,6 @@ ARRAYS = (
     *(np.copy, read_only, np.asfortranarray, foreign, unaligned, field_of_records),
     *(reversed_in_all, lambda array: read_only(reversed_in_all(foreign(array)))),
 )
-
-
-class OperatorCalls(TorchDispatchMode):
-    """Collects the calls of visops' operators, with their arguments."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[tuple[Any, tuple[Any, ...]]] = []
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if func.namespace == "visops":
-            self.calls.append((func, args))
-        return func(*args, **(kwargs or {}))
 
 
 @contextmanager

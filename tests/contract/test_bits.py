@@ -16,24 +16,12 @@ from build.operators import OPERATORS
 from fuzz.calls import all_targets
 from kernels import SLOTS, use_schedule, use_slot
 from operators.case import Arguments, OpCase
+from operators.recorded import gradients, is_float, results_and_gradients, weights, with_leaves
 from subclasses import Other, Stranger
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from .calls import (
-    ARRAYS,
-    LAYOUTS,
-    assert_same,
-    every_case,
-    gradients,
-    is_float,
-    map_tensors,
-    results_and_gradients,
-    same_bits,
-    tensors_of,
-    weights,
-    with_leaves,
-)
+from .calls import ARRAYS, LAYOUTS, assert_same, every_case, map_tensors, same_bits, tensors_of
 
 TAKE_ARRAYS = {target.name for target in all_targets() if target.takes_arrays}
 
@@ -47,13 +35,15 @@ takes_arrays = every_case(
 
 def variants(case: OpCase) -> list[Arguments]:
     """Return large arguments, also with channels last where the case has that layout."""
-    arguments = case.arguments("large")
-    last = "channels_last" in case.layouts
-    return [arguments, map_tensors(LAYOUTS["channels_last"], arguments)] if last else [arguments]
+    sizes = [size for size in ("large", "wide") if size not in case.skip]
+    found = [case.arguments(size) for size in sizes]
+    if "channels_last" in case.layouts:
+        found += [map_tensors(LAYOUTS["channels_last"], arguments) for arguments in found]
+    return found
 
 
 @pytest.mark.usefixtures("restored_threads")
-@every_case(only=lambda case: "large" not in case.skip)
+@every_case()
 def test_threads_change_nothing(case: OpCase) -> None:
     for arguments in variants(case):
         torch.set_num_threads(1)
@@ -117,14 +107,33 @@ def test_kernels_of_all_kinds_agree_on_random_calls(name: str) -> None:
 @every_case()
 def test_layouts_change_nothing(case: OpCase) -> None:
     """All tensors have one layout, then each another one; storage begins before they do."""
-    for turn, name in enumerate(("offset", *case.layouts)):
-        arguments = case.arguments("second", case.dtypes[turn % len(case.dtypes)])
+    layouts = ("offset", *case.layouts)
+    for turn in range(max(len(layouts), *case.turns("second"), len(case.dtypes))):
+        name, dtype = layouts[turn % len(layouts)], case.dtypes[turn % len(case.dtypes)]
+        arguments = case.arguments("second", dtype, turn=turn)
         expected = results_and_gradients(case, arguments)
         changed = map_tensors(LAYOUTS[name], arguments)
         assert_same(case, results_and_gradients(case, changed), expected)
         for argument in arguments:
             mixed = {**arguments, argument: changed[argument]}
             assert_same(case, case.results(mixed), case.results(arguments))
+
+
+@every_case(only=lambda case: case.rows)
+def test_company_changes_nothing(case: OpCase) -> None:
+    """What belongs to one box or image has the same bits in another order, and without others."""
+    for turn in case.turns("second"):
+        dtype = case.dtypes[turn % len(case.dtypes)]
+        arguments = case.arguments("third", dtype, turn=turn)
+        expected = case.results(arguments)
+        count = len(expected[0])
+        for order in (torch.arange(count).flip(0)[: count // 2 + 1], torch.arange(1)):
+            chosen = {
+                name: pytree.tree_map(lambda t, order=order: t[order], arguments[name])  # type: ignore[misc]
+                for name in case.rows
+            }
+            found = case.results({**arguments, **chosen})
+            assert_same(case, found, [result[order] for result in expected])
 
 
 @every_case(only=lambda case: case.differentiable)

@@ -1,14 +1,15 @@
 """Gradients: those of finite differences, twice; of few and of no elements; only what is wanted."""
 
-from typing import Any
+import itertools
 
 import pytest
 import torch
-from operators.case import OpCase
+from operators.case import Arguments, OpCase
+from operators.recorded import gradients, weights, with_leaves
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from .calls import every_case, gradients, same_bits, with_leaves
+from .calls import every_case, same_bits
 
 has_gradients = every_case(only=lambda case: case.differentiable)
 
@@ -16,8 +17,15 @@ has_gradients = every_case(only=lambda case: case.differentiable)
 @every_case(only=lambda case: case.differentiable and case.finite_differences)
 @pytest.mark.filterwarnings("ignore:Input #")
 def test_finite_differences(case: OpCase) -> None:
-    """The same numbers every time, so `nondet_tol` is 0."""
-    given, leaves = with_leaves(case, case.arguments("few", torch.float64))
+    """With every option. The same numbers every time, so `nondet_tol` is 0."""
+    for turn in case.turns("few"):
+        arguments = case.arguments("few", torch.float64, turn=turn)
+        check_finite_differences(case, arguments, fast=turn > 0)
+
+
+def check_finite_differences(case: OpCase, arguments: Arguments, fast: bool) -> None:
+    """Element by element, or along a random direction."""
+    given, leaves = with_leaves(case, arguments)
     names = [name for name in case.differentiable if given.get(name) is not None]
 
     def call(*flat: Tensor) -> tuple[Tensor, ...]:
@@ -31,7 +39,7 @@ def test_finite_differences(case: OpCase) -> None:
             values[case.indexed] = torch.cat([boxes[:, :1].detach().round(), boxes[:, 1:]], 1)
         return tuple(r for r in case.results({**given, **values}) if r.is_floating_point())
 
-    fast = sum(leaf.numel() for leaf in leaves) > 150  # along a random direction
+    fast = fast or sum(leaf.numel() for leaf in leaves) > 150
     torch.autograd.gradcheck(call, leaves, nondet_tol=0, fast_mode=fast)
     if case.twice:
         torch.autograd.gradgradcheck(call, leaves, nondet_tol=0, fast_mode=fast)
@@ -79,14 +87,35 @@ def test_dtypes_of_gradients(case: OpCase) -> None:
 
 @every_case(only=lambda case: case.linear_in)
 def test_linear_arguments(case: OpCase) -> None:
-    """The result is linear in them, so their gradients don't depend on them."""
-    given, leaves = with_leaves(case, case.arguments("few", torch.float64))
-    expected = gradients(case.results(given), leaves)
-    for name in case.linear_in:
-        doubled: dict[str, Any] = {**given, name: pytree.tree_map(lambda t: t * 2, given[name])}
-        for ours, once in zip(case.results(doubled), case.results(given), strict=True):
-            torch.testing.assert_close(ours, once * 2)
-        again, others = with_leaves(case, doubled)
-        position = list(case.differentiable).index(name)
-        found = gradients(case.results(again), others)[position]
-        torch.testing.assert_close(found, expected[position])
+    """Results are linear in them, but for a constant: f(x) - f(0) is the transpose of f'.
+
+    At sizes that finite differences can't afford, with every option.
+    """
+    for turn, name in itertools.product(case.turns("third"), case.linear_in):
+        for size, dtype in (("third", torch.float64), ("second", torch.float32)):
+            check_transposed(case, name, case.arguments(size, dtype, turn=turn))
+
+
+def check_transposed(case: OpCase, name: str, arguments: Arguments) -> None:
+    given, _ = with_leaves(case, arguments)
+    nothing = {**given, name: pytree.tree_map(torch.zeros_like, given[name])}
+    twice = {**given, name: pytree.tree_map(lambda t: t * 2, given[name])}
+    found, constant, doubled = (case.results(each) for each in (given, nothing, twice))
+    of_name = [v for v in pytree.tree_leaves(given[name]) if v.requires_grad]
+    for result, none, two in zip(found, constant, doubled, strict=True):
+        if not result.requires_grad:
+            continue
+        near = 1e-11 if result.dtype == torch.float64 else 1e-4
+        linear = (result - none).detach()
+        torch.testing.assert_close((two - none).detach(), linear * 2, rtol=near, atol=near)
+        transposed = torch.autograd.grad(result, of_name, weights(result), retain_graph=True)
+        forward = (linear.double() * weights(result).double()).sum()
+        backward = sum(
+            (g.double() * v.double()).sum() for g, v in zip(transposed, of_name, strict=True)
+        )
+        backward = backward.detach()
+        scale = float((linear.double() * weights(result).double()).abs().sum())
+        assert abs(float(forward - backward)) <= near * max(scale, 1.0)
+        again = torch.autograd.grad(two, of_name, weights(two), retain_graph=True)
+        for one, other in zip(again, transposed, strict=True):
+            torch.testing.assert_close(one, other * 2, rtol=near, atol=near * max(scale, 1.0))

@@ -6,24 +6,20 @@ import pytest
 import torch
 from operators import CASES
 from operators.case import Arguments, OpCase
+from operators.recorded import (
+    OperatorCalls,
+    gradients,
+    is_float,
+    results_and_gradients,
+    weights,
+    with_leaves,
+)
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from .calls import (
-    LAYOUTS,
-    OperatorCalls,
-    assert_same,
-    every_case,
-    gradients,
-    is_float,
-    map_tensors,
-    results_and_gradients,
-    sizes_of_values,
-    weights,
-    with_leaves,
-)
+from .calls import LAYOUTS, assert_same, every_case, map_tensors, sizes_of_values
 
 # Without tracing, which takes most of the time.
 QUICK = ("test_schema", "test_autograd_registration", "test_faketensor")

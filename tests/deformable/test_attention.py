@@ -20,7 +20,6 @@ from deformable.attention_cases import (
     FLOATING,
     METHODS,
     SHAPES,
-    TOLERANCES,
     Problem,
     assert_near,
     by_grid_sample,
@@ -229,34 +228,6 @@ def test_gradients_of_grid_sample(dtype: torch.dtype) -> None:
         torch.testing.assert_close(ours, theirs, rtol=0, atol=bound)
 
 
-@pytest.mark.matrix
-@every_method
-@pytest.mark.parametrize("dtype", FLOATING, ids=str)
-def test_gradients_of_other_dtypes(dtype: torch.dtype, method: str) -> None:
-    """As float64's for the same numbers, and of their tensors' dtypes."""
-    samples_dtype = torch.float64 if dtype == torch.float64 else torch.float32
-    given = problem(dtype, channels=37, samples_dtype=samples_dtype, on_pixels=False)
-    exact = Problem(
-        given.value.double(), given.shapes, given.locations.double(), given.weights.double(),
-        given.points,
-    )  # fmt: skip
-    grad = torch.rand(2, 5, 3 * 37).to(dtype)
-    found = torch.autograd.grad(
-        given.with_gradients().attend(method), given.leaves, grad, allow_unused=True
-    )
-    wanted = torch.autograd.grad(
-        exact.with_gradients().attend(method), exact.leaves, grad.double(), allow_unused=True
-    )
-    for ours, theirs, leaf in zip(found, wanted, given.leaves, strict=True):
-        if ours is None or theirs is None:
-            assert ours is theirs
-            continue
-        assert ours.dtype == leaf.dtype
-        kept = 10 * TOLERANCES[leaf.dtype] if leaf is not given.value else TOLERANCES[dtype]
-        bound = kept * max(1.0, float(theirs.abs().max()))
-        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=bound)
-
-
 @every_method
 def test_second_derivatives(method: str) -> None:
     """The gradient of values is linear in the incoming one, and differentiable by the samples."""
@@ -362,22 +333,6 @@ def test_reference_at_random(
 
 
 @few
-@given(SEEDS, LEVELS, st.sampled_from(METHODS))
-def test_linear_in_values_and_weights(
-    seed: int, shapes: list[tuple[int, int]], method: str
-) -> None:
-    made, other = double(seed, shapes), double(seed + 1, shapes)
-    joined = Problem(
-        made.value + 2 * other.value, made.shapes, made.locations, made.weights, made.points
-    )
-    apart = Problem(other.value, made.shapes, made.locations, made.weights, made.points)
-    wanted = made.attend(method) + 2 * apart.attend(method)
-    torch.testing.assert_close(joined.attend(method), wanted, rtol=0, atol=1e-12)
-    made.weights = made.weights * 4
-    assert torch.equal(made.attend(method), double(seed, shapes).attend(method) * 4)
-
-
-@few
 @given(SEEDS, SIDES, SIDES, st.sampled_from(METHODS))
 def test_levels_may_change_positions(
     seed: int, first: tuple[int, int], second: tuple[int, int], method: str
@@ -393,19 +348,6 @@ def test_levels_may_change_positions(
         made.points,
     )
     torch.testing.assert_close(turned.attend(method), made.attend(method), rtol=0, atol=1e-13)
-
-
-@few
-@given(SEEDS, LEVELS, st.sampled_from(METHODS))
-def test_gradients_are_transposes(seed: int, shapes: list[tuple[int, int]], method: str) -> None:
-    """<A v, g> = <v, A^T g>, and the gradient of weights gives the same sum."""
-    made = double(seed, shapes).with_gradients()
-    out = made.attend(method)
-    grad = torch.rand(out.shape, dtype=torch.float64)
-    of_value, of_weights = torch.autograd.grad(out, (made.value, made.weights), grad)
-    wanted = (out * grad).sum()
-    torch.testing.assert_close((of_value * made.value).sum(), wanted, rtol=0, atol=1e-11)
-    torch.testing.assert_close((of_weights * made.weights).sum(), wanted, rtol=0, atol=1e-11)
 
 
 OP = "multi_scale_deformable_attention"

@@ -138,23 +138,6 @@ def test_values_that_are_not_finite() -> None:
         assert not found.isnan().any()
 
 
-@every_dtype
-@pytest.mark.parametrize("channels", [1, 5, 12, 40])
-def test_layouts(dtype: torch.dtype, channels: int) -> None:
-    given = problem(dtype, channels=channels, size=(9, 10))
-    wanted = visops.point_sample(*given)
-    maps = given.maps
-    wide = torch.nn.functional.pad(maps, (2, 3, 1, 1))[:, :, 1:-1, 2:-3]
-    turned = maps.transpose(2, 3).contiguous().transpose(2, 3)
-    last = maps.contiguous(memory_format=torch.channels_last)
-    for other in (wide, turned, last):
-        assert torch.equal(visops.point_sample(other, given.points), wanted)
-    expanded = visops.point_sample(maps[:1].expand(2, -1, -1, -1), given.points)
-    assert torch.equal(expanded[0], wanted[0])
-    if channels > 1:
-        assert visops.point_sample(last, given.points).stride(1) == 1
-
-
 def test_shapes_of_points() -> None:
     given = problem(channels=2, count=24)
     wanted = visops.point_sample(*given)
@@ -209,22 +192,6 @@ def test_gradients_of_grid_sample(mode: str, padding: str, align_corners: bool) 
         assert not theirs[1].any()
     else:
         torch.testing.assert_close(ours[1], theirs[1], rtol=0, atol=1e-11)
-
-
-@pytest.mark.parametrize("dtype", FLOATING, ids=str)
-def test_types_of_gradients(dtype: torch.dtype) -> None:
-    """Sums are float32 and rounded once."""
-    made = problem(dtype, count=400)
-    wide = [tensor.double().requires_grad_() for tensor in made]
-    leaves = [tensor.requires_grad_() for tensor in made]
-    grad = torch.rand(2, 3, 400).to(dtype)
-    ours = torch.autograd.grad(visops.point_sample(*made), leaves, grad)
-    theirs = torch.autograd.grad(visops.point_sample(*wide), wide, grad.double())
-    bounds = {torch.float64: 1e-12, torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
-    for found, wanted in zip(ours, theirs, strict=True):
-        assert found.dtype == dtype
-        bound = bounds[dtype] * float(wanted.abs().max())
-        torch.testing.assert_close(found.double(), wanted, rtol=0, atol=bound)
 
 
 @pytest.mark.matrix
@@ -288,19 +255,6 @@ def test_points_that_do_not_count() -> None:
         grads = torch.autograd.grad(found.sum(), (maps, points), allow_unused=True)
         assert not found.any()
         assert all(g is None or not g.any() for g in grads)
-
-
-@pytest.mark.parametrize("channels", [1, 3, 20])
-def test_layouts_of_gradients(channels: int) -> None:
-    made = problem(channels=channels)
-    grad = torch.rand(2, channels, 50)
-    wanted = torch.autograd.grad(
-        visops.point_sample(*(t.requires_grad_() for t in made)), list(made), grad
-    )
-    last = made.maps.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
-    turned = grad.transpose(1, 2).contiguous().transpose(1, 2)
-    found = torch.autograd.grad(visops.point_sample(last, made.points), (last, made.points), turned)
-    assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
 
 
 OPS = torch.ops.visops

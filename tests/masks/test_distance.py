@@ -219,17 +219,6 @@ def test_time_does_not_grow_with_distances(options: dict[str, Any], axis: int) -
     np.testing.assert_array_equal(indices[axis].ravel(), at)
 
 
-def test_batches() -> None:
-    rng = np.random.default_rng(5)
-    masks = np.stack([make(rng, 9, 70) for make in KINDS.values()]).reshape(2, -1, 9, 70)
-    found, indices = visops.distance_transform(masks, return_indices=True)
-    assert (found.shape, indices.shape) == ((2, 5, 9, 70), (2, 5, 2, 9, 70))
-    for at in np.ndindex(2, 5):
-        alone = visops.distance_transform(masks[at], return_indices=True)
-        np.testing.assert_array_equal(found[at], alone[0])
-        np.testing.assert_array_equal(indices[at], alone[1])
-
-
 @pytest.mark.parametrize("shape", [(0, 4, 5), (2, 0, 5), (2, 4, 0), (0, 0)])
 def test_nothing(shape: tuple[int, ...]) -> None:
     masks = torch.ones(shape, dtype=torch.bool)

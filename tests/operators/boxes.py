@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .case import Arguments, Draw, OpCase, with_options
+from .case import Arguments, Draw, OneOf, OpCase, with_options
 
 
 def corners(draw: Draw, *shape: int, area: float = 60.0) -> Tensor:
@@ -40,27 +40,36 @@ def one_to_one(draw: Draw) -> Arguments:
 BOTH: dict[str, Any] = {
     "differentiable": ("boxes1", "boxes2"),
     "mapped": ("boxes1", "boxes2"),
+    "rows": ("boxes1",),
     "layouts": ("strided", "transposed"),
 }
 
+FORMATS = OneOf("xyxy", "xywh", "cxcywh")
+REDUCED = OneOf("none", "mean", "sum")
+
 CASES = [
-    OpCase("box_iou", pairs, **BOTH),
+    OpCase("box_iou", with_options(pairs, fmt=FORMATS), **BOTH),
     OpCase("box_iou iof", with_options(pairs, kind="iof"), **BOTH),
     OpCase("box_iou iof2", with_options(pairs, kind="iof2"), call=torch.ops.visops.box_iou, **BOTH),
-    OpCase("generalized_box_iou", pairs, **BOTH),
-    OpCase("distance_box_iou", pairs, **BOTH),
+    OpCase("generalized_box_iou", with_options(pairs, fmt=FORMATS), **BOTH),
+    OpCase("distance_box_iou", with_options(pairs, fmt=FORMATS), **BOTH),
     # Its weight of the aspect ratio is constant in gradients, not in finite differences.
     OpCase("complete_box_iou", pairs, finite_differences=False, **BOTH),
     OpCase("box_iou_rotated", rotated_pairs, **BOTH),
     OpCase("box_iou_rotated iof", with_options(rotated_pairs, kind="iof"), **BOTH),
-    OpCase("box_iou aligned", with_options(one_to_one, aligned=True), composed=True, **BOTH),
+    OpCase(
+        "box_iou aligned",
+        with_options(one_to_one, aligned=True),
+        composed=True,
+        **{**BOTH, "rows": ("boxes1", "boxes2")},
+    ),
     *(
         OpCase(
             name,
-            one_to_one,
+            with_options(one_to_one, reduction=REDUCED),
             composed=True,
             finite_differences=name != "complete_box_iou_loss",
-            **BOTH,
+            **{**BOTH, "rows": ()},
         )
         for name in (
             "generalized_box_iou_loss",

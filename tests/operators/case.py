@@ -24,6 +24,7 @@ class Sizes:
     width: int
     count: int  # of boxes, points or masks
     other: int  # of what they are compared with
+    channels: int = 3
 
 
 # A program that was compiled for "ordinary" and "second" must run "third" without another one.
@@ -39,17 +40,27 @@ SIZES = {
     "single": Sizes(batch=3, height=16, width=13, count=20, other=5),
     "nothing": Sizes(batch=3, height=16, width=13, count=20, other=5),
     "large": Sizes(batch=3, height=61, width=70, count=400, other=500),  # several tasks of a kernel
+    # As many channels as make tasks of few boxes.
+    "wide": Sizes(batch=2, height=30, width=40, count=60, other=20, channels=70),
 }
 
 
 class Draw:
     """Draws the tensors of one call: the same ones for the same case, sizes and seed."""
 
-    def __init__(self, name: str, size: str, dtype: torch.dtype, seed: int) -> None:
+    def __init__(
+        self, name: str, size: str, dtype: torch.dtype, seed: int = 0, turn: int = 0
+    ) -> None:
         self.sizes, self.size, self.dtype, self.seed = SIZES[size], size, dtype, seed
+        self.turn, self.turns = turn, 1
         self.rng = np.random.default_rng([zlib.crc32(f"{name}/{size}".encode()), seed])
         # What must not change from call to call: classes, channels, batch indices.
         self.fixed = np.random.default_rng(zlib.crc32(f"{name}/{size}".encode()))
+
+    def choose(self, *options: Any) -> Any:
+        """Return the first option; in a law that takes turns and in the fuzzer, others."""
+        self.turns = max(self.turns, len(options))
+        return options[self.turn % len(options)]
 
     def tensor(self, values: Any, dtype: torch.dtype | None = None) -> Tensor:
         return torch.from_numpy(np.asarray(values)).to(dtype or self.dtype)
@@ -65,9 +76,24 @@ Arguments = dict[str, Any]
 Make = Callable[[Draw], Arguments]
 
 
+class OneOf:
+    """An argument that is one of a few: the first, where a law takes no turns."""
+
+    def __init__(self, *options: Any) -> None:
+        self.options = options
+
+
 def with_options(make: Make, **options: Any) -> Make:
     """Return the arguments that `make` draws, with further ones."""
-    return lambda draw: {**make(draw), **options}
+
+    def made(draw: Draw) -> Arguments:
+        further = {
+            name: draw.choose(*value.options) if isinstance(value, OneOf) else value
+            for name, value in options.items()
+        }
+        return {**make(draw), **further}
+
+    return made
 
 
 @dataclass(frozen=True)
@@ -82,8 +108,9 @@ class OpCase:
     make: Make
     call: Callable[..., Any] | None = None  # by default the public function
     differentiable: tuple[str, ...] = ()  # the arguments that a gradient may be wanted of
-    linear_in: tuple[str, ...] = ()  # those that no derivative depends on
+    linear_in: tuple[str, ...] = ()  # those that their derivatives don't depend on
     mapped: tuple[str, ...] = ()  # the arguments that torch.vmap may map
+    rows: tuple[str, ...] = ()  # whose first dimension is that of the results
     counted: bool = False  # how many results there are depends on values
     dtypes: tuple[torch.dtype, ...] = FLOATS
     layouts: tuple[str, ...] = ("strided",)  # further ones than contiguous
@@ -109,9 +136,19 @@ class OpCase:
         return self.call or getattr(visops, self.name.split()[0])
 
     def arguments(
-        self, size: str = "ordinary", dtype: torch.dtype = torch.float32, seed: int = 0
+        self,
+        size: str = "ordinary",
+        dtype: torch.dtype = torch.float32,
+        seed: int = 0,
+        turn: int = 0,
     ) -> Arguments:
-        return self.make(Draw(self.name, size, dtype, seed))
+        return self.make(Draw(self.name, size, dtype, seed, turn))
+
+    def turns(self, size: str) -> range:
+        """Return as many turns as it takes to meet every option."""
+        draw = Draw(self.name, size, torch.float32)
+        self.make(draw)
+        return range(draw.turns)
 
     def results(self, arguments: Mapping[str, Any]) -> list[Tensor]:
         """Call, and return all tensors of the result."""

@@ -7,10 +7,9 @@ import numpy as np
 import torch
 
 from .boxes import corners
-from .case import Arguments, Draw, OpCase, with_options
+from .case import Arguments, Draw, OneOf, OpCase, with_options
 
 LEVELS = ((4, 5), (2, 3))
-CLASSES = 13  # more than a vector has lanes
 
 
 def between_pixels(draw: Draw, sides: Any, *shape: int) -> np.ndarray:
@@ -21,18 +20,19 @@ def between_pixels(draw: Draw, sides: Any, *shape: int) -> np.ndarray:
 
 def attention(draw: Draw, points: Sequence[int] = ()) -> Arguments:
     """Return samples on two levels: three on each, or other numbers of them."""
-    batch, queries, heads = draw.sizes.batch, draw.sizes.count, 2
-    sides = np.repeat([(w, h) for h, w in LEVELS], points or (3, 3), axis=0)
+    batch, queries, heads = draw.sizes.batch, draw.sizes.count, draw.choose(2, 1, 3)
+    levels = draw.choose(LEVELS, ((1, 1), (7, 2)))
+    sides = np.repeat([(w, h) for h, w in levels], points or (3, 3), axis=0)
     samples = (batch, queries, heads, len(sides))
     locations = (between_pixels(draw, sides, *samples, 2) + 0.5) / sides
     weights = draw.rng.uniform(0, 1, samples)
-    value = draw.normal(batch, sum(h * w for h, w in LEVELS), heads, 4)
+    value = draw.normal(batch, sum(h * w for h, w in levels), heads, draw.choose(4, 1, 19))
     if not points:
-        levels = (batch, queries, heads, len(LEVELS), 3)
-        locations, weights = locations.reshape(*levels, 2), weights.reshape(levels)
+        shape = (batch, queries, heads, len(levels), 3)
+        locations, weights = locations.reshape(*shape, 2), weights.reshape(shape)
     return {
         "value": value,
-        "spatial_shapes": LEVELS,
+        "spatial_shapes": levels,
         "sampling_locations": draw.tensor(locations),
         "attention_weights": draw.tensor(weights),
         **({"num_points_list": list(points)} if points else {}),
@@ -40,7 +40,8 @@ def attention(draw: Draw, points: Sequence[int] = ()) -> Arguments:
 
 
 def shapes_in_a_tensor(draw: Draw) -> Arguments:
-    return {**attention(draw), "spatial_shapes": torch.tensor(LEVELS)}
+    arguments = attention(draw)
+    return {**arguments, "spatial_shapes": torch.tensor(arguments["spatial_shapes"])}
 
 
 def convolution(draw: Draw) -> Arguments:
@@ -61,15 +62,24 @@ def plain_convolution(draw: Draw) -> Arguments:
     """Return one group without mask and bias, of channels that are the last dimension."""
     batch, height, width = draw.sizes.batch, draw.sizes.height + 2, draw.sizes.width + 2
     offset = between_pixels(draw, 1, batch, 18, height - 2, width - 2) - 1
-    image = draw.normal(batch, 3, height, width).contiguous(memory_format=torch.channels_last)
-    return {"input": image, "offset": draw.tensor(offset), "weight": draw.normal(5, 3, 3, 3)}
+    channels = draw.sizes.channels
+    image = draw.normal(batch, channels, height, width)
+    return {
+        "input": image.contiguous(memory_format=torch.channels_last),
+        "offset": draw.tensor(offset),
+        "weight": draw.normal(5, channels, 3, 3),
+    }
 
 
 def points(draw: Draw) -> Arguments:
     batch, height, width = draw.sizes.batch, draw.sizes.height, draw.sizes.width
     sides = (width, height)
-    places = (between_pixels(draw, sides, batch, draw.sizes.count, 2) + 0.5) / sides
-    return {"input": draw.normal(batch, 3, height, width), "points": draw.tensor(places)}
+    places = between_pixels(draw, sides, batch, draw.sizes.count, 2) + 0.5
+    places /= np.maximum(sides, 1)
+    return {
+        "input": draw.normal(batch, draw.sizes.channels, height, width),
+        "points": draw.tensor(places),
+    }
 
 
 def points_on_masks(draw: Draw) -> Arguments:
@@ -86,11 +96,11 @@ def grid_of_points(draw: Draw) -> Arguments:
 def matched(draw: Draw) -> Arguments:
     """Return the predictions for two images, and the targets of each."""
     queries, targets = draw.sizes.count, draw.sizes.other
-    floats = draw.dtype
+    floats, classes = draw.dtype, draw.choose(13, 1, 40)  # more than a vector has lanes, or few
     return {
-        "logits": draw.normal(2, queries, CLASSES),
+        "logits": draw.normal(2, queries, classes),
         "boxes": corners(draw, 2, queries).div(120).to(floats),
-        "target_labels": draw.tensor(draw.rng.integers(0, CLASSES, targets), torch.int64),
+        "target_labels": draw.tensor(draw.rng.integers(0, classes, targets), torch.int64),
         "target_boxes": corners(draw, targets).div(120).to(floats),
         "weights": (2.0, 5.0, 2.0),
         "counts": [targets // 2, targets - targets // 2],
@@ -101,6 +111,7 @@ ATTENTION: dict[str, Any] = {
     "differentiable": ("value", "sampling_locations", "attention_weights"),
     "mapped": ("value", "sampling_locations", "attention_weights"),
     "linear_in": ("value", "attention_weights"),
+    "rows": ("value", "sampling_locations", "attention_weights"),
     "layouts": ("strided", "transposed"),
     "twice": False,  # by the value alone
 }
@@ -113,6 +124,7 @@ DEFORMABLE: dict[str, Any] = {
 }
 POINTS: dict[str, Any] = {
     "mapped": ("input", "points"),
+    "rows": ("input", "points"),
     "layouts": ("strided", "transposed", "channels_last", "part_of_channels_last"),
 }
 
@@ -137,7 +149,9 @@ CASES = [
         "deform_conv2d",
         convolution,
         differentiable=("input", "offset", "weight", "bias", "mask"),
+        linear_in=("input", "weight"),
         mapped=("input", "offset", "weight", "mask"),
+        rows=("input", "offset", "mask"),
         **DEFORMABLE,
     ),
     OpCase(
@@ -145,11 +159,16 @@ CASES = [
         plain_convolution,
         differentiable=("input", "offset", "weight"),
         linear_in=("input", "weight"),
+        rows=("input", "offset"),
         **DEFORMABLE,
     ),
     OpCase(
         "point_sample",
-        with_options(points, padding_mode="border"),
+        with_options(
+            points,
+            padding_mode=OneOf("border", "zeros", "reflection"),
+            align_corners=OneOf(False, True),
+        ),
         differentiable=("input", "points"),
         twice=False,  # by the input alone
         linear_in=("input",),
@@ -157,7 +176,7 @@ CASES = [
     ),
     OpCase(
         "point_sample nearest",
-        with_options(points, mode="nearest"),
+        with_options(points, mode="nearest", padding_mode=OneOf("zeros", "border", "reflection")),
         differentiable=("input",),
         linear_in=("input",),
         **POINTS,
@@ -176,7 +195,11 @@ CASES = [
         differentiable=("input", "points"),
         twice=False,
         exact=False,  # torch sums the gradients of shared points, and rounds halves each time
-        **{**POINTS, "dtypes": (torch.float32, torch.float64)},
+        **{**POINTS, "dtypes": (torch.float32, torch.float64), "rows": ("input",)},
     ),
-    OpCase("match_cost", matched, layouts=("strided", "transposed")),
+    OpCase(
+        "match_cost",
+        with_options(matched, kind=OneOf("focal", "softmax"), gamma=OneOf(2.0, 1.5)),
+        layouts=("strided", "transposed"),
+    ),
 ]

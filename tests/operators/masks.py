@@ -7,7 +7,7 @@ import torch
 from masks.cases import KINDS
 from torch import Tensor
 
-from .case import Arguments, Draw, OpCase, with_options
+from .case import Arguments, Draw, OneOf, OpCase, with_options
 from .suppression import scores
 
 OPS = torch.ops.visops
@@ -15,8 +15,8 @@ WORDS = 17  # times a size's width: rows of three and more words of 64 bits
 
 
 def mask_size(draw: Draw) -> tuple[int, int]:
-    width = draw.sizes.width
-    return draw.sizes.height, width * (3 if draw.size == "large" else WORDS if width > 1 else 1)
+    height, width = draw.sizes.height, draw.sizes.width
+    return height, width * {"large": 3, "random": 1}.get(draw.size, WORDS if width > 1 else 1)
 
 
 def mask_count(draw: Draw) -> int:
@@ -49,7 +49,7 @@ def packed_sets(draw: Draw) -> Arguments:
         "masks1": OPS.pack_masks(arguments["masks1"]),
         "masks2": arguments["masks2"],
         "kind": "iou",
-        "iscrowd": torch.arange(len(arguments["masks2"])) % 2 == 0,
+        "iscrowd": draw.choose(torch.arange(len(arguments["masks2"])) % 2 == 0, None),
         "packed1": True,
         "packed2": False,
     }
@@ -99,8 +99,12 @@ BOOLS: dict[str, Any] = {
     "dtypes": (torch.bool, torch.uint8),
     "layouts": ("strided", "transposed"),
 }
-MAPPED: dict[str, Any] = {**BOOLS, "mapped": ("masks",)}
-PASTED: dict[str, Any] = {"layouts": ("strided", "transposed"), "mapped": ("masks", "boxes")}
+MAPPED: dict[str, Any] = {**BOOLS, "mapped": ("masks",), "rows": ("masks",)}
+PASTED: dict[str, Any] = {
+    "layouts": ("strided", "transposed"),
+    "mapped": ("masks", "boxes"),
+    "rows": ("masks", "boxes"),
+}
 BITS: dict[str, Any] = {"dtypes": (torch.bool,), "layouts": ("strided", "transposed")}
 
 CASES = [
@@ -110,28 +114,42 @@ CASES = [
         with_options(masks, return_stats=True, max_components=9, connectivity=4),
         **MAPPED,
     ),
-    OpCase("remove_small_regions", with_options(masks, min_area=5), **MAPPED),
+    OpCase(
+        "remove_small_regions",
+        with_options(masks, min_area=OneOf(5, 0), connectivity=OneOf(8, 4)),
+        **MAPPED,
+    ),
     OpCase(
         "remove_small_regions islands", with_options(masks, min_area=9, mode="islands"), **MAPPED
     ),
-    OpCase("distance_transform", with_options(masks, return_indices=True), **MAPPED),
+    OpCase(
+        "distance_transform",
+        with_options(masks, return_indices=True, metric=OneOf("euclidean", "taxicab")),
+        **MAPPED,
+    ),
     OpCase("distance_transform spacing", with_options(masks, spacing=(1, 2)), **MAPPED),
     OpCase("distance_transform chessboard", with_options(masks, metric="chessboard"), **MAPPED),
     OpCase("distance_transform volume", with_options(masks, dims=3), **BOOLS),
     OpCase("pack_masks", masks, static_fakes=True, **MAPPED),
     OpCase("mask_area", masks, **MAPPED),
     OpCase("masks_to_boxes", with_options(masks, return_empty=True), **MAPPED),
-    OpCase("mask_iou", two_sets, **{**BOOLS, "mapped": ("masks1", "masks2")}),
+    OpCase("mask_iou", two_sets, rows=("masks1",), **{**BOOLS, "mapped": ("masks1", "masks2")}),
     OpCase("mask_iou ioa", with_options(two_sets, kind="ioa"), **BOOLS),
-    OpCase("mask_iou boundary", with_options(two_sets, kind="boundary"), **BOOLS),
+    OpCase(
+        "mask_iou boundary",
+        with_options(two_sets, kind="boundary", dilation_ratio=OneOf(0.02, 0.3)),
+        **BOOLS,
+    ),
     OpCase("mask_iou packed", packed_sets, call=OPS.mask_iou, **BITS),
     OpCase("unpack_masks", bits, call=OPS.unpack_masks, **BITS),
     OpCase("masks_to_runs", masks, call=OPS.masks_to_runs, counted=True, **BOOLS),
     OpCase("runs_to_bits", runs, call=OPS.runs_to_bits, **BITS),
     OpCase("mask_nms", with_options(crowd, iou_threshold=0.4), counted=True, **BITS),
-    OpCase("merge_masks", crowd, **BITS),
-    OpCase("stability_score", logits, half=False, layouts=("strided", "transposed")),
-    OpCase("paste_masks", pasted, **PASTED),
+    OpCase("merge_masks", with_options(crowd, overlap_threshold=OneOf(0.5, 0.0, 1.0)), **BITS),
+    OpCase(
+        "stability_score", logits, rows=("logits",), half=False, layouts=("strided", "transposed")
+    ),
+    OpCase("paste_masks", with_options(pasted, threshold=OneOf(0.5, 0.1)), **PASTED),
     OpCase("paste_masks bytes", with_options(pasted, out="uint8", threshold=0.3), **PASTED),
     OpCase("paste_masks packed", with_options(pasted, out="packed"), **PASTED),
     OpCase("paste_masks float", soft, differentiable=("masks",), linear_in=("masks",), **PASTED),

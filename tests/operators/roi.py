@@ -6,13 +6,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .case import FLOATS, Arguments, Draw, OpCase, with_options
+from .case import FLOATS, Arguments, Draw, OneOf, OpCase, with_options
 
-BINS = (2, 3)
+PADDINGS = ("reflect", "constant", "replicate", "symmetric", "circular")
 
 
-def maps(draw: Draw, channels: int = 3) -> Tensor:
+def bins(draw: Draw) -> tuple[int, int]:
+    found: tuple[int, int] = draw.choose((2, 3), (1, 1), (4, 1), (3, 7))
+    return found
+
+
+def maps(draw: Draw, channels: int | None = None) -> Tensor:
     """Return images of the draw's dtype: numbers from 0 to 1, or bytes."""
+    channels = draw.sizes.channels if channels is None else channels
     shape = (draw.sizes.batch, channels, draw.sizes.height, draw.sizes.width)
     values = draw.rng.random(shape)
     return draw.tensor(values * 255 if draw.dtype == torch.uint8 else values)
@@ -33,10 +39,10 @@ def aligned(draw: Draw) -> Arguments:
     return {
         "input": maps(draw),
         "boxes": regions(draw),
-        "output_size": BINS,
-        "spatial_scale": 0.9,
-        "sampling_ratio": 2,
-        "aligned": True,
+        "output_size": bins(draw),
+        "spatial_scale": draw.choose(0.9, 0.5),
+        "sampling_ratio": draw.choose(2, 1, 3, -1),
+        "aligned": draw.choose(True, False),
     }
 
 
@@ -49,22 +55,24 @@ def pyramid(draw: Draw) -> Arguments:
             images,
         ],
         "boxes": regions(draw),
-        "output_size": BINS,
+        "output_size": bins(draw),
         "scales": [1.0, 0.5],
-        "sampling_ratio": 2,
+        "sampling_ratio": draw.choose(2, 1, -1),
         "canonical_scale": 6,
         "canonical_level": 1,
-        "aligned": True,
+        "aligned": draw.choose(True, False),
+        "level_rule": draw.choose("torchvision", "detectron2"),
     }
 
 
 def pooled(draw: Draw) -> Arguments:
-    return {"input": maps(draw), "boxes": regions(draw), "output_size": BINS}
+    return {"input": maps(draw), "boxes": regions(draw), "output_size": bins(draw)}
 
 
 def position_sensitive(draw: Draw) -> Arguments:
-    channels = 2 * BINS[0] * BINS[1]
-    return {**pooled(draw), "input": maps(draw, channels), "sampling_ratio": 2}
+    arguments = {**pooled(draw), "sampling_ratio": draw.choose(2, 1, -1)}
+    height, width = arguments["output_size"]
+    return {**arguments, "input": maps(draw, 2 * height * width)}
 
 
 def turned(draw: Draw) -> Arguments:
@@ -72,16 +80,21 @@ def turned(draw: Draw) -> Arguments:
     centres, sides = (boxes[:, 1:3] + boxes[:, 3:]) / 2, boxes[:, 3:] - boxes[:, 1:3]
     angles = draw.tensor(draw.rng.uniform(-4, 4, (len(boxes), 1)), boxes.dtype)
     rotated = torch.cat([boxes[:, :1], centres, sides, angles], 1)
-    return {**pooled(draw), "boxes": rotated, "sampling_ratio": 2}
+    options = {"clockwise": draw.choose(False, True), "aligned": draw.choose(True, False)}
+    return {**pooled(draw), "boxes": rotated, "sampling_ratio": draw.choose(2, 1, 0), **options}
 
 
 def cropped(draw: Draw) -> Arguments:
-    return {"images": maps(draw), "boxes": regions(draw), "size": (4, 5)}
+    return {
+        "images": maps(draw),
+        "boxes": regions(draw),
+        "size": draw.choose((4, 5), (1, 1), (2, 9)),
+    }
 
 
 def pasted(draw: Draw) -> Arguments:
     boxes = regions(draw)
-    values = draw.rng.random((len(boxes), 3, 4, 5))
+    values = draw.rng.random((len(boxes), draw.sizes.channels, 4, 5))
     patches = draw.tensor(values * 255 if draw.dtype == torch.uint8 else values)
     return {"images": maps(draw), "patches": patches, "boxes": boxes}
 
@@ -96,6 +109,7 @@ LAYOUTS = ("strided", "transposed", "channels_last", "part_of_channels_last")
 BYTES = (*FLOATS, torch.uint8)
 ALIGNED: dict[str, Any] = {
     "mapped": ("input", "boxes"),
+    "rows": ("boxes",),
     "layouts": LAYOUTS,
     "dtypes": BYTES,
 }
@@ -109,6 +123,7 @@ LINEAR: dict[str, Any] = {
     "differentiable": ("input",),
     "linear_in": ("input",),
     "mapped": ("input", "boxes"),
+    "rows": ("boxes",),
     "layouts": LAYOUTS,
 }
 
@@ -124,6 +139,7 @@ CASES = [
         indexed="boxes",
         twice=False,
         mapped=("features", "boxes"),
+        rows=("boxes",),
         layouts=LAYOUTS,
     ),
     OpCase("roi_pool", pooled, **{**LINEAR, "linear_in": ()}),  # the largest is another one
@@ -131,27 +147,38 @@ CASES = [
     OpCase("roi_align_rotated", turned, **LINEAR),
     OpCase(
         "crop_rois",
-        with_options(cropped, padding_mode="reflect"),
+        with_options(
+            cropped,
+            interpolation=OneOf("bilinear", "bicubic"),
+            padding_mode=OneOf(*PADDINGS),
+        ),
         differentiable=("images", "boxes"),
         indexed="boxes",
         twice=False,
         mapped=("images", "boxes"),
+        rows=("boxes",),
         layouts=LAYOUTS,
         dtypes=BYTES,
     ),
     OpCase(
         "crop_rois bicubic",
-        with_options(cropped, interpolation="bicubic"),
+        with_options(
+            cropped,
+            interpolation=OneOf("bicubic", "nearest", "bilinear"),
+            padding_mode=OneOf("constant", *PADDINGS),
+        ),
         differentiable=("images",),
         linear_in=("images",),
         mapped=("images",),
+        rows=("boxes",),
         layouts=LAYOUTS,
         dtypes=BYTES,
     ),
     OpCase(
         "paste_rois",
-        pasted,
+        with_options(pasted, interpolation=OneOf("bilinear", "nearest", "bicubic")),
         differentiable=("images", "patches"),
+        linear_in=("images", "patches"),
         mapped=("images", "patches"),
         layouts=LAYOUTS,
         dtypes=BYTES,
@@ -160,6 +187,7 @@ CASES = [
         "paste_rois feather",
         with_options(pasted, blend="feather", feather=2.0),
         differentiable=("images", "patches"),
+        linear_in=("images", "patches"),
         mapped=("images", "patches"),
         layouts=LAYOUTS,
     ),

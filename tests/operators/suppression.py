@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .boxes import corners, rotated
-from .case import FLOATS, Arguments, Draw, OpCase, with_options
+from .case import FLOATS, Arguments, Draw, OneOf, OpCase, with_options
 
 CLASSES = 3
 
@@ -91,16 +91,18 @@ COUNTED: dict[str, Any] = {"counted": True, "layouts": ("strided", "transposed")
 BOXES: dict[str, Any] = {**COUNTED, "dtypes": (*FLOATS, torch.int32)}
 PADDED: dict[str, Any] = {
     "mapped": ("boxes", "scores"),
+    "rows": ("boxes", "scores"),
     "layouts": ("strided", "transposed"),
     "dtypes": (*FLOATS, torch.int32),
 }
-SOFT = {"sigma": 0.3, "min_score": 0.25, "max_output": 7}
+SOFT = {"sigma": 0.3, "min_score": 0.25, "max_output": OneOf(7, 0, 1, 100)}
 ABOVE = {"score_threshold": 0.25}
+THRESHOLDS = OneOf(0.3, 0.0, 0.7, 1.0)
 
 CASES = [
-    OpCase("nms", with_options(detections, iou_threshold=0.3, **ABOVE), **BOXES),
+    OpCase("nms", with_options(detections, iou_threshold=THRESHOLDS, **ABOVE), **BOXES),
     OpCase("nms limited", with_options(detections, iou_threshold=0.5, max_output=3), **BOXES),
-    OpCase("batched_nms", with_options(grouped, iou_threshold=0.3, **ABOVE), **BOXES),
+    OpCase("batched_nms", with_options(grouped, iou_threshold=THRESHOLDS, **ABOVE), **BOXES),
     OpCase("batched_nms images", with_options(images, idxs=None, iou_threshold=0.3), **BOXES),
     OpCase(
         "batched_nms classes",
@@ -112,7 +114,9 @@ CASES = [
         "nms_padded more", with_options(images, iou_threshold=0.5, max_output=80, **ABOVE), **PADDED
     ),
     OpCase("nms_padded none", with_options(images, iou_threshold=0.5, max_output=0), **PADDED),
-    OpCase("nms_rotated", with_options(rotated_detections, iou_threshold=0.3, **ABOVE), **BOXES),
+    OpCase(
+        "nms_rotated", with_options(rotated_detections, iou_threshold=THRESHOLDS, **ABOVE), **BOXES
+    ),
     OpCase("nms_rotated groups", with_options(rotated_groups, iou_threshold=0.3), **BOXES),
     OpCase(
         "nms_match operator",
@@ -135,7 +139,12 @@ CASES = [
     ),
     OpCase("batched_soft_nms classes", images_and_classes, **BOXES),
     # Results are in the order of their rounded scores.
-    OpCase("matrix_nms", with_options(objects, min_score=0.25), half=False, **BOXES),
+    OpCase(
+        "matrix_nms",
+        with_options(objects, min_score=0.25, method=OneOf("gaussian", "linear")),
+        half=False,
+        **BOXES,
+    ),
     OpCase(
         "matrix_nms masks",
         with_options(masks, method="linear"),
@@ -147,7 +156,11 @@ CASES = [
         OpCase(f"weighted_boxes_fusion {kind}", with_options(models, conf_type=kind), **COUNTED)
         for kind in ("avg", "max", "box_and_model_avg", "absent_model_aware_avg")
     ),
-    OpCase("non_maximum_weighted", with_options(models, weights=[2, 1]), **COUNTED),
+    OpCase(
+        "non_maximum_weighted",
+        with_options(models, weights=[2, 1], iou_threshold=OneOf(0.55, 0.2)),
+        **COUNTED,
+    ),
     OpCase("weighted_boxes_fusion_1d", lambda draw: models(draw, 2, "segments"), **COUNTED),
     OpCase("weighted_boxes_fusion_3d", lambda draw: models(draw, 6), **COUNTED),
 ]

@@ -103,25 +103,6 @@ def test_torchvision(kind: str) -> None:
             assert found.is_contiguous(memory_format=layout)
 
 
-@pytest.mark.matrix
-@every_reduce
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_half(dtype: torch.dtype, reduce: str) -> None:
-    """Computed in float32, and rounded once."""
-    for kind, layout in itertools.product(("overhanging", "grid"), ("contiguous", "channels_last")):
-        maps, boxes = (t.to(dtype) for t in sample(kind, 1.0, 30))
-        laid = LAYOUTS[layout](maps)
-
-        def pool(m: Tensor, b: Tensor) -> Tensor:
-            return visops.roi_align(m, b, 3, 1.0, 2, True, reduce=reduce)
-
-        grad = random_like(pool(laid, boxes))
-        found = gradients(pool, laid, boxes, grad)
-        wanted = gradients(pool, laid.float(), boxes.float(), grad.float())
-        for ours, theirs in zip(found, wanted, strict=True):
-            assert same_bits(ours, theirs.to(dtype))
-
-
 @every_reduce
 def test_boxes_of_another_dtype(reduce: str) -> None:
     """Their gradient has their dtype; integer boxes have none."""
@@ -142,46 +123,6 @@ def test_boxes_of_another_dtype(reduce: str) -> None:
     values = pool(leaf, whole.long())
     (found_1,) = torch.autograd.grad(values, leaf, random_like(values))
     assert same_bits(found_1, wanted[0])
-
-
-def grad_layouts(grad: Tensor) -> list[Tensor]:
-    """Return the same numbers in other layouts."""
-    wide = torch.zeros(*(2 * s + 1 for s in grad.shape), dtype=grad.dtype)
-    part = wide[1::2, 1::2, 1::2, 1::2]
-    part.copy_(grad)
-    return [channels_last(grad), grad.mT.contiguous().mT, part]
-
-
-@every_reduce
-def test_layouts(reduce: str) -> None:
-    """No layout of maps, boxes or grad changes a bit; a gradient has the layout of its maps."""
-    for channels in (1, 3, 40):
-        maps = torch.from_numpy(maps_of((2, channels, 9, 11))).float()
-        boxes = torch.from_numpy(boxes_of("overhanging", 40)).float()
-
-        def pool(m: Tensor, b: Tensor) -> Tensor:
-            return visops.roi_align(m, b, (3, 4), 1.0, 2, True, reduce=reduce)
-
-        grad = random_like(pool(maps, boxes))
-        wanted = gradients(pool, maps, boxes, grad)
-        for name, layout in LAYOUTS.items():
-            found = gradients(pool, layout(maps), boxes.mT.contiguous().mT, grad)
-            assert same_bits(found[0], wanted[0])
-            assert same_bits(found[1], wanted[1])
-            assert found[1].is_contiguous()
-            last = "channels_last" in name and channels > 1
-            memory = torch.channels_last if last else torch.contiguous_format
-            assert found[0].is_contiguous(memory_format=memory)
-        for form in grad_layouts(grad):
-            for laid in (maps, channels_last(maps)):
-                found = gradients(pool, laid, boxes, form)
-                assert same_bits(found[0], wanted[0])
-                assert same_bits(found[1], wanted[1])
-        one = torch.ones(()).expand(grad.shape)
-        wanted = gradients(pool, maps, boxes, one.contiguous())
-        found = gradients(pool, maps, boxes, one)
-        assert same_bits(found[0], wanted[0])
-        assert same_bits(found[1], wanted[1])
 
 
 @every_reduce

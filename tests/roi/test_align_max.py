@@ -299,35 +299,6 @@ def test_order_of_the_gradient_of_maps() -> None:
         np.testing.assert_array_equal(OPS.roi_align_max_backward_input(*arguments), wanted)
 
 
-@pytest.mark.usefixtures("restored_threads")
-def test_threads() -> None:
-    """The same bits on any number of threads."""
-    rng = np.random.default_rng(0)
-    maps = torch.from_numpy(rng.standard_normal((2, 70, 30, 40))).float()
-    boxes, options = proposals(rng, 60, 30, 40), (1.0, 2, True)
-    grad = random_like(torch.empty(60, 70, 4, 4))
-    results = []
-    for count in (1, 2, 3):
-        torch.set_num_threads(count)
-        for layout in (Tensor.contiguous, channels_last):
-            values, index = OPS.roi_align_max(layout(maps), boxes, (4, 4), *options)
-            last = layout is channels_last
-            results.append(
-                (
-                    values,
-                    index,
-                    OPS.roi_align_backward_boxes(grad, layout(maps), boxes, *options),
-                    OPS.roi_align_max_backward_boxes(grad, index, layout(maps), boxes, *options),
-                    OPS.roi_align_max_backward_input(
-                        grad, index, boxes, maps.shape, *options, last
-                    ),
-                )
-            )
-    for result in results[1:]:
-        for a, b in zip(result, results[0], strict=True):
-            assert same_bits(a, b)
-
-
 # Multiples of 1/2: their sums and products with whole numbers are exact.
 coordinates = st.integers(-12, 30).map(lambda n: n / 2)
 ratios = st.sampled_from([-1, 1, 2, 3])
@@ -355,32 +326,6 @@ def problems(draw: Any) -> tuple[Tensor, Tensor, dict[str, Any]]:
         "reduce": draw(reduces),
     }
     return maps, boxes, options
-
-
-@settings(max_examples=60)
-@given(problems(), st.sampled_from(sorted(LAYOUTS)))
-def test_layout(problem: Any, layout: str) -> None:
-    maps, boxes, options = problem
-    wanted = visops.roi_align(maps, boxes, **options)
-    assert same_bits(visops.roi_align(LAYOUTS[layout](maps), boxes, **options), wanted)
-
-
-@settings(max_examples=60)
-@given(problems(), st.randoms(use_true_random=False))
-def test_order_and_company_of_boxes(problem: Any, random: Any) -> None:
-    """A box's values do not depend on other boxes, images or channels."""
-    maps, boxes, options = problem
-    wanted = visops.roi_align(maps, boxes, **options)
-    order = list(range(len(boxes)))
-    random.shuffle(order)
-    assert same_bits(visops.roi_align(maps, boxes[order], **options), wanted[order])
-    for k, box in enumerate(boxes[:2]):
-        image = int(box[0])
-        alone = torch.cat([torch.zeros(1), box[1:]])[None]
-        found = visops.roi_align(maps[image : image + 1], alone, **options)
-        assert same_bits(found[0], wanted[k])
-        channel = visops.roi_align(maps[:, -1:], box[None], **options)
-        assert same_bits(channel[0, 0], wanted[k, -1])
 
 
 @settings(max_examples=60)
@@ -437,19 +382,3 @@ def test_mirrored(problem: Any) -> None:
     turned = {**options, "output_size": options["output_size"][::-1]}
     found = visops.roi_align(maps.mT, boxes[:, [0, 2, 1, 4, 3]], **turned).mT
     torch.testing.assert_close(found, wanted, rtol=0, atol=2e-5)
-
-
-@settings(max_examples=60)
-@given(problems())
-def test_adjoint(problem: Any) -> None:
-    """<g, pool m> = <pool^T g, m>."""
-    maps, boxes, options = problem
-    if not len(boxes):
-        return
-    leaf = maps.double().requires_grad_()
-    values = visops.roi_align(leaf, boxes, **options)
-    rng = np.random.default_rng(0)
-    grad = torch.from_numpy(rng.standard_normal(values.shape))
-    (gradient,) = torch.autograd.grad(values, leaf, grad)
-    ours, theirs = (gradient * leaf).sum(), (values * grad).sum()
-    torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)

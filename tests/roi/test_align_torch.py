@@ -14,12 +14,10 @@ from warp import affine_cases
 
 from roi.align_cases import (
     FLOATING,
-    LAYOUTS,
     OPS,
     OUTPUT_SIZE,
     POOLINGS,
     boxes_of,
-    channels_last,
     maps_of,
     problem,
     same_bits,
@@ -140,31 +138,6 @@ every_pooling = pytest.mark.parametrize("name", POOLINGS)
 
 def pool(name: str, boxes: Tensor, **options: Any) -> Callable[[Tensor], Tensor]:
     return lambda maps: POOLINGS[name].function(maps, boxes, OUTPUT_SIZE, **options)
-
-
-@every_pooling
-def test_gradients_of_all_layouts_and_dtypes(name: str) -> None:
-    """Sums are in float32 and rounded once; layouts change no bit."""
-    maps, boxes = problem(name, count=40, channels=3)
-    grad = torch.randn(40, 3, *OUTPUT_SIZE, generator=torch.Generator().manual_seed(0))
-    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
-        double = torch.float64 if dtype == torch.float64 else torch.float32
-        values, rounded = maps.to(dtype), grad.to(dtype)
-        wanted = None
-        for layout, lay in LAYOUTS.items():
-            for lying in (rounded, channels_last(rounded), LAYOUTS["spaced"](rounded)):
-                leaf = lay(values).detach().requires_grad_()
-                found = torch.autograd.grad(pool(name, boxes.to(double))(leaf), leaf, lying)[0]
-                assert found.dtype == dtype
-                if wanted is None:
-                    leaf = values.to(double).requires_grad_()
-                    result = pool(name, boxes.to(double))(leaf)
-                    wanted = torch.autograd.grad(result, leaf, rounded.to(double))[0].to(dtype)
-                assert same_bits(found, wanted)
-                last = layout in ("channels_last", "sliced_channels_last")
-                assert found.is_contiguous(
-                    memory_format=torch.channels_last if last else torch.contiguous_format
-                )
 
 
 @every_pooling

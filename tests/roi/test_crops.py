@@ -64,20 +64,6 @@ def test_reference(dtype: torch.dtype, padding_mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64])
-def test_layouts_have_the_same_bits(dtype: torch.dtype, mode: str) -> None:
-    for channels in range(1, 6):
-        images = images_of(dtype, shape=(2, channels, *SHAPE[2:]))
-        options: dict[str, Any] = {"interpolation": mode, "fill": list(range(channels))}
-        wanted = visops.crop_rois(images, all_boxes(), (5, 140), **options)
-        for layout, laid_out in LAYOUTS.items():
-            found = visops.crop_rois(laid_out(images), all_boxes(), (5, 140), **options)
-            assert torch.equal(found, wanted)
-            if layout == "channels_last" and channels > 1:
-                assert found.is_contiguous(memory_format=torch.channels_last)
-
-
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("padding_mode", PADDINGS)
 def test_warp_affine(mode: str, padding_mode: str) -> None:
     """A crop is a warp of its image."""
@@ -328,28 +314,6 @@ def test_boxes_of_other_images_change_nothing(
         assert torch.equal(alone[0], found[i])
         alone = visops.crop_rois(images[i : i + 1], of_image, size, interpolation=mode)
         assert torch.equal(alone, crops[own])
-
-
-@few
-@given(SEEDS, DRAWN_SIZES, st.sampled_from(MODES), st.floats(-3, 3))
-def test_linear_in_images_and_patches(
-    seed: int, size: tuple[int, int], mode: str, factor: float
-) -> None:
-    images, boxes, patches = problem(seed, size)
-    others, _, other_patches = problem(seed + 1, size)
-    options: dict[str, Any] = {"interpolation": mode}
-    found = visops.crop_rois(images + factor * others, boxes, size, **options)
-    parts = [visops.crop_rois(i, boxes, size, **options) for i in (images, others)]
-    torch.testing.assert_close(found, parts[0] + factor * parts[1], rtol=0, atol=1e-12)
-    options["blend"] = "feather"
-    found = visops.paste_rois(
-        images + factor * others, patches + factor * other_patches, boxes, **options
-    )
-    parts = [
-        visops.paste_rois(i, p, boxes, **options)
-        for i, p in ((images, patches), (others, other_patches))
-    ]
-    torch.testing.assert_close(found, parts[0] + factor * parts[1], rtol=0, atol=1e-12)
 
 
 @few

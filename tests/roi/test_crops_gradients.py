@@ -1,15 +1,14 @@
 """Gradients of crops and of pasting."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import visops
 from torch import Tensor
-from torch.autograd import forward_ad, gradcheck, gradgradcheck
-from warp.affine_cases import FLOATING, LAYOUTS, MODES, PADDINGS
+from torch.autograd import forward_ad, gradcheck
+from warp.affine_cases import FLOATING, MODES
 
 from roi.crops_cases import BLENDS, all_boxes, images_of, paste_options, random_boxes
 
@@ -35,51 +34,6 @@ def crop_problem(seed: int = 0) -> tuple[Tensor, Tensor]:
     return images.requires_grad_(), torch.from_numpy(np.stack(boxes)).requires_grad_()
 
 
-def with_fixed_index(function: Callable[..., Tensor], boxes: Tensor) -> Callable[..., Tensor]:
-    """Return a function of corners alone: a batch index has no numerical derivative."""
-    index = boxes.detach()[:, :1]
-    return lambda images, corners: function(images, torch.cat([index, corners], 1))
-
-
-@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-@pytest.mark.parametrize("padding_mode", PADDINGS)
-def test_gradcheck_of_crops(padding_mode: str, mode: str) -> None:
-    """Each padding in full with one of the modes, fast with the other."""
-    images, boxes = crop_problem()
-    fast_mode = (PADDINGS.index(padding_mode) + MODES.index(mode)) % 2 == 0
-    options: dict[str, Any] = {"interpolation": mode, "padding_mode": padding_mode}
-
-    def crop(images: Tensor, boxes: Tensor) -> Tensor:
-        return visops.crop_rois(images, boxes, SIZE, fill=[0.5, -1.0], **options)
-
-    corners = boxes.detach()[:, 1:].clone().requires_grad_()
-    of_corners = with_fixed_index(crop, boxes)
-    assert gradcheck(
-        of_corners, (images, corners), eps=1e-6, atol=1e-5, nondet_tol=0, fast_mode=fast_mode
-    )
-    assert gradgradcheck(lambda i: crop(i, boxes.detach()), (images,), fast_mode=fast_mode)
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("padding_mode", PADDINGS)
-def test_gradient_of_images_is_the_transpose(padding_mode: str, mode: str) -> None:
-    """<crop(x), g> = <x, crop'(g)> for all kinds of boxes, in shapes too large for gradcheck."""
-    for dtype, tolerance in ((torch.float32, 1e-4), (torch.float64, 1e-12)):
-        images = images_of(dtype, 1, (2, 3, 23, 31)).requires_grad_()
-        for size in ((5, 7), (40, 150), (1, 1)):
-            found = visops.crop_rois(
-                images, all_boxes(), size, interpolation=mode, padding_mode=padding_mode
-            )
-            grad = images_of(dtype, 2, tuple(found.shape)) - 0.5
-            (gradient,) = torch.autograd.grad(found, images, grad)
-            assert gradient.dtype == dtype
-            forward = (found.detach().double() * grad.double()).sum()
-            backward = (images.detach().double() * gradient.double()).sum()
-            scale = (found.detach().double() * grad.double()).abs().sum()
-            assert abs(forward - backward) <= tolerance * scale
-
-
 def test_gradient_of_flat_boxes_and_nearest() -> None:
     images, boxes = images_of(torch.float64).requires_grad_(), all_boxes(torch.float64)
     boxes.requires_grad_()
@@ -92,30 +46,6 @@ def test_gradient_of_flat_boxes_and_nearest() -> None:
     found = visops.crop_rois(images, boxes, (5, 6), interpolation="nearest")
     (gradient,) = torch.autograd.grad(found.square().sum(), boxes)
     assert torch.equal(gradient, torch.zeros_like(boxes))
-
-
-@pytest.mark.parametrize("mode", MODES)
-@every_blend
-def test_gradcheck_of_pasting(blend: str, mode: str) -> None:
-    """Each mode and blend once in full, else fast."""
-    fast_mode = BLENDS.index(blend) != MODES.index(mode)
-    rng = np.random.default_rng(0)
-    shape = (2, 1, 4, 5)
-    images = torch.from_numpy(rng.random(shape)).requires_grad_()
-    patches = torch.from_numpy(rng.random((4, 1, 3, 2))).requires_grad_()
-    boxes = torch.from_numpy(random_boxes(rng, 4, shape))
-    options = paste_options(blend, patches, dtype=torch.float64)
-    alpha = options.pop("alpha", None)
-    inputs = (images, patches) if alpha is None else (images, patches, alpha.requires_grad_())
-
-    def paste(images: Tensor, patches: Tensor, alpha: Tensor | None = None) -> Tensor:
-        return visops.paste_rois(images, patches, boxes, alpha=alpha, interpolation=mode, **options)
-
-    assert gradcheck(paste, inputs, nondet_tol=0, fast_mode=fast_mode)
-    fixed = None if alpha is None else alpha.detach()
-    assert gradgradcheck(
-        lambda i, p: paste(i, p, fixed).square(), (images, patches), fast_mode=fast_mode
-    )
 
 
 def test_second_derivatives_by_alpha() -> None:
@@ -164,27 +94,6 @@ def test_gradients_of_dtypes(dtype: torch.dtype, blend: str) -> None:
         if ours is found[-1]:  # squares of rounded values
             allowed *= 4
         torch.testing.assert_close(ours.double(), exact.double(), rtol=0, atol=allowed)
-
-
-@every_blend
-def test_layouts_have_the_same_gradients(blend: str) -> None:
-    boxes = all_boxes()
-    images, patches = images_of(torch.float32), images_of(torch.float32, 1, (len(boxes), 3, 9, 8))
-    grad = images_of(torch.float32, 2)
-    options = paste_options(blend, patches)
-    results = []
-    for laid_out in LAYOUTS.values():
-        leaves = [laid_out(t).requires_grad_() for t in (images, patches)]
-        found = visops.paste_rois(leaves[0], leaves[1], boxes, **options)
-        crops = visops.crop_rois(leaves[0], boxes, (9, 8))
-        results.append(
-            (
-                *torch.autograd.grad(found, leaves, laid_out(grad)),
-                *torch.autograd.grad(crops, leaves[:1], laid_out(patches)),
-            )
-        )
-    for other in results[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 
 
 def test_many_positions_on_a_pixel() -> None:

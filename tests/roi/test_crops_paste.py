@@ -60,27 +60,6 @@ def test_reference(dtype: torch.dtype, blend: str) -> None:
         assert_near(found, wanted, mode if blend == "replace" else "blended")
 
 
-@every_blend
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float64], ids=str)
-def test_layouts_have_the_same_bits(dtype: torch.dtype, blend: str) -> None:
-    double = torch.float64 if dtype == torch.float64 else torch.float32
-    for channels, mode in itertools.product((1, 3, 4, 6), MODES):
-        images = images_of(dtype, shape=(2, channels, 20, 150))
-        rng = np.random.default_rng(channels)
-        boxes = torch.from_numpy(random_boxes(rng, 9, tuple(images.shape)))
-        patches = images_of(dtype, 1, (9, channels, 8, 21))
-        options: dict[str, Any] = paste_options(blend, patches, dtype=double)
-        options["interpolation"] = mode
-        wanted = visops.paste_rois(images, patches, boxes, **options)
-        layouts = list(LAYOUTS.values())
-        for of_images, of_patches in zip(layouts, layouts[3:] + layouts[:3], strict=True):
-            found = visops.paste_rois(of_images(images), of_patches(patches), boxes, **options)
-            assert torch.equal(found, wanted)
-    last = images.contiguous(memory_format=torch.channels_last)
-    found = visops.paste_rois(last, patches, boxes, **options)
-    assert found.is_contiguous(memory_format=torch.channels_last)
-
-
 @pytest.mark.matrix
 def test_by_hand() -> None:
     image = torch.zeros(1, 1, 4, 8)

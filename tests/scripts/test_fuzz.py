@@ -16,8 +16,18 @@ import agree
 import pytest
 import torch
 from fuzz.__main__ import main
-from fuzz.calls import WAYS, Call, Target, all_targets, draw_call, reads_for_long, takes_gigabytes
+from fuzz.calls import (
+    WAYS,
+    Call,
+    Target,
+    all_targets,
+    draw_call,
+    reads_for_long,
+    takes_gigabytes,
+    valid_arguments,
+)
 from fuzz.children import Limits, Report, make_calls
+from fuzz.draws import Draw
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = Limits(seconds=10, memory=64 << 20)
@@ -227,6 +237,8 @@ def test_what_is_called() -> None:
     targets = all_targets()
     calls = [draw_call(targets, 0, number) for number in range(300)]
     assert {call.way for call in calls} == set(WAYS)
+    for target in targets:  # each has an entry, or is called by one
+        assert target.arguments.keys() >= valid_arguments(Draw(target.name), target).keys()
     assert any("ndarray" in str(call) for call in calls)
 
 

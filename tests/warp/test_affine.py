@@ -251,19 +251,6 @@ def test_saturation_and_rounding() -> None:
     assert halves[0, :-1].tolist() == np.rint(np.arange(39) + 0.5).astype(int).tolist()
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=case_name)
-@pytest.mark.parametrize("mode", MODES)
-def test_halves_are_rounded_once(dtype: torch.dtype, mode: str) -> None:
-    rng = np.random.default_rng(11)
-    image = random_image(rng, (2, 3, 40, 50), dtype)
-    matrices = np.stack([random_matrix(rng, 40, 50, (45, 131)) for _ in range(2)])
-    for padding_mode in PADDINGS:
-        options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "fill": 0.5}
-        exact = visops.warp_affine(image.float(), torch.from_numpy(matrices), (45, 131), **options)
-        result = visops.warp_affine(image, torch.from_numpy(matrices), (45, 131), **options)
-        assert torch.equal(result, exact.to(dtype))
-
-
 SHAPES = [(1, 1), (7, 90), (32, 64), (101, 75), (130, 33)]
 TURNS = list(itertools.product((1.0, -1.0), (1.0, -1.0)))
 

@@ -139,26 +139,6 @@ def test_integers_beyond_their_float() -> None:
         assert visops.warp_affine(ids, [[1, 0, 0], [0, 1, 0]], mode="nearest").equal(ids)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", EVERY, ids=case_name)
-def test_layouts_agree(dtype: torch.dtype, layout: str) -> None:
-    rng = np.random.default_rng(3)
-    for channels in (1, 3, 4):
-        plain = random_image(rng, (2, channels, 20, 30), dtype)
-        image = LAYOUTS[layout](plain)
-        matrices = torch.from_numpy(np.stack([random_matrix(rng, 20, 30, (25, 66))] * 2))
-        for mode in modes_of(dtype):
-            for padding_mode in PADDINGS:
-                options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "fill": 1}
-                expected = visops.warp_affine(plain, matrices, (25, 66), **options)
-                result = visops.warp_affine(image, matrices, (25, 66), **options)
-                assert_same_bits(result, expected)
-                last = layout == "channels_last" and channels > 1
-                assert result.is_contiguous(
-                    memory_format=torch.channels_last if last else torch.contiguous_format
-                )
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_expanded_images(mode: str) -> None:
     rng = np.random.default_rng(4)
@@ -229,19 +209,6 @@ def test_constant_images_stay_constant(dtype: torch.dtype, mode: str) -> None:
             torch.testing.assert_close(result, torch.full_like(result, value), rtol=0, atol=error)
         else:
             assert torch.equal(result, torch.full_like(result, value))
-
-
-@pytest.mark.parametrize("dtype", FLOATING, ids=case_name)
-def test_one_sample_at_a_time(dtype: torch.dtype) -> None:
-    rng = np.random.default_rng(8)
-    image = random_image(rng, (5, 3, 20, 30), dtype)
-    matrices = torch.from_numpy(np.stack([random_matrix(rng, 20, 30, (25, 66)) for _ in range(5)]))
-    batch = visops.warp_affine(image, matrices, (25, 66), mode="bicubic")
-    single = [
-        visops.warp_affine(i, m, (25, 66), mode="bicubic")
-        for i, m in zip(image, matrices, strict=True)
-    ]
-    assert_same_bits(batch, torch.stack(single))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -329,22 +296,6 @@ def matrices(draw: st.DrawFn) -> np.ndarray:
 modes = st.sampled_from(MODES)
 paddings = st.sampled_from(PADDINGS)
 sizes = st.tuples(st.integers(1, 12), st.integers(1, 140))
-
-
-@few
-@given(images(), matrices(), sizes, modes, paddings)
-def test_linear_in_image_and_fill(
-    image: Tensor, matrix: np.ndarray, size: Any, mode: str, padding_mode: str
-) -> None:
-    def warped(image: Tensor, fill: float) -> Tensor:
-        return visops.warp_affine(
-            image, matrix, size, mode=mode, padding_mode=padding_mode, fill=fill
-        )
-
-    other = image.flip(3)
-    together = warped(2 * image - 3 * other, 2 * 0.5 - 3 * 0.25)
-    apart = 2 * warped(image, 0.5) - 3 * warped(other, 0.25)
-    torch.testing.assert_close(together, apart, rtol=0, atol=1e-12)
 
 
 @few

@@ -12,8 +12,8 @@ from references.augment import destination_to_source
 from torch import Tensor
 from torch.autograd import forward_ad, gradcheck
 
-from warp.affine_cases import FLOATING, LAYOUTS, MODES, PADDINGS, random_image
-from warp.augment_cases import SAMPLERS, name_of, random_color, random_erase, random_perspective
+from warp.affine_cases import FLOATING, random_image
+from warp.augment_cases import name_of, random_color, random_erase, random_perspective
 
 SIZE = (5, 6)
 HEIGHT, WIDTH = 5, 6
@@ -78,14 +78,6 @@ def check(tensors: Any, **options: Any) -> None:
     assert gradcheck(function, (image, matrix, color), eps=1e-7, atol=1e-5)
 
 
-@pytest.mark.parametrize("padding_mode", PADDINGS)
-@pytest.mark.parametrize("mode", MODES)
-def test_gradcheck(mode: str, padding_mode: str) -> None:
-    """Every mode and every padding meets both kinds of maps."""
-    perspective = (MODES.index(mode) + PADDINGS.index(padding_mode)) % 2 == 1
-    check(problem(0, perspective=perspective), mode=mode, padding_mode=padding_mode)
-
-
 @pytest.mark.parametrize(("channels", "steps"), [(1, 8), (2, 1), (2, 2), (3, 1), (3, 8)])
 def test_gradcheck_of_colour(channels: int, steps: int) -> None:
     rng = np.random.default_rng(1)
@@ -115,16 +107,6 @@ def test_gradcheck_of_the_window(padding_mode: str, mode: str) -> None:
     assert gradcheck(function, leaves, eps=1e-7, atol=1e-5)
     # With a constant matrix, any width will do.
     check((image, matrix.detach(), color), **options)
-
-
-@pytest.mark.parametrize("padding_mode", PADDINGS)
-@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
-def test_gradcheck_of_antialias(mode: str, padding_mode: str) -> None:
-    """Image and colour only: the matrix's gradient takes the widths as constants."""
-    for window, perspective in ((None, False), (WINDOW, True)):
-        image, matrix, color = problem(3, perspective=perspective, scale=(0.3, 0.8), steps=2)
-        options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "window": window}
-        check((image, matrix.detach(), color), antialias=True, clamp=True, **options)
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
@@ -179,62 +161,6 @@ def test_gradcheck_of_affine_maps_in_nine_elements(inverse_map: bool) -> None:
     full = 1.7 * torch.cat([matrix.detach(), row], 1)
     full = full.inverse() if inverse_map else full
     check((image, full.requires_grad_(), color), inverse_map=inverse_map)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
-def test_layouts_agree(mode: str, antialias: bool, layout: str) -> None:
-    plain, matrix, color = problem(6, channels=3)
-    weights = torch.rand(2, 3, *SIZE, dtype=torch.float64)
-    image = LAYOUTS[layout](plain.detach()).requires_grad_()
-    grads = []
-    for leaf, incoming in ((plain, weights), (image, LAYOUTS[layout](weights))):
-        result = visops.augment(
-            leaf,
-            matrix,
-            SIZE,
-            color=color,
-            mode=mode,
-            antialias=antialias,
-            out_dtype=torch.float64,
-            layout="CHW",
-        )
-        grads.append(torch.autograd.grad(result, (leaf, matrix, color), incoming))
-    for got, wanted in zip(*grads, strict=True):
-        assert torch.equal(got, wanted)
-
-
-@pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
-@pytest.mark.parametrize("padding_mode", PADDINGS)
-def test_image_gradient_is_the_transpose(padding_mode: str, mode: str, antialias: bool) -> None:
-    """<op(x), g> = <x, op'(g)> at sizes that gradcheck can't afford; fill is 0."""
-    number = SAMPLERS.index((mode, antialias)) + PADDINGS.index(padding_mode)
-    scale = (0.1, 1.0, 6.0)[number % 3]
-    rng = np.random.default_rng(7)
-    for dtype, tolerance in ((torch.float32, 1e-4), (torch.float64, 1e-11)):
-        image = random_image(rng, (2, 3, 30, 36), dtype).requires_grad_()
-        matrices = [
-            random_perspective(rng, 30, 36, (15, 140), scale=(scale, scale)),
-            np.vstack([random_matrix(rng, 30, 36, (15, 140), scale=(scale, scale)), [0, 0, 1]]),
-        ]
-        result = visops.augment(
-            image,
-            np.stack(matrices),
-            (15, 140),
-            color=random_color(rng, 2, 3) * [1, 1, 1, 0],
-            window=[[2.5, 3.5, 34.25, 27.0], [0, 0, 36, 30]],
-            std=[0.5, 1.0, 2.0],
-            mode=mode,
-            padding_mode=padding_mode,
-            antialias=antialias,
-            out_dtype=dtype,
-        )
-        grad = random_image(rng, tuple(result.shape), dtype) - 0.5
-        (grad_image,) = torch.autograd.grad(result, image, grad)
-        forward = (result.detach().double() * grad.double()).sum()
-        backward = (image.detach().double() * grad_image.double()).sum()
-        size = (result.detach().double() * grad.double()).abs().sum()
-        assert abs(forward - backward) <= tolerance * size
 
 
 @pytest.mark.parametrize("listed", [False, True])

@@ -29,7 +29,7 @@ Slot cpu_slot();
 std::vector<Slot> available_cpu_slots();
 
 // Puts another CPU slot in force, as VISOPS_CPU does when the process starts; for tests
-// (tests/cuda_emulation/force_cpu.cpp). No kernel may be running.
+// (tests/cuda_on_cpu/force_cpu.cpp). No kernel may be running.
 void force_cpu_slot(const std::string& name);
 
 using AnyKernel = void (*)();

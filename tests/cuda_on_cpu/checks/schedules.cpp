@@ -9,7 +9,7 @@
 //   as it was before the launch. It sees its own writes; at its end, those of others come back.
 //
 // Atomics always meet the newest value, as on a GPU.
-#include "schedules.h"
+#include "parts.h"
 
 #include <cstring>
 #include <map>

@@ -1,7 +1,7 @@
 // Kernels with one fault each: `faults <name>` prints what the checks say of it, or "nothing".
 //
 // Places are told from the line of the fault, which carries its name:
-// tests/build/test_cuda_check.py looks for `FAULT <name>` and `EARLIER <name>`.
+// tests/cuda_on_cpu/test_checks.py looks for `FAULT <name>` and `EARLIER <name>`.
 #include <cstdio>
 #include <functional>
 #include <map>

@@ -1,4 +1,4 @@
-// What tests/build/test_cuda_barriers.py asks of the checks, through ctypes.
+// What tests/cuda_on_cpu/test_barriers.py asks of the checks, through ctypes.
 #include <cstring>
 #include <mutex>
 #include <set>

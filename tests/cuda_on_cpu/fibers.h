@@ -5,7 +5,7 @@
 // barriers runs as a plain loop, and only threads that wait cost a switch and a stack. Fibers are
 // kept from block to block and from launch to launch. Blocks alternate between running their
 // threads upwards and downwards, so that a missing barrier shows; schedule_seed() draws the order
-// of blocks and threads at random instead. With the checks of memory (tests/cuda_check), a seed
+// of blocks and threads at random instead. With the checks of memory (checks/), a seed
 // also makes threads change places at accesses to memory.
 #pragma once
 

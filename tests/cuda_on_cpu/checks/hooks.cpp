@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "races.h"
+#include "parts.h"
 
 using namespace cuda_emulation::check;
 

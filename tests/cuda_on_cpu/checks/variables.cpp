@@ -1,4 +1,4 @@
-#include "variables.h"
+#include "parts.h"
 
 #include <algorithm>
 #include <cstring>

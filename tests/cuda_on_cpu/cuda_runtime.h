@@ -3,7 +3,7 @@
 // For tests only; first on the include path when VISOPS_CUDA_EMULATION is defined. Blocks run one
 // after another; a block's threads run on fibers (fibers.h) that change places only where they
 // synchronise. So indexing, barriers and arithmetic are those of the GPU code; speed is not. Races
-// on memory are found by a build of its own (tests/cuda_check).
+// on memory are found by a build of its own (tests/cuda_on_cpu/checks).
 //
 // Stricter than the hardware, on purpose: an error is thrown where threads leave while others wait
 // in __syncthreads, where threads or lanes meet at different places in the sources, where a shuffle

@@ -11,7 +11,7 @@
 //
 // Every access is held against the last write, and every write against all reads since: of one warp
 // they are kept as lanes, and of more it is enough to know that there were several.
-#include "races.h"
+#include "parts.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -25,12 +25,6 @@
 #include <vector>
 
 #include "fibers.h"
-#include "limits.h"
-#include "memory.h"
-#include "report.h"
-#include "schedules.h"
-#include "shadow.h"
-#include "variables.h"
 
 namespace cuda_emulation::check {
 
@@ -38,6 +32,21 @@ void* watched = nullptr;
 uintptr_t own_stack = 0, own_stack_bytes = 0;
 
 namespace {
+
+// What no GPU can start, though a CPU can: each returns what is wrong, or nothing.
+std::string fault_of_parameters(size_t bytes) {
+  constexpr size_t kMost = 4096;
+  if (bytes <= kMost) return "";
+  return "its parameters take " + std::to_string(bytes) + " bytes, more than " +
+         std::to_string(kMost);
+}
+
+std::string fault_of_shared(size_t all, size_t dynamic) {
+  constexpr size_t kMost = 48 * 1024;  // more must be opted in to
+  if (all <= kMost) return "";
+  return std::to_string(all) + " bytes, " + std::to_string(dynamic) + " of them dynamic; " +
+         std::to_string(kMost) + " are allowed";
+}
 
 constexpr size_t kMostFindings = 8;
 constexpr size_t kMostOldBytes = 64;

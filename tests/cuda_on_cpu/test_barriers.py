@@ -1,8 +1,8 @@
 """No barrier of the CUDA kernels is there in vain, and none can go without a test that fails.
 
 A barrier is passed at run time, so nothing is compiled anew. Each is taken away from the calls of
-tests/cuda_check/calls.py that reach it, in a process of its own, until the checks of memory
-(tests/cuda_check) speak.
+tests/cuda_on_cpu/calls.py that reach it, in a process of its own, until the checks of memory
+(tests/cuda_on_cpu/checks) speak.
 """
 
 import ctypes
@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cuda_check.calls import CALLS
 from kernels import use_slot
+
+from .calls import CALLS
 
 KERNELS = Path(__file__).resolve().parents[2] / "csrc" / "cuda"
 BARRIER = re.compile(r"\b(__syncthreads|__syncwarp)\(")
@@ -63,7 +64,7 @@ def is_checked() -> bool:
 
 
 class Library:
-    """The functions of tests/cuda_check/control.cpp."""
+    """The functions of tests/cuda_on_cpu/checks/control.cpp."""
 
     def __init__(self) -> None:
         from visops._loader import LIBRARY

@@ -1,12 +1,9 @@
-#include "report.h"
+#include "parts.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <stdexcept>
-
-#include "races.h"
 
 namespace cuda_emulation::check {
 namespace {

@@ -1,4 +1,4 @@
-// What the emulation tells the checks of memory (tests/cuda_check), and nothing in other builds.
+// What the emulation tells the checks of memory (checks/), and nothing in other builds.
 //
 // With VISOPS_CUDA_CHECK the kernels are compiled with -fsanitize=thread and linked with our own
 // __tsan_* functions: every access to memory of every CUDA thread is looked at.

@@ -1,21 +1,24 @@
-"""The checks of emulated kernels' memory find faults that were put into kernels on purpose."""
+"""The emulation runs kernels right, and its checks of memory find faults put into some."""
 
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).resolve().parents[1]
-CHECK = TESTS / "cuda_check"
-FAULTS = CHECK / "faults.cu"
-CSRC = TESTS.parent / "csrc"
+HERE = Path(__file__).resolve().parent
+CHECKS = HERE / "checks"
+FAULTS = CHECKS / "faults.cu"
+ROOT = HERE.parents[1]
 COMPILER = shlex.split(os.environ.get("CXX", "c++"))
+COMMON = [*COMPILER, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-DVISOPS_CUDA_EMULATION"]
+COMMON += [f"-I{HERE}", f"-I{ROOT / 'csrc'}"]
 
-sys.path.insert(0, str(TESTS.parent / "scripts"))
+sys.path.insert(0, str(ROOT / "scripts"))
 from build_sanitizers import check_flags, emulation_flags  # noqa: E402
 
 
@@ -30,8 +33,41 @@ def compiler_is_gcc() -> bool:
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads ELF and Linux's /proc"),
-    pytest.mark.skipif(not compiler_is_gcc(), reason="the checks are compiled with GCC"),
+    pytest.mark.skipif(shutil.which(COMPILER[0]) is None, reason="needs a C++ compiler"),
 ]
+checked = pytest.mark.skipif(not compiler_is_gcc(), reason="the checks are compiled with GCC")
+
+
+@pytest.fixture(scope="module")
+def self_test(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("cuda_on_cpu") / "self_test"
+    source = HERE / "self_test.cu"
+    command = [*COMMON, "-O1", "-x", "c++", str(source), "-o", str(program)]
+    compiled = subprocess.run(command, capture_output=True, text=True)
+    assert compiled.returncode == 0, compiled.stderr
+    return program
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "block_sum",
+        "barriers",
+        "orders",
+        "three_dimensions",
+        "shuffles",
+        "votes",
+        "atomics",
+        "early_exit",
+        "errors",
+        "divisors",
+        "byte_products",
+    ],
+)
+def test_emulation(self_test: Path, check: str) -> None:
+    result = subprocess.run([str(self_test), check], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+
 
 # Fault, what it is called, and who did it; or who else had a part in it.
 EXPECTED = {
@@ -70,13 +106,12 @@ EXPECTED = {
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of `faults` and `probes`."""
-    folder = tmp_path_factory.mktemp("cuda_check")
-    common = [*COMPILER, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-DVISOPS_CUDA_EMULATION"]
-    common += [f"-I{TESTS / 'cuda_emulation'}", f"-I{CHECK}", f"-I{CSRC}", "-c"]
-    names = ("control", "hooks", "memory", "races", "report", "schedules", "shadow")
-    sources = [CHECK / f"{name}.cpp" for name in (*names, "variables")]
+    folder = tmp_path_factory.mktemp("checks")
+    common = [*COMMON, f"-I{CHECKS}", "-c"]
+    names = ("control", "hooks", "memory", "races", "report", "schedules", "variables")
+    sources = [CHECKS / f"{name}.cpp" for name in names]
     commands = [[*common, "-O1", *check_flags(), str(source)] for source in sources]
-    for kernels in (FAULTS, CHECK / "probes.cu"):
+    for kernels in (FAULTS, CHECKS / "probes.cu"):
         commands.append([*common, *emulation_flags(["cuda"]), "-x", "c++", str(kernels)])
     running = [
         subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
@@ -109,11 +144,13 @@ def probed(programs: Path, kernel: str) -> str:
     return result.stdout
 
 
+@checked
 @pytest.mark.parametrize("kernel", ["lost_update", "stale_flag"])
 def test_other_schedules_change_results(programs: Path, kernel: str) -> None:
     assert int(probed(programs, kernel)) > 1
 
 
+@checked
 def test_other_schedules_keep_atomics(programs: Path) -> None:
     assert probed(programs, "atomics") == "1\n"
 
@@ -129,6 +166,7 @@ def lines_marked(mark: str) -> list[int]:
     return [i + 1 for i, line in enumerate(lines) if line.endswith(f"// {mark}")]
 
 
+@checked
 @pytest.mark.parametrize("fault", EXPECTED)
 def test_fault_is_named(faults: Path, fault: str) -> None:
     kind, who = EXPECTED[fault]
@@ -142,11 +180,13 @@ def test_fault_is_named(faults: Path, fault: str) -> None:
             assert any(re.search(rf"faults\.cu:{line}\b", one) for one in found), text
 
 
+@checked
 def test_every_fault_is_expected(faults: Path) -> None:
     kernels = set(re.findall(r"^__global__ void (\w+)\(", FAULTS.read_text(), re.MULTILINE))
     assert kernels - {"write_unseen", "read_unseen"} == {*EXPECTED, "sound"}
 
 
+@checked
 @pytest.mark.parametrize("kernels", ["sound", "sound_launches"])
 def test_sound_kernels(faults: Path, kernels: str) -> None:
     assert said(faults, kernels) == "nothing\n"
