@@ -330,12 +330,32 @@ def filtered_by_weights(draw: Draw) -> Arguments:
     }
 
 
+def outlined(draw: Draw) -> Arguments:
+    return {
+        "masks": bools(draw, mask_count(draw)),
+        "holes": draw.choose(False, True),
+        "approximation": draw.choose("simple", "none"),
+    }
+
+
+def costs(draw: Draw) -> Arguments:
+    """Return a matrix for each image, with equal costs and forbidden pairs among them."""
+    count, other = draw.sizes.count, draw.sizes.other
+    matrices = draw.rng.integers(-3, 9, (draw.sizes.batch, count, other)).astype(np.float32)
+    if draw.choose(False, True):
+        matrices[draw.rng.random(matrices.shape) < 0.05] = np.inf
+    return {"costs": list(torch.from_numpy(matrices)), "maximize": False}
+
+
 _COMPAT = "visops.compat."
 # By the names of functions as scripts/fuzz has them.
 DRAWN: dict[str, tuple[Make, ...]] = {
     "visops.masks_to_rle": (lambda draw: {"masks": bools(draw, mask_count(draw))},),
     "visops.rle_to_masks": (decoded,),
     "visops.rle_area": (one_or_all,),
+    "visops.rle_to_boxes": (one_or_all,),
+    "visops.masks_to_polygons": (outlined,),
+    "visops.linear_sum_assignment": (costs,),
     "visops.rle_iou": (pairs_of_texts,),
     "visops.polygons_to_masks": (polygons,),
     "torch.ops.visops.runs_to_bits": (runs_at_odd_places,),
