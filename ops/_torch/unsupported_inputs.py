@@ -117,6 +117,14 @@ def _plain(value: Any) -> Any:
     return value.as_subclass(Tensor) if isinstance(value, Tensor) else value
 
 
+def require_values(op: str, name: str, tensor: Tensor) -> None:
+    """Raise for tensors whose values the host can't read."""
+    require_plain(op, **{name: tensor})
+    reject_vmap(op, "call it with each entry", tensor)
+    if tensor.is_meta:
+        raise RuntimeError(f"visops.{op}: {name} is on meta, must have values")
+
+
 def reject_vmap(op: str, instead: str, *values: Any) -> None:
     """Raise for tensors of torch.vmap, in functions that turn values into Python's objects."""
     if any(isinstance(v, Tensor) and _is_mapped(v) for v in values):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .._native import solve_assignments
 from .._torch.outside_graphs import outside_graphs
+from .._torch.unsupported_inputs import reject_float8, require_values
 
 _OP = "linear_sum_assignment"
 _NO_COSTS = (torch.complex64, torch.complex128, torch.complex32)
@@ -43,6 +44,8 @@ def linear_sum_assignment(
     ------
     TypeError, ValueError
         A matrix has another rank, or holds NaN or -inf; too many pairs are forbidden.
+    RuntimeError
+        For tensors without values or strides, such as those on meta.
 
     Notes
     -----
@@ -105,6 +108,9 @@ def _check(name: str, matrix: Any) -> None:
             f"visops.{_OP}: {name} is a {type(matrix).__name__}, must be a torch.Tensor or a "
             "numpy.ndarray"
         )
+    if isinstance(matrix, Tensor):
+        require_values(_OP, name, matrix)
+        reject_float8(_OP, name, matrix)
     if matrix.ndim != 2:
         raise ValueError(f"visops.{_OP}: {name} has shape {list(matrix.shape)}, must be [Q, n]")
     is_real = matrix.dtype not in _NO_COSTS if isinstance(matrix, Tensor) else True
@@ -126,6 +132,6 @@ def _on_host(matrices: list[Any]) -> np.ndarray:
 
 def _as_doubles(costs: Tensor | np.ndarray) -> np.ndarray:
     if isinstance(costs, Tensor):
-        values = costs.detach().cpu()
+        values = costs.detach().cpu().resolve_neg()
         costs = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
     return costs.astype(np.float64)

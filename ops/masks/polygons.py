@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .. import _native
 from .._torch.outside_graphs import outside_graphs
+from .._torch.unsupported_inputs import require_values
 from .packed import ArrayOrPacked, Device
 from .packed_masks import PackedMasks
 from .rle import check_out, masks_of_runs
@@ -47,6 +48,8 @@ def masks_to_polygons(
     ------
     TypeError, ValueError
         For a wrong type, shape or dtype, or another `approximation`.
+    RuntimeError
+        For tensors without values or strides, such as those on meta.
 
     Notes
     -----
@@ -86,6 +89,8 @@ def masks_to_polygons(
 
 def _bytes_of(op: str, masks: Any) -> np.ndarray:
     if isinstance(masks, PackedMasks):
+        if isinstance(masks.bits, Tensor):
+            require_values(op, "masks", masks.bits)
         bits = masks.bits.cpu() if isinstance(masks.bits, Tensor) else masks.bits
         masks = PackedMasks(bits, masks.size).unpack()
     if not isinstance(masks, (Tensor, np.ndarray)):
@@ -100,6 +105,8 @@ def _bytes_of(op: str, masks: Any) -> np.ndarray:
     if str(masks.dtype).removeprefix("torch.") not in ("bool", "uint8"):
         dtype = str(masks.dtype).removeprefix("torch.")
         raise ValueError(f"visops.{op}: masks has dtype {dtype}, must be bool or uint8")
+    if isinstance(masks, Tensor):
+        require_values(op, "masks", masks)
     array = masks.detach().cpu().numpy() if isinstance(masks, Tensor) else masks
     return array.view(np.uint8) if array.flags.c_contiguous else array.astype(np.uint8)
 
