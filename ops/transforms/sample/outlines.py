@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from .encoded import Encoded, is_encoded
 from .leaf import Leaf
 
 
@@ -87,6 +88,8 @@ def outline(sample: Any, leaves: Sequence[Leaf]) -> Outline | None:
             found["labels" if kind == "labels" else kind].append(entry)
         elif kind != "other":
             return None
+        elif isinstance(images[0].value, Encoded) and is_encoded(value) and leaf.named is None:
+            return None  # whether that is a photo, too, is a question of its content
         elif isinstance(value, (Tensor, np.ndarray)):
             found["arrays"].append(entry)
     (image,) = found["image"]

@@ -144,6 +144,25 @@ def test_unusual_files(name: str) -> None:
         assert_same(*outcomes)
 
 
+@pytest.mark.parametrize("kind", ["tuple", "dict"])
+def test_a_second_photo_is_refused_whatever_came_before(kind: str) -> None:
+    """What it is, its content says: no sample of the same structure tells."""
+
+    def sample(beside: Any) -> Any:
+        return (PHOTO_FILE, beside) if kind == "tuple" else {"image": PHOTO_FILE, "extra": beside}
+
+    chain = of_files()
+    for beside in (b"meta", np.zeros(5, np.uint8)):
+        chain(sample(beside), index=0)
+    for beside in (PHOTO_FILE, np.frombuffer(PHOTO_FILE, np.uint8)):
+        with pytest.raises(TypeError, match="is a JPEG file beside the image"):
+            chain(sample(beside), index=0)
+    named = of_files(keys={"other": ["extra"]})
+    with noted() as went:
+        found = named({"image": PHOTO_FILE, "extra": PHOTO_FILE}, index=0)
+    assert (went, found["extra"]) == ([True], PHOTO_FILE)
+
+
 def test_paths(tmp_path: Path) -> None:
     """Alone, in tuples and dicts, in batches and in `collate`; a missing one is named."""
     paths = [tmp_path / f"{index}.jpg" for index in range(3)]
