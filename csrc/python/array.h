@@ -36,6 +36,16 @@ py::array_t<T> array_of(std::vector<py::ssize_t> shape, const Fill& fill) {
   return out;
 }
 
+// The same, of values that are there already.
+template <class T>
+py::array_t<T> array_of(const std::vector<T>& values, std::vector<py::ssize_t> shape) {
+  return py::array_t<T>(std::move(shape), values.data());
+}
+template <class T>
+py::array_t<T> array_of(const std::vector<T>& values) {
+  return array_of(values, {static_cast<py::ssize_t>(values.size())});
+}
+
 // A number, or a sequence of numbers.
 std::vector<double> number_list(const char* op, const char* name, py::handle value);
 

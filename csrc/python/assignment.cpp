@@ -41,10 +41,7 @@ py::tuple solve_assignments(const Doubles& costs,
       matrix += elements;
     }
   }
-  const auto array = [](const std::vector<int64_t>& values) {
-    return py::array_t<int64_t>(static_cast<py::ssize_t>(values.size()), values.data());
-  };
-  return py::make_tuple(array(rows), array(columns), array(problems));
+  return py::make_tuple(array_of(rows), array_of(columns), array_of(problems));
 }
 
 }  // namespace

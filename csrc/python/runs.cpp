@@ -115,12 +115,9 @@ py::tuple contours(const Array<uint8_t>& masks, bool keeps_all) {
       borders.push_back(static_cast<int64_t>(found.lengths.size() - before));
     }
   });
-  const auto array = [](const std::vector<int64_t>& values) {
-    return py::array_t<int64_t>(static_cast<py::ssize_t>(values.size()), values.data());
-  };
   const auto points = static_cast<py::ssize_t>(found.points.size() / 2);
-  return py::make_tuple(py::array_t<int32_t>({points, py::ssize_t{2}}, found.points.data()),
-                        array(found.lengths), array(found.regions), array(borders));
+  return py::make_tuple(array_of(found.points, {points, 2}), array_of(found.lengths),
+                        array_of(found.regions), array_of(borders));
 }
 
 }  // namespace

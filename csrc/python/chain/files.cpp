@@ -204,7 +204,7 @@ class FilePass {
       keys.push_back({low_word(seeds[i]), low_word(epoch), low_word(index)});
       const Stage& last = views[i]->passes_.stages().back();
       TensorView view = {};
-      const bool fits = view_image(images[i], last.dtype, last.channels, &view);
+      const bool fits = view_image(images[i], {last.channels, -1, -1}, last.dtype, &view);
       slots.push_back(fits ? Slot{strides_of(view), view.shape[1], view.shape[2]} : Slot{});
     }
     const auto get_memory = [&](size_t i, int64_t height, int64_t width) {

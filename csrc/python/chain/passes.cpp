@@ -194,21 +194,22 @@ bool Passes::call_python() const {
                      [](const Stage& stage) { return stage.chain->calls_python(); });
 }
 
-bool view_image(py::handle tensor, DType dtype, int64_t channels, TensorView* view) {
+bool view_image(py::handle tensor, const ImageShape& shape, DType dtype, TensorView* view) {
   return is_plain_tensor(tensor) && view_tensor(tensor, view) && view->rank == 3 &&
-         view->dtype == dtype && view->shape[0] == channels;
+         view->dtype == dtype &&
+         std::equal(shape.begin(), shape.end(), view->shape.begin(),
+                    [](int64_t wanted, int64_t side) { return wanted < 0 || wanted == side; });
 }
 
 StridedData strides_of(const TensorView& image) {
   return {image.data, {image.strides[0], image.strides[1], image.strides[2]}};
 }
 
-py::object image_memory(const py::object& memory, size_t number,
-                        const std::array<int64_t, 3>& shape, DType dtype, TensorView* view) {
+py::object image_memory(const py::object& memory, size_t number, const ImageShape& shape,
+                        DType dtype, TensorView* view) {
   const py::tuple sides = py::make_tuple(shape[0], shape[1], shape[2]);
   py::object made = memory(number, sides, torch_dtype(dtype));
-  if (!view_image(made, dtype, shape[0], view) || view->shape[1] != shape[1] ||
-      view->shape[2] != shape[2]) {
+  if (!view_image(made, shape, dtype, view)) {
     throw std::invalid_argument("visops: memory for an image has another shape or dtype");
   }
   return made;

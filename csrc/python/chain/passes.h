@@ -65,13 +65,15 @@ class Passes {
   std::vector<Stage> stages_;
 };
 
-// Looks at a tensor that is to hold an image [channels, H, W] of a dtype. False: it can't, or is
-// none.
-bool view_image(py::handle tensor, DType dtype, int64_t channels, TensorView* view);
+// The sides of an image [C, H, W]; -1: any.
+using ImageShape = std::array<int64_t, 3>;
+
+// Looks at a tensor that is to hold such an image. False: it can't, or is none.
+bool view_image(py::handle tensor, const ImageShape& shape, DType dtype, TensorView* view);
 StridedData strides_of(const TensorView& image);
 // A tensor for an image, which `memory`, a function of a view's number, shape and dtype, returns.
-py::object image_memory(const py::object& memory, size_t number,
-                        const std::array<int64_t, 3>& shape, DType dtype, TensorView* view);
+py::object image_memory(const py::object& memory, size_t number, const ImageShape& shape,
+                        DType dtype, TensorView* view);
 
 // Reads passes as Python has them: tuples of Stage's members.
 std::vector<Stage> read_stages(const py::list& passes);

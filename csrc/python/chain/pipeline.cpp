@@ -7,6 +7,7 @@
 #include <array>
 
 #include "core/dispatch/large_pages.h"
+#include "python/array.h"
 #include "python/bindings.h"
 #include "python/chain/call.h"
 
@@ -116,7 +117,7 @@ namespace {
 py::tuple done(py::handle chain, const py::object& result, const Recorded* recorded) {
   if (recorded == nullptr) return py::make_tuple(true, result);
   const auto batch = static_cast<py::ssize_t>(recorded->sizes.size() / 2);
-  const py::array_t<int64_t> sizes({batch, py::ssize_t{2}}, recorded->sizes.data());
+  const py::array_t<int64_t> sizes = array_of(recorded->sizes, {batch, 2});
   return py::make_tuple(true,
                         py::make_tuple(result, python().recorded(chain, recorded->params, sizes)));
 }
@@ -310,10 +311,10 @@ py::object Pipeline::load(py::handle chain, py::handle sample, py::handle seed, 
   const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};
   if (!draw({key}, false, &call)) return py::none();
   const Stage& last = call.last();
+  const ImageShape shape = {last.channels, call.height, call.width};
   TensorView view = {};
-  if (!view_image(image, last.dtype, last.channels, &view) || view.shape[1] != call.height ||
-      view.shape[2] != call.width) {
-    image = image_memory(memory, 0, {last.channels, call.height, call.width}, last.dtype, &view);
+  if (!view_image(image, shape, last.dtype, &view)) {
+    image = image_memory(memory, 0, shape, last.dtype, &view);
   }
   call.run({strides_of(view)});
   return py::make_tuple(rebuilt(call, image), image);

@@ -299,20 +299,22 @@ def slow_passes(chain: Chain) -> list[tuple[Pass, str]]:
 
     One that does makes all of them.
     """
-    if not chain.reads_files and not reason_for_python(chain):
-        return []
     reasons = [_reason(chain, part) for part in chain.passes]
-    if chain.reads_files and not any(reasons):
+    other = "another pass does" if any(reasons) else ""
+    if not chain.reads_files:
+        other = other or reason_for_python(chain)
+    if not other:
         return []
-    other = "another pass does" if any(reasons) else reason_for_python(chain)
     return [(part, own or other) for part, own in zip(chain.passes, reasons, strict=True)]
 
 
 def _reason(chain: Chain, pass_: Pass) -> str:
-    if chain.reads_files and pass_.kind == "values" and pass_ is chain.passes[-1]:
+    if not chain.reads_files:
+        return reason_for_operators(chain, pass_)
+    if pass_.kind == "values" and pass_ is chain.passes[-1]:
         return "the last pass must make floats or change geometry"
     own = reason_for_operators(chain, pass_)
-    if chain.reads_files and not own and not isinstance(decoder(), TurboDecoder):
+    if not own and not isinstance(decoder(), TurboDecoder):
         return "visops was built without libjpeg-turbo"
     return own
 

@@ -3,9 +3,9 @@
 NOTE [ A sample's way ]
 A sample goes through its chain as in a call of it, but for the memory that its image comes out in:
 that is the batch's. One call of C++ does it where it can, with a JPEG file also reading and
-decoding, without the interpreter's lock. Beside a file, Python moves targets by the plan which C++
-has drawn. Whatever C++ doesn't take, such as PNG files, damaged files and chains with passes in
-Python, runs by torch's operators, which also says what is wrong.
+decoding, without the interpreter's lock. What is beside a file moves in a second call, by the plans
+of the first, or in Python by the same plans. Whatever C++ doesn't take, such as PNG files, damaged
+files and chains with passes in Python, runs by torch's operators, which also says what is wrong.
 
 Samples that are transformed by batches, on_device.py, go the same ways as far as decoding.
 """
@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Any
 
@@ -92,8 +92,6 @@ class Samples:
         self.native: FilePass | None = None  # the same for files
         self.ahead: FilePass | None = None  # what only decodes
         self.parts: list[Samples] = [self]  # those of views
-        self._natives: list[Any] = []  # what makes images of files for each part, and its seed
-        self._seeds: list[int] = []
         self.kinds = named_kinds(getattr(chain, "keys", None))
         if self.is_chain:
             assert chain.passes  # forms them, once for all threads
@@ -219,12 +217,10 @@ class Samples:
         begin, worked = perf_counter(), times.working
         batches = self._batches_of(batch)
         images = [None if own.block is None else own.block[row] for own in batches]
-        if not self._natives:
-            self._seeds = [part.seed for part in self.parts]
-            self._natives = [part.native for part in self.parts]
-        given = *source_of(file), self._seeds, self.epoch, index
+        natives, seeds = self._file_passes
+        given = *source_of(file), seeds, self.epoch, index
         try:
-            found = FilePass.load(self._natives, *given, images, self._memory(batches, row, images))
+            found = FilePass.load(natives, *given, images, self._memory(batches, row, images))
         except OSError as error:
             raise UnreadableError(file.path) from error
         if found is None:
@@ -241,6 +237,11 @@ class Samples:
             made.append(item)
         times.python += perf_counter() - begin - (times.working - worked)
         return self._stored(made, batches, row, index)
+
+    @cached_property
+    def _file_passes(self) -> tuple[list[Any], list[int]]:
+        """What makes the images of files for each part, and its seed."""
+        return [part.native for part in self.parts], [part.seed for part in self.parts]
 
     def _batches_of(self, batch: Batch) -> list[Batch]:
         """Return the batches that a sample's images go to."""
@@ -274,8 +275,7 @@ class Samples:
         found = self.pipeline.load(self.chain, sample, *given)
         if found is not None:
             sample, image = found
-            reading = self.chain.reading._replace(layout="CHW")
-            split = partial(split_sample, sample, self.chain.keys, reading)
+            split = partial(self._split_decoded, sample)
             key = _place_of(image, sample)
             item = None if key is _NESTED else self._plain_item(sample, key, split)
             item = Item([], None, result=sample, split=split) if item is None else item
@@ -324,6 +324,11 @@ class Samples:
     def _split(self, sample: Any, file: File) -> tuple[list[Leaf], Rebuild]:
         return self.chain.split(with_content(sample, file))
 
+    def _split_decoded(self, sample: Any) -> tuple[list[Leaf], Rebuild]:
+        """Split a sample whose image is a tensor [C, H, W]."""
+        reading = self.chain.reading._replace(layout="CHW")
+        return split_sample(sample, self.chain.keys, reading)
+
     def _moved_item(
         self, sample: Any, file: File, plans: list[Any], image: Tensor, times: Times
     ) -> Item:
@@ -337,8 +342,7 @@ class Samples:
             result = chain.pipeline.follow(chain, empty, plans, image, whole)
             if result is not None:
                 times.transforming += perf_counter() - begin
-                reading = chain.reading._replace(layout="CHW")
-                split = partial(split_sample, result, chain.keys, reading)
+                split = partial(self._split_decoded, result)
                 return Item([], None, result=result, split=split)
         leaves, rebuild = self._split_beside(sample, file, plans[0].source_sizes[0].tolist())
         begin = perf_counter()
@@ -350,11 +354,9 @@ class Samples:
         self, sample: Any, file: File, size: Sequence[int]
     ) -> tuple[list[Leaf], Rebuild]:
         """Split a sample whose image is read already; a tensor of its size stands for it."""
-        chain = self.chain
         stand_in = torch.empty(1, dtype=torch.uint8, device="cpu").expand(3, *size)
         whole = with_content(sample, replace(file, content=stand_in))
-        reading = chain.reading._replace(layout="CHW")
-        leaves, rebuild = split_sample(whole, chain.keys, reading)
+        leaves, rebuild = self._split_decoded(whole)
         image_sizes(leaves)  # refuses targets of other sizes
         return leaves, rebuild
 

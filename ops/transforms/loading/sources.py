@@ -1,4 +1,4 @@
-"""Where the files of a sample are, and how to read data sets that would decode them."""
+"""How to read data sets that would decode their photos, and masks in files."""
 
 import io
 import os

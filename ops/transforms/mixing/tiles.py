@@ -119,9 +119,7 @@ class Tiles:
             ),
             1,
         )
-        is_first = np.arange(count) % 4 == 0
-        regions[alone] = 0.0
-        regions[alone & is_first, 2:] = full[::-1]
+        _lay_alone(regions, alone, full)
         seen = regions.copy()
         seen[:, :2] = np.maximum(regions[:, :2], np.stack((left, top), 1))
         seen[:, 2:] = np.minimum(regions[:, 2:], np.stack((left + columns, top + rows), 1))
@@ -132,8 +130,7 @@ class Tiles:
             movement.add_to(plan, 4)
             full = movement.size
             regions, seen, shapes = _moved(canvases.matrices.repeat(4, 0), regions, seen, full)
-            regions[alone] = 0.0
-            regions[alone & is_first, 2:] = full[::-1]
+            _lay_alone(regions, alone, full)
         size_out = np.tile(np.array(full, np.int64), (count, 1))
         geometry = Geometry(plan.matrices, sizes[flat], size_out, plan.window, plan.ties)
         edges = [edges.astype(np.int64).tolist() for edges in (regions, seen)]
@@ -200,6 +197,12 @@ class Tiles:
             shape = self.shapes[tile]
             covered = None if shape is None else shape.covers(self.seen[tile])
             _put(picture, out[..., y1:y2, x1:x2], covered)
+
+
+def _lay_alone(regions: np.ndarray, alone: np.ndarray, size: tuple[float, float]) -> None:
+    """Give all of a mosaic to the first of four tiles ``[T, 4]`` that are not mixed."""
+    regions[alone] = 0.0
+    regions[alone & (np.arange(len(alone)) % 4 == 0), 2:] = size[::-1]
 
 
 def _moved(

@@ -11,7 +11,7 @@ from ...jpeg.file import CHANNELS, open_file
 from ...jpeg.pictures import is_picture
 from .leaf import Leaf
 
-_BUFFERS = (bytes, bytearray, memoryview)
+BUFFERS = (bytes, bytearray, memoryview)
 _OTHERS = " (PNG, WebP, GIF, BMP, TIFF and PPM files will do; decode others before)"
 
 
@@ -72,7 +72,7 @@ def reject_file(name: str, error: Exception, others: str = "") -> NoReturn:
 
 def is_encoded(value: Any) -> bool:
     """Return whether this is a file's bytes, or a list of such."""
-    if isinstance(value, _BUFFERS):
+    if isinstance(value, BUFFERS):
         return True
     if isinstance(value, (Tensor, np.ndarray)):
         return value.ndim == 1 and str(value.dtype).removeprefix("torch.") == "uint8"
@@ -90,6 +90,6 @@ def encoded_leaf(value: Any, name: str, options: EncodedOptions, **origin: Any) 
 
 def looks_like_file(value: Any) -> bool:
     """Return whether this is a file of an image, or a list that begins with one."""
-    first = value[0] if isinstance(value, Sequence) and not isinstance(value, _BUFFERS) else value
+    first = value[0] if isinstance(value, Sequence) and not isinstance(value, BUFFERS) else value
     start = bytes(first[:12])
     return start[:2] == b"\xff\xd8" or is_picture(start)

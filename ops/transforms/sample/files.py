@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .encoded import is_encoded
+from .encoded import BUFFERS, is_encoded
 
 PATHS = (str, os.PathLike)
-FILES = (*PATHS, bytes, bytearray, memoryview)
+FILES = (*PATHS, *BUFFERS)
 
 
 @dataclass(slots=True)
