@@ -3,7 +3,6 @@
 import gc
 import os
 import random
-from collections.abc import Iterator
 
 import hypothesis
 import numpy as np
@@ -54,14 +53,6 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture
-def restored_threads() -> Iterator[None]:
-    """Let a test set torch's threads."""
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 def pytest_report_header() -> str:

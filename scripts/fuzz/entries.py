@@ -8,7 +8,7 @@ import contextlib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,10 @@ from .draws import DTYPES, FLOATING, Draw, odd_numbers
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
 
+from threads import torch_threads
 
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Start no threads in a process that forks: its children would wait for them for ever."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
+# A process that forks starts no threads: its children would wait for them for ever.
+one_thread = functools.partial(torch_threads, 1)
 with one_thread():
     from operators import CASES, case
     from operators.case import OpCase, Sizes

@@ -18,6 +18,7 @@ from kernels import SLOTS, use_schedule, use_slot
 from operators.case import Arguments, OpCase
 from operators.recorded import gradients, is_float, results_and_gradients, weights, with_leaves
 from subclasses import Other, Stranger
+from threads import torch_threads
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
@@ -42,15 +43,14 @@ def variants(case: OpCase) -> list[Arguments]:
     return found
 
 
-@pytest.mark.usefixtures("restored_threads")
 @every_case()
 def test_threads_change_nothing(case: OpCase) -> None:
     for arguments in variants(case):
-        torch.set_num_threads(1)
-        expected = results_and_gradients(case, arguments)
+        with torch_threads(1):
+            expected = results_and_gradients(case, arguments)
         for threads in (2, 3):
-            torch.set_num_threads(threads)
-            assert_same(case, results_and_gradients(case, arguments), expected)
+            with torch_threads(threads):
+                assert_same(case, results_and_gradients(case, arguments), expected)
 
 
 def spoil_memory(results: list[Tensor]) -> None:

@@ -1,7 +1,5 @@
 """The methods of convolve2d and the choice between them, within torch too."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ import torch
 import visops
 from hypothesis import given
 from hypothesis import strategies as st
+from threads import torch_threads
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import gradcheck, gradgradcheck
@@ -32,17 +31,6 @@ def explained(*arguments: Any, **keywords: Any) -> str:
 
 def chosen(*arguments: Any, **keywords: Any) -> str:
     return explained(*arguments, **keywords).split(": ", 1)[1].split(",")[0]
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """On a busy machine, threads wait longer for each other than small transforms take."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 @given(
@@ -67,7 +55,8 @@ def test_tiles_of_any_size(
     weights = torch.randn(kernel, dtype=torch.float64, generator=generator)
     p, _ = problem("convolve2d", image, weights, mode, boundary, 0.5, flip=True)
     wanted = convolve_direct(p)
-    with one_thread():
+    # On a busy machine, threads wait longer for each other than small transforms take.
+    with torch_threads(1):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("visops.convolution.convolve2d_methods._AT_ONCE", at_once)
             torch.testing.assert_close(convolve_fft(p, tile), wanted, rtol=0, atol=1e-11)
@@ -266,17 +255,16 @@ def test_costs_of_all_dtypes() -> None:
         assert {method for method, _ in found} == methods
 
 
-@pytest.mark.usefixtures("restored_threads")
 def test_threads_and_method_change_nothing() -> None:
     """The number of threads changes neither the direct result nor the choice of "auto"."""
     generator = torch.Generator().manual_seed(0)
     image = torch.rand(200, 300, generator=generator)
     found = []
     for count in (1, 2, 3):
-        torch.set_num_threads(count)
-        for k in (3, 15, 41):
-            kernel = torch.rand(k, k, generator=torch.Generator().manual_seed(k))
-            found.append(chosen(image, kernel))
+        with torch_threads(count):
+            for k in (3, 15, 41):
+                kernel = torch.rand(k, k, generator=torch.Generator().manual_seed(k))
+                found.append(chosen(image, kernel))
     assert found[:3] == found[3:6] == found[6:]
 
 
@@ -292,13 +280,12 @@ def random(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Te
     return torch.randn(*shape, dtype=dtype, generator=generator)
 
 
-@pytest.mark.usefixtures("restored_threads")
+@torch_threads(1)  # thousands of tiny calls
 @every_method
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_gradcheck(boundary: str, method: str) -> None:
     """Functions and modes take turns: each meets every method and every boundary."""
     name, mode = CALLS[(BOUNDARIES.index(boundary) + METHODS.index(method)) % 3]
-    torch.set_num_threads(1)  # thousands of tiny calls
     in1 = random(2, 5, 4).requires_grad_()
     in2 = random(3, 2, seed=1).requires_grad_()
 

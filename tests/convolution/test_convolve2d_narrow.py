@@ -9,6 +9,7 @@ import pytest
 import torch
 import visops
 from scipy import signal
+from threads import torch_threads
 from torch import Tensor
 from visops.convolution.convolve2d_autograd import convolve2d as operator
 from visops.convolution.convolve2d_costs import ranking
@@ -33,10 +34,8 @@ def seconds(call: Callable[[], object]) -> float:
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with torch_threads(1):
+        yield
 
 
 def embedded(image: Tensor, columns: int) -> Tensor:

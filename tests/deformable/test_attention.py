@@ -13,6 +13,7 @@ from bad_input import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import SLOTS, use_slot
+from threads import torch_threads
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
@@ -255,15 +256,15 @@ def test_other_second_derivatives_are_refused() -> None:
         found.sum().backward()
 
 
-def test_threads_divide_levels_and_rows(restored_threads: None) -> None:
+def test_threads_divide_levels_and_rows() -> None:
     """More threads than heads: the gradient of values is cut into bands, with the same bits."""
     given = problem(batch=1, heads=1, channels=19, queries=200, points=(3, 1, 2, 4))
     given.with_gradients()
     grad = torch.rand(1, 200, 19)
     found = []
     for threads in (1, 2, 7, 16):
-        torch.set_num_threads(threads)
-        found.append(torch.autograd.grad(given.attend(), given.value, grad)[0])
+        with torch_threads(threads):
+            found.append(torch.autograd.grad(given.attend(), given.value, grad)[0])
     assert all(torch.equal(other, found[0]) for other in found[1:])
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import visops
+from threads import torch_threads
 from torch import Tensor
 from torchvision import tv_tensors
 
@@ -207,10 +208,8 @@ def test_order_of_sums() -> None:
         total += weights * g
     assert torch.equal(found.flatten(), total)
     for threads in (1, 3):
-        before = torch.get_num_threads()
-        torch.set_num_threads(threads)
-        again = torch.autograd.grad(visops.point_sample(maps, points), maps, grad)[0]
-        torch.set_num_threads(before)
+        with torch_threads(threads):
+            again = torch.autograd.grad(visops.point_sample(maps, points), maps, grad)[0]
         assert torch.equal(again, found)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 import torchvision
 import visops
+from threads import torch_threads
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -128,11 +129,10 @@ def large_kernel() -> Pair:
 
 
 def any_threads() -> Pair:
-    found, before = [], torch.get_num_threads()
+    found = []
     for threads in (1, 2):
-        torch.set_num_threads(threads)
-        found.append(visops.conv2d(IMAGE, KERNEL, method="implicit"))
-    torch.set_num_threads(before)
+        with torch_threads(threads):
+            found.append(visops.conv2d(IMAGE, KERNEL, method="implicit"))
     return found[0], found[1]
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import use_slot
 from references import nms as reference
+from threads import torch_threads
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -341,13 +342,9 @@ def test_threads_change_nothing() -> None:
     boxes = torch.from_numpy(spread(rng, 150_000)).float()
     scores = torch.from_numpy(distinct_scores(rng, len(boxes)))
     expected = uncut(boxes, scores, 0.4)
-    threads = torch.get_num_threads()
-    try:
-        for count in (1, 2, 5):
-            torch.set_num_threads(count)
+    for count in (1, 2, 5):
+        with torch_threads(count):
             assert torch.equal(visops.nms(boxes, scores, 0.4), expected)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def test_a_limit_and_a_score_threshold() -> None:

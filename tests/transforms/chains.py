@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import skimage.data
 import torch
+from threads import torch_threads
 from torch import Tensor
 from visops import _native, transforms
 from visops.transforms import Canvas, Parameters
@@ -100,8 +101,6 @@ def check_batches(chain: Any, image: Tensor) -> Tensor:
     batch = torch.stack([image] * 3)
     assert torch.equal(chain(batch, index=range(3)), expected)
     assert torch.equal(chain([image] * 3, index=range(3)), expected)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    assert torch.equal(chain(batch, index=range(3)), expected)
-    torch.set_num_threads(threads)
+    with torch_threads(1):
+        assert torch.equal(chain(batch, index=range(3)), expected)
     return expected

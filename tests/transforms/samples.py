@@ -1,6 +1,6 @@
 """Images, targets and chains of several passes that tests of the ways through a chain share."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -85,3 +85,13 @@ def noted(direct: bool = True) -> Iterator[list[bool]]:
         if not direct:
             patch.setattr("visops.transforms.chain.execute.run_native", lambda *_: False)
         yield went
+
+
+def in_one_call(call: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, Any]:
+    """Check that C++ runs all of a call; return its result and that of torch's operators."""
+    with noted(direct=False):
+        expected = call(*arguments, **options)
+    with noted() as went:
+        found = call(*arguments, **options)
+    assert went == [True]
+    return found, expected

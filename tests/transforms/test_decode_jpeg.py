@@ -10,6 +10,7 @@ import torch
 import visops
 from jpeg.files import by_pillow, oriented, picture
 from PIL import Image
+from threads import torch_threads
 from torch import Tensor
 from torch.utils.data import DataLoader
 from torchvision import tv_tensors
@@ -101,12 +102,8 @@ def test_batches_are_their_samples(name: str) -> None:
     single = torch.stack([chain(file, index=i) for i, file in enumerate(FILES)])
     assert torch.equal(chain(FILES, index=range(3)), single)
     assert torch.equal(chain.collate(FILES, index=range(3)), single)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2 if before == 1 else 1)
+    with torch_threads(2 if torch.get_num_threads() == 1 else 1):
         assert torch.equal(chain(FILES, index=range(3)), single)
-    finally:
-        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(

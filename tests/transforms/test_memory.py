@@ -11,6 +11,7 @@ import pytest
 import torch
 from bad_input import check
 from hypothesis import given
+from threads import torch_threads
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from visops import _native, transforms
@@ -333,12 +334,8 @@ def test_errors_are_those_of_pass_after_pass(both: Any) -> None:
 def test_more_threads_than_images(both: Any) -> None:
     """Then they share all threads."""
     chain, batch = transforms.Compose(mixed(), seed=0), numbers(2, 3, *SIZE)
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(4)
+    with torch_threads(4):
         found, expected, ran = both(lambda: chain(batch, index=range(2)))
-    finally:
-        torch.set_num_threads(threads)
     assert ran == 1
     assert_same(found, expected)
 

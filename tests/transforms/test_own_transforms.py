@@ -16,7 +16,16 @@ from visops import _native
 from visops import transforms as T
 from visops.transforms.chain.compile import file_pass
 
-from transforms.samples import SIZE, assert_same, image, mixed, noted, numbers, points, typed_boxes
+from transforms.samples import (
+    SIZE,
+    assert_same,
+    image,
+    in_one_call,
+    mixed,
+    numbers,
+    points,
+    typed_boxes,
+)
 
 
 class Invert(T.Transform):
@@ -238,11 +247,7 @@ def test_results_are_those_of_operators(name: str, record: bool) -> None:
     sample = SAMPLES[name]()
     for number in range(4):
         options = {"index": index_for(name, number), "return_params": record}
-        with noted(direct=False):
-            expected = chain(sample, **options)
-        with noted() as went:
-            found = chain(sample, **options)
-        assert went == [True]
+        found, expected = in_one_call(chain, sample, **options)
         if record:
             (found, params), (expected, wanted) = found, expected
             assert_same(params.steps, wanted.steps)
@@ -284,12 +289,7 @@ def test_files_stay_in_one_call(tmp_path: Path) -> None:
     chain = T.Compose([T.DecodeJpeg(), *written_in_python()], seed=0)
     file = by_pillow(numbers(*SIZE, 3).numpy(), quality=90)
     for index in range(4):
-        with noted(direct=False):
-            expected = chain((file, 3), index=index)
-        with noted() as went:
-            found = chain((file, 3), index=index)
-        assert went == [True]
-        assert_same(found, expected)
+        assert_same(*in_one_call(chain, (file, 3), index=index))
     loader = T.Loader([(file, 3)] * 40, chain, 8, threads=4)
     assert "without the lock" in repr(loader)
     images = torch.cat([images for images, _ in loader])

@@ -14,7 +14,17 @@ from torchvision import tv_tensors
 from visops import transforms
 
 from transforms.chains import CHAINS, classification
-from transforms.samples import SIZE, assert_same, image, mixed, noted, numbers, points, typed_boxes
+from transforms.samples import (
+    SIZE,
+    assert_same,
+    image,
+    in_one_call,
+    mixed,
+    noted,
+    numbers,
+    points,
+    typed_boxes,
+)
 
 # Samples of one structure each.
 SAMPLES: dict[str, Callable[[], Any]] = {
@@ -166,12 +176,7 @@ def test_results_are_those_of_passes(name: str) -> None:
             chain(sample)  # the first call of a chain finds out what no draw changes
             for number in range(6):
                 index = index_for(name, number)
-                with noted(direct=False):
-                    expected = chain(sample, index=index)
-                with noted() as went:
-                    found = chain(sample, index=index)
-                assert went == [True]
-                assert_same(found, expected)
+                assert_same(*in_one_call(chain, sample, index=index))
 
 
 def test_images_and_batches_of_one_in_turn() -> None:
@@ -185,12 +190,7 @@ def test_images_and_batches_of_one_in_turn() -> None:
             tv_tensors.wrap(one[None], like=one) if name == "typed" else one[None],
             one,
         ):
-            with noted(direct=False):
-                expected = chain(sample, index=1)
-            with noted() as went:
-                found = chain(sample, index=1)
-            assert went == [True]
-            assert_same(found, expected)
+            assert_same(*in_one_call(chain, sample, index=1))
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -209,11 +209,9 @@ def test_recorded_parameters(name: str, make: Callable[[], list[Any]]) -> None:
     chain = transforms.Compose(make(), seed=0)
     sample = SAMPLES[name]()
     index = index_for(name, 3)
-    with noted(direct=False):
-        expected, wanted = chain(sample, index=index, return_params=True)
-    with noted() as went:
-        found, params = chain(sample, index=index, return_params=True)
-    assert went == [True]
+    (found, params), (expected, wanted) = in_one_call(
+        chain, sample, index=index, return_params=True
+    )
     assert_same(found, expected)
     assert params.names == wanted.names
     assert params.size.tolist() == wanted.size.tolist()
@@ -242,12 +240,7 @@ def test_exact_colours(saturates: bool) -> None:
         for index in range(4):
             many = getattr(sample, "ndim", 3) == 4
             indices = range(index, index + 3) if many else index
-            with noted(direct=False):
-                expected = chain(sample, index=indices)
-            with noted() as went:
-                found = chain(sample, index=indices)
-            assert went == [True]
-            assert_same(found, expected)
+            assert_same(*in_one_call(chain, sample, index=indices))
 
 
 @pytest.mark.parametrize("policy", ["keep", "clamp", "sanitize"])
@@ -261,12 +254,7 @@ def test_formats_and_clipping(form: str, policy: str) -> None:
         for dtype in (torch.float32, torch.float64):
             sample = {"image": image(), "boxes": value.to(dtype), "keypoints": points()}
             for index in range(6):
-                with noted(direct=False):
-                    expected = chain(sample, index=index)
-                with noted() as went:
-                    found = chain(sample, index=index)
-                assert went == [True]
-                assert_same(found, expected)
+                assert_same(*in_one_call(chain, sample, index=index))
 
 
 @pytest.mark.parametrize("name", ["tensor", "grey", "batch", "list", "typed batch", "all"])
@@ -466,11 +454,7 @@ def test_targets_that_several_passes_move() -> None:
             sample = SAMPLES[name]()
             for number in range(8):
                 index = index_for(name, number)
-                with noted(direct=False):
-                    expected = chain(sample, index=index)
-                with noted() as went:
-                    assert_same(chain(sample, index=index), expected)
-                assert went == [True]
+                assert_same(*in_one_call(chain, sample, index=index))
 
 
 def test_values_take_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from references.affine import random_matrix
 from references.augment import augment
 from references.augment_integers import REACH, integer_weights, resize
+from threads import torch_threads
 from torch import Tensor
 
 from warp.affine_cases import LAYOUTS, PADDINGS, random_image
@@ -377,14 +378,10 @@ def test_layouts_agree(mode: str, channels: int) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_threads_agree(mode: str) -> None:
     image = tensor(pattern(np.random.default_rng(4), "noise", (333, 500, 3)))
-    threads = torch.get_num_threads()
     results = []
-    try:
-        for count in (1, 2, 5):
-            torch.set_num_threads(count)
+    for count in (1, 2, 5):
+        with torch_threads(count):
             results.append(shrunk(image, matrix_of((2.3, 3.1)), (144, 161), mode))
-    finally:
-        torch.set_num_threads(threads)
     assert torch.equal(results[0], results[1])
     assert torch.equal(results[0], results[2])
 

@@ -11,6 +11,7 @@ import visops
 from kernels import every_slot, use_slot
 from references.remap import displaced_positions
 from references.remap import remap as reference
+from threads import torch_threads
 from torch import Tensor
 from visops.warp.remap_autograd import grid_weights, remap
 
@@ -128,10 +129,9 @@ def test_gradients(mode: str) -> None:
 
 def test_threads() -> None:
     image, (x, y) = picture(np.float32), maps()
-    expected, threads = visops.remap(image, x, y), torch.get_num_threads()
-    torch.set_num_threads(1)
-    assert np.array_equal(visops.remap(image, x, y), expected)
-    torch.set_num_threads(threads)
+    expected = visops.remap(image, x, y)
+    with torch_threads(1):
+        assert np.array_equal(visops.remap(image, x, y), expected)
 
 
 def test_bad_grids() -> None:

@@ -13,7 +13,7 @@ import torch
 from jpeg.files import by_pillow, picture
 from visops import transforms
 
-from transforms.samples import SIZE, assert_same, noted, numbers, points, typed_boxes
+from transforms.samples import SIZE, assert_same, in_one_call, noted, numbers, points, typed_boxes
 
 PHOTO_FILE = by_pillow(picture(*SIZE, 0), quality=90)
 
@@ -61,16 +61,17 @@ def file_chains() -> list[transforms.Compose]:
     ]
 
 
+def of_new(make: Callable[[], Any], chain: transforms.Compose, **options: Any) -> Any:
+    """Each call has a sample of its own."""
+    return chain(make(), **options)
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("name", FILE_SAMPLES)
 def test_files(name: str) -> None:
     for chain in file_chains():
         for index in range(4):
-            with noted(direct=False):
-                expected = chain(FILE_SAMPLES[name](), index=index)
-            with noted() as went:
-                found = chain(FILE_SAMPLES[name](), index=index)
-            assert went == [True]
+            found, expected = in_one_call(of_new, FILE_SAMPLES[name], chain, index=index)
             if isinstance(found, PIL.Image.Image):
                 found, expected = np.asarray(found), np.asarray(expected)
             assert_same(found, expected)
@@ -101,12 +102,7 @@ def test_what_is_beside_files_moves_with_them(name: str, policy: str) -> None:
         of_files(*several, boxes=policy, exact=True),
     ):
         for index in range(6):
-            with noted(direct=False):
-                expected = chain(FILE_TARGETS[name](), index=index)
-            with noted() as went:
-                found = chain(FILE_TARGETS[name](), index=index)
-            assert went == [True]
-            assert_same(found, expected)
+            assert_same(*in_one_call(of_new, FILE_TARGETS[name], chain, index=index))
     visible = of_files(boxes="sanitize", min_visibility=0.3)
     with noted() as went:
         found = visible(FILE_TARGETS[name](), index=0)
@@ -118,11 +114,9 @@ def test_what_is_beside_files_moves_with_them(name: str, policy: str) -> None:
 @pytest.mark.parametrize("name", ["bytes", "pair", "dict"])
 def test_recorded_files(name: str) -> None:
     for chain in file_chains()[:3]:
-        with noted(direct=False):
-            expected, wanted = chain(FILE_SAMPLES[name](), index=3, return_params=True)
-        with noted() as went:
-            found, params = chain(FILE_SAMPLES[name](), index=3, return_params=True)
-        assert went == [True]
+        (found, params), (expected, wanted) = in_one_call(
+            of_new, FILE_SAMPLES[name], chain, index=3, return_params=True
+        )
         assert_same(found, expected)
         assert (params.names, params.size.tolist()) == (wanted.names, wanted.size.tolist())
         assert_same(params.steps, wanted.steps)

@@ -9,7 +9,7 @@ import torch
 from torchvision import tv_tensors
 from visops import transforms
 
-from transforms.samples import assert_same, image, mixed, noted, typed_boxes
+from transforms.samples import assert_same, image, in_one_call, mixed, noted, typed_boxes
 from transforms.test_pipeline import SAMPLES, detection, still
 
 T: Any = transforms
@@ -111,11 +111,7 @@ def test_boxes_that_are_dropped(name: str, limits: dict[str, float]) -> None:
         sample = SAMPLES[name]()
         chain(sample)
         for index in range(12):
-            with noted(direct=False):
-                expected = chain(sample, index=index)
-            with noted() as went:
-                found = chain(sample, index=index)
-            assert went == [True]
+            found, expected = in_one_call(chain, sample, index=index)
             assert_same(found, expected)
             target = found if isinstance(found, dict) else found[1]
             counts.add(len(target["boxes"]))
