@@ -51,13 +51,14 @@ def load_library() -> None:
     except OSError as error:
         # torch's own error names the file; the reason is in what caused it.
         raise _failure(LIBRARY.name, str(error.__cause__ or error)) from error
-    if native_error is not None:
+    if native_error is None:
+        try:
+            check_complete(_NATIVE)
+            from . import _native  # noqa: F401
+        except (OSError, ImportError) as error:
+            raise _failure(_NATIVE.name, str(error)) from error
+    else:
         sys.modules[f"{__package__}._native"] = _MissingNative(f"{__package__}._native")
-    try:
-        check_complete(_NATIVE) if native_error is None else None
-        from . import _native  # noqa: F401
-    except (OSError, ImportError) as error:
-        raise _failure(_NATIVE.name, str(error)) from error
     library = ctypes.CDLL(str(LIBRARY))
     if torch.version.cuda is None:
         library.visops_refuse_cuda(b"this torch was built without CUDA")

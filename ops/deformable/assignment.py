@@ -12,7 +12,6 @@ from .._torch.outside_graphs import outside_graphs
 from .._torch.unsupported_inputs import reject_float8, require_values
 
 _OP = "linear_sum_assignment"
-_NO_COSTS = (torch.complex64, torch.complex128, torch.complex32)
 Pairs = tuple[Any, Any]
 
 
@@ -86,8 +85,6 @@ def linear_sum_assignment(
     for matrix, *pair in zip(matrices, *tensors, strict=True):
         if isinstance(matrix, np.ndarray):
             found.append((pair[0].numpy(), pair[1].numpy()))
-        elif matrix.is_cpu:
-            found.append((pair[0], pair[1]))
         else:
             found.append((pair[0].to(matrix.device), pair[1].to(matrix.device)))
     return found[0] if is_one else found
@@ -113,9 +110,8 @@ def _check(name: str, matrix: Any) -> None:
         reject_float8(_OP, name, matrix)
     if matrix.ndim != 2:
         raise ValueError(f"visops.{_OP}: {name} has shape {list(matrix.shape)}, must be [Q, n]")
-    is_real = matrix.dtype not in _NO_COSTS if isinstance(matrix, Tensor) else True
-    if isinstance(matrix, np.ndarray):
-        is_real = matrix.dtype.kind in "buif"
+    is_array = isinstance(matrix, np.ndarray)
+    is_real = matrix.dtype.kind in "buif" if is_array else not matrix.dtype.is_complex
     if not is_real:
         raise ValueError(f"visops.{_OP}: {name} has dtype {matrix.dtype}, must be real")
 

@@ -71,7 +71,7 @@ def masks_to_polygons(
         )
     array = _bytes_of(op, masks)
     one = array.ndim == 2
-    whole = np.ascontiguousarray(array[None] if one else array)
+    whole = array[None] if one else array
     points, lengths, regions, borders = _native.contours(whole, approximation == "none")
     polygons = np.split(points, np.cumsum(lengths)[:-1]) if len(lengths) else []
     found: list[list[Any]] = [[] for _ in range(len(whole))]
@@ -102,13 +102,13 @@ def _bytes_of(op: str, masks: Any) -> np.ndarray:
         raise ValueError(
             f"visops.{op}: masks has shape {list(masks.shape)}, must be [N, H, W] or [H, W]"
         )
-    if str(masks.dtype).removeprefix("torch.") not in ("bool", "uint8"):
-        dtype = str(masks.dtype).removeprefix("torch.")
+    dtype = str(masks.dtype).removeprefix("torch.")
+    if dtype not in ("bool", "uint8"):
         raise ValueError(f"visops.{op}: masks has dtype {dtype}, must be bool or uint8")
     if isinstance(masks, Tensor):
         require_values(op, "masks", masks)
     array = masks.detach().cpu().numpy() if isinstance(masks, Tensor) else masks
-    return array.view(np.uint8) if array.flags.c_contiguous else array.astype(np.uint8)
+    return np.ascontiguousarray(array).view(np.uint8)
 
 
 @outside_graphs

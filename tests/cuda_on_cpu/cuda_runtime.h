@@ -99,6 +99,19 @@ T exchange(unsigned mask, T value, unsigned source, Site site) {
   return value;
 }
 
+// Calls `use(lane, value)` for the value of each lane of `mask`.
+template <class Use>
+void gather(unsigned mask, unsigned value, Site site, const Use& use) {
+  check::Quiet quiet;
+  Scheduler& s = scheduler();
+  *s.slot(s.lane()) = value;
+  s.sync_warp(mask, site, false);
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    if (s.takes_part(mask, lane)) use(lane, static_cast<unsigned>(*s.slot(lane)));
+  }
+  s.sync_warp(mask, site, false);
+}
+
 }  // namespace cuda_emulation
 
 // The last two arguments are the place of the call.
@@ -139,28 +152,18 @@ T __shfl_xor_sync(unsigned mask, T value, unsigned lane_mask, int width = 32, VI
 }
 
 inline unsigned __ballot_sync(unsigned mask, int predicate, VISOPS_SITE) {
-  cuda_emulation::check::Quiet quiet;
-  cuda_emulation::Scheduler& s = cuda_emulation::scheduler();
-  *s.slot(s.lane()) = predicate != 0;
-  s.sync_warp(mask, {file, line}, false);
   unsigned ballot = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) {
-    if (s.takes_part(mask, lane) && *s.slot(lane) != 0) ballot |= 1u << lane;
-  }
-  s.sync_warp(mask, {file, line}, false);
+  cuda_emulation::gather(mask, predicate != 0, {file, line}, [&](unsigned lane, unsigned given) {
+    if (given != 0) ballot |= 1u << lane;
+  });
   return ballot;
 }
 
 inline unsigned __reduce_max_sync(unsigned mask, unsigned value, VISOPS_SITE) {
-  cuda_emulation::check::Quiet quiet;
-  cuda_emulation::Scheduler& s = cuda_emulation::scheduler();
-  *s.slot(s.lane()) = value;
-  s.sync_warp(mask, {file, line}, false);
   unsigned most = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) {
-    if (s.takes_part(mask, lane) && *s.slot(lane) > most) most = *s.slot(lane);
-  }
-  s.sync_warp(mask, {file, line}, false);
+  cuda_emulation::gather(mask, value, {file, line}, [&](unsigned, unsigned given) {
+    if (given > most) most = given;
+  });
   return most;
 }
 

@@ -66,6 +66,10 @@ extern "C" void __tsan_vptr_read(void**) {}
 extern "C" void __tsan_vptr_update(void**, void*) {}
 
 // C++'s own atomics are the emulation's or the standard library's: no kernel has any.
+#define FETCH(bits, Word, op)                                                       \
+  extern "C" Word __tsan_atomic##bits##_fetch_##op(volatile Word* p, Word v, int) { \
+    return __atomic_fetch_##op(p, v, __ATOMIC_SEQ_CST);                             \
+  }
 #define ATOMICS(bits, Word)                                                                        \
   extern "C" Word __tsan_atomic##bits##_load(const volatile Word* p, int) {                        \
     return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                   \
@@ -76,21 +80,11 @@ extern "C" void __tsan_vptr_update(void**, void*) {}
   extern "C" Word __tsan_atomic##bits##_exchange(volatile Word* p, Word v, int) {                  \
     return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                            \
   }                                                                                                \
-  extern "C" Word __tsan_atomic##bits##_fetch_add(volatile Word* p, Word v, int) {                 \
-    return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);                                             \
-  }                                                                                                \
-  extern "C" Word __tsan_atomic##bits##_fetch_sub(volatile Word* p, Word v, int) {                 \
-    return __atomic_fetch_sub(p, v, __ATOMIC_SEQ_CST);                                             \
-  }                                                                                                \
-  extern "C" Word __tsan_atomic##bits##_fetch_and(volatile Word* p, Word v, int) {                 \
-    return __atomic_fetch_and(p, v, __ATOMIC_SEQ_CST);                                             \
-  }                                                                                                \
-  extern "C" Word __tsan_atomic##bits##_fetch_or(volatile Word* p, Word v, int) {                  \
-    return __atomic_fetch_or(p, v, __ATOMIC_SEQ_CST);                                              \
-  }                                                                                                \
-  extern "C" Word __tsan_atomic##bits##_fetch_xor(volatile Word* p, Word v, int) {                 \
-    return __atomic_fetch_xor(p, v, __ATOMIC_SEQ_CST);                                             \
-  }                                                                                                \
+  FETCH(bits, Word, add)                                                                           \
+  FETCH(bits, Word, sub)                                                                           \
+  FETCH(bits, Word, and)                                                                           \
+  FETCH(bits, Word, or)                                                                            \
+  FETCH(bits, Word, xor)                                                                           \
   extern "C" int __tsan_atomic##bits##_compare_exchange_strong(volatile Word* p, Word* expected,   \
                                                                Word v, int, int) {                 \
     return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
