@@ -88,7 +88,7 @@ FAST_FRONTS = {
     *(f"csrc/torch/suppression/{n}.cpp" for n in ("nms", "nms_call", "nms_host", "soft_nms")),
     "csrc/core/numbers/assignment.cpp",
     *(f"csrc/core/masks/{name}.cpp" for name in ("contours", "polygons", "rle_text")),
-    *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/chain").glob("*.cpp")),
+    *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/chain").rglob("*.cpp")),
     *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/pixels").rglob("*.cpp")),
     *(f"csrc/core/warp/{name}.cpp" for name in ("fields", "invert_field")),
     *(f"csrc/core/roi/{name}.cpp" for name in ("align", "align_rotated", "schedule")),

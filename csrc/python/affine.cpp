@@ -162,8 +162,9 @@ py::array warp_affine(py::handle image_argument, py::handle matrix_value, py::ha
 
   const int64_t row_elements = p.channels * p.output_width;
   run_unlocked(p.output_height * row_elements, [&] {
-    for_each_fill_group(p, element_size(p.dtype), fill.data(), p.fill_count,
-                        [&](const AffineParams& group) { run_on_cpu(affine_stub, group); });
+    for_each_fill_group(
+        p, element_size(p.dtype), fill.data(), p.fill_count,
+        [&](const AffineParams& group) { run_on_cpu(affine_stub, group, torch_threads()); });
   });
   return output;
 }

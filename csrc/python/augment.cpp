@@ -10,11 +10,12 @@
 #include "core/check.h"
 #include "core/warp/affine_front.h"
 #include "core/warp/augment_front.h"
+#include "core/warp/augment_run.h"
 #include "core/warp/augment_shapes.h"
 #include "python/array.h"
-#include "python/augment.h"
 #include "python/bindings.h"
 #include "python/strided_data.h"
+#include "torch/parallel.h"
 
 namespace visops {
 namespace {
@@ -64,7 +65,7 @@ void augment(py::handle image, const Shape& shape, const std::string& dtype, py:
   if (erase) set_erase(kOp, p, data_of(erase), erase->second);
   const AugmentValues values = {fill, mean, std, erase_value};
   const int64_t elements = p.batch * p.output_height * p.channels * p.output_width;
-  run_unlocked(elements, [&] { run_augment(p, values); });
+  run_unlocked(elements, [&] { run_augment(p, values, torch_threads()); });
 }
 
 }  // namespace

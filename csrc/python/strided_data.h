@@ -1,19 +1,14 @@
 // Tensors that Python hands over as (address, strides), with the name of their dtype. No torch.
 #pragma once
 
-#include <array>
 #include <stdexcept>
 #include <string>
 
 #include "core/check.h"
+#include "core/images/strided_data.h"
 #include "python/array.h"
 
 namespace visops {
-
-struct StridedData {
-  void* address;
-  std::array<int64_t, 4> strides;  // in elements
-};
 
 inline void* as_pointer(py::handle address) {
   void* const data = PyLong_AsVoidPtr(address.ptr());

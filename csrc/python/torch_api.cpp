@@ -173,16 +173,6 @@ bool look(py::handle tensor, TensorView* view) {
 
 }  // namespace
 
-bool TensorView::is_contiguous() const {
-  if (std::find(shape.begin(), shape.begin() + rank, 0) != shape.begin() + rank) return true;
-  int64_t expected = 1;
-  for (int d = 1; d <= rank; ++d) {
-    if (side(d) != 1 && stride(d) != expected) return false;
-    expected *= side(d);
-  }
-  return true;
-}
-
 bool is_plain_tensor(py::handle value) {
   return reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())) == torch_api().tensor.ptr();
 }

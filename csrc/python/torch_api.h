@@ -4,27 +4,14 @@
 
 #include <pybind11/pybind11.h>
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
-#include "core/numbers/element.h"
+#include "core/images/strided_data.h"
 
 namespace visops {
 
 namespace py = pybind11;
-
-// A strided tensor on the CPU that wants no gradient.
-struct TensorView {
-  void* data;
-  DType dtype;
-  int rank;
-  std::array<int64_t, 5> shape, strides;  // in elements
-
-  int64_t side(int from_end) const { return shape[static_cast<size_t>(rank - from_end)]; }
-  int64_t stride(int from_end) const { return strides[static_cast<size_t>(rank - from_end)]; }
-  bool is_contiguous() const;
-};
 
 // Whether this is exactly a torch.Tensor, or of a subclass of it.
 bool is_plain_tensor(py::handle value);

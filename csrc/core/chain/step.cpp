@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "core/chain/families.h"
+#include "core/chain/steps/families.h"
 #include "core/check.h"
 
 namespace visops {

@@ -1,5 +1,5 @@
 // How boxes and key points move with an image by an affine map: what
-// ops/transforms/targets/coordinates.py does in NumPy, operation by operation. A dozen boxes take
+// ops/transforms/targets/rows.py does in NumPy, operation by operation. A dozen boxes take
 // NumPy 40 microseconds.
 #pragma once
 

@@ -7,6 +7,7 @@
 
 #include "python/chain/moving.h"
 #include "python/chain/pipeline.h"
+#include "torch/parallel.h"
 
 namespace visops {
 
@@ -85,7 +86,9 @@ struct Pipeline::Call {
       const Canvas& canvas = plan.samples[0].canvas;
       work += static_cast<int64_t>(canvas.height * canvas.width) * plan.channels * plan.batch;
     }
-    run_unlocked(work, [&] { passes->run_each(pointers, images.all, images.dtype, to, 1); });
+    run_unlocked(work, [&] {
+      run_each_image(passes->stages(), pointers, images.all, images.dtype, to, 1, torch_threads());
+    });
   }
 };
 

@@ -4,16 +4,14 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/chain/color_program.h"
 #include "core/images/image_front.h"
-#include "core/pixels/colors/grey_means.h"
-#include "core/warp/augment_segment.h"
 #include "python/array.h"
 #include "python/bindings.h"
 #include "python/chain/plan.h"
 #include "python/strided_data.h"
+#include "torch/parallel.h"
 
 namespace visops {
 namespace {
@@ -21,143 +19,6 @@ namespace {
 constexpr const char* kOp = "augment";
 
 using Numbers = std::vector<double>;
-using Means = std::vector<Numbers>;
-
-// Windows [batch, 4] of samples, if there are any.
-Numbers windows_of(const std::vector<GeometryState>& samples, const Sampling& sampling) {
-  Numbers windows;
-  if (!sampling.window && !samples[0].has_window) return windows;
-  for (const GeometryState& at : samples) {
-    const double whole[4] = {0.0, 0.0, at.source.width, at.source.height};
-    const double* const window = at.has_window ? at.window : whole;
-    windows.insert(windows.end(), window, window + 4);
-  }
-  return windows;
-}
-
-// How one image is sampled onto its canvas. `matrix`, of 9 numbers, is the caller's.
-void set_sampling(const GeometryState& at, Interpolation mode, const Sampling& sampling,
-                  double* matrix, AugmentParams& p) {
-  at.write_rows(mode == Interpolation::kNearest, matrix);
-  p.matrix = {matrix, DType::kFloat64, false, at.rows() * 3, 3, 1};
-  p.matrix_rows = at.rows();
-  p.mode = mode;
-  p.padding = sampling.padding;
-  p.antialias = sampling.antialias && mode != Interpolation::kNearest;
-  p.half_pixel = true;
-  p.output_height = static_cast<int64_t>(at.canvas.height);
-  p.output_width = static_cast<int64_t>(at.canvas.width);
-}
-
-// Means of small pictures of the images: NOTE [ Grey means ].
-Numbers grey_means(const ChainPlan& plan, const MeanRound& round, const Means& before,
-                   const Sampling& sampling, const AugmentParams& image, const Numbers& windows,
-                   Threads threads) {
-  const ColorSteps& steps = plan.colors[round.step];
-  const int64_t rows = steps.at[0].rows();
-  Numbers matrices(static_cast<size_t>(plan.batch * rows * 3));
-  double* next = matrices.data();
-  for (const GeometryState& at : steps.at) {
-    write_mean_grid(at, next);
-    next += rows * 3;
-  }
-  Numbers color;
-  if (round.before.steps > 0) {
-    color = with_means(round.before, plan.batch, plan.channels, before);
-  }
-  AugmentParams p = image;
-  p.matrix = {matrices.data(), DType::kFloat64, false, rows * 3, 3, 1};
-  p.matrix_rows = static_cast<int>(rows);
-  p.mode = Interpolation::kNearest;
-  p.padding = sampling.padding;
-  p.half_pixel = true;
-  p.clamp = !color.empty();
-  p.window = windows.empty() ? nullptr : windows.data();
-  p.color = color.empty() ? nullptr : color.data();
-  p.color_steps = color.empty() ? 0 : 1;
-  p.output_dtype = DType::kUInt8;
-  p.output_height = p.output_width = kMeanGrid;
-  std::vector<uint8_t> picture(
-      static_cast<size_t>(plan.batch * p.channels * kMeanGrid * kMeanGrid));
-  p.output = picture.data();
-  p.output_stride = {p.channels * kMeanGrid * kMeanGrid, kMeanGrid * kMeanGrid, kMeanGrid, 1};
-  const Numbers none, zero = {0.0};
-  const AugmentValues values = {sampling.fill, none, none, zero};
-  run_augment(p, values, threads);
-  Numbers means;
-  constexpr int64_t kPixels = kMeanGrid * kMeanGrid;
-  for (int64_t i = 0; i < plan.batch; ++i) {
-    const uint8_t* const own = picture.data() + i * p.channels * kPixels;
-    means.push_back(mean_of_picture(own, p.channels, kPixels, mean_scale(kPixels)));
-  }
-  return means;
-}
-
-// Colour matrices [batch, 1, C, C + 1] of a plan that is not exact.
-Numbers colors_with_means(const ChainPlan& plan, const Sampling& sampling,
-                          const AugmentParams& image, const Numbers& windows, Threads threads) {
-  const ColorProgram program = color_program(plan);
-  Means means;
-  for (const MeanRound& round : program.rounds) {
-    means.push_back(grey_means(plan, round, means, sampling, image, windows, threads));
-  }
-  return with_means(program.whole, plan.batch, plan.color_channels(), means);
-}
-
-// The grey mean of a picture [channels, pixels] with white at 1. Its sums are of integers, so they
-// don't depend on order.
-double exact_mean(const float* picture, int64_t channels, int64_t pixels) {
-  constexpr double kScale = 4294967296.0;
-  double sums[kGreyChannels] = {};
-  for (int c = 0; c < grey_channels(channels); ++c) {
-    uint64_t sum = 0;
-    for (int64_t i = 0; i < pixels; ++i) {
-      const double value = static_cast<double>(picture[c * pixels + i]);
-      const double bounded = value != value ? 0.0 : std::clamp(value, -1024.0, 1024.0);
-      sum += static_cast<uint64_t>(static_cast<int64_t>(std::nearbyint(bounded * kScale)));
-    }
-    sums[c] = static_cast<double>(static_cast<int64_t>(sum));
-  }
-  double grey = sums[0];
-  if (channels > 1) grey = grey * kGrey[0] + sums[1] * kGrey[1] + sums[2] * kGrey[2];
-  return grey / (static_cast<double>(pixels) * kScale);
-}
-
-// Colour matrices [1, steps, C, C + 1] of an exact plan for one image, whose contrasts take the
-// mean of all pixels, as they are at that point.
-Numbers exact_colors(const ChainPlan& plan, const ColorProgram& program, const Sampling& sampling,
-                     const AugmentParams& image, Threads threads) {
-  const Numbers none, zero = {0.0};
-  const AugmentValues values = {sampling.fill, none, none, zero};
-  const Interpolation mode = sampling.modes.at(0);
-  Means means;
-  std::vector<float> picture;
-  for (const MeanRound& round : program.rounds) {
-    const std::vector<GeometryState>& at = plan.colors[round.step].at;
-    Numbers color;
-    const bool is_plain = !round.plain.empty() && round.plain[0] != 0;
-    if (round.before.steps > 0 && !is_plain) {
-      color = with_means(round.before, 1, plan.channels, means);
-    }
-    AugmentParams p = image;
-    double matrix[9];
-    set_sampling(at[0], mode, sampling, matrix, p);
-    p.clamp = !color.empty();
-    const Numbers windows = windows_of(at, sampling);
-    p.window = windows.empty() ? nullptr : windows.data();
-    p.color = color.empty() ? nullptr : color.data();
-    p.color_shared = !color.empty();
-    p.color_steps = color.empty() ? 0 : round.before.steps;
-    p.output_dtype = DType::kFloat32;
-    const int64_t pixels = p.output_height * p.output_width;
-    picture.resize(static_cast<size_t>(p.channels * pixels));
-    p.output = picture.data();
-    p.output_stride = {0, pixels, p.output_width, 1};
-    run_augment(p, values, threads);
-    means.push_back({exact_mean(picture.data(), p.channels, pixels)});
-  }
-  return with_means(program.whole, 1, plan.color_channels(), means);
-}
 
 // Images as (address, strides) of a batch [B, C, H, W] or, in a list, of each image [C, H, W].
 AugmentParams images_of(py::handle images, DType dtype, const ChainPlan& plan,
@@ -294,87 +155,6 @@ void Chain::draw(ChainPlan& plan, std::vector<Uniforms>& uniforms, std::vector<D
 
 namespace {
 
-// The number of a channel, of numbers of which there is one or one for each.
-Numbers of_channel(const Numbers& numbers, int64_t channel) {
-  return numbers.size() > 1 ? Numbers{numbers.at(static_cast<size_t>(channel))} : numbers;
-}
-
-}  // namespace
-
-void Chain::run_one(const ChainPlan& plan, const AugmentImage& image, DType dtype,
-                    const StridedData& to, DType out_dtype, const Finish& finish,
-                    Threads threads) const {
-  if (plan.colors.empty() || plan.color_channels() == plan.channels) {
-    return run_channels(plan, image, dtype, to, out_dtype,
-                        {sampling_.fill, finish.mean, finish.std, finish.erase_value}, threads);
-  }
-  ChainPlan own = plan;
-  own.channels = 1;
-  const int64_t step = element_size(dtype), out_step = element_size(out_dtype);
-  for (int64_t c = 0; c < plan.channels; ++c) {
-    AugmentImage from = image;
-    from.data = static_cast<const char*>(image.data) + c * image.channel_stride * step;
-    StridedData out = to;
-    out.address = static_cast<char*>(to.address) + c * to.strides[0] * out_step;
-    const Numbers fill = of_channel(sampling_.fill, c), mean = of_channel(finish.mean, c),
-                  std = of_channel(finish.std, c), erased = of_channel(finish.erase_value, c);
-    run_channels(own, from, dtype, out, out_dtype, {fill, mean, std, erased}, threads);
-  }
-}
-
-void Chain::run_channels(const ChainPlan& plan, const AugmentImage& image, DType dtype,
-                         const StridedData& to, DType out_dtype, const AugmentValues& values,
-                         Threads threads) const {
-  AugmentParams p = {};
-  p.batch = 1;
-  p.channels = plan.channels;
-  p.first = image;
-  p.dtype = dtype;
-  const AugmentParams source = p;
-  p.output_dtype = out_dtype;
-  p.output = to.address;
-  p.output_stride = {0, to.strides[0], to.strides[1], to.strides[2]};
-  double matrix[9];
-  const Interpolation mode = sampling_.mode_of(plan, 0);
-  set_sampling(plan.samples.at(0), mode, sampling_, matrix, p);
-  const Numbers windows = windows_of(plan.samples, sampling_);
-  if (!windows.empty()) p.window = windows.data();
-  std::vector<int64_t> erased;
-  for (const Numbers& rectangle : plan.erased) {
-    for (double edge : rectangle) erased.push_back(static_cast<int64_t>(edge));
-  }
-  if (!erased.empty()) {
-    p.erase = erased.data();
-    p.erase_count = static_cast<int64_t>(plan.erased.size());
-  }
-  Numbers color;
-  const bool saturates = sampling_.clamps(mode, dtype);
-  if (!plan.colors.empty()) {
-    int64_t steps = 1;
-    if (plan.exact) {
-      const ColorProgram program = color_program(plan);
-      color = exact_colors(plan, program, sampling_, source, threads);
-      steps = program.whole.steps;
-      if (saturates) {  // before colours change: a first step that only clamps
-        const ColorMatrix identity = identity_color(plan.color_channels());
-        const int64_t size = plan.color_channels() * (plan.color_channels() + 1);
-        color.insert(color.begin(), identity.begin(), identity.begin() + size);
-        ++steps;
-      }
-    } else {
-      color = colors_with_means(plan, sampling_, source, windows, threads);
-    }
-    p.color = color.data();
-    p.color_shared = true;
-    p.clamp = plan.clamps;
-    p.color_steps = steps;
-  }
-  p.clamp = p.clamp || saturates;
-  run_augment(p, values, threads);
-}
-
-namespace {
-
 // Draws for a plan that Python holds. Returns the parameters of each step by name, where they are
 // wanted.
 py::object draw(const Chain& chain, PlanObject& self, py::handle seed, py::handle epoch,
@@ -408,38 +188,11 @@ py::array_t<double> Chain::colors(const PlanObject& self, py::handle images,
   const ChainPlan& plan = self.plan;
   std::vector<AugmentImage> list;
   const AugmentParams image = images_of(images, dtype_named(dtype), plan, list);
-  const Numbers windows = windows_of(plan.samples, sampling_);
   Numbers color;
-  run_unlocked(plan.batch * kMeanGrid * kMeanGrid, [&] {
-    color = colors_with_means(plan, sampling_, image, windows, Threads::kTorch);
-  });
+  run_unlocked(plan.batch * kMeanGrid * kMeanGrid,
+               [&] { color = colors_with_means(plan, sampling_, image, torch_threads()); });
   const int64_t c = plan.color_channels();
   return py::array_t<double>({plan.batch, int64_t{1}, c, c + 1}, color.data());
-}
-
-int64_t Chain::kinds(const PlanObject& self, bool bytes, size_t number) const {
-  const ChainPlan& plan = self.plan;
-  const Numbers windows = windows_of(plan.samples, sampling_);
-  AugmentParams p = {};
-  p.mode = sampling_.modes.at(number);
-  p.padding = sampling_.padding;
-  p.antialias = p.half_pixel = true;
-  p.integers = bytes;
-  int64_t kinds = 0;
-  for (size_t i = 0; i < plan.samples.size(); ++i) {
-    if (!plan.modes.empty() && plan.modes[i] != number) continue;
-    const GeometryState& at = plan.samples[i];
-    double matrix[9];
-    at.write_rows(false, matrix);
-    p.matrix = {matrix, DType::kFloat64, true, 0, 3, 1};
-    p.matrix_rows = static_cast<int>(at.rows());
-    p.window = windows.empty() ? nullptr : windows.data() + 4 * i;
-    AugmentImage image = {};
-    image.height = static_cast<int64_t>(at.source.height);
-    image.width = static_cast<int64_t>(at.source.width);
-    kinds |= bit_of(kind_of(augment_sample(p, 0, image)));
-  }
-  return kinds;
 }
 
 namespace {
@@ -467,7 +220,9 @@ void bind_chain(py::module_& m) {
                     bool, bool, bool>())
       .def("draw", &draw)
       .def("colors", &Chain::colors)
-      .def("kinds", &Chain::kinds);
+      .def("kinds", [](const Chain& self, const PlanObject& plan, bool bytes, size_t number) {
+        return kinds_of(plan.plan, self.sampling(), bytes, number);
+      });
 }
 
 }  // namespace visops

@@ -1,4 +1,4 @@
-// Passes of chains whose transforms are all steps: drawn in one call, and run on images of the CPU.
+// Passes of chains whose transforms are steps: drawn in one call.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/chain/run_pass.h"
 #include "core/chain/step.h"
-#include "core/warp/augment.h"
-#include "python/augment.h"
 #include "python/chain/plan.h"
 #include "python/strided_data.h"
 
@@ -31,25 +30,6 @@ uint64_t low_word(py::handle number);
 // The key of a call without an index, by the number that its worker gives it.
 uint64_t call_key(uint64_t seed, uint64_t epoch, uint64_t worker, uint64_t number);
 
-// How a pass samples its images.
-struct Sampling {
-  std::vector<Interpolation> modes;  // a plan says which one a sample takes; else the first
-  Padding padding;
-  std::vector<double> fill;
-  bool antialias;
-  bool saturates;  // what integers are interpolated to, before floats follow
-  bool window;     // the whole source, which makes the rim one output pixel wide
-
-  // Whether images of this dtype have to be clamped behind an interpolation.
-  bool clamps(Interpolation mode, DType dtype) const {
-    const bool overshoots = mode == Interpolation::kBicubic || mode == Interpolation::kLanczos;
-    return saturates && overshoots && dtype == DType::kUInt8;
-  }
-  Interpolation mode_of(const ChainPlan& plan, size_t sample) const {
-    return plan.modes.empty() ? modes.at(0) : modes.at(plan.modes.at(sample));
-  }
-};
-
 // What determines a sample's uniform numbers.
 struct SampleKey {
   uint64_t seed, epoch, index;
@@ -59,11 +39,6 @@ struct SampleKey {
 struct Drawn {
   std::vector<double> numbers;  // of a step, [batch, num_params]
   py::object params;            // of a transform written in Python, by name
-};
-
-// What the pass does to a sample's values once they are sampled and coloured: as in visops.augment.
-struct Finish {
-  const std::vector<double>&mean, &std, &erase_value;
 };
 
 class Chain {
@@ -80,9 +55,6 @@ class Chain {
   // plan and its uniform numbers; without any, Python isn't touched.
   void draw(ChainPlan& plan, std::vector<Uniforms>& uniforms, std::vector<Drawn>* drawn,
             py::handle in_python) const;
-  // Runs the pass on one image [C, H, W], without Python.
-  void run_one(const ChainPlan& plan, const AugmentImage& image, DType dtype, const StridedData& to,
-               DType out_dtype, const Finish& finish, Threads threads) const;
 
   size_t num_steps() const { return steps_.size(); }
   bool calls_python() const;
@@ -92,17 +64,9 @@ class Chain {
   // is not exact.
   py::array_t<double> colors(const PlanObject& self, py::handle images,
                              const std::string& dtype) const;
-  // The kinds of samples, a bit for each, that antialias makes of those that take an interpolation;
-  // `bytes`: of uint8 images.
-  int64_t kinds(const PlanObject& self, bool bytes, size_t number) const;
   const Sampling& sampling() const { return sampling_; }
 
  private:
-  // run_one, of channels that colours see together.
-  void run_channels(const ChainPlan& plan, const AugmentImage& image, DType dtype,
-                    const StridedData& to, DType out_dtype, const AugmentValues& values,
-                    Threads threads) const;
-
   Sampling sampling_;
   struct Member {
     StepPointer step;  // null: Python draws it

@@ -1,18 +1,11 @@
 // Displacement fields, and images and points that follow them.
-#include "core/warp/fields.h"
-
 #include <pybind11/stl.h>
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
-#include "core/chain/numbers.h"
-#include "core/dispatch/plain_kernel.h"
-#include "core/pixels/filters/blur_taps.h"
-#include "core/pixels/filters/filter.h"
-#include "core/pixels/noise.h"
+#include "core/chain/make_field.h"
+#include "core/warp/fields.h"
 #include "python/array.h"
 #include "python/bindings.h"
 #include "python/chain/chain.h"
@@ -23,118 +16,6 @@ namespace visops {
 namespace {
 
 float* floats_at(py::handle address) { return static_cast<float*>(read_address(address)); }
-
-void fill_with_units(float* data, int64_t count, uint64_t key) {
-  const NoiseParams p = {data, DType::kFloat32, count, count, NoiseKind::kUnit, key, 0.0, 0.0,
-                         false};
-  ThreadsWorkspace workspace;
-  plain_kernel(noise_stub)(p, workspace);
-}
-
-// Blurs a plane of uniform noise, of which 1 and 0 become factor and -factor.
-void blur_noise(float* plane, const FieldSize& size, float factor, const double* sigma,
-                int64_t radius) {
-  const Taps row = gaussian_taps(2 * radius + 1, sigma[0]);
-  const Taps column = gaussian_taps(2 * radius + 1, sigma[1]);
-  std::vector<float> scratch(
-      static_cast<size_t>(filter_scratch(size.height, size.width, radius, radius)));
-  FilterParams p = {};
-  p.source = p.target = plane;
-  p.dtype = DType::kFloat32;
-  p.height = size.height;
-  p.width = size.width;
-  p.row = row.data();
-  p.column = column.data();
-  p.row_radius = p.column_radius = radius;
-  p.factor = 2.0f * factor;  // taps add up to 1: 2 u - 1 may be taken afterwards
-  p.shift = -factor;
-  p.scratch = scratch.data();
-  run_plain(filter_stub, p);
-}
-
-// NOTE [ Elastic fields ]
-// torchvision's elastic transform: uniform noise in [-1, 1] that is blurred and multiplied. The x
-// field's kernel reaches radius[0] pixels in both directions and the y field's radius[1]; both have
-// the widths sigma x and y. A field whose own sigma is 0 isn't blurred.
-//
-// Noise that a wide Gaussian has blurred changes slowly. At every s-th pixel it has the variance
-// and the correlations of noise there alone that is s times less and is blurred by sigma / s. So
-// that is what is made, and straight lines between: the standard deviation there is up to 1% too
-// small.
-void elastic_field(const FieldSize& size, uint64_t key, const double* factor, const double* sigma,
-                   const double* radius, float* field) {
-  const int64_t plane = size.height * size.width;
-  int64_t step = 1;
-  while (step < 8 && std::min(sigma[0], sigma[1]) >= 5.0 * static_cast<double>(step) &&
-         std::min(size.height, size.width) > 16 * step) {
-    step *= 2;
-  }
-  const FieldSize coarse = {(size.height + step - 2) / step + 1,
-                            (size.width + step - 2) / step + 1};
-  const int64_t count = coarse.height * coarse.width;
-  std::vector<float> own(step > 1 ? static_cast<size_t>(2 * count) : 0);
-  float* const noise = step > 1 ? own.data() : field;
-  fill_with_units(noise, 2 * (step > 1 ? count : plane), key);
-  const double part = static_cast<double>(step);
-  const double widths[2] = {sigma[0] / part, sigma[1] / part};
-  run_on_threads(2, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t axis = begin; axis < end; ++axis) {
-      const auto scale = static_cast<float>(factor[axis] / part);
-      float* const to = field + axis * plane;
-      if (!(sigma[axis] > 0.0)) {
-        for (int64_t i = 0; i < plane; ++i) to[i] = (to[i] * 2.0f - 1.0f) * scale;
-        continue;
-      }
-      const auto reach = static_cast<int64_t>(std::ceil(radius[axis] / part));
-      if (step == 1) {
-        blur_noise(to, size, scale, widths, reach);
-      } else {
-        blur_noise(noise + axis * count, coarse, scale, widths, reach);
-        widen_field(noise + axis * count, coarse, step, size, to);
-      }
-    }
-  });
-}
-
-struct FieldTask {
-  std::string kind;
-  StepFields values;  // what the function of its kind takes
-  FieldSize size;
-  float* field;  // [2, height, width]
-};
-
-void make_field(const FieldTask& task) {
-  const auto& [kind, values, size, field] = task;
-  FieldReader reader("the field " + kind, values);
-  if (size.height < 1 || size.width < 1) reader.refuse("has no pixels");
-  if (kind == "grid") {
-    const int64_t rows = reader.whole("rows"), columns = reader.whole("columns");
-    if (rows < 1 || columns < 1) reader.refuse("has no points");
-    const auto& shifts = reader.list("shifts", static_cast<size_t>(2 * rows * columns));
-    grid_field(size, shifts.data(), rows, columns, reader.flag("spline"), field);
-  } else if (kind == "steps") {
-    const auto& x_steps = reader.list("x_steps");
-    const auto& y_steps = reader.list("y_steps", x_steps.size());
-    if (x_steps.empty()) reader.refuse("has no steps");
-    steps_field(size, x_steps.data(), y_steps.data(), static_cast<int64_t>(x_steps.size()), field);
-  } else if (kind == "lens") {
-    lens_field(size, reader.number("k"), reader.flag("fisheye"), field);
-  } else if (kind == "spline") {
-    const auto& points = reader.list("points");
-    const auto& moved = reader.list("moved", points.size());
-    const auto count = static_cast<int64_t>(points.size() / 2);
-    if (!spline_field(size, points.data(), moved.data(), count, field)) {
-      throw std::invalid_argument("the points determine no thin-plate spline");
-    }
-  } else if (kind == "elastic") {
-    const auto key = static_cast<uint64_t>(reader.number("key") * 0x1p53);
-    elastic_field(size, key, reader.list("factor", 2).data(), reader.list("sigma", 2).data(),
-                  reader.list("radius", 2).data(), field);
-  } else {
-    reader.refuse("is unknown");
-  }
-  reader.finish();
-}
 
 // Writes fields: (kind, values, height, width, address). One alone shares its axes among threads.
 void make_fields(const py::list& given) {
@@ -147,7 +28,8 @@ void make_fields(const py::list& given) {
                      floats_at(own[4])});
   }
   const py::gil_scoped_release release;
-  for_each_on_threads(static_cast<int64_t>(tasks.size()), [&](size_t i) { make_field(tasks[i]); });
+  torch_threads().for_each(static_cast<int64_t>(tasks.size()),
+                           [&](size_t i) { make_field(tasks[i], torch_threads()); });
 }
 
 // Points [N, 2] of the source where a field [2, *size] puts them.

@@ -135,9 +135,9 @@ struct Request {
 
 class FilePass {
  public:
-  FilePass(std::vector<Stage> stages, uint64_t read_header, uint64_t decode,
+  FilePass(const py::list& passes, uint64_t read_header, uint64_t decode,
            const FileOptions& options)
-      : passes_(std::move(stages)),
+      : passes_(passes),
         jpeg_{reinterpret_cast<JpegFunctions::ReadHeader>(read_header),
               reinterpret_cast<JpegFunctions::Decode>(decode)},
         options_(options) {
@@ -413,7 +413,8 @@ class FilePass {
       move_to_parts({{part.position_top, part.position_left, reduction, rows, columns}}, own);
       std::vector<const ChainPlan*> moved = {&own};
       for (size_t k = 1; k < plans[i].size(); ++k) moved.push_back(&plans[i][k]);
-      views[i]->passes_.run(moved, image, DType::kUInt8, slots[i].data, Threads::kCaller);
+      run_passes(views[i]->passes_.stages(), moved, image, DType::kUInt8, slots[i].data,
+                 caller_thread());
     }
     times->transforming = clock.lap();
     return Outcome::kGood;
@@ -470,13 +471,13 @@ void bind_files(py::module_& m) {
   // Returns the fields of StoredPart.
   m.def("stored_part", &cover);
   py::class_<FilePass>(m, "FilePass")
-      // Passes as read_stages() takes them.
+      // Passes as Passes takes them.
       .def(py::init([](const py::list& passes, uint64_t read_header, uint64_t decode,
                        int64_t channels, int64_t max_pixels, bool exif, bool reduces, bool exact,
                        double around, double beyond, bool anywhere) {
         const FileOptions options = {channels, max_pixels, exif,
                                      reduces,  exact,      {around, beyond, anywhere}};
-        return FilePass(read_stages(passes), read_header, decode, options);
+        return FilePass(passes, read_header, decode, options);
       }))
       // The last pass must make an image.
       .def_static("load", &FilePass::load)

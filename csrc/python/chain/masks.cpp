@@ -5,9 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "core/chain/moving.h"
 #include "python/array.h"
 #include "python/bindings.h"
-#include "python/chain/moving.h"
+#include "python/strided_data.h"
+#include "torch/parallel.h"
 
 namespace visops {
 namespace {
@@ -19,7 +21,7 @@ void move(py::handle source, py::handle target, const std::string& dtype, int64_
   if (matrix.size() != 9) throw std::invalid_argument("the matrix must be [3, 3]");
   move_masks(read_strided_data(source, 3), read_strided_data(target, 3), dtype_named(dtype), count,
              {size_in.first, size_in.second}, {size_out.first, size_out.second}, matrix.data(),
-             nullptr, fill);
+             nullptr, fill, torch_threads());
 }
 
 }  // namespace

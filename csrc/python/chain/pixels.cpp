@@ -1,52 +1,18 @@
-#include "python/chain/pixels.h"
-
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <cstring>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "core/images/image_front.h"
-#include "core/pixels/operations.h"
+#include "core/chain/run_pass.h"
 #include "python/array.h"
-#include "python/augment.h"
 #include "python/bindings.h"
 #include "python/chain/plan.h"
 #include "python/strided_data.h"
+#include "torch/parallel.h"
 
 namespace visops {
-namespace {
-
-// Warps an image into another of its size.
-void warp(const PixelImage& from, void* to, const PixelOperation& operation,
-          const PixelSampling& sampling, Threads threads) {
-  const int64_t plane = from.height * from.width;
-  warp_image({from.data, from.height, from.width, plane, from.width, 1}, from.channels, from.dtype,
-             operation.matrix, sampling.mode, sampling.fill, to, {0, plane, from.width, 1},
-             threads);
-}
-
-}  // namespace
-
-void run_pixel_list(const std::vector<PixelOperation>& operations, const PixelImage& image,
-                    const PixelSampling& sampling, Threads threads) {
-  if (operations.empty() || image.size() == 0) return;
-  const size_t bytes = static_cast<size_t>(image.size() * element_size(image.dtype));
-  // Not filled with zeros: most operations don't touch it.
-  const std::unique_ptr<unsigned char[]> scratch(new unsigned char[bytes]);
-  for (const PixelOperation& operation : operations) {
-    if (operation.kind == PixelKind::kAffine) {
-      warp(image, scratch.get(), operation, sampling, threads);
-      std::memcpy(image.data, scratch.get(), bytes);
-    } else {
-      run_pixel_operation(operation, image, scratch.get());
-    }
-  }
-}
-
 namespace {
 
 // Runs one operation on an image [C, H, W], contiguous, uint8 or float32.
@@ -55,7 +21,7 @@ void run_operation(int kind, double amount, const std::vector<double>& more, py:
   PixelOperation operation = {static_cast<PixelKind>(kind), amount};
   std::copy_n(more.begin(), std::min<size_t>(more.size(), kMoreNumbers), operation.more);
   const PixelImage image = {read_address(address), dtype_named(dtype), channels, height, width};
-  run_unlocked(image.size(), [&] { run_pixel_list({operation}, image, {}, Threads::kTorch); });
+  run_unlocked(image.size(), [&] { run_pixel_list({operation}, image, {}, torch_threads()); });
 }
 
 // The first operations of all frames of `samples` samples, then all second ones, and so on: for

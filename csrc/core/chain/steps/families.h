@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "core/chain/numbers.h"
 #include "core/chain/plan.h"
 #include "core/chain/step.h"
+#include "core/chain/steps/numbers.h"
 
 namespace visops {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "core/chain/families.h"
+#include "core/chain/steps/families.h"
 #include "core/check.h"
 
 namespace visops {

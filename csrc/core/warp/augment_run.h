@@ -1,16 +1,15 @@
-// Augmentations of arrays.
+// Augmentations without tensors.
 #pragma once
 
 #include <vector>
 
+#include "core/dispatch/threads.h"
 #include "core/warp/augment_front.h"
-#include "torch/parallel.h"
 
 namespace visops {
 
 // Checks a problem, and runs it.
-inline void run_augment(AugmentParams& p, const AugmentValues& values,
-                        Threads threads = Threads::kTorch) {
+inline void run_augment(AugmentParams& p, const AugmentValues& values, const Threads& threads) {
   check_augment("augment", p, values);
   check_augment_data("augment", p);
   set_values(p, values);
@@ -20,7 +19,7 @@ inline void run_augment(AugmentParams& p, const AugmentValues& values,
 // Warps one image to another, whose strides are given, of its size, channels and dtype.
 inline void warp_image(const AugmentImage& from, int64_t channels, DType dtype,
                        const double* matrix, Interpolation mode, const std::vector<double>& fill,
-                       void* to, const Strides& strides, Threads threads) {
+                       void* to, const Strides& strides, const Threads& threads) {
   AugmentParams p = {};
   p.batch = 1;
   p.channels = channels;

@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "core/chain/families.h"
+#include "core/chain/steps/families.h"
 
 namespace visops {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "core/chain/families.h"
+#include "core/chain/steps/families.h"
 
 namespace visops {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/chain/families.h"
+#include "core/chain/steps/families.h"
 #include "core/check.h"
 
 namespace visops {
