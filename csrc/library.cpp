@@ -275,6 +275,12 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("point_sample_backward_points(Tensor grad, Tensor input, Tensor points, " POINT_OPTIONS
         ") -> Tensor");
   m.def("match_cost(Tensor logits, Tensor boxes, " MATCH_TARGETS ") -> Tensor");
+  m.def(
+      "sigmoid_focal_loss(Tensor inputs, Tensor targets, float alpha=0.25, float gamma=2.) "
+      "-> Tensor");
+  m.def(
+      "sigmoid_focal_loss_backward(Tensor grad, Tensor inputs, Tensor targets, float alpha, "
+      "float gamma) -> Tensor");
   m.def("add_grey_means(Tensor pictures, Tensor colors, Tensor weights) -> Tensor");
   m.def("adjust_pixels(Tensor images, int[] kinds, float[] amounts, float[] more=[]) -> Tensor");
   m.def(

@@ -50,6 +50,7 @@ from .deformable import (  # noqa: E402
     sample_points_by_uncertainty,
 )
 from .jpeg import decode_jpeg  # noqa: E402
+from .losses import sigmoid_focal_loss  # noqa: E402
 from .masks import (  # noqa: E402
     connected_components,
     distance_transform,
@@ -207,6 +208,7 @@ __all__ = [
     "roi_align_rotated",
     "roi_pool",
     "sample_points_by_uncertainty",
+    "sigmoid_focal_loss",
     "similarity_from_points",
     "sobel",
     "soft_nms",

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from .._torch.numbers import real_number
+from .._torch.options import Reduction, check_reduction
 from .._torch.shapes import broadcast_shapes
 from .._torch.unsupported_inputs import is_multiple_dispatch_error, reject_float8, require_plain
 from .iou_formulas import (
@@ -16,7 +17,10 @@ from .iou_formulas import (
 
 
 def generalized_box_iou_loss(
-    boxes1: Tensor, boxes2: Tensor, reduction: str = "none", eps: float = 1e-7
+    boxes1: Tensor,
+    boxes2: Tensor,
+    reduction: Reduction = "none",
+    eps: float = 1e-7,
 ) -> Tensor:
     """1 less the generalized intersection over union of boxes matched one to one.
 
@@ -66,7 +70,7 @@ def generalized_box_iou_loss(
 
 
 def distance_box_iou_loss(
-    boxes1: Tensor, boxes2: Tensor, reduction: str = "none", eps: float = 1e-7
+    boxes1: Tensor, boxes2: Tensor, reduction: Reduction = "none", eps: float = 1e-7
 ) -> Tensor:
     """1 less the distance intersection over union of boxes matched one to one.
 
@@ -105,7 +109,7 @@ def distance_box_iou_loss(
 
 
 def complete_box_iou_loss(
-    boxes1: Tensor, boxes2: Tensor, reduction: str = "none", eps: float = 1e-7
+    boxes1: Tensor, boxes2: Tensor, reduction: Reduction = "none", eps: float = 1e-7
 ) -> Tensor:
     """1 less the complete intersection over union of boxes matched one to one.
 
@@ -151,10 +155,7 @@ def complete_box_iou_loss(
 
 
 def _read(op: str, boxes1: Tensor, boxes2: Tensor, reduction: str) -> tuple[Tensor, Tensor]:
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(
-            f"visops.{op}: reduction is {reduction!r}, must be 'none', 'mean' or 'sum'"
-        )
+    check_reduction(op, reduction)
     require_plain(op, boxes1=boxes1, boxes2=boxes2)
     for name, boxes in (("boxes1", boxes1), ("boxes2", boxes2)):
         if not isinstance(boxes, Tensor):

@@ -9,7 +9,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from torch import Tensor
 from .._info import get_compiler_version, get_compiling_cuda_version
 from ..boxes.iou import box_iou
 from ..boxes.iou import box_iou_rotated as _box_iou_rotated
+from ..losses.focal import sigmoid_focal_loss
 from ..suppression.nms import nms as _nms
 from ..suppression.nms import nms_match as _nms_match
 from ..suppression.nms import nms_rotated as _nms_rotated
@@ -27,8 +28,8 @@ from .deformable_attention import ms_deform_attn_forward as _attention_forward
 __all__ = ["install"]
 
 _OPS: Any = torch.ops.visops
-_KINDS = ("iou", "iof")
-_METHODS = ("hard", "linear", "gaussian")
+_KINDS: tuple[Literal["iou"], Literal["iof"]] = ("iou", "iof")
+_METHODS: tuple[Literal["hard", "linear", "gaussian"], ...] = ("hard", "linear", "gaussian")
 # Indices of maxima travel in mmcv's buffers of floats, also of halves: in two digits.
 _DIGIT = 1024
 
@@ -398,33 +399,22 @@ def ms_deform_attn_backward(
 def sigmoid_focal_loss_forward(
     input: Tensor, target: Tensor, weight: Tensor, output: Tensor, gamma: float, alpha: float
 ) -> None:
-    p, is_class, factor = _sigmoid(input, target, weight, alpha)
-    loss = torch.where(is_class, (1 - p) ** gamma * _log(p), p**gamma * _log(1 - p))
-    output.copy_(-factor * loss)
+    losses = sigmoid_focal_loss(input, target, alpha, gamma)
+    output.copy_(losses * _of_rows(target, weight))
 
 
 def sigmoid_focal_loss_backward(
     input: Tensor, target: Tensor, weight: Tensor, grad_input: Tensor, gamma: float, alpha: float
 ) -> None:
-    p, is_class, factor = _sigmoid(input, target, weight, alpha)
-    slope = torch.where(
-        is_class,
-        (1 - p) ** gamma * (1 - p - gamma * p * _log(p)),
-        p**gamma * (gamma * (1 - p) * _log(1 - p) - p),
-    )
-    grad_input.copy_(-factor * slope)
+    grad = _of_rows(target, weight).expand_as(input).to(input.dtype)
+    grad_input.copy_(_OPS.sigmoid_focal_loss_backward(grad, input, target, alpha, gamma))
 
 
-def _sigmoid(
-    input: Tensor, target: Tensor, weight: Tensor, alpha: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return probabilities, where the class is the target, and the factors of the loss."""
-    classes = torch.arange(input.shape[1], device=input.device)
-    is_class = classes == target[:, None]
-    factor = torch.where(is_class, alpha, 1 - alpha).to(input.dtype)
-    if weight.numel():
-        factor = factor * weight[target.clamp(max=len(weight) - 1)][:, None]
-    return input.sigmoid(), is_class, factor
+def _of_rows(target: Tensor, weight: Tensor) -> Tensor:
+    """Return the weights of the rows' classes, ``[N, 1]``; no weights: 1."""
+    if weight.numel() == 0:
+        return torch.ones(1, 1, device=target.device)
+    return weight[target.clamp(max=len(weight) - 1)][:, None]
 
 
 def softmax_focal_loss_forward(

@@ -90,6 +90,7 @@ NAMES = {
         "roi_align_rotated",
         "roi_pool",
         "sample_points_by_uncertainty",
+        "sigmoid_focal_loss",
         "similarity_from_points",
         "sobel",
         "soft_nms",

@@ -55,6 +55,7 @@ CALLS: dict[str, Call] = {
     "ps_roi_align": lambda f: f(MAPS, LISTS, 2, 0.5, 2),
     "PSRoIAlign": lambda f: f(2, 0.5, 2)(MAPS, LISTS),
     "masks_to_boxes": lambda f: f(MAPS[0] > 0.9),
+    "sigmoid_focal_loss": lambda f: f(MAPS - 0.5, MAPS.flip(0), 0.3, 1.5, "mean"),
     "deform_conv2d": lambda f: f(MAPS, OFFSETS, KERNELS, None, 1, (1, 1), mask=MASK),
     "DeformConv2d": lambda f: seeded(lambda: f(8, 4, 3, padding=1))(MAPS, OFFSETS, MASK),
 }

@@ -1,6 +1,6 @@
 """What is said of each operator, for all checks of it: see case.py."""
 
-from . import boxes, convolution, deformable, masks, matrices, roi, suppression, warp
+from . import boxes, convolution, deformable, losses, masks, matrices, roi, suppression, warp
 from .augment_errors import ERRORS as AUGMENT_ERRORS
 from .boxes_errors import ERRORS as BOXES_ERRORS
 from .case import Errors, OpCase
@@ -20,6 +20,7 @@ CASES: list[OpCase] = [
     *suppression.CASES,
     *masks.CASES,
     *deformable.CASES,
+    *losses.CASES,
     *roi.CASES,
     *convolution.CASES,
     *warp.CASES,
@@ -31,6 +32,7 @@ ERRORS: dict[str, Errors] = {
     **MASKS_ERRORS,
     **RLE_ERRORS,
     **DEFORMABLE_ERRORS,
+    **losses.ERRORS,
     **ROI_ERRORS,
     **POOLING_ERRORS,
     **CONVOLUTION_ERRORS,

@@ -447,6 +447,13 @@ inline at::Tensor runs_to_bits(const at::Tensor& ends, const at::Tensor& offsets
   return op.call(ends, offsets, size);
 }
 
+// Compute the focal loss of logits, each of which says whether something is there.
+inline at::Tensor sigmoid_focal_loss(const at::Tensor& inputs, const at::Tensor& targets,
+                                     double alpha = 0.25, double gamma = 2.0) {
+  static const auto op = detail::find<decltype(sigmoid_focal_loss)>("visops::sigmoid_focal_loss");
+  return op.call(inputs, targets, alpha, gamma);
+}
+
 // Lower the scores of boxes that overlap better ones, instead of dropping them.
 inline std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes,
                                                    const at::Tensor& scores,
