@@ -30,46 +30,35 @@ _TRANSLATED = {
     "roi_pool": "roi",
 }
 
+# Public functions whose operators have other names.
+_FUNCTIONS = {
+    "add_grey_means": "transforms.Compose",
+    "adjust_pixels": "transforms.Compose",
+    "component_stats": "connected_components",
+    "filter_separable": "transforms.Compose",
+    "mask_boundaries": "mask_iou",
+    "masks_to_runs": "masks_to_rle",
+    "measure_masks": "mask_area or masks_to_boxes",
+    "paste_binary_masks": "paste_masks",
+    "runs_to_bits": "rle_to_masks",
+    "suppress_masks": "mask_nms",
+    "unpack_masks": "masks.PackedMasks.unpack",
+}
+_NONE = "ONNX has no operator for it; "
 _ON_ARRAYS = "make its arguments outputs of the model, and call visops.{} on the arrays that come"
-_ITS_ARGUMENTS = "ONNX has no operator for it; " + _ON_ARRAYS
-
-# Why the others can't be written, and the way out.
+# Where there is another reason, or a nearer way out.
 _REFUSED = {
-    "batched_soft_nms": _ITS_ARGUMENTS.format("batched_soft_nms") + ", or use batched_nms",
-    "box_iou_rotated": _ITS_ARGUMENTS.format("box_iou_rotated"),
-    "component_stats": "ONNX has no operator for it; " + _ON_ARRAYS.format("connected_components"),
-    "connected_components": _ITS_ARGUMENTS.format("connected_components"),
+    "batched_soft_nms": _NONE + _ON_ARRAYS.format("batched_soft_nms") + ", or use batched_nms",
     "deform_conv2d": "ONNX has DeformConv from opset 19 on, and this table writes opset 18; "
     + _ON_ARRAYS.format("deform_conv2d"),
-    "distance_transform": _ITS_ARGUMENTS.format("distance_transform"),
-    "mask_boundaries": "ONNX has no operator for it; " + _ON_ARRAYS.format("mask_iou"),
-    "mask_iou": _ITS_ARGUMENTS.format("mask_iou"),
-    "match_cost": _ITS_ARGUMENTS.format("match_cost"),
-    "masks_to_runs": "ONNX has no operator for it; " + _ON_ARRAYS.format("masks_to_rle"),
-    "matrix_nms": _ITS_ARGUMENTS.format("matrix_nms"),
-    "measure_masks": "ONNX has no operator for it; "
-    + _ON_ARRAYS.format("mask_area or masks_to_boxes"),
-    "merge_masks": _ITS_ARGUMENTS.format("merge_masks"),
-    "nms_rotated": _ITS_ARGUMENTS.format("nms_rotated"),
-    "non_maximum_weighted": _ITS_ARGUMENTS.format("non_maximum_weighted"),
-    "pack_masks": _ITS_ARGUMENTS.format("pack_masks"),
-    "paste_binary_masks": "ONNX has no operator for it; " + _ON_ARRAYS.format("paste_masks"),
-    "paste_masks": _ITS_ARGUMENTS.format("paste_masks"),
-    "paste_rois": _ITS_ARGUMENTS.format("paste_rois"),
-    "remap": _ITS_ARGUMENTS.format("remap")
-    + ", or export the model with grid_sample at its positions",
-    "remove_small_regions": _ITS_ARGUMENTS.format("remove_small_regions"),
-    "roi_align_rotated": "ONNX has no operator for it; pool upright boxes with roi_align, or "
-    "deploy the model with AOTInductor, which takes every operator",
-    "runs_to_bits": "ONNX has no operator for it; " + _ON_ARRAYS.format("rle_to_masks"),
-    "soft_nms": _ITS_ARGUMENTS.format("soft_nms") + ", or use nms",
-    "soft_nms_rotated": _ITS_ARGUMENTS.format("soft_nms_rotated"),
-    "stability_score": _ITS_ARGUMENTS.format("stability_score"),
-    "suppress_masks": "ONNX has no operator for it; " + _ON_ARRAYS.format("mask_nms"),
-    "unpack_masks": "ONNX has no operator for it; " + _ON_ARRAYS.format("masks.PackedMasks.unpack"),
-    "weighted_boxes_fusion": _ITS_ARGUMENTS.format("weighted_boxes_fusion"),
-    "weighted_boxes_fusion_3d": _ITS_ARGUMENTS.format("weighted_boxes_fusion_3d"),
+    "remap": f"{_NONE}{_ON_ARRAYS.format('remap')}, or export the model with grid_sample at its "
+    "positions",
+    "roi_align_rotated": f"{_NONE}pool upright boxes with roi_align, or deploy the model with "
+    "AOTInductor, which takes every operator",
+    "sigmoid_focal_loss": f"{_NONE}it is a loss: export the model without it",
+    "soft_nms": _NONE + _ON_ARRAYS.format("soft_nms") + ", or use nms",
 }
+_OF_GRADIENTS = ("convolve2d_fold", "roi_align_max_at", "roi_pool_at")
 _WRITES = "it writes into an argument; call the function without out"
 _GRADIENT = "it is a gradient; export the model in eval() and under torch.no_grad()"
 
@@ -129,6 +118,16 @@ def _operators() -> list[str]:
     return sorted(ours - {"build_info"})
 
 
+def _reason(name: str) -> str:
+    """Return why an operator can't be written, and the way out."""
+    if name.endswith("_out"):
+        return _WRITES
+    if "_backward" in name or name in _OF_GRADIENTS:
+        return _GRADIENT
+    instead = _FUNCTIONS.get(name, name)
+    return _REFUSED.get(name, _NONE + _ON_ARRAYS.format(instead))
+
+
 def _translation(name: str) -> Callable[..., Any]:
     """Return what the exporter calls with the arguments of a node."""
     schema = getattr(torch.ops.visops, name).default._schema
@@ -136,7 +135,7 @@ def _translation(name: str) -> Callable[..., Any]:
         module = importlib.import_module(f".{_TRANSLATED[name]}", __package__)
         write = getattr(module, name)
     else:
-        reason = _REFUSED.get(name) or (_WRITES if name.endswith("_out") else _GRADIENT)
+        reason = _reason(name)
 
         def write(**_: Any) -> Any:
             raise NotImplementedError(f"visops.{name}: ONNX can't express this: {reason}")

@@ -101,12 +101,22 @@ def _augmented(
     if antialias:
         way_out = "resize with F.interpolate(antialias=True), or prepare images before the model"
         raise outside_of_onnx(name, "antialias=True of a matrix that is not known", way_out)
-    for argument, value in (("window", window), ("erase", erase)):
-        if value is not None:
-            way_out = "leave it out, or prepare images before the model"
-            raise outside_of_onnx(name, f"the argument {argument}", way_out)
+    if erase is not None:
+        way_out = "leave it out, or prepare images before the model"
+        raise outside_of_onnx(name, "the argument erase", way_out)
+    plain = padding_mode == "constant" and interpolation in ("bilinear", "nearest")
+    if window is not None and (perspective or not plain):
+        what = f"the argument window beside {interpolation!r}, padding_mode {padding_mode!r}"
+        what = "the argument window of a perspective" if perspective else what
+        way_out = "use 'bilinear' or 'nearest' and 'constant', or cut the image before"
+        raise outside_of_onnx(name, what, way_out)
     positions = _coordinates(matrix, size, inverse_map, half_pixel, perspective=perspective)
-    values = _sample(name, image.computable(), *positions, interpolation, padding_mode, fill)
+    pixels = image.computable()
+    if window is None:
+        values = _sample(name, pixels, *positions, interpolation, padding_mode, fill)
+    else:
+        footprint = _footprint(matrix, inverse_map)
+        values = _windowed(pixels, *positions[:2], window, footprint, interpolation, fill)
     values = values / 255.0 if image.dtype == torch.uint8 else values
     values = _colored(values, color, steps or 0, channels or 0, clamp=clamp)
     if mean:
@@ -147,15 +157,7 @@ def _coordinates(
     perspective: bool = False,
 ) -> tuple[Array, Array, Array | None]:
     """Return x and y in the source [B, h, w], pixel centres at integers; and where they exist."""
-    rows = [
-        [matrix.to(torch.float64).take(r, axis=-2).take(c, axis=-1) for c in range(3)]
-        for r in range(3 if perspective else 2)
-    ]
-    if not perspective:
-        rows.append([constant(v, torch.float64) for v in (0.0, 0.0, 1.0)])
-    rows = rows if inverse_map else _adjugate(rows)
-    # [B, 1, 1], or [1, 1, 1] for one matrix of all samples
-    rows = [[element.reshape(-1, 1, 1) for element in row] for row in rows]
+    rows = _rows(matrix, inverse_map, perspective)
     shift = 0.5 if half_pixel else 0.0
     u = (arange(size[1], torch.float64) + shift).reshape(1, 1, -1)
     v = (arange(size[0], torch.float64) + shift).reshape(1, -1, 1)
@@ -170,6 +172,63 @@ def _coordinates(
         return node("Clip", where(exists, coordinate, 0.0), low, high)
 
     return near(x), near(y), exists
+
+
+def _rows(matrix: Array, inverse_map: bool, perspective: bool) -> list[list[Array]]:
+    """Return destination to source, 3 x 3: each [B, 1, 1], or [1, 1, 1] for one of all samples."""
+    rows = [
+        [matrix.to(torch.float64).take(r, axis=-2).take(c, axis=-1) for c in range(3)]
+        for r in range(3 if perspective else 2)
+    ]
+    if not perspective:
+        rows.append([constant(v, torch.float64) for v in (0.0, 0.0, 1.0)])
+    rows = rows if inverse_map else _adjugate(rows)
+    return [[element.reshape(-1, 1, 1) for element in row] for row in rows]
+
+
+def _footprint(matrix: Array, inverse_map: bool) -> list[Array]:
+    """Return an output pixel's width along x and y of the source, for an affine map."""
+    rows = _rows(matrix, inverse_map, perspective=False)
+    squares = [row[0] * row[0] + row[1] * row[1] for row in rows[:2]]
+    return [node("Sqrt", square) / node("Abs", rows[2][2]) for square in squares]
+
+
+def _windowed(
+    image: Array,
+    x: Array,
+    y: Array,
+    window: Array,
+    footprint: Sequence[Array],
+    interpolation: str,
+    fill: Sequence[float],
+) -> Array:
+    """Sample the part of an image [B, C, H, W] that a window [4] or [B, 4] leaves of it."""
+    edges = window.to(torch.float64).reshape(-1, 4)
+    fills = constant(list(fill), image.dtype).reshape(1, -1, 1, 1)
+    least, half, one = (constant(v, torch.float64) for v in (1e-6, 0.5, 1.0))
+    places, seen = [], one
+    for axis, at in enumerate((x, y)):
+        count = image.size(3 - axis).to(torch.float64)
+        low = node("Max", edges.take(axis, axis=1), constant(0.0, torch.float64))
+        high = node("Min", edges.take(axis + 2, axis=1), count)
+        low, high = low.reshape(-1, 1, 1), high.reshape(-1, 1, 1)
+        first, last = node("Floor", low), node("Ceil", high) - 1.0
+        if interpolation == "nearest":
+            at = node("Floor", at + 0.5)
+            inside = (at >= first) & (at <= last) & (low < high)
+            cover = where(inside, one, constant(0.0, torch.float64))
+        else:
+            within = node("Min", at + 0.5 - low, high - 0.5 - at)
+            share = within / node("Max", footprint[axis], least) + half
+            cover = node("Clip", share, constant(0.0, torch.float64), one)
+            cover = where(cover < 1.0 - 2.0**-15, cover, one)
+            cover = where(low < high, cover, constant(0.0, torch.float64))
+        places.append(node("Min", node("Max", at, first), last))
+        seen = seen * cover
+    x, y = places
+    found = _sample("augment", image, x, y, None, interpolation, "replicate", fill)
+    cover = seen.to(image.dtype).unsqueeze(1)
+    return found * cover + fills * (1.0 - cover)
 
 
 def _adjugate(m: list[list[Array]]) -> list[list[Array]]:

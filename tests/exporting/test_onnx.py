@@ -166,6 +166,13 @@ def warps(x: Tensor, matrix: Tensor, bent: Tensor, color: Tensor) -> list[Tensor
         visops.augment(x, bent, (9, x.shape[3]), color=color, clamp=True, mean=0.5, std=0.25),
         visops.augment(x, bent, (9, 8), fill=0.25, padding_mode="replicate", mode="bicubic"),
         visops.augment([x[0], x[1]], matrix[:2], (6, 5), layout="CHW", convention="half_pixel"),
+        visops.augment(x, matrix, (9, 8), fill=[0.5, 2.0, 0.0], window=[1.0, 0.5, 4.25, 3.0]),
+        visops.augment(
+            x, matrix[0], (9, 8), window=color[:, 0, 0, :1] * torch.tensor([1.0, 1, 5, 4])
+        ),
+        visops.augment(x, matrix, (7, 9), inverse_map=True, window=[2.5, -1.0, 3.0, 99.0]),
+        visops.augment(x, matrix, (9, 8), fill=0.5, mode="nearest", window=[1.0, 1, 4, 3]),
+        visops.augment(x, matrix, (9, 8), fill=0.5, window=[3.0, 1, 3, 3]),
     ]
 
 
