@@ -32,8 +32,13 @@ def names_elsewhere() -> dict[str, list[str]]:
 def rows(module: str) -> dict[str, tuple[str, str]]:
     """What the table of a module says of each name: the second and third column."""
     table = lines_of(PAGE, f"| {module} | visops | what differs |\n|-|-|-|\n")
-    pattern = r"^\| `(\w+)` \| ([^|]+) \| ?([^|]*) ?\|$"
+    pattern = r"^\| (`\w+`(?:, `\w+`)*) \| ([^|]+) \| ?([^|]*) ?\|$"
     found = re.findall(pattern, "\n".join(table), re.MULTILINE)
     assert len(found) == len(table), "a row has another form"
-    assert len({name for name, _, _ in found}) == len(found)
-    return {name: (ours.strip(), differs.strip()) for name, ours, differs in found}
+    said = [
+        (name, (ours.strip(), differs.strip()))
+        for names, ours, differs in found
+        for name in re.findall(r"\w+", names)
+    ]
+    assert len(dict(said)) == len(said)
+    return dict(said)

@@ -226,8 +226,40 @@ def rows(heading: str) -> list[tuple[str, str]]:
     return found
 
 
-FUSED = rows("| chain | because |")
-SPLIT = rows("| chain | why a pass begins |")
+FUSED = [
+    *rows("| chain | because |"),
+    ("RandomPerspective(), RandomRotation(9), RandomCrop(56, padding=4)", "one fill"),
+    ("to_float, RandomRotation(9)", "a fill of 0 is the same in all units"),
+    ("RandomErasing(), to_float, normalize", "the erased value is converted, too"),
+    ("RandAugment(operations='linear'), TrivialAugment(operations='linear')", "all are linear"),
+]
+SPLIT = [
+    *rows("| chain | why a pass begins |"),
+    ("Pad(4, fill=3), RandomRotation(9)", "RandomRotation has fill 0 after 3"),
+    (
+        "Pad(4, padding_mode='reflect'), RandomRotation(9)",
+        "RandomRotation pads with 'constant' after 'reflect'",
+    ),
+    ("normalize, RandomRotation(9)", "RandomRotation can show its fill after Normalize"),
+    (
+        "RandomErasing(), ColorJitter(0.4)",
+        "ColorJitter changes colours after the erased rectangle",
+    ),
+    ("RandomErasing(), RandomErasing(value=1)", "RandomErasing erases with another value"),
+    (
+        "RandomErasing(), normalize, RandomErasing()",
+        "RandomErasing erases again, in other units",
+    ),
+    (
+        "to_float, RandomErasing(value='random'), normalize",
+        "RandomErasing: it erases with random values; RandomErasing ends its pass",
+    ),
+    (
+        "RandAugment(8, operations='linear'), ColorJitter(0.4)",
+        "ColorJitter makes more than 8 colour steps",
+    ),
+    ("normalize, ToDtype(torch.uint8)", "ToDtype rounds to uint8 after Normalize"),
+]
 
 
 def reasons(chain: str) -> list[str]:

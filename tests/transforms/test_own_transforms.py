@@ -137,12 +137,9 @@ def test_letterbox_of_the_guide_is_that_of_the_library() -> None:
     assert "Sepia" in guide
 
 
-def test_guide_lists_every_effect_with_its_default() -> None:
-    section = PAGE.read_text().split("## Effects")[1].split("\n## ")[0]
-    listed = re.findall(r"^\| `(\w+)` \| `(.+?)` \|", section, re.MULTILINE)
-    assert dict(listed) == {
-        f.name: repr(f.default).replace("'", '"') for f in dataclasses.fields(T.Effects)
-    }
+def test_the_reference_lists_every_effect() -> None:
+    listed = re.findall(r"^    (\w+) : ", T.Effects.__doc__ or "", re.MULTILINE)
+    assert listed == [f.name for f in dataclasses.fields(T.Effects)]
 
 
 class Contrast(T.Transform):
