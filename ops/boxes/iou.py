@@ -4,12 +4,13 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/boxes
 pairs.py, fake kernels, gradients and vmap in iou_autograd.py.
 """
 
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from .._torch.options import BoxFormat
 from .pairs import rotated_overlaps, upright_overlaps
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -19,9 +20,9 @@ _Device = torch.device | str | None
 def box_iou(
     boxes1: Array,
     boxes2: Array,
-    fmt: str = "xyxy",
+    fmt: Literal["xyxy", "xywh", "cxcywh", "cxcywhr"] = "xyxy",
     *,
-    kind: str = "iou",
+    kind: Literal["iou", "iof"] = "iou",
     aligned: bool = False,
     device: _Device = None,
 ) -> Array:
@@ -95,7 +96,7 @@ def generalized_box_iou(
     boxes1: Array,
     boxes2: Array,
     *,
-    fmt: str = "xyxy",
+    fmt: BoxFormat = "xyxy",
     aligned: bool = False,
     device: _Device = None,
 ) -> Array:
@@ -154,7 +155,7 @@ def distance_box_iou(
     boxes2: Array,
     eps: float = 1e-7,
     *,
-    fmt: str = "xyxy",
+    fmt: BoxFormat = "xyxy",
     aligned: bool = False,
     device: _Device = None,
 ) -> Array:
@@ -215,7 +216,7 @@ def complete_box_iou(
     boxes2: Array,
     eps: float = 1e-7,
     *,
-    fmt: str = "xyxy",
+    fmt: BoxFormat = "xyxy",
     aligned: bool = False,
     device: _Device = None,
 ) -> Array:
@@ -277,7 +278,7 @@ def box_iou_rotated(
     boxes1: Array,
     boxes2: Array,
     *,
-    kind: str = "iou",
+    kind: Literal["iou", "iof"] = "iou",
     aligned: bool = False,
     device: _Device = None,
 ) -> Array:

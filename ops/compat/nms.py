@@ -1,7 +1,7 @@
 """Suppression in the interface of the extension that visops replaces; public as visops.compat."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -73,7 +73,7 @@ def nms(dets: Array, iou_thr: float, device_id: int | None = None) -> tuple[Arra
 def soft_nms(
     dets: Array,
     iou_thr: float,
-    method: str = "linear",
+    method: Literal["linear", "gaussian"] = "linear",
     sigma: float = 0.5,
     min_score: float = 1e-3,
 ) -> tuple[Array, Array]:

@@ -5,7 +5,7 @@ fake kernels, gradients, vmap and autocast are in conv2d_autograd.py.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -57,7 +57,7 @@ def conv2d(
     dilation: _Sizes = 1,
     groups: int = 1,
     *,
-    method: str = "auto",
+    method: Literal["auto", "implicit", "im2col", "torch"] = "auto",
     explain: Callable[[str], Any] | None = None,
     device: _Device = None,
 ) -> Array:

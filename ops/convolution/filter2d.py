@@ -4,7 +4,7 @@ Images become planes ``[..., H, W]``, extended beyond their borders; correlate2d
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -50,9 +50,9 @@ def filter2d(
     image: Array,
     kernel: Any,
     *,
-    border: str = "reflect_101",
+    border: Literal["reflect_101", "reflect", "replicate", "wrap", "constant"] = "reflect_101",
     fill: float = 0.0,
-    channels: str | None = None,
+    channels: Literal["last", "first"] | None = None,
     dtype: Any = None,
     method: str = "auto",
 ) -> Array:

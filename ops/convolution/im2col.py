@@ -6,7 +6,7 @@ fake kernels, gradients and vmap are in im2col_autograd.py.
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ def im2col(
     padding: _Sizes | str | None = None,
     dilation: _Sizes = 1,
     fill_value: complex = 0,
-    layout: str = "unfold",
+    layout: Literal["unfold", "patches"] = "unfold",
     device: _Device = None,
 ) -> Array:
     """Windows of an image as columns of a matrix, which turns a convolution into a matrix product.

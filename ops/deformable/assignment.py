@@ -110,8 +110,10 @@ def _check(name: str, matrix: Any) -> None:
         reject_float8(_OP, name, matrix)
     if matrix.ndim != 2:
         raise ValueError(f"visops.{_OP}: {name} has shape {list(matrix.shape)}, must be [Q, n]")
-    is_array = isinstance(matrix, np.ndarray)
-    is_real = matrix.dtype.kind in "buif" if is_array else not matrix.dtype.is_complex
+    if isinstance(matrix, np.ndarray):
+        is_real = matrix.dtype.kind in "buif"
+    else:
+        is_real = not matrix.dtype.is_complex
     if not is_real:
         raise ValueError(f"visops.{_OP}: {name} has dtype {matrix.dtype}, must be real")
 

@@ -6,7 +6,7 @@ csrc/core/deformable/attention.cpp, fake kernels, gradients and vmap in attentio
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ def multi_scale_deformable_attention(
     attention_weights: Array,
     *,
     level_start_index: Sequence[int] | Tensor | np.ndarray | None = None,
-    method: str = "default",
+    method: Literal["default", "discrete"] = "default",
     num_points_list: Sequence[int] | None = None,
     device: _Device = None,
 ) -> Array:

@@ -4,7 +4,7 @@ The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ def match_cost(
     target_boxes: Tensor | Sequence[Tensor],
     *,
     weights: Sequence[float],
-    kind: str = "focal",
+    kind: Literal["focal", "softmax"] = "focal",
     counts: Sequence[int] | None = None,
     alpha: float = 0.25,
     gamma: float = 2.0,

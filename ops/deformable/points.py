@@ -4,7 +4,7 @@ The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/
 csrc/core/deformable/points.cpp, fake kernels, gradients and vmap in points_autograd.py.
 """
 
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -25,8 +25,8 @@ def point_sample(
     input: Array,
     points: Array,
     *,
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
+    mode: Literal["bilinear", "nearest"] = "bilinear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
     align_corners: bool = False,
     device: _Device = None,
 ) -> Array:
@@ -118,7 +118,7 @@ def sample_points_by_uncertainty(
     *,
     oversample_ratio: float = 3.0,
     importance_sample_ratio: float = 0.75,
-    uncertainty: str = "logit",
+    uncertainty: Literal["logit", "margin"] = "logit",
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """Draw points for a loss, most of them where the prediction is uncertain, as PointRend does.

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ def decode_jpeg(
     window: Sequence[int] | None = None,
     size: int | Sequence[int] | None = None,
     *,
-    mode: str = "rgb",
+    mode: Literal["rgb", "gray"] = "rgb",
     exif: bool = True,
     max_pixels: int = MAX_PIXELS,
 ) -> Any:

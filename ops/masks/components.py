@@ -154,7 +154,7 @@ def connected_components(
 def remove_small_regions(
     masks: Array,
     min_area: int,
-    mode: str = "holes",
+    mode: Literal["holes", "islands"] = "holes",
     *,
     connectivity: int = 8,
     device: torch.device | str | None = None,

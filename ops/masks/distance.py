@@ -23,7 +23,7 @@ _distance_transform = torch.ops.visops.distance_transform.default
 def distance_transform(
     masks: Array,
     *,
-    metric: str = "euclidean",
+    metric: Literal["euclidean", "taxicab", "chessboard"] = "euclidean",
     spacing: float | Sequence[float] | None = None,
     dims: int = 2,
     return_indices: Literal[False] = False,
@@ -35,7 +35,7 @@ def distance_transform(
 def distance_transform(
     masks: Array,
     *,
-    metric: str = "euclidean",
+    metric: Literal["euclidean", "taxicab", "chessboard"] = "euclidean",
     spacing: float | Sequence[float] | None = None,
     dims: int = 2,
     return_indices: Literal[True],
@@ -46,7 +46,7 @@ def distance_transform(
 def distance_transform(
     masks: Any,
     *,
-    metric: str = "euclidean",
+    metric: Literal["euclidean", "taxicab", "chessboard"] = "euclidean",
     spacing: float | Sequence[float] | None = None,
     dims: int = 2,
     return_indices: bool = False,

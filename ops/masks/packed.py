@@ -4,7 +4,7 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -131,7 +131,7 @@ def mask_iou(
     masks1: ArrayOrPacked,
     masks2: ArrayOrPacked,
     *,
-    kind: str = "iou",
+    kind: Literal["iou", "ioa", "boundary"] = "iou",
     iscrowd: Tensor | np.ndarray | None = None,
     dilation_ratio: float | None = None,
     device: Device = None,

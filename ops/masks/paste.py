@@ -5,7 +5,7 @@ kernels, gradients and vmap in paste_autograd.py.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -34,8 +34,8 @@ def paste_masks(
     size: Sequence[int],
     *,
     threshold: float | None = None,
-    out: str = "bool",
-    convention: str = "detectron2",
+    out: Literal["bool", "uint8", "packed", "rle", "float"] = "bool",
+    convention: Literal["detectron2", "torchvision"] = "detectron2",
     padding: int | None = None,
     device: Device = None,
 ) -> Any:

@@ -1,7 +1,7 @@
 """Polygons to masks, by COCO's rule, and masks to polygons, by OpenCV's."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -20,7 +20,10 @@ _FARTHEST = 1e8  # pixels
 
 @outside_graphs
 def masks_to_polygons(
-    masks: ArrayOrPacked, *, holes: bool = False, approximation: str = "simple"
+    masks: ArrayOrPacked,
+    *,
+    holes: bool = False,
+    approximation: Literal["simple", "none"] = "simple",
 ) -> list[Any]:
     """Trace the borders of masks' regions as polygons.
 
@@ -117,7 +120,7 @@ def polygons_to_masks(
     size: Sequence[int],
     *,
     device: Device = None,
-    out: str = "bool",
+    out: Literal["bool", "uint8", "packed", "rle"] = "bool",
 ) -> Any:
     """Draw objects' polygons as masks, by COCO's rule.
 

@@ -5,7 +5,7 @@ csrc/torch/masks/rle.cpp.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -119,7 +119,7 @@ def rle_to_masks(
     *,
     size: Sequence[int] | None = None,
     device: Device = None,
-    out: str = "bool",
+    out: Literal["bool", "uint8", "packed"] = "bool",
 ) -> Any:
     """Decode COCO's run lengths.
 

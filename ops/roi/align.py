@@ -5,7 +5,7 @@ gradients and vmap in align_autograd.py and multiscale_autograd.py.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -24,7 +24,7 @@ def roi_align(
     sampling_ratio: int = -1,
     aligned: bool = False,
     *,
-    reduce: str = "mean",
+    reduce: Literal["mean", "max"] = "mean",
 ) -> Tensor:
     """Pool regions of maps to one size: RoIAlign, as in Mask R-CNN.
 
@@ -121,7 +121,7 @@ def multiscale_roi_align(
     canonical_scale: float = 224,
     canonical_level: float = 4,
     aligned: bool = False,
-    level_rule: str = "torchvision",
+    level_rule: Literal["torchvision", "detectron2"] = "torchvision",
 ) -> Tensor:
     """Pool regions from the level of a feature pyramid that fits their size, in one operator.
 

@@ -5,7 +5,7 @@ csrc/torch/roi/paste.cpp, and fake kernels, gradients and vmap in crops_autograd
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .._torch.arrays import as_tensor, no_boxes, number_list
 from .._torch.call import call_operator
+from .._torch.options import Interpolation, PaddingMode
 from .._torch.unsupported_inputs import require_plain
 from .arguments import as_boxes, output_pair
 from .crops_autograd import crop_rois as _crop
@@ -27,8 +28,8 @@ def crop_rois(
     boxes: Array | Sequence[Array],
     size: int | Sequence[int],
     *,
-    interpolation: str = "bilinear",
-    padding_mode: str = "constant",
+    interpolation: Interpolation = "bilinear",
+    padding_mode: PaddingMode = "constant",
     fill: float | Sequence[float] = 0,
     device: _Device = None,
 ) -> Array:
@@ -111,10 +112,10 @@ def paste_rois(
     patches: Array,
     boxes: Array | Sequence[Array],
     *,
-    blend: str = "replace",
+    blend: Literal["replace", "feather", "alpha"] = "replace",
     alpha: Array | None = None,
     feather: float = 8.0,
-    interpolation: str = "bilinear",
+    interpolation: Interpolation = "bilinear",
     device: _Device = None,
 ) -> Array:
     r"""Paste patches into images, each into its box: the way back from :func:`crop_rois`.

@@ -1,6 +1,7 @@
 """RoIAlign as a module, with torchvision's name and arguments."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch.fx
 from torch import Tensor
@@ -39,7 +40,7 @@ class RoIAlign(RoIAlignBase):
         sampling_ratio: int,
         aligned: bool = False,
         *,
-        reduce: str = "mean",
+        reduce: Literal["mean", "max"] = "mean",
     ) -> None:
         super().__init__()
         if reduce not in ("mean", "max"):

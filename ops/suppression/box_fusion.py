@@ -6,7 +6,7 @@ csrc/torch/suppression/box_fusion.cpp.
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ def weighted_boxes_fusion(
     weights: Sequence[float] | None = None,
     iou_threshold: float = 0.55,
     min_score: float = 0.0,
-    conf_type: str = "avg",
+    conf_type: Literal["avg", "max", "box_and_model_avg", "absent_model_aware_avg"] = "avg",
     allows_overflow: bool = False,
     device: torch.device | str | None = None,
 ) -> tuple[Array, Array, Array]:

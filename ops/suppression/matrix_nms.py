@@ -3,7 +3,7 @@
 The schema is in csrc/library.cpp, the checks of arguments in csrc/torch/suppression/matrix_nms.cpp.
 """
 
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ def matrix_nms(
     scores: Array,
     idxs: Array | None = None,
     *,
-    method: str = "gaussian",
+    method: Literal["gaussian", "linear"] = "gaussian",
     sigma: float = 2.0,
     min_score: float = 0.0,
     max_output: int | None = None,

@@ -4,7 +4,7 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/suppr
 in nms_fakes.py.
 """
 
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ def soft_nms(
     iou_threshold: float = 0.3,
     sigma: float = 0.5,
     min_score: float = 0.001,
-    method: str = "linear",
+    method: Literal["linear", "gaussian", "hard"] = "linear",
     *,
     max_output: int | None = None,
     device: torch.device | str | None = None,

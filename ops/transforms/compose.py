@@ -4,12 +4,13 @@ import copy
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .._torch.options import Convention, Interpolation, KeptBoxes, Layout
 from .._torch.outside_graphs import outside_graphs
 from .arguments import mask_fills_of_chain, reject_lost_options
 from .chain.compile import pipeline_of, reason_for_python
@@ -142,18 +143,18 @@ class Compose(Chain):
         exact: bool | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
         mask_fill: int | None = None,
-        boxes: str | None = None,
-        boxes_from: str | None = None,
-        box_format: str | None = None,
+        boxes: KeptBoxes | None = None,
+        boxes_from: Literal["boxes", "masks", "polygons"] | None = None,
+        box_format: Literal["xyxy", "xywh", "cxcywh", "yolo", "albumentations"] | None = None,
         min_size: float | None = None,
         min_area: float | None = None,
         min_visibility: float | None = None,
-        keypoint_convention: str | None = None,
+        keypoint_convention: Convention | None = None,
         flip_pairs: Sequence[Sequence[int]] | None = None,
         label_pairs: Sequence[Sequence[int | str]] | None = None,
         mask_pairs: Sequence[Sequence[int]] | None = None,
         per_frame: bool | None = None,
-        layout: str | None = None,
+        layout: Layout | None = None,
         memory_format: torch.memory_format | None = None,
     ) -> None:
         super().__init__()
@@ -384,7 +385,12 @@ class Compose(Chain):
 
     @outside_graphs
     def inverse(
-        self, sample: Any, params: Parameters, *, stride: int = 1, interpolation: str | None = None
+        self,
+        sample: Any,
+        params: Parameters,
+        *,
+        stride: int = 1,
+        interpolation: Interpolation | None = None,
     ) -> Any:
         """Undo the geometry: bring image, masks, boxes and key points back to the original canvas.
 

@@ -5,8 +5,9 @@ change its list `transforms` where your recipe differs.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
+from .._torch.options import Interpolation
 from .arguments import fail
 from .classes.choosing import RandomChoice
 from .classes.color import RandomPhotometricDistort
@@ -57,11 +58,11 @@ __all__ = [
 def classification_train(
     size: int = 224,
     *,
-    policy: str | None = None,
+    policy: Literal["ra", "ta_wide", "imagenet", "cifar10", "svhn"] | None = None,
     magnitude: int = 9,
     erasing: float = 0.0,
     flip: float = 0.5,
-    interpolation: str = "bilinear",
+    interpolation: Interpolation = "bilinear",
     mean: Sequence[float] | None = MEAN,
     std: Sequence[float] = STD,
     files: bool = False,
@@ -147,7 +148,7 @@ _SHORT_SIDES = (480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800)
 
 
 def detection_train(
-    kind: str = "hflip",
+    kind: Literal["hflip", "multiscale", "lsj", "ssd", "ssdlite", "detr"] = "hflip",
     *,
     fill: Sequence[float] = (123.0, 117.0, 104.0),
     files: bool = False,

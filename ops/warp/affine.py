@@ -16,6 +16,7 @@ from .._torch.call import renamed
 from .._torch.differentiable import Differentiable, reject_lazy_out
 from .._torch.fakes import register_fake
 from .._torch.numbers import is_symbol, tensor_of_symbols
+from .._torch.options import Convention, Interpolation, PaddingMode
 from .._torch.shapes import empty_maps, holds, prefers_channels_last
 from .._torch.unsupported_inputs import called, require_plain
 
@@ -32,11 +33,11 @@ def warp_affine(
     matrix: Any,
     size: Sequence[int] | None = None,
     *,
-    mode: str = "bilinear",
-    padding_mode: str = "constant",
+    mode: Interpolation = "bilinear",
+    padding_mode: PaddingMode = "constant",
     fill: float | Sequence[float] = 0,
     inverse_map: bool = False,
-    convention: str = "integer",
+    convention: Convention = "integer",
     out: Array | None = None,
 ) -> Array:
     r"""Warp images with affine matrices: crop, resize, flip, rotate, shear and shift in one pass.

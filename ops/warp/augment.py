@@ -5,13 +5,14 @@ vmap are in augment_autograd.py, schemas in csrc/library.cpp, checks in csrc/cor
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, number_list
+from .._torch.options import Convention, Layout, PaddingMode
 from .._torch.shapes import holds
 from .._torch.unsupported_inputs import called, require_plain
 from .augment_arguments import (
@@ -40,19 +41,19 @@ def augment(
     mean: Any = None,
     std: Any = None,
     fill: Any = 0.0,
-    mode: str = "bilinear",
-    padding_mode: str = "constant",
+    mode: Literal["bilinear", "nearest", "bicubic", "lanczos"] = "bilinear",
+    padding_mode: PaddingMode = "constant",
     antialias: bool = False,
     window: Any = None,
     erase: Any = None,
     erase_value: Any = 0.0,
     displacement: Any = None,
-    displacement_grid: str = "bilinear",
+    displacement_grid: Literal["bilinear", "spline"] = "bilinear",
     out_dtype: torch.dtype = torch.float32,
     memory_format: torch.memory_format = torch.contiguous_format,
-    convention: str = "integer",
+    convention: Convention = "integer",
     inverse_map: bool = False,
-    layout: str | None = None,
+    layout: Layout | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     r"""Geometry, colour, normalisation, erasing, dtype and layout of a batch, in one pass.

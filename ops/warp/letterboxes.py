@@ -16,6 +16,7 @@ from .._torch.arrays import (
     restore,
 )
 from .._torch.numbers import is_symbol
+from .._torch.options import Convention
 from .._torch.shapes import differs
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -34,7 +35,7 @@ def letterbox(
     *,
     center: bool = True,
     scaleup: bool = True,
-    convention: str = "half_pixel",
+    convention: Convention = "half_pixel",
     like: Tensor | np.ndarray | None = None,
 ) -> Any:
     """Matrix that fits an image into a size, and keeps its shape: bars fill what is left.

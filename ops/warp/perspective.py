@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .._torch.arrays import as_tensor
 from .._torch.call import renamed
+from .._torch.options import Convention, Interpolation, PaddingMode
 from .._torch.shapes import prefers_channels_last
 from .._torch.unsupported_inputs import require_plain
 from .augment import augment
@@ -35,11 +36,11 @@ def warp_perspective(
     matrix: Any,
     size: Sequence[int] | None = None,
     *,
-    mode: str = "bilinear",
-    padding_mode: str = "constant",
+    mode: Interpolation = "bilinear",
+    padding_mode: PaddingMode = "constant",
     fill: float | Sequence[float] = 0,
     inverse_map: bool = False,
-    convention: str = "integer",
+    convention: Convention = "integer",
 ) -> Array:
     r"""Warp images with homographies: see a plane from another side.
 

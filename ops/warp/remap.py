@@ -16,6 +16,7 @@ from .._loader import native_error
 from .._torch.arrays import as_tensor, number_list
 from .._torch.autocast import full_product
 from .._torch.native import modes_or_transforms_active
+from .._torch.options import Interpolation, PaddingMode
 from .._torch.shapes import differs
 from .._torch.unsupported_inputs import require_plain
 from .remap_autograd import grid_weights
@@ -35,8 +36,8 @@ def remap(
     map_x: Any,
     map_y: Any,
     *,
-    mode: str = "bilinear",
-    padding_mode: str = "constant",
+    mode: Interpolation = "bilinear",
+    padding_mode: PaddingMode = "constant",
     fill: float | Sequence[float] = 0.0,
     relative: bool = False,
 ) -> Any:

@@ -13,6 +13,7 @@ import warnings
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, fields
+from typing import Literal
 
 import numpy as np
 import torch
@@ -28,7 +29,9 @@ DIED = "decoding it ends the process, which crashes or runs out of memory"
 _PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
-def decode_apart(decoder: Decoder, plan: PlannedBatch, method: str = "spawn") -> Batch:
+def decode_apart(
+    decoder: Decoder, plan: PlannedBatch, method: Literal["spawn", "fork"] = "spawn"
+) -> Batch:
     """Do what ``decoder.batch(plan)`` does, in processes that may die.
 
     Parameters

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._torch.options import Interpolation
 from ...masks.rle import masks_to_rle, rle_to_masks
 from ...masks.select import merge_masks
 from ...warp.augment import augment
@@ -128,7 +129,7 @@ def columns_of_runs(counts: Sequence[int], height: int) -> tuple[int, np.ndarray
 
 
 def masks_in_image(
-    masks: Tensor, placement: Placement, *, mode: str = "bilinear", outside: float = 0.0
+    masks: Tensor, placement: Placement, *, mode: Interpolation = "bilinear", outside: float = 0.0
 ) -> Iterator[Tensor]:
     """Resize floating masks or maps ``[K, h, w]`` of a network's input to the image's size.
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -67,7 +67,7 @@ class Regions(Model):
         postprocess: PostProcess | None = None,
         mean: Sequence[float] | str | None = "auto",
         std: Sequence[float] | str | None = "auto",
-        paste: str | None = None,
+        paste: Literal["replace", "feather", "alpha"] | None = None,
         feather: float = 8.0,
         batch_size: int = 64,
         classes: Sequence[str] | None = None,

@@ -3,7 +3,7 @@
 import random
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -166,7 +166,9 @@ class ImageOnly(nn.Module):
     tensor([[6., 0., 8., 3.]])
     """
 
-    def __init__(self, transform: Callable[..., Any], takes: str | None = None) -> None:
+    def __init__(
+        self, transform: Callable[..., Any], takes: Literal["tensor", "pil", "array"] | None = None
+    ) -> None:
         super().__init__()
         if not callable(transform):
             raise TypeError(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..._native import Step
+from ..._torch.options import PadMode
 from ..arguments import (
     FillArgument,
     fail,
@@ -94,7 +95,7 @@ class RandomCrop(Builtin):
         padding: int | Sequence[int] | None = None,
         pad_if_needed: bool | str = False,
         fill: FillArgument = 0,
-        padding_mode: str = "constant",
+        padding_mode: PadMode = "constant",
     ) -> None:
         super().__init__()
         owner = type(self).__name__
@@ -153,7 +154,7 @@ class Pad(Builtin):
         self,
         padding: int | Sequence[int],
         fill: FillArgument = 0,
-        padding_mode: str = "constant",
+        padding_mode: PadMode = "constant",
     ) -> None:
         super().__init__()
         owner = type(self).__name__

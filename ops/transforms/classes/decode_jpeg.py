@@ -1,5 +1,7 @@
 """Decoding as the first step of a chain."""
 
+from typing import Literal
+
 from ..._native import Step
 from ...jpeg.file import CHANNELS, MAX_PIXELS
 from ..arguments import fail, whole
@@ -71,7 +73,7 @@ class DecodeJpeg(Decoding, Builtin):
 
     def __init__(
         self,
-        mode: str = "rgb",
+        mode: Literal["rgb", "gray"] = "rgb",
         exif: bool = True,
         reduced: bool | None = None,
         max_pixels: int = MAX_PIXELS,

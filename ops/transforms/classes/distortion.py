@@ -8,10 +8,11 @@ batches.
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from ..._torch.options import PadMode
 from ...warp.remap import remap_batch
 from ..arguments import (
     FillArgument,
@@ -226,7 +227,7 @@ class GridDistortion(_Bending):
         interpolation: Any = "bilinear",
         normalized: bool = True,
         p: float = 0.5,
-        padding_mode: str = "constant",
+        padding_mode: PadMode = "constant",
         fill: FillArgument = 0,
     ) -> None:
         super().__init__(p, interpolation, fill)
@@ -319,9 +320,9 @@ class OpticalDistortion(_Bending):
         self,
         distort_limit: float | Sequence[float] = (-0.05, 0.05),
         interpolation: Any = "bilinear",
-        mode: str = "camera",
+        mode: Literal["camera", "fisheye"] = "camera",
         p: float = 0.5,
-        padding_mode: str = "constant",
+        padding_mode: PadMode = "constant",
         fill: FillArgument = 0,
     ) -> None:
         super().__init__(p, interpolation, fill)
@@ -387,7 +388,7 @@ class ThinPlateSpline(_Bending):
         num_control_points: int = 4,
         interpolation: Any = "bilinear",
         p: float = 0.5,
-        padding_mode: str = "constant",
+        padding_mode: PadMode = "constant",
         fill: FillArgument = 0,
     ) -> None:
         super().__init__(p, interpolation, fill)

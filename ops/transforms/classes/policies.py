@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -231,7 +231,7 @@ class RandAugment(_Random):
         num_magnitude_bins: int = 31,
         interpolation: Any = "nearest",
         fill: FillArgument = None,
-        operations: str = "all",
+        operations: Literal["all", "linear"] = "all",
     ) -> None:
         owner = "RandAugment"
         allowed = "a whole number from 1 to 8"
@@ -285,7 +285,7 @@ class TrivialAugment(_Random):
         num_magnitude_bins: int = 31,
         interpolation: Any = "nearest",
         fill: FillArgument = None,
-        operations: str = "all",
+        operations: Literal["all", "linear"] = "all",
     ) -> None:
         owner = "TrivialAugment"
         bins = whole(owner, "num_magnitude_bins", num_magnitude_bins, 2, "a whole number >= 2")

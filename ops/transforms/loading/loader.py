@@ -1,7 +1,7 @@
 """Batches from files, by threads of one process."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Never
+from typing import Any, Literal, Never
 
 import torch
 
@@ -216,9 +216,9 @@ class Loader:
         world_size: int | None = None,
         pad: bool = True,
         device: torch.device | str | None = None,
-        augment_on: str = "cpu",
+        augment_on: Literal["cpu", "device"] = "cpu",
         collate: Callable[..., Any] | None = None,
-        on_error: str = "raise",
+        on_error: Literal["raise", "skip"] = "raise",
         **others: Never,
     ) -> None:
         reject_names(others)

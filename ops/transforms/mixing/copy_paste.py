@@ -264,7 +264,7 @@ def _paste_images(leaf: Leaf, alphas: Sequence[Tensor | None], mode: str) -> Non
     pixels.store(leaf, results if pixels.listed else torch.stack(results))
 
 
-def _resized(image: Tensor, size: Sequence[int], mode: str) -> Tensor:
+def _resized(image: Tensor, size: Sequence[int], mode: Any) -> Tensor:
     floats = to_float(image[None])
     (height, width), (rows, columns) = image.shape[-2:], size
     result: Tensor = augment(

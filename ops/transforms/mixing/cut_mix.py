@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._torch.options import Convention, KeptBoxes
 from ..chain.operator_calls import Rectangles
 from ..chain.operators import Pixels
 from ..chain.random import DRAWS
@@ -103,11 +104,11 @@ class CutMix(Pairing):
         alpha: float = 1.0,
         num_classes: int | None = None,
         labels_getter: Any = "default",
-        boxes: str = "sanitize",
+        boxes: KeptBoxes = "sanitize",
         min_size: float | None = None,
         min_area: float | None = None,
         min_visibility: float | None = None,
-        keypoint_convention: str = "integer",
+        keypoint_convention: Convention = "integer",
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
         box_format: str = "xyxy",

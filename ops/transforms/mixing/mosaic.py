@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..._torch.options import Convention, KeptBoxes
 from ..arguments import FillArgument, fill_values, interpolation_mode, interval, size_pair
 from ..chain.integers import reject_out_of_range, rounded
 from ..chain.operators import reject_dtype
@@ -128,11 +129,11 @@ class Mosaic(Mixing):
         interpolation: Any = "bilinear",
         antialias: bool | None = True,
         mask_fill: int | None = None,
-        boxes: str = "sanitize",
+        boxes: KeptBoxes = "sanitize",
         min_size: float | None = None,
         min_area: float | None = None,
         min_visibility: float | None = None,
-        keypoint_convention: str = "integer",
+        keypoint_convention: Convention = "integer",
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
         box_format: str = "xyxy",

@@ -1,7 +1,7 @@
 """Recipes of mmsegmentation, nnU-Net and YOLO, which :mod:`presets` has with the others."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -134,7 +134,13 @@ class ChannelValues(Transform):
     draws = 1 + 2 * _CHANNELS
 
     def __init__(
-        self, kind: str, low: float, high: float, p: float, *, inverted: bool = False
+        self,
+        kind: Literal["brightness", "contrast", "gamma"],
+        low: float,
+        high: float,
+        p: float,
+        *,
+        inverted: bool = False,
     ) -> None:
         super().__init__()
         self.kind, self.low, self.high, self.p, self.inverted = kind, low, high, p, inverted

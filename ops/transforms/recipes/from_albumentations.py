@@ -108,7 +108,14 @@ _ALIKE = {
     for name, cls in public_classes(color, distortion, dropout, blur, noise, geometry).items()
     if name not in ("ElasticTransform", "GaussianNoise", "RandomHSV", "RandomChannelPermutation")
 }
-_BORDERS = {0: "constant", 1: "replicate", 2: "symmetric", 3: "circular", 4: "reflect"}  # cv2's
+# cv2's
+_BORDERS: dict[int, Any] = {
+    0: "constant",
+    1: "replicate",
+    2: "symmetric",
+    3: "circular",
+    4: "reflect",
+}
 # Arguments that ours don't have, and the values with which that makes no difference.
 _PLAIN: dict[str, Any] = {
     "interpolation": tuple(_CV2),

@@ -1,7 +1,7 @@
 """Recipes for self-supervised learning, which :mod:`presets` has with the others."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..arguments import fail, whole
 from ..classes.blur import GaussianBlur
@@ -54,7 +54,7 @@ def _view(
     """Return the steps of one view."""
     side = kernel or max(3, (size // 10) // 2 * 2 + 1)  # a tenth of the image, odd
     colored = values.channels == 3
-    mode = "rgb" if colored else "gray"
+    mode: Literal["rgb", "gray"] = "rgb" if colored else "gray"
     steps: list[Any] = [
         *([DecodeJpeg(mode)] if values.files else []),
         RandomResizedCrop(size, scale, interpolation=interpolation),

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ... import _native
+from ..._torch.options import Convention
 from ..sample.leaf import Leaf
 from .finish import note_cut, note_left
 from .masks import move_mask
@@ -120,7 +121,7 @@ def move_keypoints(leaf: Leaf, geometry: Geometry, convention: str) -> None:
     note_visible(leaf, seen)
 
 
-def visible(keypoints: Any, size: Sequence[int], *, convention: str = "integer") -> Any:
+def visible(keypoints: Any, size: Sequence[int], *, convention: Convention = "integer") -> Any:
     """Return which key points lie within an image.
 
     Parameters
