@@ -60,8 +60,8 @@ template <bool is_backward, bool is_square, class Acc>
 VISOPS_HOT_FN Acc focal_value(Acc x, Acc t, const FocalNumbers<Acc>& n) {
   const Acc zero = static_cast<Acc>(0), one = static_cast<Acc>(1);
   const auto [size, e, p, q] = logistic_of(x);
-  const Acc rest = one - t, share = x < zero ? t : rest;
-  const Acc entropy = log_one_plus(e) + product_or_zero(share, size);
+  const Acc rest = one - t, over = x > zero ? x : zero, under = x < zero ? zero - x : zero;
+  const Acc entropy = log_one_plus(e) + (product_or_zero(t, under) + product_or_zero(rest, over));
   const Acc wrong = rest * p + t * q, weight = n.present * t + n.absent * rest;
   const Acc power = power_of<is_square>(wrong, size, n.gamma);
   if constexpr (!is_backward) return weight * product_or_zero(power, entropy);
