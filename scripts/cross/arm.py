@@ -40,7 +40,7 @@ from cross.machine import (
 
 PARTS = 6  # of the tests of values; one takes a few minutes
 RECORDS = Path(__file__).with_name("records.py")
-MODULES = ("cases", "random", "chains")  # of its calls
+MODULES = ("cases", "random", "chains", "files")  # of its calls
 # For the wheel: operators, masks' bits, gradients of a warp, arrays past torch's dispatcher, JPEG.
 TESTS = (
     "tests/suppression/test_nms.py",

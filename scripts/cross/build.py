@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 
 from cross.here import ROOT, here, run
-from cross.machine import TARGET as ARM
-from cross.machine import jpeg_for_arm
+from cross.jpeg import jpeg_for
 from cross.targets import Target
 
 
@@ -13,10 +12,9 @@ def build_variables(target: Target) -> dict[str, str]:
     """Return the environment in which setup.py builds for a target."""
     variables = {"VISOPS_TARGET": target.name, "VISOPS_EMULATION": "0"}
     variables["VISOPS_WERROR"] = os.environ.get("VISOPS_WERROR", "1")
-    if target.system == "linux":
-        variables["VISOPS_JPEG"] = "1"
-    if target == ARM:
-        jpeg = jpeg_for_arm()
+    variables["VISOPS_JPEG"] = "1"
+    if target.compiled_by_zig:
+        jpeg = jpeg_for(target)
         variables |= {"CPATH": str(jpeg / "include"), "LDFLAGS": f"-L{jpeg / 'lib'}"}
     if target.system == "windows":  # what was tested there, and 3 MiB less
         variables["VISOPS_ISA"] = "default,avx2"

@@ -33,7 +33,8 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from cross.here import ROOT, download_wheels, fail, run, tool
+from cross.debian import unpack_packages
+from cross.here import ROOT, download_wheels, fail, tool
 from cross.targets import TARGETS, write_stub
 
 TARGET = TARGETS["linux-aarch64"]
@@ -94,10 +95,13 @@ CPU revision\t: 1
 MIDR = "0x00000000413fd0c1\n"
 
 
-def wanted_packages(names: tuple[str, ...] = PACKAGES) -> dict[str, str]:
-    """Return packages and what they need, with the versions that are installed here."""
+def wanted_packages(names: tuple[str, ...] = PACKAGES, **system: str) -> dict[str, str]:
+    """Return packages and what they need, with the versions that are installed here.
+
+    `system` is what differs from this machine, by the names that packages know.
+    """
     environment = cast(dict[str, str], default_environment())
-    environment |= {"platform_machine": "aarch64", "extra": ""}
+    environment |= {"platform_machine": "aarch64", "extra": "", **system}
     found: dict[str, str] = {}
     left = list(names)
     while left:
@@ -117,60 +121,6 @@ def wanted_packages(names: tuple[str, ...] = PACKAGES) -> dict[str, str]:
             if requirement.marker is None or requirement.marker.evaluate(environment):
                 left.append(requirement.name)
     return found
-
-
-def debian_source() -> Path:
-    """Return a file that names Debian's mirror: the host's own."""
-    given = [Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list")]
-    own = next((file for file in given if file.is_file() and "debian" in file.read_text()), None)
-    if own is None:
-        fail("no package source of Debian in /etc/apt; run this on Debian or in its container")
-    return own
-
-
-def unpack_debian(root: Path, packages: tuple[str, ...]) -> None:
-    """Download Debian's packages for arm64, with what they need, and unpack them."""
-    root.mkdir(parents=True, exist_ok=True)
-    state = HOME / "apt"
-    for folder in ("state/lists/partial", "cache/archives/partial", "log"):
-        (state / folder).mkdir(parents=True, exist_ok=True)
-    (state / "status").write_text("")  # nothing is installed: everything needed is downloaded
-    options = {
-        "APT::Architecture": "arm64",
-        "APT::Architectures": "arm64",
-        "APT::Sandbox::User": "root",
-        "Acquire::Languages": "none",
-        "Debug::NoLocking": "1",
-        "Dir::Cache": str(state / "cache"),
-        "Dir::Etc::sourcelist": str(debian_source()),
-        "Dir::Etc::sourceparts": "/dev/null",
-        "Dir::Log": str(state / "log"),
-        "Dir::State": str(state / "state"),
-        "Dir::State::status": str(state / "status"),
-    }
-    apt = [
-        str(tool("apt-get", "apt")),
-        "-q",
-        *[f"-o{name}={value}" for name, value in options.items()],
-    ]
-    run(*apt, "update")
-    run(*apt, "install", "--download-only", "--yes", "--no-install-recommends", *packages)
-    for package in sorted((state / "cache" / "archives").glob("*.deb")):
-        run("dpkg-deb", "-x", package, root)
-
-
-def jpeg_for_arm() -> Path:
-    """Return a folder with libjpeg-turbo for ARM, in `include` and `lib`."""
-    folder = HOME / "jpeg"
-    if not folder.exists():
-        partial, root = HOME / "jpeg.partial", HOME / "jpeg-root"
-        unpack_debian(root, ("libjpeg62-turbo-dev",))
-        for kind, pattern in (("include", "**/j*.h"), ("lib", "aarch64-linux-gnu/libjpeg.so*")):
-            (partial / kind).mkdir(parents=True, exist_ok=True)
-            for file in (root / "usr" / kind).glob(pattern):
-                shutil.copy(file, partial / kind)
-        partial.rename(folder)
-    return folder
 
 
 def python_version(root: Path) -> str:
@@ -250,14 +200,14 @@ def make_machine() -> Path:
     tool(EMULATOR, "qemu-user-static")
     packages = wanted_packages()
     recipe = repr((sorted(packages.items()), str(ROOT)))
-    for name in ("machine.py", "targets.py"):
+    for name in ("debian.py", "machine.py", "targets.py"):
         recipe += Path(__file__).with_name(name).read_text()
     digest = hashlib.sha256(recipe.encode()).hexdigest()
     done = MACHINE / "made"
     if not done.is_file() or done.read_text() != digest:
         shutil.rmtree(MACHINE, ignore_errors=True)
         root = MACHINE / "root"
-        unpack_debian(root, DEBIAN)
+        unpack_packages(root, "arm64", DEBIAN)
         for name, text in {
             "proc/cpuinfo": CPU_INFO,
             "sys/devices/system/cpu/cpu0/regs/identification/midr_el1": MIDR,

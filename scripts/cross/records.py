@@ -4,10 +4,10 @@
     python scripts/cross/records.py replay FOLDER [MODULE ...]
 
 The calls are, as module "cases", those of tests/operators with their gradients; as "random", calls
-of all operators with the fuzzer's arguments: infinite and huge numbers, empty and odd shapes; and
-as "chains", those of chains.py, with all that a chain draws and computes. Inputs are recorded, not
-seeds: torch's generators and its conversions to float16 give other bits on other machines, which is
-no fault of ours.
+of all operators with the fuzzer's arguments: infinite and huge numbers, empty and odd shapes; as
+"chains", those of chains.py, with all that a chain draws and computes; and as "files", those of
+files.py, which decode and load JPEG files. Inputs are recorded, not seeds: torch's generators and
+its conversions to float16 give other bits on other machines, which is no fault of ours.
 
 `replay` ends with an error if any result differs in bits, dtype, shape or strides, or if a call is
 refused in other words. NaNs with other payloads are counted apart: which one an addition passes on
@@ -32,8 +32,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
-MODULES = CASES, RANDOM, CHAINS = "cases", "random", "chains"
-CHAIN = "chain "  # before the name of one, in the place of an operator's
+MODULES = CASES, RANDOM, CHAINS, FILES = "cases", "random", "chains", "files"
+# Before the name of a function that is no operator.
+CHAIN, FILE = "chain ", "file "
 TRIES = 48  # random calls of each operator
 # Products of matrices, whose sums may have another order and fuse products (docs/determinism.md).
 ROUNDED = ("conv2d", "convolve2d")
@@ -108,6 +109,21 @@ class Recorder(TorchDispatchMode):
         return results
 
 
+def call_files() -> list[tuple[str, bytes, bytes]]:
+    """Return the calls that read JPEG files, as Recorder has those of operators."""
+    from cross import files
+
+    calls = []
+    for name, arguments in files.inputs():
+        result: Any
+        try:
+            result = files.function(name)(*arguments)
+        except ValueError as error:
+            result = {REFUSED: str(error)}
+        calls.append((f"{FILE}{name}", packed((arguments, {})), packed((result, None))))
+    return calls
+
+
 def call_chains() -> list[tuple[str, bytes, bytes]]:
     """Return the calls of chains, as Recorder has those of operators."""
     from cross import chains
@@ -126,6 +142,10 @@ def function_of(operator: str) -> tuple[Any, bool]:
         from cross import chains
 
         return chains.chain(operator.removeprefix(CHAIN)), False
+    if operator.startswith(FILE):
+        from cross import files
+
+        return files.function(operator.removeprefix(FILE)), False
     base, _, overload = operator.removeprefix("visops::").partition(".")
     function = getattr(getattr(torch.ops.visops, base), overload or "default")
     return function, function._schema.is_mutable
@@ -136,8 +156,8 @@ def record(folder: Path, names: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         began = time.monotonic()
-        if name == CHAINS:
-            calls = call_chains()
+        if name in (CHAINS, FILES):
+            calls = call_chains() if name == CHAINS else call_files()
         else:
             with Recorder() as recorder:
                 call_at_random() if name == RANDOM else call_cases()
@@ -198,7 +218,7 @@ def replay(folder: Path, names: list[str]) -> Counter[str]:
             try:
                 with torch.no_grad():
                     results = function(*args, **kwargs)
-            except RuntimeError as error:
+            except (RuntimeError, ValueError) as error:
                 results, refused = (), str(error)
             words = refusal(expected)
             changed = (args, kwargs) if is_mutable and words is None else None

@@ -1,16 +1,22 @@
-"""Tests the wheel for Windows in Wine: every operator's bits are Linux's.
+"""Tests the build for Windows in Wine: the bits of every operator, of chains and of files.
 
     python scripts/cross windows
 
-There is no Python for Windows on PyPI, and none is needed: replay.cpp makes the calls, beside
-torch's own DLL. Wine takes from Linux what a program asks of Windows, so this says nothing about
-Windows' own C library; no operator asks it for more than whole-number functions of floats.
+Steps:
+
+build   the cross build, with warnings as errors
+record  the calls of tests/operators, of the fuzzer, of chains and of JPEG files, made here
+wine    the operators' calls by replay.cpp, beside torch's own DLL: plain and AVX2 kernels, one
+        thread and four
+python  all of them by Python for Windows: NOTE [ A Python for Windows ] in wine.py
+
+Wine takes from Linux what a program asks of Windows, so this says nothing about Windows' own
+kernel. Its C library is Wine's too.
 """
 
 import ast
-import os
+import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,13 +24,15 @@ import torch
 from installable.calls_file import write_calls
 
 from cross.build import compile_for
-from cross.here import ROOT, TORCHES, download_wheels, fail, here, run, tool, unpack_libraries
+from cross.here import ROOT, TORCHES, download_wheels, fail, here, run, unpack_libraries
 from cross.targets import TARGETS, compiler, write_import_library
+from cross.wine import HOME, WHEELS, python_there, run_there
 
 TARGET = TARGETS["windows-x86_64"]
-HOME = ROOT / "build" / "cross" / TARGET.name
+RECORDS = Path(__file__).with_name("records.py")
 RUNTIME = "msvc-runtime"  # C++ libraries that torch wants Windows to have
-MODULES = ("cases", "random")  # of records.py
+MODULES = ("cases", "random")  # of records.py: those of operators
+OF_PYTHON = ("chains", "files")
 CPUS = ("default", "avx2")
 THREADS = (1, 4)
 
@@ -33,7 +41,7 @@ def unpack_torch(version: str) -> Path:
     """Return a folder with torch's DLLs and those that they need."""
     folder = HOME / f"torch-{version}"
     if not folder.exists():
-        wheels = HOME / "wheels"
+        wheels = WHEELS / version
         download_wheels(wheels, ["win_amd64"], [f"torch=={version}", RUNTIME])
         found = [*wheels.glob(f"torch-{version}*"), *wheels.glob("msvc_runtime*")]
         unpack_libraries(folder, found, lambda name: name.endswith(".dll"))
@@ -58,22 +66,9 @@ def replay(program: Path, torch_folder: Path, library: Path, calls: Path, cpu: s
     # Windows looks for libraries beside the program.
     for file in (program, library):
         shutil.copy(file, torch_folder)
-    variables = {
-        "VISOPS_CPU": cpu,
-        "OMP_NUM_THREADS": str(n),
-        "KMP_AFFINITY": "disabled",  # Wine lacks what Intel's OpenMP asks about processors
-        "WINEDEBUG": "-all",
-        "WINEPREFIX": str(HOME / "wine"),
-    }
-    done = subprocess.run(
-        ["wine", program.name, library.name, f"Z:{calls}"],
-        cwd=torch_folder,
-        env={**os.environ, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,  # torch prints each refused call there
-        text=True,
-        check=False,
-    )
+    variables = {"VISOPS_CPU": cpu, "OMP_NUM_THREADS": str(n)}
+    words = (program.name, library.name, f"Z:{calls}")
+    done = run_there(*words, folder=torch_folder, **variables)  # torch prints refusals on stderr
     before, _, total = done.stdout.rpartition("TOTAL")
     if done.returncode or not total:
         fail(f"{before}{total}failed: {cpu} kernels, {n} threads, {torch_folder.name}")
@@ -87,7 +82,6 @@ def replay(program: Path, torch_folder: Path, library: Path, calls: Path, cpu: s
 
 def compare() -> str:
     """Make all recorded calls with each kind of kernels and number of threads."""
-    tool("wine", "wine wine64")
     library = HOME / "lib" / "visops" / "lib" / TARGET.library.format("visops")
     calls = HOME / "calls"
     left_out = write_calls(calls, [HOME / f"{name}.calls" for name in MODULES])
@@ -104,11 +98,30 @@ def compare() -> str:
     return f"{len(lines)} runs; the last: {lines[-1]}"
 
 
+def compare_in_python() -> str:
+    """Let Python say what it has there, and make all recorded calls."""
+    lines = []
+    for packages in TORCHES:
+        version = packages["torch"]
+        print(python_there("-m", "visops", torch=version))
+        for cpu in CPUS:
+            words = (RECORDS, "replay", HOME, *OF_PYTHON)
+            printed = python_there(*words, torch=version, VISOPS_CPU=cpu)
+            count = dict(re.findall(r"'([^']+)': (\d+)", printed.rpartition("TOTAL")[2]))
+            lines.append(
+                f"torch {version}, {cpu} kernels: {count['calls']} calls of chains and files, "
+                f"{count['tensors']} tensors: equal bits; {count['refused']} refused in equal words"
+            )
+            print(lines[-1], flush=True)
+    return f"{len(lines)} runs; the last: {lines[-1]}"
+
+
 def steps() -> dict[str, Callable[[], object]]:
     """Return what is done, in order."""
-    records = Path(__file__).with_name("records.py")
+    modules = (*MODULES, *OF_PYTHON)
     return {
         "build": lambda: compile_for(TARGET),
-        "record": lambda: run(*here(records, "record", HOME, *MODULES)).splitlines()[-1],
+        "record": lambda: run(*here(RECORDS, "record", HOME, *modules)).splitlines()[-1],
         "wine": compare,
+        "python": compare_in_python,
     }

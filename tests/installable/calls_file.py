@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
-from cross.records import CHAIN, function_of, refusal, tensors, unpacked
+from cross.records import CHAIN, FILE, function_of, refusal, tensors, unpacked
 from torch import Tensor
 
 # The letters of a schema's types.
@@ -122,6 +122,6 @@ def write_calls(out: Path, recorded: Iterable[Path]) -> int:
         writer = Writer(file)
         for path in recorded:
             for operator, before, after in pickle.loads(path.read_bytes()):
-                if not operator.startswith(CHAIN):
+                if not operator.startswith((CHAIN, FILE)):
                     left_out += not writer.call(operator, before, after)
     return left_out
