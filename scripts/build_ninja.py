@@ -89,6 +89,8 @@ class NinjaFile:
         cxx = command_line([*cache, *self.compiler])
         strict = switch("VISOPS_WERROR") or False
         self._flags = [*FLAGS.compile, "-Icsrc", f"-I{GENERATED}"]
+        # zig describes all code for debuggers unless told otherwise: a third of its time.
+        self._flags += ["-g0"] if TARGET is not None and TARGET.compiled_by_zig else []
         if TARGET is not None and TARGET.system == "windows":
             self._flags.remove("-fPIC")  # all code there can move, and Clang won't be told so
         self._flags += FLAGS.warnings_are_errors if strict else []

@@ -24,6 +24,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -73,16 +74,22 @@ def build(targets: list[str], pythons: list[str]) -> None:
         for stale in DIST.glob(pattern):
             stale.unlink()
     run(*SETUP, "sdist", "--dist-dir", DIST)
-    for name in targets:
-        began = time.monotonic()
-        finish(compiled(TARGETS[name], found.values()), TARGETS[name])
-        print(f"  in {(time.monotonic() - began) / 60:.1f} minutes", flush=True)
+    # One wheel is packed, by one core, while the next one's libraries are compiled.
+    with ThreadPoolExecutor(1) as pool:
+        packing = []
+        for name in targets:
+            began = time.monotonic()
+            wheel = compiled(TARGETS[name], found.values())
+            packing.append(pool.submit(finish, wheel, TARGETS[name]))
+            print(f"{name}: compiled in {(time.monotonic() - began) / 60:.1f} minutes", flush=True)
+        for packed in packing:
+            packed.result()
 
 
 def compiled(target: Target, pythons: Iterable[Path]) -> Path:
     """Return a wheel with `_native` for these interpreters, as setup.py makes it."""
     build = ROOT / "build"
-    raw = build / "wheel"
+    raw = build / "wheel" / target.name
     for folder in (raw, *build.glob("lib*"), *build.glob("bdist*")):
         shutil.rmtree(folder, ignore_errors=True)
     variables = {"VISOPS_PYTHONS": os.pathsep.join(map(str, pythons))}

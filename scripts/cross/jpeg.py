@@ -16,7 +16,7 @@ HEADERS = ("jpeglib.h", "jmorecfg.h", "jerror.h")
 OPTIONS = {
     "BUILD": "",  # the day, otherwise
     "CMAKE_BUILD_TYPE": "Release",
-    "CMAKE_C_FLAGS": "-fvisibility=hidden",
+    "CMAKE_C_FLAGS": "-g0 -fvisibility=hidden",
     "CMAKE_INSTALL_PREFIX": "/usr",
     "CMAKE_POLICY_VERSION_MINIMUM": "3.5",
     "CMAKE_POSITION_INDEPENDENT_CODE": "ON",
