@@ -300,6 +300,7 @@ class BuildExtensions(build_ext):
             link(library, core + kernels + asking, names, asking, system_libraries(cuda))
         if find_jpeg():
             decoder = file.objects("jpeg", files_below("csrc/jpeg"))
+            decoder += [path for path in core if path.name == "own_new.cpp.o"]
             by_gcc = TARGET is not None and not TARGET.compiled_by_zig
             jpeg = libraries_of(file.compiler, "libjpeg.so") if by_gcc else ["-ljpeg"]
             link(f"lib/{LIBRARY.format('visops_jpeg')}", decoder, [], (), [*jpeg, *system])

@@ -11,9 +11,18 @@ from typing import Any
 
 import pytest
 import torch
-from cross import chains
+from cross import chains, files
 from cross.machine import wanted_packages
-from cross.records import Recorder, call_chains, difference, packed, replay, unpacked
+from cross.records import (
+    Recorder,
+    call_chains,
+    call_files,
+    difference,
+    packed,
+    refusal,
+    replay,
+    unpacked,
+)
 from packaging.utils import canonicalize_name
 from visops import nms, warp_affine
 from visops._loader import LIBRARY
@@ -153,6 +162,28 @@ def test_chains_give_their_results_again(
     (tmp_path / "chains.calls").write_bytes(pickle.dumps(calls))
     assert replay(tmp_path, ["chains"])["differ"] == 1
     assert f"call {at}, {name}: " in capsys.readouterr().out
+
+
+def test_files_give_their_pixels_and_their_errors_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inputs = [*files.inputs()]
+    monkeypatch.setattr(files, "inputs", lambda: [*inputs[:3], *inputs[-12:]])
+    calls = call_files()
+    assert {name for name, _, _ in calls} == {"file decode", "file load"}
+    words = [refusal(unpacked(after)) for _, _, after in calls]
+    assert any(text is not None for text in words)
+    (tmp_path / "files.calls").write_bytes(pickle.dumps(calls))
+    total = replay(tmp_path, ["files"])
+    assert (total["calls"], total["differ"]) == (15, 0)
+    assert total["refused"] == sum(text is not None for text in words)
+    name, before, after = calls[-1]
+    batches: Any = unpacked(after)
+    batches[0][0].view(-1)[7] += 1
+    calls[-1] = (name, before, packed(batches))
+    (tmp_path / "files.calls").write_bytes(pickle.dumps(calls))
+    assert replay(tmp_path, ["files"])["differ"] == 1
+    assert "call 14, file load: 1 of " in capsys.readouterr().out
 
 
 def test_the_machine_has_what_tests_of_values_import() -> None:
