@@ -38,7 +38,7 @@ TRIED = {
     "linux x86_64": "tested; CUDA kernels too",
     "linux aarch64": "tested in an emulator alone",
     "darwin arm64": "compiled by what passed the tests on emulated ARM; never run on a Mac",
-    "win32 amd64": "operators compared in Wine alone; visops.infer takes POSIX",
+    "win32 amd64": "operators and JPEG files compared in Wine alone; visops.infer takes POSIX",
 }
 VARIABLES = ("VISOPS_", "CXX", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "TORCH_")
 

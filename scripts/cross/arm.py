@@ -5,8 +5,8 @@ Steps:
 machine  the ARM machine: NOTE [ An ARM machine ] in machine.py
 build    the cross build, with warnings as errors
 code     no product is contracted with a sum, in the object code
-there    the calls of tests/operators, of the fuzzer and of chains, recorded here and made there:
-         every bit is compared
+there    the calls of tests/operators, of the fuzzer, of chains and of JPEG files, recorded here and
+         made there: every bit is compared
 back     the same calls recorded there and made here
 tests    tests marked `matrix`, run there: by default a part, another one from day to day
 wheel    only if asked for: the wheel in dist/, with some tests beside the oldest and newest torch

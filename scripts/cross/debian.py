@@ -61,6 +61,8 @@ def unpack_source(folder: Path, package: str) -> None:
     tool("dpkg-source", "dpkg-dev")
     archives = STATE / package
     archives.mkdir(parents=True, exist_ok=True)
-    run(*apt_get("source"), "source", "--download-only", package, folder=archives)
+    # It downloads into the folder that it runs in.
+    there = ("env", f"--chdir={archives}")
+    run(*there, *apt_get("source"), "source", "--download-only", package)
     (description,) = archives.glob("*.dsc")
     run("dpkg-source", "--no-check", "--extract", description, folder)

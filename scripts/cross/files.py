@@ -15,9 +15,18 @@ CORRUPTED = 200
 NAME = "fotó {}.jpg"  # not in ASCII, which systems encode in different ways
 
 
-def decode(content: bytes, window: Any, size: int | None, mode: str) -> torch.Tensor:
+def decode(content: bytes, window: Any, size: int | None, mode: Any) -> torch.Tensor:
     """Decode a part of a file."""
     return visops.decode_jpeg(content, window, size, mode=mode)
+
+
+def is_decoded(content: bytes) -> bool:
+    """Whether a file's damage, if any, goes unnoticed."""
+    try:
+        visops.decode_jpeg(content)
+    except ValueError:
+        return False
+    return True
 
 
 def load(contents: list[bytes], threads: int) -> list[Any]:
@@ -41,7 +50,8 @@ def load(contents: list[bytes], threads: int) -> list[Any]:
 
 def function(name: str) -> Callable[..., Any]:
     """Return a function by its name."""
-    return {"decode": decode, "load": load}[name]
+    functions: dict[str, Callable[..., Any]] = {"decode": decode, "load": load}
+    return functions[name]
 
 
 def inputs() -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -60,8 +70,9 @@ def inputs() -> Iterator[tuple[str, tuple[Any, ...]]]:
             for window in (None, (0, 0, side, side), corner):
                 for size, mode in ((None, "rgb"), (None, "gray"), (9, "rgb")):
                     yield "decode", (content, window, size, mode)
+    # Refused ones only: of numbers beyond their range, libjpeg-turbo makes other pixels on ARM.
     generator = np.random.default_rng(0)
-    for _ in range(CORRUPTED):
-        yield "decode", (corrupted(generator, every), None, None, "rgb")
+    damaged = (corrupted(generator, every) for _ in range(CORRUPTED))
+    yield from (("decode", (own, None, None, "rgb")) for own in damaged if not is_decoded(own))
     for threads in (1, 4):
         yield "load", (every, threads)

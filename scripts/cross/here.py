@@ -22,14 +22,11 @@ def fail(message: str) -> NoReturn:
     raise SystemExit(f"cross: {message}")
 
 
-def run(*command: str | Path, folder: Path = ROOT, **variables: str) -> str:
-    """Run a command, in the repository or another folder, and return what it prints.
-
-    Stop if it fails.
-    """
+def run(*command: str | Path, **variables: str) -> str:
+    """Run a command in the repository and return what it prints; stop if it fails."""
     done = subprocess.run(
         [str(word) for word in command],
-        cwd=folder,
+        cwd=ROOT,
         env={**os.environ, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

