@@ -193,14 +193,6 @@ def test_by_hand() -> None:
     assert visops.complete_box_iou(a, b)[0].tolist() == pytest.approx(wanted)
 
 
-@every_measure
-def test_expanded_boxes(measure: str) -> None:
-    one = torch.tensor([[1.0, 2, 5, 9]])
-    boxes1, _ = pair_of_sets("clusters", 40, 1, torch.float32)
-    wanted = FUNCTIONS[measure](boxes1, one.repeat(37, 1))
-    assert torch.equal(FUNCTIONS[measure](boxes1, one.expand(37, 4)), wanted)
-
-
 LOSSES = {
     "generalized": (
         visops.generalized_box_iou_loss,

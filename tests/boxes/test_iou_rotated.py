@@ -287,18 +287,6 @@ def test_gradients_of_odd_boxes() -> None:
     np.testing.assert_allclose(found, 0, atol=1e-15)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_gradients_have_the_dtype_of_boxes(dtype: torch.dtype) -> None:
-    rng = np.random.default_rng(9)
-    boxes1, boxes2 = (torch.from_numpy(rotated_boxes(rng, 8)).to(dtype) for _ in range(2))
-    grad = torch.from_numpy(rng.standard_normal((8, 8))).float()
-    found = gradients(boxes1, boxes2, grad)
-    wanted = gradients(boxes1.double(), boxes2.double(), grad.double())
-    for ours, theirs in zip(found, wanted, strict=True):
-        assert ours.dtype == dtype
-        assert torch.equal(ours, theirs.float().to(dtype))
-
-
 def test_second_derivative_with_integers() -> None:
     rng = np.random.default_rng(10)
     boxes = torch.from_numpy(rotated_boxes(rng, 5)).requires_grad_()

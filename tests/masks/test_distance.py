@@ -258,20 +258,6 @@ def test_distances_are_scipys(seed: int, height: int, width: int) -> None:
 
 
 @few
-@given(seed=seeds, height=sides, width=sides)
-def test_mirrored_masks_have_mirrored_distances(seed: int, height: int, width: int) -> None:
-    rng = np.random.default_rng(seed)
-    mask = rng.random((height, width)) < rng.choice([0.5, 0.95, 0.999])
-    for metric in ("euclidean", "taxicab", "chessboard"):
-        found = visops.distance_transform(mask, metric=metric)
-        for axis in (0, 1):
-            mirrored = visops.distance_transform(np.flip(mask, axis), metric=metric)
-            np.testing.assert_array_equal(np.flip(mirrored, axis), found)
-        turned = visops.distance_transform(mask.T, metric=metric)
-        np.testing.assert_array_equal(turned.T, found)
-
-
-@few
 @given(seed=seeds, height=sides, width=sides, metric=st.sampled_from(["taxicab", "chessboard"]))
 def test_the_index_is_the_first_as_near(seed: int, height: int, width: int, metric: str) -> None:
     rng = np.random.default_rng(seed)

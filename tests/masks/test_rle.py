@@ -309,20 +309,6 @@ def test_coding_loses_nothing(
     np.testing.assert_array_equal(visops.rle_to_boxes(rles), visops.masks_to_boxes(masks))
 
 
-@few
-@given(seed=seeds, height=st.integers(1, 40), width=st.integers(1, 90))
-def test_overlaps_are_those_of_masks(seed: int, height: int, width: int) -> None:
-    rng = np.random.default_rng(seed)
-    masks = np.zeros((6, height, width), bool)
-    for mask in masks[1:]:
-        y, x = np.sort(rng.integers(0, height + 1, 2)), np.sort(rng.integers(0, width + 1, 2))
-        mask[slice(*y), slice(*x)] = rng.random((y[1] - y[0], x[1] - x[0])) < rng.choice([0.5, 1])
-    crowd = rng.random(6) < 0.3
-    rles = visops.masks_to_rle(masks)
-    found = visops.rle_iou(rles, rles, crowd).numpy().astype(np.float32)
-    np.testing.assert_array_equal(found, visops.mask_iou(masks, masks, iscrowd=crowd))
-
-
 @settings(max_examples=200)
 @example(b"0")
 @example(b"")
