@@ -56,6 +56,25 @@ def augmented(draw: Draw) -> Arguments:
     }
 
 
+def everything(draw: Draw) -> Arguments:
+    """Return further steps: a window, rectangles to erase, and several clamped colour matrices."""
+    arguments = augmented(draw)
+    batch, (height, width) = draw.sizes.batch, (draw.sizes.height, draw.sizes.width)
+    low = draw.rng.uniform(-2, [0.4 * width, 0.4 * height], (batch, 2))
+    window = np.concatenate([low, np.add(low, [0.7 * width + 1, 0.7 * height + 1])], 1)
+    corner = draw.rng.integers(-2, max(height, width) + 1, (batch, 2, 2))
+    erase = np.concatenate([corner, corner + draw.rng.integers(0, 4, (batch, 2, 2))], -1)
+    return {
+        **arguments,
+        "color": torch.stack([arguments["color"]] * draw.choose(2, 1, 8), 1),
+        "window": torch.from_numpy(window),
+        "erase": torch.from_numpy(erase),
+        "erase_value": 3.0,
+        "clamp": draw.choose(True, False),
+        "memory_format": draw.choose(torch.contiguous_format, torch.channels_last),
+    }
+
+
 def listed(draw: Draw) -> Arguments:
     """Return images of two sizes in a list."""
     whole = draw.sizes
@@ -65,6 +84,8 @@ def listed(draw: Draw) -> Arguments:
     return {
         "images": [values[0].clone(), values[1, :, 2:, 1:].clone()],
         "matrix": matrix.contiguous(),
+        "color": torch.eye(3, 4).double()
+        + torch.from_numpy(draw.rng.uniform(-0.1, 0.1, (2, 3, 4))),
         "size": (5, 6),
         "layout": "CHW",
         **({"out_dtype": torch.float64} if draw.dtype == torch.float64 else {}),
@@ -148,8 +169,28 @@ CASES = [
             mode=OneOf("bilinear", "bicubic", "nearest"),
             padding_mode=OneOf("constant", *PADDINGS),
             inverse_map=OneOf(False, True),
+            convention=OneOf("integer", "half_pixel", "half_pixel"),
         ),
         **AUGMENT,
+    ),
+    OpCase(
+        "augment everything",
+        with_options(
+            everything,
+            mode=OneOf("bilinear", "bicubic", "nearest"),
+            antialias=OneOf(False, True, False),
+            padding_mode=OneOf("constant", *PADDINGS),
+        ),
+        # Its matrix's gradient takes the width of a window's edge for a constant.
+        **{
+            **AUGMENT,
+            **{
+                "differentiable": ("images", "color"),
+                "linear_in": (),
+                "mapped": ("images", "matrix", "color", "window"),
+                "rows": ("images", "matrix", "color", "window", "erase"),
+            },
+        },
     ),
     OpCase(
         "augment antialias",
@@ -167,7 +208,7 @@ CASES = [
         listed,
         **{
             **AUGMENT,
-            **{"differentiable": ("images", "matrix"), "mapped": ("matrix",), "rows": ()},
+            **{"mapped": ("matrix",), "rows": ()},
         },
     ),
     OpCase(

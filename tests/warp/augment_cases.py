@@ -142,7 +142,6 @@ def check(images: Any, matrices: Any, size: Size, *, gain: float = 1.0, **option
 IDENTITY = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
 SINGULAR = [[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]]
 NAN, INF = float("nan"), float("inf")
-LARGEST = 2**31 - 1
 SIZE = (6, 7)
 
 

@@ -25,6 +25,10 @@ from warp.affine_cases import (
 
 ALL_CASES = [(d, m, p) for d in INTERPOLATED + COPIED for m in modes_of(d) for p in PADDINGS]
 
+SCALES = (0.05, 0.3, 1.0, 4.0, 40.0, 2.0, 0.1)
+# Exact in binary, or far from ties of integers.
+SHIFTS = ((0.25, 0.0), (0.0, -0.5), (-7.25, 5.4142), (49.71, 0.2361), (-0.4142, -29.9))
+
 # Repeated on every kind of kernel: each dtype, mode and padding, and each pair of the last two.
 MATRIX_CASES = set(ALL_CASES[::4])
 
@@ -87,32 +91,27 @@ def test_reference_pads_as_documented() -> None:
     ids=case_name,
 )
 def test_values(dtype: torch.dtype, mode: str, padding_mode: str) -> None:
+    """Of turned images, small and large, and of some moved by a fraction; conventions rotate."""
     rng = np.random.default_rng(1)
+    number = ALL_CASES.index((dtype, mode, padding_mode))
     image = random_image(rng, (2, 3, 40, 50), dtype)
     size = (45, 131)
-    matrices = np.stack([random_matrix(rng, 40, 50, size) for _ in range(2)])
+    scale = SCALES[number % len(SCALES)]
+    turned = [random_matrix(rng, 40, 50, size, scale=(scale, scale)) for _ in range(2)]
+    usual = [random_matrix(rng, 40, 50, size) for _ in range(2)]
+    dx, dy = SHIFTS[number % len(SHIFTS)]
+    shifted = [[[1.0, 0.0, dx], [0.0, 1.0, dy]]] * 2
     top = largest_value(dtype) if dtype != torch.bool else 1.0
-    fill = [0.0, 1.0, 1.0] if top == 1.0 else [0.0, 100.0, 3.0]
-    check(image, matrices, size, mode=mode, padding_mode=padding_mode, fill=fill)
-
-
-@pytest.mark.parametrize("inverse_map", [False, True])
-@pytest.mark.parametrize("convention", ["integer", "half_pixel"])
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64], ids=case_name)
-def test_conventions(dtype: torch.dtype, mode: str, convention: str, inverse_map: bool) -> None:
-    rng = np.random.default_rng(2)
-    image = random_image(rng, (3, 1, 31, 33), dtype)
-    matrices = np.stack([random_matrix(rng, 31, 33, (40, 70)) for _ in range(3)])
-    check(
-        image,
-        matrices,
-        (40, 70),
-        mode=mode,
-        padding_mode="constant",
-        inverse_map=inverse_map,
-        convention=convention,
-    )
+    options: dict[str, Any] = {
+        "mode": mode,
+        "padding_mode": padding_mode,
+        "fill": [0.0, 1.0, 1.0] if top == 1.0 else [0.0, 100.0, 3.0],
+    }
+    for matrices in (usual, turned, shifted):
+        check(image, np.array(matrices), size, **options)
+    for convention, inverse_map in itertools.product(("integer", "half_pixel"), (False, True)):
+        own = {"convention": convention, "inverse_map": inverse_map}
+        check(image, np.array(usual), size, **options, **own)
 
 
 @pytest.mark.matrix
@@ -127,28 +126,6 @@ def test_sizes(image_size: Size, mode: str) -> None:
         matrix = random_matrix(rng, *image_size, size, scale=(0.3, 3.0))
         padding_mode = PADDINGS[(i + i // 5) % 5]  # in turn for every number of channels
         check(image, matrix[None], size, mode=mode, padding_mode=padding_mode)
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("scale", [0.05, 0.3, 1.0, 4.0, 40.0])
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=case_name)
-def test_scales(dtype: torch.dtype, scale: float, mode: str) -> None:
-    rng = np.random.default_rng(4)
-    image = random_image(rng, (2, 3, 60, 70), dtype)
-    matrices = [random_matrix(rng, 60, 70, (50, 80), scale=(scale, scale)) for _ in range(2)]
-    check(image, np.stack(matrices), (50, 80), mode=mode, padding_mode="constant", fill=1.0)
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=case_name)
-def test_shifts_by_fractions(dtype: torch.dtype, mode: str) -> None:
-    rng = np.random.default_rng(5)
-    image = random_image(rng, (1, 3, 30, 150), dtype)
-    # Exact in binary, or far from ties of integers.
-    shifts = ((0.25, 0.0), (0.0, -0.5), (-7.25, 5.4142), (149.71, 0.2361), (-0.4142, -29.9))
-    for dx, dy in shifts:
-        matrix = np.array([[[1.0, 0.0, dx], [0.0, 1.0, dy]]])
-        check(image, matrix, (33, 160), mode=mode, padding_mode="constant", fill=1.0)
 
 
 def test_wide_images_keep_precise_coordinates() -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from references.affine import random_matrix
 from references.augment import augment
 from references.augment_integers import REACH, integer_weights, resize
-from threads import torch_threads
 from torch import Tensor
 
 from warp.affine_cases import LAYOUTS, PADDINGS, random_image
@@ -375,17 +374,6 @@ def test_layouts_agree(mode: str, channels: int) -> None:
         assert torch.equal(torch.cat(alone, 1), expected)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_threads_agree(mode: str) -> None:
-    image = tensor(pattern(np.random.default_rng(4), "noise", (333, 500, 3)))
-    results = []
-    for count in (1, 2, 5):
-        with torch_threads(count):
-            results.append(shrunk(image, matrix_of((2.3, 3.1)), (144, 161), mode))
-    assert torch.equal(results[0], results[1])
-    assert torch.equal(results[0], results[2])
-
-
 @pytest.mark.matrix
 @pytest.mark.parametrize("mode", MODES)
 def test_gradients_are_those_of_the_filter(mode: str) -> None:
@@ -420,7 +408,7 @@ LANCZOS_SIZE = (14, 130)
 @pytest.mark.parametrize("dtype", DTYPES, ids=name_of)
 def test_values(dtype: torch.dtype, padding_mode: str, kind: str) -> None:
     if dtype == torch.uint8 and padding_mode == "constant" and kind == "upright":
-        pytest.skip("in integers: test_augment_integers.py")
+        pytest.skip("in integers: the tests above")
     number = 15 * DTYPES.index(dtype) + 3 * PADDINGS.index(padding_mode) + list(MAPS).index(kind)
     rng = np.random.default_rng(number)
     channels = (3, 1, 4, 2)[number % 4]
@@ -454,23 +442,3 @@ def test_pillow(size: tuple[int, int]) -> None:
     matrix = [[size[1] / 77, 0, 0], [0, size[0] / 60, 0]]
     found = visops.augment(torch.from_numpy(image)[None, None], matrix, size, **options)
     torch.testing.assert_close(found[0, 0], torch.tensor(expected), rtol=0, atol=1e-5)
-
-
-def test_layouts_lists_and_copies() -> None:
-    rng = np.random.default_rng(1)
-    options: dict[str, Any] = {"mode": "lanczos", "antialias": True, "layout": "CHW"}
-    for dtype in DTYPES:
-        image = random_image(rng, (2, 3, 40, 50), dtype)
-        matrices = np.stack(
-            [aligned(rng, 40, 50, LANCZOS_SIZE, scale=(0.2, 0.5)) for _ in range(2)]
-        )
-        expected = visops.augment(image, matrices, LANCZOS_SIZE, **options)
-        for layout in LAYOUTS.values():
-            assert torch.equal(
-                visops.augment(layout(image), matrices, LANCZOS_SIZE, **options), expected
-            )
-        assert torch.equal(visops.augment(list(image), matrices, LANCZOS_SIZE, **options), expected)
-        one = visops.augment(image[1:], matrices[1:], LANCZOS_SIZE, **options)
-        assert torch.equal(one, expected[1:])
-        still = visops.augment(image, np.eye(3), (40, 50), out_dtype=dtype, **options)
-        assert torch.equal(still, image)

@@ -93,20 +93,6 @@ def test_dtypes_convert_by_full_scale() -> None:
     same(back, levels)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=name_of)
-@pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
-def test_halves_are_rounded_once(dtype: torch.dtype, mode: str, antialias: bool) -> None:
-    rng = np.random.default_rng(1)
-    image = random_image(rng, (2, 3, 20, 30), dtype)
-    matrices = np.stack([random_matrix(rng, 20, 30, (25, 131)) for _ in range(2)])
-    options = everything(rng, 2, 3, (25, 131))
-    for padding_mode in PADDINGS:
-        options.update(mode=mode, antialias=antialias, padding_mode=padding_mode)
-        exact = visops.augment(image.float(), matrices, (25, 131), **options)
-        result = visops.augment(image, matrices, (25, 131), out_dtype=dtype, **options)
-        same(result, exact.to(dtype))
-
-
 def test_clamp_is_per_step() -> None:
     values = torch.tensor([[[[-0.5, 0.0, 0.25, 0.75, 1.5, float("inf"), float("nan")]]]])
     result = visops.augment(values, IDENTITY, (1, 7), clamp=True)
@@ -137,34 +123,6 @@ def test_fill_is_coloured_and_erased_values_are_not() -> None:
     expected[..., 1:3] = 7
     torch.testing.assert_close(result, expected, rtol=0, atol=1e-6)
     assert (result[..., 1:3] == 7).all()
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", DTYPES, ids=name_of)
-def test_layouts_agree(dtype: torch.dtype, layout: str) -> None:
-    rng = np.random.default_rng(2)
-    for (mode, antialias), channels in zip(SAMPLERS, (1, 3, 4, 2, 3), strict=True):
-        plain = random_image(rng, (2, channels, 20, 30), dtype)
-        image = LAYOUTS[layout](plain)
-        matrices = np.stack([random_matrix(rng, 20, 30, (25, 66)) for _ in range(2)])
-        options = everything(rng, 2, channels, (25, 66))
-        for padding_mode in ("constant", "symmetric"):
-            options.update(
-                mode=mode, antialias=antialias, padding_mode=padding_mode, out_dtype=dtype
-            )
-            expected = visops.augment(plain, matrices, (25, 66), layout="CHW", **options)
-            for images in (image, list(image), [image[0], plain[1]]):
-                same(visops.augment(images, matrices, (25, 66), layout="CHW", **options), expected)
-            last = visops.augment(
-                image,
-                matrices,
-                (25, 66),
-                memory_format=torch.channels_last,
-                layout="CHW",
-                **options,
-            )
-            same(last, expected)
-            assert last.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_where_channels_are() -> None:

@@ -1,5 +1,6 @@
-"""The augmentation within torch, and the candidates that CUDA's gradients test."""
+"""The augmentation within torch, its gradients, and the candidates that CUDA's gradients test."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,13 @@ import pytest
 import torch
 import visops
 from kernels import SLOTS, take_tally, use_slot
+from references.affine import random_matrix
+from references.augment import destination_to_source
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad, gradcheck
 
-from warp.affine_cases import LAYOUTS, random_image
-from warp.augment_cases import DTYPES, random_color, random_perspective
+from warp.affine_cases import FLOATING, LAYOUTS, random_image
+from warp.augment_cases import name_of, random_color, random_perspective
 
 OPS = torch.ops.visops
 SIZE = (9, 66)
@@ -35,76 +38,18 @@ def options(color: Tensor | None) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "layout", "gradients"),  # the gradients wanted, of image, matrix and colour
-    [
-        (torch.uint8, "contiguous", (False, True, False)),
-        (torch.float32, "channels_last", (True, True, True)),
-        (torch.bfloat16, "transposed", (True, False, True)),
-    ],
+    ("dtype", "layout"),
+    [(torch.uint8, "contiguous"), (torch.float32, "channels_last"), (torch.bfloat16, "transposed")],
     ids=str,
 )
-def test_opcheck(dtype: torch.dtype, layout: str, gradients: tuple[bool, ...]) -> None:
+def test_opcheck_of_out(dtype: torch.dtype, layout: str) -> None:
     image, matrix, color = sample(dtype)
     image = LAYOUTS[layout](image)
     # A part of the second image, so that the list is ragged in sizes and strides.
     images = [image[0], LAYOUTS["contiguous"](image)[1, :, 2:, 1:]]
-    tail = options(color)
-    floating = dtype.is_floating_point
-    if not floating:  # the others have gradients, below
-        torch.library.opcheck(OPS.augment, (image, matrix, SIZE, *tail, dtype, True))
-        torch.library.opcheck(OPS.augment_list, (images, matrix, SIZE, *tail, dtype, True))
-        torch.library.opcheck(OPS.augment, (image, matrix[0, :2], SIZE))
-        torch.library.opcheck(OPS.augment_list, (images, matrix[0, :2], SIZE))
     out = torch.empty(2, 3, *SIZE, dtype=dtype)
-    torch.library.opcheck(OPS.augment_out, (image, matrix, *tail, out))
-    torch.library.opcheck(OPS.augment_list_out, (images, matrix, *tail, out))
-    grad = LAYOUTS[layout](torch.rand(2, 3, *SIZE))
-    torch.library.opcheck(OPS.augment_backward, (grad, image, matrix, *tail, *gradients))
-    if not floating:
-        return
-    leaves = [t.detach().requires_grad_() for t in (image, matrix, color)]
-    tail = options(leaves[2])
-    torch.library.opcheck(OPS.augment, (*leaves[:2], SIZE, *tail, torch.float32, True))
-    leaf_images = [i.detach().clone().requires_grad_() for i in images]
-    torch.library.opcheck(OPS.augment_list, (leaf_images, leaves[1], SIZE, *tail))
-
-
-def test_compile() -> None:
-    compilations = 0
-
-    def counting(graph: Any, _: Any) -> Any:
-        nonlocal compilations
-        compilations += 1
-        return graph
-
-    def step(image: Tensor, matrix: Tensor, color: Tensor, window: Tensor) -> Tensor:
-        size = (image.shape[-2] * 2, image.shape[-1] + 1)
-        result = visops.augment(
-            image,
-            matrix,
-            size,
-            color=color,
-            window=window,
-            mode="bilinear",
-            antialias=True,
-            mean=[0.4, 0.5, 0.6],
-            std=0.2,
-            clamp=True,
-            layout="CHW",
-        )
-        return result + 1
-
-    torch._dynamo.reset()
-    compiled = torch.compile(step, fullgraph=True, dynamic=True, backend=counting)
-    # A batch of 2 would be taken for the 2 rows of a matrix, which never change.
-    for batch, height, width in ((5, 10, 12), (6, 11, 40), (7, 8, 9)):
-        image = torch.rand(batch, 3, height, width)
-        matrix = torch.tensor([[0.9, 0.2, 1.0], [-0.1, 1.1, 0.3]]).expand(batch, 2, 3)
-        color = torch.eye(3, 4).expand(batch, 3, 4) * 1.1
-        window = torch.tensor([1.0, 1.5, 7.0, 7.5]).expand(batch, 4)
-        arguments = (image, matrix, color, window)
-        assert torch.equal(compiled(*arguments), step(*arguments))
-    assert compilations == 1
+    torch.library.opcheck(OPS.augment_out, (image, matrix, *options(color), out))
+    torch.library.opcheck(OPS.augment_list_out, (images, matrix, *options(color), out))
 
 
 def test_compile_lists_and_out() -> None:
@@ -121,94 +66,6 @@ def test_compile_lists_and_out() -> None:
     assert torch.equal(*results)
     assert torch.equal(*outs)
     assert outs[0].abs().max() > 0
-
-
-# Shapes of image, matrix, color and window (or None), and which dimensions are mapped.
-VMAPS: list[tuple[Any, Any]] = [
-    (((4, 2, 3, 10, 12), (4, 2, 2, 3), None, None), (0, 0, None, None)),
-    (((4, 2, 3, 10, 12), (3, 3), (3, 4), (4,)), (0, None, None, None)),
-    (((2, 3, 10, 12), (4, 3, 3), (4, 3, 4), (4, 4)), (None, 0, 0, 0)),
-    (((2, 3, 10, 12, 4), (2, 2, 3), (2, 4, 3, 4), (2, 4)), (4, None, 1, None)),
-    (((2, 3, 4, 10, 12), (2, 4, 2, 3), (2, 2, 3, 4), (2, 4, 4)), (2, 1, None, 1)),
-    (((2, 3, 10, 12), (2, 3), (2, 4, 2, 3, 4), None), (None, None, 1, None)),
-    (((4, 1, 3, 10, 12), (1, 2, 3), (3, 4), (1, 4)), (0, None, None, None)),
-]
-
-
-def vmap_arguments(shapes: Any, in_dims: Any) -> list[Tensor | None]:
-    """Arguments near the identity, whichever dimension is mapped."""
-    rng = np.random.default_rng(1)
-    result: list[Tensor | None] = []
-    centre = (None, torch.eye(3), torch.eye(3, 4), torch.tensor([0.5, 0.5, 11.0, 9.0]))
-    for shape, dim, middle in zip(shapes, in_dims, centre, strict=True):
-        if shape is None:
-            result.append(None)
-        elif middle is None:
-            result.append(torch.from_numpy(rng.random(shape)))
-        else:
-            last = [n for d, n in enumerate(shape) if d != dim][-middle.dim() :]
-            base = middle[: last[0]] if middle.dim() == 2 else middle
-            order = [d for d in range(len(shape)) if d != dim]
-            plain = [shape[d] for d in order] + ([] if dim is None else [shape[dim]])
-            noise = torch.from_numpy(rng.normal(0, 0.1, plain))
-            near = noise + (base if dim is None else base[..., None])
-            result.append(near if dim is None else near.movedim(-1, dim))
-    return result
-
-
-def augmented(image: Tensor, matrix: Tensor, color: Tensor | None, window: Tensor | None) -> Tensor:
-    return visops.augment(
-        image, matrix, SIZE, color=color, window=window, fill=0.5, std=0.5, layout="CHW"
-    )
-
-
-@pytest.mark.parametrize("listed", [False, True])
-@pytest.mark.parametrize(("shapes", "in_dims"), VMAPS, ids=str)
-def test_vmap(shapes: Any, in_dims: Any, listed: bool) -> None:
-    tensors = vmap_arguments(shapes, in_dims)
-
-    def function(image: Any, *rest: Any) -> Tensor:
-        return augmented(list(image.unbind()) if listed else image, *rest)  # type: ignore[arg-type]
-
-    result = torch.vmap(function, in_dims=in_dims)(*tensors)
-    each = [
-        function(
-            *(
-                t if d is None or t is None else t.select(d, i)
-                for t, d in zip(tensors, in_dims, strict=True)
-            )
-        )
-        for i in range(4)
-    ]
-    assert torch.equal(result, torch.stack(each))
-
-
-def test_fake_and_meta_tensors_have_the_real_layout() -> None:
-    for dtype, relayout in zip(DTYPES, LAYOUTS.values(), strict=False):
-        image, matrix, color = sample(dtype)
-        image = relayout(image)
-        for memory_format in (torch.contiguous_format, torch.channels_last):
-            for listed in (False, True):
-                kind: dict[str, Any] = {"memory_format": memory_format, "out_dtype": dtype}
-
-                def run(
-                    i: Tensor, m: Tensor, c: Tensor, listed: bool = listed, kind: Any = kind
-                ) -> Tensor:
-                    return visops.augment(list(i) if listed else i, m, SIZE, color=c, **kind)
-
-                real = run(image, matrix, color)
-                meta = torch.empty_strided(image.shape, image.stride(), dtype=dtype, device="meta")
-                result = run(meta, matrix.to("meta"), color.to("meta"))
-                assert (result.shape, result.stride()) == (real.shape, real.stride())
-                assert (result.dtype, result.device.type) == (dtype, "meta")
-                with FakeTensorMode() as mode:
-                    fakes: Any = [mode.from_tensor(t) for t in (image, matrix, color)]
-                    fake = run(*fakes)
-                assert (fake.shape, fake.stride(), fake.dtype) == (
-                    real.shape,
-                    real.stride(),
-                    real.dtype,
-                )
 
 
 def test_a_color_that_is_not_there_has_no_gradient() -> None:
@@ -393,3 +250,230 @@ def test_bits_of_many_maps(mode: str) -> None:
         matrix, channels = random_map(rng), 1 + number % 5
         some += bool(candidates(matrix, size, channels, mode=mode, padding_mode=padding)[1].any())
     assert some > 40
+
+
+GRADIENTS_SIZE = (5, 6)
+HEIGHT, WIDTH = 5, 6
+WINDOW = [1.3, 0.6, 4.9, 4.3]
+# Kinks: where a tap changes, and where the window's edge begins and ends.
+BENDS = np.array([*range(-30, 40), *(np.arange(-60, 80) / 2), 0.8, 0.1, 4.4, 3.8])
+
+
+def clear_of_kinks(matrix: np.ndarray, size: Any = GRADIENTS_SIZE) -> bool:
+    """Whether no pixel's source is at a kink, where numerical derivatives are wrong."""
+    m = destination_to_source(matrix, inverse_map=False, convention="integer")
+    y, x = np.indices(size)
+    u, v, w = m @ np.stack([x.ravel(), y.ravel(), np.ones(x.size)])
+    coordinates = np.stack([u / w, v / w]).ravel()
+    return bool(np.abs(coordinates[:, None] - BENDS).min() > 1e-4)
+
+
+def draw(rng: np.random.Generator, *, perspective: bool, scale: tuple[float, float]) -> np.ndarray:
+    while True:
+        if perspective:
+            matrix = random_perspective(rng, HEIGHT, WIDTH, GRADIENTS_SIZE, scale=scale)
+        else:
+            matrix = random_matrix(rng, HEIGHT, WIDTH, GRADIENTS_SIZE, scale=scale)
+        if clear_of_kinks(matrix):
+            return matrix
+
+
+def problem(
+    seed: int,
+    *,
+    perspective: bool = False,
+    steps: int = 1,
+    shared: bool = False,
+    channels: int = 2,
+    scale: tuple[float, float] = (0.5, 2.0),
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Float64 image [2, C, 5, 6], matrices and colours that require gradients."""
+    rng = np.random.default_rng(seed)
+    image = random_image(rng, (2, channels, HEIGHT, WIDTH), torch.float64)
+    matrices = np.stack([draw(rng, perspective=perspective, scale=scale) for _ in range(2)])
+    colors = np.stack([random_color(rng, steps, channels) for _ in range(2)])
+    matrix = torch.from_numpy(matrices[0] if shared else matrices)
+    color = torch.from_numpy(colors[0, 0] if shared else colors)
+    return image.requires_grad_(), matrix.requires_grad_(), color.requires_grad_()
+
+
+def check(tensors: Any, **options: Any) -> None:
+    image, matrix, color = tensors
+
+    def function(image: Tensor, matrix: Tensor, color: Tensor) -> Tensor:
+        return visops.augment(
+            image,
+            matrix,
+            GRADIENTS_SIZE,
+            color=color,
+            fill=[0.5, -1.0, 2.0][: image.shape[1]],
+            out_dtype=torch.float64,
+            layout="CHW",
+            **options,
+        )
+
+    assert gradcheck(function, (image, matrix, color), eps=1e-7, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("padding_mode", ["constant", "reflect"])
+def test_gradcheck_of_the_window(padding_mode: str, mode: str) -> None:
+    """The edge's width is not constant, but shifts and turns leave it alone."""
+    image, matrix, color = problem(2)
+    options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "window": WINDOW}
+    angle = torch.tensor([0.3, -1.2], dtype=torch.float64)
+    shift = torch.tensor([[0.37, 0.21], [2.13, -0.77]], dtype=torch.float64)
+
+    def function(image: Tensor, angle: Tensor, shift: Tensor, color: Tensor) -> Tensor:
+        matrix = visops.get_affine_matrix((2.5, 2.0), angle.rad2deg(), shift)
+        return visops.augment(
+            image, matrix, GRADIENTS_SIZE, color=color, fill=0.5, out_dtype=torch.float64, **options
+        )
+
+    leaves = (image, angle.requires_grad_(), shift.requires_grad_(), color)
+    assert gradcheck(function, leaves, eps=1e-7, atol=1e-5)
+    # With a constant matrix, any width will do.
+    check((image, matrix.detach(), color), **options)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
+def test_matrix_gradient_of_antialias(mode: str) -> None:
+    """Under shifts, where the widths are constant."""
+    image, _, _ = problem(4)
+    image = image.detach()
+    shift = torch.tensor([[0.37, 0.21], [1.13, -0.77]], dtype=torch.float64, requires_grad=True)
+    linear = torch.tensor([[0.4, 0.1], [-0.05, 0.3]], dtype=torch.float64)
+    for padding_mode in ("constant", "symmetric"):
+
+        def function(shift: Tensor, padding_mode: str = padding_mode) -> Tensor:
+            matrix = torch.cat([linear.expand(2, 2, 2), shift[..., None]], dim=2)
+            return visops.augment(
+                image,
+                matrix,
+                GRADIENTS_SIZE,
+                mode=mode,
+                antialias=True,
+                padding_mode=padding_mode,
+                fill=0.5,
+                out_dtype=torch.float64,
+            )
+
+        assert gradcheck(function, (shift,), eps=1e-7, atol=1e-5)
+
+
+@pytest.mark.parametrize("inverse_map", [False, True])
+def test_gradcheck_of_affine_maps_in_nine_elements(inverse_map: bool) -> None:
+    """The last row is 0, 0, w, and still has a gradient."""
+    image, matrix, color = problem(5)
+    row = torch.tensor([[[0.0, 0.0, 1.0]]], dtype=torch.float64).expand(2, 1, 3)
+    full = 1.7 * torch.cat([matrix.detach(), row], 1)
+    full = full.inverse() if inverse_map else full
+    check((image, full.requires_grad_(), color), inverse_map=inverse_map)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_shared_parameters_collect_from_all_samples(listed: bool) -> None:
+    image, matrix, color = problem(8, shared=True)
+    images: Any = list(image) if listed else image
+    grads = []
+    for m, c in ((matrix, color), (matrix.expand(2, 2, 3), color.expand(2, 1, 2, 3))):
+        result = visops.augment(images, m, GRADIENTS_SIZE, color=c, mode="bicubic", layout="CHW")
+        grads.append(torch.autograd.grad(result.square().sum(), (matrix, color, image)))
+    for got, wanted in zip(*grads, strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_no_gradient_of_nearest_to_the_matrix() -> None:
+    image, matrix, color = problem(10)
+    result = visops.augment(image, matrix, GRADIENTS_SIZE, color=color, mode="nearest")
+    grads = torch.autograd.grad(result.sum(), (image, matrix, color))
+    assert torch.equal(grads[1], torch.zeros_like(matrix))
+    assert grads[0].abs().max() > 0
+    assert grads[2].abs().max() > 0
+
+
+@pytest.mark.parametrize("dtype", FLOATING, ids=name_of)
+@pytest.mark.parametrize("out_dtype", FLOATING, ids=name_of)
+def test_dtypes(out_dtype: torch.dtype, dtype: torch.dtype) -> None:
+    image, matrix, color = problem(11)
+    low = image.detach().to(dtype).requires_grad_()
+    low_matrix = matrix.detach().to(dtype).requires_grad_()
+    low_color = color.detach().to(dtype).requires_grad_()
+    result = visops.augment(low, low_matrix, GRADIENTS_SIZE, color=low_color, out_dtype=out_dtype)
+    grads = torch.autograd.grad(result.sum(), (low, low_matrix, low_color))
+    assert [g.dtype for g in grads] == [dtype] * 3
+    assert [g.shape for g in grads] == [low.shape, low_matrix.shape, low_color.shape]
+    exact = [t.detach().double().requires_grad_() for t in (low, low_matrix, low_color)]
+    wide = visops.augment(
+        exact[0], exact[1], GRADIENTS_SIZE, color=exact[2], out_dtype=torch.float64
+    )
+    for got, wanted in zip(grads, torch.autograd.grad(wide.sum(), exact), strict=True):
+        largest = float(wanted.abs().max())
+        allowed = (torch.finfo(dtype).eps + 1e-5) * largest
+        torch.testing.assert_close(got.double(), wanted, rtol=0, atol=allowed)
+
+
+def test_uint8_images_and_results() -> None:
+    """uint8 images pass gradients to matrix and colour; uint8 results have none."""
+    image = torch.randint(0, 256, (2, 2, HEIGHT, WIDTH), dtype=torch.uint8)
+    _, matrix, color = problem(12)
+    grads = []
+    for given in (image, image / 255):
+        result = visops.augment(given, matrix, GRADIENTS_SIZE, color=color, layout="CHW")
+        grads.append(torch.autograd.grad(result.square().sum(), (matrix, color)))
+    for got, wanted in zip(*grads, strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+    result = visops.augment(
+        image, matrix, GRADIENTS_SIZE, color=color, out_dtype=torch.uint8, layout="CHW"
+    )
+    assert not result.requires_grad
+
+
+def test_only_what_is_needed_is_computed() -> None:
+    image, matrix, color = problem(14)
+    for needs in itertools.product([False, True], repeat=3):
+        leaves = [
+            t.detach().requires_grad_(n) for t, n in zip((image, matrix, color), needs, strict=True)
+        ]
+        wanted: list[tuple[bool, ...]] = []
+
+        class Record(torch.utils._python_dispatch.TorchDispatchMode):
+            def __torch_dispatch__(
+                self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
+                if func is torch.ops.visops.augment_backward.default:
+                    wanted.append(tuple(args[-3:]))  # noqa: B023
+                return func(*args, **(kwargs or {}))
+
+        result = visops.augment(leaves[0], leaves[1], GRADIENTS_SIZE, color=leaves[2])
+        assert result.requires_grad == any(needs)
+        if any(needs):
+            with Record():
+                result.sum().backward()
+            assert wanted == [needs]
+        assert [leaf.grad is not None for leaf in leaves] == list(needs)
+
+
+def test_gradients_without_channels_take_no_time() -> None:
+    """However many pixels the result has, none of them holds a number."""
+    image = torch.empty(1, 0, 3, 8, requires_grad=True)
+    matrix = torch.tensor([[[3.5, 0.1, 0.6], [0.3, 3.7, -0.9], [0.001, 0, 1]]], requires_grad=True)
+    color = torch.empty(1, 2, 0, 1, requires_grad=True)
+    result = visops.augment(image, matrix, (12, 2**31 - 1), color=color, antialias=True)
+    leaves = (image, matrix, color)
+    for leaf, grad in zip(leaves, torch.autograd.grad(result.sum(), leaves), strict=True):
+        assert torch.equal(grad, torch.zeros_like(leaf))
+
+
+def test_second_derivatives_and_forward_mode_are_refused() -> None:
+    image, matrix, color = problem(15)
+    result = visops.augment(image, matrix, GRADIENTS_SIZE, color=color)
+    (grad,) = torch.autograd.grad(result.square().sum(), image, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"^visops\.augment: its gradients can't be different"):
+        torch.autograd.grad(grad.square().sum(), image)
+    with forward_ad.dual_level():
+        for images in (image, list(image)):
+            dual = forward_ad.make_dual(image.detach(), torch.ones_like(image))
+            given = dual if images is image else list(dual)
+            with pytest.raises(NotImplementedError, match="jvp"):
+                visops.augment(given, matrix.detach(), GRADIENTS_SIZE, layout="CHW")

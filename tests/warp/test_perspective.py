@@ -134,13 +134,6 @@ def test_gradients() -> None:
     assert gradcheck(lambda i, m: visops.warp_perspective(i, m, (4, 4)), (image, matrix))
 
 
-def test_compile() -> None:
-    image, matrix = torch.rand(2, 3, 8, 9), torch.tensor(MATRIX)
-    torch._dynamo.reset()
-    compiled = torch.compile(visops.warp_perspective, fullgraph=True, backend="aot_eager")
-    assert torch.equal(compiled(image, matrix), visops.warp_perspective(image, matrix))
-
-
 def test_points_agree_with_opencv() -> None:
     cv2 = pytest.importorskip("cv2")
     points = np.random.default_rng(0).uniform(0, 200, (7, 2))

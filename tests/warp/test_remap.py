@@ -11,7 +11,6 @@ import visops
 from kernels import every_slot, use_slot
 from references.remap import displaced_positions
 from references.remap import remap as reference
-from threads import torch_threads
 from torch import Tensor
 from visops.warp.remap_autograd import grid_weights, remap
 
@@ -112,26 +111,6 @@ def test_positions_that_are_no_numbers() -> None:
     for padding in ("replicate", "reflect", "circular"):
         assert (visops.remap(image, wild, flat, padding_mode=padding) == 1).all()
         assert (visops.remap(image.double(), wild, flat, padding_mode=padding) == 1).all()
-
-
-@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_gradients(mode: str) -> None:
-    generator = torch.Generator().manual_seed(0)
-    image = torch.rand(2, 5, 6, dtype=torch.float64, generator=generator).requires_grad_()
-    x = (torch.rand(3, 4, dtype=torch.float64, generator=generator) * 5).requires_grad_()
-    y = (torch.rand(3, 4, dtype=torch.float64, generator=generator) * 4).requires_grad_()
-
-    def run(image: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return visops.remap(image, x, y, mode=mode)
-
-    torch.autograd.gradcheck(run, (image, x, y))
-
-
-def test_threads() -> None:
-    image, (x, y) = picture(np.float32), maps()
-    expected = visops.remap(image, x, y)
-    with torch_threads(1):
-        assert np.array_equal(visops.remap(image, x, y), expected)
 
 
 def test_bad_grids() -> None:
@@ -336,3 +315,30 @@ def test_grid_weights_add_up() -> None:
         for side, points in ((7, 3), (1, 1), (4, 4), (5, 1), (2, 9)):
             weights = grid_weights(side, points, spline, torch.float64, torch.device("cpu"))
             torch.testing.assert_close(weights.sum(1), torch.ones(side, dtype=torch.float64))
+
+
+def bent(images: Tensor, points: Tensor, matrix: Tensor, color: Tensor) -> Tensor:
+    """Augment images that are displaced by a grid of points [B, gh, gw, 2]."""
+    return visops.augment(
+        images,
+        matrix,
+        (4, 5),
+        displacement=points,
+        displacement_grid="spline",
+        color=color,
+        mean=0.3,
+        std=0.5,
+        out_dtype=torch.float64,
+    )
+
+
+def test_gradients_and_compilation_of_displaced_augmentations() -> None:
+    rng = np.random.default_rng(0)
+    images = torch.from_numpy(rng.uniform(0, 1, (2, 3, 5, 6))).requires_grad_()
+    points = torch.from_numpy(rng.normal(0, 0.7, (2, 2, 3, 2))).requires_grad_()
+    matrix = torch.tensor([[1.1, 0.2, 0.3], [-0.1, 0.9, 0.2]]).double().requires_grad_()
+    given = (images, points, matrix, torch.eye(3, 4).double().requires_grad_())
+    torch.autograd.gradcheck(bent, given)
+    torch.compiler.reset()
+    compiled = torch.compile(bent, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(*given), bent(*given))
