@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-import torchvision
 import visops
 from memory import at_most_memory
 from references import roi_align_gradients as reference
@@ -18,7 +17,6 @@ from roi.align_cases import (
     OPTIONS,
     SIZE,
     boxes_of,
-    channels_last,
     every_reduce,
     maps_of,
     pyramid_of,
@@ -86,23 +84,6 @@ def test_reference(kind: str, reduce: str) -> None:
         assert torch.equal(found[1][:, 0], torch.zeros(len(boxes), dtype=torch.float64))
 
 
-@every_kind
-def test_torchvision(kind: str) -> None:
-    for seed, options in enumerate(OPTIONS):
-        maps, boxes = (t.float() for t in sample(kind, options[1], 60, seed))
-        wanted, _ = gradients(
-            lambda m, b, o=options: torchvision.ops.roi_align(m, b, *o),  # type: ignore[misc]
-            maps,
-            boxes,
-        )
-        for layout in (torch.contiguous_format, torch.channels_last):
-            leaf = maps.contiguous(memory_format=layout).requires_grad_()
-            values = visops.roi_align(leaf, boxes, *options)
-            (found,) = torch.autograd.grad(values, leaf, random_like(values))
-            assert_near(found, wanted, 1e-5)
-            assert found.is_contiguous(memory_format=layout)
-
-
 @every_reduce
 def test_boxes_of_another_dtype(reduce: str) -> None:
     """Their gradient has their dtype; integer boxes have none."""
@@ -123,68 +104,6 @@ def test_boxes_of_another_dtype(reduce: str) -> None:
     values = pool(leaf, whole.long())
     (found_1,) = torch.autograd.grad(values, leaf, random_like(values))
     assert same_bits(found_1, wanted[0])
-
-
-@every_reduce
-@pytest.mark.parametrize(
-    ("size", "count", "bins"),
-    [
-        ((2, 3, 9, 11), 0, (7, 7)),
-        ((0, 3, 9, 11), 0, (2, 2)),
-        ((2, 0, 9, 11), 4, (2, 2)),
-        ((2, 3, 0, 11), 0, (2, 2)),
-        ((2, 3, 1, 1), 6, (2, 3)),
-        ((2, 3, 1, 70), 6, (2, 3)),
-        ((2, 70, 40, 1), 6, (2, 3)),
-        ((2, 9, 30, 50), 300, (7, 7)),
-        ((1, 1, 5, 5), 1, (30, 1)),
-    ],
-    ids=str,
-)
-def test_sizes(size: Any, count: int, bins: Any, reduce: str) -> None:
-    """Pixels that no box touches have a gradient of 0."""
-    kinds = [*BOXES][:-1]
-    maps = torch.from_numpy(maps_of(size)).float() - 0.5
-    boxes = torch.from_numpy(boxes_of(kinds[count % len(kinds)], count)).float()
-    if size[0] == 1:
-        boxes[:, 0] = 0
-
-    def pool(m: Tensor, b: Tensor) -> Tensor:
-        return visops.roi_align(m, b, bins, 0.9, 2, reduce=reduce)
-
-    wanted = gradients(pool, maps, boxes)
-    assert (wanted[0].shape, wanted[1].shape) == (maps.shape, boxes.shape)
-    found = gradients(pool, channels_last(maps), boxes)
-    assert same_bits(found[0], wanted[0])
-    assert same_bits(found[1], wanted[1])
-    if maps.numel() and 0 < count < 100:
-        theirs = gradients(
-            lambda m, b: reference.roi_align(m, b, bins, 0.9, 2, False, reduce),
-            maps.double(),
-            boxes.double(),
-            random_like(pool(maps, boxes)).double(),
-        )
-        for ours, exact in zip(wanted, theirs, strict=True):
-            assert_near(ours.double(), exact, 1e-5)
-
-
-@every_reduce
-def test_repeated(reduce: str) -> None:
-    """Many boxes on few pixels, where atomics would add in any order."""
-    maps, boxes = (t.float() for t in sample("overhanging", 1.0, 400))
-
-    def pool(m: Tensor, b: Tensor) -> Tensor:
-        return visops.roi_align(m, b, 7, 1.0, 2, reduce=reduce)
-
-    wanted = gradients(pool, maps, boxes)
-    torch.use_deterministic_algorithms(True)
-    try:
-        for _ in range(3):
-            found = gradients(pool, maps, boxes)
-            assert same_bits(found[0], wanted[0])
-            assert same_bits(found[1], wanted[1])
-    finally:
-        torch.use_deterministic_algorithms(False)
 
 
 def test_only_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """RoIAlign on pyramids, and in torchvision's own detectors."""
 
-import itertools
 import math
 from typing import Any
 
@@ -14,9 +13,8 @@ from references import roi_align as reference
 from torch import Tensor
 from torchvision.ops.poolers import LevelMapper
 
-from roi.align_cases import LAYOUTS, channels_last, proposals, pyramid_of, same_bits
+from roi.align_cases import channels_last, proposals, pyramid_of, same_bits
 
-OPS = torch.ops.visops
 SCALES = [1 / 4, 1 / 8, 1 / 16, 1 / 32]
 RULES = ("torchvision", "detectron2")
 every_rule = pytest.mark.parametrize("rule", RULES)
@@ -183,46 +181,6 @@ def test_one_level() -> None:
         assert same_bits(visops.multiscale_roi_align((maps,), rows, 5, (0.3,), 2), wanted)
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.float16, torch.bfloat16, torch.float64, torch.uint8], ids=str
-)
-def test_dtypes(dtype: torch.dtype) -> None:
-    maps = [(m * 50 + 100).to(dtype) for m in pyramid_of(3, 60, 80, torch.float64, 9)]
-    boxes = proposals(np.random.default_rng(0), 50, 240, 320)
-    levels = [reference.level(row, SCALES[:3]) for row in boxes.numpy()]
-    wanted = pooled_by_level(maps, boxes, levels, 3, 2)
-    assert same_bits(visops.multiscale_roi_align(maps, boxes, 3, SCALES[:3], 2), wanted)
-
-
-def test_layouts() -> None:
-    """Levels may differ in layout; the result has the first level's."""
-    maps = pyramid_of(3, 24, 30, torch.float32, 5)
-    boxes = proposals(np.random.default_rng(0), 40, 96, 120)
-    options: Any = ((2, 3), SCALES[:3], 2)
-    wanted = visops.multiscale_roi_align(maps, boxes, *options)
-    assert wanted.is_contiguous()
-    for layouts in itertools.product(LAYOUTS, LAYOUTS):
-        laid = [LAYOUTS[name](m) for name, m in zip((*layouts, "sliced"), maps, strict=True)]
-        found = visops.multiscale_roi_align(laid, boxes, *options)
-        assert same_bits(found, wanted)
-        assert found.is_contiguous() == ("channels_last" not in layouts[0])
-
-
-@pytest.mark.parametrize("count", [0, 1, 500])
-def test_sizes(count: int) -> None:
-    maps = pyramid_of(2, 16, 20, torch.float32, 3)
-    boxes = proposals(np.random.default_rng(0), count, 64, 80)
-    levels = [reference.level(row, SCALES[:2]) for row in boxes.numpy()]
-    found = visops.multiscale_roi_align(maps, boxes, 3, SCALES[:2])
-    assert found.shape == (count, 3, 3, 3)
-    if count:
-        assert same_bits(found, pooled_by_level(maps, boxes, levels, 3))
-    nobody = [m[:0] for m in maps]
-    assert visops.multiscale_roi_align(nobody, [], 3, SCALES[:2]).shape == (0, 3, 3, 3)
-    no_channels = [m[:, :0] for m in maps]
-    assert visops.multiscale_roi_align(no_channels, boxes, 3, SCALES[:2]).shape == (count, 0, 3, 3)
-
-
 def gradients(
     maps: list[Tensor], boxes: Tensor, grad: Tensor, *options: Any, **keywords: Any
 ) -> list[Tensor]:
@@ -262,23 +220,6 @@ def test_gradients_of_every_level_alone(rule: str) -> None:
             assert same_bits(of_maps[i], wanted[0])
             assert of_maps[i].stride() == leaf.stride()
             assert same_bits(of_boxes[levels == i], wanted[1])
-
-
-def test_gradients_of_torchvision() -> None:
-    maps = pyramid_of(4, 120, 160, torch.float32)
-    boxes = proposals(np.random.default_rng(0), 200, 480, 640)
-    lists = [boxes[boxes[:, 0] == i, 1:] for i in range(2)]
-    grad = torch.from_numpy(np.random.default_rng(1).standard_normal((200, 3, 7, 7))).float()
-
-    def of(pool: Any) -> tuple[Tensor, ...]:
-        leaves = [m.detach().requires_grad_() for m in maps]
-        return torch.autograd.grad(pool(leaves), leaves, grad)
-
-    theirs = torchvision.ops.MultiScaleRoIAlign(["0", "1", "2", "3"], 7, 2)
-    wanted = of(lambda m: theirs({str(i): t for i, t in enumerate(m)}, lists, [(480, 640)] * 2))
-    found = of(lambda m: visops.multiscale_roi_align(m, lists, 7, SCALES, 2))
-    for ours, exact in zip(found, wanted, strict=True):
-        torch.testing.assert_close(ours, exact, rtol=0, atol=2e-5)
 
 
 def test_levels_of_derivatives_are_the_same() -> None:

@@ -140,43 +140,6 @@ def pool(name: str, boxes: Tensor, **options: Any) -> Callable[[Tensor], Tensor]
     return lambda maps: POOLINGS[name].function(maps, boxes, OUTPUT_SIZE, **options)
 
 
-@every_pooling
-def test_third_derivative(name: str) -> None:
-    """Everything is linear, so gradients can be differentiated again and again."""
-    maps, boxes = problem(name, count=4, channels=1)
-    index = OPS.roi_pool(maps, boxes[:, :5], OUTPUT_SIZE)[1]
-    grad = torch.randn(4, 1, *OUTPUT_SIZE).double().requires_grad_()
-    if name == "roi_pool":
-        leaf = maps.clone().requires_grad_()
-
-        def at(values: Tensor) -> Tensor:
-            return visops.roi.pooling_autograd._pool_at(values, index, boxes, 1.0)  # type: ignore[attr-defined,no-any-return]
-
-        assert torch.equal(at(maps), visops.roi_pool(maps, boxes, OUTPUT_SIZE))
-        torch.autograd.gradcheck(at, leaf, fast_mode=True, nondet_tol=0.0)
-        torch.autograd.gradgradcheck(at, leaf, fast_mode=True)
-
-    def gradient(g: Tensor) -> Tensor:
-        leaf = maps.clone().requires_grad_()
-        result = pool(name, boxes)(leaf)
-        return torch.autograd.grad(result, leaf, g, create_graph=True)[0]
-
-    torch.autograd.gradcheck(gradient, grad, fast_mode=True, nondet_tol=0.0)
-    torch.autograd.gradgradcheck(gradient, grad, fast_mode=True)
-
-
-@every_pooling
-def test_boxes_have_no_gradient(name: str) -> None:
-    maps, boxes = problem(name)
-    boxes.requires_grad_()
-    result = pool(name, boxes)(maps.requires_grad_())
-    found = torch.autograd.grad(result.sum(), (maps, boxes), allow_unused=True)
-    assert found[1] is None
-    assert found[0] is not None
-    # If the maps need no gradient, the result has none.
-    assert not pool(name, boxes)(maps.detach()).requires_grad
-
-
 @pytest.mark.cuda
 @every_pooling
 def test_cuda_boxes_that_are_not_valid(name: str) -> None:

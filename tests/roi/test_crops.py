@@ -1,4 +1,4 @@
-"""Crops: against a reference in float64 and other libraries, exactly, and at random."""
+"""Crops: values, copies, forms of arguments, and gradients of crops and of pasting."""
 
 import itertools
 from typing import Any
@@ -10,10 +10,9 @@ import skimage.data
 import torch
 import torchvision
 import visops
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from references import roi_crops as reference
 from torch import Tensor
+from torch.autograd import forward_ad, gradcheck
 from warp.affine_cases import (
     COPIED,
     INTERPOLATED,
@@ -25,12 +24,10 @@ from warp.affine_cases import (
 )
 
 from roi.crops_cases import (
-    BLENDS,
     SHAPE,
     all_boxes,
     assert_near,
     images_of,
-    paste_options,
     random_boxes,
     to_numpy,
 )
@@ -251,111 +248,153 @@ def test_more_than_32_bits_of_elements() -> None:
     assert half[0, 0, -1, -1] == 58  # between 54, 55, 62 and 63: rounded half to even
 
 
-SMALL_SHAPE = (2, 2, 21, 27)
-SEEDS = st.integers(0, 2**32 - 1)
-DRAWN_SIZES = st.tuples(st.integers(1, 12), st.integers(1, 140))
-few = settings(max_examples=25)
+GRADIENTS_SHAPE = (2, 2, 5, 6)
+SIZE = (4, 3)
 
 
-def problem(seed: int, size: tuple[int, int], count: int = 5) -> tuple[Any, Any, Any]:
-    """Images, boxes at multiples of 1/8, and patches, float64."""
-    boxes = np.round(random_boxes(np.random.default_rng(seed), count, SMALL_SHAPE) * 8) / 8
-    boxes[:, 0] = np.floor(boxes[:, 0])
-    patches = images_of(torch.float64, seed % 997, (count, 2, *size))
-    return images_of(torch.float64, seed % 991, SMALL_SHAPE), torch.from_numpy(boxes), patches
+def crop_problem(seed: int = 0) -> tuple[Tensor, Tensor]:
+    """float64 images, and boxes whose samples avoid the kinks at pixel centres."""
+    rng = np.random.default_rng(seed)
+    images = torch.from_numpy(rng.random(GRADIENTS_SHAPE))
+    boxes: list[np.ndarray] = []
+    while len(boxes) < 4:
+        box = random_boxes(rng, 1, GRADIENTS_SHAPE, out=0.3)[0]
+        positions = [
+            low + (np.arange(n) + 0.5) * (high - low) / n - 0.5
+            for low, high, n in ((box[1], box[3], SIZE[1]), (box[2], box[4], SIZE[0]))
+        ]
+        flat = np.concatenate(positions)
+        if np.abs(flat - np.rint(flat)).min() > 1e-4:
+            boxes.append(box)
+    return images.requires_grad_(), torch.from_numpy(np.stack(boxes)).requires_grad_()
 
 
-@few
-@given(SEEDS, DRAWN_SIZES, st.sampled_from(MODES), st.integers(-7, 7), st.integers(-7, 7))
-def test_whole_pixels_move_nothing_else(
-    seed: int, size: tuple[int, int], mode: str, dx: int, dy: int
-) -> None:
-    """Boxes moved with their image give the same patches, and paste the same pixels."""
-    images, boxes, patches = problem(seed, size)
-    wide = torch.nn.functional.pad(images, (10, 10, 10, 10))
-    moved = torch.nn.functional.pad(images, (10 + dx, 10 - dx, 10 + dy, 10 - dy))
-    shift = torch.tensor([0, 10, 10, 10, 10], dtype=torch.float64)
-    by = torch.tensor([0, dx, dy, dx, dy], dtype=torch.float64)
-    options: dict[str, Any] = {"interpolation": mode}
-    found = visops.crop_rois(moved, boxes + shift + by, size, **options)
-    wanted = visops.crop_rois(wide, boxes + shift, size, **options)
-    if mode == "nearest":  # a tie may fall either way
-        assert float((found != wanted).double().mean()) < 0.1
-        return
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-11)
-    back = visops.paste_rois(moved, patches, boxes + shift + by, **options)
-    wanted = visops.paste_rois(wide, patches, boxes + shift, **options)
-    rows, columns = slice(10, 31), slice(10, 37)
-    torch.testing.assert_close(
-        torch.roll(back, (-dy, -dx), (2, 3))[..., rows, columns], wanted[..., rows, columns],
-        rtol=0, atol=1e-11,
-    )  # fmt: skip
+def test_gradient_of_flat_boxes_and_nearest() -> None:
+    images, boxes = images_of(torch.float64).requires_grad_(), all_boxes(torch.float64)
+    boxes.requires_grad_()
+    found = visops.crop_rois(images, boxes, (5, 6))
+    (gradient,) = torch.autograd.grad(found.square().sum(), boxes)
+    assert bool(gradient.isfinite().all())
+    assert bool((gradient[:, 0] == 0).all())
+    assert float(gradient[7, 1:].abs().min()) > 0  # flat along x
+    assert float(gradient[6].abs().max()) == 0  # beyond the image
+    found = visops.crop_rois(images, boxes, (5, 6), interpolation="nearest")
+    (gradient,) = torch.autograd.grad(found.square().sum(), boxes)
+    assert torch.equal(gradient, torch.zeros_like(boxes))
 
 
-@few
-@given(SEEDS, DRAWN_SIZES, st.sampled_from(MODES), st.sampled_from(BLENDS))
-def test_boxes_of_other_images_change_nothing(
-    seed: int, size: tuple[int, int], mode: str, blend: str
-) -> None:
-    images, boxes, patches = problem(seed, size)
-    options = paste_options(blend, patches, dtype=torch.float64)
-    found = visops.paste_rois(images, patches, boxes, interpolation=mode, **options)
-    crops = visops.crop_rois(images, boxes, size, interpolation=mode)
-    for i in range(2):
-        own = boxes[:, 0] == i
-        of_image = boxes[own].clone()
-        of_image[:, 0] = 0
-        part: dict[str, Any] = {
-            k: v[own] if isinstance(v, torch.Tensor) else v for k, v in options.items()
-        }
-        alone = visops.paste_rois(
-            images[i : i + 1], patches[own], of_image, interpolation=mode, **part
+def test_second_derivatives_by_alpha() -> None:
+    """Derivatives of the images' and patches' gradients with respect to alpha."""
+    rng = np.random.default_rng(1)
+    boxes = torch.from_numpy(random_boxes(rng, 4, GRADIENTS_SHAPE))
+    alpha = torch.from_numpy(rng.random((4, *SIZE))).requires_grad_()
+    grad = torch.from_numpy(rng.random(GRADIENTS_SHAPE)).requires_grad_()
+
+    def gradients(grad: Tensor, alpha: Tensor) -> tuple[Tensor, ...]:
+        images = torch.zeros(GRADIENTS_SHAPE, dtype=torch.float64, requires_grad=True)
+        patches = torch.zeros(4, 2, *SIZE, dtype=torch.float64, requires_grad=True)
+        found = visops.paste_rois(images, patches, boxes, blend="alpha", alpha=alpha)
+        result: tuple[Tensor, ...] = torch.autograd.grad(
+            found, (images, patches), grad, create_graph=True
         )
-        assert torch.equal(alone[0], found[i])
-        alone = visops.crop_rois(images[i : i + 1], of_image, size, interpolation=mode)
-        assert torch.equal(alone, crops[own])
+        return result
+
+    assert gradcheck(gradients, (grad, alpha), nondet_tol=0)
 
 
-@few
-@given(SEEDS, DRAWN_SIZES, st.sampled_from(BLENDS))
-def test_constants_stay(seed: int, size: tuple[int, int], blend: str) -> None:
-    """Crops of a constant image are constant, and pasting them back changes nothing."""
-    _, boxes, patches = problem(seed, size)
-    images = torch.full(SMALL_SHAPE, 0.375, dtype=torch.float64)
-    crops = visops.crop_rois(images, boxes, size, padding_mode="replicate")
-    torch.testing.assert_close(crops, torch.full_like(patches, 0.375), rtol=0, atol=1e-15)
-    options = paste_options(blend, patches, dtype=torch.float64)
-    found = visops.paste_rois(images, crops, boxes, **options)
-    torch.testing.assert_close(found, images, rtol=0, atol=1e-14)
+def test_many_positions_on_a_pixel() -> None:
+    """More samples than kernels keep: patches far larger than boxes, and the reverse."""
+    images = images_of(torch.float64, 0, (1, 1, 3, 700)).requires_grad_()
+    boxes = torch.tensor([[0, 1.5, 0.25, 2.75, 2.5], [0, 0.3, 0.1, 699.8, 2.9]])
+    found = visops.crop_rois(images, boxes, (2, 2600))
+    grad = images_of(torch.float64, 1, tuple(found.shape))
+    (gradient,) = torch.autograd.grad(found, images, grad)
+    forward = float((found.detach() * grad).sum())
+    assert float((images.detach() * gradient).sum()) == pytest.approx(forward)
+    patches = images_of(torch.float64, 2, (1, 1, 2, 3)).requires_grad_()
+    wide = torch.zeros(1, 1, 2, 2600, dtype=torch.float64)
+    found = visops.paste_rois(wide, patches, torch.tensor([[0, 0, 0, 2600, 2]]))
+    (gradient,) = torch.autograd.grad(found.sum(), patches)
+    assert float(gradient.sum()) == pytest.approx(5200)
 
 
-@few
-@given(SEEDS, st.sampled_from(("bilinear", "nearest")), st.sampled_from(BLENDS))
-def test_results_are_between_what_goes_in(seed: int, mode: str, blend: str) -> None:
-    images, boxes, patches = problem(seed, (7, 9))
-    options = paste_options(blend, patches, dtype=torch.float64)
-    for found in (
-        visops.crop_rois(images, boxes, (7, 9), interpolation=mode, fill=0.5),
-        visops.paste_rois(images, patches, boxes, interpolation=mode, **options),
-    ):
-        assert float(found.min()) >= -1e-15
-        assert float(found.max()) <= 1 + 1e-15
+@pytest.mark.matrix
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("size", [(70, 30), (3, 600)], ids=["rows", "columns"])
+def test_more_positions_than_are_held_at_once(size: tuple[int, int], mode: str) -> None:
+    """Every element of the gradient: CUDA kernels take such a grid in several pieces."""
+    height, width = size
+    grad = images_of(torch.float64, 1, (1, 1, height, width)) - 0.5
+
+    basis = torch.eye(24, dtype=torch.float64).view(24, 1, 4, 6)
+    boxes = torch.tensor([[i, 0.3, -0.2, 5.6, 4.1] for i in range(24)], dtype=torch.float64)
+    found = visops.crop_rois(basis, boxes, size, interpolation=mode)
+    image = torch.zeros_like(basis[:1], requires_grad=True)
+    crop = visops.crop_rois(image, boxes[:1], size, interpolation=mode)
+    (gradient,) = torch.autograd.grad(crop, image, grad)
+    torch.testing.assert_close(gradient.flatten(), (found * grad).sum((1, 2, 3)))
+
+    basis = torch.eye(6, dtype=torch.float64).view(6, 1, 2, 3)
+    boxes = torch.tensor([[i, 0.3, 0.2, width - 0.6, height - 0.4] for i in range(6)]).double()
+    blank = torch.zeros(6, 1, height, width, dtype=torch.float64)
+    found = visops.paste_rois(blank, basis, boxes, interpolation=mode)
+    patch = torch.zeros_like(basis[:1], requires_grad=True)
+    pasted = visops.paste_rois(blank[:1], patch, boxes[:1], interpolation=mode)
+    (gradient,) = torch.autograd.grad(pasted, patch, grad)
+    torch.testing.assert_close(gradient.flatten(), (found * grad).sum((1, 2, 3)))
 
 
-@pytest.mark.parametrize("blend", BLENDS)
-def test_flips(blend: str) -> None:
-    """Flipping image, boxes and patches flips the result."""
-    images, boxes, patches = problem(11, (7, 9))
-    options = paste_options(blend, patches, dtype=torch.float64)
-    mirrored = boxes.clone()
-    mirrored[:, 1], mirrored[:, 3] = 27 - boxes[:, 3], 27 - boxes[:, 1]
-    crops = visops.crop_rois(images.flip(-1), mirrored, (7, 9)).flip(-1)
-    torch.testing.assert_close(crops, visops.crop_rois(images, boxes, (7, 9)), rtol=0, atol=1e-12)
-    flipped: dict[str, Any] = {
-        k: v.flip(-1) if isinstance(v, torch.Tensor) else v for k, v in options.items()
-    }
-    # A centre on the side between two boxes belongs to one of them only.
-    inside = torch.tensor([0, 1e-9, 1e-9, -1e-9, -1e-9], dtype=torch.float64)
-    found = visops.paste_rois(images.flip(-1), patches.flip(-1), mirrored + inside, **flipped)
-    wanted = visops.paste_rois(images, patches, boxes + inside, **options)
-    torch.testing.assert_close(found.flip(-1), wanted, rtol=0, atol=1e-6)
+def test_only_what_is_needed_is_saved() -> None:
+    images, boxes = crop_problem()
+    saved: list[torch.Size] = []
+
+    def pack(tensor: Tensor) -> Tensor:
+        saved.append(tensor.shape)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        visops.crop_rois(images, boxes.detach(), SIZE)
+        assert saved == [(4, 5)]
+        saved.clear()
+        visops.crop_rois(images, boxes, SIZE)
+        assert saved == [(4, 5), GRADIENTS_SHAPE]
+        saved.clear()
+        patches = torch.rand(4, 2, *SIZE, dtype=torch.float64, requires_grad=True)
+        visops.paste_rois(images, patches, boxes.detach(), blend="feather")
+        assert saved == [(4, 5)]
+
+
+def test_what_is_not_differentiable_says_so() -> None:
+    images, boxes = crop_problem()
+    found = visops.crop_rois(images, boxes, SIZE)
+    (grad,) = torch.autograd.grad(found.square().sum(), boxes, create_graph=True)
+    with pytest.raises(RuntimeError, match="boxes can't be differentiated again"):
+        torch.autograd.grad(grad.square().sum(), images)
+    alpha = torch.rand(4, *SIZE, dtype=torch.float64, requires_grad=True)
+    found = visops.paste_rois(
+        images, torch.rand(4, 2, *SIZE, dtype=torch.float64), boxes.detach(), blend="alpha",
+        alpha=alpha,
+    )  # fmt: skip
+    (grad,) = torch.autograd.grad(found.square().sum(), alpha, create_graph=True)
+    with pytest.raises(RuntimeError, match="alpha can't be differentiated again"):
+        torch.autograd.grad(grad.square().sum(), images)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(images.detach(), torch.ones_like(images))
+        with pytest.raises(NotImplementedError, match="jvp"):
+            visops.crop_rois(dual, boxes.detach(), SIZE)
+
+
+@pytest.mark.cuda
+def test_cuda_takes_no_part_of_boxes_that_are_not_valid() -> None:
+    nan = float("nan")
+    bad = [[7, 1, 1, 4, 4], [-1, 1, 1, 4, 4], [0.5, 1, 1, 4, 4], [0, nan, 1, 4, 4], [1, 4, 1, 3, 4]]
+    boxes = torch.tensor(bad, device="cuda", requires_grad=True)
+    images = images_of(torch.float32).cuda().requires_grad_()
+    patches = torch.rand(5, 3, 6, 7, device="cuda", requires_grad=True)
+    crops = visops.crop_rois(images, boxes, 8, fill=3)
+    assert bool((crops == 3).all())
+    found = visops.paste_rois(images, patches, boxes.detach())
+    assert torch.equal(found, images)
+    grads = torch.autograd.grad(crops.sum() + found.sum(), (images, boxes, patches))
+    assert torch.equal(grads[0], torch.ones_like(images))
+    assert all(float(g.abs().max()) == 0 for g in grads[1:])
