@@ -267,23 +267,6 @@ def test_ties_go_by_label_then_by_the_best_box() -> None:
     assert (found[0][:, 0] / 20).tolist() == [4, 1, 3, 5, 0, 2]
 
 
-def test_arrays() -> None:
-    models = ensemble(np.random.default_rng(6), dtype=torch.float32)
-    arrays = [[t.numpy() for t in part] for part in models]
-    found = visops.weighted_boxes_fusion(*arrays, conf_type="max")
-    for ours, wanted in zip(
-        found, visops.weighted_boxes_fusion(*models, conf_type="max"), strict=True
-    ):
-        assert isinstance(ours, np.ndarray)
-        np.testing.assert_array_equal(ours, wanted.numpy())
-    # Stacked models are a sequence too.
-    boxes, scores, labels = (np.stack([part[0]] * 2) for part in arrays)
-    stacked = visops.weighted_boxes_fusion(boxes, scores, labels)
-    np.testing.assert_array_equal(
-        stacked[1], visops.weighted_boxes_fusion(*([part[0]] * 2 for part in arrays))[1]
-    )
-
-
 def test_models_of_different_dtypes() -> None:
     """Boxes and scores are promoted; labels are those of the first."""
     boxes, scores, labels = ensemble(np.random.default_rng(8), (7, 9))
@@ -323,67 +306,3 @@ def test_fusion_is_the_reference(seed: int, conf_type: str) -> None:
         assert found[2].tolist() == expected[2].tolist()
         np.testing.assert_allclose(found[0].numpy(), expected[0], rtol=1e-12)
         np.testing.assert_allclose(found[1].numpy(), expected[1], rtol=1e-12)
-
-
-@few
-@given(seeds)
-def test_labels_are_independent(seed: int) -> None:
-    for _, (boxes, scores, labels), threshold in problems(seed, 10):
-        whole = visops.weighted_boxes_fusion(boxes, scores, labels, iou_threshold=threshold)
-        for label in torch.cat(labels).unique():
-            own = [names == label for names in labels]
-            parts = [
-                [t[o] for t, o in zip(part, own, strict=True)] for part in (boxes, scores, labels)
-            ]
-            alone = visops.weighted_boxes_fusion(*parts, iou_threshold=threshold)
-            for ours, wanted in zip(whole, alone, strict=True):
-                assert torch.equal(ours[whole[2] == label], wanted)
-
-
-@few
-@given(seeds)
-def test_a_threshold_of_one_fuses_nothing(seed: int) -> None:
-    for _, (boxes, scores, labels), _ in problems(seed, 10):
-        found = visops.weighted_boxes_fusion(boxes, scores, labels, iou_threshold=1)
-        takes_part = torch.cat(scores) >= 0
-        takes_part &= torch.cat(scores).isfinite()
-        assert len(found[0]) == int(takes_part.sum())
-        values = torch.cat(scores)[takes_part]
-        expected = (values / len(boxes)).sort(descending=True)[0]
-        torch.testing.assert_close(found[1], expected, rtol=1e-15, atol=0)
-        rows = {tuple(box) for box in torch.cat(boxes)[takes_part].tolist()}
-        assert {tuple(box) for box in found[0].tolist()} <= rows
-
-
-@few
-@given(seeds)
-def test_fused_boxes_lie_within_their_boxes(seed: int) -> None:
-    for _, (boxes, scores, labels), threshold in problems(seed, 10):
-        found = visops.weighted_boxes_fusion(boxes, scores, labels, iou_threshold=threshold)
-        values = torch.cat(scores)
-        takes_part = (values >= 0) & values.isfinite()
-        assert bool(len(found[0])) == bool(takes_part.any())
-        if not takes_part.any():
-            continue
-        everything, values = torch.cat(boxes)[takes_part], values[takes_part]
-        slack = 1e-12 * everything.abs().max()
-        assert (found[0] >= everything.amin(0) - slack).all()
-        assert (found[0] <= everything.amax(0) + slack).all()
-        assert ((found[1] >= 0) & (found[1] <= values.max() * (1 + 1e-15))).all()
-
-
-@few
-@given(seeds)
-def test_scale(seed: int) -> None:
-    """Scaling boxes or weights by powers of two changes no bit of the rest."""
-    for _, (boxes, scores, labels), threshold in problems(seed, 10):
-        plain = visops.weighted_boxes_fusion(boxes, scores, labels, iou_threshold=threshold)
-        large = visops.weighted_boxes_fusion(
-            [b * 8 for b in boxes],
-            scores,
-            labels,
-            weights=[4] * len(boxes),
-            iou_threshold=threshold,
-        )
-        assert torch.equal(large[0], plain[0] * 8)
-        assert torch.equal(large[1], plain[1])

@@ -303,18 +303,3 @@ def test_matrix_suppression_is_the_reference(method: str, seed: int) -> None:
         enough = changed >= least
         assert limited[0].tolist() == keep[enough][:most].tolist()
         assert limited[1].tolist() == changed[enough][:most].tolist()
-
-
-@few
-@given(seeds)
-def test_order_does_not_matter_if_scores_differ(seed: int) -> None:
-    for i in range(5):
-        rng = np.random.default_rng([seed, i])
-        count = int(rng.integers(1, 60))
-        boxes = torch.from_numpy(BOXES[KINDS[rng.integers(0, len(KINDS))]](rng, count)).float()
-        scores = torch.from_numpy(distinct_scores(rng, count)).float()
-        order = torch.from_numpy(rng.permutation(count))
-        keep, changed = visops.matrix_nms(boxes, scores)
-        moved = visops.matrix_nms(boxes[order], scores[order])
-        by_index = torch.empty(count).index_copy(0, keep, changed)
-        assert torch.equal(by_index[order[moved[0]]], moved[1])

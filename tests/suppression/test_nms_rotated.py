@@ -358,24 +358,6 @@ def test_upright_boxes_agree_with_nms(seed: int) -> None:
             assert torch.equal(visops.nms_rotated(some, own, threshold), expected)
 
 
-@few
-@given(seeds)
-def test_other_upright_boxes(seed: int) -> None:
-    for i in range(FEW):
-        boxes, scores, threshold, rng = problem(seed, i)
-        middle, half = boxes[:, :2], boxes[:, 2:4] / 2
-        corners = torch.cat([middle - half, middle + half], 1)
-        expected = visops.nms(corners, scores, threshold)
-        boxes[:, 4] = 0
-        assert torch.equal(visops.nms_rotated(boxes, scores, threshold), expected)
-        # Quarter turns, with the sides swapped if their number is odd.
-        quarters = torch.from_numpy(rng.integers(-4, 5, len(boxes)))
-        boxes[:, 4] = quarters * (math.pi / 2)
-        odd = quarters % 2 == 1
-        boxes[odd] = boxes[odd][:, [0, 1, 3, 2, 4]]
-        assert torch.equal(visops.nms_rotated(boxes, scores, threshold), expected)
-
-
 @settings(max_examples=4)
 @given(seeds)
 def test_exact_overlaps_at_random(seed: int) -> None:
@@ -383,53 +365,6 @@ def test_exact_overlaps_at_random(seed: int) -> None:
     overlaps = reference.ious(boxes.numpy(), boxes.numpy())
     expected = reference.nms_rotated(overlaps, scores.numpy(), threshold)
     assert visops.nms_rotated(boxes, scores, threshold).tolist() == expected
-
-
-@few
-@given(seeds)
-def test_moving_and_turning_everything(seed: int) -> None:
-    for i in range(FEW):
-        boxes, scores, threshold, rng = problem(seed, i)
-        expected = visops.nms_rotated(boxes, scores, threshold)
-        angle = float(rng.uniform(-3, 3))
-        c, s = math.cos(angle), math.sin(angle)
-        moved = boxes.clone()
-        moved[:, :2] = boxes[:, :2] @ torch.tensor([[c, s], [-s, c]], dtype=torch.float64)
-        moved[:, :2] += torch.from_numpy(rng.uniform(-100, 100, 2))
-        moved[:, 4] += angle
-        assert torch.equal(visops.nms_rotated(moved, scores, threshold), expected)
-        mirrored = boxes * torch.tensor([-1.0, 1.0, 1.0, 1.0, -1.0], dtype=torch.float64)
-        assert torch.equal(visops.nms_rotated(mirrored, scores, threshold), expected)
-
-
-@few
-@given(seeds)
-def test_equal_boxes_written_differently_at_random(seed: int) -> None:
-    for i in range(FEW):
-        boxes, scores, threshold, rng = problem(seed, i)
-        expected = visops.nms_rotated(boxes, scores, threshold)
-        turns = torch.from_numpy(rng.integers(-5, 6, len(boxes)))
-        other = boxes.clone()
-        other[:, 4] += turns * math.pi
-        assert torch.equal(visops.nms_rotated(other, scores, threshold), expected)
-        swapped = boxes[:, [0, 1, 3, 2, 4]]
-        swapped[:, 4] -= math.pi / 2
-        assert torch.equal(visops.nms_rotated(swapped, scores, threshold), expected)
-
-
-@few
-@given(seeds)
-def test_order_does_not_matter_if_scores_differ(seed: int) -> None:
-    for i in range(FEW):
-        boxes, scores, threshold, rng = problem(seed, i)
-        order = torch.from_numpy(rng.permutation(len(scores)))
-        kept = visops.nms_rotated(boxes, scores, threshold)
-        assert torch.equal(order[visops.nms_rotated(boxes[order], scores[order], threshold)], kept)
-        again = visops.nms_rotated(boxes[kept], scores[kept], threshold)
-        assert torch.equal(again, torch.arange(len(kept)))
-        most = int(rng.integers(0, 9))
-        found = visops.nms_rotated(boxes, scores, threshold, max_output=most)
-        assert torch.equal(found, kept[:most])
 
 
 coordinates = st.one_of(

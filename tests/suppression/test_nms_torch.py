@@ -13,8 +13,6 @@ from torch import Tensor
 
 from suppression.nms_cases import BOXES, SCORES, batch_boxes, distinct_scores
 
-METHODS = ("linear", "gaussian", "hard")
-
 
 def sample(count: int = 40, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
     """Boxes [N, 4], scores [N] and ids [N]."""
@@ -85,56 +83,6 @@ def test_export() -> None:
             expected = Detect()(boxes, scores)
             for ours, wanted in zip(program(boxes, scores), expected, strict=True):
                 assert torch.equal(ours, wanted)
-
-
-class DetectPadded(torch.nn.Module):
-    def forward(self, boxes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return visops.nms_padded(boxes, scores, 0.5, 10, score_threshold=0.0)
-
-
-def test_export_of_fixed_sizes() -> None:
-    example = sample()[0][None], sample()[1][None]
-    program = torch.export.export(DetectPadded(), example)
-    shapes = [tuple(n.meta["val"].shape) for n in program.graph.nodes if n.name == "getitem"]
-    assert shapes == [(1, 10)]
-    for boxes in (example[0], example[0].flip(1)):
-        expected = DetectPadded()(boxes, example[1])
-        for ours, wanted in zip(program.module()(boxes, example[1]), expected, strict=True):
-            assert torch.equal(ours, wanted)
-
-
-def everything(boxes: Tensor, scores: Tensor, idxs: Tensor, method: str) -> list[Tensor]:
-    """The results of all operators."""
-    return [
-        visops.nms(boxes, scores, 0.5),
-        *visops.soft_nms(boxes, scores, method=method),
-        visops.batched_nms(boxes, scores, idxs, 0.5),
-        *visops.nms_padded(boxes[None], scores[None], 0.5, 9),
-        *visops.batched_soft_nms(boxes, scores, idxs, method=method),
-        visops.nms_rotated(turned(boxes), scores, 0.5),
-        *visops.nms_match(boxes, scores, 0.5),
-    ]
-
-
-def same(found: list[Tensor], expected: list[Tensor]) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_inputs_that_require_grad(method: str) -> None:
-    """Neither indices nor lowered scores have a gradient; what indices select has."""
-    boxes, scores, idxs = sample()
-    expected = everything(boxes, scores, idxs, method)
-    boxes.requires_grad_(), scores.requires_grad_()
-    found = everything(boxes, scores, idxs, method)
-    assert same(found, expected)
-    assert not any(r.requires_grad for r in found)
-    for kept in found[:2]:
-        boxes.grad = scores.grad = None
-        (boxes[kept].sum() + scores[kept].square().sum()).backward()
-        assert boxes.grad is not None
-        assert scores.grad is not None
-        assert torch.equal(boxes.grad.sum(1) > 0, torch.isin(torch.arange(40), kept))
 
 
 @pytest.mark.cuda

@@ -12,7 +12,6 @@ import visops
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import every_slot, use_slot
-from references import nms as greedy
 from references import rotated
 from references import soft_nms as reference
 from references.soft_nms import soft_nms_by
@@ -76,11 +75,6 @@ def problems(
         )
 
 
-def assert_equal(found: Found, expected: Found) -> None:
-    assert torch.equal(found[0], expected[0])
-    assert torch.equal(found[1], expected[1])
-
-
 @few
 @given(seeds)
 def test_reference(seed: int) -> None:
@@ -126,130 +120,6 @@ def test_as_published(seed: int, method: str) -> None:
         assert set(kept.tolist()) == expected.keys()
         wanted = [expected[i] for i in kept.tolist()]
         np.testing.assert_allclose(values, wanted, rtol=1e-12, atol=0)
-
-
-@few
-@given(seeds)
-def test_scores_fall(seed: int) -> None:
-    """Scores fall from one kept box to the next, and none rises."""
-    for p in problems(seed, 100):
-        kept, values = p.soft_nms()
-        assert (values[1:] <= values[:-1]).all()
-        assert (values <= p.scores[kept]).all()
-        assert (values >= p.options["min_score"]).all()
-        assert len(kept.unique()) == len(kept)
-
-
-@few
-@given(seeds)
-def test_limits(seed: int) -> None:
-    for p in problems(seed, 50):
-        everything = p.soft_nms(min_score=0.0)
-        most = int(p.rng.integers(0, 12))
-        assert_equal(
-            p.soft_nms(min_score=0.0, max_output=most),
-            (everything[0][:most], everything[1][:most]),
-        )
-        # Scores fall, so a box below min_score lowers only others below.
-        high = everything[1] >= 0.3
-        assert_equal(p.soft_nms(min_score=0.3), (everything[0][high], everything[1][high]))
-
-
-@few
-@given(seeds)
-def test_order_does_not_matter_if_scores_differ(seed: int) -> None:
-    for i in range(3 if EMULATED else 30):
-        rng = np.random.default_rng([seed, i])
-        boxes, scores = (torch.from_numpy(a) for a in separate(rng, int(rng.integers(0, 40))))
-        order = torch.from_numpy(rng.permutation(len(scores)))
-        method = METHODS[i % 3]
-        kept, values = visops.soft_nms(boxes, scores, method=method)
-        among, same = visops.soft_nms(boxes[order], scores[order], method=method)
-        assert torch.equal(order[among], kept)
-        assert torch.equal(same, values)
-
-
-@few
-@given(seeds)
-def test_powers_of_two_scale(seed: int) -> None:
-    """Boxes and scores scale: every rounding stays the same."""
-    for p in problems(seed, 50, score=distinct_scores):
-        kept, values = p.soft_nms(min_score=2.0**-7)
-        scaled = visops.soft_nms(p.boxes * 4, p.scores / 8, **{**p.options, "min_score": 2.0**-10})
-        assert_equal((scaled[0], scaled[1] * 8), (kept, values))
-
-
-@few
-@given(seeds)
-def test_definition_of_the_factors(seed: int) -> None:
-    """With two boxes, the second one's score is multiplied by the factor of the overlap."""
-    rng = np.random.default_rng(seed)
-    for _ in range(2 if EMULATED else 30):
-        boxes, scores = separate(rng, 2)
-        overlap = float(greedy.iou(list(boxes[0]), list(boxes[1])))
-        threshold, sigma = float(rng.uniform(0, 0.5)), float(rng.uniform(0.1, 2))
-        factors = {
-            "linear": 1 - overlap if overlap > threshold else 1,
-            "gaussian": np.exp(-(overlap**2) / sigma),
-            "hard": 0 if overlap > threshold else 1,
-        }
-        for method, factor in factors.items():
-            kept, values = visops.soft_nms(
-                torch.from_numpy(boxes),
-                torch.from_numpy(scores),
-                method=method,
-                iou_threshold=threshold,
-                sigma=sigma,
-                min_score=0.0,
-            )
-            best = int(scores.argmax())
-            expected = {best: scores[best]}
-            if factor:
-                expected[1 - best] = scores[1 - best] * factor
-            assert set(kept.tolist()) == expected.keys()
-            wanted = [expected[i] for i in kept.tolist()]
-            error = 1e-14 if method == "gaussian" else 0.0
-            np.testing.assert_allclose(values, wanted, rtol=error)
-
-
-@few
-@given(seeds)
-def test_groups_are_independent(seed: int) -> None:
-    for p in problems(seed, 20, largest=80):
-        names = p.rng.integers(-(2**63), 2**63 - 1, p.rng.integers(1, 6))
-        idxs = torch.from_numpy(p.rng.choice(names, len(p.scores)))
-        rows, values = visops.batched_soft_nms(p.boxes, p.scores, idxs, **p.options)
-        for name in idxs.unique():
-            own = (idxs == name).nonzero()[:, 0]
-            kept, new = p.soft_nms(own)
-            chosen = idxs[rows] == name
-            assert_equal((rows[chosen], values[chosen]), (own[kept], new))
-        assert torch.equal(values, values.sort(descending=True)[0])
-        one = torch.full_like(idxs, -3)
-        alone = visops.batched_soft_nms(p.boxes, p.scores, one, **p.options)
-        assert_equal(alone, p.soft_nms())
-        most = int(p.rng.integers(0, 12))
-        found = visops.batched_soft_nms(p.boxes, p.scores, idxs, **p.options, max_output=most)
-        assert_equal(found, (rows[:most], values[:most]))
-
-
-@few
-@given(seeds)
-def test_batches_are_loops(seed: int) -> None:
-    for p in problems(seed, 12, largest=50):
-        count, classes = len(p.scores), int(p.rng.integers(1, 5))
-        own = torch.stack([p.scores[p.rng.permutation(count)] for _ in range(classes)], 1)
-        boxes, scores = torch.stack([p.boxes, p.boxes.flip(0)]), torch.stack([own, own])
-        options = {**p.options, "max_output": int(p.rng.integers(0, 20))}
-        rows, values = visops.batched_soft_nms(boxes, scores, None, **options)
-        for image in range(2):
-            flat = scores[image].T.reshape(-1)
-            idxs = torch.arange(classes).repeat_interleave(count)
-            repeated = boxes[image].repeat(classes, 1)
-            found, new = visops.batched_soft_nms(repeated, flat, idxs, **options)
-            expected = torch.stack([idxs[found], found % max(count, 1)], 1)
-            chosen = rows[:, 0] == image
-            assert_equal((rows[chosen][:, 1:], values[chosen]), (expected, new))
 
 
 coordinates = st.one_of(
