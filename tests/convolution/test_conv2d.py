@@ -353,14 +353,6 @@ def test_gradients_equal_torchs(name: str) -> None:
     torch.testing.assert_close(only, expected)
 
 
-def test_gradients_keep_the_layout() -> None:
-    input, weight, bias = operands(CASES["stem"], torch.float32)
-    images = channels_last(input).requires_grad_()
-    value = visops.conv2d(images, weight, bias, 2, 3, method="implicit")
-    (gradient,) = torch.autograd.grad(value.sum(), images, create_graph=True)
-    assert gradient.is_contiguous(memory_format=torch.channels_last)
-
-
 @pytest.mark.parametrize("method", ["implicit", "im2col", "torch"])
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16], ids=str)
 def test_autocast(half: torch.dtype, method: str) -> None:

@@ -52,18 +52,6 @@ def test_integers(method: str) -> None:
     assert torch.equal(found, whole.to(torch.int64).to(torch.uint8))
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_arrays(method: str) -> None:
-    input, weight, bias = operands(CASES["3x3"], torch.float32)
-    expected = visops.conv2d(input, weight, bias, 2, 1, method=method)
-    arrays = (input.numpy(), weight.numpy(), bias.numpy())
-    found = visops.conv2d(*arrays, 2, 1, method=method, device="cpu")
-    assert isinstance(found, np.ndarray)
-    assert np.array_equal(found, expected.numpy())
-    whole = visops.conv2d(arrays[0].astype(np.int16), arrays[1].astype(np.int16), method="auto")
-    assert whole.dtype == np.int16
-
-
 @pytest.mark.parametrize(
     ("dtype", "channels", "line"),
     [

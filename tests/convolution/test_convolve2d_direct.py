@@ -352,18 +352,6 @@ def test_batches_are_summed_where_the_kernel_is_shared() -> None:
     assert torch.equal(shared, OPS.convolve2d_backward_kernel(grad, spread, *args, True))
 
 
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0)], ids=str)
-def test_gradients_of_empty_inputs(shape: Pair) -> None:
-    input = torch.ones(shape, requires_grad=True)
-    kernel = torch.ones(2, 3, requires_grad=True)
-    result = convolve2d(input, kernel, (0, 0), (4, 4), "fill", torch.tensor([0.5]), True)
-    by_input, by_kernel = torch.autograd.grad(result.sum(), (input, kernel))
-    assert by_input.shape == shape
-    assert torch.equal(by_kernel, torch.full((2, 3), 8.0))
-    result = convolve2d(torch.ones(3, 4), kernel, (0, 0), shape, "wrap", None, True)
-    assert torch.equal(torch.autograd.grad(result.sum(), kernel)[0], torch.zeros(2, 3))
-
-
 @pytest.mark.matrix
 def test_nan_beyond_a_row_is_ignored() -> None:
     """Lanes without a column in the row add nothing, not even 0 times what lies there."""
@@ -436,3 +424,34 @@ def test_blurs_far_larger_than_the_image_have_quick_gradients() -> None:
     (gradient,) = torch.autograd.grad(blurred.sum(), image)
     # A box repeats all pixels about equally often.
     torch.testing.assert_close(gradient, torch.ones_like(gradient), rtol=0.01, atol=0)
+
+
+def sample(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    rng = np.random.default_rng(0)
+    return values(rng, (2, 1, 9, 11), dtype), values(rng, (3, 3, 4), dtype)
+
+
+def same(input: Tensor, kernel: Tensor, boundary: str = "fill") -> Tensor:
+    start = [(k - 1) // 2 for k in kernel.shape[-2:]]
+    result: Tensor = convolve2d(input, kernel, start, input.shape[-2:], boundary, None, True)
+    return result
+
+
+def test_vmap_over_fills() -> None:
+    input, kernel = sample()
+    fills = torch.tensor([[1.0], [2.0]])
+
+    def call(fill: Tensor) -> Tensor:
+        return convolve2d(input, kernel, (0, 0), (9, 11), "fill", fill, True)  # type: ignore[no-any-return]
+
+    found = torch.vmap(call)(fills)
+    assert torch.equal(found, torch.stack([call(f) for f in fills]))
+
+
+def test_conjugated_views() -> None:
+    input, kernel = sample(torch.complex64)
+    expected = same(input.conj().resolve_conj(), kernel)
+    assert torch.equal(same(input.conj(), kernel), expected)
+    assert torch.equal(
+        same(-input.conj().imag, kernel.real), same(input.imag.clone(), kernel.real.clone())
+    )

@@ -160,16 +160,6 @@ def test_result_dtypes() -> None:
     )
 
 
-def test_compile() -> None:
-    image = torch.rand(3, 12, 14)
-    torch._dynamo.reset()
-    compiled = torch.compile(
-        lambda i: visops.sobel(visops.gaussian_blur(i, 3, 1.2), 1, 0), backend="eager"
-    )
-    expected = visops.sobel(visops.gaussian_blur(image, 3, 1.2), 1, 0)
-    torch.testing.assert_close(compiled(image), expected)
-
-
 @pytest.mark.parametrize("size", [3, 5, 7, 9, (2047, 3)], ids=str)
 def test_compile_of_kernels_by_size(size: Any) -> None:
     """Dynamo computes the kernel by a NumPy of its own."""

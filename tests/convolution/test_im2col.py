@@ -110,26 +110,6 @@ def test_rows_of_every_length(dtype: torch.dtype) -> None:
         check_copies(image, w, indices((2,), w, fast=True), numbers((1,), dtype, 1))
 
 
-@pytest.mark.parametrize("layout", ["unfold", "patches"])
-def test_strides_of_the_input(layout: str) -> None:
-    image = numbers((4, 3, 10, 12), torch.float32)
-    window_of: dict[str, Any] = {"padding": 1, "layout": layout, "fill_value": 2}
-    for view in (
-        image[:, :, ::2],
-        image[..., 1::2],
-        image.transpose(2, 3),
-        image.transpose(0, 1),
-        image.contiguous(memory_format=torch.channels_last),
-        image[1:3, 1:, 2:9, 3:],
-        image[:1, :1].expand(3, 5, 10, 12),
-        image[:, :, :1].expand(4, 3, 7, 12),
-        image[..., :1].expand(4, 3, 10, 5),
-        image[::2, ::2],
-    ):
-        found = visops.im2col(view, 3, **window_of)
-        assert torch.equal(found, visops.im2col(view.clone().contiguous(), 3, **window_of))
-
-
 def test_many_leading_dimensions() -> None:
     image = numbers((2, 3, 2, 1, 3, 2, 6, 5), torch.int16)
     for view in (
@@ -267,19 +247,6 @@ def test_sums_of_large_images(w: Window, dtype: torch.dtype) -> None:
         assert products[0].int() == products[1].int()
 
 
-@pytest.mark.matrix
-@every_case
-def test_adjoint(w: Window) -> None:
-    """<im2col(x), y> == <x, col2im(y)>, exactly: integers wrap."""
-    for leads, layout in itertools.product(LEADS[1:], ("unfold", "patches")):
-        image = numbers((*leads, *w.sizes), torch.int64)
-        columns = OPS.im2col(image, *w.arguments, None, layout)
-        others = numbers(columns.shape, torch.int64, 1)
-        back = OPS.col2im(others, w.sizes, *w.arguments, layout)
-        assert back.shape == image.shape
-        assert (columns * others).sum() == (image * back).sum()
-
-
 @pytest.mark.parametrize(
     ("dtype", "values"),
     [
@@ -302,23 +269,6 @@ def test_fill_value(dtype: torch.dtype, values: tuple[Any, ...]) -> None:
         assert np.array_equal(
             bytes_of(found.reshape(-1)[:1]), bytes_of(torch.full((1,), item, dtype=dtype))
         )
-
-
-@pytest.mark.parametrize("dtype", [np.bool_, np.uint16, np.float16, np.float64, np.complex64])
-def test_arrays(dtype: Any) -> None:
-    image = np.random.default_rng(0).integers(0, 9, (2, 3, 6, 7)).astype(dtype)
-    for layout in ("unfold", "patches"):
-        options: dict[str, Any] = {"padding": 1, "layout": layout}
-        found = visops.im2col(image[:, :, ::-1], 3, **options)
-        assert isinstance(found, np.ndarray)
-        tensor = torch.from_numpy(image[:, :, ::-1].copy())
-        wanted = visops.im2col(tensor, 3, **options)
-        assert found.dtype == dtype
-        assert np.array_equal(found, wanted.numpy())
-        assert np.array_equal(visops.im2col(image[:, :, ::-1], 3, device="cpu", **options), found)
-        back = visops.col2im(found, (6, 7), 3, **options)
-        assert isinstance(back, np.ndarray)
-        assert np.array_equal(back, visops.col2im(wanted, (6, 7), 3, **options).numpy())
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 5, 6), (2, 0, 5, 6), (0, 5, 6)])
@@ -443,36 +393,6 @@ def test_steps_beyond_the_image(slot: str, layout: str, step: int) -> None:
 
 
 LAYOUTS = ("unfold", "patches")
-every_layout = pytest.mark.parametrize("layout", LAYOUTS)
-
-
-def leaf(shape: Any, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
-    return numbers(shape, dtype, seed).requires_grad_()
-
-
-@every_layout
-def test_gradient_is_the_other(layout: str) -> None:
-    for _, w in every_window():
-        image = leaf((2, 3, *w.sizes))
-        columns = OPS.im2col(image, *w.arguments, None, layout)
-        grad = numbers(columns.shape, torch.float64, 1)
-        (found,) = torch.autograd.grad(columns, image, grad)
-        assert torch.equal(found, OPS.col2im(grad, w.sizes, *w.arguments, layout))
-        grad.requires_grad_()
-        back = OPS.col2im(grad, w.sizes, *w.arguments, layout)
-        (found,) = torch.autograd.grad(back, grad, image.detach())
-        assert torch.equal(found, columns)
-
-
-@every_layout
-def test_expanded_gradient(layout: str) -> None:
-    image = leaf((2, 3, 6, 7))
-    visops.im2col(image, 3, padding=1, layout=layout).sum().backward()
-    ones = torch.ones_like(visops.im2col(image, 3, padding=1, layout=layout))
-    assert torch.equal(
-        image.grad,  # type: ignore[arg-type]
-        visops.col2im(ones, (6, 7), 3, padding=1, layout=layout),
-    )
 
 
 def test_conjugate_and_negative_views() -> None:

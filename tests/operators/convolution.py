@@ -102,10 +102,14 @@ PLANES: dict[str, Any] = {
     "layouts": ("strided", "transposed"),
     "dtypes": FLOATS[2:],  # NumPy's halves are refused, as SciPy refuses them
 }
+IN_TURN = {
+    "mode": OneOf("full", "same", "valid"),
+    "boundary": OneOf("fill", "wrap", "symm"),
+}
 PRODUCTS: dict[str, Any] = {
     **PLANES,
     "exact": False,
-    "compiled": False,  # one program for a size: test_convolve2d_torch.py
+    "compiled": False,  # one program for a size: test_convolve2d_methods.py
     "static_fakes": True,
 }
 LINEAR: dict[str, Any] = {
@@ -137,8 +141,8 @@ CASES = [
         for mode, boundary in (("full", "fill"), ("same", "wrap"), ("full", "symm"))
     ),
     OpCase("correlate2d", with_options(planes, mode="same", method="direct"), **PLANES),
-    OpCase("convolve2d im2col", with_options(planes, method="im2col"), **PRODUCTS),
-    OpCase("convolve2d fft", with_options(planes, method="fft"), **PRODUCTS),
+    OpCase("convolve2d im2col", with_options(planes, method="im2col", **IN_TURN), **PRODUCTS),
+    OpCase("convolve2d fft", with_options(planes, method="fft", **IN_TURN), **PRODUCTS),
     OpCase("im2col", windows, linear_in=("input",), **LINEAR),
     OpCase(
         "im2col fill",
