@@ -212,26 +212,6 @@ def test_draws_are_those_of_earlier_versions() -> None:
         assert torch.equal(batch[1], alone)
 
 
-@pytest.mark.parametrize("name", CHAINS)
-def test_chains_of_every_kind_repeat(name: str) -> None:
-    image = photo()
-    with one_by_one():
-        expected = transforms.Compose(CHAINS[name](), seed=1)(image, index=4)
-    chain = transforms.Compose(CHAINS[name](), seed=1)
-    for _ in range(3):
-        assert torch.equal(chain(image, index=4), expected)
-
-
-def test_alone_in_batches_and_in_lists() -> None:
-    chain, image = transforms.Compose(classification(), seed=0), photo()
-    for _ in range(2):
-        alone = chain(image, index=5)
-        batch = chain(torch.stack([image] * 3), index=[4, 5, 6])
-        listed = chain.collate([image.permute(1, 2, 0).numpy()] * 3, index=[4, 5, 6])
-        assert torch.equal(batch[1], alone)
-        assert torch.equal(listed, batch)
-
-
 def test_every_transform_of_the_package_is_a_step() -> None:
     """And needs as many numbers as its class says."""
     for name in CHAINS:
@@ -266,16 +246,6 @@ def test_draws_may_be_a_subclass_s_own() -> None:
     assert (transforms.RandomRotation(9).draws, More(9).draws) == (1, 3)
     assert transforms.RandomRotation(9, interpolation="random").draws == 2
     assert transforms.Resize(9).draws == 0
-
-
-def test_attributes_that_change_count() -> None:
-    flip = transforms.RandomHorizontalFlip(0.0)
-    chain, image = transforms.Compose([flip], seed=0), photo()
-    for _ in range(2):
-        assert torch.equal(chain(image), image)
-    flip.p = 1.0
-    for _ in range(2):
-        assert torch.equal(chain(image), image.flip(-1))
 
 
 class Upside(transforms.RandomVerticalFlip):
@@ -367,26 +337,6 @@ def test_threads_share_a_chain() -> None:
         found = list(pool.map(lambda i: chain(image, index=i % 16), range(64)))
     for i, one in enumerate(found):
         assert torch.equal(one, expected[i % 16])
-
-
-def test_gradients_pass_through_compiled_chains() -> None:
-    chain = transforms.Compose(classification(), seed=0)
-    gradients = []
-    for _ in range(2):
-        image = photo(torch.float32).requires_grad_()
-        chain(image, index=1).square().sum().backward()
-        assert image.grad is not None
-        gradients.append(image.grad)
-    assert torch.equal(gradients[0], gradients[1])
-
-
-def test_videos_and_wide_integers() -> None:
-    chain = transforms.Compose([transforms.RandomHorizontalFlip(1.0)], per_frame=False)
-    video = torch.stack([photo()] * 2)
-    wide = photo().to(torch.uint16)
-    for _ in range(2):
-        assert torch.equal(chain(video), video.flip(-1))
-        assert torch.equal(chain(wide).int(), wide.int().flip(-1))
 
 
 def test_missing_and_odd_parameters_are_named() -> None:

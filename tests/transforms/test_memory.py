@@ -279,23 +279,6 @@ def test_chains_of_every_kind(name: str, both: Any) -> None:
     assert_same(found, expected)
 
 
-def test_parameters_that_are_recorded_and_replayed(both: Any) -> None:
-    chain, batch = transforms.Compose(mixed(), seed=0), numbers(4, 3, *SIZE)
-    (found, params), (expected, others), ran = both(
-        lambda: chain(batch, index=range(4), return_params=True)
-    )
-    assert ran == 1
-    assert_same(found, expected)
-    for one, other in zip(params.steps, others.steps, strict=True):
-        assert {key: value.tolist() for key, value in one.items()} == {
-            key: value.tolist() for key, value in other.items()
-        }
-    again, expected, ran = both(lambda: chain(batch, params=params))
-    assert ran == 1
-    assert_same(again, expected)
-    assert_same(again, found)
-
-
 def test_files(both: Any) -> None:
     steps = [transforms.DecodeJpeg(), transforms.RandomResizedCrop(24), transforms.RandAugment()]
     chain = transforms.Compose([*steps, transforms.ToDtype(torch.float32, scale=True)], seed=0)

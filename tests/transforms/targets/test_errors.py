@@ -9,6 +9,7 @@ import pytest
 import torch
 from bad_input import check, table
 from torch import Tensor
+from visops import transforms as T
 from visops.transforms.sample.images import image_sizes
 from visops.transforms.sample.split import split_sample
 
@@ -328,3 +329,14 @@ def test_no_possible_target_is_silently_left_behind(
 )
 def test_targets(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
     check(error, message, call)
+
+
+@pytest.mark.parametrize("kind", ["mask", "masks"])
+@pytest.mark.parametrize("name", ["flow", "Normals", "optical_flow", "surface_normals"])
+def test_vectors_are_refused_as_masks(kind: str, name: str) -> None:
+    with pytest.raises(ValueError, match=rf"keys\['{kind}'\] names '{name}': .* vectors turn"):
+        T.Compose([T.RandomHorizontalFlip()], keys={kind: ["seg", name]})
+
+
+def test_other_kinds_and_names_are_taken() -> None:
+    T.Compose([T.RandomHorizontalFlip()], keys={"mask": ["depth"], "other": ["flow"]})
