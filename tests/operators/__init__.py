@@ -10,7 +10,6 @@ from .filters_errors import ERRORS as FILTERS_ERRORS
 from .masks_errors import ERRORS as MASKS_ERRORS
 from .matrices_errors import ERRORS as MATRICES_ERRORS
 from .pooling_errors import ERRORS as POOLING_ERRORS
-from .rle_errors import ERRORS as RLE_ERRORS
 from .roi_errors import ERRORS as ROI_ERRORS
 from .suppression_errors import ERRORS as SUPPRESSION_ERRORS
 from .warp_errors import ERRORS as WARP_ERRORS
@@ -30,7 +29,6 @@ ERRORS: dict[str, Errors] = {
     **BOXES_ERRORS,
     **SUPPRESSION_ERRORS,
     **MASKS_ERRORS,
-    **RLE_ERRORS,
     **DEFORMABLE_ERRORS,
     **losses.ERRORS,
     **ROI_ERRORS,
