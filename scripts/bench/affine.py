@@ -18,6 +18,7 @@ import itertools
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cv2
 import torch
@@ -125,7 +126,7 @@ def noise(dtype: torch.dtype, batch: int, size: Size, layout: str, device: str) 
     return image.to(device).contiguous(memory_format=format_)
 
 
-def numpy_contenders(mode: str, size: Size, geometry: Geometry) -> list[Contender]:
+def numpy_contenders(mode: Any, size: Size, geometry: Geometry) -> list[Contender]:
     """An HWC uint8 array against OpenCV."""
     image = noise(torch.uint8, 1, size, "channels_last", "cpu")[0].permute(1, 2, 0).numpy()
     matrix = geometry.matrix(size).numpy()
@@ -144,7 +145,7 @@ def numpy_contenders(mode: str, size: Size, geometry: Geometry) -> list[Contende
 def tensor_contenders(
     dtype: torch.dtype,
     layout: str,
-    mode: str,
+    mode: Any,
     batch: int,
     size: Size,
     geometry: Geometry,

@@ -177,7 +177,7 @@ def statistics(picture: str, count: int, height: int, width: int) -> list[Conten
     ]
 
 
-def clean_up(mode: str, count: int, height: int, width: int) -> list[Contender]:
+def clean_up(mode: Any, count: int, height: int, width: int) -> list[Contender]:
     """Remove regions of fewer than 100 pixels."""
     masks = discs(count, height, width) ^ (noise(count, height, width) & noise(1, height, width))
     tensor, holes = torch.as_tensor(masks), mode == "holes"
@@ -308,12 +308,12 @@ def paste_one_by_one(
     return pasted
 
 
-def pasting(convention: str, count: int, height: int, width: int) -> list[Contender]:
+def pasting(convention: Any, count: int, height: int, width: int) -> list[Contender]:
     """Masks of detections as bools of the image's size."""
     masks, boxes, size = *detections(count, height, width), (height, width)
     few = Tolerance(max_abs=1, mean_abs=1e-5, why="ties at the threshold")
 
-    def ours(out: str) -> Callable[[], Any]:
+    def ours(out: Any) -> Callable[[], Any]:
         return lambda: visops.paste_masks(masks, boxes, size, out=out, convention=convention)
 
     contenders = [

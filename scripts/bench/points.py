@@ -8,6 +8,7 @@ those of 300 or 900 queries with the targets of a batch.
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -99,7 +100,7 @@ def three_matrices(
     return torch.cat([block[i].flatten() for i, block in enumerate(blocks)])
 
 
-def costs(kind: str, batch: int, queries: int, targets: int, floor: float) -> list[Contender]:
+def costs(kind: Any, batch: int, queries: int, targets: int, floor: float) -> list[Contender]:
     torch.manual_seed(0)
     logits, boxes = torch.randn(batch, queries, 91) * 3 - 3, torch.rand(batch, queries, 4)
     labels, target_boxes = torch.randint(0, 91, (batch * targets,)), torch.rand(batch * targets, 4)

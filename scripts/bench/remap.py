@@ -53,7 +53,7 @@ def as_grid(maps: Tensor) -> Tensor:
     return (2.0 * maps.permute(0, 2, 3, 1) + 1.0) / SIDE - 1.0
 
 
-def read(batch: int, dtype: torch.dtype, mode: str, floor: float) -> list[Contender]:
+def read(batch: int, dtype: torch.dtype, mode: Any, floor: float) -> list[Contender]:
     images, maps = photos(batch, dtype), smooth_map(batch)
     x, y = maps[:, 0], maps[:, 1]
     arrays = images.permute(0, 2, 3, 1).contiguous().numpy()

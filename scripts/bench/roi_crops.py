@@ -7,6 +7,7 @@ where the box does, so that a loop's samples near a box's border differ: means a
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -120,7 +121,7 @@ def gradients(count: int, size: int) -> list[Contender]:
     ]
 
 
-def pasting(dtype: torch.dtype, layout: str, count: int, size: int, blend: str) -> list[Contender]:
+def pasting(dtype: torch.dtype, layout: str, count: int, size: int, blend: Any) -> list[Contender]:
     images, boxes = problem(count, dtype, layout)
     patches = visops.crop_rois(images, boxes, size)
     parts = slices(boxes)

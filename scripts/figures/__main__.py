@@ -87,6 +87,7 @@ def pixel_centres(path: Path) -> None:
 
 def padding_modes(path: Path) -> None:
     """A row of five pixels, extended by each padding mode."""
+    mode: Any
     row = np.array([[40, 90, 140, 190, 240]], np.uint8)
     around = 7
     total = row.shape[1] + 2 * around

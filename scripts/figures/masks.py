@@ -1,6 +1,7 @@
 """The pictures of the page on masks: `python scripts/figures` draws them."""
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
@@ -32,6 +33,7 @@ def show_plane(axes: Axes, plane: Tensor, title: str) -> None:
 
 def pasted_masks(path: Path) -> None:
     """A small mask, its numbers pasted, and its masks in both conventions."""
+    convention: Any
     masks, boxes = probabilities(), torch.tensor([BOX])
     figure, axes = plt.subplots(
         1, 4, figsize=(11, 2.5), width_ratios=[0.72, 1, 1, 1], layout="constrained"

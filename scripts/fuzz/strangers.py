@@ -20,7 +20,7 @@ _MARKERS = (*range(0xC0, 0xD0), *range(0xD0, 0xDE), 0xE0, 0xE1, 0xEE, 0xFE, 0x00
 _ORIENTATION = 0x0112
 
 
-def decode_mutated(data: bytes, window: Any, size: Any, mode: str) -> Tensor:
+def decode_mutated(data: bytes, window: Any, size: Any, mode: Any) -> Tensor:
     """Decode a file, or a part of it."""
     found = visops.decode_jpeg(data, window, size, mode=mode, max_pixels=_MOST_PIXELS)
     assert isinstance(found, Tensor)
@@ -33,12 +33,12 @@ def transform_mutated(data: bytes, mode: str, reduced: bool) -> Any:
 
 
 @functools.cache
-def _chain(mode: str, reduced: bool) -> transforms.Compose:
+def _chain(mode: Any, reduced: bool) -> transforms.Compose:
     decode = transforms.DecodeJpeg(mode, reduced=reduced, max_pixels=_MOST_PIXELS)
     return transforms.Compose([decode, transforms.RandomResizedCrop(8)], seed=1)
 
 
-def rle_mutated(rles: Sequence[dict[str, Any]], function: str) -> Any:
+def rle_mutated(rles: Sequence[dict[str, Any]], function: Any) -> Any:
     """Read texts of run lengths."""
     if function == "area":
         return visops.rle_area(list(rles))

@@ -253,7 +253,7 @@ def test_intersection_over_foreground() -> None:
 
 @pytest.mark.parametrize("fmt", ["xywh", "cxcywh"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.uint8], ids=str)
-def test_formats(fmt: str, dtype: torch.dtype) -> None:
+def test_formats(fmt: Any, dtype: torch.dtype) -> None:
     rng = np.random.default_rng(0)
     values = [rng.integers(100, 160, (7, 4)), rng.integers(100, 160, (9, 4))]
     first, second = (torch.from_numpy(v).to(dtype) for v in values)
@@ -271,7 +271,7 @@ def test_formats(fmt: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("fmt", ["xywh", "cxcywh"])
 @pytest.mark.parametrize("aligned", [False, True])
-def test_integers_of_any_size_in_any_format(fmt: str, aligned: bool) -> None:
+def test_integers_of_any_size_in_any_format(fmt: Any, aligned: bool) -> None:
     """They become float64, not float32, which has no 2 ** 25 + 1."""
     first = torch.tensor([[2**25 + 1, 2**25 + 1, 6, 6]])
     second = first + torch.tensor([0, 2, 0, 0])
@@ -353,7 +353,7 @@ def test_no_boxes_without_columns() -> None:
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-def test_losses_are_torchvision_s(name: str, reduction: str) -> None:
+def test_losses_are_torchvision_s(name: str, reduction: Any) -> None:
     ours, theirs = LOSSES[name]
     for dtype in (torch.float16, torch.float32, torch.float64):
         for scale in (1.0, 1e-3):  # eps matters to small boxes

@@ -44,6 +44,7 @@ def test_without_mmcv(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("offset", [0, 1])
 def test_suppression(extension: Any, offset: int) -> None:
     """With an offset of 1 the last pixel of a box counts, as in mmcv 1."""
+    method: Any
     wide = BOXES + torch.tensor([0, 0, offset, offset])
     found = extension.nms(BOXES, SCORES, iou_threshold=0.55, offset=offset)
     assert torch.equal(found, visops.nms(wide, SCORES, 0.55))
@@ -72,7 +73,7 @@ def test_rotated_suppression(extension: Any) -> None:
 
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize(("mode", "kind"), [(0, "iou"), (1, "iof")])
-def test_overlaps(extension: Any, mode: int, kind: str, aligned: bool) -> None:
+def test_overlaps(extension: Any, mode: int, kind: Any, aligned: bool) -> None:
     size = (4,) if aligned else (4, 4)
     ious = torch.empty(size)
     extension.bbox_overlaps(BOXES, BOXES.flip(0), ious, mode=mode, aligned=aligned, offset=0)
@@ -91,7 +92,7 @@ def gradient(call: Any, leaf: Tensor, grad: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize(("mode", "reduce"), [(0, "max"), (1, "mean")])
-def test_roi_align(extension: Any, mode: int, reduce: str, dtype: torch.dtype) -> None:
+def test_roi_align(extension: Any, mode: int, reduce: Any, dtype: torch.dtype) -> None:
     maps = torch.rand(2, 3, 12, 11, dtype=dtype)
     rois, grad = ROIS.to(dtype), torch.rand(2, 3, 2, 3, dtype=dtype)
     options = {"aligned_height": 2, "aligned_width": 3, "spatial_scale": 0.5, "sampling_ratio": 40}

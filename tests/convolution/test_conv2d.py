@@ -355,7 +355,7 @@ def test_gradients_equal_torchs(name: str) -> None:
 
 @pytest.mark.parametrize("method", ["implicit", "im2col", "torch"])
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16], ids=str)
-def test_autocast(half: torch.dtype, method: str) -> None:
+def test_autocast(half: torch.dtype, method: Any) -> None:
     """Results are halves, as torch's convolution gives; float64 stays."""
     input, weight, bias = leaves(CASES["3x3"], torch.float32)
     with torch.autocast("cpu", dtype=half):

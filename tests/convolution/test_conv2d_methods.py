@@ -22,7 +22,7 @@ METHODS = ("auto", "implicit", "im2col", "torch")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("padding", [0, (1, 2), "same", "valid"], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
-def test_methods(dtype: torch.dtype, padding: Any, method: str) -> None:
+def test_methods(dtype: torch.dtype, padding: Any, method: Any) -> None:
     for kernel, dilation, groups in (((3, 3), 1, 1), ((2, 5), (3, 1), 2), ((4, 2), 2, 4)):
         case = Case((2, 4, 9, 12), (8, 4 // groups, *kernel))
         input, weight, bias = operands(case, dtype)
@@ -35,7 +35,7 @@ def test_methods(dtype: torch.dtype, padding: Any, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_steps_and_layout(method: str) -> None:
+def test_steps_and_layout(method: Any) -> None:
     input, weight, bias = operands(CASES["stem"], torch.float32)
     for images in (input, channels_last(input)):
         found = visops.conv2d(images, weight, bias, (2, 1), 3, method=method)
@@ -45,7 +45,7 @@ def test_steps_and_layout(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["auto", "implicit", "im2col"])
-def test_integers(method: str) -> None:
+def test_integers(method: Any) -> None:
     input, weight, bias = operands(CASES["3x3"], torch.uint8)
     found = visops.conv2d(input, weight, bias, padding="same", method=method)
     whole = F.conv2d(input.double(), weight.double(), bias.double(), padding="same")
@@ -65,6 +65,7 @@ def test_integers(method: str) -> None:
     ids=str,
 )
 def test_choice(dtype: torch.dtype, channels: int, line: str) -> None:
+    method: Any
     case = Case((1, channels, 4, 4), (2, channels, 3, 3))
     input, weight, _ = operands(case, dtype)
     lines: list[str] = []
@@ -94,7 +95,7 @@ def test_the_layout_counts_for_the_choice() -> None:
 
 @pytest.mark.parametrize("method", ["auto", "implicit", "im2col", "torch"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32], ids=str)
-def test_no_input_channels(method: str, dtype: torch.dtype) -> None:
+def test_no_input_channels(method: Any, dtype: torch.dtype) -> None:
     """A sum over nothing is 0: only the bias is left, on fake tensors too."""
     if dtype == torch.int32 and method == "torch":
         return  # refused
@@ -110,6 +111,7 @@ def test_no_input_channels(method: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_layout_follows_the_input(dtype: torch.dtype) -> None:
     """Not the weight; and fake kernels promise the same strides."""
+    method: Any
     input, weight = elements((2, 8, 9, 7), dtype, 0), elements((4, 8, 3, 3), dtype, 1)
     for method in METHODS:
         for images in (input, channels_last(input)):

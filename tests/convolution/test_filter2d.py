@@ -50,7 +50,7 @@ def close(ours: Any, theirs: np.ndarray) -> None:
 
 @pytest.mark.parametrize("border", BORDERS)
 @pytest.mark.parametrize("size", [(3, 3), (5, 2), (4, 7), (1, 1)], ids=str)
-def test_agrees_with_opencv(border: str, size: tuple[int, int]) -> None:
+def test_agrees_with_opencv(border: Any, size: tuple[int, int]) -> None:
     cv2 = pytest.importorskip("cv2")
     kernel = np.random.default_rng(0).uniform(-0.3, 0.5, size)
     for dtype in ("uint8", "uint16", "int16", "float32", "float64"):
@@ -67,7 +67,7 @@ def test_agrees_with_opencv(border: str, size: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("border", BORDERS)
-def test_definition(border: str) -> None:
+def test_definition(border: Any) -> None:
     """Also where the kernel is larger than the image, which OpenCV can't mirror."""
     rng = np.random.default_rng(1)
     for shape in ((9, 8, 3), (2, 3, 1), (1, 1, 2), (1, 6, 2)):
@@ -120,7 +120,7 @@ def test_layouts() -> None:
 
 
 @pytest.mark.parametrize("border", BORDERS)
-def test_a_row_and_a_column(border: str) -> None:
+def test_a_row_and_a_column(border: Any) -> None:
     cv2 = pytest.importorskip("cv2")
     rng = np.random.default_rng(3)
     row, column = rng.uniform(-1, 1, 5), rng.uniform(-1, 1, 4)
@@ -235,7 +235,7 @@ def summed(image: np.ndarray, kernel: np.ndarray, axis: int, border: str, fill: 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (7, 3), (2, 30)])
 @pytest.mark.parametrize("length", [1500, 1501])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_long_kernels(border: str, shape: tuple[int, int], length: int, axis: int) -> None:
+def test_long_kernels(border: Any, shape: tuple[int, int], length: int, axis: int) -> None:
     rng = np.random.default_rng(length + axis)
     image, kernel = rng.random(shape), rng.random(length)
     found = visops.filter2d(

@@ -262,6 +262,7 @@ def test_sums_of_large_images(w: Window, dtype: torch.dtype) -> None:
 )
 def test_fill_value(dtype: torch.dtype, values: tuple[Any, ...]) -> None:
     """Every value that torch.full takes."""
+    layout: Any
     image = numbers((3, 3), dtype)
     for value, layout in itertools.product(values, ("unfold", "patches")):
         found = visops.im2col(image, 2, padding=1, layout=layout, fill_value=value)
@@ -377,7 +378,7 @@ def test_copies_and_sums(w: Window, dtype: torch.dtype, leads: list[int]) -> Non
 @every_slot
 @pytest.mark.parametrize("layout", ["unfold", "patches"])
 @pytest.mark.parametrize("step", [7, 2**31 - 1])
-def test_steps_beyond_the_image(slot: str, layout: str, step: int) -> None:
+def test_steps_beyond_the_image(slot: str, layout: Any, step: int) -> None:
     """With such a stride there is one place; 31 bits of it make GPUs index in 64 bits."""
     image = torch.arange(1.0, 61).reshape(1, 2, 5, 6)
     with use_slot(slot):

@@ -29,7 +29,7 @@ class Problem:
     weights: Tensor
     points: tuple[int, ...]
 
-    def attend(self, method: str = "default", **options: Any) -> Tensor:
+    def attend(self, method: Any = "default", **options: Any) -> Tensor:
         found: Tensor = visops.multi_scale_deformable_attention(
             self.value,
             self.shapes,

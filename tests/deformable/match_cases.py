@@ -19,7 +19,7 @@ class Problem(NamedTuple):
     labels: list[Tensor]
     targets: list[Tensor]
 
-    def costs(self, kind: str = "focal", **options: Any) -> list[Tensor]:
+    def costs(self, kind: Any = "focal", **options: Any) -> list[Tensor]:
         made: dict[str, Any] = {"weights": WEIGHTS, **options}
         found: list[Tensor] = visops.match_cost(*self, kind=kind, **made)
         return found

@@ -84,7 +84,7 @@ def smooth_problem(seed: int = 0, **options: Any) -> Problem:
 every_option = pytest.mark.parametrize(("mode", "padding", "align_corners"), OPTIONS)
 
 
-def sample(given: Problem, mode: str, padding: str, align_corners: bool) -> Tensor:
+def sample(given: Problem, mode: Any, padding: Any, align_corners: bool) -> Tensor:
     found: Tensor = visops.point_sample(
         given.maps, given.points, mode=mode, padding_mode=padding, align_corners=align_corners
     )

@@ -107,7 +107,7 @@ def test_by_hand() -> None:
 
 @pytest.mark.matrix
 @every_method
-def test_values_that_are_not_finite(method: str) -> None:
+def test_values_that_are_not_finite(method: Any) -> None:
     """Only samples that read them are affected; a tap outside is 0, whatever lies beside it."""
     value = torch.ones(1, 12, 1, 8)
     value[0, 0] = float("inf")

@@ -112,7 +112,7 @@ def test_by_hand(kind: str) -> None:
 
 
 @every_kind
-def test_forms_of_targets(kind: str) -> None:
+def test_forms_of_targets(kind: Any) -> None:
     given = problem()
     wanted = given.costs(kind)
     labels, targets = torch.cat(given.labels), torch.cat(given.targets)

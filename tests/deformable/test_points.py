@@ -108,6 +108,7 @@ def test_grid_sample(dtype: torch.dtype, mode: str, padding: str, align_corners:
 
 @pytest.mark.matrix
 def test_by_hand() -> None:
+    padding: Any
     maps = torch.arange(12.0).view(1, 1, 3, 4)
     positions = {
         (0.125, 1 / 6): (0.0, 0.0),
@@ -247,6 +248,8 @@ def test_points_on_masks(dtype: torch.dtype) -> None:
 
 
 def test_points_that_do_not_count() -> None:
+    mode: Any
+    padding: Any
     for mode, padding, align_corners in OPTIONS:
         maps = torch.rand(1, 2, 3, 4, requires_grad=True)
         points = torch.tensor([[[float("nan"), 0.5], [0.5, float("-inf")]]], requires_grad=True)
@@ -343,7 +346,7 @@ def smooth_logits(channels: int, batch: int = 3) -> Tensor:
     [(50, 3, 0.75), (7, 1, 1.0), (13, 2.5, 0.0), (1, 4, 0.5), (0, 3, 0.75)],
 )
 @pytest.mark.parametrize("uncertainty", ["logit", "margin"])
-def test_same_points(count: int, oversample: float, importance: float, uncertainty: str) -> None:
+def test_same_points(count: int, oversample: float, importance: float, uncertainty: Any) -> None:
     """In float64, where no two uncertainties are equal up to rounding."""
     logits = smooth_logits(1 if uncertainty == "logit" else 4)
     generators = [torch.Generator().manual_seed(7) for _ in range(2)]

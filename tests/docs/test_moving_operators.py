@@ -159,7 +159,7 @@ def focal() -> list[Tensor]:
     return matcher((present - 0.75 * p**2 * -(1 - p + 1e-8).log())[:, LABELS], 2)
 
 
-def ours(weight: float, kind: str = "focal") -> list[Tensor]:
+def ours(weight: float, kind: Any = "focal") -> list[Tensor]:
     found: list[Tensor] = visops.match_cost(
         QUERY_LOGITS, BOXES, LABELS, TARGETS, weights=(weight, 5, 2), kind=kind, counts=SIZES
     )

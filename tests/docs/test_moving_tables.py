@@ -45,7 +45,7 @@ def single(points: np.ndarray) -> np.ndarray:
     return points.astype(np.float32)
 
 
-def warped(mode: str = "bilinear", padding: str = "constant", **options: Any) -> np.ndarray:
+def warped(mode: Any = "bilinear", padding: Any = "constant", **options: Any) -> np.ndarray:
     return visops.warp_affine(PHOTO, MATRIX, SIZE, mode=mode, padding_mode=padding, **options)
 
 
@@ -159,7 +159,7 @@ MATRICES = torch.from_numpy(MATRIX)[None].float()
 BENTS = torch.from_numpy(BENT)[None].float()
 
 
-def kornia_warped(theirs: str, ours: str, fill: Any = None) -> Pair:
+def kornia_warped(theirs: str, ours: Any, fill: Any = None) -> Pair:
     options = {} if fill is None else {"fill_value": torch.tensor(fill)}
     expected = K.warp_affine(BATCH, MATRICES, SIZE, padding_mode=theirs, **options)
     if fill is None:
@@ -205,7 +205,7 @@ KORNIA: dict[str, tuple[Callable[[], Pair], float]] = {
 }
 
 INNER = (slice(3, -3), slice(3, -3))
-BORDERS = {
+BORDERS: dict[str, Any] = {
     "BORDER_REFLECT_101": "reflect_101",
     "BORDER_REFLECT": "reflect",
     "BORDER_REPLICATE": "replicate",

@@ -146,7 +146,7 @@ def test_pyramids() -> None:
         assert_near(program(*inputs), pyramids(*inputs), 1e-5, str(step))
 
 
-WARPS = [
+WARPS: list[Any] = [
     (mode, padding)
     for mode in MODES
     for padding in ("constant", "replicate", "reflect", "symmetric")
@@ -195,9 +195,10 @@ def test_warps() -> None:
 
 def convolutions(*tensors: Tensor) -> list[Tensor]:
     layers = iter(tensors)
+    methods: tuple[Any, ...] = ("implicit", "im2col")
     return [
         visops.conv2d(next(layers), next(layers), next(layers), *case.options, method=method)
-        for case, method in zip(LAYERS.values(), itertools.cycle(("implicit", "im2col")))
+        for case, method in zip(LAYERS.values(), itertools.cycle(methods))
         if len(case.padding) == 2
     ]
 
@@ -298,7 +299,7 @@ def test_functions_of_torchs_operators() -> None:
 
 def filters(image: Tensor) -> list[Tensor]:
     kernel = torch.linspace(-1, 1, 15).view(3, 5)
-    borders = ("reflect_101", "reflect", "replicate", "wrap", "constant")
+    borders: tuple[Any, ...] = ("reflect_101", "reflect", "replicate", "wrap", "constant")
     return [
         *(visops.filter2d(image, kernel, border=border) for border in borders),
         visops.filter2d(image, (kernel[0], kernel[:, 0]), border="constant", fill=2.0),

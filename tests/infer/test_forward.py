@@ -259,7 +259,7 @@ def test_each_box_has_a_record(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("blend", ["replace", "feather"])
-def test_pictures_are_pasted_back(folder: Path, tmp_path: Path, blend: str) -> None:
+def test_pictures_are_pasted_back(folder: Path, tmp_path: Path, blend: Any) -> None:
     regions = Regions(
         "negative",
         detector(),
@@ -284,7 +284,7 @@ def test_pictures_are_pasted_back(folder: Path, tmp_path: Path, blend: str) -> N
 
 
 @pytest.mark.parametrize("paste", [None, "replace"])
-def test_images_in_which_nothing_is_found(folder: Path, tmp_path: Path, paste: str | None) -> None:
+def test_images_in_which_nothing_is_found(folder: Path, tmp_path: Path, paste: Any) -> None:
     regions = Regions("r", detector(), Network(), (8, 8), detection=Detection(2.0), paste=paste)
     infer.run(folder, tmp_path, [regions], **OPTIONS)
     for name, record in records(tmp_path).items():
@@ -366,7 +366,7 @@ def test_contradicting_detections_are_refused() -> None:
 
 
 @pytest.mark.parametrize("paste", [None, "replace"])
-def test_a_second_network_that_loses_regions(paste: str | None) -> None:
+def test_a_second_network_that_loses_regions(paste: Any) -> None:
     """Every region gets its own result: once, results went to other boxes or images."""
     images = [torch.zeros(3, 64, 64, dtype=torch.uint8)] * 2
     placements = [Preprocess((64, 64)).placement(64, 64)] * 2
@@ -425,7 +425,7 @@ def test_weights_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("paste", [None, "replace"])
-def test_none_means_no_normalisation(paste: str | None) -> None:
+def test_none_means_no_normalisation(paste: Any) -> None:
     """As in Preprocess; what is left out depends on `paste`."""
     seen: list[Tensor] = []
 
@@ -450,7 +450,7 @@ def test_none_means_no_normalisation(paste: str | None) -> None:
 
 def test_bad_options() -> None:
     with pytest.raises(ValueError, match="paste is 'glue', must be one of"):
-        Regions("r", detector(), Network(), (8, 8), paste="glue")
+        Regions("r", detector(), Network(), (8, 8), paste="glue")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r'mean is \(0, 0\), must be 3 numbers, or None or "auto"'):
         Regions("r", detector(), Network(), (8, 8), mean=(0, 0))
     with pytest.raises(ValueError, match=r"std of regions is .*, must have no 0"):

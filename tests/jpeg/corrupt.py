@@ -2,6 +2,7 @@
 
 import resource
 import sys
+from typing import Any
 
 import numpy as np
 import visops
@@ -39,6 +40,7 @@ def corrupted(rng: np.random.Generator, files: list[bytes]) -> bytes:
 
 def main(count: int, seed: int = 0) -> None:
     """Decode `count` files whole or in part."""
+    mode: Any
     rng = np.random.default_rng(seed)
     files = [data for size in ((40, 56), (17, 9)) for _, data in kinds(*size)]
     files += [oriented(picture(24, 40), orientation) for orientation in (2, 5, 7)]

@@ -1,5 +1,7 @@
 """The focal loss: its definition, torchvision's values, and logits without bounds."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -38,6 +40,8 @@ def test_values(slot: str, dtype: torch.dtype, alpha: float, gamma: float) -> No
 @pytest.mark.matrix
 @every_slot
 def test_classes_are_targets_of_one(slot: str) -> None:
+    gradient: Any
+    leaf: Any
     with use_slot(slot):
         logits, _ = problem(torch.float32)
         labels = torch.arange(13) * 5 % 40 - 1  # some are no class
@@ -54,14 +58,14 @@ def test_classes_are_targets_of_one(slot: str) -> None:
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 @pytest.mark.parametrize(("alpha", "gamma"), NUMBERS[:3])
-def test_torchvision_s_values_and_gradients(alpha: float, gamma: float, reduction: str) -> None:
+def test_torchvision_s_values_and_gradients(alpha: float, gamma: float, reduction: Any) -> None:
     ops = pytest.importorskip("torchvision.ops")
     found, grads = [], []
     for function in (ops.sigmoid_focal_loss, visops.sigmoid_focal_loss):
         logits, targets = (tensor.requires_grad_() for tensor in problem())
         losses = function(logits, targets, alpha, gamma, reduction)
         first = torch.autograd.grad(losses.sum(), [logits, targets], create_graph=True)
-        second = torch.autograd.grad(sum(g.sum() for g in first), [logits, targets])
+        second = torch.autograd.grad(first[0].sum() + first[1].sum(), [logits, targets])
         found.append(losses)
         grads.append([*first, *second])
     torch.testing.assert_close(found[1], found[0])
@@ -79,6 +83,7 @@ def test_logits_without_bounds(slot: str, gamma: float) -> None:
             logits = sure.clone().requires_grad_()
             losses = visops.sigmoid_focal_loss(logits, torch.full_like(sure, target), -1, gamma)
             losses.sum().backward()
+            assert logits.grad is not None
             wrong = (sure > 0) != (target == 1.0)
             assert torch.equal(losses.detach()[wrong], sure.abs()[wrong])
             assert (losses.detach()[~wrong] < 1e-40).all()
@@ -102,6 +107,7 @@ def test_nan_stays_where_it_is(slot: str) -> None:
         logits[0, 2] = targets[1, 4] = NAN
         losses = visops.sigmoid_focal_loss(logits.requires_grad_(), targets)
         losses.sum().backward()
+        assert logits.grad is not None
         for values in (losses, logits.grad):
             assert torch.equal(values.isnan().nonzero(), torch.tensor([[0, 2], [1, 4]]))
 

@@ -22,7 +22,7 @@ METRICS = ("euclidean", "taxicab", "chessboard")
 @pytest.mark.matrix
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_masks(kind: str, metric: str) -> None:
+def test_masks(kind: str, metric: Any) -> None:
     """Distances to the last bit, and the first in raster order of the nearest pixels."""
     rng = np.random.default_rng(0)
     layouts = itertools.cycle(LAYOUTS.values())
@@ -64,7 +64,7 @@ def test_spacing(kind: str) -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("metric", METRICS)
-def test_volumes(metric: str) -> None:
+def test_volumes(metric: Any) -> None:
     rng = np.random.default_rng(2)
     for shape, density in (
         ((4, 5, 6), 0.9),
@@ -84,14 +84,14 @@ def test_volumes(metric: str) -> None:
             np.testing.assert_allclose(found, distances, rtol=3e-7)
 
 
-def scipys(mask: np.ndarray, metric: str) -> np.ndarray:
+def scipys(mask: np.ndarray, metric: Any) -> np.ndarray:
     if metric == "euclidean":
         return np.asarray(scipy.ndimage.distance_transform_edt(mask))
     return np.asarray(scipy.ndimage.distance_transform_cdt(mask, metric))
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_scipy(metric: str) -> None:
+def test_scipy(metric: Any) -> None:
     """On larger masks, volumes too: near and far from the outside."""
     rng = np.random.default_rng(3)
     shape = (40, 90) if EMULATED else (211, 517)
@@ -152,7 +152,7 @@ def few_sites(shape: tuple[int, ...], count: int, seed: int = 0) -> np.ndarray:
 @pytest.mark.matrix
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("shape", [(60, 300), (300, 60), (1, 500), (9, 50, 70), (90, 6, 5)])
-def test_few_sites(shape: tuple[int, ...], metric: str) -> None:
+def test_few_sites(shape: tuple[int, ...], metric: Any) -> None:
     """Where distances are long, lines are solved; the nearest pixel and ties stay exact."""
     for count in (1, 2, 30):
         mask = few_sites(shape, count)
@@ -228,7 +228,7 @@ def test_nothing(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_a_mask_without_outside(metric: str) -> None:
+def test_a_mask_without_outside(metric: Any) -> None:
     masks = torch.ones(2, 5, 70, dtype=torch.bool)
     masks[1, 4, 69] = False
     found, indices = visops.distance_transform(masks, metric=metric, return_indices=True)
@@ -259,7 +259,7 @@ def test_distances_are_scipys(seed: int, height: int, width: int) -> None:
 
 @few
 @given(seed=seeds, height=sides, width=sides, metric=st.sampled_from(["taxicab", "chessboard"]))
-def test_the_index_is_the_first_as_near(seed: int, height: int, width: int, metric: str) -> None:
+def test_the_index_is_the_first_as_near(seed: int, height: int, width: int, metric: Any) -> None:
     rng = np.random.default_rng(seed)
     mask = rng.random((height, width)) < rng.choice([0.5, 0.95])
     found, (rows, columns) = visops.distance_transform(mask, metric=metric, return_indices=True)

@@ -61,7 +61,7 @@ def test_bits_areas_and_boxes(layout: str) -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["iou", "ioa"])
-def test_overlaps(kind: str) -> None:
+def test_overlaps(kind: Any) -> None:
     for i, (height, width) in enumerate(SIZES[:-1]):
         first, second = (
             every_kind(height, width, i),

@@ -132,7 +132,7 @@ def test_a_mask_of_its_box_size_is_a_copy() -> None:
 @pytest.mark.parametrize("size", [(0, 5), (5, 0), (4, 4)])
 @pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 3), (2, 3, 0)])
 @pytest.mark.parametrize("out", ["bool", "packed", "float"])
-def test_nothing(size: tuple[int, int], shape: tuple[int, ...], out: str) -> None:
+def test_nothing(size: tuple[int, int], shape: tuple[int, ...], out: Any) -> None:
     masks = torch.ones(shape, requires_grad=out == "float")
     where = torch.tensor([[0.0, 0, 3, 3]]).repeat(shape[0], 1)
     found = visops.paste_masks(masks, where, size, out=out)
@@ -315,7 +315,7 @@ def test_memory_is_that_of_the_result() -> None:
 
 
 @pytest.mark.parametrize("out", ["bool", "packed", "float", "rle"])
-def test_masks_beside_boxes_of_torchvision(out: str) -> None:
+def test_masks_beside_boxes_of_torchvision(out: Any) -> None:
     """Each kind of tensor leaves a call with the other to somebody else."""
     masks, where = probabilities(4).float().requires_grad_(), boxes()[:4]
     typed = tv_tensors.BoundingBoxes(where, format="XYXY", canvas_size=SIZE)  # type: ignore[call-overload]

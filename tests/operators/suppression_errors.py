@@ -1,5 +1,7 @@
 """Bad input of suppression: what is changed of a valid call, and what the error says of it."""
 
+from typing import Any
+
 import numpy as np
 from torch import bool, complex64, int32, int64, tensor, uint8, uint32, zeros
 
@@ -86,7 +88,7 @@ def of_models(name: str, columns: int) -> tuple[Bad, ...]:
     """Return what is wrong with boxes, or segments, of several models."""
     good, shape = zeros(3, columns), f"must be [N, {columns}]"
     halves = [tensor([0.0, 0.5, 1.0])] * 2
-    wrong = {
+    wrong: dict[str, Any] = {
         f"[1] has shape [3, {columns + 1}], {shape}": [good, zeros(3, columns + 1)],
         f"[0] has shape [2], {shape}": [zeros(2), good],
         "[0] has dtype int64, must be a floating type": [good.to(int64)] * 2,

@@ -144,7 +144,7 @@ def test_nan_is_the_largest() -> None:
 
 @pytest.mark.matrix
 @every_reduce
-def test_bytes(reduce: str) -> None:
+def test_bytes(reduce: Any) -> None:
     """Rounded half to even."""
     maps = torch.from_numpy(maps_of() * 256).to(torch.uint8)
     for kind, options, layout in itertools.product(BOXES, OPTIONS, ("contiguous", "channels_last")):
@@ -159,7 +159,7 @@ def test_bytes(reduce: str) -> None:
 
 
 @every_reduce
-def test_expanded_maps(reduce: str) -> None:
+def test_expanded_maps(reduce: Any) -> None:
     """One map expanded over images, channels, rows or columns."""
     boxes = torch.from_numpy(boxes_of("overhanging", 20)).float()
     one = torch.from_numpy(maps_of((1, 5, 9, 11))).float()
@@ -188,7 +188,7 @@ def test_boxes_of_any_kind(maps_dtype: torch.dtype) -> None:
 
 
 @every_reduce
-def test_lists_of_boxes(reduce: str) -> None:
+def test_lists_of_boxes(reduce: Any) -> None:
     maps = torch.from_numpy(maps_of((3, 2, 9, 11))).float()
     boxes = torch.from_numpy(boxes_of("inside", 9)).float()[:, 1:]
     for counts in ((4, 5, 0), (0, 9, 0), (3, 3, 3), (0, 0, 0)):
@@ -230,7 +230,7 @@ def test_lists_of_boxes(reduce: str) -> None:
     ],
     ids=str,
 )
-def test_sizes(maps: Any, count: int, bins: Any, reduce: str) -> None:
+def test_sizes(maps: Any, count: int, bins: Any, reduce: Any) -> None:
     kinds = [*BOXES][:-1]
     numbers = torch.from_numpy(maps_of(maps)).float()
     boxes = torch.from_numpy(boxes_of(kinds[count % len(kinds)], count)).float()

@@ -62,7 +62,7 @@ def assert_near(found: Tensor, wanted: Tensor, within: float) -> None:
 @pytest.mark.matrix
 @every_reduce
 @every_kind
-def test_reference(kind: str, reduce: str) -> None:
+def test_reference(kind: str, reduce: Any) -> None:
     """Both gradients; samples on pixels and borders take the slope of the same side."""
     layouts = itertools.cycle(LAYOUTS.values())
     for options in OPTIONS:
@@ -85,7 +85,7 @@ def test_reference(kind: str, reduce: str) -> None:
 
 
 @every_reduce
-def test_boxes_of_another_dtype(reduce: str) -> None:
+def test_boxes_of_another_dtype(reduce: Any) -> None:
     """Their gradient has their dtype; integer boxes have none."""
     maps, boxes = sample("overhanging", 1.0, 20)
     whole = torch.cat([boxes[:, :1], boxes[:, 1:].round()], 1)
@@ -143,7 +143,7 @@ def test_a_box_finds_its_object() -> None:
 
 
 @every_reduce
-def test_more_images_than_memory_has_room_for_lists(reduce: str) -> None:
+def test_more_images_than_memory_has_room_for_lists(reduce: Any) -> None:
     """Maps without channels take no memory, however many there are."""
     images = 2**31 - 1
     maps = torch.empty(images, 0, 8, 8)
@@ -225,7 +225,7 @@ def test_gradcheck_of_the_backward_of_pyramids() -> None:
 
 
 @every_reduce
-def test_third_derivatives(reduce: str) -> None:
+def test_third_derivatives(reduce: Any) -> None:
     """Nothing is left of a linear function; of its square there is."""
     maps = (small_maps().detach() + 1).requires_grad_()
     boxes = torch.cat([INDEX, SMOOTH], 1)
@@ -243,7 +243,7 @@ def test_third_derivatives(reduce: str) -> None:
 
 
 @every_reduce
-def test_boxes_have_one_derivative(reduce: str) -> None:
+def test_boxes_have_one_derivative(reduce: Any) -> None:
     maps = small_maps()
     boxes = torch.cat([INDEX, SMOOTH], 1).requires_grad_()
     values = visops.roi_align(maps, boxes, 2, 1.0, 2, reduce=reduce)

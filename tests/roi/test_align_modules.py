@@ -235,7 +235,7 @@ def test_module_takes_the_largest_sample() -> None:
     check(
         ValueError,
         "RoIAlign: reduce is 'sum', must be 'mean' or 'max'",
-        lambda: visops.RoIAlign(3, 0.5, 2, reduce="sum"),
+        lambda: visops.RoIAlign(3, 0.5, 2, reduce="sum"),  # type: ignore[arg-type]
     )
 
 

@@ -54,7 +54,7 @@ def test_torchvision(bins: Any, dtype: torch.dtype) -> None:
 @pytest.mark.matrix
 @every_rule
 @pytest.mark.parametrize("aligned", [False, True])
-def test_every_level_alone(aligned: bool, rule: str) -> None:
+def test_every_level_alone(aligned: bool, rule: Any) -> None:
     """The same bits as each level by itself, whatever the boxes' dtype."""
     rng = np.random.default_rng(1)
     maps = pyramid_of(4, 120, 160, torch.float32, 5)
@@ -231,7 +231,7 @@ def test_levels_of_derivatives_are_the_same() -> None:
     maps = [m[:1] for m in pyramid_of(4, 40, 50, torch.float32, 2)]
     for rule in RULES:
 
-        def pool(m: Tensor, rule: str = rule) -> Tensor:
+        def pool(m: Tensor, rule: Any = rule) -> Tensor:
             return visops.multiscale_roi_align([m, *maps[1:]], boxes, 2, SCALES, 2, level_rule=rule)
 
         wanted = pool(maps[0])

@@ -44,7 +44,8 @@ def photo() -> Tensor:
 @pytest.mark.matrix
 @pytest.mark.parametrize("padding_mode", PADDINGS)
 @pytest.mark.parametrize("dtype", INTERPOLATED + COPIED, ids=str)
-def test_reference(dtype: torch.dtype, padding_mode: str) -> None:
+def test_reference(dtype: torch.dtype, padding_mode: Any) -> None:
+    mode: Any
     layouts = itertools.cycle(LAYOUTS.values())
     images, boxes = images_of(dtype), all_boxes()
     fill: Any = (1, 0, 1)
@@ -62,7 +63,7 @@ def test_reference(dtype: torch.dtype, padding_mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("padding_mode", PADDINGS)
-def test_warp_affine(mode: str, padding_mode: str) -> None:
+def test_warp_affine(mode: Any, padding_mode: Any) -> None:
     """A crop is a warp of its image."""
     images, boxes, size = images_of(torch.float32), all_boxes(torch.float64), (17, 19)
     found = visops.crop_rois(images, boxes, size, interpolation=mode, padding_mode=padding_mode)
@@ -81,6 +82,7 @@ def test_warp_affine(mode: str, padding_mode: str) -> None:
 @pytest.mark.matrix
 @pytest.mark.parametrize("dtype", INTERPOLATED + COPIED, ids=str)
 def test_whole_pixels_are_copies(dtype: torch.dtype) -> None:
+    mode: Any
     images = images_of(dtype)
     box = torch.tensor([[1, 5, 6, 13, 17]])
     if dtype.is_floating_point:
@@ -196,7 +198,8 @@ def test_images_without_pixels() -> None:
 
 @pytest.mark.parametrize("padding_mode", PADDINGS)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64], ids=str)
-def test_boxes_far_away_and_huge(dtype: torch.dtype, padding_mode: str) -> None:
+def test_boxes_far_away_and_huge(dtype: torch.dtype, padding_mode: Any) -> None:
+    mode: Any
     images = images_of(dtype)
     boxes = torch.tensor(
         [
@@ -321,7 +324,7 @@ def test_many_positions_on_a_pixel() -> None:
 @pytest.mark.matrix
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", [(70, 30), (3, 600)], ids=["rows", "columns"])
-def test_more_positions_than_are_held_at_once(size: tuple[int, int], mode: str) -> None:
+def test_more_positions_than_are_held_at_once(size: tuple[int, int], mode: Any) -> None:
     """Every element of the gradient: CUDA kernels take such a grid in several pieces."""
     height, width = size
     grad = images_of(torch.float64, 1, (1, 1, height, width)) - 0.5

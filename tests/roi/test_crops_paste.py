@@ -42,6 +42,7 @@ def numpy_options(options: dict[str, Any]) -> dict[str, Any]:
 @every_blend
 @pytest.mark.parametrize("dtype", INTERPOLATED, ids=str)
 def test_reference(dtype: torch.dtype, blend: str) -> None:
+    mode: Any
     layouts = itertools.cycle(itertools.permutations(LAYOUTS.values(), 2))
     images, boxes = images_of(dtype), all_boxes()
     double = torch.float64 if dtype == torch.float64 else torch.float32
@@ -247,7 +248,7 @@ STORED = {
 }
 
 
-def same_on_cuda(images: Tensor, boxes: Tensor, size: tuple[int, int], padding: str) -> Tensor:
+def same_on_cuda(images: Tensor, boxes: Tensor, size: tuple[int, int], padding: Any) -> Tensor:
     found = []
     for slot in ("default", "cuda_emulated"):
         with use_slot(slot):

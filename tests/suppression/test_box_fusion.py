@@ -112,6 +112,7 @@ PUBLISHED_SCORES = {
 
 def test_the_published_package() -> None:
     """The results of ensemble-boxes 1.0.9 for the example in its README."""
+    conf_type: Any
     boxes = [
         [
             [0.00, 0.51, 0.81, 0.91],

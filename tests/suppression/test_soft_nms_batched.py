@@ -148,6 +148,7 @@ def test_dtypes_of_boxes(layout: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATING, ids=str)
 def test_dtypes_of_scores(dtype: torch.dtype) -> None:
+    method: Any
     rng = np.random.default_rng(3)
     boxes = torch.from_numpy(batch_boxes(rng, 7, 20)).to(dtype)
     scores = torch.from_numpy(distinct_scores(rng, (7, 20, 3))).to(dtype)

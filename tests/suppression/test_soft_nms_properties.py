@@ -209,6 +209,7 @@ def test_upright_boxes(slot: str) -> None:
 
 
 def compare_with_upright(boxes: np.ndarray, corners: np.ndarray, scores: np.ndarray) -> None:
+    method: Any
     for method in METHODS:
         ours = visops.soft_nms_rotated(boxes, scores, 0.3, method=method)
         upright = visops.soft_nms(corners, scores, 0.3, method=method)

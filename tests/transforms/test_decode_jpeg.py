@@ -239,7 +239,7 @@ def test_data_loaders() -> None:
         (lambda d: transforms.Compose([d, d]), "Compose: transforms holds a DecodeJpeg, must be"),
         (lambda d: transforms.RandomApply([d]), "RandomApply: transforms holds a DecodeJpeg, must"),
         (lambda d: transforms.RandomChoice([d, FLIP]), "RandomChoice: transforms holds a Decode"),
-        (lambda d: transforms.DecodeJpeg("RGBA"), "DecodeJpeg: mode is 'RGBA', must be 'rgb' or"),
+        (lambda d: transforms.DecodeJpeg("RGBA"), "DecodeJpeg: mode is 'RGBA', must be 'rgb' or"),  # type: ignore[arg-type]
         (lambda d: transforms.DecodeJpeg(max_pixels=0), "DecodeJpeg: max_pixels is 0, must be a"),
     ],
 )

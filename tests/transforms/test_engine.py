@@ -167,7 +167,7 @@ def test_whole_passes_have_the_bits_of_their_transforms(
     finish: list[Any],
     last: Any,
     sample: dict[str, Any],
-    boxes: str,
+    boxes: Any,
     seed: int,
     exact: bool,
 ) -> None:

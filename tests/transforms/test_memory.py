@@ -130,7 +130,7 @@ def sample_of(form: str, entries: list[tuple[str, int]]) -> Any:
     return (IMAGE, values) if form == "pair" else (IMAGE, *values.values())
 
 
-def chain_of(policy: str) -> transforms.Compose:
+def chain_of(policy: Any) -> transforms.Compose:
     steps: list[Any] = [transforms.RandomHorizontalFlip(), transforms.RandomCrop((3, 6))]
     return transforms.Compose(steps, seed=0, boxes=policy)
 

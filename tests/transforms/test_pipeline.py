@@ -245,7 +245,7 @@ def test_exact_colours(saturates: bool) -> None:
 
 @pytest.mark.parametrize("policy", ["keep", "clamp", "sanitize"])
 @pytest.mark.parametrize("form", ["plain", "XYXY", "XYWH", "CXCYWH"])
-def test_formats_and_clipping(form: str, policy: str) -> None:
+def test_formats_and_clipping(form: str, policy: Any) -> None:
     """Boxes of every format that reach beyond the image, before and behind each pass."""
     boxes = typed_boxes() if form == "plain" else typed_boxes(form)
     value: Tensor = boxes.as_subclass(Tensor) if form == "plain" else boxes

@@ -234,7 +234,7 @@ def test_layouts_are_certain_or_said() -> None:
     assert FLIP(COLORS).shape == (3, 6, 8)
     assert FLIP(COLORS.transpose(2, 0, 1)).shape == (3, 6, 8)
     message = "transforms.Compose: layout is 'NCHW', must be 'CHW', 'HWC' or None"
-    check(ValueError, message, lambda: transforms.Compose([FLIP], layout="NCHW"))
+    check(ValueError, message, lambda: transforms.Compose([FLIP], layout="NCHW"))  # type: ignore[arg-type]
     chain = transforms.Compose([FLIP], seed=0)
     _, params = chain(COLORS, index=0, return_params=True)
     maps = RNG.random((21, 6, 8))

@@ -82,6 +82,7 @@ def test_quarter_turns_and_flips_copy(dtype: torch.dtype, padding_mode: str) -> 
 @pytest.mark.parametrize("dtype", EVERY, ids=case_name)
 @pytest.mark.parametrize("inverse_map", [False, True])
 def test_integer_shifts_copy(dtype: torch.dtype, inverse_map: bool) -> None:
+    mode: Any
     image = extreme_image(dtype, 70)
     for mode in modes_of(dtype):
         for dx, dy in ((0, 0), (3, -5), (-69, 69), (200, 0)):
@@ -114,7 +115,7 @@ def test_wide_upright_maps_repeat_columns(dtype: Any, channels: int) -> None:
 
 
 @pytest.mark.parametrize("padding_mode", ["replicate", "reflect", "symmetric", "circular"])
-def test_integer_shifts_pad_as_numpy(padding_mode: str) -> None:
+def test_integer_shifts_pad_as_numpy(padding_mode: Any) -> None:
     names = {"replicate": "edge", "circular": "wrap"}
     image = np.random.default_rng(1).integers(0, 256, (9, 13, 3), dtype=np.uint8)
     padded = np.pad(image, ((20, 20), (30, 30), (0, 0)), names.get(padding_mode, padding_mode))  # type: ignore[call-overload]
@@ -139,7 +140,7 @@ def test_integers_beyond_their_float() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_expanded_images(mode: str) -> None:
+def test_expanded_images(mode: Any) -> None:
     rng = np.random.default_rng(4)
     matrix = random_matrix(rng, 20, 30, (25, 66))
     for shape in ((1, 3, 20, 30), (2, 1, 20, 30), (2, 3, 1, 30), (2, 3, 20, 1), (1, 1, 1, 1)):
@@ -152,7 +153,7 @@ def test_expanded_images(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64])
-def test_array_strides(dtype: Any, mode: str) -> None:
+def test_array_strides(dtype: Any, mode: Any) -> None:
     rng = np.random.default_rng(5)
     image = (rng.random((20, 30, 3)) * 200).astype(dtype)
     matrix = random_matrix(rng, 20, 30, (25, 66))
@@ -180,6 +181,7 @@ def test_array_strides(dtype: Any, mode: str) -> None:
 # NumPy has no bfloat16.
 @pytest.mark.parametrize("dtype", [d for d in EVERY if d != torch.bfloat16], ids=case_name)
 def test_arrays_equal_tensors(dtype: torch.dtype) -> None:
+    mode: Any
     rng = np.random.default_rng(6)
     for channels in (1, 2, 3, 4, 5):
         image = random_image(rng, (channels, 20, 30), dtype)
@@ -194,7 +196,8 @@ def test_arrays_equal_tensors(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", INTERPOLATED, ids=case_name)
 @pytest.mark.parametrize("mode", MODES)
-def test_constant_images_stay_constant(dtype: torch.dtype, mode: str) -> None:
+def test_constant_images_stay_constant(dtype: torch.dtype, mode: Any) -> None:
+    padding_mode: Any
     rng = np.random.default_rng(7)
     value = 0.5 if dtype.is_floating_point else 128
     image = torch.full((2, 3, 20, 30), value, dtype=dtype)
@@ -211,7 +214,7 @@ def test_constant_images_stay_constant(dtype: torch.dtype, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_out(mode: str) -> None:
+def test_out(mode: Any) -> None:
     rng = np.random.default_rng(9)
     image = random_image(rng, (2, 3, 20, 30), torch.float32)
     matrix = random_matrix(rng, 20, 30, (25, 66))

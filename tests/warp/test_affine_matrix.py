@@ -355,6 +355,7 @@ def test_one_template_for_all_samples() -> None:
 
 
 def test_points_move_as_the_image_does() -> None:
+    convention: Any
     image = torch.zeros(1, 40, 50)
     points = torch.tensor([[12.0, 7.0], [30.0, 31.0], [45.0, 3.0]])
     for x, y in points.int().tolist():

@@ -52,7 +52,7 @@ class TestOpenCV:
     """OpenCV 5 computes as we do; OpenCV 4 rounds coordinates to 1/32 pixel."""
 
     def both(
-        self, image: np.ndarray, mode: str, padding_mode: str, matrix: np.ndarray, *flags: str
+        self, image: np.ndarray, mode: Any, padding_mode: Any, matrix: np.ndarray, *flags: str
     ) -> tuple[np.ndarray, np.ndarray]:
         cv2 = pytest.importorskip("cv2")
         fill = [30, 120, 200][: image.ndim]
@@ -117,7 +117,7 @@ class TestOpenCV:
         if not cv2.__version__.startswith("5.0"):
             pytest.skip("the table is about OpenCV 5.0")
 
-        def difference(image: np.ndarray, mode: str) -> float:
+        def difference(image: np.ndarray, mode: Any) -> float:
             options = {"flags": getattr(cv2, FLAGS[mode]), "borderMode": cv2.BORDER_REPLICATE}
             theirs = cv2.warpAffine(image, matrices()[1], SIZE[::-1], **options)
             ours = visops.warp_affine(
@@ -174,7 +174,7 @@ def grid_theta(matrix: np.ndarray) -> Tensor:
     ("ours", "theirs"),
     [("constant", "zeros"), ("replicate", "border"), ("reflect", "reflection")],
 )
-def test_grid_sample(mode: str, ours: str, theirs: str) -> None:
+def test_grid_sample(mode: Any, ours: Any, theirs: str) -> None:
     image = photo_tensor().double().requires_grad_()
     for matrix in matrices():
         grid = F.affine_grid(grid_theta(matrix), [1, 3, *SIZE], align_corners=True)
@@ -189,7 +189,7 @@ def test_grid_sample(mode: str, ours: str, theirs: str) -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs"), [("constant", "zeros"), ("replicate", "border"), ("reflect", "reflection")]
 )
-def test_kornia(mode: str, ours: str, theirs: str) -> None:
+def test_kornia(mode: Any, ours: Any, theirs: str) -> None:
     kornia = pytest.importorskip("kornia")
     image = photo_tensor()
     for matrix in matrices():
@@ -205,7 +205,7 @@ def test_kornia(mode: str, ours: str, theirs: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
-def test_torchvision(mode: str) -> None:
+def test_torchvision(mode: Any) -> None:
     functional = pytest.importorskip("torchvision.transforms.v2.functional")
     from torchvision.transforms import InterpolationMode
 
@@ -232,7 +232,7 @@ def test_torchvision(mode: str) -> None:
         ("circular", "grid-wrap"),
     ],
 )
-def test_scipy(order: int, mode: str, ours: str, theirs: str) -> None:
+def test_scipy(order: int, mode: Any, ours: Any, theirs: str) -> None:
     ndimage = pytest.importorskip("scipy.ndimage")
     image = photo()[..., 1] / 255
     for matrix in matrices():
@@ -254,7 +254,7 @@ def test_scipy(order: int, mode: str, ours: str, theirs: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
-def test_pillow(mode: str) -> None:
+def test_pillow(mode: Any) -> None:
     pil = pytest.importorskip("PIL.Image")
     image = photo()[..., 0].astype(np.float32)
     for matrix in matrices(half_pixel=True):

@@ -127,7 +127,7 @@ def test_scales(mode: str, antialias: bool, scale: float) -> None:
 
 @pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float64], ids=name_of)
-def test_lists(dtype: torch.dtype, mode: str, antialias: bool) -> None:
+def test_lists(dtype: torch.dtype, mode: Any, antialias: bool) -> None:
     """Images of different sizes, with their own parameters."""
     rng = np.random.default_rng(3)
     sides = ((1, 1), (37, 20), (5, 64), (20, 21), (2, 1))
@@ -432,7 +432,7 @@ wild = st.one_of(
 
 @many
 @given(st.data(), dtypes, samplers, paddings)
-def test_anything_goes(data: Any, dtype: Any, sampler: Any, padding_mode: str) -> None:
+def test_anything_goes(data: Any, dtype: Any, sampler: Any, padding_mode: Any) -> None:
     """Any map, window and rectangle: a result within the bounds of image and fill, or an error."""
     mode, antialias = sampler
     sides = st.sampled_from([0, 1, 2, 3, 7, 20])

@@ -59,7 +59,7 @@ class TestOpenCV:
     @pytest.mark.parametrize("padding_mode", BORDERS)
     @pytest.mark.parametrize("mode", FLAGS)
     @pytest.mark.parametrize("kind", ["affine", "perspective"])
-    def test_uint8(self, kind: str, mode: str, padding_mode: str) -> None:
+    def test_uint8(self, kind: str, mode: Any, padding_mode: Any) -> None:
         cv2 = pytest.importorskip("cv2")
         image, size, fill = photo(), (280, 420), [30, 120, 200]
         matrix = perspective(size)

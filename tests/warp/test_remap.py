@@ -41,7 +41,7 @@ def maps(scale: float = 1.7, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("padding", PADDINGS)
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-def test_values_are_opencv_s_and_torch_s(mode: str, padding: str, dtype: Any) -> None:
+def test_values_are_opencv_s_and_torch_s(mode: Any, padding: Any, dtype: Any) -> None:
     image, (x, y) = picture(dtype), maps()
     found = visops.remap(image, x, y, mode=mode, padding_mode=padding, fill=7)
     border = PADDINGS[padding]

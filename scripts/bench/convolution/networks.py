@@ -78,7 +78,7 @@ def forward(layer: Layer) -> list[Contender]:
     """The implicit GEMM against torch's convolution; the explicit one beside it."""
     data, weight = layer.operands()
 
-    def method(name: str) -> Callable[[], Tensor]:
+    def method(name: Any) -> Callable[[], Tensor]:
         return lambda: visops.conv2d(data, weight, method=name, **layer.arguments)
 
     return [
@@ -100,7 +100,7 @@ def auto(layer: Layer) -> list[Contender]:
     """`auto` against every method."""
     data, weight = layer.operands()
 
-    def method(name: str) -> Callable[[], Tensor]:
+    def method(name: Any) -> Callable[[], Tensor]:
         return lambda: visops.conv2d(data, weight, method=name, **layer.arguments)
 
     return [

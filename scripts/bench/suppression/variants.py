@@ -23,7 +23,7 @@ def by_box(count: int, result: tuple[Tensor, Tensor]) -> Tensor:
     return result[1].new_zeros(count).index_put((result[0],), result[1])
 
 
-def soft(layout: str, count: int, method: str, floor: float | None) -> list[Contender]:
+def soft(layout: str, count: int, method: Any, floor: float | None) -> list[Contender]:
     """One segment."""
     torch.manual_seed(count)
     b, s = LAYOUTS[layout](count), torch.rand(count)

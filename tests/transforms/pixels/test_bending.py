@@ -125,6 +125,7 @@ def test_a_grid_s_field_is_albumentations(normalized: bool) -> None:
 
 @pytest.mark.parametrize("k", [-0.3, 0.4])
 def test_lenses_are_albumentations(k: float) -> None:
+    mode: Any
     size = (90, 130)
     for mode, maps in (
         ("camera", geometric.get_camera_matrix_distortion_maps),
@@ -292,7 +293,7 @@ def test_areas_and_clamped_boxes() -> None:
             "GridDistortion: interpolation is 2, must be 'nearest', 'bilinear' or 'bicubic' (numb",
         ),
         (
-            lambda: T.OpticalDistortion(mode="lens"),
+            lambda: T.OpticalDistortion(mode="lens"),  # type: ignore[arg-type]
             "OpticalDistortion: mode is 'lens', must be 'camera' or 'fisheye'",
         ),
         (
@@ -331,7 +332,7 @@ def test_remap_s_field_is_a_control_grid() -> None:
 
 
 @pytest.mark.parametrize("convention", ["integer", "half_pixel"])
-def test_points_outside_stay_invisible(convention: str) -> None:
+def test_points_outside_stay_invisible(convention: Any) -> None:
     """A point is visible if it was inside at every step, wherever the bend has moved it."""
     outside = torch.tensor([[-3.0, 20], [62, 10], [30, 61.5], [20, -4], [30, 30]])
     shrink = T.OpticalDistortion((0.5, 0.5), p=1.0)

@@ -312,7 +312,7 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "RandomGamma: gamma is (80, 120), must be two numbers > 0 and <= 20 (min, max): exponents",
     ),
     (lambda: T.AutoAugment("coco"), ValueError, "policy is 'coco', must be 'imagenet', 'cifar10'"),
-    (lambda: T.RandAugment(operations="x"), ValueError, "operations is 'x', must be 'all' or 'li"),
+    (lambda: T.RandAugment(operations="x"), ValueError, "operations is 'x', must be 'all' or 'li"),  # type: ignore[arg-type]
     (lambda: T.GaussianBlur(4), ValueError, "GaussianBlur: kernel_size is 4, must be an odd who"),
     (lambda: T.GaussianBlur((3, 3, 3)), ValueError, "kernel_size is (3, 3, 3), must be an odd"),
     (lambda: T.GaussianBlur(3, -1), ValueError, "GaussianBlur: sigma is -1, must be a number >"),
@@ -351,7 +351,7 @@ def test_a_blur_that_is_not_drawn_costs_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("operations", ["all", "linear"])
-def test_copies_of_policies(operations: str) -> None:
+def test_copies_of_policies(operations: Any) -> None:
     for policy in (
         T.RandAugment(2, operations=operations),
         T.TrivialAugment(operations=operations),

@@ -182,7 +182,7 @@ def test_options(error: type[Exception], message: str, call: Callable[[], Any]) 
     (
         ValueError,
         "visible: convention is 'edge', must be 'integer' or 'half_pixel'",
-        lambda: visible(torch.zeros(4, 2), SIZE, convention="edge"),
+        lambda: visible(torch.zeros(4, 2), SIZE, convention="edge"),  # type: ignore[arg-type]
     ),
 )
 def test_visible(error: type[Exception], message: str, call: Callable[[], Any]) -> None:

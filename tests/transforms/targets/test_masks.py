@@ -209,7 +209,7 @@ def test_pillow_masks_become_tensors() -> None:
 
 @pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric"])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.int64, torch.float32], ids=str)
-def test_masks_are_padded_as_their_image_is(mode: str, dtype: torch.dtype) -> None:
+def test_masks_are_padded_as_their_image_is(mode: Any, dtype: torch.dtype) -> None:
     """torchvision's values; objects end at the image, as their boxes do."""
     mask = torch.from_numpy(RNG.integers(0, 2 if dtype == torch.bool else 9, SIZE)).to(dtype)
     image = torch.zeros(3, *SIZE, dtype=torch.uint8)

@@ -250,6 +250,7 @@ def test_sanitize_keeps_visibilities_together() -> None:
 
 
 def test_visibility() -> None:
+    convention: Any
     points = torch.tensor([[0.0, 0], [30, 20], [59, 39], [float("nan"), 3]])
     shift = affine([1, 0, 20], [0, 1, 0])
     result, seen = moved_points(points, shift)
