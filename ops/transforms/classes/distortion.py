@@ -57,7 +57,7 @@ class _Bending(Transform):
     def field_of(
         self, params: Mapping[str, Any], sample: int, size: tuple[int, int]
     ) -> tuple[str, dict[str, Any]]:
-        """Return the kind of a sample's field and its values: csrc/python/chain/fields.cpp."""
+        """Return the kind of a sample's field and its values: csrc/core/chain/make_field.cpp."""
 
     def effects(self) -> Effects:
         return Effects(alone="it bends the image", size=None)
