@@ -227,7 +227,7 @@ def test_other_type_errors_are_not_tried_again() -> None:
 PHOTO = torch.randint(0, 256, (3, 40, 60), dtype=torch.uint8, generator=torch.Generator())
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def elsewhere() -> Iterator[None]:
     """A default device that holds no numbers: whoever reads one from it fails."""
     torch.set_default_device("meta")
@@ -241,6 +241,7 @@ def on_cpu() -> torch.device:
     return torch.device("cpu")
 
 
+@pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_operator_and_function_on_a_default_device(name: str) -> None:
     target = TARGETS[name]
@@ -263,6 +264,7 @@ def test_every_operator_and_function_on_a_default_device(name: str) -> None:
             return
 
 
+@pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("name", CHAINS)
 def test_chains(name: str) -> None:
     with on_cpu():
@@ -275,6 +277,7 @@ def test_chains(name: str) -> None:
     chain(PHOTO)
 
 
+@pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("name", ["Grayscale", "ToImage"])
 def test_transforms_that_run_by_themselves(name: str) -> None:
     """A batch's result was made on the default device, and so were tv_tensors."""
@@ -299,6 +302,7 @@ def targets() -> dict[str, Any]:
     }
 
 
+@pytest.mark.usefixtures("elsewhere")
 def test_targets_choosers_and_mixing() -> None:
     steps: list[Any] = [T.RandomOrder([T.RandomHorizontalFlip(), T.RandomRotation(10)])]
     for boxes in ("keep", "clamp", "sanitize"):
@@ -316,6 +320,7 @@ def test_targets_choosers_and_mixing() -> None:
     assert images.device == soft.device == on_cpu()
 
 
+@pytest.mark.usefixtures("elsewhere")
 def test_fill_values() -> None:
     image = torch.from_numpy(np.ones((9, 9), np.float32))
     for fill in (0.0, 2.5):

@@ -344,8 +344,8 @@ def seconds(call: Callable[[], object]) -> float:
     return best
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
+@pytest.fixture
+def one_thread() -> Iterator[None]:
     with torch_threads(1):
         yield
 
@@ -355,6 +355,7 @@ def embedded(image: Tensor, columns: int) -> Tensor:
     return torch.cat([image, numbers(*image.shape[:-1], columns, dtype=image.dtype, seed=2)], -1)
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.matrix
 @pytest.mark.parametrize("size", [(70, 1), (70, 5), (2100, 8), (40, 16)], ids=str)
 @pytest.mark.parametrize("kernel", [(31, 1), (1, 5), (5, 3), (4, 4), (2, 1), (6, 2)], ids=str)
@@ -375,6 +376,7 @@ def test_bits_of_the_direct_method(
         assert torch.equal(found, operator(transposed, *arguments))
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.matrix
 @pytest.mark.parametrize("boundary", ["fill", "wrap", "symm"])
 def test_borders(boundary: str) -> None:
@@ -385,6 +387,7 @@ def test_borders(boundary: str) -> None:
     assert np.array_equal(found.numpy(), wanted)
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_wide_kernels_take_little_memory() -> None:
     """Transposed, 60,000 rows of the input would be kept at once."""
     image, kernel = numbers(20, 60_003), numbers(1, 60_000, seed=1)
@@ -394,6 +397,7 @@ def test_wide_kernels_take_little_memory() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # kilobytes
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("method", ["fft", "im2col", "separable"])
 @pytest.mark.parametrize("mode", ["same", "full", "valid"])
 def test_values_of_other_methods(method: str, mode: str) -> None:
@@ -404,6 +408,7 @@ def test_values_of_other_methods(method: str, mode: str) -> None:
     torch.testing.assert_close(found, wanted.float(), rtol=1e-5, atol=1e-1)
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_gradients_and_graphs() -> None:
     image = numbers(2, 400, 2, dtype=torch.float64).requires_grad_()
     kernel = numbers(41, 1, dtype=torch.float64, seed=1).requires_grad_()
@@ -425,6 +430,7 @@ def test_gradients_and_graphs() -> None:
     torch.testing.assert_close(found[1], wanted[1], rtol=1e-12, atol=0)
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 def test_estimates_are_those_of_the_image_lying_down(width: int) -> None:
     """They were for full vectors, 34 times what the direct method took."""
@@ -437,6 +443,7 @@ def test_estimates_are_those_of_the_image_lying_down(width: int) -> None:
         assert direct == dict(ranking(torch.float32, wide, kernel[::-1], wide))["direct"]
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("method", ["auto", "direct", "fft"])
 def test_time(method: str) -> None:
     """50 times as long before, with "direct"."""
@@ -447,6 +454,7 @@ def test_time(method: str) -> None:
     assert tall < 5 * wide
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("width", [2, 8])
 def test_time_of_kernels_with_two_sides(width: int) -> None:
     """10 times as long before."""
@@ -457,6 +465,7 @@ def test_time_of_kernels_with_two_sides(width: int) -> None:
     assert tall < 4 * wide
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_numbers_in_scratch_memory_take_no_time() -> None:
     """Subnormal ones beyond a row's end made a product 30 times as slow; nobody saw its result."""
     kernel = numbers(7, 7, seed=1)
