@@ -45,12 +45,9 @@ STEPS: dict[str, Callable[[], Any]] = {
     "jpeg": lambda: T.JPEG(30),
     "invert": lambda: T.RandomInvert(1.0),
     "posterize": lambda: T.RandomPosterize(3, 1.0),
-    "solarize": lambda: T.RandomSolarize(0.4, 1.0),
-    "autocontrast": lambda: T.RandomAutocontrast(1.0),
     "equalize": lambda: T.RandomEqualize(1.0),
     "adjusted sharpness": lambda: T.RandomAdjustSharpness(2.3, 1.0),
     "gamma": lambda: T.RandomGamma((0.4, 1.7), 1.0),
-    "gaussian": lambda: T.GaussianBlur((3, 5), (1.3, 1.9)),
     "grey": lambda: T.RandomGrayscale(1.0),
     "policy": lambda: T.RandomApply([T.RandomInvert(1.0), T.RandomGamma((0.4, 0.5), 1.0)], 1.0),
 }

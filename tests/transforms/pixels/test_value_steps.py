@@ -15,7 +15,7 @@ from torchvision.transforms.v2 import functional as F
 from visops import transforms as T
 from visops.transforms.classes.policies import OPERATIONS
 
-from transforms.chains import photo
+from transforms.chains import photo, run_torch_operators
 
 Call = Callable[[Tensor], Any]
 
@@ -71,6 +71,33 @@ def test_values_are_torchvision_s(name: str) -> None:
         for dtype, tolerance in ((torch.float32, 2e-6), (torch.float64, 2e-6)):
             values = (image / 255).to(dtype)
             torch.testing.assert_close(ours(values), theirs(values), rtol=0.0, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_torch_s_operators_give_the_same(
+    name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run on a GPU, and where gradients are wanted."""
+    white = 255.0 if dtype == torch.uint8 else 1.0
+    pictures = [i if dtype == torch.uint8 else i / 255 for i in images().values()]
+    step = STEPS[name](white)[0]
+    expected = [step(image) for image in pictures]
+    run_torch_operators(monkeypatch)
+    for image, value in zip(pictures, expected, strict=True):
+        assert torch.equal(step(image), value)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_batches_lists_and_videos_are_their_images(name: str) -> None:
+    step = STEPS[name](255.0)[0]
+    image = photo()
+    pair = torch.stack((image, image.flip(-1) // 2))
+    for found in (step(pair), torch.stack([step(i) for i in pair]), step(tv.Video(pair))):
+        assert torch.equal(found.as_subclass(Tensor)[1], step(pair[1]))
+    ragged = T.Compose([step, T.Resize((40, 40))]).collate([image, image[:, :50]])
+    assert torch.equal(ragged[0], T.Resize((40, 40))(step(image)))
+    assert torch.equal(step(image.numpy().transpose(1, 2, 0)), step(image))
 
 
 @pytest.mark.parametrize("name", STEPS)
