@@ -66,6 +66,11 @@ bool prefers_channels_last(const Tensor& image);
 Tensor empty_tensor(const char* op, const char* what, const Tensor& like,
                     const std::vector<int64_t>& sizes, DType dtype, bool channels_last = false);
 
+// The tensor with this dtype, contiguous; itself, if it is that already.
+inline Tensor contiguous_as(const Tensor& tensor, DType dtype) {
+  return torch::stable::contiguous(torch::stable::to(tensor, scalar_type_of(dtype)));
+}
+
 void* current_cuda_stream(const Tensor& tensor);
 
 // Whether CUDA kernels do the work for tensors like `on`: on a GPU, and under emulation. A front

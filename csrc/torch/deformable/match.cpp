@@ -55,10 +55,6 @@ MatchNumbers<Acc> numbers(const std::vector<double>& weights, double alpha, doub
           static_cast<Acc>(alpha), static_cast<Acc>(gamma)};
 }
 
-Tensor contiguous_as(const Tensor& tensor, DType dtype) {
-  return torch::stable::contiguous(torch::stable::to(tensor, scalar_type_of(dtype)));
-}
-
 const char* bytes_at(const Tensor& tensor, int64_t element, int64_t size) {
   return static_cast<const char*>(tensor.const_data_ptr()) + element * size;
 }

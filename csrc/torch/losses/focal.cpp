@@ -19,10 +19,6 @@ std::vector<int64_t> shape_of(const Tensor& tensor) {
   return {tensor.sizes().begin(), tensor.sizes().end()};
 }
 
-Tensor contiguous_as(const Tensor& tensor, DType dtype) {
-  return torch::stable::contiguous(torch::stable::to(tensor, scalar_type_of(dtype)));
-}
-
 Targets read(const Tensor& inputs, const Tensor& targets, double alpha, double gamma,
              FocalParams& p) {
   check_same_device(kOp, "inputs", inputs, "targets", targets);
