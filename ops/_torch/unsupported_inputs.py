@@ -51,6 +51,14 @@ def require_plain(op: str, **tensors: Any) -> None:
             raise TypeError(message)
 
 
+def require_tensors(op: str, **values: Any) -> None:
+    """Raise TypeError for anything but tensors, in functions that take no arrays."""
+    for name, value in values.items():
+        if not isinstance(value, Tensor):
+            kind = type(value).__name__
+            raise TypeError(f"visops.{op}: {name} is a {kind}, must be a torch.Tensor")
+
+
 def is_multiple_dispatch_error(error: TypeError) -> bool:
     """Return whether torch raised this for subclasses of which none takes the others."""
     return str(error).startswith("Multiple dispatch failed")

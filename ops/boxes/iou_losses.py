@@ -6,7 +6,12 @@ from torch import Tensor
 from .._torch.numbers import real_number
 from .._torch.options import Reduction, check_reduction
 from .._torch.shapes import broadcast_shapes
-from .._torch.unsupported_inputs import is_multiple_dispatch_error, reject_float8, require_plain
+from .._torch.unsupported_inputs import (
+    is_multiple_dispatch_error,
+    reject_float8,
+    require_plain,
+    require_tensors,
+)
 from .iou_formulas import (
     area,
     aspect_difference,
@@ -158,9 +163,7 @@ def _read(op: str, boxes1: Tensor, boxes2: Tensor, reduction: str) -> tuple[Tens
     check_reduction(op, reduction)
     require_plain(op, boxes1=boxes1, boxes2=boxes2)
     for name, boxes in (("boxes1", boxes1), ("boxes2", boxes2)):
-        if not isinstance(boxes, Tensor):
-            kind = type(boxes).__name__
-            raise TypeError(f"visops.{op}: {name} is a {kind}, must be a torch.Tensor")
+        require_tensors(op, **{name: boxes})
         if boxes.dim() == 0 or boxes.shape[-1] != 4:
             shape = list(boxes.shape)
             raise ValueError(f"visops.{op}: {name} has shape {shape}, must be [..., 4]")

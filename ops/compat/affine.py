@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.unsupported_inputs import require_plain
+from .._torch.unsupported_inputs import require_plain, require_tensors
 from ..warp.affine import warp_affine
 from ..warp.point_fits import affine_from_points
 
@@ -52,10 +52,7 @@ def affine_torch(input: Tensor, affine_matrix: Tensor, out_h: int, out_w: int) -
               [1.0000, 2.5000, 1.5000]]]])
     """
     op = "compat.affine_torch"
-    for name, value in (("input", input), ("affine_matrix", affine_matrix)):
-        if not isinstance(value, Tensor):
-            kind = type(value).__name__
-            raise TypeError(f"visops.{op}: {name} is a {kind}, must be a torch.Tensor")
+    require_tensors(op, input=input, affine_matrix=affine_matrix)
     require_plain(op, input=input, affine_matrix=affine_matrix)
     if input.dtype not in (torch.float32, torch.float64):
         raise TypeError(

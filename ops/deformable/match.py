@@ -12,7 +12,7 @@ from torch import Tensor
 from .._torch.differentiable import without_gradient
 from .._torch.fakes import register_fake
 from .._torch.registering import add_vmap_rule
-from .._torch.unsupported_inputs import called
+from .._torch.unsupported_inputs import called, require_tensors
 from .._torch.vmap_calls import complete_rule, one_call_each
 
 _OP = "match_cost"
@@ -96,9 +96,7 @@ def match_cost(
     tensor([1])
     """
     labels, targets, numbers = _targets(target_labels, target_boxes, counts)
-    for name, value in (("logits", logits), ("boxes", boxes)):
-        if not isinstance(value, Tensor):
-            raise TypeError(f"visops.{_OP}: {name} is a {_kind(value)}, must be a torch.Tensor")
+    require_tensors(_OP, logits=logits, boxes=boxes)
     try:
         factors = [float(weight) for weight in weights]
     except TypeError:
@@ -122,10 +120,6 @@ def match_cost(
     return [part.view(queries, count) for part, count in zip(parts, numbers, strict=True)]
 
 
-def _kind(value: Any) -> str:
-    return type(value).__name__
-
-
 def _targets(
     labels: Any, boxes: Any, counts: Sequence[int] | None
 ) -> tuple[Tensor, Tensor, list[Any]]:
@@ -141,8 +135,8 @@ def _targets(
         is_list = isinstance(value, list | tuple) and all(isinstance(v, Tensor) for v in value)
         if not is_list:
             raise TypeError(
-                f"visops.{_OP}: {name} is a {_kind(value)}, must be a torch.Tensor as the other "
-                "targets are, or both lists of tensors"
+                f"visops.{_OP}: {name} is a {type(value).__name__}, must be a torch.Tensor as the "
+                "other targets are, or both lists of tensors"
             )
     if counts is not None:
         raise TypeError(f"visops.{_OP}: counts is for tensors of all targets; lists have their own")

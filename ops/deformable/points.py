@@ -13,7 +13,7 @@ from torch import Tensor
 from .._torch.call import call_operator
 from .._torch.numbers import as_index
 from .._torch.shapes import holds, is_contiguous
-from .._torch.unsupported_inputs import require_plain
+from .._torch.unsupported_inputs import require_plain, require_tensors
 from .points_autograd import sample
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -242,8 +242,7 @@ def _counts(op: str, num_points: Any, oversample: float, importance: float) -> t
 
 
 def _check_logits(op: str, logits: Any, uncertainty: str) -> None:
-    if not isinstance(logits, Tensor):
-        raise TypeError(f"visops.{op}: logits is a {type(logits).__name__}, must be a torch.Tensor")
+    require_tensors(op, logits=logits)
     require_plain(op, logits=logits)
     if logits.dim() != 4:
         raise RuntimeError(

@@ -14,7 +14,7 @@ from .._torch.differentiable import Differentiable
 from .._torch.fakes import register_fake
 from .._torch.numbers import real_number
 from .._torch.options import Reduction, check_reduction
-from .._torch.unsupported_inputs import require_plain
+from .._torch.unsupported_inputs import require_plain, require_tensors
 from .._torch.vmap_calls import mapped_first
 
 _OP = "sigmoid_focal_loss"
@@ -54,7 +54,7 @@ def sigmoid_focal_loss(
     Returns
     -------
     Tensor of the shape of `inputs`, or one number if reduced
-        Of the dtype of `inputs`, contiguous; computed in float32, or float64 for float64. Losses
+        Has the dtype of `inputs`, contiguous; computed in float32, or float64 for float64. Losses
         before reduction have the same bits on every instruction set, and on CPU and CUDA.
 
     Raises
@@ -84,10 +84,7 @@ def sigmoid_focal_loss(
     """
     check_reduction(_OP, reduction)
     require_plain(_OP, inputs=inputs, targets=targets)
-    for name, value in (("inputs", inputs), ("targets", targets)):
-        if not isinstance(value, Tensor):
-            kind = type(value).__name__
-            raise TypeError(f"visops.{_OP}: {name} is a {kind}, must be a torch.Tensor")
+    require_tensors(_OP, inputs=inputs, targets=targets)
     numbers = real_number(_OP, "alpha", alpha), real_number(_OP, "gamma", gamma)
     losses: Tensor = _loss(*_with_autocast(inputs, targets, *numbers))
     if reduction == "mean":

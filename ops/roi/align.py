@@ -10,6 +10,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from .._torch.numbers import real_number, whole_number
+from .._torch.unsupported_inputs import require_tensors
 from .align_autograd import roi_align as _mean
 from .align_autograd import roi_align_max as _max
 from .arguments import as_boxes, output_pair
@@ -99,7 +100,7 @@ def roi_align(
               [13., 15.]]]])
     """
     op = "roi_align"
-    _require_tensor(op, "input", input)
+    require_tensors(op, input=input)
     if reduce not in ("mean", "max"):
         raise ValueError(f"visops.{op}: reduce is {reduce!r}, must be 'mean' or 'max'")
     rows = as_boxes(op, boxes, input)
@@ -189,7 +190,7 @@ def multiscale_roi_align(
     op = "multiscale_roi_align"
     maps = list(features.values()) if isinstance(features, Mapping) else _listed(op, features)
     for i, level in enumerate(maps):
-        _require_tensor(op, f"features[{i}]", level)
+        require_tensors(op, **{f"features[{i}]": level})
     if not maps:
         raise ValueError(f"visops.{op}: features is empty, must have 1 to 8 maps")
     rows = as_boxes(op, boxes, maps[0])
@@ -213,9 +214,3 @@ def _listed(op: str, features: Any) -> list[Tensor]:
         kind = type(features).__name__
         raise TypeError(f"visops.{op}: features is a {kind}, must be a list or dict of tensors")
     return list(features)
-
-
-def _require_tensor(op: str, name: str, value: Any) -> None:
-    if not isinstance(value, Tensor):
-        kind = type(value).__name__
-        raise TypeError(f"visops.{op}: {name} is a {kind}, must be a torch.Tensor")

@@ -5,10 +5,10 @@ kernels, gradients and vmap in pooling_autograd.py.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor
 
+from .._torch.unsupported_inputs import require_tensors
 from .arguments import as_boxes, output_pair
 from .pooling_autograd import ps_roi_align as _ps_roi_align
 from .pooling_autograd import roi_align_rotated as _roi_align_rotated
@@ -98,7 +98,7 @@ def roi_align_rotated(
               [12.5000,  4.5000]]]])
     """
     op = "roi_align_rotated"
-    _require_tensor(op, input)
+    require_tensors(op, input=input)
     rows = as_boxes(op, boxes, input, columns=5)
     size = output_pair(op, output_size)
     options = (spatial_scale, sampling_ratio, aligned, clockwise, degrees)
@@ -162,7 +162,7 @@ def roi_pool(
               [13., 15.]]]])
     """
     op = "roi_pool"
-    _require_tensor(op, input)
+    require_tensors(op, input=input)
     rows = as_boxes(op, boxes, input)
     result: Tensor = _roi_pool(input, rows, output_pair(op, output_size), spatial_scale)[0]
     return result
@@ -227,13 +227,8 @@ def ps_roi_align(
               [2., 3.]]]])
     """
     op = "ps_roi_align"
-    _require_tensor(op, input)
+    require_tensors(op, input=input)
     rows = as_boxes(op, boxes, input)
     options = (spatial_scale, sampling_ratio)
     result: Tensor = _ps_roi_align(input, rows, output_pair(op, output_size), *options)
     return result
-
-
-def _require_tensor(op: str, input: Any) -> None:
-    if not isinstance(input, Tensor):
-        raise TypeError(f"visops.{op}: input is a {type(input).__name__}, must be a torch.Tensor")
