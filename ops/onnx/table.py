@@ -46,17 +46,18 @@ _FUNCTIONS = {
 }
 _NONE = "ONNX has no operator for it; "
 _ON_ARRAYS = "make its arguments outputs of the model, and call visops.{} on the arrays that come"
-# Where there is another reason, or a nearer way out.
+# Further ways out, and where there is another reason.
+_OR = {
+    "batched_soft_nms": "use batched_nms",
+    "remap": "export the model with grid_sample at its positions",
+    "soft_nms": "use nms",
+}
 _REFUSED = {
-    "batched_soft_nms": _NONE + _ON_ARRAYS.format("batched_soft_nms") + ", or use batched_nms",
     "deform_conv2d": "ONNX has DeformConv from opset 19 on, and this table writes opset 18; "
     + _ON_ARRAYS.format("deform_conv2d"),
-    "remap": f"{_NONE}{_ON_ARRAYS.format('remap')}, or export the model with grid_sample at its "
-    "positions",
     "roi_align_rotated": f"{_NONE}pool upright boxes with roi_align, or deploy the model with "
     "AOTInductor, which takes every operator",
     "sigmoid_focal_loss": f"{_NONE}it is a loss: export the model without it",
-    "soft_nms": _NONE + _ON_ARRAYS.format("soft_nms") + ", or use nms",
 }
 _OF_GRADIENTS = ("convolve2d_fold", "roi_align_max_at", "roi_pool_at")
 _WRITES = "it writes into an argument; call the function without out"
@@ -124,8 +125,10 @@ def _reason(name: str) -> str:
         return _WRITES
     if "_backward" in name or name in _OF_GRADIENTS:
         return _GRADIENT
-    instead = _FUNCTIONS.get(name, name)
-    return _REFUSED.get(name, _NONE + _ON_ARRAYS.format(instead))
+    if name in _REFUSED:
+        return _REFUSED[name]
+    further = f", or {_OR[name]}" if name in _OR else ""
+    return _NONE + _ON_ARRAYS.format(_FUNCTIONS.get(name, name)) + further
 
 
 def _translation(name: str) -> Callable[..., Any]:

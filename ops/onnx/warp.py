@@ -37,7 +37,8 @@ def affine(
     if image.dtype in _EXACT:
         dtype = str(image.dtype).removeprefix("torch.")
         raise outside_of_onnx("warp_affine", f"samples of {dtype}", "pass a floating type")
-    positions = _coordinates(matrix, size, inverse_map, half_pixel)
+    rows = _rows(matrix, inverse_map, perspective=False)
+    positions = _coordinates(rows, size, half_pixel)
     how = (interpolation, padding_mode, fill)
     return _sample("warp_affine", image.computable(), *positions, *how).stored_as(image.dtype)
 
@@ -110,12 +111,13 @@ def _augmented(
         what = "the argument window of a perspective" if perspective else what
         way_out = "use 'bilinear' or 'nearest' and 'constant', or cut the image before"
         raise outside_of_onnx(name, what, way_out)
-    positions = _coordinates(matrix, size, inverse_map, half_pixel, perspective=perspective)
+    rows = _rows(matrix, inverse_map, perspective)
+    positions = _coordinates(rows, size, half_pixel, perspective=perspective)
     pixels = image.computable()
     if window is None:
         values = _sample(name, pixels, *positions, interpolation, padding_mode, fill)
     else:
-        footprint = _footprint(matrix, inverse_map)
+        footprint = _footprint(rows)
         values = _windowed(pixels, *positions[:2], window, footprint, interpolation, fill)
     values = values / 255.0 if image.dtype == torch.uint8 else values
     values = _colored(values, color, steps or 0, channels or 0, clamp=clamp)
@@ -149,15 +151,9 @@ def _colored(
 
 
 def _coordinates(
-    matrix: Array,
-    size: Sequence[Any],
-    inverse_map: bool,
-    half_pixel: bool,
-    *,
-    perspective: bool = False,
+    rows: list[list[Array]], size: Sequence[Any], half_pixel: bool, *, perspective: bool = False
 ) -> tuple[Array, Array, Array | None]:
     """Return x and y in the source [B, h, w], pixel centres at integers; and where they exist."""
-    rows = _rows(matrix, inverse_map, perspective)
     shift = 0.5 if half_pixel else 0.0
     u = (arange(size[1], torch.float64) + shift).reshape(1, 1, -1)
     v = (arange(size[0], torch.float64) + shift).reshape(1, -1, 1)
@@ -186,9 +182,8 @@ def _rows(matrix: Array, inverse_map: bool, perspective: bool) -> list[list[Arra
     return [[element.reshape(-1, 1, 1) for element in row] for row in rows]
 
 
-def _footprint(matrix: Array, inverse_map: bool) -> list[Array]:
+def _footprint(rows: list[list[Array]]) -> list[Array]:
     """Return an output pixel's width along x and y of the source, for an affine map."""
-    rows = _rows(matrix, inverse_map, perspective=False)
     squares = [row[0] * row[0] + row[1] * row[1] for row in rows[:2]]
     return [node("Sqrt", square) / node("Abs", rows[2][2]) for square in squares]
 
@@ -205,28 +200,30 @@ def _windowed(
     """Sample the part of an image [B, C, H, W] that a window [4] or [B, 4] leaves of it."""
     edges = window.to(torch.float64).reshape(-1, 4)
     fills = constant(list(fill), image.dtype).reshape(1, -1, 1, 1)
-    least, half, one = (constant(v, torch.float64) for v in (1e-6, 0.5, 1.0))
+    least, zero, half, one = (constant(v, torch.float64) for v in (1e-6, 0.0, 0.5, 1.0))
     places, seen = [], one
     for axis, at in enumerate((x, y)):
         count = image.size(3 - axis).to(torch.float64)
-        low = node("Max", edges.take(axis, axis=1), constant(0.0, torch.float64))
+        low = node("Max", edges.take(axis, axis=1), zero)
         high = node("Min", edges.take(axis + 2, axis=1), count)
         low, high = low.reshape(-1, 1, 1), high.reshape(-1, 1, 1)
         first, last = node("Floor", low), node("Ceil", high) - 1.0
         if interpolation == "nearest":
             at = node("Floor", at + 0.5)
             inside = (at >= first) & (at <= last) & (low < high)
-            cover = where(inside, one, constant(0.0, torch.float64))
+            cover = where(inside, one, zero)
         else:
             within = node("Min", at + 0.5 - low, high - 0.5 - at)
             share = within / node("Max", footprint[axis], least) + half
-            cover = node("Clip", share, constant(0.0, torch.float64), one)
+            cover = node("Clip", share, zero, one)
             cover = where(cover < 1.0 - 2.0**-15, cover, one)
-            cover = where(low < high, cover, constant(0.0, torch.float64))
+            cover = where(low < high, cover, zero)
         places.append(node("Min", node("Max", at, first), last))
         seen = seen * cover
     x, y = places
     found = _sample("augment", image, x, y, None, interpolation, "replicate", fill)
+    if interpolation == "nearest":  # a pixel, whatever its value, or fill
+        return where((seen > half).unsqueeze(1), found, fills)
     cover = seen.to(image.dtype).unsqueeze(1)
     return found * cover + fills * (1.0 - cover)
 
