@@ -400,20 +400,19 @@ def sigmoid_focal_loss_forward(
     input: Tensor, target: Tensor, weight: Tensor, output: Tensor, gamma: float, alpha: float
 ) -> None:
     losses = sigmoid_focal_loss(input, target, alpha, gamma)
-    output.copy_(losses * _of_rows(target, weight))
+    output.copy_(losses if weight.numel() == 0 else losses * _of_rows(target, weight))
 
 
 def sigmoid_focal_loss_backward(
     input: Tensor, target: Tensor, weight: Tensor, grad_input: Tensor, gamma: float, alpha: float
 ) -> None:
-    grad = _of_rows(target, weight).expand_as(input).to(input.dtype)
+    weights = input.new_ones(()) if weight.numel() == 0 else _of_rows(target, weight)
+    grad = weights.expand_as(input).to(input.dtype)
     grad_input.copy_(_OPS.sigmoid_focal_loss_backward(grad, input, target, alpha, gamma))
 
 
 def _of_rows(target: Tensor, weight: Tensor) -> Tensor:
-    """Return the weights of the rows' classes, ``[N, 1]``; no weights: 1."""
-    if weight.numel() == 0:
-        return torch.ones(1, 1, device=target.device)
+    """Return the weights of the rows' classes, ``[N, 1]``."""
     return weight[target.clamp(max=len(weight) - 1)][:, None]
 
 

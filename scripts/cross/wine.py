@@ -52,12 +52,7 @@ def unpack_packages(torch: str) -> Path:
     """Return a folder with a torch and what it needs, as pip would install it."""
     folder = HOME / f"site-{torch}"
     if not folder.exists():
-        system = {
-            "platform_machine": "AMD64",
-            "platform_system": "Windows",
-            "sys_platform": "win32",
-        }
-        found = wanted_packages(PACKAGES, **system)
+        found = wanted_packages(PACKAGES, **SYSTEM)
         found |= {"torch": torch, "numpy": NUMPY}
         names = [f"{name}=={version}" for name, version in found.items()]
         download_wheels(WHEELS / torch, ["win_amd64"], names, VERSION)

@@ -44,6 +44,10 @@ def training_chain(library: Any) -> list[Any]:
     ]
 
 
+def evaluation_chain(library: Any) -> list[Any]:
+    return [library.Resize(256, antialias=True), library.CenterCrop(224)]
+
+
 def digits() -> tuple[Tensor, Tensor]:
     """1,797 handwritten digits as photos [N, 1, 32, 32] of bytes, in an order without meaning."""
     data = load_digits()
@@ -62,10 +66,11 @@ def network() -> nn.Module:
     )
 
 
-def train(augment: Callable[[Tensor], Tensor], seed: int) -> list[float]:
+def train(
+    augment: Callable[[Tensor], Tensor], seed: int, images: Tensor, labels: Tensor
+) -> list[float]:
     """Return the share of right answers on the last 540 digits, after each epoch."""
     torch.manual_seed(seed)
-    images, labels = digits()
     held_out = v2.functional.normalize(
         v2.functional.resize(images[-540:], [28, 28], antialias=True) / 255, [0.3], [0.35]
     )
@@ -92,11 +97,12 @@ def train(augment: Callable[[Tensor], Tensor], seed: int) -> list[float]:
 def curves(path: Path) -> None:
     """Draw both libraries' curves, and print the last accuracies."""
     figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
+    data = digits()
     for name, color, chain in (
         ("torchvision", RED, v2.Compose(training_chain(v2))),
         ("visops", BLUE, transforms.Compose(training_chain(transforms))),
     ):
-        runs = np.array([train(chain, seed) for seed in range(SEEDS)]) * 100
+        runs = np.array([train(chain, seed, *data) for seed in range(SEEDS)]) * 100
         epochs = np.arange(1, EPOCHS + 1)
         axes.plot(epochs, runs.T, color=color, alpha=0.25, lw=1)
         axes.plot(epochs, runs.mean(0), color=color, lw=2, label=name)
@@ -113,24 +119,17 @@ def evaluation() -> None:
     photos = [skimage.data.astronaut(), skimage.data.coffee(), skimage.data.cat()]
     for reduced in (False, True):
         chain = transforms.Compose(
-            [transforms.DecodeJpeg(reduced=reduced), *(make(transforms) for make in RESIZED)]
+            [transforms.DecodeJpeg(reduced=reduced), *evaluation_chain(transforms)]
         )
         gaps = []
         for photo in photos:
             file = io.BytesIO()
             Image.fromarray(np.tile(photo, (2, 2, 1))).save(file, "JPEG", quality=95)
-            theirs = v2.Compose([v2.PILToTensor(), *(make(v2) for make in RESIZED)])(
-                Image.open(file)
-            )
+            theirs = v2.Compose([v2.PILToTensor(), *evaluation_chain(v2)])(Image.open(file))
             gaps.append((chain(file.getvalue()).int() - theirs.int()).abs().flatten())
         gap = torch.cat(gaps).float()
         print(f"reduced={reduced}: at most {int(gap.max())} levels, {gap.mean():.3f} on average")
 
-
-RESIZED: list[Callable[[Any], Any]] = [
-    lambda library: library.Resize(256, antialias=True),
-    lambda library: library.CenterCrop(224),
-]
 
 if __name__ == "__main__":
     mpl.use("Agg")
