@@ -15,7 +15,7 @@ from scipy import ndimage, signal
 
 from convolution.conv2d_cases import CASES, Case, channels_last, elements, operands
 
-METHODS = ("auto", "implicit", "im2col", "torch")
+METHODS: tuple[Any, ...] = ("auto", "implicit", "im2col", "torch")
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")  # torch's, of even kernels
@@ -111,7 +111,6 @@ def test_no_input_channels(method: Any, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_layout_follows_the_input(dtype: torch.dtype) -> None:
     """Not the weight; and fake kernels promise the same strides."""
-    method: Any
     input, weight = elements((2, 8, 9, 7), dtype, 0), elements((4, 8, 3, 3), dtype, 1)
     for method in METHODS:
         for images in (input, channels_last(input)):

@@ -13,8 +13,8 @@ from torch.nn import functional
 
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 MASKS = (torch.bool, torch.uint8)
-MODES = ("bilinear", "nearest")
-PADDINGS = ("zeros", "border", "reflection")
+MODES: tuple[Any, ...] = ("bilinear", "nearest")
+PADDINGS: tuple[Any, ...] = ("zeros", "border", "reflection")
 OPTIONS = list(itertools.product(MODES, PADDINGS, (False, True)))
 
 

@@ -248,8 +248,6 @@ def test_points_on_masks(dtype: torch.dtype) -> None:
 
 
 def test_points_that_do_not_count() -> None:
-    mode: Any
-    padding: Any
     for mode, padding, align_corners in OPTIONS:
         maps = torch.rand(1, 2, 3, 4, requires_grad=True)
         points = torch.tensor([[[float("nan"), 0.5], [0.5, float("-inf")]]], requires_grad=True)

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "moving.md"
@@ -14,7 +15,7 @@ def lines_of(page: Path, heading: str) -> list[str]:
     return rest.split("\n\n")[0].splitlines()
 
 
-def names_elsewhere() -> dict[str, list[str]]:
+def names_elsewhere() -> dict[str, list[Any]]:
     """Each row of docs/conventions.md's table: visops, OpenCV, torchvision, kornia and DALI."""
     heading = (
         "|  | visops | OpenCV `warpAffine` | torchvision `v2.functional.affine` | kornia "

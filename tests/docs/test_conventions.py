@@ -43,7 +43,6 @@ def test_every_row_is_run() -> None:
 
 @pytest.mark.parametrize("row", MODES)
 def test_modes(row: str) -> None:
-    ours: Any
     ours, opencv, torchvision, of_kornia = TABLE[row]
     warped = visops.warp_affine(PHOTO, MATRIX, SIZE, mode=ours)
     theirs = cv2.warpAffine(PHOTO, MATRIX, SIZE[::-1], flags=getattr(cv2, opencv))
@@ -64,7 +63,6 @@ def test_modes(row: str) -> None:
 
 @pytest.mark.parametrize("row", PADDINGS)
 def test_paddings(row: str) -> None:
-    ours: Any
     ours, opencv, _, of_kornia = TABLE[row]
     before, inside, after = (part.strip() for part in row.split("¦"))
     value = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0}

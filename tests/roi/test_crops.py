@@ -45,7 +45,6 @@ def photo() -> Tensor:
 @pytest.mark.parametrize("padding_mode", PADDINGS)
 @pytest.mark.parametrize("dtype", INTERPOLATED + COPIED, ids=str)
 def test_reference(dtype: torch.dtype, padding_mode: Any) -> None:
-    mode: Any
     layouts = itertools.cycle(LAYOUTS.values())
     images, boxes = images_of(dtype), all_boxes()
     fill: Any = (1, 0, 1)
@@ -82,7 +81,6 @@ def test_warp_affine(mode: Any, padding_mode: Any) -> None:
 @pytest.mark.matrix
 @pytest.mark.parametrize("dtype", INTERPOLATED + COPIED, ids=str)
 def test_whole_pixels_are_copies(dtype: torch.dtype) -> None:
-    mode: Any
     images = images_of(dtype)
     box = torch.tensor([[1, 5, 6, 13, 17]])
     if dtype.is_floating_point:
@@ -199,7 +197,6 @@ def test_images_without_pixels() -> None:
 @pytest.mark.parametrize("padding_mode", PADDINGS)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64], ids=str)
 def test_boxes_far_away_and_huge(dtype: torch.dtype, padding_mode: Any) -> None:
-    mode: Any
     images = images_of(dtype)
     boxes = torch.tensor(
         [

@@ -42,7 +42,6 @@ def numpy_options(options: dict[str, Any]) -> dict[str, Any]:
 @every_blend
 @pytest.mark.parametrize("dtype", INTERPOLATED, ids=str)
 def test_reference(dtype: torch.dtype, blend: str) -> None:
-    mode: Any
     layouts = itertools.cycle(itertools.permutations(LAYOUTS.values(), 2))
     images, boxes = images_of(dtype), all_boxes()
     double = torch.float64 if dtype == torch.float64 else torch.float32

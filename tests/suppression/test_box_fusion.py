@@ -102,7 +102,7 @@ PUBLISHED_BOXES = [
 
 PUBLISHED_LABELS = [1, 0, 1, 1, 1, 1, 0]
 
-PUBLISHED_SCORES = {
+PUBLISHED_SCORES: dict[Any, Any] = {
     "avg": [0.8, 0.7333333, 0.4666667, 0.2666667, 0.2333333, 0.1666667, 0.1],
     "max": [0.9, 0.8, 0.7, 0.4, 0.35, 0.25, 0.15],
     "box_and_model_avg": [0.8, 0.4666667, 0.3666667, 0.2666667, 0.2333333, 0.1666667, 0.1],
@@ -112,7 +112,6 @@ PUBLISHED_SCORES = {
 
 def test_the_published_package() -> None:
     """The results of ensemble-boxes 1.0.9 for the example in its README."""
-    conf_type: Any
     boxes = [
         [
             [0.00, 0.51, 0.81, 0.91],

@@ -30,7 +30,7 @@ from suppression.rotated_cases import BOXES as ROTATED
 
 # A call takes milliseconds under emulation.
 EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
-METHODS = ("linear", "gaussian", "hard")
+METHODS: tuple[Any, ...] = ("linear", "gaussian", "hard")
 
 # Called with lists of tensors and dicts, which the type checker can't follow.
 batched: Any = visops.batched_soft_nms
@@ -148,7 +148,6 @@ def test_dtypes_of_boxes(layout: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATING, ids=str)
 def test_dtypes_of_scores(dtype: torch.dtype) -> None:
-    method: Any
     rng = np.random.default_rng(3)
     boxes = torch.from_numpy(batch_boxes(rng, 7, 20)).to(dtype)
     scores = torch.from_numpy(distinct_scores(rng, (7, 20, 3))).to(dtype)

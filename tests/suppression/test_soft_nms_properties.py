@@ -33,7 +33,7 @@ from suppression.rotated_cases import thresholds
 
 # A call takes milliseconds under emulation.
 EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
-METHODS = ("linear", "gaussian", "hard")
+METHODS: tuple[Any, ...] = ("linear", "gaussian", "hard")
 few = settings(max_examples=6)
 seeds = st.integers(0, 2**32 - 1)
 Found = tuple[Tensor, Tensor]
@@ -209,7 +209,6 @@ def test_upright_boxes(slot: str) -> None:
 
 
 def compare_with_upright(boxes: np.ndarray, corners: np.ndarray, scores: np.ndarray) -> None:
-    method: Any
     for method in METHODS:
         ours = visops.soft_nms_rotated(boxes, scores, 0.3, method=method)
         upright = visops.soft_nms(corners, scores, 0.3, method=method)

@@ -8,8 +8,8 @@ import torch
 from references.affine import to_dtype
 from torch import Tensor
 
-MODES = ("nearest", "bilinear", "bicubic")
-PADDINGS = ("constant", "replicate", "reflect", "symmetric", "circular")
+MODES: tuple[Any, ...] = ("nearest", "bilinear", "bicubic")
+PADDINGS: tuple[Any, ...] = ("constant", "replicate", "reflect", "symmetric", "circular")
 INTERPOLATED = (
     torch.uint8,
     torch.int16,
@@ -23,7 +23,7 @@ COPIED = (torch.bool, torch.int8, torch.int32, torch.int64)
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-def modes_of(dtype: torch.dtype) -> tuple[str, ...]:
+def modes_of(dtype: torch.dtype) -> tuple[Any, ...]:
     return MODES if dtype in INTERPOLATED else ("nearest",)
 
 

@@ -15,7 +15,7 @@ from warp.affine_cases import to_hwc
 DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 # Every interpolation, with and without antialias.
-SAMPLERS = (
+SAMPLERS: tuple[tuple[Any, bool], ...] = (
     ("nearest", False),
     ("bilinear", False),
     ("bicubic", False),

@@ -143,7 +143,6 @@ def test_wide_images_keep_precise_coordinates() -> None:
 @pytest.mark.parametrize("padding_mode", PADDINGS)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64], ids=case_name)
 def test_far_outside(dtype: torch.dtype, padding_mode: Any) -> None:
-    mode: Any
     image = random_image(np.random.default_rng(7), (1, 2, 12, 13), dtype)
     for offset in (1e3, -1e5, 1e9, -1e12, 1e15, 1e300):
         for mode in MODES:

@@ -82,7 +82,6 @@ def test_quarter_turns_and_flips_copy(dtype: torch.dtype, padding_mode: str) -> 
 @pytest.mark.parametrize("dtype", EVERY, ids=case_name)
 @pytest.mark.parametrize("inverse_map", [False, True])
 def test_integer_shifts_copy(dtype: torch.dtype, inverse_map: bool) -> None:
-    mode: Any
     image = extreme_image(dtype, 70)
     for mode in modes_of(dtype):
         for dx, dy in ((0, 0), (3, -5), (-69, 69), (200, 0)):
@@ -181,7 +180,6 @@ def test_array_strides(dtype: Any, mode: Any) -> None:
 # NumPy has no bfloat16.
 @pytest.mark.parametrize("dtype", [d for d in EVERY if d != torch.bfloat16], ids=case_name)
 def test_arrays_equal_tensors(dtype: torch.dtype) -> None:
-    mode: Any
     rng = np.random.default_rng(6)
     for channels in (1, 2, 3, 4, 5):
         image = random_image(rng, (channels, 20, 30), dtype)
@@ -197,7 +195,6 @@ def test_arrays_equal_tensors(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", INTERPOLATED, ids=case_name)
 @pytest.mark.parametrize("mode", MODES)
 def test_constant_images_stay_constant(dtype: torch.dtype, mode: Any) -> None:
-    padding_mode: Any
     rng = np.random.default_rng(7)
     value = 0.5 if dtype.is_floating_point else 128
     image = torch.full((2, 3, 20, 30), value, dtype=dtype)

@@ -67,7 +67,6 @@ def test_out_of_saved_tensors_is_noticed() -> None:
 
 def test_defaults_of_the_operator() -> None:
     """The operator's own matrix is destination to source."""
-    padding_mode: Any
     image, matrix = sample()
     expected = visops.warp_affine(image, matrix, SIZE, inverse_map=True)
     assert torch.equal(OPS.affine(image, matrix, SIZE), expected)

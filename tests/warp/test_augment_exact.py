@@ -40,7 +40,6 @@ def everything(rng: np.random.Generator, batch: int, channels: int, size: Any) -
 @pytest.mark.parametrize("dtype", DTYPES, ids=name_of)
 @pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
 def test_integer_maps_copy(dtype: torch.dtype, mode: str, antialias: bool) -> None:
-    padding_mode: Any
     side = 150
     image = random_image(np.random.default_rng(0), (2, 3, side, side), dtype)
     if dtype.is_floating_point:
@@ -251,7 +250,6 @@ def test_parameters_of_any_kind() -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=name_of)
 @pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
 def test_constant_images_stay_constant(dtype: torch.dtype, mode: Any, antialias: bool) -> None:
-    padding_mode: Any
     rng = np.random.default_rng(5)
     value = 0.5 if dtype.is_floating_point else 128
     image = torch.full((16, 2, 9, 14), value, dtype=dtype)
@@ -299,7 +297,6 @@ def test_out(listed: bool) -> None:
 
 
 def test_empty() -> None:
-    mode: Any
     for shape, size, expected in (
         ((0, 3, 4, 5), (6, 7), (0, 3, 6, 7)),
         ((2, 0, 4, 5), (6, 7), (2, 0, 6, 7)),

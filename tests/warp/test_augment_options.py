@@ -311,7 +311,7 @@ MAPS = {  # steps and offsets of columns and rows
     "above": (-1, 1, 306, -1000),
 }
 
-PADDINGS = ("constant", "reflect", "symmetric", "replicate", "circular")
+PADDINGS: tuple[Any, ...] = ("constant", "reflect", "symmetric", "replicate", "circular")
 DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 FORMATS = (torch.contiguous_format, torch.channels_last)
 NORMALISED: dict[str, Any] = {"mean": [0.3], "std": [0.7]}
@@ -325,7 +325,6 @@ OPTIONS = [({}, False), (NORMALISED, True), (CLAMPED, True), (NORMALISED, False)
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("name", MAPS)
 def test_bits_are_those_of_single_pixels(name: str, channels: int) -> None:
-    padding: Any
     step_x, step_y, column, row = MAPS[name]
     straight = torch.tensor([[step_x, 0.0, column], [0.0, step_y, row]])
     turned = torch.tensor([[0.0, step_y, row], [step_x, 0.0, column]])
