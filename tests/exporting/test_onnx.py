@@ -193,6 +193,22 @@ def test_warps() -> None:
             assert_near([a], [b], 0 if nearest else 4 * WARPED * longest, f"{i} {step}")
 
 
+def test_pixels_beside_a_window_are_fill_whatever_it_holds() -> None:
+    matrix = torch.tensor([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
+
+    def nearest(image: Tensor) -> list[Tensor]:
+        how: Any = {"mode": "nearest", "fill": 0.5, "window": [1.0, 1, 4, 3]}
+        return [visops.augment(image, matrix, (9, 8), **how)]
+
+    images = [torch.full((step + 1, 1, 5, 6 + step), float("inf")) for step in range(3)]
+    program = Program(nearest, (images[0],), (images[1],))
+    for image in images:
+        (found,), (wanted,) = program(image), nearest(image)
+        assert torch.equal(torch.as_tensor(found), wanted)
+        assert (wanted == 0.5).any()
+        assert wanted.isinf().any()
+
+
 def convolutions(*tensors: Tensor) -> list[Tensor]:
     layers = iter(tensors)
     methods: tuple[Any, ...] = ("implicit", "im2col")
