@@ -31,6 +31,7 @@ from typing import Any
 import zopfli.zlib
 from cross.build import build_variables
 from cross.here import ROOT, fail, run
+from cross.jpeg import licences
 from cross.targets import OWN, TARGETS, Target
 from install_extras import requirements
 
@@ -135,6 +136,7 @@ def finish(wheel: Path, target: Target) -> None:
     finished = list(DIST.glob(f"*-{target.tag}.whl"))
     if len(finished) != 1:
         fail(f"no wheel of {target.tag} came of {wheel.name}")
+    add_licences(finished[0])
     pack_tighter(finished[0])
     if linux:
         audit(finished[0])
@@ -152,6 +154,19 @@ def audit(wheel: Path) -> None:
         libraries = sorted((package / "lib").iterdir())
         oldest = ("--assume-minimum-abi3", "3.11")
         print(run(scripts / "abi3audit", "--strict", "--summary", *oldest, *libraries), end="")
+
+
+def add_licences(wheel: Path) -> None:
+    """Put libjpeg-turbo's own words beside ours, as they ask for."""
+    with tempfile.TemporaryDirectory() as unpacked:
+        run(sys.executable, "-m", "wheel", "unpack", "--dest", unpacked, wheel)
+        (root,) = Path(unpacked).iterdir()
+        (information,) = root.glob("*.dist-info")
+        folder = information / "licenses" / "libjpeg-turbo"
+        folder.mkdir()
+        for text in licences():
+            shutil.copy(text, folder)
+        run(sys.executable, "-m", "wheel", "pack", "--dest-dir", wheel.parent, root)
 
 
 class Zopfli:

@@ -13,6 +13,7 @@ from cross.targets import Target, zig
 
 SOURCE = ROOT / "build" / "cross" / "jpeg"
 HEADERS = ("jpeglib.h", "jmorecfg.h", "jerror.h")
+LICENCES = ("LICENSE.md", "README.ijg")
 OPTIONS = {
     "BUILD": "",  # the day, otherwise
     "CMAKE_BUILD_TYPE": "Release",
@@ -26,13 +27,23 @@ OPTIONS = {
 }
 
 
+def source() -> Path:
+    """Return libjpeg-turbo's sources; download them if they aren't there."""
+    if not SOURCE.exists():
+        unpack_source(SOURCE, "libjpeg-turbo")
+    return SOURCE
+
+
+def licences() -> list[Path]:
+    """Return the texts that whoever passes libjpeg-turbo on has to pass on too."""
+    return [source() / name for name in LICENCES]
+
+
 def jpeg_for(target: Target) -> Path:
     """Return a folder with libjpeg-turbo in `include` and `lib`; compile it if it isn't there."""
     folder = ROOT / "build" / "cross" / target.name / "jpeg"
     if folder.exists():
         return folder
-    if not SOURCE.exists():
-        unpack_source(SOURCE, "libjpeg-turbo")
     if target.machine == "x86_64":
         tool("nasm", "nasm")
     built = folder.with_suffix(".build")
@@ -50,11 +61,11 @@ def jpeg_for(target: Target) -> Path:
     words = [f"-D{name}={value}" for name, value in options.items()]
     cmake = Path(sysconfig.get_path("scripts"), "cmake")
     compiler = f"{zig()} cc -target {target.triple}"
-    run(cmake, "-S", SOURCE, "-B", built, "-G", "Ninja", *words, CC=compiler)
+    run(cmake, "-S", source(), "-B", built, "-G", "Ninja", *words, CC=compiler)
     run(cmake, "--build", built, "--target", "jpeg-static")
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    headers = [built / "jconfig.h", *(SOURCE / name for name in HEADERS)]
+    headers = [built / "jconfig.h", *(source() / name for name in HEADERS)]
     for kind, files in (("include", headers), ("lib", [built / "libjpeg.a"])):
         (partial / kind).mkdir(parents=True)
         for file in files:
