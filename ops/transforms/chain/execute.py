@@ -203,60 +203,94 @@ def run_passes(
             leaves,
             source,
         ), sizes
-    images = [leaf for leaf in leaves if leaf.kind == "image"]
-    has_targets = len(leaves) > len(images) and bool(followers(leaves, options))
-    if has_targets:
-        check_options(leaves, options)
-    key = source.key(sizes)
-    several = len(images) > 1
-    draw = Draws(chain.slices, chain.draws, source, key, record=record or dry or several)
-    pixels, now = Pixels(images[0]), sizes  # `now`: heights and widths before a pass
-    dtype, channels = pixels.dtype, pixels.channels
-    done = 0
-    while done < len(passes):
-        part = passes[done]
-        if part.kind not in ("fused", "values"):
-            done += 1
-            step = draw.alone(Plan.of_images(now, channels), part.transforms[0])
-            if dry:
-                if isinstance(part.transforms[0], Container):
-                    with within(chain.named):
-                        _, now, _ = container_geometry(part.transforms[0], step, now)
-                continue
-            if part.kind == "alone":
-                part.transforms[0].run_leaves(leaves, step, options)
-            else:
-                with within(_options_within(chain, leaves, part.transforms[0])):
-                    run_foreign(part.transforms[0], leaves, step, options)
-            pixels, now = Pixels(images[0]), image_sizes(leaves)
-            dtype, channels = pixels.dtype, pixels.channels
+    walk = _Walk(chain, leaves, options, sizes)
+    record = record or dry or len(walk.images) > 1
+    draw = Draws(chain.slices, chain.draws, source, source.key(sizes), record=record)
+    for planned, group in itertools.groupby(passes, lambda part: part.kind in ("fused", "values")):
+        if not planned:
+            for part in group:
+                walk.call(part, draw, dry)
             continue
-        group, plans = _planned(passes[done:]), []
-        done += len(group)
-        for part in group:
-            plan = Plan.of_images(now, channels, dtype, chain.exact)
-            draw.fill(plan, part)
-            dtype, now, channels = plan.dtype, plan.sizes, part.channels or channels
-            plans.append(plan)
+        together = list(group)  # no image is needed between them
+        plans = walk.plan(together, draw)
+        if not dry:
+            if together[-1] is passes[-1] and plans[-1].size is None:
+                reject_sizes(walk.sizes)
+            walk.run(together, plans, draw)
+    if not dry:
+        if passes[-1].kind != "fused":
+            stack_images(walk.images, walk.sizes, chain.memory_format)
+        if walk.has_targets and part_of is None:
+            finish_targets(leaves, walk.sizes, chain.options)
+    return draw.steps, sizes
+
+
+class _Walk:
+    """A sample or a batch on its way through a chain.
+
+    Attributes
+    ----------
+    images : list of Leaf
+    has_targets : bool
+        Whether any leaf moves with the images.
+    sizes, dtype, channels
+        What the images are like before the next pass. Of several, dtype and channels are the
+        first's.
+    """
+
+    def __init__(
+        self, chain: Chain, leaves: list[Leaf], options: TargetOptions, sizes: np.ndarray
+    ) -> None:
+        self.chain, self.leaves, self.options = chain, leaves, options
+        self.images = [leaf for leaf in leaves if leaf.kind == "image"]
+        more = len(leaves) > len(self.images)
+        self.has_targets = more and bool(followers(leaves, options))
+        if self.has_targets:
+            check_options(leaves, options)
+        self._look(sizes)
+
+    def _look(self, sizes: np.ndarray) -> None:
+        pixels = Pixels(self.images[0])
+        self.sizes, self.dtype, self.channels = sizes, pixels.dtype, pixels.channels
+
+    def call(self, part: Pass, draw: Draws, dry: bool) -> None:
+        """Let the only transform of a pass change the leaves itself; or only draw if `dry`."""
+        (transform,) = part.transforms
+        step = draw.alone(Plan.of_images(self.sizes, self.channels), transform)
         if dry:
-            continue
-        if done == len(passes) and plans[-1].size is None:
-            reject_sizes(now)
-        for number, leaf in enumerate(images):
-            own = plans
-            if several:
+            if isinstance(transform, Container):
+                with within(self.chain.named):
+                    _, self.sizes, _ = container_geometry(transform, step, self.sizes)
+            return
+        if part.kind == "alone":
+            transform.run_leaves(self.leaves, step, self.options)
+        else:
+            with within(_options_within(self.chain, self.leaves, transform)):
+                run_foreign(transform, self.leaves, step, self.options)
+        self._look(image_sizes(self.leaves))
+
+    def plan(self, group: Sequence[Pass], draw: Draws) -> list[Plan]:
+        """Draw the plans of consecutive passes, the next from what the one before makes."""
+        plans = []
+        for part in group:
+            plan = Plan.of_images(self.sizes, self.channels, self.dtype, self.chain.exact)
+            draw.fill(plan, part)
+            self.sizes, self.dtype = plan.sizes, plan.dtype
+            self.channels = part.channels or self.channels
+            plans.append(plan)
+        return plans
+
+    def run(self, group: Sequence[Pass], plans: Sequence[Plan], draw: Draws) -> None:
+        """Run passes by their plans on all images, and move the targets along."""
+        chain, own = self.chain, plans
+        for number, leaf in enumerate(self.images):
+            if len(self.images) > 1:
                 own = plans_for(Pixels(leaf), plans, group, chain.slices, draw.steps)
                 for plan in own:
                     plan.image = number
             execute(chain, group, own, leaf)
-        if has_targets:
-            follow_all(group, plans, leaves, options)
-    if not dry:
-        if passes[-1].kind != "fused":
-            stack_images(images, now, chain.memory_format)
-        if has_targets and part_of is None:
-            finish_targets(leaves, now, chain.options)
-    return draw.steps, sizes
+        if self.has_targets:
+            follow_all(group, plans, self.leaves, self.options)
 
 
 def follow_image(chain: Chain, leaves: list[Leaf], plans: Sequence[Plan]) -> None:
@@ -280,8 +314,3 @@ def _options_within(chain: Chain, leaves: Sequence[Leaf], transform: Any) -> Map
     own = {**chain.named, "mask_fill": 0} if of_boxes else chain.named
     swaps = chain.options.swaps and not isinstance(transform, Container)
     return {**own, SWAPPED_OUTSIDE: True} if swaps else own
-
-
-def _planned(passes: Sequence[Pass]) -> list[Pass]:
-    """Return the first passes that have a plan: no image is needed between them."""
-    return list(itertools.takewhile(lambda part: part.kind in ("fused", "values"), passes))

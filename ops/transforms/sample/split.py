@@ -8,7 +8,7 @@ its image would be noticed only much later, in the trained model.
 
 import copy
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -100,6 +100,19 @@ def _only_image(leaves: list[Leaf]) -> Any:
     return restored_image(leaves[0])
 
 
+class _Place(NamedTuple):
+    """Where in a sample a value is: see the fields of Leaf."""
+
+    name: str
+    key: Any = None
+    group: int = -1
+    kind: str | None = None  # what its key stands for
+
+    def origin(self) -> dict[str, Any]:
+        """Return the fields of a leaf of this place."""
+        return {"key": self.key, "group": self.group, "named": self.kind}
+
+
 class _Splitter:
     """The walk through one sample."""
 
@@ -124,7 +137,7 @@ class _Splitter:
         else:
             alone = self.is_file(sample) or isinstance(sample, Tensor)
             name = "the sample" if alone else "sample"
-            spec = self.walk(sample, name, None, None, -1)
+            spec = self.walk(sample, _Place(name))
         self.resolve_files()
         self.resolve_untyped()
         if self.files is not None:
@@ -164,72 +177,64 @@ class _Splitter:
                 return [image]
         return []
 
-    def walk(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> Any:
+    def walk(self, value: Any, place: _Place) -> Any:
         """Return the index of a leaf, or a container and its walked contents."""
-        cls = type(value)
+        cls, kind = type(value), place.kind
         if cls is Tensor and self.files is None and kind != "other":
-            return self.walk_array(value, name, kind, key, group)
+            return self.walk_array(value, place)
         if kind in (None, "image") and self.is_file(value):
-            return self.walk_file(value, name, kind, key, group)
-        if kind == "other" or cls in PLAIN_ATOMS:
+            return self.walk_file(value, place)
+        if kind == "other":
+            return self.keep("other", value, place)
+        if cls in PLAIN_ATOMS:
             if kind in _EXPECTED and value is not None:
                 shown = "bytes" if cls is bytes else repr(value)
                 hint = " (DecodeJpeg, first in a chain, takes JPEG files)" if cls is bytes else ""
-                raise TypeError(
-                    f"visops.transforms: {name} is {shown}, must be {_EXPECTED[kind]}{hint}"
-                )
-            leaf_kind = kind if kind in ("labels", "visible") else "other"
-            return self.add(
-                Leaf(leaf_kind, value, like=value, name=name, key=key, group=group, named=kind)
-            )
+                _reject_kind(place, shown, hint)
+            return self.keep(kind if kind in ("labels", "visible") else "other", value, place)
         if isinstance(value, (Tensor, np.ndarray)) or is_pil(value):
-            return self.walk_array(value, name, kind, key, group)
+            return self.walk_array(value, place)
         if kind == "labels" and is_sequence(value):
-            return self.walk_labels(value, name, key, group)
+            return self.walk_labels(value, place)
         if isinstance(value, (list, tuple)):
             if kind is None:
-                return self.walk_sequence(value, name, key, group)
+                return self.walk_sequence(value, place)
             if kind == "image":
-                origin = {"key": key, "group": group, "named": kind}
-                return self.add(image_leaf(value, name, self.reading, **origin))
+                return self.add(image_leaf(value, place.name, self.reading, **place.origin()))
             # One sample's numbers, or one value per sample: prepare_targets tells which.
-            leaf_kind = "mask" if kind == "masks" else kind
-            return self.add(
-                Leaf(leaf_kind, value, like=value, name=name, key=key, group=group, named=kind)
-            )
+            return self.keep("mask" if kind == "masks" else kind, value, place)
         if isinstance(value, MutableMapping):
-            return self.walk_mapping(value, name)
+            return self.walk_mapping(value, place.name)
+        return self.walk_object(value, place)
+
+    def walk_object(self, value: Any, place: _Place) -> int:
+        """Keep a value of any other type as it is, or labels; refuse it if it may have to move."""
+        cls, kind = type(value).__name__, place.kind
         if kind in _EXPECTED:
-            raise TypeError(
-                f"visops.transforms: {name} is a {cls.__name__}, must be {_EXPECTED[kind]}"
-            )
+            _reject_kind(place, f"a {cls}")
         rank = 0 if isinstance(value, ATOMS) else rank_of(value)
         if kind is None and rank is not None and rank >= 2:
-            _reject_untyped(name, f"{cls.__name__} of rows")
+            _reject_untyped(place.name, f"{cls} of rows")
         part = movable_part(value) if rank is None else None
         if part is not None:
             raise TypeError(
-                f"visops.transforms: {name} is a {cls.__name__}, whose {part.lstrip('.')} may have "
+                f"visops.transforms: {place.name} is a {cls}, whose {part.lstrip('.')} may have "
                 "to move with the image; must consist of dicts, lists and tuples, or have a name "
                 "in keys={'other': [...]}"
             )
-        leaf_kind = "labels" if kind == "labels" else "other"
-        return self.add(
-            Leaf(leaf_kind, value, like=value, name=name, key=key, group=group, named=kind)
-        )
+        return self.keep("labels" if kind == "labels" else "other", value, place)
 
     def is_file(self, value: Any) -> bool:
         """Return whether this may be a JPEG file, or a list of such."""
         return self.files is not None and is_encoded(value)
 
-    def walk_file(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> int:
+    def walk_file(self, value: Any, place: _Place) -> int:
         assert self.files is not None
-        if kind == "image":
-            origin = {"key": key, "group": group, "named": kind}
-            return self.add(encoded_leaf(value, name, self.files, **origin))
-        leaf = Leaf("other", value, like=value, name=name, key=key, group=group)
-        self.unnamed_files.append(leaf)
-        return self.add(leaf)
+        if place.kind == "image":
+            return self.add(encoded_leaf(value, place.name, self.files, **place.origin()))
+        index = self.keep("other", value, place)
+        self.unnamed_files.append(self.leaves[index])
+        return index
 
     def walk_mapping(self, value: MutableMapping[Any, Any], name: str) -> Any:
         self.groups += 1
@@ -238,33 +243,27 @@ class _Splitter:
         for key, inner in value.items():
             kind = self.kind_of(key, value) if isinstance(key, str) else None
             label = f"{name}[{key!r}]"
-            if (
-                kind is None
-                and key in UNMOVABLE
-                and inner is not None
-                and not _known_by_type(inner)
-            ):
+            unmovable = kind is None and key in UNMOVABLE and inner is not None
+            if unmovable and not _known_by_type(inner):
                 raise TypeError(
                     f"visops.transforms: {label} can't be moved in this form; must be boxes "
                     "[N, 4], key points [..., 2] or masks [N, H, W] under a name that says so "
                     "(add names with keys=; kind 'other' is for what doesn't move)"
                 )
-            items.append((key, self.walk(inner, label, kind, key, group)))
+            items.append((key, self.walk(inner, _Place(label, key, group, kind))))
         return value, items
 
-    def walk_labels(self, value: Sequence[Any], name: str, key: Any, group: int) -> Any:
+    def walk_labels(self, value: Sequence[Any], place: _Place) -> Any:
         """Walk labels: they stay whole, unless they hold dicts of targets, or are maps."""
-        leaf = Leaf("labels", value, like=value, name=name, key=key, group=group, named="labels")
-        if not isinstance(value, (list, tuple)) or PLAIN_ATOMS.issuperset(map(type, value)):
-            return self.add(leaf)
-        if rank_of(value) is not None:
-            return self.add(leaf)
+        whole = not isinstance(value, (list, tuple)) or PLAIN_ATOMS.issuperset(map(type, value))
+        if whole or rank_of(value) is not None:
+            return self.keep("labels", value, place)
         leaves, untyped = len(self.leaves), len(self.untyped)
-        spec = self.walk_sequence(value, name, key, group)
+        spec = self.walk_sequence(value, place._replace(kind=None))
         nothing_moves = all(x.kind == "other" for x in self.leaves[leaves:])
         if nothing_moves and len(self.untyped) == untyped:
             del self.leaves[leaves:]
-            return self.add(leaf)
+            return self.keep("labels", value, place)
         return spec
 
     def kind_of(self, key: str, siblings: Mapping[Any, Any]) -> str | None:
@@ -278,7 +277,8 @@ class _Splitter:
         kinds = (self.kinds.get(base), _first_kind(siblings[base]))
         return "visible" if "keypoints" in kinds else None
 
-    def walk_sequence(self, value: Sequence[Any], name: str, key: Any, group: int) -> Any:
+    def walk_sequence(self, value: Sequence[Any], place: _Place) -> Any:
+        name, key = place.name, place.key
         if are_annotations(value):
             self.groups += 1
             return annotation_leaves(value, name, key, self.groups, self.add)
@@ -286,39 +286,38 @@ class _Splitter:
             self.groups += 1
             return annotation_leaves_of_batch(value, name, key, self.groups, self.add)
         plain = PLAIN_ATOMS.issuperset(map(type, value))
-        if plain and not any(map(self.is_file, value)):
-            return self.add(Leaf("other", value, like=value, name=name, key=key, group=group))
-        rows = all(rank_of(item) == 1 for item in value) and not any(map(self.is_file, value))
-        if rows:
-            return self.walk_table(value, name, key, group)
+        rows = plain or all(rank_of(item) == 1 for item in value)
+        if rows and not any(map(self.is_file, value)):
+            return self.keep("other", value, place) if plain else self.walk_table(value, place)
         if self.reading.frames and type(value) is list and value and all(map(_is_frame, value)):
-            return self.add(image_leaf(value, name, self.reading, key=key, group=group))
+            return self.add(image_leaf(value, name, self.reading, **place.origin()))
         self.groups += 1
         group = self.groups
-        walked = [self.walk(v, f"{name}[{i}]", None, None, group) for i, v in enumerate(value)]
-        return value, walked
+        places = (_Place(f"{name}[{i}]", None, group) for i in range(len(value)))
+        return value, list(map(self.walk, value, places))
 
-    def walk_table(self, value: Sequence[Any], name: str, key: Any, group: int) -> int:
+    def walk_table(self, value: Sequence[Any], place: _Place) -> int:
         """Keep rows of numbers together: in a batch of images, arrays may be one for each."""
         if not all(isinstance(item, (Tensor, np.ndarray)) for item in value):
-            _reject_untyped(name, f"{type(value).__name__} of lists of numbers")
-        leaf = Leaf("other", value, like=value, name=name, key=key, group=group)
-        self.untyped.append(leaf)
-        return self.add(leaf)
+            _reject_untyped(place.name, f"{type(value).__name__} of lists of numbers")
+        index = self.keep("other", value, place)
+        self.untyped.append(self.leaves[index])
+        return index
 
-    def walk_array(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> Any:
-        typed = tv_kind(value)
-        actual = typed or ("mask" if kind == "masks" else kind)
+    def walk_array(self, value: Any, place: _Place) -> Any:
+        kind = tv_kind(value) or ("mask" if place.kind == "masks" else place.kind)
         if type(value) is not Tensor and is_pil(value):
-            actual = "mask" if actual in ("mask", "labels") else "image"
-        if actual == "image":
-            return self.add(image_leaf(value, name, self.reading, key=key, group=group, named=kind))
-        leaf = Leaf(
-            actual or "other", value, like=value, name=name, key=key, group=group, named=kind
-        )
-        if actual is None and value.ndim >= 2:
-            self.untyped.append(leaf)
-        return self.add(leaf)
+            kind = "mask" if kind in ("mask", "labels") else "image"
+        if kind == "image":
+            return self.add(image_leaf(value, place.name, self.reading, **place.origin()))
+        index = self.keep(kind or "other", value, place)
+        if kind is None and value.ndim >= 2:
+            self.untyped.append(self.leaves[index])
+        return index
+
+    def keep(self, kind: str, value: Any, place: _Place) -> int:
+        """Add a leaf that isn't an image."""
+        return self.add(Leaf(kind, value, like=value, name=place.name, **place.origin()))
 
     def add(self, leaf: Leaf) -> int:
         self.leaves.append(leaf)
@@ -391,6 +390,12 @@ def _reject_unmarked_masks(images: Sequence[Leaf]) -> None:
                 f"{other.name}, and may be a mask; must be in a dict under 'mask' or 'image' (add "
                 "names with keys={'mask': [...]}), or a tv_tensors.Mask or tv_tensors.Image"
             )
+
+
+def _reject_kind(place: _Place, what: str, hint: str = "") -> NoReturn:
+    raise TypeError(
+        f"visops.transforms: {place.name} is {what}, must be {_EXPECTED[place.kind]}{hint}"
+    )
 
 
 def _reject_untyped(name: str, what: str) -> None:
