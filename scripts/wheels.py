@@ -31,7 +31,7 @@ from typing import Any
 import zopfli.zlib
 from cross.build import build_variables
 from cross.here import ROOT, fail, run
-from cross.jpeg import licences
+from cross.jpeg import check_tools, licences
 from cross.targets import OWN, TARGETS, Target
 from install_extras import requirements
 
@@ -65,6 +65,8 @@ def interpreter(version: str) -> Path | None:
 
 def build(targets: list[str], pythons: list[str]) -> None:
     """Leave the targets' wheels and one source distribution in dist/."""
+    for name in targets:
+        check_tools(TARGETS[name])
     asked = {version: interpreter(version) for version in pythons or VERSIONS}
     missing = [f"python{version}" for version, path in asked.items() if path is None]
     if pythons and missing:

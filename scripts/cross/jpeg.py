@@ -27,6 +27,13 @@ OPTIONS = {
 }
 
 
+def check_tools(target: Target) -> None:
+    """Stop if a program is missing that is wanted after minutes of compiling."""
+    tool("dpkg-source", "dpkg-dev")
+    if target.compiled_by_zig and target.machine == "x86_64":
+        tool("nasm", "nasm")
+
+
 def source() -> Path:
     """Return libjpeg-turbo's sources; download them if they aren't there."""
     if not SOURCE.exists():
@@ -44,8 +51,7 @@ def jpeg_for(target: Target) -> Path:
     folder = ROOT / "build" / "cross" / target.name / "jpeg"
     if folder.exists():
         return folder
-    if target.machine == "x86_64":
-        tool("nasm", "nasm")
+    check_tools(target)
     built = folder.with_suffix(".build")
     shutil.rmtree(built, ignore_errors=True)
     # What CMake knows as macOS asks for Apple's tools. Only the file format differs, and zig
