@@ -212,6 +212,7 @@ doctest: $(VENV)/.packages  ## run the documentation's examples on what was buil
 docs: build  ## build the documentation in docs/_build and run its examples
 	$(MAKE) doctest
 	$(PY) -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(PY) scripts/check_site.py docs/_build/html
 
 lint: typecheck  ## check formatting, style and types; change nothing
 	$(VENV)/bin/ruff check .

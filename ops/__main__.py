@@ -124,7 +124,8 @@ def kernels(found: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
     """Return which kernels there are for the same processors; most are for all, and are counted."""
     groups: dict[str, list[str]] = {}
     for name, kinds in sorted(found.items()):
-        groups.setdefault(", ".join(kinds), []).append(name)
+        if kinds:  # CUDA has some of its own
+            groups.setdefault(", ".join(kinds), []).append(name)
     ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
     return [
         (kinds, ", ".join(names) if number else f"{len(names)} operations")

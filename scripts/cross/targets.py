@@ -142,7 +142,8 @@ def link_flags(target: Target, destination: str, exports: Path, gcc: list[str]) 
     if target.system == "macos":
         # A C++ program finds it by its own rpath; Python's modules can be such libraries, too.
         up = "/".join([".."] * len(Path(destination).parts))
-        flags = ["-dynamiclib", f"-Wl,-install_name,@rpath/{Path(destination).name}"]
+        flags = ["-dynamiclib", "-Wl,-dead_strip"]
+        flags.append(f"-Wl,-install_name,@rpath/{Path(destination).name}")
         return [*flags, f"-Wl,-rpath,@loader_path/{up}/torch/lib", "-undefined", "dynamic_lookup"]
     flags = ["-shared", "-s", "-Wl,--gc-sections", f"-Wl,--version-script={exports}"]
     return (

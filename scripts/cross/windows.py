@@ -24,9 +24,9 @@ import torch
 from installable.calls_file import write_calls
 
 from cross.build import compile_for
-from cross.here import ROOT, TORCHES, download_wheels, fail, here, run, unpack_libraries
+from cross.here import ROOT, TORCHES, download_wheels, fail, here, run, tool, unpack_libraries
 from cross.targets import TARGETS, compiler, write_import_library
-from cross.wine import HOME, WHEELS, python_there, run_there
+from cross.wine import HOME, WHEELS, WINE, python_there, run_there
 
 TARGET = TARGETS["windows-x86_64"]
 RECORDS = Path(__file__).with_name("records.py")
@@ -118,6 +118,7 @@ def compare_in_python() -> str:
 
 def steps() -> dict[str, Callable[[], object]]:
     """Return what is done, in order."""
+    tool(*WINE)
     modules = (*MODULES, *OF_PYTHON)
     return {
         "build": lambda: compile_for(TARGET),

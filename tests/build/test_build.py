@@ -17,6 +17,7 @@ import install_extras
 import pytest
 import torch
 import visops
+import visops.__main__ as report
 from visops._loader import LIBRARY, REINSTALL
 
 from build.copies import PACKAGE, copy_package, import_copy, linux, needed, program, readelf
@@ -308,6 +309,12 @@ def test_the_report_works_without_visops(tmp_path: Path) -> None:
     )
     assert "visops: ImportError: broken on purpose" in run.stdout
     assert f"torch: {torch.__version__}" in run.stdout
+
+
+def test_the_report_leaves_out_what_has_no_kernel_here() -> None:
+    """It said "kernels for : deform_conv2d_rows" where the library has no CUDA kernels."""
+    found = {"affine": ["default"], "deform_conv2d_rows": [], "nms": ["default"]}
+    assert report.kernels(found) == [("default", "2 operations")]
 
 
 def test_the_report_imports_no_peer() -> None:

@@ -1,6 +1,7 @@
-// Shared libraries as the operating system has them.
+// Shared libraries and files as the operating system has them. Paths are UTF-8 on Windows.
 #pragma once
 
+#include <cstdio>
 #include <string>
 
 namespace visops {
@@ -12,6 +13,9 @@ inline constexpr char kReinstall[] = "; run: pip install --force-reinstall --no-
 std::string folder_of_this_library();
 
 bool file_exists(const std::string& path);
+
+// Opens a file as std::fopen does, to read bytes.
+std::FILE* open_to_read(const char* path);
 
 // A handle, all symbols resolved; or null, and the loader's message.
 void* open_library(const std::string& path, std::string* error);

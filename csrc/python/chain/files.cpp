@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/chain/stored.h"
+#include "core/dispatch/shared_library.h"
 #include "python/bindings.h"
 #include "python/chain/pipeline.h"
 
@@ -58,7 +59,7 @@ class ContentBuffer {
 
 // Reads a file whole. False: errno says why.
 bool read_file(const char* path, ContentBuffer& buffer, Content* content) {
-  std::FILE* const file = std::fopen(path, "rb");
+  std::FILE* const file = open_to_read(path);
   if (file == nullptr) return false;
   std::setvbuf(file, nullptr, _IONBF, 0);
   bool good = std::fseek(file, 0, SEEK_END) == 0;
