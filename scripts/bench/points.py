@@ -17,7 +17,7 @@ from torch.nn import functional
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
 import visops
-from bench.harness import Case, Contender, Tolerance, case, main
+from bench.harness import Case, Contender, Tolerance, main, pair, pair_of_gradients, rows
 from torchvision.ops import box_convert, generalized_box_iou
 
 GRID = Tolerance(max_abs=1e-3, mean_abs=1e-5, why="coordinates rounded once more")
@@ -33,50 +33,33 @@ def grid_sample(maps: Tensor, points: Tensor) -> Tensor:
     return functional.grid_sample(maps, grid, align_corners=False).squeeze(3)
 
 
-def samples(batch: int, channels: int, count: int, floor: float) -> list[Contender]:
+def samples(batch: int, channels: int, count: int) -> list[Contender]:
     torch.manual_seed(0)
-    maps, points = torch.randn(batch, channels, 200, 334), torch.rand(batch, count, 2)
-    return [
-        Contender("visops", lambda: visops.point_sample(maps, points)),
-        Contender("grid_sample", lambda: grid_sample(maps, points), GRID, floor),
-    ]
+    given = torch.randn(batch, channels, 200, 334), torch.rand(batch, count, 2)
+    return pair("grid_sample", visops.point_sample, grid_sample, given, GRID, FLOOR)
 
 
-def shared(floor: float) -> list[Contender]:
-    """100 masks at the same points, which grid_sample needs repeated."""
+def shared(maps: Callable[[], Tensor]) -> list[Contender]:
+    """100 masks at the same points; grid_sample needs points repeated, and masks in float32."""
     torch.manual_seed(0)
-    maps, points = torch.randn(100, 1, 200, 334), torch.rand(1, 12544, 2)
-    return [
-        Contender("visops", lambda: visops.point_sample(maps, points)),
-        Contender("grid_sample", lambda: grid_sample(maps, points.repeat(100, 1, 1)), GRID, floor),
-    ]
+    given = maps(), torch.rand(1, 12544, 2)
 
+    def theirs(maps: Tensor, points: Tensor) -> Tensor:
+        return grid_sample(maps.float(), points.repeat(100, 1, 1))
 
-def masks(floor: float) -> list[Contender]:
-    """Targets, which grid_sample needs in float32."""
-    torch.manual_seed(0)
-    maps, points = torch.rand(100, 1, 800, 1333) > 0.5, torch.rand(1, 12544, 2)
-    return [
-        Contender("visops", lambda: visops.point_sample(maps, points)),
-        Contender(
-            "grid_sample", lambda: grid_sample(maps.float(), points.repeat(100, 1, 1)), GRID, floor
-        ),
-    ]
+    return pair("grid_sample", visops.point_sample, theirs, given, GRID, FLOOR)
 
 
 def gradients(batch: int, channels: int, count: int) -> list[Contender]:
     """Forward, and the gradient of the maps."""
     torch.manual_seed(0)
-    maps = torch.randn(batch, channels, 200, 334, requires_grad=True)
-    points, grad = torch.rand(batch, count, 2), torch.rand(batch, channels, count)
+    maps, points = torch.randn(batch, channels, 200, 334), torch.rand(batch, count, 2)
 
-    def of(function: Callable[..., Tensor]) -> Callable[[], tuple[Tensor, ...]]:
-        return lambda: torch.autograd.grad(function(maps, points), maps, grad)
+    def at_points(sample: Callable[..., Tensor]) -> Callable[[Tensor], Tensor]:
+        return lambda maps: sample(maps, points)
 
-    return [
-        Contender("visops", of(visops.point_sample)),
-        Contender("grid_sample", of(grid_sample), GRADIENT),
-    ]
+    both = at_points(visops.point_sample), at_points(grid_sample)
+    return pair_of_gradients("grid_sample", *both, [maps], GRADIENT)
 
 
 def three_matrices(
@@ -100,43 +83,54 @@ def three_matrices(
     return torch.cat([block[i].flatten() for i, block in enumerate(blocks)])
 
 
-def costs(kind: Any, batch: int, queries: int, targets: int, floor: float) -> list[Contender]:
+def costs(kind: Any, batch: int, queries: int, targets: int) -> list[Contender]:
     torch.manual_seed(0)
     logits, boxes = torch.randn(batch, queries, 91) * 3 - 3, torch.rand(batch, queries, 4)
     labels, target_boxes = torch.randint(0, 91, (batch * targets,)), torch.rand(batch * targets, 4)
     counts = [targets] * batch
-    arguments = (logits, boxes, labels, target_boxes)
+    given = (logits, boxes, labels, target_boxes)
+
+    def ours() -> list[Tensor]:
+        return visops.match_cost(*given, weights=WEIGHTS, kind=kind, counts=counts)
+
+    def theirs() -> Tensor:
+        return three_matrices(*given, counts, kind)
+
+    def joined(found: list[Tensor]) -> Tensor:
+        return torch.cat([part.flatten() for part in found])
+
     return [
-        Contender(
-            "visops",
-            lambda: visops.match_cost(*arguments, weights=WEIGHTS, kind=kind, counts=counts),
-            comparable=lambda found: torch.cat([part.flatten() for part in found]),
-        ),
-        Contender("three matrices", lambda: three_matrices(*arguments, counts, kind), COSTS, floor),
+        Contender("visops", ours, comparable=joined),
+        Contender("three matrices", theirs, COSTS, FLOOR),
     ]
 
 
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
-    cases = [
-        case("samples", "100 masks, 12544 shared points", shared, FLOOR, on_cuda=True),
-        case("samples", "100 bool masks, 12544 shared points", masks, FLOOR, on_cuda=True),
-        case(
-            "samples", "100 masks, 37632 points each", samples, 100, 1, 37632, FLOOR, on_cuda=True
-        ),
-        case(
-            "samples", "2 x 256 channels, 8096 points", samples, 2, 256, 8096, FLOOR, on_cuda=True
-        ),
-        case("samples", "2 x 256 channels, 784 points", samples, 2, 256, 784, FLOOR, on_cuda=True),
-        case("gradients", "100 masks, 12544 points each", gradients, 100, 1, 12544, on_cuda=True),
-        case("gradients", "2 x 256 channels, 784 points", gradients, 2, 256, 784, on_cuda=True),
+    sampled = {
+        "100 masks, 12544 shared points": lambda: torch.randn(100, 1, 200, 334),
+        "100 bool masks, 12544 shared points": lambda: torch.rand(100, 1, 800, 1333) > 0.5,
+    }
+    own = {
+        "100 masks, 37632 points each": (100, 1, 37632),
+        "2 x 256 channels, 8096 points": (2, 256, 8096),
+        "2 x 256 channels, 784 points": (2, 256, 784),
+    }
+    trained = {
+        "100 masks, 12544 points each": (100, 1, 12544),
+        "2 x 256 channels, 784 points": (2, 256, 784),
+    }
+    matched = {
+        f"{kind}, {size[0]} x {size[1]} queries, {size[2]} targets each": (kind, *size)
+        for size in ((2, 300, 20), (2, 900, 50), (16, 300, 20), (16, 900, 100))
+        for kind in ("focal", "softmax")
+    }
+    return [
+        *rows("samples", shared, {label: (draw,) for label, draw in sampled.items()}, on_cuda=True),
+        *rows("samples", samples, own, on_cuda=True),
+        *rows("gradients", gradients, trained, on_cuda=True),
+        *rows("costs", costs, matched, ", 2 x", on_cuda=True),
     ]
-    for batch, queries, targets in ((2, 300, 20), (2, 900, 50), (16, 300, 20), (16, 900, 100)):
-        for kind in ("focal", "softmax"):
-            label = f"{kind}, {batch} x {queries} queries, {targets} targets each"
-            arguments = (kind, batch, queries, targets, FLOOR)
-            cases.append(case("costs", label, costs, *arguments, quick=batch == 2, on_cuda=True))
-    return cases
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ has to make of the same grid there.
 """
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,12 @@ from torch.nn import functional
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
-from bench.harness import Case, Contender, Tolerance, case, main
+from bench.harness import Case, Contender, Tolerance, main, pair_of_gradients, rows
 
 FLAGS = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC, "nearest": cv2.INTER_NEAREST}
 OPENCV = Tolerance(max_abs=40, mean_abs=2.0, why="OpenCV 4 rounds positions to 1/32 of a pixel")
 COPIES = Tolerance(fraction=0.02, why="ties")
 GRID = Tolerance(max_abs=0.1, mean_abs=1e-4, why="grid_sample's positions are in [-1, 1]")
-GRADIENT = Tolerance(max_abs=0.1, mean_abs=1e-4, why="grid_sample's positions are in [-1, 1]")
 SIDE = 512
 
 
@@ -83,22 +81,17 @@ def read(batch: int, dtype: torch.dtype, mode: Any, floor: float) -> list[Conten
     return contenders
 
 
-def gradients(batch: int) -> list[Contender]:
-    images, maps = photos(batch, torch.float32).requires_grad_(), smooth_map(batch)
-    grid, grad = as_grid(maps), torch.rand(batch, 3, SIDE, SIDE)
-    x, y = maps[:, 0], maps[:, 1]
+def with_gradients(batch: int) -> list[Contender]:
+    images, maps = photos(batch, torch.float32), smooth_map(batch)
+    grid, (x, y) = as_grid(maps), (maps[:, 0], maps[:, 1])
 
-    def of(call: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        return lambda: torch.autograd.grad(call(), images, grad)[0]
+    def ours(images: Tensor) -> Tensor:
+        return visops.remap(images, x, y)
 
-    return [
-        Contender("visops", of(lambda: visops.remap(images, x, y))),
-        Contender(
-            "grid_sample",
-            of(lambda: functional.grid_sample(images, grid, align_corners=False)),
-            GRADIENT,
-        ),
-    ]
+    def theirs(images: Tensor) -> Tensor:
+        return functional.grid_sample(images, grid, align_corners=False)
+
+    return pair_of_gradients("grid_sample", ours, theirs, [images], GRID)
 
 
 def elastic(batch: int, floor: float) -> list[Contender]:
@@ -143,18 +136,19 @@ def elastic(batch: int, floor: float) -> list[Contender]:
 
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
-    cases = []
-    for dtype, name in ((torch.uint8, "uint8"), (torch.float32, "float32")):
-        for mode in FLAGS:
-            for batch in (1, 16):
-                label = f"{name}, {mode}, {batch} x 512²"
-                quick = batch == 1
-                cases.append(case("remap", label, read, batch, dtype, mode, 1.0, quick=quick))
-    cases.append(case("gradients", "float32, bilinear, 4 x 512²", gradients, 4))
-    for batch in (1, 16):
-        label = f"elastic, rotated, normalised: {batch} x 512² → 224²"
-        cases.append(case("elastic", label, elastic, batch, 1.5, quick=batch == 1))
-    return cases
+    dtypes = {"uint8": torch.uint8, "float32": torch.float32}
+    table = {
+        f"{name}, {mode}, {batch} x {SIDE}²": (batch, dtype, mode, 1.0)
+        for name, dtype in dtypes.items()
+        for mode in FLAGS
+        for batch in (1, 16)
+    }
+    bent = {f"elastic, rotated, normalised: {n} x {SIDE}² → 224²": (n, 1.5) for n in (1, 16)}
+    return [
+        *rows("remap", read, table, " 1 x"),
+        *rows("gradients", with_gradients, {f"float32, bilinear, 4 x {SIDE}²": (4,)}),
+        *rows("elastic", elastic, bent, " 1 x"),
+    ]
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from bench.harness import Case, Contender, case, kernels, main, results
 from bench.harness.timing import interleave
 from bench.loading import by_torchvision, costs, files, ours, peers
 from PIL import Image
+from torch.utils import _pytree as pytree
 
 pytest.importorskip("tqdm")
 
@@ -43,13 +44,22 @@ CASES = [
 ]
 
 
+def tensors_of(call: Callable[..., Any]) -> Iterator[torch.Tensor]:
+    """What a function holds, and what the functions hold that it calls."""
+    for cell in getattr(call, "__closure__", None) or ():
+        for held in pytree.tree_leaves(cell.cell_contents):
+            if isinstance(held, torch.Tensor):
+                yield held
+            elif callable(held):
+                yield from tensors_of(held)
+
+
 @pytest.mark.parametrize("made", CASES, ids=lambda made: made.key)
 def test_rows_are_built_on_the_default_device(made: Case) -> None:
     """All that a builder makes follows it: nothing is left on the CPU, to be refused."""
     for contender in Case("", "", made.build, device="meta").contenders():
-        for cell in contender.call.__closure__ or ():
-            if isinstance(cell.cell_contents, torch.Tensor):
-                assert cell.cell_contents.device.type == "meta"
+        devices = {tensor.device.type for tensor in tensors_of(contender.call)}
+        assert devices == {"meta"}, contender.name
 
 
 def test_a_row_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

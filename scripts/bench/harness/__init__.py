@@ -14,7 +14,19 @@ same job. For each case the harness
 Memory is measured in a separate process: see ``harness/memory.py``.
 """
 
-from .contender import EXACT, Case, Contender, Difference, Tolerance, case, compare
+from .contender import (
+    EXACT,
+    Case,
+    Contender,
+    Difference,
+    Tolerance,
+    case,
+    compare,
+    gradients,
+    pair,
+    pair_of_gradients,
+    rows,
+)
 from .main import main
 from .timing import Timing, interleave, set_threads
 
@@ -27,7 +39,11 @@ __all__ = [
     "Tolerance",
     "case",
     "compare",
+    "gradients",
     "interleave",
     "main",
+    "pair",
+    "pair_of_gradients",
+    "rows",
     "set_threads",
 ]
