@@ -22,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
 from bench.augmentation.pictures import SAME_MEAN, Size
-from bench.harness import EXACT, Case, Contender, case, main
+from bench.harness import EXACT, Case, Contender, main, rows
 from bench.loading import by_torchvision, costs, files, ours, peers, workers
 
 FLOORS = {
@@ -93,20 +93,12 @@ def detection_contenders(size: Size) -> list[Contender]:
     """Photos with eight boxes, and a mask in a PNG file."""
     samples = files.objects_of(size)
     own = ours.chain(boxes="sanitize")
+    load, collate = by_torchvision.DetectionByTorchvision(), by_torchvision.lists_of_boxes
+    theirs = workers.in_workers(samples, load, collate)
     return [
         _contender("visops", ours.loader(samples, own)),
         _contender("visops, collate", ours.collated(samples, own)),
-        Contender(
-            "torchvision",
-            workers.in_workers(
-                samples,
-                by_torchvision.DetectionByTorchvision(),
-                by_torchvision.lists_of_boxes,
-            ),
-            SAME_MEAN,
-            floor=3.0,
-            comparable=ours.mean,
-        ),
+        Contender("torchvision", theirs, SAME_MEAN, 3.0, ours.mean),
     ]
 
 
@@ -134,54 +126,28 @@ def _contender(name: str, call: Any, has_floor: bool = True) -> Contender:
 
 def all_cases() -> list[Case]:
     """Two sizes of photos, dense ones, PNG, one with targets, and several crops."""
-    options: dict[str, Any] = {
-        "threads": 1,
-        "memory": False,
-        "workers": True,
-        "images": files.COUNT,
-    }
+    options: dict[str, Any] = {"threads": 1, "memory": False, "workers": True}
+    options["images"] = files.COUNT
     work = "batches of 64, 2 threads or workers"
-    small: Size = (375, 500)
+    large, small = (480, 640), (375, 500)
     dense = f"500×375, dense: {files.DENSE} bits a pixel"
+    photos: dict[str, tuple[Size, files.Kind]] = {
+        "640×480": (large, "smooth"),
+        "500×375": (small, "smooth"),
+        dense: (small, "dense"),
+    }
+    objects = f"JPEG files, 8 boxes and a mask in a PNG file → {work}"
+    crops = f"JPEG files → 2 crops of 224² and 6 of 96² each, {work}"
+    whole: dict[str, tuple[Size, files.Kind]] = {"500×375": (small, "png")}
+    on_gpu = options | {"images": 2048, "device": "cuda"}
+    gpu_group = "JPEG files → batches of 64 on the GPU"
     return [
-        *(
-            case(
-                f"JPEG files → {work}",
-                label,
-                photo_contenders,
-                *(size, kind),
-                quick=label == "640×480",
-                **options,
-            )
-            for label, size, kind in (
-                ("640×480", (480, 640), "smooth"),
-                ("500×375", small, "smooth"),
-                (dense, small, "dense"),
-            )
-        ),
-        case(
-            f"JPEG files, 8 boxes and a mask in a PNG file → {work}",
-            "640×480",
-            detection_contenders,
-            (480, 640),
-            **options,
-        ),
-        case(f"JPEG files → {work}: no jitter", dense, plain_contenders, small, **options),
-        case(f"PNG files → {work}", "500×375", photo_contenders, small, "png", **options),
-        case(
-            f"JPEG files → 2 crops of 224² and 6 of 96² each, {work}",
-            dense,
-            view_contenders,
-            small,
-            **options,
-        ),
-        case(
-            "JPEG files → batches of 64 on the GPU",
-            "2048 of 640×480",
-            gpu_contenders,
-            device="cuda",
-            **options | {"images": 2048},
-        ),
+        *rows(f"JPEG files → {work}", photo_contenders, photos, "640", **options),
+        *rows(objects, detection_contenders, {"640×480": (large,)}, **options),
+        *rows(f"JPEG files → {work}: no jitter", plain_contenders, {dense: (small,)}, **options),
+        *rows(f"PNG files → {work}", photo_contenders, whole, **options),
+        *rows(crops, view_contenders, {dense: (small,)}, **options),
+        *rows(gpu_group, gpu_contenders, {"2048 of 640×480": ()}, **on_gpu),
     ]
 
 

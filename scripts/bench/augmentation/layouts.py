@@ -13,7 +13,7 @@ import visops
 from bench.affine import noise, theta_of
 from bench.augmentation.one_warp import COLOR, FLOAT, rotation
 from bench.augmentation.pictures import MEAN, STD, Size, smooth
-from bench.harness import Case, Contender, Tolerance, case
+from bench.harness import Case, Contender, Tolerance, pair, rows
 from PIL import Image
 from torchvision.transforms import InterpolationMode
 
@@ -47,18 +47,11 @@ def layout_contenders(dtype: str, layout: str, out: str, out_layout: str) -> lis
     mean, std = (torch.tensor(v).view(3, 1, 1) for v in (MEAN, STD))
     stored: dict[str, Any] = {"dtype": DTYPES[out], "memory_format": FORMATS[out_layout]}
 
+    options: dict[str, Any] = {"color": color, "clamp": True, "mean": MEAN, "std": STD}
+    options |= {"out_dtype": DTYPES[out], "memory_format": FORMATS[out_layout]}
+
     def ours() -> torch.Tensor:
-        return visops.augment(
-            image,
-            matrix,
-            TARGET,
-            color=color,
-            clamp=True,
-            mean=MEAN,
-            std=STD,
-            out_dtype=DTYPES[out],
-            memory_format=FORMATS[out_layout],
-        )
+        return visops.augment(image, matrix, TARGET, **options)
 
     def theirs() -> torch.Tensor:
         grid = F.affine_grid(theta, [1, 3, *TARGET], align_corners=True)
@@ -69,30 +62,7 @@ def layout_contenders(dtype: str, layout: str, out: str, out_layout: str) -> lis
         mixed = F.conv2d(warped, linear[:, :, None, None], offset)
         return mixed.clamp_(0.0, 1.0).sub_(mean).div_(std).to(**stored)
 
-    return [
-        Contender("visops", ours),
-        Contender("affine_grid + grid_sample", theirs, STORED[out]),
-    ]
-
-
-def layout_cases() -> list[Case]:
-    """Every input dtype and layout to float32 NCHW, and uint8 and float32 to all other outputs."""
-    rows = [(*source, "f32", "NCHW") for source in itertools.product(DTYPES, FORMATS)]
-    rows += [
-        ("u8", "channels_last", *target)
-        for target in itertools.product(STORED, FORMATS)
-        if target != ("f32", "NCHW")
-    ]
-    return [
-        case(
-            "dtypes and layouts: rotation, colour, clamp, normalise, 512² → 224²",
-            f"{dtype} {layout} → {out} {out_layout}",
-            layout_contenders,
-            *(dtype, layout, out, out_layout),
-            quick=(dtype, layout, out, out_layout) == ("f32", "NCHW", "f32", "NCHW"),
-        )
-        for dtype, layout, out, out_layout in rows
-    ]
+    return pair("affine_grid + grid_sample", ours, theirs, (), STORED[out])
 
 
 def mask_contenders(target: Size) -> list[Contender]:
@@ -106,38 +76,18 @@ def mask_contenders(target: Size) -> list[Contender]:
     def opencv() -> torch.Tensor:
         return torch.from_numpy(cv2.warpAffine(plane, array, target[::-1], **border))[None, None]
 
-    contenders = [
-        Contender(
-            "visops",
-            lambda: visops.augment(
-                mask, matrix, target, fill=255, mode="nearest", out_dtype=torch.uint8
-            ),
-        ),
-        Contender("OpenCV", opencv, TIES),
-    ]
+    options: dict[str, Any] = {"fill": 255, "mode": "nearest", "out_dtype": torch.uint8}
+
+    def ours() -> torch.Tensor:
+        return visops.augment(mask, matrix, target, **options)
+
+    def torchvision() -> torch.Tensor:
+        return TF.affine(mask, 17.3, [0, 0], 1.13, [0.0, 0.0], nearest, fill=[255.0])
+
+    contenders = pair("OpenCV", ours, opencv, (), TIES)
     if target == SOURCE:
-        contenders.append(
-            Contender(
-                "torchvision",
-                lambda: TF.affine(mask, 17.3, [0, 0], 1.13, [0.0, 0.0], nearest, fill=[255.0]),
-                TIES,
-            )
-        )
+        contenders.append(Contender("torchvision", torchvision, TIES))
     return contenders
-
-
-def mask_cases() -> list[Case]:
-    """Masks of the same size, and shrunk."""
-    return [
-        case(
-            "mask, nearest with a fill of its own, uint8",
-            f"512² → {target[0]}²",
-            mask_contenders,
-            target,
-            quick=target == SOURCE,
-        )
-        for target in (SOURCE, TARGET)
-    ]
 
 
 def resize_contenders(dtype: str, layout: str, batch: int) -> list[Contender]:
@@ -150,9 +100,7 @@ def resize_contenders(dtype: str, layout: str, batch: int) -> list[Contender]:
         "antialias": True,
         "convention": "half_pixel",
         "out_dtype": DTYPES[dtype],
-        "memory_format": torch.channels_last
-        if layout == "channels_last"
-        else torch.contiguous_format,
+        "memory_format": FORMATS[layout],
     }
     rounded = Tolerance(max_abs=1, why="torch's weights are of 16 bits") if is_u8 else FLOAT
     contenders = [
@@ -185,28 +133,6 @@ def _resized_by_opencv(arrays: list[np.ndarray]) -> Callable[[], torch.Tensor]:
 def _resized_by_pil(images: list[Image.Image]) -> Callable[[], torch.Tensor]:
     size, triangle = TARGET[::-1], Image.Resampling.BILINEAR
     return lambda: _batch([np.asarray(image.resize(size, triangle)) for image in images])
-
-
-def resize_cases() -> list[Case]:
-    """Resizing without rotation, which peers are made for."""
-    return [
-        case(
-            "antialias, without rotation: 640×480 → 224²",
-            f"{batch}× {dtype} {layout}",
-            resize_contenders,
-            *(dtype, layout, batch),
-            quick=batch == 1,
-            images=batch,
-        )
-        for dtype, layout, batch in (
-            ("u8", "channels_last", 1),
-            ("u8", "NCHW", 1),
-            ("f32", "channels_last", 1),
-            ("f32", "NCHW", 1),
-            ("u8", "channels_last", 16),
-            ("f32", "NCHW", 16),
-        )
-    ]
 
 
 def rotated_contenders() -> list[Contender]:
@@ -248,18 +174,23 @@ def rotated_contenders() -> list[Contender]:
     ]
 
 
-def rotated_cases() -> list[Case]:
-    """One case."""
-    return [
-        case(
-            "antialias, rotated: 512² uint8 HWC → 224² uint8 CHW",
-            "1 image",
-            rotated_contenders,
-            quick=True,
-        )
-    ]
-
-
 def cases() -> list[Case]:
-    """All of the above."""
-    return [*layout_cases(), *mask_cases(), *resize_cases(), *rotated_cases()]
+    """Dtypes and layouts, masks, and resizing without rotation and with it."""
+    # Every input dtype and layout to float32 NCHW, and uint8 channels_last to all other outputs.
+    sources = [(*source, "f32", "NCHW") for source in itertools.product(DTYPES, FORMATS)]
+    targets = itertools.product(STORED, FORMATS)
+    kinds = sources + [("u8", "channels_last", *t) for t in targets if t != ("f32", "NCHW")]
+    table = {f"{kind[0]} {kind[1]} → {kind[2]} {kind[3]}": kind for kind in kinds}
+    group = "dtypes and layouts: rotation, colour, clamp, normalise, 512² → 224²"
+    found = rows(group, layout_contenders, table, "^f32 NCHW")
+    group = "mask, nearest with a fill of its own, uint8"
+    masks = {f"512² → {size[0]}²": (size,) for size in (SOURCE, TARGET)}
+    found += rows(group, mask_contenders, masks, "→ 512²")
+    # What peers are made for.
+    layouts = [(dtype, of, 1) for dtype in ("u8", "f32") for of in ("channels_last", "NCHW")]
+    for dtype, of, batch in (*layouts, ("u8", "channels_last", 16), ("f32", "NCHW", 16)):
+        resized = {f"{batch}× {dtype} {of}": (dtype, of, batch)}
+        group = "antialias, without rotation: 640×480 → 224²"
+        found += rows(group, resize_contenders, resized, "^1×", images=batch)
+    group = "antialias, rotated: 512² uint8 HWC → 224² uint8 CHW"
+    return [*found, *rows(group, rotated_contenders, {"1 image": ()}, "")]

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 import visops
 from bench.affine import theta_of
 from bench.augmentation.pictures import MEAN, STD, Photo, Size, smooth_batch
-from bench.harness import Case, Contender, Tolerance, case
+from bench.harness import Case, Contender, Tolerance, rows
 
 _OPERATOR = torch.ops.visops.augment.default
 
@@ -40,9 +40,9 @@ def rotation(source: Size = SOURCE, target: Size = TARGET) -> torch.Tensor:
     return matrix
 
 
-def finish_levels(warped: np.ndarray) -> torch.Tensor:
+def finish_levels(warped: list[np.ndarray]) -> torch.Tensor:
     """Colour and normalisation of warped uint8 [B, H, W, 3], in float64 -> float32 NCHW."""
-    values = warped / 255.0 @ COLOR[:, :3].T + COLOR[:, 3]
+    values = np.stack(warped) / 255.0 @ COLOR[:, :3].T + COLOR[:, 3]
     normal = (values.clip(0.0, 1.0) - _MEAN) / _STD
     return torch.from_numpy(normal.astype(np.float32)).permute(0, 3, 1, 2)
 
@@ -107,13 +107,7 @@ def chain_contenders(batch: int) -> list[Contender]:
     return [
         Contender("visops", ours),
         Contender("operator alone", operator, bound=True),
-        Contender(
-            "OpenCV warp alone",
-            warp_alone,
-            ROUNDED,
-            floor=1.0 / 0.6,
-            comparable=lambda warped: finish_levels(np.stack(warped)),
-        ),
+        Contender("OpenCV warp alone", warp_alone, ROUNDED, 1.0 / 0.6, finish_levels),
         Contender("OpenCV", lambda: by_opencv(photos, array, TARGET), ROUNDED),
         Contender("affine_grid + grid_sample", grid_sample, FLOAT),
         Contender("kornia", kornia_warp, FLOAT),
@@ -122,18 +116,9 @@ def chain_contenders(batch: int) -> list[Contender]:
 
 def cases() -> list[Case]:
     """One image and a batch."""
-    group = (
-        "rotation and scale, colour matrix, clamp, normalise, by hand: "
-        "512² uint8 HWC → 224² float32 CHW"
-    )
+    group = "rotation and scale, colour matrix, clamp, normalise, by hand: "
+    group += "512² uint8 HWC → 224² float32 CHW"
     return [
-        case(
-            group,
-            f"{batch} image{'s' if batch > 1 else ''}",
-            chain_contenders,
-            batch,
-            quick=batch == 1,
-            images=batch,
-        )
-        for batch in (1, 16)
+        *rows(group, chain_contenders, {"1 image": (1,)}, "", images=1),
+        *rows(group, chain_contenders, {"16 images": (16,)}, images=16),
     ]

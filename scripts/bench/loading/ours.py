@@ -100,11 +100,10 @@ class InWorkers:
     ) -> None:
         self.loader: Any = DataLoader(
             dataset,
-            batch_size=BATCH,
             collate_fn=collate,
             worker_init_fn=start,
             persistent_workers=True,
-            **{"num_workers": THREADS, **options},
+            **{"batch_size": BATCH, "num_workers": THREADS, **options},
         )
 
     def __call__(self) -> list[Tensor]:
