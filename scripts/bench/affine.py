@@ -15,10 +15,8 @@ float only (affine_grid + grid_sample) is timed on uint8 with the conversion the
 import functools
 import importlib
 import itertools
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import cv2
@@ -26,11 +24,8 @@ import torch
 import torch.nn.functional as F
 import torchvision.transforms.v2.functional as TF
 import visops
+from bench.harness import Case, Contender, Tolerance, case, rows
 from torchvision.transforms import InterpolationMode
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
-from bench.harness import Case, Contender, Tolerance, case, main, rows
 
 Size = tuple[int, int]
 
@@ -348,7 +343,3 @@ def all_cases() -> list[Case]:
     ]
     cases = [*numpy_cases(), *tensor_cases("cpu"), *backward_cases("cpu"), *overhead]
     return [*cases, *tensor_cases("cuda"), *backward_cases("cuda")]
-
-
-if __name__ == "__main__":
-    sys.exit(main("affine", __doc__ or "", all_cases()))

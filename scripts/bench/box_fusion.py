@@ -8,22 +8,17 @@ image's side) by a matrix product in float32, and of boxes by torchvision's box_
 """
 
 import itertools
-import sys
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import visops
+from bench.harness import Case, Contender, Tolerance, rows
+from bench.suppression.boxes import uniform
 from torch import Tensor
 from torchvision.ops import box_iou
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
-import visops
-from bench.harness import Case, Contender, Tolerance, main, rows
-from bench.suppression.boxes import uniform
 
 try:
     from ensemble_boxes import weighted_boxes_fusion as package
@@ -168,7 +163,3 @@ def all_cases() -> list[Case]:
         *rows("matrix suppression", masks, of_masks, "", on_cuda=True),
         *rows("matrix suppression", boxes, of_boxes, "^100 ", on_cuda=True),
     ]
-
-
-if __name__ == "__main__":
-    sys.exit(main("box_fusion", __doc__ or "", all_cases()))

@@ -6,19 +6,14 @@ torchvision's float32 geometry is wrong for some pairs, so that not all of its v
 """
 
 import math
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 import torchvision
-from torch import Tensor
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
 import visops
-from bench.harness import EXACT, Case, Contender, Tolerance, main, pair, pair_of_gradients, rows
+from bench.harness import EXACT, Case, Contender, Tolerance, pair, pair_of_gradients, rows
 from bench.suppression.boxes import uniform
+from torch import Tensor
 
 Function = Callable[[Tensor, Tensor], Tensor]
 
@@ -83,7 +78,3 @@ def all_cases() -> list[Case]:
         of_rotated = {f"{a:,} × {b:,} in {width:.0f}²": (a, b, width) for a, b, width in given}
         cases += rows("rotated", turned, of_rotated, "1,000 × 1,000", on_cuda=True)
     return cases
-
-
-if __name__ == "__main__":
-    sys.exit(main("box_iou", __doc__ or "", all_cases()))

@@ -8,18 +8,12 @@ level. In an encoder every pixel of every level is a query, which samples around
 decoder 300 queries lie anywhere.
 """
 
-import sys
-from pathlib import Path
-
 import torch
+import visops
+from bench.harness import Case, Contender, Tolerance, pair, pair_of_gradients, rows
+from bench.sampling.convolution import beside_float32, convolution_cases
 from torch import Tensor
 from torch.nn import functional
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
-import visops
-from bench.harness import Case, Contender, Tolerance, main, pair, pair_of_gradients, rows
-from bench.sampling.convolution import beside_float32, convolution_cases
 
 SHAPES = ((100, 167), (50, 84), (25, 42), (13, 21))
 POSITIONS = sum(h * w for h, w in SHAPES)
@@ -102,7 +96,3 @@ def all_cases() -> list[Case]:
         *rows("bfloat16", halves, {"encoder": (POSITIONS,)}, on_cuda=True),
         *convolution_cases(),
     ]
-
-
-if __name__ == "__main__":
-    sys.exit(main("deformable", __doc__ or "", all_cases()))

@@ -9,16 +9,13 @@ back after each large activation.
 
 import json
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
 import torch
-from bench.harness import Case, Contender, main, rows
+from bench.harness import Case, Contender, rows
 from bench.harness.report import ROOT
 from bench.inference.agreement import compare
 from bench.inference.naive import list_files, read_records, run_naive
@@ -116,7 +113,3 @@ def all_cases() -> list[Case]:
     table = {f"{count} files": (count,) for count in (64, 512)}
     options: Any = {"memory": False, "workers": True, "on_cuda": True}
     return rows("five networks", photos, table, "^64", **options)
-
-
-if __name__ == "__main__":
-    sys.exit(main("infer", __doc__ or "", all_cases()))

@@ -9,21 +9,17 @@ loader could take. Rows of "visops, ..." are our own chain in a DataLoader, samp
 `Compose.collate`. Peers decode with simplejpeg, the fastest that they have, and PNG with OpenCV;
 SPDL's own decoder needs FFmpeg's libraries. FFCV reads a file of its own, of arrays (raw) or of
 JPEG files of quality 90, and jitters no hue. A peer that can't be imported is left out, and a line
-says so. `--costs` measures instead images per second by threads, the share of each stage, the first
-batch and the memory of a large data set, into results of their own.
+says so. `python scripts/bench loading.costs` measures images per second by threads, the share of
+each stage, the first batch and the memory of a large data set, into results of their own.
 """
 
 import os
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
 from bench.augmentation.pictures import SAME_MEAN, Size
-from bench.harness import EXACT, Case, Contender, main, rows
-from bench.loading import by_torchvision, costs, files, ours, peers, workers
+from bench.harness import EXACT, Case, Contender, rows
+from bench.loading import by_torchvision, files, ours, peers, workers
 
 FLOORS = {
     "bound": 0.9,
@@ -149,9 +145,3 @@ def all_cases() -> list[Case]:
         *rows(crops, view_contenders, {dense: (small,)}, **options),
         *rows(gpu_group, gpu_contenders, {"2048 of 640×480": ()}, **on_gpu),
     ]
-
-
-if __name__ == "__main__":
-    if "--costs" in sys.argv:
-        sys.exit(costs.main())
-    sys.exit(main("loader", __doc__ or "", all_cases()))

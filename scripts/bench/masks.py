@@ -13,10 +13,8 @@ loops over masks, restated from libraries that have them.
 """
 
 import importlib.util
-import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import cv2
@@ -31,12 +29,10 @@ try:
 except ImportError:
     coco = None
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
 import torch
 import visops
 from bench.coding import rle
-from bench.harness import Case, Contender, Tolerance, main, pair, rows
+from bench.harness import Case, Contender, Tolerance, pair, rows
 
 EIGHT = np.ones((3, 3), bool)
 ROUNDING = Tolerance(max_abs=1e-3, why="float32 throughout")
@@ -410,7 +406,3 @@ def all_cases() -> list[Case]:
         of = {f"{count} × 800 × 1333{note}": (*options, count, 800, 1333) for count in (10, 100)}
         cases += rows(group, build, of, "^10 ", on_cuda=True)
     return cases + rle.cases({"one disc": single_discs, "discs": discs})
-
-
-if __name__ == "__main__":
-    sys.exit(main("masks", __doc__ or "", all_cases()))

@@ -10,20 +10,15 @@ over all pairs in C++ (bench/suppression/loops.cpp): mmcv's algorithm, and Suthe
 clipping; neither library can be installed for current versions of torch.
 """
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
-from torch import Tensor
-from torchvision.ops import boxes as peer
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
 import visops
-from bench.harness import Case, Contender, Tolerance, main, pair, rows
+from bench.harness import Case, Contender, Tolerance, pair, rows
 from bench.suppression import variants
 from bench.suppression.boxes import clustered, mixed, pile, uniform
+from torch import Tensor
+from torchvision.ops import boxes as peer
 
 THRESHOLD = 0.5
 TRICK = Tolerance(
@@ -119,7 +114,3 @@ def all_cases() -> list[Case]:
         *rows("a detector's batch", detector, batch, "", images=4, on_cuda=True),
         *variants.cases(),
     ]
-
-
-if __name__ == "__main__":
-    sys.exit(main("nms", __doc__ or "", all_cases()))

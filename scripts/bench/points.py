@@ -5,19 +5,14 @@ of every mask at points of its own; PointRend samples features of 256 channels. 
 those of 300 or 900 queries with the targets of a batch.
 """
 
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
+import visops
+from bench.harness import Case, Contender, Tolerance, pair, pair_of_gradients, rows
 from torch import Tensor
 from torch.nn import functional
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
-import visops
-from bench.harness import Case, Contender, Tolerance, main, pair, pair_of_gradients, rows
 from torchvision.ops import box_convert, generalized_box_iou
 
 GRID = Tolerance(max_abs=1e-3, mean_abs=1e-5, why="coordinates rounded once more")
@@ -131,7 +126,3 @@ def all_cases() -> list[Case]:
         *rows("gradients", gradients, trained, on_cuda=True),
         *rows("costs", costs, matched, ", 2 x", on_cuda=True),
     ]
-
-
-if __name__ == "__main__":
-    sys.exit(main("points", __doc__ or "", all_cases()))

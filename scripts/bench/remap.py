@@ -7,20 +7,15 @@ normalises it, 224² float32: in one interpolation here, and by cv2.remap with a
 has to make of the same grid there.
 """
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 import torch
 import visops
+from bench.harness import Case, Contender, Tolerance, pair_of_gradients, rows
 from torch import Tensor
 from torch.nn import functional
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
-from bench.harness import Case, Contender, Tolerance, main, pair_of_gradients, rows
 
 FLAGS = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC, "nearest": cv2.INTER_NEAREST}
 OPENCV = Tolerance(max_abs=40, mean_abs=2.0, why="OpenCV 4 rounds positions to 1/32 of a pixel")
@@ -149,7 +144,3 @@ def all_cases() -> list[Case]:
         *rows("gradients", with_gradients, {f"float32, bilinear, 4 x {SIDE}²": (4,)}),
         *rows("elastic", elastic, bent, " 1 x"),
     ]
-
-
-if __name__ == "__main__":
-    sys.exit(main("remap", __doc__ or "", all_cases()))

@@ -6,19 +6,14 @@ pyramid has three more, each half as large. torchvision takes maps that are not 
 copy: it gets NCHW in every row.
 """
 
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 import torchvision
-from torch import Tensor
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
 import visops
-from bench.harness import Case, Contender, Tolerance, main, rows
+from bench.harness import Case, Contender, Tolerance, rows
+from torch import Tensor
 
 IMAGE = (800, 1344)
 COUNT, CHANNELS = 1_000, 256
@@ -158,7 +153,3 @@ def all_cases() -> list[Case]:
         *rows("pyramid", pyramids, forwards, "", on_cuda=True),
         *rows("pyramid, backward", pyramids, backwards, on_cuda=True),
     ]
-
-
-if __name__ == "__main__":
-    sys.exit(main("roi_align", __doc__ or "", all_cases()))

@@ -4,24 +4,19 @@ Boxes have whole numbers, for slices; sides of 40 to 400 pixels in images of 720
 where the box does, so that a loop's samples near a box's border differ: means are compared.
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 import torch
+import visops
+from bench.harness import Case, Contender, Tolerance, pair_of_gradients, rows
 from torch import Tensor
 from torch.nn import functional
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as transforms
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
-import visops
-from bench.harness import Case, Contender, Tolerance, main, pair_of_gradients, rows
 
 BATCH, HEIGHT, WIDTH = 4, 720, 1280
 BORDER = Tolerance(mean_abs=1.5, why="slices end at the box")
@@ -171,7 +166,3 @@ def all_cases() -> list[Case]:
         *rows("gradients", gradients, differentiated, on_cuda=True),
         *rows("pasting", pasting, pasted, "replace", on_cuda=True),
     ]
-
-
-if __name__ == "__main__":
-    sys.exit(main("roi_crops", __doc__ or "", all_cases()))

@@ -7,18 +7,12 @@ that runs here has rotated boxes: they are set against torchvision's roi_align o
 large and as many, and values aren't compared.
 """
 
-import sys
-from pathlib import Path
-
 import torch
 import torchvision
-from torch import Tensor
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
 import visops
-from bench.harness import EXACT, Case, Contender, Tolerance, main, rows
+from bench.harness import EXACT, Case, Contender, Tolerance, rows
 from bench.roi_align import GRADIENT, LAYOUTS, Pool, maps, pooled, pooled_back, proposals
+from torch import Tensor
 
 SCALE, BINS = 1 / 16, 7
 POOLED = Tolerance(max_abs=1e-4, why="sums in another order")
@@ -82,7 +76,3 @@ def all_cases() -> list[Case]:
         *rows("forward", forward, table, "channels_last", on_cuda=True),
         *rows("backward", backward, table, "channels_last", on_cuda=True),
     ]
-
-
-if __name__ == "__main__":
-    sys.exit(main("roi_pooling", __doc__ or "", all_cases()))

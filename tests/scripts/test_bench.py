@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from bench import box_iou, deformable, nms, points, render, roi_align, roi_pooling
+from bench.__main__ import main as run
 from bench.harness import Case, Contender, case, kernels, main, results
 from bench.harness.timing import interleave
 from bench.loading import by_torchvision, costs, files, ours, peers
@@ -60,6 +61,13 @@ def test_rows_are_built_on_the_default_device(made: Case) -> None:
     for contender in Case("", "", made.build, device="meta").contenders():
         devices = {tensor.device.type for tensor in tensors_of(contender.call)}
         assert devices == {"meta"}, contender.name
+
+
+def test_benchmarks_run_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["nms", "--list", "--filter", "growth"]) == 0
+    assert capsys.readouterr().out.startswith("cpu/growth at constant density/10,000 boxes\n")
+    assert run([]) == 0
+    assert "Names: affine, augment, box_fusion," in capsys.readouterr().out
 
 
 def test_a_row_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Interleaved benchmarks: what every ``scripts/bench/<op>.py`` shares.
+"""Interleaved benchmarks: what every ``python scripts/bench <op>`` shares.
 
 A benchmark is a list of :class:`Case`. A case builds its contenders, ours first, which all do the
 same job. For each case the harness

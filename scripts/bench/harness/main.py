@@ -90,7 +90,7 @@ def _profile(cases: Sequence[Case], path: Path) -> None:
 
 def _parser(op: str, description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=f"{op}.py",
+        prog=f"scripts/bench {op}",
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -148,7 +148,7 @@ def main(
     Parameters
     ----------
     op
-        Name of the operator, which is that of the script and of its result files.
+        Name of the operator, which is that of the module and of its result files.
     description
         What the table compares; printed above it and by ``--help``.
     cases
@@ -196,7 +196,7 @@ def main(
         _profile(chosen, Path("out") / f"bench_{op}_trace.json")
         return 0
 
-    extra = {} if options.no_memory else memory.measure(Path(sys.argv[0]), arguments)
+    extra = {} if options.no_memory else memory.measure([sys.argv[0], op], arguments)
     machine = report.machine_facts()
     clock = time.perf_counter
     if options.cpu_time:

@@ -193,14 +193,13 @@ def lock_held() -> float:
     return best
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Measure, print and write all."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--costs", action="store_true", help=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser("loading.costs", description=__doc__)
     parser.add_argument(
         "--json", type=Path, help="result file (default: docs/benchmarks/loader_stages_<chip>.json)"
     )
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     machine = machine_facts()
     print(describe(machine), flush=True)
