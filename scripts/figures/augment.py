@@ -6,9 +6,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 import visops
+from demo.objects import scene
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
-from skimage.draw import ellipse
 from torch import Tensor
 from visops import transforms
 
@@ -191,22 +191,6 @@ def cut_off() -> Figure:
     return figure
 
 
-def annotated() -> dict[str, Any]:
-    """The photo with boxes, a mask and key points, drawn by hand."""
-    mask = np.zeros((512, 512), np.uint8)
-    for number, (row, column, rows, columns) in enumerate(
-        [(105, 228, 88, 76), (440, 395, 85, 105)]
-    ):
-        mask[ellipse(row, column, rows, columns, shape=mask.shape)] = number + 1
-    return {
-        "image": photo(),
-        "mask": torch.from_numpy(mask),
-        "boxes": torch.tensor([[152.0, 17, 304, 193], [290, 355, 500, 512]]),
-        "labels": ["face", "helmet"],
-        "keypoints": torch.tensor([[197.0, 110], [256, 107], [226, 150]]),
-    }
-
-
 def preview() -> Figure:
     """The grid of the page on transforms."""
     chain = transforms.Compose(
@@ -219,4 +203,5 @@ def preview() -> Figure:
         seed=0,
         boxes="sanitize",
     )
-    return transforms.preview(chain, annotated(), n=9)
+    sample = scene("astronaut.png", photo().permute(1, 2, 0).numpy()).sample()
+    return transforms.preview(chain, sample, n=9)
