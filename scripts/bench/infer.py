@@ -24,7 +24,7 @@ from bench.inference.photos import make_photos
 from torch import nn
 from visops import infer
 
-CACHE = ROOT / "out" / "inference"  # photos and weights
+CACHE = ROOT / "out" / "inference"  # photos
 Records = list[dict[str, Any]]
 
 
@@ -104,7 +104,7 @@ def photos(count: int) -> list[Contender]:
     """JPEG files of many sizes, some of them broken."""
     infer.keep_freed_memory()
     device = torch.get_default_device()
-    networks = {name: net.to(device) for name, net in build_networks(CACHE).items()}
+    networks = {name: net.to(device) for name, net in build_networks().items()}
     return contenders(make_photos(CACHE, count), networks, 64, device)
 
 

@@ -1,4 +1,4 @@
-"""Batches on a GPU: warps, passes, resizing, training recipes and filters, forward and backward.
+"""Batches on a GPU: warps, passes, resizing, training recipes and filters.
 
 Recipes go from bytes to a normalised batch. torchvision draws once a batch there, so it blurs all
 images alike and all get one operation. Widths of 512 and 544 tell whether rows that begin a power
@@ -11,7 +11,6 @@ from typing import Any
 import torch
 import visops
 from bench.affine import noise, theta_of
-from bench.augmentation.gradients import gradient_contenders
 from bench.augmentation.libraries import finish
 from bench.augmentation.pictures import MEAN, STD, Size
 from bench.harness import Case, Contender, Tolerance, pair, rows
@@ -27,7 +26,6 @@ BATCH = 64
 LEVEL = Tolerance(max_abs=1.0, fraction=0.02, why="coordinates rounded once more: one level")
 CLOSE = Tolerance(max_abs=0.05, mean_abs=1e-3, why="coordinates rounded once more")
 HALVES = Tolerance(max_abs=0.3, mean_abs=2e-2, why="coordinates in float16 of the peer")
-GRADIENT = Tolerance(mean_abs=5e-2, why="slopes jump where rounding puts a sample across a pixel")
 SUMS = Tolerance(max_abs=1e-3, mean_abs=1e-5, why="sums in another order")
 DTYPES = {"uint8": torch.uint8, "float32": torch.float32, "float16": torch.float16}
 
@@ -135,20 +133,6 @@ def chain(recipe_name: str) -> list[Contender]:
     return pair("torchvision", recipe(transforms), recipe(v2), [images], other, 1.0)
 
 
-def image_gradient() -> list[Contender]:
-    size = (512, 512)
-    grad = noise(torch.float32, BATCH, size, "NCHW", CUDA)
-    images = grad.clone().requires_grad_()
-    matrix, theta = turns(size, size)
-    warped = visops.warp_affine(images, matrix, inverse_map=True)
-    peer = sampled(images, theta, size)
-
-    def of(result: Tensor) -> Callable[[], tuple[Tensor, ...]]:
-        return lambda: torch.autograd.grad(result, images, grad, retain_graph=True)
-
-    return pair("grid_sample", of(warped), of(peer), (), GRADIENT, 1.0)
-
-
 def blurred(dtype: str) -> list[Contender]:
     images = noise(DTYPES[dtype], BATCH, (512, 512), "NCHW", CUDA)
     tolerance = SUMS if dtype == "float32" else Tolerance(max_abs=1.0, why="rounding")
@@ -187,8 +171,6 @@ def cases() -> list[Case]:
     tables: list[tuple[str, Callable[..., list[Contender]], dict[str, Any]]] = [
         ("warp_affine", affine, warped),
         ("augment", fused, layouts),
-        ("gradients", image_gradient, {"warp_affine's image, 64×3×512²": ()}),
-        ("gradients of augment", gradient_contenders, {"all": (32, CROP, True, CUDA)}),
         ("resize", shrunk, {"antialiased 32×3×1080×1920 → 224²": (1080, 1920)}),
         ("chain", chain, chains),
         ("gaussian_blur", blurred, blurs),

@@ -3,11 +3,8 @@
 No weights are fetched. Those drawn at random give the same answer for any photo, for the statistics
 that batch normalisation divides by are not of any data; here they are taken from a batch of noise.
 The detector's last layers are scaled, so that scores and boxes are spread as a trained one's are.
-All of it is written to files once, since it is the same only on the same machine.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,26 +89,14 @@ def _spread(detector: Detector, pixels: Tensor) -> None:
                 branch[-1].weight.mul_(gain)
 
 
-def _new(name: str) -> nn.Module:
-    network = Detector() if name == DETECTOR else get_model(name, weights=None)
-    return network.eval()
-
-
-def build_networks(root: Path) -> dict[str, nn.Module]:
-    """Return all five by name, with the weights in ``root/weights``, made if missing."""
+def build_networks() -> dict[str, nn.Module]:
+    """Return all five by name."""
     networks: dict[str, nn.Module] = {}
     for seed, name in enumerate((*CLASSIFIERS, DETECTOR)):
-        path = root / "weights" / f"{name}.pth"
         torch.manual_seed(seed)
-        networks[name] = network = _new(name)
-        if not path.is_file():
-            _take_statistics(network, _noise(seed))
-            if isinstance(network, Detector):
-                _spread(network, _noise(seed))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = path.with_suffix(".tmp")
-            torch.save(network.state_dict(), unfinished)
-            unfinished.rename(path)
-        state: Mapping[str, Any] = torch.load(path, weights_only=True)
-        network.load_state_dict(state)
+        network = Detector() if name == DETECTOR else get_model(name, weights=None)
+        networks[name] = network.eval()
+        _take_statistics(network, _noise(seed))
+        if isinstance(network, Detector):
+            _spread(network, _noise(seed))
     return networks

@@ -13,20 +13,13 @@ import numpy.typing as npt
 from bench.augmentation.pictures import cut, jpeg
 from demo.photos import packaged_photos
 from PIL import Image
-from tqdm import tqdm
 
 Size = tuple[int, int]  # width, height
 
 # Four of eight photos have sizes from data sets, two from the web, two from screens.
 SIZES: tuple[Size, ...] = (
-    (640, 480),
-    (1024, 768),
-    (480, 640),
-    (1920, 1080),
-    (640, 427),
-    (768, 1024),
-    (500, 375),
-    (1920, 1080),
+    *((640, 480), (1024, 768), (480, 640), (1920, 1080)),
+    *((640, 427), (768, 1024), (500, 375), (1920, 1080)),
 )
 FOLDER = 128  # files per folder; the next folder repeats their names
 BROKEN_EVERY = 96
@@ -95,8 +88,6 @@ def make_photos(root: Path, count: int) -> Path:
     for index in range(0, count, FOLDER):
         (unfinished / file_name(index)).parent.mkdir(parents=True)
     with ThreadPoolExecutor() as pool:
-        written = pool.map(write, range(count))
-        for _ in tqdm(written, total=count, desc="photos", unit="file", leave=False, disable=None):
-            pass
+        list(pool.map(write, range(count)))
     unfinished.rename(folder)
     return folder

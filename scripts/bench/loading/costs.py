@@ -57,24 +57,17 @@ def first_batch() -> dict[str, float]:
 
 
 class Many(ours.Contents):
-    """A list of a million paths, as ImageFolder holds them."""
+    """A list of a million paths, as ImageFolder holds them; reads files itself, or not."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], reads: bool) -> None:
         super().__init__([])
+        self.reads = reads
         # Each with a string of its own, as from a listing of a folder.
         self.samples = [(f"{paths[i % len(paths)]}", i) for i in range(MANY)]
 
     def __getitem__(self, index: int) -> Any:
         path, label = self.samples[index]
-        return path, label
-
-
-class ManyContents(Many):
-    """The same, read by itself."""
-
-    def __getitem__(self, index: int) -> Any:
-        path, label = self.samples[index]
-        return Path(path).read_bytes(), label
+        return Path(path).read_bytes() if self.reads else path, label
 
 
 def _proportional(process: int) -> int:
@@ -85,13 +78,12 @@ def _proportional(process: int) -> int:
 
 
 def _measure(kind: str, paths: Sequence[str], connection: Any) -> None:
-    own = ours.chain()
+    own, dataset = ours.chain(), Many(paths, kind != "Loader")
     batches: Any
     if kind == "Loader":
-        dataset = Many(paths)
         batches = iter(V.Loader(dataset, own, files.BATCH, shuffle=True, threads=WORKERS))
     else:
-        indexed = V.IndexedDataset(ManyContents(paths), own)
+        indexed = V.IndexedDataset(dataset, own)
         batches = iter(DataLoader(indexed, files.BATCH, shuffle=True, num_workers=WORKERS))
     for _ in range(24):
         next(batches)
@@ -144,10 +136,7 @@ def of_the_bound() -> dict[str, dict[str, float]]:
     found = {}
     for size in (SIZE, (375, 500)):
         paths, own = files.paths_of(size), ours.chain()
-        calls: dict[str, Any] = {
-            "Loader": ours.loader(paths, own),
-            "bound": ours.Bound(paths, own),
-        }
+        calls = {"Loader": ours.loader(paths, own), "bound": ours.Bound(paths, own)}
         least = dict.fromkeys(calls, float("inf"))
         for _ in range(10):
             for name, call in calls.items():
