@@ -30,11 +30,7 @@ from torchvision.transforms import InterpolationMode
 Size = tuple[int, int]
 
 SIZES: dict[str, Size] = {"224²": (224, 224), "512²": (512, 512), "1080p": (1080, 1920)}
-CV_FLAGS = {
-    "nearest": cv2.INTER_NEAREST,
-    "bilinear": cv2.INTER_LINEAR,
-    "bicubic": cv2.INTER_CUBIC,
-}
+CV_FLAGS = {"nearest": cv2.INTER_NEAREST, "bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC}
 
 # Neighbouring pixels of white noise differ by the whole range of values, so a coordinate that is
 # off by half a pixel shows as a mean difference of tens of levels, far above these bounds.

@@ -13,7 +13,8 @@ import cv2
 import numpy as np
 import torch
 import visops
-from bench.harness import Case, Contender, Tolerance, pair_of_gradients, rows
+from bench.augmentation.pictures import MEAN, STD
+from bench.harness import Case, Contender, Tolerance, pair, pair_of_gradients, rows
 from torch import Tensor
 from torch.nn import functional
 
@@ -52,27 +53,24 @@ def read(batch: int, dtype: torch.dtype, mode: Any, floor: float) -> list[Conten
     arrays = images.permute(0, 2, 3, 1).contiguous().numpy()
     planes = maps.numpy()
     tolerance = COPIES if mode == "nearest" else OPENCV
-    contenders = [
-        Contender("visops", lambda: visops.remap(images, x, y, mode=mode)),
-        Contender(
-            "OpenCV",
-            lambda: [
-                cv2.remap(a, p[0], p[1], FLAGS[mode]) for a, p in zip(arrays, planes, strict=True)
-            ],
-            tolerance,
-            floor,
-            comparable=lambda found: torch.from_numpy(np.stack(found)).permute(0, 3, 1, 2),
-        ),
-    ]
+
+    def ours() -> Tensor:
+        return visops.remap(images, x, y, mode=mode)
+
+    def opencv() -> list[np.ndarray]:
+        pairs = zip(arrays, planes, strict=True)
+        return [cv2.remap(array, plane[0], plane[1], FLAGS[mode]) for array, plane in pairs]
+
+    def stacked(found: list[np.ndarray]) -> Tensor:
+        return torch.from_numpy(np.stack(found)).permute(0, 3, 1, 2)
+
+    def gridded() -> Tensor:
+        return functional.grid_sample(images, grid, mode, align_corners=False)
+
+    contenders = pair("OpenCV", ours, opencv, (), tolerance, floor, comparable=stacked)
     if dtype == torch.float32 and mode != "bicubic":
         grid = as_grid(maps)
-        contenders.append(
-            Contender(
-                "grid_sample",
-                lambda: functional.grid_sample(images, grid, mode, align_corners=False),
-                COPIES if mode == "nearest" else GRID,
-            )
-        )
+        contenders.append(Contender("grid_sample", gridded, COPIES if mode == "nearest" else GRID))
     return contenders
 
 
@@ -93,13 +91,13 @@ def elastic(batch: int, floor: float) -> list[Contender]:
     images = photos(batch, torch.uint8)
     generator = np.random.default_rng(1)
     shifts = generator.normal(0, 4, (batch, 5, 5, 2))
-    size, mean, std = (224, 224), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    size = (224, 224)
     centre = ((SIDE - 1) / 2, (SIDE - 1) / 2)
     rotation = visops.get_affine_matrix(centre, 20.0, (-144.0, -144.0), 224 / SIDE).numpy()
     inverse = visops.invert_affine(rotation)
     arrays = images.permute(0, 2, 3, 1).contiguous().numpy()
     columns, rows = np.meshgrid(np.arange(224, dtype=np.float64), np.arange(224, dtype=np.float64))
-    scale, shift = 1 / (255 * np.array(std)), np.array(mean) / np.array(std)
+    scale, shift = 1 / (255 * np.array(STD)), np.array(MEAN) / np.array(STD)
 
     def opencv() -> np.ndarray:
         out = np.empty((batch, 224, 224, 3), np.float32)
@@ -113,20 +111,13 @@ def elastic(batch: int, floor: float) -> list[Contender]:
             out[i] = bent * scale.astype(np.float32) - shift.astype(np.float32)
         return out.transpose(0, 3, 1, 2)
 
-    options: dict[str, Any] = {"displacement_grid": "spline", "mean": mean, "std": std}
-    return [
-        Contender(
-            "visops",
-            lambda: visops.augment(images, rotation, size, displacement=shifts, **options),
-        ),
-        Contender(
-            "OpenCV",
-            opencv,
-            Tolerance(max_abs=0.5, mean_abs=0.03, why="OpenCV rounds positions and levels"),
-            floor,
-            comparable=torch.from_numpy,
-        ),
-    ]
+    options: dict[str, Any] = {"displacement_grid": "spline", "mean": MEAN, "std": STD}
+
+    def ours() -> Tensor:
+        return visops.augment(images, rotation, size, displacement=shifts, **options)
+
+    close = Tolerance(max_abs=0.5, mean_abs=0.03, why="OpenCV rounds positions and levels")
+    return pair("OpenCV", ours, opencv, (), close, floor, comparable=torch.from_numpy)
 
 
 def all_cases() -> list[Case]:

@@ -174,10 +174,7 @@ def edges_and_filters() -> Figure:
 
 def cut_off() -> Figure:
     """What a crop cuts off shows again in a fused chain, but not in an exact one."""
-    chain = [
-        transforms.CenterCrop(260),
-        transforms.RandomRotation((25, 25), fill=(240, 240, 240)),
-    ]
+    chain = [transforms.CenterCrop(260), transforms.RandomRotation((25, 25), fill=(240, 240, 240))]
     image = photo()[:, 20:480, 0:460]
     crop = chain[0](image)
     figure, grid = panels(4, 11, 3.1)

@@ -40,10 +40,7 @@ def uncertain_points() -> Figure:
     grid[0].set_title("a predicted mask", fontsize=9)
     for axes, share in zip(grid[1:], (0.0, 0.75), strict=True):
         points = visops.sample_points_by_uncertainty(
-            logits,
-            COUNT,
-            importance_sample_ratio=share,
-            generator=torch.Generator().manual_seed(0),
+            logits, COUNT, importance_sample_ratio=share, generator=torch.Generator().manual_seed(0)
         )[0]
         chosen = int(share * COUNT)
         axes.imshow(picture(image), alpha=0.75)

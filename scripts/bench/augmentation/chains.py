@@ -14,13 +14,7 @@ import albumentations as A
 import kornia.augmentation as K
 import numpy as np
 import torch
-from bench.augmentation.libraries import (
-    BILINEAR,
-    albumentations,
-    by_albumentations,
-    chain,
-    finish,
-)
+from bench.augmentation.libraries import BILINEAR, albumentations, by_albumentations, chain, finish
 from bench.augmentation.pictures import MEAN, STD, Size, smooth_batch
 from bench.augmentation.prepared import operator_call
 from bench.harness import EXACT, Case, Contender, Tolerance, rows

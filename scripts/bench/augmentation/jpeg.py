@@ -195,11 +195,7 @@ FLOORS: dict[tuple[bool, str], dict[str, float]] = {
     (True, "resize"): dict.fromkeys(("torchvision", "torchvision PIL", "albumentations"), 1.5),
 }
 
-KINDS = {
-    "crop": "crop, flip",
-    "all": "… affine, jitter",
-    "resize": "resize, flip",
-}
+KINDS = {"crop": "crop, flip", "all": "… affine, jitter", "resize": "resize, flip"}
 
 
 def cases() -> list[Case]:

@@ -1,7 +1,6 @@
 """The operator by itself: dtypes and layouts, masks, filters against aliasing."""
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import cv2
@@ -11,7 +10,7 @@ import torch.nn.functional as F
 import torchvision.transforms.v2.functional as TF
 import visops
 from bench.affine import noise, theta_of
-from bench.augmentation.one_warp import COLOR, FLOAT, rotation
+from bench.augmentation.one_warp import COLOR, FLOAT, by_grid_sample, rotation
 from bench.augmentation.pictures import MEAN, STD, Size, smooth
 from bench.harness import Case, Contender, Tolerance, pair, rows
 from PIL import Image
@@ -19,12 +18,7 @@ from torchvision.transforms import InterpolationMode
 
 SOURCE: Size = (512, 512)
 TARGET: Size = (224, 224)
-DTYPES = {
-    "u8": torch.uint8,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "f32": torch.float32,
-}
+DTYPES = {"u8": torch.uint8, "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 FORMATS = {"NCHW": torch.contiguous_format, "channels_last": torch.channels_last}
 # Results reach 2.6; both sides round half and bfloat16 when storing.
 STORED = {
@@ -42,25 +36,18 @@ def layout_contenders(dtype: str, layout: str, out: str, out_layout: str) -> lis
     image = image.mul(255).to(torch.uint8) if dtype == "u8" else image.to(DTYPES[dtype])
     matrix = rotation()
     theta = theta_of(visops.invert_affine(matrix), SOURCE, TARGET)[None]
-    color = torch.from_numpy(COLOR)
-    linear, offset = color[:, :3].float(), color[:, 3].float()
-    mean, std = (torch.tensor(v).view(3, 1, 1) for v in (MEAN, STD))
     stored: dict[str, Any] = {"dtype": DTYPES[out], "memory_format": FORMATS[out_layout]}
-
-    options: dict[str, Any] = {"color": color, "clamp": True, "mean": MEAN, "std": STD}
+    options: dict[str, Any] = {"color": COLOR, "clamp": True, "mean": MEAN, "std": STD}
     options |= {"out_dtype": DTYPES[out], "memory_format": FORMATS[out_layout]}
 
     def ours() -> torch.Tensor:
         return visops.augment(image, matrix, TARGET, **options)
 
     def theirs() -> torch.Tensor:
-        grid = F.affine_grid(theta, [1, 3, *TARGET], align_corners=True)
         pixels = image.to(torch.float32)
         if dtype == "u8":
             pixels = pixels.div_(255.0)
-        warped = F.grid_sample(pixels, grid, align_corners=True)
-        mixed = F.conv2d(warped, linear[:, :, None, None], offset)
-        return mixed.clamp_(0.0, 1.0).sub_(mean).div_(std).to(**stored)
+        return by_grid_sample(pixels, theta).to(**stored)
 
     return pair("affine_grid + grid_sample", ours, theirs, (), STORED[out])
 
@@ -103,36 +90,32 @@ def resize_contenders(dtype: str, layout: str, batch: int) -> list[Contender]:
         "memory_format": FORMATS[layout],
     }
     rounded = Tolerance(max_abs=1, why="torch's weights are of 16 bits") if is_u8 else FLOAT
-    contenders = [
-        Contender("visops", lambda: visops.augment(image, matrix, TARGET, **options)),
-        Contender(
-            "interpolate",
-            lambda: F.interpolate(image, TARGET, mode="bilinear", antialias=True),
-            rounded,
-        ),
-    ]
+
+    def ours() -> torch.Tensor:
+        return visops.augment(image, matrix, TARGET, **options)
+
+    def interpolated() -> torch.Tensor:
+        return F.interpolate(image, TARGET, mode="bilinear", antialias=True)
+
+    contenders = pair("interpolate", ours, interpolated, (), rounded)
     if is_u8 and layout == "channels_last":
         arrays = list(image.permute(0, 2, 3, 1).numpy())
         images = [Image.fromarray(array) for array in arrays]
-        contenders += [
-            Contender("OpenCV", _resized_by_opencv(arrays), Tolerance(mean_abs=12.0, why="a box")),
-            Contender("PIL", _resized_by_pil(images), rounded),
-        ]
+        size, area, triangle = TARGET[::-1], cv2.INTER_AREA, Image.Resampling.BILINEAR
+
+        def by_opencv() -> torch.Tensor:
+            return _batch([cv2.resize(array, size, interpolation=area) for array in arrays])
+
+        def by_pil() -> torch.Tensor:
+            return _batch([np.asarray(each.resize(size, triangle)) for each in images])
+
+        box = Tolerance(mean_abs=12.0, why="a box")
+        contenders += [Contender("OpenCV", by_opencv, box), Contender("PIL", by_pil, rounded)]
     return contenders
 
 
 def _batch(arrays: list[np.ndarray]) -> torch.Tensor:
     return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2)
-
-
-def _resized_by_opencv(arrays: list[np.ndarray]) -> Callable[[], torch.Tensor]:
-    size, area = TARGET[::-1], cv2.INTER_AREA
-    return lambda: _batch([cv2.resize(array, size, interpolation=area) for array in arrays])
-
-
-def _resized_by_pil(images: list[Image.Image]) -> Callable[[], torch.Tensor]:
-    size, triangle = TARGET[::-1], Image.Resampling.BILINEAR
-    return lambda: _batch([np.asarray(image.resize(size, triangle)) for image in images])
 
 
 def rotated_contenders() -> list[Contender]:
@@ -148,27 +131,21 @@ def rotated_contenders() -> list[Contender]:
     square = torch.cat([matrix, fourfold.new_tensor([[0.0, 0.0, 1.0]])])
     large = (fourfold @ square)[:2].numpy()
 
-    def as_tensor(result: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(result)[None].permute(0, 3, 1, 2)
-
     def blurred() -> torch.Tensor:
         soft = cv2.GaussianBlur(picture, (0, 0), sigma)
-        return as_tensor(cv2.warpAffine(soft, array, (width, height)))
+        return _batch([cv2.warpAffine(soft, array, (width, height))])
 
     def supersampled() -> torch.Tensor:
         fine = cv2.warpAffine(picture, large, (4 * width, 4 * height))
-        return as_tensor(cv2.resize(fine, (width, height), interpolation=cv2.INTER_AREA))
+        return _batch([cv2.resize(fine, (width, height), interpolation=cv2.INTER_AREA)])
 
-    def bilinear() -> torch.Tensor:
-        return visops.augment(view, matrix, TARGET, out_dtype=torch.uint8)
+    def ours(antialias: bool) -> torch.Tensor:
+        return visops.augment(view, matrix, TARGET, antialias=antialias, out_dtype=torch.uint8)
 
     similar = Tolerance(mean_abs=1.5, why="other filters, other edges")
     return [
-        Contender(
-            "visops",
-            lambda: visops.augment(view, matrix, TARGET, antialias=True, out_dtype=torch.uint8),
-        ),
-        Contender("visops without antialias", bilinear, similar, bound=True),
+        Contender("visops", lambda: ours(True)),
+        Contender("visops without antialias", lambda: ours(False), similar, bound=True),
         Contender("OpenCV, 4×4 samples", supersampled, similar),
         Contender("OpenCV, blurred before", blurred, similar),
     ]

@@ -18,10 +18,7 @@ from .timing import interleave, set_threads
 
 
 def run_case(
-    case: Case,
-    threads: int,
-    min_time: float,
-    clock: Callable[[], float] = time.perf_counter,
+    case: Case, threads: int, min_time: float, clock: Callable[[], float] = time.perf_counter
 ) -> report.Row:
     """Compare, then time, the contenders of one case."""
     set_threads(threads)
@@ -119,10 +116,7 @@ def _parser(op: str, description: str) -> argparse.ArgumentParser:
 
 
 def main(
-    op: str,
-    description: str,
-    cases: Sequence[Case],
-    argv: Sequence[str] | None = None,
+    op: str, description: str, cases: Sequence[Case], argv: Sequence[str] | None = None
 ) -> int:
     """Command line of a benchmark; returns the exit status.
 

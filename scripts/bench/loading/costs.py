@@ -136,7 +136,10 @@ def of_the_bound() -> dict[str, dict[str, float]]:
     found = {}
     for size in (SIZE, (375, 500)):
         paths, own = files.paths_of(size), ours.chain()
-        calls = {"Loader": ours.loader(paths, own), "bound": ours.Bound(paths, own)}
+        calls: dict[str, Callable[[], Any]] = {
+            "Loader": ours.loader(paths, own),
+            "bound": ours.Bound(paths, own),
+        }
         least = dict.fromkeys(calls, float("inf"))
         for _ in range(10):
             for name, call in calls.items():

@@ -9,15 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 import torchvision
 import visops
-from bench.harness import (
-    Case,
-    Contender,
-    Tolerance,
-    gradients,
-    pair,
-    pair_of_gradients,
-    rows,
-)
+from bench.harness import Case, Contender, Tolerance, gradients, pair, pair_of_gradients, rows
 from torch import Tensor
 from torch.nn import functional
 
