@@ -15,18 +15,7 @@ from matplotlib.lines import Line2D
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `demo` and `figures` are packages
 
 from figures import augment, deform_conv2d, infer, masks, nms, points, roi_align, roi_crops
-from figures.drawing import (
-    BLUE,
-    GREY,
-    IMAGES,
-    RED,
-    draw_grid,
-    frame,
-    legend,
-    panels,
-    save,
-    without_sides,
-)
+from figures.drawing import BLUE, GREY, IMAGES, RED, draw_grid, frame, legend, panels, save
 
 WIDTH, HEIGHT = 4, 3  # pixels of the drawn image
 
@@ -97,7 +86,7 @@ def padding_modes() -> Figure:
         axes.set_yticks([0], [mode], fontsize=10, family="monospace")
         axes.set_xticks([])
         axes.tick_params(length=0)
-        without_sides(axes)
+        axes.spines[:].set_visible(False)
     return figure
 
 

@@ -69,12 +69,7 @@ def draw_grid(
             corner, shade = (low + x, low + y), shades[(x + y) % 2]
             axes.add_patch(Rectangle(corner, 1, 1, facecolor=shade, edgecolor=edge, lw=0.8))
     axes.set_aspect("equal")
-    without_sides(axes)
-
-
-def without_sides(axes: Axes) -> None:
-    for side in axes.spines.values():
-        side.set_visible(False)
+    axes.spines[:].set_visible(False)
 
 
 def without_ticks(axes: Axes) -> None:

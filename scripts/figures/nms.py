@@ -71,8 +71,7 @@ def draw(
     axes.set_ylim(9.9, 0.1)  # y points down
     axes.set_aspect("equal")
     without_ticks(axes)
-    for side in axes.spines.values():
-        side.set_color("#cccccc")
+    axes.spines[:].set_color("#cccccc")
     axes.set_title(title, fontsize=8.5, family="monospace", pad=5)
 
 

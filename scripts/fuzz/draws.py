@@ -19,19 +19,8 @@ FLOATS: Sequence[float] = (
     *(float("nan"), float("inf"), float("-inf")),
 )
 FOREIGN: Sequence[Any] = (
-    None,
-    True,
-    "",
-    "é\0",
-    b"x",
-    1.5,
-    2**64,
-    -(2**70),
-    1j,
-    [],
-    [[]],
-    {},
-    object,
+    *(None, True, "", "é\0", b"x", 1.5, 2**64, -(2**70), 1j),
+    *([], [[]], {}, object),
 )
 FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 DTYPES = (

@@ -90,37 +90,32 @@ def mutated(draw: Any, data: bytes, others: Sequence[bytes]) -> bytes:
         position = draw.between(0, len(result) - 1)
         if draw.chance(0.3):
             position = min(position, draw.between(0, 700))  # headers
-        draw.choice(_EDITS)(draw, result, position, others)
+        edit(draw, result, position, others)
     return bytes(result)
 
 
-def _flip_bit(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
-    data[position] ^= 1 << draw.between(0, 7)
+def edit(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
+    """Change a bit or byte, cut, repeat or splice a part, or edit a marker."""
+    way = draw.between(0, 6)
+    if way == 0:
+        data[position] ^= 1 << draw.between(0, 7)
+    elif way == 1:
+        data[position] = draw.choice((*_BYTES, draw.between(0, 255)))
+    elif way == 2:
+        del data[max(position, 2) :]
+    elif way == 3:
+        del data[position : position + draw.between(1, 40)]
+    elif way == 4:
+        data[position:position] = data[position : position + draw.between(1, 200)]
+    elif way == 5:
+        other = draw.choice(others)
+        start, count = draw.between(0, len(other)), draw.between(1, 200)
+        data[position : position + draw.choice((0, count))] = other[start : start + count]
+    else:
+        _edit_marker(draw, data, position)
 
 
-def _set_byte(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
-    data[position] = draw.choice((*_BYTES, draw.between(0, 255)))
-
-
-def _cut_end(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
-    del data[max(position, 2) :]
-
-
-def _cut_out(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
-    del data[position : position + draw.between(1, 40)]
-
-
-def _repeat(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
-    data[position:position] = data[position : position + draw.between(1, 200)]
-
-
-def _splice(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
-    other = draw.choice(others)
-    start, count = draw.between(0, len(other)), draw.between(1, 200)
-    data[position : position + draw.choice((0, count))] = other[start : start + count]
-
-
-def _edit_marker(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
+def _edit_marker(draw: Any, data: bytearray, position: int) -> None:
     """Change a marker, or the length of its segment; or put a marker somewhere."""
     positions = [
         i for i in range(len(data) - 3) if data[i] == 0xFF and data[i + 1] not in (0, 0xFF)
@@ -133,9 +128,6 @@ def _edit_marker(draw: Any, data: bytearray, position: int, others: Sequence[byt
         data[at + 1] = draw.choice(_MARKERS)
     else:
         data[at + 2 : at + 4] = draw.choice((0, 1, 2, 8, 11, 17, 0xFFFF)).to_bytes(2, "big")
-
-
-_EDITS = (_flip_bit, _set_byte, _cut_end, _cut_out, _repeat, _splice, _edit_marker)
 
 
 def _file_of(draw: Any) -> bytes:
