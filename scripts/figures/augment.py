@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 import visops
+from demo.augment import chain as demo_chain
 from demo.objects import scene
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
@@ -189,16 +190,6 @@ def cut_off() -> Figure:
 
 
 def preview() -> Figure:
-    """The grid of the page on transforms."""
-    chain = transforms.Compose(
-        [
-            transforms.RandomResizedCrop(SIZE, scale=(0.35, 1.0)),
-            transforms.RandomHorizontalFlip(),
-            transforms.RandomAffine(15, translate=(0.1, 0.1)),
-            transforms.ColorJitter(0.3, 0.3, 0.3, 0.05),
-        ],
-        seed=0,
-        boxes="sanitize",
-    )
+    """The grid of the page on transforms: what the demo's chain does."""
     sample = scene("astronaut.png", photo().permute(1, 2, 0).numpy()).sample()
-    return transforms.preview(chain, sample, n=9)
+    return transforms.preview(demo_chain(), sample, n=9)
