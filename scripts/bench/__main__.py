@@ -10,10 +10,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
-from bench import harness
-
 HERE = Path(__file__).resolve().parent
 NAMES = sorted({path.stem for path in HERE.glob("*.py")} - {"__main__", "render"})
 
@@ -31,8 +27,13 @@ def main(words: Sequence[str]) -> int:
     if name not in NAMES:
         status: int = module.main(arguments)
         return status
+    from bench import harness
+
     return harness.main(name, module.__doc__ or "", module.all_cases(), arguments)
 
 
 if __name__ == "__main__":
+    # `bench` is a package, whose modules are no top-level ones; and tests have restated some peers.
+    sys.path[0] = str(HERE.parent)
+    sys.path.append(str(HERE.parents[1] / "tests"))
     sys.exit(main(sys.argv[1:]))

@@ -12,8 +12,8 @@ import torch
 import visops
 from bench.harness import Case, Contender, Tolerance, pair, pair_of_gradients, rows
 from bench.sampling.convolution import beside_float32, convolution_cases
+from deformable.attention_cases import by_grid_sample
 from torch import Tensor
-from torch.nn import functional
 
 SHAPES = ((100, 167), (50, 84), (25, 42), (13, 21))
 POSITIONS = sum(h * w for h, w in SHAPES)
@@ -55,18 +55,7 @@ def ours(value: Tensor, locations: Tensor, weights: Tensor) -> Tensor:
 
 def grid_sample(value: Tensor, locations: Tensor, weights: Tensor) -> Tensor:
     """All samples of all levels in memory, then their weighted sum."""
-    queries = locations.shape[1]
-    maps = value.permute(0, 2, 3, 1).flatten(0, 1).split([h * w for h, w in SHAPES], 2)
-    grids = (2 * locations - 1).transpose(1, 2).flatten(0, 1).to(value.dtype)
-    samples = [
-        functional.grid_sample(
-            part.unflatten(2, shape), grids[:, :, level], padding_mode="zeros", align_corners=False
-        )
-        for level, (part, shape) in enumerate(zip(maps, SHAPES, strict=True))
-    ]
-    factors = weights.transpose(1, 2).flatten(0, 1).flatten(2)[:, None].to(value.dtype)
-    summed = (torch.cat(samples, 3) * factors).sum(3)
-    return summed.view(1, HEADS * CHANNELS, queries).transpose(1, 2)
+    return by_grid_sample(value, SHAPES, locations, weights)
 
 
 def forward(queries: int, floor: float) -> list[Contender]:

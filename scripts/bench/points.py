@@ -5,20 +5,20 @@ of every mask at points of its own; PointRend samples features of 256 channels. 
 those of 300 or 900 queries with the targets of a batch.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 import visops
 from bench.harness import Case, Contender, Tolerance, pair, pair_of_gradients, rows
+from deformable.match_cases import Problem, usual_matcher
 from torch import Tensor
 from torch.nn import functional
-from torchvision.ops import box_convert, generalized_box_iou
 
 GRID = Tolerance(max_abs=1e-3, mean_abs=1e-5, why="coordinates rounded once more")
 GRADIENT = Tolerance(mean_abs=1e-3, why="slopes jump where rounding puts a point across a pixel")
 COSTS = Tolerance(max_abs=2.0, mean_abs=1e-4, why="1 - p has no digits left where p is near 1")
-WEIGHTS = (2.0, 5.0, 2.0)
 FLOOR = 5.0
 
 
@@ -57,47 +57,16 @@ def gradients(batch: int, channels: int, count: int) -> list[Contender]:
     return pair_of_gradients("grid_sample", *both, [maps], GRADIENT)
 
 
-def three_matrices(
-    logits: Tensor, boxes: Tensor, labels: Tensor, targets: Tensor, counts: Sequence[int], kind: str
-) -> Tensor:
-    """The matchers of DETR and Deformable DETR: all queries with all targets, then the blocks."""
-    rows, predicted = logits.flatten(0, 1), boxes.flatten(0, 1)
-    if kind == "focal":
-        p = rows.sigmoid()
-        absent = 0.75 * p**2 * -(1 - p + 1e-8).log()
-        present = 0.25 * (1 - p) ** 2 * -(p + 1e-8).log()
-        of_class = present[:, labels] - absent[:, labels]
-    else:
-        of_class = -rows.softmax(-1)[:, labels]
-    of_box = torch.cdist(predicted, targets, p=1)
-    overlap = generalized_box_iou(
-        box_convert(predicted, "cxcywh", "xyxy"), box_convert(targets, "cxcywh", "xyxy")
-    )
-    costs = WEIGHTS[1] * of_box + WEIGHTS[0] * of_class - WEIGHTS[2] * overlap
-    blocks = costs.view(*logits.shape[:2], -1).split(list(counts), -1)
-    return torch.cat([block[i].flatten() for i, block in enumerate(blocks)])
-
-
 def costs(kind: Any, batch: int, queries: int, targets: int) -> list[Contender]:
+    """The matchers of DETR and Deformable DETR: all queries with all targets, then the blocks."""
     torch.manual_seed(0)
-    logits, boxes = torch.randn(batch, queries, 91) * 3 - 3, torch.rand(batch, queries, 4)
-    labels, target_boxes = torch.randint(0, 91, (batch * targets,)), torch.rand(batch * targets, 4)
-    counts = [targets] * batch
-    given = (logits, boxes, labels, target_boxes)
-
-    def ours() -> list[Tensor]:
-        return visops.match_cost(*given, weights=WEIGHTS, kind=kind, counts=counts)
-
-    def theirs() -> Tensor:
-        return three_matrices(*given, counts, kind)
-
-    def joined(found: list[Tensor]) -> Tensor:
-        return torch.cat([part.flatten() for part in found])
-
-    return [
-        Contender("visops", ours, comparable=joined),
-        Contender("three matrices", theirs, COSTS, FLOOR),
-    ]
+    given = Problem(
+        torch.randn(batch, queries, 91) * 3 - 3,
+        torch.rand(batch, queries, 4),
+        [torch.randint(0, 91, (targets,)) for _ in range(batch)],
+        [torch.rand(targets, 4) for _ in range(batch)],
+    )
+    return pair("three matrices", given.costs, partial(usual_matcher, given), [kind], COSTS, FLOOR)
 
 
 def all_cases() -> list[Case]:

@@ -7,21 +7,16 @@ about get what functions call them with, on the way to results and to gradients 
 import contextlib
 import functools
 import inspect
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from threads import torch_threads
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from .draws import DTYPES, FLOATING, Draw, odd_numbers
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
-
-from threads import torch_threads
 
 # A process that forks starts no threads: its children would wait for them for ever.
 one_thread = functools.partial(torch_threads, 1)

@@ -1,15 +1,12 @@
 """Bytes from strangers: files and texts that were valid, then changed in a few places."""
 
 import functools
-import io
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import torch
 import visops
-from PIL import Image
 from torch import Tensor
 from visops import transforms
 
@@ -17,7 +14,6 @@ _MOST_PIXELS = 1 << 20
 _BYTES = (0, 1, 0x7F, 0x80, 0xFE, 0xFF)
 # Frames of every kind, tables, restarts, the image's start, end and scans, EXIF, Adobe, a comment.
 _MARKERS = (*range(0xC0, 0xD0), *range(0xD0, 0xDE), 0xE0, 0xE1, 0xEE, 0xFE, 0x00, 0x01)
-_ORIENTATION = 0x0112
 
 
 def decode_mutated(data: bytes, window: Any, size: Any, mode: Any) -> Tensor:
@@ -50,35 +46,11 @@ def rle_mutated(rles: Sequence[dict[str, Any]], function: Any) -> Any:
 
 @functools.cache
 def _files() -> tuple[bytes, ...]:
-    """Return baseline and progressive files, grey, with four inks, restart markers and EXIF."""
-    rng = np.random.default_rng(0)
-    files = []
-    for height, width in ((24, 40), (17, 9), (1, 1)):
-        pixels = rng.integers(0, 256, (height, width, 3)).astype(np.uint8)
-        pixels[: height // 2] = 90  # few coefficients
-        image = Image.fromarray(pixels)
-        for mode in ("RGB", "L", "CMYK"):
-            for progressive in (False, True):
-                for subsampling in (0, 1, 2) if mode == "RGB" else (0,):
-                    options = {"progressive": progressive, "subsampling": subsampling}
-                    files.append(_saved(image.convert(mode), **options))
-                    files.append(_saved(image.convert(mode), **options, restart_marker_blocks=1))
-        files.append(_saved(image, keep_rgb=True))
-        for orientation in (2, 5, 7):
-            exif = Image.Exif()
-            exif[_ORIENTATION] = orientation
-            files.append(_saved(image, exif=exif))
-    # Some files with four inks are YCCK: the same numbers, read in another way.
-    inks = [bytearray(file) for file in files if b"Adobe" in file]
-    for file in inks:
-        file[file.index(b"Adobe") + 11] = 2
-    return (*files, *map(bytes, inks))
+    """Return files of every kind, and with EXIF."""
+    from jpeg.files import kinds, oriented, picture  # needs OpenCV, which other calls don't
 
-
-def _saved(image: Image.Image, **options: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, "JPEG", quality=85, **options)
-    return file.getvalue()
+    files = [file for size in ((24, 40), (17, 9), (1, 1)) for _, file in kinds(*size)]
+    return (*files, *(oriented(picture(17, 9), orientation) for orientation in (2, 5, 7)))
 
 
 def mutated(draw: Any, data: bytes, others: Sequence[bytes]) -> bytes:

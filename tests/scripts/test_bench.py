@@ -45,14 +45,16 @@ CASES = [
 ]
 
 
-def tensors_of(call: Callable[..., Any]) -> Iterator[torch.Tensor]:
-    """What a function holds, and what the functions hold that it calls."""
-    for cell in getattr(call, "__closure__", None) or ():
-        for held in pytree.tree_leaves(cell.cell_contents):
-            if isinstance(held, torch.Tensor):
-                yield held
-            elif callable(held):
-                yield from tensors_of(held)
+def tensors_of(held: Any) -> Iterator[torch.Tensor]:
+    """What there is in a value, and in what the functions hold that it has or calls."""
+    for leaf in pytree.tree_leaves(held):
+        if isinstance(leaf, torch.Tensor):
+            yield leaf
+        elif callable(leaf):
+            cells = [cell.cell_contents for cell in getattr(leaf, "__closure__", None) or ()]
+            yield from tensors_of(
+                [*cells, getattr(leaf, "__self__", ()), getattr(leaf, "args", ())]
+            )
 
 
 @pytest.mark.parametrize("made", CASES, ids=lambda made: made.key)

@@ -18,7 +18,6 @@ from .contender import (
     EXACT,
     Case,
     Contender,
-    Difference,
     Tolerance,
     case,
     compare,
@@ -28,22 +27,17 @@ from .contender import (
     rows,
 )
 from .main import main
-from .timing import Timing, interleave, set_threads
 
 __all__ = [
     "EXACT",
     "Case",
     "Contender",
-    "Difference",
-    "Timing",
     "Tolerance",
     "case",
     "compare",
     "gradients",
-    "interleave",
     "main",
     "pair",
     "pair_of_gradients",
     "rows",
-    "set_threads",
 ]
