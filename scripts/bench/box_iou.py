@@ -6,27 +6,17 @@ torchvision's float32 geometry is wrong for some pairs, so that not all of its v
 """
 
 import math
-from collections.abc import Callable
 
 import torch
-import torchvision
 import visops
 from bench.harness import EXACT, Case, Contender, Tolerance, pair, pair_of_gradients, rows
 from bench.suppression.boxes import uniform
+from boxes.iou_cases import FUNCTIONS, PEERS
 from torch import Tensor
-
-Function = Callable[[Tensor, Tensor], Tensor]
 
 ARCTANGENT = Tolerance(max_abs=1e-6, why="an arctangent of torch's")
 GRADIENT = Tolerance(max_abs=1e-3, mean_abs=1e-5, why="sums in another order")
 GEOMETRY = Tolerance(mean_abs=1e-3, why="clipped in float32")
-
-MEASURES: dict[str, tuple[Function, Function, Tolerance]] = {
-    "iou": (visops.box_iou, torchvision.ops.box_iou, EXACT),
-    "generalized": (visops.generalized_box_iou, torchvision.ops.generalized_box_iou, EXACT),
-    "distance": (visops.distance_box_iou, torchvision.ops.distance_box_iou, EXACT),
-    "complete": (visops.complete_box_iou, torchvision.ops.complete_box_iou, ARCTANGENT),
-}
 SIZES = ((100, 100), (1_000, 1_000), (5_000, 100), (100_000, 20))
 
 
@@ -39,18 +29,18 @@ def rotated(count: int, width: float) -> Tensor:
 def values(measure: str, count1: int, count2: int) -> list[Contender]:
     """Forward only."""
     torch.manual_seed(count1)
-    ours, theirs, tolerance = MEASURES[measure]
+    tolerance = ARCTANGENT if measure == "complete" else EXACT
     floor = 5.0 if (count1, count2) in ((1_000, 1_000), (5_000, 100)) else None
     boxes = uniform(count1), uniform(count2)
-    return pair("torchvision", ours, theirs, boxes, tolerance, floor)
+    return pair("torchvision", FUNCTIONS[measure], PEERS[measure], boxes, tolerance, floor)
 
 
 def with_gradients(measure: str, count1: int, count2: int) -> list[Contender]:
     """Forward and the gradients of both sets."""
     torch.manual_seed(count1)
-    ours, theirs, _ = MEASURES[measure]
     boxes = uniform(count1), uniform(count2)
-    return pair_of_gradients("torchvision", ours, theirs, boxes, GRADIENT)
+    both = FUNCTIONS[measure], PEERS[measure]
+    return pair_of_gradients("torchvision", *both, boxes, GRADIENT)
 
 
 def turned(count1: int, count2: int, width: float) -> list[Contender]:
@@ -68,7 +58,7 @@ def turned(count1: int, count2: int, width: float) -> list[Contender]:
 
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
-    table = {f"{m}, {a:,} × {b:,}": (m, a, b) for a, b in SIZES for m in MEASURES}
+    table = {f"{m}, {a:,} × {b:,}": (m, a, b) for a, b in SIZES for m in FUNCTIONS}
     cases = [
         *rows("values", values, table, "1,000 × 1,000", on_cuda=True),
         *rows("values and gradients", with_gradients, table, "1,000 × 1,000", on_cuda=True),
