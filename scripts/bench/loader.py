@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.augmentation.pictures import SAME_MEAN, Size
 from bench.harness import EXACT, Case, Contender, rows
-from bench.loading import by_torchvision, files, ours, peers, workers
+from bench.loading import by_torchvision, files, ours, peers
 
 FLOORS = {
     "bound": 0.9,
@@ -43,8 +43,8 @@ def photo_contenders(size: Size, kind: files.Kind) -> list[Contender]:
     calls |= {
         "visops, sample by sample": ours.one_by_one(paths, own),
         "visops, collate": ours.collated(paths, ours.chain()),
-        "torchvision": workers.in_workers(paths, by_torchvision.ByTorchvision()),
-        "albumentations": workers.in_workers(paths, peers.ByAlbumentations()),
+        "torchvision": ours.in_workers(paths, by_torchvision.ByTorchvision()),
+        "albumentations": ours.in_workers(paths, peers.ByAlbumentations()),
     }
     if peers.importable("SPDL", "spdl.pipeline"):
         calls["SPDL"] = peers.Spdl(paths)
@@ -79,8 +79,8 @@ def view_contenders(size: Size) -> list[Contender]:
         "visops": ours.loader(paths, own),
         "visops, sample by sample": ours.one_by_one(paths, own),
         "visops, collate": ours.collated(paths, ours.views()),
-        "torchvision": workers.in_workers(paths, by_torchvision.ByTorchvision(files.VIEWS)),
-        "albumentations": workers.in_workers(paths, peers.ByAlbumentations(files.VIEWS)),
+        "torchvision": ours.in_workers(paths, by_torchvision.ByTorchvision(files.VIEWS)),
+        "albumentations": ours.in_workers(paths, peers.ByAlbumentations(files.VIEWS)),
     }
     return [_contender(name, call, False) for name, call in calls.items()]
 
@@ -90,7 +90,7 @@ def detection_contenders(size: Size) -> list[Contender]:
     samples = files.objects_of(size)
     own = ours.chain(boxes="sanitize")
     load, collate = by_torchvision.DetectionByTorchvision(), by_torchvision.lists_of_boxes
-    theirs = workers.in_workers(samples, load, collate)
+    theirs = ours.in_workers(samples, load, collate)
     return [
         _contender("visops", ours.loader(samples, own)),
         _contender("visops, collate", ours.collated(samples, own)),
@@ -106,7 +106,7 @@ def gpu_contenders() -> list[Contender]:
         name: ours.loader(paths, ours.chain(), cores, device="cuda", augment_on=side)
         for name, side in (("visops", "device"), ("visops, chain on the CPU", "cpu"))
     }
-    calls["torchvision, workers"] = workers.onto_gpu(paths, by_torchvision.ByTorchvision(), cores)
+    calls["torchvision, workers"] = ours.onto_gpu(paths, by_torchvision.ByTorchvision(), cores)
     calls["torchvision, nvJPEG"] = by_torchvision.on_gpu(paths)
     return [_contender(name, call, False) for name, call in calls.items()]
 

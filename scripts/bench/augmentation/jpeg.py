@@ -25,8 +25,7 @@ import visops
 from bench.augmentation.libraries import BILINEAR, albumentations, chain
 from bench.augmentation.pictures import SAME_MEAN, Photo, Size, jpeg_files
 from bench.harness import Case, Contender, Tolerance, rows
-from bench.loading.ours import mean
-from bench.loading.workers import in_workers
+from bench.loading.ours import in_workers, mean
 from PIL import Image
 from torchvision.transforms import v2
 from visops import transforms as V

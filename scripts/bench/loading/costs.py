@@ -36,7 +36,7 @@ def first_batch() -> dict[str, float]:
         return iter(V.Loader(paths, own, files.BATCH, threads=files.THREADS))
 
     def by_workers(start: str) -> Callable[[], Any]:
-        dataset = V.IndexedDataset(ours.Contents(paths), own)
+        dataset = V.IndexedDataset(ours.Loaded(paths, ours.contents), own)
         options: Any = {"num_workers": files.THREADS, "multiprocessing_context": start}
         return lambda: iter(DataLoader(dataset, files.BATCH, **options))
 
@@ -56,18 +56,17 @@ def first_batch() -> dict[str, float]:
     return {name: min(own_times) for name, own_times in times.items()}
 
 
-class Many(ours.Contents):
+def read(sample: tuple[str, int]) -> tuple[bytes, int]:
+    return Path(sample[0]).read_bytes(), sample[1]
+
+
+class Many(ours.Loaded):
     """A list of a million paths, as ImageFolder holds them; reads files itself, or not."""
 
     def __init__(self, paths: Sequence[str], reads: bool) -> None:
-        super().__init__([])
-        self.reads = reads
         # Each with a string of its own, as from a listing of a folder.
-        self.samples = [(f"{paths[i % len(paths)]}", i) for i in range(MANY)]
-
-    def __getitem__(self, index: int) -> Any:
-        path, label = self.samples[index]
-        return Path(path).read_bytes() if self.reads else path, label
+        samples = [(f"{paths[i % len(paths)]}", i) for i in range(MANY)]
+        super().__init__(samples, read if reads else tuple)
 
 
 def _proportional(process: int) -> int:

@@ -15,8 +15,7 @@ from bench.augmentation.libraries import albumentations
 from bench.augmentation.pictures import MEAN, STD
 from bench.loading.by_torchvision import photo
 from bench.loading.files import BATCH, JITTER, ONE, SCALE, TARGET, THREADS, folder
-from bench.loading.ours import channel_means
-from bench.loading.workers import start
+from bench.loading.ours import channel_means, start
 
 
 @functools.cache
