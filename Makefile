@@ -203,8 +203,8 @@ test-ptx: $(PTX_BUILD)/.built  ## the PTX of the CUDA kernels, interpreted: bits
 	@! grep -s . $(PTX_BUILD)/findings.txt
 
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
-	@set -e; for script in $(filter-out %/render.py,$(wildcard scripts/bench/*.py)); do $(PY) $$script; done
-	$(PY) scripts/bench/render.py
+	$(PY) scripts/bench all
+	$(PY) scripts/bench render
 
 doctest: $(VENV)/.packages  ## run the documentation's examples on what was built
 	$(PY) -m sphinx -W --keep-going -b doctest docs docs/_build/doctest
@@ -264,9 +264,7 @@ test-gpu: build-tests  ## compare a GPU with the CPU, run its tests, then again 
 # BENCH_ARGS=--kernels: what each row launches, and how soon Python is done with it.
 BENCH_ARGS ?= --no-memory
 bench-gpu: build  ## time the rows that run on a GPU
-	@set -e; for script in $(filter-out %/render.py,$(wildcard scripts/bench/*.py)); do \
-	  $(PY) $$script --device cuda $(BENCH_ARGS); \
-	done
+	$(PY) scripts/bench all --device cuda $(BENCH_ARGS)
 
 # Fewer of them: make wheels WHEELS_ARGS="--only linux-x86_64 3.11".
 WHEELS_ARGS ?=

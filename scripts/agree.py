@@ -9,7 +9,6 @@ refuse. Operators that use matrix products may differ in the last bits (docs/det
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
@@ -99,17 +98,6 @@ def is_finding(refused: str, failed: str) -> bool:
     return bool(failed) if not refused else not failed and not VALUES.search(refused)
 
 
-class Progress:
-    """Where a process is, for the one that watches it, should it crash."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.file = os.open(path, os.O_RDWR | os.O_CREAT) if path else -1
-
-    def at(self, number: int, text: str) -> None:
-        if self.file >= 0:
-            os.pwrite(self.file, f"{number} {text}".ljust(200).encode()[:200], 0)
-
-
 def watched(words: list[str], out: Path, seconds: float) -> int:
     """Run this program again and again until a process ends without crashing."""
     journal = out.with_suffix(".at")
@@ -118,16 +106,9 @@ def watched(words: list[str], out: Path, seconds: float) -> int:
     start, began = 0, time.monotonic()
     while True:
         left = seconds - (time.monotonic() - began)
-        command = [
-            sys.executable,
-            "-X",
-            "faulthandler",
-            __file__,
-            *words,
-            "--journal",
-            str(journal),
-        ]
-        command += ["--start", str(start), "--seconds", str(max(1.0, left))]
+        command = [sys.executable, "-X", "faulthandler", __file__, *words]
+        command += ["--journal", str(journal), "--start", str(start)]
+        command += ["--seconds", str(max(1.0, left))]
         code = subprocess.run(command, check=False).returncode
         if code in (0, FOUND):
             break
@@ -162,13 +143,13 @@ def main() -> int:
     began = time.monotonic()
     compared: Counter[str] = Counter()
     findings: list[str] = []
-    progress = Progress(options.journal)
     calls = [(t, seed) for seed in range(options.first, options.tries) for t in targets]
     for number, (target, seed) in list(enumerate(calls))[options.start :]:
         if time.monotonic() - began > options.seconds:
             break
         name = target.name.rpartition(".")[2]
-        progress.at(number, f"{name}, seed {seed}")
+        if options.journal:  # for the process that watches this one, should it crash
+            options.journal.write_text(f"{number} {name}, seed {seed}", encoding="utf-8")
         given = drawn(target, name, seed)
         there_arguments = moved(given, options.device)
         refused, here = outcome(target, given)

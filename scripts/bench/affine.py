@@ -15,9 +15,8 @@ float only (affine_grid + grid_sample) is timed on uint8 with the conversion the
 import functools
 import importlib
 import itertools
-import sys
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cv2
@@ -25,20 +24,13 @@ import torch
 import torch.nn.functional as F
 import torchvision.transforms.v2.functional as TF
 import visops
+from bench.harness import Case, Contender, Tolerance, case, rows
 from torchvision.transforms import InterpolationMode
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
-from bench.harness import Case, Contender, Tolerance, case, main
 
 Size = tuple[int, int]
 
 SIZES: dict[str, Size] = {"224²": (224, 224), "512²": (512, 512), "1080p": (1080, 1920)}
-CV_FLAGS = {
-    "nearest": cv2.INTER_NEAREST,
-    "bilinear": cv2.INTER_LINEAR,
-    "bicubic": cv2.INTER_CUBIC,
-}
+CV_FLAGS = {"nearest": cv2.INTER_NEAREST, "bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC}
 
 # Neighbouring pixels of white noise differ by the whole range of values, so a coordinate that is
 # off by half a pixel shows as a mean difference of tens of levels, far above these bounds.
@@ -171,171 +163,172 @@ def tensor_contenders(
             warped = warped.round_().to(torch.uint8)
         return warped
 
-    def torchvision_affine() -> torch.Tensor:
-        return TF.affine(
-            image,
-            geometry.angle,
-            list(geometry.translate),
-            geometry.scale,
-            [0.0, 0.0],
-            interpolation=InterpolationMode(mode),
-        )
+    def by_kornia() -> torch.Tensor:
+        warped: torch.Tensor = kornia.geometry.warp_affine(image, matrix32, out_size, mode=mode)
+        return warped
 
+    def torchvision_affine() -> torch.Tensor:
+        moves = (geometry.angle, list(geometry.translate), geometry.scale, [0.0, 0.0])
+        return TF.affine(image, *moves, interpolation=InterpolationMode(mode))
+
+    floor = 3.0 if asked and not is_u8 and layout == "NCHW" else None
     contenders = [
         Contender("visops", lambda: visops.warp_affine(image, matrix, out_size, mode=mode)),
-        Contender(
-            "affine_grid + grid_sample",
-            grid_sample,
-            tolerance,
-            floor=3.0 if asked and not is_u8 and layout == "NCHW" else None,
-        ),
+        Contender("affine_grid + grid_sample", grid_sample, tolerance, floor),
     ]
     if not is_u8 and mode != "bicubic":
         kornia = importlib.import_module("kornia")  # here: GPU rows use other parts of this file
-        contenders.append(
-            Contender(
-                "kornia",
-                lambda: kornia.geometry.warp_affine(image, matrix32, out_size, mode=mode),
-                tolerance,
-                floor=6.0 if asked and layout == "NCHW" else None,
-            )
-        )
+        floor = 6.0 if asked and layout == "NCHW" else None
+        contenders.append(Contender("kornia", by_kornia, tolerance, floor))
     if geometry.shrink == 1 and mode != "bicubic":
-        contenders.append(
-            Contender(
-                "torchvision", torchvision_affine, tolerance, floor=4.0 if asked and is_u8 else None
-            )
-        )
+        floor = 4.0 if asked and is_u8 else None
+        contenders.append(Contender("torchvision", torchvision_affine, tolerance, floor))
     return contenders
+
+
+def backward_pair(
+    ours: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    theirs: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    image: torch.Tensor,
+    inverse: torch.Tensor,
+    target: Size,
+    *,
+    layout: str = "NCHW",
+    with_matrix: bool = True,
+    colors: Sequence[torch.Tensor] = (),
+    amplitude: float = 1.0,
+) -> list[Contender]:
+    """Forward and backward: the gradients of images, and optionally of matrix and colours.
+
+    Ours is a function of images and matrices, destination to source, and theirs of images and the
+    grids of affine_grid. A gradient's terms are as large as `amplitude`.
+    """
+    batch, size, device = len(image), (image.shape[2], image.shape[3]), image.device
+    theta = theta_of(inverse, size, target).repeat(batch, 1, 1).to(device)
+    matrix = inverse.float().repeat(batch, 1, 1).to(device)
+    grad = noise(torch.float32, batch, target, layout, str(device)).flip(0) - 0.5
+    left = normaliser(size).T.float().to(device)
+    right = torch.linalg.inv(normaliser(target)).T.float().to(device)
+    # An entry of the matrix gradient sums terms as large as a coordinate over all pixels. Divided
+    # by the size of such a random walk it is of order one.
+    walk = (3 * target[0] * target[1]) ** 0.5 * amplitude
+    weight = torch.tensor([target[1], target[0], 1.0], device=device) * walk
+
+    def by_grid(image: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
+        return theirs(image, F.affine_grid(theta, [batch, 3, *target], align_corners=True))
+
+    def call(function: Callable[..., torch.Tensor], leaf: torch.Tensor) -> Callable[[], Any]:
+        leaf.requires_grad_(with_matrix)
+        inputs = [leaf for leaf in (image, leaf, *colors) if leaf.requires_grad]
+
+        def run() -> tuple[torch.Tensor, ...]:
+            output = function(image, leaf)
+            return (output.detach(), *torch.autograd.grad(output, inputs, grad))
+
+        return run
+
+    def scaled(result: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        return (*result[:2], *(g / weight for g in result[2:3]), *(g / walk for g in result[3:]))
+
+    def to_matrix(result: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        of_matrix = [left[:2, :2] @ g @ right for g in result[2:3]]
+        return scaled((*result[:2], *of_matrix, *result[3:]))
+
+    name, floor = "affine_grid + grid_sample", 2.0 if device.type == "cpu" else None
+    return [
+        Contender("visops", call(ours, matrix), comparable=scaled),
+        Contender(name, call(by_grid, theta), GRADIENT, floor, to_matrix),
+    ]
 
 
 def backward_contenders(
     layout: str, batch: int, size: Size, geometry: Geometry, with_matrix: bool, device: str
 ) -> list[Contender]:
-    """Forward and backward: the image's gradient, and optionally the matrix's."""
+    """The image's gradient, and optionally the matrix's."""
     image = noise(torch.float32, batch, size, layout, device).detach().requires_grad_()
     inverse = visops.invert_affine(geometry.matrix(size))
-    theta = theta_of(inverse, size, size).repeat(batch, 1, 1).to(device)
-    matrix = inverse.float().repeat(batch, 1, 1).to(device)
-    theta.requires_grad_(with_matrix)
-    matrix.requires_grad_(with_matrix)
-    grad = noise(torch.float32, batch, size, layout, device).flip(0) - 0.5
-    left = normaliser(size).T.float().to(device)
-    right = torch.linalg.inv(normaliser(size)).T.float().to(device)
-    # An entry of the matrix gradient sums terms as large as a coordinate over all pixels. Divided
-    # by the size of such a random walk it is of order one.
-    walk = (3 * size[0] * size[1]) ** 0.5
-    weight = torch.tensor([size[1], size[0], 1.0], device=device) * walk
 
-    def results(output: torch.Tensor, leaf: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        inputs = [image, leaf] if with_matrix else [image]
-        return (output.detach(), *torch.autograd.grad(output, inputs, grad))
+    def ours(image: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+        return visops.warp_affine(image, matrix, inverse_map=True)
 
-    def ours() -> tuple[torch.Tensor, ...]:
-        return results(visops.warp_affine(image, matrix, inverse_map=True), matrix)
+    def theirs(image: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+        return F.grid_sample(image, grid, "bilinear", "zeros", align_corners=True)
 
-    def theirs() -> tuple[torch.Tensor, ...]:
-        grid = F.affine_grid(theta, [batch, 3, *size], align_corners=True)
-        return results(F.grid_sample(image, grid, "bilinear", "zeros", align_corners=True), theta)
-
-    def scaled(result: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        return (*result[:2], *(g / weight for g in result[2:]))
-
-    def to_matrix(result: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        return scaled((*result[:2], *((left[:2, :2] @ g @ right) for g in result[2:])))
-
-    return [
-        Contender("visops", ours, comparable=scaled),
-        Contender(
-            "affine_grid + grid_sample",
-            theirs,
-            GRADIENT,
-            floor=2.0 if device == "cpu" else None,
-            comparable=to_matrix,
-        ),
-    ]
+    options: dict[str, Any] = {"layout": layout, "with_matrix": with_matrix}
+    return backward_pair(ours, theirs, image, inverse, size, **options)
 
 
 def overhead_contenders(kind: str) -> list[Contender]:
     """One 16x16 image: what a call costs before it computes anything."""
-    size = (16, 16)
-    geometry = GEOMETRIES["rotate"]
+    size, geometry = (16, 16), GEOMETRIES["rotate"]
     if kind == "ndarray u8":
-        return [
-            Contender(c.name, c.call, c.tolerance, floor=1.0 if c.floor else None)
-            for c in numpy_contenders("bilinear", size, geometry)
-        ]
-    dtype = torch.uint8 if kind == "tensor u8" else torch.float32
-    return [
-        Contender(c.name, c.call, c.tolerance, floor=1.0 if "grid_sample" in c.name else None)
-        for c in tensor_contenders(dtype, "NCHW", "bilinear", 1, size, geometry, "cpu")
-    ]
+        found = numpy_contenders("bilinear", size, geometry)
+    else:
+        dtype = torch.uint8 if kind == "tensor u8" else torch.float32
+        found = tensor_contenders(dtype, "NCHW", "bilinear", 1, size, geometry, "cpu")
+    with_floor = ("OpenCV", "affine_grid + grid_sample")
+    return [replace(c, floor=1.0 if c.name in with_floor else None) for c in found]
 
 
 def numpy_cases() -> list[Case]:
     """NumPy arrays in three modes."""
-    return [
-        case(
-            f"ndarray u8 HWC, {mode}",
-            f"{name} {geometry}",
-            numpy_contenders,
-            *(mode, size, GEOMETRIES[geometry]),
-            quick=name == "512²" and (mode == "bilinear" or geometry == "rotate"),
-        )
-        for mode in ("bilinear", "bicubic", "nearest")
-        for name, size in SIZES.items()
-        for geometry in GEOMETRIES
-    ]
+    found = []
+    for mode in ("bilinear", "bicubic", "nearest"):
+        table = {
+            f"{name} {geometry}": (mode, size, GEOMETRIES[geometry])
+            for name, size in SIZES.items()
+            for geometry in GEOMETRIES
+        }
+        quick = "512²" if mode == "bilinear" else "512² rotate"
+        found += rows(f"ndarray u8 HWC, {mode}", numpy_contenders, table, quick)
+    return found
 
 
 def tensor_cases(device: str) -> list[Case]:
     """Tensors: two dtypes, two layouts, bilinear; and the other modes once each."""
-    bilinear = [
-        (dtype, layout, "bilinear", name, batch, geometry)
-        for dtype in (torch.uint8, torch.float32)
-        for layout in ("NCHW", "channels_last")
+    sizes = [
+        (name, batch, geometry)
         for name, batch, geometry in itertools.product(SIZES, (1, 16), GEOMETRIES)
         if (name, batch) != ("1080p", 16) or geometry == "rotate"
     ]
-    others = [
-        (torch.float32, "NCHW", mode, "224²", 16, "rotate") for mode in ("nearest", "bicubic")
+    kinds = [
+        (dtype, layout, "bilinear", sizes)
+        for dtype in (torch.uint8, torch.float32)
+        for layout in ("NCHW", "channels_last")
     ]
-    cases = []
-    for dtype, layout, mode, name, batch, geometry in bilinear + others:
-        api = f"tensor {'u8' if dtype == torch.uint8 else 'f32'} {layout}"
-        cases.append(
-            case(
-                f"{api}, {mode}",
-                f"{batch}×{name} {geometry}",
-                tensor_contenders,
-                *(dtype, layout, mode, batch, SIZES[name], GEOMETRIES[geometry], device),
-                quick=(name, batch) == ("512²", 1) and geometry != "shift",
-                device=device,
+    others = [
+        (torch.float32, "NCHW", mode, [("224²", 16, "rotate")]) for mode in ("nearest", "bicubic")
+    ]
+    found = []
+    for dtype, layout, mode, chosen in kinds + others:
+        table = {
+            f"{batch}×{name} {geometry}": (
+                *(dtype, layout, mode, batch),
+                *(SIZES[name], GEOMETRIES[geometry], device),
             )
-        )
-    return cases
+            for name, batch, geometry in chosen
+        }
+        group = f"tensor {'u8' if dtype == torch.uint8 else 'f32'} {layout}, {mode}"
+        quick = "^1×512² (rotate|shift int|shrink)"
+        found += rows(group, tensor_contenders, table, quick, device=device)
+    return found
 
 
 def backward_cases(device: str) -> list[Case]:
     """Forward and backward in float32."""
-    return [
-        case(
-            f"forward + backward f32, {'image and matrix' if with_matrix else 'image'} gradient",
-            f"{batch}×{name} rotate {layout}",
-            backward_contenders,
-            *(layout, batch, SIZES[name], GEOMETRIES["rotate"], with_matrix, device),
-            quick=name == "224²" and batch == 1,
-            device=device,
-        )
-        for with_matrix in (False, True)
-        for name, batch, layout in (
-            ("224²", 1, "NCHW"),
-            ("224²", 16, "NCHW"),
-            ("512²", 1, "NCHW"),
-            ("512²", 16, "NCHW"),
-            ("224²", 16, "channels_last"),
-        )
-    ]
+    sizes = [(name, batch, "NCHW") for name in ("224²", "512²") for batch in (1, 16)]
+    found = []
+    for with_matrix in (False, True):
+        table = {
+            f"{batch}×{name} rotate {layout}": (
+                *(layout, batch, SIZES[name], GEOMETRIES["rotate"]),
+                *(with_matrix, device),
+            )
+            for name, batch, layout in (*sizes, ("224²", 16, "channels_last"))
+        }
+        group = f"forward + backward f32, {'image and matrix' if with_matrix else 'image'} gradient"
+        found += rows(group, backward_contenders, table, "^1×224²", device=device)
+    return found
 
 
 def all_cases() -> list[Case]:
@@ -346,7 +339,3 @@ def all_cases() -> list[Case]:
     ]
     cases = [*numpy_cases(), *tensor_cases("cpu"), *backward_cases("cpu"), *overhead]
     return [*cases, *tensor_cases("cuda"), *backward_cases("cuda")]
-
-
-if __name__ == "__main__":
-    sys.exit(main("affine", __doc__ or "", all_cases()))

@@ -10,11 +10,6 @@ without fine detail, so that results can be compared; the rest runs on white noi
 begins with JPEG files on real photos.
 """
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
 from bench.augmentation import (
     alphabet,
     batches,
@@ -27,7 +22,7 @@ from bench.augmentation import (
     ragged,
     samples,
 )
-from bench.harness import Case, main
+from bench.harness import Case
 
 
 def all_cases() -> list[Case]:
@@ -45,7 +40,3 @@ def all_cases() -> list[Case]:
         *alphabet.cases(),
     ]
     return [*cases, *gradients.cases("cuda"), *batches.cases()]
-
-
-if __name__ == "__main__":
-    sys.exit(main("augment", __doc__ or "", all_cases()))

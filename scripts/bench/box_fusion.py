@@ -7,21 +7,18 @@ there. Matrix suppression: SOLOv2's matrices in torch, of masks of 200 × 304 pi
 image's side) by a matrix product in float32, and of boxes by torchvision's box_iou.
 """
 
-import sys
+import itertools
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import visops
+from bench.harness import Case, Contender, Tolerance, rows
+from bench.suppression.boxes import uniform
 from torch import Tensor
 from torchvision.ops import box_iou
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
-import visops
-from bench.harness import Case, Contender, Tolerance, case, main
 
 try:
     from ensemble_boxes import weighted_boxes_fusion as package
@@ -148,43 +145,21 @@ def masks(count: int, labels: int) -> list[Contender]:
 def boxes(count: int, labels: int) -> list[Contender]:
     """Boxes anywhere in 1000 × 1000."""
     torch.manual_seed(count)
-    corner = torch.rand(count, 2) * 1000
-    given = torch.cat([corner, corner + torch.rand(count, 2) * 60 + 5], 1)
+    given = uniform(count)
     return suppression(given, lambda: box_iou(given, given), labels)
 
 
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
-    cases = [
-        case(
-            "weighted boxes fusion",
-            f"{count:,} boxes, {labels} label{'s' if labels > 1 else ''}",
-            fusion,
-            *(count, labels),
-            quick=count <= 2_000,
-        )
-        for labels, counts in ((1, (100, 2_000)), (80, (100, 2_000, 20_000)))
-        for count in counts
+
+    def table(thing: str, *sizes: tuple[int, int]) -> dict[str, tuple[int, int]]:
+        return {f"{n:,} {thing}, {k} label{'s' if k > 1 else ''}": (n, k) for n, k in sizes}
+
+    fused = table("boxes", (100, 1), (2_000, 1), (100, 80), (2_000, 80), (20_000, 80))
+    of_masks = table("masks", *itertools.product((100, 500), (1, 80)))
+    of_boxes = table("boxes", *itertools.product((100, 1_000, 5_000), (1, 80)))
+    return [
+        *rows("weighted boxes fusion", fusion, fused, "^(100|2,000) "),
+        *rows("matrix suppression", masks, of_masks, "", on_cuda=True),
+        *rows("matrix suppression", boxes, of_boxes, "^100 ", on_cuda=True),
     ]
-    kinds: tuple[tuple[str, Callable[..., list[Contender]], tuple[int, ...]], ...] = (
-        ("masks", masks, (100, 500)),
-        ("boxes", boxes, (100, 1_000, 5_000)),
-    )
-    for name, build, counts in kinds:
-        cases += [
-            case(
-                "matrix suppression",
-                f"{count:,} {name}, {labels} label{'s' if labels > 1 else ''}",
-                build,
-                *(count, labels),
-                quick=count <= 500,
-                on_cuda=True,
-            )
-            for count in counts
-            for labels in (1, 80)
-        ]
-    return cases
-
-
-if __name__ == "__main__":
-    sys.exit(main("box_fusion", __doc__ or "", all_cases()))

@@ -5,19 +5,10 @@ the same one for all. im2col: a copy of its own result, F.unfold. Layers: F.conv
 `auto` is compared with every method that it chooses from: there a ratio of 0.9 is what it may lose.
 """
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
 from bench.convolution import columns, images, networks
-from bench.harness import Case, main
+from bench.harness import Case
 
 
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
     return images.cases() + columns.cases() + networks.cases()
-
-
-if __name__ == "__main__":
-    sys.exit(main("conv", __doc__ or "", all_cases()))

@@ -8,19 +8,12 @@ level. In an encoder every pixel of every level is a query, which samples around
 decoder 300 queries lie anywhere.
 """
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
-
 import torch
-from torch import Tensor
-from torch.nn import functional
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
 import visops
-from bench.harness import Case, Contender, Tolerance, case, main
-from bench.sampling.convolution import convolution_cases
+from bench.harness import Case, Contender, Tolerance, pair, pair_of_gradients, rows
+from bench.sampling.convolution import beside_float32, convolution_cases
+from deformable.attention_cases import by_grid_sample
+from torch import Tensor
 
 SHAPES = ((100, 167), (50, 84), (25, 42), (13, 21))
 POSITIONS = sum(h * w for h, w in SHAPES)
@@ -62,75 +55,33 @@ def ours(value: Tensor, locations: Tensor, weights: Tensor) -> Tensor:
 
 def grid_sample(value: Tensor, locations: Tensor, weights: Tensor) -> Tensor:
     """All samples of all levels in memory, then their weighted sum."""
-    queries = locations.shape[1]
-    maps = value.permute(0, 2, 3, 1).flatten(0, 1).split([h * w for h, w in SHAPES], 2)
-    grids = (2 * locations - 1).transpose(1, 2).flatten(0, 1).to(value.dtype)
-    samples = [
-        functional.grid_sample(
-            part.unflatten(2, shape), grids[:, :, level], padding_mode="zeros", align_corners=False
-        )
-        for level, (part, shape) in enumerate(zip(maps, SHAPES, strict=True))
-    ]
-    factors = weights.transpose(1, 2).flatten(0, 1).flatten(2)[:, None].to(value.dtype)
-    summed = (torch.cat(samples, 3) * factors).sum(3)
-    return summed.view(1, HEADS * CHANNELS, queries).transpose(1, 2)
+    return by_grid_sample(value, SHAPES, locations, weights)
 
 
 def forward(queries: int, floor: float) -> list[Contender]:
-    given = problem(queries, torch.float32)
-    return [
-        Contender("visops", lambda: ours(*given)),
-        Contender("grid_sample", lambda: grid_sample(*given), GRID, floor),
-    ]
+    return pair("grid_sample", ours, grid_sample, problem(queries, torch.float32), GRID, floor)
 
 
 def with_gradients(queries: int, floor: float) -> list[Contender]:
     """Forward, and the gradients of value, locations and weights."""
-    leaves = [tensor.requires_grad_() for tensor in problem(queries, torch.float32)]
-    grad = torch.rand(1, queries, HEADS * CHANNELS)
-
-    def of(function: Callable[..., Tensor]) -> Callable[[], tuple[Tensor, ...]]:
-        return lambda: torch.autograd.grad(function(*leaves), leaves, grad)
-
-    return [
-        Contender("visops", of(ours)),
-        Contender("grid_sample", of(grid_sample), GRADIENT, floor),
-    ]
+    given = problem(queries, torch.float32)
+    return pair_of_gradients("grid_sample", ours, grid_sample, given, GRADIENT, floor)
 
 
 def halves(queries: int) -> list[Contender]:
     """bfloat16 values beside float32 samples, as under autocast."""
     value, locations, weights = problem(queries, torch.bfloat16)
-    wide = value.float()
-    return [
-        Contender("visops", lambda: ours(value, locations, weights)),
-        Contender(
-            "visops, float32",
-            lambda: ours(wide, locations, weights),
-            HALF,
-            comparable=lambda found: found.to(torch.bfloat16),
-            bound=True,
-        ),
-    ]
+    return beside_float32(ours, [value, locations, weights], HALF)
 
 
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
-    cases = []
-    for name, queries, floors in (
-        ("encoder", POSITIONS, (10.0, 8.0)),
-        ("decoder", 300, (4.0, 6.0)),
-    ):
-        label = f"{name}, {queries} queries"
-        cases += [
-            case(
-                "attention", label, forward, queries, floors[0], quick=queries == 300, on_cuda=True
-            ),
-            case("gradients", label, with_gradients, queries, floors[1], on_cuda=True),
-        ]
-    cases.append(case("bfloat16", "encoder", halves, POSITIONS, on_cuda=True))
-    return [*cases, *convolution_cases()]
-
-
-if __name__ == "__main__":
-    sys.exit(main("deformable", __doc__ or "", all_cases()))
+    encoder = f"encoder, {POSITIONS} queries"
+    forwards = {encoder: (POSITIONS, 10.0), "decoder, 300 queries": (300, 4.0)}
+    backwards = {encoder: (POSITIONS, 8.0), "decoder, 300 queries": (300, 6.0)}
+    return [
+        *rows("attention", forward, forwards, "decoder", on_cuda=True),
+        *rows("gradients", with_gradients, backwards, on_cuda=True),
+        *rows("bfloat16", halves, {"encoder": (POSITIONS,)}, on_cuda=True),
+        *convolution_cases(),
+    ]

@@ -9,21 +9,17 @@ loader could take. Rows of "visops, ..." are our own chain in a DataLoader, samp
 `Compose.collate`. Peers decode with simplejpeg, the fastest that they have, and PNG with OpenCV;
 SPDL's own decoder needs FFmpeg's libraries. FFCV reads a file of its own, of arrays (raw) or of
 JPEG files of quality 90, and jitters no hue. A peer that can't be imported is left out, and a line
-says so. `--costs` measures instead images per second by threads, the share of each stage, the first
-batch and the memory of a large data set, into results of their own.
+says so. `python scripts/bench loading.costs` measures images per second by threads, the share of
+each stage, the first batch and the memory of a large data set, into results of their own.
 """
 
 import os
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
 from bench.augmentation.pictures import SAME_MEAN, Size
-from bench.harness import EXACT, Case, Contender, case, main
-from bench.loading import by_torchvision, costs, files, ours, peers, workers
+from bench.harness import EXACT, Case, Contender, rows
+from bench.loading import by_torchvision, files, ours, peers
 
 FLOORS = {
     "bound": 0.9,
@@ -47,8 +43,8 @@ def photo_contenders(size: Size, kind: files.Kind) -> list[Contender]:
     calls |= {
         "visops, sample by sample": ours.one_by_one(paths, own),
         "visops, collate": ours.collated(paths, ours.chain()),
-        "torchvision": workers.in_workers(paths, by_torchvision.ByTorchvision()),
-        "albumentations": workers.in_workers(paths, peers.ByAlbumentations()),
+        "torchvision": ours.in_workers(paths, by_torchvision.ByTorchvision()),
+        "albumentations": ours.in_workers(paths, peers.ByAlbumentations()),
     }
     if peers.importable("SPDL", "spdl.pipeline"):
         calls["SPDL"] = peers.Spdl(paths)
@@ -83,8 +79,8 @@ def view_contenders(size: Size) -> list[Contender]:
         "visops": ours.loader(paths, own),
         "visops, sample by sample": ours.one_by_one(paths, own),
         "visops, collate": ours.collated(paths, ours.views()),
-        "torchvision": workers.in_workers(paths, by_torchvision.ByTorchvision(files.VIEWS)),
-        "albumentations": workers.in_workers(paths, peers.ByAlbumentations(files.VIEWS)),
+        "torchvision": ours.in_workers(paths, by_torchvision.ByTorchvision(files.VIEWS)),
+        "albumentations": ours.in_workers(paths, peers.ByAlbumentations(files.VIEWS)),
     }
     return [_contender(name, call, False) for name, call in calls.items()]
 
@@ -93,20 +89,12 @@ def detection_contenders(size: Size) -> list[Contender]:
     """Photos with eight boxes, and a mask in a PNG file."""
     samples = files.objects_of(size)
     own = ours.chain(boxes="sanitize")
+    load, collate = by_torchvision.DetectionByTorchvision(), by_torchvision.lists_of_boxes
+    theirs = ours.in_workers(samples, load, collate)
     return [
         _contender("visops", ours.loader(samples, own)),
         _contender("visops, collate", ours.collated(samples, own)),
-        Contender(
-            "torchvision",
-            workers.in_workers(
-                samples,
-                by_torchvision.DetectionByTorchvision(),
-                by_torchvision.lists_of_boxes,
-            ),
-            SAME_MEAN,
-            floor=3.0,
-            comparable=ours.mean,
-        ),
+        Contender("torchvision", theirs, SAME_MEAN, 3.0, ours.mean),
     ]
 
 
@@ -118,7 +106,7 @@ def gpu_contenders() -> list[Contender]:
         name: ours.loader(paths, ours.chain(), cores, device="cuda", augment_on=side)
         for name, side in (("visops", "device"), ("visops, chain on the CPU", "cpu"))
     }
-    calls["torchvision, workers"] = workers.onto_gpu(paths, by_torchvision.ByTorchvision(), cores)
+    calls["torchvision, workers"] = ours.onto_gpu(paths, by_torchvision.ByTorchvision(), cores)
     calls["torchvision, nvJPEG"] = by_torchvision.on_gpu(paths)
     return [_contender(name, call, False) for name, call in calls.items()]
 
@@ -134,58 +122,26 @@ def _contender(name: str, call: Any, has_floor: bool = True) -> Contender:
 
 def all_cases() -> list[Case]:
     """Two sizes of photos, dense ones, PNG, one with targets, and several crops."""
-    options: dict[str, Any] = {
-        "threads": 1,
-        "memory": False,
-        "workers": True,
-        "images": files.COUNT,
-    }
+    options: dict[str, Any] = {"threads": 1, "memory": False, "workers": True}
+    options["images"] = files.COUNT
     work = "batches of 64, 2 threads or workers"
-    small: Size = (375, 500)
+    large, small = (480, 640), (375, 500)
     dense = f"500×375, dense: {files.DENSE} bits a pixel"
+    photos: dict[str, tuple[Size, files.Kind]] = {
+        "640×480": (large, "smooth"),
+        "500×375": (small, "smooth"),
+        dense: (small, "dense"),
+    }
+    objects = f"JPEG files, 8 boxes and a mask in a PNG file → {work}"
+    crops = f"JPEG files → 2 crops of 224² and 6 of 96² each, {work}"
+    whole: dict[str, tuple[Size, files.Kind]] = {"500×375": (small, "png")}
+    on_gpu = options | {"images": 2048, "device": "cuda"}
+    gpu_group = "JPEG files → batches of 64 on the GPU"
     return [
-        *(
-            case(
-                f"JPEG files → {work}",
-                label,
-                photo_contenders,
-                *(size, kind),
-                quick=label == "640×480",
-                **options,
-            )
-            for label, size, kind in (
-                ("640×480", (480, 640), "smooth"),
-                ("500×375", small, "smooth"),
-                (dense, small, "dense"),
-            )
-        ),
-        case(
-            f"JPEG files, 8 boxes and a mask in a PNG file → {work}",
-            "640×480",
-            detection_contenders,
-            (480, 640),
-            **options,
-        ),
-        case(f"JPEG files → {work}: no jitter", dense, plain_contenders, small, **options),
-        case(f"PNG files → {work}", "500×375", photo_contenders, small, "png", **options),
-        case(
-            f"JPEG files → 2 crops of 224² and 6 of 96² each, {work}",
-            dense,
-            view_contenders,
-            small,
-            **options,
-        ),
-        case(
-            "JPEG files → batches of 64 on the GPU",
-            "2048 of 640×480",
-            gpu_contenders,
-            device="cuda",
-            **options | {"images": 2048},
-        ),
+        *rows(f"JPEG files → {work}", photo_contenders, photos, "640", **options),
+        *rows(objects, detection_contenders, {"640×480": (large,)}, **options),
+        *rows(f"JPEG files → {work}: no jitter", plain_contenders, {dense: (small,)}, **options),
+        *rows(f"PNG files → {work}", photo_contenders, whole, **options),
+        *rows(crops, view_contenders, {dense: (small,)}, **options),
+        *rows(gpu_group, gpu_contenders, {"2048 of 640×480": ()}, **on_gpu),
     ]
-
-
-if __name__ == "__main__":
-    if "--costs" in sys.argv:
-        sys.exit(costs.main())
-    sys.exit(main("loader", __doc__ or "", all_cases()))

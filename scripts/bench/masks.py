@@ -13,10 +13,8 @@ loops over masks, restated from libraries that have them.
 """
 
 import importlib.util
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import cv2
@@ -31,12 +29,10 @@ try:
 except ImportError:
     coco = None
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
 import torch
 import visops
 from bench.coding import rle
-from bench.harness import Case, Contender, Tolerance, case, main
+from bench.harness import Case, Contender, Tolerance, pair, rows
 
 EIGHT = np.ones((3, 3), bool)
 ROUNDING = Tolerance(max_abs=1e-3, why="float32 throughout")
@@ -91,14 +87,18 @@ def in_raster_order(labels: np.ndarray) -> np.ndarray:
     return renumbered.reshape(labels.shape)
 
 
-def each(call: Callable[[np.ndarray], Any], masks: np.ndarray) -> Callable[[], Any]:
-    """A function of one mask, for all of them."""
-    return lambda: [np.asarray(call(mask)) for mask in masks]
+def each(name: str, call: Callable[[np.ndarray], Any], masks: np.ndarray, **more: Any) -> Contender:
+    """A peer's function of one mask, for all of them."""
 
+    alike = more.pop("comparable", np.asarray)
 
-def stacked(results: list[np.ndarray]) -> np.ndarray:
-    """Results of each mask as one array."""
-    return np.stack(results)
+    def compared(results: Sequence[np.ndarray]) -> np.ndarray:
+        return np.asarray(alike(np.stack(results)))
+
+    def calls() -> list[np.ndarray]:
+        return [np.asarray(call(mask)) for mask in masks]
+
+    return Contender(name, calls, comparable=compared, on_host=True, **more)
 
 
 def by_cupy(masks: torch.Tensor, name: str) -> list[Contender]:
@@ -120,31 +120,17 @@ def components(picture: str, count: int, height: int, width: int) -> list[Conten
     masks = PICTURES[picture](count, height, width)
     tensor, bytes_ = torch.as_tensor(masks), masks.view(np.uint8)
 
-    def as_int32(results: list[np.ndarray]) -> np.ndarray:
-        return np.stack(results).astype(np.int32)
+    def opencv(mask: np.ndarray) -> Any:
+        return cv2.connectedComponents(mask, connectivity=8)[1]
+
+    def scipys(mask: np.ndarray) -> Any:
+        return scipy.ndimage.label(mask, EIGHT)[0]
 
     return [
         Contender("visops", lambda: visops.connected_components(tensor)),
-        Contender(
-            "OpenCV",
-            each(lambda m: cv2.connectedComponents(m, connectivity=8)[1], bytes_),
-            floor=1.5,
-            comparable=lambda results: in_raster_order(np.stack(results)),
-            on_host=True,
-        ),
-        Contender(
-            "SciPy",
-            each(lambda m: scipy.ndimage.label(m, EIGHT)[0], masks),
-            floor=5.0,
-            comparable=as_int32,
-            on_host=True,
-        ),
-        Contender(
-            "scikit-image",
-            each(lambda m: skimage.measure.label(m), masks),
-            comparable=as_int32,
-            on_host=True,
-        ),
+        each("OpenCV", opencv, bytes_, floor=1.5, comparable=in_raster_order),
+        each("SciPy", scipys, masks, floor=5.0, comparable=np.int32),
+        each("scikit-image", skimage.measure.label, masks, comparable=np.int32),
         *by_cupy(tensor, "label"),
     ]
 
@@ -158,22 +144,18 @@ def statistics(picture: str, count: int, height: int, width: int) -> list[Conten
         found = [cv2.connectedComponentsWithStats(m, connectivity=8)[2] for m in bytes_]
         return [areas[1:, cv2.CC_STAT_AREA] for areas in found]
 
+    def ours() -> Any:
+        return visops.connected_components(tensor, return_stats=True)
+
     def areas(result: Any) -> list[np.ndarray]:
         return [np.sort(row[row > 0]) for row in result[1].areas.cpu().numpy()]
 
+    def theirs(found: list[np.ndarray]) -> list[np.ndarray]:
+        return [np.sort(row).astype(np.int64) for row in found]
+
     return [
-        Contender(
-            "visops",
-            lambda: visops.connected_components(tensor, return_stats=True),
-            comparable=areas,
-        ),
-        Contender(
-            "OpenCV",
-            opencv,
-            floor=1.5,
-            comparable=lambda found: [np.sort(row).astype(np.int64) for row in found],
-            on_host=True,
-        ),
+        Contender("visops", ours, comparable=areas),
+        Contender("OpenCV", opencv, floor=1.5, comparable=theirs, on_host=True),
     ]
 
 
@@ -196,15 +178,12 @@ def clean_up(mode: Any, count: int, height: int, width: int) -> list[Contender]:
             found &= mask
         return found
 
+    def ours() -> Any:
+        return visops.remove_small_regions(tensor, 100, mode)
+
     return [
-        Contender(
-            "visops",
-            lambda: visops.remove_small_regions(tensor, 100, mode),
-            comparable=lambda result: result[0],
-        ),
-        Contender(
-            "OpenCV, as SAM", each(cleaned, masks), floor=1.5, comparable=stacked, on_host=True
-        ),
+        Contender("visops", ours, comparable=lambda result: result[0]),
+        each("OpenCV, as SAM", cleaned, masks, floor=1.5),
     ]
 
 
@@ -216,19 +195,11 @@ def distances(picture: str, count: int, height: int, width: int) -> list[Contend
     def opencv(mask: np.ndarray) -> np.ndarray:
         return np.asarray(cv2.distanceTransform(mask, cv2.DIST_L2, cv2.DIST_MASK_PRECISE))
 
+    scipys, rounding = scipy.ndimage.distance_transform_edt, {"tolerance": ROUNDING}
     return [
         Contender("visops", lambda: visops.distance_transform(tensor)),
-        Contender(
-            "OpenCV", each(opencv, bytes_), ROUNDING, floor=1.0, comparable=stacked, on_host=True
-        ),
-        Contender(
-            "SciPy",
-            each(scipy.ndimage.distance_transform_edt, masks),
-            ROUNDING,
-            floor=3.0,
-            comparable=lambda results: np.stack(results).astype(np.float32),
-            on_host=True,
-        ),
+        each("OpenCV", opencv, bytes_, floor=1.0, **rounding),
+        each("SciPy", scipys, masks, floor=3.0, comparable=np.float32, **rounding),
         *by_cupy(tensor, "distance_transform_edt"),
     ]
 
@@ -238,45 +209,39 @@ def single_discs(count: int, height: int, width: int) -> np.ndarray:
     return discs(count, height, width, 1)
 
 
+def ious(masks: torch.Tensor) -> torch.Tensor:
+    """Overlaps of all pairs by a matrix product."""
+    flat = masks.flatten(1).float()
+    common, area = flat @ flat.T, flat.sum(1)
+    return common / (area[:, None] + area[None] - common)
+
+
 def overlaps(count: int, height: int, width: int) -> list[Contender]:
     """Overlaps of all pairs."""
     masks = torch.as_tensor(single_discs(count, height, width))
     packed = visops.pack_masks(masks)
 
-    def product() -> torch.Tensor:
-        flat = masks.flatten(1).float()
-        common, area = flat @ flat.T, flat.sum(1)
-        return common / (area[:, None] + area[None] - common)
-
     def cocos() -> np.ndarray:
         encoded = coco.encode(np.asfortranarray(masks.numpy().view(np.uint8).transpose(1, 2, 0)))
         return np.asarray(coco.iou(encoded, encoded, [0] * count))
 
+    def as_floats(found: np.ndarray) -> np.ndarray:
+        return np.nan_to_num(found).astype(np.float32)
+
     contenders = [
         Contender("visops", lambda: visops.mask_iou(masks, masks)),
         Contender("packed before", lambda: visops.mask_iou(packed, packed), bound=True),
-        Contender("matrix product", product, ROUNDING, floor=50.0),
+        Contender("matrix product", lambda: ious(masks), ROUNDING, floor=50.0),
     ]
     if coco is not None:
-        contenders.append(
-            Contender(
-                "pycocotools",
-                cocos,
-                ROUNDING,
-                comparable=lambda found: np.nan_to_num(found).astype(np.float32),
-                on_host=True,
-            )
-        )
+        contenders.append(Contender("pycocotools", cocos, ROUNDING, None, as_floats, on_host=True))
     return contenders
 
 
 def boxes(count: int, height: int, width: int) -> list[Contender]:
     """The box of each mask."""
     masks = torch.as_tensor(single_discs(count, height, width))
-    return [
-        Contender("visops", lambda: visops.masks_to_boxes(masks)),
-        Contender("torchvision", lambda: masks_to_boxes(masks), floor=20.0),
-    ]
+    return pair("torchvision", visops.masks_to_boxes, masks_to_boxes, [masks], floor=20.0)
 
 
 def detections(count: int, height: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -321,27 +286,20 @@ def pasting(convention: Any, count: int, height: int, width: int) -> list[Conten
         Contender("packed", ours("packed"), bound=True, comparable=lambda p: p.unpack().byte()),
     ]
     if convention == "detectron2":
-        contenders.append(
-            Contender(
-                "detectron2's method",
-                lambda: paste_one_by_one(masks, boxes, size),
-                few,
-                floor=15.0,
-                comparable=lambda m: m.byte(),
-                on_host=True,
-            )
-        )
+
+        def theirs() -> torch.Tensor:
+            return paste_one_by_one(masks, boxes, size)
+
+        name, floor = "detectron2's method", 15.0
     else:
-        contenders.append(
-            Contender(
-                "torchvision",
-                lambda: paste_masks_in_image(masks[:, None], boxes, size) > 0.5,
-                few,
-                floor=8.0,
-                comparable=lambda m: m[:, 0].byte(),
-            )
-        )
-    return contenders
+
+        def theirs() -> torch.Tensor:
+            return paste_masks_in_image(masks[:, None], boxes, size) > 0.5
+
+        name, floor = "torchvision", 8.0
+    on_host = convention == "detectron2"
+    peer = Contender(name, theirs, few, floor, lambda m: m.view(-1, *size).byte(), on_host=on_host)
+    return [*contenders, peer]
 
 
 def selection(kind: str, count: int, height: int, width: int) -> list[Contender]:
@@ -353,9 +311,7 @@ def selection(kind: str, count: int, height: int, width: int) -> list[Contender]
 
     def suppressed() -> torch.Tensor:
         order = scores.argsort(descending=True, stable=True)
-        flat = masks[order].flatten(1).float()
-        common, area = flat @ flat.T, flat.sum(1)
-        meets = common / (area[:, None] + area - common) > 0.3
+        meets = ious(masks[order]) > 0.3
         kept: list[int] = []
         for i in range(count):
             if not meets[i, kept].any():
@@ -396,14 +352,12 @@ def outlines(count: int, height: int, width: int) -> list[Contender]:
         for mask in masks.numpy().view(np.uint8):
             padded = cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
             found.append(mask - cv2.erode(padded, square, iterations=steps)[1:-1, 1:-1])
-        flat = torch.from_numpy(np.stack(found)).flatten(1).float()
-        common, area = flat @ flat.T, flat.sum(1)
-        return (common / (area[:, None] + area - common)).nan_to_num(0)
+        return ious(torch.from_numpy(np.stack(found))).nan_to_num(0)
 
-    return [
-        Contender("visops", lambda: visops.mask_iou(masks, masks, kind="boundary")),
-        Contender("OpenCV and a matrix product", eroded, ROUNDING, floor=10.0, on_host=True),
-    ]
+    def ours() -> torch.Tensor:
+        return visops.mask_iou(masks, masks, kind="boundary")
+
+    return pair("OpenCV and a matrix product", ours, eroded, (), ROUNDING, 10.0, on_host=True)
 
 
 def stability(count: int, height: int, width: int) -> list[Contender]:
@@ -417,64 +371,38 @@ def stability(count: int, height: int, width: int) -> list[Contender]:
 
         return pixels(1.0) / pixels(-1.0)
 
-    return [
-        Contender("visops", lambda: visops.stability_score(logits, 0.0, 1.0)),
-        Contender("Segment Anything's method", two_masks, ROUNDING, floor=2.0),
-    ]
+    def ours() -> torch.Tensor:
+        return visops.stability_score(logits, 0.0, 1.0)
+
+    return pair("Segment Anything's method", ours, two_masks, (), ROUNDING, 2.0)
 
 
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
+    sizes = {name: (1, *size) for name, size in SIZES.items()}
+    sizes["100 × 800 × 1333"] = (100, 800, 1333)
+    pictures: dict[str, tuple[Callable[..., list[Contender]], Sequence[str]]] = {
+        "components": (components, ("noise", "discs")),
+        "components and statistics": (statistics, ("noise", "discs")),
+        "small regions": (clean_up, ("holes", "islands")),
+        "distances": (distances, ("noise", "discs", "outside of discs")),
+    }
     cases = []
-    jobs: tuple[tuple[str, Callable[..., list[Contender]], tuple[str, ...]], ...] = (
-        ("components", components, ("noise", "discs")),
-        ("components and statistics", statistics, ("noise", "discs")),
-        ("small regions", clean_up, ("holes", "islands")),
-        ("distances", distances, ("noise", "discs", "outside of discs")),
-    )
-    for group, build, pictures in jobs:
-        shapes = [(name, 1, *size) for name, size in SIZES.items()]
-        shapes.append(("100 × 800 × 1333", 100, 800, 1333))
-        cases += [
-            case(
-                group,
-                f"{label}, {picture}",
-                build,
-                *(picture, count, height, width),
-                quick=label.startswith("512"),
-                on_cuda=True,
-            )
-            for label, count, height, width in shapes
-            for picture in pictures
-        ]
-    cases += [
-        case(
-            group, f"{count} × 800 × 1333", build, count, 800, 1333, quick=count < 50, on_cuda=True
-        )
-        for group, build in (("overlaps", overlaps), ("boxes", boxes))
-        for count in (10, 100)
+    for group, (build, kinds) in pictures.items():
+        table = {f"{label}, {kind}": (kind, *sizes[label]) for label in sizes for kind in kinds}
+        cases += rows(group, build, table, "^512", on_cuda=True)
+    many: list[tuple[str, Callable[..., list[Contender]], Sequence[str]]] = [
+        ("overlaps", overlaps, ()),
+        ("boxes", boxes, ()),
+        ("pasting", pasting, ("detectron2",)),
+        ("pasting", pasting, ("torchvision",)),
+        ("suppression", selection, ("suppression",)),
+        ("merging", selection, ("merging",)),
+        ("overlaps of boundaries", outlines, ()),
+        ("stability", stability, ()),
     ]
-    cases += [
-        case(
-            group,
-            f"{count} × 800 × 1333{note}",
-            build,
-            *(*options, count, 800, 1333),
-            quick=count < 50,
-            on_cuda=True,
-        )
-        for group, build, options, note in (
-            ("pasting", pasting, ("detectron2",), ", detectron2"),
-            ("pasting", pasting, ("torchvision",), ", torchvision"),
-            ("suppression", selection, ("suppression",), ""),
-            ("merging", selection, ("merging",), ""),
-            ("overlaps of boundaries", outlines, (), ""),
-            ("stability", stability, (), ""),
-        )
-        for count in (10, 100)
-    ]
+    for group, build, options in many:
+        note = "".join(f", {option}" for option in options) if group == "pasting" else ""
+        of = {f"{count} × 800 × 1333{note}": (*options, count, 800, 1333) for count in (10, 100)}
+        cases += rows(group, build, of, "^10 ", on_cuda=True)
     return cases + rle.cases({"one disc": single_discs, "discs": discs})
-
-
-if __name__ == "__main__":
-    sys.exit(main("masks", __doc__ or "", all_cases()))

@@ -10,20 +10,15 @@ over all pairs in C++ (bench/suppression/loops.cpp): mmcv's algorithm, and Suthe
 clipping; neither library can be installed for current versions of torch.
 """
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
-from torch import Tensor
-from torchvision.ops import boxes as peer
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
 import visops
-from bench.harness import Case, Contender, Tolerance, case, main
+from bench.harness import Case, Contender, Tolerance, pair, rows
 from bench.suppression import variants
 from bench.suppression.boxes import clustered, mixed, pile, uniform
+from torch import Tensor
+from torchvision.ops import boxes as peer
 
 THRESHOLD = 0.5
 TRICK = Tolerance(
@@ -39,11 +34,8 @@ def distinct_scores(count: int) -> Tensor:
 def one_class(boxes: Callable[[int], Tensor], count: int, floor: float | None) -> list[Contender]:
     """One segment."""
     torch.manual_seed(count)
-    b, s = boxes(count), torch.rand(count)
-    return [
-        Contender("visops", lambda: visops.nms(b, s, THRESHOLD)),
-        Contender("torchvision", lambda: peer.nms(b, s, THRESHOLD), floor=floor),
-    ]
+    given = boxes(count), torch.rand(count), THRESHOLD
+    return pair("torchvision", visops.nms, peer.nms, given, floor=floor)
 
 
 def growth(count: int) -> list[Contender]:
@@ -105,51 +97,20 @@ def all_cases() -> list[Case]:
     """The cases that this machine can run."""
     kinds = {"uniform": uniform, "clustered": clustered, "one pile": pile, "mixed": mixed}
     floors = {100: 1.0, 1_000: 12.0, 10_000: 100.0, 100_000: 300.0}
-    cases = [
-        case(
-            "one class",
-            f"{name}, {count:,} boxes",
-            one_class,
-            *(boxes, count, floors[count] if name == "uniform" else None),
-            quick=count <= 1_000,
-            threads=1,  # one segment: neither uses a second thread
-            on_cuda=True,
-        )
+    single = {
+        f"{name}, {count:,} boxes": (boxes, count, floors[count] if name == "uniform" else None)
         for name, boxes in kinds.items()
         for count in floors
         if count < 100_000 or name in ("uniform", "clustered")
+    }
+    growing = {f"{count:,} boxes": (count,) for count in (10_000, 100_000, 1_000_000)}
+    many = {f"{count:,} boxes": (count, 80) for count in (1_000, 10_000, 50_000)}
+    batch = {"4 × 8,400 boxes, 80 classes": (4, 8_400, 80)}
+    # One segment: neither uses a second thread.
+    return [
+        *rows("one class", one_class, single, " 1(00|,000) ", threads=1, on_cuda=True),
+        *rows("growth at constant density", growth, growing, threads=1, on_cuda=True),
+        *rows("80 classes in one call", classes, many, "^1,000", on_cuda=True),
+        *rows("a detector's batch", detector, batch, "", images=4, on_cuda=True),
+        *variants.cases(),
     ]
-    cases += [
-        case(
-            "growth at constant density", f"{count:,} boxes", growth, count, threads=1, on_cuda=True
-        )
-        for count in (10_000, 100_000, 1_000_000)
-    ]
-    cases += [
-        case(
-            "80 classes in one call",
-            f"{count:,} boxes",
-            classes,
-            count,
-            80,
-            quick=count == 1_000,
-            on_cuda=True,
-        )
-        for count in (1_000, 10_000, 50_000)
-    ]
-    cases.append(
-        case(
-            "a detector's batch",
-            "4 × 8,400 boxes, 80 classes",
-            detector,
-            *(4, 8_400, 80),
-            quick=True,
-            images=4,
-            on_cuda=True,
-        )
-    )
-    return cases + variants.cases()
-
-
-if __name__ == "__main__":
-    sys.exit(main("nms", __doc__ or "", all_cases()))

@@ -7,27 +7,21 @@ normalises it, 224² float32: in one interpolation here, and by cv2.remap with a
 has to make of the same grid there.
 """
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 import torch
 import visops
+from bench.augmentation.pictures import MEAN, STD
+from bench.harness import Case, Contender, Tolerance, pair, pair_of_gradients, rows
 from torch import Tensor
 from torch.nn import functional
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
-from bench.harness import Case, Contender, Tolerance, case, main
 
 FLAGS = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC, "nearest": cv2.INTER_NEAREST}
 OPENCV = Tolerance(max_abs=40, mean_abs=2.0, why="OpenCV 4 rounds positions to 1/32 of a pixel")
 COPIES = Tolerance(fraction=0.02, why="ties")
 GRID = Tolerance(max_abs=0.1, mean_abs=1e-4, why="grid_sample's positions are in [-1, 1]")
-GRADIENT = Tolerance(max_abs=0.1, mean_abs=1e-4, why="grid_sample's positions are in [-1, 1]")
 SIDE = 512
 
 
@@ -59,59 +53,51 @@ def read(batch: int, dtype: torch.dtype, mode: Any, floor: float) -> list[Conten
     arrays = images.permute(0, 2, 3, 1).contiguous().numpy()
     planes = maps.numpy()
     tolerance = COPIES if mode == "nearest" else OPENCV
-    contenders = [
-        Contender("visops", lambda: visops.remap(images, x, y, mode=mode)),
-        Contender(
-            "OpenCV",
-            lambda: [
-                cv2.remap(a, p[0], p[1], FLAGS[mode]) for a, p in zip(arrays, planes, strict=True)
-            ],
-            tolerance,
-            floor,
-            comparable=lambda found: torch.from_numpy(np.stack(found)).permute(0, 3, 1, 2),
-        ),
-    ]
+
+    def ours() -> Tensor:
+        return visops.remap(images, x, y, mode=mode)
+
+    def opencv() -> list[np.ndarray]:
+        pairs = zip(arrays, planes, strict=True)
+        return [cv2.remap(array, plane[0], plane[1], FLAGS[mode]) for array, plane in pairs]
+
+    def stacked(found: list[np.ndarray]) -> Tensor:
+        return torch.from_numpy(np.stack(found)).permute(0, 3, 1, 2)
+
+    def gridded() -> Tensor:
+        return functional.grid_sample(images, grid, mode, align_corners=False)
+
+    contenders = pair("OpenCV", ours, opencv, (), tolerance, floor, comparable=stacked)
     if dtype == torch.float32 and mode != "bicubic":
         grid = as_grid(maps)
-        contenders.append(
-            Contender(
-                "grid_sample",
-                lambda: functional.grid_sample(images, grid, mode, align_corners=False),
-                COPIES if mode == "nearest" else GRID,
-            )
-        )
+        contenders.append(Contender("grid_sample", gridded, COPIES if mode == "nearest" else GRID))
     return contenders
 
 
-def gradients(batch: int) -> list[Contender]:
-    images, maps = photos(batch, torch.float32).requires_grad_(), smooth_map(batch)
-    grid, grad = as_grid(maps), torch.rand(batch, 3, SIDE, SIDE)
-    x, y = maps[:, 0], maps[:, 1]
+def with_gradients(batch: int) -> list[Contender]:
+    images, maps = photos(batch, torch.float32), smooth_map(batch)
+    grid, (x, y) = as_grid(maps), (maps[:, 0], maps[:, 1])
 
-    def of(call: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        return lambda: torch.autograd.grad(call(), images, grad)[0]
+    def ours(images: Tensor) -> Tensor:
+        return visops.remap(images, x, y)
 
-    return [
-        Contender("visops", of(lambda: visops.remap(images, x, y))),
-        Contender(
-            "grid_sample",
-            of(lambda: functional.grid_sample(images, grid, align_corners=False)),
-            GRADIENT,
-        ),
-    ]
+    def theirs(images: Tensor) -> Tensor:
+        return functional.grid_sample(images, grid, align_corners=False)
+
+    return pair_of_gradients("grid_sample", ours, theirs, [images], GRID)
 
 
 def elastic(batch: int, floor: float) -> list[Contender]:
     images = photos(batch, torch.uint8)
     generator = np.random.default_rng(1)
     shifts = generator.normal(0, 4, (batch, 5, 5, 2))
-    size, mean, std = (224, 224), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    size = (224, 224)
     centre = ((SIDE - 1) / 2, (SIDE - 1) / 2)
     rotation = visops.get_affine_matrix(centre, 20.0, (-144.0, -144.0), 224 / SIDE).numpy()
     inverse = visops.invert_affine(rotation)
     arrays = images.permute(0, 2, 3, 1).contiguous().numpy()
     columns, rows = np.meshgrid(np.arange(224, dtype=np.float64), np.arange(224, dtype=np.float64))
-    scale, shift = 1 / (255 * np.array(std)), np.array(mean) / np.array(std)
+    scale, shift = 1 / (255 * np.array(STD)), np.array(MEAN) / np.array(STD)
 
     def opencv() -> np.ndarray:
         out = np.empty((batch, 224, 224, 3), np.float32)
@@ -125,37 +111,27 @@ def elastic(batch: int, floor: float) -> list[Contender]:
             out[i] = bent * scale.astype(np.float32) - shift.astype(np.float32)
         return out.transpose(0, 3, 1, 2)
 
-    options: dict[str, Any] = {"displacement_grid": "spline", "mean": mean, "std": std}
-    return [
-        Contender(
-            "visops",
-            lambda: visops.augment(images, rotation, size, displacement=shifts, **options),
-        ),
-        Contender(
-            "OpenCV",
-            opencv,
-            Tolerance(max_abs=0.5, mean_abs=0.03, why="OpenCV rounds positions and levels"),
-            floor,
-            comparable=torch.from_numpy,
-        ),
-    ]
+    options: dict[str, Any] = {"displacement_grid": "spline", "mean": MEAN, "std": STD}
+
+    def ours() -> Tensor:
+        return visops.augment(images, rotation, size, displacement=shifts, **options)
+
+    close = Tolerance(max_abs=0.5, mean_abs=0.03, why="OpenCV rounds positions and levels")
+    return pair("OpenCV", ours, opencv, (), close, floor, comparable=torch.from_numpy)
 
 
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
-    cases = []
-    for dtype, name in ((torch.uint8, "uint8"), (torch.float32, "float32")):
-        for mode in FLAGS:
-            for batch in (1, 16):
-                label = f"{name}, {mode}, {batch} x 512²"
-                quick = batch == 1
-                cases.append(case("remap", label, read, batch, dtype, mode, 1.0, quick=quick))
-    cases.append(case("gradients", "float32, bilinear, 4 x 512²", gradients, 4))
-    for batch in (1, 16):
-        label = f"elastic, rotated, normalised: {batch} x 512² → 224²"
-        cases.append(case("elastic", label, elastic, batch, 1.5, quick=batch == 1))
-    return cases
-
-
-if __name__ == "__main__":
-    sys.exit(main("remap", __doc__ or "", all_cases()))
+    dtypes = {"uint8": torch.uint8, "float32": torch.float32}
+    table = {
+        f"{name}, {mode}, {batch} x {SIDE}²": (batch, dtype, mode, 1.0)
+        for name, dtype in dtypes.items()
+        for mode in FLAGS
+        for batch in (1, 16)
+    }
+    bent = {f"elastic, rotated, normalised: {n} x {SIDE}² → 224²": (n, 1.5) for n in (1, 16)}
+    return [
+        *rows("remap", read, table, " 1 x"),
+        *rows("gradients", with_gradients, {f"float32, bilinear, 4 x {SIDE}²": (4,)}),
+        *rows("elastic", elastic, bent, " 1 x"),
+    ]

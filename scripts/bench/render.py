@@ -1,6 +1,6 @@
 """Renders benchmark results: pages of all rows, the main rows, and pictures.
 
-    python scripts/bench/render.py
+    python scripts/bench render
 
 All ``docs/benchmarks/<op>_<chip>.json`` become ``docs/benchmarks/<op>.md``, with their chips side
 by side, and ``docs/images/bench_<op>.png``, with a marker for each chip. The main rows go between
@@ -10,13 +10,10 @@ an operator's markers in docs/benchmarks.md, and the README's chart has the wors
 
 import math
 import statistics
-import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
 from bench.harness import results
 from bench.harness.report import ROOT, duration, mebibytes
@@ -172,7 +169,7 @@ def machine_text(result: Result) -> str:
 
 
 def stages(result: Result) -> str:
-    """What `scripts/bench/loader.py --costs` has measured: by threads, and a sentence a fact."""
+    """What `python scripts/bench loading.costs` has measured: by threads, and a sentence a fact."""
     names = list(result["epochs"][0]["shares"])
     lines = [
         f"Photos of {result['size']}; {machine_text(result)} Load average at the start: "
@@ -310,8 +307,7 @@ def chart(
     axes.grid(axis="x", color="#dddddd", lw=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right", "left"]].set_visible(False)
     axes.set_xlabel(about, fontsize=8.5)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
@@ -366,7 +362,7 @@ def headlines(path: Path) -> None:
     chart(bars, about, path)
 
 
-def main() -> int:
+def main(_: Sequence[str] = ()) -> int:
     """Write everything."""
     for op, chips in by_operator().items():
         (DOCS / "benchmarks" / f"{op}.md").write_text(page(op, chips), "utf-8")
@@ -377,7 +373,3 @@ def main() -> int:
             put(main_rows(op, on_chips(op)), op, DOCS / "benchmarks.md")
     headlines(DOCS / "images" / "headlines.png")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,23 +4,19 @@ Boxes have whole numbers, for slices; sides of 40 to 400 pixels in images of 720
 where the box does, so that a loop's samples near a box's border differ: means are compared.
 """
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import cv2
 import numpy as np
 import torch
+import visops
+from bench.harness import Case, Contender, Tolerance, pair_of_gradients, rows
 from torch import Tensor
 from torch.nn import functional
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as transforms
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
-
-import visops
-from bench.harness import Case, Contender, Tolerance, case, main
 
 BATCH, HEIGHT, WIDTH = 4, 720, 1280
 BORDER = Tolerance(mean_abs=1.5, why="slices end at the box")
@@ -53,32 +49,26 @@ def with_cv2(images: Tensor, boxes: Tensor, size: int) -> Callable[[], Tensor]:
 
     def run() -> Tensor:
         result = np.empty((len(parts), size, size, 3), arrays.dtype)
-        for k, (i, rows, columns) in enumerate(parts):
-            cv2.resize(arrays[i, rows, columns], (size, size), dst=result[k])
+        for k, (i, r, c) in enumerate(parts):
+            cv2.resize(arrays[i, r, c], (size, size), dst=result[k])
         return torch.from_numpy(result).permute(0, 3, 1, 2)
 
     return run
 
 
-def box_of(rows: slice, columns: slice) -> tuple[int, int, int, int]:
+def box_of(r: slice, c: slice) -> tuple[int, int, int, int]:
     """Top, left, height and width."""
-    return rows.start, columns.start, rows.stop - rows.start, columns.stop - columns.start
+    return r.start, c.start, r.stop - r.start, c.stop - c.start
 
 
 def with_torchvision(images: Tensor, boxes: Tensor, size: int) -> Callable[[], Tensor]:
     parts, bilinear = slices(boxes), InterpolationMode.BILINEAR
 
-    def run() -> Tensor:
-        return torch.stack(
-            [
-                transforms.resized_crop(
-                    images[i], *box_of(r, c), [size, size], bilinear, antialias=False
-                )
-                for i, r, c in parts
-            ]
-        )
+    def crop(i: int, r: slice, c: slice) -> Tensor:
+        box = box_of(r, c)
+        return transforms.resized_crop(images[i], *box, [size, size], bilinear, antialias=False)
 
-    return run
+    return lambda: torch.stack([crop(*part) for part in parts])
 
 
 def grid_sample(images: Tensor, boxes: Tensor, size: int) -> Tensor:
@@ -109,16 +99,19 @@ def crops(dtype: torch.dtype, layout: str, count: int, size: int) -> list[Conten
 def gradients(count: int, size: int) -> list[Contender]:
     """Forward and the gradients of images and boxes."""
     images, boxes = problem(count, torch.float32, "contiguous")
-    images, boxes = (images / 255).requires_grad_(), boxes.requires_grad_()
-    grad = torch.rand(count, 3, size, size)
 
-    def of(function: Callable[..., Tensor]) -> Callable[[], tuple[Tensor, ...]]:
-        return lambda: torch.autograd.grad(function(images, boxes, size), (images, boxes), grad)
+    def sized(crop: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda images, boxes: crop(images, boxes, size)
 
-    return [
-        Contender("visops", of(visops.crop_rois), comparable=lambda g: g[0]),
-        Contender("grid_sample", of(grid_sample), GRADIENT, comparable=lambda g: g[0]),
-    ]
+    ours, theirs = pair_of_gradients(
+        "grid_sample",
+        sized(visops.crop_rois),
+        sized(grid_sample),
+        (images / 255, boxes),
+        GRADIENT,
+        comparable=lambda grads: grads[0],
+    )
+    return [replace(ours, comparable=theirs.comparable), theirs]
 
 
 def pasting(dtype: torch.dtype, layout: str, count: int, size: int, blend: Any) -> list[Contender]:
@@ -153,42 +146,23 @@ def pasting(dtype: torch.dtype, layout: str, count: int, size: int, blend: Any) 
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
     kinds = [
-        (torch.uint8, "channels_last"),
-        (torch.uint8, "contiguous"),
-        (torch.float32, "channels_last"),
-        (torch.float32, "contiguous"),
+        (dtype, layout)
+        for dtype in (torch.uint8, torch.float32)
+        for layout in ("channels_last", "contiguous")
     ]
-    cases = [
-        case(
-            "crops",
-            f"{str(d)[6:]} {layout}, {count} boxes, {size} × {size}",
-            crops,
-            *(d, layout, count, size),
-            quick=layout == "channels_last" and count == 64,
-            on_cuda=True,
-        )
-        for d, layout in kinds
+    cropped = {
+        f"{str(dtype)[6:]} {layout}, {count} boxes, {size} × {size}": (dtype, layout, count, size)
+        for dtype, layout in kinds
         for count, size in ((64, 224), (256, 64))
-    ]
-    cases.append(
-        case(
-            "gradients", "float32 contiguous, 64 boxes, 112 × 112", gradients, 64, 112, on_cuda=True
-        )
-    )
-    cases += [
-        case(
-            "pasting",
-            f"{str(d)[6:]} {layout}, {blend}, 64 boxes",
-            pasting,
-            *(d, layout, 64, 224, blend),
-            quick=blend == "replace",
-            on_cuda=True,
-        )
-        for d, layout in kinds
+    }
+    pasted = {
+        f"{str(dtype)[6:]} {layout}, {blend}, 64 boxes": (dtype, layout, 64, 224, blend)
+        for dtype, layout in kinds
         for blend in ("replace", "feather")
+    }
+    differentiated = {"float32 contiguous, 64 boxes, 112 × 112": (64, 112)}
+    return [
+        *rows("crops", crops, cropped, "last, 64 ", on_cuda=True),
+        *rows("gradients", gradients, differentiated, on_cuda=True),
+        *rows("pasting", pasting, pasted, "replace", on_cuda=True),
     ]
-    return cases
-
-
-if __name__ == "__main__":
-    sys.exit(main("roi_crops", __doc__ or "", all_cases()))

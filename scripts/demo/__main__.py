@@ -15,6 +15,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `demo` is a package
 
@@ -22,10 +23,10 @@ from tqdm import tqdm
 
 from demo import augment as demo_augment
 from demo import warp as demo_warp
-from demo.objects import OUTLINES, scene
+from demo.objects import scene
 from demo.photos import DemoError, folder_photos, packaged_photos, square
 
-SCENES = 8  # photos of a folder that are augmented
+SCENES = 8  # photos that are augmented
 
 
 def run(options: argparse.Namespace) -> None:
@@ -33,25 +34,19 @@ def run(options: argparse.Namespace) -> None:
     if options.count < 1 or options.size < 16:
         raise DemoError("--count must be at least 1 and --size at least 16")
     if options.images:
-        found = folder_photos(Path(options.images), options.count)
-        origin, annotated = options.images, list(found)[:SCENES]
+        found, origin = folder_photos(Path(options.images), options.count), options.images
     else:
-        found = packaged_photos()
-        origin = "scikit-image and scikit-learn"
-        annotated = [name for name in found if name in OUTLINES]
+        found, origin = packaged_photos(), "scikit-image and scikit-learn"
 
     print("== Augmentation in one pass: visops.transforms")
-    scenes = [
-        scene(name, found[name])
-        for name in tqdm(annotated, desc="outlining", unit="photo", leave=False, disable=None)
-    ]
+    bar: dict[str, Any] = {"unit": "photo", "leave": False, "disable": None}
+    annotated = list(found)[:SCENES]
+    scenes = [scene(name, found[name]) for name in tqdm(annotated, desc="outlining", **bar)]
     demo_augment.run(scenes, options.output / "demo_augment.png")
 
     print("\n== A warp: visops.warp_affine")
-    prepared = [
-        square(photo, options.size)
-        for photo in tqdm(found.values(), desc="preparing", unit="photo", leave=False, disable=None)
-    ]
+    whole = tqdm(found.values(), desc="preparing", **bar)
+    prepared = [square(photo, options.size) for photo in whole]
     photos = [prepared[i % len(prepared)] for i in range(options.count)]
     demo_warp.run(photos, origin, options.seed, options.output / "demo_preview.png")
 

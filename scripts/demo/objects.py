@@ -1,4 +1,4 @@
-"""Objects in the demo's photos: outlined by hand, or found by brightness.
+"""Objects in the demo's photos: outlined by hand in the first one, else found by brightness.
 
 An object is a name and a polygon in pixels from the photo's upper left corner; its mask is what
 the polygon encloses, its box the polygon's bounds. Points are key points of the whole photo.
@@ -47,108 +47,39 @@ def ellipse(x: float, y: float, rx: float, ry: float, degrees: float = 0.0) -> P
 
 
 # Back to front: later outlines cover earlier ones.
-OUTLINES: dict[str, list[tuple[str, Points]]] = {
-    "astronaut.png": [
-        (
-            "suit",
-            [
-                *[(20, 512), (42, 400), (75, 330), (120, 270), (130, 200), (180, 165), (270, 165)],
-                *[(305, 215), (340, 270), (362, 340), (300, 380), (275, 440), (285, 512)],
-            ],
-        ),
-        ("face", ellipse(228, 105, 76, 88)),
-        ("helmet", ellipse(395, 440, 112, 92, -15)),
-    ],
-    "coffee.png": [("saucer", ellipse(281, 235, 200, 158)), ("cup", ellipse(292, 132, 118, 118))],
-    "chelsea.png": [
-        (
-            "cat",
-            [
-                *[(28, 40), (10, 0), (385, 0), (380, 40), (362, 130), (350, 230), (300, 300)],
-                *[(90, 300), (50, 200)],
-            ],
-        ),
-        ("eye", ellipse(170, 117, 36, 36)),
-        ("eye", ellipse(318, 135, 29, 33)),
-    ],
-    "china.jpg": [
-        (
-            "pavilion",
-            [
-                *[(205, 30), (235, 75), (285, 120), (292, 165), (328, 195), (340, 250), (352, 290)],
-                *[(355, 340), (370, 375), (300, 400), (90, 350), (68, 280), (88, 240), (85, 190)],
-                *[(110, 165), (98, 125), (160, 80)],
-            ],
-        )
-    ],
-    "flower.jpg": [
-        ("dahlia", ellipse(307, 222, 138, 136)),
-        ("bud", ellipse(378, 428, 88, 52)),
-    ],
-    "rocket.jpg": [
-        (
-            "rocket",
-            [(316, 140), (322, 128), (330, 140), (333, 400), (345, 427), (305, 427), (312, 400)],
-        )
-    ],
-    "motorcycle_left.png": [
-        (
-            "motorcycle",
-            [
-                *[(95, 205), (150, 165), (210, 180), (285, 205), (380, 195), (450, 150), (480, 90)],
-                *[
-                    (520, 85),
-                    (560, 170),
-                    (590, 290),
-                    (640, 310),
-                    (680, 385),
-                    (670, 440),
-                    (600, 455),
-                ],
-                *[
-                    (530, 420),
-                    (340, 400),
-                    (320, 440),
-                    (290, 390),
-                    (180, 410),
-                    (125, 370),
-                    (120, 270),
-                ],
-            ],
-        ),
-        ("wheel", ellipse(597, 380, 82, 76, 30)),
-        ("wheel", ellipse(193, 325, 72, 82)),
-    ],
-}
-KEYPOINTS: dict[str, Points] = {
-    "astronaut.png": [(197, 110), (256, 107), (226, 150)],
-    "coffee.png": [(292, 170), (365, 280)],
-    "chelsea.png": [(176, 116), (320, 137), (258, 250)],
-    "china.jpg": [(205, 32)],
-    "flower.jpg": [(300, 228)],
-    "rocket.jpg": [(322, 132)],
-    "motorcycle_left.png": [(597, 380), (193, 325)],
-}
+ASTRONAUT: list[tuple[str, Points]] = [
+    (
+        "suit",
+        [
+            *[(20, 512), (42, 400), (75, 330), (120, 270), (130, 200), (180, 165), (270, 165)],
+            *[(305, 215), (340, 270), (362, 340), (300, 380), (275, 440), (285, 512)],
+        ],
+    ),
+    ("face", ellipse(228, 105, 76, 88)),
+    ("helmet", ellipse(395, 440, 112, 92, -15)),
+]
+EYES_AND_NOSE: Points = [(197, 110), (256, 107), (226, 150)]
 
 
 def scene(name: str, photo: Photo) -> Scene:
-    """Return a packaged photo with its annotations, or any photo with what Otsu finds in it."""
-    outlines = OUTLINES.get(name) or found_outlines(photo)
+    """Return the astronaut with her annotations, or any photo with what Otsu finds in it."""
+    is_known = name == "astronaut.png"
+    outlines, points = (ASTRONAUT, EYES_AND_NOSE) if is_known else (found_outlines(photo), [])
     height, width = photo.shape[:2]
     mask = np.zeros((height, width), np.uint8)
     boxes = []
-    for number, (_, points) in enumerate(outlines, start=1):
+    for number, (_, corners) in enumerate(outlines, start=1):
         # Here pixel (0, 0) covers 0 to 1; in skimage it is the point (0, 0).
-        columns, rows = np.array(points).T - 0.5
+        columns, rows = np.array(corners).T - 0.5
         mask[draw.polygon(rows, columns, mask.shape)] = number
-        corners = np.array(points).clip(0, (width, height))
-        boxes.append([*corners.min(0), *corners.max(0)])
+        inside = np.array(corners).clip(0, (width, height))
+        boxes.append([*inside.min(0), *inside.max(0)])
     return Scene(
         photo,
         np.array(boxes, np.float32).reshape(-1, 4),
         [label for label, _ in outlines],
         mask,
-        np.array(KEYPOINTS.get(name, []), np.float32).reshape(-1, 2),
+        np.array(points, np.float32).reshape(-1, 2),
     )
 
 

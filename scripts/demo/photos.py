@@ -16,20 +16,9 @@ Photo = npt.NDArray[np.uint8]  # [height, width, 3]
 
 # Files of scikit-image's package, best first; a version that leaves some out has fewer photos.
 PACKAGED = (
-    "astronaut.png",
-    "coffee.png",
-    "chelsea.png",
-    "rocket.jpg",
-    "motorcycle_left.png",
-    "hubble_deep_field.jpg",
-    "retina.jpg",
-    "ihc.png",
-    "camera.png",
-    "moon.png",
-    "brick.png",
-    "grass.png",
-    "gravel.png",
-    "coins.png",
+    *("astronaut.png", "coffee.png", "chelsea.png", "rocket.jpg", "motorcycle_left.png"),
+    *("hubble_deep_field.jpg", "retina.jpg", "ihc.png", "camera.png", "moon.png", "brick.png"),
+    *("grass.png", "gravel.png", "coins.png"),
 )
 SUFFIXES = (".jpg", ".jpeg", ".png")
 

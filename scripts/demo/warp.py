@@ -20,7 +20,7 @@ class Warp:
     """One random warp about the centre."""
 
     angle: float  # degrees, clockwise
-    translate: tuple[float, float]  # pixels
+    translate: list[float]  # pixels
     scale: float
 
     def matrix(self, size: int) -> torch.Tensor:
@@ -35,15 +35,10 @@ class Warp:
 def draw_warps(count: int, size: int, seed: int) -> list[Warp]:
     """Random rotation, scale and translation for each image."""
     rng = np.random.default_rng(seed)
-    reach = 0.12 * size
-    return [
-        Warp(
-            angle=float(rng.uniform(-35, 35)),
-            translate=(float(rng.uniform(-reach, reach)), float(rng.uniform(-reach, reach))),
-            scale=float(rng.uniform(0.75, 1.15)),
-        )
-        for _ in range(count)
-    ]
+    angles = rng.uniform(-35, 35, count).tolist()
+    shifts = rng.uniform(-0.12 * size, 0.12 * size, (count, 2)).tolist()
+    scales = rng.uniform(0.75, 1.15, count).tolist()
+    return [Warp(*drawn) for drawn in zip(angles, shifts, scales, strict=True)]
 
 
 def save_preview(rows: dict[str, torch.Tensor], warps: list[Warp], path: Path) -> None:
@@ -62,20 +57,14 @@ def save_preview(rows: dict[str, torch.Tensor], warps: list[Warp], path: Path) -
             axes.imshow(image.permute(1, 2, 0).numpy())
             axes.set_xticks([])
             axes.set_yticks([])
-            for spine in axes.spines.values():
-                spine.set_visible(False)
+            axes.spines[:].set_visible(False)
         line[0].set_ylabel(title, fontsize=12)
     for axes, warp in zip(grid[0], warps, strict=True):
         dx, dy = warp.translate
         text = f"{warp.angle:+.0f}°   ×{warp.scale:.2f}   {dx:+.0f}, {dy:+.0f} px"
         axes.set_title(text.replace("-", "−"), fontsize=9, color="#444444", pad=4)
-    figure.suptitle(
-        "visops.warp_affine: one call, a matrix for each image",
-        y=1 - 0.06 / height,
-        va="top",
-        fontsize=13,
-        fontweight="bold",
-    )
+    head = "visops.warp_affine: one call, a matrix for each image"
+    figure.suptitle(head, y=1 - 0.06 / height, va="top", fontsize=13, fontweight="bold")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     plt.close(figure)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import skimage.data
 import torch
@@ -26,10 +25,9 @@ from visops import transforms
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `figures` is a package
 
-from figures.augment import BLUE, RED, TIGHT
+from figures.drawing import BLUE, RED, panels, save
 
 SEEDS, EPOCHS, BATCH = 5, 30, 64
-IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 
 
 def training_chain(library: Any) -> list[Any]:
@@ -94,9 +92,9 @@ def train(
     return found
 
 
-def curves(path: Path) -> None:
+def curves() -> None:
     """Draw both libraries' curves, and print the last accuracies."""
-    figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
+    figure, axes = panels(1, 7, 3.6)
     data = digits()
     for name, color, chain in (
         ("torchvision", RED, v2.Compose(training_chain(v2))),
@@ -110,8 +108,7 @@ def curves(path: Path) -> None:
         print(f"{name}: {last.mean():.2f} % ± {last.std(ddof=1):.2f} of {SEEDS} seeds")
     axes.set(xlabel="epoch", ylabel="right answers, %", ylim=(80, 100), xlim=(1, EPOCHS))
     axes.legend(frameon=False, loc="lower right")
-    figure.savefig(path, dpi=110, **TIGHT)
-    plt.close(figure)
+    save(figure, "accuracy.png")
 
 
 def evaluation() -> None:
@@ -135,4 +132,4 @@ if __name__ == "__main__":
     mpl.use("Agg")
     torch.set_num_threads(1)
     evaluation()
-    curves(IMAGES / "accuracy.png")
+    curves()

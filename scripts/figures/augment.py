@@ -1,46 +1,22 @@
 """Pictures for the pages on augmentation; `python scripts/figures` draws them all."""
 
-from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-import numpy.typing as npt
-import skimage.data
 import torch
 import visops
-from matplotlib.axes import Axes
+from demo.augment import chain as demo_chain
+from demo.objects import scene
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
-from skimage.draw import ellipse
 from torch import Tensor
 from visops import transforms
 
-RED, BLUE, GREEN, GREY = "#c0392b", "#2c6fbb", "#3b7d4f", "#666666"
+from figures.drawing import BLUE, GREEN, GREY, RED, panels, photo, show
+
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
-JPEG: dict[str, Any] = {"dpi": 110, "pil_kwargs": {"quality": 88}}
-TIGHT: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.06}
 SIZE = 224
-
-
-def photo() -> Tensor:
-    """The photo in all of these pictures, uint8 [3, 512, 512]."""
-    return torch.from_numpy(skimage.data.astronaut()).permute(2, 0, 1).contiguous()
-
-
-def picture(image: Tensor) -> npt.NDArray[np.float64]:
-    """An image as matplotlib wants it; normalised values are mapped back to the visible range."""
-    values = image.to(torch.float64) / (1.0 if image.is_floating_point() else 255.0)
-    if values.min() < -0.5:
-        values = values * 0.25 + 0.5
-    array: npt.NDArray[np.float64] = values.clamp(0, 1).permute(1, 2, 0).numpy()
-    return array
-
-
-def show(axes: Axes, image: Tensor, title: str, colour: str = "black") -> None:
-    axes.imshow(picture(image), interpolation="nearest")
-    axes.set_title(title, fontsize=8.5, color=colour, pad=4)
-    axes.set_axis_off()
 
 
 def steps_in_turn(
@@ -65,7 +41,7 @@ def arrow(figure: Figure, x1: float, x2: float, y: float, colour: str) -> None:
     )  # fmt: skip
 
 
-def one_pass(path: Path) -> None:
+def one_pass() -> Figure:
     """A chain run one transform at a time, and the same chain in one pass."""
     chain = transforms.Compose(
         [
@@ -103,7 +79,7 @@ def one_pass(path: Path) -> None:
     show(figure.add_axes((last, 0.04, side, height)), fused, "result", BLUE)
     middle = 0.04 + height / 2
     steps = [
-        (0.15, 0.34, "one matrix for the index\n$M$  (3 × 3)\ncrop · flip · turn · shear", BLUE),
+        (0.15, 0.34, "one matrix for the place\n$M$  (3 × 3)\ncrop · flip · turn · shear", BLUE),
         (0.37, 0.56, "one matrix for the colour\n$A\\,|\\,a$  (3 × 4)\nbrightness … hue", GREEN),
         (0.59, 0.845, "on the way out\n$(v - mean)\\,/\\,std$, rectangles,\ndtype, layout", GREY),
     ]
@@ -118,21 +94,20 @@ def one_pass(path: Path) -> None:
         arrow(figure, edges[-1], low - 0.003, middle, BLUE)
         edges.append(high + 0.003)
     arrow(figure, edges[-1], last - 0.005, middle, BLUE)
-    figure.savefig(path, **JPEG)
-    plt.close(figure)
+    return figure
 
 
-def one_pixel(path: Path) -> None:
+def one_pixel() -> Figure:
     """The steps that an output pixel goes through, and the units of its values."""
     steps = [
-        ("1  index", "$(u, v) = M^{-1}(x, y, 1)$", BLUE),
+        ("1  place", "$(u, v) = M^{-1}(x, y, 1)$", BLUE),
         ("2  sample", "window, edge,\nfilter, fill", BLUE),
         ("3  colour", "$v \\leftarrow A_k v + a_k$\n$k = 1 \\ldots K$, clamp", GREEN),
         ("4  normalise", "$(v - mean)\\,/\\,std$", GREEN),
         ("5  erase", "inside a rectangle:\nerase_value", GREY),
         ("6  store", "round, saturate;\nCHW or HWC", GREY),
     ]
-    figure, axes = plt.subplots(figsize=(11, 2.5), layout="constrained")
+    figure, axes = panels(1, 11, 2.5)
     pitch, width, height = 1.0, 0.86, 0.62
     for index, (name, what, colour) in enumerate(steps):
         box = FancyBboxPatch(
@@ -163,8 +138,7 @@ def one_pixel(path: Path) -> None:
     axes.set_xlim(-0.05, 5.91)
     axes.set_ylim(-0.56, height + 0.04)
     axes.set_axis_off()
-    figure.savefig(path, dpi=110, **TIGHT)
-    plt.close(figure)
+    return figure
 
 
 def turned(scale: float, middle: float, out: int, degrees: float) -> Tensor:
@@ -174,9 +148,9 @@ def turned(scale: float, middle: float, out: int, degrees: float) -> Tensor:
     )
 
 
-def edges_and_filters(path: Path) -> None:
+def edges_and_filters() -> Figure:
     """The edge of an enlarged image without and with a window; the detail of a shrunk one."""
-    figure, grid = plt.subplots(1, 4, figsize=(11, 3.25), layout="constrained")
+    figure, grid = panels(4, 11, 3.25)
     y, x = np.indices((6, 6))
     tiny = torch.from_numpy((0.55 + 0.4 * ((x + y) % 2)).astype(np.float32))[None, None]
     enlarge = turned(26.0, 3.0, 200, 12.0)
@@ -185,68 +159,37 @@ def edges_and_filters(path: Path) -> None:
     rings = 0.5 + 0.5 * np.cos((x * x + y * y) * (np.pi / 2 / 300))
     plate = torch.from_numpy(rings.astype(np.float32))[None, None]
     shrink = turned(1 / 3.0, 300.0, 200, 12.0)
-    panels: list[tuple[torch.Tensor, Any, dict[str, Any], str]] = [
+    shown: list[tuple[torch.Tensor, Any, dict[str, Any], str]] = [
         (tiny, enlarge, {}, "enlarged 26 times"),
         (tiny, enlarge, {"window": [0, 0, 6, 6]}, "the same, with window"),
         (plate, shrink, {}, "shrunk to a third"),
         (plate, shrink, {"antialias": True}, "the same, with antialias"),
     ]
-    for axes, (image, matrix, more, title) in zip(grid, panels, strict=True):
+    for axes, (image, matrix, more, title) in zip(grid, shown, strict=True):
         result = visops.augment(image, matrix, (200, 200), **options, **more)
         axes.imshow(result[0, 0].numpy(), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
         axes.set_title(title, fontsize=10)
         axes.set_axis_off()
-    figure.savefig(path, **JPEG, **TIGHT)
-    plt.close(figure)
+    return figure
 
 
-def cut_off(path: Path) -> None:
+def cut_off() -> Figure:
     """What a crop cuts off shows again in a fused chain, but not in an exact one."""
-    chain = [
-        transforms.CenterCrop(260),
-        transforms.RandomRotation((25, 25), fill=(240, 240, 240)),
-    ]
+    chain = [transforms.CenterCrop(260), transforms.RandomRotation((25, 25), fill=(240, 240, 240))]
     image = photo()[:, 20:480, 0:460]
     crop = chain[0](image)
-    figure, grid = plt.subplots(1, 4, figsize=(11, 3.1), layout="constrained")
+    figure, grid = panels(4, 11, 3.1)
     whole = transforms.Compose([transforms.CenterCrop(460)])(image)
     show(grid[0], whole, "photo")
     show(grid[1], crop, "CenterCrop(260)")
-    loose = transforms.Compose([transforms.Resize(460), *chain])(image)
-    show(grid[2], loose, "then RandomRotation, fused", BLUE)
-    exact = transforms.Compose([transforms.Resize(460), *chain], exact=True)(image)
-    show(grid[3], exact, "then RandomRotation, exact=True", GREEN)
-    figure.savefig(path, **JPEG, **TIGHT)
-    plt.close(figure)
+    for axes, exact, colour in ((grid[2], False, BLUE), (grid[3], True, GREEN)):
+        both = transforms.Compose([transforms.Resize(460), *chain], exact=exact)(image)
+        how = "exact=True" if exact else "fused"
+        show(axes, both, f"then RandomRotation, {how}", colour)
+    return figure
 
 
-def annotated() -> dict[str, Any]:
-    """The photo with boxes, a mask and key points, drawn by hand."""
-    mask = np.zeros((512, 512), np.uint8)
-    for number, (row, column, rows, columns) in enumerate(
-        [(105, 228, 88, 76), (440, 395, 85, 105)]
-    ):
-        mask[ellipse(row, column, rows, columns, shape=mask.shape)] = number + 1
-    return {
-        "image": photo(),
-        "mask": torch.from_numpy(mask),
-        "boxes": torch.tensor([[152.0, 17, 304, 193], [290, 355, 500, 512]]),
-        "labels": ["face", "helmet"],
-        "keypoints": torch.tensor([[197.0, 110], [256, 107], [226, 150]]),
-    }
-
-
-def preview(path: Path) -> None:
-    """The grid of the page on transforms."""
-    chain = transforms.Compose(
-        [
-            transforms.RandomResizedCrop(SIZE, scale=(0.35, 1.0)),
-            transforms.RandomHorizontalFlip(),
-            transforms.RandomAffine(15, translate=(0.1, 0.1)),
-            transforms.ColorJitter(0.3, 0.3, 0.3, 0.05),
-        ],
-        seed=0,
-        boxes="sanitize",
-    )
-    figure = transforms.preview(chain, annotated(), n=9)
-    figure.savefig(path, dpi=100, pil_kwargs={"quality": 82})
+def preview() -> Figure:
+    """The grid of the page on transforms: what the demo's chain does."""
+    sample = scene("astronaut.png", photo().permute(1, 2, 0).numpy()).sample()
+    return transforms.preview(demo_chain(), sample, n=9)

@@ -1,15 +1,14 @@
 """The picture of the page on deformable convolution: `python scripts/figures` draws it."""
 
 import math
-from pathlib import Path
 
-import matplotlib.pyplot as plt
 import torch
 import visops
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from torch import Tensor
 
-from figures.augment import BLUE, JPEG, RED, TIGHT, photo, show
+from figures.drawing import BLUE, RED, panels, photo, show
 
 SPREAD = 14  # pixels between the taps of the drawn kernels
 # Output pixels (y, x), and the angle and scales (along, across) of the kernel there.
@@ -57,20 +56,16 @@ def swirl(height: int, width: int) -> Tensor:
     return torch.stack([turned_y - y, turned_x - x])[None]
 
 
-def sampled_positions(path: Path) -> None:
+def sampled_positions() -> Figure:
     """Where both convolutions read, and what offsets alone do."""
     image = photo()
-    figure, grid = plt.subplots(1, 3, figsize=(13.0, 4.6), layout="constrained")
+    figure, grid = panels(3, 13.0, 4.6)
     for axes, name in zip(grid, ("conv2d", "deform_conv2d"), strict=False):
         show(axes, image, name)
         draw_kernels(axes, name != "conv2d")
     pixels = image[None].float()
     one = torch.eye(3)[:, :, None, None]  # each channel by itself
     turned = visops.deform_conv2d(pixels, swirl(*pixels.shape[2:]), one)
-    show(
-        grid[2],
-        turned[0].round().clamp(0, 255).to(torch.uint8),
-        "a 1 x 1 kernel, a field of offsets",
-    )
-    figure.savefig(path, **JPEG, **TIGHT)
-    plt.close(figure)
+    whole = turned[0].round().clamp(0, 255).to(torch.uint8)
+    show(grid[2], whole, "a 1 x 1 kernel, a field of offsets")
+    return figure

@@ -3,19 +3,19 @@
 import tempfile
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 import skimage
 import torch
 import torch.nn.functional as F
 from demo.photos import packaged_photos
+from matplotlib.figure import Figure
 from PIL import Image
 from skimage.feature import Cascade
 from torch import Tensor, nn
 from visops import infer
 
-from figures.augment import BLUE, JPEG, TIGHT
+from figures.drawing import BLUE, panels
 
 NAMES = ("astronaut.png", "chelsea.png")  # one with a face, one without
 INPUT = 256
@@ -60,7 +60,7 @@ def regions() -> infer.Regions:
     return infer.Regions("anonymous", detector, Mosaic(), (96, 96), paste="feather", feather=12)
 
 
-def anonymised(path: Path) -> None:
+def anonymised() -> Figure:
     """Photos, and the pictures that a run writes for them."""
     photos = packaged_photos()
     first, second = NAMES
@@ -76,12 +76,9 @@ def anonymised(path: Path) -> None:
             f"pictures/anonymous/{first}.png": out / "pictures" / "anonymous" / f"{first}.png",
             f"pictures/anonymous/{second}.png": out / "pictures" / "anonymous" / f"{second}.png",
         }
-        figure, grid = plt.subplots(
-            1, 4, figsize=(13.4, 3.1), layout="constrained", width_ratios=[1, 1, 1, 1.5]
-        )
+        figure, grid = panels(4, 13.4, 3.1, width_ratios=[1, 1, 1, 1.5])
         for axes, (title, file) in zip(grid, shown.items(), strict=True):
             axes.imshow(np.asarray(Image.open(file)))
             axes.set_title(title, fontsize=8.5, color="black" if title == first else BLUE, pad=4)
             axes.set_axis_off()
-        figure.savefig(path, **JPEG, **TIGHT)
-        plt.close(figure)
+    return figure

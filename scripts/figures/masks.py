@@ -1,16 +1,14 @@
 """The pictures of the page on masks: `python scripts/figures` draws them."""
 
-from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
 import visops
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
+from matplotlib.figure import Figure
 from torch import Tensor
 
-from figures.augment import BLUE, RED, TIGHT
+from figures.drawing import BLUE, RED, frame, panels, without_ticks
 
 SIZE = (40, 60)
 BOX = [9.4, 5.7, 52.8, 34.2]
@@ -27,17 +25,14 @@ def probabilities() -> Tensor:
 def show_plane(axes: Axes, plane: Tensor, title: str) -> None:
     axes.imshow(plane, cmap="Blues", vmin=0, vmax=1.15, interpolation="nearest")
     axes.set_title(title, fontsize=10)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    without_ticks(axes)
 
 
-def pasted_masks(path: Path) -> None:
+def pasted_masks() -> Figure:
     """A small mask, its numbers pasted, and its masks in both conventions."""
     convention: Any
     masks, boxes = probabilities(), torch.tensor([BOX])
-    figure, axes = plt.subplots(
-        1, 4, figsize=(11, 2.5), width_ratios=[0.72, 1, 1, 1], layout="constrained"
-    )
+    figure, axes = panels(4, 11, 2.5, width_ratios=[0.72, 1, 1, 1])
     show_plane(axes[0], masks[0], "14 × 14 probabilities")
     numbers = visops.paste_masks(masks, boxes, SIZE, out="float")
     show_plane(axes[1], numbers[0], 'out="float"')
@@ -45,13 +40,10 @@ def pasted_masks(path: Path) -> None:
         inside = visops.paste_masks(masks, boxes, SIZE, convention=convention)
         show_plane(axis, inside[0].float(), f'out="bool", "{convention}"')
         other = visops.paste_masks(masks, boxes, SIZE)
-        for y, x in (inside ^ other)[0].nonzero().tolist():
-            axis.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor=RED, lw=0.7))
-    x1, y1, x2, y2 = (v - 0.5 for v in BOX)  # imshow has pixel centres at integers
+        outline(axis, (inside ^ other)[0])
     for axis in axes[1:]:
-        axis.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, edgecolor=BLUE, lw=1.4))
-    figure.savefig(path, **TIGHT)
-    plt.close(figure)
+        frame(axis, [v - 0.5 for v in BOX], BLUE, 1.4)  # imshow has pixel centres at integers
+    return figure
 
 
 def blots() -> Tensor:
@@ -62,26 +54,25 @@ def blots() -> Tensor:
     return (smooth > 0.55) ^ (fine > 0.985)
 
 
-def outline(axes: Axes, mask: Tensor, color: str) -> None:
+def outline(axes: Axes, mask: Tensor) -> None:
     """Draws the pixels of a mask as squares."""
     for y, x in mask.nonzero().tolist():
-        axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor=color, lw=0.8))
+        frame(axes, (x - 0.5, y - 0.5, x + 0.5, y + 0.5), RED, 0.8)
 
 
-def mask_operators(path: Path) -> None:
+def mask_operators() -> Figure:
     """Components with their boxes, what small regions change, distances and a polygon."""
     mask = blots()
-    figure, axes = plt.subplots(1, 4, figsize=(12, 2.3), layout="constrained")
+    figure, axes = panels(4, 12, 2.3)
     clean, _ = visops.remove_small_regions(mask, 6, "holes")
     clean, _ = visops.remove_small_regions(clean, 6, "islands")
     labels, stats = visops.connected_components(clean, return_stats=True)
     show_plane(axes[0], mask.float(), "remove_small_regions")
-    outline(axes[0], mask ^ clean, RED)
+    outline(axes[0], mask ^ clean)
     show_plane(axes[1], labels.float(), "connected_components")
     axes[1].imshow(labels.float().where(labels > 0, torch.nan), cmap="tab20")
-    for x1, y1, x2, y2 in stats.boxes[: int(stats.counts)].tolist():
-        size = x2 - x1, y2 - y1
-        axes[1].add_patch(Rectangle((x1 - 0.5, y1 - 0.5), *size, fill=False, edgecolor=BLUE))
+    for box in (stats.boxes[: int(stats.counts)] - 0.5).tolist():
+        frame(axes[1], box, BLUE, 1.0)
     distances = visops.distance_transform(clean)
     show_plane(axes[2], distances / distances.max(), "distance_transform")
     corners = [4.0, 35.0, 16.0, 3.0, 30.0, 25.0, 42.0, 5.0, 56.0, 36.0]
@@ -90,5 +81,4 @@ def mask_operators(path: Path) -> None:
     closed = [*corners, *corners[:2]]
     xs, ys = ([v - 0.5 for v in closed[i::2]] for i in (0, 1))
     axes[3].plot(xs, ys, color=RED, lw=1.2)
-    figure.savefig(path, **TIGHT)
-    plt.close(figure)
+    return figure

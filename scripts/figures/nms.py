@@ -1,18 +1,17 @@
 """The picture of the page on suppression: `python scripts/figures` draws it."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
 import visops
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Polygon
 from torch import Tensor
 
-RED, BLUE, GREY = "#c0392b", "#2c6fbb", "#666666"
+from figures.drawing import BLUE, RED, legend, panels, without_ticks
 
 # Two objects, one partly behind the other: two boxes about the first, one about the second; and one
 # apart.
@@ -71,16 +70,14 @@ def draw(
     axes.set_xlim(0.0, 10.2)
     axes.set_ylim(9.9, 0.1)  # y points down
     axes.set_aspect("equal")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for side in axes.spines.values():
-        side.set_color("#cccccc")
+    without_ticks(axes)
+    axes.spines[:].set_color("#cccccc")
     axes.set_title(title, fontsize=8.5, family="monospace", pad=5)
 
 
-def suppression(path: Path) -> None:
+def suppression() -> Figure:
     """The boxes that nms and soft_nms keep, and the long ones that nms_rotated keeps."""
-    figure, grid = plt.subplots(1, 4, figsize=(12.4, 3.7), layout="constrained")
+    figure, grid = panels(4, 12.4, 3.7)
     given = [f"{score:.2f}" for score in SCORES.tolist()]
     draw(grid[0], "boxes, scores", BOXES, given, SCORES.tolist())
 
@@ -104,6 +101,5 @@ def suppression(path: Path) -> None:
         Line2D([], [], color=BLUE, lw=2.4, label="kept; the stronger, the higher its score"),
         Line2D([], [], color=RED, lw=1.1, ls=(0, (3, 2.5)), label="dropped"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-    figure.savefig(path, dpi=110, bbox_inches="tight", pad_inches=0.08)
-    plt.close(figure)
+    legend(figure, handles)
+    return figure

@@ -1,16 +1,13 @@
 """The pictures of the pages on points and matching: `python scripts/figures` draws them."""
 
-from pathlib import Path
-
-import matplotlib.pyplot as plt
 import torch
 import visops
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
+from matplotlib.figure import Figure
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from figures.augment import BLUE, GREY, JPEG, RED, TIGHT, photo, picture
+from figures.drawing import BLUE, GREY, RED, frame, panels, photo, picture
 
 COUNT = 400
 
@@ -22,12 +19,19 @@ def face_logits(height: int, width: int) -> Tensor:
     return (8 * (1 - (y[:, None] ** 2 + x**2).sqrt()))[None, None].clamp(-6, 6)
 
 
-def uncertain_points(path: Path) -> None:
+def on_photo(axes: Axes, width: int, height: int) -> None:
+    """Show all of the photo and nothing beyond."""
+    axes.set_axis_off()
+    axes.set_xlim(-0.5, width - 0.5)
+    axes.set_ylim(height - 0.5, -0.5)
+
+
+def uncertain_points() -> Figure:
     """Points drawn evenly, and where a mask is uncertain, on a photo."""
     image = photo()
     height, width = image.shape[-2:]
     logits = face_logits(height // 4, width // 4)
-    figure, grid = plt.subplots(1, 3, figsize=(11, 3.9), layout="constrained")
+    figure, grid = panels(3, 11, 3.9)
     grid[0].imshow(picture(image))
     grid[0].imshow(
         logits[0, 0].sigmoid(), extent=(-0.5, width - 0.5, height - 0.5, -0.5), cmap="Blues",
@@ -36,10 +40,7 @@ def uncertain_points(path: Path) -> None:
     grid[0].set_title("a predicted mask", fontsize=9)
     for axes, share in zip(grid[1:], (0.0, 0.75), strict=True):
         points = visops.sample_points_by_uncertainty(
-            logits,
-            COUNT,
-            importance_sample_ratio=share,
-            generator=torch.Generator().manual_seed(0),
+            logits, COUNT, importance_sample_ratio=share, generator=torch.Generator().manual_seed(0)
         )[0]
         chosen = int(share * COUNT)
         axes.imshow(picture(image), alpha=0.75)
@@ -47,14 +48,11 @@ def uncertain_points(path: Path) -> None:
             axes.plot(part[:, 0] * width - 0.5, part[:, 1] * height - 0.5, ".", ms=3, color=colour)
         axes.set_title(f"importance_sample_ratio={share}", fontsize=9, family="monospace")
     for axes in grid:
-        axes.set_axis_off()
-        axes.set_xlim(-0.5, width - 0.5)
-        axes.set_ylim(height - 0.5, -0.5)
-    figure.savefig(path, **JPEG, **TIGHT)
-    plt.close(figure)
+        on_photo(axes, width, height)
+    return figure
 
 
-def matched_boxes(path: Path) -> None:
+def matched_boxes() -> Figure:
     """Predictions and targets on a photo, their costs, and the assignment."""
     image = photo()
     height, width = image.shape[-2:]
@@ -78,9 +76,7 @@ def matched_boxes(path: Path) -> None:
     pairs = list(zip(*linear_sum_assignment(costs), strict=True))
     matched = {int(q): int(t) for q, t in pairs}
 
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(11, 5), layout="constrained", width_ratios=[1, 0.9]
-    )
+    figure, (left, right) = panels(2, 11, 5, width_ratios=[1, 0.9])
     left.imshow(picture(image), alpha=0.45)
     for t, box in enumerate(targets.tolist()):
         _outline(left, box, width, height, RED, f"{names[t]}", above=True)
@@ -88,9 +84,7 @@ def matched_boxes(path: Path) -> None:
         label = f"query {q}: {names[int(classes[q])]}"
         _outline(left, box, width, height, BLUE if q in matched else GREY, label, above=False)
     left.set_title("targets (red), queries (blue: matched, grey: not)", fontsize=12)
-    left.set_axis_off()
-    left.set_xlim(-0.5, width - 0.5)
-    left.set_ylim(height - 0.5, -0.5)
+    on_photo(left, width, height)
 
     right.imshow(costs, cmap="Greys", vmin=float(costs.min()) - 2, vmax=float(costs.max()) * 2)
     for q in range(len(boxes)):
@@ -99,13 +93,12 @@ def matched_boxes(path: Path) -> None:
             cost = f"{float(costs[q, t]):.1f}"
             right.text(t, q, cost, ha="center", va="center", fontsize=15, weight=weight)
     for q, t in pairs:
-        right.add_patch(Rectangle((t - 0.48, q - 0.48), 0.96, 0.96, fill=False, ec=RED, lw=3))
+        frame(right, (t - 0.48, q - 0.48, t + 0.48, q + 0.48), RED, 3)
     right.set_xticks(range(3), names, fontsize=12)
     right.set_yticks(range(len(boxes)), [f"query {q}" for q in range(len(boxes))], fontsize=12)
     right.tick_params(length=0)
     right.set_title("their costs, and the cheapest assignment", fontsize=12)
-    figure.savefig(path, **JPEG, **TIGHT)
-    plt.close(figure)
+    return figure
 
 
 def _outline(
@@ -114,9 +107,7 @@ def _outline(
     """Draw a box of centre and size in fractions, named at its top or bottom left corner."""
     cx, cy, w, h = box
     left, top = (cx - w / 2) * width, (cy - h / 2) * height
-    axes.add_patch(
-        Rectangle((left, top), w * width, h * height, fill=False, edgecolor=colour, lw=2.4)
-    )
+    frame(axes, (left, top, left + w * width, top + h * height), colour, 2.4)
     paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.5}
     x, y = min(max(left, 2) + 4, 0.71 * width), top + (8 if above else h * height - 8)
     side = "top" if above else "bottom"

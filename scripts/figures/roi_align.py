@@ -1,16 +1,15 @@
 """The picture of the page on RoIAlign: `python scripts/figures` draws it."""
 
 import math
-from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
 
-RED, BLUE, GREY, GOLD = "#c0392b", "#2c6fbb", "#666666", "#d68910"
+from figures.drawing import BLUE, GOLD, GREY, RED, draw_grid, frame, legend, panels, without_ticks
+
 WIDTH, HEIGHT = 9, 7  # pixels of the drawn map
 BOX = (1.2, 1.1, 7.5, 5.2)
 OVER = (-2.2, -1.4, 5.6, 4.4)
@@ -33,29 +32,17 @@ def samples(low: float, high: float, bins: int) -> np.ndarray:
 
 
 def draw_map(axes: Axes) -> None:
-    for y in range(HEIGHT):
-        for x in range(WIDTH):
-            shade = "#e3eaf3" if (x + y) % 2 else "#f4f7fb"
-            axes.add_patch(Rectangle((x, y), 1, 1, facecolor=shade, edgecolor="#c3d0de", lw=0.7))
+    draw_grid(axes, WIDTH, HEIGHT, 0.0, ("#f4f7fb", "#e3eaf3"), "#c3d0de")
     xs, ys = np.meshgrid(np.arange(WIDTH) + 0.5, np.arange(HEIGHT) + 0.5)
     axes.plot(xs.ravel(), ys.ravel(), ".", color="#9fb3c8", ms=4)
-    axes.set_aspect("equal")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for side in axes.spines.values():
-        side.set_visible(False)
+    without_ticks(axes)
 
 
 def draw_bins(axes: Axes, box: tuple[float, ...], aligned: bool) -> tuple[np.ndarray, np.ndarray]:
     """Draw the box and its bins; returns the samples' coordinates."""
     x1, x2 = region(box[0], box[2], aligned)
     y1, y2 = region(box[1], box[3], aligned)
-    axes.add_patch(
-        Rectangle(
-            (box[0], box[1]), box[2] - box[0], box[3] - box[1], fill=False, edgecolor=RED, lw=2,
-            ls=(0, (4, 2)), zorder=4,
-        )
-    )  # fmt: skip
+    frame(axes, box, RED, 2, ls=(0, (4, 2)), zorder=4)
     for i in range(BINS[0] + 1):
         y = y1 + (y2 - y1) * i / BINS[0]
         axes.plot([x1, x2], [y, y], color=BLUE, lw=1.8, zorder=3)
@@ -93,18 +80,12 @@ def draw_border(axes: Axes) -> None:
     axes.plot(xs[clamped], ys[clamped], color=GOLD, markeredgecolor="black", **style)
     inside = ~(outside | clamped)
     axes.plot(xs[inside], ys[inside], color="black", **style)
-    axes.add_patch(
-        Rectangle(
-            (-0.5, -0.5), WIDTH + 1, HEIGHT + 1, fill=False, edgecolor=GOLD, lw=1, ls=":", zorder=2
-        )
-    )
+    frame(axes, (-0.5, -0.5, WIDTH + 0.5, HEIGHT + 0.5), GOLD, 1, ls=":", zorder=2)
 
 
-def bins_and_samples(path: Path) -> None:
+def bins_and_samples() -> Figure:
     """Both values of `aligned`, and a box across the border."""
-    figure, grid = plt.subplots(
-        1, 3, figsize=(13.0, 4.0), width_ratios=(1, 1, 1.22), layout="constrained"
-    )
+    figure, grid = panels(3, 13.0, 4.0, width_ratios=(1, 1, 1.22))
     draw_whole(grid[0], False)
     draw_whole(grid[1], True)
     draw_border(grid[2])
@@ -122,6 +103,5 @@ def bins_and_samples(path: Path) -> None:
         Line2D([], [], color=GOLD, ms=5, label="sample with the border's value", **point),
         Line2D([], [], color="white", ms=5, label="sample that is 0", **point),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
-    figure.savefig(path, dpi=110, bbox_inches="tight", pad_inches=0.08)
-    plt.close(figure)
+    legend(figure, handles)
+    return figure

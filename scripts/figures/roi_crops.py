@@ -1,16 +1,15 @@
 """The picture of the page on crops: `python scripts/figures` draws it."""
 
-from pathlib import Path
+import itertools
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
 import visops
-from matplotlib.axes import Axes
-from matplotlib.patches import ConnectionPatch, Rectangle
+from matplotlib.figure import Figure
+from matplotlib.patches import ConnectionPatch
 from torch import Tensor
 
-from figures.augment import BLUE, JPEG, RED, TIGHT, photo, picture, show
+from figures.drawing import BLUE, GREY, RED, frame, panels, photo, picture, show
 
 FACE = [161.5, 22.25, 301.5, 198.75]  # of the photo
 SIZE = 160
@@ -24,11 +23,6 @@ def processed(patches: Tensor) -> Tensor:
     return colours.round().to(torch.uint8)
 
 
-def outline(axes: Axes, box: list[float], colour: str) -> None:
-    x1, y1, x2, y2 = (v - 0.5 for v in box)  # imshow has pixel centres at integers
-    axes.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, edgecolor=colour, lw=1.6))
-
-
 def ellipse(height: int, width: int) -> Tensor:
     """[1, height, width]: 1 within an ellipse, with a soft edge."""
     y = (torch.arange(height) + 0.5) / height * 2 - 1
@@ -37,17 +31,17 @@ def ellipse(height: int, width: int) -> Tensor:
     return ((0.95 - radius) * 6).clamp(0, 1)[None]
 
 
-def there_and_back(path: Path) -> None:
+def there_and_back() -> Figure:
     """A face cut out, processed, and pasted back with each blend."""
     images = photo()[None]
     boxes = torch.tensor([[0, *FACE]])
     patches = visops.crop_rois(images, boxes, (SIZE, SIZE))
     art = processed(patches)
-    figure, grid = plt.subplots(
-        1, 6, figsize=(13.4, 2.75), layout="constrained", width_ratios=[1.25, 0.9, 0.9, 1, 1, 1]
-    )
+    figure, grid = panels(6, 13.4, 2.75, width_ratios=[1.25, 0.9, 0.9, 1, 1, 1])
     show(grid[0], images[0, :, :340, 80:420], "images, boxes")
-    outline(grid[0], [FACE[0] - 80, FACE[1], FACE[2] - 80, FACE[3]], RED)
+    # The panel begins 80 pixels from the left, and imshow has pixel centres at integers.
+    x1, y1, x2, y2 = FACE
+    frame(grid[0], (x1 - 80.5, y1 - 0.5, x2 - 80.5, y2 - 0.5), RED, 1.6)
     show(grid[1], patches[0], f"crop_rois(…, {SIZE})", RED)
     show(grid[2], art[0], "processed")
     blends: list[dict[str, Any]] = [
@@ -60,13 +54,8 @@ def there_and_back(path: Path) -> None:
         axes.imshow(picture(pasted[0, :, :250, 110:350]), interpolation="nearest")
         axes.set_title(f'paste_rois(…, blend="{options["blend"]}")', fontsize=8, color=BLUE, pad=4)
         axes.set_axis_off()
-    for left, right in ((0, 1), (1, 2), (2, 3)):
-        figure.add_artist(
-            ConnectionPatch(
-                (1.01, 0.5), (-0.01, 0.5), coordsA=grid[left].transAxes,
-                coordsB=grid[right].transAxes, arrowstyle="-|>", mutation_scale=10,
-                color="#666666", lw=1.3,
-            )
-        )  # fmt: skip
-    figure.savefig(path, **JPEG, **TIGHT)
-    plt.close(figure)
+    style: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 10, "color": GREY, "lw": 1.3}
+    for left, right in itertools.pairwise(grid[:4]):
+        ends = {"coordsA": left.transAxes, "coordsB": right.transAxes}
+        figure.add_artist(ConnectionPatch((1.01, 0.5), (-0.01, 0.5), **ends, **style))
+    return figure

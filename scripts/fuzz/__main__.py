@@ -6,8 +6,9 @@
     python scripts/fuzz --only bytes. --calls 3000000 --each 20000  # damaged files and run lengths
 
 A finding is a crash, a call that takes too long or too much memory, an exception that no user
-should see (verdicts.py), two equal calls with different results, or a fake kernel that promises the
-wrong shape. With findings, the exit status is 1. The seed and its number determine a call.
+should see (`verdict` in children.py), two equal calls with different results, or a fake kernel that
+promises the wrong shape. With findings, the exit status is 1. The seed and its number determine a
+call.
 """
 
 import argparse

@@ -1,9 +1,7 @@
 """Draws calls: of operators by their schemas, of public functions by their signatures."""
 
-import ast
 import inspect
 import math
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +16,7 @@ from visops import compat
 from .draws import Draw, as_array, relayout, spoil, spoil_plain
 from .strangers import BYTES, decode_mutated, rle_mutated, transform_mutated
 
+EMPTY = inspect.Parameter.empty
 # How a call is made; see ways.py.
 WAYS = ("plain", "plain", "plain", "gradient", "meta", "vmap", "transform")
 
@@ -28,7 +27,7 @@ class Target:
 
     name: str  # in reports, and for --only
     function: Callable[..., Any]
-    arguments: Mapping[str, str]  # names and types, from the schema if there is one
+    arguments: Mapping[str, Any]  # names and defaults, from the schema if there is one
     takes_arrays: bool = False
     ways: Sequence[str] = WAYS
     takes_bytes: bool = False  # of strangers: they are wrong already
@@ -73,9 +72,12 @@ def all_targets() -> list[Target]:
         Target(
             f"torch.ops.visops.{name}",
             getattr(torch.ops.visops, name),
-            {argument.name: str(argument.type) for argument in _schema(name).arguments},
+            {
+                argument.name: argument.default_value if argument.has_default_value() else EMPTY
+                for argument in schema.arguments
+            },
         )
-        for name in _operator_names()
+        for name, schema in sorted(_schemas().items())
     ]
     functions = [_function(f"visops.{name}", getattr(visops, name)) for name in visops.__all__]
     functions += [
@@ -94,37 +96,26 @@ def _strangers() -> list[Target]:
     return found
 
 
-def _operator_names() -> list[str]:
-    names = (str(schema.name) for schema in torch._C._jit_get_all_schemas())
-    return sorted({name.split("::")[1] for name in names if name.startswith("visops::")})
-
-
-def _schema(name: str) -> Any:
-    return getattr(torch.ops.visops, name).default._schema
-
-
-def _annotations(function: Any) -> dict[str, str]:
-    """Return annotations as they are written, with the names of aliases."""
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    found = {}
-    for node in ast.walk(definition.args):  # type: ignore[attr-defined]
-        if isinstance(node, ast.arg) and node.annotation is not None:
-            quoted = isinstance(node.annotation, ast.Constant)
-            found[node.arg] = node.annotation.value if quoted else ast.unparse(node.annotation)  # type: ignore[attr-defined]
-    return found
+def _schemas() -> dict[str, Any]:
+    """Return the operators' schemas by name."""
+    schemas = {str(schema.name): schema for schema in torch._C._jit_get_all_schemas()}
+    return {
+        name.removeprefix("visops::"): schema
+        for name, schema in schemas.items()
+        if name.startswith("visops::")
+    }
 
 
 def _function(name: str, function: Any) -> Target | None:
     if not inspect.isfunction(function):
         return None
-    parameters = inspect.signature(function).parameters.values()
-    written = _annotations(function)
-    arguments = {
-        p.name: written.get(p.name, "")
-        for p in parameters
+    parameters = [
+        p
+        for p in inspect.signature(function).parameters.values()
         if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-    }
-    takes_arrays = any("Array" in text or "ndarray" in text for text in arguments.values())
+    ]
+    takes_arrays = any("ndarray" in str(p.annotation) for p in parameters)
+    arguments = {p.name: p.default for p in parameters}
     return Target(name, function, arguments, takes_arrays) if arguments else None
 
 
@@ -221,7 +212,7 @@ def valid_arguments(draw: Draw, target: Target) -> dict[str, Any]:
         return BYTES[target.function](draw)
     from . import entries  # imports more of torch than calls do
 
-    return entries.valid_arguments(draw, target.name, target.function)
+    return entries.valid_arguments(draw, target.name, target.arguments)
 
 
 def _to_arrays(draw: Draw, value: Any) -> Any:

@@ -22,14 +22,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .calls import Call
-from .verdicts import verdict
-from .ways import is_sanitized, make
+from .ways import FindingError, is_sanitized, make
 
 WAIT = 10  # times the limit: how long a call may wait for a busy machine
 _HEADER = struct.Struct("=qdi")  # the call's number, when it began, length of its text
 _JOURNAL_BYTES = 1 << 16
 _PAGE = resource.getpagesize()
 _CONFIRMATIONS = 8  # calls: a corrupt heap is not noticed at once
+# By exact type: a subclass such as NotImplementedError means that nobody thought of the case.
+ALLOWED = ("RuntimeError", "ValueError", "TypeError", "DamagedFileError")
+# Messages of torch and the C++ library that no user should see.
+FORBIDDEN = re.compile(
+    "INTERNAL ASSERT|std::bad_alloc|length_error|vector::|basic_string::|please report a bug"
+)
 
 
 @dataclass(frozen=True)
@@ -168,6 +173,21 @@ def _resident(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
     except (OSError, IndexError):
         return 0
+
+
+def verdict(error: BaseException) -> str | None:
+    """Return what is wrong with an exception, or None."""
+    if isinstance(error, FindingError):
+        return str(error)
+    kind, message = type(error).__name__, str(error)
+    if kind == "MemoryError" and message.startswith("visops."):
+        return None
+    if isinstance(error, OSError) and "visops." in message:
+        return None
+    if kind not in ALLOWED:
+        return f"{kind}: {message}"
+    match = FORBIDDEN.search(message)
+    return f"{kind} with {match[0]!r}: {message}" if match else None
 
 
 def _work(

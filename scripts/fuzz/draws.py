@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from layouts import ARRAYS, LAYOUTS
 from torch import Tensor
 
 INTEGERS: Sequence[Any] = (
@@ -19,19 +20,8 @@ FLOATS: Sequence[float] = (
     *(float("nan"), float("inf"), float("-inf")),
 )
 FOREIGN: Sequence[Any] = (
-    None,
-    True,
-    "",
-    "é\0",
-    b"x",
-    1.5,
-    2**64,
-    -(2**70),
-    1j,
-    [],
-    [[]],
-    {},
-    object,
+    *(None, True, "", "é\0", b"x", 1.5, 2**64, -(2**70), 1j),
+    *([], [[]], {}, object),
 )
 FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 DTYPES = (
@@ -77,31 +67,13 @@ class Draw:
 
 def relayout(draw: Draw, tensor: Tensor) -> Tensor:
     """Return the same values in another layout: strides, offset, alignment, lazy negation."""
-    layouts: list[Callable[[], Tensor]] = [
-        lambda: _every_second(tensor),
-        lambda: tensor.movedim(0, -1).contiguous().movedim(-1, 0) if tensor.dim() else tensor,
-        lambda: tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor,
-        lambda: (
-            torch.cat([tensor.reshape(-1)[:1], tensor.reshape(-1)])[1:].view(tensor.shape)
-            if tensor.numel()
-            else tensor
-        ),
-    ]
-    if tensor.dim() == 4:
-        layouts.append(lambda: tensor.contiguous(memory_format=torch.channels_last))
-    if tensor.is_floating_point() and tensor.dtype in (torch.float32, torch.float64):
-        layouts.append(lambda: torch.complex(torch.zeros_like(tensor), -tensor).conj().imag)
+    layouts = [*LAYOUTS.values()]
+    if tensor.dtype in (torch.float32, torch.float64):
+        layouts.append(lambda t: torch.complex(torch.zeros_like(t), -t).conj().imag)
     try:
-        return draw.choice(layouts)()
+        return draw.choice(layouts)(tensor)
     except (RuntimeError, TypeError):  # a dtype that torch can't copy like that
         return tensor
-
-
-def _every_second(tensor: Tensor) -> Tensor:
-    if tensor.dim() == 0:
-        return tensor
-    wide = tensor.repeat_interleave(2, -1)
-    return wide[..., ::2]
 
 
 def overlapping(draw: Draw, tensor: Tensor) -> Tensor:
@@ -191,24 +163,11 @@ def as_array(draw: Draw, tensor: Tensor) -> np.ndarray:
     if tensor.dtype in (torch.bfloat16, torch.complex32, torch.float8_e4m3fn):
         tensor = tensor.float()
     array = tensor.resolve_neg().numpy()
-    way = draw.between(0, 9)
-    if way == 0 and array.ndim:
-        array = np.ascontiguousarray(array[..., ::-1])[..., ::-1]
-    elif way == 1:
-        array = array.astype(array.dtype.newbyteorder())
-    elif way == 2:
-        buffer = np.empty(array.nbytes + 1, np.uint8)
-        unaligned = buffer[1:].view(array.dtype).reshape(array.shape)
-        unaligned[...] = array
-        array = unaligned
-    elif way == 3:
-        array = np.array(array)
-        array.flags.writeable = False
-    elif way == 4:
-        array = np.asfortranarray(array)
-    elif way == 5 and array.ndim:
-        array = np.array(array).astype(draw.choice(("f4", "f8", "u1", "i8", "u8", "c16", "g")))
-    return array
+    if not array.ndim or draw.chance(0.4):
+        return array
+    if draw.chance(0.15):
+        return np.array(array).astype(draw.choice(("f4", "f8", "u1", "i8", "u8", "c16", "g")))
+    return np.asarray(draw.choice(ARRAYS)(array))
 
 
 def spoil_plain(draw: Draw, value: Any) -> Any:

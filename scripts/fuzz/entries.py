@@ -7,21 +7,16 @@ about get what functions call them with, on the way to results and to gradients 
 import contextlib
 import functools
 import inspect
-import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
+from threads import torch_threads
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from .draws import DTYPES, FLOATING, Draw, odd_numbers
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
-
-from threads import torch_threads
 
 # A process that forks starts no threads: its children would wait for them for ever.
 one_thread = functools.partial(torch_threads, 1)
@@ -140,14 +135,13 @@ def _recorded(way: Way, arguments: Mapping[str, Any]) -> list[tuple[str, tuple[A
     return [(func._schema.name.split("::")[1], args) for func, args in seen.calls]
 
 
-def valid_arguments(draw: Draw, name: str, function: Callable[..., Any]) -> dict[str, Any]:
+def valid_arguments(draw: Draw, name: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments that should fit together; some numbers among them are unusual."""
-    defaults = _defaults(name, function)
     if not defaults:
         return {}
     with torch.device("cpu"):
         for _ in range(_TRIES):
-            found = _drawn(draw, name)
+            found = _drawn(draw, name, list(defaults))
             if found is not None:
                 break
         else:
@@ -171,7 +165,7 @@ def valid_arguments(draw: Draw, name: str, function: Callable[..., Any]) -> dict
     return arguments
 
 
-def _drawn(draw: Draw, name: str) -> dict[str, Any] | None:
+def _drawn(draw: Draw, name: str, names: list[str]) -> dict[str, Any] | None:
     """Return the arguments of an entry, or of an operator within its call, if it comes that far."""
     operator = name.removeprefix(_OPERATOR)
     own: list[Way] = [(entry, 0, None) for entry in entries().get(name, [])]
@@ -186,7 +180,6 @@ def _drawn(draw: Draw, name: str) -> dict[str, Any] | None:
         return None
     if own:
         return arguments
-    names = list(_defaults(name, None))
     calls = [args for func, args in _recorded(way, arguments) if func == operator]
     if not calls:
         return None
@@ -194,14 +187,3 @@ def _drawn(draw: Draw, name: str) -> dict[str, Any] | None:
         lambda v: v.detach() if isinstance(v, Tensor) else v, draw.choice(calls)
     )
     return dict(zip(names, values, strict=False))
-
-
-def _defaults(name: str, function: Any) -> dict[str, Any]:
-    """Return the names of all arguments, with their defaults."""
-    if not name.startswith(_OPERATOR):
-        parameters = inspect.signature(function).parameters.values()
-        kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        return {p.name: p.default for p in parameters if p.kind not in kinds}
-    schema = getattr(torch.ops.visops, name.removeprefix(_OPERATOR)).default._schema
-    empty = inspect.Parameter.empty
-    return {a.name: a.default_value if a.has_default_value() else empty for a in schema.arguments}

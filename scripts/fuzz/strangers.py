@@ -1,15 +1,12 @@
 """Bytes from strangers: files and texts that were valid, then changed in a few places."""
 
 import functools
-import io
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import torch
 import visops
-from PIL import Image
 from torch import Tensor
 from visops import transforms
 
@@ -17,7 +14,6 @@ _MOST_PIXELS = 1 << 20
 _BYTES = (0, 1, 0x7F, 0x80, 0xFE, 0xFF)
 # Frames of every kind, tables, restarts, the image's start, end and scans, EXIF, Adobe, a comment.
 _MARKERS = (*range(0xC0, 0xD0), *range(0xD0, 0xDE), 0xE0, 0xE1, 0xEE, 0xFE, 0x00, 0x01)
-_ORIENTATION = 0x0112
 
 
 def decode_mutated(data: bytes, window: Any, size: Any, mode: Any) -> Tensor:
@@ -50,35 +46,11 @@ def rle_mutated(rles: Sequence[dict[str, Any]], function: Any) -> Any:
 
 @functools.cache
 def _files() -> tuple[bytes, ...]:
-    """Return baseline and progressive files, grey, with four inks, restart markers and EXIF."""
-    rng = np.random.default_rng(0)
-    files = []
-    for height, width in ((24, 40), (17, 9), (1, 1)):
-        pixels = rng.integers(0, 256, (height, width, 3)).astype(np.uint8)
-        pixels[: height // 2] = 90  # few coefficients
-        image = Image.fromarray(pixels)
-        for mode in ("RGB", "L", "CMYK"):
-            for progressive in (False, True):
-                for subsampling in (0, 1, 2) if mode == "RGB" else (0,):
-                    options = {"progressive": progressive, "subsampling": subsampling}
-                    files.append(_saved(image.convert(mode), **options))
-                    files.append(_saved(image.convert(mode), **options, restart_marker_blocks=1))
-        files.append(_saved(image, keep_rgb=True))
-        for orientation in (2, 5, 7):
-            exif = Image.Exif()
-            exif[_ORIENTATION] = orientation
-            files.append(_saved(image, exif=exif))
-    # Some files with four inks are YCCK: the same numbers, read in another way.
-    inks = [bytearray(file) for file in files if b"Adobe" in file]
-    for file in inks:
-        file[file.index(b"Adobe") + 11] = 2
-    return (*files, *map(bytes, inks))
+    """Return files of every kind, and with EXIF."""
+    from jpeg.files import kinds, oriented, picture  # needs OpenCV, which other calls don't
 
-
-def _saved(image: Image.Image, **options: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, "JPEG", quality=85, **options)
-    return file.getvalue()
+    files = [file for size in ((24, 40), (17, 9), (1, 1)) for _, file in kinds(*size)]
+    return (*files, *(oriented(picture(17, 9), orientation) for orientation in (2, 5, 7)))
 
 
 def mutated(draw: Any, data: bytes, others: Sequence[bytes]) -> bytes:
@@ -90,37 +62,32 @@ def mutated(draw: Any, data: bytes, others: Sequence[bytes]) -> bytes:
         position = draw.between(0, len(result) - 1)
         if draw.chance(0.3):
             position = min(position, draw.between(0, 700))  # headers
-        draw.choice(_EDITS)(draw, result, position, others)
+        edit(draw, result, position, others)
     return bytes(result)
 
 
-def _flip_bit(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
-    data[position] ^= 1 << draw.between(0, 7)
+def edit(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
+    """Change a bit or byte, cut, repeat or splice a part, or edit a marker."""
+    way = draw.between(0, 6)
+    if way == 0:
+        data[position] ^= 1 << draw.between(0, 7)
+    elif way == 1:
+        data[position] = draw.choice((*_BYTES, draw.between(0, 255)))
+    elif way == 2:
+        del data[max(position, 2) :]
+    elif way == 3:
+        del data[position : position + draw.between(1, 40)]
+    elif way == 4:
+        data[position:position] = data[position : position + draw.between(1, 200)]
+    elif way == 5:
+        other = draw.choice(others)
+        start, count = draw.between(0, len(other)), draw.between(1, 200)
+        data[position : position + draw.choice((0, count))] = other[start : start + count]
+    else:
+        _edit_marker(draw, data, position)
 
 
-def _set_byte(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
-    data[position] = draw.choice((*_BYTES, draw.between(0, 255)))
-
-
-def _cut_end(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
-    del data[max(position, 2) :]
-
-
-def _cut_out(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
-    del data[position : position + draw.between(1, 40)]
-
-
-def _repeat(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
-    data[position:position] = data[position : position + draw.between(1, 200)]
-
-
-def _splice(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
-    other = draw.choice(others)
-    start, count = draw.between(0, len(other)), draw.between(1, 200)
-    data[position : position + draw.choice((0, count))] = other[start : start + count]
-
-
-def _edit_marker(draw: Any, data: bytearray, position: int, others: Sequence[bytes]) -> None:
+def _edit_marker(draw: Any, data: bytearray, position: int) -> None:
     """Change a marker, or the length of its segment; or put a marker somewhere."""
     positions = [
         i for i in range(len(data) - 3) if data[i] == 0xFF and data[i + 1] not in (0, 0xFF)
@@ -133,9 +100,6 @@ def _edit_marker(draw: Any, data: bytearray, position: int, others: Sequence[byt
         data[at + 1] = draw.choice(_MARKERS)
     else:
         data[at + 2 : at + 4] = draw.choice((0, 1, 2, 8, 11, 17, 0xFFFF)).to_bytes(2, "big")
-
-
-_EDITS = (_flip_bit, _set_byte, _cut_end, _cut_out, _repeat, _splice, _edit_marker)
 
 
 def _file_of(draw: Any) -> bytes:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 import visops
-from contract.calls import field_of_records, foreign, read_only, unaligned
 from fuzz.calls import Target, valid_arguments
 from fuzz.draws import Draw
+from layouts import field_of_records, foreign, read_only, unaligned
 from torch import Tensor
 from torch.utils import _pytree as pytree
 

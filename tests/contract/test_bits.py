@@ -15,6 +15,7 @@ from agree import difference, drawn, is_finding, outcome, rounding_of
 from build.operators import OPERATORS
 from fuzz.calls import all_targets
 from kernels import SLOTS, use_schedule, use_slot
+from layouts import ARRAYS, LAYOUTS
 from operators.case import Arguments, OpCase
 from operators.recorded import gradients, is_float, results_and_gradients, weights, with_leaves
 from subclasses import Other, Stranger
@@ -22,7 +23,7 @@ from threads import torch_threads
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from .calls import ARRAYS, LAYOUTS, assert_same, every_case, map_tensors, same_bits, tensors_of
+from .calls import assert_same, every_case, map_tensors, same_bits, tensors_of
 
 TAKE_ARRAYS = {target.name for target in all_targets() if target.takes_arrays}
 

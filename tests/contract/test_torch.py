@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from layouts import LAYOUTS
 from operators import CASES
 from operators.case import Arguments, OpCase
 from operators.recorded import (
@@ -19,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from .calls import LAYOUTS, assert_same, every_case, map_tensors, sizes_of_values
+from .calls import assert_same, every_case, map_tensors, sizes_of_values
 
 # Without tracing, which takes most of the time.
 QUICK = ("test_schema", "test_autograd_registration", "test_faketensor")

@@ -4,19 +4,23 @@ Everybody draws for itself, so results are not compared: tests/transforms do tha
 samples, each with other draws, and every call the same 16.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
+import albumentations as A
 import cv2
 import numpy as np
 import torch
+from bench.augmentation.libraries import finish
 from bench.augmentation.pictures import MEAN, STD
-from bench.harness import Case, Contender, case
+from bench.harness import Case, Contender
 from torchvision.transforms import v2
 from visops import transforms as V
 from visops.transforms import presets
 
 _DRAWS = 16
+_GAINS = (0.015, 0.7, 0.4)  # of YOLO's jitter
 
 
 def _photo(height: int, width: int) -> np.ndarray:
@@ -41,6 +45,10 @@ def _theirs(transform: Callable[[], Any], seed: Callable[[int], Any]) -> Callabl
     return call
 
 
+def _nothing(_: Any) -> list[torch.Tensor]:
+    return []
+
+
 def _contenders(
     ours: Any,
     tensors: Any,
@@ -62,54 +70,36 @@ def _contenders(
     return found
 
 
-def _nothing(_: Any) -> list[torch.Tensor]:
-    return []
-
-
-def _finish(m: Any) -> list[Any]:
-    own = [] if m is V else [v2.ToPureTensor()]
-    return [m.ToDtype(torch.float32, scale=True), m.Normalize(MEAN, STD), *own]
+def _recipe(
+    steps: Callable[[Any], list[Any]],
+    arrays: list[Any],
+    size: tuple[int, int],
+    floors: tuple[float | None, float | None],
+) -> list[Contender]:
+    """The same steps in visops and torchvision, albumentations' own, and normalised floats."""
+    ours = V.Compose([*steps(V), *finish(V)], seed=0)
+    tensors = v2.Compose([*steps(v2), *finish(v2)])
+    theirs = A.Compose([*arrays, A.Normalize(MEAN, STD)]) if arrays else None
+    return _contenders(ours, tensors, theirs, size, floors)
 
 
 def _elastic() -> list[Contender]:
-    import albumentations as A
-
-    def chain(m: Any) -> list[Any]:
+    def steps(m: Any) -> list[Any]:
         return [m.ElasticTransform(), m.RandomResizedCrop(224), m.RandomHorizontalFlip()]
 
-    arrays = A.Compose(
-        [
-            A.ElasticTransform(alpha=25, sigma=5, noise_distribution="uniform", p=1),
-            A.RandomResizedCrop((224, 224)),
-            A.HorizontalFlip(p=0.5),
-            A.Normalize(MEAN, STD),
-        ]
-    )
-    ours = V.Compose([*chain(V), *_finish(V)], seed=0)
-    return _contenders(
-        ours, v2.Compose([*chain(v2), *_finish(v2)]), arrays, (512, 512), (30.0, 3.0)
-    )
+    arrays = [
+        A.ElasticTransform(alpha=25, sigma=5, noise_distribution="uniform", p=1),
+        A.RandomResizedCrop((224, 224)),
+        A.HorizontalFlip(p=0.5),
+    ]
+    return _recipe(steps, arrays, (512, 512), (30.0, 3.0))
 
 
 def _policy(name: str) -> list[Contender]:
-    def chain(m: Any) -> list[Any]:
-        return [
-            m.RandomResizedCrop(224),
-            m.RandomHorizontalFlip(),
-            getattr(m, name)(),
-            *_finish(m),
-        ]
+    def steps(m: Any) -> list[Any]:
+        return [m.RandomResizedCrop(224), m.RandomHorizontalFlip(), getattr(m, name)()]
 
-    theirs = v2.Compose(chain(v2))
-    return _contenders(V.Compose(chain(V), seed=0), theirs, None, (512, 512), (3.5, None))
-
-
-def _noise() -> list[Contender]:
-    import albumentations as A
-
-    ours = V.Compose([V.GaussianNoise()], seed=0)
-    arrays = A.GaussNoise((0.1, 0.1), p=1)
-    return _contenders(ours, v2.GaussianNoise(), arrays, (512, 512))
+    return _recipe(steps, [], (512, 512), (3.5, None))
 
 
 class _YoloHsv:
@@ -131,12 +121,6 @@ class _YoloHsv:
         return {"image": cv2.cvtColor(cv2.merge(moved), cv2.COLOR_HSV2BGR)}
 
 
-def _hsv() -> list[Contender]:
-    gains = (0.015, 0.7, 0.4)
-    ours = V.Compose([V.RandomHSV(*gains)], seed=0)
-    return _contenders(ours, None, _YoloHsv(gains), (640, 640))
-
-
 def _yolo() -> list[Contender]:
     """A mosaic's canvas: affine to half the size, HSV, mirror, float."""
     by_hand = _yolo_by_hand(np.random.default_rng(0))
@@ -145,7 +129,7 @@ def _yolo() -> list[Contender]:
 
 
 def _yolo_by_hand(generator: np.random.Generator) -> Callable[[np.ndarray], dict[str, Any]]:
-    hsv = _YoloHsv((0.015, 0.7, 0.4))
+    hsv = _YoloHsv(_GAINS)
 
     def by_hand(image: np.ndarray) -> dict[str, Any]:
         zoom, (x, y) = generator.uniform(0.5, 1.5), generator.uniform(-64, 64, 2)
@@ -164,10 +148,8 @@ def _mosaic() -> list[Contender]:
     """Four samples, each a mosaic of four photos: YOLO's mosaic, affine, HSV, mirror, float."""
     photos = [_photo(720, 960)] * 4
     images = [{"image": torch.from_numpy(p).permute(2, 0, 1).contiguous()} for p in photos]
-    mosaics, chain = (
-        presets.yolo_mosaic(seed=0),
-        presets.yolo_train(translate=0, scale=0, letterbox=False, seed=0),
-    )
+    mosaics = presets.yolo_mosaic(seed=0)
+    chain = presets.yolo_train(translate=0, scale=0, letterbox=False, seed=0)
     generator, finish = np.random.default_rng(0), _yolo_by_hand(np.random.default_rng(0))
 
     def by_hand() -> list[Any]:
@@ -197,128 +179,87 @@ def _canvas_by_hand(photos: list[np.ndarray], generator: np.random.Generator) ->
     return canvas
 
 
-def _nnunet() -> list[Contender]:
-    """One floating channel; torchvision's transforms in the same order and probabilities."""
-    size, bilinear = 256, v2.InterpolationMode.BILINEAR
-    theirs = v2.Compose(
-        [
-            v2.RandomApply(
-                [v2.RandomAffine(180, scale=(0.7, 1.4), interpolation=bilinear)],
-                0.36,
-            ),
-            v2.CenterCrop(size),
-            v2.RandomHorizontalFlip(),
-            v2.RandomVerticalFlip(),
-            v2.RandomApply([v2.GaussianNoise(sigma=0.16)], 0.1),
-            v2.RandomApply([v2.GaussianBlur(9, (0.5, 1.0))], 0.2),
-            v2.RandomApply([v2.ColorJitter(brightness=(0.75, 1.25))], 0.15),
-            v2.RandomApply([v2.ColorJitter(contrast=(0.75, 1.25))], 0.15),
-            v2.RandomApply([v2.Resize(192), v2.Resize(size)], 0.25),
-            v2.RandomApply([v2.Lambda(lambda i: v2.functional.adjust_gamma(i, 1.2))], 0.4),
-        ]
-    )
-    ours = presets.nnunet_2d(size, seed=0)
-    image = torch.from_numpy(_photo(320, 320)[..., :1].transpose(2, 0, 1).copy()).float() / 255
-    call = _theirs(lambda: theirs(image), torch.manual_seed)
-    return [
-        Contender("visops.transforms", _ours(ours, image), comparable=_nothing),
-        Contender("torchvision", call, floor=10.0, comparable=_nothing),
-    ]
-
-
 def _dino() -> list[Contender]:
     """DINOv2's first global view."""
-    import albumentations as A
 
-    def view(m: Any) -> list[Any]:
-        crop = {"interpolation": "bicubic" if m is V else v2.InterpolationMode.BICUBIC}
+    def steps(m: Any) -> list[Any]:
         return [
-            m.RandomResizedCrop(224, (0.32, 1.0), **crop),
+            m.RandomResizedCrop(224, (0.32, 1.0), interpolation=v2.InterpolationMode.BICUBIC),
             m.RandomHorizontalFlip(),
             m.RandomApply([m.ColorJitter(0.4, 0.4, 0.2, 0.1)], 0.8),
             m.RandomGrayscale(0.2),
             m.GaussianBlur(9, (0.1, 2.0)),
-            *_finish(m),
         ]
 
-    arrays = A.Compose(
-        [
-            A.RandomResizedCrop((224, 224), (0.32, 1.0), interpolation=cv2.INTER_CUBIC),
-            A.HorizontalFlip(p=0.5),
-            A.ColorJitter(0.4, 0.4, 0.2, 0.1, p=0.8),
-            A.ToGray(p=0.2),
-            A.GaussianBlur((9, 9), (0.1, 2.0), p=1),
-            A.Normalize(MEAN, STD),
-        ]
-    )
-    ours = V.Compose(view(V), seed=0)
-    return _contenders(ours, v2.Compose(view(v2)), arrays, (375, 500), (8.0, 1.5))
+    arrays = [
+        A.RandomResizedCrop((224, 224), (0.32, 1.0), interpolation=cv2.INTER_CUBIC),
+        A.HorizontalFlip(p=0.5),
+        A.ColorJitter(0.4, 0.4, 0.2, 0.1, p=0.8),
+        A.ToGray(p=0.2),
+        A.GaussianBlur((9, 9), (0.1, 2.0), p=1),
+    ]
+    return _recipe(steps, arrays, (375, 500), (8.0, 1.5))
 
 
-def _one(name: str) -> list[Contender]:
-    """A single transform of albumentations' name, always applied."""
-    import albumentations as A
+def _single(ours: Any, tensors: Any, arrays: Any, side: int = 512) -> list[Contender]:
+    return _contenders(V.Compose([ours], seed=0), tensors, arrays, (side, side))
 
-    options: dict[str, dict[str, Any]] = {
-        "MotionBlur": {"blur_limit": (7, 7)},
-        "MedianBlur": {"blur_limit": (3, 3)},
-        "CLAHE": {},
-        "Downscale": {},
-        "CoarseDropout": {"num_holes_range": (8, 8)},
-        "GridDistortion": {},
-        "OpticalDistortion": {},
-        "ThinPlateSpline": {},
-        "ShotNoise": {},
-        "UnsharpMask": {"blur_limit": (5, 5)},
-    }
-    own = options[name]
-    ours = V.Compose([getattr(V, name)(**own, p=1.0)], seed=0)
-    return _contenders(ours, None, getattr(A, name)(**own, p=1.0), (512, 512))
+
+def _noise() -> list[Contender]:
+    return _single(V.GaussianNoise(), v2.GaussianNoise(), A.GaussNoise((0.1, 0.1), p=1))
 
 
 def _jpeg() -> list[Contender]:
-    import albumentations as A
+    return _single(V.JPEG(60), v2.JPEG(60), A.ImageCompression(quality_range=(60, 60), p=1))
 
-    ours = V.Compose([V.JPEG(60)], seed=0)
-    arrays = A.ImageCompression(quality_range=(60, 60), p=1)
-    return _contenders(ours, v2.JPEG(60), arrays, (512, 512))
+
+def _hsv() -> list[Contender]:
+    return _single(V.RandomHSV(*_GAINS), None, _YoloHsv(_GAINS), 640)
+
+
+# Transforms of albumentations' names, always applied.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "MotionBlur": {"blur_limit": (7, 7)},
+    "MedianBlur": {"blur_limit": (3, 3)},
+    "CLAHE": {},
+    "Downscale": {},
+    "CoarseDropout": {"num_holes_range": (8, 8)},
+    "GridDistortion": {},
+    "OpticalDistortion": {},
+    "ThinPlateSpline": {},
+    "ShotNoise": {},
+    "UnsharpMask": {"blur_limit": (5, 5)},
+}
+
+
+def _one(name: str) -> list[Contender]:
+    ours, theirs = (getattr(library, name)(**_OPTIONS[name], p=1.0) for library in (V, A))
+    return _single(ours, None, theirs)
 
 
 def cases() -> list[Case]:
     """One row for each recipe, and for single transforms."""
-    recipes = "recipes with more than matrices, one photo"
-    single = "one transform, 512² uint8"
-    rows: list[tuple[str, str, Callable[..., list[Contender]], tuple[Any, ...]]] = [
-        (recipes, "elastic, crop, flip, normalise: 512² → 224²", _elastic, ()),
-        (recipes, "crop, flip, RandAugment, normalise: 512² → 224²", _policy, ("RandAugment",)),
-        (
-            recipes,
-            "crop, flip, TrivialAugmentWide, normalise: 512² → 224²",
-            _policy,
-            ("TrivialAugmentWide",),
-        ),
-        (recipes, "DINOv2's first view: 375×500 → 224²", _dino, ()),
-        (recipes, "YOLO's affine, HSV, flip: 1280² → 640²", _yolo, ()),
-        (recipes, "YOLO's mosaics, four of 720×960 → 640², affine, HSV, flip", _mosaic, ()),
-        (recipes, "nnU-Net 2-D, one float channel: 320² → 256²", _nnunet, ()),
-        (single, "GaussianNoise", _noise, ()),
-        (single, "JPEG, quality 60", _jpeg, ()),
-        (single, "RandomHSV, 640²", _hsv, ()),
-        *(
-            (single, name, _one, (name,))
-            for name in (
-                *("MotionBlur", "MedianBlur", "CLAHE", "Downscale", "CoarseDropout"),
-                *(
-                    "GridDistortion",
-                    "OpticalDistortion",
-                    "ThinPlateSpline",
-                    "ShotNoise",
-                    "UnsharpMask",
-                ),
-            )
-        ),
-    ]
+    recipes: dict[str, Callable[[], list[Contender]]] = {
+        "elastic, crop, flip, normalise: 512² → 224²": _elastic,
+        **{
+            f"crop, flip, {name}, normalise: 512² → 224²": functools.partial(_policy, name)
+            for name in ("RandAugment", "TrivialAugmentWide")
+        },
+        "DINOv2's first view: 375×500 → 224²": _dino,
+        "YOLO's affine, HSV, flip: 1280² → 640²": _yolo,
+        "YOLO's mosaics, four of 720×960 → 640², affine, HSV, flip": _mosaic,
+    }
+    single: dict[str, Callable[[], list[Contender]]] = {
+        "GaussianNoise": _noise,
+        "JPEG, quality 60": _jpeg,
+        "RandomHSV, 640²": _hsv,
+        **{name: functools.partial(_one, name) for name in _OPTIONS},
+    }
     return [
-        case(group, label, build, *arguments, threads=1, memory=False)
-        for group, label, build, arguments in rows
+        Case(group, label, build, threads=1, memory=False)
+        for group, builds in (
+            ("recipes with more than matrices, one photo", recipes),
+            ("one transform, 512² uint8", single),
+        )
+        for label, build in builds.items()
     ]

@@ -1,4 +1,4 @@
-"""Batches on a GPU: warps, passes, resizing, training recipes and filters, forward and backward.
+"""Batches on a GPU: warps, passes, resizing, training recipes and filters.
 
 Recipes go from bytes to a normalised batch. torchvision draws once a batch there, so it blurs all
 images alike and all get one operation. Widths of 512 and 544 tell whether rows that begin a power
@@ -11,9 +11,9 @@ from typing import Any
 import torch
 import visops
 from bench.affine import noise, theta_of
-from bench.augmentation.gradients import gradient_contenders
+from bench.augmentation.libraries import finish
 from bench.augmentation.pictures import MEAN, STD, Size
-from bench.harness import Case, Contender, Tolerance, case
+from bench.harness import Case, Contender, Tolerance, pair, rows
 from torch import Tensor
 from torch.nn import functional
 from torchvision.transforms import v2
@@ -26,7 +26,6 @@ BATCH = 64
 LEVEL = Tolerance(max_abs=1.0, fraction=0.02, why="coordinates rounded once more: one level")
 CLOSE = Tolerance(max_abs=0.05, mean_abs=1e-3, why="coordinates rounded once more")
 HALVES = Tolerance(max_abs=0.3, mean_abs=2e-2, why="coordinates in float16 of the peer")
-GRADIENT = Tolerance(mean_abs=5e-2, why="slopes jump where rounding puts a sample across a pixel")
 SUMS = Tolerance(max_abs=1e-3, mean_abs=1e-5, why="sums in another order")
 DTYPES = {"uint8": torch.uint8, "float32": torch.float32, "float16": torch.float16}
 
@@ -61,10 +60,11 @@ def affine(dtype: str, width: int) -> list[Contender]:
     images = noise(DTYPES[dtype], BATCH, size, "NCHW", CUDA)
     matrix, theta = turns(size, size)
     tolerance = {"uint8": LEVEL, "float32": CLOSE, "float16": HALVES}[dtype]
-    return [
-        Contender("visops", lambda: visops.warp_affine(images, matrix, inverse_map=True)),
-        Contender("grid_sample", lambda: sampled(images, theta, size), tolerance, 1.0),
-    ]
+
+    def ours() -> Tensor:
+        return visops.warp_affine(images, matrix, inverse_map=True)
+
+    return pair("grid_sample", ours, lambda: sampled(images, theta, size), (), tolerance, 1.0)
 
 
 def fused(layout: str) -> list[Contender]:
@@ -82,10 +82,10 @@ def fused(layout: str) -> list[Contender]:
         weights, offsets = color[:, :, :3] / std, (color[:, :, 3:] - mean) / std
         return torch.baddbmm(offsets, weights, warped.flatten(2)).view(BATCH, 3, *CROP)
 
-    return [
-        Contender("visops", lambda: visops.augment(images, matrix, CROP, **options)),
-        Contender("grid_sample", theirs, CLOSE, floor=1.0),
-    ]
+    def ours() -> Tensor:
+        return visops.augment(images, matrix, CROP, **options)
+
+    return pair("grid_sample", ours, theirs, (), CLOSE, 1.0)
 
 
 def shrunk(height: int, width: int) -> list[Contender]:
@@ -95,15 +95,14 @@ def shrunk(height: int, width: int) -> list[Contender]:
     options: dict[str, Any] = {"antialias": True, "convention": "half_pixel", "inverse_map": True}
     options |= {"std": [1 / 255] * 3, "mean": [0.0] * 3}
     tolerance = Tolerance(mean_abs=0.1, why="at the border ours fills, torch drops weights")
-    return [
-        Contender("visops", lambda: visops.augment(images, matrix, CROP, **options)),
-        Contender(
-            "interpolate",
-            lambda: functional.interpolate(images.float(), CROP, mode="bilinear", antialias=True),
-            tolerance,
-            floor=1.0,
-        ),
-    ]
+
+    def ours() -> Tensor:
+        return visops.augment(images, matrix, CROP, **options)
+
+    def theirs() -> Tensor:
+        return functional.interpolate(images.float(), CROP, mode="bilinear", antialias=True)
+
+    return pair("interpolate", ours, theirs, (), tolerance, 1.0)
 
 
 def extras(library: Any) -> dict[str, list[Any]]:
@@ -126,46 +125,25 @@ def chain(recipe_name: str) -> list[Contender]:
 
     def recipe(library: Any) -> Callable[..., Tensor]:
         crop = [library.RandomResizedCrop(224, antialias=True), library.RandomHorizontalFlip()]
-        finish = [library.ToDtype(torch.float32, scale=True), library.Normalize(MEAN, STD)]
-        built: Callable[..., Tensor] = library.Compose(
-            [*crop, *extras(library)[recipe_name], *finish]
-        )
+        steps = [*crop, *extras(library)[recipe_name], *finish(library)]
+        built: Callable[..., Tensor] = library.Compose(steps)
         return built
 
-    ours, theirs = recipe(transforms), recipe(v2)
     other = Tolerance(why="other draws")
-    return [
-        Contender("visops", lambda: ours(images)),
-        Contender("torchvision", lambda: theirs(images), other, floor=1.0),
-    ]
-
-
-def image_gradient() -> list[Contender]:
-    size = (512, 512)
-    grad = noise(torch.float32, BATCH, size, "NCHW", CUDA)
-    images = grad.clone().requires_grad_()
-    matrix, theta = turns(size, size)
-    warped = visops.warp_affine(images, matrix, inverse_map=True)
-    peer = sampled(images, theta, size)
-
-    def of(result: Tensor) -> Callable[[], tuple[Tensor, ...]]:
-        return lambda: torch.autograd.grad(result, images, grad, retain_graph=True)
-
-    return [
-        Contender("visops", of(warped)),
-        Contender("grid_sample", of(peer), GRADIENT, floor=1.0),
-    ]
+    return pair("torchvision", recipe(transforms), recipe(v2), [images], other, 1.0)
 
 
 def blurred(dtype: str) -> list[Contender]:
     images = noise(DTYPES[dtype], BATCH, (512, 512), "NCHW", CUDA)
     tolerance = SUMS if dtype == "float32" else Tolerance(max_abs=1.0, why="rounding")
-    return [
-        Contender("visops", lambda: visops.gaussian_blur(images, 9, 2.0, channels="first")),
-        Contender(
-            "torchvision", lambda: vision.gaussian_blur(images, [9, 9], [2.0, 2.0]), tolerance, 1.0
-        ),
-    ]
+
+    def ours() -> Tensor:
+        return visops.gaussian_blur(images, 9, 2.0, channels="first")
+
+    def theirs() -> Tensor:
+        return vision.gaussian_blur(images, [9, 9], [2.0, 2.0])
+
+    return pair("torchvision", ours, theirs, (), tolerance, 1.0)
 
 
 def direct(side: int) -> list[Contender]:
@@ -177,38 +155,29 @@ def direct(side: int) -> list[Contender]:
     def theirs() -> Tensor:
         return functional.conv2d(images[:, None], flipped, padding=side // 2)[:, 0]
 
-    return [
-        Contender("visops", lambda: visops.convolve2d(images, kernel, "same", method="direct")),
-        Contender("F.conv2d", theirs, SUMS, floor=1.0),
-    ]
+    def ours() -> Tensor:
+        return visops.convolve2d(images, kernel, "same", method="direct")
+
+    return pair("F.conv2d", ours, theirs, (), SUMS, 1.0)
 
 
 def cases() -> list[Case]:
     """Every row."""
-    rows: list[tuple[str, str, Callable[..., list[Contender]], tuple[Any, ...]]] = [
-        *(
-            ("batches, warp_affine", f"{dtype}, 64×3×512×{width}", affine, (dtype, width))
-            for dtype in DTYPES
-            for width in (512, 544)
-        ),
-        *(
-            ("batches, augment", f"{layout}, 64×3×512² → 224²", fused, (layout,))
-            for layout in ("NCHW", "channels_last")
-        ),
-        ("batches, gradients", "warp_affine's image, 64×3×512²", image_gradient, ()),
-        ("batches, gradients of augment", "all", gradient_contenders, (32, CROP, True, CUDA)),
-        ("batches, resize", "antialiased 32×3×1080×1920 → 224²", shrunk, (1080, 1920)),
-        *(
-            ("batches, chain", f"crop, flip, {name}, 64×3×512² → 224²", chain, (name,))
-            for name in extras(transforms)
-        ),
-        *(
-            ("batches, gaussian_blur", f"9×9 64×3×512², {dtype}", blurred, (dtype,))
-            for dtype in ("float32", "uint8")
-        ),
-        *(
-            ("batches, convolve2d", f"direct {side}×{side}, 64×512²", direct, (side,))
-            for side in (3, 9)
-        ),
+    warped = {f"{t}, 64×3×512×{width}": (t, width) for t in DTYPES for width in (512, 544)}
+    layouts = {f"{of}, 64×3×512² → 224²": (of,) for of in ("NCHW", "channels_last")}
+    chains = {f"crop, flip, {name}, 64×3×512² → 224²": (name,) for name in extras(transforms)}
+    blurs = {f"9×9 64×3×512², {dtype}": (dtype,) for dtype in ("float32", "uint8")}
+    kernels = {f"direct {side}×{side}, 64×512²": (side,) for side in (3, 9)}
+    tables: list[tuple[str, Callable[..., list[Contender]], dict[str, Any]]] = [
+        ("warp_affine", affine, warped),
+        ("augment", fused, layouts),
+        ("resize", shrunk, {"antialiased 32×3×1080×1920 → 224²": (1080, 1920)}),
+        ("chain", chain, chains),
+        ("gaussian_blur", blurred, blurs),
+        ("convolve2d", direct, kernels),
     ]
-    return [case(group, label, build, *given, device=CUDA) for group, label, build, given in rows]
+    return [
+        row
+        for group, build, table in tables
+        for row in rows(f"batches, {group}", build, table, device=CUDA)
+    ]

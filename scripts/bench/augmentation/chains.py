@@ -6,22 +6,20 @@ jitter's steps stays random in the peers. Peers interpolate at every geometric s
 uint8 after every step; kornia computes in float32 and aligns corners where it resizes.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-
-os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # it would look for updates on the network
 
 import albumentations as A
 import kornia.augmentation as K
 import numpy as np
 import torch
-import torchvision.transforms.v2 as T
-from bench.augmentation.pictures import MEAN, STD, Photo, Size, smooth_batch
+from bench.augmentation.libraries import BILINEAR, albumentations, by_albumentations, chain, finish
+from bench.augmentation.pictures import MEAN, STD, Size, smooth_batch
 from bench.augmentation.prepared import operator_call
-from bench.harness import EXACT, Case, Contender, Tolerance, case
+from bench.harness import EXACT, Case, Contender, Tolerance, rows
 from PIL import Image
+from torchvision.transforms import v2
 from visops import transforms as V
 
 Call = Callable[[], torch.Tensor]
@@ -30,13 +28,12 @@ SOURCE: Size = (512, 512)
 TARGET: Size = (224, 224)
 _ANGLE, _ZOOM = (17.3, 17.3), (1.13, 1.13)
 _WHOLE = (1.0, 1.0)
-_BILINEAR = T.InterpolationMode.BILINEAR
 _GAIN = {"brightness": (1.1, 1.1), "contrast": (0.9, 0.9), "saturation": (1.2, 1.2)}
 _HUE = (0.05, 0.05)
 
 
 @dataclass(frozen=True)
-class Chain:
+class Steps:
     """What varies between rows."""
 
     affine_first: bool = False  # applied to the photo instead of the crop
@@ -58,161 +55,111 @@ class Chain:
         )
 
 
-def visops_chain(chain: Chain) -> V.Compose:
-    """The whole chain in one pass."""
-    geometry = chain.ordered(
-        V.RandomResizedCrop(TARGET, _WHOLE, _WHOLE, antialias=chain.antialias),
-        V.RandomHorizontalFlip(1.0),
-        V.RandomAffine(_ANGLE, scale=_ZOOM),
+def tensor_chain(steps: Steps, library: Any, pil: bool = False) -> Any:
+    """The whole chain: ours in one pass, torchvision's on tensors or PIL images.
+
+    Those it always filters when shrinking.
+    """
+    filters = {"antialias": pil or steps.antialias}
+    geometry = steps.ordered(
+        library.RandomResizedCrop(TARGET, _WHOLE, _WHOLE, **filters),
+        library.RandomHorizontalFlip(1.0),
+        library.RandomAffine(_ANGLE, scale=_ZOOM, interpolation=BILINEAR),
     )
-    hue = _HUE if chain.hue else None
-    jitter = [V.ColorJitter(**_GAIN, hue=hue)] if chain.jitter else []
-    finish = [V.ToDtype(torch.float32, scale=True), V.Normalize(MEAN, STD)]
-    return V.Compose([*geometry, *jitter, *finish], seed=0)
+    hue = _HUE if steps.hue else None
+    jitter = [library.ColorJitter(**_GAIN, hue=hue)] if steps.jitter else []
+    return chain(library, *geometry, *jitter, pil=pil, **({"seed": 0} if library is V else {}))
 
 
-def torchvision_chain(chain: Chain, pil: bool) -> T.Compose:
-    """transforms.v2 on tensors or PIL images (which it always filters when shrinking)."""
-    geometry = chain.ordered(
-        T.RandomResizedCrop(TARGET, _WHOLE, _WHOLE, antialias=pil or chain.antialias),
-        T.RandomHorizontalFlip(1.0),
-        T.RandomAffine(_ANGLE, scale=_ZOOM, interpolation=_BILINEAR),
-    )
-    hue = _HUE if chain.hue else None
-    jitter = [T.ColorJitter(**_GAIN, hue=hue)] if chain.jitter else []
-    # HWC photos are resized fastest as they are; they become CHW while still uint8.
-    planes = T.ToImage() if pil else T.Lambda(torch.Tensor.contiguous)
-    finish = [planes, T.ToDtype(torch.float32, scale=True), T.Normalize(MEAN, STD)]
-    return T.Compose([*geometry, *jitter, *finish])
-
-
-def albumentations_chain(chain: Chain) -> A.Compose:
-    """Built on OpenCV; `area_for_downscale` is its antialiasing filter."""
-    area = "image" if chain.antialias else None
-    geometry = chain.ordered(
+def albumentations_chain(steps: Steps) -> A.Compose:
+    """`area_for_downscale` is its antialiasing filter."""
+    area = "image" if steps.antialias else None
+    geometry = steps.ordered(
         A.RandomResizedCrop(TARGET, _WHOLE, _WHOLE, area_for_downscale=area, p=1.0),
         A.HorizontalFlip(p=1.0),
         A.Affine(scale=_ZOOM, rotate=(-_ANGLE[0], -_ANGLE[1]), p=1.0),
     )
-    hue = _HUE if chain.hue else (0.0, 0.0)
-    jitter = [A.ColorJitter(**_GAIN, hue=hue, p=1.0)] if chain.jitter else []
-    finish = [A.Normalize(MEAN, STD), A.ToTensorV2()]
-    return A.Compose([*geometry, *jitter, *finish], is_check_shapes=False)
+    hue = _HUE if steps.hue else (0.0, 0.0)
+    return albumentations(*geometry, *([A.ColorJitter(**_GAIN, hue=hue, p=1.0)] * steps.jitter))
 
 
-def kornia_chain(chain: Chain) -> torch.nn.Sequential:
+def kornia_chain(steps: Steps) -> torch.nn.Sequential:
     """Written this way because kornia's own AugmentationSequential is slower."""
-    geometry = chain.ordered(
+    geometry = steps.ordered(
         K.RandomResizedCrop(TARGET, _WHOLE, _WHOLE, p=1.0, cropping_mode="resample"),
         K.RandomHorizontalFlip(p=1.0),
         K.RandomAffine(_ANGLE, scale=_ZOOM, p=1.0),
     )
-    hue = _HUE if chain.hue else (0.0, 0.0)
-    jitter = [K.ColorJitter(*_GAIN.values(), hue, p=1.0)] if chain.jitter else []
+    hue = _HUE if steps.hue else (0.0, 0.0)
+    jitter = [K.ColorJitter(*_GAIN.values(), hue, p=1.0)] if steps.jitter else []
     finish = [K.Normalize(torch.tensor(MEAN), torch.tensor(STD), p=1.0)]
     return torch.nn.Sequential(*geometry, *jitter, *finish)
 
 
-def chain_contenders(chain: Chain, batch: int) -> list[Contender]:
+def chain_contenders(steps: Steps, batch: int) -> list[Contender]:
     """Pictures [B, 512, 512, 3] to a normalised batch [B, 3, 224, 224]."""
     photos = smooth_batch(batch, SOURCE)
     pixels = torch.from_numpy(photos).permute(0, 3, 1, 2)
-    ours = visops_chain(chain)
-    index = range(batch)
-
-    def ours_whole() -> torch.Tensor:
-        return ours(photos, index=index)  # type: ignore[no-any-return]
-
-    # The floors are for a chain with full colour jitter.
-    tolerance, floors = chain.tolerance, chain.hue
-    contenders = [
-        Contender("visops", operator_call(ours_whole)),
-        Contender("visops.transforms", ours_whole, EXACT, bound=True),
-        Contender(
-            "albumentations",
-            _albumentations(albumentations_chain(chain), photos),
-            tolerance,
-            floor=8.0 if floors else None,
-        ),
-        Contender(
-            "torchvision",
-            _torchvision(torchvision_chain(chain, pil=False), pixels),
-            tolerance,
-            floor=30.0 if floors else None,
-        ),
-        Contender("torchvision PIL", _pil(torchvision_chain(chain, pil=True), photos), tolerance),
-    ]
-    if not chain.antialias:  # kornia has no such filter
-        contenders.append(
-            Contender(
-                "kornia",
-                _kornia(kornia_chain(chain), pixels),
-                tolerance,
-                floor=40.0 if floors else None,
-            )
-        )
-    return contenders
-
-
-def _albumentations(chain: A.Compose, photos: Photo) -> Call:
-    return lambda: torch.stack([chain(image=photo)["image"] for photo in photos])
-
-
-def _torchvision(chain: T.Compose, pixels: torch.Tensor) -> Call:
-    return lambda: chain(pixels)
-
-
-def _pil(chain: T.Compose, photos: Photo) -> Call:
     images = [Image.fromarray(photo) for photo in photos]
-    return lambda: torch.stack([chain(image) for image in images])
+    ours, index = tensor_chain(steps, V), range(batch)
+    on_tensors, on_images = tensor_chain(steps, v2), tensor_chain(steps, v2, pil=True)
 
+    def whole() -> torch.Tensor:
+        return ours(photos, index=index)
 
-def _kornia(chain: torch.nn.Module, pixels: torch.Tensor) -> Call:
-    planes = torch.contiguous_format
-    return lambda: chain(pixels.to(torch.float32, memory_format=planes).div_(255.0))
+    def by_pil() -> torch.Tensor:
+        return torch.stack([on_images(image) for image in images])
+
+    def by_kornia() -> torch.Tensor:
+        planes = pixels.to(torch.float32, memory_format=torch.contiguous_format)
+        return in_kornia(planes.div_(255.0))
+
+    calls: dict[str, Call] = {
+        "albumentations": by_albumentations(albumentations_chain(steps), list(photos)),
+        "torchvision": lambda: on_tensors(pixels),
+        "torchvision PIL": by_pil,
+    }
+    if not steps.antialias:  # kornia has no such filter
+        in_kornia = kornia_chain(steps)
+        calls["kornia"] = by_kornia
+    # The floors are for a chain with full colour jitter.
+    floors = {"albumentations": 8.0, "torchvision": 30.0, "kornia": 40.0} if steps.hue else {}
+    return [
+        Contender("visops", operator_call(whole)),
+        Contender("visops.transforms", whole, EXACT, bound=True),
+        *(Contender(name, c, steps.tolerance, floors.get(name)) for name, c in calls.items()),
+    ]
 
 
 CHAINS = {
-    "crop, flip, affine, hue": Chain(hue=True),
-    "affine, crop, flip, hue": Chain(affine_first=True, hue=True),
-    "crop, flip, affine, jitter": Chain(),
-    "crop, flip, affine": Chain(jitter=False),
-    "crop, flip, affine, antialias": Chain(jitter=False, antialias=True),
+    "crop, flip, affine, hue": Steps(hue=True),
+    "affine, crop, flip, hue": Steps(affine_first=True, hue=True),
+    "crop, flip, affine, jitter": Steps(),
+    "crop, flip, affine": Steps(jitter=False),
+    "crop, flip, affine, antialias": Steps(jitter=False, antialias=True),
 }
-_ROWS = (
-    *((name, 1) for name in CHAINS),
-    ("crop, flip, affine, hue", 16),
-    ("affine, crop, flip, hue", 16),
-)
-_QUICK = (("crop, flip, affine, hue", 1), ("affine, crop, flip, hue", 1))
 
 
 def cases() -> list[Case]:
     """Every chain on one photo, the full ones on a batch."""
-    return [
-        case(
-            "transforms with the same parameters, 512² uint8 HWC → 224² float32 CHW",
-            f"{batch}× {name}",
-            chain_contenders,
-            *(CHAINS[name], batch),
-            quick=(name, batch) in _QUICK,
-            images=batch,
-        )
-        for name, batch in _ROWS
-    ]
+    group = "transforms with the same parameters, 512² uint8 HWC → 224² float32 CHW"
+    full = ("crop, flip, affine, hue", "affine, crop, flip, hue")
+    found = []
+    for name, batch in (*((name, 1) for name in CHAINS), *((name, 16) for name in full)):
+        table = {f"{batch}× {name}": (CHAINS[name], batch)}
+        found += rows(group, chain_contenders, table, "^1× .*hue", images=batch)
+    return found
 
 
 def random_chain(jitter: bool, antialias: bool) -> V.Compose:
     """A training chain, its parameters drawn for every sample."""
-    color = [V.ColorJitter(0.4, 0.4, 0.4, 0.1)] if jitter else []
     return V.Compose(
         [
             V.RandomResizedCrop(TARGET, antialias=antialias),
             V.RandomHorizontalFlip(),
             V.RandomAffine(10.0, (0.1, 0.1), (0.9, 1.1)),
-            *color,
-            V.ToDtype(torch.float32, scale=True),
-            V.Normalize(MEAN, STD),
+            *([V.ColorJitter(0.4, 0.4, 0.4, 0.1)] if jitter else []),
+            *finish(V),
             V.RandomErasing(),
         ],
         seed=0,
@@ -224,40 +171,28 @@ def class_contenders(batch: int, listed: bool, jitter: bool, antialias: bool) ->
     rng = np.random.default_rng(0)
     photos = [rng.integers(0, 256, (*SOURCE, 3), dtype=np.uint8) for _ in range(batch)]
     pixels = torch.from_numpy(np.stack(photos).transpose(0, 3, 1, 2).copy())
-    chain = random_chain(jitter, antialias)
-    index = range(batch)
+    chain, index = random_chain(jitter, antialias), range(batch)
 
     def whole() -> torch.Tensor:
-        if listed:
-            return chain.collate(photos, index=index)  # type: ignore[no-any-return]
-        return chain(pixels, index=index)  # type: ignore[no-any-return]
+        return chain.collate(photos, index=index) if listed else chain(pixels, index=index)
 
+    floor = 0.8 if batch >= 32 else None
     return [
         Contender("visops.transforms", whole),
-        Contender(
-            "operator alone",
-            operator_call(whole),
-            EXACT,
-            floor=0.8 if batch >= 32 else None,
-            bound=True,
-        ),
+        Contender("operator alone", operator_call(whole), EXACT, floor, bound=True),
     ]
 
 
 def class_cases() -> list[Case]:
     """What the classes cost beyond the operator."""
-    kinds = [(32, False), (32, True), (1, False)]
-    return [
-        case(
-            "classes against the operator with the parameters that they make, 512² → 224²",
-            f"{batch}× {'list' if listed else 'batch'}"
-            f"{', jitter' if jitter else ''}{', antialias' if antialias else ''}",
-            class_contenders,
-            *(batch, listed, jitter, antialias),
-            quick=jitter and not antialias and not listed,
-            images=batch,
-        )
-        for batch, listed in kinds
-        for jitter, antialias in ((False, False), (True, False), (True, True))
-        if batch > 1 or not antialias  # one crop may be an enlarged one
-    ]
+    group = "classes against the operator with the parameters that they make, 512² → 224²"
+    found = []
+    for batch, listed in ((32, False), (32, True), (1, False)):
+        for jitter, antialias in ((False, False), (True, False), (True, True)):
+            if batch == 1 and antialias:
+                continue  # one crop may be an enlarged one
+            words = f"{', jitter' if jitter else ''}{', antialias' if antialias else ''}"
+            label = f"{batch}× {'list' if listed else 'batch'}{words}"
+            table = {label: (batch, listed, jitter, antialias)}
+            found += rows(group, class_contenders, table, "batch, jitter$", images=batch)
+    return found

@@ -21,13 +21,13 @@ import numpy as np
 import simplejpeg
 import torch
 import torchvision
-import torchvision.transforms.v2 as T
 import visops
-from bench.augmentation.pictures import MEAN, SAME_MEAN, STD, Photo, Size, jpeg_files
-from bench.harness import Case, Contender, Tolerance, case
-from bench.loading.workers import Loaded, start
+from bench.augmentation.libraries import BILINEAR, albumentations, chain
+from bench.augmentation.pictures import SAME_MEAN, Photo, Size, jpeg_files
+from bench.harness import Case, Contender, Tolerance, rows
+from bench.loading.ours import in_workers, mean
 from PIL import Image
-from torch.utils.data import DataLoader
+from torchvision.transforms import v2
 from visops import transforms as V
 
 TARGET: Size = (224, 224)
@@ -40,25 +40,13 @@ Decode = Callable[[bytes], Any]
 SAME_PHOTO = Tolerance(mean_abs=4.0, why="decoders differ in upsampling of colour, and reduction")
 
 
-def by_visops(file: bytes) -> Photo:
-    """All pixels, [H, W, 3]."""
-    return visops.decode_jpeg(np.frombuffer(file, np.uint8))  # type: ignore[no-any-return]
+def by_visops(file: bytes, size: int | None = None) -> Photo:
+    """All pixels, [H, W, 3]; or 2016x1512 to a quarter."""
+    return visops.decode_jpeg(np.frombuffer(file, np.uint8), size=size)
 
 
-def reduced_by_visops(file: bytes) -> Photo:
-    """2016x1512 to a quarter."""
-    content = np.frombuffer(file, np.uint8)
-    return visops.decode_jpeg(content, size=REDUCED)  # type: ignore[no-any-return]
-
-
-def by_simplejpeg(file: bytes) -> Photo:
-    """All pixels, [H, W, 3]."""
-    photo: Photo = simplejpeg.decode_jpeg(file)
-    return photo
-
-
-def reduced_by_simplejpeg(file: bytes, least: int = REDUCED) -> Photo:
-    """2016x1512 to a quarter, or to a half."""
+def by_simplejpeg(file: bytes, least: int = 0) -> Photo:
+    """All pixels, [H, W, 3]; or 2016x1512 to a quarter, or to a half."""
     photo: Photo = simplejpeg.decode_jpeg(file, min_height=least, min_width=least)
     return photo
 
@@ -75,15 +63,11 @@ def reduced_by_opencv(file: bytes) -> Photo:
     return cv2.cvtColor(reduced, cv2.COLOR_BGR2RGB)  # type: ignore[arg-type,return-value]
 
 
-def by_pil(file: bytes) -> Image.Image:
-    """All pixels."""
-    return Image.open(io.BytesIO(file)).convert("RGB")
-
-
-def reduced_by_pil(file: bytes, least: int = REDUCED) -> Image.Image:
-    """Draft mode: 2016x1512 to a quarter, or to a half."""
+def by_pil(file: bytes, least: int | None = None) -> Image.Image:
+    """All pixels; or in draft mode: 2016x1512 to a quarter, or to a half."""
     photo = Image.open(io.BytesIO(file))
-    photo.draft("RGB", (least, least))
+    if least is not None:
+        photo.draft("RGB", (least, least))
     return photo.convert("RGB")
 
 
@@ -111,7 +95,7 @@ def decoder_contenders(count: int, large: bool) -> list[Contender]:
     """Decode files one after another."""
     files = jpeg_files(count, large)
     decoders: dict[str, Decode] = {
-        "visops": reduced_by_visops if large else by_visops,
+        "visops": functools.partial(by_visops, size=REDUCED if large else None),
         "simplejpeg": by_simplejpeg,
         "OpenCV": by_opencv,
         "torchvision": by_torchvision,
@@ -119,9 +103,9 @@ def decoder_contenders(count: int, large: bool) -> list[Contender]:
     }
     if large:
         decoders |= {
-            "simplejpeg, reduced": reduced_by_simplejpeg,
+            "simplejpeg, reduced": functools.partial(by_simplejpeg, least=REDUCED),
             "OpenCV, reduced": reduced_by_opencv,
-            "PIL, reduced": reduced_by_pil,
+            "PIL, reduced": functools.partial(by_pil, least=REDUCED),
         }
 
     def each(decode: Decode) -> Callable[[], list[Any]]:
@@ -133,71 +117,34 @@ def decoder_contenders(count: int, large: bool) -> list[Contender]:
     ]
 
 
-class Loader:
-    """Run one epoch; returns the mean of each channel."""
-
-    def __init__(self, files: Sequence[bytes], load: Decode, collate: Any = None) -> None:
-        self.loader: Any = DataLoader(
-            Loaded(files, load),
-            batch_size=BATCH,
-            num_workers=WORKERS,
-            collate_fn=collate,
-            worker_init_fn=start,
-            persistent_workers=True,
-        )
-
-    def __call__(self) -> list[torch.Tensor]:
-        return [batch[:, :, ::8, ::8].mean((0, 2, 3)) for batch in self.loader]
-
-    @staticmethod
-    def mean(batches: list[torch.Tensor]) -> torch.Tensor:
-        """Over all batches."""
-        return torch.stack(batches).mean(0)
-
-
 def _empty(photos: list[Any]) -> torch.Tensor:
     """No transform, only the transfer to the main process: the bound for every chain."""
     return torch.zeros(len(photos), 3, *TARGET)
 
 
-def visops_chain(kind: str) -> V.Compose:
-    """Our chain of a kind in KINDS."""
-    crop = [V.Resize(TARGET)] if kind == "resize" else [V.RandomResizedCrop(TARGET, (0.25, 1.0))]
-    more = [V.RandomAffine(10.0, (0.1, 0.1), (0.9, 1.1)), V.ColorJitter(0.2, 0.2, 0.2, 0.05)]
-    finish = [V.ToDtype(torch.float32, scale=True), V.Normalize(MEAN, STD)]
-    middle = more if kind == "all" else []
-    return V.Compose([*crop, V.RandomHorizontalFlip(), *middle, *finish])
-
-
-def torchvision_chain(kind: str, pil: bool) -> T.Compose:
-    """torchvision's chain."""
-    bilinear = T.InterpolationMode.BILINEAR
-    crop = [T.Resize(TARGET)] if kind == "resize" else [T.RandomResizedCrop(TARGET, (0.25, 1.0))]
+def tensor_chain(kind: str, library: Any, pil: bool = False) -> Any:
+    """The chain of a kind in KINDS, in visops or torchvision."""
+    crop = library.RandomResizedCrop(TARGET, (0.25, 1.0))
     more = [
-        T.RandomAffine(10.0, (0.1, 0.1), (0.9, 1.1), interpolation=bilinear),
-        T.ColorJitter(0.2, 0.2, 0.2, 0.05),
+        library.RandomAffine(10.0, (0.1, 0.1), (0.9, 1.1), interpolation=BILINEAR),
+        library.ColorJitter(0.2, 0.2, 0.2, 0.05),
     ]
-    planes = T.ToImage() if pil else T.Lambda(torch.Tensor.contiguous)
-    finish = [planes, T.ToDtype(torch.float32, scale=True), T.Normalize(MEAN, STD)]
+    first = library.Resize(TARGET) if kind == "resize" else crop
     middle = more if kind == "all" else []
-    return T.Compose([*crop, T.RandomHorizontalFlip(), *middle, *finish])
+    return chain(library, first, library.RandomHorizontalFlip(), *middle, pil=pil)
 
 
 def albumentations_chain(kind: str) -> A.Compose:
     """albumentations' chain, whose filter for shrinking is a box."""
-    crop = (
-        [A.Resize(*TARGET, area_for_downscale="image")]
-        if kind == "resize"
-        else [A.RandomResizedCrop(TARGET, (0.25, 1.0), area_for_downscale="image")]
-    )
+    area = {"area_for_downscale": "image"}
+    crop = A.RandomResizedCrop(TARGET, (0.25, 1.0), **area)
     shift = {"x": (-0.1, 0.1), "y": (-0.1, 0.1)}
     more = [
         A.Affine(scale=(0.9, 1.1), rotate=(-10, 10), translate_percent=shift, p=1.0),
         A.ColorJitter(0.2, 0.2, 0.2, 0.05, p=1.0),
     ]
-    finish = [A.Normalize(MEAN, STD), A.ToTensorV2()]
-    middle = more if kind == "all" else []
-    return A.Compose([*crop, A.HorizontalFlip(), *middle, *finish], is_check_shapes=False)
+    first = A.Resize(*TARGET, **area) if kind == "resize" else crop
+    return albumentations(first, A.HorizontalFlip(), *(more if kind == "all" else []))
 
 
 def loader_contenders(count: int, large: bool, kind: str) -> list[Contender]:
@@ -206,37 +153,36 @@ def loader_contenders(count: int, large: bool, kind: str) -> list[Contender]:
     files = jpeg_files(count, large)
     # A crop may have half the photo's sides.
     least = REDUCED if kind == "resize" else 2 * REDUCED
-    decode: Decode = functools.partial(reduced_by_simplejpeg, least=least)
-    if not large:
-        decode = by_simplejpeg
-    plain = visops_chain(kind)
+    decode: Decode = functools.partial(by_simplejpeg, least=least) if large else by_simplejpeg
+    plain = tensor_chain(kind, V)
     ours = V.Compose([V.DecodeJpeg(), *plain.transforms])
     full = V.Compose([V.DecodeJpeg(reduced=False), *plain.transforms])
-    tensors, images = torchvision_chain(kind, pil=False), torchvision_chain(kind, pil=True)
+    tensors, images = tensor_chain(kind, v2), tensor_chain(kind, v2, pil=True)
     arrays = albumentations_chain(kind)
     views = views_by(decode)
-    pil: Decode = functools.partial(reduced_by_pil, least=least) if large else by_pil
+    pil: Decode = functools.partial(by_pil, least=least) if large else by_pil
+    loader = functools.partial(in_workers, batch_size=BATCH, num_workers=WORKERS)
     loaders = {
-        "visops": Loader(files, bytes, ours.collate),
-        "visops, one by one": Loader(files, ours),
-        "visops, full scale": Loader(files, bytes, full.collate),
-        "visops after simplejpeg": Loader(files, decode, plain.collate),
-        "decoding, empty batches": Loader(files, decode, _empty),
-        "torchvision": Loader(files, lambda file: tensors(views(file))),
-        "torchvision PIL": Loader(files, lambda file: images(pil(file))),
-        "albumentations": Loader(files, lambda file: arrays(image=decode(file))["image"]),
+        "visops": loader(files, bytes, ours.collate),
+        "visops, one by one": loader(files, ours),
+        "visops, full scale": loader(files, bytes, full.collate),
+        "visops after simplejpeg": loader(files, decode, plain.collate),
+        "decoding, empty batches": loader(files, decode, _empty),
+        "torchvision": loader(files, lambda file: tensors(views(file))),
+        "torchvision PIL": loader(files, lambda file: images(pil(file))),
+        "albumentations": loader(files, lambda file: arrays(image=decode(file))["image"]),
     }
     floors = FLOORS.get((large, kind), {})
     return [
         Contender(
             name,
-            loader,
+            epoch,
             Tolerance() if name == "decoding, empty batches" else SAME_MEAN,
-            comparable=Loader.mean,
+            comparable=mean,
             floor=floors.get(name),
             bound=name.startswith(("visops ", "visops,", "decoding")),
         )
-        for name, loader in loaders.items()
+        for name, epoch in loaders.items()
     ]
 
 
@@ -248,42 +194,20 @@ FLOORS: dict[tuple[bool, str], dict[str, float]] = {
     (True, "resize"): dict.fromkeys(("torchvision", "torchvision PIL", "albumentations"), 1.5),
 }
 
-KINDS = {
-    "crop": "crop, flip",
-    "all": "… affine, jitter",
-    "resize": "resize, flip",
-}
+KINDS = {"crop": "crop, flip", "all": "… affine, jitter", "resize": "resize, flip"}
 
 
 def cases() -> list[Case]:
     """Decoders, then chains, on photos of the usual size and on large ones."""
-    cases = []
+    sizes = {False: "640×480", True: "2016×1512"}
+    found = []
     for large, count in ((False, 32), (True, 8)):
-        size = "2016×1512" if large else "640×480"
-        cases.append(
-            case(
-                f"decoders, photos of {size}",
-                f"{count} files",
-                decoder_contenders,
-                *(count, large),
-                threads=1,
-                images=count,
-            )
-        )
+        group, table = f"decoders, photos of {sizes[large]}", {f"{count} files": (count, large)}
+        found += rows(group, decoder_contenders, table, threads=1, images=count)
+    options: dict[str, Any] = {"threads": 1, "memory": False, "workers": True}
     for large, count, kinds in ((False, 128, ("crop", "all")), (True, 64, ("crop", "resize"))):
-        size = "2016×1512" if large else "640×480"
-        cases += [
-            case(
-                f"JPEG files of {size} → batches of {BATCH}, DataLoader with {WORKERS} workers",
-                f"{count} files: {KINDS[kind]}",
-                loader_contenders,
-                *(count, large, kind),
-                quick=kind == "all",
-                threads=1,
-                memory=False,
-                workers=True,
-                images=count,
-            )
-            for kind in kinds
-        ]
-    return cases
+        batches = f"batches of {BATCH}, DataLoader with {WORKERS} workers"
+        group = f"JPEG files of {sizes[large]} → {batches}"
+        table_of_kinds = {f"{count} files: {KINDS[kind]}": (count, large, kind) for kind in kinds}
+        found += rows(group, loader_contenders, table_of_kinds, "…", images=count, **options)
+    return found

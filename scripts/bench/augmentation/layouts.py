@@ -1,7 +1,6 @@
 """The operator by itself: dtypes and layouts, masks, filters against aliasing."""
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import cv2
@@ -11,20 +10,15 @@ import torch.nn.functional as F
 import torchvision.transforms.v2.functional as TF
 import visops
 from bench.affine import noise, theta_of
-from bench.augmentation.one_warp import COLOR, FLOAT, rotation
+from bench.augmentation.one_warp import COLOR, FLOAT, by_grid_sample, rotation
 from bench.augmentation.pictures import MEAN, STD, Size, smooth
-from bench.harness import Case, Contender, Tolerance, case
+from bench.harness import Case, Contender, Tolerance, pair, rows
 from PIL import Image
 from torchvision.transforms import InterpolationMode
 
 SOURCE: Size = (512, 512)
 TARGET: Size = (224, 224)
-DTYPES = {
-    "u8": torch.uint8,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "f32": torch.float32,
-}
+DTYPES = {"u8": torch.uint8, "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 FORMATS = {"NCHW": torch.contiguous_format, "channels_last": torch.channels_last}
 # Results reach 2.6; both sides round half and bfloat16 when storing.
 STORED = {
@@ -42,57 +36,20 @@ def layout_contenders(dtype: str, layout: str, out: str, out_layout: str) -> lis
     image = image.mul(255).to(torch.uint8) if dtype == "u8" else image.to(DTYPES[dtype])
     matrix = rotation()
     theta = theta_of(visops.invert_affine(matrix), SOURCE, TARGET)[None]
-    color = torch.from_numpy(COLOR)
-    linear, offset = color[:, :3].float(), color[:, 3].float()
-    mean, std = (torch.tensor(v).view(3, 1, 1) for v in (MEAN, STD))
     stored: dict[str, Any] = {"dtype": DTYPES[out], "memory_format": FORMATS[out_layout]}
+    options: dict[str, Any] = {"color": COLOR, "clamp": True, "mean": MEAN, "std": STD}
+    options |= {"out_dtype": DTYPES[out], "memory_format": FORMATS[out_layout]}
 
     def ours() -> torch.Tensor:
-        return visops.augment(
-            image,
-            matrix,
-            TARGET,
-            color=color,
-            clamp=True,
-            mean=MEAN,
-            std=STD,
-            out_dtype=DTYPES[out],
-            memory_format=FORMATS[out_layout],
-        )
+        return visops.augment(image, matrix, TARGET, **options)
 
     def theirs() -> torch.Tensor:
-        grid = F.affine_grid(theta, [1, 3, *TARGET], align_corners=True)
         pixels = image.to(torch.float32)
         if dtype == "u8":
             pixels = pixels.div_(255.0)
-        warped = F.grid_sample(pixels, grid, align_corners=True)
-        mixed = F.conv2d(warped, linear[:, :, None, None], offset)
-        return mixed.clamp_(0.0, 1.0).sub_(mean).div_(std).to(**stored)
+        return by_grid_sample(pixels, theta).to(**stored)
 
-    return [
-        Contender("visops", ours),
-        Contender("affine_grid + grid_sample", theirs, STORED[out]),
-    ]
-
-
-def layout_cases() -> list[Case]:
-    """Every input dtype and layout to float32 NCHW, and uint8 and float32 to all other outputs."""
-    rows = [(*source, "f32", "NCHW") for source in itertools.product(DTYPES, FORMATS)]
-    rows += [
-        ("u8", "channels_last", *target)
-        for target in itertools.product(STORED, FORMATS)
-        if target != ("f32", "NCHW")
-    ]
-    return [
-        case(
-            "dtypes and layouts: rotation, colour, clamp, normalise, 512² → 224²",
-            f"{dtype} {layout} → {out} {out_layout}",
-            layout_contenders,
-            *(dtype, layout, out, out_layout),
-            quick=(dtype, layout, out, out_layout) == ("f32", "NCHW", "f32", "NCHW"),
-        )
-        for dtype, layout, out, out_layout in rows
-    ]
+    return pair("affine_grid + grid_sample", ours, theirs, (), STORED[out])
 
 
 def mask_contenders(target: Size) -> list[Contender]:
@@ -106,38 +63,18 @@ def mask_contenders(target: Size) -> list[Contender]:
     def opencv() -> torch.Tensor:
         return torch.from_numpy(cv2.warpAffine(plane, array, target[::-1], **border))[None, None]
 
-    contenders = [
-        Contender(
-            "visops",
-            lambda: visops.augment(
-                mask, matrix, target, fill=255, mode="nearest", out_dtype=torch.uint8
-            ),
-        ),
-        Contender("OpenCV", opencv, TIES),
-    ]
+    options: dict[str, Any] = {"fill": 255, "mode": "nearest", "out_dtype": torch.uint8}
+
+    def ours() -> torch.Tensor:
+        return visops.augment(mask, matrix, target, **options)
+
+    def torchvision() -> torch.Tensor:
+        return TF.affine(mask, 17.3, [0, 0], 1.13, [0.0, 0.0], nearest, fill=[255.0])
+
+    contenders = pair("OpenCV", ours, opencv, (), TIES)
     if target == SOURCE:
-        contenders.append(
-            Contender(
-                "torchvision",
-                lambda: TF.affine(mask, 17.3, [0, 0], 1.13, [0.0, 0.0], nearest, fill=[255.0]),
-                TIES,
-            )
-        )
+        contenders.append(Contender("torchvision", torchvision, TIES))
     return contenders
-
-
-def mask_cases() -> list[Case]:
-    """Masks of the same size, and shrunk."""
-    return [
-        case(
-            "mask, nearest with a fill of its own, uint8",
-            f"512² → {target[0]}²",
-            mask_contenders,
-            target,
-            quick=target == SOURCE,
-        )
-        for target in (SOURCE, TARGET)
-    ]
 
 
 def resize_contenders(dtype: str, layout: str, batch: int) -> list[Contender]:
@@ -150,63 +87,35 @@ def resize_contenders(dtype: str, layout: str, batch: int) -> list[Contender]:
         "antialias": True,
         "convention": "half_pixel",
         "out_dtype": DTYPES[dtype],
-        "memory_format": torch.channels_last
-        if layout == "channels_last"
-        else torch.contiguous_format,
+        "memory_format": FORMATS[layout],
     }
     rounded = Tolerance(max_abs=1, why="torch's weights are of 16 bits") if is_u8 else FLOAT
-    contenders = [
-        Contender("visops", lambda: visops.augment(image, matrix, TARGET, **options)),
-        Contender(
-            "interpolate",
-            lambda: F.interpolate(image, TARGET, mode="bilinear", antialias=True),
-            rounded,
-        ),
-    ]
+
+    def ours() -> torch.Tensor:
+        return visops.augment(image, matrix, TARGET, **options)
+
+    def interpolated() -> torch.Tensor:
+        return F.interpolate(image, TARGET, mode="bilinear", antialias=True)
+
+    contenders = pair("interpolate", ours, interpolated, (), rounded)
     if is_u8 and layout == "channels_last":
         arrays = list(image.permute(0, 2, 3, 1).numpy())
         images = [Image.fromarray(array) for array in arrays]
-        contenders += [
-            Contender("OpenCV", _resized_by_opencv(arrays), Tolerance(mean_abs=12.0, why="a box")),
-            Contender("PIL", _resized_by_pil(images), rounded),
-        ]
+        size, area, triangle = TARGET[::-1], cv2.INTER_AREA, Image.Resampling.BILINEAR
+
+        def by_opencv() -> torch.Tensor:
+            return _batch([cv2.resize(array, size, interpolation=area) for array in arrays])
+
+        def by_pil() -> torch.Tensor:
+            return _batch([np.asarray(each.resize(size, triangle)) for each in images])
+
+        box = Tolerance(mean_abs=12.0, why="a box")
+        contenders += [Contender("OpenCV", by_opencv, box), Contender("PIL", by_pil, rounded)]
     return contenders
 
 
 def _batch(arrays: list[np.ndarray]) -> torch.Tensor:
     return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2)
-
-
-def _resized_by_opencv(arrays: list[np.ndarray]) -> Callable[[], torch.Tensor]:
-    size, area = TARGET[::-1], cv2.INTER_AREA
-    return lambda: _batch([cv2.resize(array, size, interpolation=area) for array in arrays])
-
-
-def _resized_by_pil(images: list[Image.Image]) -> Callable[[], torch.Tensor]:
-    size, triangle = TARGET[::-1], Image.Resampling.BILINEAR
-    return lambda: _batch([np.asarray(image.resize(size, triangle)) for image in images])
-
-
-def resize_cases() -> list[Case]:
-    """Resizing without rotation, which peers are made for."""
-    return [
-        case(
-            "antialias, without rotation: 640×480 → 224²",
-            f"{batch}× {dtype} {layout}",
-            resize_contenders,
-            *(dtype, layout, batch),
-            quick=batch == 1,
-            images=batch,
-        )
-        for dtype, layout, batch in (
-            ("u8", "channels_last", 1),
-            ("u8", "NCHW", 1),
-            ("f32", "channels_last", 1),
-            ("f32", "NCHW", 1),
-            ("u8", "channels_last", 16),
-            ("f32", "NCHW", 16),
-        )
-    ]
 
 
 def rotated_contenders() -> list[Contender]:
@@ -222,44 +131,43 @@ def rotated_contenders() -> list[Contender]:
     square = torch.cat([matrix, fourfold.new_tensor([[0.0, 0.0, 1.0]])])
     large = (fourfold @ square)[:2].numpy()
 
-    def as_tensor(result: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(result)[None].permute(0, 3, 1, 2)
-
     def blurred() -> torch.Tensor:
         soft = cv2.GaussianBlur(picture, (0, 0), sigma)
-        return as_tensor(cv2.warpAffine(soft, array, (width, height)))
+        return _batch([cv2.warpAffine(soft, array, (width, height))])
 
     def supersampled() -> torch.Tensor:
         fine = cv2.warpAffine(picture, large, (4 * width, 4 * height))
-        return as_tensor(cv2.resize(fine, (width, height), interpolation=cv2.INTER_AREA))
+        return _batch([cv2.resize(fine, (width, height), interpolation=cv2.INTER_AREA)])
 
-    def bilinear() -> torch.Tensor:
-        return visops.augment(view, matrix, TARGET, out_dtype=torch.uint8)
+    def ours(antialias: bool) -> torch.Tensor:
+        return visops.augment(view, matrix, TARGET, antialias=antialias, out_dtype=torch.uint8)
 
     similar = Tolerance(mean_abs=1.5, why="other filters, other edges")
     return [
-        Contender(
-            "visops",
-            lambda: visops.augment(view, matrix, TARGET, antialias=True, out_dtype=torch.uint8),
-        ),
-        Contender("visops without antialias", bilinear, similar, bound=True),
+        Contender("visops", lambda: ours(True)),
+        Contender("visops without antialias", lambda: ours(False), similar, bound=True),
         Contender("OpenCV, 4×4 samples", supersampled, similar),
         Contender("OpenCV, blurred before", blurred, similar),
     ]
 
 
-def rotated_cases() -> list[Case]:
-    """One case."""
-    return [
-        case(
-            "antialias, rotated: 512² uint8 HWC → 224² uint8 CHW",
-            "1 image",
-            rotated_contenders,
-            quick=True,
-        )
-    ]
-
-
 def cases() -> list[Case]:
-    """All of the above."""
-    return [*layout_cases(), *mask_cases(), *resize_cases(), *rotated_cases()]
+    """Dtypes and layouts, masks, and resizing without rotation and with it."""
+    # Every input dtype and layout to float32 NCHW, and uint8 channels_last to all other outputs.
+    sources = [(*source, "f32", "NCHW") for source in itertools.product(DTYPES, FORMATS)]
+    targets = itertools.product(STORED, FORMATS)
+    kinds = sources + [("u8", "channels_last", *t) for t in targets if t != ("f32", "NCHW")]
+    table = {f"{kind[0]} {kind[1]} → {kind[2]} {kind[3]}": kind for kind in kinds}
+    group = "dtypes and layouts: rotation, colour, clamp, normalise, 512² → 224²"
+    found = rows(group, layout_contenders, table, "^f32 NCHW")
+    group = "mask, nearest with a fill of its own, uint8"
+    masks = {f"512² → {size[0]}²": (size,) for size in (SOURCE, TARGET)}
+    found += rows(group, mask_contenders, masks, "→ 512²")
+    # What peers are made for.
+    layouts = [(dtype, of, 1) for dtype in ("u8", "f32") for of in ("channels_last", "NCHW")]
+    for dtype, of, batch in (*layouts, ("u8", "channels_last", 16), ("f32", "NCHW", 16)):
+        resized = {f"{batch}× {dtype} {of}": (dtype, of, batch)}
+        group = "antialias, without rotation: 640×480 → 224²"
+        found += rows(group, resize_contenders, resized, "^1×", images=batch)
+    group = "antialias, rotated: 512² uint8 HWC → 224² uint8 CHW"
+    return [*found, *rows(group, rotated_contenders, {"1 image": ()}, "")]

@@ -1,7 +1,6 @@
 """The kernel: one affine map, one colour matrix, against the same steps written by hand."""
 
 import importlib
-from typing import Any
 
 import cv2
 import numpy as np
@@ -10,9 +9,8 @@ import torch.nn.functional as F
 import visops
 from bench.affine import theta_of
 from bench.augmentation.pictures import MEAN, STD, Photo, Size, smooth_batch
-from bench.harness import Case, Contender, Tolerance, case
-
-_OPERATOR = torch.ops.visops.augment.default
+from bench.augmentation.prepared import operator_call
+from bench.harness import Case, Contender, Tolerance, rows
 
 SOURCE: Size = (512, 512)
 TARGET: Size = (224, 224)
@@ -23,6 +21,10 @@ _TABLES = [((_LEVELS - m) / s).astype(np.float32) for m, s in zip(_MEAN, _STD, s
 _LUMA = np.array([0.299, 0.587, 0.114])
 # Saturation 0.7, brightness 1.2, and 5 % darker: [3, 4], for values in [0, 1].
 COLOR = np.column_stack([1.2 * (0.7 * np.eye(3) + 0.3 * _LUMA), np.full(3, -0.05)])
+
+_LINEAR = torch.from_numpy(COLOR[:, :3]).float()[:, :, None, None].contiguous()
+_OFFSET = torch.from_numpy(COLOR[:, 3]).float()
+_MEANS, _STDS = (torch.tensor(values).view(1, 3, 1, 1) for values in (MEAN, STD))
 
 # OpenCV rounds to whole levels after the warp, and again after colour when done by hand; a level
 # is 1.3 / 255 / 0.224 = 0.023 here.
@@ -40,9 +42,9 @@ def rotation(source: Size = SOURCE, target: Size = TARGET) -> torch.Tensor:
     return matrix
 
 
-def finish_levels(warped: np.ndarray) -> torch.Tensor:
+def finish_levels(warped: list[np.ndarray]) -> torch.Tensor:
     """Colour and normalisation of warped uint8 [B, H, W, 3], in float64 -> float32 NCHW."""
-    values = warped / 255.0 @ COLOR[:, :3].T + COLOR[:, 3]
+    values = np.stack(warped) / 255.0 @ COLOR[:, :3].T + COLOR[:, 3]
     normal = (values.clip(0.0, 1.0) - _MEAN) / _STD
     return torch.from_numpy(normal.astype(np.float32)).permute(0, 3, 1, 2)
 
@@ -61,6 +63,18 @@ def by_opencv(photos: Photo, matrix: np.ndarray, size: Size) -> torch.Tensor:
     return torch.from_numpy(batch)
 
 
+def coloured(warped: torch.Tensor) -> torch.Tensor:
+    """Colour and normalisation by torch, of float32 [B, 3, H, W] in [0, 1]."""
+    mixed = F.conv2d(warped, _LINEAR, _OFFSET)
+    return mixed.clamp_(0.0, 1.0).sub_(_MEANS).div_(_STDS)
+
+
+def by_grid_sample(pixels: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
+    """The warp by torch, and what follows."""
+    grid = F.affine_grid(theta, [len(pixels), 3, *TARGET], align_corners=True)
+    return coloured(F.grid_sample(pixels, grid, align_corners=True))
+
+
 def chain_contenders(batch: int) -> list[Contender]:
     """Pictures [B, 512, 512, 3] to a normalised batch [B, 3, 224, 224]."""
     photos = smooth_batch(batch, SOURCE)
@@ -68,16 +82,12 @@ def chain_contenders(batch: int) -> list[Contender]:
     matrix = rotation()
     array, height, width = matrix.numpy(), *TARGET
     matrices = matrix.repeat(batch, 1, 1)
+    matrices32 = matrices.float()
     theta = theta_of(visops.invert_affine(matrix), SOURCE, TARGET).repeat(batch, 1, 1)
-    linear = torch.from_numpy(COLOR[:, :3]).float().view(3, 3, 1, 1)
-    offset = torch.from_numpy(COLOR[:, 3]).float()
-    mean, std = (torch.from_numpy(v).float().view(1, 3, 1, 1) for v in (_MEAN, _STD))
+    kornia = importlib.import_module("kornia")  # here: GPU rows use other parts of this file
 
     def ours() -> torch.Tensor:
         return visops.augment(photos, matrices, TARGET, color=COLOR, clamp=True, mean=MEAN, std=STD)
-
-    def operator() -> torch.Tensor:
-        return _OPERATOR(pixels, matrices, TARGET, *options)
 
     def warp_alone() -> list[np.ndarray]:
         return [cv2.warpAffine(photo, array, (width, height)) for photo in photos]
@@ -85,55 +95,24 @@ def chain_contenders(batch: int) -> list[Contender]:
     def as_floats() -> torch.Tensor:
         return pixels.to(torch.float32, memory_format=torch.contiguous_format).div_(255.0)
 
-    def coloured(warped: torch.Tensor) -> torch.Tensor:
-        mixed = F.conv2d(warped, linear, offset)
-        return mixed.clamp_(0.0, 1.0).sub_(mean).div_(std)
-
-    def grid_sample() -> torch.Tensor:
-        grid = F.affine_grid(theta, [batch, 3, *TARGET], align_corners=True)
-        return coloured(F.grid_sample(as_floats(), grid, align_corners=True))
-
-    kornia = importlib.import_module("kornia")  # here: GPU rows use other parts of this file
-
     def kornia_warp() -> torch.Tensor:
         return coloured(kornia.geometry.warp_affine(as_floats(), matrices32, TARGET))
 
-    color = torch.from_numpy(COLOR).view(1, 1, 3, 4)
-    options: tuple[Any, ...] = (
-        *("bilinear", "constant", [0.0], False, None, color, True, MEAN, STD, None, [0.0]),
-        *(False, False, torch.float32, False),
-    )
-    matrices32 = matrices.float()
     return [
         Contender("visops", ours),
-        Contender("operator alone", operator, bound=True),
-        Contender(
-            "OpenCV warp alone",
-            warp_alone,
-            ROUNDED,
-            floor=1.0 / 0.6,
-            comparable=lambda warped: finish_levels(np.stack(warped)),
-        ),
+        Contender("operator alone", operator_call(ours), bound=True),
+        Contender("OpenCV warp alone", warp_alone, ROUNDED, 1.0 / 0.6, finish_levels),
         Contender("OpenCV", lambda: by_opencv(photos, array, TARGET), ROUNDED),
-        Contender("affine_grid + grid_sample", grid_sample, FLOAT),
+        Contender("affine_grid + grid_sample", lambda: by_grid_sample(as_floats(), theta), FLOAT),
         Contender("kornia", kornia_warp, FLOAT),
     ]
 
 
 def cases() -> list[Case]:
     """One image and a batch."""
-    group = (
-        "rotation and scale, colour matrix, clamp, normalise, by hand: "
-        "512² uint8 HWC → 224² float32 CHW"
-    )
+    group = "rotation and scale, colour matrix, clamp, normalise, by hand: "
+    group += "512² uint8 HWC → 224² float32 CHW"
     return [
-        case(
-            group,
-            f"{batch} image{'s' if batch > 1 else ''}",
-            chain_contenders,
-            batch,
-            quick=batch == 1,
-            images=batch,
-        )
-        for batch in (1, 16)
+        *rows(group, chain_contenders, {"1 image": (1,)}, "", images=1),
+        *rows(group, chain_contenders, {"16 images": (16,)}, images=16),
     ]

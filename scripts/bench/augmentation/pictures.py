@@ -61,6 +61,17 @@ def ragged_noise(count: int) -> tuple[Photo, ...]:
     return tuple(rng.integers(0, 256, (*size, 3), dtype=np.uint8) for size in sizes)
 
 
+def cut(photo: Image.Image, size: Size, least: float, rng: np.random.Generator) -> Image.Image:
+    """A part of a photo, at random, resized: as large as it can be, or down to a share of that."""
+    height, width = size
+    scale = min(photo.width / width, photo.height / height) * rng.uniform(least, 1.0)
+    cut_width, cut_height = width * scale, height * scale
+    left = rng.uniform(0, photo.width - cut_width)
+    top = rng.uniform(0, photo.height - cut_height)
+    box = (left, top, left + cut_width, top + cut_height)
+    return photo.resize((width, height), Image.Resampling.BICUBIC, box)
+
+
 def cut_photos(count: int, large: bool = False, size: Size | None = None) -> Iterator[Image.Image]:
     """Real photos, cut at random from those that come with scikit-image and scikit-learn.
 
@@ -73,12 +84,7 @@ def cut_photos(count: int, large: bool = False, size: Size | None = None) -> Ite
         mixed = MIXED_SIZES[index % len(MIXED_SIZES)]
         height, width = size or ((1512, 2016) if large else mixed)
         photo = photos[index % len(photos)]
-        scale = min(photo.width / width, photo.height / height) * rng.uniform(0.7, 1.0)
-        cut_width, cut_height = width * scale, height * scale
-        left = rng.uniform(0, photo.width - cut_width)
-        top = rng.uniform(0, photo.height - cut_height)
-        box = (left, top, left + cut_width, top + cut_height)
-        yield photo.resize((width, height), Image.Resampling.BICUBIC, box)
+        yield cut(photo, (height, width), 0.7, rng)
 
 
 def jpeg(photo: Image.Image) -> bytes:

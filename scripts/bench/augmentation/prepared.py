@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from operators.recorded import OperatorCalls
 from visops.warp.augment_autograd import augment, augment_list
 
 # What visops.augment calls once it has read its arguments. For small images it is quicker than the
@@ -25,25 +25,13 @@ class Call:
         return self.function(*self.arguments)  # type: ignore[no-any-return]
 
 
-class _Calls(TorchDispatchMode):
-    """Records calls of our operators."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.made: list[Call] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.namespace == "visops":
-            assert not kwargs
-            self.made.append(Call(_QUICKEST.get(func, func), args))
-        return func(*args, **(kwargs or {}))
-
-
 def operator_calls(chain: Callable[[], Any]) -> tuple[list[Call], Any]:
     """Return the calls of our operators that `chain` makes, in order, and its result."""
-    with _Calls() as calls:
+    with OperatorCalls() as seen:
         result = chain()
-    return calls.made, result
+    return [
+        Call(_QUICKEST.get(function, function), given) for function, given in seen.calls
+    ], result
 
 
 def operator_call(chain: Callable[[], torch.Tensor]) -> Call:

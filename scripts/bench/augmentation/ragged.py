@@ -8,8 +8,9 @@ import numpy as np
 import torch
 import torchvision.transforms.v2.functional as TF
 import visops
+from bench.augmentation.libraries import albumentations, by_albumentations
 from bench.augmentation.pictures import MEAN, STD, Photo, Size, normalise, ragged_noise
-from bench.harness import Case, Contender, Tolerance, case
+from bench.harness import Case, Contender, Tolerance, rows
 
 TARGET: Size = (224, 224)
 # A level is 1 / 255 / 0.224 = 0.0175.
@@ -64,34 +65,22 @@ def ragged_contenders(count: int, antialias: bool) -> list[Contender]:
         )
         return normalise(torch.from_numpy(resized).permute(0, 3, 1, 2))
 
-    chain = A.Compose(
-        [A.Resize(*TARGET, interpolation=flag), A.Normalize(MEAN, STD), A.ToTensorV2()],
-        is_check_shapes=False,
-    )
-
-    def albumentations() -> torch.Tensor:
-        return torch.stack([chain(image=photo)["image"] for photo in photos])
-
+    by_a = by_albumentations(albumentations(A.Resize(*TARGET, interpolation=flag)), photos)
     by_opencv = BOX if antialias else ROUNDED_TWICE
     return [
         Contender("visops", ours),
         Contender("torchvision", torchvision_best, ROUNDED, floor=5.0),
         Contender("torchvision, CHW, one by one", torchvision_usual, ROUNDED, floor=5.0),
         Contender("OpenCV", opencv, by_opencv),
-        Contender("albumentations", albumentations, by_opencv),
+        Contender("albumentations", by_a, by_opencv),
     ]
 
 
 def cases() -> list[Case]:
     """With and without a filter."""
-    return [
-        case(
-            "photos of mixed sizes, about 640×480 uint8 HWC → normalised float32 CHW batch",
-            f"{count}× {'antialias' if antialias else 'bilinear'}",
-            ragged_contenders,
-            *(count, antialias),
-            quick=antialias and count == 32,
-            images=count,
-        )
-        for count, antialias in ((32, True), (4, True), (32, False))
-    ]
+    group = "photos of mixed sizes, about 640×480 uint8 HWC → normalised float32 CHW batch"
+    found = []
+    for count, antialias in ((32, True), (4, True), (32, False)):
+        table = {f"{count}× {'antialias' if antialias else 'bilinear'}": (count, antialias)}
+        found += rows(group, ragged_contenders, table, "32× antialias", images=count)
+    return found

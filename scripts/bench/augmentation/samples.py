@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from bench.augmentation.pictures import MEAN, STD
+from bench.augmentation.libraries import finish
 from bench.augmentation.prepared import operator_calls
-from bench.harness import EXACT, Case, Contender, Tolerance, case
+from bench.harness import EXACT, Case, Contender, Tolerance, rows
 from torchvision import tv_tensors
 from visops import transforms as V
 
@@ -27,8 +27,7 @@ def _chain() -> V.Compose:
             V.RandomHorizontalFlip(),
             V.RandomRotation(10),
             V.ColorJitter(0.2, 0.2, 0.2, 0.1),
-            V.ToDtype(torch.float32, scale=True),
-            V.Normalize(MEAN, STD),
+            *finish(V),
             V.RandomErasing(),
         ],
         seed=0,
@@ -112,13 +111,9 @@ def target_contenders(typed: bool) -> list[Contender]:
 def cases() -> list[Case]:
     """One row without targets, and one for each form that targets may have."""
     group = "a chain of seven on one photo, 64² → 32², against the operators called by hand"
-    targets = "boxes, mask, key points"
-    rows = (
-        ("photo", image_contenders, ()),
-        (f"photo, {targets}", target_contenders, (False,)),
-        (f"photo, {targets} as tv_tensors", target_contenders, (True,)),
-    )
+    label = "photo, boxes, mask, key points"
+    forms = {label: (False,), f"{label} as tv_tensors": (True,)}
     return [
-        case(group, label, build, *arguments, quick=True, threads=1)
-        for label, build, arguments in rows
+        *rows(group, image_contenders, {"photo": ()}, "", threads=1),
+        *rows(group, target_contenders, forms, "", threads=1),
     ]

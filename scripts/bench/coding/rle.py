@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 import visops
-from bench.harness import Case, Contender, case
+from bench.harness import EXACT, Case, Contender, pair, rows
 
 try:
     from pycocotools import mask as coco
@@ -36,46 +36,47 @@ def encode(draw: Masks, count: int, height: int, width: int) -> list[Contender]:
     masks = draw(count, height, width)
     tensor = torch.from_numpy(masks)
     packed, columns = visops.pack_masks(tensor), fortran(masks)
+    calls: dict[str, Callable[[], Any]] = {
+        "visops": lambda: visops.masks_to_rle(tensor),
+        "packed before": lambda: visops.masks_to_rle(packed),
+        "pycocotools, columns given": lambda: coco.encode(columns),
+        "pycocotools, with the copy": lambda: coco.encode(fortran(masks)),
+    }
+    floors = {"pycocotools, columns given": 5.0}
     return [
-        Contender("visops", lambda: visops.masks_to_rle(tensor), comparable=texts),
-        Contender(
-            "packed before", lambda: visops.masks_to_rle(packed), comparable=texts, bound=True
-        ),
-        Contender(
-            "pycocotools, columns given", lambda: coco.encode(columns), floor=5.0, comparable=texts
-        ),
-        Contender(
-            "pycocotools, with the copy", lambda: coco.encode(fortran(masks)), comparable=texts
-        ),
+        Contender(name, call, EXACT, floors.get(name), texts, bound=name == "packed before")
+        for name, call in calls.items()
     ]
 
 
 def decode(draw: Masks, count: int, height: int, width: int) -> list[Contender]:
     """Compressed RLE to masks."""
     rles = visops.masks_to_rle(draw(count, height, width))
+
+    def to_bits() -> Any:
+        return visops.rle_to_masks(rles, out="packed")
+
+    def unpacked(packed: Any) -> torch.Tensor:
+        return packed.unpack().to(torch.uint8)
+
+    def by_rows(masks: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(masks.transpose(2, 0, 1))
+
     return [
         Contender("visops", lambda: visops.rle_to_masks(rles, out="uint8")),
-        Contender(
-            "to bits",
-            lambda: visops.rle_to_masks(rles, out="packed"),
-            comparable=lambda packed: packed.unpack().to(torch.uint8),
-            bound=True,
-        ),
-        Contender(
-            "pycocotools",
-            lambda: coco.decode(rles),
-            comparable=lambda masks: np.ascontiguousarray(masks.transpose(2, 0, 1)),
-        ),
+        Contender("to bits", to_bits, comparable=unpacked, bound=True),
+        Contender("pycocotools", lambda: coco.decode(rles), comparable=by_rows),
     ]
 
 
 def overlaps(draw: Masks, count: int, height: int, width: int) -> list[Contender]:
     """Overlaps of all pairs, from RLE."""
     rles = visops.masks_to_rle(draw(count, height, width))
-    return [
-        Contender("visops", lambda: visops.rle_iou(rles, rles)),
-        Contender("pycocotools", lambda: np.asarray(coco.iou(rles, rles, [0] * count))),
-    ]
+
+    def cocos() -> np.ndarray:
+        return np.asarray(coco.iou(rles, rles, [0] * count))
+
+    return pair("pycocotools", lambda: visops.rle_iou(rles, rles), cocos)
 
 
 def polygons(corners: int, count: int, height: int, width: int) -> list[Contender]:
@@ -93,12 +94,11 @@ def polygons(corners: int, count: int, height: int, width: int) -> list[Contende
     def cocos() -> list[dict[str, Any]]:
         return [coco.merge(coco.frPyObjects(parts, *size)) for parts in objects]
 
+    def ours() -> list[dict[str, Any]]:
+        return visops.polygons_to_masks(objects, size, out="rle")
+
     return [
-        Contender(
-            "visops",
-            lambda: visops.polygons_to_masks(objects, size, out="rle"),
-            comparable=texts,
-        ),
+        Contender("visops", ours, comparable=texts),
         Contender("pycocotools", cocos, comparable=texts),
     ]
 
@@ -107,20 +107,15 @@ def cases(draws: dict[str, Masks]) -> list[Case]:
     """Cases of these kinds of masks; none without pycocotools."""
     if coco is None:
         return []
-    found = [
-        case(
-            group,
-            f"{count} × 800 × 1333, {name}",
-            build,
-            *(draw, count, 800, 1333),
-            quick=count < 50 and group == "encode",
-        )
-        for group, build in (("encode", encode), ("decode", decode), ("encoded overlaps", overlaps))
+    table = {
+        f"{count} × 800 × 1333, {name}": (draw, count, 800, 1333)
         for name, draw in draws.items()
         for count in (10, 100)
+    }
+    outlines = {f"100 of {corners} corners": (corners, 100, 800, 1333) for corners in (20, 200)}
+    return [
+        *rows("encode", encode, table, "^10 "),
+        *rows("decode", decode, table),
+        *rows("encoded overlaps", overlaps, table),
+        *rows("polygons", polygons, outlines),
     ]
-    found += [
-        case("polygons", f"{count} of {corners} corners", polygons, *(corners, count, 800, 1333))
-        for corners, count in ((20, 100), (200, 100))
-    ]
-    return found

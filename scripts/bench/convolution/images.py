@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import torch
 import visops
-from bench.harness import EXACT, Case, Contender, Tolerance, case
+from bench.harness import EXACT, Case, Contender, Tolerance, pair, rows
 from scipy import signal
 from torch import Tensor
 from torch.nn import functional
@@ -103,17 +103,15 @@ def preallocated(dtype: str, side: int) -> list[Contender]:
         return cv2.filter2D(image, -1, turned, dst=array, borderType=cv2.BORDER_CONSTANT)
 
     loose = EXACT if side < 11 else DFT
-    return [Contender("visops", ours), Contender("cv2.filter2D", with_cv2, loose, 1.0)]
+    return pair("cv2.filter2D", ours, with_cv2, (), loose, 1.0)
 
 
 def without_onednn(side: int) -> list[Contender]:
     """float64, where torch copies all patches: an image for which that takes 0.6 GB, not ten."""
     image, kernel = numbers("float64", HEIGHT // 4, WIDTH // 4, side)
     tensors = torch.from_numpy(image), torch.from_numpy(kernel)
-    return [
-        Contender("visops", lambda: visops.convolve2d(*tensors, "same")),
-        Contender("F.conv2d", with_torch(image, kernel), DFT, 50.0),
-    ]
+    theirs = with_torch(image, kernel)
+    return pair("F.conv2d", lambda: visops.convolve2d(*tensors, "same"), theirs, (), DFT, 50.0)
 
 
 def methods(dtype: str, side: int, height: int, width: int) -> list[Contender]:
@@ -143,49 +141,27 @@ def cases() -> list[Case]:
     new = [("float32", side) for side in sides]
     new += [("float64", 3), ("float64", 15)]
     new += [(dtype, side) for dtype in ("uint8", "complex64") for side in (3, 7, 15)]
-    found = [
-        case(
-            f"new array, {dtype}" + ("" if dtype != "uint8" or side in SATURATED else ", wrapping"),
-            f"{side} × {side}, 1080 × 1920",
-            allocating,
-            *(dtype, side),
-            quick=side == 7,
-            memory=dtype == "float32",
-        )
-        for dtype, side in new
-    ]
-    found += [
-        case(
-            "preallocated, 1080 × 1920",
-            f"float32, {side} × {side}",
-            preallocated,
-            *("float32", side),
-            quick=side == 7,
-        )
-        for side in sides
-        if side <= 25  # the direct kernel; larger kernels use transforms
-    ]
-    found.append(
-        case(
-            "without oneDNN, 270 × 480",
-            "float64, 25 × 25",
-            without_onednn,
-            25,
-            threads=1,
-            memory=False,
-        )
-    )
+    found = []
+    for dtype, side in new:
+        wraps = dtype == "uint8" and side not in SATURATED
+        group, label = f"new array, {dtype}{', wrapping' * wraps}", f"{side} × {side}, 1080 × 1920"
+        found += rows(group, allocating, {label: (dtype, side)}, "^7", memory=dtype == "float32")
+    # The direct kernel; larger kernels use transforms.
+    existing = {f"float32, {side} × {side}": ("float32", side) for side in sides if side <= 25}
+    found += rows("preallocated, 1080 × 1920", preallocated, existing, " 7 ")
+    one = {"float64, 25 × 25": (25,)}
+    found += rows("without oneDNN, 270 × 480", without_onednn, one, threads=1, memory=False)
     sizes = [(dtype, side, HEIGHT, WIDTH) for dtype in DTYPES for side in (3, 7, 15, 25, 51)]
     sizes += [("float32", side, h, w) for h, w in ((64, 64), (3000, 4000)) for side in (3, 15, 51)]
-    sizes.sort(key=lambda size: size[0] == "uint8")  # their own table: integers have no "fft"
-    found += [
-        case(
-            "auto and the methods" + (", integers" if dtype == "uint8" else ""),
-            f"{dtype}, {side} × {side}, {h} × {w}",
-            methods,
-            *(dtype, side, h, w),
-            quick=side == 15 and h == HEIGHT,
-        )
-        for dtype, side, h, w in sizes
+    tables = [
+        {
+            f"{t}, {k} × {k}, {h} × {w}": (t, k, h, w)
+            for t, k, h, w in sizes
+            if (t == "uint8") == whole
+        }
+        for whole in (False, True)
     ]
+    group, quick = "auto and the methods", "15 × 15, 1080"
+    found += rows(group, methods, tables[0], quick)
+    found += rows(f"{group}, integers", methods, tables[1], quick)  # which have no "fft"
     return found

@@ -1,11 +1,12 @@
 """Network layers: the implicit GEMM against oneDNN, and `auto` against both."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 import visops
-from bench.harness import Case, Contender, Tolerance, case
+from bench.harness import Case, Contender, Tolerance, case, pair_of_gradients
 from torch import Tensor
 from torch.nn import functional
 
@@ -74,72 +75,62 @@ def parts(result: Tensor) -> Tensor:
     return torch.view_as_real(result) if result.is_complex() else result
 
 
-def forward(layer: Layer) -> list[Contender]:
-    """The implicit GEMM against torch's convolution; the explicit one beside it."""
+def calls_of(layer: Layer) -> Callable[[Any], Callable[[], Tensor]]:
+    """F.conv2d or one of our methods, by name, of the same operands."""
     data, weight = layer.operands()
 
-    def method(name: Any) -> Callable[[], Tensor]:
+    def call(name: Any) -> Callable[[], Tensor]:
+        if name == "F.conv2d":
+            return lambda: functional.conv2d(data, weight, **layer.arguments)
         return lambda: visops.conv2d(data, weight, method=name, **layer.arguments)
 
+    return call
+
+
+def forward(layer: Layer) -> list[Contender]:
+    """The implicit GEMM against torch's convolution; the explicit one beside it."""
+    call = calls_of(layer)
+    options: dict[str, Any] = {"tolerance": layer.tolerance, "comparable": parts}
     return [
-        Contender("visops, implicit", method("implicit"), comparable=parts),
-        Contender(
-            "F.conv2d",
-            lambda: functional.conv2d(data, weight, **layer.arguments),
-            layer.tolerance,
-            layer.floor,
-            comparable=parts,
-        ),
-        Contender(
-            "visops, im2col", method("im2col"), layer.tolerance, comparable=parts, bound=True
-        ),
+        Contender("visops, implicit", call("implicit"), comparable=parts),
+        Contender("F.conv2d", call("F.conv2d"), floor=layer.floor, **options),
+        Contender("visops, im2col", call("im2col"), bound=True, **options),
     ]
 
 
 def auto(layer: Layer) -> list[Contender]:
     """`auto` against every method."""
-    data, weight = layer.operands()
-
-    def method(name: Any) -> Callable[[], Tensor]:
-        return lambda: visops.conv2d(data, weight, method=name, **layer.arguments)
-
+    call = calls_of(layer)
+    options: dict[str, Any] = {"tolerance": layer.tolerance, "comparable": parts}
+    options |= {"floor": NEAR_BEST, "bound": True}
     return [
-        Contender("visops, auto", method("auto"), comparable=parts),
-        *(
-            Contender(name, method(name), layer.tolerance, NEAR_BEST, comparable=parts, bound=True)
-            for name in ("implicit", "im2col", "torch")
-        ),
+        Contender("visops, auto", call("auto"), comparable=parts),
+        *(Contender(name, call(name), **options) for name in ("implicit", "im2col", "torch")),
     ]
 
 
 def training(layer: Layer) -> list[Contender]:
     """Forward and the gradients of input and weight."""
-    data, weight = (operand.requires_grad_() for operand in layer.operands())
-    shape = functional.conv2d(data, weight, **layer.arguments).shape
-    grad = torch.randn(shape, dtype=layer.dtype)
 
-    def of(function: Callable[..., Tensor], **more: str) -> Callable[[], tuple[Tensor, ...]]:
-        def run() -> tuple[Tensor, ...]:
-            result = function(data, weight, **layer.arguments, **more)
-            return torch.autograd.grad(result, (data, weight), grad)
+    def ours(data: Tensor, weight: Tensor) -> Tensor:
+        return visops.conv2d(data, weight, method="implicit", **layer.arguments)
 
-        return run
+    def theirs(data: Tensor, weight: Tensor) -> Tensor:
+        return functional.conv2d(data, weight, **layer.arguments)
 
-    return [
-        Contender("visops, implicit", of(visops.conv2d, method="implicit")),
-        Contender("F.conv2d", of(functional.conv2d), GRADIENT),
-    ]
+    found = pair_of_gradients("F.conv2d", ours, theirs, layer.operands(), GRADIENT)
+    return [replace(found[0], name="visops, implicit"), *found[1:]]
 
 
 def cases() -> list[Case]:
     """The cases, in the order of the tables."""
     jobs = (
-        ("conv2d", forward, LAYERS, "conv2d"),
-        ("conv2d, auto and the methods", auto, LAYERS, "conv2d auto"),
-        ("conv2d, forward and gradients", training, LAYERS[:1] + LAYERS[4:6], "conv2d training"),
+        ("conv2d", forward, LAYERS),
+        ("conv2d, auto and the methods", auto, LAYERS),
+        ("conv2d, forward and gradients", training, LAYERS[:1] + LAYERS[4:6]),
     )
     return [
         case(group, layer.label, build, layer, quick=i in (0, 4), on_cuda=True)
-        for group, build, layers, job in jobs
+        for group, build, layers in jobs
         for i, layer in enumerate(layers)
     ]

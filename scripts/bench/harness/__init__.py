@@ -1,4 +1,4 @@
-"""Interleaved benchmarks: what every ``scripts/bench/<op>.py`` shares.
+"""Interleaved benchmarks: what every ``python scripts/bench <op>`` shares.
 
 A benchmark is a list of :class:`Case`. A case builds its contenders, ours first, which all do the
 same job. For each case the harness
@@ -14,20 +14,30 @@ same job. For each case the harness
 Memory is measured in a separate process: see ``harness/memory.py``.
 """
 
-from .contender import EXACT, Case, Contender, Difference, Tolerance, case, compare
+from .contender import (
+    EXACT,
+    Case,
+    Contender,
+    Tolerance,
+    case,
+    compare,
+    gradients,
+    pair,
+    pair_of_gradients,
+    rows,
+)
 from .main import main
-from .timing import Timing, interleave, set_threads
 
 __all__ = [
     "EXACT",
     "Case",
     "Contender",
-    "Difference",
-    "Timing",
     "Tolerance",
     "case",
     "compare",
-    "interleave",
+    "gradients",
     "main",
-    "set_threads",
+    "pair",
+    "pair_of_gradients",
+    "rows",
 ]

@@ -3,7 +3,8 @@
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,6 +116,63 @@ def case(
 ) -> Case:
     """The case of `build` with these arguments."""
     return Case(group, label, functools.partial(build, *arguments), quick=quick, **more)
+
+
+def rows(
+    group: str,
+    build: Callable[..., Sequence[Contender]],
+    table: Mapping[str, Sequence[Any]],
+    quick: str | None = None,
+    **more: Any,
+) -> list[Case]:
+    """A case for each label of a table, with its arguments; quick where the pattern is found."""
+
+    def is_quick(label: str) -> bool:
+        return quick is not None and re.search(quick, label) is not None
+
+    return [
+        case(group, label, build, *arguments, quick=is_quick(label), **more)
+        for label, arguments in table.items()
+    ]
+
+
+def pair(
+    peer: str,
+    ours: Callable[..., Any],
+    theirs: Callable[..., Any],
+    given: Sequence[Any] = (),
+    tolerance: Tolerance = EXACT,
+    floor: float | None = None,
+    **more: Any,
+) -> list[Contender]:
+    """Ours beside one peer: two functions of the same arguments."""
+    return [
+        Contender("visops", lambda: ours(*given)),
+        Contender(peer, lambda: theirs(*given), tolerance, floor, **more),
+    ]
+
+
+def gradients(
+    function: Callable[..., torch.Tensor], leaves: Sequence[torch.Tensor], grad: torch.Tensor
+) -> Callable[[], tuple[torch.Tensor, ...]]:
+    """A call that computes a function of leaves, and the gradients of all of them."""
+    return lambda: torch.autograd.grad(function(*leaves), leaves, grad)
+
+
+def pair_of_gradients(
+    peer: str,
+    ours: Callable[..., torch.Tensor],
+    theirs: Callable[..., torch.Tensor],
+    given: Sequence[torch.Tensor],
+    tolerance: Tolerance,
+    floor: float | None = None,
+    **more: Any,
+) -> list[Contender]:
+    """The same two functions, and the gradients of all arguments for random incoming ones."""
+    leaves = [tensor.requires_grad_() for tensor in given]
+    grad = torch.rand_like(ours(*leaves))
+    both = gradients(ours, leaves, grad), gradients(theirs, leaves, grad)
+    return pair(peer, *both, (), tolerance, floor, **more)
 
 
 def _arrays(value: Any) -> Iterator[torch.Tensor]:

@@ -18,10 +18,7 @@ from .timing import interleave, set_threads
 
 
 def run_case(
-    case: Case,
-    threads: int,
-    min_time: float,
-    clock: Callable[[], float] = time.perf_counter,
+    case: Case, threads: int, min_time: float, clock: Callable[[], float] = time.perf_counter
 ) -> report.Row:
     """Compare, then time, the contenders of one case."""
     set_threads(threads)
@@ -33,23 +30,15 @@ def run_case(
         difference = compare(reference, contender.output())
         cell = cells[contender.name]
         cell.max_abs, cell.mean_abs = difference.max_abs, difference.mean_abs
-        cell.fraction = difference.fraction
         if difference.within(contender.tolerance):
             timed.append(contender)
-        else:
-            cell.refused = True
     del reference
     calls = [c.call for c in timed]
     timings = interleave(calls, min_time=min_time, device=case.device, clock=clock)
     for contender, timing in zip(timed, timings, strict=True):
         cell = cells[contender.name]
-        cell.min_s, cell.median_s, cell.rounds = (
-            timing.minimum,
-            timing.median,
-            len(timing.samples),
-        )
+        cell.min_s, cell.median_s = timing.minimum, timing.median
         cell.ratio = timing.minimum / timings[0].minimum
-        cell.ratio_median = timing.median / timings[0].median
     return report.Row(
         group=case.group,
         label=case.label,
@@ -90,65 +79,51 @@ def _profile(cases: Sequence[Case], path: Path) -> None:
 
 def _parser(op: str, description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=f"{op}.py",
+        prog=f"scripts/bench {op}",
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="a subset, in less than a minute")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--quick", action="store_true", help="a subset, in less than a minute")
+    add(
         "--threads",
         type=lambda text: [int(part) for part in text.split(",")],
         default=sorted({1, torch.get_num_threads()}),
         help="thread counts to run at, such as 1,2 (default: 1 and all)",
     )
-    parser.add_argument(
+    add(
         "--filter",
         action="append",
         default=[],
         metavar="TEXT",
         help="only cases whose device/group/label contains TEXT; several must all match",
     )
-    parser.add_argument(
-        "--json",
-        type=Path,
-        metavar="PATH",
-        help=f"result file (default: docs/benchmarks/{op}_<chip>.json, for whole runs only)",
-    )
-    parser.add_argument(
-        "--min-time",
-        type=float,
-        help="seconds to spend on each contender of a row (default: 0.2; 0.1 with --quick)",
-    )
-    parser.add_argument("--no-memory", action="store_true", help="skip the memory measurement")
-    parser.add_argument(
-        "--cpu-time",
-        action="store_true",
-        help="time what the process computes, not the wall clock: where other programs run",
-    )
-    parser.add_argument(
-        "--device", choices=("cpu", "cuda"), default="cpu", help="cuda: the cases that run there"
-    )
-    parser.add_argument(
-        "--kernels", action="store_true", help="only ours: what each row launches, and host's time"
-    )
-    parser.add_argument("--list", action="store_true", help="print the cases and stop")
-    parser.add_argument("--profile", action="store_true", help="write a torch.profiler trace")
-    parser.add_argument("--memory-child", action="store_true", help=argparse.SUPPRESS)
+    where = f"docs/benchmarks/{op}_<chip>.json, for whole runs only"
+    add("--json", type=Path, metavar="PATH", help=f"result file (default: {where})")
+    spent = "seconds to spend on each contender of a row (default: 0.2; 0.1 with --quick)"
+    add("--min-time", type=float, help=spent)
+    add("--no-memory", action="store_true", help="skip the memory measurement")
+    clock = "time what the process computes, not the wall clock: where other programs run"
+    add("--cpu-time", action="store_true", help=clock)
+    devices = ("cpu", "cuda")
+    add("--device", choices=devices, default="cpu", help="cuda: the cases that run there")
+    kernels_help = "only ours: what each row launches, and host's time"
+    add("--kernels", action="store_true", help=kernels_help)
+    add("--list", action="store_true", help="print the cases and stop")
+    add("--profile", action="store_true", help="write a torch.profiler trace")
+    add("--memory-child", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 
 def main(
-    op: str,
-    description: str,
-    cases: Sequence[Case],
-    argv: Sequence[str] | None = None,
+    op: str, description: str, cases: Sequence[Case], argv: Sequence[str] | None = None
 ) -> int:
     """Command line of a benchmark; returns the exit status.
 
     Parameters
     ----------
     op
-        Name of the operator, which is that of the script and of its result files.
+        Name of the operator, which is that of the module and of its result files.
     description
         What the table compares; printed above it and by ``--help``.
     cases
@@ -196,7 +171,7 @@ def main(
         _profile(chosen, Path("out") / f"bench_{op}_trace.json")
         return 0
 
-    extra = {} if options.no_memory else memory.measure(Path(sys.argv[0]), arguments)
+    extra = {} if options.no_memory else memory.measure([sys.argv[0], op], arguments)
     machine = report.machine_facts()
     clock = time.perf_counter
     if options.cpu_time:

@@ -94,20 +94,20 @@ def supported() -> bool:
     return os.access("/proc/self/clear_refs", os.W_OK)
 
 
-def measure(script: Path, arguments: Sequence[str]) -> dict[str, int]:
-    """Run `script` again as the measuring process; bytes by case key and contender's name."""
+def measure(program: Sequence[str], arguments: Sequence[str]) -> dict[str, int]:
+    """Run a program again as the measuring process; bytes by case key and contender's name."""
     if not supported():
         print("no /proc/self/clear_refs: memory is not measured", file=sys.stderr)
         return {}
     done = subprocess.run(
-        [sys.executable, str(script), *arguments, "--memory-child"],
+        [sys.executable, *program, *arguments, "--memory-child"],
         env={**os.environ, **ENVIRONMENT},
         stdout=subprocess.PIPE,
         text=True,
         check=False,
     )
     if done.returncode:
-        sys.exit(f"{script}: the memory measurement failed, see above")
+        sys.exit(f"{' '.join(program)}: the memory measurement failed, see above")
     measured: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     return measured
 

@@ -39,15 +39,11 @@ class Cell:
     name: str
     min_s: float | None = None
     median_s: float | None = None
-    rounds: int = 0
     ratio: float | None = None  # its minimum over ours: above 1, we are faster
-    ratio_median: float | None = None
     floor: float | None = None  # the ratio asked for
     max_abs: float | None = None  # difference of its output from ours
     mean_abs: float | None = None
-    fraction: float | None = None
     extra_bytes: int | None = None
-    refused: bool = False  # not timed, because its output differed too much
     bound: bool = False  # not a peer: a part of our own work, or another form of it
 
     @property
@@ -60,7 +56,7 @@ class Cell:
     @property
     def verdict(self) -> str:
         """One word for the table."""
-        if self.refused:
+        if self.min_s is None:  # not timed, because its output differed too much
             return "DIFFERS"
         if self.ratio is not None and self.ratio < 1.0 and not self.bound:
             return "LOST"
@@ -77,12 +73,6 @@ class Row:
     threads: int
     cells: list[Cell]
     facts: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def best(self) -> float | None:
-        """Ratio to the fastest peer."""
-        ratios = (c.ratio for c in self.cells[1:] if c.ratio is not None and not c.bound)
-        return min(ratios, default=None)
 
 
 def _version(package: str) -> str | None:

@@ -48,7 +48,7 @@ def _sections(result: Result) -> Iterator[str]:
     for key, value in result.items():
         if key == "rows":
             lines = ",\n".join(map(_row, value))
-        elif key == "epochs":  # of `scripts/bench/loader.py --costs`
+        elif key == "epochs":  # of `python scripts/bench loading.costs`
             lines = ",\n".join(f" {_line(epoch)}" for epoch in value)
         else:
             yield f"{_line(key)}: {_line(value)}"

@@ -1,1 +1,1 @@
-"""What scripts/bench/infer.py runs: photos, networks, a simple script, four changes."""
+"""What scripts/bench/infer.py runs: photos, networks, a simple script, and how both compare."""

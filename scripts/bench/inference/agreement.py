@@ -27,27 +27,9 @@ OVERLAP_TOLERANCE = 1e-3
 class Agreement:
     """The result of a comparison."""
 
-    images: int = 0
-    boxes: int = 0
     equal: int = 0  # images with bit-identical records
-    score: float = 0.0  # largest difference
-    box: float = 0.0
     ties: int = 0  # boxes or classes that the last bit decides
     errors: list[str] = field(default_factory=list)
-
-    @property
-    def fine(self) -> bool:
-        return not self.errors
-
-    def add(self, other: "Agreement") -> None:
-        """Add the result for other photos."""
-        self.images += other.images
-        self.boxes += other.boxes
-        self.equal += other.equal
-        self.score = max(self.score, other.score)
-        self.box = max(self.box, other.box)
-        self.ties += other.ties
-        self.errors += other.errors
 
 
 def _overlaps(box: Boxes, others: Boxes) -> Boxes:
@@ -81,27 +63,27 @@ class _Side:
         ]
 
 
-def _decided_by_a_bit(index: int, side: _Side, other: _Side) -> bool:
-    """Whether the run without a box computed nearly the same as the run with it."""
+def _decided_by_a_bit(index: int, side: _Side, other: _Side, others_own: set[int]) -> bool:
+    """Whether the run without a box computed nearly the same as the run with it.
+
+    It may also have a better box of its own instead, which is looked at by itself.
+    """
     score, label = side.scores[index], side.labels[index]
     if score <= SCORE + SCORE_TOLERANCE:
         return True
     if len(other.scores) == MOST and score <= other.scores[-1] + SCORE_TOLERANCE:
         return True
-    overlaps = _overlaps(side.boxes[index], other.boxes[other.rivals(label, score)])
-    return bool((abs(overlaps - IOU) <= OVERLAP_TOLERANCE).any())
-
-
-def _suppressed_by(index: int, side: _Side, other: _Side, known: set[int]) -> bool:
-    """Whether a box is missing because of an explained one that only the other run has."""
-    score, label = side.scores[index], side.labels[index]
-    rivals = [i for i in other.rivals(label, score) if i in known]
-    return bool((_overlaps(side.boxes[index], other.boxes[rivals]) > IOU).any())
+    rivals = other.rivals(label, score)
+    overlaps = _overlaps(side.boxes[index], other.boxes[rivals])
+    return any(
+        abs(overlap - IOU) <= OVERLAP_TOLERANCE
+        or (overlap > IOU and rival in others_own and other.scores[rival] > score)
+        for rival, overlap in zip(rivals, overlaps, strict=True)
+    )
 
 
 def _compare_boxes(name: str, ours: Record, theirs: Record, result: Agreement) -> None:
     first, second = _Side.of(ours), _Side.of(theirs)
-    result.boxes += len(first.boxes)
     free = set(range(len(second.boxes)))
     lost = set()
     for i, (box, label) in enumerate(zip(first.boxes, first.labels, strict=True)):
@@ -112,30 +94,14 @@ def _compare_boxes(name: str, ours: Record, theirs: Record, result: Agreement) -
             continue
         j = candidates[int(np.nanargmin(distances))]
         free.remove(j)
-        result.box = max(result.box, np.nanmin(distances))
         difference = abs(first.scores[i] - second.scores[j])
-        result.score = max(result.score, difference)
         if not difference <= SCORE_TOLERANCE:  # also true for NaN
             result.errors.append(f"{name}: box {i} has a score that differs by {difference:.2g}")
-    _explain(name, (first, lost), (second, free), result)
-
-
-def _explain(
-    name: str, ours: tuple[_Side, set[int]], theirs: tuple[_Side, set[int]], result: Agreement
-) -> None:
-    """Count the boxes missing from one run: ties, and those that follow from ties."""
-    pairs = ((ours, theirs), (theirs, ours))
-    known = [{i for i in b if _decided_by_a_bit(i, s, o)} for (s, b), (o, _) in pairs]
-    more = True
-    while more:
-        more = False
-        for own, ((side, boxes), (other, _)) in enumerate(pairs):
-            new = {i for i in boxes - known[own] if _suppressed_by(i, side, other, known[1 - own])}
-            known[own] |= new
-            more = more or bool(new)
-    for own, ((side, boxes), _) in enumerate(pairs):
-        result.ties += len(known[own])
-        for index in sorted(boxes - known[own]):
+    for side, own, other, others_own in ((first, lost, second, free), (second, free, first, lost)):
+        for index in sorted(own):
+            if _decided_by_a_bit(index, side, other, others_own):
+                result.ties += 1
+                continue
             score = side.scores[index]
             result.errors.append(f"{name}: a box with a score of {score:.4f} is in one run only")
 
@@ -145,7 +111,6 @@ def _compare_classes(name: str, ours: Record, theirs: Record, result: Agreement)
         result.errors.append(f"{name}: {len(ours['scores'])} and {len(theirs['scores'])} classes")
         return
     differences = abs(np.array(ours["scores"]) - np.array(theirs["scores"]))
-    result.score = max(result.score, float(differences.max()))
     if not differences.max() <= SCORE_TOLERANCE:
         result.errors.append(f"{name}: scores differ by {differences.max():.2g}")
     elif ours["labels"] != theirs["labels"]:
@@ -170,7 +135,6 @@ def compare(ours: Sequence[Record], theirs: Sequence[Record]) -> Agreement:
         result.errors.append(f"{name}: in one run only")
     for name in sorted(first.keys() & second.keys()):
         a, b = first[name], second[name]
-        result.images += 1
         result.equal += a.get("outputs") == b.get("outputs") and a["status"] == b["status"]
         if a["status"] != b["status"]:
             result.errors.append(f"{name}: {a['status']} in one run, {b['status']} in the other")

@@ -10,17 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import visops
+from bench.augmentation.pictures import MEAN, STD
 from PIL import Image, ImageDraw
 from torch import Tensor, nn
 from torchvision.io import ImageReadMode, decode_image
 
-from .networks import BOX_WEIGHTS, DETECTOR, IOU, LARGEST, MOST, SCORE, SIDE, TOP
+from .networks import DETECTOR, IOU, MOST, SCORE, SIDE, TOP
 
 Array = npt.NDArray[np.float32]
 Record = dict[str, Any]
 
-MEAN = [0.485, 0.456, 0.406]
-STD = [0.229, 0.224, 0.225]
 SUFFIX = ".jpg"
 
 
@@ -69,27 +68,12 @@ def read_records(out: Path) -> list[Record]:
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.rglob("*.json"))]
 
 
-def softmax(logits: Array) -> Array:
-    """Return the softmax along the last axis."""
-    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    result: Array = powers / powers.sum(axis=-1, keepdims=True)
-    return result
-
-
 def classify(logits: Array) -> Record:
     """Return the best classes of one image, from ``[1000]``, and their probabilities."""
-    scores = softmax(logits)
+    powers = np.exp(logits - logits.max())
+    scores = powers / powers.sum()
     labels = np.argsort(-scores, kind="stable")[:TOP]
     return {"labels": labels.tolist(), "scores": scores[labels].tolist()}
-
-
-def boxes_of(shifts: Array, anchors: Array) -> Array:
-    """Return the corners of the anchors, ``[A, 4]``, moved by the network's outputs."""
-    moved = shifts / np.array(BOX_WEIGHTS, np.float32)
-    centre = anchors[:, :2] + moved[:, :2] * anchors[:, 2:]
-    half = np.exp(np.minimum(moved[:, 2:], np.float32(LARGEST))) * anchors[:, 2:] * np.float32(0.5)
-    corners: Array = np.concatenate([centre - half, centre + half], axis=1)
-    return corners.clip(0, SIDE)
 
 
 def suppress(boxes: Array, scores: Array) -> npt.NDArray[np.int64]:
@@ -108,16 +92,14 @@ def suppress(boxes: Array, scores: Array) -> npt.NDArray[np.int64]:
     return np.array(kept, np.int64)
 
 
-def detect(logits: Array, shifts: Array, anchors: Array, width: int, height: int) -> Record:
-    """Return the boxes of one image, in its pixels, from ``[A, 91]`` and ``[A, 4]``."""
-    boxes = boxes_of(shifts, anchors)
-    scores = softmax(logits)
+def detect(boxes: Array, scores: Array, width: int, height: int) -> Record:
+    """Return the boxes of one image, in its pixels, from ``[A, 4]`` and ``[A, 90]``."""
     found = []
-    for label in range(1, scores.shape[1]):
+    for label in range(scores.shape[1]):
         (above,) = np.nonzero(scores[:, label] > SCORE)
         if above.size:
             for index in above[suppress(boxes[above], scores[above, label])]:
-                found.append((float(scores[index, label]), label - 1, int(index)))
+                found.append((float(scores[index, label]), label, int(index)))
     found.sort(key=lambda row: (-row[0], row[1], row[2]))
     found = found[:MOST]
     scale = np.array([width / SIDE, height / SIDE] * 2, np.float32)
@@ -150,13 +132,8 @@ def run_naive(
         for network_name, network in networks.items():
             output = network(pixels)
             if network_name == DETECTOR:
-                outputs[network_name] = detect(
-                    output["logits"][0].cpu().numpy(),
-                    output["shifts"][0].cpu().numpy(),
-                    network.anchors.cpu().numpy(),  # type: ignore[operator, union-attr]
-                    width=photo.shape[2],
-                    height=photo.shape[1],
-                )
+                boxes, scores = (output[part][0].cpu().numpy() for part in ("boxes", "scores"))
+                outputs[network_name] = detect(boxes, scores, photo.shape[2], photo.shape[1])
             else:
                 outputs[network_name] = classify(output[0].cpu().numpy())
         write(out, {"image": name, "status": "ok", "outputs": outputs}, photo)

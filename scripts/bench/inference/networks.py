@@ -3,11 +3,8 @@
 No weights are fetched. Those drawn at random give the same answer for any photo, for the statistics
 that batch normalisation divides by are not of any data; here they are taken from a batch of noise.
 The detector's last layers are scaled, so that scores and boxes are spread as a trained one's are.
-All of it is written to files once, since it is the same only on the same machine.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,11 +18,7 @@ DETECTOR = "ssdlite320_mobilenet_v3_large"
 SIDE = 224  # of the input, for all networks
 
 TOP = 5  # classes per image
-SCORE, IOU, MOST = (
-    0.1,
-    0.5,
-    100,
-)  # minimum score, maximum overlap, maximum number of boxes per image
+SCORE, IOU, MOST = 0.1, 0.5, 100  # minimum score, maximum overlap, maximum number of boxes
 
 LOGIT_SPREAD, SHIFT_SPREAD = 3.0, 1.0  # standard deviations of the detector's outputs
 BOX_WEIGHTS = (10.0, 10.0, 5.0, 5.0)  # SSD divides x, y, width, height by these
@@ -33,7 +26,7 @@ LARGEST = float(np.log(1000.0 / 16.0))  # logarithm of the largest ratio of box 
 
 
 class Detector(nn.Module):
-    """torchvision's SSDlite up to its outputs per anchor, without post-processing."""
+    """torchvision's SSDlite up to the boxes and scores of all anchors, without suppression."""
 
     anchors: Tensor  # [A, 4] centre and size, pixels of the input
 
@@ -48,10 +41,19 @@ class Detector(nn.Module):
         low, high = corners[:, :2], corners[:, 2:]
         self.register_buffer("anchors", torch.cat([(low + high) / 2, high - low], dim=1).clone())
 
-    def forward(self, pixels: Tensor) -> dict[str, Tensor]:
+    def outputs(self, pixels: Tensor) -> dict[str, Tensor]:
         """Map ``[N, 3, SIDE, SIDE]`` to logits ``[N, A, 91]``, 0 being background, and shifts."""
-        outputs = self.head(list(self.backbone(pixels).values()))
-        return {"logits": outputs["cls_logits"], "shifts": outputs["bbox_regression"]}
+        found = self.head(list(self.backbone(pixels).values()))
+        return {"logits": found["cls_logits"], "shifts": found["bbox_regression"]}
+
+    def forward(self, pixels: Tensor) -> dict[str, Tensor]:
+        """``[N, 3, SIDE, SIDE]`` -> ``[N, A, 4]`` and ``[N, A, 90]``: all but the background."""
+        found = self.outputs(pixels)
+        moved = found["shifts"] / found["shifts"].new_tensor(BOX_WEIGHTS)
+        centre = self.anchors[:, :2] + moved[..., :2] * self.anchors[:, 2:]
+        half = moved[..., 2:].clamp(max=LARGEST).exp() * self.anchors[:, 2:] * 0.5
+        boxes = torch.cat([centre - half, centre + half], dim=-1).clamp(0, SIDE)
+        return {"boxes": boxes, "scores": found["logits"].softmax(dim=-1)[..., 1:].contiguous()}
 
 
 def _noise(seed: int) -> Tensor:
@@ -77,7 +79,7 @@ def _take_statistics(network: nn.Module, pixels: Tensor) -> None:
 
 def _spread(detector: Detector, pixels: Tensor) -> None:
     with torch.no_grad():
-        outputs = detector(pixels)
+        outputs = detector.outputs(pixels)
         for name, part, wanted in (
             ("logits", detector.head.classification_head, LOGIT_SPREAD),
             ("shifts", detector.head.regression_head, SHIFT_SPREAD),
@@ -87,26 +89,14 @@ def _spread(detector: Detector, pixels: Tensor) -> None:
                 branch[-1].weight.mul_(gain)
 
 
-def _new(name: str) -> nn.Module:
-    network = Detector() if name == DETECTOR else get_model(name, weights=None)
-    return network.eval()
-
-
-def build_networks(root: Path) -> dict[str, nn.Module]:
-    """Return all five by name, with the weights in ``root/weights``, made if missing."""
+def build_networks() -> dict[str, nn.Module]:
+    """Return all five by name."""
     networks: dict[str, nn.Module] = {}
     for seed, name in enumerate((*CLASSIFIERS, DETECTOR)):
-        path = root / "weights" / f"{name}.pth"
         torch.manual_seed(seed)
-        networks[name] = network = _new(name)
-        if not path.is_file():
-            _take_statistics(network, _noise(seed))
-            if isinstance(network, Detector):
-                _spread(network, _noise(seed))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = path.with_suffix(".tmp")
-            torch.save(network.state_dict(), unfinished)
-            unfinished.rename(path)
-        state: Mapping[str, Any] = torch.load(path, weights_only=True)
-        network.load_state_dict(state)
+        network = Detector() if name == DETECTOR else get_model(name, weights=None)
+        networks[name] = network.eval()
+        _take_statistics(network, _noise(seed))
+        if isinstance(network, Detector):
+            _spread(network, _noise(seed))
     return networks

@@ -3,7 +3,6 @@
 File n depends on n alone, so that a folder of 200 files has the first 200 of one of 2,000.
 """
 
-import io
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,22 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from bench.augmentation.pictures import cut, jpeg
 from demo.photos import packaged_photos
 from PIL import Image
-from tqdm import tqdm
 
 Size = tuple[int, int]  # width, height
 
 # Four of eight photos have sizes from data sets, two from the web, two from screens.
 SIZES: tuple[Size, ...] = (
-    (640, 480),
-    (1024, 768),
-    (480, 640),
-    (1920, 1080),
-    (640, 427),
-    (768, 1024),
-    (500, 375),
-    (1920, 1080),
+    *((640, 480), (1024, 768), (480, 640), (1920, 1080)),
+    *((640, 427), (768, 1024), (500, 375), (1920, 1080)),
 )
 FOLDER = 128  # files per folder; the next folder repeats their names
 BROKEN_EVERY = 96
@@ -66,20 +59,10 @@ def _jpeg(index: int, photos: Sequence[Image.Image], grain: npt.NDArray[np.int16
     """Return a part of a photo, resized, with grain."""
     rng = np.random.default_rng((1, index))
     width, height = SIZES[index % len(SIZES)]
-    photo = photos[int(rng.integers(len(photos)))]
-    scale = min(photo.width / width, photo.height / height) * rng.uniform(0.6, 1.0)
-    cut_width, cut_height = width * scale, height * scale
-    left = rng.uniform(0, photo.width - cut_width)
-    top = rng.uniform(0, photo.height - cut_height)
-    box = (left, top, left + cut_width, top + cut_height)
-    resized = photo.resize((width, height), Image.Resampling.BICUBIC, box)
+    resized = cut(photos[int(rng.integers(len(photos)))], (height, width), 0.6, rng)
     y, x = rng.integers(64, size=2)
     pixels = np.asarray(resized, np.int16) + grain[y : y + height, x : x + width]
-    file = io.BytesIO()
-    Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(
-        file, "JPEG", quality=90, subsampling="4:2:0"
-    )
-    return file.getvalue()
+    return jpeg(Image.fromarray(pixels.clip(0, 255).astype(np.uint8)))
 
 
 def make_photos(root: Path, count: int) -> Path:
@@ -105,8 +88,6 @@ def make_photos(root: Path, count: int) -> Path:
     for index in range(0, count, FOLDER):
         (unfinished / file_name(index)).parent.mkdir(parents=True)
     with ThreadPoolExecutor() as pool:
-        written = pool.map(write, range(count))
-        for _ in tqdm(written, total=count, desc="photos", unit="file", leave=False, disable=None):
-            pass
+        list(pool.map(write, range(count)))
     unfinished.rename(folder)
     return folder

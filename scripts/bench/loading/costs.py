@@ -36,7 +36,7 @@ def first_batch() -> dict[str, float]:
         return iter(V.Loader(paths, own, files.BATCH, threads=files.THREADS))
 
     def by_workers(start: str) -> Callable[[], Any]:
-        dataset = V.IndexedDataset(ours.Contents(paths), own)
+        dataset = V.IndexedDataset(ours.Loaded(paths, ours.contents), own)
         options: Any = {"num_workers": files.THREADS, "multiprocessing_context": start}
         return lambda: iter(DataLoader(dataset, files.BATCH, **options))
 
@@ -56,25 +56,17 @@ def first_batch() -> dict[str, float]:
     return {name: min(own_times) for name, own_times in times.items()}
 
 
-class Many(ours.Contents):
-    """A list of a million paths, as ImageFolder holds them."""
+def read(sample: tuple[str, int]) -> tuple[bytes, int]:
+    return Path(sample[0]).read_bytes(), sample[1]
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        super().__init__([])
+
+class Many(ours.Loaded):
+    """A list of a million paths, as ImageFolder holds them; reads files itself, or not."""
+
+    def __init__(self, paths: Sequence[str], reads: bool) -> None:
         # Each with a string of its own, as from a listing of a folder.
-        self.samples = [(f"{paths[i % len(paths)]}", i) for i in range(MANY)]
-
-    def __getitem__(self, index: int) -> Any:
-        path, label = self.samples[index]
-        return path, label
-
-
-class ManyContents(Many):
-    """The same, read by itself."""
-
-    def __getitem__(self, index: int) -> Any:
-        path, label = self.samples[index]
-        return Path(path).read_bytes(), label
+        samples = [(f"{paths[i % len(paths)]}", i) for i in range(MANY)]
+        super().__init__(samples, read if reads else tuple)
 
 
 def _proportional(process: int) -> int:
@@ -85,13 +77,12 @@ def _proportional(process: int) -> int:
 
 
 def _measure(kind: str, paths: Sequence[str], connection: Any) -> None:
-    own = ours.chain()
+    own, dataset = ours.chain(), Many(paths, kind != "Loader")
     batches: Any
     if kind == "Loader":
-        dataset = Many(paths)
         batches = iter(V.Loader(dataset, own, files.BATCH, shuffle=True, threads=WORKERS))
     else:
-        indexed = V.IndexedDataset(ManyContents(paths), own)
+        indexed = V.IndexedDataset(dataset, own)
         batches = iter(DataLoader(indexed, files.BATCH, shuffle=True, num_workers=WORKERS))
     for _ in range(24):
         next(batches)
@@ -144,7 +135,7 @@ def of_the_bound() -> dict[str, dict[str, float]]:
     found = {}
     for size in (SIZE, (375, 500)):
         paths, own = files.paths_of(size), ours.chain()
-        calls: dict[str, Any] = {
+        calls: dict[str, Callable[[], Any]] = {
             "Loader": ours.loader(paths, own),
             "bound": ours.Bound(paths, own),
         }
@@ -193,14 +184,13 @@ def lock_held() -> float:
     return best
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Measure, print and write all."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--costs", action="store_true", help=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser("loading.costs", description=__doc__)
     parser.add_argument(
         "--json", type=Path, help="result file (default: docs/benchmarks/loader_stages_<chip>.json)"
     )
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     machine = machine_facts()
     print(describe(machine), flush=True)

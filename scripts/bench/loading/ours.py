@@ -1,4 +1,4 @@
-"""Our loader, its bound, and our chain in a DataLoader."""
+"""Our loader, its bound, our chain in a DataLoader, and functions in its workers."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -6,10 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from bench.augmentation.pictures import MEAN, STD
 from bench.loading.files import BATCH, JITTER, SCALE, TARGET, THREADS, VIEWS
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from visops import transforms as V
@@ -73,23 +75,31 @@ def loader(samples: Sequence[Any], own: Chain, threads: int = THREADS, **options
     return epoch
 
 
-class Contents(Dataset[Any]):
-    """Files' contents, and what belongs to them."""
+class Loaded(Dataset[Any]):
+    """Samples, loaded by a function."""
 
-    def __init__(self, samples: Sequence[Any]) -> None:
-        self.samples = samples
+    def __init__(self, samples: Sequence[Any], load: Callable[[Any], Any]) -> None:
+        self.samples, self.load = samples, load
 
     def __len__(self) -> int:
         return len(self.samples)
 
     def __getitem__(self, index: int) -> Any:
-        sample = self.samples[index]
-        if not isinstance(sample, dict):
-            return Path(sample).read_bytes()
-        from PIL import Image
+        return self.load(self.samples[index])
 
-        mask = np.asarray(Image.open(sample["mask"]))
-        return {**sample, "image": Path(sample["image"]).read_bytes(), "mask": mask}
+
+def contents(sample: Any) -> Any:
+    """A file's contents, and what belongs to it."""
+    if not isinstance(sample, dict):
+        return Path(sample).read_bytes()
+    mask = np.asarray(Image.open(sample["mask"]))
+    return {**sample, "image": Path(sample["image"]).read_bytes(), "mask": mask}
+
+
+def start(_: int) -> None:
+    """Begin a worker, which has threads of its own for nothing."""
+    torch.set_num_threads(1)
+    cv2.setNumThreads(0)
 
 
 class InWorkers:
@@ -100,11 +110,10 @@ class InWorkers:
     ) -> None:
         self.loader: Any = DataLoader(
             dataset,
-            batch_size=BATCH,
             collate_fn=collate,
             worker_init_fn=start,
             persistent_workers=True,
-            **{"num_workers": THREADS, **options},
+            **{"batch_size": BATCH, "num_workers": THREADS, **options},
         )
 
     def __call__(self) -> list[Tensor]:
@@ -113,12 +122,25 @@ class InWorkers:
 
 def one_by_one(samples: Sequence[Any], own: Chain, collate: Any = None) -> InWorkers:
     """`IndexedDataset` in a DataLoader."""
-    return InWorkers(V.IndexedDataset(Contents(samples), own), collate)
+    return InWorkers(V.IndexedDataset(Loaded(samples, contents), own), collate)
 
 
 def collated(samples: Sequence[Any], own: Chain) -> InWorkers:
     """`Compose.collate` in a DataLoader."""
-    return InWorkers(Contents(samples), own.collate)
+    return InWorkers(Loaded(samples, contents), own.collate)
+
+
+def in_workers(
+    samples: Sequence[Any], load: Callable[[Any], Any], collate: Any = None, **options: Any
+) -> InWorkers:
+    """A DataLoader of a function of samples, with two workers, or as its options say."""
+    return InWorkers(Loaded(samples, load), collate, start, **options)
+
+
+def onto_gpu(samples: Sequence[Any], load: Callable[[Any], Any], workers: int) -> Epoch:
+    """By so many workers, through pinned memory."""
+    loader = in_workers(samples, load, num_workers=workers, pin_memory=True).loader
+    return lambda: channel_means(batch.to("cuda", non_blocking=True) for batch in loader)
 
 
 class Bound:

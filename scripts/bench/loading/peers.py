@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import importlib
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -12,11 +11,11 @@ import albumentations as A
 import cv2
 import numpy as np
 import torch
+from bench.augmentation.libraries import albumentations
 from bench.augmentation.pictures import MEAN, STD
 from bench.loading.by_torchvision import photo
 from bench.loading.files import BATCH, JITTER, ONE, SCALE, TARGET, THREADS, folder
-from bench.loading.ours import channel_means
-from bench.loading.workers import start
+from bench.loading.ours import channel_means, start
 
 
 @functools.cache
@@ -46,19 +45,13 @@ class ByAlbumentations:
     """OpenCV underneath, uint8 until the end: a photo's crop, or a list of its crops."""
 
     def __init__(self, crops: Sequence[Any] = ONE) -> None:
-        os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")
         names = ("brightness", "contrast", "saturation", "hue")
         jitter: dict[str, Any] = dict(zip(names, JITTER, strict=True))
         self.chains = [
-            A.Compose(
-                [
-                    A.RandomResizedCrop((side, side), scale, area_for_downscale="image"),
-                    A.HorizontalFlip(),
-                    A.ColorJitter(**jitter, p=1.0),
-                    A.Normalize(MEAN, STD),
-                    A.ToTensorV2(),
-                ],
-                is_check_shapes=False,
+            albumentations(
+                A.RandomResizedCrop((side, side), scale, area_for_downscale="image"),
+                A.HorizontalFlip(),
+                A.ColorJitter(**jitter, p=1.0),
             )
             for side, scale in crops
         ]

@@ -4,12 +4,12 @@ A plain convolution computes something else: it is a bound, which reads no offse
 nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torchvision
 import visops
-from bench.harness import Case, Contender, Tolerance, case
+from bench.harness import Case, Contender, Tolerance, gradients, pair, pair_of_gradients, rows
 from torch import Tensor
 from torch.nn import functional
 
@@ -48,57 +48,55 @@ def plain(x: Tensor, offset: Tensor, weight: Tensor, bias: Tensor, mask: Tensor)
 
 def forward(channels: int, side: int, batch: int, floor: float | None) -> list[Contender]:
     given = leaves_of(channels, side, batch, torch.float32)
-    return [
-        Contender("visops", lambda: ours(*given)),
-        Contender("torchvision", lambda: theirs(*given), ORDER, floor),
-        Contender("F.conv2d", lambda: plain(*given), ANOTHER, 0.25, bound=True),
-    ]
+    bound = Contender("F.conv2d", lambda: plain(*given), ANOTHER, 0.25, bound=True)
+    return [*pair("torchvision", ours, theirs, given, ORDER, floor), bound]
 
 
 def with_gradients(channels: int, side: int, batch: int, floor: float | None) -> list[Contender]:
     """Forward, and the gradients of all five tensors (of three, for the plain convolution)."""
-    leaves = [leaf.requires_grad_() for leaf in leaves_of(channels, side, batch, torch.float32)]
-    grad = torch.randn(batch, channels, side, side)
-
-    def of(function: Callable[..., Tensor], which: Leaves) -> Callable[[], tuple[Tensor, ...]]:
-        return lambda: torch.autograd.grad(function(*leaves), which, grad)
-
-    return [
-        Contender("visops", of(ours, leaves)),
-        Contender("torchvision", of(theirs, leaves), GRADIENT, floor),
-        Contender("F.conv2d", of(plain, [leaves[0], *leaves[2:4]]), ANOTHER, 0.2, bound=True),
-    ]
+    leaves = leaves_of(channels, side, batch, torch.float32)
+    found = pair_of_gradients("torchvision", ours, theirs, leaves, GRADIENT, floor)
+    x, offset, weight, bias, mask = leaves
+    used, grad = [x, weight, bias], torch.randn(batch, channels, side, side)
+    call = gradients(lambda x, weight, bias: plain(x, offset, weight, bias, mask), used, grad)
+    return [*found, Contender("F.conv2d", call, ANOTHER, 0.2, bound=True)]
 
 
-def halves(channels: int, side: int, batch: int) -> list[Contender]:
-    """bfloat16 maps beside float32 offsets, as under autocast; torchvision has no such kernel."""
-    given = leaves_of(channels, side, batch, torch.bfloat16)
+def beside_float32(
+    function: Callable[..., Tensor], given: Sequence[Tensor], tolerance: Tolerance
+) -> list[Contender]:
+    """A function of some bfloat16 tensors, and of the same ones in float32."""
     wide = [tensor.float() for tensor in given]
     return [
-        Contender("visops", lambda: ours(*given)),
+        Contender("visops", lambda: function(*given)),
         Contender(
             "visops, float32",
-            lambda: ours(*wide),
-            HALF,
+            lambda: function(*wide),
+            tolerance,
             comparable=lambda found: found.to(torch.bfloat16),
             bound=True,
         ),
     ]
 
 
+def halves(channels: int, side: int, batch: int) -> list[Contender]:
+    """bfloat16 maps beside float32 offsets, as under autocast; torchvision has no such kernel."""
+    return beside_float32(ours, leaves_of(channels, side, batch, torch.bfloat16), HALF)
+
+
 def convolution_cases() -> list[Case]:
     """Return the cases."""
-    cases = []
-    for channels, side, batch in ((64, 128, 2), (256, 32, 2), (512, 14, 1)):
-        label = f"{batch} x {channels} x {side} x {side}, 3 x 3"
-        # On small maps of many channels, most of the time goes into products: MKL's, there.
-        size = (channels, side, batch, 5.0 if side == 128 else None)
-        quick = side == 14
-        cases += [
-            case("convolution", label, forward, *size, quick=quick, on_cuda=True),
-            case("convolution, gradients", label, with_gradients, *size, on_cuda=True),
-        ]
+    # On small maps of many channels, most of the time goes into products: MKL's, there.
+    table = {
+        f"{batch} x {channels} x {side} x {side}, 3 x 3": (channels, side, batch, floor)
+        for channels, side, batch, floor in (
+            (64, 128, 2, 5.0),
+            (256, 32, 2, None),
+            (512, 14, 1, None),
+        )
+    }
     return [
-        *cases,
-        case("convolution, bfloat16", "2 x 64 x 128 x 128", halves, 64, 128, 2, on_cuda=True),
+        *rows("convolution", forward, table, "14 x 14", on_cuda=True),
+        *rows("convolution, gradients", with_gradients, table, on_cuda=True),
+        *rows("convolution, bfloat16", halves, {"2 x 64 x 128 x 128": (64, 128, 2)}, on_cuda=True),
     ]

@@ -71,7 +71,8 @@ extern "C" {
 // what falls below min_score is swapped with the last. method: 0 hard, 1 linear, 2 gaussian.
 // boxes [count, 4], scores [count]; writes kept indices and their scores, returns how many.
 int64_t soft_nms_loop(const float* boxes, const float* scores, int64_t count, float iou_threshold,
-                      float sigma, float min_score, int method, int64_t* keep, float* kept_scores) {
+                      float sigma, float min_score, int64_t method, int64_t* keep,
+                      float* kept_scores) {
   std::vector<Entry> left(count);
   for (int64_t i = 0; i < count; ++i) {
     const float* b = boxes + 4 * i;

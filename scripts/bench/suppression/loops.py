@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,39 +29,33 @@ def _library() -> ctypes.CDLL:
     return loaded
 
 
-def _pointer(tensor: Tensor) -> ctypes.c_void_p:
-    return ctypes.c_void_p(tensor.data_ptr())
+def _loop(name: str, *arguments: Any) -> int:
+    """Call a loop, with tensors as pointers and integers of 64 bits."""
+
+    def converted(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return ctypes.c_void_p(value.data_ptr())
+        return ctypes.c_int64(value) if isinstance(value, int) else value
+
+    count: int = getattr(_library(), name)(*map(converted, arguments))
+    return count
 
 
 def soft_nms(
     boxes: Tensor, scores: Tensor, method: str, iou_threshold: float, sigma: float, min_score: float
 ) -> tuple[Tensor, Tensor]:
     """mmcv's algorithm on float32 boxes [N, 4] and scores [N]: kept indices and their scores."""
-    keep = torch.empty(len(boxes), dtype=torch.int64)
-    kept_scores = torch.empty(len(boxes))
-    count = _library().soft_nms_loop(
-        _pointer(boxes),
-        _pointer(scores),
-        ctypes.c_int64(len(boxes)),
-        ctypes.c_float(iou_threshold),
-        ctypes.c_float(sigma),
-        ctypes.c_float(min_score),
-        ctypes.c_int(_METHODS[method]),
-        _pointer(keep),
-        _pointer(kept_scores),
-    )
+    keep, kept_scores = torch.empty(len(boxes), dtype=torch.int64), torch.empty(len(boxes))
+    numbers = map(ctypes.c_float, (iou_threshold, sigma, min_score))
+    given = boxes, scores, len(boxes), *numbers, _METHODS[method]
+    count = _loop("soft_nms_loop", *given, keep, kept_scores)
     return keep[:count], kept_scores[:count]
 
 
 def nms_rotated(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     """Kept indices of rotated boxes [N, 5]."""
     order = scores.argsort(descending=True, stable=True)
-    by_score = boxes[order].double()
-    keep = torch.empty(len(boxes), dtype=torch.int64)
-    count = _library().nms_rotated_loop(
-        _pointer(by_score),
-        ctypes.c_int64(len(boxes)),
-        ctypes.c_double(iou_threshold),
-        _pointer(keep),
-    )
+    keep, by_score = torch.empty(len(boxes), dtype=torch.int64), boxes[order].double()
+    threshold = ctypes.c_double(iou_threshold)
+    count = _loop("nms_rotated_loop", by_score, len(boxes), threshold, keep)
     return order[keep[:count]]
