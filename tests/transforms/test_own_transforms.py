@@ -205,6 +205,7 @@ class Tint(T.Transform):
 
     def make_params(self, uniforms: Any, canvas: Any) -> dict[str, Any]:
         assert uniforms.flags.writeable
+        assert uniforms.shape[1] == self.draws
         return {"apply": uniforms[:, 0] < 0.7, "amount": uniforms[:, 1]}
 
     def extend(self, plan: T.Plan, params: Any) -> None:

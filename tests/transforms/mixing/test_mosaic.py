@@ -221,23 +221,6 @@ def test_gradients() -> None:
 
 
 @table(
-    (ValueError, "transforms.Mosaic: size is 0, must be", lambda: T.Mosaic(0)),
-    (
-        ValueError,
-        "transforms.Mosaic: center is (0.5, 2.5), must be two numbers in [0, 2] (min, max)",
-        lambda: T.Mosaic(9, center=(0.5, 2.5)),
-    ),
-    (TypeError, "transforms.Mosaic: mask_fill is 1.5, must be", lambda: T.Mosaic(9, mask_fill=1.5)),  # type: ignore[arg-type]
-    (
-        ValueError,
-        "transforms.Mosaic: the sample is one image, must be a batch of them",
-        lambda: T.Mosaic(9)(torch.zeros(3, 9, 9)),
-    ),
-    (
-        ValueError,
-        "transforms.Mosaic: fill has 2 numbers, the sample has 3 channels",
-        lambda: T.Mosaic(9, fill=(1, 2))(torch.zeros(1, 3, 9, 9)),
-    ),
     (
         ValueError,
         "transforms: mask_fill is 300, sample['mask'] has dtype torch.uint8; must be from 0 to 255",
@@ -453,23 +436,3 @@ def test_gradients_of_moved_mosaics() -> None:
     for movement in (UPRIGHT, ASKEW):
         mosaic = T.Mosaic(6, **movement, fill=0, seed=0)
         assert torch.autograd.gradcheck(lambda x: mosaic(x, index=[0, 1]), (images,))  # noqa: B023
-
-
-@table(
-    (
-        ValueError,
-        "transforms.Mosaic: translate is (2, 0), must be None or two numbers (x, y) in [0, 1]",
-        lambda: T.Mosaic(9, translate=(2, 0)),
-    ),
-    (
-        ValueError,
-        "transforms.Mosaic: scale is (0, 1), must be None or two numbers > 0 (min, max)",
-        lambda: T.Mosaic(9, scale=(0, 1)),
-    ),
-    (TypeError, "transforms.Mosaic: degrees is 'a', must be", lambda: T.Mosaic(9, degrees="a")),  # type: ignore[arg-type]
-    (ValueError, "transforms.Mosaic: shear is -1, must be", lambda: T.Mosaic(9, shear=-1)),
-)
-def test_bad_input_of_moved_mosaics(
-    error: type[Exception], message: str, call: Callable[[], Any]
-) -> None:
-    check(error, message, call)
