@@ -215,7 +215,7 @@ def test_collated() -> None:
 
 
 def test_gradients() -> None:
-    images = torch.rand(2, 1, 9, 9, dtype=torch.float64, requires_grad=True)
+    images = torch.rand(2, 1, 6, 7, dtype=torch.float64, requires_grad=True)
     mosaic = T.Mosaic(6, fill=0, seed=0)
     assert torch.autograd.gradcheck(lambda x: mosaic(x, index=[0, 1]), (images,))
 
@@ -432,7 +432,7 @@ def test_forms_and_calls(movement: Any) -> None:
 
 
 def test_gradients_of_moved_mosaics() -> None:
-    images = torch.rand(2, 1, 9, 9, dtype=torch.float64, requires_grad=True)
+    images = torch.rand(2, 1, 6, 7, dtype=torch.float64, requires_grad=True)
     for movement in (UPRIGHT, ASKEW):
         mosaic = T.Mosaic(6, **movement, fill=0, seed=0)
         assert torch.autograd.gradcheck(lambda x: mosaic(x, index=[0, 1]), (images,))  # noqa: B023

@@ -265,7 +265,7 @@ def test_additive_colours_are_albumentations() -> None:
     assert (out.permute(1, 2, 0).numpy() == np.clip(values + np.array([30, -20, 0]), 0, 255)).all()
     gray = T.RandomBrightnessContrast(0.5, 0.5, p=1)
     assert gray(image[:1]).shape == image[:1].shape
-    _, params = T.Compose([gray])(torch.stack([image] * 2000), return_params=True)
+    _, params = T.Compose([gray])(torch.stack([image[:, :2, :2]] * 2000), return_params=True)
     scale, shift = params.steps[0]["scale"], params.steps[0]["shift"]
     for found, middle in ((scale, 1.0), (shift, 0.0)):
         assert middle - 0.5 <= found.min() < middle - 0.49

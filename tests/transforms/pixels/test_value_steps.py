@@ -14,7 +14,7 @@ from visops import transforms as T
 from visops.transforms.classes.policies import OPERATIONS
 
 from transforms.chains import photo, run_torch_operators
-from transforms.pixels.steps import POLICIES, VALUES, kinds_of_images, made
+from transforms.pixels.steps import POLICIES, VALUES, kinds_of_images, made, picture
 
 Call = Callable[[Tensor], Any]
 
@@ -247,17 +247,17 @@ IMAGE = torch.zeros(3, 8, 9, dtype=torch.uint8)
 
 
 def test_a_blur_that_is_not_drawn_costs_nothing_else() -> None:
-    batch = torch.stack([photo()] * 60)
+    image = picture()
+    batch = torch.stack([image] * 60)
     chain = T.Compose([T.RandomApply([T.GaussianBlur(7)], 0.5)], seed=0)
     assert [part.kind for part in chain.passes] == ["values"]
     out, params = chain(batch, index=range(60), return_params=True)
     applies, sigmas = params.steps[0]["apply"], params.steps[0]["0_sigma"]
     assert 15 < applies.sum() < 45
-    for image, blurred, sigma in zip(out, applies.tolist(), sigmas.tolist(), strict=True):
-        expected = T.GaussianBlur(7, sigma)(photo()) if blurred else photo()
-        assert torch.equal(image, expected)
+    for found, blurred, sigma in zip(out, applies.tolist(), sigmas.tolist(), strict=True):
+        assert torch.equal(found, T.GaussianBlur(7, sigma)(image) if blurred else image)
     assert torch.equal(chain(batch, params=params), out)
-    alone = torch.stack([chain(photo(), index=i) for i in range(60)])
+    alone = torch.stack([chain(image, index=i) for i in range(60)])
     assert torch.equal(alone, out)
     noise = T.Compose([T.RandomApply([T.RandomErasing(1.0, value="random")], 0.5)], seed=0)
     changed = (noise(batch / 255, index=range(60)) != batch / 255).flatten(1).any(1)
