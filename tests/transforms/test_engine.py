@@ -20,6 +20,7 @@ from visops.transforms.chain.effects import step_of
 from visops.transforms.chain.operators import Pixels
 
 from transforms.chains import CHAINS, classification, photo
+from transforms.samples import assert_same
 
 
 @contextmanager
@@ -43,22 +44,6 @@ def result(call: Callable[[], Any]) -> Any:
         return call()
     except (TypeError, ValueError, RuntimeError) as error:
         return f"{type(error).__name__}: {error}"
-
-
-def assert_same(first: Any, second: Any) -> None:
-    assert type(first) is type(second), (first, second)
-    if isinstance(first, dict):
-        assert first.keys() == second.keys()
-        for key in first:
-            assert_same(first[key], second[key])
-    elif isinstance(first, list):
-        assert len(first) == len(second)
-        for one, other in zip(first, second, strict=True):
-            assert_same(one, other)
-    elif isinstance(first, Tensor):
-        assert torch.equal(first.nan_to_num(nan=-7.0), second.nan_to_num(nan=-7.0))
-    else:
-        assert first == second
 
 
 _flags = st.booleans()

@@ -81,6 +81,8 @@ VALUES: list[Argument] = [
     (T.RandomResizedCrop, {"scale": (0.9, 0.1)}, f"two numbers >= 0 (min, max){ORDERED}"),
     (T.RandomResizedCrop, {"ratio": (1, math.inf)}, POSITIVE),
     (T.CenterCrop, {"size": -1}, SIZE),
+    (T.Letterbox, {"size": 8, "fill": math.nan}, FILL),
+    (T.Letterbox, {"size": 8, "interpolation": "area"}, FILTERS + DRAWN),
     (T.RandomCrop, {"size": []}, SIZE),
     (T.RandomCrop, {"padding": -1}, PADDING),
     (T.Pad, {"padding": (1, 2, 3)}, PADDING),
@@ -304,6 +306,11 @@ def test_arguments(error: Any, make: Any, arguments: dict[str, Any], allowed: st
         ValueError,
         "transforms.CLAHE: tile_grid_size is 0, must be two whole numbers >= 1 (x, y)",
         lambda: T.CLAHE(4, (0, 8)),
+    ),
+    (
+        ValueError,
+        "transforms.Letterbox: size is 0, must be a whole number >= 1",
+        lambda: T.Letterbox((0, 3)),
     ),
     (
         ValueError,

@@ -11,7 +11,8 @@ from torch import Tensor
 from torchvision.transforms import v2
 from visops import transforms as T
 
-from transforms.chains import photo, run_torch_operators
+from transforms.chains import run_torch_operators
+from transforms.pixels.steps import picture
 
 BATCH = 600
 PHOTO = torch.randint(0, 256, (3, 27, 45), dtype=torch.uint8, generator=torch.manual_seed(3))
@@ -144,10 +145,6 @@ TIMM_OPERATIONS = (
 )
 
 MOVING = TIMM_OPERATIONS[1:6]
-
-
-def picture() -> Tensor:
-    return photo()[:, 60:160, 100:230].contiguous()
 
 
 def by_pillow(image: Tensor, name: str, magnitude: float) -> np.ndarray:
