@@ -12,7 +12,6 @@ from jpeg.files import by_pillow, oriented, picture
 from PIL import Image
 from threads import torch_threads
 from torch import Tensor
-from torch.utils.data import DataLoader
 from torchvision import tv_tensors
 from visops import _native, transforms
 from visops.jpeg.file import JpegFile
@@ -211,25 +210,6 @@ def test_orientation_is_an_option() -> None:
     assert transforms.DecodeJpeg(exif=False)(file).shape == (3, 40, 60)
     params = transforms.Compose([transforms.DecodeJpeg(), CROP]).make_params(file)
     assert params.size.tolist() == [[60, 40]]
-
-
-class Files(torch.utils.data.Dataset):
-    """Files with their labels."""
-
-    def __len__(self) -> int:
-        return 9
-
-    def __getitem__(self, index: int) -> tuple[bytes, int]:
-        return FILES[index % 3], index
-
-
-def test_data_loaders() -> None:
-    chain = transforms.Compose([transforms.DecodeJpeg(), CROP, FLIP], seed=0)
-    dataset = transforms.IndexedDataset(Files(), chain)
-    alone = torch.stack([dataset[i][0] for i in range(9)])
-    for workers in (0, 2):
-        loader = DataLoader(dataset, 4, num_workers=workers)
-        assert torch.equal(torch.cat([images for images, _ in loader]), alone)
 
 
 @pytest.mark.parametrize(
