@@ -219,8 +219,6 @@ def test_orientation_is_an_option() -> None:
         (lambda d: transforms.Compose([d, d]), "Compose: transforms holds a DecodeJpeg, must be"),
         (lambda d: transforms.RandomApply([d]), "RandomApply: transforms holds a DecodeJpeg, must"),
         (lambda d: transforms.RandomChoice([d, FLIP]), "RandomChoice: transforms holds a Decode"),
-        (lambda d: transforms.DecodeJpeg("RGBA"), "DecodeJpeg: mode is 'RGBA', must be 'rgb' or"),  # type: ignore[arg-type]
-        (lambda d: transforms.DecodeJpeg(max_pixels=0), "DecodeJpeg: max_pixels is 0, must be a"),
     ],
 )
 def test_chains_that_are_refused(build: Any, message: str) -> None:

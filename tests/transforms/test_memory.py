@@ -336,7 +336,6 @@ def test_empty_targets_and_labels() -> None:
 
 
 def test_empty_batches_of_tv_tensors_and_other_transforms() -> None:
-    tv = pytest.importorskip("torchvision.tv_tensors")
     v2 = pytest.importorskip("torchvision.transforms.v2")
     chain = T.Compose([T.Pad(1), v2.RandomHorizontalFlip(1.0), v2.Resize((5, 6))])
     points = tv.KeyPoints(torch.zeros(0, 2, 2), canvas_size=(20, 30))

@@ -385,7 +385,6 @@ def test_every_format_moves_alike(form: str, options: dict[str, Any]) -> None:
 
 
 def test_what_says_its_format_keeps_it() -> None:
-    tv = pytest.importorskip("torchvision.tv_tensors")
     flip = UNTYPED.Compose([UNTYPED.RandomHorizontalFlip(1.0)], box_format="yolo")
     typed = tv.BoundingBoxes([[10.0, 5, 30, 25]], format="XYXY", canvas_size=(HEIGHT, WIDTH))
     assert flip({"image": BLANK, "boxes": typed})["boxes"].tolist() == [[30, 5, 50, 25]]
