@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from bad_input import check
 from visops import transforms
 
 T: Any = transforms
@@ -185,34 +184,3 @@ def test_fills_of_masks_inside() -> None:
     tv = pytest.importorskip("torchvision.tv_tensors")
     chain = T.Compose([T.RandomApply([T.Pad(1, fill={tv.Mask: 7})], p=1.0)])
     assert chain(sample())["mask"][0, 0] == 7
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (
-            lambda: T.RandomApply([]),
-            ValueError,
-            "RandomApply: transforms is [], must be a sequence",
-        ),
-        (lambda: T.RandomOrder(3), TypeError, "RandomOrder: transforms is 3, must be a sequence"),
-        (
-            lambda: T.RandomApply([T.Pad(1)], p=2),
-            ValueError,
-            "RandomApply: p is 2, must be a probability in [0, 1]",
-        ),
-        (
-            lambda: T.RandomChoice([T.Pad(1)], p=[1, 2]),
-            ValueError,
-            "RandomChoice: p is [1, 2], must be None or 1 numbers >= 0, not all of them 0",
-        ),
-        (
-            lambda: T.RandomChoice([T.Pad(1)], p=[0]),
-            ValueError,
-            "RandomChoice: p is [0], must be None or 1 numbers >= 0, not all of them 0",
-        ),
-        (lambda: T.RandomApply([3]), TypeError, "Compose: transforms holds a int, must hold"),
-    ],
-)
-def test_arguments(call: Callable[[], Any], error: type[Exception], message: str) -> None:
-    check(error, f"transforms.{message}", call)

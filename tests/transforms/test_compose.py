@@ -4,7 +4,6 @@ import copy
 import pickle
 import subprocess
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -81,7 +80,9 @@ def test_transforms_are_copied_and_pickled() -> None:
             single(image)  # creates the chain that it keeps
         expected = chain(image, index=1)
         for other in (copy.deepcopy(chain), pickle.loads(pickle.dumps(chain))):
-            assert torch.equal(other(image, index=1), expected)
+            assert other.passes[0].compiled is not chain.passes[0].compiled
+            for _ in range(2):
+                assert torch.equal(other(image, index=1), expected)
         pickle.loads(pickle.dumps(single))
         assert repr(single) == repr(copy.deepcopy(single))
 
@@ -292,42 +293,12 @@ def test_foreign_transforms_may_resize_and_change_channels() -> None:
     assert (out["boxes"] < 20).all()
 
 
-def test_custom_transform_joins_the_pass() -> None:
-    class Shift(T.Transform):
-        draws = 2
-
-        def effects(self) -> T.Effects:
-            return T.Effects(moves=True, fill=(0.0,))
-
-        def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
-            assert uniforms.shape[1] == 2
-            return {"x": np.floor(uniforms[:, 0] * 5), "unused": uniforms[:, 1]}
-
-        def extend(self, plan: T.Plan, params: Any) -> None:
-            plan.shift(params["x"], 0.0, plan.canvas)
-
-    chain = T.Compose([T.RandomHorizontalFlip(1), Shift(), T.RandomVerticalFlip(1)], seed=0)
-    assert len(chain.passes) == 1
-    images = photo()[None].repeat(4, 1, 1, 1)
-    out, params = chain(images, index=range(4), return_params=True)
-    assert len(set(params.steps[1]["x"].tolist())) > 1
-    for i, x in enumerate(params.steps[1]["x"].astype(int)):
-        expected = torch.nn.functional.pad(photo().flip(-1).flip(-2), (x, 0))[..., :440]
-        assert torch.equal(out[i], expected)
-        assert torch.equal(chain(images[i], index=i), expected)
-
-
 def test_gradients_reach_the_image() -> None:
     chain = T.Compose(classification()[:-1], seed=1)
     image = photo(torch.float32)[:, ::4, ::4].requires_grad_()
     chain(image, index=0).square().sum().backward()
     assert image.grad is not None
     assert image.grad.abs().sum() > 0
-
-
-def test_epoch_changes_the_draw() -> None:
-    chain = T.Compose(classification(), seed=1)
-    assert not torch.equal(chain(photo(), index=0, epoch=0), chain(photo(), index=0, epoch=1))
 
 
 def test_collate_finds_the_index_in_the_samples() -> None:
@@ -344,28 +315,6 @@ def test_parameters_can_be_made_by_hand() -> None:
     size = np.array([[380, 440]])
     params = Parameters(["RandomRotation"], [{"angle": np.array([180.0])}], size)
     assert torch.equal(chain(photo(), params=params), photo().flip(-1).flip(-2))
-
-
-def test_means_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    # CUDA images take tensors instead of arrays: both must give the same bits.
-    from visops.transforms.chain.operators import Pixels
-
-    image = photo()[:, ::3, ::3]
-    batch = torch.stack((image, image.flip(0), image.flip(1)))
-    chains = [T.Compose(CHAINS[n](), seed=4, exact=e) for n in CHAINS for e in (False, True)]
-    expected = [chain(batch, index=range(3)) for chain in chains]
-
-    class Elsewhere(Pixels):
-        def __init__(self, leaf: Any) -> None:
-            super().__init__(leaf)
-            self.device: Any = SimpleNamespace(type="elsewhere")
-
-        def put(self, array: np.ndarray) -> torch.Tensor:
-            return torch.from_numpy(array.copy())
-
-    monkeypatch.setattr("visops.transforms.chain.execute.Pixels", Elsewhere)
-    for chain, image in zip(chains, expected, strict=True):
-        assert torch.equal(chain(batch, index=range(3)), image)
 
 
 @pytest.mark.cuda

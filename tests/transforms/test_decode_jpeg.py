@@ -12,7 +12,6 @@ from jpeg.files import by_pillow, oriented, picture
 from PIL import Image
 from threads import torch_threads
 from torch import Tensor
-from torch.utils.data import DataLoader
 from torchvision import tv_tensors
 from visops import _native, transforms
 from visops.jpeg.file import JpegFile
@@ -213,25 +212,6 @@ def test_orientation_is_an_option() -> None:
     assert params.size.tolist() == [[60, 40]]
 
 
-class Files(torch.utils.data.Dataset):
-    """Files with their labels."""
-
-    def __len__(self) -> int:
-        return 9
-
-    def __getitem__(self, index: int) -> tuple[bytes, int]:
-        return FILES[index % 3], index
-
-
-def test_data_loaders() -> None:
-    chain = transforms.Compose([transforms.DecodeJpeg(), CROP, FLIP], seed=0)
-    dataset = transforms.IndexedDataset(Files(), chain)
-    alone = torch.stack([dataset[i][0] for i in range(9)])
-    for workers in (0, 2):
-        loader = DataLoader(dataset, 4, num_workers=workers)
-        assert torch.equal(torch.cat([images for images, _ in loader]), alone)
-
-
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -239,8 +219,6 @@ def test_data_loaders() -> None:
         (lambda d: transforms.Compose([d, d]), "Compose: transforms holds a DecodeJpeg, must be"),
         (lambda d: transforms.RandomApply([d]), "RandomApply: transforms holds a DecodeJpeg, must"),
         (lambda d: transforms.RandomChoice([d, FLIP]), "RandomChoice: transforms holds a Decode"),
-        (lambda d: transforms.DecodeJpeg("RGBA"), "DecodeJpeg: mode is 'RGBA', must be 'rgb' or"),  # type: ignore[arg-type]
-        (lambda d: transforms.DecodeJpeg(max_pixels=0), "DecodeJpeg: max_pixels is 0, must be a"),
     ],
 )
 def test_chains_that_are_refused(build: Any, message: str) -> None:

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from bad_input import check, table
 from visops import transforms
 
 T: Any = transforms  # arguments of wrong types are what is tested
 
-PAIR = "a whole number >= 1 or a pair (height, width) of such"
+SIDE = "a whole number >= 1"
+SIZE = f"{SIDE} or a pair (height, width) of such"
 FILL = (
     "a finite number or one per channel, in the image's units (masks take Compose's mask_fill), or "
     "a dict of such by type: tv_tensors.Image, Video and Mask, torch.Tensor, PIL.Image.Image or "
@@ -22,350 +24,439 @@ PADDING = (
     "bottom)"
 )
 SHEAR = "None, a number >= 0, or 2 or 4 numbers (min, max along x and then y) in (-90, 90)"
+DEGREES = "a number >= 0 or two finite numbers (min, max)"
+CENTER = "None or two finite numbers (x, y)"
+HUE = "a number in [0, 0.5] or two in [-0.5, 0.5] (min, max)"
+VALUE = "a finite number, one per channel, or 'random'"
+PROBABILITY = "a probability in [0, 1]"
+NONNEGATIVE = "a number >= 0 or two of them (min, max)"
+SHARES = "two numbers in [0, 1] (min, max)"
+SHIFT = "None or two numbers (x, y) in [0, 1]"
+POSITIVE = "two numbers > 0 (min, max)"
+ODD = "an odd whole number >= 3"
+ORDERED = ", the smaller first"
 MODES = "'nearest', 'bilinear' or 'bicubic'"
-FILTERS = (
-    "'nearest', 'bilinear', 'bicubic' or 'lanczos', a sequence of such, of which each sample draws "
-    "one, or 'random'"
-)
+FILTERS = "'nearest', 'bilinear', 'bicubic' or 'lanczos'"
+DRAWN = ", a sequence of such, of which each sample draws one, or 'random'"
+LANCZOS = "; 'lanczos' is a filter of antialias=True"
+EXPONENTS = "two numbers > 0 and <= 20 (min, max): exponents, not per cent"
+QUALITY = "a whole number from 1 to 100, or two (min, max)"
+KERNEL = "an odd whole number or two of them (width, height)"
+ALPHA = "a number in [0.001, 1e6]"
+FORMATS = "one of XYXY, XYWH, CXCYWH, XYWHR, CXCYWHR, XYXYXYXY"
+PAD = T.Pad(1)
 
-# call, exception, message after "visops.transforms."
-ARGUMENTS: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: T.Resize(0), ValueError, f"Resize: size is 0, must be {PAIR}"),
-    (lambda: T.Resize((3, 4, 5)), ValueError, f"Resize: size is (3, 4, 5), must be {PAIR}"),
-    (lambda: T.Resize(3.5), TypeError, f"Resize: size is 3.5, must be {PAIR}"),
-    (lambda: T.Resize("3"), TypeError, f"Resize: size is '3', must be {PAIR}"),
-    (lambda: T.Resize(True), TypeError, f"Resize: size is True, must be {PAIR}"),
+# What each needs beside the argument that is wrong.
+NEEDED: dict[Any, dict[str, Any]] = {
+    T.RandomResizedCrop: {"size": 9},
+    T.RandomCrop: {"size": 3},
+    T.Pad: {"padding": 1},
+    T.RandomAffine: {"degrees": 3},
+    T.RandomRotation: {"degrees": 3},
+    T.Normalize: {"mean": [0.5], "std": [0.5]},
+    T.Compose: {"transforms": [PAD]},
+    T.RandomApply: {"transforms": [PAD]},
+    T.RandomChoice: {"transforms": [PAD]},
+    T.ScaleJitter: {"target_size": 9},
+    T.GaussianBlur: {"kernel_size": 3},
+    T.Mosaic: {"size": 9},
+}
+
+# A class, its arguments of which the last is wrong, and what that must be: a ValueError.
+Argument = tuple[Any, dict[str, Any], str]
+VALUES: list[Argument] = [
+    (T.Resize, {"size": 0}, SIZE),
+    (T.Resize, {"size": (3, 4, 5)}, SIZE),
+    (T.Resize, {"size": None, "max_size": None}, "given where size is None"),
     (
-        lambda: T.Resize(None),
-        ValueError,
-        "Resize: max_size is None, must be given where size is None",
+        T.Resize,
+        {"size": (3, 4), "max_size": 9},
+        "None where size is a pair (height, width)",
     ),
+    (T.Resize, {"size": 9, "max_size": 9}, "larger than size, which is 9"),
+    (T.Resize, {"size": 9, "max_size": -1}, SIDE),
+    (T.Resize, {"size": 9, "interpolation": "hamming"}, FILTERS + DRAWN),
+    (T.Resize, {"size": 9, "interpolation": 7}, FILTERS + DRAWN),
+    (T.RandomResizedCrop, {"scale": (-1, 1)}, "two numbers >= 0 (min, max)"),
+    (T.RandomResizedCrop, {"scale": (0.9, 0.1)}, f"two numbers >= 0 (min, max){ORDERED}"),
+    (T.RandomResizedCrop, {"ratio": (1, math.inf)}, POSITIVE),
+    (T.CenterCrop, {"size": -1}, SIZE),
+    (T.Letterbox, {"size": 8, "fill": math.nan}, FILL),
+    (T.Letterbox, {"size": 8, "interpolation": "area"}, FILTERS + DRAWN),
+    (T.RandomCrop, {"size": []}, SIZE),
+    (T.RandomCrop, {"padding": -1}, PADDING),
+    (T.Pad, {"padding": (1, 2, 3)}, PADDING),
     (
-        lambda: T.Resize((3, 4), max_size=9),
-        ValueError,
-        "Resize: max_size is 9, must be None where size is a pair (height, width)",
+        T.Pad,
+        {"padding_mode": "mirror"},
+        "'constant', 'edge', 'reflect', 'symmetric' or 'circular'",
     ),
+    (T.Pad, {"fill": math.nan}, FILL),
+    (T.RandomHorizontalFlip, {"p": 1.5}, PROBABILITY),
+    (T.RandomAffine, {"degrees": -3}, DEGREES),
+    (T.RandomAffine, {"degrees": (3, 1)}, DEGREES + ORDERED),
+    (T.RandomAffine, {"translate": (2, 0)}, SHIFT),
+    (T.RandomAffine, {"translate": 0.1}, SHIFT),
+    (T.RandomAffine, {"scale": (0, 1)}, f"None or {POSITIVE}"),
+    (T.RandomAffine, {"shear": (1, 2, 3)}, SHEAR),
+    (T.RandomAffine, {"shear": 90}, SHEAR),
+    (T.RandomAffine, {"center": (1, 2, 3)}, CENTER),
+    (T.RandomAffine, {"interpolation": ()}, MODES + DRAWN),
+    (T.RandomRotation, {"center": 4}, CENTER),
+    (T.RandomRotation, {"interpolation": "lanczos"}, MODES + DRAWN + LANCZOS),
+    (T.RandomPerspective, {"distortion_scale": 1.2}, "a number in [0, 1]"),
+    (T.ScaleJitter, {"scale_range": (0, 1)}, POSITIVE),
+    (T.RandomShortestSize, {"min_size": []}, f"{SIDE} or a sequence of such"),
+    (T.RandomResize, {"min_size": 9, "max_size": 9}, "a whole number > min_size, which is 9"),
+    (T.RandomZoomOut, {"side_range": (0.5, 2)}, "two numbers >= 1 (min, max)"),
+    (T.D4, {"p": 3}, PROBABILITY),
+    (T.ElasticTransform, {"sigma": -1}, "a number >= 0 or two (x, y)"),
+    (T.ElasticTransform, {"sigma": (0, 3)}, "0 for both directions or for none"),
+    (T.GridDistortion, {"num_steps": 0}, SIDE),
+    (T.OpticalDistortion, {"p": 1.5}, PROBABILITY),
+    (T.OpticalDistortion, {"mode": "lens"}, "'camera' or 'fisheye'"),
+    (T.ThinPlateSpline, {"num_control_points": 1}, "a whole number from 2 to 16"),
+    (T.ColorJitter, {"brightness": -1}, NONNEGATIVE),
+    (T.ColorJitter, {"contrast": (0.5, math.nan)}, NONNEGATIVE),
+    (T.ColorJitter, {"hue": 0.6}, HUE),
+    (T.RandomPhotometricDistort, {"hue": (0, 1)}, HUE),
+    (T.RandomPhotometricDistort, {"p": 2}, PROBABILITY),
+    (T.RandomGrayscale, {"p": -0.1}, PROBABILITY),
+    (T.Grayscale, {"num_output_channels": 2}, "1 or 3"),
     (
-        lambda: T.Resize(9, max_size=9),
-        ValueError,
-        "Resize: max_size is 9, must be larger than size, which is 9",
+        T.RandomBrightnessContrast,
+        {"brightness_limit": 2},
+        "a number in [0, 1] or two in [-1, 1] (min, max)",
     ),
+    (T.RandomErasing, {"scale": (0.1, 1.1)}, SHARES),
+    (T.RandomErasing, {"value": "noise"}, VALUE),
+    (T.Normalize, {"std": [0.0]}, "a finite number other than 0, or one per channel"),
     (
-        lambda: T.Resize(9, max_size=-1),
-        ValueError,
-        "Resize: max_size is -1, must be a whole number >= 1",
+        T.Normalize,
+        {"mean": [0.5, 0.5], "std": [0.1, 0.1, 0.1]},
+        "as long as mean, which has 2 numbers",
     ),
+    (T.Normalize, {"std": [1], "mean": []}, "a finite number or one per channel"),
+    (T.RandAugment, {"num_ops": 9}, "a whole number from 1 to 8"),
     (
-        lambda: T.Resize(9, interpolation="hamming"),
-        ValueError,
-        f"Resize: interpolation is 'hamming', must be {FILTERS}",
+        T.RandAugment,
+        {"magnitude": 31},
+        "a whole number from 0 to num_magnitude_bins - 1, which is 30",
     ),
+    (T.RandAugment, {"interpolation": ("bilinear",)}, MODES),
+    (T.RandAugment, {"operations": "x"}, "'all' or 'linear'"),
+    (T.TrivialAugment, {"num_magnitude_bins": 1}, "a whole number >= 2"),
+    (T.AutoAugment, {"policy": "coco"}, "'imagenet', 'cifar10' or 'svhn'"),
+    (T.AugMix, {"severity": 11}, "a whole number from 1 to 10"),
+    (T.AugMix, {"mixture_width": 0}, "a whole number from 1 to 16"),
+    (T.AugMix, {"alpha": 0}, ALPHA),
+    (T.AugMix, {"chain_depth": 17}, "a whole number up to 16"),
+    (T.RandomInvert, {"p": 2}, PROBABILITY),
+    (T.RandomPosterize, {"bits": 9}, "a whole number from 0 to 8"),
+    (T.RandomPosterize, {"bits": -1}, "a whole number from 0 to 8"),
+    (T.RandomAdjustSharpness, {"sharpness_factor": -1}, "a finite number >= 0"),
+    (T.RandomGamma, {"gamma": (0, 1)}, EXPONENTS),
+    (T.RandomGamma, {"gamma": (80, 120)}, EXPONENTS),
+    (T.GaussianBlur, {"kernel_size": 4}, KERNEL),
+    (T.GaussianBlur, {"kernel_size": (3, 3, 3)}, KERNEL),
+    (T.GaussianBlur, {"sigma": -1}, "a number > 0 or two of them (min, max)"),
+    (T.GaussianNoise, {"sigma": -1}, "a number >= 0 or two (min, max)"),
+    (T.ShotNoise, {"scale_range": (0, 1)}, POSITIVE),
+    (T.SaltAndPepper, {"amount": (0, 2)}, SHARES),
+    (T.RandomHSV, {"hgain": 2}, "a number in [0, 1]"),
+    (T.Blur, {"blur_limit": 4}, ODD),
+    (T.MotionBlur, {"blur_limit": (7, 3)}, f"{ODD}, or two of them (min, max){ORDERED}"),
+    (T.Downscale, {"scale_range": (0, 0.5)}, "two numbers in (0, 1) (min, max)"),
+    (T.CoarseDropout, {"fill": "mean"}, "a finite number, 'random' or 'random_uniform'"),
     (
-        lambda: T.Resize(9, interpolation=7),
-        ValueError,
-        f"Resize: interpolation is 7, must be {FILTERS}",
+        T.CoarseDropout,
+        {"hole_height_range": (0.5, 3)},
+        "two numbers >= 0 (min, max), both below 1 or both whole",
     ),
+    (T.GridDropout, {"ratio": 0}, "a number in (0, 1]"),
+    (T.GridDropout, {"holes_number_xy": 3}, "two whole numbers >= 1 (x, y)"),
+    (T.ChannelDropout, {"channel_drop_range": (0, 1)}, "two whole numbers >= 1 (min, max)"),
+    (T.JPEG, {"quality": 0}, QUALITY),
+    (T.JPEG, {"quality": (50, 20)}, QUALITY + ORDERED),
+    (T.RandomIoUCrop, {"sampler_options": []}, "at least one number >= 0"),
+    (T.CropByCategory, {"crop_size": 4, "cat_max_ratio": 0}, "a number in (0, 1]"),
+    (T.RandomSizeCrop, {"min_size": 9, "max_size": 4}, "at least min_size, 9"),
+    (T.UniformTemporalSubsample, {"num_samples": 0}, SIDE),
+    (T.RandomApply, {"transforms": []}, "a sequence of at least one transform"),
+    (T.RandomApply, {"p": 2}, PROBABILITY),
+    (T.RandomChoice, {"p": [1, 2]}, "None or 1 numbers >= 0, not all of them 0"),
+    (T.RandomChoice, {"p": [0]}, "None or 1 numbers >= 0, not all of them 0"),
+    (T.Compose, {"boxes": "clamp", "min_area": 4}, "left out unless boxes='sanitize'"),
+    (T.Compose, {"boxes": "sanitize", "min_visibility": 1.5}, "a number in [0, 1]"),
     (
-        lambda: T.RandomResizedCrop(9, scale=(-1, 1)),
-        ValueError,
-        "RandomResizedCrop: scale is (-1, 1), must be two numbers >= 0 (min, max)",
+        T.Compose,
+        {"memory_format": torch.preserve_format},
+        "torch.contiguous_format or torch.channels_last",
     ),
-    (
-        lambda: T.RandomResizedCrop(9, scale=(0.9, 0.1)),
-        ValueError,
-        "RandomResizedCrop: scale is (0.9, 0.1), must be two numbers >= 0 (min, max), "
-        "the smaller first",
+    (T.MixUp, {"alpha": 0}, ALPHA),
+    (T.MixUp, {"num_classes": 0}, f"{SIDE}, or None where labels are probabilities"),
+    (T.CutMix, {"boxes": "clamp", "min_area": 3}, "left out unless boxes='sanitize'"),
+    (T.Mosaic, {"size": 0}, SIZE),
+    (T.Mosaic, {"center": (0.5, 2.5)}, "two numbers in [0, 2] (min, max)"),
+    (T.Mosaic, {"translate": (2, 0)}, SHIFT),
+    (T.Mosaic, {"scale": (0, 1)}, f"None or {POSITIVE}"),
+    (T.Mosaic, {"shear": -1}, DEGREES),
+    (T.Mosaic, {"interpolation": "lanczos"}, MODES),
+    (T.DecodeJpeg, {"mode": "RGBA"}, "'rgb' or 'gray'"),
+    (T.DecodeJpeg, {"max_pixels": 0}, SIDE),
+    (T.ClampBoundingBoxes, {"clamping_mode": "firm"}, "'auto', 'soft', 'hard' or None"),
+    (T.SanitizeBoundingBoxes, {"min_size": 0.5}, "a finite number >= 1"),
+    (T.ConvertBoundingBoxFormat, {"format": "YXYX"}, FORMATS),
+    *(
+        (make, {"p": p}, "a number in [0, 1]")
+        for make in (T.MixUp, T.CutMix, T.CopyPaste, T.Mosaic)
+        for p in (-0.1, 1.5, math.nan)
     ),
+]
+
+# The same for a TypeError.
+TYPES: list[Argument] = [
+    (T.Resize, {"size": 3.5}, SIZE),
+    (T.Resize, {"size": "3"}, SIZE),
+    (T.Resize, {"size": True}, SIZE),
+    (T.RandomResizedCrop, {"ratio": 2}, POSITIVE),
+    (T.Pad, {"fill": "red"}, FILL),
+    (T.GridDistortion, {"interpolation": 2}, f"{MODES} (numbers differ from library to library)"),
+    (T.Pad, {"fill": {int: 3}}, FILL),
+    (T.RandomVerticalFlip, {"p": None}, PROBABILITY),
+    (T.RandomErasing, {"value": None}, VALUE),
+    (T.Normalize, {"inplace": 255.0}, "True or False"),
     (
-        lambda: T.RandomResizedCrop(9, ratio=2),
-        TypeError,
-        "RandomResizedCrop: ratio is 2, must be two numbers > 0 (min, max)",
+        T.ToDtype,
+        {"dtype": torch.uint32},
+        "torch.uint8, torch.uint16, torch.int16, torch.int8, torch.int32, torch.int64, "
+        "torch.float16, torch.bfloat16 or torch.float32",
     ),
+    (T.Compose, {"seed": 0.5}, "a whole number or None"),
+    (T.Compose, {"boxes": "sanitize", "min_size": "1"}, "a finite number >= 0"),
+    (T.RandomOrder, {"transforms": 3}, "a sequence of transforms"),
+    (T.Views, {"chains": []}, "a sequence of at least one chain"),
+    (T.CutMix, {"alpha": "1"}, ALPHA),
+    (T.MixUp, {"labels_getter": "labels"}, "'default', a callable or None"),
+    (T.CutMix, {"seed": 0.5}, "a whole number or None"),
+    (T.Mosaic, {"mask_fill": 1.5}, "a whole number"),
+    (T.Mosaic, {"degrees": "a"}, DEGREES),
     (
-        lambda: T.RandomResizedCrop(9, ratio=(1, math.inf)),
-        ValueError,
-        "RandomResizedCrop: ratio is (1, inf), must be two numbers > 0 (min, max)",
+        T.SanitizeBoundingBoxes,
+        {"labels_getter": "labels"},
+        "'default' or None (Compose(keys={'labels': [...]}) names what goes)",
     ),
-    (lambda: T.CenterCrop(-1), ValueError, f"CenterCrop: size is -1, must be {PAIR}"),
-    (lambda: T.RandomCrop([]), ValueError, f"RandomCrop: size is [], must be {PAIR}"),
-    (
-        lambda: T.RandomCrop(3, padding=-1),
-        ValueError,
-        f"RandomCrop: padding is -1, must be {PADDING}",
-    ),
-    (lambda: T.Pad((1, 2, 3)), ValueError, f"Pad: padding is (1, 2, 3), must be {PADDING}"),
-    (
-        lambda: T.Pad(1, padding_mode="mirror"),
-        ValueError,
-        "Pad: padding_mode is 'mirror', must be 'constant', 'edge', 'reflect', 'symmetric' or "
-        "'circular'",
-    ),
-    (lambda: T.Pad(1, fill="red"), TypeError, f"Pad: fill is 'red', must be {FILL}"),
-    (lambda: T.Pad(1, fill=math.nan), ValueError, f"Pad: fill is nan, must be {FILL}"),
-    (
-        lambda: T.Pad(1, fill={int: 3}),
-        TypeError,
-        f"Pad: fill is {{<class 'int'>: 3}}, must be {FILL}",
-    ),
-    (
-        lambda: T.RandomHorizontalFlip(1.5),
-        ValueError,
-        "RandomHorizontalFlip: p is 1.5, must be a probability in [0, 1]",
-    ),
-    (
-        lambda: T.RandomVerticalFlip(None),
-        TypeError,
-        "RandomVerticalFlip: p is None, must be a probability in [0, 1]",
-    ),
-    (
-        lambda: T.RandomAffine(-3),
-        ValueError,
-        "RandomAffine: degrees is -3, must be a number >= 0 or two finite numbers (min, max)",
-    ),
-    (
-        lambda: T.RandomAffine((3, 1)),
-        ValueError,
-        "RandomAffine: degrees is (3, 1), must be a number >= 0 or two finite numbers (min, max), "
-        "the smaller first",
-    ),
-    (
-        lambda: T.RandomAffine(3, translate=(2, 0)),
-        ValueError,
-        "RandomAffine: translate is (2, 0), must be None or two numbers (x, y) in [0, 1]",
-    ),
-    (
-        lambda: T.RandomAffine(3, translate=0.1),
-        ValueError,
-        "RandomAffine: translate is 0.1, must be None or two numbers (x, y) in [0, 1]",
-    ),
-    (
-        lambda: T.RandomAffine(3, scale=(0, 1)),
-        ValueError,
-        "RandomAffine: scale is (0, 1), must be None or two numbers > 0 (min, max)",
-    ),
-    (
-        lambda: T.RandomAffine(3, shear=(1, 2, 3)),
-        ValueError,
-        f"RandomAffine: shear is (1, 2, 3), must be {SHEAR}",
-    ),
-    (
-        lambda: T.RandomAffine(3, shear=90),
-        ValueError,
-        f"RandomAffine: shear is 90, must be {SHEAR}",
-    ),
-    (
-        lambda: T.RandomAffine(3, center=(1, 2, 3)),
-        ValueError,
-        "RandomAffine: center is (1, 2, 3), must be None or two finite numbers (x, y)",
-    ),
-    (
-        lambda: T.RandomRotation(3, center=4),
-        ValueError,
-        "RandomRotation: center is 4, must be None or two finite numbers (x, y)",
-    ),
-    (
-        lambda: T.RandomPerspective(1.2),
-        ValueError,
-        "RandomPerspective: distortion_scale is 1.2, must be a number in [0, 1]",
-    ),
-    (
-        lambda: T.ColorJitter(-1),
-        ValueError,
-        "ColorJitter: brightness is -1, must be a number >= 0 or two of them (min, max)",
-    ),
-    (
-        lambda: T.ColorJitter(contrast=(0.5, math.nan)),
-        ValueError,
-        "ColorJitter: contrast is (0.5, nan), must be a number >= 0 or two of them (min, max)",
-    ),
-    (
-        lambda: T.ColorJitter(hue=0.6),
-        ValueError,
-        "ColorJitter: hue is 0.6, must be a number in [0, 0.5] or two in [-0.5, 0.5] (min, max)",
-    ),
-    (
-        lambda: T.RandomGrayscale(-0.1),
-        ValueError,
-        "RandomGrayscale: p is -0.1, must be a probability in [0, 1]",
-    ),
-    (
-        lambda: T.RandomErasing(scale=(0.1, 1.1)),
-        ValueError,
-        "RandomErasing: scale is (0.1, 1.1), must be two numbers in [0, 1] (min, max)",
-    ),
-    (
-        lambda: T.RandomErasing(value="noise"),
-        ValueError,
-        "RandomErasing: value is 'noise', must be a finite number, one per channel, or 'random'",
-    ),
-    (
-        lambda: T.RandomErasing(value=None),
-        TypeError,
-        "RandomErasing: value is None, must be a finite number, one per channel, or 'random'",
-    ),
-    (
-        lambda: T.Normalize([0.5], [0.5], 255.0),
-        TypeError,
-        "Normalize: inplace is 255.0, must be True or False",
-    ),
-    (
-        lambda: T.Normalize([0.5], [0.0]),
-        ValueError,
-        "Normalize: std is [0.0], must be a finite number other than 0, or one per channel",
-    ),
-    (
-        lambda: T.Normalize([0.5, 0.5], [0.1, 0.1, 0.1]),
-        ValueError,
-        "Normalize: std is [0.1, 0.1, 0.1], must be as long as mean, which has 2 numbers",
-    ),
-    (
-        lambda: T.Normalize([], [1]),
-        ValueError,
-        "Normalize: mean is [], must be a finite number or one per channel",
-    ),
-    (
-        lambda: T.ToDtype(torch.uint32),
-        TypeError,
-        "ToDtype: dtype is torch.uint32, must be torch.uint8, torch.uint16, torch.int16, "
-        "torch.int8, torch.int32, torch.int64, torch.float16, torch.bfloat16 or torch.float32",
-    ),
-    (
-        lambda: T.RandAugment(9),
-        ValueError,
-        "RandAugment: num_ops is 9, must be a whole number from 1 to 8",
-    ),
-    (
-        lambda: T.RandAugment(magnitude=31),
-        ValueError,
-        "RandAugment: magnitude is 31, must be a whole number from 0 to num_magnitude_bins - 1, "
-        "which is 30",
-    ),
-    (
-        lambda: T.TrivialAugment(1),
-        ValueError,
-        "TrivialAugment: num_magnitude_bins is 1, must be a whole number >= 2",
-    ),
-    (
-        lambda: T.Compose([]),
-        ValueError,
-        "Compose: transforms is empty, must hold at least one",
-    ),
-    (
-        lambda: T.Compose(T.Resize(3)),
-        TypeError,
-        "Compose: transforms is a Resize, must be a sequence of transforms",
-    ),
-    (
-        lambda: T.Compose([3]),
-        TypeError,
-        "Compose: transforms holds a int, must hold transforms or other callables",
-    ),
-    (
-        lambda: T.Compose([T.RandomHorizontalFlip]),
-        TypeError,
-        "Compose: transforms holds the class RandomHorizontalFlip, must hold its instances, "
-        "RandomHorizontalFlip(...)",
-    ),
-    (
-        lambda: T.Compose([T.Resize(3)], seed=0.5),
-        TypeError,
-        "Compose: seed is 0.5, must be a whole number or None",
-    ),
-    (
-        lambda: T.Compose([T.Resize(3)], boxes="clamp", min_area=4),
-        ValueError,
-        "Compose: min_area is 4, must be left out unless boxes='sanitize'",
-    ),
-    (
-        lambda: T.Compose([T.Resize(3)], boxes="sanitize", min_visibility=1.5),
-        ValueError,
-        "Compose: min_visibility is 1.5, must be a number in [0, 1]",
-    ),
-    (
-        lambda: T.Compose([T.Resize(3)], boxes="sanitize", min_size="1"),
-        TypeError,
-        "Compose: min_size is '1', must be a finite number >= 0",
-    ),
-    (
-        lambda: T.Compose([T.Resize(3)], memory_format=torch.preserve_format),
-        ValueError,
-        "Compose: memory_format is torch.preserve_format, must be torch.contiguous_format or "
-        "torch.channels_last",
+    (T.ConvertBoundingBoxFormat, {"format": 3}, FORMATS),
+    *(
+        (make, {"p": p}, "a number in [0, 1]")
+        for make in (T.MixUp, T.CutMix, T.CopyPaste, T.Mosaic)
+        for p in ("half", None)
     ),
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), ARGUMENTS, ids=[m for *_, m in ARGUMENTS])
-def test_arguments(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+def check_whole(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
+    """`call` raises exactly `error`, and says nothing but `message`."""
     with pytest.raises(error) as caught:
         call()
-    assert str(caught.value) == f"visops.transforms.{message}"
+    assert type(caught.value) is error
+    assert str(caught.value) == f"visops.{message}"
+
+
+@pytest.mark.parametrize(
+    ("error", "make", "arguments", "allowed"),
+    [(ValueError, *row) for row in VALUES] + [(TypeError, *row) for row in TYPES],
+)
+def test_arguments(error: Any, make: Any, arguments: dict[str, Any], allowed: str) -> None:
+    name, value = [*arguments.items()][-1]
+    message = f"transforms.{make.__name__}: {name} is {value!r}, must be {allowed}"
+    check_whole(error, message, lambda: make(**{**NEEDED.get(make, {}), **arguments}))
+
+
+# What is said in other words.
+@table(
+    (ValueError, "transforms.Compose: transforms is empty, must hold", lambda: T.Compose([])),
+    (
+        TypeError,
+        "transforms.Compose: transforms is a Resize, must be a sequence of transforms",
+        lambda: T.Compose(T.Resize(3)),
+    ),
+    (
+        TypeError,
+        "transforms.Compose: transforms holds a int, must hold transforms or other callables",
+        lambda: T.Compose([3]),
+    ),
+    (
+        TypeError,
+        "transforms.Compose: transforms holds a int, must hold",
+        lambda: T.RandomApply([3]),
+    ),
+    (
+        TypeError,
+        "transforms.Compose: transforms holds the class RandomHorizontalFlip, must hold its "
+        "instances, RandomHorizontalFlip(...)",
+        lambda: T.Compose([T.RandomHorizontalFlip]),
+    ),
+    (
+        ValueError,
+        f"transforms.Resize: interpolation is 'lanczos', must be {MODES}{DRAWN}{LANCZOS}",
+        lambda: T.Resize(8, "lanczos", antialias=False),
+    ),
+    (
+        ValueError,
+        "transforms.CLAHE: tile_grid_size is 0, must be two whole numbers >= 1 (x, y)",
+        lambda: T.CLAHE(4, (0, 8)),
+    ),
+    (
+        ValueError,
+        "transforms.Letterbox: size is 0, must be a whole number >= 1",
+        lambda: T.Letterbox((0, 3)),
+    ),
+    (
+        ValueError,
+        "transforms.RandomIoUCrop: min_scale is (0.5, 0.3), must be",
+        lambda: T.RandomIoUCrop(0.5, 0.3),
+    ),
+    (
+        ValueError,
+        "transforms.LinearTransformation: transformation_matrix is [2, 3], must be of shape [D, D]",
+        lambda: T.LinearTransformation(torch.ones(2, 3), torch.ones(2)),
+    ),
+    (ValueError, "transforms: boxes is 'drop', must be one of", lambda: T.CutMix(boxes="drop")),
+)
+def test_other_arguments(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
+    check(error, message, call)
 
 
 def uint8(*shape: int) -> torch.Tensor:
     return torch.zeros(shape, dtype=torch.uint8)
 
 
-# call, exception, message after "visops.transforms."
-IMAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
+FLOATS = "put ToDtype(torch.float32, scale=True) before it"
+
+# A transform, an image that it can't take, the error, and the message behind the class's name.
+IMAGES: list[tuple[Any, Any, type[Exception], str]] = [
     (
-        lambda: T.Normalize([0.5], [0.5])(uint8(3, 4, 5)),
+        T.Normalize([0.5], [0.5]),
+        uint8(3, 4, 5),
         TypeError,
-        "Normalize: the image has dtype torch.uint8, must be floating; put ToDtype(torch.float32, "
-        "scale=True) before it",
+        f"the image has dtype torch.uint8, must be floating; {FLOATS}",
     ),
     (
-        lambda: T.Normalize([0.5] * 3, [0.5])(torch.zeros(1, 4, 5)),
+        T.Normalize([0.5] * 3, [0.5]),
+        torch.zeros(1, 4, 5),
         ValueError,
-        "Normalize: mean has 3 numbers, the image has 1 channels",
+        "mean has 3 numbers, the image has 1 channels",
     ),
+    *(
+        (
+            transform,
+            torch.zeros(2, 8, 9),
+            ValueError,
+            "the image has 2 channels, must have 1 or 3",
+        )
+        for transform in (
+            *(T.ColorJitter(0.5, 0.5), T.RandomPhotometricDistort(), T.RandAugment()),
+            *(T.TrivialAugment(), T.AugMix(), T.RandomAdjustSharpness(2)),
+        )
+    ),
+    (T.RandomHSV(p=1), torch.zeros(1, 4, 4), ValueError, "the image has 1 channels, must have 3"),
+    (T.RGBShift(), uint8(1, 4, 4), ValueError, "the image has 1 channels, must have 3"),
     (
-        lambda: T.ColorJitter(0.5, 0.5)(torch.zeros(4, 8, 9)),
+        T.RandomChannelPermutation(),
+        torch.zeros(7, 9, 9),
         ValueError,
-        "ColorJitter: the image has 4 channels, must have 1 or 3",
+        "the image has 7 channels, must have 1, 2, 3 or 4",
     ),
     (
-        lambda: T.RandAugment()(torch.zeros(2, 8, 9)),
+        T.RandomErasing(value=(1, 2)),
+        torch.zeros(3, 8, 9),
         ValueError,
-        "RandAugment: the image has 2 channels, must have 1 or 3",
+        "value has 2 numbers, the image has 3 channels",
     ),
     (
-        lambda: T.RandomErasing(value=(1, 2))(torch.zeros(3, 8, 9)),
-        ValueError,
-        "RandomErasing: value has 2 numbers, the image has 3 channels",
-    ),
-    (
-        lambda: T.RandomErasing(value="random")(uint8(3, 8, 9)),
+        T.RandomErasing(value="random"),
+        uint8(3, 8, 9),
         TypeError,
-        "RandomErasing: the sample has dtype torch.uint8, must be floating for value='random'; put "
-        "ToDtype(torch.float32, scale=True) before it",
+        f"the sample has dtype torch.uint8, must be floating for value='random'; {FLOATS}",
     ),
     (
-        lambda: T.RandomCrop((9, 10), padding=(0, 1))(torch.zeros(3, 8, 9)),
+        T.RandomCrop((9, 10), padding=(0, 1)),
+        torch.zeros(3, 8, 9),
         ValueError,
-        "RandomCrop: size is (9, 10), the image has height 8 and width 9, padded by (0, 1, 0, 1); "
-        "must not be larger, unless pad_if_needed",
-    ),
-    (
-        lambda: T.RandomCrop(9)([torch.zeros(3, 9, 9), torch.zeros(3, 12, 8)]),
-        ValueError,
-        "RandomCrop: size is (9, 9), the image of sample 1 has height 12 and width 8; must not be "
+        "size is (9, 10), the image has height 8 and width 9, padded by (0, 1, 0, 1); must not be "
         "larger, unless pad_if_needed",
     ),
     (
-        lambda: T.Resize(9)([torch.zeros(3, 20, 30), torch.zeros(3, 20, 20)]),
+        T.RandomCrop(9),
+        [torch.zeros(3, 9, 9), torch.zeros(3, 12, 8)],
         ValueError,
-        "Compose: sample 0 comes out with 9 rows and 13 columns, sample 1 with 9 and 9; must be "
-        "the same in a batch (end with Resize((height, width)) or CenterCrop)",
+        "size is (9, 9), the image of sample 1 has height 12 and width 8; must not be larger, "
+        "unless pad_if_needed",
+    ),
+    *(
+        (T.RandomSolarize(threshold, 1.0), image, ValueError, f"threshold is {threshold}, {rest}")
+        for threshold, image, rest in (
+            (100, torch.zeros(3, 8, 9), "must not be above 1, the white of torch.float32"),
+            (300, uint8(3, 8, 9), "must not be above 255, the white of torch.uint8"),
+            (40000, uint8(3, 8, 9).short(), "must not be above 32767, the white of torch.int16"),
+        )
+    ),
+    (
+        T.GaussianBlur(17),
+        uint8(3, 8, 9),
+        ValueError,
+        "kernel_size is (17, 17), the image has height 8 and width 9; must be less than twice as "
+        "large",
+    ),
+    (
+        T.GridDistortion(9),
+        torch.zeros(3, 4, 40),
+        ValueError,
+        "num_steps is 9, an image has 4 rows or columns; must have as many",
+    ),
+    (
+        T.ElasticTransform(fill=(1, 2)),
+        torch.zeros(3, 4, 40),
+        ValueError,
+        "fill has 2 numbers, the sample has 3 channels; must be one, or one for each",
+    ),
+    (
+        T.Mosaic(9, fill=(1, 2)),
+        torch.zeros(1, 3, 9, 9),
+        ValueError,
+        "fill has 2 numbers, the sample has 3 channels",
+    ),
+    (
+        T.Mosaic(9),
+        torch.zeros(3, 9, 9),
+        ValueError,
+        "the sample is one image, must be a batch of them",
     ),
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), IMAGES, ids=[m for *_, m in IMAGES])
-def test_images(call: Callable[[], Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error) as caught:
-        call()
-    assert str(caught.value) == f"visops.transforms.{message}"
+@pytest.mark.parametrize(("transform", "image", "error", "message"), IMAGES)
+def test_images(transform: Any, image: Any, error: type[Exception], message: str) -> None:
+    whole = f"transforms.{type(transform).__name__}: {message}"
+    check_whole(error, whole, lambda: transform(image))
+
+
+def test_seeds_of_views() -> None:
+    with pytest.raises(ValueError, match="must be all with a seed, or all without"):
+        T.Views([T.Compose([PAD], seed=0), T.Compose([PAD])])
+
+
+def test_sizes_in_a_batch() -> None:
+    turn = T.Compose([T.RandomRotate90(1)], seed=1)
+    with pytest.raises(ValueError, match="must be the same in a batch"):
+        turn(torch.zeros(9, 3, 4, 5), index=range(9))
+    images = [torch.zeros(3, 20, 30), torch.zeros(3, 20, 20)]
+    message = (
+        "transforms.Compose: sample 0 comes out with 9 rows and 13 columns, sample 1 with 9 and 9; "
+        "must be the same in a batch (end with Resize((height, width)) or CenterCrop)"
+    )
+    check(ValueError, message, lambda: T.Resize(9)(images))
 
 
 def test_numpy_numbers_are_accepted() -> None:

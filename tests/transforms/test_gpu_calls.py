@@ -119,7 +119,8 @@ def test_mixing(make: Any, dtype: torch.dtype, batch: Tensor) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_aug_mix(dtype: torch.dtype, batch: Tensor) -> None:
-    samples = (batch if not dtype.is_floating_point else batch / 255).to(dtype)
+    small = batch[..., ::3, ::3]
+    samples = (small if not dtype.is_floating_point else small / 255).to(dtype)
     for steps in ([T.AugMix()], [T.RandomApply([T.AugMix()], 0.5)]):
         chain = T.Compose(steps, seed=1)
         found, _ = counted(chain, samples, index=range(4))

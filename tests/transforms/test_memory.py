@@ -13,13 +13,12 @@ from bad_input import check
 from hypothesis import given
 from threads import torch_threads
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 from visops import _native, transforms
 from visops.transforms.chain.execute import run_native as run
 
 from transforms.chains import CHAINS
 from transforms.loader.photos import FILES
-from transforms.samples import SIZE, assert_same, mixed, numbers, typed_boxes
+from transforms.samples import SIZE, assert_same, mixed, numbers, typed_boxes, values_first
 
 tv = pytest.importorskip("torchvision.tv_tensors")
 TINY = (4, 8)
@@ -54,30 +53,6 @@ def test_a_refusal_is_not_forgotten() -> None:
                 flip(sample)
         else:
             assert flip(sample)["rows"] == table
-
-
-class Photos(Dataset[Any]):
-    """Every fourth sample has no targets."""
-
-    def __init__(self) -> None:
-        self.chain = transforms.Compose([transforms.RandomHorizontalFlip(1.0)])
-
-    def __len__(self) -> int:
-        return 24
-
-    def __getitem__(self, index: int) -> Any:
-        return self.chain(full() if index % 4 else {"image": IMAGE, "targets": []})["targets"]
-
-
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")
-@pytest.mark.parametrize("workers", [0, 1, 2, 3])
-def test_a_loader_moves_all_boxes(workers: int) -> None:
-    context = "fork" if workers else None
-    loader = DataLoader(
-        Photos(), None, num_workers=workers, multiprocessing_context=context, shuffle=False
-    )
-    found = [[b.tolist() for b in targets] for targets in loader]
-    assert found == [[[[6.0, 0, 8, 3]]] if index % 4 else [] for index in range(24)]
 
 
 # Values of every kind that a sample may hold under any name, movable and not.
@@ -186,17 +161,6 @@ def test_collated_samples_answer_as_single_ones(samples: list[Any], policy: str)
 
 
 _RUN_BATCH = "visops.transforms.chain.execute.run_native"
-
-
-def values_first() -> list[Any]:
-    return [
-        transforms.RandomInvert(0.5),
-        transforms.RandomHorizontalFlip(),
-        transforms.RandomPosterize(3, p=0.5),
-        transforms.ToDtype(torch.float32, scale=True),
-        transforms.GaussianNoise(),
-        transforms.RandomErasing(0.5),
-    ]
 
 
 def drawn_modes() -> list[Any]:
@@ -372,7 +336,6 @@ def test_empty_targets_and_labels() -> None:
 
 
 def test_empty_batches_of_tv_tensors_and_other_transforms() -> None:
-    tv = pytest.importorskip("torchvision.tv_tensors")
     v2 = pytest.importorskip("torchvision.transforms.v2")
     chain = T.Compose([T.Pad(1), v2.RandomHorizontalFlip(1.0), v2.Resize((5, 6))])
     points = tv.KeyPoints(torch.zeros(0, 2, 2), canvas_size=(20, 30))

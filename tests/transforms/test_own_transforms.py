@@ -17,14 +17,14 @@ from visops import transforms as T
 from visops.transforms.chain.compile import file_pass
 
 from transforms.samples import (
+    SAMPLES,
     SIZE,
     assert_same,
     image,
     in_one_call,
+    index_for,
     mixed,
     numbers,
-    points,
-    typed_boxes,
 )
 
 
@@ -174,25 +174,7 @@ def test_a_contrast_of_two_channels_is_refused() -> None:
         T.Compose([Contrast()])(torch.rand(2, 40, 50))
 
 
-SAMPLES: dict[str, Callable[[], Any]] = {
-    "tensor": image,
-    "grey": lambda: image(1),
-    "array": lambda: numbers(*SIZE, 3).numpy(),
-    "batch": lambda: numbers(5, 3, *SIZE),
-    "list": lambda: [image(), numbers(3, *SIZE), numbers(3, *SIZE)],
-    "all": lambda: {
-        "image": image(),
-        "boxes": typed_boxes(),
-        "mask": numbers(*SIZE, high=5),
-        "keypoints": points(),
-        "labels": [1, 2, 3],
-    },
-}
-
-
-def index_for(name: str, index: int) -> Any:
-    count = {"batch": 5, "list": 3}.get(name)
-    return index if count is None else range(index, index + count)
+NAMES = ("tensor", "grey", "array", "batch", "list", "all")
 
 
 class Tint(T.Transform):
@@ -205,6 +187,7 @@ class Tint(T.Transform):
 
     def make_params(self, uniforms: Any, canvas: Any) -> dict[str, Any]:
         assert uniforms.flags.writeable
+        assert uniforms.shape[1] == self.draws
         return {"apply": uniforms[:, 0] < 0.7, "amount": uniforms[:, 1]}
 
     def extend(self, plan: T.Plan, params: Any) -> None:
@@ -236,7 +219,7 @@ def written_in_python() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("record", [False, True])
 def test_results_are_those_of_operators(name: str, record: bool) -> None:
     """Its draws too: C++ calls the transform with the numbers that it has one by one."""

@@ -139,43 +139,19 @@ def test_generator_leaves_the_global_one_alone() -> None:
     assert not torch.equal(chain(image, generator=torch.Generator().manual_seed(2)), first)
 
 
-class Photos(torch.utils.data.Dataset):
-    """Photos under a chain that is stateless, or that draws from its worker's generator."""
-
-    def __init__(self, chain: transforms.Compose, stateless: bool) -> None:
-        self.chain, self.stateless = chain, stateless
-
-    def __len__(self) -> int:
-        return 9
-
-    def __getitem__(self, i: int) -> Any:
-        image = photo()[:, : 80 + i, : 90 + i]
-        return self.chain(image, index=i, epoch=1) if self.stateless else self.chain(image)
-
-
-def load(dataset: Photos, workers: int) -> torch.Tensor:
-    loader = torch.utils.data.DataLoader(
-        dataset,
-        batch_size=3,
-        num_workers=workers,
-        generator=torch.Generator().manual_seed(0),
-    )
-    return torch.cat(list(loader))
-
-
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")
-def test_bytes_are_the_same_with_any_number_of_workers() -> None:
-    dataset = Photos(transforms.Compose(classification(), seed=6), stateless=True)
-    assert torch.equal(load(dataset, 3), load(dataset, 0))
-
-
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
 def test_workers_draw_different_numbers_without_an_index() -> None:
-    class Same(Photos):
-        def __getitem__(self, i: int) -> Any:
-            return self.chain(photo())
+    class Same(torch.utils.data.Dataset):
+        """One photo under a chain that draws from its worker's generator."""
 
-    images = load(Same(transforms.Compose(classification()), stateless=False), 2)
+        def __len__(self) -> int:
+            return 9
+
+        def __getitem__(self, i: int) -> Any:
+            return chain(photo())
+
+    chain = transforms.Compose(classification())
+    images = torch.cat(list(torch.utils.data.DataLoader(Same(), 3, num_workers=2)))
     assert len({image.numpy().tobytes() for image in images}) == len(images)
 
 

@@ -18,6 +18,7 @@ from visops import transforms
 
 pil = pytest.importorskip("PIL.Image")
 tv = pytest.importorskip("torchvision.tv_tensors")
+v2 = pytest.importorskip("torchvision.transforms.v2")
 FLIP = transforms.RandomHorizontalFlip(1.0)
 RNG = np.random.default_rng(0)
 COLORS = RNG.integers(0, 256, (6, 8, 3), np.uint8)
@@ -255,7 +256,6 @@ CLIP = torch.randint(0, 256, (5, 3, 40, 50), dtype=torch.uint8)
 
 
 def test_frames_share_their_draws() -> None:
-    tv = pytest.importorskip("torchvision.tv_tensors")
     shared = T.Compose(CHAIN, per_frame=False, seed=0)
     expected = shared(tv.Video(CLIP), index=3)
     result = shared(CLIP, index=3)
@@ -306,8 +306,6 @@ LEADING = ((2, 3), (1, 2, 3), (2, 0), (1, 1, 2, 3))
 @pytest.mark.parametrize("lead", LEADING, ids=str)
 def test_more_leading_dimensions(lead: tuple[int, ...]) -> None:
     """They are one batch: every image draws, or with per_frame=False every clip."""
-    v2 = pytest.importorskip("torchvision.transforms.v2")
-    tv = pytest.importorskip("torchvision.tv_tensors")
     images = torch.randint(0, 256, (*lead, 3, 20, 24), dtype=torch.uint8)
     count = images[..., 0, 0, 0].numel()
     flat = images.reshape(count, 3, 20, 24)
@@ -342,7 +340,6 @@ SHARED = T.Compose([*CHAIN, T.Resize((20, 24))], per_frame=False, seed=0)
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("kind", ["foreign", "noise", "contrast"])
 def test_clips_of_different_sizes_between_passes(kind: str, exact: bool) -> None:
-    v2 = pytest.importorskip("torchvision.transforms.v2")
     between = {
         "foreign": v2.RandomHorizontalFlip(),
         "noise": T.RandomErasing(1.0, value="random"),
@@ -360,8 +357,6 @@ def test_clips_of_different_sizes_between_passes(kind: str, exact: bool) -> None
 
 
 def test_foreign_transforms_see_videos() -> None:
-    v2 = pytest.importorskip("torchvision.transforms.v2")
-    tv = pytest.importorskip("torchvision.tv_tensors")
     seen = []
 
     class Watch(v2.Transform):  # type: ignore[misc,name-defined]
@@ -379,7 +374,6 @@ def test_foreign_transforms_see_videos() -> None:
 @pytest.mark.parametrize("form", ["plain", "typed", "array"])
 def test_collate_of_clips(form: str) -> None:
     """They may differ in size, but not in their number of frames."""
-    tv = pytest.importorskip("torchvision.tv_tensors")
     make = {
         "plain": lambda clip: clip,
         "typed": tv.Video,
@@ -403,7 +397,6 @@ def test_collate_of_clips(form: str) -> None:
 
 
 def test_what_is_no_clip_is_refused() -> None:
-    tv = pytest.importorskip("torchvision.tv_tensors")
     for clip in (CLIP, tv.Video(CLIP)):
         with pytest.raises(
             ValueError, match=r"\[0\] has shape \[5, 3, 40, 50\], must be one image"

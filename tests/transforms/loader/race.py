@@ -21,7 +21,7 @@ import torch
 from PIL import Image
 from visops import transforms
 
-COUNT, BATCH, LOADERS, THREADS, ROUNDS = 48, 3, 3, 4, 5
+COUNT, BATCH, LOADERS, THREADS, ROUNDS = 24, 3, 3, 4, 5
 
 
 def file_of(pixels: np.ndarray, kind: str) -> bytes:

@@ -1,4 +1,4 @@
-"""A loader's batches are those of `IndexedDataset`, the chain and `Compose.collate`."""
+"""A loader's batches, sample by sample or on a device, are those of `Compose.collate`."""
 
 from typing import Any
 
@@ -20,7 +20,9 @@ SLOW = ("values at the end", "another package's")
 @pytest.mark.parametrize("name", SAMPLES)
 def test_samples_of_every_kind(name: str) -> None:
     own = chain()
-    assert equal(loaded(SAMPLES[name], own), expected(SAMPLES[name], own))
+    wanted = expected(SAMPLES[name], own)
+    for way in ("cpu", "device"):
+        assert equal(loaded(SAMPLES[name], own, augment_on=way), wanted)
 
 
 @pytest.mark.parametrize("samples", ["files and labels", "detections"])
@@ -28,7 +30,9 @@ def test_samples_of_every_kind(name: str) -> None:
 def test_chains_of_every_kind(name: str, samples: str) -> None:
     own = CHAINS[name]()
     assert (file_pass(own) is None) == (name in SLOW)
-    assert equal(loaded(SAMPLES[samples], own), expected(SAMPLES[samples], own))
+    wanted = expected(SAMPLES[samples], own)
+    for way in ("cpu", "device"):
+        assert equal(loaded(SAMPLES[samples], own, augment_on=way), wanted)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5, 16])
@@ -182,9 +186,10 @@ def test_a_collate_that_draws_is_given_places_and_epoch(on: str) -> None:
     assert seen == [([7, COUNT - 1], 4), ([2], 4)]
 
 
-def test_epochs_count_by_themselves() -> None:
+@pytest.mark.parametrize("way", ["cpu", "device"])
+def test_epochs_count_by_themselves(way: Any) -> None:
     own = chain()
-    loader = transforms.Loader(FILES, own, BATCH)
+    loader = transforms.Loader(FILES, own, BATCH, augment_on=way)
     assert loader.epoch == 0
     assert equal(list(loader), expected(FILES, own, 0))
     assert equal(list(loader), expected(FILES, own, 1))

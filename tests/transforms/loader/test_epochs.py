@@ -65,18 +65,6 @@ def test_repeats_have_draws_of_their_own(kind: str, threads: int) -> None:
         assert max(seen.values()) > 2
 
 
-def test_repeats_are_counted_through_a_resume() -> None:
-    order = [0, 1, 2] * 5
-    whole = crops(make(sampler=order))
-    assert len(set(whole)) > 12
-    loader = make(sampler=order)
-    batches = iter(loader)
-    begun = crops([next(batches)])
-    again = make(sampler=order)
-    again.load_state_dict(loader.state_dict())
-    assert begun + crops(again) == whole
-
-
 def test_other_callables_and_collates_get_the_repeat() -> None:
     views = transforms.Views([CROP, CROP], seed=0)
     loader = make(own=views, sampler=[2, 2], batch_size=2)

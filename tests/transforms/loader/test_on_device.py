@@ -15,25 +15,13 @@ from visops.transforms.chain.decode_ahead import Decoded
 from visops.transforms.loading import blocks
 from visops.transforms.sample.encoded import DamagedFileError
 
-from transforms.loader.cases import ARRAYS, BATCH, CHAINS, PHOTOS, SAMPLES, expected, loaded
+from transforms.loader.cases import ARRAYS, BATCH, CHAINS, PHOTOS, expected, loaded
 
 from .photos import COUNT, FILES, Detections, chain, equal, size_of
 
 
 def on_device(samples: Any, own: Any, **options: Any) -> list[Any]:
     return loaded(samples, own, augment_on="device", **options)
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_samples_of_every_kind(name: str) -> None:
-    own = chain()
-    assert equal(on_device(SAMPLES[name], own), loaded(SAMPLES[name], own))
-
-
-@pytest.mark.parametrize("name", CHAINS)
-def test_chains_of_every_kind(name: str) -> None:
-    own = CHAINS[name]()
-    assert equal(on_device(Detections(), own), loaded(Detections(), own))
 
 
 @pytest.mark.parametrize("images", [PHOTOS, ARRAYS, [photo / 255 for photo in PHOTOS]])

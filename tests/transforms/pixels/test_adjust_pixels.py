@@ -17,7 +17,7 @@ from visops.transforms.chain.pixel_kinds import PixelKind
 from visops.transforms.chain.pixel_operators import _one_each
 
 from transforms.chains import photo
-from transforms.pixels.amounts import AMOUNTS, more_of
+from transforms.pixels.amounts import AMOUNTS, filled, more_of
 
 OPERATIONS: dict[PixelKind, tuple[float, Any]] = {
     PixelKind.IDENTITY: (0.0, lambda i: i),
@@ -121,6 +121,7 @@ def test_chains_under_vmap_use_torch_s_operators() -> None:
     """The operator has no batching rule: torch would loop over the samples, and warn."""
     batch = torch.stack([photo(), photo() // 3, photo().flip(-1)])
     steps = [T.RandomEqualize(1.0), T.RandomSolarize(90.0, 1.0), T.GaussianBlur(3, 1.0)]
+    steps += [T.RandomPosterize(2, 1.0), T.MedianBlur((3, 3), 1.0)]
     chain = T.Compose(steps, seed=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -150,165 +151,20 @@ def call(**arguments: Any) -> Call:
     ),
     (RuntimeError, OP + "kinds has 1 numbers, must have one for each of 2", call(kinds=[0])),
     (RuntimeError, OP + "amounts has 3 numbers, must have one for each", call(amounts=[0] * 3)),
-    (
-        RuntimeError,
-        OP + "kinds[1] is 1, which is no operation that this operator has",
-        call(kinds=[0, int(PixelKind.AFFINE)]),
-    ),
     (RuntimeError, OP + "kinds[0] is -1, which is no operation", call(kinds=[-1, 0])),
-    (
-        RuntimeError,
-        OP + "kinds[1] is 13, which takes numbers of `more`",
-        call(kinds=[0, int(PixelKind.GAUSSIAN_NOISE)]),
-    ),
+    (RuntimeError, OP + "amounts[1] is inf, must be finite", call(amounts=[0.0, np.inf])),
     (
         RuntimeError,
         OP + "more has 3 numbers, must have none, or 9 for each of 2 images",
         call(more=[1.0] * 3),
     ),
-    (
-        RuntimeError,
-        OP + "the key of image 1 is 1, must be in [0, 1)",
-        call(kinds=[0, int(PixelKind.SHOT_NOISE)], amounts=[0, 0.1], more=[1.0] * 18),
-    ),
-    (
-        RuntimeError,
-        OP + "the shift of the hue of image 0 is 2, must be between -1 and 1",
-        call(kinds=[int(PixelKind.HSV), 0], amounts=[2, 0], more=[0.0] * 18),
-    ),
-    (
-        RuntimeError,
-        OP + "the share of white of image 0 is nan, must be between 0 and 1",
-        call(kinds=[int(PixelKind.SALT_AND_PEPPER), 0], more=[float("nan")] * 18),
-    ),
-    (
-        RuntimeError,
-        OP + "kinds[0] is 27, which takes numbers of `more`",
-        call(kinds=[int(PixelKind.CLAHE), 0]),
-    ),
     *(
-        (
-            RuntimeError,
-            OP + f"the side of the median of image 1 is {side}, must be an odd whole number from "
-            "1 to 4095",
-            call(kinds=[0, int(PixelKind.MEDIAN_BLUR)], amounts=[0, side]),
+        (RuntimeError, OP + f"kinds[1] is {kind}, which {what}", call(kinds=[0, int(kind)]))
+        for kind, what in (
+            (PixelKind.AFFINE, "is no operation that this operator has"),
+            (PixelKind.GAUSSIAN_NOISE, "takes numbers of `more`"),
+            (PixelKind.CLAHE, "takes numbers of `more`"),
         )
-        for side in (4, 4097, 3.5, -3)
-    ),
-    (
-        RuntimeError,
-        OP + "the side of the motion of image 0 is 35, must be an odd whole number from 3 to 33",
-        call(kinds=[int(PixelKind.MOTION_BLUR), 0], amounts=[35, 0], more=[0.0] * 18),
-    ),
-    *(
-        (
-            RuntimeError,
-            OP + f"the {what} of image 1 is {value:g}, must be between {least} and {most}",
-            call(
-                kinds=[0, int(kind)],
-                amounts=[0, amount],
-                more=[*[0.0] * 9, *numbers, *[1.0] * (9 - len(numbers))],
-            ),
-        )
-        for kind, what, value, least, most, amount, numbers in (
-            (PixelKind.MOTION_BLUR, "angle of the motion", np.inf, -1e30, 1e30, 3, [np.inf]),
-            (PixelKind.MOTION_BLUR, "direction of the motion", -2, -1, 1, 3, [0, -2]),
-            (PixelKind.MOTION_BLUR, "shift of the motion along x", 1.5, -1, 1, 3, [0, 0, 1.5]),
-            (PixelKind.MOTION_BLUR, "shift of the motion along y", -3, -1, 1, 3, [0, 0, 0, -3]),
-            (PixelKind.EMBOSS, "share of the embossed image", 2, 0, 1, 2, []),
-            (PixelKind.EMBOSS, "strength", -1, 0, 1e30, 0.5, [-1]),
-            (PixelKind.SHARPEN, "share of the sharpened image", -0.5, 0, 1, -0.5, []),
-            (PixelKind.SHARPEN, "lightness", np.nan, 0, 1e30, 0.5, [np.nan]),
-            (PixelKind.CLAHE, "clip limit", -1, 0, 1e30, -1, []),
-            (PixelKind.UNSHARP_MASK, "share of the difference", 2, 0, 1, 2, [3]),
-            (PixelKind.UNSHARP_MASK, "standard deviation of the blur", -1, 0, 1e30, 1, [3, -1]),
-            (PixelKind.UNSHARP_MASK, "threshold", -2, 0, 1e30, 1, [3, 1, -2]),
-            (PixelKind.HOLES, "least height of a hole", 3, 0, 2, 0, [0, 1, 1, 3, 2]),
-            (
-                PixelKind.HOLES,
-                "greatest width of a hole",
-                -1,
-                0,
-                "1.1259e+15",
-                0,
-                [0, 1, 1, 1, 2, 1, -1],
-            ),
-            (PixelKind.GRID_HOLES, "share of a cell", 1.5, 0, 1, 0, [0, 1.5]),
-            (PixelKind.DOWNSCALE, "scale", 0, 1e-06, 1, 0, []),
-            (PixelKind.DOWNSCALE, "scale", 1.25, 1e-06, 1, 1.25, []),
-        )
-    ),
-    (
-        RuntimeError,
-        OP + "the number of rows of tiles of image 0 is 2.5, must be a whole number from 1 to 256",
-        call(kinds=[int(PixelKind.CLAHE), 0], more=[2.5, *[1.0] * 17]),
-    ),
-    (
-        RuntimeError,
-        OP + "the number of columns of tiles of image 0 is 257, must be a whole number from 1 to",
-        call(kinds=[int(PixelKind.CLAHE), 0], more=[1.0, 257.0, *[1.0] * 16]),
-    ),
-    *(
-        (
-            RuntimeError,
-            OP + f"the {what}, must be {allowed}",
-            call(
-                kinds=[int(kind), 0],
-                amounts=[amount, 0],
-                more=[*numbers, *[0.0] * (18 - len(numbers))],
-            ),
-        )
-        for kind, what, allowed, amount, numbers in (
-            (
-                PixelKind.BOX_BLUR,
-                "side of the blur of image 0 is 4",
-                "an odd whole number from 1 to 4095",
-                *(4, []),
-            ),
-            (
-                PixelKind.UNSHARP_MASK,
-                "side of the blur of image 0 is 2.5",
-                "an odd whole number from 1 to 4095",
-                *(0.5, [2.5]),
-            ),
-            (
-                PixelKind.DROP_CHANNELS,
-                "most channels of image 0 is 1.5",
-                "a whole number from 0 to 1125899906842624",
-                *(0, [1, 1.5]),
-            ),
-            (PixelKind.DROP_CHANNELS, "key of image 0 is 1", "in [0, 1)", 0, [1, 1, 1]),
-            (PixelKind.HOLES, "key of image 0 is nan", "in [0, 1)", 0, [np.nan]),
-            (
-                PixelKind.HOLES,
-                "most holes of image 0 is 4097",
-                "a whole number from 0 to 4096",
-                *(0, [0, 1, 4097]),
-            ),
-            (
-                PixelKind.HOLES,
-                "kind of fill of image 0 is 3",
-                "a whole number from 0 to 2",
-                *(0, [0, 1, 1, 0, 0, 0, 0, 3]),
-            ),
-            (
-                PixelKind.GRID_HOLES,
-                "kind of grid of image 0 is 0.5",
-                "a whole number from 0 to 2",
-                *(0, [0, 0.5, 1, 0.5]),
-            ),
-            (
-                PixelKind.GRID_HOLES,
-                "number of cells of image 0 is 4097",
-                "a whole number from 1 to 4096",
-                *(0, [0, 0.5, 1, 2, 4097, 1]),
-            ),
-        )
-    ),
-    (
-        RuntimeError,
-        OP + "amounts[1] is inf, must be finite",
-        call(amounts=[0.0, float("inf")]),
     ),
     (
         RuntimeError,
@@ -318,6 +174,61 @@ def call(**arguments: Any) -> Call:
 )
 def test_errors(error: type[Exception], message: str, call: Call) -> None:
     check(error, message, call)
+
+
+ODD = "an odd whole number from 1 to 4095"
+KEY = "in [0, 1)"
+POSITIVE = "between 0 and 1e+30"
+MOST = "a whole number from 0 to"
+KIND = "a whole number from 0 to 2"
+NAN, INF = float("nan"), float("inf")
+
+# What is wrong with an operation, its amount and the numbers behind it.
+NUMBERS: list[tuple[PixelKind, str, str, float, list[float]]] = [
+    (PixelKind.SHOT_NOISE, "key", KEY, 0.1, [1]),
+    (PixelKind.HSV, "shift of the hue", "between -1 and 1", 2, []),
+    (PixelKind.SALT_AND_PEPPER, "share of white", "between 0 and 1", 0, [NAN]),
+    *((PixelKind.MEDIAN_BLUR, "side of the median", ODD, n, []) for n in (4, 4097, 3.5, -3)),
+    (PixelKind.MOTION_BLUR, "side of the motion", "an odd whole number from 3 to 33", 35, []),
+    (PixelKind.MOTION_BLUR, "angle of the motion", "between -1e+30 and 1e+30", 3, [INF]),
+    (PixelKind.MOTION_BLUR, "direction of the motion", "between -1 and 1", 3, [0, -2]),
+    (PixelKind.MOTION_BLUR, "shift of the motion along x", "between -1 and 1", 3, [0, 0, 1.5]),
+    (PixelKind.MOTION_BLUR, "shift of the motion along y", "between -1 and 1", 3, [0, 0, 0, -3]),
+    (PixelKind.EMBOSS, "share of the embossed image", "between 0 and 1", 2, []),
+    (PixelKind.EMBOSS, "strength", POSITIVE, 0.5, [-1]),
+    (PixelKind.SHARPEN, "share of the sharpened image", "between 0 and 1", -0.5, []),
+    (PixelKind.SHARPEN, "lightness", POSITIVE, 0.5, [NAN]),
+    (PixelKind.CLAHE, "clip limit", POSITIVE, -1, []),
+    (PixelKind.CLAHE, "number of rows of tiles", "a whole number from 1 to 256", 0, [2.5]),
+    (PixelKind.CLAHE, "number of columns of tiles", "a whole number from 1 to", 0, [1, 257]),
+    (PixelKind.BOX_BLUR, "side of the blur", ODD, 4, []),
+    (PixelKind.UNSHARP_MASK, "side of the blur", ODD, 0.5, [2.5]),
+    (PixelKind.UNSHARP_MASK, "share of the difference", "between 0 and 1", 2, [3]),
+    (PixelKind.UNSHARP_MASK, "standard deviation of the blur", POSITIVE, 1, [3, -1]),
+    (PixelKind.UNSHARP_MASK, "threshold", POSITIVE, 1, [3, 1, -2]),
+    (PixelKind.DOWNSCALE, "scale", "between 1e-06 and 1", 0, []),
+    (PixelKind.DOWNSCALE, "scale", "between 1e-06 and 1", 1.25, []),
+    (PixelKind.DROP_CHANNELS, "most channels", f"{MOST} 1125899906842624", 0, [1, 1.5]),
+    (PixelKind.DROP_CHANNELS, "key", KEY, 0, [1, 1, 1]),
+    (PixelKind.HOLES, "key", KEY, 0, [NAN]),
+    (PixelKind.HOLES, "most holes", f"{MOST} 4096", 0, [0, 1, 4097]),
+    (PixelKind.HOLES, "least height of a hole", "between 0 and 0", 0, [0, 1, 1, 3]),
+    (PixelKind.HOLES, "greatest width of a hole", "between 0 and", 0, [0, 1, 1, 1, 2, 1, -1]),
+    (PixelKind.HOLES, "kind of fill", KIND, 0, [0, 1, 1, 0, 0, 0, 0, 3]),
+    (PixelKind.GRID_HOLES, "share of a cell", "between 0 and 1", 0, [0, 1.5]),
+    (PixelKind.GRID_HOLES, "kind of grid", KIND, 0, [0, 0.5, 1, 0.5]),
+    (PixelKind.GRID_HOLES, "number of cells", "a whole number from 1 to", 0, [0, 0.5, 1, 2, 4097]),
+]
+
+
+@pytest.mark.parametrize(("kind", "what", "allowed", "amount", "more"), NUMBERS)
+def test_numbers(
+    kind: PixelKind, what: str, allowed: str, amount: float, more: list[float]
+) -> None:
+    wrong = more[-1] if more and "share of the d" not in what else amount
+    numbers = [*[0.0] * 9, *filled(more)]
+    given = call(kinds=[0, int(kind)], amounts=[0, amount], more=numbers)
+    check(RuntimeError, f"{OP}the {what} of image 1 is {wrong:g}, must be {allowed}", given)
 
 
 @pytest.mark.parametrize("exponent", [0.7, 1.0, 1.5, -1.0, 0.0, 5.9, 8.0])
@@ -338,7 +249,7 @@ def test_powers_of_many_are_those_of_each(exponent: float) -> None:
 @pytest.mark.parametrize("count", [2, 5, 64, 200])
 def test_autocontrast_takes_the_extremes_wherever_they_lie(count: int, slot: str) -> None:
     """NaN is neither the least nor the greatest."""
-    places = [(i, j) for i in range(0, count, 7) for j in range(0, count, 5) if i != j]
+    places = [(i, j) for i in range(0, count, 13) for j in range(0, count, 9) if i != j]
     rows = torch.full((len(places), count), 0.5)
     rows[:, 1::9] = torch.nan
     for row, (low, high) in zip(rows, places, strict=True):

@@ -171,33 +171,6 @@ def signed(dtype: torch.dtype) -> Tensor:
 
 
 @pytest.mark.parametrize("dtype", SIGNED)
-def test_signed_integers_keep_every_value(dtype: torch.dtype) -> None:
-    limits = torch.iinfo(dtype)
-    every = torch.arange(limits.min, limits.max + 1).to(dtype).reshape(1, 16, -1)
-    chain = T.Compose([T.RandomHorizontalFlip(1), T.Pad(2, fill=-7)])
-    result = chain(every)
-    assert result.dtype == dtype
-    assert bool((result[:, :2] == -7).all())
-    assert torch.equal(result[:, 2:-2, 2:-2], every.flip(-1))
-    array = chain(every.permute(1, 2, 0).numpy())
-    assert torch.equal(array, result)
-
-
-@pytest.mark.parametrize("dtype", SIGNED)
-@pytest.mark.parametrize(
-    "step", [T.RandomRotation((20, 20)), T.Resize((24, 20)), T.ColorJitter(0.5)]
-)
-def test_signed_integers_are_computed_as_floats(dtype: torch.dtype, step: Any) -> None:
-    image, limits = signed(dtype), torch.iinfo(dtype)
-    chain = T.Compose([step], seed=3)
-    floats = chain(image.to(torch.float64) / limits.max, index=1) * limits.max
-    expected = floats.round().clamp(limits.min, limits.max)
-    # Half a level, and what float32 loses of 16 bits.
-    assert (chain(image, index=1).double() - expected).abs().max() <= 1
-    assert chain(image, index=1).dtype == dtype
-
-
-@pytest.mark.parametrize("dtype", SIGNED)
 def test_signed_integers_have_white_where_torchvision_has_it(dtype: torch.dtype) -> None:
     image = signed(dtype)
     expected = v2.functional.to_dtype(image, torch.float32, scale=True)
@@ -223,15 +196,28 @@ def wide(dtype: torch.dtype, largest: int) -> Tensor:
     return image.to(dtype)
 
 
-@pytest.mark.parametrize(("dtype", "largest"), WIDE, ids=str)
-def test_wide_integers_keep_every_value(dtype: torch.dtype, largest: int) -> None:
-    image = wide(dtype, largest)
-    result = T.Compose([T.RandomHorizontalFlip(1), T.Pad(2, fill=-7)])(image)
+def every_value(dtype: torch.dtype) -> Tensor:
+    """Return all values of 8 or 16 bits, many of others."""
+    limits = torch.iinfo(dtype)
+    if limits.bits > 16:
+        return wide(dtype, dict(WIDE)[dtype])
+    return torch.arange(limits.min, limits.max + 1).to(dtype).reshape(1, 16, -1)
+
+
+@pytest.mark.parametrize("dtype", [*SIGNED, *dict(WIDE)])
+def test_integers_keep_every_value(dtype: torch.dtype) -> None:
+    image = every_value(dtype)
+    chain = T.Compose([T.RandomHorizontalFlip(1), T.Pad(2, fill=-7)])
+    result = chain(image)
     assert result.dtype == dtype
     assert bool((result[:, :2] == -7).all())
     assert torch.equal(result[:, 2:-2, 2:-2], image.flip(-1))
-    array = T.RandomHorizontalFlip(1)(image.permute(1, 2, 0).numpy())
-    assert torch.equal(array, image.flip(-1))
+    assert torch.equal(chain(image.permute(1, 2, 0).numpy()), result)
+
+
+@pytest.mark.parametrize(("dtype", "largest"), WIDE, ids=str)
+def test_wide_integers_turn_and_mix(dtype: torch.dtype, largest: int) -> None:
+    image = wide(dtype, largest)
     turn = T.RandomRotation((30, 30), "nearest")
     assert set(turn(image).unique().tolist()) <= {*image.unique().tolist(), 0}
     positions = torch.arange(2000).to(dtype).reshape(1, 40, 50)
@@ -241,20 +227,27 @@ def test_wide_integers_keep_every_value(dtype: torch.dtype, largest: int) -> Non
     assert (mixed - image).abs().max() <= 1
 
 
-@pytest.mark.parametrize(("dtype", "largest"), WIDE, ids=str)
+@pytest.mark.parametrize("dtype", [*SIGNED, *dict(WIDE)])
 @pytest.mark.parametrize(
     "step", [T.RandomRotation((20, 20)), T.Resize((24, 20)), T.ColorJitter(0.5)]
 )
-def test_wide_integers_are_computed_as_floats(dtype: torch.dtype, largest: int, step: Any) -> None:
-    image = wide(dtype, largest // 2).abs_()
+def test_integers_are_computed_as_floats(dtype: torch.dtype, step: Any) -> None:
+    limits = torch.iinfo(dtype)
+    image = signed(dtype) if dtype in SIGNED else wide(dtype, dict(WIDE)[dtype] // 2).abs_()
     chain = T.Compose([step], seed=3)
-    white = float(torch.iinfo(dtype).max)
+    white = float(limits.max)
     floats = chain(image.to(torch.float64) / white, index=1) * white
     found = chain(image, index=1)
     assert found.dtype == dtype
-    assert (found.double() - floats.round()).abs().max() <= 1
-    saturated = T.ColorJitter(brightness=(4.0, 4.0))(torch.full_like(image, torch.iinfo(dtype).max))
-    assert saturated.min() >= torch.iinfo(dtype).max - 1024
+    # Half a level, and what float32 loses of 16 bits.
+    assert (found.double() - floats.round().clamp(limits.min, limits.max)).abs().max() <= 1
+
+
+@pytest.mark.parametrize("dtype", dict(WIDE))
+def test_wide_integers_saturate(dtype: torch.dtype) -> None:
+    white = torch.iinfo(dtype).max
+    image = torch.full((3, 40, 50), white, dtype=dtype)
+    assert T.ColorJitter(brightness=(4.0, 4.0))(image).min() >= white - 1024
 
 
 def test_wide_integers_have_white_where_torchvision_has_it() -> None:

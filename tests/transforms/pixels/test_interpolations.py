@@ -2,7 +2,6 @@
 
 import io
 import math
-import re
 from typing import Any
 
 import numpy as np
@@ -134,31 +133,6 @@ def test_lanczos_is_pillows(size: tuple[int, int]) -> None:
         assert np.abs(found.astype(int) - np.asarray(expected).astype(int)).max() <= 1
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            lambda: T.Resize(8, "box"),
-            "Resize: interpolation is 'box', must be 'nearest', 'bilinear', 'bicubic' or 'lanczos'",
-        ),
-        (
-            lambda: T.Resize(8, "lanczos", antialias=False),
-            "'lanczos' is a filter of antialias=True",
-        ),
-        (lambda: T.RandomRotation(8, "lanczos"), "'nearest', 'bilinear' or 'bicubic', a sequence"),
-        (lambda: T.RandomAffine(8, interpolation=()), "interpolation is (), must be 'nearest'"),
-        (lambda: T.RandAugment(interpolation=("bilinear",)), "must be 'nearest', 'bilinear' or"),
-        (
-            lambda: T.Mosaic(8, interpolation="lanczos"),
-            "must be 'nearest', 'bilinear' or 'bicubic'",
-        ),
-    ],
-)
-def test_bad_input(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        make()
-
-
 DTYPES = (torch.float32, torch.float64, torch.uint8)
 
 
@@ -181,11 +155,6 @@ def resized(chain: Any, length: int, dtype: torch.dtype) -> list[Tensor]:
         take = (lambda x: x[0, 0]) if image is columns else (lambda x: x[0, :, 0])
         found += [take(out["image"]).long(), take(out["mask"][None])]
     return found
-
-
-def test_two_pixels_become_five() -> None:
-    out = T.Resize((1, 5), "nearest")(torch.tensor([[[0.0, 1.0]]]))
-    assert out.flatten().tolist() == [0, 0, 1, 1, 1]
 
 
 def test_the_ties_of_an_axis_depend_on_its_own_length() -> None:
@@ -250,19 +219,12 @@ def test_ties_survive_flips_crops_and_turns() -> None:
         composed = T.Compose(list(chain))
         assert len(composed.passes) == 1
         image = torch.arange(256.0).expand(1, 256, 256)
-        out = composed({"image": image, "mask": image[0].long()})
-        for own in (out["image"][0], out["mask"]):
-            # A quarter turn to the left takes the columns, last first, to the rows.
-            taken = own[:, 0].flip(0) if turned in chain else own[0]
-            assert torch.equal(taken.long(), columns), chain
-
-
-def test_later_calls_are_exact_too() -> None:
-    """The first call of a chain runs in Python, and those after it in C++."""
-    chain = T.Compose([T.RandomHorizontalFlip(1.0), T.Resize(224, "nearest")])
-    image = torch.arange(256.0).repeat(1, 256, 1)
-    for _ in range(3):
-        assert torch.equal(chain(image)[0, 0].long(), 255 - expected(256, 224))
+        for _ in range(3):  # the first call runs in Python, and those after it in C++
+            out = composed({"image": image, "mask": image[0].long()})
+            for own in (out["image"][0], out["mask"]):
+                # A quarter turn to the left takes the columns, last first, to the rows.
+                taken = own[:, 0].flip(0) if turned in chain else own[0]
+                assert torch.equal(taken.long(), columns), chain
 
 
 def test_samples_of_a_batch_have_ties_of_their_own() -> None:
@@ -385,19 +347,6 @@ def test_letterbox_joins_its_neighbours() -> None:
     assert len(T.Compose([T.Pad(4, fill=114), *chain]).passes) == 1
     reasons = [p.reason for p in T.Compose([T.Pad(4, fill=3), *chain]).passes]
     assert reasons == ["", "Letterbox has fill 114 after 3"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (((0, 3),), "size is 0, must be a whole number >= 1"),
-        ((8, float("nan")), "fill is nan, must be a finite number"),
-        ((8, 0, True, True, "area"), "interpolation is 'area', must be"),
-    ],
-)
-def test_wrong_arguments_are_refused(arguments: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=rf"^visops\.transforms\.Letterbox: {message}"):
-        T.Letterbox(*arguments)
 
 
 def test_center_crop_fills_with_a_value() -> None:

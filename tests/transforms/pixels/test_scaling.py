@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from bad_input import check
 from torch import Tensor
 from visops import transforms
 
@@ -192,28 +191,6 @@ def test_grayscale(channels: int, given: int) -> None:
     torch.testing.assert_close(found, v2.Grayscale(channels)(clip))
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: T.ScaleJitter(9, (0, 1)), "ScaleJitter: scale_range is (0, 1), must be two"),
-        (lambda: T.RandomShortestSize([]), "RandomShortestSize: min_size is [], must be a whole"),
-        (lambda: T.RandomResize(9, 9), "RandomResize: max_size is 9, must be a whole number > "),
-        (lambda: T.RandomZoomOut(0, (0.5, 2)), "RandomZoomOut: side_range is (0.5, 2), must be"),
-        (lambda: T.Grayscale(2), "Grayscale: num_output_channels is 2, must be 1 or 3"),
-        (
-            lambda: T.RandomPhotometricDistort(hue=(0, 1)),
-            "RandomPhotometricDistort: hue is (0, 1), must be a number in [0, 0.5] or two in",
-        ),
-        (
-            lambda: T.RandomPhotometricDistort()(torch.zeros(2, 5, 5)),
-            "RandomPhotometricDistort: the image has 2 channels, must have 1 or 3",
-        ),
-    ],
-)
-def test_arguments(call: Callable[[], Any], message: str) -> None:
-    check(ValueError, f"transforms.{message}", call)
-
-
 def square() -> Tensor:
     return torch.arange(3 * 5 * 5, dtype=torch.uint8).reshape(3, 5, 5)
 
@@ -288,7 +265,7 @@ def test_additive_colours_are_albumentations() -> None:
     assert (out.permute(1, 2, 0).numpy() == np.clip(values + np.array([30, -20, 0]), 0, 255)).all()
     gray = T.RandomBrightnessContrast(0.5, 0.5, p=1)
     assert gray(image[:1]).shape == image[:1].shape
-    _, params = T.Compose([gray])(torch.stack([image] * 2000), return_params=True)
+    _, params = T.Compose([gray])(torch.stack([image[:, :2, :2]] * 2000), return_params=True)
     scale, shift = params.steps[0]["scale"], params.steps[0]["shift"]
     for found, middle in ((scale, 1.0), (shift, 0.0)):
         assert middle - 0.5 <= found.min() < middle - 0.49
@@ -344,43 +321,3 @@ def test_views_in_a_data_set_and_in_batches() -> None:
     one, two = unseeded(photo())
     assert not torch.equal(one, two)
     assert "pass 1" in repr(unseeded)
-
-
-SQUARE = square()
-
-ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: T.D4(3), ValueError, "D4: p is 3, must be a probability in [0, 1]"),
-    (
-        lambda: T.Compose([T.RandomRotate90(1)], seed=1)(torch.zeros(9, 3, 4, 5), index=range(9)),
-        ValueError,
-        "must be the same in a batch",
-    ),
-    (
-        lambda: T.RandomBrightnessContrast(2),
-        ValueError,
-        "RandomBrightnessContrast: brightness_limit is 2, must be a number in [0, 1] or two in",
-    ),
-    (
-        lambda: T.RGBShift()(SQUARE[:1]),
-        ValueError,
-        "RGBShift: the image has 1 channels, must have 3",
-    ),
-    (
-        lambda: T.RandomChannelPermutation()(torch.zeros(7, 9, 9)),
-        ValueError,
-        "RandomChannelPermutation: the image has 7 channels, must have 1, 2, 3 or 4",
-    ),
-    (lambda: T.Views([]), TypeError, "Views: chains is [], must be a sequence of at least one ch"),
-    (
-        lambda: T.Views([T.Compose([T.Pad(1)], seed=0), T.Compose([T.Pad(1)])]),
-        ValueError,
-        "must be all with a seed, or all without",
-    ),
-]
-
-
-@pytest.mark.parametrize(("call", "error", "message"), ERRORS, ids=[m for _, _, m in ERRORS])
-def test_errors(call: Callable[[], Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error) as caught:
-        call()
-    assert message in str(caught.value)

@@ -361,40 +361,6 @@ def test_erasing_with_random_values() -> None:
     assert changed[top : top + height, left : left + width].all()
 
 
-def test_policies_do_what_torchvisions_do() -> None:
-    image = photo(torch.float32)
-    shape: Any = {"interpolation": InterpolationMode.BILINEAR, "fill": None}
-    expected = {
-        "Identity": image,
-        "ShearX": F.affine(
-            image, 0.0, [0, 0], 1.0, [-16.69924423399362, 0.0], center=[0, 0], **shape
-        ),
-        "ShearY": F.affine(
-            image, 0.0, [0, 0], 1.0, [0.0, -16.69924423399362], center=[0, 0], **shape
-        ),
-        "TranslateX": F.affine(image, 0.0, [-7, 0], 1.0, [0.0, 0.0], **shape),
-        "TranslateY": F.affine(image, 0.0, [0, -7], 1.0, [0.0, 0.0], **shape),
-        "Rotate": F.rotate(image, -20.5, **shape),
-        "Brightness": F.adjust_brightness(image, 0.7),
-        "Color": F.adjust_saturation(image, 0.7),
-        "Contrast": F.adjust_contrast(image, 0.7),
-    }
-    magnitudes = {"TranslateX": -7.9, "TranslateY": -7.9, "Rotate": -20.5}
-    from visops.transforms.classes.policies import OPERATIONS
-
-    assert tuple(expected) == OPERATIONS[:9]  # the linear ones
-    policy = T.Compose(
-        [T.TrivialAugment(interpolation="bilinear", operations="linear")], exact=True
-    )
-    for number, (name, result) in enumerate(expected.items()):
-        params = policy.make_params(image)
-        params.steps[0] = {
-            "operation": np.array([number]),
-            "magnitude": np.array([magnitudes.get(name, -0.3)]),
-        }
-        close(policy(image, params=params), result, 3e-4, 0.0)
-
-
 def _pictures() -> dict[str, Tensor]:
     """Regular pictures: those whose period is the distance of a mean's points, above all."""
     y, x = torch.meshgrid(torch.arange(512), torch.arange(512), indexing="ij")

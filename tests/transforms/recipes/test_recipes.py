@@ -353,7 +353,6 @@ def test_kinds_of_samples() -> None:
     grey = torch.rand(1, 40, 60)
     for sample in (IMAGE, IMAGE.permute(1, 2, 0).numpy(), grey, (IMAGE, 3), torch.rand(4, 40, 60)):
         assert all(picture.shape == (40, 60, 3) for picture in pictures(preview(flip, sample, 2)))
-    tv = pytest.importorskip("torchvision.tv_tensors")
     typed = {
         "video": tv.Video(torch.rand(5, 3, 40, 60)),
         "boxes": tv.BoundingBoxes([[1, 2, 3, 4]], format="XYWH", canvas_size=(40, 60)),

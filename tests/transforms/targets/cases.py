@@ -1,5 +1,6 @@
 """What tests of targets share: matrices, boxes, and ways to move targets without their image."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,19 @@ from visops.transforms.targets.move import move_targets
 from visops.transforms.targets.options import Geometry, TargetOptions
 
 SIZE = (40, 60)
+
+# Transforms with nothing left to chance, of torchvision's module and of ours.
+PEERS: dict[str, Callable[[Any], Any]] = {
+    "flip": lambda m: m.RandomHorizontalFlip(1.0),
+    "vertical": lambda m: m.RandomVerticalFlip(1.0),
+    "resize": lambda m: m.Resize((80, 120)),
+    "squeeze": lambda m: m.Resize((80, 60)),
+    "rotate": lambda m: m.RandomRotation((30, 30)),
+    "shear": lambda m: m.RandomAffine((20, 20), (0.0, 0.0), (0.8, 0.8), (10, 10)),
+    "shift": lambda m: m.RandomAffine((25, 25), None, (1.2, 1.2), center=(5, 3)),
+    "crop": lambda m: m.CenterCrop((20, 30)),
+    "pad": lambda m: m.Pad((1, 2, 3, 4)),
+}
 
 
 def affine(*rows: Any) -> np.ndarray:

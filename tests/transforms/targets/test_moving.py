@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torchvision.transforms.v2
 from references.targets import distance, move_box, move_point
 from torch import Tensor
 from torchvision import tv_tensors
@@ -17,9 +18,20 @@ from visops.transforms.targets.finish import finish_targets
 from visops.transforms.targets.move import move_targets
 from visops.transforms.targets.options import Geometry, TargetOptions
 
-from transforms.samples import assert_same, image, in_one_call, mixed, noted, typed_boxes
+from transforms.samples import (
+    SAMPLES,
+    assert_same,
+    detection,
+    image,
+    in_one_call,
+    mixed,
+    noted,
+    still,
+    typed_boxes,
+)
 from transforms.targets.cases import (
     IMAGE,
+    PEERS,
     SIZE,
     affine,
     moved_boxes,
@@ -29,13 +41,12 @@ from transforms.targets.cases import (
     random_perspective,
     transformed,
 )
-from transforms.test_pipeline import SAMPLES, detection, still
 
 v2 = pytest.importorskip("torchvision.transforms.v2.functional")
 tv = pytest.importorskip("torchvision.tv_tensors")
-interpolation = pytest.importorskip("torchvision.transforms").InterpolationMode.BILINEAR
 
 NOWHERE = -32768.0
+T: Any = transforms
 
 
 @pytest.mark.parametrize("draw", [random_affine, random_perspective])
@@ -94,81 +105,26 @@ def test_integer_coordinates_move_exactly() -> None:
     assert points.tolist() == [[60, 0], [0, 40]]
 
 
-def test_against_torchvision() -> None:
-    """Boxes in every format match torchvision's functions for the same geometry."""
+@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("form", ["XYXY", "XYWH", "CXCYWH"])
+def test_against_torchvision(form: str, name: str) -> None:
+    """Boxes in every format move as torchvision moves them."""
     rng = np.random.default_rng(2)
     first = rng.uniform(0, 30, (8, 2))
     corners = torch.tensor(np.concatenate((first, first + rng.uniform(0, 10, (8, 2))), 1))
-    boxes = tv.BoundingBoxes(corners, format="XYXY", canvas_size=SIZE, clamping_mode=None)
-    height, width = SIZE
-    middle = np.array([width / 2, height / 2])
-
-    def about_middle(linear: Any, shift: Any = (0, 0), size: tuple[int, int] = SIZE) -> np.ndarray:
-        linear = np.array(linear)
-        offset = np.array([size[1] / 2, size[0] / 2]) + shift - linear @ middle
-        return affine([*linear[0], offset[0]], [*linear[1], offset[1]])
-
-    angle = np.deg2rad(25.0)
-    cos, sin = np.cos(angle), np.sin(angle)
-    turn = np.array([[cos, -sin], [sin, cos]])
-    start = [[0, 0], [59, 0], [59, 39], [0, 39]]
-    end = [[4, 2], [55, 6], [50, 36], [8, 30]]
-    # torchvision's coefficients map destination to source.
-    coefficients = v2._geometry._get_perspective_coeffs(start, end)
-    perspective = np.linalg.inv(np.array([*coefficients, 1.0]).reshape(3, 3))
-    cases = {
-        "affine": (
-            lambda b: v2.affine(b, 25.0, [5, -3], 1.2, [0.0, 0.0], interpolation),
-            about_middle(1.2 * turn, (5, -3)),
-            SIZE,
-        ),
-        "rotate": (lambda b: v2.rotate(b, -25.0), about_middle(turn), SIZE),
-        "resize": (
-            lambda b: v2.resize(b, [50, 45]),
-            affine([45 / 60, 0, 0], [0, 50 / 40, 0]),
-            (50, 45),
-        ),
-        "crop": (lambda b: v2.crop(b, 3, 7, 20, 30), affine([1, 0, -7], [0, 1, -3]), (20, 30)),
-        "pad": (lambda b: v2.pad(b, [1, 2, 3, 4]), affine([1, 0, 1], [0, 1, 2]), (46, 64)),
-        "resized_crop": (
-            lambda b: v2.resized_crop(b, 3, 7, 20, 30, [10, 60]),
-            affine([2, 0, -14], [0, 0.5, -1.5]),
-            (10, 60),
-        ),
-        "horizontal_flip": (v2.horizontal_flip, affine([-1, 0, 60], [0, 1, 0]), SIZE),
-        "vertical_flip": (v2.vertical_flip, affine([1, 0, 0], [0, -1, 40]), SIZE),
-        "perspective": (
-            lambda b: v2.perspective(b, None, None, interpolation, coefficients=coefficients),
-            perspective,
-            SIZE,
-        ),
-    }
-    for name, (function, matrix, size_out) in cases.items():
-        expected = function(boxes)
-        result = moved_boxes(boxes, matrix, size_out=size_out)
-        assert type(result) is tv.BoundingBoxes
-        assert tuple(result.canvas_size) == size_out == tuple(expected.canvas_size), name
+    given = tv.BoundingBoxes(corners, format="XYXY", canvas_size=SIZE, clamping_mode=None)
+    given = v2.convert_bounding_box_format(given, new_format=tv.BoundingBoxFormat[form])
+    expected = PEERS[name](torchvision.transforms.v2)(tv.Image(IMAGE), given)[1]
+    for policy in ("keep", "clamp"):
+        chain = T.Compose([PEERS[name](T)], boxes=policy)
+        _, found = chain(tv.Image(IMAGE), given)
+        assert type(found) is tv.BoundingBoxes
+        assert (found.format, found.canvas_size) == (expected.format, expected.canvas_size)
+        if policy == "clamp":
+            expected = v2.clamp_bounding_boxes(expected, clamping_mode="soft")
         torch.testing.assert_close(
-            result.as_subclass(Tensor), expected.as_subclass(Tensor), rtol=1e-4, atol=1e-3, msg=name
+            found.as_subclass(Tensor), expected.as_subclass(Tensor), rtol=1e-4, atol=1e-3
         )
-        clamped = moved_boxes(boxes, matrix, size_out=size_out, boxes="clamp")
-        torch.testing.assert_close(
-            clamped.as_subclass(Tensor),
-            v2.clamp_bounding_boxes(expected, clamping_mode="soft").as_subclass(Tensor),
-            rtol=1e-4,
-            atol=1e-3,
-            msg=name,
-        )
-        for form in ("XYWH", "CXCYWH"):
-            other = v2.convert_bounding_box_format(boxes, new_format=tv.BoundingBoxFormat[form])
-            back = moved_boxes(other, matrix, size_out=size_out)
-            assert back.format.value == form
-            torch.testing.assert_close(
-                v2.convert_bounding_box_format(back, new_format=tv.BoundingBoxFormat.XYXY),
-                result,
-                rtol=1e-9,
-                atol=1e-9,
-            )
 
 
 def test_points_against_torchvision() -> None:
@@ -323,7 +279,6 @@ def test_the_identity_is_exact_in_a_batch() -> None:
     assert torch.equal(result["keypoints"][0], points[0])
 
 
-T: Any = transforms
 LIMITED = torch.zeros(3, 40, 60)
 # Widths and heights 20 x 10, 2 x 30, 6 x 6, and 10 x 10 cut in half by the left edge.
 ROWS = [[10.0, 5, 30, 15], [30, 5, 32, 35], [50, 20, 56, 26], [-5, 0, 5, 10]]

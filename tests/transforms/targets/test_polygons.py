@@ -12,7 +12,7 @@ from torch import Tensor
 from visops import transforms as T
 from visops.transforms.targets.polygons import clip, cut_out
 
-from .cases import SIZE, random_affine, random_perspective, transformed
+from .cases import PEERS, SIZE, random_affine, random_perspective, transformed
 
 v2 = pytest.importorskip("torchvision.transforms.v2")
 tv = pytest.importorskip("torchvision.tv_tensors")
@@ -234,24 +234,16 @@ def test_batches() -> None:
             np.testing.assert_allclose(np.concatenate(one), np.concatenate(other), atol=1e-4)
 
 
-PEERS: dict[str, tuple[Any, Any]] = {
-    "flip": (v2.RandomHorizontalFlip(1.0), T.RandomHorizontalFlip(1.0)),
-    "vertical": (v2.RandomVerticalFlip(1.0), T.RandomVerticalFlip(1.0)),
-    "rotate": (v2.RandomRotation((20, 20)), T.RandomRotation((20, 20))),
-    "affine": (v2.RandomAffine((9, 9), shear=(5, 5)), T.RandomAffine((9, 9), shear=(5, 5))),
-    "crop": (v2.CenterCrop((20, 30)), T.CenterCrop((20, 30))),
-    "resize": (v2.Resize((17, 90)), T.Resize((17, 90))),
-    "pad": (v2.Pad((1, 2, 3, 4)), T.Pad((1, 2, 3, 4))),
-    "format": (v2.ConvertBoundingBoxFormat("CXCYWH"), T.Pad(0)),
-    "colour": (v2.ColorJitter(0.5), T.ColorJitter(0.5)),
-}
-
-
 @pytest.mark.parametrize("name", PEERS)
 def test_transforms_of_torchvision_move_them(name: str) -> None:
-    theirs, ours = (T.Compose([t])(detection())["segmentation"] for t in PEERS[name])
+    theirs, ours = (T.Compose([PEERS[name](m)])(detection())["segmentation"] for m in (v2, T))
     for got, expected in zip(theirs, ours, strict=True):
         np.testing.assert_allclose(np.concatenate(got), np.concatenate(expected), atol=1e-3)
+
+
+@pytest.mark.parametrize("still", [v2.ConvertBoundingBoxFormat("CXCYWH"), v2.ColorJitter(0.5)])
+def test_what_moves_nothing_leaves_them(still: Any) -> None:
+    assert T.Compose([still])(detection())["segmentation"] == detection()["segmentation"]
 
 
 def test_mixing() -> None:

@@ -9,6 +9,8 @@ from torch import Tensor
 from visops import transforms
 from visops.transforms.targets.rotated import rotated_corners
 
+from .cases import PEERS
+
 T: Any = transforms  # arguments of any type
 tv = pytest.importorskip("torchvision.tv_tensors")
 v2 = pytest.importorskip("torchvision.transforms.v2")
@@ -41,25 +43,10 @@ def area(points: np.ndarray) -> Any:
     return np.abs((x * np.roll(y, -1, -1) - y * np.roll(x, -1, -1)).sum(-1)) / 2
 
 
-PEERS: dict[str, tuple[Any, Any]] = {
-    "flip": (v2.RandomHorizontalFlip(1), T.RandomHorizontalFlip(1)),
-    "vertical": (v2.RandomVerticalFlip(1), T.RandomVerticalFlip(1)),
-    "resize": (v2.Resize((80, 120)), T.Resize((80, 120))),
-    "squeeze": (v2.Resize((80, 60)), T.Resize((80, 60))),
-    "rotate": (v2.RandomRotation((30, 30)), T.RandomRotation((30, 30))),
-    "shear": (
-        v2.RandomAffine((20, 20), (0.0, 0.0), (0.8, 0.8), (10, 10)),
-        T.RandomAffine((20, 20), (0.0, 0.0), (0.8, 0.8), (10, 10)),
-    ),
-    "crop": (v2.CenterCrop(30), T.CenterCrop(30)),
-    "pad": (v2.Pad((1, 2, 3, 4)), T.Pad((1, 2, 3, 4))),
-}
-
-
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("name", PEERS)
 def test_equals_torchvision(name: str, form: str) -> None:
-    theirs, ours = PEERS[name]
+    theirs, ours = (PEERS[name](module) for module in (v2, T))
     # Where a side's angle passes 180 degrees, torchvision's rectangle is not around the box.
     given = boxes(random_rows(0, 40, 60.0 if name in ("squeeze", "shear") else 180.0), form)
     expected = theirs(tv.Image(IMAGE), given)[1]
