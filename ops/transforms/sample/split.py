@@ -28,7 +28,7 @@ from .leaf import AS_THEY_ARE, Leaf, Reading, is_pil, tv_kind
 from .names import ATOMS, PLAIN_ATOMS, UNMOVABLE, movable_part, must_be_named, named_kinds
 from .target_leaves import prepare_targets, restored_target, visibility_of
 
-_EXPECTED = {
+_EXPECTED: dict[str | None, str] = {
     "image": "an image",
     "mask": "a mask [H, W]",
     "masks": "masks [N, H, W]",
