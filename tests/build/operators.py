@@ -24,6 +24,7 @@ DIFFERENTIABLE = [
 ]
 
 DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64)
+MOST_EMULATED = 100_000  # elements of a tensor; for more, some emulated kernels take minutes
 
 
 @functools.cache
@@ -39,7 +40,9 @@ def valid_call(name: str) -> tuple[Target, dict[str, Any]]:
         tensors = [(n, a) for n, a in arguments.items() if isinstance(a, Tensor)]
         outputs = [r for r in results if r is not None]
         usual = all(
-            t.numel() and t.dim() < 6 and (n.startswith(("masks", "pictures")) or t.dtype in DTYPES)
+            0 < t.numel() <= MOST_EMULATED
+            and t.dim() < 6
+            and (n.startswith(("masks", "pictures")) or t.dtype in DTYPES)
             for n, t in tensors
         )
         if usual and (not outputs or any(map(Tensor.numel, outputs))):

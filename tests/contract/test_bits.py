@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from agree import difference, drawn, is_finding, outcome, rounding_of
-from build.operators import OPERATORS
+from build.operators import MOST_EMULATED, OPERATORS
 from fuzz.calls import all_targets
 from kernels import SLOTS, use_schedule, use_slot
 from layouts import ARRAYS, LAYOUTS
@@ -93,7 +93,11 @@ def test_kernels_of_all_kinds_agree_on_random_calls(name: str) -> None:
         rounding = rounding_of(name, arguments)
         with use_slot("default"):
             refused, expected = outcome(target, arguments)
+        tensors = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Tensor)]
+        is_large = any(tensor.numel() > MOST_EMULATED for tensor in tensors)
         for slot in SLOTS:
+            if slot == "cuda_emulated" and is_large:
+                continue
             order = use_schedule(seed) if slot == "cuda_emulated" else nullcontext()
             arguments = drawn(target, name, seed)
             with use_slot(slot), order:
