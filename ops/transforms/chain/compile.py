@@ -251,7 +251,7 @@ def reason_for_operators(chain: Chain, pass_: Pass) -> str:
     """Return why a pass runs by torch's operators; empty if C++ runs it."""
     if pass_.kind == "foreign":
         return "it is not of visops"
-    if pass_.kind not in ("fused", "values"):
+    if not pass_.has_plan:
         return "it runs by torch's operators"
     return (
         "" if compiled(pass_, chain.slices).draws_together else "a transform is written in Python"

@@ -9,6 +9,7 @@ give the same bits.
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -206,7 +207,7 @@ def run_passes(
     walk = _Walk(chain, leaves, options, sizes)
     record = record or dry or len(walk.images) > 1
     draw = Draws(chain.slices, chain.draws, source, source.key(sizes), record=record)
-    for planned, group in itertools.groupby(passes, lambda part: part.kind in ("fused", "values")):
+    for planned, group in itertools.groupby(passes, attrgetter("has_plan")):
         if not planned:
             for part in group:
                 walk.call(part, draw, dry)

@@ -51,6 +51,11 @@ class Pass:
     reduces: bool = False  # whether files may be decoded at a lower scale
 
     @property
+    def has_plan(self) -> bool:
+        """Whether its images are made by a plan; the only transform of another pass is called."""
+        return self.kind in ("fused", "values")
+
+    @property
     def shown_padding(self) -> str:
         """What shows outside the image, if anything does."""
         return "constant" if self.fill is None else self.padding_mode

@@ -43,7 +43,7 @@ def chain_geometry(
     matrix: np.ndarray | None = None
     for part in passes:
         plan = Plan.of_images(sizes, dtype=torch.float32)
-        if part.kind in ("fused", "values"):
+        if part.has_plan:
             draw.fill(plan, part)
             moved, sizes = plan.matrices, plan.sizes
             mode = _plain(part.interpolation or mode)
