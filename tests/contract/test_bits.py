@@ -93,8 +93,7 @@ def test_kernels_of_all_kinds_agree_on_random_calls(name: str) -> None:
         rounding = rounding_of(name, arguments)
         with use_slot("default"):
             refused, expected = outcome(target, arguments)
-        tensors = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Tensor)]
-        is_large = any(tensor.numel() > MOST_EMULATED for tensor in tensors)
+        is_large = any(t.numel() > MOST_EMULATED for t in tensors_of(arguments))
         for slot in SLOTS:
             if slot == "cuda_emulated" and is_large:
                 continue
