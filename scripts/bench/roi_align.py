@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torchvision
 import visops
-from bench.harness import Case, Contender, Tolerance, rows
+from bench.harness import Case, Contender, Tolerance, pair, rows
 from torch import Tensor
 
 IMAGE = (800, 1344)
@@ -53,22 +53,6 @@ def one_map(bins: int, ratio: int, count: int = COUNT) -> tuple[Pool, Pool]:
     return ours, theirs
 
 
-def pooled(
-    ours: Pool,
-    theirs: Pool,
-    plain: Sequence[Tensor],
-    layout: str,
-    tolerance: Tolerance,
-    floor: float | None = None,
-) -> list[Contender]:
-    """Forward only: ours takes the maps in a layout, torchvision in its own."""
-    laid = [m.contiguous(memory_format=LAYOUTS[layout]) for m in plain]
-    return [
-        Contender("visops", lambda: ours(*laid)),
-        Contender("torchvision", lambda: theirs(*plain), tolerance, floor),
-    ]
-
-
 def gradient(pool: Pool, leaves: Sequence[Tensor], grad: Tensor) -> Callable[[], Any]:
     """Backward only, with a gradient in the result's memory format."""
     result = pool(*leaves)
@@ -78,22 +62,26 @@ def gradient(pool: Pool, leaves: Sequence[Tensor], grad: Tensor) -> Callable[[],
     return lambda: torch.autograd.grad(result, leaves, laid, retain_graph=True)
 
 
-def pooled_back(
+def pooled(
     ours: Pool,
     theirs: Pool,
     plain: Sequence[Tensor],
     layout: str,
     tolerance: Tolerance,
     floor: float | None = None,
+    is_backward: bool = False,
 ) -> list[Contender]:
-    """The gradients of all maps."""
-    grad = torch.randn_like(theirs(*plain))
-    laid = [m.contiguous(memory_format=LAYOUTS[layout]).requires_grad_() for m in plain]
-    own = [m.clone().requires_grad_() for m in plain]
-    return [
-        Contender("visops", gradient(ours, laid, grad)),
-        Contender("torchvision", gradient(theirs, own, grad), tolerance, floor),
-    ]
+    """Results, or the gradients of all maps: ours has them in a layout, torchvision in its own."""
+    laid = [m.contiguous(memory_format=LAYOUTS[layout]) for m in plain]
+    calls: tuple[Callable[[], Any], Callable[[], Any]]
+    if is_backward:
+        grad = torch.randn_like(theirs(*plain))
+        own = [m.clone().requires_grad_() for m in plain]
+        laid = [m.requires_grad_() for m in laid]
+        calls = gradient(ours, laid, grad), gradient(theirs, own, grad)
+    else:
+        calls = (lambda: ours(*laid)), (lambda: theirs(*plain))
+    return pair("torchvision", *calls, (), tolerance, floor)
 
 
 def forward(bins: int, ratio: int, layout: str) -> list[Contender]:
@@ -112,7 +100,7 @@ def few(count: int, channels: int, layout: str) -> list[Contender]:
 def backward(bins: int, ratio: int, layout: str) -> list[Contender]:
     """The gradient of one map."""
     torch.manual_seed(0)
-    return pooled_back(*one_map(bins, ratio), [maps(1 / 4)], layout, GRADIENT, 8.0)
+    return pooled(*one_map(bins, ratio), [maps(1 / 4)], layout, GRADIENT, 8.0, True)
 
 
 def pyramids(layout: str, is_backward: bool) -> list[Contender]:
@@ -127,9 +115,8 @@ def pyramids(layout: str, is_backward: bool) -> list[Contender]:
         return lambda *m: module(dict(zip(names, m, strict=True)), boxes, [IMAGE])
 
     both = pool(visops), pool(torchvision.ops)
-    if is_backward:
-        return pooled_back(*both, plain, layout, GRADIENT, 8.0)
-    return pooled(*both, plain, layout, POOLED, 8.0)
+    tolerance = GRADIENT if is_backward else POOLED
+    return pooled(*both, plain, layout, tolerance, 8.0, is_backward)
 
 
 def all_cases() -> list[Case]:

@@ -11,7 +11,7 @@ import torch
 import torchvision
 import visops
 from bench.harness import EXACT, Case, Contender, Tolerance, rows
-from bench.roi_align import GRADIENT, LAYOUTS, Pool, maps, pooled, pooled_back, proposals
+from bench.roi_align import GRADIENT, LAYOUTS, Pool, maps, pooled, proposals
 from torch import Tensor
 
 SCALE, BINS = 1 / 16, 7
@@ -65,7 +65,7 @@ def backward(name: str, layout: str) -> list[Contender]:
     """The gradient of the maps."""
     torch.manual_seed(0)
     ours, theirs, channels, _, tolerance = pools(name)
-    return pooled_back(ours, theirs, [maps(SCALE, channels)], layout, tolerance)
+    return pooled(ours, theirs, [maps(SCALE, channels)], layout, tolerance, is_backward=True)
 
 
 def all_cases() -> list[Case]:

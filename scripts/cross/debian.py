@@ -58,7 +58,6 @@ def unpack_packages(root: Path, machine: str, packages: tuple[str, ...]) -> None
 
 def unpack_source(folder: Path, package: str) -> None:
     """Download the sources of a package and unpack them, with Debian's patches."""
-    tool("dpkg-source", "dpkg-dev")
     archives = STATE / package
     archives.mkdir(parents=True, exist_ok=True)
     # It downloads into the folder that it runs in.

