@@ -12,7 +12,7 @@
 // weighted_boxes_fusion), the device's is the only one.
 //
 // The device's way reads no values on the host. Nothing here waits for the device except masked(),
-// whose result's size depends on values, and on_host(); docs/cuda_waits.md counts them. An operator
+// whose result's size depends on values, and on_host(); docs/cuda.md counts them. An operator
 // that must not wait has results of fixed size (nms_padded). Everything runs on the current stream,
 // so scratch may be freed right after a launch.
 #pragma once

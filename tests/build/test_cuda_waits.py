@@ -1,4 +1,4 @@
-"""docs/cuda_waits.md: how often each operator waits for a GPU.
+"""docs/cuda.md: how often each operator waits for a GPU.
 
 A mode of torch's dispatcher records what the CUDA way of each front asks for, on CPU tensors under
 emulation. tests/recorder.py knows which of torch's operators wait.
@@ -20,10 +20,11 @@ from visops.warp import augment_arguments
 
 from build.operators import OPERATORS, valid_call
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "cuda_waits.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "cuda.md"
 WAITS = {
     name: int(count)
-    for name, count in re.findall(r"^\| `(\w+)` \| (\d) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    for names, count in re.findall(r"^\| (`.+`) \| (\d) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    for name in re.findall(r"`(\w+)`", names)
 }
 
 
