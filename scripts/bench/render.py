@@ -237,28 +237,21 @@ def main_rows(op: str, chips: list[Result]) -> str:
         found.append(f"| {label} | {ours} | {' | '.join(texts)} |")
     found += [
         "",
-        "visops: minimum time of a call. Others: how many times as long they take (ratio of the "
-        "minima in one interleaved run).",
+        "visops: minimum time of a call. Others: how many times as long they take.",
+        f"Lost rows and versions are among [all rows](benchmarks/{op}.md).",
     ]
-    for chip in chips:
-        found += ["", *_summary(chip)]
+    found += ["", *map(_summary, chips)]
     return "\n".join(found)
 
 
-def _summary(chip: Result) -> list[str]:
-    """Where a run was, and which rows it lost."""
-    beside = [(row, cell) for row in chip["rows"] for cell in row["cells"][1:]]
-    peers = [(row, cell) for row, cell in beside if not cell["bound"] and cell["ratio"] is not None]
-    lost = [(row, cell) for row, cell in peers if cell["ratio"] < 1.0]
-    text = f"{machine_text(chip)} visops lost {len(lost)} of {len(peers)} comparisons."
-    if not lost:
-        return [text]
-    return [f"{text} Lost:", "", *(f"- {_lost_text(*found)}" for found in lost)]
-
-
-def _lost_text(row: Row, cell: dict[str, Any]) -> str:
-    threads = f"{row['threads']} thread{'s' if row['threads'] > 1 else ''}"
-    return f"{row['group']}, {row['label']}, {threads}: {cell['ratio']:.2f}× {cell['name']}"
+def _summary(chip: Result) -> str:
+    """When a run was, and how many comparisons it lost."""
+    beside = [cell for row in chip["rows"] for cell in row["cells"][1:]]
+    ratios = [c["ratio"] for c in beside if not c["bound"] and c["ratio"] is not None]
+    lost = sum(ratio < 1.0 for ratio in ratios)
+    machine = chip["machine"]
+    when = f"{machine['date'][:10]}{', ' + machine['clock'] if 'clock' in machine else ''}"
+    return f"- {chip_name(chip)}, {when}: visops lost {lost} of {len(ratios)} comparisons."
 
 
 def put(text: str, op: str, path: Path) -> None:
