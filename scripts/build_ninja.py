@@ -194,8 +194,10 @@ LEAN = _kernels(
 )
 
 # Kernels whose loops hold next to no 512-bit vectors, or only read, add and store with them: their
-# AVX2 objects serve processors with AVX-512 as well. That was read in the object code; which of
-# them were timed, docs/building.md says.
+# AVX2 objects serve processors with AVX-512 as well. That was read in the object code. Four were
+# timed on an Intel Xeon, one thread, AVX2's time over AVX-512's: roi/crops 0.85 to 1.04,
+# masks/components 0.99, masks/distance 0.99 and 1.05 in two runs, warp/affine_backward_image 0.89
+# to 0.97 for float32 and float16, up to 1.06 for float64.
 AVX2_SUFFICES = _kernels(
     "convolution/col2im",
     "masks/component_stats",
