@@ -68,7 +68,7 @@ def by_steps(
 
 
 def ours(by: str, max_det: int | None = None, classes: Sequence[int] | None = None) -> Tensor:
-    """The page's function, or what its table says of an option; all images' rows."""
+    """What the page's table says of an option; all images' rows."""
     boxes = box_convert(PREDICTION[:, :4].mT, "cxcywh", "xyxy")
     scores = PREDICTION[:, 4:].mT
     score, label = scores.max(-1)
