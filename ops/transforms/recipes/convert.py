@@ -7,6 +7,7 @@ same name, so that a recipe ports by changing its import. Others say what to use
 import importlib
 import importlib.util
 import inspect
+import os
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +36,7 @@ from ..classes import (
     whole_images,
 )
 from ..compose import Compose
-from .from_albumentations import from_albumentations
+from .from_albumentations import from_albumentations, from_file
 from .job import Job, other_hue, public_classes
 
 # torchvision's own, which a chain runs outside its passes.
@@ -96,7 +97,8 @@ def convert(pipeline: Any, **options: Any) -> Compose:
     ----------
     pipeline : callable or sequence of callable
         A ``Compose`` of ``torchvision.transforms``, ``torchvision.transforms.v2`` or
-        albumentations, an ``nn.Sequential``, or a list of transforms.
+        albumentations, an ``nn.Sequential``, or a list of transforms. Also what
+        ``albumentations.to_dict`` returned, or the path of what ``albumentations.save`` wrote.
     **options
         Those of the :class:`Compose` that is returned: ``seed=0``.
 
@@ -141,6 +143,8 @@ def convert(pipeline: Any, **options: Any) -> Compose:
 
 def converted(given: Any, job: Job) -> list[Any]:
     """Return the steps that do what a transform, or a list of them, does."""
+    if isinstance(given, (str, os.PathLike)) or (isinstance(given, dict) and "transform" in given):
+        given = from_file(given)
     if isinstance(given, (list, tuple, nn.Sequential)):
         return [step for item in given for step in converted(item, job)]
     if isinstance(given, (Fusable, Chain, Container)):

@@ -52,15 +52,57 @@ def from_albumentations(given: Any, name: str, job: Job) -> list[Any]:
         return _at_times([chosen], given.p)
     if name in _ALIKE and (arguments := _arguments(given, name, job)) is not None:
         ours = _ALIKE[name](**arguments)
-        if name == "ColorJitter" and given.hue != (0.0, 0.0):
-            job.notes.append(other_hue(name, "albumentations"))
+        differs, note = _DIFFERS.get(name, (_never, ""))
+        if differs(given):
+            job.notes.append(note)
         return [ours] if "p" in arguments else _at_times([ours], given.p)
     make = _ALBUMENTATIONS.get(name)
     converted = make(given, job) if make is not None and _is_plain(given, name) else None
     if converted is not None:
         return converted
-    job.notes.append(f"{name} stays albumentations' and runs on its own, on the image alone")
+    near = f" ({_NEAR[name]} is near)" if name in _NEAR else ""
+    job.notes.append(f"{name} stays albumentations' and runs on its own, on the image alone{near}")
     return [given]
+
+
+def from_file(given: Any) -> Any:
+    """Return the pipeline that ``albumentations.to_dict`` or ``albumentations.save`` wrote."""
+    try:
+        import albumentations
+    except ImportError:
+        raise ImportError(
+            "visops.transforms.convert: a saved pipeline wants albumentations; run: "
+            "pip install albumentations"
+        ) from None
+    if isinstance(given, dict):
+        return albumentations.from_dict(given)
+    form: Any = "yaml" if str(given).lower().endswith((".yaml", ".yml")) else "json"
+    return albumentations.load(given, data_format=form)
+
+
+# What to write instead of transforms that have no counterpart which does the same.
+_NEAR = {
+    "AdvancedBlur": "GaussianBlur",
+    "BBoxSafeRandomCrop": "RandomIoUCrop",
+    "ConstrainedCoarseDropout": "CoarseDropout",
+    "Crop": "CenterCrop",
+    "CropNonEmptyMaskIfExists": "CropByCategory",
+    "FrequencyMasking": "CoarseDropout",
+    "HueSaturationValue": "RandomHSV",
+    "ISONoise": "ShotNoise",
+    "AdditiveNoise": "GaussianNoise",
+    "PadIfNeeded": "RandomCrop(pad_if_needed=True)",
+    "Perspective": "RandomPerspective",
+    "PiecewiseAffine": "ElasticTransform",
+    "PixelDropout": "SaltAndPepper",
+    "RandomScale": "ScaleJitter",
+    "RandomSizedBBoxSafeCrop": "RandomIoUCrop",
+    "RandomSizedCrop": "RandomResizedCrop",
+    "SafeRotate": "RandomRotation(expand=True)",
+    "TimeMasking": "CoarseDropout",
+    "XYMasking": "CoarseDropout",
+    "ZoomBlur": "MotionBlur",
+}
 
 
 _BOX_FORMATS = {"coco": "xywh", "pascal_voc": "xyxy"}  # the others have the same names
@@ -111,6 +153,24 @@ _ALIKE = {
     name: cls
     for name, cls in public_classes(color, distortion, dropout, blur, noise, geometry).items()
     if name not in _OTHERS
+}
+
+
+def _never(_: Any) -> bool:
+    return False
+
+
+# Those whose values differ, and when.
+_DIFFERS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "ColorJitter": (lambda t: t.hue != (0.0, 0.0), other_hue("ColorJitter", "albumentations")),
+    "OpticalDistortion": (
+        lambda t: t.mode == "camera",
+        "OpticalDistortion bends about the middle; theirs also shifts by half a pixel",
+    ),
+    "ThinPlateSpline": (
+        lambda _: True,
+        "ThinPlateSpline brings its points where they are drawn; theirs misses them",
+    ),
 }
 # cv2's
 _BORDERS: dict[int, Any] = {

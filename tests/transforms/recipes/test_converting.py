@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from albumentations.pytorch import ToTensorV2
 from bad_input import check
 from torch import nn
 from visops import transforms as T
+from visops.transforms.recipes import from_albumentations
 
 v2 = pytest.importorskip("torchvision.transforms.v2")
 v1 = pytest.importorskip("torchvision.transforms")
@@ -136,6 +138,7 @@ def test_albumentations_names_with_the_same_arguments(name: str) -> None:
     theirs = ALIKE[name](pytest.importorskip("albumentations"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*ThinPlateSpline brings")
         ours = T.convert(theirs).transforms[0]
     assert type(ours).__name__ == name
     assert ours.p == theirs.p
@@ -158,6 +161,7 @@ def test_defaults_are_albumentations(name: str) -> None:
     theirs = getattr(pytest.importorskip("albumentations"), name)()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*(ThinPlateSpline|OpticalDistortion) b")
         converted = T.convert(theirs, mask_fill=255).transforms[0]
     own = repr(getattr(T, name)())
     assert repr(converted) == re.sub(r"fill=0\b(?!\.)", "fill=0.0", own)
@@ -208,6 +212,26 @@ def test_what_only_albumentations_does_stays_there() -> None:
             T.convert(theirs)
 
 
+def test_saved_pipelines(tmp_path: Path) -> None:
+    theirs = A.Compose([A.RandomCrop(20, 30), A.HorizontalFlip(p=0.3)])
+    expected = repr(T.convert(theirs, seed=0))
+    assert repr(T.convert(A.to_dict(theirs), seed=0)) == expected
+    for name, form in (("chain.json", "json"), ("chain.yaml", "yaml")):
+        A.save(theirs, tmp_path / name, data_format=form)
+        assert repr(T.convert(tmp_path / name, seed=0)) == expected
+        assert repr(T.convert(str(tmp_path / name), seed=0)) == expected
+    with pytest.raises(FileNotFoundError, match=r"none\.json"):
+        T.convert("none.json")
+
+
+def test_what_is_near_is_said() -> None:
+    near = r"PadIfNeeded stays .* alone \(RandomCrop\(pad_if_needed=True\) is near\)"
+    with pytest.warns(UserWarning, match=near):
+        T.convert(A.PadIfNeeded(50, 50))
+    for text in from_albumentations._NEAR.values():
+        assert hasattr(T, text.partition("(")[0]), text
+
+
 def test_compression_keeps_red_red() -> None:
     theirs = A.ImageCompression("jpeg", (30, 30), p=1)
     with pytest.warns(UserWarning, match="ImageCompression codes red as blue"):
@@ -247,7 +271,7 @@ def test_a_probability_of_0_changes_nothing() -> None:
     assert len(converted) >= 53
 
 
-def test_hues_and_middles_that_differ_are_said() -> None:
+def test_what_differs_by_rule_is_said() -> None:
     hue = "turns hues about the grey axis, where"
     for theirs, note in (
         (v2.ColorJitter(hue=0.1), f"ColorJitter {hue} torchvision shifts the H of HSV"),
@@ -255,6 +279,8 @@ def test_hues_and_middles_that_differ_are_said() -> None:
         (v2.RandomPhotometricDistort(p=0.7), f"RandomPhotometricDistort {hue} torchvision"),
         (A.ColorJitter(hue=0.1), f"ColorJitter {hue} albumentations"),
         (A.CenterCrop(20, 30), "CenterCrop rounds halves to even"),
+        (A.OpticalDistortion(), "OpticalDistortion bends about the middle; theirs also shifts"),
+        (A.ThinPlateSpline(), "ThinPlateSpline brings its points where they are drawn"),
     ):
         with pytest.warns(UserWarning, match=note):
             T.convert(theirs)
