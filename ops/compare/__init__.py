@@ -194,7 +194,7 @@ def _values(pipeline: Any, photos: Sequence[Any], seed: int) -> Values:
     if hasattr(theirs, "set_random_seed"):
         theirs.set_random_seed(seed)
     levels = _Levels(chain)
-    results = []
+    statistics, apart = (_Statistics(), _Statistics()), []
     for index in range(len(photos) * (DRAWS if found.unlike else 1)):
         photo = photos[index % len(photos)]
         own, params = chain(photo, index=index, return_params=True)
@@ -202,17 +202,21 @@ def _values(pipeline: Any, photos: Sequence[Any], seed: int) -> Values:
             for part, drawn in _by_part(parts, params.steps):
                 part.hand_over(drawn)
         pair = levels(call(photo), library), levels(own, "visops")
+        for image, seen in zip(pair, statistics, strict=True):
+            seen.add(image)
         if pair[0].shape != pair[1].shape:
             shapes = (" x ".join(map(str, part.shape)) for part in pair)
             found.sizes.append(f"photo {index % len(photos)}: {library} {', visops '.join(shapes)}")
-        results.append(pair)
-    found.theirs, found.ours = (_statistics([pair[i] for pair in results]) for i in (0, 1))
-    alike = [pair for pair in results if pair[0].shape == pair[1].shape]
-    found.pairs = alike[:PICTURES]
-    if not found.unlike and alike:
-        apart = [np.abs(first - second) for first, second in alike]
-        found.largest = max(float(each.max(initial=0.0)) for each in apart)
-        found.mean = float(np.mean([each.mean() for each in apart]))
+            continue
+        if len(found.pairs) < PICTURES:
+            found.pairs.append(pair)
+        if not found.unlike:
+            difference = np.abs(pair[0] - pair[1])
+            apart.append((difference.max(initial=0.0), difference.mean()))
+    found.theirs, found.ours = (seen.result() for seen in statistics)
+    if apart:
+        found.largest = float(max(largest for largest, _ in apart))
+        found.mean = float(np.mean([mean for _, mean in apart]))
     return found
 
 
@@ -223,8 +227,8 @@ def _alone(pipeline: Any, photos: Sequence[Any], seed: int) -> dict[str, float]:
         if type(leaf).__name__ in TO_TENSORS:
             photos = [_as_tensor(photo) for photo in photos]
         part = Counterpart(copy.deepcopy(leaf))
-        if all(type(step).__module__ == types.__name__ for step in part.ours):
-            continue  # conversions may want what comes before them
+        if part.stays or all(type(step).__module__ == types.__name__ for step in part.ours):
+            continue  # it isn't converted, or a conversion, which may want what comes before it
         mean = _values([leaf], photos, seed).mean
         if mean >= _SEEN:
             found[part.name] = max(mean, found.get(part.name, 0.0))
@@ -297,11 +301,23 @@ class _Levels:
         return values * self.scale + self.shift  # type: ignore[no-any-return]
 
 
-def _statistics(images: Sequence[np.ndarray]) -> tuple[float, float, float]:
-    """Return the mean and deviation of all values, and the mean difference of neighbours."""
-    values = np.concatenate([image.ravel() for image in images])
-    neighbours = [np.abs(np.diff(image, axis=2)).mean() for image in images if image.shape[2] > 1]
-    return float(values.mean()), float(values.std()), float(np.mean(neighbours or [0.0]))
+class _Statistics:
+    """Mean and deviation of all values of images, and the mean difference of neighbours."""
+
+    def __init__(self) -> None:
+        self._sums: list[tuple[float, float, float, float]] = []
+
+    def add(self, image: np.ndarray) -> None:
+        """Count an image [C, H, W]."""
+        neighbours = np.abs(np.diff(image, axis=2)).mean() if image.shape[2] > 1 else 0.0
+        self._sums.append((image.size, image.sum(), (image**2).sum(), neighbours * image.size))
+
+    def result(self) -> tuple[float, float, float]:
+        """Return the three."""
+        count, total, squares, neighbours = np.sum(self._sums, axis=0)
+        mean = total / count
+        deviation = np.sqrt(max(squares / count - mean**2, 0.0))
+        return float(mean), float(deviation), float(neighbours / count)
 
 
 def _times(

@@ -46,11 +46,14 @@ class Counterpart:
         if self.name == "RandomApply":
             self.inner = [Counterpart(leaf) for leaf in leaves(list(theirs.transforms))]
 
+    @property
+    def stays(self) -> bool:
+        """Whether it runs in our chain as it is."""
+        return any(step is self.theirs for step in self.ours)
+
     def takes(self, drawn: Sequence[Mapping[str, np.ndarray]]) -> bool:
         """Return whether the transform can be told all that ours drew."""
-        if any(step is self.theirs for step in self.ours):  # it runs in our chain as it is
-            return False
-        return all(self._takes(self._own(own)) for own in drawn)
+        return not self.stays and all(self._takes(self._own(own)) for own in drawn)
 
     def _own(self, params: Mapping[str, np.ndarray]) -> Drawn:
         """Return the only sample's parameters, by the names of the transform itself."""
