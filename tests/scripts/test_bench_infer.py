@@ -4,6 +4,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -13,13 +14,8 @@ pytest.importorskip("sklearn")
 pytest.importorskip("tqdm")
 
 from bench import infer
-from bench.inference.agreement import compare
-from bench.inference.naive import list_files, read_records, run_naive
-from bench.inference.networks import DETECTOR, MOST, SCORE, SIDE
-from bench.inference.photos import file_name
-from PIL import Image
+from bench.five_networks import DETECTOR, SIDE
 
-COUNT = 9
 CPU = torch.device("cpu")
 
 
@@ -51,39 +47,18 @@ class Boxes(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A few small photos; one is cut off, and one file is not a photo."""
-    folder = tmp_path_factory.mktemp("photos")
-    generator = torch.Generator().manual_seed(0)
-    for index in range(COUNT):
-        path = folder / file_name(index)
-        path.parent.mkdir(exist_ok=True)
-        colours = torch.randint(256, (4, 4, 3), generator=generator, dtype=torch.uint8)
-        Image.fromarray(colours.numpy()).resize((80, 60 + index)).save(path)
-    path.write_bytes(path.read_bytes()[:500])
-    (folder / "notes.txt").write_text("no photo")
-    return folder
-
-
-@pytest.fixture(scope="module")
 def networks() -> dict[str, nn.Module]:
     torch.manual_seed(0)
     return {"colours": Classifier().eval(), DETECTOR: Boxes().eval()}
 
 
 @pytest.fixture(scope="module")
-def records(
-    photos: Path, networks: dict[str, nn.Module], tmp_path_factory: pytest.TempPathFactory
-) -> list[dict[str, Any]]:
-    """Return what the script writes."""
-    out = tmp_path_factory.mktemp("naive")
-    run_naive(photos, list_files(photos), out, networks, CPU)
-    found = read_records(out)
-    assert [record["status"] for record in found].count("ok") == COUNT - 1
-    boxes = [len(r["outputs"][DETECTOR]["boxes"]) for r in found if r["status"] == "ok"]
-    assert min(boxes) > 5
-    assert len(list(out.rglob("*.jpg"))) == COUNT - 1
-    return found
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nine photos, of which one is cut off."""
+    folder = infer.make_photos(tmp_path_factory.mktemp("photos"), 9)
+    first = min(folder.iterdir())
+    first.write_bytes(first.read_bytes()[:500])
+    return folder
 
 
 def test_both_write_the_same(photos: Path, networks: dict[str, nn.Module]) -> None:
@@ -91,97 +66,47 @@ def test_both_write_the_same(photos: Path, networks: dict[str, nn.Module]) -> No
     assert ours.output() is None
     assert script.output() is None
     assert script.comparable is not None
-    with pytest.raises(RuntimeError, match=r"^outputs differ from the script's: "):
-        script.comparable([])
+    with pytest.raises(RuntimeError, match=r"^the runs differ in which photos they have"):
+        script.comparable({})
 
 
-def _changed(records: list[dict[str, Any]], change: str) -> list[dict[str, Any]]:
-    """The same records, wrong."""
+def scale(values: list[float], factor: float) -> None:
+    values[:] = [value * factor for value in values]
+
+
+# What is done to the records and to one of them, its boxes and its classes.
+CHANGES: dict[str, Any] = {
+    "lost": lambda records, ok, boxes, classes: records.pop(ok["image"]),
+    "status": lambda records, ok, boxes, classes: ok.update(status="failed"),
+    "box": lambda records, ok, boxes, classes: [scale(box, 1.01) for box in boxes["boxes"]],
+    "NaN": lambda records, ok, boxes, classes: [scale(box, np.nan) for box in boxes["boxes"]],
+    "label": lambda records, ok, boxes, classes: scale(boxes["labels"], 2),
+    "no boxes": lambda records, ok, boxes, classes: [own.clear() for own in boxes.values()],
+    "score": lambda records, ok, boxes, classes: scale(boxes["scores"], 1.01),
+    "probability": lambda records, ok, boxes, classes: scale(classes["scores"], 1.01),
+    "classes": lambda records, ok, boxes, classes: classes["labels"].reverse(),
+}
+
+
+@pytest.fixture(scope="module")
+def records(
+    photos: Path, networks: dict[str, nn.Module], tmp_path_factory: pytest.TempPathFactory
+) -> infer.Records:
+    out = tmp_path_factory.mktemp("script")
+    found = infer.by_script(photos, out, networks, CPU)
+    assert sum(record["status"] == "ok" for record in found.values()) == len(found) - 1 == 8
+    assert len(list(out.glob("*.jpg"))) == 8
+    boxes = [len(r["outputs"][DETECTOR]["boxes"]) for r in found.values() if r["outputs"]]
+    assert min(boxes) > 5
+    return found
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_comparison_sees(records: infer.Records, change: str) -> None:
+    infer.check(records, records)
     wrong = copy.deepcopy(records)
-    ok = next(record for record in wrong if record["status"] == "ok")
-    boxes, colours = ok["outputs"][DETECTOR], ok["outputs"]["colours"]
-    if change == "lost":
-        wrong.remove(ok)
-    elif change == "twice":
-        wrong.append(ok)
-    elif change == "status":
-        ok["status"] = "failed"
-    elif change == "box":
-        boxes["boxes"][0][2] += 0.2
-    elif change == "no box":
-        for values in boxes.values():
-            del values[0]
-    elif change == "label":
-        boxes["labels"][0] += 1
-    elif change == "score":
-        boxes["scores"][1] += 3e-4
-    elif change == "NaN box":
-        boxes["boxes"][0][2] = float("nan")
-    elif change == "NaN score":
-        boxes["scores"][1] = float("nan")
-    elif change == "NaN probability":
-        colours["scores"][0] = float("nan")
-    elif change == "classes":
-        for values in colours.values():
-            del values[-1]
-    elif change == "class":
-        colours["labels"].reverse()
-    elif change == "probability":
-        colours["scores"][0] += 3e-4
-    return wrong
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "lost",
-        "twice",
-        "status",
-        "box",
-        "NaN box",
-        "no box",
-        "label",
-        "score",
-        "NaN score",
-        "class",
-        "classes",
-        "probability",
-        "NaN probability",
-    ],
-)
-def test_comparison_sees(records: list[dict[str, Any]], change: str) -> None:
-    assert compare(records, records).equal == len(records)
-    assert compare(records, _changed(records, change)).errors
-    assert compare(_changed(records, change), records).errors
-
-
-def test_comparison_of_ties() -> None:
-    """The last bit may decide about a box at the threshold, or in last place."""
-
-    def record(scores: list[float]) -> list[dict[str, Any]]:
-        boxes = [[60.0 * i, 0.0, 60.0 * i + 50, 50.0] for i in range(len(scores))]
-        found = {"boxes": boxes, "labels": [1] * len(scores), "scores": scores}
-        return [{"image": "a.jpg", "status": "ok", "outputs": {DETECTOR: found}}]
-
-    limit = SCORE
-    at_the_threshold = compare(record([0.9, limit + 1e-6]), record([0.9]))
-    assert not at_the_threshold.errors
-    assert at_the_threshold.ties == 1
-    assert compare(record([0.9, limit + 0.01]), record([0.9])).errors
-    many = [0.9] * (MOST - 1)
-    assert not compare(record([*many, 0.5]), record([*many, 0.50001])).errors
-
-
-def test_a_tie_may_bring_further_boxes() -> None:
-    """A box at the overlap limit, kept in one run only, suppresses others there."""
-
-    def record(*kept: tuple[float, float]) -> list[dict[str, Any]]:
-        boxes = [[x, 0.0, x + 90, 50.0] for x, _ in kept]
-        scores = [score for _, score in kept]
-        found = {"boxes": boxes, "labels": [1] * len(boxes), "scores": scores}
-        return [{"image": "a.jpg", "status": "ok", "outputs": {DETECTOR: found}}]
-
-    best, tied, third = (0.0, 0.9), (30.0, 0.8), (50.0, 0.7)  # tied: 60 / 120 of the best one
-    found = compare(record(best, tied), record(best, third))
-    assert (found.ties, found.errors) == (2, [])
-    assert compare(record(best, tied, third), record(best, tied)).errors  # wrong in the first
+    ok = next(record for record in wrong.values() if record["status"] == "ok")
+    CHANGES[change](wrong, ok, ok["outputs"][DETECTOR], ok["outputs"]["colours"])
+    for pair in ((records, wrong), (wrong, records)):
+        with pytest.raises(RuntimeError, match=r"in one run only|differ in which photos"):
+            infer.check(*pair)

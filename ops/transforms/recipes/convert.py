@@ -7,6 +7,7 @@ same name, so that a recipe ports by changing its import. Others say what to use
 import importlib
 import importlib.util
 import inspect
+import os
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -35,8 +36,8 @@ from ..classes import (
     whole_images,
 )
 from ..compose import Compose
-from .from_albumentations import from_albumentations
-from .job import Job, public_classes
+from .from_albumentations import from_albumentations, from_file
+from .job import Job, other_hue, public_classes
 
 # torchvision's own, which a chain runs outside its passes.
 BORROWED = frozenset(
@@ -96,7 +97,8 @@ def convert(pipeline: Any, **options: Any) -> Compose:
     ----------
     pipeline : callable or sequence of callable
         A ``Compose`` of ``torchvision.transforms``, ``torchvision.transforms.v2`` or
-        albumentations, an ``nn.Sequential``, or a list of transforms.
+        albumentations, an ``nn.Sequential``, or a list of transforms. Also what
+        ``albumentations.to_dict`` returned, or the path of what ``albumentations.save`` wrote.
     **options
         Those of the :class:`Compose` that is returned: ``seed=0``.
 
@@ -127,8 +129,8 @@ def convert(pipeline: Any, **options: Any) -> Compose:
         Resize(size=(32, 32), interpolation='bilinear', antialias=True)
     )
     """
-    job = Job(_converted, fills_masks="mask_fill" not in options)
-    steps = _converted(pipeline, job)
+    job = Job(converted, fills_masks="mask_fill" not in options)
+    steps = converted(pipeline, job)
     if not steps and not (isinstance(pipeline, Sequence) and len(pipeline) == 0):
         steps = [types.Identity()]  # of transforms that do nothing to a chain's tensors
     if not steps:
@@ -139,10 +141,12 @@ def convert(pipeline: Any, **options: Any) -> Compose:
     return chain
 
 
-def _converted(given: Any, job: Job) -> list[Any]:
+def converted(given: Any, job: Job) -> list[Any]:
     """Return the steps that do what a transform, or a list of them, does."""
+    if isinstance(given, (str, os.PathLike)) or (isinstance(given, dict) and "transform" in given):
+        given = from_file(given)
     if isinstance(given, (list, tuple, nn.Sequential)):
-        return [step for item in given for step in _converted(item, job)]
+        return [step for item in given for step in converted(item, job)]
     if isinstance(given, (Fusable, Chain, Container)):
         return [given]
     cls = type(given)
@@ -159,7 +163,7 @@ def _converted(given: Any, job: Job) -> list[Any]:
 
 def _from_torchvision(given: Any, name: str, job: Job) -> list[Any]:
     if name == "Compose":
-        return _converted(list(given.transforms), job)
+        return converted(list(given.transforms), job)
     if name in _CHOOSERS:
         inner = [job.group(item) for item in given.transforms]
         weights = {} if name == "RandomOrder" else {"p": given.p}
@@ -173,6 +177,8 @@ def _from_torchvision(given: Any, name: str, job: Job) -> list[Any]:
     if ours is None:
         job.notes.append(f"{name} stays torchvision's and runs on its own")
         return [given]
+    if name == "RandomPhotometricDistort" or (name == "ColorJitter" and given.hue is not None):
+        job.notes.append(other_hue(name, "torchvision"))
     arguments = {}
     for argument in list(inspect.signature(ours.__init__).parameters)[1:]:
         value = getattr(given, argument, None)

@@ -26,7 +26,7 @@ from ..classes import (
     resize,
     types,
 )
-from .job import Job, public_classes
+from .job import Job, other_hue, public_classes
 
 # cv2's interpolations by number; area is what antialias does.
 _AREA = 3
@@ -51,13 +51,58 @@ def from_albumentations(given: Any, name: str, job: Job) -> list[Any]:
     if name in ("RandomOrder", "SomeOf") and (chosen := _some_of(given, name, job)) is not None:
         return _at_times([chosen], given.p)
     if name in _ALIKE and (arguments := _arguments(given, name, job)) is not None:
-        return [_ALIKE[name](**arguments)]
+        ours = _ALIKE[name](**arguments)
+        differs, note = _DIFFERS.get(name, (_never, ""))
+        if differs(given):
+            job.notes.append(note)
+        return [ours] if "p" in arguments else _at_times([ours], given.p)
     make = _ALBUMENTATIONS.get(name)
     converted = make(given, job) if make is not None and _is_plain(given, name) else None
     if converted is not None:
         return converted
-    job.notes.append(f"{name} stays albumentations' and runs on its own, on the image alone")
+    near = f" ({_NEAR[name]} is near)" if name in _NEAR else ""
+    job.notes.append(f"{name} stays albumentations' and runs on its own, on the image alone{near}")
     return [given]
+
+
+def from_file(given: Any) -> Any:
+    """Return the pipeline that ``albumentations.to_dict`` or ``albumentations.save`` wrote."""
+    try:
+        import albumentations
+    except ImportError:
+        raise ImportError(
+            "visops.transforms.convert: a saved pipeline wants albumentations; run: "
+            "pip install albumentations"
+        ) from None
+    if isinstance(given, dict):
+        return albumentations.from_dict(given)
+    form: Any = "yaml" if str(given).lower().endswith((".yaml", ".yml")) else "json"
+    return albumentations.load(given, data_format=form)
+
+
+# What to write instead of transforms that have no counterpart which does the same.
+_NEAR = {
+    "AdvancedBlur": "GaussianBlur",
+    "BBoxSafeRandomCrop": "RandomIoUCrop",
+    "ConstrainedCoarseDropout": "CoarseDropout",
+    "Crop": "CenterCrop",
+    "CropNonEmptyMaskIfExists": "CropByCategory",
+    "FrequencyMasking": "CoarseDropout",
+    "HueSaturationValue": "RandomHSV",
+    "ISONoise": "ShotNoise",
+    "AdditiveNoise": "GaussianNoise",
+    "PadIfNeeded": "RandomCrop(pad_if_needed=True)",
+    "Perspective": "RandomPerspective",
+    "PiecewiseAffine": "ElasticTransform",
+    "PixelDropout": "SaltAndPepper",
+    "RandomScale": "ScaleJitter",
+    "RandomSizedBBoxSafeCrop": "RandomIoUCrop",
+    "RandomSizedCrop": "RandomResizedCrop",
+    "SafeRotate": "RandomRotation(expand=True)",
+    "TimeMasking": "CoarseDropout",
+    "XYMasking": "CoarseDropout",
+    "ZoomBlur": "MotionBlur",
+}
 
 
 _BOX_FORMATS = {"coco": "xywh", "pascal_voc": "xyxy"}  # the others have the same names
@@ -103,10 +148,29 @@ def _at_times(steps: Sequence[Any], p: float) -> list[Any]:
 
 
 # Classes with albumentations' names and arguments.
+_OTHERS = ("ElasticTransform", "GaussianBlur", "GaussianNoise", "RandomHSV")
 _ALIKE = {
     name: cls
     for name, cls in public_classes(color, distortion, dropout, blur, noise, geometry).items()
-    if name not in ("ElasticTransform", "GaussianNoise", "RandomHSV", "RandomChannelPermutation")
+    if name not in _OTHERS
+}
+
+
+def _never(_: Any) -> bool:
+    return False
+
+
+# Those whose values differ, and when.
+_DIFFERS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "ColorJitter": (lambda t: t.hue != (0.0, 0.0), other_hue("ColorJitter", "albumentations")),
+    "OpticalDistortion": (
+        lambda t: t.mode == "camera",
+        "OpticalDistortion bends about the middle; theirs also shifts by half a pixel",
+    ),
+    "ThinPlateSpline": (
+        lambda _: True,
+        "ThinPlateSpline brings its points where they are drawn; theirs misses them",
+    ),
 }
 # cv2's
 _BORDERS: dict[int, Any] = {
@@ -189,6 +253,25 @@ def _normalize(given: Any, job: Job) -> list[Any]:
     white = given.max_pixel_value
     mean, std = ([white * v for v in np.ravel(own).tolist()] for own in (given.mean, given.std))
     return _at_times([types.ToDtype(torch.float32), types.Normalize(mean, std)], given.p)
+
+
+def _center_crop(given: Any, job: Job) -> list[Any]:
+    job.notes.append("CenterCrop rounds halves to even, as torchvision's; theirs rounds them down")
+    return _at_times([crop.CenterCrop((given.height, given.width))], given.p)
+
+
+def _gaussian_blur(given: Any, job: Job) -> list[Any] | None:
+    """Without limits their kernel has the size that sigma wants; ours, what the largest wants."""
+    low, high = given.sigma_limit
+    if low <= 0.0:
+        return None
+    if tuple(given.blur_limit) == (0, 0):
+        sizes = [2 * int(3.5 * high) + 1]
+    else:
+        first, last = (max(3, size + (size % 2 == 0)) for size in given.blur_limit)
+        sizes = list(range(first, max(first, last) + 1, 2))
+    steps = [blur.GaussianBlur(size, (low, high)) for size in sizes]
+    return _at_times(steps if len(steps) == 1 else [choosing.RandomChoice(steps)], given.p)
 
 
 def _rotate(given: Any, job: Job) -> list[Any] | None:
@@ -333,7 +416,7 @@ _ALBUMENTATIONS: dict[str, Callable[[Any, Job], list[Any] | None]] = {
     "NoOp": lambda t, _: [],
     "Normalize": _normalize,
     "RandomCrop": lambda t, _: _at_times([crop.RandomCrop((t.height, t.width))], t.p),
-    "CenterCrop": lambda t, _: _at_times([crop.CenterCrop((t.height, t.width))], t.p),
+    "CenterCrop": _center_crop,
     "Resize": lambda t, job: _resized(t, job, resize.Resize, (t.height, t.width)),
     "SmallestMaxSize": _smallest,
     "ImageCompression": _compressed,
@@ -341,9 +424,6 @@ _ALBUMENTATIONS: dict[str, Callable[[Any, Job], list[Any] | None]] = {
         t, job, resize.RandomResizedCrop, t.size, t.scale, t.ratio
     ),
     "Rotate": _rotate,
-    "ColorJitter": lambda t, _: _at_times(
-        [color.ColorJitter(t.brightness, t.contrast, t.saturation, t.hue)], t.p
-    ),
     "RandomGamma": lambda t, _: [
         curves.RandomGamma([percent / 100.0 for percent in t.gamma_limit], t.p)
     ],
@@ -355,6 +435,7 @@ _ALBUMENTATIONS: dict[str, Callable[[Any, Job], list[Any] | None]] = {
     "Erasing": _erasing,
     "FromFloat": _from_float,
     "GaussNoise": _gauss_noise,
+    "GaussianBlur": _gaussian_blur,
     "InvertImg": lambda t, _: [curves.RandomInvert(t.p)],
     "LongestMaxSize": _longest,
     "MultiplicativeNoise": _multiplied,

@@ -18,6 +18,11 @@ def public_classes(*modules: Any) -> dict[str, Any]:
     }
 
 
+def other_hue(name: str, library: str) -> str:
+    """Return what a converted pipeline does otherwise, where it changes hues."""
+    return f"{name} turns hues about the grey axis, where {library} shifts the H of HSV"
+
+
 @dataclass
 class Job:
     """One call of `convert`."""
