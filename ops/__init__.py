@@ -13,10 +13,6 @@ from ._loader import native_error as _native_error  # noqa: E402
 
 _load_library()
 
-from ._torch.flops import register_when_counted as _register_when_counted  # noqa: E402
-
-_register_when_counted()
-
 from ._build import version as __version__  # noqa: E402
 from ._info import build_info, cmake_prefix_path  # noqa: E402
 from .boxes import (  # noqa: E402
