@@ -243,6 +243,7 @@ class Differentiable:
     Parameters
     ----------
     op : OpOverload
+        The operator; it has one overload.
     backward, setup_context : callable
         The formulas; functions made from them wait for a call.
     constants : names, or a function that returns them for a call's arguments

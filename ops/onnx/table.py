@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from .. import pixels  # noqa: F401  # it declares operators, and only transforms import it
 from .._torch.declaring import DECLARED, Declaration, Refused
 
 
