@@ -115,7 +115,7 @@ def _on_first_call(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]
 
 
 def _register_autograd(
-    op: Any, backward: Callable[..., Any], setup_context: Callable[..., None]
+    op: Any, backward: Callable[..., Any], setup_context: Callable[..., None], takes_list: bool
 ) -> None:
     """Do what torch.library.register_autograd does, most of it when the operator is first called.
 
@@ -127,7 +127,7 @@ def _register_autograd(
         return
     info = _autograd.Info(backward, setup_context)
     ordinary = _on_first_call(lambda: _autograd.make_autograd_impl(op, info))
-    if any(str(argument.type) == "List[Tensor]" for argument in op._schema.arguments):
+    if takes_list:
         kernel = ordinary
     else:
         of_level = _on_first_call(lambda: _kernel_of_one_level(op, backward, setup_context))
@@ -281,7 +281,7 @@ class Differentiable:
                 return self._recorded(*arguments)
 
             self._recorded = recorded
-        _register_autograd(op, backward, setup_context)
+        _register_autograd(op, backward, setup_context, takes_list=one_by_one is not None)
 
     def _recording(
         self, setup_context: Callable[..., None], backward: Callable[..., Any]
