@@ -16,9 +16,8 @@ try:
 except ImportError:  # it is torch's own; without it, registering takes longer
     _autograd = None  # type: ignore[assignment]
 
-from .registering import LIBRARY, add_vmap_rule
+from .registering import LIBRARY
 from .unsupported_inputs import as_plain, called, readable, reject_foreign_tensors, unsupported
-from .vmap_calls import complete_rule
 
 _is_compiling = torch.compiler.is_compiling
 _is_tracing = torch._C._is_tracing
@@ -43,6 +42,10 @@ reject_foreign_tensors(
 )
 
 
+def _not_taken(*_: Any) -> None:
+    """Stand for a direct way to the kernel where there is none."""
+
+
 def may_be_differentiated(tensor: Tensor) -> bool:
     """Whether a derivative by `tensor` may be asked for; True where that isn't known."""
     if _is_compiling() or _are_transforms_active() or forward_ad._current_level >= 0:
@@ -50,26 +53,15 @@ def may_be_differentiated(tensor: Tensor) -> bool:
     return tensor.requires_grad and _is_grad_enabled()
 
 
-def without_gradient(*names: str) -> None:
-    """Let no gradient flow through operators with floating results.
+def reject_lazy_out(name: str, public: str) -> None:
+    """Refuse an `out` that is a lazily negated or conjugated view; messages name `public`.
 
-    Without this, results would require a gradient whenever arguments do, and the backward pass
-    would stop there with a warning.
+    Torch's own fallback for such views aborts on operators that return nothing. Other arguments are
+    resolved, as it does.
     """
-    for name in names:
-        LIBRARY.impl(name, torch.library.fallthrough_kernel, "Autograd")
-
-
-def reject_lazy_out(*names: str, public: str | None = None) -> None:
-    """Refuse an `out` that is a lazily negated or conjugated view.
-
-    Messages name the function `public`, by default the operator. Torch's own fallback for such
-    views aborts on operators that return nothing. Other arguments are resolved, as it does.
-    """
-    for name in names:
-        kernel = _resolving(public or name, getattr(torch.ops.visops, name).default)
-        for key in ("Negative", "Conjugate"):
-            LIBRARY.impl(name, kernel, key)
+    kernel = _resolving(public, getattr(torch.ops.visops, name).default)
+    for key in ("Negative", "Conjugate"):
+        LIBRARY.impl(name, kernel, key)
 
 
 def _resolving(name: str, op: Callable[..., None]) -> Callable[..., None]:
@@ -110,10 +102,6 @@ def _with_numbers(name: str, argument: Any) -> Any:
     return numbers
 
 
-def _not_taken(*_: Any) -> None:
-    """Stand for a direct way to the kernel where there is none."""
-
-
 def _on_first_call(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
     """Return a function that makes another one when it is first called, and calls that."""
     made: list[Callable[..., Any]] = []
@@ -127,7 +115,7 @@ def _on_first_call(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]
 
 
 def _register_autograd(
-    op: Any, backward: Callable[..., Any], setup_context: Callable[..., None]
+    op: Any, backward: Callable[..., Any], setup_context: Callable[..., None], takes_list: bool
 ) -> None:
     """Do what torch.library.register_autograd does, most of it when the operator is first called.
 
@@ -139,7 +127,7 @@ def _register_autograd(
         return
     info = _autograd.Info(backward, setup_context)
     ordinary = _on_first_call(lambda: _autograd.make_autograd_impl(op, info))
-    if any(str(argument.type) == "List[Tensor]" for argument in op._schema.arguments):
+    if takes_list:
         kernel = ordinary
     else:
         of_level = _on_first_call(lambda: _kernel_of_one_level(op, backward, setup_context))
@@ -254,47 +242,46 @@ class Differentiable:
 
     Parameters
     ----------
-    name : str
-        The operator's name within ``torch.ops.visops``; it has one overload.
+    op : OpOverload
+        The operator; it has one overload.
+    backward, setup_context : callable
+        The formulas; functions made from them wait for a call.
+    constants : names, or a function that returns them for a call's arguments
+        The tensors by which the operator has no gradient. Where no other argument wants one, the
+        result requires none, instead of one that would then be missing.
+    direct : callable, optional
+        Is asked first where no gradient is to be recorded; it returns what the operator would, or
+        None where that has to be called.
+    one_by_one : callable, optional
+        For an operator that takes a list of tensors: what is called instead while a transform is
+        active. An autograd.Function doesn't see tensors inside lists.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._op = getattr(torch.ops.visops, name).default
-        self._direct: Callable[..., Any] = _not_taken
-        self._transformed: Callable[..., Any] = self._op
-        self._recorded: Callable[..., Any] = self._op
-
-    def register(
+    def __init__(
         self,
-        *,
+        op: Any,
         backward: Callable[..., Any],
-        vmap: Callable[..., tuple[Any, Any]],
-        setup_context: Callable[..., None] = lambda ctx, inputs, output: None,
-        constants: Constants = (),
-        direct: Callable[..., Any] = _not_taken,
+        setup_context: Callable[..., None],
+        constants: Constants,
+        direct: Callable[..., Any] | None,
+        one_by_one: Callable[..., Any] | None,
     ) -> None:
-        """Register the formulas; functions made from them wait for a call.
+        self._name: str = op._opname
+        self._op = op
+        self._direct = direct or _not_taken
+        self._transformed: Callable[..., Any] = one_by_one or op
+        self._recorded: Callable[..., Any] = op
+        setup_context = _with_constants(op, setup_context, constants)
+        if one_by_one is None:
+            setup_context = _with_all_needs(op, setup_context)
+            backward = _with_all_needs(op, backward)
 
-        `constants` are tensors by which the operator has no gradient: their names, or a function
-        that returns them for a call's arguments. Where no other argument wants a gradient, the
-        result requires none, instead of one that would then be missing.
+            def recorded(*arguments: Any) -> Any:
+                self._recorded = self._recording(setup_context, backward)
+                return self._recorded(*arguments)
 
-        `direct` is asked first where no gradient is to be recorded; it returns what the operator
-        would, or None where that has to be called.
-        """
-        self._direct = direct
-        setup_context = _with_constants(self._op, setup_context, constants)
-        setup_context = _with_all_needs(self._op, setup_context)
-        backward = _with_all_needs(self._op, backward)
-        _register_autograd(self._op, backward, setup_context)
-        add_vmap_rule(self._name, complete_rule(self._op, vmap))
-
-        def recorded(*arguments: Any) -> Any:
-            self._recorded = self._recording(setup_context, backward)
-            return self._recorded(*arguments)
-
-        self._recorded = recorded
+            self._recorded = recorded
+        _register_autograd(op, backward, setup_context, takes_list=one_by_one is not None)
 
     def _recording(
         self, setup_context: Callable[..., None], backward: Callable[..., Any]
@@ -317,23 +304,6 @@ class Differentiable:
         methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
         function: Any = type(f"visops_{self._name}", (torch.autograd.Function,), methods)
         return function.apply  # type: ignore[no-any-return]
-
-    def register_list(
-        self,
-        *,
-        setup_context: Callable[..., None],
-        backward: Callable[..., Any],
-        one_by_one: Callable[..., Any],
-        constants: Constants = (),
-    ) -> None:
-        """Register the gradient of an operator that takes a list of tensors.
-
-        An autograd.Function doesn't see tensors inside lists, so `one_by_one` is called instead
-        while a transform is active.
-        """
-        setup_context = _with_constants(self._op, setup_context, constants)
-        _register_autograd(self._op, backward, setup_context)
-        self._transformed = one_by_one
 
     @functools.cached_property
     def _tensors_of(self) -> Callable[[Sequence[Any]], Sequence[Any]]:

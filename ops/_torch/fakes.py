@@ -5,7 +5,6 @@ the C++ fronts check all arguments when the operator runs, and give the message.
 here only where nothing can be inferred.
 """
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -20,28 +19,36 @@ Kernel = Callable[..., Any]
 _NOT_INFERRED = (AttributeError, IndexError, TypeError, ValueError, ZeroDivisionError)
 
 
-def register_fake(op: str, public: str | None = None) -> Callable[[Kernel], Kernel]:
-    """Register the fake kernel of an operator, which errors call `public` or by its own name."""
+def register_fake(op: str, called: str, kernel: Kernel) -> None:
+    """Register the fake kernel of an operator, which errors call `called`."""
     schema = getattr(torch.ops.visops, op).default._schema.arguments
-    name, names = public or op, [argument.name for argument in schema]
+    names = [argument.name for argument in schema]
 
-    def register(kernel: Kernel) -> Kernel:
-        @functools.wraps(kernel)
-        def inferred(*arguments: Any) -> Any:
-            _check_devices(name, names, arguments)
-            try:
-                return kernel(*arguments)
-            except _NOT_INFERRED as error:
-                given = ", ".join(_described(names, arguments)) or "no tensors"
-                raise RuntimeError(
-                    f"visops.{name}: no result can be inferred from {given}; the operator itself, "
-                    "called with real tensors, says what they must be"
-                ) from error
+    def inferred(*arguments: Any) -> Any:
+        _check_devices(called, names, arguments)
+        try:
+            return kernel(*arguments)
+        except _NOT_INFERRED as error:
+            given = ", ".join(_described(names, arguments)) or "no tensors"
+            raise RuntimeError(
+                f"visops.{called}: no result can be inferred from {given}; the operator itself, "
+                "called with real tensors, says what they must be"
+            ) from error
 
-        add_fake_kernel(op, inferred)
-        return kernel
+    add_fake_kernel(op, inferred)
 
-    return register
+
+def no_result(*_: Any) -> None:
+    """Be the fake kernel of an operator that writes into an argument."""
+
+
+def contiguous_like(position: int) -> Kernel:
+    """Return the fake kernel of a contiguous result, like the argument at that position."""
+
+    def kernel(*arguments: Any) -> Tensor:
+        return torch.empty_like(arguments[position], memory_format=torch.contiguous_format)
+
+    return kernel
 
 
 def dynamic_size() -> Any:

@@ -7,48 +7,53 @@ Operators that interpolate, compare or sort have none, as torch's own have none.
 import importlib.abc
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from math import prod
 from typing import Any
 
 import torch
 
-Shape = Sequence[int]
+# Counts a call's products and sums, from its arguments by their names in the schema; shapes stand
+# for tensors, and out_shape for the result.
+Formula = Callable[[dict[str, Any]], int]
 _COUNTER = "torch.utils.flop_counter"
-# How the name of each argument that decides is spelt in schemas; shapes stand for tensors.
-_PIXELS = ("grad", "out_shape")  # as many sums as there are numbers in the first that is there
-_TAPS = ("weight", "weight_size")  # [C_out, C_in, height, width]
-_WINDOWS = ("kernel", "kernel_size")  # [..., height, width]
-
-_LAYERS = (
-    *("conv2d", "conv2d_backward_input", "conv2d_backward_weight"),
-    *("deform_conv2d", "deform_conv2d_backward_input", "deform_conv2d_backward_offset"),
-    *("deform_conv2d_backward_samples", "deform_conv2d_backward_weight"),
-)
-_FILTERS = ("convolve2d", "convolve2d_backward_kernel")
+_WAITING: list[tuple[str, Formula]] = []
 
 
-def _formula(name: str) -> Any:
+def _first(known: dict[str, Any], *names: str) -> Any:
+    return next(known[name] for name in names if name in known)
+
+
+def _sums(known: dict[str, Any]) -> int:
+    """Return how many sums there are: a gradient's call has as many as its forward's."""
+    return prod(_first(known, "grad", "out_shape"))
+
+
+def layer_flops(known: dict[str, Any]) -> int:
+    """Count a layer's, with weights [C_out, C_in, height, width]."""
+    return 2 * _sums(known) * prod(_first(known, "weight", "weight_size")[1:])
+
+
+def filter_flops(known: dict[str, Any]) -> int:
+    """Count a filter's, with a kernel [..., height, width]."""
+    return 2 * _sums(known) * prod(_first(known, "kernel", "kernel_size")[-2:])
+
+
+def separable_flops(known: dict[str, Any]) -> int:
+    """Count those of a filter of rows and columns, which images share or not."""
+    taps = len(known["rows"]) + len(known["columns"])
+    return 2 * _sums(known) * (taps if known.get("shared", True) else taps // known["images"][0])
+
+
+def _register(name: str, formula: Formula) -> None:
     packet = getattr(torch.ops.visops, name)
     names = [argument.name for argument in packet.default._schema.arguments]
 
     def flops(*shapes: Any, out_shape: Any = None, **named: Any) -> int:
-        known = {**dict(zip(names, shapes, strict=False)), **named, "out_shape": out_shape}
-        sums = prod(next(known[own] for own in _PIXELS if own in known))
-        if name == "filter_separable":
-            taps = len(known["rows"]) + len(known["columns"])
-            return 2 * sums * (taps if known.get("shared", True) else taps // known["images"][0])
-        if name in _FILTERS:
-            return 2 * sums * prod(next(known[own] for own in _WINDOWS if own in known)[-2:])
-        return 2 * sums * prod(next(known[own] for own in _TAPS if own in known)[1:])
+        return formula({**dict(zip(names, shapes, strict=False)), **named, "out_shape": out_shape})
 
-    return flops
-
-
-def _register(counter: Any) -> None:
-    for name in (*_LAYERS, *_FILTERS, "filter_separable"):
-        counter.register_flop_formula(getattr(torch.ops.visops, name))(_formula(name))
+    sys.modules[_COUNTER].register_flop_formula(packet)(flops)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -64,15 +69,18 @@ class _Finder(importlib.abc.MetaPathFinder):
 
             def executed(module: Any) -> None:
                 execute(module)
-                _register(module)
+                for waiting in _WAITING:
+                    _register(*waiting)
 
             spec.loader.exec_module = executed  # type: ignore[method-assign]
         return spec
 
 
-def register_when_counted() -> None:
-    """Register the formulas, now or when torch.utils.flop_counter is imported."""
+def count_flops(name: str, formula: Formula) -> None:
+    """Register an operator's formula, now or when torch.utils.flop_counter is imported."""
     if _COUNTER in sys.modules:
-        _register(sys.modules[_COUNTER])
-    else:
+        _register(name, formula)
+        return
+    if not _WAITING:
         sys.meta_path.insert(0, _Finder())
+    _WAITING.append((name, formula))

@@ -27,8 +27,3 @@ def add_fake_kernel(op: str, kernel: Callable[..., Any]) -> None:
         fakes.register(kernel, f"{code.co_filename}:{code.co_firstlineno}", LIBRARY)
     else:
         torch.library.register_fake(f"visops::{op}", kernel, lib=LIBRARY)
-
-
-def add_vmap_rule(op: str, rule: Callable[..., tuple[Any, Any]]) -> None:
-    """Register what torch.vmap calls for the operator."""
-    torch.library.register_vmap(f"visops::{op}", rule, lib=LIBRARY)

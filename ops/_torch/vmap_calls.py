@@ -7,52 +7,58 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from .registering import LIBRARY
 from .unsupported_inputs import unsupported
 
+# Called with what calls the operator, and then as torch calls a rule: info, in_dims, *arguments.
 Rule = Callable[..., tuple[Any, Any]]
 Stack = Callable[[Any], Tensor]
 
 
-def one_call_each(call: Callable[..., Any], stack: Stack = torch.stack) -> Rule:
-    """Return a rule that calls once per mapped entry and stacks the results."""
+def one_call_each(
+    call: Callable[..., Any],
+    info: Any,
+    in_dims: Any,
+    *arguments: Any,
+    stack: Stack = torch.stack,
+) -> tuple[Any, Any]:
+    """Call once per mapped entry, and stack the results."""
+    results = [
+        call(*(_entry(a, d, i) for a, d in zip(arguments, in_dims, strict=True)))
+        for i in range(info.batch_size)
+    ]
+    if isinstance(results[0], Tensor):
+        return stack(results), 0
+    stacked = tuple(stack(parts) for parts in zip(*results, strict=True))
+    return stacked, (0,) * len(stacked)
 
-    def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
-        results = [
-            call(*(_entry(a, d, i) for a, d in zip(arguments, in_dims, strict=True)))
-            for i in range(info.batch_size)
-        ]
-        if isinstance(results[0], Tensor):
-            return stack(results), 0
-        stacked = tuple(stack(parts) for parts in zip(*results, strict=True))
-        return stacked, (0,) * len(stacked)
 
-    return rule
-
-
-def loop_equal_sizes(op: Any, instead: str = "") -> Rule:
-    """Return a rule for an operator whose number of results depends on values.
+class OneCallOfEqualSizes:
+    """The rule of an operator whose number of results depends on values.
 
     Results can only be stacked where there are as many of each entry; none have no shape. `instead`
     says in the errors what to call.
     """
-    name = op._schema.name.removeprefix("visops::")
 
-    def stack(parts: tuple[Tensor, ...] | list[Tensor]) -> Tensor:
-        for i, part in enumerate(parts):
-            if part.shape != parts[0].shape:
-                raise RuntimeError(
-                    f"visops.{name}: under vmap, sample {i} has {len(part)} results and sample 0 "
-                    f"has {len(parts[0])}; all must have as many{instead}"
-                )
-        return torch.stack(parts)
+    def __init__(self, instead: str = "") -> None:
+        self._instead = instead
 
-    def nothing(*_: Any) -> tuple[Any, Any]:
-        raise RuntimeError(
-            f"visops.{name}: vmap maps 0 samples, must be at least one: the number of results "
-            f"depends on values{instead}"
-        )
+    def __call__(self, call: Any, info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
+        def stack(parts: tuple[Tensor, ...] | list[Tensor]) -> Tensor:
+            for i, part in enumerate(parts):
+                if part.shape != parts[0].shape:
+                    raise RuntimeError(
+                        f"visops.{call._opname}: under vmap, sample {i} has {len(part)} results "
+                        f"and sample 0 has {len(parts[0])}; all must have as many{self._instead}"
+                    )
+            return torch.stack(parts)
 
-    return complete_rule(op, one_call_each(op, stack), nothing)
+        if info.batch_size == 0:
+            raise RuntimeError(
+                f"visops.{call._opname}: vmap maps 0 samples, must be at least one: the number of "
+                f"results depends on values{self._instead}"
+            )
+        return one_call_each(call, info, in_dims, *arguments, stack=stack)
 
 
 def mapped_first(tensor: Tensor, dim: int | None, entries: int) -> Tensor:
@@ -70,16 +76,13 @@ def out_of_batch(tensor: Tensor, entries: int) -> Tensor:
     return tensor.reshape(entries, tensor.shape[0] // entries, *tensor.shape[1:])
 
 
-def complete_rule(op: Any, rule: Rule, of_nothing: Rule | None = None) -> Rule:
-    """Return the rule for any call of `op`: with all arguments, and for no entries at all.
+def register_vmap(op: Any, call: Callable[..., Any], rule: Rule) -> None:
+    """Register a rule of `op` for any call: with all arguments, and for no entries at all.
 
-    For those, `of_nothing` is called, by default what gives results of the fake kernel's shape.
-
-    The dispatcher leaves out trailing arguments that equal their defaults.
+    For those, results have the fake kernel's shape. The dispatcher leaves out trailing arguments
+    that equal their defaults.
     """
-    name = op._schema.name.removeprefix("visops::")
-    schema = op._schema.arguments
-    of_nothing = of_nothing or _no_results
+    name, schema = op._opname, op._schema.arguments
     defaults = [argument.default_value for argument in schema]
 
     def completed(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
@@ -90,15 +93,15 @@ def complete_rule(op: Any, rule: Rule, of_nothing: Rule | None = None) -> Rule:
             check_presence(name, argument, value)
             if message := unsupported(name, argument.name, value):
                 raise RuntimeError(message)
-        if info.batch_size == 0:
-            return of_nothing(op, in_dims, arguments)
+        if info.batch_size == 0 and not isinstance(rule, OneCallOfEqualSizes):
+            return _no_results(op, in_dims, arguments)
         try:
-            return rule(info, in_dims, *arguments)
+            return rule(call, info, in_dims, *arguments)
         except IndexError:  # a list is too short: the operator names it
             op(*(_entry(a, d, 0) for a, d in zip(arguments, in_dims, strict=True)))
             raise
 
-    return completed
+    torch.library.register_vmap(op._name, completed, lib=LIBRARY)
 
 
 def check_presence(op: str, argument: Any, value: Any) -> None:

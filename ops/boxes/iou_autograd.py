@@ -12,15 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.differentiable import Differentiable
-from .._torch.fakes import register_fake
+from .._torch.declaring import operator
+from .._torch.fakes import contiguous_like
 from .._torch.vmap_calls import one_call_each
 from .iou_formulas import computed_in, overlap, rotated_overlap
-
-box_iou = Differentiable("box_iou")
-_box_iou_backward = Differentiable("box_iou_backward")
-box_iou_rotated = Differentiable("box_iou_rotated")
-_box_iou_rotated_backward = Differentiable("box_iou_rotated_backward")
 
 _SWAPPED = {"iof": "iof2", "iof2": "iof"}  # the others are symmetric
 
@@ -30,21 +25,9 @@ def result_dtype(boxes1: Tensor, boxes2: Tensor) -> torch.dtype:
     return torch.float64 if torch.float64 in (boxes1.dtype, boxes2.dtype) else torch.float32
 
 
-def _empty_result(boxes1: Tensor, boxes2: Tensor) -> Tensor:
+def _fake(boxes1: Tensor, boxes2: Tensor, *options: Any) -> Tensor:
     shape = (boxes1.shape[0], boxes2.shape[0])
     return boxes1.new_empty(shape, dtype=result_dtype(boxes1, boxes2))
-
-
-@register_fake("box_iou")
-@register_fake("box_iou_rotated")
-def _overlaps_fake(boxes1: Tensor, boxes2: Tensor, *options: Any) -> Tensor:
-    return _empty_result(boxes1, boxes2)
-
-
-@register_fake("box_iou_backward")
-@register_fake("box_iou_rotated_backward")
-def _backward_fake(grad: Tensor, boxes1: Tensor, boxes2: Tensor, *options: Any) -> Tensor:
-    return torch.empty_like(boxes1, memory_format=torch.contiguous_format)
 
 
 def _gradient(
@@ -124,19 +107,34 @@ def _box_iou_rotated_backward_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor |
     return *_second_derivative(gradient, ctx, grad_grad), None
 
 
-box_iou.register(setup_context=_setup, backward=_box_iou_vjp, vmap=one_call_each(box_iou))
-_box_iou_backward.register(
+box_iou = operator(
+    "box_iou",
+    fake=_fake,
+    setup_context=_setup,
+    backward=_box_iou_vjp,
+    vmap=one_call_each,
+    onnx="boxes",
+    note="kind: iou, iof (of boxes1), iof2 (of boxes2), generalized, distance or complete.",
+)
+_box_iou_backward = operator(
+    "box_iou_backward",
+    fake=contiguous_like(1),
     setup_context=_backward_setup,
     backward=_box_iou_backward_vjp,
-    vmap=one_call_each(_box_iou_backward),
+    vmap=one_call_each,
 )
-box_iou_rotated.register(
+box_iou_rotated = operator(
+    "box_iou_rotated",
+    fake=_fake,
     setup_context=_setup,
     backward=_box_iou_rotated_vjp,
-    vmap=one_call_each(box_iou_rotated),
+    vmap=one_call_each,
+    note="kind: iou, iof (of boxes1) or iof2 (of boxes2).",
 )
-_box_iou_rotated_backward.register(
+_box_iou_rotated_backward = operator(
+    "box_iou_rotated_backward",
+    fake=contiguous_like(1),
     setup_context=_backward_setup,
     backward=_box_iou_rotated_backward_vjp,
-    vmap=one_call_each(_box_iou_rotated_backward),
+    vmap=one_call_each,
 )

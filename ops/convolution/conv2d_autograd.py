@@ -9,15 +9,11 @@ from typing import Any
 
 from torch import Tensor
 
-from .._torch.autocast import autocast_dtype, cast_to, register_autocast
-from .._torch.differentiable import Differentiable
-from .._torch.fakes import register_fake
+from .._torch.autocast import autocast_dtype, cast_to
+from .._torch.declaring import operator
+from .._torch.flops import layer_flops
 from .._torch.shapes import empty_maps, prefers_channels_last
 from .._torch.vmap_calls import one_call_each
-
-_conv2d = Differentiable("conv2d")
-_backward_input = Differentiable("conv2d_backward_input")
-_backward_weight = Differentiable("conv2d_backward_weight")
 
 
 def _sides(padding: Sequence[Any]) -> list[Any]:
@@ -41,7 +37,6 @@ def result_size(
     return result
 
 
-@register_fake("conv2d")
 def _conv2d_fake(
     input: Tensor,
     weight: Tensor,
@@ -55,7 +50,6 @@ def _conv2d_fake(
     return empty_maps(input, size, prefers_channels_last(input))
 
 
-@register_fake("conv2d_backward_input")
 def _backward_input_fake(
     grad: Tensor,
     weight: Tensor,
@@ -70,7 +64,6 @@ def _backward_input_fake(
     return empty_maps(grad, input_size, channels_last)
 
 
-@register_fake("conv2d_backward_weight")
 def _backward_weight_fake(
     grad: Tensor, input: Tensor, weight_size: Sequence[Any], *options: Any
 ) -> Tensor:
@@ -148,38 +141,26 @@ def _backward_weight_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ..
     return by_grad, by_input, None, None, None, None, None
 
 
-def _folding(call: Callable[..., Any], size_at: int | None = None) -> Callable[..., Any]:
-    """Return a vmap rule: maps of the first argument alone become more images of one call."""
-    each = one_call_each(call)
+def _folding(size_at: int | None = None) -> Callable[..., Any]:
+    """Return a vmap rule: maps of the first argument alone become more images of one call.
 
-    def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
+    `size_at` is where the size of the result is, if that is an argument.
+    """
+
+    def rule(call: Any, info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
         if in_dims[0] is None or any(d is not None for d in in_dims[1:3] if not _is_list(d)):
-            return each(info, in_dims, *arguments)
-        first, *rest = arguments
-        images = first.movedim(in_dims[0], 0).flatten(0, 1)
-        if size_at is not None:  # the size of the result is an argument
-            size = list(rest[size_at])
-            rest[size_at] = [size[0] * info.batch_size, *size[1:]]
-        return call(images, *rest).unflatten(0, (info.batch_size, -1)), 0
+            return one_call_each(call, info, in_dims, *arguments)
+        folded = [arguments[0].movedim(in_dims[0], 0).flatten(0, 1), *arguments[1:]]
+        if size_at is not None:
+            size = list(folded[size_at])
+            folded[size_at] = [size[0] * info.batch_size, *size[1:]]
+        return call(*folded).unflatten(0, (info.batch_size, -1)), 0
 
     return rule
 
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
-
-
-_conv2d.register(setup_context=_setup, backward=_vjp, vmap=_folding(_conv2d))
-_backward_input.register(
-    setup_context=_backward_input_setup,
-    backward=_backward_input_vjp,
-    vmap=_folding(_backward_input, size_at=1),
-)
-_backward_weight.register(
-    setup_context=_backward_weight_setup,
-    backward=_backward_weight_vjp,
-    vmap=one_call_each(_backward_weight),
-)
 
 
 def with_autocast(
@@ -192,7 +173,32 @@ def with_autocast(
     return *(cast_to(tensor, dtype) for tensor in (input, weight, bias)), *options
 
 
-register_autocast("conv2d", with_autocast)
+_conv2d = operator(
+    "conv2d",
+    fake=_conv2d_fake,
+    setup_context=_setup,
+    backward=_vjp,
+    vmap=_folding(),
+    autocast=with_autocast,
+    flops=layer_flops,
+    onnx="convolution",
+)
+_backward_input = operator(
+    "conv2d_backward_input",
+    fake=_backward_input_fake,
+    setup_context=_backward_input_setup,
+    backward=_backward_input_vjp,
+    vmap=_folding(size_at=2),
+    flops=layer_flops,
+)
+_backward_weight = operator(
+    "conv2d_backward_weight",
+    fake=_backward_weight_fake,
+    setup_context=_backward_weight_setup,
+    backward=_backward_weight_vjp,
+    vmap=one_call_each,
+    flops=layer_flops,
+)
 
 
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:

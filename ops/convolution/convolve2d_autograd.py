@@ -11,14 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.differentiable import Differentiable, reject_lazy_out
-from .._torch.fakes import register_fake
+from .._torch.declaring import GRADIENT, operator
+from .._torch.flops import filter_flops
 from .._torch.shapes import broadcast_shapes
 from .._torch.vmap_calls import one_call_each
-
-convolve2d = Differentiable("convolve2d")
-_fold = Differentiable("convolve2d_fold")
-_backward_kernel = Differentiable("convolve2d_backward_kernel")
 
 _Pair = Sequence[int]
 
@@ -26,24 +22,16 @@ _Pair = Sequence[int]
 _LEAST_PART = 256
 
 
-@register_fake("convolve2d")
 def _convolve2d_fake(
     input: Tensor, kernel: Tensor, start: _Pair, size: _Pair, *options: Any
 ) -> Tensor:
     return input.new_empty((*broadcast_shapes(input.shape[:-2], kernel.shape[:-2]), *size))
 
 
-@register_fake("convolve2d_out", public="convolve2d")
-def _convolve2d_out_fake(input: Tensor, kernel: Tensor, *rest: Any) -> None:
-    pass
-
-
-@register_fake("convolve2d_fold")
 def _fold_fake(grad: Tensor, start: _Pair, size: _Pair, boundary: str) -> Tensor:
     return grad.new_empty((*grad.shape[:-2], *size))
 
 
-@register_fake("convolve2d_backward_kernel")
 def _backward_kernel_fake(grad: Tensor, input: Tensor, kernel_size: _Pair, *options: Any) -> Tensor:
     sum_batch = options[-1]
     leading = () if sum_batch else broadcast_shapes(grad.shape[:-2], input.shape[:-2])
@@ -179,34 +167,48 @@ def _with_batch(tensor: Tensor, dim: int | None, leading: int) -> Tensor:
     return tensor.reshape((tensor.shape[0], *(1,) * (leading - own), *tensor.shape[1:]))
 
 
-def _convolve2d_vmap(info: Any, in_dims: Any, *arguments: Any) -> tuple[Tensor, int]:
+def _convolve2d_vmap(call: Any, info: Any, in_dims: Any, *arguments: Any) -> tuple[Tensor, int]:
     input, kernel, start, size, boundary, fill, flip = arguments
     if in_dims[5] is not None:
-        return _one_convolve2d_each(info, in_dims, *arguments)  # type: ignore[return-value]
+        return one_call_each(call, info, in_dims, *arguments)
     mapped = list(zip((input, kernel), in_dims[:2], strict=True))
     leading = max(t.dim() - 2 - (d is not None) for t, d in mapped)
     input, kernel = (_with_batch(t, d, leading) for t, d in mapped)
-    return convolve2d(input, kernel, start, size, boundary, fill, flip), 0
+    return call(input, kernel, start, size, boundary, fill, flip), 0
 
 
-def _fold_vmap(info: Any, in_dims: Any, grad: Tensor, *arguments: Any) -> tuple[Tensor, int]:
-    return _fold(grad.movedim(in_dims[0], 0), *arguments), 0
+def _fold_vmap(
+    call: Any, info: Any, in_dims: Any, grad: Tensor, *arguments: Any
+) -> tuple[Tensor, int]:
+    return call(grad.movedim(in_dims[0], 0), *arguments), 0
 
 
-_one_convolve2d_each = one_call_each(convolve2d)
-
-convolve2d.register(
+convolve2d = operator(
+    "convolve2d",
+    fake=_convolve2d_fake,
     setup_context=_convolve2d_setup,
     backward=_convolve2d_vjp,
     constants=("fill",),
     vmap=_convolve2d_vmap,
+    flops=filter_flops,
+    onnx="convolution",
+    note="start and size name the part of the full result that is wanted.",
 )
-_fold.register(setup_context=_fold_setup, backward=_fold_vjp, vmap=_fold_vmap)
-_backward_kernel.register(
+convolve2d_out = operator("convolve2d_out", in_errors="convolve2d")
+_fold = operator(
+    "convolve2d_fold",
+    fake=_fold_fake,
+    setup_context=_fold_setup,
+    backward=_fold_vjp,
+    vmap=_fold_vmap,
+    onnx=GRADIENT,
+)
+_backward_kernel = operator(
+    "convolve2d_backward_kernel",
+    fake=_backward_kernel_fake,
     setup_context=_backward_kernel_setup,
     backward=_backward_kernel_vjp,
     constants=("fill",),
-    vmap=one_call_each(_backward_kernel),
+    vmap=one_call_each,
+    flops=filter_flops,
 )
-
-reject_lazy_out("convolve2d_out")

@@ -8,12 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._torch.differentiable import without_gradient
-from .._torch.fakes import register_fake
-
-_OP = "filter_separable"
-_filter_separable = torch.ops.visops.filter_separable.default
-without_gradient(_OP)
+from .._torch.declaring import operator
+from .._torch.fakes import contiguous_like
+from .._torch.flops import separable_flops
 
 DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 MOST_TAPS = 33
@@ -70,6 +67,11 @@ def filter_separable(
     )
 
 
-@register_fake(_OP)
-def _filter_separable_fake(images: Tensor, *_: object) -> Tensor:
-    return torch.empty_like(images, memory_format=torch.contiguous_format)
+_filter_separable = operator(
+    "filter_separable",
+    fake=contiguous_like(0),
+    without_gradient=True,
+    flops=separable_flops,
+    private=True,
+    documented_as="transforms.Compose",
+)

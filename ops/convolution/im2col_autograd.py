@@ -9,18 +9,13 @@ from typing import Any
 
 from torch import Tensor
 
-from .._torch.differentiable import Differentiable
-from .._torch.fakes import register_fake
-
-im2col = Differentiable("im2col")
-col2im = Differentiable("col2im")
+from .._torch.declaring import operator
 
 _Sizes = Sequence[int]
 
 # --- What results are like
 
 
-@register_fake("im2col")
 def _im2col_fake(
     input: Tensor,
     kernel_size: _Sizes,
@@ -43,7 +38,6 @@ def _im2col_fake(
     return input.new_empty((*batch, channels * math.prod(kernel_size), math.prod(positions)))
 
 
-@register_fake("col2im")
 def _col2im_fake(
     input: Tensor,
     output_size: _Sizes,
@@ -86,30 +80,47 @@ def _col2im_vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 # --- vmap: dimensions of a batch become one of the call's own.
 
 
-def _im2col_vmap(info: Any, in_dims: Any, input: Tensor, *arguments: Any) -> tuple[Tensor, int]:
+def _im2col_vmap(
+    call: Any, info: Any, in_dims: Any, input: Tensor, *arguments: Any
+) -> tuple[Tensor, int]:
     kernel_size, *_, layout = arguments
     input = input.movedim(in_dims[0], 0)
     leads = input.dim() - len(kernel_size)  # 1 is the batch
     if layout == "patches":
-        return im2col(input, *arguments), 0
+        return call(input, *arguments), 0
     if leads == 1:
-        return im2col(input.unsqueeze(1), *arguments), 0
+        return call(input.unsqueeze(1), *arguments), 0
     if leads == 2:
-        return im2col(input, *arguments), 0
+        return call(input, *arguments), 0
     batch = input.shape[:2]
-    return im2col(input.flatten(0, 1), *arguments).unflatten(0, batch), 0
+    return call(input.flatten(0, 1), *arguments).unflatten(0, batch), 0
 
 
-def _col2im_vmap(info: Any, in_dims: Any, input: Tensor, *arguments: Any) -> tuple[Tensor, int]:
+def _col2im_vmap(
+    call: Any, info: Any, in_dims: Any, input: Tensor, *arguments: Any
+) -> tuple[Tensor, int]:
     *_, layout = arguments
     input = input.movedim(in_dims[0], 0)
     if layout == "patches" or input.dim() == 3:
-        return col2im(input, *arguments), 0
+        return call(input, *arguments), 0
     batch = input.shape[:2]
-    return col2im(input.flatten(0, 1), *arguments).unflatten(0, batch), 0
+    return call(input.flatten(0, 1), *arguments).unflatten(0, batch), 0
 
 
-im2col.register(
-    setup_context=_im2col_setup, backward=_im2col_vjp, constants=("fill",), vmap=_im2col_vmap
+im2col = operator(
+    "im2col",
+    fake=_im2col_fake,
+    setup_context=_im2col_setup,
+    backward=_im2col_vjp,
+    constants=("fill",),
+    vmap=_im2col_vmap,
+    onnx="columns",
 )
-col2im.register(setup_context=_col2im_setup, backward=_col2im_vjp, vmap=_col2im_vmap)
+col2im = operator(
+    "col2im",
+    fake=_col2im_fake,
+    setup_context=_col2im_setup,
+    backward=_col2im_vjp,
+    vmap=_col2im_vmap,
+    onnx="columns",
+)

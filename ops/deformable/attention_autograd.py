@@ -10,17 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.differentiable import Differentiable
-from .._torch.fakes import register_fake
+from .._torch.declaring import operator
 from .._torch.vmap_calls import into_batch, mapped_first, out_of_batch
 
 _NAME = "multi_scale_deformable_attention"
-attention = Differentiable(_NAME)
-backward_value = Differentiable(f"{_NAME}_backward_value")
-backward_samples = Differentiable(f"{_NAME}_backward_samples")
 
 
-@register_fake(_NAME)
 def _attention_fake(
     value: Tensor, shapes: Tensor | None, sizes: Sequence[Any], locations: Tensor, *rest: Any
 ) -> Tensor:
@@ -28,12 +23,10 @@ def _attention_fake(
     return value.new_empty((batch, locations.shape[1], heads * channels))
 
 
-@register_fake(f"{_NAME}_backward_value")
 def _backward_value_fake(grad: Tensor, *rest: Any) -> Tensor:
     return grad.new_empty(rest[-1])
 
 
-@register_fake(f"{_NAME}_backward_samples")
 def _backward_samples_fake(
     grad: Tensor,
     value: Tensor,
@@ -118,24 +111,24 @@ def _reject_mapped_shapes(dim: int | None) -> None:
         raise RuntimeError(f"visops.{_NAME}: spatial_shapes can't be mapped by vmap")
 
 
-def _attention_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
+def _attention_vmap(call: Any, info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
     value, shapes, sizes, locations, weights, *options = arguments
     _reject_mapped_shapes(dims[1])
     entries = info.batch_size
     if dims[0] is None:  # the entries' queries attend to the same values
         locations = mapped_first(locations, dims[3], entries).movedim(0, 1).flatten(1, 2)
         weights = mapped_first(weights, dims[4], entries).movedim(0, 1).flatten(1, 2)
-        found = attention(value, shapes, sizes, locations, weights, *options)
+        found = call(value, shapes, sizes, locations, weights, *options)
         queries = found.shape[1] // entries
         return found.reshape(found.shape[0], entries, queries, found.shape[2]), 1
     value, locations, weights = (
         into_batch(tensor, dims[i], entries)
         for i, tensor in ((0, value), (3, locations), (4, weights))
     )
-    return out_of_batch(attention(value, shapes, sizes, locations, weights, *options), entries), 0
+    return out_of_batch(call(value, shapes, sizes, locations, weights, *options), entries), 0
 
 
-def _backward_value_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
+def _backward_value_vmap(call: Any, info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
     grad, shapes, sizes, locations, weights, *options, value_size = arguments
     _reject_mapped_shapes(dims[1])
     grad, locations, weights = (
@@ -143,18 +136,20 @@ def _backward_value_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor,
         for i, tensor in ((0, grad), (3, locations), (4, weights))
     )
     size = [info.batch_size * value_size[0], *value_size[1:]]
-    found = backward_value(grad, shapes, sizes, locations, weights, *options, size)
+    found = call(grad, shapes, sizes, locations, weights, *options, size)
     return out_of_batch(found, info.batch_size), 0
 
 
-def _backward_samples_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Any, tuple[int, int]]:
+def _backward_samples_vmap(
+    call: Any, info: Any, dims: Any, *arguments: Any
+) -> tuple[Any, tuple[int, int]]:
     grad, value, shapes, sizes, locations, weights, *options = arguments
     _reject_mapped_shapes(dims[2])
     tensors = zip((grad, value, locations, weights), (*dims[:2], *dims[4:6]), strict=True)
     grad, value, locations, weights = (
         into_batch(tensor, dim, info.batch_size) for tensor, dim in tensors
     )
-    found = backward_samples(grad, value, shapes, sizes, locations, weights, *options)
+    found = call(grad, value, shapes, sizes, locations, weights, *options)
     return tuple(out_of_batch(part, info.batch_size) for part in found), (0, 0)
 
 
@@ -162,11 +157,26 @@ def _constants(inputs: Sequence[Any]) -> tuple[str, ...]:
     return () if inputs[6] == "default" else ("sampling_locations",)
 
 
-attention.register(setup_context=_setup, backward=_vjp, vmap=_attention_vmap, constants=_constants)
-backward_value.register(
+attention = operator(
+    _NAME,
+    fake=_attention_fake,
+    setup_context=_setup,
+    backward=_vjp,
+    vmap=_attention_vmap,
+    constants=_constants,
+    onnx="deformable",
+)
+backward_value = operator(
+    f"{_NAME}_backward_value",
+    fake=_backward_value_fake,
     setup_context=_backward_value_setup,
     backward=_backward_value_vjp,
     vmap=_backward_value_vmap,
     constants=_constants,
 )
-backward_samples.register(backward=_backward_samples_vjp, vmap=_backward_samples_vmap)
+backward_samples = operator(
+    f"{_NAME}_backward_samples",
+    fake=_backward_samples_fake,
+    backward=_backward_samples_vjp,
+    vmap=_backward_samples_vmap,
+)

@@ -6,21 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.autocast import autocast_dtype, cast_to, register_autocast
-from .._torch.differentiable import Differentiable
-from .._torch.fakes import register_fake
+from .._torch.autocast import autocast_dtype, cast_to
+from .._torch.declaring import Refused, operator
+from .._torch.flops import layer_flops
 from .._torch.shapes import empty_maps, prefers_channels_last
 from .._torch.vmap_calls import into_batch, one_call_each
 
 _NAME = "deform_conv2d"
-_deform_conv2d = Differentiable(_NAME)
-_backward_input = Differentiable(f"{_NAME}_backward_input")
-_backward_offset = Differentiable(f"{_NAME}_backward_offset")
-_backward_samples = Differentiable(f"{_NAME}_backward_samples")
-_backward_weight = Differentiable(f"{_NAME}_backward_weight")
 
 
-@register_fake(_NAME)
 def _fake(
     input: Tensor,
     offset: Tensor,
@@ -36,14 +30,12 @@ def _fake(
     return empty_maps(input, size, prefers_channels_last(input))
 
 
-@register_fake(f"{_NAME}_backward_input")
 def _backward_input_fake(
     grad: Tensor, offset: Tensor, weight: Tensor, input_size: Sequence[Any], *rest: Any
 ) -> Tensor:
     return empty_maps(grad, input_size, rest[-1])
 
 
-@register_fake(f"{_NAME}_backward_offset")
 def _backward_offset_fake(
     grad: Tensor, input: Tensor, offset: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor]:
@@ -52,7 +44,6 @@ def _backward_offset_fake(
     return offset.new_empty(offset.shape), of_mask
 
 
-@register_fake(f"{_NAME}_backward_samples")
 def _backward_samples_fake(
     grad: Tensor, input: Tensor, offset: Tensor, weight: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -61,7 +52,6 @@ def _backward_samples_fake(
     return empty_maps(grad, input.shape, channels_last), of_offset, of_mask
 
 
-@register_fake(f"{_NAME}_backward_weight")
 def _backward_weight_fake(
     grad: Tensor, input: Tensor, offset: Tensor, weight_size: Sequence[Any], *rest: Any
 ) -> Tensor:
@@ -114,38 +104,20 @@ def _reject(ctx: Any, *_: Tensor) -> None:
     )
 
 
-def _folding(call: Callable[..., Any], tensors: Sequence[int]) -> Callable[..., Any]:
-    """Return a vmap rule: entries become more images of one call.
+def _vmap(call: Any, info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
+    """Let entries become more images of one call.
 
-    `tensors` are the arguments with a batch dimension. Where others are mapped, such as weights,
-    each entry has a call of its own.
+    Where others than input, offset and mask are mapped, such as weights, each entry has a call of
+    its own.
     """
-    each = one_call_each(call)
-
-    def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
-        others = [d for i, d in enumerate(in_dims) if i not in tensors and _is_mapped(d)]
-        if others:
-            return each(info, in_dims, *arguments)
-        folded = list(arguments)
-        for i in tensors:
-            if arguments[i] is not None:
-                folded[i] = into_batch(arguments[i], in_dims[i], info.batch_size)
-        return call(*folded).unflatten(0, (info.batch_size, -1)), 0
-
-    return rule
-
-
-def _is_mapped(dim: Any) -> bool:
-    return isinstance(dim, int)
-
-
-_deform_conv2d.register(
-    setup_context=_setup, backward=_vjp, vmap=_folding(_deform_conv2d, (0, 1, 7))
-)
-_backward_input.register(backward=_reject, vmap=one_call_each(_backward_input))
-_backward_offset.register(backward=_reject, vmap=one_call_each(_backward_offset))
-_backward_samples.register(backward=_reject, vmap=one_call_each(_backward_samples))
-_backward_weight.register(backward=_reject, vmap=one_call_each(_backward_weight))
+    batched = (0, 1, 7)
+    if any(isinstance(dim, int) for i, dim in enumerate(in_dims) if i not in batched):
+        return one_call_each(call, info, in_dims, *arguments)
+    folded = list(arguments)
+    for i in batched:
+        if arguments[i] is not None:
+            folded[i] = into_batch(arguments[i], in_dims[i], info.batch_size)
+    return call(*folded).unflatten(0, (info.batch_size, -1)), 0
 
 
 def _with_autocast(
@@ -166,7 +138,32 @@ def _with_autocast(
     return input, offset, weight, bias, stride, padding, dilation, mask
 
 
-register_autocast(_NAME, _with_autocast)
+_deform_conv2d = operator(
+    _NAME,
+    fake=_fake,
+    setup_context=_setup,
+    backward=_vjp,
+    vmap=_vmap,
+    autocast=_with_autocast,
+    flops=layer_flops,
+    onnx=Refused("ONNX has DeformConv from opset 19 on, and this table writes opset 18"),
+)
+
+
+def _gradient(part: str, fake: Callable[..., Any]) -> Callable[..., Any]:
+    return operator(
+        f"{_NAME}_backward_{part}",
+        fake=fake,
+        backward=_reject,
+        vmap=one_call_each,
+        flops=layer_flops,
+    )
+
+
+_backward_input = _gradient("input", _backward_input_fake)
+_backward_offset = _gradient("offset", _backward_offset_fake)
+_backward_samples = _gradient("samples", _backward_samples_fake)
+_backward_weight = _gradient("weight", _backward_weight_fake)
 
 
 def deform_conv2d(

@@ -9,15 +9,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from .._torch.differentiable import without_gradient
-from .._torch.fakes import register_fake
-from .._torch.registering import add_vmap_rule
+from .._torch.declaring import operator
 from .._torch.unsupported_inputs import called, require_tensors
-from .._torch.vmap_calls import complete_rule, one_call_each
+from .._torch.vmap_calls import one_call_each
 
 _OP = "match_cost"
-_match_cost = torch.ops.visops.match_cost.default
-without_gradient(_OP)
 
 
 def match_cost(
@@ -154,10 +150,15 @@ def _targets(
     return torch.cat(list(labels)), torch.cat(list(boxes)), [len(label) for label in labels]
 
 
-@register_fake(_OP)
-def _match_cost_fake(logits: Tensor, boxes: Tensor, target_labels: Tensor, *options: Any) -> Tensor:
+def _fake(logits: Tensor, boxes: Tensor, target_labels: Tensor, *options: Any) -> Tensor:
     dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
     return logits.new_empty((logits.shape[1] * target_labels.shape[0],), dtype=dtype)
 
 
-add_vmap_rule(_OP, complete_rule(_match_cost, one_call_each(_match_cost)))
+_match_cost = operator(
+    _OP,
+    fake=_fake,
+    vmap=one_call_each,
+    without_gradient=True,
+    note="Returns each image's [queries, targets], one image after another.",
+)

@@ -10,18 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.differentiable import Differentiable
-from .._torch.fakes import register_fake
+from .._torch.declaring import operator
+from .._torch.fakes import contiguous_like
 from .._torch.shapes import prefers_channels_last
 from .._torch.vmap_calls import into_batch, out_of_batch
 
 _NAME = "point_sample"
-sample = Differentiable(_NAME)
-backward_input = Differentiable(f"{_NAME}_backward_input")
-backward_points = Differentiable(f"{_NAME}_backward_points")
 
 
-@register_fake(_NAME)
 def _sample_fake(input: Tensor, points: Tensor, *options: Any) -> Tensor:
     batch, channels, count = input.shape[0], input.shape[1], points.shape[1]
     dtype = input.dtype if input.is_floating_point() else torch.float32
@@ -30,16 +26,10 @@ def _sample_fake(input: Tensor, points: Tensor, *options: Any) -> Tensor:
     return input.new_empty((batch, channels, count), dtype=dtype)
 
 
-@register_fake(f"{_NAME}_backward_input")
 def _backward_input_fake(
     grad: Tensor, points: Tensor, input_size: Sequence[Any], *options: Any
 ) -> Tensor:
     return grad.new_empty(input_size)
-
-
-@register_fake(f"{_NAME}_backward_points")
-def _backward_points_fake(grad: Tensor, input: Tensor, points: Tensor, *options: Any) -> Tensor:
-    return torch.empty_like(points, memory_format=torch.contiguous_format)
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -84,47 +74,57 @@ def _backward_points_vjp(ctx: Any, *_: Tensor) -> None:
     )
 
 
-def _sample_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
+def _sample_vmap(call: Any, info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
     input, points, *options = arguments
     entries = info.batch_size
     if dims[0] is None:  # other points of the same maps
         points = points.movedim(dims[1], 1)
-        found = sample(input, points.flatten(1, 2), *options)
+        found = call(input, points.flatten(1, 2), *options)
         return found.reshape(*found.shape[:2], entries, points.shape[2]), 2
     if dims[1] is None:  # the same points of other maps
         input = input.movedim(dims[0], 1)
-        found = sample(input.flatten(1, 2), points, *options)
+        found = call(input.flatten(1, 2), points, *options)
         return found.reshape(found.shape[0], entries, input.shape[2], found.shape[2]), 1
     input, points = (into_batch(arguments[i], dims[i], entries) for i in range(2))
-    return out_of_batch(sample(input, points, *options), entries), 0
+    return out_of_batch(call(input, points, *options), entries), 0
 
 
-def _backward_input_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
+def _backward_input_vmap(call: Any, info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
     input_size, *options = arguments[2:]
     grad, points = (into_batch(arguments[i], dims[i], info.batch_size) for i in range(2))
     size = [info.batch_size * input_size[0], *input_size[1:]]
-    return out_of_batch(backward_input(grad, points, size, *options), info.batch_size), 0
+    return out_of_batch(call(grad, points, size, *options), info.batch_size), 0
 
 
-def _backward_points_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
+def _backward_points_vmap(call: Any, info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
     tensors = [into_batch(arguments[i], dims[i], info.batch_size) for i in range(3)]
-    return out_of_batch(backward_points(*tensors, *arguments[3:]), info.batch_size), 0
+    return out_of_batch(call(*tensors, *arguments[3:]), info.batch_size), 0
 
 
 def _constants(mode: str) -> tuple[str, ...]:
     return ("points",) if mode == "nearest" else ()
 
 
-sample.register(
+sample = operator(
+    _NAME,
+    fake=_sample_fake,
     setup_context=_setup,
     backward=_vjp,
     vmap=_sample_vmap,
     constants=lambda inputs: _constants(inputs[2]),
+    onnx="deformable",
 )
-backward_input.register(
+backward_input = operator(
+    f"{_NAME}_backward_input",
+    fake=_backward_input_fake,
     setup_context=_backward_input_setup,
     backward=_backward_input_vjp,
     vmap=_backward_input_vmap,
     constants=lambda inputs: _constants(inputs[3]),
 )
-backward_points.register(backward=_backward_points_vjp, vmap=_backward_points_vmap)
+backward_points = operator(
+    f"{_NAME}_backward_points",
+    fake=contiguous_like(2),
+    backward=_backward_points_vjp,
+    vmap=_backward_points_vmap,
+)

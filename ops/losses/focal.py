@@ -9,17 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from .._torch.autocast import autocast_dtype, cast_to, register_autocast
-from .._torch.differentiable import Differentiable
-from .._torch.fakes import register_fake
+from .._torch.autocast import autocast_dtype, cast_to
+from .._torch.declaring import Refused, operator
+from .._torch.fakes import contiguous_like
 from .._torch.numbers import real_number
 from .._torch.options import Reduction, check_reduction
 from .._torch.unsupported_inputs import require_plain, require_tensors
 from .._torch.vmap_calls import mapped_first
 
 _OP = "sigmoid_focal_loss"
-_loss = Differentiable(_OP)
-_backward = Differentiable(f"{_OP}_backward")
 
 
 def sigmoid_focal_loss(
@@ -90,16 +88,6 @@ def sigmoid_focal_loss(
     if reduction == "mean":
         return losses.mean()
     return losses.sum() if reduction == "sum" else losses
-
-
-@register_fake(_OP)
-def _loss_fake(inputs: Tensor, targets: Tensor, *options: Any) -> Tensor:
-    return torch.empty_like(inputs, memory_format=torch.contiguous_format)
-
-
-@register_fake(f"{_OP}_backward", _OP)
-def _backward_fake(grad: Tensor, inputs: Tensor, targets: Tensor, *options: Any) -> Tensor:
-    return torch.empty_like(inputs, memory_format=torch.contiguous_format)
 
 
 class _Terms:
@@ -191,21 +179,11 @@ def _backward_vjp(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]:
     return of_grad, of_logits, of_targets, None, None
 
 
-def _mapped(call: Any, tensors: int) -> Any:
-    """Return the vmap rule: mapped entries are more rows of one call."""
-
-    def rule(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
-        given = zip(arguments[:tensors], dims, strict=False)
-        mapped = [mapped_first(tensor, dim, info.batch_size) for tensor, dim in given]
-        return call(*mapped, *arguments[tensors:]), 0
-
-    return rule
-
-
-_loss.register(setup_context=_setup, backward=_vjp, vmap=_mapped(_loss, 2))
-_backward.register(
-    setup_context=_backward_setup, backward=_backward_vjp, vmap=_mapped(_backward, 3)
-)
+def _mapped(call: Any, info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
+    """Make one call, in which mapped entries are more rows."""
+    *tensors, alpha, gamma = arguments
+    mapped = [mapped_first(tensor, dims[i], info.batch_size) for i, tensor in enumerate(tensors)]
+    return call(*mapped, alpha, gamma), 0
 
 
 def _with_autocast(inputs: Tensor, targets: Tensor, *options: Any) -> tuple[Any, ...]:
@@ -214,4 +192,20 @@ def _with_autocast(inputs: Tensor, targets: Tensor, *options: Any) -> tuple[Any,
     return *(cast_to(tensor, torch.float32) for tensor in (inputs, targets)), *options
 
 
-register_autocast(_OP, _with_autocast)
+_loss = operator(
+    _OP,
+    fake=contiguous_like(0),
+    setup_context=_setup,
+    backward=_vjp,
+    vmap=_mapped,
+    autocast=_with_autocast,
+    onnx=Refused(instead="it is a loss: export the model without it"),
+)
+_backward = operator(
+    f"{_OP}_backward",
+    in_errors=_OP,
+    fake=contiguous_like(1),
+    setup_context=_backward_setup,
+    backward=_backward_vjp,
+    vmap=_mapped,
+)

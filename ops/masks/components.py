@@ -12,14 +12,13 @@ from torch.utils import _pytree
 
 from .._torch.call import call_operator
 from .._torch.numbers import as_index, is_symbol
-from . import fakes  # noqa: F401
+from .operators import component_stats as _component_stats
+from .operators import connected_components as _connected_components
+from .operators import remove_small_regions as _remove_small_regions
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 _OP = "connected_components"
-_connected_components = torch.ops.visops.connected_components.default
-_component_stats = torch.ops.visops.component_stats.default
-_remove_small_regions = torch.ops.visops.remove_small_regions.default
 
 
 _Class = TypeVar("_Class", bound=type)

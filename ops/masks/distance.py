@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
-from . import fakes  # noqa: F401
+from .operators import distance_transform as _distance_transform
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 _OP = "distance_transform"
-_distance_transform = torch.ops.visops.distance_transform.default
 
 
 @overload

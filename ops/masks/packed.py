@@ -12,15 +12,14 @@ from torch import Tensor
 
 from .._torch.call import call_operator, renamed
 from .._torch.unsupported_inputs import require_plain
-from . import fakes  # noqa: F401
+from .operators import mask_boundaries as _mask_boundaries
+from .operators import mask_iou as _mask_iou
+from .operators import measure_masks as _measure_masks
+from .operators import pack_masks as _pack_masks
 from .packed_masks import PackedMasks, packed_masks
 
 Device = torch.device | str | None
 
-_pack_masks = torch.ops.visops.pack_masks.default
-_measure_masks = torch.ops.visops.measure_masks.default
-_mask_iou = torch.ops.visops.mask_iou.default
-_mask_boundaries = torch.ops.visops.mask_boundaries.default
 _KINDS = ("iou", "ioa", "boundary")
 
 

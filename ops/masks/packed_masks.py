@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 from .._torch.call import call_operator
 from .._torch.numbers import is_symbol
 from .._torch.shapes import holds
+from .operators import unpack_masks as _unpack_masks
 
-_unpack_masks = torch.ops.visops.unpack_masks.default
 _WORD = 64  # pixels
 
 

@@ -15,14 +15,14 @@ from .._torch.call import call_operator, renamed
 from .._torch.numbers import as_index
 from .._torch.outside_graphs import outside_graphs
 from .._torch.unsupported_inputs import reject_vmap
+from .operators import masks_to_runs as _masks_to_runs
 from .packed import Device
 from .packed_masks import packed_masks
+from .paste_autograd import paste_binary_masks as _paste_binary_masks
 from .paste_autograd import paste_masks as _paste_masks
 from .rle import rles_of_runs
 
 _OP = "paste_masks"
-_paste_binary_masks = torch.ops.visops.paste_binary_masks.default
-_masks_to_runs = torch.ops.visops.masks_to_runs.default
 _FORMS = ("bool", "uint8", "packed", "rle", "float")
 _PADDING = {"detectron2": 0, "torchvision": 1}
 _WITHOUT_FRACTION = (torch.bool, torch.uint8)

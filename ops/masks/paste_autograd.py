@@ -10,24 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.differentiable import Differentiable
-from .._torch.fakes import register_fake
-from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import complete_rule
-from .fakes import word_count
-
-paste_masks = Differentiable("paste_masks")
-_paste_masks_backward = Differentiable("paste_masks_backward")
+from .._torch.declaring import operator
+from .._torch.vmap_calls import mapped_first
+from .operators import word_count
 
 _BINARY = {"bool": torch.bool, "uint8": torch.uint8, "packed": torch.int64}
 
 
-@register_fake("paste_masks")
 def _paste_fake(masks: Tensor, boxes: Tensor, size: Sequence[Any], *options: Any) -> Tensor:
     return masks.new_empty((masks.shape[0], *size))
 
 
-@register_fake("paste_binary_masks")
 def _paste_binary_fake(
     masks: Tensor,
     boxes: Tensor,
@@ -41,7 +34,6 @@ def _paste_binary_fake(
     return masks.new_empty((masks.shape[0], height, last), dtype=_BINARY.get(out, torch.bool))
 
 
-@register_fake("paste_masks_backward")
 def _paste_backward_fake(
     grad: Tensor, boxes: Tensor, mask_size: Sequence[Any], *options: Any
 ) -> Tensor:
@@ -71,31 +63,39 @@ def _backward_vjp(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]:
     return of_grad, None, None, None, None
 
 
-def _as_more_masks(call: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, int]]:
-    """Return the vmap rule: the mapped entries' masks are masks of one call."""
-
-    def rule(
-        info: Any, in_dims: Any, values: Tensor, boxes: Tensor, *rest: Any
-    ) -> tuple[Tensor, int]:
-        entries = [
-            part.expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
-            for part, dim in zip((values, boxes), in_dims, strict=False)
-        ]
-        sizes = entries[0].shape[:2]
-        result = call(*(entry.flatten(0, 1) for entry in entries), *rest)
-        return result.unflatten(0, sizes), 0
-
-    return rule
+def _as_more_masks(
+    call: Callable[..., Tensor], info: Any, in_dims: Any, values: Tensor, boxes: Tensor, *rest: Any
+) -> tuple[Tensor, int]:
+    """Let the mapped entries' masks be masks of one call."""
+    values, boxes = (
+        mapped_first(part, dim, info.batch_size)
+        for part, dim in zip((values, boxes), in_dims, strict=False)
+    )
+    result = call(values.flatten(0, 1), boxes.flatten(0, 1), *rest)
+    return result.unflatten(0, values.shape[:2]), 0
 
 
-paste_masks.register(
-    setup_context=_setup, backward=_vjp, constants=("boxes",), vmap=_as_more_masks(paste_masks)
+paste_masks = operator(
+    "paste_masks",
+    fake=_paste_fake,
+    setup_context=_setup,
+    backward=_vjp,
+    constants=("boxes",),
+    vmap=_as_more_masks,
+    note="Returns numbers; convention: detectron2, or torchvision with padding.",
 )
-_paste_masks_backward.register(
+_paste_masks_backward = operator(
+    "paste_masks_backward",
+    fake=_paste_backward_fake,
     setup_context=_setup,
     backward=_backward_vjp,
     constants=("boxes",),
-    vmap=_as_more_masks(_paste_masks_backward),
+    vmap=_as_more_masks,
 )
-_binary = torch.ops.visops.paste_binary_masks.default
-add_vmap_rule("paste_binary_masks", complete_rule(_binary, _as_more_masks(_binary)))
+paste_binary_masks = operator(
+    "paste_binary_masks",
+    fake=_paste_binary_fake,
+    vmap=_as_more_masks,
+    documented_as="paste_masks",
+    description="Masks as paste_masks has them; out: bool, uint8 or packed.",
+)

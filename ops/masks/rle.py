@@ -16,7 +16,9 @@ from .._native import rle_overlaps as _rle_overlaps
 from .._torch.call import call_operator, renamed
 from .._torch.outside_graphs import outside_graphs
 from .._torch.unsupported_inputs import reject_vmap
-from . import fakes  # noqa: F401
+from .operators import masks_to_runs as _masks_to_runs
+from .operators import runs_to_bits as _runs_to_bits
+from .operators import unpack_masks as _unpack_masks
 from .packed import ArrayOrPacked, Device
 from .packed_masks import PackedMasks, packed_masks
 from .runs import (
@@ -33,9 +35,6 @@ from .runs import (
 Rle = Mapping[str, Any]
 Rles = Rle | Sequence[Rle]
 
-_masks_to_runs = torch.ops.visops.masks_to_runs.default
-_runs_to_bits = torch.ops.visops.runs_to_bits.default
-_unpack_masks = torch.ops.visops.unpack_masks.default
 # They read dictionaries as COCO's tools write them, and return None for anything else.
 
 

@@ -1,7 +1,7 @@
 """Masks by score: suppression, merging into a label map, and how stable masks are.
 
 The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks/select.cpp and
-stability.cpp, and fake kernels in fakes.py.
+stability.cpp.
 """
 
 import math
@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator, output_limit, renamed
-from .._torch.differentiable import without_gradient
+from .operators import merge_masks as _merge_masks
+from .operators import stability_score as _stability_score
+from .operators import suppress_masks as _suppress_masks
 from .packed import (
     ArrayOrPacked,
     Device,
@@ -22,10 +24,6 @@ from .packed import (
 )
 from .packed_masks import PackedMasks
 
-_suppress_masks = torch.ops.visops.suppress_masks.default
-_merge_masks = torch.ops.visops.merge_masks.default
-_stability_score = torch.ops.visops.stability_score.default
-without_gradient("stability_score")
 _INTEGERS = (
     *(torch.uint8, torch.int8, torch.int16, torch.uint16),
     *(torch.int32, torch.uint32, torch.int64, torch.uint64),

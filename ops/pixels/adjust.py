@@ -6,17 +6,11 @@ The schema is in csrc/library.cpp, checks of arguments in csrc/core/pixels/adjus
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from .._torch.differentiable import without_gradient
-from .._torch.fakes import register_fake
-from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import complete_rule, into_batch, out_of_batch
-
-_OP = "adjust_pixels"
-_adjust_pixels = torch.ops.visops.adjust_pixels.default
-without_gradient(_OP)
+from .._torch.declaring import operator
+from .._torch.fakes import contiguous_like
+from .._torch.vmap_calls import into_batch, out_of_batch
 
 
 def adjust_pixels(
@@ -71,23 +65,19 @@ def adjust_pixels(
     return _adjust_pixels(images, *numbers)  # type: ignore[no-any-return]
 
 
-@register_fake(_OP)
-def _adjust_pixels_fake(images: Tensor, *_: object) -> Tensor:
-    return torch.empty_like(images, memory_format=torch.contiguous_format)
-
-
 def _vmap(
-    info: Any,
-    in_dims: Any,
-    images: Tensor,
-    kinds: Sequence[int],
-    amounts: Sequence[float],
-    more: Sequence[float],
+    call: Any, info: Any, in_dims: Any, images: Tensor, *lists: Sequence[float]
 ) -> tuple[Tensor, int]:
     count = info.batch_size
     folded = into_batch(images, in_dims[0], count)
-    repeated = [list(numbers) * count for numbers in (kinds, amounts, more)]
-    return out_of_batch(_adjust_pixels(folded, *repeated), count), 0
+    return out_of_batch(call(folded, *(list(numbers) * count for numbers in lists)), count), 0
 
 
-add_vmap_rule(_OP, complete_rule(_adjust_pixels, _vmap))
+_adjust_pixels = operator(
+    "adjust_pixels",
+    fake=contiguous_like(0),
+    vmap=_vmap,
+    without_gradient=True,
+    private=True,
+    documented_as="transforms.Compose",
+)

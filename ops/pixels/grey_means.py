@@ -5,17 +5,11 @@ The schema is in csrc/library.cpp, checks of arguments in csrc/core/pixels/color
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from .._torch.differentiable import without_gradient
-from .._torch.fakes import register_fake
-from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import complete_rule, into_batch, out_of_batch
-
-_OP = "add_grey_means"
-_add_grey_means = torch.ops.visops.add_grey_means.default
-without_gradient(_OP)
+from .._torch.declaring import operator
+from .._torch.fakes import contiguous_like
+from .._torch.vmap_calls import into_batch, out_of_batch
 
 
 def add_grey_means(pictures: Tensor, colors: Tensor, weights: Tensor) -> Tensor:
@@ -56,15 +50,17 @@ def add_grey_means(pictures: Tensor, colors: Tensor, weights: Tensor) -> Tensor:
     return _add_grey_means(pictures, colors, weights)  # type: ignore[no-any-return]
 
 
-@register_fake(_OP)
-def _add_grey_means_fake(pictures: Tensor, colors: Tensor, weights: Tensor) -> Tensor:
-    return torch.empty_like(colors, memory_format=torch.contiguous_format)
-
-
-def _vmap(info: Any, in_dims: Any, *tensors: Tensor) -> tuple[Tensor, int]:
+def _vmap(call: Any, info: Any, in_dims: Any, *tensors: Tensor) -> tuple[Tensor, int]:
     count = info.batch_size
     folded = [into_batch(t, d, count).contiguous() for t, d in zip(tensors, in_dims, strict=True)]
-    return out_of_batch(_add_grey_means(*folded), count), 0
+    return out_of_batch(call(*folded), count), 0
 
 
-add_vmap_rule(_OP, complete_rule(_add_grey_means, _vmap))
+_add_grey_means = operator(
+    "add_grey_means",
+    fake=contiguous_like(1),
+    vmap=_vmap,
+    without_gradient=True,
+    private=True,
+    documented_as="transforms.Compose",
+)

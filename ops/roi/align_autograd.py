@@ -10,18 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.differentiable import Differentiable
-from .._torch.fakes import register_fake
+from .._torch.declaring import GRADIENT, operator
+from .._torch.fakes import contiguous_like
 from .._torch.shapes import empty_maps, prefers_channels_last
 from .._torch.vmap_calls import one_call_each
-
-roi_align = Differentiable("roi_align")
-backward_input = Differentiable("roi_align_backward_input")
-backward_boxes = Differentiable("roi_align_backward_boxes")
-roi_align_max = Differentiable("roi_align_max")
-_max_at = Differentiable("roi_align_max_at")
-_max_backward_input = Differentiable("roi_align_max_backward_input")
-_max_backward_boxes = Differentiable("roi_align_max_backward_boxes")
 
 
 def empty_bins(maps: Tensor, boxes: Tensor, output_size: Sequence[Any]) -> Tensor:
@@ -30,26 +22,18 @@ def empty_bins(maps: Tensor, boxes: Tensor, output_size: Sequence[Any]) -> Tenso
     return empty_maps(maps, shape, prefers_channels_last(maps))
 
 
-@register_fake("roi_align")
 def _roi_align_fake(
     input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> Tensor:
     return empty_bins(input, boxes, output_size)
 
 
-@register_fake("roi_align_backward_input")
 def _backward_input_fake(
     grad: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
 ) -> Tensor:
     return empty_maps(grad, input_size, options[-1])
 
 
-@register_fake("roi_align_backward_boxes")
-def _backward_boxes_fake(grad: Tensor, input: Tensor, boxes: Tensor, *options: Any) -> Tensor:
-    return torch.empty_like(boxes, memory_format=torch.contiguous_format)
-
-
-@register_fake("roi_align_max")
 def _max_fake(
     input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> tuple[Tensor, Tensor]:
@@ -57,25 +41,16 @@ def _max_fake(
     return values, torch.empty_like(values, dtype=torch.int64)
 
 
-@register_fake("roi_align_max_at")
 def _max_at_fake(
     input: Tensor, index: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> Tensor:
     return empty_bins(input, boxes, output_size)
 
 
-@register_fake("roi_align_max_backward_input")
 def _max_backward_input_fake(
     grad: Tensor, index: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
 ) -> Tensor:
     return empty_maps(grad, input_size, options[-1])
-
-
-@register_fake("roi_align_max_backward_boxes")
-def _max_backward_boxes_fake(
-    grad: Tensor, index: Tensor, input: Tensor, boxes: Tensor, *options: Any
-) -> Tensor:
-    return torch.empty_like(boxes, memory_format=torch.contiguous_format)
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -176,52 +151,69 @@ def not_differentiable_again(op: str) -> Callable[..., Any]:
 
 
 def folds_channels(
-    call: Callable[..., Tensor], sizes: Callable[[Any, int], Any]
-) -> Callable[..., tuple[Tensor, int]]:
-    """Return a vmap rule that turns calls on mapped maps into one call on a map of all channels.
-
-    `sizes` computes the sizes for that call from those of a single call and the number of calls.
-    """
-    calls = one_call_each(call)
-
-    def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Tensor, int]:
-        maps, boxes, size, *options = arguments
-        if in_dims[1] is not None:
-            return calls(info, in_dims, *arguments)
-        count = info.batch_size
-        wide = maps.movedim(in_dims[0], 1).flatten(1, 2)
-        result = call(wide, boxes, sizes(size, count), *options)
-        return result.unflatten(1, (count, result.shape[1] // count)), 1
-
-    return rule
+    call: Callable[..., Tensor], info: Any, in_dims: Any, *arguments: Any
+) -> tuple[Tensor, int]:
+    """Turn calls on mapped maps into one call on a map of all channels."""
+    maps, boxes, size, *options = arguments
+    if in_dims[1] is not None:
+        return one_call_each(call, info, in_dims, *arguments)
+    count = info.batch_size
+    wide = maps.movedim(in_dims[0], 1).flatten(1, 2)
+    if len(size) == 4:  # that of a map, which the gradient of one has
+        size = (size[0], size[1] * count, *size[2:])
+    result = call(wide, boxes, size, *options)
+    return result.unflatten(1, (count, result.shape[1] // count)), 1
 
 
-def same_size(size: Any, count: int) -> Any:
-    """Return the size as it is: output sizes have no channels."""
-    return size
-
-
-def with_channels(size: Any, count: int) -> Any:
-    """Return ``[N, C, H, W]`` with the channels of all calls."""
-    return (size[0], size[1] * count, *size[2:])
-
-
-roi_align.register(setup_context=_setup, backward=_vjp, vmap=folds_channels(roi_align, same_size))
-backward_input.register(
+roi_align = operator(
+    "roi_align",
+    fake=_roi_align_fake,
+    setup_context=_setup,
+    backward=_vjp,
+    vmap=folds_channels,
+    onnx="roi",
+)
+backward_input = operator(
+    "roi_align_backward_input",
+    fake=_backward_input_fake,
     setup_context=_backward_input_setup,
     backward=_backward_input_vjp,
-    vmap=folds_channels(backward_input, with_channels),
+    vmap=folds_channels,
 )
-backward_boxes.register(
-    backward=not_differentiable_again("roi_align"), vmap=one_call_each(backward_boxes)
+backward_boxes = operator(
+    "roi_align_backward_boxes",
+    fake=contiguous_like(2),
+    backward=not_differentiable_again("roi_align"),
+    vmap=one_call_each,
 )
-roi_align_max.register(setup_context=_setup, backward=_max_vjp, vmap=one_call_each(roi_align_max))
-_max_at.register(setup_context=_max_at_setup, backward=_max_at_vjp, vmap=one_call_each(_max_at))
-_max_backward_input.register(
+roi_align_max = operator(
+    "roi_align_max",
+    fake=_max_fake,
+    setup_context=_setup,
+    backward=_max_vjp,
+    vmap=one_call_each,
+    onnx="roi",
+    documented_as="roi_align",
+    note="Takes the maximum of a bin's samples; also returns where it was.",
+)
+_max_at = operator(
+    "roi_align_max_at",
+    fake=_max_at_fake,
+    setup_context=_max_at_setup,
+    backward=_max_at_vjp,
+    vmap=one_call_each,
+    onnx=GRADIENT,
+)
+_max_backward_input = operator(
+    "roi_align_max_backward_input",
+    fake=_max_backward_input_fake,
     setup_context=_max_backward_input_setup,
     backward=_max_backward_input_vjp,
-    vmap=one_call_each(_max_backward_input),
+    vmap=one_call_each,
 )
-_max_backward_boxes.register(
-    backward=not_differentiable_again("roi_align"), vmap=one_call_each(_max_backward_boxes)
+_max_backward_boxes = operator(
+    "roi_align_max_backward_boxes",
+    fake=contiguous_like(3),
+    backward=not_differentiable_again("roi_align"),
+    vmap=one_call_each,
 )

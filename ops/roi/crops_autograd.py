@@ -8,20 +8,12 @@ the same operators.
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from .._torch.differentiable import Differentiable
-from .._torch.fakes import register_fake
+from .._torch.declaring import operator
+from .._torch.fakes import contiguous_like
 from .._torch.shapes import empty_maps, prefers_channels_last
 from .._torch.vmap_calls import one_call_each
-
-crop_rois = Differentiable("crop_rois")
-_crop_backward_images = Differentiable("crop_rois_backward_images")
-_crop_backward_boxes = Differentiable("crop_rois_backward_boxes")
-paste_rois = Differentiable("paste_rois")
-_paste_backward_patches = Differentiable("paste_rois_backward_patches")
-_paste_backward_alpha = Differentiable("paste_rois_backward_alpha")
 
 
 def _nothing(like: Tensor, shape: Sequence[Any]) -> Tensor:
@@ -29,30 +21,21 @@ def _nothing(like: Tensor, shape: Sequence[Any]) -> Tensor:
     return like.new_zeros(()).expand(*shape)
 
 
-@register_fake("crop_rois")
 def _crop_fake(images: Tensor, boxes: Tensor, size: Sequence[Any], *options: Any) -> Tensor:
     shape = (boxes.shape[0], images.shape[1], *size)
     return empty_maps(images, shape, prefers_channels_last(images))
 
 
-@register_fake("crop_rois_backward_images")
 def _crop_backward_images_fake(
     grad: Tensor, boxes: Tensor, images_size: Sequence[Any], *options: Any
 ) -> Tensor:
     return empty_maps(grad, images_size, prefers_channels_last(grad))
 
 
-@register_fake("crop_rois_backward_boxes")
-def _crop_backward_boxes_fake(grad: Tensor, images: Tensor, boxes: Tensor, *options: Any) -> Tensor:
-    return torch.empty_like(boxes, memory_format=torch.contiguous_format)
-
-
-@register_fake("paste_rois")
 def _paste_fake(images: Tensor, patches: Tensor, boxes: Tensor, *options: Any) -> Tensor:
     return empty_maps(images, images.shape, prefers_channels_last(images))
 
 
-@register_fake("paste_rois_backward_patches")
 def _paste_backward_patches_fake(
     grad: Tensor,
     boxes: Tensor,
@@ -61,13 +44,6 @@ def _paste_backward_patches_fake(
     *options: Any,
 ) -> Tensor:
     return empty_maps(grad, patches_size, prefers_channels_last(grad))
-
-
-@register_fake("paste_rois_backward_alpha")
-def _paste_backward_alpha_fake(
-    grad: Tensor, images: Tensor, patches: Tensor, boxes: Tensor, alpha: Tensor, *options: Any
-) -> Tensor:
-    return torch.empty_like(alpha, memory_format=torch.contiguous_format)
 
 
 def _crop_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -162,27 +138,46 @@ def _paste_backward_alpha_vjp(ctx: Any, _: Tensor) -> None:
     )
 
 
-crop_rois.register(setup_context=_crop_setup, backward=_crop_vjp, vmap=one_call_each(crop_rois))
-_crop_backward_images.register(
+crop_rois = operator(
+    "crop_rois",
+    fake=_crop_fake,
+    setup_context=_crop_setup,
+    backward=_crop_vjp,
+    vmap=one_call_each,
+    onnx="roi",
+)
+_crop_backward_images = operator(
+    "crop_rois_backward_images",
+    fake=_crop_backward_images_fake,
     setup_context=_crop_backward_images_setup,
     backward=_crop_backward_images_vjp,
-    vmap=one_call_each(_crop_backward_images),
+    vmap=one_call_each,
 )
-_crop_backward_boxes.register(
-    backward=_crop_backward_boxes_vjp, vmap=one_call_each(_crop_backward_boxes)
+_crop_backward_boxes = operator(
+    "crop_rois_backward_boxes",
+    fake=contiguous_like(2),
+    backward=_crop_backward_boxes_vjp,
+    vmap=one_call_each,
 )
-paste_rois.register(
+paste_rois = operator(
+    "paste_rois",
+    fake=_paste_fake,
     setup_context=_paste_setup,
     backward=_paste_vjp,
     constants=("boxes",),
-    vmap=one_call_each(paste_rois),
+    vmap=one_call_each,
 )
-_paste_backward_patches.register(
+_paste_backward_patches = operator(
+    "paste_rois_backward_patches",
+    fake=_paste_backward_patches_fake,
     setup_context=_paste_backward_patches_setup,
     backward=_paste_backward_patches_vjp,
     constants=("boxes",),
-    vmap=one_call_each(_paste_backward_patches),
+    vmap=one_call_each,
 )
-_paste_backward_alpha.register(
-    backward=_paste_backward_alpha_vjp, vmap=one_call_each(_paste_backward_alpha)
+_paste_backward_alpha = operator(
+    "paste_rois_backward_alpha",
+    fake=contiguous_like(4),
+    backward=_paste_backward_alpha_vjp,
+    vmap=one_call_each,
 )

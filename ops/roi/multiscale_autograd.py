@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.differentiable import Differentiable
-from .._torch.fakes import register_fake
+from .._torch.declaring import operator
+from .._torch.fakes import contiguous_like
 from .._torch.shapes import empty_maps, prefers_channels_last
 from .._torch.unsupported_inputs import unsupported
 from .align_autograd import (
@@ -24,20 +24,15 @@ from .align_autograd import (
     roi_align,
 )
 
-multiscale_roi_align = Differentiable("multiscale_roi_align")
-_backward_input = Differentiable("multiscale_roi_align_backward_input")
-_backward_boxes = Differentiable("multiscale_roi_align_backward_boxes")
 _COMPUTED_IN_SINGLE = (torch.float16, torch.bfloat16, torch.float32)
 
 
-@register_fake("multiscale_roi_align")
 def _fake(
     features: Sequence[Tensor], boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> Tensor:
     return empty_bins(features[0], boxes, output_size)
 
 
-@register_fake("multiscale_roi_align_backward_input")
 def _backward_input_fake(
     grad: Tensor, boxes: Tensor, sizes: Sequence[Any], batch: Any, *options: Any
 ) -> list[Tensor]:
@@ -45,13 +40,6 @@ def _backward_input_fake(
         empty_maps(grad, (batch, grad.shape[1], height, width), channels_last)
         for height, width, channels_last in zip(sizes[::2], sizes[1::2], options[-1], strict=True)
     ]
-
-
-@register_fake("multiscale_roi_align_backward_boxes")
-def _backward_boxes_fake(
-    grad: Tensor, features: Sequence[Tensor], boxes: Tensor, *options: Any
-) -> Tensor:
-    return torch.empty_like(boxes, memory_format=torch.contiguous_format)
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -223,14 +211,24 @@ def _backward_input_vjp(ctx: Any, incoming: Sequence[Tensor]) -> tuple[Tensor | 
     return of_grad, of_boxes, *(None for _ in ctx.needs_input_grad[2:])
 
 
-multiscale_roi_align.register_list(setup_context=_setup, backward=_vjp, one_by_one=_level_by_level)
-_backward_input.register_list(
+multiscale_roi_align = operator(
+    "multiscale_roi_align",
+    fake=_fake,
+    setup_context=_setup,
+    backward=_vjp,
+    one_by_one=_level_by_level,
+    onnx="roi",
+)
+_backward_input = operator(
+    "multiscale_roi_align_backward_input",
+    fake=_backward_input_fake,
     setup_context=_backward_input_setup,
     backward=_backward_input_vjp,
     one_by_one=_backward_input_by_level,
 )
-_backward_boxes.register_list(
-    setup_context=lambda ctx, inputs, output: None,
+_backward_boxes = operator(
+    "multiscale_roi_align_backward_boxes",
+    fake=contiguous_like(2),
     backward=not_differentiable_again("multiscale_roi_align"),
     one_by_one=_backward_boxes_by_level,
 )

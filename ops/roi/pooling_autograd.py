@@ -10,27 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.differentiable import Differentiable
-from .._torch.fakes import register_fake
+from .._torch.declaring import GRADIENT, Refused, operator
 from .._torch.shapes import empty_maps, prefers_channels_last
 from .._torch.vmap_calls import one_call_each
-from .align_autograd import (
-    empty_bins,
-    folds_channels,
-    same_size,
-    with_channels,
-)
-
-roi_pool = Differentiable("roi_pool")
-_pool_backward = Differentiable("roi_pool_backward")
-_pool_at = Differentiable("roi_pool_at")
-ps_roi_align = Differentiable("ps_roi_align")
-_ps_backward = Differentiable("ps_roi_align_backward")
-roi_align_rotated = Differentiable("roi_align_rotated")
-_rotated_backward = Differentiable("roi_align_rotated_backward")
+from .align_autograd import empty_bins, folds_channels
 
 
-@register_fake("roi_pool")
 def _pool_fake(
     input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> tuple[Tensor, Tensor]:
@@ -38,34 +23,28 @@ def _pool_fake(
     return values, torch.empty_like(values, dtype=torch.int32)
 
 
-@register_fake("roi_pool_backward")
 def _pool_backward_fake(
     grad: Tensor, index: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
 ) -> Tensor:
     return empty_maps(grad, input_size, options[-1])
 
 
-@register_fake("roi_pool_at")
 def _pool_at_fake(input: Tensor, index: Tensor, boxes: Tensor, *options: Any) -> Tensor:
     return empty_bins(input, boxes, index.shape[2:])
 
 
-@register_fake("ps_roi_align")
 def _ps_fake(input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any) -> Tensor:
     channels = input.shape[1] // (output_size[0] * output_size[1])
     shape = (boxes.shape[0], channels, *output_size)
     return empty_maps(input, shape, prefers_channels_last(input))
 
 
-@register_fake("roi_align_rotated")
 def _rotated_fake(
     input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> Tensor:
     return empty_bins(input, boxes, output_size)
 
 
-@register_fake("ps_roi_align_backward")
-@register_fake("roi_align_rotated_backward")
 def _backward_fake(grad: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any) -> Tensor:
     return empty_maps(grad, input_size, options[-1])
 
@@ -157,42 +136,66 @@ def _rotated_backward_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, .
 
 _CONSTANTS = ("boxes",)  # as in torchvision
 
-roi_pool.register(
-    setup_context=_setup, backward=_pool_vjp, constants=_CONSTANTS, vmap=one_call_each(roi_pool)
+roi_pool = operator(
+    "roi_pool",
+    fake=_pool_fake,
+    setup_context=_setup,
+    backward=_pool_vjp,
+    constants=_CONSTANTS,
+    vmap=one_call_each,
+    onnx="roi",
 )
-_pool_backward.register(
+_pool_backward = operator(
+    "roi_pool_backward",
+    fake=_pool_backward_fake,
     setup_context=_pool_backward_setup,
     backward=_pool_backward_vjp,
     constants=_CONSTANTS,
-    vmap=one_call_each(_pool_backward),
+    vmap=one_call_each,
 )
-_pool_at.register(
+_pool_at = operator(
+    "roi_pool_at",
+    fake=_pool_at_fake,
     setup_context=_pool_at_setup,
     backward=_pool_at_vjp,
     constants=_CONSTANTS,
-    vmap=one_call_each(_pool_at),
+    vmap=one_call_each,
+    onnx=GRADIENT,
 )
-ps_roi_align.register(
+ps_roi_align = operator(
+    "ps_roi_align",
+    fake=_ps_fake,
     setup_context=_setup,
     backward=_ps_vjp,
     constants=_CONSTANTS,
-    vmap=folds_channels(ps_roi_align, same_size),
+    vmap=folds_channels,
+    onnx="roi",
 )
-_ps_backward.register(
+_ps_backward = operator(
+    "ps_roi_align_backward",
+    fake=_backward_fake,
     setup_context=_backward_setup,
     backward=_ps_backward_vjp,
     constants=_CONSTANTS,
-    vmap=folds_channels(_ps_backward, with_channels),
+    vmap=folds_channels,
 )
-roi_align_rotated.register(
+roi_align_rotated = operator(
+    "roi_align_rotated",
+    fake=_rotated_fake,
     setup_context=_setup,
     backward=_rotated_vjp,
     constants=_CONSTANTS,
-    vmap=folds_channels(roi_align_rotated, same_size),
+    vmap=folds_channels,
+    onnx=Refused(
+        instead="pool upright boxes with roi_align, or deploy the model with AOTInductor, which "
+        "takes every operator"
+    ),
 )
-_rotated_backward.register(
+_rotated_backward = operator(
+    "roi_align_rotated_backward",
+    fake=_backward_fake,
     setup_context=_backward_setup,
     backward=_rotated_backward_vjp,
     constants=_CONSTANTS,
-    vmap=folds_channels(_rotated_backward, with_channels),
+    vmap=folds_channels,
 )

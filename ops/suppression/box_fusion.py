@@ -14,18 +14,12 @@ from torch import Tensor
 
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, renamed
-from .._torch.differentiable import without_gradient
-from .._torch.fakes import dynamic_size, register_fake
-from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import loop_equal_sizes
+from .._torch.declaring import operator
+from .._torch.fakes import dynamic_size
+from .._torch.vmap_calls import OneCallOfEqualSizes
 from .arguments import whole_ids
 
 Array = TypeVar("Array", Tensor, np.ndarray)
-
-_plane = torch.ops.visops.weighted_boxes_fusion.default
-_space = torch.ops.visops.weighted_boxes_fusion_3d.default
-_around_best = torch.ops.visops.non_maximum_weighted.default
-without_gradient("weighted_boxes_fusion", "weighted_boxes_fusion_3d", "non_maximum_weighted")
 
 
 def weighted_boxes_fusion(
@@ -377,14 +371,6 @@ def _segments(segments: Sequence[Tensor], *rest: Any) -> tuple[Tensor, Tensor, T
     return fused[:, ::2].contiguous(), scores, labels
 
 
-for _name in ("weighted_boxes_fusion", "weighted_boxes_fusion_3d", "non_maximum_weighted"):
-    _op = getattr(torch.ops.visops, _name).default
-    add_vmap_rule(_name, loop_equal_sizes(_op))
-
-
-@register_fake("weighted_boxes_fusion")
-@register_fake("weighted_boxes_fusion_3d")
-@register_fake("non_maximum_weighted")
 def _fake(
     boxes: Sequence[Tensor], scores: Sequence[Tensor], labels: Sequence[Tensor], *_: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -398,3 +384,12 @@ def _fake(
 
 def _common_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
     return functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+
+
+def _fusion(name: str) -> Callable[..., Any]:
+    return operator(name, fake=_fake, vmap=OneCallOfEqualSizes(), without_gradient=True)
+
+
+_plane = _fusion("weighted_boxes_fusion")
+_space = _fusion("weighted_boxes_fusion_3d")
+_around_best = _fusion("non_maximum_weighted")

@@ -11,17 +11,14 @@ from torch import Tensor
 
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, output_limit
-from .._torch.differentiable import without_gradient
-from .._torch.fakes import dynamic_size, register_fake
-from .._torch.registering import add_vmap_rule
-from .._torch.vmap_calls import loop_equal_sizes
+from .._torch.declaring import operator
+from .._torch.fakes import dynamic_size
+from .._torch.vmap_calls import OneCallOfEqualSizes
 from .arguments import whole_ids
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 _OP = "matrix_nms"
-_matrix_nms = torch.ops.visops.matrix_nms.default
-without_gradient("matrix_nms")
 
 
 def matrix_nms(
@@ -105,10 +102,9 @@ def matrix_nms(
     return kept
 
 
-@register_fake("matrix_nms")
-def _matrix_nms_fake(objects: Tensor, scores: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+def _fake(objects: Tensor, scores: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     count = dynamic_size()
     return objects.new_empty((count,), dtype=torch.int64), scores.new_empty((count,))
 
 
-add_vmap_rule(_OP, loop_equal_sizes(_matrix_nms))
+_matrix_nms = operator(_OP, fake=_fake, vmap=OneCallOfEqualSizes(), without_gradient=True)

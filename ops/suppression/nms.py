@@ -1,7 +1,7 @@
 """Non-maximum suppression: the public functions.
 
 The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/suppression/nms_call.cpp,
-fake kernels and vmap in nms_fakes.py.
+fake kernels and vmap in nms_operators.py.
 """
 
 import itertools
@@ -15,11 +15,11 @@ from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, output_limit
 from .._torch.unsupported_inputs import reject_vmap
 from .arguments import whole_ids
-from .nms_fakes import batched_nms as _batched_nms
-from .nms_fakes import nms as _nms
-from .nms_fakes import nms_match as _nms_match
-from .nms_fakes import nms_padded as _nms_padded
-from .nms_fakes import nms_rotated as _nms_rotated
+from .nms_operators import batched_nms as _batched_nms
+from .nms_operators import nms as _nms
+from .nms_operators import nms_match as _nms_match
+from .nms_operators import nms_padded as _nms_padded
+from .nms_operators import nms_rotated as _nms_rotated
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

@@ -1,7 +1,7 @@
 """Suppression by lowering scores: the public functions.
 
 The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/suppression, fake kernels
-in nms_fakes.py.
+in nms_operators.py.
 """
 
 from typing import Any, Literal, TypeVar
@@ -13,9 +13,9 @@ from torch import Tensor
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, output_limit
 from .arguments import whole_ids
-from .nms_fakes import batched_soft_nms as _batched_soft_nms
-from .nms_fakes import soft_nms as _soft_nms
-from .nms_fakes import soft_nms_rotated as _soft_nms_rotated
+from .nms_operators import batched_soft_nms as _batched_soft_nms
+from .nms_operators import soft_nms as _soft_nms
+from .nms_operators import soft_nms_rotated as _soft_nms_rotated
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

@@ -13,19 +13,13 @@ from torch import Tensor
 from .._native import warp_affine as _warp_ndarray
 from .._torch.arrays import as_tensor, number_list
 from .._torch.call import renamed
-from .._torch.differentiable import Differentiable, reject_lazy_out
-from .._torch.fakes import register_fake
+from .._torch.declaring import operator
 from .._torch.numbers import is_symbol, tensor_of_symbols
 from .._torch.options import Convention, Interpolation, PaddingMode
 from .._torch.shapes import empty_maps, holds, prefers_channels_last
 from .._torch.unsupported_inputs import called, require_plain
 
 Array = TypeVar("Array", Tensor, np.ndarray)
-
-_affine = Differentiable("affine")
-_affine_out = torch.ops.visops.affine_out.default
-_affine_backward_image = Differentiable("affine_backward_image")
-_affine_backward_matrix = Differentiable("affine_backward_matrix")
 
 
 def warp_affine(
@@ -203,24 +197,16 @@ def _empty_like(images: Tensor, size: Sequence[int]) -> Tensor:
     return empty_maps(images, (*images.shape[:2], *size), prefers_channels_last(images))
 
 
-@register_fake("affine")
 def _affine_fake(image: Tensor, matrix: Tensor, size: Sequence[int], *_: Any) -> Tensor:
     return _empty_like(image, size)
 
 
-@register_fake("affine_out", public="affine")
-def _affine_out_fake(image: Tensor, matrix: Tensor, *rest: Any) -> None:
-    pass
-
-
-@register_fake("affine_backward_image")
 def _affine_backward_image_fake(
     grad: Tensor, matrix: Tensor, image_size: Sequence[int], *_: Any
 ) -> Tensor:
     return _empty_like(grad, image_size)
 
 
-@register_fake("affine_backward_matrix")
 def _affine_backward_matrix_fake(grad: Tensor, image: Tensor, matrix: Tensor, *_: Any) -> Tensor:
     return torch.empty(matrix.shape, dtype=matrix.dtype, device=matrix.device)
 
@@ -290,26 +276,18 @@ def _unfold(folded: Tensor, count: int) -> tuple[Tensor, int]:
     return folded.reshape(count, folded.shape[0] // count, *folded.shape[1:]), 0
 
 
-def _affine_vmap(
-    info: Any, in_dims: Any, image: Tensor, matrix: Tensor, *rest: Any
+def _vmap(
+    call: Any, info: Any, in_dims: Any, image: Tensor, matrix: Tensor, *rest: Any
 ) -> tuple[Tensor, int]:
+    """Let entries be more images of one call; of its gradient by the image, more gradients."""
     images = _fold(image, in_dims[0], info.batch_size)
     batch = images.shape[0] // info.batch_size
     matrices = _fold_matrix(matrix, in_dims[1], info.batch_size, batch)
-    return _unfold(_affine(images, matrices, *rest), info.batch_size)
+    return _unfold(call(images, matrices, *rest), info.batch_size)
 
 
-def _affine_backward_image_vmap(
-    info: Any, in_dims: Any, grad: Tensor, matrix: Tensor, *rest: Any
-) -> tuple[Tensor, int]:
-    grads = _fold(grad, in_dims[0], info.batch_size)
-    batch = grads.shape[0] // info.batch_size
-    matrices = _fold_matrix(matrix, in_dims[1], info.batch_size, batch)
-    return _unfold(_affine_backward_image(grads, matrices, *rest), info.batch_size)
-
-
-def _affine_backward_matrix_vmap(
-    info: Any, in_dims: Any, grad: Tensor, image: Tensor, matrix: Tensor, *rest: Any
+def _backward_matrix_vmap(
+    call: Any, info: Any, in_dims: Any, grad: Tensor, image: Tensor, matrix: Tensor, *rest: Any
 ) -> tuple[Tensor, int]:
     count = info.batch_size
     grads, images = _fold(grad, in_dims[0], count), _fold(image, in_dims[1], count)
@@ -317,23 +295,36 @@ def _affine_backward_matrix_vmap(
     dim = in_dims[2]
     if matrix.dim() - (dim is not None) == 3:
         matrices = _fold_matrix(matrix, dim, count, batch)
-        return _unfold(_affine_backward_matrix(grads, images, matrices, *rest), count)
+        return _unfold(call(grads, images, matrices, *rest), count)
     # Each mapped call has its own gradient for the matrix that its samples share: summed here in
     # float64 and rounded once.
     matrix, dim = (matrix.expand(count, 2, 3), 0) if dim is None else (matrix, dim)
     matrices = _fold_matrix(matrix, dim, count, batch).double()
-    per_sample = _affine_backward_matrix(grads, images, matrices, *rest)
+    per_sample = call(grads, images, matrices, *rest)
     return _unfold(per_sample, count)[0].sum(1).to(matrix.dtype), 0
 
 
-_affine.register(setup_context=_affine_setup, backward=_affine_backward, vmap=_affine_vmap)
-_affine_backward_image.register(
+_affine = operator(
+    "affine",
+    fake=_affine_fake,
+    setup_context=_affine_setup,
+    backward=_affine_backward,
+    vmap=_vmap,
+    onnx="warp",
+    documented_as="warp_affine",
+    note="The matrix [B, 2, 3] maps destination to source unless inverse_map is false.",
+)
+_affine_out = operator("affine_out", in_errors="affine", documented_as="warp_affine")
+_affine_backward_image = operator(
+    "affine_backward_image",
+    fake=_affine_backward_image_fake,
     setup_context=_affine_backward_image_setup,
     backward=_affine_backward_image_backward,
-    vmap=_affine_backward_image_vmap,
+    vmap=_vmap,
 )
-_affine_backward_matrix.register(
-    backward=_affine_backward_matrix_backward, vmap=_affine_backward_matrix_vmap
+_affine_backward_matrix = operator(
+    "affine_backward_matrix",
+    fake=_affine_backward_matrix_fake,
+    backward=_affine_backward_matrix_backward,
+    vmap=_backward_matrix_vmap,
 )
-
-reject_lazy_out("affine_out", public="warp_affine")

@@ -24,11 +24,10 @@ from .augment_arguments import (
 )
 from .augment_autograd import augment as _augment
 from .augment_autograd import augment_list as _augment_list
+from .augment_autograd import augment_list_out as _augment_list_out
+from .augment_autograd import augment_out as _augment_out
 from .augment_displaced import displaced, displacement_tensor
 from .augment_options import SHARED, AugmentOptions
-
-_augment_out = torch.ops.visops.augment_out.default
-_augment_list_out = torch.ops.visops.augment_list_out.default
 
 
 def augment(

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.differentiable import Differentiable, reject_lazy_out
-from .._torch.fakes import register_fake
+from .._torch.declaring import operator
 from .._torch.shapes import empty_maps, prefers_channels_last
 from .augment_direct import augment_direct
 from .augment_options import SHARED, AugmentOptions
@@ -29,19 +28,12 @@ def _each_image(images: Sequence[Tensor], matrix: Tensor, size: Any, *rest: Any)
     return torch.cat(results)
 
 
-augment = Differentiable("augment")
-augment_list = Differentiable("augment_list")
-_augment_backward = Differentiable("augment_backward")
-
-
-@register_fake("augment")
 def _augment_fake(image: Tensor, matrix: Tensor, size: Sequence[Any], *rest: Any) -> Tensor:
     options = AugmentOptions(*rest)
     shape = (image.shape[0], image.shape[1], *size)
     return empty_maps(image, shape, options.channels_last, options.out_dtype or torch.float32)
 
 
-@register_fake("augment_list", public="augment")
 def _augment_list_fake(
     images: Sequence[Tensor], matrix: Tensor, size: Sequence[Any], *rest: Any
 ) -> Tensor:
@@ -50,13 +42,6 @@ def _augment_list_fake(
     return empty_maps(images[0], shape, options.channels_last, options.out_dtype or torch.float32)
 
 
-@register_fake("augment_out", public="augment")
-@register_fake("augment_list_out", public="augment")
-def _augment_out_fake(*arguments: Any) -> None:
-    pass
-
-
-@register_fake("augment_backward")
 def _augment_backward_fake(
     grad: Tensor, image: Tensor, matrix: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -221,18 +206,18 @@ def _unfold(folded: Tensor, count: int) -> Tensor:
 
 
 def _vmap(
-    info: Any, in_dims: Any, image: Tensor, matrix: Tensor, size: Any, *rest: Any
+    call: Any, info: Any, in_dims: Any, image: Tensor, matrix: Tensor, size: Any, *rest: Any
 ) -> tuple[Tensor, int]:
     count = info.batch_size
     images = _fold(image, in_dims[0], count)
     batch = images.shape[0] // count
     matrices = _fold_matrix(matrix, in_dims[1], count, batch)
     folded = _fold_options(rest, in_dims[_BEFORE_OPTIONS:], count, batch)
-    return _unfold(augment(images, matrices, size, *folded), count), 0
+    return _unfold(call(images, matrices, size, *folded), count), 0
 
 
 def _backward_vmap(
-    info: Any, in_dims: Any, grad: Tensor, image: Tensor, matrix: Tensor, *rest: Any
+    call: Any, info: Any, in_dims: Any, grad: Tensor, image: Tensor, matrix: Tensor, *rest: Any
 ) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
     count = info.batch_size
     grads, images = _fold(grad, in_dims[0], count), _fold(image, in_dims[1], count)
@@ -241,24 +226,40 @@ def _backward_vmap(
     shared, wanted = rest[:SHARED], rest[SHARED:]
     dims = in_dims[_BEFORE_OPTIONS:][:SHARED]
     folded = _fold_options(shared, dims, count, batch)[:SHARED]
-    gradients = _augment_backward(grads, images, matrices, *folded, *wanted)
+    gradients = call(grads, images, matrices, *folded, *wanted)
     results = [_unfold(g, count) if w else g for g, w in zip(gradients, wanted, strict=True)]
     return tuple(results), tuple(0 if w else None for w in wanted)
 
 
-augment.register(
+augment = operator(
+    "augment",
+    fake=_augment_fake,
     setup_context=_setup,
     backward=_backward,
     constants=("window", "erase"),
     vmap=_vmap,
     direct=augment_direct,
+    onnx="warp",
+    note="kinds: which kinds of sample there are, where that is known (SampleKind, in "
+    "csrc/core/warp/augment_segment.h).",
 )
-augment_list.register_list(
+augment_list = operator(
+    "augment_list",
+    in_errors="augment",
+    fake=_augment_list_fake,
     setup_context=_list_setup,
     backward=_list_backward,
     one_by_one=_each_image,
     constants=("window", "erase"),
+    onnx="warp",
+    documented_as="augment",
+    note="Images may have different sizes.",
 )
-_augment_backward.register(backward=_backward_backward, vmap=_backward_vmap)
-
-reject_lazy_out("augment_out", "augment_list_out", public="augment")
+augment_out = operator("augment_out", in_errors="augment", documented_as="augment")
+augment_list_out = operator("augment_list_out", in_errors="augment", documented_as="augment")
+_augment_backward = operator(
+    "augment_backward",
+    fake=_augment_backward_fake,
+    backward=_backward_backward,
+    vmap=_backward_vmap,
+)

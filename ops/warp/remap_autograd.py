@@ -13,19 +13,13 @@ import torch
 from torch import Tensor
 
 from .._torch.autocast import full_product
-from .._torch.differentiable import Differentiable
-from .._torch.fakes import register_fake
+from .._torch.declaring import ON_ARRAYS, Refused, operator
 from .._torch.shapes import empty_maps, prefers_channels_last
 
 _OP = "remap"
 _FAR = 1e7
 
-# remap(images [B, C, H, W], map_x and map_y [B or 1, h, w], size, matrix [B or 1, 3, 3] or None,
-# grid, relative, mode, padding_mode, fill, to_float=False): NOTE [ Maps ], csrc/core/warp/remap.h.
-remap = Differentiable(_OP)
 
-
-@register_fake(_OP)
 def _remap_fake(
     images: Tensor, _x: Tensor, _y: Tensor, size: Sequence[int], *options: Any
 ) -> Tensor:
@@ -305,6 +299,7 @@ def _padded(i: Tensor, n: int, padding: str) -> Tensor:
 
 
 def _vmap(
+    call: Any,
     info: Any,
     in_dims: Any,
     images: Tensor,
@@ -321,7 +316,7 @@ def _vmap(
         _fold(value, dim, count, batch)
         for value, dim in zip((images, x, y, matrix), dims, strict=True)
     )
-    out = remap(images, x, y, size, matrix, *options)
+    out = call(images, x, y, size, matrix, *options)
     return out.unflatten(0, (count, batch)), 0
 
 
@@ -333,4 +328,15 @@ def _fold(value: Any, dim: int | None, count: int, batch: int) -> Any:
     return mapped.expand(count, batch, *mapped.shape[2:]).flatten(0, 1)
 
 
-remap.register(setup_context=_setup, backward=_backward, vmap=_vmap)
+# remap(images [B, C, H, W], map_x and map_y [B or 1, h, w], size, matrix [B or 1, 3, 3] or None,
+# grid, relative, mode, padding_mode, fill, to_float=False): NOTE [ Maps ], csrc/core/warp/remap.h.
+remap = operator(
+    _OP,
+    fake=_remap_fake,
+    setup_context=_setup,
+    backward=_backward,
+    vmap=_vmap,
+    onnx=Refused(instead=f"{ON_ARRAYS}, or export the model with grid_sample at its positions"),
+    note="map_x and map_y [B, h, w] are dense or a grid (bilinear, spline); matrix [B, 3, 3] leads "
+    "from there to the source. to_float: the result is float32, with white at 1.",
+)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import visops
 from bench import render
 from bench.harness import report, results
 from visops import transforms
@@ -204,6 +205,19 @@ def test_names_exist(page: Path) -> None:
         value = found(owner)
         for member in filter(None, re.split(r",\s*", members)):
             assert hasattr(value, member), f"{owner} has no {member}"
+
+
+def test_public_names_are_those_of_the_pages() -> None:
+    described = set()
+    for page in API.rglob("*.md"):
+        module = ""
+        for directive, name, _ in DIRECTIVE.findall(page.read_text(encoding="utf-8")):
+            if directive in ("currentmodule", "automodule"):
+                module = name
+            elif module == "visops" and "." not in name:
+                described.add(name)
+    described |= {"__version__", "cmake_prefix_path", "compat", "transforms"}  # on other pages
+    assert described - {""} == set(visops.__all__)
 
 
 v2 = pytest.importorskip("torchvision.transforms.v2")
