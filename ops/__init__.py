@@ -39,6 +39,7 @@ _ON_FIRST_USE = {
 }
 
 if _typing.TYPE_CHECKING:
+    from . import compare as compare
     from . import compat as compat
     from . import infer as infer
     from . import onnx as onnx
@@ -64,7 +65,7 @@ else:  # type checkers can't follow this list, and take the names from the impor
 
 
 # Imported when they are asked for: they take as long as all the rest, and torchvision takes longer.
-_LAZY_MODULES = ("compat", "infer", "onnx", "transforms")
+_LAZY_MODULES = ("compare", "compat", "infer", "onnx", "transforms")
 
 
 def __getattr__(name: str) -> _typing.Any:

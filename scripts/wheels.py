@@ -101,9 +101,9 @@ def compiled(target: Target, pythons: Iterable[Path]) -> Path:
     own.mkdir(parents=True)
     variables = {"VISOPS_PYTHONS": os.pathsep.join(map(str, pythons))}
     # Folders of its own, for others are made at the same time.
-    command = (*SETUP, "egg_info", "--egg-base", own, "build", "--build-base", own)
-    command = (*command, "bdist_wheel", "--bdist-dir", own / "bdist", "--dist-dir", own)
-    run(*command, **build_variables(target), **variables)
+    folders = ("egg_info", "--egg-base", own, "build", "--build-base", own)
+    made = ("bdist_wheel", "--bdist-dir", own / "bdist", "--dist-dir", own)
+    run(*SETUP, *folders, *made, **build_variables(target), **variables)
     (wheel,) = own.glob("*.whl")
     return wheel
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import AMPLIFIED, TO_TENSORS, compare
+from .comparison import AMPLIFIED, TO_TENSORS, compare
 from .handed_over import leaves, library_of
 
 SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")

@@ -33,6 +33,9 @@ NAMES = {
         Segmentation StageError StageTimes Summary keep_freed_memory list_images load_model
         load_models run run_lengths
     """,
+    "visops.compare": """
+        Comparison Values compare
+    """,
     "visops.onnx": """
         translation_table
     """,

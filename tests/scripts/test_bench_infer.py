@@ -70,8 +70,9 @@ def test_both_write_the_same(photos: Path, networks: dict[str, nn.Module]) -> No
         script.comparable({})
 
 
-def scale(values: list[float], factor: float) -> None:
+def scale(values: list[float], factor: float) -> list[float]:
     values[:] = [value * factor for value in values]
+    return values
 
 
 # What is done to the records and to one of them, its boxes and its classes.

@@ -31,7 +31,7 @@ PILS = [Image.fromarray(array) for array in ARRAYS]
 @pytest.fixture(autouse=True)
 def once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time each pipeline once: what it takes is not tested."""
-    monkeypatch.setattr("visops.compare.ROUNDS", 1)
+    monkeypatch.setattr("visops.compare.comparison.ROUNDS", 1)
 
 
 # What one of torchvision's versions or both draw, and how far results may differ on average: by
@@ -87,7 +87,8 @@ CASES = {
 def test_both_get_the_same_parameters(name: str) -> None:
     make, most = CASES[name]
     pipeline = make()
-    photos = {"pil": PILS, "tensor": TENSORS, "array": ARRAYS}[kind_for(pipeline)]
+    given: dict[str, Any] = {"pil": PILS, "tensor": TENSORS, "array": ARRAYS}
+    photos = given[kind_for(pipeline)]
     found = compare(pipeline, photos).values
     assert (found.unlike, found.sizes) == ([], [])
     assert found.mean <= most
