@@ -10,223 +10,38 @@ its own parameters.
 # `mixing` combines the samples of a batch, `classes` has the transforms, `loading` runs chains in
 # threads, and `recipes` has whole chains.
 
-from . import presets
-from .base import Transform
-from .chain.effects import Effects
-from .chain.foreign import ImageOnly
-from .chain.plan import Canvas, Plan
-from .chain.source import Parameters
-from .classes.blur import (
-    CLAHE,
-    Blur,
-    Downscale,
-    Emboss,
-    GaussianBlur,
-    MedianBlur,
-    MotionBlur,
-    Sharpen,
-    UnsharpMask,
-)
-from .classes.boxes import (
-    ClampBoundingBoxes,
-    ConvertBoundingBoxFormat,
-    SanitizeBoundingBoxes,
-    SanitizeKeyPoints,
-)
-from .classes.choosing import RandomApply, RandomChoice, RandomOrder
-from .classes.color import (
-    ColorJitter,
-    ColorMatrix,
-    Grayscale,
-    RandomBrightnessContrast,
-    RandomChannelPermutation,
-    RandomGrayscale,
-    RandomPhotometricDistort,
-    RGBShift,
-)
-from .classes.crop import (
-    CenterCrop,
-    FiveCrop,
-    Pad,
-    RandomCrop,
-    RandomHorizontalFlip,
-    RandomSizeCrop,
-    RandomVerticalFlip,
-    TenCrop,
-)
-from .classes.curves import (
-    RandomAdjustSharpness,
-    RandomAutocontrast,
-    RandomEqualize,
-    RandomGamma,
-    RandomInvert,
-    RandomPosterize,
-    RandomSolarize,
-)
-from .classes.decode_jpeg import DecodeImage, DecodeJpeg
-from .classes.distortion import ElasticTransform, GridDistortion, OpticalDistortion, ThinPlateSpline
-from .classes.dropout import ChannelDropout, CoarseDropout, GridDropout, RandomErasing
-from .classes.geometry import (
-    D4,
-    RandomAffine,
-    RandomPerspective,
-    RandomRotate90,
-    RandomRotation,
-    Transpose,
-)
-from .classes.learned_policies import AugMix, AutoAugment, AutoAugmentPolicy
-from .classes.noise import JPEG, GaussianNoise, RandomHSV, SaltAndPepper, ShotNoise
-from .classes.policies import RandAugment, TrivialAugment, from_timm
-from .classes.resize import (
-    Letterbox,
-    RandomResize,
-    RandomResizedCrop,
-    RandomShortestSize,
-    RandomZoomOut,
-    Resize,
-    ScaleJitter,
-)
-from .classes.target_crops import CropByCategory, RandomIoUCrop
-from .classes.types import (
-    ConvertImageDtype,
-    Identity,
-    Normalize,
-    PILToTensor,
-    ToDtype,
-    ToImage,
-    ToPILImage,
-    ToPureTensor,
-    ToTensor,
-)
-from .classes.views import Views
-from .classes.whole_images import LinearTransformation, UniformTemporalSubsample
-from .compose import Compose
-from .loading.indexed_dataset import IndexedDataset, IndexedSampler
-from .loading.loader import Loader
-from .loading.statistics import LoaderStats
-from .mixing.copy_paste import CopyPaste
-from .mixing.cut_mix import CutMix
-from .mixing.mix_up import MixUp
-from .mixing.mosaic import Mosaic
+import types as _types
+import typing as _typing
+
+from . import presets as presets
+from .base import Transform as Transform
+from .chain.effects import Effects as Effects
+from .chain.foreign import ImageOnly as ImageOnly
+from .chain.plan import Canvas as Canvas
+from .chain.plan import Plan as Plan
+from .chain.source import Parameters as Parameters
+from .classes import *
+from .compose import Compose as Compose
+from .loading.indexed_dataset import IndexedDataset as IndexedDataset
+from .loading.indexed_dataset import IndexedSampler as IndexedSampler
+from .loading.loader import Loader as Loader
+from .loading.statistics import LoaderStats as LoaderStats
+from .mixing.copy_paste import CopyPaste as CopyPaste
+from .mixing.cut_mix import CutMix as CutMix
+from .mixing.mix_up import MixUp as MixUp
+from .mixing.mosaic import Mosaic as Mosaic
 from .recipes import convert as torchvision_names
-from .recipes.convert import convert
-from .recipes.preview import preview
-from .targets.move import visible
+from .recipes.convert import convert as convert
+from .recipes.preview import preview as preview
+from .targets.move import visible as visible
 
 # The full name, and torchvision's.
 RandomAugment = RandAugment
 TrivialAugmentWide = TrivialAugment
 
-__all__ = [
-    "CLAHE",
-    "D4",
-    "JPEG",
-    "AugMix",
-    "AutoAugment",
-    "AutoAugmentPolicy",
-    "Blur",
-    "Canvas",
-    "CenterCrop",
-    "ChannelDropout",
-    "ClampBoundingBoxes",
-    "CoarseDropout",
-    "ColorJitter",
-    "ColorMatrix",
-    "Compose",
-    "ConvertBoundingBoxFormat",
-    "ConvertImageDtype",
-    "CopyPaste",
-    "CropByCategory",
-    "CutMix",
-    "DecodeImage",
-    "DecodeJpeg",
-    "Downscale",
-    "Effects",
-    "ElasticTransform",
-    "Emboss",
-    "FiveCrop",
-    "GaussianBlur",
-    "GaussianNoise",
-    "Grayscale",
-    "GridDistortion",
-    "GridDropout",
-    "Identity",
-    "ImageOnly",
-    "IndexedDataset",
-    "IndexedSampler",
-    "Letterbox",
-    "LinearTransformation",
-    "Loader",
-    "LoaderStats",
-    "MedianBlur",
-    "MixUp",
-    "Mosaic",
-    "MotionBlur",
-    "Normalize",
-    "OpticalDistortion",
-    "PILToTensor",
-    "Pad",
-    "Parameters",
-    "Plan",
-    "RGBShift",
-    "RandAugment",
-    "RandomAdjustSharpness",
-    "RandomAffine",
-    "RandomApply",
-    "RandomAugment",
-    "RandomAutocontrast",
-    "RandomBrightnessContrast",
-    "RandomChannelPermutation",
-    "RandomChoice",
-    "RandomCrop",
-    "RandomEqualize",
-    "RandomErasing",
-    "RandomGamma",
-    "RandomGrayscale",
-    "RandomHSV",
-    "RandomHorizontalFlip",
-    "RandomInvert",
-    "RandomIoUCrop",
-    "RandomOrder",
-    "RandomPerspective",
-    "RandomPhotometricDistort",
-    "RandomPosterize",
-    "RandomResize",
-    "RandomResizedCrop",
-    "RandomRotate90",
-    "RandomRotation",
-    "RandomShortestSize",
-    "RandomSizeCrop",
-    "RandomSolarize",
-    "RandomVerticalFlip",
-    "RandomZoomOut",
-    "Resize",
-    "SaltAndPepper",
-    "SanitizeBoundingBoxes",
-    "SanitizeKeyPoints",
-    "ScaleJitter",
-    "Sharpen",
-    "ShotNoise",
-    "TenCrop",
-    "ThinPlateSpline",
-    "ToDtype",
-    "ToImage",
-    "ToPILImage",
-    "ToPureTensor",
-    "ToTensor",
-    "Transform",
-    "Transpose",
-    "TrivialAugment",
-    "TrivialAugmentWide",
-    "UniformTemporalSubsample",
-    "UnsharpMask",
-    "Views",
-    "convert",
-    "from_timm",
-    "presets",
-    "preview",
-    "visible",
-]
+if not _typing.TYPE_CHECKING:  # type checkers take the names from the imports
+    _found = [n for n, v in vars().items() if n[0] != "_" and not isinstance(v, _types.ModuleType)]
+    __all__ = sorted(["presets", *_found])
 
 
 def __getattr__(name: str) -> object:

@@ -9,24 +9,6 @@ import pytest
 import visops  # registers the operators
 
 NAMES = {
-    "visops.transforms": """
-        AugMix AutoAugment AutoAugmentPolicy Blur CLAHE Canvas CenterCrop ChannelDropout
-        ClampBoundingBoxes CoarseDropout ColorJitter ColorMatrix Compose ConvertBoundingBoxFormat
-        ConvertImageDtype CopyPaste CropByCategory CutMix D4 DecodeImage DecodeJpeg Downscale
-        Effects ElasticTransform Emboss FiveCrop GaussianBlur GaussianNoise Grayscale GridDistortion
-        GridDropout Identity ImageOnly IndexedDataset IndexedSampler JPEG Letterbox
-        LinearTransformation Loader LoaderStats MedianBlur MixUp Mosaic MotionBlur Normalize
-        OpticalDistortion PILToTensor Pad Parameters Plan RGBShift RandAugment RandomAdjustSharpness
-        RandomAffine RandomApply RandomAugment RandomAutocontrast RandomBrightnessContrast
-        RandomChannelPermutation RandomChoice RandomCrop RandomEqualize RandomErasing RandomGamma
-        RandomGrayscale RandomHSV RandomHorizontalFlip RandomInvert RandomIoUCrop RandomOrder
-        RandomPerspective RandomPhotometricDistort RandomPosterize RandomResize RandomResizedCrop
-        RandomRotate90 RandomRotation RandomShortestSize RandomSizeCrop RandomSolarize
-        RandomVerticalFlip RandomZoomOut Resize SaltAndPepper SanitizeBoundingBoxes
-        SanitizeKeyPoints ScaleJitter Sharpen ShotNoise TenCrop ThinPlateSpline ToDtype ToImage
-        ToPILImage ToPureTensor ToTensor Transform Transpose TrivialAugment TrivialAugmentWide
-        UniformTemporalSubsample UnsharpMask Views convert from_timm presets preview visible
-    """,
     "visops.infer": """
         Auto Classification Commit Counts Decoder Detection Entry IMAGENET_MEAN IMAGENET_STD Job
         Model Options Pipeline Placement Plan PlannedBatch PostProcess Preprocess Raw Regions

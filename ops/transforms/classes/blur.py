@@ -14,6 +14,18 @@ from ..base import Builtin, OperationStep, fixed, limits, odd_sides, real
 from ..chain.effects import Effects
 from ..chain.pixel_kinds import PixelKind
 
+__all__ = [
+    "CLAHE",
+    "Blur",
+    "Downscale",
+    "Emboss",
+    "GaussianBlur",
+    "MedianBlur",
+    "MotionBlur",
+    "Sharpen",
+    "UnsharpMask",
+]
+
 _SHARES = "two numbers in [0, 1] (min, max)"
 
 

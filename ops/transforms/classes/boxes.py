@@ -18,6 +18,13 @@ from ..targets.options import TargetOptions, check_sanitize
 from ..targets.rotated import ROTATED, convert_rotated, numbers_on_cpu, rotated_corners
 from ..targets.rows import areas_of, from_corners, rows_of, to_corners
 
+__all__ = [
+    "ClampBoundingBoxes",
+    "ConvertBoundingBoxFormat",
+    "SanitizeBoundingBoxes",
+    "SanitizeKeyPoints",
+]
+
 _UPRIGHT = ("XYXY", "XYWH", "CXCYWH")
 _UNSET = TargetOptions(min_visibility=1.0)  # so that cuts are noted, for boxes dropped later
 

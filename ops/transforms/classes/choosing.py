@@ -25,6 +25,8 @@ from ..compose import Compose
 from ..sample.leaf import Leaf
 from ..targets.options import TargetOptions
 
+__all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
+
 
 class Choosing(Protocol):
     """What a choice says of itself."""

@@ -10,6 +10,17 @@ from ..base import Builtin, RandomlyApplied
 from ..chain.effects import Effects
 from ..chain.plan import Plan
 
+__all__ = [
+    "ColorJitter",
+    "ColorMatrix",
+    "Grayscale",
+    "RGBShift",
+    "RandomBrightnessContrast",
+    "RandomChannelPermutation",
+    "RandomGrayscale",
+    "RandomPhotometricDistort",
+]
+
 
 def check_channels(owner: str, channels: int, allowed: Sequence[int] = (1, 3)) -> None:
     """Refuse an image whose number of channels is not an allowed one."""

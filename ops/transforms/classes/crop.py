@@ -22,6 +22,17 @@ from ..chain.plan import Canvas, Plan
 from ..compose import Compose
 from .views import Views
 
+__all__ = [
+    "CenterCrop",
+    "FiveCrop",
+    "Pad",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomSizeCrop",
+    "RandomVerticalFlip",
+    "TenCrop",
+]
+
 
 class CenterCrop(Builtin):
     """Crop the middle of the image, padding it where it is too small.

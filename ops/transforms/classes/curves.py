@@ -14,6 +14,16 @@ from ..chain.pixel_kinds import PixelKind
 from ..chain.plan import Plan, full_scale
 from .color import check_channels
 
+__all__ = [
+    "RandomAdjustSharpness",
+    "RandomAutocontrast",
+    "RandomEqualize",
+    "RandomGamma",
+    "RandomInvert",
+    "RandomPosterize",
+    "RandomSolarize",
+]
+
 
 class _ValueStep(RandomlyApplied):
     """One operation, with probability `p`."""

@@ -10,6 +10,8 @@ from ..chain.decode import Decoding
 from ..chain.effects import NO_STEP, Effects
 from ..sample.encoded import EncodedOptions
 
+__all__ = ["DecodeImage", "DecodeJpeg"]
+
 
 class DecodeJpeg(Decoding, Builtin):
     """Decode JPEG files, as the first transform of a chain, and only what the chain keeps.

@@ -35,6 +35,8 @@ from ..sample.leaf import Leaf
 from ..targets.bent import Fields, bend_batch, bend_targets
 from ..targets.options import TargetOptions
 
+__all__ = ["ElasticTransform", "GridDistortion", "OpticalDistortion", "ThinPlateSpline"]
+
 
 class _Bending(Transform):
     """A field for each sample, with probability `p`."""

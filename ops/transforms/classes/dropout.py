@@ -13,6 +13,8 @@ from ..chain.pixel_kinds import PixelKind
 from ..chain.plan import Plan
 from ..chain.unfused import erase_with_noise
 
+__all__ = ["ChannelDropout", "CoarseDropout", "GridDropout", "RandomErasing"]
+
 _FILLINGS = {"random": 1, "random_uniform": 2}
 
 

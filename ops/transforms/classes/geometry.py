@@ -9,6 +9,15 @@ from ..arguments import FillArgument, fail, fill_values, interval, is_sequence, 
 from ..base import RandomlyApplied, Sampled
 from ..chain.effects import Effects
 
+__all__ = [
+    "D4",
+    "RandomAffine",
+    "RandomPerspective",
+    "RandomRotate90",
+    "RandomRotation",
+    "Transpose",
+]
+
 
 def _center(owner: str, value: Any) -> tuple[float, float] | None:
     if value is None:

@@ -26,6 +26,8 @@ from ..sample.leaf import Leaf
 from .color import check_channels
 from .policies import OPERATIONS, SIGNED, Policy, kept_bits, level_table
 
+__all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy"]
+
 # A sample draws one of the pairs. Each operation has its probability, and a level of 0 to 9 where
 # it has a magnitude. Source: E. D. Cubuk et al., "AutoAugment: Learning Augmentation
 # Strategies from Data", CVPR 2019, appendix.

@@ -18,6 +18,8 @@ from ..chain.pixel_kinds import PixelKind
 from ..chain.plan import Plan
 from .color import check_channels
 
+__all__ = ["JPEG", "GaussianNoise", "RandomHSV", "SaltAndPepper", "ShotNoise"]
+
 _TINY = math.nextafter(0.0, 1.0)
 
 

@@ -13,6 +13,8 @@ from ..chain.effects import Effects, Fusable
 from ..chain.plan import Plan, evenly
 from .color import check_channels
 
+__all__ = ["RandAugment", "TrivialAugment", "from_timm"]
+
 OPERATIONS = (
     "Identity",
     "ShearX",

@@ -11,6 +11,16 @@ from ..chain.effects import Effects
 from ..chain.integers import reject_out_of_range
 from ..chain.plan import Plan
 
+__all__ = [
+    "Letterbox",
+    "RandomResize",
+    "RandomResizedCrop",
+    "RandomShortestSize",
+    "RandomZoomOut",
+    "Resize",
+    "ScaleJitter",
+]
+
 
 class RandomResizedCrop(Sampled):
     """Crop a random part of the image and resize it.

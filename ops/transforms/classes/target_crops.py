@@ -25,6 +25,8 @@ from ..targets.options import Geometry, TargetOptions
 from ..targets.rotated import ROTATED
 from ..targets.rows import box_areas, from_corners, rows_of, to_corners
 
+__all__ = ["CropByCategory", "RandomIoUCrop"]
+
 Crop = tuple[int, int, int, int]  # top, left, height, width
 
 

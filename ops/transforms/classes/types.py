@@ -21,6 +21,18 @@ from ..chain.nesting import REPLACEMENTS
 from ..chain.plan import Plan
 from ..sample.leaf import Leaf
 
+__all__ = [
+    "ConvertImageDtype",
+    "Identity",
+    "Normalize",
+    "PILToTensor",
+    "ToDtype",
+    "ToImage",
+    "ToPILImage",
+    "ToPureTensor",
+    "ToTensor",
+]
+
 _DTYPES = (torch.uint8, *WHITES, torch.float16, torch.bfloat16, torch.float32)
 
 

@@ -14,6 +14,8 @@ from ..chain.source import index_of_samples
 from ..compose import Compose
 from ..sample.batches import Split, as_batch
 
+__all__ = ["Views"]
+
 _WORKER = 2**32  # no data loader has as many workers, so no call of a chain draws this key
 
 

@@ -14,6 +14,8 @@ from ..chain.plan import Plan, evenly
 from ..sample.leaf import Leaf
 from ..targets.options import TargetOptions
 
+__all__ = ["LinearTransformation", "UniformTemporalSubsample"]
+
 
 class _Alone(Transform):
     """Joins no pass and draws nothing."""
