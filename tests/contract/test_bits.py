@@ -81,6 +81,11 @@ def test_kernels_of_all_kinds_agree(case: OpCase) -> None:
 
 
 RANDOM_CALLS = 48  # of each operator
+# Emulated kernels that take ten times as long as others for as many elements.
+SLOW = [
+    *("deform_conv2d_backward_input", "deform_conv2d_backward_offset"),
+    *("deform_conv2d_backward_samples", "paste_rois_backward_patches"),
+]
 
 
 @pytest.mark.skipif("cuda_emulated" not in SLOTS, reason="a build without the emulation")
@@ -88,12 +93,13 @@ RANDOM_CALLS = 48  # of each operator
 def test_kernels_of_all_kinds_agree_on_random_calls(name: str) -> None:
     """Sizes of zero and one are among them, as no one writes them into a test."""
     target = OPERATORS[name]
+    most = MOST_EMULATED // 5 if name in SLOW else MOST_EMULATED
     for seed in range(RANDOM_CALLS):
         arguments = drawn(target, name, seed)
         rounding = rounding_of(name, arguments)
         with use_slot("default"):
             refused, expected = outcome(target, arguments)
-        is_large = any(t.numel() > MOST_EMULATED for t in tensors_of(arguments))
+        is_large = any(t.numel() > most for t in tensors_of(arguments))
         for slot in SLOTS:
             if slot == "cuda_emulated" and is_large:
                 continue
