@@ -51,12 +51,12 @@ def _is_pipeline(value: Any) -> bool:
 
 
 def _line_of(path: Path, name: str) -> int | None:
-    """Return the line in which a name is given its value last."""
+    """Return the last line of the statement that gives a name its value last."""
     line = None
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            line = node.lineno
+            line = node.end_lineno
     return line
 
 
@@ -116,9 +116,9 @@ def main(words: Sequence[str] | None = None) -> None:
         photos = read_photos(arguments.photos, arguments.count, kind)
         found = compare(pipeline, photos, seed=arguments.seed)
         print(found)
-        where = f"{arguments.pipeline}:{line}, the line after it" if line else arguments.pipeline
+        where = f"{arguments.pipeline}, after line {line}" if line else arguments.pipeline
         changed = name if name.isidentifier() else "chain"
-        print(f"to change, {where}:")
+        print(f"to change in {where}:")
         print(f"    {changed} = visops.transforms.convert({name}, seed={arguments.seed})")
         if arguments.picture is not None:
             found.picture().save(arguments.picture)

@@ -168,7 +168,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     main([str(path), str(photos), "--picture", str(picture), "--count", "2"])
     said = capsys.readouterr().out
     assert "2 photos with the same parameters in both" in said
-    assert f"to change, {path}:9, the line after it:" in said
+    assert f"to change in {path}, after line 12:" in said
     assert "    train = visops.transforms.convert(train, seed=0)" in said
     assert Image.open(picture).size == (3 * 48, 2 * 48)
     main([str(path), str(photos), "--name", "build(40)", "--seed", "7"])
