@@ -1,5 +1,6 @@
 """The focal loss."""
 
+import math
 from typing import Any
 
 import torch
@@ -69,6 +70,7 @@ ERRORS = {
         bad(alpha=1.5, says="is 1.5, must be from 0 to 1, or negative for no weights"),
         bad(alpha=NAN, says="is nan, must be from 0 to 1, or negative for no weights"),
         bad(gamma=-1.0, says="is -1, must be finite and >= 0"),
+        bad(gamma=math.inf, says="is inf, must be finite and >= 0"),
         bad_value(reduction="average", says="is 'average', must be 'none', 'mean' or 'sum'"),
         bad_type(inputs=[0.5], says="is a list, must be a torch.Tensor"),
         bad_type(targets=None, says="is a NoneType, must be a torch.Tensor"),

@@ -438,3 +438,20 @@ def test_larger_groups() -> None:
         over = torchvision.ops.box_iou(boxes[kept], boxes) > 0.35
         expected = kept[over.int().argmax(0)]
         assert torch.equal(torch.ops.visops.nms_match(boxes, scores, 0.35), expected)
+
+
+def test_float64_is_compared_in_float64() -> None:
+    """An overlap that lies above the threshold by less than float32 can tell."""
+    boxes = torch.tensor([[0, 0, 1, 1], [0, 0, 1, 0.5 + 1e-12]], dtype=torch.float64)
+    scores = torch.tensor([0.9, 0.8], dtype=torch.float64)
+    classes = torch.zeros(2, dtype=torch.int64)
+    for exact, kept in ((boxes, [0]), (boxes.float(), [0, 1])):
+        own = scores.to(exact.dtype)
+        assert visops.nms(exact, own, 0.5).tolist() == kept
+        assert visops.batched_nms(exact, own, classes, 0.5).tolist() == kept
+        assert visops.nms_padded(exact[None], own[None], 0.5, 2)[1].tolist() == [len(kept)]
+        assert len(visops.nms_match(exact, own, 0.5)) == len(kept)
+        matched = torch.ops.visops.nms_match(exact, own, 0.5)
+        assert matched.tolist() == [0, 0] if kept == [0] else [0, 1]
+        soft = visops.soft_nms(exact, own, 0.5, method="hard")[0]
+        assert soft.tolist() == kept

@@ -7,6 +7,7 @@ import pytest
 import torch
 import visops
 from references import nms as reference
+from threads import torch_threads
 from torch import Tensor
 
 from suppression.nms_cases import (
@@ -343,3 +344,19 @@ def test_no_boxes_without_columns() -> None:
         fuse: Any = visops.weighted_boxes_fusion
         fused = fuse([none], [none], [none])
         assert [part.shape for part in fused] == [(0, 4), (0,), (0,)]
+
+
+def test_batches_of_more_than_a_task() -> None:
+    """Images are divided among threads, and each is padded like any other."""
+    boxes, scores, _ = problem(1500 * 20, 1)
+    boxes, scores = boxes.view(1500, 20, 4), scores.view(1500, 20)
+    indices, count = nms_padded(boxes, scores, 0.4, 8)
+    for image in range(0, 1500, 7):
+        kept = visops.nms(boxes[image], scores[image], 0.4)[:8]
+        assert count[image] == len(kept)
+        assert torch.equal(indices[image, : len(kept)], kept)
+        assert (indices[image, len(kept) :] == -1).all()
+    with torch_threads(1):
+        alone = nms_padded(boxes, scores, 0.4, 8)
+    assert torch.equal(indices, alone[0])
+    assert torch.equal(count, alone[1])
