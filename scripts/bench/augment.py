@@ -18,9 +18,7 @@ from bench.augmentation import (
     jpeg,
     layouts,
     one_warp,
-    plain,
     ragged,
-    samples,
 )
 from bench.harness import Case
 
@@ -31,8 +29,6 @@ def all_cases() -> list[Case]:
         *one_warp.cases(),
         *chains.cases(),
         *chains.class_cases(),
-        *plain.cases(),
-        *samples.cases(),
         *ragged.cases(),
         *jpeg.cases(),
         *gradients.cases(),

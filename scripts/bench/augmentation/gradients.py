@@ -5,8 +5,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 import visops
-from bench.affine import backward_pair, noise
-from bench.augmentation.one_warp import COLOR, rotation
+from bench.affine import backward_pair, noise, rotation
+from bench.augmentation.one_warp import COLOR
 from bench.augmentation.pictures import MEAN, STD, Size
 from bench.harness import Case, Contender, case
 
