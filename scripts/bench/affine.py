@@ -10,7 +10,7 @@ grid_sample) is timed on uint8 with the conversion there and back.
 
 import functools
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import cv2
@@ -42,7 +42,6 @@ CV_TOLERANCE = {
     "bicubic": _CV_CUBIC,
 }
 F32 = Tolerance(max_abs=2e-3, mean_abs=1e-4, why="peers' coordinates are float32 in [-1, 1]")
-F32_NEAREST = Tolerance(fraction=0.01, why="ties, and float32 coordinates")
 U8 = Tolerance(max_abs=1, fraction=0.05, why="peers' coordinates are float32 in [-1, 1]")
 GRADIENT = Tolerance(
     max_abs=2e-2, mean_abs=1e-4, why="a matrix gradient sums up to 786,432 float32 terms"
@@ -109,7 +108,7 @@ def numpy_contenders(mode: Any, size: Size) -> list[Contender]:
 
 
 def tensor_contenders(
-    dtype: torch.dtype, layout: str, mode: Any, batch: int, size: Size, device: str
+    dtype: torch.dtype, layout: str, batch: int, size: Size, device: str
 ) -> list[Contender]:
     """A batch of tensors with a matrix per image, against the three peers that take tensors."""
     image = noise(dtype, batch, size, layout, device)
@@ -118,32 +117,30 @@ def tensor_contenders(
     theta = theta_of(visops.invert_affine(single), size, size).repeat(batch, 1, 1).to(device)
     matrix32 = matrix.float()
     is_u8 = dtype == torch.uint8
-    tolerance = F32_NEAREST if mode == "nearest" else U8 if is_u8 else F32
+    tolerance = U8 if is_u8 else F32
 
     def ours() -> torch.Tensor:
-        return visops.warp_affine(image, matrix, size, mode=mode)
+        return visops.warp_affine(image, matrix, size)
 
     def grid_sample() -> torch.Tensor:
         grid = F.affine_grid(theta, list(image.shape), align_corners=True)
         source = image.float() if is_u8 else image
-        warped: torch.Tensor = F.grid_sample(source, grid, mode, "zeros", align_corners=True)
+        warped: torch.Tensor = F.grid_sample(source, grid, align_corners=True)
         return warped.round_().to(torch.uint8) if is_u8 else warped
 
     def by_kornia() -> torch.Tensor:
-        warped: torch.Tensor = kornia.geometry.warp_affine(image, matrix32, size, mode=mode)
+        warped: torch.Tensor = kornia.geometry.warp_affine(image, matrix32, size)
         return warped
 
     def torchvision_affine() -> torch.Tensor:
         moves = (ANGLE, [0, 0], SCALE, [0.0, 0.0])
-        return TF.affine(image, *moves, interpolation=InterpolationMode(mode))
+        return TF.affine(image, *moves, interpolation=InterpolationMode.BILINEAR)
 
     contenders = pair("affine_grid + grid_sample", ours, grid_sample, (), tolerance)
-    if not is_u8 and mode != "bicubic":
+    if not is_u8:
         kornia = importlib.import_module("kornia")  # here: GPU rows use other parts of this file
         contenders.append(Contender("kornia", by_kornia, tolerance))
-    if mode != "bicubic":
-        contenders.append(Contender("torchvision", torchvision_affine, tolerance))
-    return contenders
+    return [*contenders, Contender("torchvision", torchvision_affine, tolerance)]
 
 
 def backward_pair(
@@ -155,10 +152,9 @@ def backward_pair(
     *,
     layout: str = "NCHW",
     with_matrix: bool = True,
-    colors: Sequence[torch.Tensor] = (),
     amplitude: float = 1.0,
 ) -> list[Contender]:
-    """Forward and backward: the gradients of images, and optionally of matrix and colours.
+    """Forward and backward: the gradients of images, and optionally of the matrix.
 
     Ours is a function of images and matrices, destination to source, and theirs of images and the
     grids of affine_grid. A gradient's terms are as large as `amplitude`.
@@ -179,7 +175,7 @@ def backward_pair(
 
     def call(function: Callable[..., torch.Tensor], leaf: torch.Tensor) -> Callable[[], Any]:
         leaf.requires_grad_(with_matrix)
-        inputs = [leaf for leaf in (image, leaf, *colors) if leaf.requires_grad]
+        inputs = [leaf for leaf in (image, leaf) if leaf.requires_grad]
 
         def run() -> tuple[torch.Tensor, ...]:
             output = function(image, leaf)
@@ -188,11 +184,10 @@ def backward_pair(
         return run
 
     def scaled(result: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        return (*result[:2], *(g / weight for g in result[2:3]), *(g / walk for g in result[3:]))
+        return (*result[:2], *(g / weight for g in result[2:]))
 
     def to_matrix(result: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        of_matrix = [left[:2, :2] @ g @ right for g in result[2:3]]
-        return scaled((*result[:2], *of_matrix, *result[3:]))
+        return scaled((*result[:2], *(left[:2, :2] @ g @ right for g in result[2:])))
 
     return [
         Contender("visops", call(ours, matrix), comparable=scaled),
@@ -218,18 +213,17 @@ def backward_contenders(
 
 
 def tensor_cases(device: str) -> list[Case]:
-    """Tensors: two dtypes, two layouts, bilinear; the other modes once each; gradients."""
-    u8, f32 = torch.uint8, torch.float32
-    kinds = [(of, layout, "bilinear") for of in (u8, f32) for layout in ("NCHW", "channels_last")]
-    all_sizes = [(name, batch) for name in SIZES for batch in (1, 16)]
+    """Tensors: two dtypes and two layouts; gradients."""
     found = []
-    for dtype, layout, mode in [*kinds, (f32, "NCHW", "nearest"), (f32, "NCHW", "bicubic")]:
-        table = {
-            f"{batch}×{name} rotate": (dtype, layout, mode, batch, SIZES[name], device)
-            for name, batch in (all_sizes if mode == "bilinear" else [("224²", 16)])
-        }
-        group = f"tensor {'u8' if dtype == u8 else 'f32'} {layout}, {mode}"
-        found += rows(group, tensor_contenders, table, "^1×512²", device=device)
+    for name, dtype in (("u8", torch.uint8), ("f32", torch.float32)):
+        for layout in ("NCHW", "channels_last"):
+            table = {
+                f"{batch}×{label} rotate": (dtype, layout, batch, size, device)
+                for label, size in SIZES.items()
+                for batch in (1, 16)
+            }
+            group = f"tensor {name} {layout}, bilinear"
+            found += rows(group, tensor_contenders, table, "^1×512²", device=device)
     trained = [(1, "NCHW"), (16, "NCHW"), (16, "channels_last")]
     for with_matrix in (False, True):
         learning = {
@@ -257,8 +251,8 @@ def all_cases() -> list[Case]:
     group, small = "overhead, one 16×16 ", (16, 16)
     calls: dict[str, tuple[Any, ...]] = {
         "ndarray u8": (numpy_contenders, "bilinear", small),
-        "tensor f32": (tensor_contenders, torch.float32, "NCHW", "bilinear", 1, small, "cpu"),
-        "tensor u8": (tensor_contenders, torch.uint8, "NCHW", "bilinear", 1, small, "cpu"),
+        "tensor f32": (tensor_contenders, torch.float32, "NCHW", 1, small, "cpu"),
+        "tensor u8": (tensor_contenders, torch.uint8, "NCHW", 1, small, "cpu"),
     }
     overhead = [case(group + kind, "16×16 rotate", *of, quick=True) for kind, of in calls.items()]
     return [*arrays, *tensor_cases("cpu"), *overhead, *tensor_cases("cuda")]

@@ -5,7 +5,10 @@ doesn't. The matrix product is of float32 masks.
 Components: noise at the density where components are largest, and discs as networks draw them.
 OpenCV numbers components in another order: its labels are renumbered for the comparison, outside
 of the timing. Small regions: Segment Anything's function, restated, mask by mask. Distances: the
-discs, and noise. SciPy's are float64. Run lengths: one disc a mask, and twelve.
+discs, and noise. SciPy's are float64.
+Run lengths: one disc a mask, and twelve. pycocotools encodes masks in Fortran's order, which no
+network's output has: its best case gets them so, and the other one makes the copy in every call, as
+users must. It decodes to that order, too.
 Pasting: 28 × 28 probabilities into boxes of 5 to 60 % of the image's sides: detectron2's method for
 CPUs, restated, and torchvision's function with a comparison. Suppression, merging and stability:
 loops over masks, restated from libraries that have them.
@@ -29,10 +32,10 @@ except ImportError:
 
 import torch
 import visops
-from bench.coding import rle
-from bench.harness import Case, Contender, Tolerance, pair, rows
+from bench.harness import EXACT, Case, Contender, Tolerance, pair, rows
 
 Size = tuple[int, int]
+Draw = Callable[[int, int, int], np.ndarray]
 EIGHT = np.ones((3, 3), bool)
 ROUNDING = Tolerance(max_abs=1e-3, why="float32 throughout")
 
@@ -120,30 +123,6 @@ def components(picture: str, count: int, height: int, width: int) -> list[Conten
         each("OpenCV", opencv, bytes_, comparable=in_raster_order),
         each("SciPy", scipys, masks, comparable=np.int32),
         *by_cupy(tensor, "label"),
-    ]
-
-
-def statistics(picture: str, count: int, height: int, width: int) -> list[Contender]:
-    """Label and measure the components of each mask."""
-    masks = PICTURES[picture](count, height, width)
-    tensor, bytes_ = torch.as_tensor(masks), masks.view(np.uint8)
-
-    def opencv() -> list[np.ndarray]:
-        found = [cv2.connectedComponentsWithStats(m, connectivity=8)[2] for m in bytes_]
-        return [areas[1:, cv2.CC_STAT_AREA] for areas in found]
-
-    def ours() -> Any:
-        return visops.connected_components(tensor, return_stats=True)
-
-    def areas(result: Any) -> list[np.ndarray]:
-        return [np.sort(row[row > 0]) for row in result[1].areas.cpu().numpy()]
-
-    def theirs(found: list[np.ndarray]) -> list[np.ndarray]:
-        return [np.sort(row).astype(np.int64) for row in found]
-
-    return [
-        Contender("visops", ours, comparable=areas),
-        Contender("OpenCV", opencv, comparable=theirs, on_host=True),
     ]
 
 
@@ -334,25 +313,6 @@ def merging(*shape: int) -> list[Contender]:
     return pair("detectron2's method", ours, merged, on_host=True)
 
 
-def outlines(count: int, height: int, width: int) -> list[Contender]:
-    """Overlaps of the boundaries of all pairs."""
-    masks = torch.as_tensor(single_discs(count, height, width))
-    steps = max(1, round(0.02 * float(np.hypot(height, width))))
-    square = np.ones((3, 3), np.uint8)
-
-    def eroded() -> torch.Tensor:
-        found = []
-        for mask in masks.numpy().view(np.uint8):
-            padded = cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
-            found.append(mask - cv2.erode(padded, square, iterations=steps)[1:-1, 1:-1])
-        return ious(torch.from_numpy(np.stack(found))).nan_to_num(0)
-
-    def ours() -> torch.Tensor:
-        return visops.mask_iou(masks, masks, kind="boundary")
-
-    return pair("OpenCV and a matrix product", ours, eroded, (), ROUNDING, on_host=True)
-
-
 def stability(count: int, height: int, width: int) -> list[Contender]:
     """Segment Anything's stability scores."""
     torch.manual_seed(0)
@@ -370,12 +330,110 @@ def stability(count: int, height: int, width: int) -> list[Contender]:
     return pair("Segment Anything's method", ours, two_masks, (), ROUNDING)
 
 
+def fortran(masks: np.ndarray) -> np.ndarray:
+    """A copy that pycocotools takes: uint8 ``[H, W, N]``, column by column."""
+    return np.asfortranarray(masks.view(np.uint8).transpose(1, 2, 0))
+
+
+def texts(rles: list[dict[str, Any]]) -> list[np.ndarray]:
+    """The bytes of all masks."""
+    return [np.frombuffer(rle["counts"], np.uint8).copy() for rle in rles]
+
+
+def encode(draw: Draw, count: int, height: int, width: int) -> list[Contender]:
+    """Masks to compressed RLE."""
+    masks = draw(count, height, width)
+    tensor = torch.from_numpy(masks)
+    packed, columns = visops.pack_masks(tensor), fortran(masks)
+    calls: dict[str, Callable[[], Any]] = {
+        "visops": lambda: visops.masks_to_rle(tensor),
+        "packed before": lambda: visops.masks_to_rle(packed),
+        "pycocotools, columns given": lambda: coco.encode(columns),
+        "pycocotools, with the copy": lambda: coco.encode(fortran(masks)),
+    }
+    return [
+        Contender(name, call, EXACT, texts, bound=name == "packed before")
+        for name, call in calls.items()
+    ]
+
+
+def decode(draw: Draw, count: int, height: int, width: int) -> list[Contender]:
+    """Compressed RLE to masks."""
+    rles = visops.masks_to_rle(draw(count, height, width))
+
+    def to_bits() -> Any:
+        return visops.rle_to_masks(rles, out="packed")
+
+    def unpacked(packed: Any) -> torch.Tensor:
+        return packed.unpack().to(torch.uint8)
+
+    def by_rows(masks: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(masks.transpose(2, 0, 1))
+
+    return [
+        Contender("visops", lambda: visops.rle_to_masks(rles, out="uint8")),
+        Contender("to bits", to_bits, comparable=unpacked, bound=True),
+        Contender("pycocotools", lambda: coco.decode(rles), comparable=by_rows),
+    ]
+
+
+def encoded_overlaps(draw: Draw, count: int, height: int, width: int) -> list[Contender]:
+    """Overlaps of all pairs, from RLE."""
+    rles = visops.masks_to_rle(draw(count, height, width))
+
+    def cocos() -> np.ndarray:
+        return np.asarray(coco.iou(rles, rles, [0] * count))
+
+    return pair("pycocotools", lambda: visops.rle_iou(rles, rles), cocos)
+
+
+def polygons(corners: int, count: int, height: int, width: int) -> list[Contender]:
+    """A polygon an object to compressed RLE."""
+    rng = np.random.default_rng(2)
+    angles = np.linspace(0, 2 * np.pi, corners, endpoint=False)
+    circle = np.stack([np.cos(angles), np.sin(angles)], 1)
+    objects = []
+    for _ in range(count):
+        center = rng.uniform(0, (width, height))
+        radii = rng.uniform(2, height / 6) * rng.uniform(0.8, 1.2, (corners, 1))
+        objects.append([(center + circle * radii).reshape(-1).tolist()])
+    size = height, width
+
+    def cocos() -> list[dict[str, Any]]:
+        return [coco.merge(coco.frPyObjects(parts, *size)) for parts in objects]
+
+    def ours() -> list[dict[str, Any]]:
+        return visops.polygons_to_masks(objects, size, out="rle")
+
+    return [
+        Contender("visops", ours, comparable=texts),
+        Contender("pycocotools", cocos, comparable=texts),
+    ]
+
+
+def encoded_cases() -> list[Case]:
+    """Run lengths; none without pycocotools."""
+    if coco is None:
+        return []
+    table = {
+        f"{count} × 800 × 1333, {name}": (draw, count, 800, 1333)
+        for name, draw in (("one disc", single_discs), ("discs", discs))
+        for count in (10, 100)
+    }
+    drawn = {f"100 of {corners} corners": (corners, 100, 800, 1333) for corners in (20, 200)}
+    return [
+        *rows("encode", encode, table, "^10 "),
+        *rows("decode", decode, table),
+        *rows("encoded overlaps", encoded_overlaps, table),
+        *rows("polygons", polygons, drawn),
+    ]
+
+
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
     one, ten, hundred = (1, 512, 512), (10, 800, 1333), (100, 800, 1333)
     pictures: dict[str, tuple[Callable[..., list[Contender]], Sequence[str]]] = {
         "components": (components, ("noise", "discs")),
-        "components and statistics": (statistics, ("noise", "discs")),
         "small regions": (clean_up, ("holes", "islands")),
         "distances": (distances, ("noise", "discs")),
     }
@@ -394,11 +452,10 @@ def all_cases() -> list[Case]:
         ("pasting", pasting, "torchvision"),
         ("suppression", suppression, ""),
         ("merging", merging, ""),
-        ("overlaps of boundaries", outlines, ""),
         ("stability", stability, ""),
     ]
     for group, build, convention in many:
         given, note = ([convention], f", {convention}") if convention else ([], "")
         of = {f"{size[0]} × 800 × 1333{note}": (*given, *size) for size in (ten, hundred)}
         cases += rows(group, build, of, "^10 ", on_cuda=True)
-    return cases + rle.cases({"one disc": single_discs, "discs": discs})
+    return cases + encoded_cases()

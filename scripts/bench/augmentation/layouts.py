@@ -3,17 +3,13 @@
 from typing import Any
 
 import cv2
-import numpy as np
 import torch
 import torch.nn.functional as F
-import torchvision.transforms.v2.functional as TF
 import visops
-from bench.affine import ANGLE, SCALE, noise, rotation, theta_of
+from bench.affine import noise, rotation, theta_of
 from bench.augmentation.one_warp import COLOR, FLOAT, by_grid_sample
 from bench.augmentation.pictures import MEAN, STD, Size
 from bench.harness import Case, Contender, Tolerance, pair, rows
-from PIL import Image
-from torchvision.transforms import InterpolationMode
 
 SOURCE: Size = (512, 512)
 TARGET: Size = (224, 224)
@@ -44,7 +40,6 @@ def mask_contenders(target: Size) -> list[Contender]:
     matrix = rotation(SOURCE, target)
     array, plane = matrix.numpy(), mask[0, 0].numpy()
     border: dict[str, Any] = {"flags": cv2.INTER_NEAREST, "borderValue": 255}
-    nearest = InterpolationMode.NEAREST
 
     def opencv() -> torch.Tensor:
         return torch.from_numpy(cv2.warpAffine(plane, array, target[::-1], **border))[None, None]
@@ -54,13 +49,7 @@ def mask_contenders(target: Size) -> list[Contender]:
     def ours() -> torch.Tensor:
         return visops.augment(mask, matrix, target, **options)
 
-    def torchvision() -> torch.Tensor:
-        return TF.affine(mask, ANGLE, [0, 0], SCALE, [0.0, 0.0], nearest, fill=[255.0])
-
-    contenders = pair("OpenCV", ours, opencv, (), TIES)
-    if target == SOURCE:
-        contenders.append(Contender("torchvision", torchvision, TIES))
-    return contenders
+    return pair("OpenCV", ours, opencv, (), TIES)
 
 
 def resize_contenders(dtype: torch.dtype, layout: str, batch: int) -> list[Contender]:
@@ -83,25 +72,7 @@ def resize_contenders(dtype: torch.dtype, layout: str, batch: int) -> list[Conte
     def interpolated() -> torch.Tensor:
         return F.interpolate(image, TARGET, mode="bilinear", antialias=True)
 
-    contenders = pair("interpolate", ours, interpolated, (), rounded)
-    if is_u8 and layout == "channels_last":
-        arrays = list(image.permute(0, 2, 3, 1).numpy())
-        images = [Image.fromarray(array) for array in arrays]
-        size, area, triangle = TARGET[::-1], cv2.INTER_AREA, Image.Resampling.BILINEAR
-
-        def by_opencv() -> torch.Tensor:
-            return _batch([cv2.resize(array, size, interpolation=area) for array in arrays])
-
-        def by_pil() -> torch.Tensor:
-            return _batch([np.asarray(each.resize(size, triangle)) for each in images])
-
-        box = Tolerance(mean_abs=12.0, why="a box")
-        contenders += [Contender("OpenCV", by_opencv, box), Contender("PIL", by_pil, rounded)]
-    return contenders
-
-
-def _batch(arrays: list[np.ndarray]) -> torch.Tensor:
-    return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2)
+    return pair("interpolate", ours, interpolated, (), rounded)
 
 
 def cases() -> list[Case]:
