@@ -14,9 +14,7 @@ from bench.augmentation import (
     alphabet,
     batches,
     chains,
-    gradients,
     jpeg,
-    layouts,
     one_warp,
     ragged,
 )
@@ -31,8 +29,8 @@ def all_cases() -> list[Case]:
         *chains.class_cases(),
         *ragged.cases(),
         *jpeg.cases(),
-        *gradients.cases(),
-        *layouts.cases(),
+        *one_warp.gradient_cases(),
+        *one_warp.other_cases(),
         *alphabet.cases(),
     ]
-    return [*cases, *gradients.cases("cuda"), *batches.cases()]
+    return [*cases, *one_warp.gradient_cases("cuda"), *batches.cases()]

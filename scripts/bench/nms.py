@@ -141,5 +141,5 @@ def all_cases() -> list[Case]:
         *rows("80 classes in one call", classes, many, on_cuda=True),
         *rows("a detector's batch", detector, batch, "", images=4, on_cuda=True),
         *rows("soft_nms", soft, softened, "uniform, 1,000", threads=1, on_cuda=True),
-        *rows("nms_rotated", rotated, turned, "", threads=1, on_cuda=True),
+        *rows("nms_rotated", rotated, turned, "clustered", threads=1, on_cuda=True),
     ]
