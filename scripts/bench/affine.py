@@ -1,22 +1,16 @@
 """The affine warp against OpenCV, torch's affine_grid + grid_sample, kornia and torchvision.
 
-Every row warps the same white-noise images by the same matrix in all contenders: three channels,
-zeros outside, integer pixel centres. Geometries: `rotate` (17.3 degrees and scale 1.13 about the
-centre), `shift` (by 7.317 and -4.631 pixels: rounder numbers make ties of 1 % of
-the uint8 results), `shift int` (by whole pixels) and `shrink` (to a third
-of the size). Peers get what they like best: OpenCV its float64 matrix; affine_grid + grid_sample
-a normalised theta computed beforehand; kornia a float32 matrix; torchvision, which has one matrix a
-call, one matrix for the whole batch where all others get one for each image, and the same geometry
-as angle, translation and scale; it cannot change the size, so it has no `shrink`. What computes in
-float only (affine_grid + grid_sample) is timed on uint8 with the conversion there and back.
-1080p at batch 16 is run for `rotate` alone, to bound the time that the whole takes.
+Every row rotates the same white noise by 17.3 degrees and scales it by 1.13, about the centre:
+three channels, zeros outside, integer pixel centres. Peers get what they like best:
+OpenCV its float64 matrix; affine_grid + grid_sample a normalised theta computed beforehand; kornia
+a float32 matrix; torchvision, which has one matrix a call, one for the whole batch where all
+others get one for each image, as angle and scale. What computes in float only (affine_grid +
+grid_sample) is timed on uint8 with the conversion there and back.
 """
 
 import functools
 import importlib
-import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from typing import Any
 
 import cv2
@@ -24,7 +18,7 @@ import torch
 import torch.nn.functional as F
 import torchvision.transforms.v2.functional as TF
 import visops
-from bench.harness import Case, Contender, Tolerance, case, rows
+from bench.harness import Case, Contender, Tolerance, case, pair, rows
 from torchvision.transforms import InterpolationMode
 
 Size = tuple[int, int]
@@ -48,43 +42,24 @@ CV_TOLERANCE = {
     "bicubic": _CV_CUBIC,
 }
 F32 = Tolerance(max_abs=2e-3, mean_abs=1e-4, why="peers' coordinates are float32 in [-1, 1]")
-F32_NEAREST = Tolerance(fraction=0.01, why="ties, and float32 coordinates")
 U8 = Tolerance(max_abs=1, fraction=0.05, why="peers' coordinates are float32 in [-1, 1]")
 GRADIENT = Tolerance(
     max_abs=2e-2, mean_abs=1e-4, why="a matrix gradient sums up to 786,432 float32 terms"
 )
 
 
-@dataclass(frozen=True)
-class Geometry:
-    """A warp in torchvision's terms, and how much smaller the output is than the input."""
-
-    angle: float = 0.0  # degrees
-    translate: tuple[float, float] = (0.0, 0.0)  # pixels
-    scale: float = 1.0
-    shrink: int = 1
-
-    def output_size(self, size: Size) -> Size:
-        return size[0] // self.shrink, size[1] // self.shrink
-
-    def matrix(self, size: Size) -> torch.Tensor:
-        """Source -> destination, integer pixel centres, float64 [2, 3]."""
-        (height, width), (out_height, out_width) = size, self.output_size(size)
-        recentre = ((out_width - width) / 2, (out_height - height) / 2)
-        translate = (self.translate[0] + recentre[0], self.translate[1] + recentre[1])
-        centre = ((width - 1) / 2, (height - 1) / 2)
-        matrix: torch.Tensor = visops.get_affine_matrix(
-            centre, self.angle, translate, self.scale / self.shrink
-        )
-        return matrix
+ANGLE, SCALE = 17.3, 1.13  # degrees
 
 
-GEOMETRIES = {
-    "rotate": Geometry(angle=17.3, scale=1.13),
-    "shift": Geometry(translate=(7.317, -4.631)),
-    "shift int": Geometry(translate=(7.0, -5.0)),
-    "shrink": Geometry(shrink=3),
-}
+def rotation(source: Size, target: Size | None = None) -> torch.Tensor:
+    """Rotate about the centre, and scale to 1.13 targets: source -> destination, float64 [2, 3]."""
+    target = target or source
+    centre = ((source[1] - 1) / 2, (source[0] - 1) / 2)
+    move = ((target[1] - source[1]) / 2, (target[0] - source[0]) / 2)
+    matrix: torch.Tensor = visops.get_affine_matrix(
+        centre, ANGLE, move, SCALE * target[0] / source[0]
+    )
+    return matrix
 
 
 def normaliser(size: Size) -> torch.Tensor:
@@ -118,72 +93,54 @@ def noise(dtype: torch.dtype, batch: int, size: Size, layout: str, device: str) 
     return image.to(device).contiguous(memory_format=format_)
 
 
-def numpy_contenders(mode: Any, size: Size, geometry: Geometry) -> list[Contender]:
+def numpy_contenders(mode: Any, size: Size) -> list[Contender]:
     """An HWC uint8 array against OpenCV."""
     image = noise(torch.uint8, 1, size, "channels_last", "cpu")[0].permute(1, 2, 0).numpy()
-    matrix = geometry.matrix(size).numpy()
-    out_size = height, width = geometry.output_size(size)
-    return [
-        Contender("visops", lambda: visops.warp_affine(image, matrix, out_size, mode=mode)),
-        Contender(
-            "OpenCV",
-            lambda: cv2.warpAffine(image, matrix, (width, height), flags=CV_FLAGS[mode]),
-            CV_TOLERANCE[mode],
-            floor=1.5 if mode == "bilinear" else 1.0,
-        ),
-    ]
+    matrix = rotation(size).numpy()
+
+    def ours() -> Any:
+        return visops.warp_affine(image, matrix, size, mode=mode)
+
+    def opencv() -> Any:
+        return cv2.warpAffine(image, matrix, size[::-1], flags=CV_FLAGS[mode])
+
+    return pair("OpenCV", ours, opencv, (), CV_TOLERANCE[mode])
 
 
 def tensor_contenders(
-    dtype: torch.dtype,
-    layout: str,
-    mode: Any,
-    batch: int,
-    size: Size,
-    geometry: Geometry,
-    device: str,
+    dtype: torch.dtype, layout: str, batch: int, size: Size, device: str
 ) -> list[Contender]:
     """A batch of tensors with a matrix per image, against the three peers that take tensors."""
     image = noise(dtype, batch, size, layout, device)
-    out_size = geometry.output_size(size)
-    single = geometry.matrix(size)
+    single = rotation(size)
     matrix = single.repeat(batch, 1, 1).to(device)
-    theta = theta_of(visops.invert_affine(single), size, out_size).repeat(batch, 1, 1).to(device)
+    theta = theta_of(visops.invert_affine(single), size, size).repeat(batch, 1, 1).to(device)
     matrix32 = matrix.float()
-    shape = [batch, 3, *out_size]
     is_u8 = dtype == torch.uint8
-    tolerance = F32_NEAREST if mode == "nearest" else U8 if is_u8 else F32
-    asked = mode == "bilinear" and device == "cpu"
+    tolerance = U8 if is_u8 else F32
+
+    def ours() -> torch.Tensor:
+        return visops.warp_affine(image, matrix, size)
 
     def grid_sample() -> torch.Tensor:
-        grid = F.affine_grid(theta, shape, align_corners=True)
+        grid = F.affine_grid(theta, list(image.shape), align_corners=True)
         source = image.float() if is_u8 else image
-        warped: torch.Tensor = F.grid_sample(source, grid, mode, "zeros", align_corners=True)
-        if is_u8:
-            warped = warped.round_().to(torch.uint8)
-        return warped
+        warped: torch.Tensor = F.grid_sample(source, grid, align_corners=True)
+        return warped.round_().to(torch.uint8) if is_u8 else warped
 
     def by_kornia() -> torch.Tensor:
-        warped: torch.Tensor = kornia.geometry.warp_affine(image, matrix32, out_size, mode=mode)
+        warped: torch.Tensor = kornia.geometry.warp_affine(image, matrix32, size)
         return warped
 
     def torchvision_affine() -> torch.Tensor:
-        moves = (geometry.angle, list(geometry.translate), geometry.scale, [0.0, 0.0])
-        return TF.affine(image, *moves, interpolation=InterpolationMode(mode))
+        moves = (ANGLE, [0, 0], SCALE, [0.0, 0.0])
+        return TF.affine(image, *moves, interpolation=InterpolationMode.BILINEAR)
 
-    floor = 3.0 if asked and not is_u8 and layout == "NCHW" else None
-    contenders = [
-        Contender("visops", lambda: visops.warp_affine(image, matrix, out_size, mode=mode)),
-        Contender("affine_grid + grid_sample", grid_sample, tolerance, floor),
-    ]
-    if not is_u8 and mode != "bicubic":
+    contenders = pair("affine_grid + grid_sample", ours, grid_sample, (), tolerance)
+    if not is_u8:
         kornia = importlib.import_module("kornia")  # here: GPU rows use other parts of this file
-        floor = 6.0 if asked and layout == "NCHW" else None
-        contenders.append(Contender("kornia", by_kornia, tolerance, floor))
-    if geometry.shrink == 1 and mode != "bicubic":
-        floor = 4.0 if asked and is_u8 else None
-        contenders.append(Contender("torchvision", torchvision_affine, tolerance, floor))
-    return contenders
+        contenders.append(Contender("kornia", by_kornia, tolerance))
+    return [*contenders, Contender("torchvision", torchvision_affine, tolerance)]
 
 
 def backward_pair(
@@ -195,10 +152,9 @@ def backward_pair(
     *,
     layout: str = "NCHW",
     with_matrix: bool = True,
-    colors: Sequence[torch.Tensor] = (),
     amplitude: float = 1.0,
 ) -> list[Contender]:
-    """Forward and backward: the gradients of images, and optionally of matrix and colours.
+    """Forward and backward: the gradients of images, and optionally of the matrix.
 
     Ours is a function of images and matrices, destination to source, and theirs of images and the
     grids of affine_grid. A gradient's terms are as large as `amplitude`.
@@ -219,7 +175,7 @@ def backward_pair(
 
     def call(function: Callable[..., torch.Tensor], leaf: torch.Tensor) -> Callable[[], Any]:
         leaf.requires_grad_(with_matrix)
-        inputs = [leaf for leaf in (image, leaf, *colors) if leaf.requires_grad]
+        inputs = [leaf for leaf in (image, leaf) if leaf.requires_grad]
 
         def run() -> tuple[torch.Tensor, ...]:
             output = function(image, leaf)
@@ -228,25 +184,23 @@ def backward_pair(
         return run
 
     def scaled(result: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        return (*result[:2], *(g / weight for g in result[2:3]), *(g / walk for g in result[3:]))
+        return (*result[:2], *(g / weight for g in result[2:]))
 
     def to_matrix(result: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        of_matrix = [left[:2, :2] @ g @ right for g in result[2:3]]
-        return scaled((*result[:2], *of_matrix, *result[3:]))
+        return scaled((*result[:2], *(left[:2, :2] @ g @ right for g in result[2:])))
 
-    name, floor = "affine_grid + grid_sample", 2.0 if device.type == "cpu" else None
     return [
         Contender("visops", call(ours, matrix), comparable=scaled),
-        Contender(name, call(by_grid, theta), GRADIENT, floor, to_matrix),
+        Contender("affine_grid + grid_sample", call(by_grid, theta), GRADIENT, to_matrix),
     ]
 
 
 def backward_contenders(
-    layout: str, batch: int, size: Size, geometry: Geometry, with_matrix: bool, device: str
+    layout: str, batch: int, size: Size, with_matrix: bool, device: str
 ) -> list[Contender]:
     """The image's gradient, and optionally the matrix's."""
     image = noise(torch.float32, batch, size, layout, device).detach().requires_grad_()
-    inverse = visops.invert_affine(geometry.matrix(size))
+    inverse = visops.invert_affine(rotation(size))
 
     def ours(image: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
         return visops.warp_affine(image, matrix, inverse_map=True)
@@ -258,84 +212,47 @@ def backward_contenders(
     return backward_pair(ours, theirs, image, inverse, size, **options)
 
 
-def overhead_contenders(kind: str) -> list[Contender]:
-    """One 16x16 image: what a call costs before it computes anything."""
-    size, geometry = (16, 16), GEOMETRIES["rotate"]
-    if kind == "ndarray u8":
-        found = numpy_contenders("bilinear", size, geometry)
-    else:
-        dtype = torch.uint8 if kind == "tensor u8" else torch.float32
-        found = tensor_contenders(dtype, "NCHW", "bilinear", 1, size, geometry, "cpu")
-    with_floor = ("OpenCV", "affine_grid + grid_sample")
-    return [replace(c, floor=1.0 if c.name in with_floor else None) for c in found]
-
-
-def numpy_cases() -> list[Case]:
-    """NumPy arrays in three modes."""
-    found = []
-    for mode in ("bilinear", "bicubic", "nearest"):
-        table = {
-            f"{name} {geometry}": (mode, size, GEOMETRIES[geometry])
-            for name, size in SIZES.items()
-            for geometry in GEOMETRIES
-        }
-        quick = "512²" if mode == "bilinear" else "512² rotate"
-        found += rows(f"ndarray u8 HWC, {mode}", numpy_contenders, table, quick)
-    return found
-
-
 def tensor_cases(device: str) -> list[Case]:
-    """Tensors: two dtypes, two layouts, bilinear; and the other modes once each."""
-    sizes = [
-        (name, batch, geometry)
-        for name, batch, geometry in itertools.product(SIZES, (1, 16), GEOMETRIES)
-        if (name, batch) != ("1080p", 16) or geometry == "rotate"
-    ]
-    kinds = [
-        (dtype, layout, "bilinear", sizes)
-        for dtype in (torch.uint8, torch.float32)
-        for layout in ("NCHW", "channels_last")
-    ]
-    others = [
-        (torch.float32, "NCHW", mode, [("224²", 16, "rotate")]) for mode in ("nearest", "bicubic")
-    ]
+    """Tensors: two dtypes and two layouts; gradients."""
     found = []
-    for dtype, layout, mode, chosen in kinds + others:
-        table = {
-            f"{batch}×{name} {geometry}": (
-                *(dtype, layout, mode, batch),
-                *(SIZES[name], GEOMETRIES[geometry], device),
-            )
-            for name, batch, geometry in chosen
-        }
-        group = f"tensor {'u8' if dtype == torch.uint8 else 'f32'} {layout}, {mode}"
-        quick = "^1×512² (rotate|shift int|shrink)"
-        found += rows(group, tensor_contenders, table, quick, device=device)
-    return found
-
-
-def backward_cases(device: str) -> list[Case]:
-    """Forward and backward in float32."""
-    sizes = [(name, batch, "NCHW") for name in ("224²", "512²") for batch in (1, 16)]
-    found = []
+    for name, dtype in (("u8", torch.uint8), ("f32", torch.float32)):
+        for layout in ("NCHW", "channels_last"):
+            table = {
+                f"{batch}×{label} rotate": (dtype, layout, batch, size, device)
+                for label, size in SIZES.items()
+                for batch in (1, 16)
+            }
+            group = f"tensor {name} {layout}, bilinear"
+            found += rows(group, tensor_contenders, table, "^1×512²", device=device)
+    trained = [(1, "NCHW"), (16, "NCHW"), (16, "channels_last")]
     for with_matrix in (False, True):
-        table = {
-            f"{batch}×{name} rotate {layout}": (
-                *(layout, batch, SIZES[name], GEOMETRIES["rotate"]),
-                *(with_matrix, device),
-            )
-            for name, batch, layout in (*sizes, ("224²", 16, "channels_last"))
+        learning = {
+            f"{batch}×224² rotate {layout}": (layout, batch, SIZES["224²"], with_matrix, device)
+            for batch, layout in trained
         }
         group = f"forward + backward f32, {'image and matrix' if with_matrix else 'image'} gradient"
-        found += rows(group, backward_contenders, table, "^1×224²", device=device)
+        found += rows(group, backward_contenders, learning, "^1×", device=device)
     return found
 
 
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
-    overhead = [
-        case(f"overhead, one 16×16 {kind}", "16×16 rotate", overhead_contenders, kind, quick=True)
-        for kind in ("ndarray u8", "tensor f32", "tensor u8")
+    arrays = [
+        made
+        for mode in CV_FLAGS
+        for made in rows(
+            f"ndarray u8 HWC, {mode}",
+            numpy_contenders,
+            {f"{name} rotate": (mode, size) for name, size in SIZES.items()},
+            "512²",
+        )
     ]
-    cases = [*numpy_cases(), *tensor_cases("cpu"), *backward_cases("cpu"), *overhead]
-    return [*cases, *tensor_cases("cuda"), *backward_cases("cuda")]
+    # One 16x16 image: what a call costs before it computes anything.
+    group, small = "overhead, one 16×16 ", (16, 16)
+    calls: dict[str, tuple[Any, ...]] = {
+        "ndarray u8": (numpy_contenders, "bilinear", small),
+        "tensor f32": (tensor_contenders, torch.float32, "NCHW", 1, small, "cpu"),
+        "tensor u8": (tensor_contenders, torch.uint8, "NCHW", 1, small, "cpu"),
+    }
+    overhead = [case(group + kind, "16×16 rotate", *of, quick=True) for kind, of in calls.items()]
+    return [*arrays, *tensor_cases("cpu"), *overhead, *tensor_cases("cuda")]

@@ -14,13 +14,9 @@ from bench.augmentation import (
     alphabet,
     batches,
     chains,
-    gradients,
     jpeg,
-    layouts,
     one_warp,
-    plain,
     ragged,
-    samples,
 )
 from bench.harness import Case
 
@@ -31,12 +27,10 @@ def all_cases() -> list[Case]:
         *one_warp.cases(),
         *chains.cases(),
         *chains.class_cases(),
-        *plain.cases(),
-        *samples.cases(),
         *ragged.cases(),
         *jpeg.cases(),
-        *gradients.cases(),
-        *layouts.cases(),
+        *one_warp.gradient_cases(),
+        *one_warp.other_cases(),
         *alphabet.cases(),
     ]
-    return [*cases, *gradients.cases("cuda"), *batches.cases()]
+    return [*cases, *one_warp.gradient_cases("cuda"), *batches.cases()]

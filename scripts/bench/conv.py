@@ -2,7 +2,6 @@
 
 One image and one kernel: SciPy, OpenCV and F.conv2d, with a new array for each result, then with
 the same one for all. im2col: a copy of its own result, F.unfold. Layers: F.conv2d, that is oneDNN.
-`auto` is compared with every method that it chooses from: there a ratio of 0.9 is what it may lose.
 """
 
 from bench.convolution import columns, images, networks

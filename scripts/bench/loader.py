@@ -14,24 +14,12 @@ each stage, the first batch and the memory of a large data set, into results of 
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.augmentation.pictures import SAME_MEAN, Size
 from bench.harness import EXACT, Case, Contender, rows
 from bench.loading import by_torchvision, files, ours, peers
-
-FLOORS = {
-    "bound": 0.9,
-    "visops, sample by sample": 1.4,
-    "visops, collate": 1.4,
-    "torchvision": 4.0,
-    "albumentations": 2.5,
-    "SPDL": 1.0,
-    "DALI": 1.0,
-    "FFCV, raw": 1.0,
-    "FFCV, JPEG": 1.0,
-}
 
 
 def photo_contenders(size: Size, kind: files.Kind) -> list[Contender]:
@@ -52,7 +40,7 @@ def photo_contenders(size: Size, kind: files.Kind) -> list[Contender]:
         calls["DALI"] = peers.Dali(paths)
     if kind != "png":
         calls |= _ffcv(paths)
-    return [_contender(name, call, kind == "smooth") for name, call in calls.items()]
+    return contenders(calls)
 
 
 def _ffcv(paths: Sequence[str], **options: Any) -> dict[str, Any]:
@@ -69,7 +57,7 @@ def plain_contenders(size: Size) -> list[Contender]:
         "bound": ours.Bound(paths, own),
         **_ffcv(paths, jitter=False),
     }
-    return [_contender(name, call, False) for name, call in calls.items()]
+    return contenders(calls)
 
 
 def view_contenders(size: Size) -> list[Contender]:
@@ -82,7 +70,7 @@ def view_contenders(size: Size) -> list[Contender]:
         "torchvision": ours.in_workers(paths, by_torchvision.ByTorchvision(files.VIEWS)),
         "albumentations": ours.in_workers(paths, peers.ByAlbumentations(files.VIEWS)),
     }
-    return [_contender(name, call, False) for name, call in calls.items()]
+    return contenders(calls)
 
 
 def detection_contenders(size: Size) -> list[Contender]:
@@ -91,11 +79,8 @@ def detection_contenders(size: Size) -> list[Contender]:
     own = ours.chain(boxes="sanitize")
     load, collate = by_torchvision.DetectionByTorchvision(), by_torchvision.lists_of_boxes
     theirs = ours.in_workers(samples, load, collate)
-    return [
-        _contender("visops", ours.loader(samples, own)),
-        _contender("visops, collate", ours.collated(samples, own)),
-        Contender("torchvision", theirs, SAME_MEAN, 3.0, ours.mean),
-    ]
+    calls = {"visops": ours.loader(samples, own), "visops, collate": ours.collated(samples, own)}
+    return contenders({**calls, "torchvision": theirs})
 
 
 def gpu_contenders() -> list[Contender]:
@@ -108,16 +93,22 @@ def gpu_contenders() -> list[Contender]:
     }
     calls["torchvision, workers"] = ours.onto_gpu(paths, by_torchvision.ByTorchvision(), cores)
     calls["torchvision, nvJPEG"] = by_torchvision.on_gpu(paths)
-    return [_contender(name, call, False) for name, call in calls.items()]
+    return contenders(calls)
 
 
-def _contender(name: str, call: Any, has_floor: bool = True) -> Contender:
-    same = name in ("bound", "visops, sample by sample")
-    tolerance = EXACT if same else SAME_MEAN
-    bound = name == "bound" or name.startswith("visops,")
-    return Contender(
-        name, call, tolerance, FLOORS.get(name) if has_floor else None, ours.mean, bound
-    )
+def contenders(calls: Mapping[str, Any]) -> list[Contender]:
+    """What makes the same batches, sample by sample, is compared bit by bit."""
+    exact = ("bound", "visops, sample by sample")
+    return [
+        Contender(
+            name,
+            call,
+            EXACT if name in exact else SAME_MEAN,
+            ours.mean,
+            name == "bound" or name.startswith("visops,"),
+        )
+        for name, call in calls.items()
+    ]
 
 
 def all_cases() -> list[Case]:

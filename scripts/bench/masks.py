@@ -1,12 +1,14 @@
-"""Operators on masks against torchvision, pycocotools, SciPy, OpenCV and scikit-image.
+"""Operators on masks against torchvision, pycocotools, SciPy and OpenCV.
 
 Overlaps and boxes: masks of a disc each, as bool, which ours packs in every call; "packed before"
 doesn't. The matrix product is of float32 masks.
 Components: noise at the density where components are largest, and discs as networks draw them.
 OpenCV numbers components in another order: its labels are renumbered for the comparison, outside
 of the timing. Small regions: Segment Anything's function, restated, mask by mask. Distances: the
-discs, and the outside of a few, where distances are long. SciPy's are float64. Run lengths: one
-disc a mask, and twelve (bench/coding/rle.py).
+discs, and noise. SciPy's are float64.
+Run lengths: one disc a mask, and twelve. pycocotools encodes masks in Fortran's order, which no
+network's output has: its best case gets them so, and the other one makes the copy in every call, as
+users must. It decodes to that order, too.
 Pasting: 28 × 28 probabilities into boxes of 5 to 60 % of the image's sides: detectron2's method for
 CPUs, restated, and torchvision's function with a comparison. Suppression, merging and stability:
 loops over masks, restated from libraries that have them.
@@ -20,7 +22,6 @@ from typing import Any
 import cv2
 import numpy as np
 import scipy.ndimage
-import skimage.measure
 from torchvision.models.detection.roi_heads import paste_masks_in_image
 from torchvision.ops import masks_to_boxes
 
@@ -31,12 +32,12 @@ except ImportError:
 
 import torch
 import visops
-from bench.coding import rle
-from bench.harness import Case, Contender, Tolerance, pair, rows
+from bench.harness import EXACT, Case, Contender, Tolerance, pair, rows
 
+Size = tuple[int, int]
+Draw = Callable[[int, int, int], np.ndarray]
 EIGHT = np.ones((3, 3), bool)
 ROUNDING = Tolerance(max_abs=1e-3, why="float32 throughout")
-SIZES = {"512 × 512": (512, 512), "4k": (2160, 3840)}
 
 
 @lru_cache(maxsize=2)
@@ -62,16 +63,7 @@ def discs(count: int, height: int, width: int, each: int = 12) -> np.ndarray:
     return masks
 
 
-def outside(count: int, height: int, width: int) -> np.ndarray:
-    """All but a few small discs."""
-    return ~discs(count, height, width, 3)
-
-
-PICTURES: dict[str, Callable[..., np.ndarray]] = {
-    "noise": noise,
-    "discs": discs,
-    "outside of discs": outside,
-}
+PICTURES: dict[str, Callable[..., np.ndarray]] = {"noise": noise, "discs": discs}
 
 
 def in_raster_order(labels: np.ndarray) -> np.ndarray:
@@ -128,34 +120,9 @@ def components(picture: str, count: int, height: int, width: int) -> list[Conten
 
     return [
         Contender("visops", lambda: visops.connected_components(tensor)),
-        each("OpenCV", opencv, bytes_, floor=1.5, comparable=in_raster_order),
-        each("SciPy", scipys, masks, floor=5.0, comparable=np.int32),
-        each("scikit-image", skimage.measure.label, masks, comparable=np.int32),
+        each("OpenCV", opencv, bytes_, comparable=in_raster_order),
+        each("SciPy", scipys, masks, comparable=np.int32),
         *by_cupy(tensor, "label"),
-    ]
-
-
-def statistics(picture: str, count: int, height: int, width: int) -> list[Contender]:
-    """Label and measure the components of each mask."""
-    masks = PICTURES[picture](count, height, width)
-    tensor, bytes_ = torch.as_tensor(masks), masks.view(np.uint8)
-
-    def opencv() -> list[np.ndarray]:
-        found = [cv2.connectedComponentsWithStats(m, connectivity=8)[2] for m in bytes_]
-        return [areas[1:, cv2.CC_STAT_AREA] for areas in found]
-
-    def ours() -> Any:
-        return visops.connected_components(tensor, return_stats=True)
-
-    def areas(result: Any) -> list[np.ndarray]:
-        return [np.sort(row[row > 0]) for row in result[1].areas.cpu().numpy()]
-
-    def theirs(found: list[np.ndarray]) -> list[np.ndarray]:
-        return [np.sort(row).astype(np.int64) for row in found]
-
-    return [
-        Contender("visops", ours, comparable=areas),
-        Contender("OpenCV", opencv, floor=1.5, comparable=theirs, on_host=True),
     ]
 
 
@@ -164,26 +131,21 @@ def clean_up(mode: Any, count: int, height: int, width: int) -> list[Contender]:
     masks = discs(count, height, width) ^ (noise(count, height, width) & noise(1, height, width))
     tensor, holes = torch.as_tensor(masks), mode == "holes"
 
-    def segment_anything(mask: np.ndarray) -> np.ndarray:
+    def cleaned(mask: np.ndarray) -> np.ndarray:
+        """Segment Anything's function."""
         _, regions, stats, _ = cv2.connectedComponentsWithStats(
             (holes ^ mask).astype(np.uint8), connectivity=8
         )
         small = stats[:, cv2.CC_STAT_AREA] < 100
         small[0] = holes
-        return np.asarray((small if holes else ~small & (stats[:, 4] > 0))[regions])
-
-    def cleaned(mask: np.ndarray) -> np.ndarray:
-        found = segment_anything(mask)
-        if not holes:
-            found &= mask
-        return found
+        return np.asarray(small[regions] if holes else (~small)[regions] & mask)
 
     def ours() -> Any:
         return visops.remove_small_regions(tensor, 100, mode)
 
     return [
         Contender("visops", ours, comparable=lambda result: result[0]),
-        each("OpenCV, as SAM", cleaned, masks, floor=1.5),
+        each("OpenCV, as SAM", cleaned, masks),
     ]
 
 
@@ -198,8 +160,8 @@ def distances(picture: str, count: int, height: int, width: int) -> list[Contend
     scipys, rounding = scipy.ndimage.distance_transform_edt, {"tolerance": ROUNDING}
     return [
         Contender("visops", lambda: visops.distance_transform(tensor)),
-        each("OpenCV", opencv, bytes_, floor=1.0, **rounding),
-        each("SciPy", scipys, masks, floor=3.0, comparable=np.float32, **rounding),
+        each("OpenCV", opencv, bytes_, **rounding),
+        each("SciPy", scipys, masks, comparable=np.float32, **rounding),
         *by_cupy(tensor, "distance_transform_edt"),
     ]
 
@@ -231,17 +193,17 @@ def overlaps(count: int, height: int, width: int) -> list[Contender]:
     contenders = [
         Contender("visops", lambda: visops.mask_iou(masks, masks)),
         Contender("packed before", lambda: visops.mask_iou(packed, packed), bound=True),
-        Contender("matrix product", lambda: ious(masks), ROUNDING, floor=50.0),
+        Contender("matrix product", lambda: ious(masks), ROUNDING),
     ]
     if coco is not None:
-        contenders.append(Contender("pycocotools", cocos, ROUNDING, None, as_floats, on_host=True))
+        contenders.append(Contender("pycocotools", cocos, ROUNDING, as_floats, on_host=True))
     return contenders
 
 
 def boxes(count: int, height: int, width: int) -> list[Contender]:
     """The box of each mask."""
     masks = torch.as_tensor(single_discs(count, height, width))
-    return pair("torchvision", visops.masks_to_boxes, masks_to_boxes, [masks], floor=20.0)
+    return pair("torchvision", visops.masks_to_boxes, masks_to_boxes, [masks])
 
 
 def detections(count: int, height: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -255,22 +217,30 @@ def detections(count: int, height: int, width: int) -> tuple[torch.Tensor, torch
     return masks[:, 0], boxes
 
 
-def paste_one_by_one(
-    masks: torch.Tensor, boxes: torch.Tensor, size: tuple[int, int]
-) -> torch.Tensor:
+def paste_one_by_one(masks: torch.Tensor, boxes: torch.Tensor, size: Size) -> torch.Tensor:
     """detectron2's pasting on CPUs."""
     height, width = size
     pasted = torch.zeros(len(masks), height, width, dtype=torch.bool)
-    for i, (mask, box) in enumerate(zip(masks, boxes, strict=True)):
+    for i, box in enumerate(boxes):
         x1, y1 = (int(v) for v in (box[:2].floor() - 1).clamp(min=0))
         x2, y2 = min(int(box[2].ceil()) + 1, width), min(int(box[3].ceil()) + 1, height)
         columns = (torch.arange(x1, x2) + 0.5 - box[0]) / (box[2] - box[0]) * 2 - 1
         rows = (torch.arange(y1, y2) + 0.5 - box[1]) / (box[3] - box[1]) * 2 - 1
-        shape = (y2 - y1, x2 - x1)
-        grid = torch.stack([columns.expand(shape), rows[:, None].expand(shape)], 2)
-        numbers = torch.nn.functional.grid_sample(mask[None, None], grid[None], align_corners=False)
+        grid = torch.stack(torch.meshgrid(columns, rows, indexing="xy"), 2)
+        numbers = torch.nn.functional.grid_sample(masks[i : i + 1, None], grid[None])
         pasted[i, y1:y2, x1:x2] = numbers[0, 0] >= 0.5
     return pasted
+
+
+def paste_all(masks: torch.Tensor, boxes: torch.Tensor, size: Size) -> torch.Tensor:
+    """torchvision's."""
+    return (paste_masks_in_image(masks[:, None], boxes, size) > 0.5)[:, 0]
+
+
+PASTES = {
+    "detectron2": ("detectron2's method", paste_one_by_one),
+    "torchvision": ("torchvision", paste_all),
+}
 
 
 def pasting(convention: Any, count: int, height: int, width: int) -> list[Contender]:
@@ -281,45 +251,54 @@ def pasting(convention: Any, count: int, height: int, width: int) -> list[Conten
     def ours(out: Any) -> Callable[[], Any]:
         return lambda: visops.paste_masks(masks, boxes, size, out=out, convention=convention)
 
-    contenders = [
+    name, paste = PASTES[convention]
+    return [
         Contender("visops", ours("bool"), comparable=lambda m: m.byte()),
         Contender("packed", ours("packed"), bound=True, comparable=lambda p: p.unpack().byte()),
+        Contender(
+            name,
+            lambda: paste(masks, boxes, size),
+            few,
+            lambda m: m.byte(),
+            on_host=convention == "detectron2",
+        ),
     ]
-    if convention == "detectron2":
-
-        def theirs() -> torch.Tensor:
-            return paste_one_by_one(masks, boxes, size)
-
-        name, floor = "detectron2's method", 15.0
-    else:
-
-        def theirs() -> torch.Tensor:
-            return paste_masks_in_image(masks[:, None], boxes, size) > 0.5
-
-        name, floor = "torchvision", 8.0
-    on_host = convention == "detectron2"
-    peer = Contender(name, theirs, few, floor, lambda m: m.view(-1, *size).byte(), on_host=on_host)
-    return [*contenders, peer]
 
 
-def selection(kind: str, count: int, height: int, width: int) -> list[Contender]:
-    """What is kept of masks by score, and drawn."""
+def scored(count: int, height: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Masks and their scores."""
     masks = torch.as_tensor(single_discs(count, height, width))
     torch.manual_seed(0)
-    scores = torch.rand(count)
+    return masks, torch.rand(count)
+
+
+def suppression(*shape: int) -> list[Contender]:
+    """What is kept of masks by score."""
+    masks, scores = scored(*shape)
     packed = visops.pack_masks(masks)
 
     def suppressed() -> torch.Tensor:
         order = scores.argsort(descending=True, stable=True)
         meets = ious(masks[order]) > 0.3
         kept: list[int] = []
-        for i in range(count):
+        for i in range(len(order)):
             if not meets[i, kept].any():
                 kept.append(i)
         return order[kept]
 
+    return [
+        Contender("visops", lambda: visops.mask_nms(masks, scores, 0.3)),
+        Contender("packed before", lambda: visops.mask_nms(packed, scores, 0.3), bound=True),
+        Contender("matrix product", suppressed),
+    ]
+
+
+def merging(*shape: int) -> list[Contender]:
+    """What is drawn of masks by score."""
+    masks, scores = scored(*shape)
+
     def merged() -> torch.Tensor:
-        labels, drawn = torch.zeros(height, width, dtype=torch.int32), 0
+        labels, drawn = torch.zeros(shape[1:], dtype=torch.int32), 0
         for i in torch.argsort(-scores).tolist():
             area = int(masks[i].sum())
             covered = int((masks[i] & (labels > 0)).sum())
@@ -328,36 +307,10 @@ def selection(kind: str, count: int, height: int, width: int) -> list[Contender]
                 labels[masks[i] & (labels == 0)] = drawn
         return labels
 
-    if kind == "suppression":
-        return [
-            Contender("visops", lambda: visops.mask_nms(masks, scores, 0.3)),
-            Contender("packed before", lambda: visops.mask_nms(packed, scores, 0.3), bound=True),
-            Contender("matrix product", suppressed, floor=50.0),
-        ]
-    return [
-        Contender("visops", lambda: visops.merge_masks(masks, scores)[0]),
-        Contender("packed before", lambda: visops.merge_masks(packed, scores)[0], bound=True),
-        Contender("detectron2's method", merged, floor=5.0, on_host=True),
-    ]
-
-
-def outlines(count: int, height: int, width: int) -> list[Contender]:
-    """Overlaps of the boundaries of all pairs."""
-    masks = torch.as_tensor(single_discs(count, height, width))
-    steps = max(1, round(0.02 * float(np.hypot(height, width))))
-    square = np.ones((3, 3), np.uint8)
-
-    def eroded() -> torch.Tensor:
-        found = []
-        for mask in masks.numpy().view(np.uint8):
-            padded = cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
-            found.append(mask - cv2.erode(padded, square, iterations=steps)[1:-1, 1:-1])
-        return ious(torch.from_numpy(np.stack(found))).nan_to_num(0)
-
     def ours() -> torch.Tensor:
-        return visops.mask_iou(masks, masks, kind="boundary")
+        return visops.merge_masks(masks, scores)[0]
 
-    return pair("OpenCV and a matrix product", ours, eroded, (), ROUNDING, 10.0, on_host=True)
+    return pair("detectron2's method", ours, merged, on_host=True)
 
 
 def stability(count: int, height: int, width: int) -> list[Contender]:
@@ -374,35 +327,135 @@ def stability(count: int, height: int, width: int) -> list[Contender]:
     def ours() -> torch.Tensor:
         return visops.stability_score(logits, 0.0, 1.0)
 
-    return pair("Segment Anything's method", ours, two_masks, (), ROUNDING, 2.0)
+    return pair("Segment Anything's method", ours, two_masks, (), ROUNDING)
+
+
+def fortran(masks: np.ndarray) -> np.ndarray:
+    """A copy that pycocotools takes: uint8 ``[H, W, N]``, column by column."""
+    return np.asfortranarray(masks.view(np.uint8).transpose(1, 2, 0))
+
+
+def texts(rles: list[dict[str, Any]]) -> list[np.ndarray]:
+    """The bytes of all masks."""
+    return [np.frombuffer(rle["counts"], np.uint8).copy() for rle in rles]
+
+
+def encode(draw: Draw, count: int, height: int, width: int) -> list[Contender]:
+    """Masks to compressed RLE."""
+    masks = draw(count, height, width)
+    tensor = torch.from_numpy(masks)
+    packed, columns = visops.pack_masks(tensor), fortran(masks)
+    calls: dict[str, Callable[[], Any]] = {
+        "visops": lambda: visops.masks_to_rle(tensor),
+        "packed before": lambda: visops.masks_to_rle(packed),
+        "pycocotools, columns given": lambda: coco.encode(columns),
+        "pycocotools, with the copy": lambda: coco.encode(fortran(masks)),
+    }
+    return [
+        Contender(name, call, EXACT, texts, bound=name == "packed before")
+        for name, call in calls.items()
+    ]
+
+
+def decode(draw: Draw, count: int, height: int, width: int) -> list[Contender]:
+    """Compressed RLE to masks."""
+    rles = visops.masks_to_rle(draw(count, height, width))
+
+    def to_bits() -> Any:
+        return visops.rle_to_masks(rles, out="packed")
+
+    def unpacked(packed: Any) -> torch.Tensor:
+        return packed.unpack().to(torch.uint8)
+
+    def by_rows(masks: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(masks.transpose(2, 0, 1))
+
+    return [
+        Contender("visops", lambda: visops.rle_to_masks(rles, out="uint8")),
+        Contender("to bits", to_bits, comparable=unpacked, bound=True),
+        Contender("pycocotools", lambda: coco.decode(rles), comparable=by_rows),
+    ]
+
+
+def encoded_overlaps(draw: Draw, count: int, height: int, width: int) -> list[Contender]:
+    """Overlaps of all pairs, from RLE."""
+    rles = visops.masks_to_rle(draw(count, height, width))
+
+    def cocos() -> np.ndarray:
+        return np.asarray(coco.iou(rles, rles, [0] * count))
+
+    return pair("pycocotools", lambda: visops.rle_iou(rles, rles), cocos)
+
+
+def polygons(corners: int, count: int, height: int, width: int) -> list[Contender]:
+    """A polygon an object to compressed RLE."""
+    rng = np.random.default_rng(2)
+    angles = np.linspace(0, 2 * np.pi, corners, endpoint=False)
+    circle = np.stack([np.cos(angles), np.sin(angles)], 1)
+    objects = []
+    for _ in range(count):
+        center = rng.uniform(0, (width, height))
+        radii = rng.uniform(2, height / 6) * rng.uniform(0.8, 1.2, (corners, 1))
+        objects.append([(center + circle * radii).reshape(-1).tolist()])
+    size = height, width
+
+    def cocos() -> list[dict[str, Any]]:
+        return [coco.merge(coco.frPyObjects(parts, *size)) for parts in objects]
+
+    def ours() -> list[dict[str, Any]]:
+        return visops.polygons_to_masks(objects, size, out="rle")
+
+    return [
+        Contender("visops", ours, comparable=texts),
+        Contender("pycocotools", cocos, comparable=texts),
+    ]
+
+
+def encoded_cases() -> list[Case]:
+    """Run lengths; none without pycocotools."""
+    if coco is None:
+        return []
+    table = {
+        f"{count} × 800 × 1333, {name}": (draw, count, 800, 1333)
+        for name, draw in (("one disc", single_discs), ("discs", discs))
+        for count in (10, 100)
+    }
+    drawn = {f"100 of {corners} corners": (corners, 100, 800, 1333) for corners in (20, 200)}
+    return [
+        *rows("encode", encode, table, "^10 "),
+        *rows("decode", decode, table),
+        *rows("encoded overlaps", encoded_overlaps, table),
+        *rows("polygons", polygons, drawn),
+    ]
 
 
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
-    sizes = {name: (1, *size) for name, size in SIZES.items()}
-    sizes["100 × 800 × 1333"] = (100, 800, 1333)
+    one, ten, hundred = (1, 512, 512), (10, 800, 1333), (100, 800, 1333)
     pictures: dict[str, tuple[Callable[..., list[Contender]], Sequence[str]]] = {
         "components": (components, ("noise", "discs")),
-        "components and statistics": (statistics, ("noise", "discs")),
         "small regions": (clean_up, ("holes", "islands")),
-        "distances": (distances, ("noise", "discs", "outside of discs")),
+        "distances": (distances, ("noise", "discs")),
     }
     cases = []
     for group, (build, kinds) in pictures.items():
-        table = {f"{label}, {kind}": (kind, *sizes[label]) for label in sizes for kind in kinds}
+        table = {
+            f"{label}, {kind}": (kind, *size)
+            for label, size in (("512 × 512", one), ("100 × 800 × 1333", hundred))
+            for kind in kinds
+        }
         cases += rows(group, build, table, "^512", on_cuda=True)
-    many: list[tuple[str, Callable[..., list[Contender]], Sequence[str]]] = [
-        ("overlaps", overlaps, ()),
-        ("boxes", boxes, ()),
-        ("pasting", pasting, ("detectron2",)),
-        ("pasting", pasting, ("torchvision",)),
-        ("suppression", selection, ("suppression",)),
-        ("merging", selection, ("merging",)),
-        ("overlaps of boundaries", outlines, ()),
-        ("stability", stability, ()),
+    many: list[tuple[str, Callable[..., list[Contender]], str]] = [
+        ("overlaps", overlaps, ""),
+        ("boxes", boxes, ""),
+        ("pasting", pasting, "detectron2"),
+        ("pasting", pasting, "torchvision"),
+        ("suppression", suppression, ""),
+        ("merging", merging, ""),
+        ("stability", stability, ""),
     ]
-    for group, build, options in many:
-        note = "".join(f", {option}" for option in options) if group == "pasting" else ""
-        of = {f"{count} × 800 × 1333{note}": (*options, count, 800, 1333) for count in (10, 100)}
+    for group, build, convention in many:
+        given, note = ([convention], f", {convention}") if convention else ([], "")
+        of = {f"{size[0]} × 800 × 1333{note}": (*given, *size) for size in (ten, hundred)}
         cases += rows(group, build, of, "^10 ", on_cuda=True)
-    return cases + rle.cases({"one disc": single_discs, "discs": discs})
+    return cases + encoded_cases()

@@ -186,20 +186,8 @@ def stages(result: Result) -> str:
         lines.append(f"| {row['threads']} | {row['images_per_s']:.0f} | {shares} |")
     first = ", ".join(f"{k} {v:.2f} s" for k, v in result["first_batch_s"].items())
     lines += ["", f"- First batch of 64 after construction, the least of 3: {first}."]
-    for size, times in result["processor_s"].items():
-        own, bound = (1e6 * times[name] for name in ("Loader", "bound"))
-        lines.append(
-            f"- Processor time for a photo of {size}, the least of 10 epochs in turn: {own:.0f} "
-            f"µs; decoding the same windows and augmenting them, prepared: {bound:.0f} µs, "
-            f"{bound / own:.2f} of it."
-        )
-    held = result["lock_s"]
     sizes = ", ".join(f"{k}: {v / 2**20:,.0f} MiB" for k, v in result["memory_bytes"].items())
-    lines += [
-        f"- A sample holds the interpreter's lock for {1e6 * held:.0f} µs around its call of C++, "
-        f"so no number of threads makes more than {1 / held:,.0f} photos a second.",
-        f"- Memory with a list of {result['paths']:,} paths, shuffled: {sizes}.",
-    ]
+    lines.append(f"- Memory with a list of {result['paths']:,} paths, shuffled: {sizes}.")
     return "\n".join(lines) + "\n"
 
 

@@ -68,7 +68,6 @@ def pooled(
     plain: Sequence[Tensor],
     layout: str,
     tolerance: Tolerance,
-    floor: float | None = None,
     is_backward: bool = False,
 ) -> list[Contender]:
     """Results, or the gradients of all maps: ours has them in a layout, torchvision in its own."""
@@ -81,14 +80,13 @@ def pooled(
         calls = gradient(ours, laid, grad), gradient(theirs, own, grad)
     else:
         calls = (lambda: ours(*laid)), (lambda: theirs(*plain))
-    return pair("torchvision", *calls, (), tolerance, floor)
+    return pair("torchvision", *calls, (), tolerance)
 
 
 def forward(bins: int, ratio: int, layout: str) -> list[Contender]:
     """One map."""
     torch.manual_seed(0)
-    floor = 12.0 if layout == "channels_last" else 4.0
-    return pooled(*one_map(bins, ratio), [maps(1 / 4)], layout, POOLED, floor)
+    return pooled(*one_map(bins, ratio), [maps(1 / 4)], layout, POOLED)
 
 
 def few(count: int, channels: int, layout: str) -> list[Contender]:
@@ -100,7 +98,7 @@ def few(count: int, channels: int, layout: str) -> list[Contender]:
 def backward(bins: int, ratio: int, layout: str) -> list[Contender]:
     """The gradient of one map."""
     torch.manual_seed(0)
-    return pooled(*one_map(bins, ratio), [maps(1 / 4)], layout, GRADIENT, 8.0, True)
+    return pooled(*one_map(bins, ratio), [maps(1 / 4)], layout, GRADIENT, True)
 
 
 def pyramids(layout: str, is_backward: bool) -> list[Contender]:
@@ -116,7 +114,7 @@ def pyramids(layout: str, is_backward: bool) -> list[Contender]:
 
     both = pool(visops), pool(torchvision.ops)
     tolerance = GRADIENT if is_backward else POOLED
-    return pooled(*both, plain, layout, tolerance, 8.0, is_backward)
+    return pooled(*both, plain, layout, tolerance, is_backward)
 
 
 def all_cases() -> list[Case]:

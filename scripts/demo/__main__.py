@@ -27,14 +27,13 @@ from demo.objects import scene
 from demo.photos import DemoError, folder_photos, packaged_photos, square
 
 SCENES = 8  # photos that are augmented
+COUNT, SIZE = 16, 512  # photos that are warped, and their sides
 
 
 def run(options: argparse.Namespace) -> None:
     """Run both parts."""
-    if options.count < 1 or options.size < 16:
-        raise DemoError("--count must be at least 1 and --size at least 16")
     if options.images:
-        found, origin = folder_photos(Path(options.images), options.count), options.images
+        found, origin = folder_photos(Path(options.images), COUNT), options.images
     else:
         found, origin = packaged_photos(), "scikit-image and scikit-learn"
 
@@ -46,9 +45,9 @@ def run(options: argparse.Namespace) -> None:
 
     print("\n== A warp: visops.warp_affine")
     whole = tqdm(found.values(), desc="preparing", **bar)
-    prepared = [square(photo, options.size) for photo in whole]
-    photos = [prepared[i % len(prepared)] for i in range(options.count)]
-    demo_warp.run(photos, origin, options.seed, options.output / "demo_preview.png")
+    prepared = [square(photo, SIZE) for photo in whole]
+    photos = [prepared[i % len(prepared)] for i in range(COUNT)]
+    demo_warp.run(photos, origin, options.output / "demo_preview.png")
 
 
 def main() -> int:
@@ -62,9 +61,6 @@ def main() -> int:
         metavar="FOLDER",
         help="use its JPEG and PNG files, subfolders included (default: $IMAGES, else packaged)",
     )
-    parser.add_argument("--count", type=int, default=16, help="photos to warp (default: 16)")
-    parser.add_argument("--size", type=int, default=512, help="side of those (default: 512)")
-    parser.add_argument("--seed", type=int, default=0, help="of the random warps (default: 0)")
     parser.add_argument(
         "--output", type=Path, default=Path("out"), metavar="FOLDER", help="where pictures go"
     )

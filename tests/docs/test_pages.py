@@ -390,7 +390,7 @@ def test_pictures(tmp_path: Path) -> None:
 def test_written_and_read(tmp_path: Path) -> None:
     cells = [
         report.Cell("visops", min_s=1.0, median_s=1.5, ratio=1.0, extra_bytes=0),
-        report.Cell("peer", 2.0, 2.5, 2.0, floor=1.5, max_abs=0.25),
+        report.Cell("peer", 2.0, 2.5, 2.0, max_abs=0.25),
         report.Cell("part", 0.5, 0.75, 0.5, bound=True),
         report.Cell("wrong", max_abs=7.0, mean_abs=3.0),
     ]
@@ -404,12 +404,7 @@ def test_written_and_read(tmp_path: Path) -> None:
     (row,) = found["rows"]
     assert row["facts"] == {"job": "x", "sizes": [1, 2]}
     ours, peer, part, wrong = row["cells"]
-    assert (ours["min_s"], ours["extra_bytes"], ours["floor"]) == (1.0, 0, None)
-    assert (peer["median_s"], peer["ratio"], peer["floor"], peer["max_abs"]) == (
-        2.5,
-        2.0,
-        1.5,
-        None,
-    )
+    assert (ours["min_s"], ours["extra_bytes"]) == (1.0, 0)
+    assert (peer["median_s"], peer["ratio"], peer["max_abs"]) == (2.5, 2.0, None)
     assert (part["bound"], peer["bound"]) == (True, False)
     assert (wrong["min_s"], wrong["max_abs"]) == (None, 7.0)

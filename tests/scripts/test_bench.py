@@ -67,7 +67,7 @@ def test_rows_are_built_on_the_default_device(made: Case) -> None:
 
 def test_benchmarks_run_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["nms", "--list", "--filter", "growth"]) == 0
-    assert capsys.readouterr().out.startswith("cpu/growth at constant density/10,000 boxes\n")
+    assert capsys.readouterr().out.startswith("cpu/growth at constant density/100,000 boxes\n")
     assert run([]) == 0
     assert "Names: affine, augment, box_fusion," in capsys.readouterr().out
 
@@ -149,8 +149,6 @@ def result_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "size": "640×480",
         "epochs": rows,
         "first_batch_s": {"Loader": 0.06, "DataLoader": 1.25},
-        "processor_s": {"640×480": {"Loader": 1e-3, "bound": 9e-4}},
-        "lock_s": 5e-6,
         "paths": 1_000_000,
         "memory_bytes": {"Loader, 8 threads": 3 << 20},
     }
@@ -223,14 +221,12 @@ def test_a_line_says_which_peer_is_left_out(capsys: pytest.CaptureFixture[str]) 
 def test_the_page_says_what_was_measured(tmp_path: Path) -> None:
     path = tmp_path / "loader_stages_a_chip.json"
     results.write(path, result_of(ROWS))
-    assert len(path.read_text(encoding="utf-8").splitlines()) == 14
+    assert len(path.read_text(encoding="utf-8").splitlines()) == 12
     page = render.page("loader_stages", [results.read(path)])
     assert page.startswith("# Loading, by threads and stages, all rows\n")
     assert "A chip (avx2 kernels), 2 cores, 2026-01-02; torch 2.15. Load average at the" in page
     assert "| 1 | 1000 | 25% | 75% | 0% | 0% |" in page
     assert "Loader 0.06 s, DataLoader 1.25 s" in page
-    assert "1000 µs; decoding the same windows and augmenting them, prepared: 900 µs, 0.90" in page
-    assert "no number of threads makes more than 200,000 photos a second" in page
     assert "Loader, 8 threads: 3 MiB" in page
 
 
@@ -260,14 +256,12 @@ def test_contenders_agree(case: Case) -> None:
 
 
 def test_bound_is_not_lost() -> None:
-    names = ("ours", "bound", "bound with floor", "peer")
     cells = [
-        Cell(names[0], min_s=1.0, median_s=1.0, ratio=1.0),
-        Cell(names[1], min_s=0.5, median_s=0.5, ratio=0.5, bound=True),
-        Cell(names[2], min_s=0.7, median_s=0.7, ratio=0.7, bound=True, floor=0.8),
-        Cell(names[3], min_s=0.9, median_s=0.9, ratio=0.9),
+        Cell("ours", min_s=1.0, median_s=1.0, ratio=1.0),
+        Cell("bound", min_s=0.5, median_s=0.5, ratio=0.5, bound=True),
+        Cell("peer", min_s=0.9, median_s=0.9, ratio=0.9),
     ]
-    assert [cell.verdict for cell in cells[1:]] == ["", "BELOW", "LOST"]
+    assert [cell.verdict for cell in cells[1:]] == ["", "LOST"]
     row = Row("group", "label", "cpu", 1, cells)
     assert "lost (ratio below 1): 1" in summary([row])
 

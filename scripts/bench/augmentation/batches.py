@@ -64,7 +64,7 @@ def affine(dtype: str, width: int) -> list[Contender]:
     def ours() -> Tensor:
         return visops.warp_affine(images, matrix, inverse_map=True)
 
-    return pair("grid_sample", ours, lambda: sampled(images, theta, size), (), tolerance, 1.0)
+    return pair("grid_sample", ours, lambda: sampled(images, theta, size), (), tolerance)
 
 
 def fused(layout: str) -> list[Contender]:
@@ -85,7 +85,7 @@ def fused(layout: str) -> list[Contender]:
     def ours() -> Tensor:
         return visops.augment(images, matrix, CROP, **options)
 
-    return pair("grid_sample", ours, theirs, (), CLOSE, 1.0)
+    return pair("grid_sample", ours, theirs, (), CLOSE)
 
 
 def shrunk(height: int, width: int) -> list[Contender]:
@@ -102,7 +102,7 @@ def shrunk(height: int, width: int) -> list[Contender]:
     def theirs() -> Tensor:
         return functional.interpolate(images.float(), CROP, mode="bilinear", antialias=True)
 
-    return pair("interpolate", ours, theirs, (), tolerance, 1.0)
+    return pair("interpolate", ours, theirs, (), tolerance)
 
 
 def extras(library: Any) -> dict[str, list[Any]]:
@@ -130,7 +130,7 @@ def chain(recipe_name: str) -> list[Contender]:
         return built
 
     other = Tolerance(why="other draws")
-    return pair("torchvision", recipe(transforms), recipe(v2), [images], other, 1.0)
+    return pair("torchvision", recipe(transforms), recipe(v2), [images], other)
 
 
 def blurred(dtype: str) -> list[Contender]:
@@ -143,7 +143,7 @@ def blurred(dtype: str) -> list[Contender]:
     def theirs() -> Tensor:
         return vision.gaussian_blur(images, [9, 9], [2.0, 2.0])
 
-    return pair("torchvision", ours, theirs, (), tolerance, 1.0)
+    return pair("torchvision", ours, theirs, (), tolerance)
 
 
 def direct(side: int) -> list[Contender]:
@@ -158,7 +158,7 @@ def direct(side: int) -> list[Contender]:
     def ours() -> Tensor:
         return visops.convolve2d(images, kernel, "same", method="direct")
 
-    return pair("F.conv2d", ours, theirs, (), SUMS, 1.0)
+    return pair("F.conv2d", ours, theirs, (), SUMS)
 
 
 def cases() -> list[Case]:

@@ -117,97 +117,65 @@ def decoder_contenders(count: int, large: bool) -> list[Contender]:
     ]
 
 
-def _empty(photos: list[Any]) -> torch.Tensor:
-    """No transform, only the transfer to the main process: the bound for every chain."""
-    return torch.zeros(len(photos), 3, *TARGET)
-
-
-def tensor_chain(kind: str, library: Any, pil: bool = False) -> Any:
-    """The chain of a kind in KINDS, in visops or torchvision."""
-    crop = library.RandomResizedCrop(TARGET, (0.25, 1.0))
+def tensor_chain(whole: bool, library: Any, pil: bool = False) -> Any:
+    """Crop and flip; or all: affine and jitter too, in visops or torchvision."""
     more = [
         library.RandomAffine(10.0, (0.1, 0.1), (0.9, 1.1), interpolation=BILINEAR),
         library.ColorJitter(0.2, 0.2, 0.2, 0.05),
     ]
-    first = library.Resize(TARGET) if kind == "resize" else crop
-    middle = more if kind == "all" else []
-    return chain(library, first, library.RandomHorizontalFlip(), *middle, pil=pil)
+    crop, flip = library.RandomResizedCrop(TARGET, (0.25, 1.0)), library.RandomHorizontalFlip()
+    return chain(library, crop, flip, *(more if whole else []), pil=pil)
 
 
-def albumentations_chain(kind: str) -> A.Compose:
+def albumentations_chain(whole: bool) -> A.Compose:
     """albumentations' chain, whose filter for shrinking is a box."""
-    area = {"area_for_downscale": "image"}
-    crop = A.RandomResizedCrop(TARGET, (0.25, 1.0), **area)
     shift = {"x": (-0.1, 0.1), "y": (-0.1, 0.1)}
     more = [
         A.Affine(scale=(0.9, 1.1), rotate=(-10, 10), translate_percent=shift, p=1.0),
         A.ColorJitter(0.2, 0.2, 0.2, 0.05, p=1.0),
     ]
-    first = A.Resize(*TARGET, **area) if kind == "resize" else crop
-    return albumentations(first, A.HorizontalFlip(), *(more if kind == "all" else []))
+    crop = A.RandomResizedCrop(TARGET, (0.25, 1.0), area_for_downscale="image")
+    return albumentations(crop, A.HorizontalFlip(), *(more if whole else []))
 
 
-def loader_contenders(count: int, large: bool, kind: str) -> list[Contender]:
+def loader_contenders(count: int, large: bool, whole: bool) -> list[Contender]:
     """Every library's chain behind the decoder that suits it best."""
     gc.collect()  # ends workers of earlier cases
     files = jpeg_files(count, large)
-    # A crop may have half the photo's sides.
-    least = REDUCED if kind == "resize" else 2 * REDUCED
-    decode: Decode = functools.partial(by_simplejpeg, least=least) if large else by_simplejpeg
-    plain = tensor_chain(kind, V)
-    ours = V.Compose([V.DecodeJpeg(), *plain.transforms])
-    full = V.Compose([V.DecodeJpeg(reduced=False), *plain.transforms])
-    tensors, images = tensor_chain(kind, v2), tensor_chain(kind, v2, pil=True)
-    arrays = albumentations_chain(kind)
-    views = views_by(decode)
-    pil: Decode = functools.partial(by_pil, least=least) if large else by_pil
+    least = 2 * REDUCED if large else 0  # a crop may have half the photo's sides
+    pil: Decode = functools.partial(by_pil, least=least or None)
+
+    def decoded(file: bytes) -> Photo:
+        return by_simplejpeg(file, least)
+
+    ours = V.Compose([V.DecodeJpeg(), *tensor_chain(whole, V).transforms])
+    tensors, images = tensor_chain(whole, v2), tensor_chain(whole, v2, pil=True)
+    arrays = albumentations_chain(whole)
+    views = views_by(decoded)
     loader = functools.partial(in_workers, batch_size=BATCH, num_workers=WORKERS)
     loaders = {
         "visops": loader(files, bytes, ours.collate),
         "visops, one by one": loader(files, ours),
-        "visops, full scale": loader(files, bytes, full.collate),
-        "visops after simplejpeg": loader(files, decode, plain.collate),
-        "decoding, empty batches": loader(files, decode, _empty),
         "torchvision": loader(files, lambda file: tensors(views(file))),
         "torchvision PIL": loader(files, lambda file: images(pil(file))),
-        "albumentations": loader(files, lambda file: arrays(image=decode(file))["image"]),
+        "albumentations": loader(files, lambda file: arrays(image=decoded(file))["image"]),
     }
-    floors = FLOORS.get((large, kind), {})
     return [
-        Contender(
-            name,
-            epoch,
-            Tolerance() if name == "decoding, empty batches" else SAME_MEAN,
-            comparable=mean,
-            floor=floors.get(name),
-            bound=name.startswith(("visops ", "visops,", "decoding")),
-        )
+        Contender(name, epoch, SAME_MEAN, mean, bound=name == "visops, one by one")
         for name, epoch in loaders.items()
     ]
 
 
-# The ratios that the project aims for.
-FLOORS: dict[tuple[bool, str], dict[str, float]] = {
-    (False, "crop"): {"torchvision": 1.25},
-    (False, "all"): {"albumentations": 1.6, "torchvision": 3.5},
-    (True, "crop"): dict.fromkeys(("torchvision", "torchvision PIL", "albumentations"), 1.5),
-    (True, "resize"): dict.fromkeys(("torchvision", "torchvision PIL", "albumentations"), 1.5),
-}
-
-KINDS = {"crop": "crop, flip", "all": "… affine, jitter", "resize": "resize, flip"}
-
-
 def cases() -> list[Case]:
     """Decoders, then chains, on photos of the usual size and on large ones."""
-    sizes = {False: "640×480", True: "2016×1512"}
-    found = []
-    for large, count in ((False, 32), (True, 8)):
-        group, table = f"decoders, photos of {sizes[large]}", {f"{count} files": (count, large)}
-        found += rows(group, decoder_contenders, table, threads=1, images=count)
     options: dict[str, Any] = {"threads": 1, "memory": False, "workers": True}
-    for large, count, kinds in ((False, 128, ("crop", "all")), (True, 64, ("crop", "resize"))):
-        batches = f"batches of {BATCH}, DataLoader with {WORKERS} workers"
-        group = f"JPEG files of {sizes[large]} → {batches}"
-        table_of_kinds = {f"{count} files: {KINDS[kind]}": (count, large, kind) for kind in kinds}
-        found += rows(group, loader_contenders, table_of_kinds, "…", images=count, **options)
-    return found
+    sizes = {"640×480": (32, 128, False), "2016×1512": (8, 64, True)}
+    decoders, chains = [], []
+    for size, (few, many, large) in sizes.items():
+        group, table = f"decoders, photos of {size}", {f"{few} files": (few, large)}
+        decoders += rows(group, decoder_contenders, table, threads=1, images=few)
+        group = f"JPEG files of {size} → batches of {BATCH}, DataLoader with {WORKERS} workers"
+        kinds = {f"{many} files: crop, flip": (many, large, False)}
+        kinds |= {} if large else {f"{many} files: … affine, jitter": (many, large, True)}
+        chains += rows(group, loader_contenders, kinds, "…", images=many, **options)
+    return decoders + chains

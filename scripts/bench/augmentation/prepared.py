@@ -25,22 +25,15 @@ class Call:
         return self.function(*self.arguments)  # type: ignore[no-any-return]
 
 
-def operator_calls(chain: Callable[[], Any]) -> tuple[list[Call], Any]:
-    """Return the calls of our operators that `chain` makes, in order, and its result."""
-    with OperatorCalls() as seen:
-        result = chain()
-    return [
-        Call(_QUICKEST.get(function, function), given) for function, given in seen.calls
-    ], result
-
-
 def operator_call(chain: Callable[[], torch.Tensor]) -> Call:
     """Return what `chain` does to the pixels, with its parameters already computed.
 
     That is its last call: the small picture that a contrast takes its mean of comes before.
     """
-    made, result = operator_calls(chain)
-    again = made[-1]
+    with OperatorCalls() as seen:
+        result = chain()
+    function, given = seen.calls[-1]
+    again = Call(_QUICKEST.get(function, function), given)
     if not torch.equal(again(), result):
         raise AssertionError("the chain is more than one call of the operator")
     return again

@@ -54,8 +54,6 @@ class Contender:
         What is timed. Its result is the job's output, so its memory is not "extra".
     tolerance
         How far the output may differ from ours.
-    floor
-        The ratio, theirs to ours, that the project aims for.
     comparable
         Turns the result of `call` into what is compared, if not the result itself.
     bound
@@ -67,7 +65,6 @@ class Contender:
     name: str
     call: Callable[[], Any]
     tolerance: Tolerance = EXACT
-    floor: float | None = None
     comparable: Callable[[Any], Any] | None = None
     bound: bool = False
     on_host: bool = False
@@ -142,13 +139,12 @@ def pair(
     theirs: Callable[..., Any],
     given: Sequence[Any] = (),
     tolerance: Tolerance = EXACT,
-    floor: float | None = None,
     **more: Any,
 ) -> list[Contender]:
     """Ours beside one peer: two functions of the same arguments."""
     return [
         Contender("visops", lambda: ours(*given)),
-        Contender(peer, lambda: theirs(*given), tolerance, floor, **more),
+        Contender(peer, lambda: theirs(*given), tolerance, **more),
     ]
 
 
@@ -165,14 +161,13 @@ def pair_of_gradients(
     theirs: Callable[..., torch.Tensor],
     given: Sequence[torch.Tensor],
     tolerance: Tolerance,
-    floor: float | None = None,
     **more: Any,
 ) -> list[Contender]:
     """The same two functions, and the gradients of all arguments for random incoming ones."""
     leaves = [tensor.requires_grad_() for tensor in given]
     grad = torch.rand_like(ours(*leaves))
     both = gradients(ours, leaves, grad), gradients(theirs, leaves, grad)
-    return pair(peer, *both, (), tolerance, floor, **more)
+    return pair(peer, *both, (), tolerance, **more)
 
 
 def _arrays(value: Any) -> Iterator[torch.Tensor]:

@@ -25,7 +25,7 @@ def run_case(
     contenders = case.contenders()
     reference = contenders[0].output()
     timed: list[Contender] = contenders[:1]
-    cells = {c.name: report.Cell(c.name, floor=c.floor, bound=c.bound) for c in contenders}
+    cells = {c.name: report.Cell(c.name, bound=c.bound) for c in contenders}
     for contender in contenders[1:]:
         difference = compare(reference, contender.output())
         cell = cells[contender.name]

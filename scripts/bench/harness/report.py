@@ -40,27 +40,17 @@ class Cell:
     min_s: float | None = None
     median_s: float | None = None
     ratio: float | None = None  # its minimum over ours: above 1, we are faster
-    floor: float | None = None  # the ratio asked for
     max_abs: float | None = None  # difference of its output from ours
     mean_abs: float | None = None
     extra_bytes: int | None = None
     bound: bool = False  # not a peer: a part of our own work, or another form of it
 
     @property
-    def met(self) -> bool | None:
-        """Whether the ratio reaches its floor; None where there is no floor or no ratio."""
-        if self.floor is None or self.ratio is None:
-            return None
-        return self.ratio >= self.floor
-
-    @property
     def verdict(self) -> str:
         """One word for the table."""
         if self.min_s is None:  # not timed, because its output differed too much
             return "DIFFERS"
-        if self.ratio is not None and self.ratio < 1.0 and not self.bound:
-            return "LOST"
-        return {None: "", True: "ok", False: "BELOW"}[self.met]
+        return "LOST" if self.ratio is not None and self.ratio < 1.0 and not self.bound else ""
 
 
 @dataclass
@@ -181,7 +171,7 @@ def cell_text(cell: Cell, ours: bool, images: int | None = None) -> str:
         parts.append(f"×{cell.ratio:<5.2f}")
     parts.append(f"{mebibytes(cell.extra_bytes):>5}")
     if not ours:
-        parts.append(f"{cell.verdict:<5}")
+        parts.append(f"{cell.verdict:<4}")
     return " ".join(parts)
 
 
@@ -198,12 +188,9 @@ class Table:
         texts = [cell_text(cell, i == 0, images) for i, cell in enumerate(row.cells)]
         if self._group != (row.device, row.group):
             self._group = (row.device, row.group)
-            heads = [row.cells[0].name]
-            for cell in row.cells[1:]:
-                heads.append(f"{cell.name} (≥{cell.floor:g}×)" if cell.floor else cell.name)
             more = 0 if images is None else 8
             columns = "  ".join(
-                f"{head:<{more + (23 if i == 0 else 37)}}" for i, head in enumerate(heads)
+                f"{cell.name:<{more + (37 if i else 23)}}" for i, cell in enumerate(row.cells)
             )
             self._write(
                 f"\n{row.group} on {row.device}: minimum / median of a call, ratio of minima, "
@@ -213,22 +200,19 @@ class Table:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """How many floors were met, and every row that missed its floor or was lost."""
-    judged = [(row, cell) for row in rows for cell in row.cells[1:]]
-    floors = [cell.met for _, cell in judged if cell.met is not None]
-    lines = [f"floors met: {sum(floors)} of {len(floors)}"]
+    """Every comparison that was lost, or not made."""
+    lines = []
     for title, verdict in (
         ("lost (ratio below 1)", "LOST"),
-        ("faster, but below the floor", "BELOW"),
         ("not timed, the output differs", "DIFFERS"),
     ):
-        found = [(row, cell) for row, cell in judged if cell.verdict == verdict]
+        found = [(row, cell) for row in rows for cell in row.cells[1:] if cell.verdict == verdict]
         lines.append(f"{title}: {len(found)}")
         for row, cell in found:
             ratio = "" if cell.ratio is None else f" ×{cell.ratio:.2f}"
             lines.append(
                 f"  {row.device}, {row.group}, {row.label}, threads {row.threads}: "
-                f"{cell.name}{ratio}{f' (floor {cell.floor:g})' if cell.floor else ''}"
+                f"{cell.name}{ratio}"
             )
     return "\n".join(lines)
 

@@ -18,7 +18,6 @@ CELL: dict[str, Any] = {
     "min_s": None,  # None: the output differs too much, so the contender was not timed
     "median_s": None,
     "ratio": None,  # its minimum over ours
-    "floor": None,
     "extra_bytes": None,
     "bound": False,
     "max_abs": None,  # how much the output differs; only stored where it was not timed

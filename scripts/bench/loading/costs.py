@@ -1,4 +1,4 @@
-"""What a table of ratios leaves out: threads and stages, the first batch, memory, the lock."""
+"""What a table of ratios leaves out: threads and stages, the first batch, memory."""
 
 import argparse
 import multiprocessing
@@ -15,12 +15,6 @@ from bench.loading import files, ours
 from bench.render import stages
 from torch.utils.data import DataLoader
 from visops import transforms as V
-from visops._native import FilePass
-from visops.transforms.loading import samples as samples_module
-from visops.transforms.loading.batch import Batch
-from visops.transforms.loading.blocks import Blocks
-from visops.transforms.loading.samples import Samples
-from visops.transforms.loading.statistics import Times
 
 SIZE = (480, 640)
 MANY = 1_000_000  # paths in the list of a data set
@@ -127,63 +121,6 @@ def by_threads() -> list[dict[str, Any]]:
     ]
 
 
-def of_the_bound() -> dict[str, dict[str, float]]:
-    """Return seconds of processor time a photo, which other programs hardly change.
-
-    The least of 10 epochs in turn: the loader's and the bound's.
-    """
-    found = {}
-    for size in (SIZE, (375, 500)):
-        paths, own = files.paths_of(size), ours.chain()
-        calls: dict[str, Callable[[], Any]] = {
-            "Loader": ours.loader(paths, own),
-            "bound": ours.Bound(paths, own),
-        }
-        least = dict.fromkeys(calls, float("inf"))
-        for _ in range(10):
-            for name, call in calls.items():
-                begin = time.process_time()
-                call()
-                least[name] = min(least[name], (time.process_time() - begin) / len(paths))
-        found[f"{size[1]}×{size[0]}"] = least
-    return found
-
-
-class _Recorded:
-    """Answers at once what C++ has answered before."""
-
-    def __init__(self) -> None:
-        self.found: dict[int, Any] = {}
-
-    def load(self, *arguments: Any) -> Any:
-        *_, index, images, memory = arguments
-        if index not in self.found:
-            answer = FilePass.load(*arguments)
-            self.found[index] = answer, tuple(images[0].shape), images[0].dtype
-        answer, shape, dtype = self.found[index]
-        if images[0] is None:
-            memory(0, shape, dtype)
-        return answer
-
-
-def lock_held() -> float:
-    """Return the seconds that a sample holds the interpreter's lock around its call of C++."""
-    paths = files.paths_of(SIZE)
-    samples, times = Samples(paths, ours.chain(), 0, 0), Times()
-    assert samples.native is not None
-    vars(samples_module)["FilePass"] = _Recorded()
-    blocks = Blocks(2, False)
-    best = float("inf")
-    for _ in range(10):
-        begin = time.thread_time()
-        for first in range(0, len(paths), files.BATCH):
-            batch = Batch(0, range(first, first + files.BATCH), blocks)
-            for index in range(files.BATCH):
-                samples.load(batch, index, batch.indices[index], times)
-        best = min(best, (time.thread_time() - begin) / len(paths))
-    return best
-
-
 def main(arguments: Sequence[str]) -> int:
     """Measure, print and write all."""
     parser = argparse.ArgumentParser("loading.costs", description=__doc__)
@@ -201,8 +138,6 @@ def main(arguments: Sequence[str]) -> int:
         "size": f"{SIZE[1]}×{SIZE[0]}",
         "epochs": by_threads(),
         "first_batch_s": first_batch(),
-        "processor_s": of_the_bound(),
-        "lock_s": lock_held(),
         "paths": MANY,
         "memory_bytes": memory(),
     }

@@ -24,9 +24,3 @@ def clustered(count: int) -> Tensor:
 def pile(count: int) -> Tensor:
     """All boxes in one spot."""
     return corners(torch.rand(count, 2) * 20, 100 + torch.rand(count, 2) * 20)
-
-
-def mixed(count: int) -> Tensor:
-    """Huge and tiny boxes."""
-    sides = 10 ** (torch.rand(count, 1) * 3) * (0.5 + torch.rand(count, 2))
-    return corners(torch.rand(count, 2) * 1000, sides)

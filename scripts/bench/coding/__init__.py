@@ -1,1 +1,0 @@
-"""Cases of bench/masks.py on COCO's run lengths."""

@@ -1,1 +1,0 @@
-"""Cases of scripts/bench/deformable.py that are no attention."""
