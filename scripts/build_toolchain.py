@@ -271,8 +271,7 @@ def folding_flags(compiler: list[str]) -> list[str]:
 
     "Safe" leaves out functions whose addresses could be compared.
     """
-    by_zig = TARGET is not None and TARGET.compiled_by_zig  # which has no such option
-    if by_zig or os.environ.get("LDFLAGS"):
+    if TARGET is not None or os.environ.get("LDFLAGS"):  # zig, which links for targets, can't
         return []
     for linker in ("gold", "lld"):
         flags = [f"-fuse-ld={linker}", "-Wl,--icf=safe"]
