@@ -4,6 +4,7 @@ Means are linear in the map, and so are maxima for given samples. So the gradien
 gradient is the operator itself, and all derivatives are among these seven operators.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -151,19 +152,28 @@ def not_differentiable_again(op: str) -> Callable[..., Any]:
 
 
 def folds_channels(
-    call: Callable[..., Tensor], info: Any, in_dims: Any, *arguments: Any
+    call: Callable[..., Tensor],
+    info: Any,
+    in_dims: Any,
+    *arguments: Any,
+    of_gradient: bool = False,
 ) -> tuple[Tensor, int]:
-    """Turn calls on mapped maps into one call on a map of all channels."""
+    """Turn calls on mapped maps into one call on a map of all channels.
+
+    The size of a forward call is that of its bins; of a gradient, [N, C, H, W] of the map.
+    """
     maps, boxes, size, *options = arguments
     if in_dims[1] is not None:
         return one_call_each(call, info, in_dims, *arguments)
     count = info.batch_size
     wide = maps.movedim(in_dims[0], 1).flatten(1, 2)
-    if len(size) == 4:  # that of a map, which the gradient of one has
+    if of_gradient:
         size = (size[0], size[1] * count, *size[2:])
     result = call(wide, boxes, size, *options)
     return result.unflatten(1, (count, result.shape[1] // count)), 1
 
+
+folds_channels_of_gradient = functools.partial(folds_channels, of_gradient=True)
 
 roi_align = operator(
     "roi_align",
@@ -178,7 +188,7 @@ backward_input = operator(
     fake=_backward_input_fake,
     setup_context=_backward_input_setup,
     backward=_backward_input_vjp,
-    vmap=folds_channels,
+    vmap=folds_channels_of_gradient,
 )
 backward_boxes = operator(
     "roi_align_backward_boxes",

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._torch.declaring import GRADIENT, Refused, operator
 from .._torch.shapes import empty_maps, prefers_channels_last
 from .._torch.vmap_calls import one_call_each
-from .align_autograd import empty_bins, folds_channels
+from .align_autograd import empty_bins, folds_channels, folds_channels_of_gradient
 
 
 def _pool_fake(
@@ -177,7 +177,7 @@ _ps_backward = operator(
     setup_context=_backward_setup,
     backward=_ps_backward_vjp,
     constants=_CONSTANTS,
-    vmap=folds_channels,
+    vmap=folds_channels_of_gradient,
 )
 roi_align_rotated = operator(
     "roi_align_rotated",
@@ -197,5 +197,5 @@ _rotated_backward = operator(
     setup_context=_backward_setup,
     backward=_rotated_backward_vjp,
     constants=_CONSTANTS,
-    vmap=folds_channels,
+    vmap=folds_channels_of_gradient,
 )

@@ -133,6 +133,14 @@ def test_bad_arguments_are_refused_by_name_under_vmap() -> None:
         torch.vmap(gradient)(torch.zeros(2, 1, 1, 2, 2))
 
 
+def test_a_wrong_size_is_named_as_it_was_given_under_vmap() -> None:
+    """Maps become channels of one call; a gradient's size has channels, a size of bins has not."""
+    call = torch.ops.visops.roi_align
+    maps, boxes = torch.zeros(3, 1, 2, 4, 4), torch.tensor([[0.0, 1, 1, 3, 3]])
+    with pytest.raises(RuntimeError, match=r"output_size is \[7, 5, 7, 7\], must have two numbers"):
+        torch.vmap(lambda entry: call(entry, boxes, [7, 5, 7, 7]))(maps)
+
+
 every_pooling = pytest.mark.parametrize("name", POOLINGS)
 
 
