@@ -13,7 +13,7 @@ from ._loader import native_error as _native_error
 
 _load_library()
 
-# Of a family, all that its `__all__` names is public here.
+# All that a family's `__all__` names is public here.
 from ._build import version as _version
 from ._info import build_info as build_info
 from ._info import cmake_prefix_path as cmake_prefix_path

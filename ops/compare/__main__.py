@@ -12,14 +12,13 @@ import argparse
 import ast
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from .comparison import AMPLIFIED, TO_TENSORS, compare
+from .comparison import AMPLIFIED, TO_TENSORS, as_tensor, compare
 from .handed_over import leaves, library_of
 
 SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
@@ -70,16 +69,11 @@ def read_photos(folder: Path, count: int, kind: str) -> list[Any]:
     files = [file for file in files if file.suffix.lower() in SUFFIXES]
     if not files:
         raise ValueError(f"visops.compare: {folder} has no photos ({', '.join(SUFFIXES)})")
-    chosen = [
-        files[i * len(files) // min(count, len(files))] for i in range(min(count, len(files)))
-    ]
+    count = min(count, len(files))
+    chosen = [files[i * len(files) // count] for i in range(count)]
     photos = [Image.open(file).convert("RGB") for file in chosen]
-    if kind == "pil":
-        return photos
-    arrays = [np.array(photo) for photo in photos]
-    if kind == "array":
-        return arrays
-    return [torch.from_numpy(array).permute(2, 0, 1).contiguous() for array in arrays]
+    changed: dict[str, Callable[[Any], Any]] = {"array": np.array, "tensor": as_tensor}
+    return [changed[kind](photo) for photo in photos] if kind in changed else photos
 
 
 def kind_for(pipeline: Any) -> str:

@@ -136,7 +136,7 @@ def compare(pipeline: Any, photos: Sequence[Any], *, seed: int = 0) -> Compariso
         What the pipeline takes: Pillow images, uint8 tensors ``[3, H, W]``, or for albumentations
         arrays ``[H, W, 3]``.
     seed : int
-        Of both libraries' draws.
+        Both libraries draw by it.
 
     Returns
     -------
@@ -168,20 +168,17 @@ def compare(pipeline: Any, photos: Sequence[Any], *, seed: int = 0) -> Compariso
         photos=len(photos),
         chain=chain,
         notes=[text.partition(": ")[2] for text in texts if "transforms.convert: " in text],
-        values=_values(pipeline, photos, seed),
+        values=_values(pipeline, chain, photos, seed),
         alone=_alone(pipeline, photos, seed),
         seconds=_times(_call(pipeline), chain, photos),
     )
 
 
-def _values(pipeline: Any, photos: Sequence[Any], seed: int) -> Values:
-    """Run both pipelines and compare what they return."""
+def _values(pipeline: Any, chain: Any, photos: Sequence[Any], seed: int) -> Values:
+    """Run a pipeline and the chain that was made of it, and compare what they return."""
     theirs = copy.deepcopy(pipeline)
     parts = [Counterpart(leaf) for leaf in leaves(theirs)]
     library, call = library_of(theirs), _call(theirs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        chain = transforms.convert(pipeline, seed=seed)
     found = Values(_that_draw_alone(parts, chain, photos[0]))
     torch.manual_seed(seed)
     if hasattr(theirs, "set_random_seed"):
@@ -218,11 +215,14 @@ def _alone(pipeline: Any, photos: Sequence[Any], seed: int) -> dict[str, float]:
     found: dict[str, float] = {}
     for leaf in leaves(pipeline):
         if type(leaf).__name__ in TO_TENSORS:
-            photos = [_as_tensor(photo) for photo in photos]
+            photos = [as_tensor(photo) for photo in photos]
         part = Counterpart(copy.deepcopy(leaf))
         if part.stays or all(type(step).__module__ == types.__name__ for step in part.ours):
             continue  # it isn't converted, or a conversion, which may want what comes before it
-        mean = _values([leaf], photos, seed).mean
+        with warnings.catch_warnings():  # what it says, it has said of the whole
+            warnings.simplefilter("ignore")
+            chain = transforms.convert([leaf], seed=seed)
+        mean = _values([leaf], chain, photos, seed).mean
         if mean >= _SEEN:
             found[part.name] = max(mean, found.get(part.name, 0.0))
     return dict(sorted(found.items(), key=lambda item: -item[1]))
@@ -246,11 +246,11 @@ def _that_draw_alone(parts: Sequence[Counterpart], chain: Any, photo: Any) -> li
     return sorted({part.name for part, own in _by_part(parts, drawn) if not part.takes(own)})
 
 
-def _as_tensor(photo: Any) -> Tensor:
-    """Return uint8 [C, H, W]."""
+def as_tensor(photo: Any) -> Tensor:
+    """Return a photo of any kind as uint8 [C, H, W]."""
     if isinstance(photo, Tensor):
         return photo
-    return torch.from_numpy(np.array(photo)).movedim(-1, 0).contiguous()
+    return torch.from_numpy(np.atleast_3d(np.array(photo))).movedim(-1, 0).contiguous()
 
 
 def _call(pipeline: Any) -> Callable[[Any], Any]:

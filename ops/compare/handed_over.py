@@ -26,11 +26,17 @@ def library_of(pipeline: Any) -> str:
     return name if name in ("torchvision", "albumentations") else "own"
 
 
+_CONTAINERS = ("Compose", "Sequential")
+
+
 def leaves(pipeline: Any) -> list[Any]:
-    """Return the transforms of a pipeline in their order."""
+    """Return the transforms of a pipeline in their order.
+
+    A container that may be left out as a whole is one of them.
+    """
     if isinstance(pipeline, (list, tuple, nn.Sequential)):
         return [leaf for each in pipeline for leaf in leaves(each)]
-    if type(pipeline).__name__ in ("Compose", "Sequential"):
+    if type(pipeline).__name__ in _CONTAINERS and getattr(pipeline, "p", 1.0) >= 1.0:
         return leaves(list(pipeline.transforms))
     return [pipeline]
 
@@ -42,6 +48,9 @@ class Counterpart:
         self.theirs = theirs
         self.ours = converted(theirs, Job(converted, fills_masks=True))
         self.name = type(theirs).__name__
+        self.by_albumentations = library_of(theirs) == "albumentations"
+        rules: Mapping[str, Any] = _ALBUMENTATIONS if self.by_albumentations else _TORCHVISION
+        self.rule = rules.get(self.name)
         self.inner: list[Counterpart] = []
         if self.name == "RandomApply":
             self.inner = [Counterpart(leaf) for leaf in leaves(list(theirs.transforms))]
@@ -53,7 +62,9 @@ class Counterpart:
 
     def takes(self, drawn: Sequence[Mapping[str, np.ndarray]]) -> bool:
         """Return whether the transform can be told all that ours drew."""
-        return not self.stays and all(self._takes(self._own(own)) for own in drawn)
+        if self.stays or self.name in _CONTAINERS:
+            return False
+        return all(self._takes(self._own(own)) for own in drawn)
 
     def _own(self, params: Mapping[str, np.ndarray]) -> Drawn:
         """Return the only sample's parameters, by the names of the transform itself."""
@@ -70,8 +81,17 @@ class Counterpart:
             )
         if getattr(self.ours[0], "draws", None) == 0 or set(own) <= {"apply"}:
             return True
-        rules = _ALBUMENTATIONS if library_of(self.theirs) == "albumentations" else _TORCHVISION
-        return self.name in rules and not _is_refused(self.theirs, self.name)
+        return self.rule is not None and not self._is_refused()
+
+    def _is_refused(self) -> bool:
+        """Return whether the transform's arguments want more than its rule knows."""
+        theirs = self.theirs
+        if self.name == "RandomErasing":  # noise has its own numbers
+            return isinstance(theirs.value, str) or theirs.value is None
+        if self.name == "RandomCrop" and not self.by_albumentations:
+            # The first version doesn't say how much it has padded.
+            return ".v2" not in type(theirs).__module__ and bool(theirs.pad_if_needed)
+        return False
 
     def hand_over(self, drawn: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Let the transform do next what ours drew."""
@@ -84,31 +104,18 @@ class Counterpart:
         if self.inner:
             for number, child in enumerate(self.inner):
                 child._hand_over(_of_child(own, number))
-            return
-        if library_of(self.theirs) == "albumentations":
-            if self.name in _ALBUMENTATIONS:
-                values = _ALBUMENTATIONS[self.name](self.theirs, own)
-                self.theirs.get_params = dict
-                self.theirs.get_params_dependent_on_data = lambda params, data: values
-        elif self.name in _TORCHVISION:
-            _replace(self.theirs, own, _TORCHVISION[self.name])
+        elif self.rule is not None and self.by_albumentations:
+            values = self.rule(self.theirs, own)
+            self.theirs.get_params = dict
+            self.theirs.get_params_dependent_on_data = lambda params, data: values
+        elif self.rule is not None:
+            _replace(self.theirs, own, self.rule)
 
 
 def _of_child(own: Drawn, number: int) -> Drawn:
     """Return what RandomApply drew for one of its transforms: names begin with its number."""
     head = f"{number}_"
     return {name.removeprefix(head): own[name] for name in own if name.startswith(head)}
-
-
-def _is_refused(transform: Any, name: str) -> bool:
-    """Return whether a transform's arguments want more than its rule knows."""
-    if name == "RandomErasing":  # noise has its own numbers
-        value = transform.value
-        return isinstance(value, str) or value is None
-    if name == "RandomCrop" and library_of(transform) == "torchvision":
-        # The first version doesn't say how much it has padded.
-        return ".v2" not in type(transform).__module__ and bool(transform.pad_if_needed)
-    return False
 
 
 def _replace(theirs: Any, own: Drawn, rule: Callable[[Any, Drawn, Size], tuple[Any, Any]]) -> None:

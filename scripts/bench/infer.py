@@ -154,25 +154,22 @@ def check(ours: Records, theirs: Records) -> None:
 
 def distances(found: Record, expected: Record) -> Tensor:
     """Return how far each box, or class, is from the nearest of the other run; 1 is as allowed."""
-    rows = [
-        torch.tensor(
-            [
-                [
-                    *(value / BOX_TOLERANCE for value in own.get("boxes", [()] * len(labels))[i]),
-                    score / SCORE_TOLERANCE,
-                    label * 1e6,  # another label is another box
-                ]
-                for i, (label, score) in enumerate(zip(labels, own["scores"], strict=True))
-            ],
-            dtype=torch.float64,
-        )
-        for own in (found, expected)
-        for labels in (own["labels"],)
-    ]
-    if not all(map(len, rows)):
-        return torch.full((sum(map(len, rows)),), float("inf"))
-    apart = (rows[0][:, None] - rows[1]).abs().amax(-1)
+    ours, theirs = in_tolerances(found), in_tolerances(expected)
+    if len(ours) == 0 or len(theirs) == 0:
+        return torch.full((len(ours) + len(theirs),), float("inf"))
+    apart = (ours[:, None] - theirs).abs().amax(-1)
     return torch.cat([apart.amin(1), apart.amin(0)])
+
+
+def in_tolerances(found: Record) -> Tensor:
+    """Return a row for each box, or class: label, score and sides, as multiples of tolerances."""
+    labels = 1e6 * torch.tensor(found["labels"], dtype=torch.float64)  # another is another box
+    scores = torch.tensor(found["scores"], dtype=torch.float64) / SCORE_TOLERANCE
+    parts = [labels[:, None], scores[:, None]]
+    if "boxes" in found:
+        boxes = torch.tensor(found["boxes"], dtype=torch.float64).reshape(-1, 4)
+        parts.append(boxes / BOX_TOLERANCE)
+    return torch.cat(parts, dim=1)
 
 
 def contenders(

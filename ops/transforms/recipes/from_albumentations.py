@@ -52,9 +52,9 @@ def from_albumentations(given: Any, name: str, job: Job) -> list[Any]:
         return _at_times([chosen], given.p)
     if name in _ALIKE and (arguments := _arguments(given, name, job)) is not None:
         ours = _ALIKE[name](**arguments)
-        differs, note = _DIFFERS.get(name, (_never, ""))
-        if differs(given):
-            job.notes.append(note)
+        if name in _DIFFERS:
+            differs, note = _DIFFERS[name]
+            job.notes += [note] if differs(given) else []
         return [ours] if "p" in arguments else _at_times([ours], given.p)
     make = _ALBUMENTATIONS.get(name)
     converted = make(given, job) if make is not None and _is_plain(given, name) else None
@@ -82,6 +82,7 @@ def from_file(given: Any) -> Any:
 
 # What to write instead of transforms that have no counterpart which does the same.
 _NEAR = {
+    "AdditiveNoise": "GaussianNoise",
     "AdvancedBlur": "GaussianBlur",
     "BBoxSafeRandomCrop": "RandomIoUCrop",
     "ConstrainedCoarseDropout": "CoarseDropout",
@@ -90,7 +91,6 @@ _NEAR = {
     "FrequencyMasking": "CoarseDropout",
     "HueSaturationValue": "RandomHSV",
     "ISONoise": "ShotNoise",
-    "AdditiveNoise": "GaussianNoise",
     "PadIfNeeded": "RandomCrop(pad_if_needed=True)",
     "Perspective": "RandomPerspective",
     "PiecewiseAffine": "ElasticTransform",
@@ -154,11 +154,6 @@ _ALIKE = {
     for name, cls in public_classes(color, distortion, dropout, blur, noise, geometry).items()
     if name not in _OTHERS
 }
-
-
-def _never(_: Any) -> bool:
-    return False
-
 
 # Those whose values differ, and when.
 _DIFFERS: dict[str, tuple[Callable[[Any], bool], str]] = {
