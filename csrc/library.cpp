@@ -1,5 +1,6 @@
 // The schema of every operator: the table of contents. Implementations register themselves in
 // csrc/torch/<family>/<op>.cpp; fake kernels, autograd and vmap are in ops/<family>/.
+#include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/library.h>
 
 #include <cstring>
@@ -11,8 +12,7 @@
 #include "visops_build.h"  // written by the build
 
 // Options that all forms of `augment` share; those that don't allocate take them
-// `without_defaults`. `kinds`, of those that allocate, says which kinds of sample there are
-// (SampleKind, core/warp/augment_segment.h), where the caller knows.
+// `without_defaults`.
 #define AUGMENT_OPTIONS                                                               \
   "str interpolation='bilinear', str padding_mode='constant', float[] fill=[0.0], "   \
   "bool antialias=False, Tensor? window=None, Tensor? color=None, bool clamp=False, " \
@@ -71,9 +71,9 @@ STABLE_TORCH_LIBRARY(visops, m) {
       "affine_backward_matrix(Tensor grad, Tensor image, Tensor matrix, str interpolation, "
       "str padding_mode, float[] fill, bool inverse_map, bool half_pixel) -> Tensor");
   m.def("augment(Tensor image, Tensor matrix, SymInt[] size, " AUGMENT_OPTIONS
-        "ScalarType? out_dtype=None, bool channels_last=False, int kinds=0) -> Tensor");
+        "ScalarType? out_dtype=None, bool channels_last=False) -> Tensor");
   m.def("augment_list(Tensor[] images, Tensor matrix, SymInt[] size, " AUGMENT_OPTIONS
-        "ScalarType? out_dtype=None, bool channels_last=False, int kinds=0) -> Tensor");
+        "ScalarType? out_dtype=None, bool channels_last=False) -> Tensor");
   m.def(("augment_out(Tensor image, Tensor matrix, " + given + "Tensor(a!) out) -> ()").c_str());
   m.def(("augment_list_out(Tensor[] images, Tensor matrix, " + given + "Tensor(a!) out) -> ()")
             .c_str());
@@ -297,15 +297,21 @@ extern "C" VISOPS_API void visops_refuse_cuda(const char* reason) {
 namespace {
 
 visops::AnyKernel kernel(const char* name, visops::Slot slot) {
+  if (slot == visops::Slot::kCuda && !visops::cuda_library_error().empty()) return nullptr;
   for (const visops::StubTable* stub : visops::StubTable::all()) {
     if (std::strcmp(stub->name(), name) == 0) return stub->kernel(slot);
   }
   return nullptr;
 }
 
-constexpr visops::CpuLibrary kLibrary = {VISOPS_BUILD, kernel};
+void on_device(int index, void (*body)(void*, void*), void* context) {
+  torch::stable::accelerator::DeviceGuard guard(index);
+  body(context, visops::cuda_library().current_stream(index));
+}
+
+constexpr visops::CpuLibrary kLibrary = {VISOPS_BUILD, kernel, on_device};
 
 }  // namespace
 
-// The CPU kernels, for `_native`.
+// Kernels, for `_native`.
 extern "C" VISOPS_API const visops::CpuLibrary* visops_cpu_library() { return &kLibrary; }

@@ -4,6 +4,7 @@ from typing import Any, overload
 
 import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 def warp_affine(
     image: NDArray[Any],
@@ -156,6 +157,9 @@ _Stages = list[tuple[Chain, bool, list[float], list[float], list[float], str, in
 
 class Passes:
     def __init__(self, stages: _Stages, /) -> None: ...
+    def run_batch(
+        self, plans: Sequence[Plan], images: Tensor | list[Tensor], out: Tensor, /
+    ) -> bool: ...
     def run_each(
         self,
         plans: Sequence[Plan],

@@ -5,7 +5,10 @@
 #include <string>
 
 #include "core/dispatch/cpu_library.h"
+#include "core/dispatch/send_numbers.h"
 #include "core/dispatch/shared_library.h"
+#include "core/pixels/adjust.h"
+#include "core/pixels/colors/grey_means.h"
 #include "core/pixels/colors/hsv.h"
 #include "core/pixels/colors/lab.h"
 #include "core/pixels/filters/filter.h"
@@ -20,7 +23,7 @@
 namespace visops {
 namespace {
 
-const CpuLibrary& cpu_library() {
+const CpuLibrary& open_cpu_library() {
   const std::string path = folder_of_this_library() + "lib/" + VISOPS_LIBRARY;
   std::string error;
   void* const handle = open_library(path, &error);
@@ -33,28 +36,51 @@ const CpuLibrary& cpu_library() {
   return *library;
 }
 
+const CpuLibrary& cpu_library() {
+  static const CpuLibrary& library = open_cpu_library();
+  return library;
+}
+
 template <class Params>
-void take(const CpuLibrary& library, KernelStub<Params>& stub) {
-  using Kernel = typename KernelStub<Params>::Kernel;
+bool take(KernelStub<Params>& stub, Slot slot) {
+  const AnyKernel kernel = cpu_library().kernel(stub.name(), slot);
+  if (kernel == nullptr) return false;
+  return stub.set(slot, reinterpret_cast<typename KernelStub<Params>::Kernel>(kernel));
+}
+
+template <class Params>
+void take(KernelStub<Params>& stub) {
   for (Slot slot : {Slot::kDefault, Slot::kAvx2, Slot::kAvx512, Slot::kCudaEmulated}) {
-    const AnyKernel kernel = library.kernel(stub.name(), slot);
-    if (kernel != nullptr) stub.set(slot, reinterpret_cast<Kernel>(kernel));
+    take(stub, slot);
   }
 }
 
 }  // namespace
 
 void take_kernels() {
-  const CpuLibrary& library = cpu_library();
-  take(library, affine_stub);
-  take(library, augment_stub);
-  take(library, filter_stub);
-  take(library, hsv_stub);
-  take(library, jpeg_stub);
-  take(library, lab_stub);
-  take(library, median_stub);
-  take(library, noise_stub);
-  take(library, pixel_operation_stub);
+  take(adjust_stub);
+  take(affine_stub);
+  take(augment_stub);
+  take(filter_stub);
+  take(grey_means_stub);
+  take(hsv_stub);
+  take(jpeg_stub);
+  take(lab_stub);
+  take(median_stub);
+  take(noise_stub);
+  take(pixel_operation_stub);
+  take(send_numbers_stub);
+}
+
+bool has_cuda_kernels() {
+  static const bool found = take(augment_stub, Slot::kCuda) &&
+                            take(send_numbers_stub, Slot::kCuda) &&
+                            take(grey_means_stub, Slot::kCuda) && take(adjust_stub, Slot::kCuda);
+  return found;
+}
+
+void kernels_internal::on_device(int index, void (*body)(void*, void*), void* context) {
+  cpu_library().on_device(index, body, context);
 }
 
 }  // namespace visops

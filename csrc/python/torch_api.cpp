@@ -15,7 +15,7 @@ namespace {
 // The part of DLPack's C interface (dmlc/dlpack, version 1) by which torch says where a tensor's
 // elements are. torch's own copy of it can't be included beside its stable interface.
 constexpr uint32_t kDLPackMajorVersion = 1;
-constexpr int32_t kDLPackCpu = 1;
+constexpr int32_t kDLPackCpu = 1, kDLPackCuda = 2;
 
 enum DLPackTypeCode : uint8_t {
   kDLPackInt = 0,
@@ -61,7 +61,7 @@ py::handle attribute(py::handle object, const char* name) {
 // torch's objects that calls need, looked up once.
 struct Torch {
   py::handle tensor, strided, empty, cpu, as_subclass;
-  py::handle layout, requires_grad, is_nested, is_neg, ndim;
+  py::handle layout, requires_grad, is_nested, is_neg, ndim, device;
   py::handle dtype_argument, device_argument, names;
   py::handle are_transforms_active, dispatch_modes, function_modes, is_profiled;
   py::handle forward_ad, forward_level, modes_or_transforms_active;
@@ -82,6 +82,7 @@ struct Torch {
     is_nested = text("is_nested");
     is_neg = text("is_neg");
     ndim = text("ndim");
+    device = text("device");
     names = py::make_tuple("dtype", "device").release();
     are_transforms_active = attribute(functions, "_are_functorch_transforms_active");
     dispatch_modes = attribute(functions, "_len_torch_dispatch_stack");
@@ -152,13 +153,15 @@ bool read_dtype(const DLPackType& type, DType* out) {
   }
 }
 
-bool look(py::handle tensor, TensorView* view) {
+bool look(py::handle tensor, TensorView* view, bool cuda) {
   DLPackTensor found = {};
   if (torch_api().dlpack->tensor_from_object(tensor.ptr(), &found) != 0) {
     PyErr_Clear();  // a kind of tensor that DLPack doesn't know
     return false;
   }
-  if (found.device.type != kDLPackCpu || found.ndim > 5) return false;
+  const bool on_cuda = found.device.type == kDLPackCuda;
+  if ((on_cuda ? !cuda : found.device.type != kDLPackCpu) || found.ndim > 5) return false;
+  view->device = on_cuda ? found.device.index : kOnCpu;
   if (!read_dtype(found.dtype, &view->dtype)) return false;
   if (found.data == nullptr &&
       std::find(found.shape, found.shape + found.ndim, 0) == found.shape + found.ndim) {
@@ -191,7 +194,12 @@ int rank_of_tensor(py::handle tensor) {
   return static_cast<int>(PyLong_AsLong(get(tensor, torch_api().ndim).ptr()));
 }
 
-bool view_tensor(py::handle tensor, TensorView* view) {
+py::object device_of(py::handle tensor, int number) {
+  const Torch& api = torch_api();
+  return number == kOnCpu ? py::reinterpret_borrow<py::object>(api.cpu) : get(tensor, api.device);
+}
+
+bool view_tensor(py::handle tensor, TensorView* view, bool cuda) {
   const Torch& api = torch_api();
   if (get(tensor, api.layout).ptr() != api.strided.ptr() ||
       is_true(get(tensor, api.requires_grad)) || is_true(get(tensor, api.is_nested))) {
@@ -200,19 +208,24 @@ bool view_tensor(py::handle tensor, TensorView* view) {
   const py::object negated =
       py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(tensor.ptr(), api.is_neg.ptr()));
   if (!negated) throw py::error_already_set();
-  return !is_true(negated) && look(tensor, view);
+  return !is_true(negated) && look(tensor, view, cuda);
 }
 
 py::object empty_tensor(const std::vector<int64_t>& shape, py::handle dtype, TensorView* view) {
+  return empty_tensor(shape, dtype, torch_api().cpu, view);
+}
+
+py::object empty_tensor(const std::vector<int64_t>& shape, py::handle dtype, py::handle device,
+                        TensorView* view) {
   const Torch& api = torch_api();
   py::tuple sides(shape.size());
   for (size_t i = 0; i < shape.size(); ++i) sides[i] = py::int_(shape[i]);
-  PyObject* const arguments[3] = {sides.ptr(), dtype.ptr(), api.cpu.ptr()};
+  PyObject* const arguments[3] = {sides.ptr(), dtype.ptr(), device.ptr()};
   PyObject* const made = PyObject_Vectorcall(api.empty.ptr(), arguments, 1, api.names.ptr());
   if (made == nullptr) throw py::error_already_set();
   py::object tensor = py::reinterpret_steal<py::object>(made);
   *view = {};
-  look(tensor, view);
+  look(tensor, view, true);
   return tensor;
 }
 

@@ -20,12 +20,17 @@ bool is_tensor(py::handle value);
 py::object as_plain_tensor(py::handle value);
 // The dimensions of a plain tensor.
 int rank_of_tensor(py::handle tensor);
-// Looks at a plain tensor. False: it is no TensorView.
-bool view_tensor(py::handle tensor, TensorView* view);
+// Looks at a plain tensor, which must be on the CPU, or with `cuda` may be on a GPU. False: it is
+// no TensorView.
+bool view_tensor(py::handle tensor, TensorView* view, bool cuda = false);
+// The device with this number, or kOnCpu, of a tensor or array there, as torch has it.
+py::object device_of(py::handle tensor, int number);
 // The same for an array of NumPy's.
 bool view_array(py::handle array, TensorView* view);
-// torch.empty() on the CPU, and what it holds. `dtype` is one of torch's.
+// torch.empty(), on the CPU unless a device is given, and what it holds. `dtype` is one of torch's.
 py::object empty_tensor(const std::vector<int64_t>& shape, py::handle dtype, TensorView* view);
+py::object empty_tensor(const std::vector<int64_t>& shape, py::handle dtype, py::handle device,
+                        TensorView* view);
 // torch's name for a dtype.
 py::handle torch_dtype(DType dtype);
 

@@ -96,7 +96,6 @@ def _augmented(
     inverse_map: bool,
     half_pixel: bool,
     out_dtype: torch.dtype | None,
-    kinds: int,  # only says which kernels have work
 ) -> Array:
     name = "augment"
     if antialias:

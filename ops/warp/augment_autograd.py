@@ -240,8 +240,6 @@ augment = operator(
     vmap=_vmap,
     direct=augment_direct,
     onnx="warp",
-    note="kinds: which kinds of sample there are, where that is known (SampleKind, in "
-    "csrc/core/warp/augment_segment.h).",
 )
 augment_list = operator(
     "augment_list",

@@ -46,11 +46,10 @@ def augment_direct(
     half_pixel: bool,
     out_dtype: torch.dtype | None = None,
     channels_last: bool = False,
-    kinds: int = 0,
 ) -> Tensor | None:
     """Return what the operator `augment` returns, or None where it has to be called."""
     # Under a default device, each of the questions below takes longer than the operator does.
-    if kinds or _function_modes() or modes_or_transforms_active() or _is_profiled():
+    if _function_modes() or modes_or_transforms_active() or _is_profiled():
         return None
     source, matrix_pointer = data_ptr_and_strides(image), data_ptr_and_strides(matrix)
     if source is None or matrix_pointer is None:

@@ -32,7 +32,6 @@ class AugmentOptions(NamedTuple):
     half_pixel: bool = False
     out_dtype: torch.dtype | None = None
     channels_last: bool = False
-    kinds: int = 0
 
     def has_tensors(self) -> bool:
         """Whether any tensor is among them."""

@@ -13,13 +13,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from visops import _native, transforms
+from visops import transforms
 from visops._native import Step
 from visops.transforms.chain.compile import Compiled
 from visops.transforms.chain.effects import step_of
 from visops.transforms.chain.operators import Pixels
 
-from transforms.chains import CHAINS, classification, photo
+from transforms.chains import CHAINS, classification, photo, run_torch_operators
 from transforms.samples import assert_same
 
 
@@ -349,7 +349,7 @@ def test_nothing_waits_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         def put(self, array: np.ndarray) -> torch.Tensor:
             return torch.from_numpy(array.copy())
 
-    monkeypatch.setattr(_native.Pipeline, "run", lambda *_: (False, None))
+    run_torch_operators(monkeypatch)
     monkeypatch.setattr("visops.transforms.chain.execute.Pixels", OnGpu)
     monkeypatch.setattr("visops.transforms.chain.operators.data_ptr_and_strides", lambda _: None)
     monkeypatch.setattr(Tensor, "item", None)

@@ -1,16 +1,17 @@
-"""How many uploads, launches and calls of torch a chain takes on a GPU, where the host binds it."""
+"""How many launches and calls of torch a chain takes on a GPU, where the host binds it."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
+from kernels import take_launches, use_slot
 from torch import Tensor
 from torchvision import tv_tensors
 from visops import transforms as T
 
 from transforms.chains import CHAINS, MEAN, STD, photo
-from transforms.gpu_calls import counted
+from transforms.gpu_calls import as_on_gpu, counted
 
 
 def smaller(*more: Any) -> list[Any]:
@@ -23,38 +24,49 @@ def to_floats() -> list[Any]:
     return [T.ToDtype(torch.float32, scale=True), T.Normalize(MEAN, STD)]
 
 
-# A chain; its uploads, launches of kernels, and at most how many calls of torch, for a batch of
-# bytes. An augmentation has a launch that prepares the samples, and one for each kind of sample
-# that there is; a contrast has an augmentation for its picture, and a launch that adds its mean.
-# Emulated kernels that travel with their images take two at a time; on a GPU it is dozens.
-COUNTS: dict[str, tuple[Callable[[], list[Any]], int, int, int]] = {
-    "crop": (lambda: smaller(*to_floats()), 1, 2, 3),
-    "erase": (lambda: smaller(*to_floats(), T.RandomErasing(1.0)), 1, 2, 7),
-    "rotation": (lambda: [T.RandomRotation(30), T.Resize(40, antialias=True)], 1, 2, 3),
-    "jitter": (lambda: smaller(T.ColorJitter(0.4, 0.4, 0.4, 0.1), *to_floats()), 1, 5, 11),
-    "two contrasts": (
+class Count(NamedTuple):
+    """What a chain takes for a batch of bytes."""
+
+    chain: Callable[[], list[Any]]
+    # Of kernels, where C++ runs the chain: one that stores a pass's numbers, one for each kind of
+    # sample that there is, and two for a contrast, whose picture they take and whose mean they add.
+    # Emulated kernels that travel with their images take two at a time; on a GPU it is dozens.
+    # None: torch's operators run it.
+    launches: int | None
+    # Where torch's operators run it, because something has to see them, and at most how many calls
+    # of torch that takes.
+    launches_by_operators: int
+    operators: int
+
+
+COUNTS = {
+    "crop": Count(lambda: smaller(*to_floats()), 2, 5, 3),
+    "erase": Count(lambda: smaller(*to_floats(), T.RandomErasing(1.0)), 2, 5, 7),
+    "rotation": Count(lambda: [T.RandomRotation(30), T.Resize(40, antialias=True)], 2, 5, 3),
+    "jitter": Count(lambda: smaller(T.ColorJitter(0.4, 0.4, 0.4, 0.1), *to_floats()), 4, 8, 13),
+    "two contrasts": Count(
         lambda: smaller(T.ColorJitter(contrast=0.4), T.ColorJitter(0.4, 0.4, 0.4), *to_floats()),
-        *(1, 8, 17),
+        *(6, 11, 22),
     ),
-    "modes": (
+    "modes": Count(
         lambda: [T.RandomResizedCrop(32, (0.5, 1.0), interpolation=["bilinear", "bicubic"])],
-        *(1, 4, 14),
+        *(None, 12, 14),
     ),
-    "medians": (lambda: [T.MedianBlur((3, 7), 1.0)], 0, 2, 1),
-    "clahe": (lambda: [T.CLAHE((1, 4), p=1.0)], 0, 7, 1),
-    "small filters": (
+    "medians": Count(lambda: [T.MedianBlur((3, 7), 1.0)], 2, 2, 1),
+    "clahe": Count(lambda: [T.CLAHE((1, 4), p=1.0)], 7, 7, 1),
+    "small filters": Count(
         lambda: [T.RandomChoice([T.MotionBlur(p=1.0), T.Emboss(p=1.0), T.Sharpen(p=1.0)])],
-        *(0, 1, 1),
+        *(1, 1, 1),
     ),
-    "downscale": (lambda: [T.Downscale((0.2, 0.6), 1.0)], 0, 4, 1),
-    "jpeg": (lambda: [T.JPEG((20, 90))], 0, 4, 1),
-    "blurs": (lambda: [T.Blur((3, 7), 1.0)], 0, 9, 1),
-    "unsharp masks": (lambda: [T.UnsharpMask(p=1.0)], 0, 17, 1),
-    "channels": (lambda: [T.ChannelDropout(p=1.0)], 0, 6, 1),
-    "holes": (lambda: [T.CoarseDropout((3, 5), fill="random", p=1.0)], 0, 6, 1),
-    "grids": (lambda: [T.GridDropout(p=1.0)], 0, 6, 1),
-    "grey": (lambda: [T.Grayscale()], 1, 2, 9),
-    "policy": (lambda: [T.RandAugment(3), *to_floats()], 2, 16, 14),
+    "downscale": Count(lambda: [T.Downscale((0.2, 0.6), 1.0)], 4, 4, 1),
+    "jpeg": Count(lambda: [T.JPEG((20, 90))], 4, 4, 1),
+    "blurs": Count(lambda: [T.Blur((3, 7), 1.0)], 9, 9, 1),
+    "unsharp masks": Count(lambda: [T.UnsharpMask(p=1.0)], 17, 17, 1),
+    "channels": Count(lambda: [T.ChannelDropout(p=1.0)], 6, 6, 1),
+    "holes": Count(lambda: [T.CoarseDropout((3, 5), fill="random", p=1.0)], 6, 6, 1),
+    "grids": Count(lambda: [T.GridDropout(p=1.0)], 6, 6, 1),
+    "grey": Count(lambda: [T.Grayscale()], 4, 2, 9),
+    "policy": Count(lambda: [T.RandAugment(3), *to_floats()], 16, 16, 14),
 }
 
 
@@ -65,14 +77,71 @@ def batch() -> Tensor:
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_counts(name: str, batch: Tensor) -> None:
-    make, uploads, launches, operators = COUNTS[name]
-    chain = T.Compose(make(), seed=4)
+def test_counts_by_operators(name: str, batch: Tensor) -> None:
+    count = COUNTS[name]
+    chain = T.Compose(count.chain(), seed=4)
     found, calls = counted(chain, batch, index=range(4))
     assert torch.equal(found, chain(batch, index=range(4)))
-    assert calls.uploads == uploads
-    assert calls.launches == launches
-    assert len(calls.operators) <= operators, calls.operators
+    assert calls.launches == count.launches_by_operators
+    assert len(calls.operators) <= count.operators, calls.operators
+
+
+@pytest.mark.parametrize("name", [name for name in COUNTS if COUNTS[name].launches is not None])
+def test_launches(name: str, batch: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call of C++, and no operator: nothing is uploaded, and nothing waits."""
+    chain = T.Compose(COUNTS[name].chain(), seed=4)
+    expected = chain(batch, index=range(4))
+    monkeypatch.setattr("visops.transforms.compose.run_passes", None)
+    with use_slot("cuda_emulated"):
+        take_launches()
+        found = chain(batch, index=range(4))
+        launches = take_launches()
+    assert torch.equal(found, expected)
+    assert launches == COUNTS[name].launches
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("name", CHAINS)
+def test_all_forms_of_a_batch(name: str, exact: bool, batch: Tensor) -> None:
+    """Batches, lists, strided images and videos have the bits of the CPU, by all ways."""
+    chain = T.Compose(CHAINS[name](), seed=4, exact=exact)
+    channels_last = T.Compose(CHAINS[name](), seed=4, memory_format=torch.channels_last)
+    floats = (batch / 255).double()
+    images = [image[:, i : 150 + i, 2 * i : 150 + 2 * i] for i, image in enumerate(batch)]
+    videos = tv_tensors.Video(batch.unflatten(0, (2, 2)))
+    for given in (batch, batch[..., ::2, 1:], images, floats, floats.half(), videos):
+        for own in (chain, channels_last):
+            index = range(len(given))
+            expected = own(given, index=index)
+            with use_slot("cuda_emulated"):
+                found = own(given, index=index)
+            assert torch.equal(found, expected)
+            assert found.stride() == expected.stride()
+            with as_on_gpu():
+                assert torch.equal(own(given, index=index), expected)
+
+
+def test_images_of_several_sizes(batch: Tensor) -> None:
+    images = [image[:, i:, 7 * i :] for i, image in enumerate(batch)]
+    chain = T.Compose(smaller(T.ColorJitter(0.4, 0.4), *to_floats()), seed=4)
+    expected = chain(images, index=range(4))
+    with use_slot("cuda_emulated"):
+        take_launches()
+        assert torch.equal(chain(images, index=range(4)), expected)
+        assert take_launches() == 4
+
+
+def test_targets_are_beside_images(batch: Tensor) -> None:
+    """Where targets are on a GPU as well, torch moves them; images still take C++'s way."""
+    chain = T.Compose(smaller(T.ColorJitter(0.4, 0.4), *to_floats()), seed=4)
+    sample = {"image": batch[0], "boxes": torch.tensor([[10.0, 20.0, 90.0, 80.0]])}
+    expected = chain(sample, index=3)
+    with as_on_gpu():
+        take_launches()
+        found = chain(sample, index=3)
+        assert take_launches() == 4
+    assert torch.equal(found["image"], expected["image"])
+    assert torch.equal(found["boxes"], expected["boxes"])
 
 
 @pytest.mark.parametrize("p", [0.0, 0.6, 1.0])
@@ -126,13 +195,3 @@ def test_aug_mix(dtype: torch.dtype, batch: Tensor) -> None:
         found, _ = counted(chain, samples, index=range(4))
         assert torch.equal(found, chain(samples, index=range(4)))
         assert not torch.equal(found, samples)
-
-
-@pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("name", CHAINS)
-def test_one_upload_a_pass(name: str, exact: bool, batch: Tensor) -> None:
-    """And the bits of the CPU."""
-    chain = T.Compose(CHAINS[name](), seed=4, exact=exact)
-    found, calls = counted(chain, batch, index=range(4))
-    assert torch.equal(found, chain(batch, index=range(4)))
-    assert calls.uploads <= len(chain.passes)

@@ -48,6 +48,36 @@ ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample, int64_t frame) {
   return own;
 }
 
+ChainPlan plan_of_frames(const ChainPlan& plan, int64_t frames) {
+  const auto each = [frames](const auto& list, size_t width) {
+    auto all = list;
+    all.clear();
+    for (size_t i = 0; i < list.size(); i += width) {
+      const auto first = list.begin() + static_cast<int64_t>(i);
+      for (int64_t f = 0; f < frames; ++f) {
+        all.insert(all.end(), first, first + static_cast<int64_t>(width));
+      }
+    }
+    return all;
+  };
+  ChainPlan own = plan;
+  own.batch = plan.batch * frames;
+  own.image = 0;
+  own.samples = each(plan.samples, 1);
+  own.modes = each(plan.modes, 1);
+  own.left_out = each(plan.left_out, 1);
+  for (ColorSteps& steps : own.colors) {
+    steps.samples = each(steps.samples, 1);
+    steps.at = each(steps.at, 1);
+  }
+  for (std::vector<double>& rectangles : own.erased) rectangles = each(rectangles, 4);
+  own.operations.clear();
+  for (size_t i = 0; i < plan.operations.size(); ++i) {
+    for (int64_t f = 0; f < frames; ++f) own.operations.push_back(operations_of(plan, i, f));
+  }
+  return own;
+}
+
 PlanBuilder::PlanBuilder(ChainPlan& plan, int64_t sample, size_t colors, size_t erased)
     : plan_(plan),
       state_(plan.samples[static_cast<size_t>(sample)]),

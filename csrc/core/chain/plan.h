@@ -60,6 +60,9 @@ struct ChainPlan {
 // One sample's part of a plan, for one of its frames.
 ChainPlan plan_of_sample(const ChainPlan& plan, size_t sample, int64_t frame = 0);
 
+// The plan of all frames of its samples, or of another image of theirs: each frame is a sample.
+ChainPlan plan_of_frames(const ChainPlan& plan, int64_t frames);
+
 // A sample's operations on one of its frames.
 std::vector<PixelOperation> operations_of(const ChainPlan& plan, size_t sample, int64_t frame);
 

@@ -16,69 +16,25 @@ namespace {
 using Numbers = std::vector<double>;
 using Means = std::vector<Numbers>;
 
-// Windows [batch, 4] of samples, if there are any.
-Numbers windows_of(const std::vector<GeometryState>& samples, const Sampling& sampling) {
-  Numbers windows;
-  if (!sampling.window && !samples[0].has_window) return windows;
-  for (const GeometryState& at : samples) {
-    const double whole[4] = {0.0, 0.0, at.source.width, at.source.height};
-    const double* const window = at.has_window ? at.window : whole;
-    windows.insert(windows.end(), window, window + 4);
-  }
-  return windows;
-}
-
-// How one image is sampled onto its canvas. `matrix`, of 9 numbers, is the caller's.
-void set_sampling(const GeometryState& at, Interpolation mode, const Sampling& sampling,
-                  double* matrix, AugmentParams& p) {
-  at.write_rows(mode == Interpolation::kNearest, matrix);
-  p.matrix = {matrix, DType::kFloat64, false, at.rows() * 3, 3, 1};
-  p.matrix_rows = at.rows();
-  p.mode = mode;
-  p.padding = sampling.padding;
-  p.antialias = sampling.antialias && mode != Interpolation::kNearest;
-  p.half_pixel = true;
-  p.output_height = static_cast<int64_t>(at.canvas.height);
-  p.output_width = static_cast<int64_t>(at.canvas.width);
-}
-
 // Means of small pictures of the images: NOTE [ Grey means ].
 Numbers grey_means(const ChainPlan& plan, const MeanRound& round, const Means& before,
-                   const Sampling& sampling, const AugmentParams& image, const Numbers& windows,
-                   const Threads& threads) {
-  const ColorSteps& steps = plan.colors[round.step];
-  const int64_t rows = steps.at[0].rows();
-  Numbers matrices(static_cast<size_t>(plan.batch * rows * 3));
-  double* next = matrices.data();
-  for (const GeometryState& at : steps.at) {
-    write_mean_grid(at, next);
-    next += rows * 3;
-  }
+                   const Sampling& sampling, const AugmentParams& images, const Threads& threads) {
+  PassProblem problem = PassProblem::of_mean(plan.colors[round.step].at, sampling);
+  problem.set_images(images);
   Numbers color;
   if (round.before.steps > 0) {
     color = with_means(round.before, plan.batch, plan.channels, before);
   }
-  AugmentParams p = image;
-  p.matrix = {matrices.data(), DType::kFloat64, false, rows * 3, 3, 1};
-  p.matrix_rows = static_cast<int>(rows);
-  p.mode = Interpolation::kNearest;
-  p.padding = sampling.padding;
-  p.half_pixel = true;
+  problem.set_color(color, 1, false);
+  AugmentParams& p = problem.params;
   p.clamp = !color.empty();
-  p.window = windows.empty() ? nullptr : windows.data();
-  p.color = color.empty() ? nullptr : color.data();
-  p.color_steps = color.empty() ? 0 : 1;
-  p.output_dtype = DType::kUInt8;
-  p.output_height = p.output_width = kMeanGrid;
-  std::vector<uint8_t> picture(
-      static_cast<size_t>(plan.batch * p.channels * kMeanGrid * kMeanGrid));
-  p.output = picture.data();
-  p.output_stride = {p.channels * kMeanGrid * kMeanGrid, kMeanGrid * kMeanGrid, kMeanGrid, 1};
-  const Numbers none, zero = {0.0};
-  const AugmentValues values = {sampling.fill, none, none, zero};
-  run_augment(p, values, threads);
-  Numbers means;
   constexpr int64_t kPixels = kMeanGrid * kMeanGrid;
+  std::vector<uint8_t> picture(static_cast<size_t>(plan.batch * p.channels * kPixels));
+  p.output = picture.data();
+  p.output_stride = {p.channels * kPixels, kPixels, kMeanGrid, 1};
+  const Numbers none, zero = {0.0};
+  run_augment(p, {sampling.fill, none, none, zero}, threads);
+  Numbers means;
   for (int64_t i = 0; i < plan.batch; ++i) {
     const uint8_t* const own = picture.data() + i * p.channels * kPixels;
     means.push_back(mean_of_picture(own, p.channels, kPixels, mean_scale(kPixels)));
@@ -86,12 +42,11 @@ Numbers grey_means(const ChainPlan& plan, const MeanRound& round, const Means& b
   return means;
 }
 
-Numbers colors_of(const ChainPlan& plan, const Sampling& sampling, const AugmentParams& image,
-                  const Numbers& windows, const Threads& threads) {
-  const ColorProgram program = color_program(plan);
+Numbers colors_of(const ChainPlan& plan, const ColorProgram& program, const Sampling& sampling,
+                  const AugmentParams& images, const Threads& threads) {
   Means means;
   for (const MeanRound& round : program.rounds) {
-    means.push_back(grey_means(plan, round, means, sampling, image, windows, threads));
+    means.push_back(grey_means(plan, round, means, sampling, images, threads));
   }
   return with_means(program.whole, plan.batch, plan.color_channels(), means);
 }
@@ -120,32 +75,25 @@ double exact_mean(const float* picture, int64_t channels, int64_t pixels) {
 Numbers exact_colors(const ChainPlan& plan, const ColorProgram& program, const Sampling& sampling,
                      const AugmentParams& image, const Threads& threads) {
   const Numbers none, zero = {0.0};
-  const AugmentValues values = {sampling.fill, none, none, zero};
-  const Interpolation mode = sampling.modes.at(0);
   Means means;
   std::vector<float> picture;
   for (const MeanRound& round : program.rounds) {
-    const std::vector<GeometryState>& at = plan.colors[round.step].at;
+    PassProblem problem(plan.colors[round.step].at, sampling.modes.at(0), sampling);
+    problem.set_images(image);
     Numbers color;
     const bool is_plain = !round.plain.empty() && round.plain[0] != 0;
     if (round.before.steps > 0 && !is_plain) {
       color = with_means(round.before, 1, plan.channels, means);
     }
-    AugmentParams p = image;
-    double matrix[9];
-    set_sampling(at[0], mode, sampling, matrix, p);
+    problem.set_color(color, round.before.steps, true);
+    AugmentParams& p = problem.params;
     p.clamp = !color.empty();
-    const Numbers windows = windows_of(at, sampling);
-    p.window = windows.empty() ? nullptr : windows.data();
-    p.color = color.empty() ? nullptr : color.data();
-    p.color_shared = !color.empty();
-    p.color_steps = color.empty() ? 0 : round.before.steps;
     p.output_dtype = DType::kFloat32;
     const int64_t pixels = p.output_height * p.output_width;
     picture.resize(static_cast<size_t>(p.channels * pixels));
     p.output = picture.data();
     p.output_stride = {0, pixels, p.output_width, 1};
-    run_augment(p, values, threads);
+    run_augment(p, {sampling.fill, none, none, zero}, threads);
     means.push_back({exact_mean(picture.data(), p.channels, pixels)});
   }
   return with_means(program.whole, 1, plan.color_channels(), means);
@@ -160,50 +108,32 @@ Numbers of_channel(const Numbers& numbers, int64_t channel) {
 void run_channels(const Stage& stage, const ChainPlan& plan, const AugmentImage& image, DType dtype,
                   const StridedData& to, const AugmentValues& values, const Threads& threads) {
   const Sampling& sampling = stage.sampling;
-  AugmentParams p = {};
-  p.batch = 1;
-  p.channels = plan.channels;
-  p.first = image;
-  p.dtype = dtype;
-  const AugmentParams source = p;
+  const Interpolation mode = sampling.mode_of(plan, 0);
+  AugmentParams source = {};
+  source.channels = plan.channels;
+  source.first = image;
+  source.dtype = dtype;
+  PassProblem problem(plan.samples, mode, sampling);
+  problem.set_images(source);
+  problem.erase(plan.erased);
+  AugmentParams& p = problem.params;
   p.output_dtype = stage.dtype;
   p.output = to.address;
   p.output_stride = {0, to.strides[0], to.strides[1], to.strides[2]};
-  double matrix[9];
-  const Interpolation mode = sampling.mode_of(plan, 0);
-  set_sampling(plan.samples.at(0), mode, sampling, matrix, p);
-  const Numbers windows = windows_of(plan.samples, sampling);
-  if (!windows.empty()) p.window = windows.data();
-  std::vector<int64_t> erased;
-  for (const Numbers& rectangle : plan.erased) {
-    for (double edge : rectangle) erased.push_back(static_cast<int64_t>(edge));
-  }
-  if (!erased.empty()) {
-    p.erase = erased.data();
-    p.erase_count = static_cast<int64_t>(plan.erased.size());
-  }
-  Numbers color;
   const bool saturates = sampling.clamps(mode, dtype);
+  const ColorProgram program = color_program(plan);
+  Numbers color;
+  int64_t steps = program.whole.steps;
   if (!plan.colors.empty()) {
-    int64_t steps = 1;
-    if (plan.exact) {
-      const ColorProgram program = color_program(plan);
-      color = exact_colors(plan, program, sampling, source, threads);
-      steps = program.whole.steps;
-      if (saturates) {  // before colours change: a first step that only clamps
-        const ColorMatrix identity = identity_color(plan.color_channels());
-        const int64_t size = plan.color_channels() * (plan.color_channels() + 1);
-        color.insert(color.begin(), identity.begin(), identity.begin() + size);
-        ++steps;
-      }
-    } else {
-      color = colors_of(plan, sampling, source, windows, threads);
+    color = plan.exact ? exact_colors(plan, program, sampling, source, threads)
+                       : colors_of(plan, program, sampling, source, threads);
+    if (plan.exact && saturates) {  // before colours change
+      put_identity_first(color, 1, plan.color_channels());
+      ++steps;
     }
-    p.color = color.data();
-    p.color_shared = true;
     p.clamp = plan.clamps;
-    p.color_steps = steps;
   }
+  problem.set_color(color, steps, true);
   p.clamp = p.clamp || saturates;
   run_augment(p, values, threads);
 }
@@ -242,31 +172,7 @@ void run_pass(const Stage& stage, const ChainPlan& plan, const AugmentImage& ima
 
 std::vector<double> colors_with_means(const ChainPlan& plan, const Sampling& sampling,
                                       const AugmentParams& images, const Threads& threads) {
-  return colors_of(plan, sampling, images, windows_of(plan.samples, sampling), threads);
-}
-
-int64_t kinds_of(const ChainPlan& plan, const Sampling& sampling, bool bytes, size_t number) {
-  const Numbers windows = windows_of(plan.samples, sampling);
-  AugmentParams p = {};
-  p.mode = sampling.modes.at(number);
-  p.padding = sampling.padding;
-  p.antialias = p.half_pixel = true;
-  p.integers = bytes;
-  int64_t kinds = 0;
-  for (size_t i = 0; i < plan.samples.size(); ++i) {
-    if (!plan.modes.empty() && plan.modes[i] != number) continue;
-    const GeometryState& at = plan.samples[i];
-    double matrix[9];
-    at.write_rows(false, matrix);
-    p.matrix = {matrix, DType::kFloat64, true, 0, 3, 1};
-    p.matrix_rows = static_cast<int>(at.rows());
-    p.window = windows.empty() ? nullptr : windows.data() + 4 * i;
-    AugmentImage image = {};
-    image.height = static_cast<int64_t>(at.source.height);
-    image.width = static_cast<int64_t>(at.source.width);
-    kinds |= bit_of(kind_of(augment_sample(p, 0, image)));
-  }
-  return kinds;
+  return colors_of(plan, color_program(plan), sampling, images, threads);
 }
 
 void run_pixel_list(const std::vector<PixelOperation>& operations, const PixelImage& image,

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/chain/pass_problem.h"
 #include "core/chain/plan.h"
 #include "core/dispatch/threads.h"
 #include "core/images/strided_data.h"
@@ -10,25 +11,6 @@
 #include "core/warp/augment.h"
 
 namespace visops {
-
-// How a pass samples its images.
-struct Sampling {
-  std::vector<Interpolation> modes;  // a plan says which one a sample takes; else the first
-  Padding padding;
-  std::vector<double> fill;
-  bool antialias;
-  bool saturates;  // what integers are interpolated to, before floats follow
-  bool window;     // the whole source, which makes the rim one output pixel wide
-
-  // Whether images of this dtype have to be clamped behind an interpolation.
-  bool clamps(Interpolation mode, DType dtype) const {
-    const bool overshoots = mode == Interpolation::kBicubic || mode == Interpolation::kLanczos;
-    return saturates && overshoots && dtype == DType::kUInt8;
-  }
-  Interpolation mode_of(const ChainPlan& plan, size_t sample) const {
-    return plan.modes.empty() ? modes.at(0) : modes.at(plan.modes.at(sample));
-  }
-};
 
 // One pass. All but the first take what the one before made, contiguous.
 struct Stage {
@@ -47,10 +29,6 @@ void run_pass(const Stage& stage, const ChainPlan& plan, const AugmentImage& ima
 // are those of the plan's batch.
 std::vector<double> colors_with_means(const ChainPlan& plan, const Sampling& sampling,
                                       const AugmentParams& images, const Threads& threads);
-
-// The kinds of samples, a bit for each, that antialias makes of those that take interpolation
-// `number`; `bytes`: of uint8 images.
-int64_t kinds_of(const ChainPlan& plan, const Sampling& sampling, bool bytes, size_t number);
 
 // How the operations that move pixels read them.
 struct PixelSampling {

@@ -14,10 +14,13 @@ struct StridedData {
   std::array<int64_t, 4> strides;  // in elements
 };
 
-// A strided tensor on the CPU that wants no gradient.
+constexpr int kOnCpu = -1;
+
+// A strided tensor that wants no gradient.
 struct TensorView {
   void* data;
   DType dtype;
+  int device = kOnCpu;  // or the number of a CUDA device
   int rank;
   std::array<int64_t, 5> shape, strides;  // in elements
 

@@ -105,8 +105,6 @@ void check_augment(const char* op, const AugmentParams& p, const AugmentValues& 
     check_fill(op, p.output_dtype, values.erase_value.data(),
                static_cast<int64_t>(values.erase_value.size()), "erase_value");
   }
-  require(p.kinds >= 0 && p.kinds <= kAllSampleKinds, op, "kinds is ", p.kinds,
-          ", must be within [0, ", kAllSampleKinds, "]");
 }
 
 void set_values(AugmentParams& p, const AugmentValues& values) {
@@ -177,16 +175,6 @@ void check_augment_data(const char* op, const AugmentParams& p) {
       require(is_finite(p.color[i]), op, "color[", i / size, "] has the value ", p.color[i],
               ", must be finite");
     }
-  }
-}
-
-void check_sample_kinds(const char* op, const AugmentParams& p) {
-  if (p.kinds == 0 || !p.antialias) return;
-  for (int64_t i = 0; i < p.batch; ++i) {
-    const AugmentImage image = p.list != nullptr ? p.list[i] : augment_image(p, i);
-    const SampleKind kind = kind_of(augment_sample(p, i, image));
-    require(may_have(p, kind), op, "kinds is ", p.kinds, ", sample ", i, " is of the kind ",
-            bit_of(kind));
   }
 }
 

@@ -48,7 +48,7 @@ struct AugmentParams {
   double offset[kMaxAugmentChannels];
   double erase_value[kMaxAugmentChannels];  // in the output's units
   double input_scale;                       // brings an element to a full scale of 1
-  AugmentSample* samples;                   // [batch] scratch of CUDA kernels, else null
+  AugmentSample* samples;                   // [batch] on the device, where the caller has them
 };
 
 extern KernelStub<AugmentParams> augment_stub;

@@ -18,9 +18,6 @@ void check_augment(const char* op, const AugmentParams& params, const AugmentVal
 // Matrices, windows, colours and rectangles. Reads host memory.
 void check_augment_data(const char* op, const AugmentParams& params);
 
-// That all samples are of the kinds that there should be. Reads host memory.
-void check_sample_kinds(const char* op, const AugmentParams& params);
-
 // Copies the numbers, with mean, std and the dtypes' full scales folded into one scale and offset.
 void set_values(AugmentParams& params, const AugmentValues& values);
 

@@ -224,7 +224,6 @@ VISOPS_FN AugmentSample augment_sample(const AugmentParams& p, int64_t sample,
 
 // With antialias, samples are computed in one of these ways.
 enum class SampleKind { kPlain, kIntegers, kUpright, kRotated };
-constexpr int64_t kAllSampleKinds = 15;  // a bit for each
 
 VISOPS_FN SampleKind kind_of(const AugmentSample& s) {
   if (!s.antialias || s.is_fill) return SampleKind::kPlain;
@@ -233,9 +232,10 @@ VISOPS_FN SampleKind kind_of(const AugmentSample& s) {
   return upright ? SampleKind::kUpright : SampleKind::kRotated;
 }
 
+// The bit of AugmentParams::kinds.
 VISOPS_FN int64_t bit_of(SampleKind kind) { return int64_t{1} << static_cast<int>(kind); }
 
-// Whether there may be samples of a kind, as far as the caller has said.
+// Whether there may be samples of a kind.
 VISOPS_FN bool may_have(const AugmentParams& p, SampleKind kind) {
   if (!p.antialias) return kind == SampleKind::kPlain;
   return p.kinds == 0 || (p.kinds & bit_of(kind)) != 0;

@@ -19,8 +19,8 @@
 #include "core/pixels/filters/small_filter.h"
 #include "core/pixels/filters/unsharp_mask.h"
 #include "cuda/launch.h"
-#include "cuda/pixels/device_params.h"
 #include "cuda/pixels/image_batch.h"
+#include "cuda/send_words.h"
 
 namespace visops {
 namespace {
@@ -374,7 +374,7 @@ void for_blurred_images(const AdjustParams& p, Workspace& workspace, PixelKind k
   if (chosen == 0) return;
   const int64_t most = std::clamp<int64_t>(kBlurScratch / p.size(), 1, kMostBlurred);
   const int64_t values = std::min(chosen, most) * p.size();
-  const float* taps = laid_down(all, workspace);
+  const float* taps = sent(all, workspace);
   auto* const rows = allocate<float>(workspace, values);
   auto* const sharp = is_mask ? allocate<float>(workspace, values) : nullptr;
   auto* const edges = is_mask ? allocate<uint8_t>(workspace, values) : nullptr;

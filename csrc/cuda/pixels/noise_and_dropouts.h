@@ -18,8 +18,8 @@
 #include "core/pixels/noise_values.h"
 #include "core/pixels/random.h"
 #include "cuda/launch.h"
-#include "cuda/pixels/device_params.h"
 #include "cuda/pixels/image_batch.h"
+#include "cuda/send_words.h"
 
 namespace visops {
 namespace {
@@ -131,8 +131,8 @@ void drop_out(const AdjustParams& p, Workspace& workspace) {
     all_cells.insert(all_cells.end(), own.cells.begin(), own.cells.end());
   }
   if (all_holes.empty() && all_cells.empty()) return;
-  const Hole* holes = laid_down(all_holes, workspace);
-  const GridCell* cells = laid_down(all_cells, workspace);
+  const Hole* holes = sent(all_holes, workspace);
+  const GridCell* cells = sent(all_cells, workspace);
   size_t next = 0;
   int64_t most = 0, largest = 0;
   HoledImages images(p);

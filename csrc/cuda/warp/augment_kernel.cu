@@ -9,16 +9,14 @@
 // channels, which stay in registers through sampling, colour and output. More channels go in groups
 // of four; they have no colour.
 //
-// Lists: a list's images lie anywhere and have any size, so each needs a descriptor. Descriptors
-// travel by value in the first kernel's parameters, up to kListImages per launch: a ragged batch
-// needs no copy to the device, no buffer that outlives the call, and no synchronization.
+// Lists: a list's images lie anywhere and have any size, so each needs a descriptor, which travels
+// as NOTE [ Numbers as parameters ] says.
 //
 // antialias: samples that it filters have kernels of their own. Which take which is known on the
-// device only, unless the caller says what kinds there are. Each kernel that may have work is
-// launched for all tiles, and its blocks return where the sample is another's. A sample of a kind
-// that there should not be has no kernel: the first one, which finds that, makes its pixels 0.
-// Upright maps share sums between pixels: NOTE [ Upright filter on CUDA ]. Others don't: NOTE
-// [ Rotated filter on CUDA ].
+// device only, unless the samples come from the host (core/chain/run_on_device.h), with what kinds
+// there are. Each kernel that may have work is launched for all tiles, and its blocks return where
+// the sample is another's. Upright maps share sums between pixels: NOTE [ Upright filter on CUDA ].
+// Others don't: NOTE [ Rotated filter on CUDA ].
 //
 // Split: a block a tile, in several launches if they are too many for a grid. Pixels share nothing;
 // the result does not depend on the split.
@@ -39,72 +37,22 @@
 #include "core/warp/augment_group.h"
 #include "core/warp/augment_segment.h"
 #include "cuda/launch.h"
+#include "cuda/send_words.h"
 #include "cuda/tile_grid.h"
 #include "cuda/warp/augment_modes.h"
 
 namespace visops {
 namespace {
 
-// The images of a launch of augment_samples().
-
-#if defined(VISOPS_SMALL_CONSTANTS)
-constexpr int kListImages = 5;  // few, so that tests see several launches
-#else
-constexpr int kListImages = 32;
-#endif
-
-// A whole batch, or part of a list.
-struct LaunchImages {
-  int64_t first, count;             // samples
-  AugmentImage image[kListImages];  // of a list
-  __device__ AugmentImage at(const AugmentParams& p, int64_t sample) const {
-    return p.list == nullptr ? augment_image(p, sample) : image[sample - first];
-  }
-};
-
-static_assert(sizeof(AugmentParams) + sizeof(LaunchImages) <= 4096,
-              "parameters of a launch that every driver takes");
-
-// launch_images(images), for a batch or for each part of a list.
-template <class Launch>
-void each_launch(const AugmentParams& p, const Launch& launch_images) {
-  LaunchImages images = {};
-  images.count = p.batch;
-  if (p.list == nullptr) return launch_images(images);
-  for (; images.first < p.batch; images.first += kListImages) {
-    const int64_t left = p.batch - images.first;
-    images.count = left < kListImages ? left : kListImages;
-    for (int64_t i = 0; i < images.count; ++i) images.image[i] = p.list[images.first + i];
-    launch_images(images);
-  }
-}
-
 constexpr int kSampleThreads = kWarp;  // few, so that a batch spreads over many multiprocessors
 
-// Slowly, by one thread: no caller should need it.
-__device__ void clear_sample(const AugmentParams& p, int64_t sample) {
-  const int64_t bytes = element_size(p.output_dtype), area = p.output_height * p.output_width;
-  const Strides& stride = p.output_stride;
-  for (int64_t i = 0; i < p.channels * area; ++i) {
-    const int64_t channel = i / area, row = i % area / p.output_width, column = i % p.output_width;
-    const int64_t at = sample * stride.batch + channel * stride.channel + row * stride.row +
-                       column * stride.column;
-    for (int64_t k = 0; k < bytes; ++k) static_cast<char*>(p.output)[at * bytes + k] = 0;
-  }
-}
-
 __global__ void __launch_bounds__(kSampleThreads)
-    augment_samples(const __grid_constant__ AugmentParams p,
-                    const __grid_constant__ LaunchImages images) {
+    augment_samples(const __grid_constant__ AugmentParams p) {
   const int64_t stride = int64_t{gridDim.x} * kSampleThreads;
-  for (int64_t i = int64_t{blockIdx.x} * kSampleThreads + threadIdx.x; i < images.count;
-       i += stride) {
-    const int64_t sample = images.first + i;
+  for (int64_t i = int64_t{blockIdx.x} * kSampleThreads + threadIdx.x; i < p.batch; i += stride) {
     // Blocks copy samples whole; compute-sanitizer would take their padding for a mistake.
-    memset(static_cast<void*>(&p.samples[sample]), 0, sizeof(AugmentSample));
-    const AugmentSample found = augment_sample(p, sample, images.at(p, sample));
-    if (p.antialias && !may_have(p, kind_of(found))) clear_sample(p, sample);
-    p.samples[sample] = found;
+    memset(static_cast<void*>(&p.samples[i]), 0, sizeof(AugmentSample));
+    p.samples[i] = augment_sample(p, i, p.list == nullptr ? augment_image(p, i) : p.list[i]);
   }
 }
 
@@ -112,8 +60,11 @@ void augment_cuda(const AugmentParams& given, Workspace& workspace) {
   AugmentParams p = given;
   if (p.channels == 0) return;
   void* const stream = workspace.stream();
-  p.samples = allocate<AugmentSample>(workspace, p.batch);
-  launch_augment_samples<kCudaSlot>(p, stream);
+  if (p.samples == nullptr) {
+    p.samples = allocate<AugmentSample>(workspace, p.batch);
+    if (p.list != nullptr) p.list = sent(p.list, p.batch, workspace);
+    launch_augment_samples<kCudaSlot>(p, stream);
+  }
   with_augment_mode(p.mode, [&](auto mode) {
     if constexpr (mode.value != Interpolation::kNearest) {
       if (p.antialias) {
@@ -135,10 +86,8 @@ const bool registered = augment_stub.set(kCudaSlot, augment_cuda);
 
 template <Slot slot>
 void launch_augment_samples(const AugmentParams& p, void* stream) {
-  each_launch(p, [&](const LaunchImages& images) {
-    launch(augment_samples, grid_for(parts_of(images.count, kSampleThreads)), dim3(kSampleThreads),
-           0, stream, p, images);
-  });
+  launch(augment_samples, grid_for(parts_of(p.batch, kSampleThreads)), dim3(kSampleThreads), 0,
+         stream, p);
 }
 
 template void launch_augment_samples<kCudaSlot>(const AugmentParams&, void*);

@@ -13,7 +13,8 @@ namespace visops {
 
 // What Python does with a call: ops/transforms/chain/compile.py.
 struct PythonSide {
-  py::object outline_of, passes_for, key_of, pixels_of, as_type, tv_wrap, count_of, recorded;
+  py::object outline_of, passes_for, key_of, fresh_key, pixels_of, as_type, tv_wrap, count_of,
+      recorded;
   py::object is_pil, outer_options, file_pass;
 
   PythonSide();
@@ -32,6 +33,7 @@ struct Pipeline::Images {
   std::vector<AugmentImage> all;
   DType dtype = DType::kUInt8;
   int64_t channels = 0;
+  int device = kOnCpu;
   bool in_batch = false;
   bool channels_last = false;      // of the last image that was read
   int rank = 0;                    // of a tensor or an array
@@ -77,17 +79,22 @@ struct Pipeline::Call {
 
   const Stage& last() const { return passes->stages().back(); }
 
+  std::vector<const ChainPlan*> each_plan() const {
+    std::vector<const ChainPlan*> pointers;
+    for (const ChainPlan& plan : plans) pointers.push_back(&plan);
+    return pointers;
+  }
+
   // Runs the passes into images at these places.
   void run(const std::vector<StridedData>& to) const {
-    std::vector<const ChainPlan*> pointers;
     int64_t work = last().channels * height * width * static_cast<int64_t>(to.size());
     for (const ChainPlan& plan : plans) {
-      pointers.push_back(&plan);
       const Canvas& canvas = plan.samples[0].canvas;
       work += static_cast<int64_t>(canvas.height * canvas.width) * plan.channels * plan.batch;
     }
     run_unlocked(work, [&] {
-      run_each_image(passes->stages(), pointers, images.all, images.dtype, to, 1, torch_threads());
+      run_each_image(passes->stages(), each_plan(), images.all, images.dtype, to, 1,
+                     torch_threads());
     });
   }
 };

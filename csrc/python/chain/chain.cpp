@@ -219,10 +219,7 @@ void bind_chain(py::module_& m) {
       .def(py::init<const py::list&, const std::vector<std::string>&, const std::string&, Numbers,
                     bool, bool, bool>())
       .def("draw", &draw)
-      .def("colors", &Chain::colors)
-      .def("kinds", [](const Chain& self, const PlanObject& plan, bool bytes, size_t number) {
-        return kinds_of(plan.plan, self.sampling(), bytes, number);
-      });
+      .def("colors", &Chain::colors);
 }
 
 }  // namespace visops

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "python/bindings.h"
+#include "python/device.h"
+#include "python/torch_api.h"
 #include "torch/parallel.h"
 
 namespace visops {
@@ -112,11 +114,59 @@ void run_each(const Passes& self, const py::list& plans, const py::list& images,
   run_each_image(self.stages(), whole, from, type, to, frames, torch_threads());
 }
 
+// Adds an image [C, H, W], or those of a batch. False: it is not for a device's kernels.
+bool add_images(py::handle images, std::vector<AugmentImage>* all, DType* dtype, int* device) {
+  TensorView view = {};
+  if (!is_plain_tensor(images) || !view_tensor(images, &view, true)) return false;
+  if (view.rank < 3 || view.rank > 4) return false;
+  if (!all->empty() && (view.dtype != *dtype || view.device != *device)) return false;
+  *dtype = view.dtype;
+  *device = view.device;
+  const int64_t bytes = view.rank == 4 ? view.strides[0] * element_size(view.dtype) : 0;
+  for (int64_t i = 0; i < (view.rank == 4 ? view.shape[0] : 1); ++i) {
+    all->push_back({static_cast<const char*>(view.data) + i * bytes, view.side(2), view.side(1),
+                    view.stride(3), view.stride(2), view.stride(1)});
+  }
+  return true;
+}
+
+// run_on_device() of images [N, C, H, W], or a list of images, into `out`; samples have one or more
+// frames each. False: nothing has happened, and operators have to run.
+bool run_batch(const Passes& self, const py::list& plans, py::handle images, py::handle out) {
+  std::vector<const ChainPlan*> whole;
+  for (py::handle each : plans) whole.push_back(&py::cast<const PlanObject&>(each).plan);
+  std::vector<AugmentImage> from;
+  DType dtype = DType::kUInt8;
+  int device = kOnCpu;
+  if (PyList_Check(images.ptr())) {
+    for (py::handle each : images) {
+      if (!add_images(each, &from, &dtype, &device)) return false;
+    }
+  } else if (!add_images(images, &from, &dtype, &device)) {
+    return false;
+  }
+  TensorView to = {};
+  if (!is_device(device) || !view_tensor(out, &to, true) || to.rank != 4) return false;
+  if (!runs_on_device(self.stages(), whole)) return false;
+  const auto frames = static_cast<int64_t>(from.size()) / whole.at(0)->batch;
+  std::vector<ChainPlan> of_frames;
+  of_frames.reserve(whole.size());
+  for (const ChainPlan*& plan : whole) {
+    if (frames == 1 && plan->image == 0) continue;
+    of_frames.push_back(plan_of_frames(*plan, frames));
+    plan = &of_frames.back();
+  }
+  run_on_device_of(out, device, self.stages(), whole, from, dtype,
+                   {to.data, {to.strides[0], to.strides[1], to.strides[2], to.strides[3]}});
+  return true;
+}
+
 }  // namespace
 
 void bind_passes(py::module_& m) {
   py::class_<Passes, std::shared_ptr<Passes>>(m, "Passes")
       .def(py::init<const py::list&>())
+      .def("run_batch", &run_batch)
       .def("run_each", &run_each);
 }
 

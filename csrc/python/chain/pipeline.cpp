@@ -10,6 +10,7 @@
 #include "python/array.h"
 #include "python/bindings.h"
 #include "python/chain/call.h"
+#include "python/device.h"
 
 namespace visops {
 namespace {
@@ -57,6 +58,7 @@ std::vector<SampleKey> Pipeline::draw_keys(py::handle chain, py::handle generato
                                            py::handle epoch, size_t batch) const {
   const py::object seed = chain.attr("seed");
   std::vector<SampleKey> keys;
+  keys.reserve(batch);
   if (generator.is_none() && PyLong_CheckExact(seed.ptr()) &&
       (epoch.is_none() || PyLong_CheckExact(epoch.ptr()))) {
     const std::vector<uint64_t> places = places_of(index, batch);
@@ -72,6 +74,12 @@ std::vector<SampleKey> Pipeline::draw_keys(py::handle chain, py::handle generato
       for (uint64_t i = 0; i < batch; ++i) keys.push_back({key, 0, i});
       return keys;
     }
+  }
+  const bool is_plain = seed.is_none() && generator.is_none() && index.is_none() && epoch.is_none();
+  if (is_plain) {
+    const uint64_t key = low_word(python().fresh_key(generator));
+    for (uint64_t i = 0; i < batch; ++i) keys.push_back({key, 0, i});
+    return keys;
   }
   const py::tuple drawn = python().key_of(chain, generator, index, epoch, batch);
   const uint64_t first = low_word(drawn[0]), second = low_word(drawn[1]);
@@ -267,6 +275,9 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
   const size_t batch = images.all.size();
   const std::vector<SampleKey> keys = draw_keys(chain, generator, index, epoch, batch);
   if (!draw(keys, record, &call)) return refused(keys);
+  const std::vector<Stage>& stages = call.passes->stages();
+  const bool on_device = is_device(images.device) && runs_on_device(stages, call.each_plan());
+  if (images.device != kOnCpu && !on_device) return refused(keys);
 
   const Stage& last = call.last();
   const int64_t channels = last.channels, height = call.height, width = call.width;
@@ -278,16 +289,23 @@ py::tuple Pipeline::run(py::handle chain, py::handle sample, py::handle generato
   }
   if (images.in_batch) shape.insert(shape.begin(), static_cast<int64_t>(batch));
   TensorView made = {};
-  py::object moved = empty_tensor(shape, torch_dtype(last.dtype), &made);
+  py::object moved = empty_tensor(shape, torch_dtype(last.dtype),
+                                  device_of(images.owners[0], images.device), &made);
   if (options_.channels_last) moved = moved.attr("movedim")(-1, -3);
-  const int64_t bytes = channels * height * width * element_size(last.dtype);
-  std::vector<StridedData> to;
-  for (size_t i = 0; i < batch; ++i) {
-    to.push_back({static_cast<char*>(made.data) + static_cast<int64_t>(i) * bytes,
-                  {strides[0], strides[1], strides[2]}});
+  const int64_t size = channels * height * width;
+  if (on_device) {
+    run_on_device_of(images.owners[0], images.device, stages, call.each_plan(), images.all,
+                     images.dtype, {made.data, {size, strides[0], strides[1], strides[2]}});
+  } else {
+    const int64_t bytes = size * element_size(last.dtype);
+    std::vector<StridedData> to;
+    for (size_t i = 0; i < batch; ++i) {
+      to.push_back({static_cast<char*>(made.data) + static_cast<int64_t>(i) * bytes,
+                    {strides[0], strides[1], strides[2]}});
+    }
+    prefer_large_pages(made.data, bytes * static_cast<int64_t>(batch));
+    call.run(to);
   }
-  prefer_large_pages(made.data, bytes * static_cast<int64_t>(batch));
-  call.run(to);
 
   if (options_.has_image_type) {
     moved = python().as_type(chain, moved, call.name);
@@ -306,6 +324,7 @@ py::object Pipeline::load(py::handle chain, py::handle sample, py::handle seed, 
   if (options_.has_image_type || observers_active()) return py::none();
   Call call;
   if (!walk(chain, sample, &call) || call.images.in_batch) return py::none();
+  if (call.images.device != kOnCpu) return py::none();
   const py::handle first = call.images.first;
   if (is_tensor(first) && !is_plain_tensor(first)) return py::none();  // it keeps its type
   const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};

@@ -43,6 +43,7 @@ PythonSide::PythonSide() {
   const auto from = [](const char* name) {
     return py::module_::import((std::string("visops.transforms.") + name).c_str());
   };
+  fresh_key = from("chain.random").attr("fresh_key");
   count_of = from("sample.entries").attr("count_of");
   tv_wrap = from("sample.leaf").attr("tv_wrap");
   is_pil = from("sample.leaf").attr("is_pil");
@@ -91,12 +92,12 @@ bool Pipeline::read_image(py::handle value, const std::string& name, Images* ima
   int rank = 0;
   py::object owner = py::reinterpret_borrow<py::object>(value);
   if (is_plain_tensor(value)) {
-    if (!view_tensor(value, &view) || view.rank < 3) return false;
+    if (!view_tensor(value, &view, true) || view.rank < 3) return false;
     if (!has_channels_last(view, false, &last)) return false;
   } else if (is_tensor(value)) {
     if (!outlines_.is_typed(value)) return false;
     owner = as_plain_tensor(value);
-    if (!view_tensor(owner, &view) || view.rank < 3) return false;
+    if (!view_tensor(owner, &view, true) || view.rank < 3) return false;
   } else {
     if (!py::isinstance<py::array>(value)) {
       if (!python().is_pil(value).cast<bool>()) return false;
@@ -122,10 +123,11 @@ bool Pipeline::read_image(py::handle value, const std::string& name, Images* ima
   }
   const int channel = last ? 1 : 3, row = last ? 3 : 2, column = last ? 2 : 1;
   const int64_t channels = view.side(channel);
-  if (!images->all.empty() && (images->dtype != view.dtype || images->channels != channels)) {
-    return false;
-  }
+  const bool alike =
+      images->dtype == view.dtype && images->channels == channels && images->device == view.device;
+  if (!images->all.empty() && !alike) return false;
   images->dtype = view.dtype;
+  images->device = view.device;
   images->channels = channels;
   images->channels_last = last;
   const int64_t count = view.rank == 4 ? view.shape[0] : 1;

@@ -140,7 +140,6 @@ void set_output(AugmentParams& p, const Tensor& output) {
 
 // Resampling, colour and conversion cost several times as much as a copy.
 void run_augment(const char* op, AugmentParams& p, const Tensor& image) {
-  if (!runs_cuda_kernels(image)) check_sample_kinds(op, p);
   run(augment_stub, op, p, image);
 }
 
@@ -190,20 +189,18 @@ void augment_into(const char* op, AugmentParams& p, const Tensor& image, const T
 }
 
 Tensor augment(const Tensor& image, const Tensor& matrix, const std::vector<int64_t>& size,
-               OPTION_PARAMETERS, MaybeDtype out_dtype, bool channels_last, int64_t kinds) {
+               OPTION_PARAMETERS, MaybeDtype out_dtype, bool channels_last) {
   constexpr const char* op = "augment";
   AugmentParams p = {};
-  p.kinds = kinds;
   set_batch(op, p, image);
   return augment_new(op, p, image, matrix, size, OPTIONS, out_dtype, channels_last);
 }
 
 Tensor augment_list(const std::vector<Tensor>& images, const Tensor& matrix,
                     const std::vector<int64_t>& size, OPTION_PARAMETERS, MaybeDtype out_dtype,
-                    bool channels_last, int64_t kinds) {
+                    bool channels_last) {
   constexpr const char* op = "augment";
   AugmentParams p = {};
-  p.kinds = kinds;
   std::vector<AugmentImage> list;
   set_list(op, p, images, list);
   return augment_new(op, p, images[0], matrix, size, OPTIONS, out_dtype, channels_last);

@@ -110,7 +110,7 @@ def run_native(
         False: nothing has happened, and torch's operators have to run.
     """
     pixels = Pixels(leaf)
-    if not pixels.on_cpu or observers_active():
+    if observers_active():
         return False
     stages, by_values = [], passes[-1].by_values
     for native, plan in zip(passes, plans, strict=True):
@@ -118,35 +118,51 @@ def run_native(
         if stage is None:
             return False
         stages.append(stage)
-    sources = _pointers_of(pixels.tensors(leaf))
-    if sources is None:
+    images, channels = pixels.tensors(leaf), passes[-1].channels or plans[-1].channels
+    outs = _empty(plans[-1], pixels, len(images), channels, memory_format, by_values)
+    run = _run_on_cpu if pixels.on_cpu else _run_on_device
+    if not run(Passes(stages), plans, images, outs, pixels):
         return False
-    made = passes[-1].channels or plans[-1].channels
-    outs = _empty(plans[-1], len(sources), made, pixels.frames, memory_format, by_values)
-    targets = _pointers_of(outs)
-    if targets is None:  # there are no pixels
-        return False
-    name = DTYPE_NAMES[pixels.dtype]
-    Passes(stages).run_each(plans, sources, name, targets, pixels.frames)
     if by_values and isinstance(outs, Tensor):
         outs = outs.contiguous(memory_format=memory_format)
     pixels.store(leaf, outs)
     return True
 
 
+def _run_on_cpu(
+    passes: Passes, plans: Sequence[Plan], images: Any, outs: Any, pixels: Pixels
+) -> bool:
+    sources, targets = _pointers_of(images), _pointers_of(outs)
+    if sources is None or targets is None:  # where there are no pixels, there is no address
+        return False
+    passes.run_each(plans, sources, DTYPE_NAMES[pixels.dtype], targets, pixels.frames)
+    return True
+
+
+def _run_on_device(
+    passes: Passes, plans: Sequence[Plan], images: Any, outs: Any, pixels: Pixels
+) -> bool:
+    return isinstance(outs, Tensor) and passes.run_batch(plans, images, outs)
+
+
 def _empty(
-    plan: Plan, count: int, channels: int, frames: int, form: torch.memory_format, by_values: bool
+    plan: Plan,
+    pixels: Pixels,
+    count: int,
+    channels: int,
+    form: torch.memory_format,
+    by_values: bool,
 ) -> Any:
     """Return memory for a plan's images, [count, C, H, W], or a list of [C, H, W]."""
     if by_values:  # which change images in place, and need contiguous ones
         form = torch.contiguous_format
 
     def empty(*shape: int) -> Tensor:
-        return torch.empty(shape, dtype=plan.dtype, device="cpu", memory_format=form)
+        return torch.empty(shape, dtype=plan.dtype, device=pixels.device, memory_format=form)
 
     if plan.size is not None:
         return empty(count, channels, *plan.size)
-    return [empty(1, channels, *size)[0] for size in plan.sizes.repeat(frames, 0).tolist()]
+    return [empty(1, channels, *size)[0] for size in plan.sizes.repeat(pixels.frames, 0).tolist()]
 
 
 def _pointers_of(images: Any) -> list[Any] | None:

@@ -1,4 +1,4 @@
-"""Runs a plan on one image of a sample: one call, and one more per contrast (operators.py)."""
+"""Runs a plan on one image of a sample by torch's operators: one call, and two per contrast."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from ..sample.leaf import Leaf
 from .compile import DTYPE_NAMES, Compiled
 from .fuse import overshoots
 from .integers import INTEGERS, WHITES, computed_in, float_fill, from_float, to_float
-from .operator_calls import Later, Upload, got, run_all, run_each, windows_for
+from .operator_calls import run_all, run_each, windows_for
 from .plan import Plan
 
 _MEAN_SCALE = 2.0**32
@@ -28,74 +28,71 @@ _MEAN_SCALE = 2.0**32
 class _Round:
     """Where a grey mean is taken, and what the pixels go through before."""
 
-    matrix: Later
+    matrix: Tensor
     size: Sequence[int] | None  # of the picture; None: those of `sizes`
     sizes: np.ndarray
-    window: Later | None
-    area: Later | None  # of an exact picture
-    before: tuple[Later, list[Later]] | None
-    plain: Later | None  # 1 where pixels go through nothing, although others' do; or None
+    window: Tensor | None
+    area: Tensor | None  # of an exact picture
+    before: tuple[Tensor, list[Tensor]] | None
+    plain: Tensor | None  # where pixels go through nothing, although others' do; or None
 
 
 class Colors:
-    """The colour steps of a pass, grey means included.
+    """The colour steps of a pass, grey means included."""
 
-    Their numbers are added to `upload` at once; pictures are taken when the tensor is asked for.
-    """
-
-    def __init__(
-        self, plan: Plan, native: Compiled, images: Any, pixels: Any, upload: Upload
-    ) -> None:
-        self._plan, self._native, self._images = plan, native, images
+    def __init__(self, plan: Plan, native: Compiled, images: Any, pixels: "Pixels") -> None:
+        self._plan, self._native, self._images, self._pixels = plan, native, images, pixels
         self._fill = float_fill("", native.sampling.fill, pixels.dtype)
-        self._color = _colors_in_one_call(plan, native, images, pixels)
-        if self._color is not None:
-            return
-
-        def steps(colors: tuple[Any, Any]) -> tuple[Later, list[Later]]:
-            elements, weights = colors
-            return upload.add_each(elements), [upload.add_each(weight) for weight in weights]
-
-        rounds, whole = plan.color_program(native.sampling.modes[0] == "nearest")
-        self._whole = steps(whole)
-        self._rounds: list[_Round] = []
-        for (matrices, size, sizes, window), before, plain in rounds:
-            window = windows_for(window, native, plan.source_sizes)
-            area = sizes[:, 0] * sizes[:, 1] * _MEAN_SCALE
-            self._rounds.append(
-                _Round(
-                    upload.add_each(matrices),
-                    size if plan.exact else (MEAN_GRID, MEAN_GRID),
-                    sizes.repeat(pixels.frames, 0),
-                    None if window is None else upload.add_each(window),
-                    upload.add_each(area) if plan.exact else None,
-                    None if before is None else steps(before),
-                    None if plain is None else upload.add_each(plain.astype(np.int64)),
-                )
-            )
 
     def tensor(self) -> Tensor:
         """Return the steps, [N, K, C, C + 1]."""
-        if self._color is not None:
-            return self._color
-        if not self._plan.exact:
-            pictures: list[Tensor] = []
-            for own in self._rounds:
-                color = None if own.before is None else _with_pictures(own.before, pictures)
-                with torch.no_grad():
-                    pictures.append(self._picture(own, color))
-            return _with_pictures(self._whole, pictures)
+        plan, native = self._plan, self._native
+        color = _colors_in_one_call(plan, native, self._images, self._pixels)
+        if color is not None:
+            return color
+        rounds, whole = plan.color_program(native.sampling.modes[0] == "nearest")
+        if plan.exact:
+            return self._with_exact_means(list(map(self._round, rounds)), self._steps(whole))
+        pictures: list[Tensor] = []
+        for own in map(self._round, rounds):
+            color = None if own.before is None else _with_pictures(own.before, pictures)
+            with torch.no_grad():
+                pictures.append(self._picture(own, color))
+        return _with_pictures(self._steps(whole), pictures)
+
+    def _with_exact_means(
+        self, rounds: Sequence[_Round], whole: tuple[Tensor, list[Tensor]]
+    ) -> Tensor:
         means: list[Tensor] = []
-        for own in self._rounds:
+        for own in rounds:
             mean = None
             if own.before is None or own.plain is not None:
                 mean = self._exact_mean(own, None)
             if own.before is not None:
                 later = self._exact_mean(own, _with_means(own.before, means))
                 # `plain` says of which samples there is a mean already.
-                mean = later if mean is None else torch.where(own.plain() != 0, mean, later)  # type: ignore[misc]
+                mean = later if mean is None else torch.where(own.plain, mean, later)  # type: ignore[arg-type]
             means.append(mean)  # type: ignore[arg-type]
-        return _with_means(self._whole, means)
+        return _with_means(whole, means)
+
+    def _steps(self, colors: tuple[Any, Any]) -> tuple[Tensor, list[Tensor]]:
+        elements, weights = colors
+        return self._pixels.put_each(elements), list(map(self._pixels.put_each, weights))
+
+    def _round(self, numbers: Any) -> _Round:
+        (matrices, size, sizes, window), before, plain = numbers
+        plan, pixels = self._plan, self._pixels
+        window = windows_for(window, self._native, plan.source_sizes)
+        area = sizes[:, 0] * sizes[:, 1] * _MEAN_SCALE
+        return _Round(
+            pixels.put_each(matrices),
+            size if plan.exact else (MEAN_GRID, MEAN_GRID),
+            sizes.repeat(pixels.frames, 0),
+            None if window is None else pixels.put_each(window),
+            pixels.put_each(area) if plan.exact else None,
+            None if before is None else self._steps(before),
+            None if plain is None else pixels.put_each(plain),
+        )
 
     def _picture(self, own: _Round, color: Tensor | None) -> Any:
         exact, sampling = self._plan.exact, self._native.sampling
@@ -106,15 +103,15 @@ class Colors:
             padding_mode=sampling.padding_mode,
             fill=self._fill,
             antialias=sampling.antialias and mode != "nearest",
-            window=got(own.window),
+            window=own.window,
             color=color,
             clamp=color is not None,
             half_pixel=True,
             out_dtype=torch.float32 if exact else torch.uint8,
         )
         if own.size is None:
-            return run_each(self._images, own.matrix(), own.sizes.tolist(), options)
-        return run_all(self._images, own.matrix(), own.size, options)
+            return run_each(self._images, own.matrix, own.sizes.tolist(), options)
+        return run_all(self._images, own.matrix, own.size, options)
 
     def _exact_mean(self, own: _Round, color: Tensor | None) -> Tensor:
         """Return each image's grey mean, float64 [N]."""
@@ -131,7 +128,7 @@ class Colors:
             # Written out: a library would choose the order of a sum over the channels.
             grey = sums[:, 0] * GREY[0] + sums[:, 1] * GREY[1] + sums[:, 2] * GREY[2]
         assert own.area is not None  # exact pictures have one
-        return grey / own.area()
+        return grey / own.area
 
 
 def _colors_in_one_call(plan: Plan, native: Compiled, images: Any, pixels: Any) -> Tensor | None:
@@ -148,23 +145,23 @@ def _colors_in_one_call(plan: Plan, native: Compiled, images: Any, pixels: Any) 
     return torch.from_numpy(native.chain.colors(plan, pointers, DTYPE_NAMES[pixels.dtype]))
 
 
-def _with_pictures(colors: tuple[Later, list[Later]], pictures: Sequence[Tensor]) -> Tensor:
+def _with_pictures(colors: tuple[Tensor, list[Tensor]], pictures: Sequence[Tensor]) -> Tensor:
     """Add the grey means of pictures, times weights [N, K, C], to the steps' offsets."""
-    color, weights = colors[0](), colors[1]
+    color, weights = colors
     for picture, weight in zip(pictures, weights, strict=True):
-        color = add_grey_means(picture, color, weight())
+        color = add_grey_means(picture, color, weight)
     return color
 
 
-def _with_means(colors: tuple[Later, list[Later]], means: Sequence[Tensor]) -> Tensor:
+def _with_means(colors: tuple[Tensor, list[Tensor]], means: Sequence[Tensor]) -> Tensor:
     """Add grey means [N], times weights [N, K, C], to the steps' offsets."""
-    color, weights = colors[0](), colors[1]
+    color, weights = colors
     if not weights:
         return color
     offsets = color[..., -1]
     for mean, weight in zip(means, weights, strict=True):
         # Not in place: under vmap a mean is that of several images.
-        offsets = offsets + mean[:, None, None] * weight()
+        offsets = offsets + mean[:, None, None] * weight
     return torch.cat([color[..., :-1], offsets[..., None]], -1)
 
 
@@ -236,9 +233,15 @@ class Pixels:
         leaf.value = images
 
     def put(self, array: np.ndarray) -> Tensor:
-        """Return an array as a tensor on the image's device."""
+        """Return an array as a tensor on the images' device."""
         tensor = torch.from_numpy(array)
         return tensor if self.on_cpu else tensor.to(self.device, non_blocking=True)
+
+    def put_each(self, array: np.ndarray, takes: np.ndarray | None = None) -> Tensor:
+        """Return what an array holds for each sample, for each frame; with `takes`, of those."""
+        if self.frames > 1:
+            array = array.repeat(self.frames, 0)
+        return self.put(array if takes is None else array[takes])
 
 
 def reject_dtype(leaf: Leaf, dtype: torch.dtype) -> torch.dtype:
@@ -319,10 +322,7 @@ def _run_channels(
         return list(numbers) if alike else [numbers[channel]]  # type: ignore[index]
 
     white, erase_value = WHITES.get(plan.dtype), of_channel(plan.erase_value or [0.0])
-    upload = Upload(pixels)
-    groups = _groups(plan, native, pixels, upload)
-    colors = Colors(plan, native, images, pixels, upload) if plan.has_colors else None
-    color = None if colors is None else colors.tensor()
+    color = Colors(plan, native, images, pixels).tensor() if plan.has_colors else None
     shared = {
         "padding_mode": native.sampling.padding_mode,
         "fill": float_fill("", of_channel(native.sampling.fill), pixels.dtype),
@@ -335,7 +335,7 @@ def _run_channels(
         "out_dtype": computed_in(pixels.dtype) if white else plan.dtype,
         "channels_last": memory_format is torch.channels_last,
     }
-    return _run_groups(plan, native, groups, images, pixels, shared)
+    return _run_groups(plan, native, images, pixels, shared)
 
 
 @dataclass
@@ -344,31 +344,25 @@ class _Group:
 
     mode: str
     antialias: bool
-    kinds: int  # of samples, as the operator takes them
     takes: np.ndarray | None  # images; None: all
-    rows: Later | None  # `takes` where the images are
-    matrix: Later
-    window: Later | None
-    erased: Later | None
+    matrix: Tensor
+    window: Tensor | None
+    erased: Tensor | None
 
 
-def _groups(plan: Plan, native: Compiled, pixels: Pixels, upload: Upload) -> list[_Group]:
+def _groups(plan: Plan, native: Compiled, pixels: Pixels) -> list[_Group]:
     modes, drawn = native.sampling.modes, plan.modes
     numbers = [0] if drawn is None else np.unique(drawn).tolist()
     window, erased = windows_for(plan.window, native, plan.source_sizes), plan.erased
     groups = []
     for number in numbers:
-        mode, takes, rows = modes[number], None, None
+        mode, takes = modes[number], None
         if len(numbers) > 1:
             takes = np.flatnonzero(np.asarray(drawn).repeat(pixels.frames) == number)
-            rows = upload.add(takes) if plan.has_colors else None
         antialias = native.sampling.antialias and mode != "nearest"
-        # Only a GPU has kernels to choose from.
-        known = antialias and not pixels.on_cpu
-        kinds = native.chain.kinds(plan, pixels.dtype is torch.uint8, number) if known else 0
-        matrix = upload.add_each(plan.sampled(mode == "nearest"), takes)
-        others = [None if a is None else upload.add_each(a, takes) for a in (window, erased)]
-        groups.append(_Group(mode, antialias, kinds, takes, rows, matrix, *others))
+        matrix = pixels.put_each(plan.sampled(mode == "nearest"), takes)
+        others = [None if a is None else pixels.put_each(a, takes) for a in (window, erased)]
+        groups.append(_Group(mode, antialias, takes, matrix, *others))
     return groups
 
 
@@ -384,7 +378,6 @@ def _saturating(options: AugmentOptions, exact: bool) -> AugmentOptions:
 def _run_groups(
     plan: Plan,
     native: Compiled,
-    groups: Sequence[_Group],
     images: Any,
     pixels: Pixels,
     shared: dict[str, Any],
@@ -396,26 +389,25 @@ def _run_groups(
     size = plan.size
     sizes = plan.sizes.repeat(pixels.frames, 0).tolist() if size is None else []
     found: list[Any] = [None] * len(images)
-    for group in groups:
+    for group in _groups(plan, native, pixels):
         own = AugmentOptions(
             interpolation=group.mode,
             antialias=group.antialias,
-            window=got(group.window),
-            erase=got(group.erased),
-            kinds=group.kinds,
+            window=group.window,
+            erase=group.erased,
             **shared,
         )
         if native.sampling.saturates and pixels.dtype in INTEGERS and overshoots(group.mode):
             own = _saturating(own, plan.exact)
-        matrix = group.matrix()
+        matrix = group.matrix
         if group.takes is None:
             if size is None:
                 return run_each(images, matrix, sizes, own)
             return run_all(images, matrix, size, own)
         takes = group.takes.tolist()
         some = [images[i] for i in takes]
-        if group.rows is not None and own.color is not None:
-            own = own._replace(color=own.color[group.rows()])
+        if own.color is not None:
+            own = own._replace(color=own.color[pixels.put(group.takes)])
         if size is None:
             results: Any = run_each(some, matrix, [sizes[i] for i in takes], own)
         else:

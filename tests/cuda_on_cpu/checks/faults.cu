@@ -176,7 +176,7 @@ __global__ void atomic_and_plain(int* out) {
 }
 
 struct Large {
-  char bytes[5000];
+  char bytes[40000];
 };
 __global__ void many_parameters(int* out, Large large) { *out = large.bytes[0]; }
 

@@ -35,7 +35,7 @@ namespace {
 
 // What no GPU can start, though a CPU can: each returns what is wrong, or nothing.
 std::string fault_of_parameters(size_t bytes) {
-  constexpr size_t kMost = 4096;
+  constexpr size_t kMost = 32764;  // since CUDA 12.1
   if (bytes <= kMost) return "";
   return "its parameters take " + std::to_string(bytes) + " bytes, more than " +
          std::to_string(kMost);

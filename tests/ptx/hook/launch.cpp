@@ -101,8 +101,8 @@ void check_launch(const VisopsPtxLaunch& what, const Kernel& kernel, const Launc
   if (launch.shared_bytes > 48 * 1024)
     throw Error(kernel.plain_name + ": " + std::to_string(launch.shared_bytes) +
                 " bytes of shared memory, beyond 48 KB");
-  if (what.parameter_bytes > 4096)
-    throw Error(kernel.plain_name + ": more than 4 KB of parameters");
+  if (what.parameter_bytes > 32764)
+    throw Error(kernel.plain_name + ": more than 32 KB of parameters");
 }
 
 // Words that the PTX wrote, and what is there after the C++ compiler's kernel.
