@@ -37,8 +37,7 @@ inline at::Tensor affine(const at::Tensor& image, const at::Tensor& matrix, at::
   return op.call(image, matrix, size, interpolation, padding_mode, fill, inverse_map, half_pixel);
 }
 
-// Geometry, colour, normalisation, erasing, dtype and layout of a batch, in one pass. kinds: which
-// kinds of sample there are, where that is known (SampleKind, in csrc/core/warp/augment_segment.h).
+// Geometry, colour, normalisation, erasing, dtype and layout of a batch, in one pass.
 inline at::Tensor augment(const at::Tensor& image, const at::Tensor& matrix, at::IntArrayRef size,
                           std::string_view interpolation = "bilinear",
                           std::string_view padding_mode = "constant",
@@ -50,32 +49,29 @@ inline at::Tensor augment(const at::Tensor& image, const at::Tensor& matrix, at:
                           at::ArrayRef<double> erase_value = {0.0}, bool inverse_map = false,
                           bool half_pixel = false,
                           std::optional<at::ScalarType> out_dtype = std::nullopt,
-                          bool channels_last = false, int64_t kinds = 0) {
+                          bool channels_last = false) {
   static const auto op = detail::find<decltype(augment)>("visops::augment");
   return op.call(image, matrix, size, interpolation, padding_mode, fill, antialias, window, color,
                  clamp, mean, std, erase, erase_value, inverse_map, half_pixel, out_dtype,
-                 channels_last, kinds);
+                 channels_last);
 }
 
 // Geometry, colour, normalisation, erasing, dtype and layout of a batch, in one pass. Images may
 // have different sizes.
-inline at::Tensor augment_list(at::TensorList images, const at::Tensor& matrix,
-                               at::IntArrayRef size, std::string_view interpolation = "bilinear",
-                               std::string_view padding_mode = "constant",
-                               at::ArrayRef<double> fill = {0.0}, bool antialias = false,
-                               const std::optional<at::Tensor>& window = std::nullopt,
-                               const std::optional<at::Tensor>& color = std::nullopt,
-                               bool clamp = false, at::ArrayRef<double> mean = {},
-                               at::ArrayRef<double> std = {},
-                               const std::optional<at::Tensor>& erase = std::nullopt,
-                               at::ArrayRef<double> erase_value = {0.0}, bool inverse_map = false,
-                               bool half_pixel = false,
-                               std::optional<at::ScalarType> out_dtype = std::nullopt,
-                               bool channels_last = false, int64_t kinds = 0) {
+inline at::Tensor augment_list(
+    at::TensorList images, const at::Tensor& matrix, at::IntArrayRef size,
+    std::string_view interpolation = "bilinear", std::string_view padding_mode = "constant",
+    at::ArrayRef<double> fill = {0.0}, bool antialias = false,
+    const std::optional<at::Tensor>& window = std::nullopt,
+    const std::optional<at::Tensor>& color = std::nullopt, bool clamp = false,
+    at::ArrayRef<double> mean = {}, at::ArrayRef<double> std = {},
+    const std::optional<at::Tensor>& erase = std::nullopt, at::ArrayRef<double> erase_value = {0.0},
+    bool inverse_map = false, bool half_pixel = false,
+    std::optional<at::ScalarType> out_dtype = std::nullopt, bool channels_last = false) {
   static const auto op = detail::find<decltype(augment_list)>("visops::augment_list");
   return op.call(images, matrix, size, interpolation, padding_mode, fill, antialias, window, color,
                  clamp, mean, std, erase, erase_value, inverse_map, half_pixel, out_dtype,
-                 channels_last, kinds);
+                 channels_last);
 }
 
 // Suppress within groups: classes, images, or both, in one call.
