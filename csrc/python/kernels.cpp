@@ -13,6 +13,7 @@
 #include "core/pixels/colors/lab.h"
 #include "core/pixels/filters/filter.h"
 #include "core/pixels/filters/median.h"
+#include "core/pixels/filters/separable.h"
 #include "core/pixels/jpeg.h"
 #include "core/pixels/noise.h"
 #include "core/pixels/operations.h"
@@ -70,12 +71,14 @@ void take_kernels() {
   take(noise_stub);
   take(pixel_operation_stub);
   take(send_numbers_stub);
+  take(separable_stub);
 }
 
 bool has_cuda_kernels() {
   static const bool found = take(augment_stub, Slot::kCuda) &&
                             take(send_numbers_stub, Slot::kCuda) &&
-                            take(grey_means_stub, Slot::kCuda) && take(adjust_stub, Slot::kCuda);
+                            take(grey_means_stub, Slot::kCuda) && take(adjust_stub, Slot::kCuda) &&
+                            take(separable_stub, Slot::kCuda);
   return found;
 }
 

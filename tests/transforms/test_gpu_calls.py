@@ -66,7 +66,15 @@ COUNTS = {
     "holes": Count(lambda: [T.CoarseDropout((3, 5), fill="random", p=1.0)], 6, 6, 1),
     "grids": Count(lambda: [T.GridDropout(p=1.0)], 6, 6, 1),
     "grey": Count(lambda: [T.Grayscale()], 4, 2, 9),
-    "policy": Count(lambda: [T.RandAugment(3), *to_floats()], 16, 16, 14),
+    "gaussian": Count(lambda: [T.GaussianBlur(5, (0.1, 2.0))], 1, 1, 2),
+    "two gaussians": Count(
+        lambda: [
+            T.RandomChoice([T.GaussianBlur(3, (0.4, 1.0)), T.GaussianBlur((7, 5), (0.1, 2.0))]),
+            T.RandomApply([T.GaussianBlur(9, (1.0, 2.0)), T.RandomInvert(1.0)]),
+        ],
+        *(5, 5, 9),
+    ),
+    "policy": Count(lambda: [T.RandAugment(3), *to_floats()], 16, 16, 20),
 }
 
 

@@ -10,6 +10,8 @@
 #include "core/numbers/ceil_div.h"
 #include "core/pixels/adjust.h"
 #include "core/pixels/colors/grey_means.h"
+#include "core/pixels/filters/blur_taps.h"
+#include "core/pixels/filters/separable.h"
 #include "core/warp/augment_segment.h"
 
 namespace visops {
@@ -251,15 +253,22 @@ class Batch {
       const PixelOperation identity = {PixelKind::kIdentity};
       std::vector<PixelOperation> own;
       for (const auto& each : all) own.push_back(turn < each.size() ? each[turn] : identity);
-      const auto is = [&](PixelKind kind) {
+      const auto count = [&](PixelKind kind) {
         return std::count_if(own.begin(), own.end(),
                              [&](const PixelOperation& each) { return each.kind == kind; });
       };
-      const int64_t moving = is(PixelKind::kAffine), still = is(PixelKind::kIdentity);
-      const bool changes = moving + still < static_cast<int64_t>(own.size());
-      const bool is_last = to != nullptr && turn + 1 == turns;
-      if (moving > 0) move(stage, own, is_last && !changes ? *to : memory());
-      if (changes) adjust(std::move(own), is_last ? *to : memory());
+      const int64_t moved = count(PixelKind::kAffine);
+      const std::vector<KernelSize> sizes = blurs_of(own);
+      const int64_t apart = moved + count(PixelKind::kGaussianBlur) + count(PixelKind::kIdentity);
+      const bool others = apart < static_cast<int64_t>(own.size());
+      size_t left = (moved > 0 ? 1 : 0) + sizes.size() + (others ? 1 : 0);  // steps of this turn
+      const auto next = [&] {
+        --left;
+        return to != nullptr && turn + 1 == turns && left == 0 ? *to : memory();
+      };
+      if (moved > 0) move(stage, own, next());
+      for (const KernelSize& size : sizes) blur(own, size, next());
+      if (others) adjust(std::move(own), next());
     }
   }
 
@@ -327,9 +336,56 @@ class Batch {
     warp({std::move(matrices), stage.sampling.modes.at(0), size()}, stage.sampling.fill, to);
   }
 
+  // Width and height of a kernel, which images that are blurred together share.
+  using KernelSize = std::pair<int64_t, int64_t>;
+
+  static KernelSize kernel_of(const PixelOperation& blur) {
+    return {static_cast<int64_t>(blur.more[0]), static_cast<int64_t>(blur.more[1])};
+  }
+
+  // Those of all Gaussian blurs, each once.
+  static std::vector<KernelSize> blurs_of(const std::vector<PixelOperation>& operations) {
+    std::vector<KernelSize> sizes;
+    for (const PixelOperation& own : operations) {
+      if (own.kind == PixelKind::kGaussianBlur) sizes.push_back(kernel_of(own));
+    }
+    std::sort(sizes.begin(), sizes.end());
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    return sizes;
+  }
+
+  // Blurs the images whose kernel has this size, and copies the others.
+  void blur(const std::vector<PixelOperation>& operations, const KernelSize& size,
+            const StridedData& to) {
+    std::vector<float> rows, columns;
+    for (const PixelOperation& own : operations) {
+      const bool takes = own.kind == PixelKind::kGaussianBlur && kernel_of(own) == size;
+      add_taps(size.first, takes ? own.amount : 0.0, takes, rows);
+      add_taps(size.second, takes ? own.amount : 0.0, takes, columns);
+    }
+    const int64_t height = images_[0].height, width = images_[0].width;
+    const auto batch = static_cast<int64_t>(images_.size());
+    const SeparableParams p = {images_[0].data, to.address,  dtype_,      batch,          channels_,
+                               height,          width,       rows.data(), columns.data(), batch,
+                               size.first,      size.second, true};
+    check_separable("filter_separable", p);
+    run_kernel(separable_stub, p, device_);
+    has_become(to, height, width, dtype_);
+  }
+
+  // The weights of a Gaussian; unless `blurs`, those that change nothing.
+  static void add_taps(int64_t side, double sigma, bool blurs, std::vector<float>& weights) {
+    Taps taps(static_cast<size_t>(side / 2 + 1));
+    taps[0] = 1.0f;
+    if (blurs) taps = gaussian_taps(side, sigma);
+    weights.insert(weights.end(), taps.rbegin(), taps.rend());
+    weights.insert(weights.end(), taps.begin() + 1, taps.end());
+  }
+
   void adjust(std::vector<PixelOperation> operations, const StridedData& to) {
     for (PixelOperation& own : operations) {
-      if (own.kind == PixelKind::kAffine) own = {PixelKind::kIdentity};
+      const bool done = own.kind == PixelKind::kAffine || own.kind == PixelKind::kGaussianBlur;
+      if (done) own = {PixelKind::kIdentity};
     }
     const int64_t height = images_[0].height, width = images_[0].width;
     const AdjustParams p = {
@@ -385,8 +441,9 @@ class Batch {
 bool runs_by_values(const ChainPlan& plan) {
   for (const auto& operations : plan.operations) {
     for (const PixelOperation& own : operations) {
-      // It is separable filters, with weights of their own: operators.
-      if (own.kind == PixelKind::kGaussianBlur) return false;
+      const double most = static_cast<double>(kMostFilterTaps);
+      const bool is_large = own.more[0] > most || own.more[1] > most;
+      if (own.kind == PixelKind::kGaussianBlur && is_large) return false;
     }
   }
   return have_one_size(plan.samples, &GeometryState::source);

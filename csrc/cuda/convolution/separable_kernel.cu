@@ -6,11 +6,11 @@
 //
 // Weights travel by value. If they differ between images, a launch takes as many images as fit.
 //
-// Rounding: NOTE [ Separable filters ] (core/convolution/separable.h), without contraction
+// Rounding: NOTE [ Separable filters ] (core/pixels/filters/separable.h), without contraction
 // (-fmad=false): the bits of the CPU.
 #include <algorithm>
 
-#include "core/convolution/separable.h"
+#include "core/pixels/filters/separable.h"
 #include "core/images/image.h"
 #include "core/numbers/ceil_div.h"
 #include "cuda/convolution/window.h"

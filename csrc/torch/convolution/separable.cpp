@@ -1,5 +1,5 @@
 // The torch front of separable filters: tensors -> SeparableParams.
-#include "core/convolution/separable.h"
+#include "core/pixels/filters/separable.h"
 
 #include "core/check.h"
 #include "torch/images.h"

@@ -53,8 +53,8 @@ def run_pixels(
         turns = [_with_white(turn, white) for turn in pixel_turns(plan, begin, count, frames)]
         if _wants_gradient(values):
             _reject_gradient(leaf, turns)
-        for turn, rows in zip(turns, _rows_of(turns, values.device), strict=True):
-            values = _one_each(turn, rows, values, mode, fill)
+        for turn in turns:
+            values = _one_each(turn, values, mode, fill)
         results.append(values)
     found: Any = [frame for result in results for frame in result] if listed else results[0]
     if dtype in WHITES:
@@ -96,33 +96,13 @@ def _with_white(turn: Turn, white: float) -> Turn:
     return kinds, np.where(divided, amounts / white, amounts), numbers
 
 
-def _rows_of(turns: Sequence[Turn], device: torch.device) -> list[Tensor | None]:
-    """Return the matrices [N, 2, 3] of each turn that warps images, uploaded in one copy."""
-    warps = [kinds == PixelKind.AFFINE for kinds, _, _ in turns]
-    matrices = [
-        np.where(warped[:, None], numbers[:, :6], _IDENTITY)
-        for warped, (_, _, numbers) in zip(warps, turns, strict=True)
-        if warped.any()
-    ]
-    if not matrices:
-        return [None] * len(turns)
-    rows = iter(_uploaded(np.concatenate(matrices), device).split(len(turns[0][0])))
-    return [next(rows) if warped.any() else None for warped in warps]
-
-
-def _uploaded(matrices: np.ndarray, device: torch.device) -> Tensor:
-    rows = torch.from_numpy(np.array(matrices, np.float64).reshape(-1, 2, 3))
-    return rows.to(device, non_blocking=True)
-
-
-def _one_each(
-    turn: Turn, rows: Tensor | None, images: Tensor, mode: str, fill: list[float]
-) -> Tensor:
+def _one_each(turn: Turn, images: Tensor, mode: str, fill: list[float]) -> Tensor:
     """Run an operation for each image: those of a kind together, in as many calls as kinds."""
     kinds, amounts, numbers = turn
     present = set(kinds.tolist())
-    if rows is not None:
-        images = _warp(images, rows, mode, fill)
+    if PixelKind.AFFINE in present:
+        warped = (kinds == PixelKind.AFFINE)[:, None]
+        images = _warp(images, np.where(warped, numbers[:, :6], _IDENTITY), mode, fill)
     if not present <= _DIFFERENTIABLE:
         known = np.where(np.isin(kinds, [*_DIFFERENTIABLE]), 0, kinds)
         if images.dtype not in BY_VALUES:
@@ -174,9 +154,10 @@ def _blur(sigmas: np.ndarray, images: Tensor, size: tuple[int, int], takes: np.n
     return filter_separable(images, weights[0], weights[1], shared=False, pairs=True)
 
 
-def _warp(images: Tensor, rows: Tensor, mode: str, fill: list[float]) -> Tensor:
+def _warp(images: Tensor, matrices: np.ndarray, mode: str, fill: list[float]) -> Tensor:
     """Warp each image by a matrix of its own, or all by one."""
-    rows = rows.expand(len(images), 2, 3)
+    given = torch.from_numpy(np.ascontiguousarray(matrices)).view(-1, 2, 3)
+    rows = given.to(images.device, non_blocking=True).expand(len(images), 2, 3)
     options = AugmentOptions(mode, fill=fill, half_pixel=True, out_dtype=images.dtype)
     return run_all(images, rows, images.shape[-2:], options)
 

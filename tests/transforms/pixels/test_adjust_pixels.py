@@ -82,7 +82,7 @@ def test_later_kinds_are_those_of_chains(kind: PixelKind, dtype: torch.dtype, sl
     with use_slot(slot):
         found = adjust_pixels(batch, kinds, [amount] * 6, more_of(kinds))
         turn = np.array(kinds), np.full(6, amount), np.array(more_of(kinds)).reshape(6, -1)
-        assert torch.equal(_one_each(turn, None, batch, "bilinear", [0.0]), found)
+        assert torch.equal(_one_each(turn, batch, "bilinear", [0.0]), found)
     for image, changed, own in zip(batch, found, kinds, strict=True):
         if own == kind:
             expected = image.clone()

@@ -1,4 +1,4 @@
-#include "core/convolution/separable.h"
+#include "core/pixels/filters/separable.h"
 
 #include "core/check.h"
 
