@@ -1,4 +1,4 @@
-// Numbers of a chain's pass, for csrc/core/chain/run_on_device.h.
+// Numbers of a chain's pass, for csrc/core/chain/run/on_device.h.
 #include "core/dispatch/send_numbers.h"
 #include "cuda/send_words.h"
 

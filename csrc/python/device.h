@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "core/chain/run_on_device.h"
+#include "core/chain/run/on_device.h"
 
 namespace visops {
 

@@ -139,6 +139,16 @@ def test_images_of_several_sizes(batch: Tensor) -> None:
         assert take_launches() == 4
 
 
+def test_recorded_parameters(batch: Tensor) -> None:
+    """By them, a CUDA graph can hold a chain: all that a call does is to start kernels."""
+    chain = T.Compose(smaller(T.ColorJitter(0.4, 0.4), *to_floats()), seed=4)
+    expected, params = chain(batch, index=range(4), return_params=True)
+    with as_on_gpu():
+        take_launches()
+        assert torch.equal(chain(batch, params=params), expected)
+        assert take_launches() == 4
+
+
 def test_targets_are_beside_images(batch: Tensor) -> None:
     """Where targets are on a GPU as well, torch moves them; images still take C++'s way."""
     chain = T.Compose(smaller(T.ColorJitter(0.4, 0.4), *to_floats()), seed=4)

@@ -13,7 +13,7 @@
 // as NOTE [ Numbers as parameters ] says.
 //
 // antialias: samples that it filters have kernels of their own. Which take which is known on the
-// device only, unless the samples come from the host (core/chain/run_on_device.h), with what kinds
+// device only, unless the samples come from the host (core/chain/run/on_device.h), with what kinds
 // there are. Each kernel that may have work is launched for all tiles, and its blocks return where
 // the sample is another's. Upright maps share sums between pixels: NOTE [ Upright filter on CUDA ].
 // Others don't: NOTE [ Rotated filter on CUDA ].

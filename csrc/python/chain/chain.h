@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/chain/run_pass.h"
+#include "core/chain/run/pass.h"
 #include "core/chain/step.h"
 #include "python/chain/plan.h"
 #include "python/strided_data.h"

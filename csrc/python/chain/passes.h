@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/chain/run_passes.h"
+#include "core/chain/run/passes.h"
 #include "python/chain/chain.h"
 #include "python/torch_api.h"
 

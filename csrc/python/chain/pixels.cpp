@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/chain/run_pass.h"
+#include "core/chain/run/pass.h"
 #include "python/array.h"
 #include "python/bindings.h"
 #include "python/chain/plan.h"

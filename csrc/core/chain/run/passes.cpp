@@ -4,7 +4,7 @@
 // changes nothing, such as a flip that doesn't apply, is left out: what it would copy has the same
 // bits. A pass whose result has fewer channels than its image computes all, which are equal, and
 // writes them to the same place; one with more writes the only channel of its image several times.
-#include "core/chain/run_passes.h"
+#include "core/chain/run/passes.h"
 
 #include <algorithm>
 #include <stdexcept>

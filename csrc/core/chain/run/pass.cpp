@@ -1,4 +1,4 @@
-#include "core/chain/run_pass.h"
+#include "core/chain/run/pass.h"
 
 #include <algorithm>
 #include <cmath>

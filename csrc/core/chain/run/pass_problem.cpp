@@ -1,4 +1,4 @@
-#include "core/chain/pass_problem.h"
+#include "core/chain/run/pass_problem.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "core/chain/run_on_device.h"
+#include "core/chain/run/on_device.h"
 
 #include <algorithm>
 #include <cstring>
@@ -414,9 +414,17 @@ class Batch {
 
   StridedData memory(int64_t channels, DType dtype, int64_t height, int64_t width) {
     const int64_t size = channels * height * width;
-    const auto batch = static_cast<int64_t>(images_.size());
-    return {device_.workspace.allocate(batch * size * element_size(dtype)),
-            {size, height * width, width, 1}};
+    const int64_t bytes = static_cast<int64_t>(images_.size()) * size * element_size(dtype);
+    return {between(bytes), {size, height * width, width, 1}};
+  }
+
+  // Memory that doesn't hold the images as they are now: two pieces take turns.
+  void* between(int64_t bytes) {
+    for (const auto& [memory, size] : pieces_) {
+      if (size >= bytes && memory != images_[0].data) return memory;
+    }
+    pieces_.emplace_back(device_.workspace.allocate(bytes), bytes);
+    return pieces_.back().first;
   }
 
   void has_become(const StridedData& at, int64_t height, int64_t width, DType dtype) {
@@ -436,6 +444,7 @@ class Batch {
   int64_t channels_;
   DType dtype_;
   const Device& device_;
+  std::vector<std::pair<void*, int64_t>> pieces_;  // of memory between steps, and their bytes
 };
 
 bool runs_by_values(const ChainPlan& plan) {

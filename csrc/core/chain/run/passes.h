@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/chain/run_pass.h"
+#include "core/chain/run/pass.h"
 
 namespace visops {
 

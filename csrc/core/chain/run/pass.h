@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "core/chain/pass_problem.h"
 #include "core/chain/plan.h"
+#include "core/chain/run/pass_problem.h"
 #include "core/dispatch/threads.h"
 #include "core/images/strided_data.h"
 #include "core/pixels/operations.h"

@@ -1,5 +1,5 @@
 // The passes of a chain on a batch of images that kernels of a device can read: all samples at
-// once, where run_passes.h takes one image after another.
+// once, where passes.h takes one image after another.
 //
 // NOTE [ Passes on a device ]
 // The host draws and composes as for the CPU, and computes what kernels know about a sample before
@@ -11,7 +11,7 @@
 
 #include <vector>
 
-#include "core/chain/run_pass.h"
+#include "core/chain/run/pass.h"
 #include "core/dispatch/workspace.h"
 
 namespace visops {
@@ -26,7 +26,8 @@ struct Device {
 bool runs_on_device(const std::vector<Stage>& stages, const std::vector<const ChainPlan*>& plans);
 
 // Runs passes on the images [C, H, W] of a batch, one for each sample, which stay as they are;
-// `plans` holds one for each pass. The results are `to`, [batch, C, H, W]; contiguous if the last pass is by values.
+// `plans` holds one for each pass. The results are `to`, [batch, C, H, W]; contiguous if the last
+// pass is by values.
 void run_on_device(const std::vector<Stage>& stages, const std::vector<const ChainPlan*>& plans,
                    const std::vector<AugmentImage>& images, DType dtype, const StridedData& to,
                    const Device& device);
