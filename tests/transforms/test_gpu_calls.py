@@ -114,19 +114,22 @@ def test_all_forms_of_a_batch(name: str, exact: bool, batch: Tensor) -> None:
     """Batches, lists, strided images and videos have the bits of the CPU, by all ways."""
     chain = T.Compose(CHAINS[name](), seed=4, exact=exact)
     channels_last = T.Compose(CHAINS[name](), seed=4, memory_format=torch.channels_last)
-    floats = (batch / 255).double()
     images = [image[:, i : 150 + i, 2 * i : 150 + 2 * i] for i, image in enumerate(batch)]
     videos = tv_tensors.Video(batch.unflatten(0, (2, 2)))
-    for given in (batch, batch[..., ::2, 1:], images, floats, floats.half(), videos):
-        for own in (chain, channels_last):
-            index = range(len(given))
-            expected = own(given, index=index)
-            with use_slot("cuda_emulated"):
-                found = own(given, index=index)
-            assert torch.equal(found, expected)
-            assert found.stride() == expected.stride()
-            with as_on_gpu():
-                assert torch.equal(own(given, index=index), expected)
+    calls = [
+        (chain, given) for given in (images, batch[..., ::2, 1:], (batch / 255).half(), videos)
+    ]
+    of_videos = chain(videos, index=range(2))
+    for own, given in [*calls, (channels_last, batch)]:
+        index = range(len(given))
+        expected = own(given, index=index)
+        with use_slot("cuda_emulated"):
+            found = own(given, index=index)
+        assert torch.equal(found, expected)
+        assert found.stride() == expected.stride()
+    with as_on_gpu():
+        assert torch.equal(chain(videos, index=range(2)), of_videos)
+        assert torch.equal(channels_last(batch, index=range(4)), expected)
 
 
 def test_images_of_several_sizes(batch: Tensor) -> None:
