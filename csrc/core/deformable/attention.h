@@ -29,6 +29,7 @@
 #include <string>
 
 #include "core/deformable/bilinear_sample.h"
+#include "core/deformable/pixel_lists.h"
 #include "core/dispatch/kernel_stub.h"
 #include "core/dispatch/workspace.h"
 #include "core/numbers/element.h"
@@ -68,10 +69,7 @@ struct AttentionParams {
   void* grad_locations;  // of the locations' shape and dtype
   void* grad_weights;    // of the weights' shape and dtype
 
-  // CUDA's value gradient only, [batch, queries, heads, samples].
-  int64_t* cells;               // attention_cell() of each sample
-  const int64_t* sorted_cells;  // rising
-  const int64_t* order;         // the samples in that order; equal cells by index
+  PixelLists lists;  // CUDA's value gradient only
 };
 
 // The element of value where a head of an image begins.
@@ -79,9 +77,12 @@ VISOPS_FN int64_t head_offset(const AttentionParams& p, int64_t image, int64_t h
   return image * p.batch_stride + head * p.head_stride;
 }
 
+// At least as many cells as CUDA counts for an image and head (NOTE [ Samples of a pixel ]),
+// whatever the shapes: a level of n > 0 pixels has at most 2 n + 2, and one without pixels has one.
+inline int64_t most_cells(const AttentionParams& p) { return 2 * (p.positions + p.levels); }
+
 extern KernelStub<AttentionParams> attention_stub;
-// On CUDA in two steps, because torch sorts in between: without an `order`, fills `cells`.
-extern KernelStub<AttentionParams> attention_backward_value_stub;
+extern KernelStub<AttentionParams> attention_backward_value_stub;  // on CUDA in ListSteps
 extern KernelStub<AttentionParams> attention_backward_samples_stub;
 
 AttentionMethod parse_attention_method(const char* op, const std::string& name);

@@ -38,6 +38,7 @@
 #pragma once
 
 #include "core/deformable/bilinear_sample.h"
+#include "core/deformable/pixel_lists.h"
 #include "core/dispatch/kernel_stub.h"
 #include "core/dispatch/workspace.h"
 #include "core/numbers/element.h"
@@ -81,12 +82,9 @@ struct DeformConvParams {
   void* grad_mask;    // of the mask's shape, or null
   void* grad_weight;  // dtype, of the weight's shape
 
-  // CUDA's gradient of the input only, [batch, offset_groups, blocks, taps, kBlockPixels].
-  int64_t* cells;               // where each sample reads
-  void* sample_weights;         // those of its four pixels, [..., 4]
-  int64_t* sample_rows;         // its place among [batch, pixels, taps]
-  const int64_t* sorted_cells;  // rising
-  const int64_t* order;         // the samples in that order; equal cells by index
+  // CUDA's gradient of the input only. Samples are numbered as
+  // [batch, offset_groups, blocks, taps, kBlockPixels].
+  PixelLists lists;
 
   // CUDA's gradients of input, offset and mask only: a part of the rows' gradient, that of output
   // pixels [part_first, part_first + part_pixels) of all images: whole images, or blocks of one.
@@ -129,9 +127,7 @@ inline DType sum_dtype(DType dtype) {
 
 extern KernelStub<DeformConvParams> deform_conv2d_stub;       // on the CPU
 extern KernelStub<DeformRowsParams> deform_conv2d_rows_stub;  // on CUDA
-// On CUDA in steps, because torch sorts and multiplies in between: without an `order`, fills
-// `cells` and what is known of samples; then, for each part of the rows' gradient in order, adds
-// it.
+// On CUDA in ListSteps, the last one for each part of the rows' gradient, in order.
 extern KernelStub<DeformConvParams> deform_conv2d_backward_input_stub;
 // On CUDA for each part of the rows' gradient.
 extern KernelStub<DeformConvParams> deform_conv2d_backward_offset_stub;

@@ -30,6 +30,7 @@
 #include <type_traits>
 
 #include "core/deformable/bilinear_sample.h"
+#include "core/deformable/pixel_lists.h"
 #include "core/dispatch/kernel_stub.h"
 #include "core/dispatch/workspace.h"
 #include "core/numbers/element_types.h"
@@ -58,15 +59,11 @@ struct PointsParams {
   void* grad_input;        // [batch, channels, height, width], contiguous; float32 or float64
   void* grad_coordinates;  // of the places' shape and dtype
 
-  // CUDA's gradient of the map only, [batch, points].
-  int64_t* cells;               // the cell of each point
-  const int64_t* sorted_cells;  // rising
-  const int64_t* order;         // the points in that order; equal cells by index
+  PixelLists lists;  // CUDA's gradient of the map only
 };
 
 extern KernelStub<PointsParams> point_sample_stub;
-// On CUDA in two steps, because torch sorts in between: without an `order`, fills `cells`.
-extern KernelStub<PointsParams> point_sample_backward_input_stub;
+extern KernelStub<PointsParams> point_sample_backward_input_stub;  // on CUDA in ListSteps
 extern KernelStub<PointsParams> point_sample_backward_points_stub;
 
 constexpr int64_t kMostPointSide = int64_t{1} << 30;

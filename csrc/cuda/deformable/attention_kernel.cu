@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   using Acc = typename Accumulate<T>::type;
   __shared__ Levels levels;
   __shared__ LocatedTaps<Acc> located;
-  load_levels(p, &levels);
+  load_levels(p, static_cast<int>(threadIdx.x), &levels);
   const int64_t lanes = p.channels / V, rows = p.batch * p.queries * p.heads;
   const int64_t slots = rows * lanes;
   const int64_t position_bytes = p.position_stride * static_cast<int64_t>(sizeof(T));
@@ -155,18 +155,11 @@ void attention_as(const AttentionParams& p, void* stream) {
   launch(attention<T, is_discrete, V>, grid_for(blocks), dim3(kThreads), 0, stream, p, blocks);
 }
 
-// Whether packs of V elements are aligned everywhere in value.
-template <class T, int V>
-bool is_packed(const AttentionParams& p) {
-  return reinterpret_cast<uintptr_t>(p.value) % (V * sizeof(T)) == 0 && p.channels % V == 0 &&
-         p.batch_stride % V == 0 && p.position_stride % V == 0 && p.head_stride % V == 0;
-}
-
 void attention_cuda(const AttentionParams& p, Workspace& workspace) {
   with_types(p, [&](auto* element, auto is_discrete) {
     using T = std::remove_pointer_t<decltype(element)>;
     constexpr int kPack = sizeof(T) == 8 ? 1 : 4;
-    if (is_packed<T, kPack>(p)) {
+    if (has_packs<T, kPack>(p)) {
       attention_as<T, is_discrete, kPack>(p, workspace.stream());
     } else {
       attention_as<T, is_discrete, 1>(p, workspace.stream());

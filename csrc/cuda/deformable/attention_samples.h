@@ -10,11 +10,12 @@
 namespace visops {
 namespace {
 
-// A level with the number of its first cell: NOTE [ Gradient of values on CUDA ].
+// A level with the number of its first cell: NOTE [ Samples of a pixel ]. Without pixels it is 0 x
+// 0.
 struct LevelAt {
   int32_t height, width;
   int64_t start, points, first_sample;
-  int64_t first_cell;
+  int32_t first_cell;
 };
 
 VISOPS_FN int64_t area_of(const LevelAt& level) {
@@ -24,32 +25,40 @@ VISOPS_FN int64_t area_of(const LevelAt& level) {
 // All levels of a problem, in shared memory.
 struct Levels {
   LevelAt at[kMostLevels];
-  int64_t cells;  // of one image and head
+  int32_t cells;  // of one image and head
 };
 
-// Called by all threads of a block. Shapes that come from the device may be wrong: a level that
-// does not fit into value has no pixels, so nothing is read outside.
-__device__ inline void load_levels(const AttentionParams& p, Levels* levels) {
-  if (threadIdx.x == 0) {
+// Called by all threads of a block, at least kMostLevels; `thread` numbers them. Shapes that come
+// from the device may be wrong: a level that does not fit into value has no pixels, so nothing is
+// read outside.
+__device__ inline void load_levels(const AttentionParams& p, int thread, Levels* levels) {
+  if (thread < p.levels) {  // each waits for its own level only
+    const AttentionLevel& level = p.level[thread];
+    const bool is_device = p.device_shapes != nullptr;
+    int64_t height = is_device ? p.device_shapes[2 * thread] : level.height;
+    int64_t width = is_device ? p.device_shapes[2 * thread + 1] : level.width;
+    const bool is_possible = height >= 0 && width >= 0 && height <= kMostSide && width <= kMostSide;
+    if (!is_possible) height = width = 0;
+    levels->at[thread] = {static_cast<int32_t>(height),
+                          static_cast<int32_t>(width),
+                          0,
+                          level.points,
+                          level.first_sample,
+                          0};
+  }
+  __syncthreads();
+  if (thread == 0) {
     int64_t start = 0, cells = 0;
     for (int64_t l = 0; l < p.levels; ++l) {
-      const AttentionLevel& level = p.level[l];
-      const bool is_device = p.device_shapes != nullptr;
-      int64_t height = is_device ? p.device_shapes[2 * l] : level.height;
-      int64_t width = is_device ? p.device_shapes[2 * l + 1] : level.width;
-      const bool is_possible =
-          height >= 0 && width >= 0 && height <= kMostSide && width <= kMostSide;
-      if (!is_possible || height * width > p.positions - start) height = width = 0;
-      levels->at[l] = {static_cast<int32_t>(height),
-                       static_cast<int32_t>(width),
-                       start,
-                       level.points,
-                       level.first_sample,
-                       cells};
-      start += height * width;
-      cells += (height + 1) * (width + 1);
+      LevelAt& level = levels->at[l];
+      const int64_t area = area_of(level);
+      if (area == 0 || area > p.positions - start) level.height = level.width = 0;
+      level.start = start;
+      level.first_cell = static_cast<int32_t>(cells);
+      start += area_of(level);
+      cells += (level.height + int64_t{1}) * (level.width + int64_t{1});
     }
-    levels->cells = cells;
+    levels->cells = static_cast<int32_t>(cells);
   }
   __syncthreads();
 }
@@ -74,6 +83,14 @@ __device__ LocatedSample<Acc> located_sample(const AttentionParams& p, const Lev
   const Acc v = number_at<Acc>(p.locations, p.locations_dtype, 2 * i + 1);
   return {locate_sample<is_discrete>(u, v, level.height, level.width),
           number_at<Acc>(p.weights, p.weights_dtype, i)};
+}
+
+// Whether packs of kCount elements are aligned everywhere in value.
+template <class T, int kCount>
+bool has_packs(const AttentionParams& p) {
+  return reinterpret_cast<uintptr_t>(p.value) % (kCount * sizeof(T)) == 0 &&
+         p.channels % kCount == 0 && p.batch_stride % kCount == 0 &&
+         p.position_stride % kCount == 0 && p.head_stride % kCount == 0;
 }
 
 // f(T*, is_discrete), both constants.

@@ -1,17 +1,16 @@
 // NOTE [ Deformable convolution's gradient of the input on CUDA ]
-// As in NOTE [ Gradient of values on CUDA ], the front lets torch sort samples by the cell that
-// they lie in, and a warp merges the lists of a pixel's four cells by index. Samples are numbered
-// in the order in which a pixel adds them up: NOTE [ Gradients of a deformable convolution ]
-// (core/deformable/conv2d.h). Where they lie is worked out once, before they are sorted: a sample
-// is merged into four pixels, by all lanes of each.
+// Each pixel of the input has a list of what it adds, for each offset group: NOTE [ Samples of a
+// pixel ]. Samples are numbered in the order in which a pixel adds them up: NOTE [ Gradients of a
+// deformable convolution ] (core/deformable/conv2d.h).
 //
 // For a part of the rows' gradient, a warp has a pixel and up to kMostChannels channels, which are
 // adjacent in a sample's row: 16 bytes of it a lane where they lie so. Lists are cut down to the
 // part's samples. Where an image has several parts, in order, later ones go on with the sums of
 // earlier ones. There are no atomics, and -fmad=false makes bits the CPU's.
-#include "cuda/deformable/cell_lists.h"
 #include "cuda/deformable/conv2d_row_gradients.h"
 #include "cuda/deformable/elements.h"
+#include "cuda/deformable/pixel_lists.h"
+#include "cuda/lane_sum.h"
 
 namespace visops {
 namespace {
@@ -45,81 +44,68 @@ __device__ inline SampleAt sample_at(const DeformConvParams& p, int64_t i) {
   return {image, plane - image * p.offset_groups, tap, block * kBlockPixels + in_block};
 }
 
-// Cell (y, x) has the pixel as its tap 11; there are (height + 1) x (width + 1) of them.
+// The number of cell (y, x) of a plane: an image and offset group.
 __device__ inline int64_t cell_number(const DeformConvParams& p, int64_t plane, int64_t y,
                                       int64_t x) {
   return (plane * (p.y.input + 1) + y) * (p.x.input + 1) + x;
 }
 
-template <class Acc>
-__global__ void __launch_bounds__(kThreads)
-    deform_conv2d_cells(const __grid_constant__ DeformConvParams p, const int64_t count) {
-  const int64_t step = int64_t{gridDim.x} * kThreads;
-  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
+template <class A>
+struct DeformSource {
+  using Acc = A;
+  using Maps = NoMaps;
+  static constexpr bool is_single = false;
+
+  DeformConvParams p;
+
+  __device__ void load(NoMaps*) const {}
+
+  __device__ ListedSample<Acc> at(const NoMaps&, int32_t i) const {
     const SampleAt s = sample_at(p, i);
-    int64_t cell = kNoCell;
-    if (s.pixel < p.pixels()) {
-      const int64_t row = s.pixel / p.x.output;
-      const PixelAt at = {s.image, s.pixel, row, s.pixel - row * p.x.output};
-      const LocatedTap<Acc> located = locate_tap<Acc>(p, at, s.offset_group, s.tap);
-      const BilinearSample<Acc>& position = located.position;
-      if (position.taps != 0) {
-        cell = cell_number(p, s.image * p.offset_groups + s.offset_group, int64_t{position.y} + 1,
-                           int64_t{position.x} + 1);
-        bilinear_weights(position, located.mask, static_cast<Acc*>(p.sample_weights) + 4 * i);
-        p.sample_rows[i] = (s.image * p.pixels() + s.pixel) * p.taps() + s.tap;
-      }
-    }
-    p.cells[i] = cell;
-  }
-}
-
-// What a pixel adds up: in the lists, samples that are still to be added, and the row of each
-// list's next one.
-struct PixelSamples {
-  CellSamples lists[4];
-  int64_t row[4];
-
-  __device__ void load(const DeformConvParams& p, const SortedSamples& samples, int k) {
-    load_sample(samples, &lists[k]);
-    const int64_t i = lists[k].sample;
-    if (i != INT64_MAX) row[k] = p.sample_rows[i];
+    ListedSample<Acc> sample = {};
+    if (s.pixel >= p.pixels()) return sample;
+    const int64_t row = s.pixel / p.x.output;
+    const PixelAt at = {s.image, s.pixel, row, s.pixel - row * p.x.output};
+    const LocatedTap<Acc> located = locate_tap<Acc>(p, at, s.offset_group, s.tap);
+    sample.y = located.position.y + 1;
+    sample.x = located.position.x + 1;
+    sample.height = static_cast<int32_t>(p.y.input);
+    sample.width = static_cast<int32_t>(p.x.input);
+    sample.cell = static_cast<int32_t>(
+        cell_number(p, s.image * p.offset_groups + s.offset_group, sample.y, sample.x));
+    sample.taps = located.position.taps;
+    sample.row = static_cast<int32_t>((s.image * p.pixels() + s.pixel) * p.taps() + s.tap);
+    bilinear_weights(located.position, located.mask, sample.weight);
+    return sample;
   }
 };
 
-// Called by all lanes of a warp; some search one end of a list each.
-__device__ inline void find_pixel_samples(const DeformConvParams& p, const InputPart& part,
-                                          const SortedSamples& samples, int64_t plane,
-                                          int64_t pixel, int lane, PixelSamples* found) {
-  const int64_t y = pixel / p.x.input, x = pixel - y * p.x.input;
-  int64_t border = 0;
-  if (lane < 8) {  // lane 2k where list k begins, lane 2k + 1 where it ends
-    const int64_t cell = cell_number(p, plane, y + lane / 4, x + lane / 2 % 2);
-    const int64_t block = plane * p.blocks() + (lane % 2 == 0 ? part.first_block : part.end_block);
-    const int64_t sample = block * p.taps() * kBlockPixels;
-    border = first_place(samples, [&](int64_t place) {
-      const int64_t of_place = samples.cells[place];
-      return of_place < cell || (of_place == cell && samples.order[place] < sample);
-    });
-  }
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-    found->lists[k].next = __shfl_sync(kAllLanes, border, 2 * k);
-    found->lists[k].end = __shfl_sync(kAllLanes, border, 2 * k + 1);
-    found->load(p, samples, k);
-  }
+// What pixel (y, x) of an image adds up. A block's samples have higher rows than those of blocks
+// before it, so the part's are together.
+template <class Acc>
+__device__ ListRange list_of_part(const DeformConvParams& p, const InputPart& part, int64_t image,
+                                  int64_t offset_group, int64_t y, int64_t x) {
+  const int64_t plane = image * p.offset_groups + offset_group;
+  ListRange list = list_of_pixel<false>(p.lists, cell_number(p, plane, y, x), p.x.input + 1);
+  if (part.first_block == 0 && part.end_block == p.blocks()) return list;
+  const auto* const entries = static_cast<const ListEntry<Acc>*>(p.lists.entries);
+  const auto first_of_block = [&](int64_t block) {
+    const int64_t row = (image * p.pixels() + block * kBlockPixels) * p.taps();
+    return first_place(list.begin, list.end, [&](uint32_t n) { return entries[n].row < row; });
+  };
+  return {first_of_block(part.first_block), first_of_block(part.end_block)};
 }
 
 // Each lane has `kCount` adjacent channels at a time.
 template <class Acc, int kCount>
 __global__ void __launch_bounds__(kThreads, sizeof(Acc) == 8 ? 2 : 3)
-    deform_conv2d_sum_cells(const __grid_constant__ DeformConvParams p,
+    deform_conv2d_sum_lists(const __grid_constant__ DeformConvParams p,
                             const __grid_constant__ InputPart part,
                             const __grid_constant__ ChannelRun run,
                             const __grid_constant__ RunGradients<Acc> gradients,
-                            const int64_t positions, const int64_t count) {
+                            const int64_t positions) {
   constexpr int kLoads = kMostChannels / kWarpLanes / kCount, kStep = kWarpLanes * kCount;
-  const SortedSamples samples = {p.sorted_cells, p.order, count};
+  const auto* const entries = static_cast<const ListEntry<Acc>*>(p.lists.entries);
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes, channel = lane * kCount;
   const int channels = static_cast<int>(run.count);
   const int64_t step = int64_t{gridDim.x} * kWarps, size = p.y.input * p.x.input;
@@ -127,10 +113,9 @@ __global__ void __launch_bounds__(kThreads, sizeof(Acc) == 8 ? 2 : 3)
   const int64_t first_row = p.part_first * p.taps();
   int64_t i = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpLanes;
   for (; i < positions; i += step) {
-    const int64_t in_part = i / size, image = part.first_image + in_part;
-    PixelSamples next;
-    find_pixel_samples(p, part, samples, image * p.offset_groups + offset_group, i - in_part * size,
-                       lane, &next);
+    const int64_t in_part = i / size, pixel = i - in_part * size, y = pixel / p.x.input;
+    const ListRange list = list_of_part<Acc>(p, part, part.first_image + in_part, offset_group, y,
+                                             pixel - y * p.x.input);
     Acc* const out = static_cast<Acc*>(p.grad_input) + (part.first_image * size + i) * p.channels +
                      run.first + channel;
     Elements<Acc, kCount> sum[kLoads] = {};
@@ -140,34 +125,22 @@ __global__ void __launch_bounds__(kThreads, sizeof(Acc) == 8 ? 2 : 3)
         sum[n] = load_elements<kCount>(static_cast<const Acc*>(out) + n * kStep);
       }
     }
-    while (true) {
-      const int64_t sample = next_sample(next.lists);
-      if (sample == INT64_MAX) break;
-      Acc weight = 0;
-      int64_t row = 0;
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        if (next.lists[k].sample != sample) continue;  // a sample is in one cell
-        weight = static_cast<const Acc*>(p.sample_weights)[4 * sample + 3 - k];
-        row = next.row[k];
-      }
-      const Acc* const gradient = gradients.first + (row - first_row) * gradients.step + channel;
+    ListEntry<Acc> next = {};
+    if (list.begin < list.end) next = entries[list.begin];
+    for (uint32_t at = list.begin; at < list.end; ++at) {
+      const ListEntry<Acc> entry = next;
+      const Acc* const gradient =
+          gradients.first + (entry.row - first_row) * gradients.step + channel;
       Elements<Acc, kCount> values[kLoads] = {};
 #pragma unroll
       for (int n = 0; n < kLoads; ++n) {
         if (channel + n * kStep < channels) values[n] = load_elements<kCount>(gradient + n * kStep);
       }
-      // While they come, the next sample of the list.
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        if (next.lists[k].sample != sample) continue;
-        ++next.lists[k].next;
-        next.load(p, samples, k);
-      }
+      if (at + 1 < list.end) next = entries[at + 1];  // while they come
 #pragma unroll
       for (int n = 0; n < kLoads; ++n) {
 #pragma unroll
-        for (int j = 0; j < kCount; ++j) sum[n].value[j] += weight * values[n].value[j];
+        for (int j = 0; j < kCount; ++j) sum[n].value[j] += entry.weight * values[n].value[j];
       }
     }
 #pragma unroll
@@ -184,27 +157,25 @@ bool reads_elements(const DeformConvParams& p, int64_t count) {
 }
 
 template <class Acc>
-void sum_cells(const DeformConvParams& p, int64_t count, Workspace& workspace) {
+void sum_lists(const DeformConvParams& p, Workspace& workspace) {
   constexpr int kCount = kWideCount<Acc>;
   const bool wide = reads_elements(p, kCount);
   const InputPart part = input_part(p);
   const int64_t positions = part.images * p.y.input * p.x.input;
   for_channel_runs(p, kMostChannels, [&](const ChannelRun& run) {
-    launch(wide ? deform_conv2d_sum_cells<Acc, kCount> : deform_conv2d_sum_cells<Acc, 1>,
+    launch(wide ? deform_conv2d_sum_lists<Acc, kCount> : deform_conv2d_sum_lists<Acc, 1>,
            grid_for(parts_of(positions, kWarps)), dim3(kThreads), 0, workspace.stream(), p, part,
-           run, run_gradients<Acc>(p, run), positions, count);
+           run, run_gradients<Acc>(p, run), positions);
   });
 }
 
 void backward_input_cuda(const DeformConvParams& p, Workspace& workspace) {
-  const int64_t count = p.samples();
   with_floating_type(p.dtype, [&](auto* element) {
     using Acc = typename Accumulate<std::remove_pointer_t<decltype(element)>>::type;
-    if (p.order == nullptr) {
-      launch(deform_conv2d_cells<Acc>, grid_for(parts_of(count, kThreads)), dim3(kThreads), 0,
-             workspace.stream(), p, count);
+    if (p.lists.step == ListStep::kSums) {
+      sum_lists<Acc>(p, workspace);
     } else {
-      sum_cells<Acc>(p, count, workspace);
+      make_lists(DeformSource<Acc>{p}, p.lists, workspace.stream());
     }
   });
 }

@@ -1,16 +1,15 @@
 // NOTE [ Gradients of point samples on CUDA ]
 // Points: a thread has a point, and goes through its channels in order.
 //
-// Map: a point lies in a cell, the four pixels around it; a map has (height + 1) x (width + 1) of
-// them, and "nearest" uses those whose last pixel is the one that is read. The front lets torch
-// sort points by cell, stably. A thread has a pixel and some channels; it finds the points of the
-// four cells that have the pixel by binary search, and merges them by index. So it adds in the
-// CPU's order, without atomics, and writes each gradient once, beside its neighbours'.
+// Map: each pixel has a list of the points that read it: NOTE [ Samples of a pixel ]; "nearest"
+// names a pixel by the cell that begins there. A thread has a pixel and some channels, goes through
+// the list, and writes each gradient once, beside its neighbours'.
 //
 // Rounding: NOTE [ Gradients of point samples ] (core/deformable/points.h), without contraction
 // (-fmad=false), so the bits are the CPU's.
-#include "cuda/deformable/cell_lists.h"
+#include "cuda/deformable/pixel_lists.h"
 #include "cuda/deformable/point_positions.h"
+#include "cuda/divisor.h"
 
 namespace visops {
 namespace {
@@ -46,80 +45,60 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The number of the cell whose last pixel is (y, x), among all images' cells.
+// The number of cell (y, x), among all images' cells.
 __device__ inline int64_t cell_at(const PointsParams& p, int64_t image, int64_t y, int64_t x) {
   return (image * (p.height + 1) + y) * (p.width + 1) + x;
 }
 
-template <class Acc, PointMode mode>
-__global__ void __launch_bounds__(kThreads)
-    point_cells(const __grid_constant__ PointsParams p, const int64_t count) {
-  constexpr int kLast = mode == PointMode::kNearest ? 0 : 1;  // from the tap 00 to the last pixel
-  const int64_t step = int64_t{gridDim.x} * kThreads;
-  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
-    const LocatedPoint<Acc> located = located_point<mode, Acc>(p, i);
-    p.cells[i] = located.taps == 0
-                     ? kNoCell
-                     : cell_at(p, i / p.points, located.y.first + kLast, located.x.first + kLast);
-  }
-}
+template <class A, PointMode mode>
+struct PointSource {
+  using Acc = A;
+  using Maps = NoMaps;
+  static constexpr bool is_single = mode == PointMode::kNearest;
 
-// The points of a cell that are still to be added.
-struct CellPoints {
-  int64_t next;
-  int64_t point;  // order[next], or INT64_MAX
+  PointsParams p;
+  Divisor<int32_t> points;
+
+  __device__ void load(NoMaps*) const {}
+
+  __device__ ListedSample<Acc> at(const NoMaps&, int32_t i) const {
+    const LocatedPoint<Acc> located = located_point<mode, Acc>(p, i);
+    const int32_t image = points.divide(i), last = is_single ? 0 : 1;
+    ListedSample<Acc> sample;
+    sample.y = static_cast<int32_t>(located.y.first) + last;
+    sample.x = static_cast<int32_t>(located.x.first) + last;
+    sample.height = static_cast<int32_t>(p.height);
+    sample.width = static_cast<int32_t>(p.width);
+    sample.cell = static_cast<int32_t>(cell_at(p, image, sample.y, sample.x));
+    sample.taps = located.taps;
+    sample.row = i - image * points.value;
+    weights_of(located, sample.weight);
+    return sample;
+  }
 };
 
-__device__ inline void load_point(const PointsParams& p, int64_t count, int64_t cell,
-                                  CellPoints* list) {
-  const bool is_there = list->next < count && p.sorted_cells[list->next] == cell;
-  list->point = is_there ? p.order[list->next] : INT64_MAX;
-}
-
-// `count` points and `slots` threads. Lists are indexed by constants only, or they would not stay
-// in registers.
+// `slots` threads.
 template <class T, PointMode mode>
 __global__ void __launch_bounds__(kThreads)
-    point_sum_cells(const __grid_constant__ PointsParams p, const int64_t count,
-                    const int64_t slots) {
+    point_sum_lists(const __grid_constant__ PointsParams p, const int64_t slots) {
   using Acc = typename Accumulate<T>::type;
-  constexpr int kCells = mode == PointMode::kNearest ? 1 : 4;
+  const auto* const entries = static_cast<const ListEntry<Acc>*>(p.lists.entries);
   const int64_t area = p.height * p.width, groups = parts_of(p.channels, kChannelsOfThread);
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t slot = int64_t{blockIdx.x} * kThreads + threadIdx.x; slot < slots; slot += step) {
     const int64_t outer = slot / area, pixel = slot - outer * area;
     const int64_t image = outer / groups, c = (outer - image * groups) * kChannelsOfThread;
-    const int64_t y = pixel / p.width, x = pixel - y * p.width;
-    // Cell k has the pixel as its tap kCells - 1 - k.
-    const int64_t first_cell = cell_at(p, image, y, x);
-    CellPoints lists[kCells];
-#pragma unroll
-    for (int k = 0; k < kCells; ++k) {
-      const int64_t cell = first_cell + k / 2 * (p.width + 1) + k % 2;
-      lists[k].next = first_at({p.sorted_cells, p.order, count}, cell);
-      load_point(p, count, cell, &lists[k]);
-    }
+    const int64_t y = pixel / p.width, cell = cell_at(p, image, y, pixel - y * p.width);
+    const ListRange list = list_of_pixel<mode == PointMode::kNearest>(p.lists, cell, p.width + 1);
     const T* grad = static_cast<const T*>(p.grad) + (image * p.channels + c) * p.points;
     Acc sum[kChannelsOfThread] = {};
-    while (true) {
-      int64_t i = lists[0].point;
-#pragma unroll
-      for (int k = 1; k < kCells; ++k) i = lists[k].point < i ? lists[k].point : i;
-      if (i == INT64_MAX) break;
-      const LocatedPoint<Acc> located = located_point<mode, Acc>(p, i);
-      Acc weights[4], weight = 0;
-      weights_of(located, weights);
-#pragma unroll
-      for (int k = 0; k < kCells; ++k) {
-        if (lists[k].point != i) continue;  // a point is in one cell
-        weight = weights[kCells - 1 - k];
-        ++lists[k].next;
-        load_point(p, count, first_cell + k / 2 * (p.width + 1) + k % 2, &lists[k]);
-      }
-      const int64_t point = i - image * p.points;
+    for (uint32_t n = list.begin; n < list.end; ++n) {
+      const ListEntry<Acc> entry = entries[n];
 #pragma unroll
       for (int k = 0; k < kChannelsOfThread; ++k) {
-        if (c + k < p.channels) sum[k] += weight * load_element(grad + k * p.points + point);
+        if (c + k < p.channels) {
+          sum[k] += entry.weight * load_element(grad + k * p.points + entry.row);
+        }
       }
     }
     Acc* out = static_cast<Acc*>(p.grad_input) + (image * p.channels + c) * area + pixel;
@@ -133,15 +112,12 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, PointMode mode>
 void backward_input(const PointsParams& p, void* stream) {
   using Acc = typename Accumulate<T>::type;
-  const int64_t count = p.batch * p.points;
-  if (p.order == nullptr) {
-    launch(point_cells<Acc, mode>, grid_for(parts_of(count, kThreads)), dim3(kThreads), 0, stream,
-           p, count);
-    return;
+  if (p.lists.step != ListStep::kSums) {
+    return make_lists(PointSource<Acc, mode>{p, divisor_of<int32_t>(p.points)}, p.lists, stream);
   }
   const int64_t slots = p.batch * parts_of(p.channels, kChannelsOfThread) * p.height * p.width;
-  launch(point_sum_cells<T, mode>, grid_for(parts_of(slots, kThreads)), dim3(kThreads), 0, stream,
-         p, count, slots);
+  launch(point_sum_lists<T, mode>, grid_for(parts_of(slots, kThreads)), dim3(kThreads), 0, stream,
+         p, slots);
 }
 
 void backward_input_cuda(const PointsParams& p, Workspace& workspace) {

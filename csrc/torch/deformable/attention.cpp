@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "torch/allocate.h"
-#include "torch/deformable/cells.h"
+#include "torch/deformable/lists.h"
 #include "torch/register.h"
 
 namespace visops {
@@ -176,14 +176,16 @@ Tensor backward_value(const Tensor& grad, const MaybeTensor& shapes, const Integ
   call.set_levels(grad, shapes, sizes, points);
   call.set_grad(grad);
   const DType dtype = sum_dtype(p.dtype);
+  const int64_t count = p.batch * p.queries * p.heads * p.samples;
+  const int64_t cells = saturating_product(p.batch * p.heads, most_cells(p));
+  check_lists(call.op, count, cells, grad);
   Tensor sums = empty_tensor(call.op, "gradient of value", grad,
                              {p.batch, p.positions, p.heads, p.channels}, dtype);
   if (sums.numel() > 0 && locations.numel() == 0) {
     torch::stable::zero_(sums);
   } else if (sums.numel() > 0) {
     p.grad_value = sums.mutable_data_ptr();
-    run_in_cells(attention_backward_value_stub, call.op, &p,
-                 p.batch * p.queries * p.heads * p.samples, grad);
+    run_with_lists(attention_backward_value_stub, call.op, &p, count, cells, dtype, grad);
   }
   return dtype == p.dtype ? sums : torch::stable::to(sums, scalar_type_of(p.dtype));
 }
@@ -203,13 +205,16 @@ std::tuple<Tensor, Tensor> backward_samples(const Tensor& grad, const Tensor& va
   require(dtype == p.dtype, call.op, "grad has dtype ", dtype_name(dtype), ", value has ",
           dtype_name(p.dtype));
   call.set_grad(grad);
-  const Tensor of_locations =
+  Tensor of_locations =
       empty_contiguous(call.op, "gradient of sampling_locations", locations,
                        {p.batch, p.queries, p.heads, p.samples, 2}, locations.scalar_type());
-  const Tensor of_weights =
+  Tensor of_weights =
       empty_contiguous(call.op, "gradient of attention_weights", weights,
                        {p.batch, p.queries, p.heads, p.samples}, weights.scalar_type());
-  if (of_weights.numel() > 0) {
+  if (of_weights.numel() > 0 && p.positions == 0) {  // no sample reads anything
+    torch::stable::zero_(of_locations);
+    torch::stable::zero_(of_weights);
+  } else if (of_weights.numel() > 0) {
     p.grad_locations = of_locations.mutable_data_ptr();
     p.grad_weights = of_weights.mutable_data_ptr();
     run(attention_backward_samples_stub, call.op, p, value);

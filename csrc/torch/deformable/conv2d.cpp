@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "torch/allocate.h"
-#include "torch/deformable/cells.h"
+#include "torch/deformable/lists.h"
 #include "torch/deformable/rows.h"
 #include "torch/register.h"
 
@@ -215,6 +215,7 @@ class SampleGradients {
 
   void want_input() {
     DeformConvParams& p = call_.params;
+    check_lists(call_.op, p.samples(), cells(), grad_);
     of_input_ = empty_contiguous(call_.op, "gradient", grad_,
                                  {p.batch, p.y.input, p.x.input, p.channels}, call_.sum_type());
     if (of_input_->numel() > 0) p.grad_input = of_input_->mutable_data_ptr();
@@ -236,8 +237,11 @@ class SampleGradients {
     if (grad_.numel() == 0) {
       if (of_input_.has_value()) torch::stable::zero_(*of_input_);
     } else if (runs_cuda_kernels(grad_)) {
-      std::optional<SortedSamples> sorted;
-      if (p.grad_input != nullptr) sorted = sort_samples();
+      std::vector<Tensor> lists;
+      if (p.grad_input != nullptr) {
+        lists = make_lists(deform_conv2d_backward_input_stub, call_.op, &p, p.samples(), cells(),
+                           sum_dtype(p.dtype), grad_);
+      }
       for_row_gradients(call_.op, p, grad_, weight,
                         [&](const DeformConvParams& part) { run_wanted(part); });
     } else {
@@ -262,21 +266,9 @@ class SampleGradients {
   }
 
  private:
-  // What kernels read while parts are added.
-  struct SortedSamples {
-    Tensor weights, rows;
-    Sorted sorted;
-  };
-
-  SortedSamples sort_samples() {
-    DeformConvParams& p = call_.params;
-    const int64_t count = p.samples();
-    const Tensor weights = empty_tensor(call_.op, "scratch", grad_, {count, 4}, sum_dtype(p.dtype));
-    const Tensor rows = empty_tensor(call_.op, "scratch", grad_, {count}, DType::kInt64);
-    p.sample_weights = weights.mutable_data_ptr();
-    p.sample_rows = data_of<int64_t>(rows);
-    return {weights, rows,
-            sort_cells(deform_conv2d_backward_input_stub, call_.op, &p, count, grad_)};
+  int64_t cells() const {
+    const DeformConvParams& p = call_.params;
+    return map_cells(p.batch * p.offset_groups, p.y.input, p.x.input);
   }
 
   void run_wanted(const DeformConvParams& p) const {

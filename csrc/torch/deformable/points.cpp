@@ -3,7 +3,7 @@
 
 #include "core/check.h"
 #include "torch/allocate.h"
-#include "torch/deformable/cells.h"
+#include "torch/deformable/lists.h"
 #include "torch/register.h"
 
 namespace visops {
@@ -114,13 +114,15 @@ Tensor backward_input(const Tensor& grad, const Tensor& points, const Integers& 
   call.set_points("grad", grad, points);
   call.set_grad(grad);
   const DType dtype = p.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  const int64_t count = p.batch * p.points, cells = map_cells(p.batch, p.height, p.width);
+  check_lists(call.op, count, cells, grad);
   Tensor sums = empty_tensor(call.op, "gradient of input", grad,
                              {p.batch, p.channels, p.height, p.width}, dtype);
   if (sums.numel() > 0 && p.points == 0) {
     torch::stable::zero_(sums);
   } else if (sums.numel() > 0) {
     p.grad_input = sums.mutable_data_ptr();
-    run_in_cells(point_sample_backward_input_stub, call.op, &p, p.batch * p.points, grad);
+    run_with_lists(point_sample_backward_input_stub, call.op, &p, count, cells, dtype, grad);
   }
   return dtype == p.dtype ? sums : torch::stable::to(sums, scalar_type_of(p.dtype));
 }
