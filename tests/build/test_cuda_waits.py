@@ -158,9 +158,34 @@ def test_rounds_end_with_the_longest_group(count: int, reads: int) -> None:
     with use_slot("cuda_emulated"), Recorder() as found:
         ours = visops.batched_nms(boxes, scores, ids, 0.3)
     assert torch.equal(ours, expected)
-    lengths = [args[0] for name, args, _ in found.calls if name == "_to_copy"]
+    *lengths, rows = [args[0] for name, args, _ in found.calls if name == "_to_copy"]
     assert [int(length) for length in lengths] == [count // 5] * reads
+    assert int(rows.sum()) == len(expected)
     assert len(found.waits) == 1 + reads
+
+
+@pytest.mark.parametrize(("count", "is_sorted"), [(256, False), (257, True)])
+def test_few_boxes_are_compared_instead_of_sorted(count: int, is_sorted: bool) -> None:
+    """Then torch has nothing to do but to give memory, and to read the number kept."""
+    boxes, scores = boxes_of(count)
+    scores = (scores * 20).round()  # many are equal
+    ids = torch.arange(count) % 3
+    calls = {
+        "nms": lambda: visops.nms(boxes, scores, 0.3),
+        "ids": lambda: visops.batched_nms(boxes, scores, ids, 0.3),
+        "padded": lambda: visops.nms_padded(boxes[None], scores[None], 0.3, 99)[0],
+    }
+    for name, call in calls.items():
+        expected = call()
+        with use_slot("cuda_emulated"), Recorder() as found:
+            ours = call()
+        assert torch.equal(ours, expected), name
+        assert ("sort" in found.names) == is_sorted, name
+        if not is_sorted:
+            assert found.names <= {
+                *("contiguous", "reshape", "to", "select", "unsqueeze", "_to_copy"),
+                *("new_empty", "fill_"),
+            }, name
 
 
 @pytest.mark.parametrize("value", [np.eye(3)[:2], np.eye(3)[:2].tolist()], ids=["array", "list"])

@@ -249,10 +249,12 @@ def test_a_limit_and_a_score_threshold() -> None:
     assert torch.equal(above, kept[scores[kept] > level])
 
 
-FEW_BOXES = torch.tensor([[0.0, 0, 4, 4], [1, 1, 5, 5], [9, 9, 12, 12], [0, 0, 4, 5]])
-ROTATED = torch.cat([FEW_BOXES + 1, torch.zeros(4, 1)], 1)
-FEW_SCORES = torch.tensor([0.5, -torch.nan, 0.25, torch.nan])
-IDS = torch.tensor([0, 1, 0, 1])
+# Just more than are compared with each other instead, under emulation.
+BOXES_4 = torch.tensor([[0.0, 0, 4, 4], [1, 1, 5, 5], [9, 9, 12, 12], [0, 0, 4, 5]])
+FEW_BOXES = BOXES_4.repeat(65, 1)
+ROTATED = torch.cat([FEW_BOXES + 1, torch.zeros(260, 1)], 1)
+FEW_SCORES = torch.tensor([0.5, -torch.nan, 0.25, torch.nan]).repeat(65)
+IDS = torch.tensor([0, 1, 0, 1]).repeat(65)
 
 
 class Sorted(TorchDispatchMode):
@@ -286,7 +288,7 @@ class Sorted(TorchDispatchMode):
     ids=["nms", "batched_nms", "nms_padded", "nms_rotated", "nms_match"],
 )
 def test_sorted_scores_have_one_nan(call: Callable[[], Any]) -> None:
-    assert FEW_SCORES.signbit().tolist() == [False, True, False, False]
+    assert FEW_SCORES[:4].signbit().tolist() == [False, True, False, False]
     with use_slot("cuda_emulated"), Sorted() as found:
         call()
     assert found.keys

@@ -38,7 +38,9 @@ struct NmsParams {
   // A candidate is a number (image * classes + class) * per_image + box.
   int64_t count;
   const int64_t* order;    // [count] candidates, segment by segment, best first
-  const int64_t* segment;  // [count] for each in `order`: equal numbers are adjacent
+  // [count] for each in `order`: equal numbers are adjacent. CUDA only: null if images are the
+  // segments, and numbers in `order` begin with 0 in each.
+  const int64_t* segment;
   double iou_threshold;    // [0, 1]
   int64_t max_output;      // most to keep of a segment; negative: no limit
   ScoreFilter filter;      // CUDA only: on the CPU the front leaves such candidates out

@@ -12,6 +12,7 @@ struct NmsPadParams {
   // Candidates, image by image, best first: image * per_image + box. An image has those from
   // begin[image] up to begin[image + 1]; a null `begin` stands for all boxes.
   const int64_t* candidates;
+  bool within_images;    // CUDA only: they are numbered from 0 on in each image
   const uint8_t* kept;   // a flag for each candidate
   const int64_t* begin;  // [images + 1]
 

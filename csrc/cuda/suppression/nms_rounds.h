@@ -4,18 +4,21 @@
 // Strategy: tiles of at most 1024 candidates of a segment, one after another; all segments at once
 // (NOTE [ Tiles ]). One kernel gathers boxes; then every round has
 // two. `meet` tests a tile's candidates against the boxes that the segment has kept so far, and
-// against each other; the latter gives a bit per pair. In `resolve`, one warp goes through those
-// bits, 32 candidates at a time, and appends the boxes that it keeps to the segment's list. The
-// host waits for nothing, or once for the longest segment's length. O(count) memory.
+// against each other; the latter gives a bit per pair. `resolve` decides by those bits, a block a
+// tile and a warp for 32 candidates of it, and appends the boxes that it keeps to the segment's
+// list. The host waits for nothing, or once for the longest segment's length. O(count) memory.
 //
 // Split: a block of `meet` has 32 candidates and a part of the boxes that they are tested against;
 // there are as many parts as fill a GPU. Parts that see in time that a candidate is suppressed skip
 // it. Which parts do is chance, but the result is not: the boxes kept before a candidate fix its
 // fate.
 //
-// Within 32 candidates, those that overlap no undecided earlier one are kept, those that they
-// overlap are out, and so on until none is left: few steps where chains of overlaps are short, 32
-// at most.
+// In `resolve`, candidates that overlap no undecided earlier one are kept, those that they overlap
+// are out, and so on until none is left. Each step decides at least the first candidate that is
+// left, so this ends where going through them in order would: a candidate is out if a kept one
+// overlaps it, and kept if all earlier ones that do are out. A warp takes such steps alone as long
+// as they are within its 32 candidates, which is at most as often as there are warps; it takes few
+// steps where chains of overlaps are short.
 //
 // Rounding: NOTE [ Overlap ], without contraction (-fmad=false).
 //
@@ -52,7 +55,6 @@ namespace {
 // million candidates at most: a round with more takes several passes, one after another.
 
 constexpr int64_t kNmsGroup = 32;  // candidates whose flags are the bits of a word
-constexpr int64_t kNmsMostTileGroups = 32;
 constexpr int kWarp = static_cast<int>(kNmsGroup);
 constexpr unsigned kWholeWarp = 0xffffffffu;
 
@@ -75,11 +77,15 @@ struct SegmentState {
 #if defined(VISOPS_SMALL_CONSTANTS)
 // So small that tests see several rounds and passes, and threads with more than one part of the
 // work.
+constexpr int64_t kNmsMostTileGroups = 12;
 constexpr int64_t kEnoughUnits = 16;
 constexpr int64_t kMostSlots = 30;
 constexpr int64_t kRoundsWorthAWait = 1;
-static inline int64_t tile_groups_of(int64_t count) { return count <= 500 ? 12 : 3; }
+static inline int64_t tile_groups_of(int64_t count) {
+  return count <= 500 ? kNmsMostTileGroups : 3;
+}
 #else
+constexpr int64_t kNmsMostTileGroups = 32;
 constexpr int64_t kEnoughUnits = 4096;            // blocks that keep a GPU busy
 constexpr int64_t kMostSlots = int64_t{1} << 15;  // groups, of 4 KB each
 constexpr int64_t kRoundsWorthAWait = 8;          // more launches take longer than reading a number
@@ -164,9 +170,7 @@ __device__ inline int64_t segment_of_item(const NmsParams& p, const int64_t* fir
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kResolveWarps = 4;
 constexpr int kMostTileGroups = static_cast<int>(kNmsMostTileGroups);
-constexpr int kBatch = 8;  // groups whose memory a warp waits for at once
 
 // Flags that others may change meanwhile, in `meet`, or that a tile of another segment has, in
 // `resolve`. Whoever reads them will do with either value; volatile makes that no race.
@@ -183,7 +187,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < p.count;
        i += stride) {
-    const int64_t candidate = p.order[i];
+    const int64_t image = p.segment == nullptr ? i - i % p.per_image : 0;
+    const int64_t candidate = image + p.order[i];
     const typename Shape::Box box = Shape::load(p, candidate);
     const bool inert = is_inert(box);
     const ScoreFilter& f = p.filter;
@@ -191,7 +196,7 @@ __global__ void __launch_bounds__(kThreads)
         f.scores == nullptr || load_coordinate<double>(f.scores, f.dtype, candidate) > f.threshold;
     p.kept[i] = !takes_part ? kOut : (inert ? kInert : kIn);
     scratch.boxes[i] = Shape::stored(box);
-    const int64_t first = first_of_segment(p.segment, i);
+    const int64_t first = p.segment == nullptr ? image : first_of_segment(p.segment, i);
     scratch.first[i] = first;
     scratch.state[i] = {0, 0};
     if (p.longest.read == nullptr) continue;
@@ -336,38 +341,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A tile's flags: each lane has the words of group `lane`.
-struct TileWords {
-  unsigned present = 0, in = 0, inert = 0;
-  unsigned kept = 0;
-};
-
-// Returns the number of the tile's groups that have candidates of the segment.
-template <class Shape>
-__device__ int load_tile(const NmsParams& p, const NmsScratch<Shape>& scratch, int64_t segment,
-                         int64_t begin, TileWords* words) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int tile_groups = static_cast<int>(scratch.tile_groups);
-  for (int g0 = 0; g0 < tile_groups; g0 += kBatch) {
-    bool present[kBatch];
-    uint8_t status[kBatch];
-    for (int b = 0; b < kBatch; ++b) {
-      const int64_t i = begin + (g0 + b) * kNmsGroup + lane;
-      const bool exists = g0 + b < tile_groups && i < p.count;
-      present[b] = exists && scratch.first[i] == segment;
-      status[b] = exists ? load_flag(p.kept + i) : static_cast<uint8_t>(kOut);
-    }
-    for (int b = 0; b < kBatch; ++b) {
-      const unsigned all = __ballot_sync(kWholeWarp, present[b]);
-      const unsigned in = __ballot_sync(kWholeWarp, present[b] && status[b] == kIn);
-      const unsigned inert = __ballot_sync(kWholeWarp, present[b] && status[b] == kInert);
-      if (all == 0) return g0 + b;
-      if (lane == g0 + b) *words = {all, in, inert, 0};
-    }
-  }
-  return tile_groups;
-}
-
 // The overlaps of this lane's candidate with earlier ones.
 struct OverlapRow {
   uint32_t earlier[kMostTileGroups];  // in groups of the tile
@@ -387,112 +360,144 @@ struct OverlapRow {
   }
 };
 
-// Which of the candidates `in` are kept. `own`: the earlier candidates of the group that overlap
-// this lane's. Each step decides at least the first undecided one.
-__device__ inline unsigned resolve_group(unsigned in, uint32_t own, int lane) {
-  unsigned undecided = in, kept = 0;
-  while (undecided != 0) {
-    const bool asks = (undecided >> lane & 1) != 0;
-    const unsigned now = __ballot_sync(kWholeWarp, asks && (own & undecided) == 0);
-    const unsigned out = __ballot_sync(kWholeWarp, asks && (own & now) != 0);
-    kept |= now;
-    undecided &= ~(now | out);
-  }
-  return kept;
+__device__ inline int last_bit(unsigned word) { return 63 - __clzll(word); }
+
+// What the warps of a block tell each other about a tile: words of its groups.
+struct alignas(16) TileWords {
+  unsigned undecided[kMostTileGroups];
+  unsigned kept[kMostTileGroups];    // so far
+  unsigned listed[kMostTileGroups];  // kept boxes that can suppress
+};
+
+// The bits of the words before `group`.
+__device__ inline int64_t count_before(const unsigned (&words)[kMostTileGroups], int group) {
+  int count = 0;
+  for (int k = 0; k < group; ++k) count += __popc(words[k]);
+  return count;
 }
 
-// Appends a tile's kept boxes to the list, in place: what it overwrites has been read. Nobody reads
-// in the same launch what it has written.
+// Decides the candidates `in` of this warp's group, as all warps of the block do with theirs.
+// Returns those that are kept, with `inert`. Each step finds what overlaps a kept box out, and goes
+// on within the group, with candidates that overlap nothing undecided in earlier groups, to the
+// end. So it decides at least the first undecided group.
+__device__ inline unsigned resolve_groups(unsigned in, unsigned inert, const OverlapRow& row,
+                                          int group, int lane, TileWords* words) {
+  unsigned undecided = in, kept = inert;
+  while (true) {
+    if (lane == 0) {
+      words->undecided[group] = undecided;
+      words->kept[group] = kept;
+    }
+    __syncthreads();
+    const bool is_open = lane < kMostTileGroups && words->undecided[lane] != 0;
+    if (__ballot_sync(kWholeWarp, is_open) == 0) return kept;
+    if (undecided != 0) {
+      uint32_t met = 0, open = 0;
+#pragma unroll
+      for (int k = 0; k < kMostTileGroups; ++k) {
+        met |= row.earlier[k] & words->kept[k];
+        open |= row.earlier[k] & words->undecided[k];
+      }
+      undecided &= ~__ballot_sync(kWholeWarp, met != 0);
+      const unsigned ready = __ballot_sync(kWholeWarp, open == 0);
+      unsigned now = 0;
+      do {
+        const bool asks = (undecided >> lane & 1) != 0, is_ready = (ready >> lane & 1) != 0;
+        now = __ballot_sync(kWholeWarp, asks && is_ready && (row.own & undecided) == 0);
+        const unsigned out = __ballot_sync(kWholeWarp, asks && (row.own & now) != 0);
+        kept |= now;
+        undecided &= ~(now | out);
+      } while (now != 0);
+    }
+    __syncthreads();  // before words change
+  }
+}
+
+// Appends a tile's kept boxes to the list, in place: what that overwrites has been read.
 template <class Shape>
-__device__ int64_t append(const NmsScratch<Shape>& scratch, int64_t segment, int64_t begin,
-                          int groups, const TileWords& words, int64_t listed) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  constexpr int kAtOnce = 4;
-  typename Shape::Stored* list = scratch.boxes + segment;
-  for (int g0 = 0; g0 < groups; g0 += kAtOnce) {
-    unsigned word[kAtOnce];
-    typename Shape::Stored box[kAtOnce];
-    for (int b = 0; b < kAtOnce; ++b) {  // lanes beyond `groups` have no words
-      word[b] = __shfl_sync(kWholeWarp, words.kept & ~words.inert, (g0 + b) % kWarp);
-      if ((word[b] >> lane & 1) != 0) box[b] = scratch.boxes[begin + (g0 + b) * kNmsGroup + lane];
-    }
-    __syncwarp();
-    for (int b = 0; b < kAtOnce; ++b) {
-      const int before = __popc(word[b] & ((1u << lane) - 1));
-      if ((word[b] >> lane & 1) != 0) list[listed + before] = box[b];
-      listed += __popc(word[b]);
-    }
-  }
-  return listed;
+__device__ void append(typename Shape::Stored* to, const typename Shape::Stored* from, bool takes) {
+  typename Shape::Stored box;
+  if (takes) box = *from;
+  __syncthreads();
+  if (takes) *to = box;
 }
 
+// Resolves the tile of `segment`; a warp has a group of it. Other segments that begin in the tile's
+// first group of round 0, whose beginnings there are the bits `begins`, end in it, and are resolved
+// with it.
 template <class Shape>
 __device__ void resolve_tile(const NmsParams& p, const NmsScratch<Shape>& scratch,
-                             const Round& round, int64_t item, int64_t segment) {
+                             const Round& round, int64_t item, int64_t segment, unsigned begins,
+                             TileWords* words) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int group = static_cast<int>(threadIdx.x) / kWarp;
+  const unsigned lower = (1u << lane) - 1;
   const int64_t tile_group = segment / kNmsGroup + round.number * scratch.tile_groups;
-  const int64_t begin = tile_group * kNmsGroup;
-  const int64_t slot = tile_group + round.shift(item, scratch.tile_groups, tile_group);
-  SegmentState state = scratch.state[segment];
-  int64_t room = p.max_output < 0 ? p.count : p.max_output - state.kept;
-  TileWords words;
-  const int groups = load_tile(p, scratch, segment, begin, &words);
-  if (room == 0) words.in = words.inert = 0;
+  const int64_t i = (tile_group + group) * kNmsGroup + lane;
+  const int64_t first = group < scratch.tile_groups && i < p.count ? scratch.first[i] : -1;
+  // The lanes of this lane's segment, in this group, and those of `segment`.
+  const unsigned up_to_here = group == 0 ? begins & (lower | 1u << lane) : 0;
+  const unsigned later = group == 0 ? begins & ~(lower | 1u << lane) : 0;
+  const int own_begin = up_to_here == 0 ? 0 : last_bit(up_to_here);
+  const unsigned same = (later == 0 ? ~0u : (later & (0 - later)) - 1) & ~((1u << own_begin) - 1);
+  const bool is_present = first == segment || (first >= 0 && up_to_here != 0);
+  const unsigned of_tile = __ballot_sync(kWholeWarp, first == segment);
 
-  OverlapRow row, next;
-  if (__shfl_sync(kWholeWarp, words.in, 0) != 0) next.load(scratch, tile_group, slot, 0, lane);
-  for (int g = 0; g < groups; ++g) {
-    row = next;
-    const unsigned in = __shfl_sync(kWholeWarp, words.in, g);
-    const unsigned inert = __shfl_sync(kWholeWarp, words.inert, g);
-    const unsigned after = __shfl_sync(kWholeWarp, words.in, (g + 1) % kWarp);
-    if (g + 1 < groups && after != 0) next.load(scratch, tile_group, slot, g + 1, lane);
-    unsigned kept = inert;
-    if (in != 0) {
-      uint32_t met = 0;
-      for (int k0 = 0; k0 < kMostTileGroups; k0 += kBatch) {
-        if (k0 >= g) break;
-        for (int k = k0; k < k0 + kBatch; ++k) {
-          met |= row.earlier[k] & __shfl_sync(kWholeWarp, words.kept, k);
-        }
-      }
-      const unsigned open = __ballot_sync(kWholeWarp, met == 0) & in;
-      kept |= resolve_group(open, row.own, lane);
-    }
-    const int64_t before = __popc(kept & ((1u << lane) - 1));
-    const bool keep = (kept >> lane & 1) != 0 && before < room;
-    kept = __ballot_sync(kWholeWarp, keep);
-    room -= __popc(kept);
-    state.kept += __popc(kept);
-    if (lane == g) words.kept = kept;
-    const bool present = (__shfl_sync(kWholeWarp, words.present, g) >> lane & 1) != 0;
-    if (present) store_flag(p.kept + begin + g * kNmsGroup + lane, keep ? 1 : 0);
+  const SegmentState state = scratch.state[segment];
+  const int64_t room = p.max_output < 0 ? p.count : p.max_output - state.kept;
+  const uint8_t status = is_present && room > 0 ? load_flag(p.kept + i) : uint8_t{kOut};
+  const unsigned in = __ballot_sync(kWholeWarp, status == kIn);
+  const unsigned inert = __ballot_sync(kWholeWarp, status == kInert);
+  OverlapRow row = {};
+  if (in != 0) {
+    const int64_t slot = tile_group + round.shift(item, scratch.tile_groups, tile_group);
+    row.load(scratch, tile_group, slot, group, lane);
+    row.own &= same;
+    // The tile's lanes in its first group.
+    if (group > 0 && begins != 0) row.earlier[0] &= ~0u << last_bit(begins);
   }
+  unsigned kept = resolve_groups(in, inert, row, group, lane, words);
+  // Ranks of kept boxes in their segment.
+  if (lane == 0) words->listed[group] = kept & of_tile;
+  __syncthreads();
+  int64_t before = __popc(kept & same & lower);
+  if (first == segment) before += count_before(words->listed, group);
+  kept = __ballot_sync(kWholeWarp, (kept >> lane & 1) != 0 && before < room);
+  if (is_present) store_flag(p.kept + i, kept >> lane & 1);
   if (round.is_last) return;
-  state.listed = append(scratch, segment, begin, groups, words, state.listed);
-  if (lane == 0) scratch.state[segment] = state;
+  const int64_t all = count_before(words->listed, kMostTileGroups);
+  __syncthreads();
+  const unsigned listed = kept & of_tile & ~inert;
+  if (lane == 0) words->listed[group] = listed;
+  __syncthreads();
+  const int64_t at = state.listed + count_before(words->listed, group) + __popc(listed & lower);
+  append<Shape>(scratch.boxes + segment + at, scratch.boxes + i, (listed >> lane & 1) != 0);
+  if (threadIdx.x == 0) {
+    scratch.state[segment] = {state.kept + (all < room ? all : room),
+                              state.listed + count_before(words->listed, kMostTileGroups)};
+  }
 }
 
-// A warp resolves a tile or, in round 0, the first tiles of the segments that begin in a group.
+// A block resolves a tile or, in round 0, the first tiles of the segments that begin in a group.
 template <class Shape>
-__global__ void __launch_bounds__(kResolveWarps* kWarp)
+__global__ void __launch_bounds__(kMostTileGroups* kWarp)
     nms_resolve(const __grid_constant__ NmsParams p, const NmsScratch<Shape> scratch,
                 const Round round) {
+  __shared__ TileWords words;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t warps = static_cast<int64_t>(gridDim.x) * kResolveWarps;
-  const int64_t warp = static_cast<int64_t>(blockIdx.x) * kResolveWarps + threadIdx.x / kWarp;
-  for (int64_t item = round.first_item + warp; item < round.end_item; item += warps) {
+  for (int64_t item = round.first_item + blockIdx.x; item < round.end_item; item += gridDim.x) {
+    int64_t segment = -1;
+    unsigned begins = 0;
     if (round.number > 0) {
-      const int64_t segment = segment_of_item(p, scratch.first, scratch.tile_groups, round, item);
-      if (segment >= 0) resolve_tile(p, scratch, round, item, segment);
-      continue;
+      segment = segment_of_item(p, scratch.first, scratch.tile_groups, round, item);
+    } else {
+      const int64_t i = item * kNmsGroup + lane;
+      begins = __ballot_sync(kWholeWarp, i < p.count && scratch.first[i] == i);
+      if (begins != 0) segment = item * kNmsGroup + last_bit(begins);
     }
-    const int64_t i = item * kNmsGroup + lane;
-    unsigned begins = __ballot_sync(kWholeWarp, i < p.count && scratch.first[i] == i);
-    for (; begins != 0; begins &= begins - 1) {
-      const int c = __ffs(static_cast<int>(begins)) - 1;
-      resolve_tile(p, scratch, round, item, item * kNmsGroup + c);
-    }
+    if (segment < 0) continue;  // the whole block
+    resolve_tile(p, scratch, round, item, segment, begins, &words);
+    __syncthreads();  // before the next tile's words
   }
 }
 
@@ -537,8 +542,8 @@ void launch_nms(const NmsParams& p, Workspace& workspace) {
       const int64_t items = round.end_item - round.first_item;
       launch(nms_meet<Shape>, grid_for(grid.groups * (grid.list_parts + grid.tile_parts)),
              dim3(kThreads), 0, stream, p, scratch, round, grid, threshold);
-      launch(nms_resolve<Shape>, grid_for((items + kResolveWarps - 1) / kResolveWarps),
-             dim3(kResolveWarps * kWarp), 0, stream, p, scratch, round);
+      launch(nms_resolve<Shape>, grid_for(items), dim3(kMostTileGroups * kWarp), 0, stream, p,
+             scratch, round);
       next = round.end_item;
     }
   }

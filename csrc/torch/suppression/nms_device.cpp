@@ -1,10 +1,17 @@
 #include "torch/suppression/nms_device.h"
 
+#include <numeric>
+
+#include "core/numbers/ceil_div.h"
 #include "core/suppression/nms_pad.h"
+#include "core/suppression/nms_rank.h"
+#include "core/suppression/nms_rows.h"
 #include "torch/operators.h"
 
 namespace visops {
 namespace {
+
+using MaybeTensor = std::optional<Tensor>;
 
 // 0, 1, ...: all candidates, in `rows` rows.
 Tensor candidate_numbers(const NmsCall& call, int64_t rows) {
@@ -21,15 +28,19 @@ int64_t read_number(const void* tensor) {
   return *data_of<const int64_t>(on_host(*static_cast<const Tensor*>(tensor)));
 }
 
-// Runs the kernel on candidates in `order`. Returns a flag for each.
-Tensor kept_flags(const NmsCall& call, const Tensor& order, const Tensor& segment,
+// Runs the kernel on candidates in `order`; without `segment`, numbers of images' boxes. Returns a
+// flag for each.
+Tensor kept_flags(const NmsCall& call, const Tensor& order, const Tensor* segment,
                   const KernelWork& work) {
   NmsParams p = call.params;
   p.count = order.numel();
   p.order = data_of<const int64_t>(order);
-  p.segment = data_of<const int64_t>(segment);
-  const Tensor longest = filled(call.boxes, {work.may_wait ? 1 : 0}, 0);
-  if (work.may_wait) p.longest = {data_of<int64_t>(longest), read_number, &longest};
+  if (segment != nullptr) p.segment = data_of<const int64_t>(*segment);
+  MaybeTensor longest;
+  if (work.may_wait) {
+    longest = filled(call.boxes, {1}, 0);
+    p.longest = {data_of<int64_t>(*longest), read_number, &*longest};
+  }
   if (call.score_threshold && work.filter != nullptr) {
     p.filter = {work.filter->const_data_ptr(), call.score_dtype, *call.score_threshold};
   }
@@ -39,19 +50,77 @@ Tensor kept_flags(const NmsCall& call, const Tensor& order, const Tensor& segmen
   return kept;
 }
 
-// The outcome where groups are images or classes of images.
-struct GroupsKept {
-  Tensor scores;  // [groups, per_image]
-  Tensor order;   // [candidates] group by group, by falling score
-  Tensor kept;    // [candidates] flags by position in `order`
+// Candidates in the order of the result, and which of them are kept.
+struct Outcome {
+  Tensor listed;
+  bool within_images;  // they are numbered from 0 on in each image
+  Tensor kept;
+  MaybeTensor slot = {};  // which flag is each candidate's; none: its own
 };
 
-GroupsKept keep_by_group(const NmsCall& call) {
+// The kept candidates as rows of the result.
+Tensor rows_of(const NmsCall& call, const Outcome& outcome) {
+  NmsRowsParams p = {};
+  p.count = outcome.listed.numel();
+  p.per_image = call.per_image;
+  p.classes = call.classes;
+  p.candidates = data_of<const int64_t>(outcome.listed);
+  p.within_images = outcome.within_images;
+  p.kept = data_of<const uint8_t>(outcome.kept);
+  if (outcome.slot) p.slot = data_of<const int64_t>(*outcome.slot);
+  p.names_image = call.in_batch;
+  p.names_class = call.by_class;
+  constexpr int64_t kLeast = 2048, kMostChunks = 4096;
+  p.chunk = std::max(kLeast, parts_of(p.count, kMostChunks));
+  const int64_t chunks = parts_of(p.count, p.chunk);
+  const Tensor counts = empty_tensor(call.op, "scratch", call.boxes, {chunks}, DType::kInt64);
+  p.counts = data_of<int64_t>(counts);
+  run(nms_rows_stub, call.op, p, call.boxes);
+  const Tensor read = on_host(counts);  // waits
+  const auto* count = data_of<const int64_t>(read);
+  const int64_t rows = std::accumulate(count, count + chunks, int64_t{0});
+  const Tensor result =
+      empty_tensor(call.op, "result", call.boxes, call.result_shape(rows), DType::kInt64);
+  if (rows == 0) return result;
+  p.rows = data_of<int64_t>(result);
+  run(nms_rows_stub, call.op, p, call.boxes);
+  return result;
+}
+
+// Comparing all candidates of an image with one another takes less time than sorting them, and
+// several of torch's operators around that, as long as there are no more pairs.
+bool is_worth_comparing(const NmsCall& call) {
+  const int64_t most = call.boxes.is_cuda() ? int64_t{1} << 28 : int64_t{1} << 16;
+  const int64_t count = call.candidates();
+  return count <= most && count * (call.classes * call.per_image) <= most;
+}
+
+NmsRankParams ranks_of(const NmsCall& call, const Tensor& scores) {
+  NmsRankParams p = {};
+  p.scores = scores.const_data_ptr();
+  p.dtype = call.score_dtype;
+  p.images = call.images;
+  p.per_image = call.per_image;
+  p.classes = call.classes;
+  return p;
+}
+
+Tensor whole_ids(const NmsCall& call) {
+  return torch::stable::contiguous(torch::stable::to(*call.ids, ScalarType::Long));
+}
+
+Outcome keep_in_images(const NmsCall& call) {
   const Tensor scores = scores_by_group(call);
+  if (!is_worth_comparing(call)) {
+    const Tensor order = sort_last(scores, true).indices;
+    return {order, true, kept_flags(call, order, nullptr, {&scores})};
+  }
   const Tensor order =
-      take(candidate_numbers(call, call.images * call.classes), sort_last(scores, true).indices);
-  const Tensor segment = divide(order, filled(order, {1}, call.per_image));
-  return {scores, order, kept_flags(call, order, segment, {&scores})};
+      empty_tensor(call.op, "scratch", call.boxes, {call.candidates()}, DType::kInt64);
+  NmsRankParams p = ranks_of(call, scores);
+  p.order = data_of<int64_t>(order);
+  run(nms_rank_stub, call.op, p, call.boxes);
+  return {order, true, kept_flags(call, order, nullptr, {&scores})};
 }
 
 // `flags` by position in `order`, rearranged for the same candidates in another order.
@@ -67,37 +136,48 @@ Tensor first_flags(const Tensor& flags, int64_t max_output) {
   return call_for_tensor("aten::logical_and", "", flags, fits);
 }
 
-// The kept candidates, at most max_output of each image. `by_score` has all candidates, image by
-// image, by falling score.
-Tensor best_of_images(const NmsCall& call, const Tensor& order, const Tensor& kept,
-                      const Tensor& by_score) {
-  const Tensor flags = torch::stable::reshape(reorder(kept, order, by_score),
-                                              {call.images, call.classes * call.per_image});
-  return masked(by_score, flat(first_flags(flags, call.params.max_output)));
-}
-
-Tensor kept_by_ids(const NmsCall& call) {
-  const Tensor scores = scores_by_group(call);
-  const Tensor by_score =
-      take(candidate_numbers(call, call.images), sort_last(scores, true).indices);
-  const Groups groups = groups_by_ids(call, by_score);
-  const Tensor kept = kept_flags(call, groups.order, groups.segment, {&scores, true});
-  return best_of_images(call, groups.order, kept, by_score);
-}
-
-Tensor kept_by_class(const NmsCall& call) {
-  const GroupsKept found = keep_by_group(call);
-  const Tensor scores =
-      torch::stable::reshape(found.scores, {call.images, call.classes * call.per_image});
-  const Tensor by_score =
-      take(candidate_numbers(call, call.images), sort_last(scores, true).indices);
-  return best_of_images(call, found.order, found.kept, by_score);
+// Clears all but the first max_output of each image, if all candidates are listed.
+Outcome limited(const NmsCall& call, const Outcome& outcome) {
+  if (call.params.max_output < 0) return outcome;
+  const Tensor flags = outcome.slot ? select(outcome.kept, *outcome.slot) : outcome.kept;
+  const Tensor by_image =
+      torch::stable::reshape(flags, {call.images, call.classes * call.per_image});
+  return {outcome.listed, false, flat(first_flags(by_image, call.params.max_output))};
 }
 
 Groups groups_by_class(const NmsCall& call, const Tensor& candidates) {
   const Sorted by_class =
       sort_last(divide(candidates, filled(candidates, {1}, call.per_image)), false);
   return {select(candidates, by_class.indices), by_class.values, by_class.indices};
+}
+
+// Groups are ids or classes.
+Outcome keep_in_groups(const NmsCall& call) {
+  const Tensor scores = scores_by_group(call);
+  if (is_worth_comparing(call)) {
+    const Tensor ids = call.ids ? whole_ids(call) : scores;
+    const Tensor all =
+        empty_tensor(call.op, "scratch", call.boxes, {4, call.candidates()}, DType::kInt64);
+    const auto row = [&](int64_t i) { return torch::stable::select(all, 0, i); };
+    const Tensor order = row(0), segment = row(1), listed = row(2), slot = row(3);
+    NmsRankParams p = ranks_of(call, scores);
+    if (call.ids) p.ids = data_of<const int64_t>(ids);
+    p.order = data_of<int64_t>(order);
+    p.segment = data_of<int64_t>(segment);
+    p.listed = data_of<int64_t>(listed);
+    p.slot = data_of<int64_t>(slot);
+    run(nms_rank_stub, call.op, p, call.boxes);
+    const Tensor kept = kept_flags(call, order, &segment, {&scores, call.ids.has_value()});
+    return limited(call, {listed, false, kept, slot});
+  }
+  const Tensor in_images =
+      torch::stable::reshape(scores, {call.images, call.classes * call.per_image});
+  const Tensor by_score =
+      take(candidate_numbers(call, call.images), sort_last(in_images, true).indices);
+  const Groups groups = call.ids ? groups_by_ids(call, by_score) : groups_by_class(call, by_score);
+  const KernelWork work = {&scores, call.ids.has_value()};
+  const Tensor kept = kept_flags(call, groups.order, &groups.segment, work);
+  return limited(call, {by_score, false, reorder(kept, groups.order, by_score)});
 }
 
 Tensor differs_from_previous(Tensor values) {
@@ -129,27 +209,29 @@ bool is_worth_listing(const NmsCall& call) {
   return call.score_threshold && call.candidates() >= least;
 }
 
-// As nms_on_device(), with sorts and scratch for candidates above the threshold only.
-Tensor kept_of_listed(const NmsCall& call) {
+// As keep_in_images() and keep_in_groups(), with sorts and scratch for candidates above the
+// threshold only.
+Outcome keep_listed(const NmsCall& call) {
   const Tensor all = flat(scores_by_group(call));
   const Tensor least = number(all, *call.score_threshold, all.scalar_type());
   const Tensor listed =
       masked(flat(candidate_numbers(call, 1)), call_for_tensor("aten::gt", "Tensor", all, least));
-  if (listed.numel() == 0) return listed;
+  if (listed.numel() == 0) return {listed, false, listed};
   const Tensor scores = select(all, listed);
   const Tensor group = divide(listed, filled(listed, {1}, call.per_image));
   if (!call.by_class && !call.ids) {
     const Sorted by_image = sort_by_group(scores, group);
     const Tensor order = select(listed, by_image.indices);
-    return masked(order, kept_flags(call, order, by_image.values, {nullptr, call.images > 1}));
+    const KernelWork work = {nullptr, call.images > 1};
+    return {order, false, kept_flags(call, order, &by_image.values, work)};
   }
   const Tensor in_image = filled(listed, {1}, call.classes * call.per_image);
   const Sorted by_image = sort_by_group(scores, divide(listed, in_image));
   const Tensor by_score = select(listed, by_image.indices);
   const Groups groups = call.ids ? groups_by_ids(call, by_score) : groups_by_class(call, by_score);
-  const Tensor kept = kept_flags(call, groups.order, groups.segment, {nullptr, true});
+  const Tensor kept = kept_flags(call, groups.order, &groups.segment, {nullptr, true});
   const Tensor flags = call_for_tensor("aten::index_copy", "", kept, int64_t{0}, groups.slot, kept);
-  return masked(by_score, first_flags_of_images(call, flags, by_image.values));
+  return {by_score, false, first_flags_of_images(call, flags, by_image.values)};
 }
 
 }  // namespace
@@ -162,7 +244,7 @@ Tensor scores_by_group(const NmsCall& call) {
 }
 
 Groups groups_by_ids(const NmsCall& call, const Tensor& candidates) {
-  const Tensor ids = torch::stable::contiguous(torch::stable::to(*call.ids, ScalarType::Long));
+  const Tensor ids = whole_ids(call);
   const Sorted by_id = sort_last(select(flat(ids), candidates), false);
   const Tensor order = select(candidates, by_id.indices);
   if (call.images == 1) return {order, by_id.values, by_id.indices};
@@ -195,11 +277,9 @@ Tensor nms_on_device(const NmsCall& call) {
   if (call.candidates() == 0) {
     return empty_tensor(call.op, "result", call.boxes, call.result_shape(0), DType::kInt64);
   }
-  if (is_worth_listing(call)) return rows_of_candidates(call, kept_of_listed(call));
-  if (call.by_class) return rows_of_candidates(call, kept_by_class(call));
-  if (call.ids) return rows_of_candidates(call, kept_by_ids(call));
-  const GroupsKept found = keep_by_group(call);
-  return rows_of_candidates(call, masked(found.order, found.kept));
+  if (is_worth_listing(call)) return rows_of(call, keep_listed(call));
+  const bool has_groups = call.ids || call.classes > 1;
+  return rows_of(call, has_groups ? keep_in_groups(call) : keep_in_images(call));
 }
 
 PaddedResult nms_padded_on_device(const NmsCall& call) {
@@ -209,8 +289,9 @@ PaddedResult nms_padded_on_device(const NmsCall& call) {
     run_padding(call, p);
     return result;
   }
-  const GroupsKept found = keep_by_group(call);
-  p.candidates = data_of<const int64_t>(found.order);
+  const Outcome found = keep_in_images(call);
+  p.candidates = data_of<const int64_t>(found.listed);
+  p.within_images = true;
   p.kept = data_of<const uint8_t>(found.kept);
   run_padding(call, p);
   return result;
