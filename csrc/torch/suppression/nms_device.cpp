@@ -1,5 +1,6 @@
 #include "torch/suppression/nms_device.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/numbers/ceil_div.h"
