@@ -164,7 +164,7 @@ def test_rounds_end_with_the_longest_group(count: int, reads: int) -> None:
     assert len(found.waits) == 1 + reads
 
 
-@pytest.mark.parametrize(("count", "is_sorted"), [(256, False), (257, True)])
+@pytest.mark.parametrize(("count", "is_sorted"), [(300, False), (301, True)])
 def test_few_boxes_are_compared_instead_of_sorted(count: int, is_sorted: bool) -> None:
     """Then torch has nothing to do but to give memory, and to read the number kept."""
     boxes, scores = boxes_of(count)

@@ -207,6 +207,7 @@ def suppressed() -> None:
     visops.nms(boxes, scores, 0.5)
     visops.nms_match(boxes[:130], scores[:130], 0.3)
     visops.batched_nms(boxes, scores, torch.arange(900) % 2, 0.7)
+    visops.batched_nms(boxes[:300], scores[:300], torch.arange(300) % 2, 0.7)
     visops.nms_padded(boxes.reshape(9, 100, 4), scores.reshape(9, 100), 0.9, 70)
 
 

@@ -1,6 +1,6 @@
 """Greedy suppression by CUDA's kernels under emulation, against the CPU's.
 
-Emulated tiles have 12 groups of 32 candidates, or 3 in lists of more than 500; up to 256 candidates
+Emulated tiles have 12 groups of 32 candidates, or 3 in lists of more than 500; up to 300 candidates
 of an image are compared with each other, more are sorted.
 """
 
@@ -45,7 +45,7 @@ def clusters(count: int, centres: int, seed: int = 0) -> Tensor:
     return torch.cat([corner, corner + 30 + 5 * torch.rand(count, 2)], 1)
 
 
-@pytest.mark.parametrize("count", [1, 31, 32, 33, 256, 257, 384, 385, 500, 501, 700])
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 256, 257, 300, 301, 384, 385, 500, 501, 700])
 @pytest.mark.parametrize("length", [1.5, 3.0, 40.0])
 def test_chains_of_overlaps(count: int, length: float) -> None:
     """Every decision depends on the one before, through all groups and tiles."""

@@ -251,10 +251,10 @@ def test_a_limit_and_a_score_threshold() -> None:
 
 # Just more than are compared with each other instead, under emulation.
 BOXES_4 = torch.tensor([[0.0, 0, 4, 4], [1, 1, 5, 5], [9, 9, 12, 12], [0, 0, 4, 5]])
-FEW_BOXES = BOXES_4.repeat(65, 1)
-ROTATED = torch.cat([FEW_BOXES + 1, torch.zeros(260, 1)], 1)
-FEW_SCORES = torch.tensor([0.5, -torch.nan, 0.25, torch.nan]).repeat(65)
-IDS = torch.tensor([0, 1, 0, 1]).repeat(65)
+FEW_BOXES = BOXES_4.repeat(76, 1)
+ROTATED = torch.cat([FEW_BOXES + 1, torch.zeros(304, 1)], 1)
+FEW_SCORES = torch.tensor([0.5, -torch.nan, 0.25, torch.nan]).repeat(76)
+IDS = torch.tensor([0, 1, 0, 1]).repeat(76)
 
 
 class Sorted(TorchDispatchMode):

@@ -201,8 +201,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 8 ? 1 : kBlocks)
         write_number(p.grad_weights, p.weights_dtype, at, gradient.attention);
         write_number(p.grad_locations, p.locations_dtype, 2 * at, gradient.u);
         write_number(p.grad_locations, p.locations_dtype, 2 * at + 1, gradient.v);
-      });
-      __syncthreads();  // before the samples are replaced
+      });  // a thread reads and replaces what it has placed itself
     }
   }
 }

@@ -4,8 +4,8 @@
 // A candidate's place in an order is the number of candidates that come before it. Comparing each
 // with all others of its image takes few thousand of them less time than sorting does, and gives
 // all orders at once: by score (NOTE [ Order of scores ]), and group by group. A block has 32
-// candidates, one a lane; its warps each compare them with an eighth of the others, which pass
-// through shared memory. Assumes that the front has few enough for 32-bit numbers.
+// candidates, one a lane; its warps each compare them with an eighth of the others, which it
+// has in shared memory 32 at a time. Assumes that the front has few enough for 32-bit numbers.
 
 #include "core/suppression/nms_rank.h"
 
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads)
         keys[thread] = key_of(loads);
         if constexpr (has_groups) groups[thread] = group_of(p, image, loads);
       }
-      __syncthreads();
+      __syncwarp();
       const int begin = first + warp * kWarp, left = count - begin;
       const int others = left < kWarp ? left : kWarp;
       for (int k = 0; k < others; ++k) {
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads)
           ranks.lower += its < group ? 1 : 0;
         }
       }
-      __syncthreads();  // before the next ones replace these
+      __syncwarp();  // before the next ones replace these
     }
     parts[warp][lane] = ranks;
     __syncthreads();
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kThreads)
       }
       place(p, image, i, ranks);
     }
-    __syncthreads();
+    __syncthreads();  // before the next parts replace these
   }
 }
 

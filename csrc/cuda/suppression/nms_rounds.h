@@ -497,7 +497,6 @@ __global__ void __launch_bounds__(kMostTileGroups* kWarp)
     }
     if (segment < 0) continue;  // the whole block
     resolve_tile(p, scratch, round, item, segment, begins, &words);
-    __syncthreads();  // before the next tile's words
   }
 }
 

@@ -26,7 +26,6 @@ __device__ inline void write_row(const NmsRowsParams& p, int64_t i, int64_t rank
 
 __global__ void __launch_bounds__(kThreads)
     nms_rows(const __grid_constant__ NmsRowsParams p, const int64_t chunks) {
-  __shared__ unsigned long long before;
   for (int64_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     const int64_t begin = chunk * p.chunk;
     const int64_t end = begin + p.chunk < p.count ? begin + p.chunk : p.count;
@@ -36,17 +35,13 @@ __global__ void __launch_bounds__(kThreads)
       if (threadIdx.x == 0) p.counts[chunk] = kept;
       continue;
     }
-    if (threadIdx.x == 0) before = 0;
-    __syncthreads();
-    unsigned long long sum = 0;
-    for (int64_t c = threadIdx.x; c < chunk; c += kThreads) {
-      sum += static_cast<unsigned long long>(p.counts[c]);
+    int64_t before = 0;  // each warp adds them up
+    for (int64_t c = threadIdx.x % kWarp; c < chunk; c += kWarp) before += p.counts[c];
+    for (int half = kWarp / 2; half > 0; half /= 2) {
+      before += __shfl_xor_sync(0xffffffffu, before, half);
     }
-    if (sum != 0) atomicAdd(&before, sum);
-    __syncthreads();
-    each_kept(begin, end, static_cast<int64_t>(before), p.count, is_kept,
+    each_kept(begin, end, before, p.count, is_kept,
               [&](int64_t i, int64_t rank) { write_row(p, i, rank); });
-    __syncthreads();  // before it is 0 again
   }
 }
 

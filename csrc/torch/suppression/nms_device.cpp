@@ -91,7 +91,7 @@ Tensor rows_of(const NmsCall& call, const Outcome& outcome) {
 // Comparing all candidates of an image with one another takes less time than sorting them, and
 // several of torch's operators around that, as long as there are no more pairs.
 bool is_worth_comparing(const NmsCall& call) {
-  const int64_t most = call.boxes.is_cuda() ? int64_t{1} << 28 : int64_t{1} << 16;
+  const int64_t most = call.boxes.is_cuda() ? int64_t{1} << 28 : 300 * 300;
   const int64_t count = call.candidates();
   return count <= most && count * (call.classes * call.per_image) <= most;
 }
