@@ -37,7 +37,7 @@ struct NmsParams {
 
   // A candidate is a number (image * classes + class) * per_image + box.
   int64_t count;
-  const int64_t* order;    // [count] candidates, segment by segment, best first
+  const int64_t* order;  // [count] candidates, segment by segment, best first
   // [count] for each in `order`: equal numbers are adjacent. CUDA only: null if images are the
   // segments, and numbers in `order` begin with 0 in each.
   const int64_t* segment;

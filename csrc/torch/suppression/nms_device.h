@@ -1,6 +1,6 @@
 // Suppression of device memory. Few candidates are put in order by a kernel, many by torch's own
-// sorts and selections. It waits for sizes only, and nms_padded not even for those: NOTE [ Fronts on
-// the device ] in torch/operators.h.
+// sorts and selections. It waits for sizes only, and nms_padded not even for those: NOTE [ Fronts
+// on the device ] in torch/operators.h.
 #pragma once
 
 #include "torch/suppression/nms_call.h"
