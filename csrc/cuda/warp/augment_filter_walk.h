@@ -542,8 +542,9 @@ __device__ void filter_group(const AugmentParams& p, const ChannelGroup<0>& chan
   }
 }
 
+// With more blocks of a multiprocessor, sums would be spilled while pixels are finished.
 template <class F>
-__global__ void __launch_bounds__(kFilterThreads, 4)
+__global__ void __launch_bounds__(kFilterThreads, 3)
     augment_filter(const __grid_constant__ AugmentParams p, const TileGrid grid,
                    const int64_t first) {
   __shared__ FilterTile<F> tile;

@@ -231,12 +231,13 @@ __device__ void staged_pixels(const AugmentParams& p, const TileAt& at, int rows
 }
 
 // Blocks that a multiprocessor should hold: 37 % of its threads, such that pixels inside the image
-// spill no register. float64 images compute in float64: arithmetic is their limit.
-template <class T>
-constexpr int kForwardBlocks = std::is_same<T, double>::value ? 2 : 3;
+// spill no register; 25 % where the numbers of boxes take more. float64 images compute in float64:
+// arithmetic is their limit.
+template <class T, Interpolation mode>
+constexpr int kForwardBlocks = std::is_same<T, double>::value || kStages<T, mode> ? 2 : 3;
 
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kTileThreads, kForwardBlocks<T>)
+__global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))
     augment_forward(const __grid_constant__ AugmentParams p, const TileGrid grid,
                     const int64_t first) {
   using Acc = typename Accumulate<T>::type;
