@@ -68,6 +68,8 @@ def affine() -> None:
         grown([image, matrix], result)
     # More bands of rows than a block looks through at once.
     grown([image, matrix], visops.warp_affine(image[:1, :1], matrix[:1], (1030, 2)))
+    # Boxes of the image that don't fit into shared memory.
+    visops.warp_affine(image.detach(), angle * 0.4, (40, 150))
 
 
 def matrices() -> None:
@@ -88,6 +90,10 @@ def augmented() -> None:
             image, matrix.repeat(3, 1, 1), (40, 192), mode="bilinear", antialias=antialias,
             color=color, erase=erase, memory_format=torch.channels_last, layout="CHW",
         )  # fmt: skip
+    # Photos are staged, part by part.
+    turn = [[0.9, -0.3, 20.0], [0.3, 0.9, 1.0]]
+    photo = numbers(1, 3, 90, 200).mul(20).clamp(0, 255).byte()
+    visops.augment(photo, turn, (70, 150), inverse_map=True, layout="CHW")
 
 
 def filtered() -> None:
@@ -104,6 +110,11 @@ def filtered() -> None:
                 pixels[:, :channels], maps, (3, 70), mode="bilinear", antialias=True,
                 memory_format=torch.channels_last, layout="CHW", inverse_map=True,
             )  # fmt: skip
+    # Rows that are closed one after the other.
+    visops.augment(
+        image, [[3.0, 0.0, 0.0], [0.0, 2.0, 0.0]], (40, 70), mode="bilinear", antialias=True,
+        layout="CHW", inverse_map=True,
+    )  # fmt: skip
 
 
 def augmented_backward() -> None:

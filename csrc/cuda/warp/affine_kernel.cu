@@ -4,14 +4,15 @@
 // Strategy: NOTE [ Tall tiles ]. A warp computes the map (an inversion in float64) and the origins
 // of the tile's row segments, once per tile. Every thread then works in float32 (float64 for
 // float64 images), a pixel at a time: coordinate, taps and weights once, then one blend per
-// channel. NOTE [ Inner pixels ]: those inside the image skip the padding arithmetic.
+// channel. NOTE [ Inner pixels ]: those inside the image skip the padding arithmetic. Bilinear
+// pixels of at most four channels are read from shared memory: NOTE [ Staged pixels ].
 //
 // Split: blocks stride over the tiles of all samples, so any size fits any grid. Pixels share
 // nothing; the result does not depend on the split.
 //
-// Memory: neighbouring threads have neighbouring columns, so writes of planar output coalesce. The
-// image is read through the read-only cache, where a tile's taps overlap. Interleaved output of 2
-// to 4 channels would be written with a stride; instead a warp gathers its 32 pixels in shared
+// Memory: neighbouring threads have neighbouring columns, so writes of planar output coalesce. What
+// isn't staged is read through the read-only cache, where a tile's taps overlap. Interleaved output
+// of 2 to 4 channels would be written with a stride; instead a warp gathers its 32 pixels in shared
 // memory and writes whole words.
 //
 // Rounding: NOTE [ One pixel ], without contraction (-fmad=false): the bits of the CPU kernels,
@@ -25,6 +26,7 @@
 #include "core/warp/affine_pixel.h"
 #include "cuda/launch.h"
 #include "cuda/warp/inner_pixels.h"
+#include "cuda/warp/staged_pixels.h"
 #include "cuda/warp/tall_tiles.h"
 #include "cuda/warp/tile_output.h"
 
@@ -35,6 +37,10 @@ namespace {
 
 constexpr int kFills = 4;
 
+// Whether pixels of a type are staged. float64 would take too much memory.
+template <class T, Interpolation mode>
+constexpr bool kStages = mode == Interpolation::kBilinear && sizeof(T) <= 4;
+
 // The map, and the segment of each row of the tile: of inner pixels and of all others.
 template <class T, class Acc = typename Accumulate<T>::type>
 struct TileMap {
@@ -42,6 +48,13 @@ struct TileMap {
   T fill[kFills];  // of the first channels
   SegmentOrigin<Acc> origin[kMostTileRows];
   InnerRow<Acc> inner[kMostTileRows];
+};
+
+// The boxes of the tile's parts, and one of them at a time.
+template <class T>
+struct Stage {
+  StagedBox box[kStagedParts];
+  StagedPixel<T> fill, pixel[kStagedPixels];
 };
 
 template <Interpolation mode, class T, class Acc>
@@ -175,30 +188,113 @@ __device__ void warp_pixel(const AffineParams& p, const TileMap<T, Acc>& tile, i
   outer_pixel<T, mode>(p, tile, row, column, pointers);
 }
 
-// The pixels of a tile. `staged` is this warp's part of shared memory.
-template <class T, Interpolation mode, class Acc>
-__device__ void warp_tile(const AffineParams& p, const TileAt& at, const TileMap<T, Acc>& tile,
-                          int rows, T* staged) {
+// This thread's pixels of one column: write(row, pointers) for every `step`-th row from walk.row
+// on. All threads of a warp call it. `staged` is this warp's part of shared memory.
+template <class T, class Write>
+__device__ void each_pixel(const AffineParams& p, const TileAt& at, const TileWalk& walk, int rows,
+                           T* staged, const Write& write) {
   const OutputLayout layout = {p.output, p.output_stride, static_cast<int>(sizeof(T)), p.channels,
                                p.output_width};
   const T* const image = static_cast<const T*>(p.image) + at.sample * p.image_stride.batch;
   if (!layout.writes_words()) {
-    const TileWalk walk = tile_walk(at, p.output_width);
     if (at.x + walk.column >= p.output_width) return;
     const Strides& stride = p.output_stride;
     T* out = static_cast<T*>(p.output) + at.sample * stride.batch + (at.y + walk.row) * stride.row +
              (at.x + walk.column) * stride.column;
     for (int row = walk.row; row < rows; row += walk.step, out += walk.step * stride.row) {
-      warp_pixel<T, mode>(p, tile, row, walk.column, PixelPointers<T>{image, out, stride.channel});
+      write(row, PixelPointers<T>{image, out, stride.channel});
     }
     return;
   }
-  for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
+  for (int row = walk.row; row < rows; row += walk.step) {
     const PixelOutput to =
-        pixel_output(layout, true, at.sample, at.y + row, int64_t{at.x} + column);
+        pixel_output(layout, true, at.sample, at.y + row, int64_t{at.x} + walk.column);
     T* const out = to.words ? staged + lane_of_warp() * p.channels : reinterpret_cast<T*>(to.at);
-    if (to.exists) warp_pixel<T, mode>(p, tile, row, column, PixelPointers<T>{image, out, 1});
+    if (to.exists) write(row, PixelPointers<T>{image, out, 1});
     if (to.words) store_words(to, staged);
+  }
+}
+
+// The pixels of a tile.
+template <class T, Interpolation mode, class Acc>
+__device__ void warp_tile(const AffineParams& p, const TileAt& at, const TileMap<T, Acc>& tile,
+                          int rows, T* staged) {
+  const TileWalk walk = tile_walk(at, p.output_width);
+  each_pixel(p, at, walk, rows, staged, [&](int row, const PixelPointers<T>& pointers) {
+    warp_pixel<T, mode>(p, tile, row, walk.column, pointers);
+  });
+}
+
+// Finds the boxes of a tile's parts, a warp each, and whether a fill can be staged.
+template <class T, class Acc>
+__device__ void prepare_stage(const AffineParams& p, const TileMap<T, Acc>& tile, int rows,
+                              Stage<T>* stage) {
+  const bool constant = p.padding == Padding::kConstant;
+  StagedPixel<T> fill = {};
+  bool folds = true;
+  for (int c = 0; c < kStagedChannels && constant; ++c) {
+    if (c >= p.channels) break;
+    const auto given = static_cast<Acc>(affine_fill(p, c));
+    const T element = tile.fill[c];
+    fill.set(c, element);
+    // Blends of -0 alone are 0, and those of an infinity are NaN.
+    folds = folds && static_cast<Acc>(load_element(&element)) == given && given - given == 0 &&
+            (given != 0 || 1 / given > 0);
+  }
+  const int part = static_cast<int>(threadIdx.x) / kWarp;
+  StagedBox box = {};
+  if (p.channels <= kStagedChannels) {
+    box = staged_box(tile.inner, rows, part, p.height, p.width, folds, constant);
+  }
+  if (lane_of_warp() == 0) stage->box[part] = box;
+  if (threadIdx.x == 0) stage->fill = fill;
+  __syncthreads();
+}
+
+// The channels of a pixel whose taps are staged.
+template <int kChannels, class T, class Acc>
+__device__ void store_staged(const AffineParams& p,
+                             const InnerPixel<Interpolation::kBilinear, Acc>& pixel,
+                             const StagedTaps<T>& taps, const PixelPointers<T>& pointers) {
+  for (int c = 0; c < kChannels; ++c) {
+    if (c >= p.channels) break;
+    store_blend(pointers.out + c * pointers.step, taps.blend(pixel.taps, c));
+  }
+}
+
+// The pixels of a tile, part by part.
+template <class T, class Acc>
+__device__ void warp_parts(const AffineParams& p, const TileAt& at, const TileMap<T, Acc>& tile,
+                           int rows, T* staged, Stage<T>* stage) {
+  constexpr Interpolation kMode = Interpolation::kBilinear;
+  prepare_stage(p, tile, rows, stage);
+  const StagedImage<T> image = {
+      static_cast<const T*>(p.image) + at.sample * p.image_stride.batch,
+      p.image_stride,
+      static_cast<int>(p.channels),
+      p.height,
+      p.width,
+      p.padding,
+      stage->fill,
+  };
+  each_part(at, rows, p.output_width, [&](int part, const TileWalk& walk, int end) {
+    const StagedBox& box = stage->box[part];
+    if (!box.fits) {
+      each_pixel(p, at, walk, end, staged, [&](int row, const PixelPointers<T>& pointers) {
+        warp_pixel<T, kMode>(p, tile, row, walk.column, pointers);
+      });
+      return;
+    }
+    stage_box(image, box, stage->pixel);
+    __syncthreads();  // the box is there
+    const Acc t = from_centre<Acc>(walk.column);
+    each_pixel(p, at, walk, end, staged, [&](int row, const PixelPointers<T>& pointers) {
+      const auto pixel = inner_pixel<kMode>(tile.inner[row], t, 0, 0);
+      const StagedTaps<T> taps(stage->pixel, box, pixel.x, pixel.y);
+      if (p.channels == 3) return store_staged<3>(p, pixel, taps, pointers);
+      store_staged<kStagedChannels>(p, pixel, taps, pointers);
+    });
+    __syncthreads();  // all threads have read it
   });
 }
 
@@ -214,6 +310,7 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))
     affine_forward(const __grid_constant__ AffineParams p, const TileGrid grid) {
   __shared__ TileMap<T> tile;
   __shared__ __align__(8) T staged[kTileThreads / kWarp][kMaxInterleaved * kWarp];
+  __shared__ std::conditional_t<kStages<T, mode>, Stage<T>, char> stage;
   for (int round = 0;; ++round) {
     const int64_t i = blockIdx.x + static_cast<int64_t>(round) * gridDim.x;
     if (i >= grid.count) break;
@@ -224,6 +321,8 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))
     T* const mine = staged[threadIdx.x / kWarp];
     if (mode == Interpolation::kNearest || tile.map.integral) {
       warp_tile<T, Interpolation::kNearest>(p, at, tile, rows, mine);
+    } else if constexpr (kStages<T, mode>) {
+      warp_parts(p, at, tile, rows, mine, &stage);
     } else {
       warp_tile<T, mode>(p, at, tile, rows, mine);
     }

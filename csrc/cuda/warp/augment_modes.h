@@ -33,6 +33,10 @@ void launch_augment_forward(const AugmentParams& p, void* stream);
 template <Slot slot, Interpolation mode>
 void launch_augment_filter(const AugmentParams& p, void* stream);
 
+// Those of them that are filtered in integers; launch_augment_filter() calls it.
+template <Slot slot, Interpolation mode>
+void launch_augment_filter_integers(const AugmentParams& p, void* stream);
+
 // With antialias, the samples whose maps are not.
 template <Slot slot, Interpolation mode>
 void launch_augment_filter_rotated(const AugmentParams& p, void* stream);

@@ -6,6 +6,7 @@
 #include "cuda/warp/augment_modes.h"
 #include "cuda/warp/augment_pixels.h"
 #include "cuda/warp/register_select.h"
+#include "cuda/warp/staged_pixels.h"
 
 namespace visops {
 namespace {
@@ -160,17 +161,87 @@ struct TapSampler {
   }
 };
 
+constexpr int kPhoto = 3;  // channels
+
+// Whether photos of a type are staged; wider elements would take too much memory.
+template <class T, Interpolation mode>
+constexpr bool kStages = mode == Interpolation::kBilinear && sizeof(T) <= 2;
+
+// The boxes of the tile's parts, and one of them at a time.
+template <class T, class Acc = typename Accumulate<T>::type>
+struct StagedTile : AugmentTile<Acc> {
+  StagedBox box[kStagedParts];
+  StagedPixel<T> pixel[kStagedPixels];
+};
+
+// Of photos: as TapSampler, but inside boxes. All that is in a box is inner.
+struct StagedSampler : TapSampler {
+  template <class T, Interpolation mode, class Acc>
+  static __device__ bool inner(const AugmentTile<Acc>& tile, int row, int column, const T* image,
+                               int count, Acc value[kPixelGroup]) {
+    const auto& staged = static_cast<const StagedTile<T>&>(tile);
+    const StagedBox& box = staged.box[row / kPartSide * kPartsAcross + column / kPartSide];
+    if (!box.fits) return TapSampler::inner<T, mode>(tile, row, column, image, count, value);
+    const auto pixel = inner_pixel<mode>(tile.inner[row], from_centre<Acc>(column), 0, 0);
+    const StagedTaps<T> taps(staged.pixel, box, pixel.x, pixel.y);
+    for (int c = 0; c < kPhoto; ++c) value[c] = taps.blend(pixel.taps, c);
+    return true;
+  }
+};
+
+// NOTE [ Staged pixels ]. Only what is inside the image is staged, of affine maps: then all rows
+// begin and end at the same taps.
+template <class T, class Acc>
+__device__ void staged_pixels(const AugmentParams& p, const TileAt& at, int rows, void* staged,
+                              StagedTile<T, Acc>* tile) {
+  constexpr Interpolation kMode = Interpolation::kBilinear;
+  const InnerRow<Acc>& inner = tile->inner[0];
+  const int own = static_cast<int>(threadIdx.x) / kWarp;
+  StagedBox found = {};
+  if (!tile->sample.map.perspective) {
+    found = staged_box(tile->inner, rows, own, int64_t{inner.rows} + 1, int64_t{inner.columns} + 1,
+                       false, false);
+  }
+  if (lane_of_warp() == 0) tile->box[own] = found;
+  __syncthreads();  // the boxes are there
+  const AugmentImage& from = tile->sample.image;
+  const StagedImage<T> image = {
+      static_cast<const T*>(from.data) + inner.base,
+      {0, from.channel_stride, from.row_stride, from.column_stride},
+      kPhoto,
+      from.height,
+      from.width,
+      p.padding,
+      {},
+  };
+  const TileOutput out(output_layout(p), at);
+  each_part(at, rows, p.output_width, [&](int part, const TileWalk& walk, int end) {
+    const StagedBox& box = tile->box[part];
+    if (box.fits) {
+      stage_box(image, box, tile->pixel);
+      __syncthreads();  // the box is there
+    }
+    for (int row = walk.row; row < end; row += walk.step) {
+      pixel_group<T, kMode, StagedSampler>(p, at, *tile, out.pixel(row, walk.column),
+                                           ChannelGroup<kPhoto>{0, kPhoto}, row, walk.column,
+                                           staged);
+    }
+    if (box.fits) __syncthreads();  // all threads have read it
+  });
+}
+
 // Blocks that a multiprocessor should hold: 37 % of its threads, such that pixels inside the image
-// spill no register. float64 images compute in float64: arithmetic is their limit.
-template <class T>
-constexpr int kForwardBlocks = std::is_same<T, double>::value ? 2 : 3;
+// spill no register; 25 % where the numbers of boxes take more. float64 images compute in float64:
+// arithmetic is their limit.
+template <class T, Interpolation mode>
+constexpr int kForwardBlocks = std::is_same<T, double>::value || kStages<T, mode> ? 2 : 3;
 
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kTileThreads, kForwardBlocks<T>)
+__global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))
     augment_forward(const __grid_constant__ AugmentParams p, const TileGrid grid,
                     const int64_t first) {
   using Acc = typename Accumulate<T>::type;
-  __shared__ AugmentTile<Acc> tile;
+  __shared__ std::conditional_t<kStages<T, mode>, StagedTile<T>, AugmentTile<Acc>> tile;
   __shared__ uint64_t staged[kTileThreads / kWarp][kStaged];
   const TileAt at = tile_at(grid, first + blockIdx.x);
   if (mode != Interpolation::kNearest && p.antialias &&
@@ -178,19 +249,22 @@ __global__ void __launch_bounds__(kTileThreads, kForwardBlocks<T>)
     return;
   }
   const int rows = rows_of(grid, at, p.output_height);
-  prepare_tile<mode, true>(p, grid, at, rows, &tile);
+  prepare_tile<mode, true>(p, grid, at, rows, static_cast<AugmentTile<Acc>*>(&tile));
   void* const mine = staged[threadIdx.x / kWarp];
   // A loop for each: in one, what does not change in either way would take registers in both.
   const bool copies =
       mode == Interpolation::kNearest || tile.sample.mode == Interpolation::kNearest;
-  constexpr int kPhoto = 3;  // channels
   const bool is_photo = p.channels == kPhoto && output_layout(p).has_small_strides();
   if (copies && is_photo) {
     fixed_pixels<kPhoto, T, Interpolation::kNearest, TapSampler>(p, at, tile, rows, mine);
   } else if (copies) {
     tile_pixels<T, Interpolation::kNearest, TapSampler>(p, at, tile, rows, mine);
   } else if (is_photo) {
-    fixed_pixels<kPhoto, T, mode, TapSampler>(p, at, tile, rows, mine);
+    if constexpr (kStages<T, mode>) {
+      staged_pixels(p, at, rows, mine, &tile);
+    } else {
+      fixed_pixels<kPhoto, T, mode, TapSampler>(p, at, tile, rows, mine);
+    }
   } else {
     tile_pixels<T, mode, TapSampler>(p, at, tile, rows, mine);
   }

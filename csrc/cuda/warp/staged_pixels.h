@@ -1,0 +1,230 @@
+// NOTE [ Staged pixels ]
+// Lanes whose pixels lie askew in the image touch a line of the cache each, once for every tap and
+// channel. So a block takes its tile in parts of kPartSide x kPartSide pixels, and first copies the
+// box of the image that a part reads to shared memory: along rows, with the channels of a pixel
+// side by side, so that a tap of all channels is one load. Neighbours in a column of the box are an
+// odd number of pixels apart, which lets lanes in any direction read from different banks.
+//
+// What lies beyond the border is copied as padding has it, folded or as the fill: inside the box no
+// pixel is a special one. A part whose box doesn't fit, because the image shrinks, is left to
+// NOTE [ Inner pixels ], as one that is beyond a constant border, and one at it whose fill the
+// elements' type doesn't hold.
+#pragma once
+
+#include "cuda/byte_products.h"
+#include "cuda/tile_grid.h"
+#include "cuda/warp/inner_pixels.h"
+#include "cuda/warp/tall_tiles.h"
+#include "cuda/warp_extremes.h"
+
+namespace visops {
+namespace {
+
+constexpr int kPartSide = kWarp;
+constexpr int kPartsAcross = static_cast<int>(kSegment) / kPartSide;
+constexpr int kStagedParts = kPartsAcross * (kMostTileRows / kPartSide);
+constexpr int kStagedPixels = 2304;  // the box of a part at 45 degrees has 47 x 47
+constexpr int kStagedChannels = 4;
+
+static_assert(kStagedParts * kWarp == kTileThreads, "a warp finds the box of a part");
+
+// The elements of a pixel, four of them if there are as many channels.
+template <class T>
+struct alignas(kStagedChannels * sizeof(T)) StagedPixel {
+  uint32_t word[sizeof(T)];
+
+  __device__ void set(int c, T element) {
+    if constexpr (sizeof(T) == 4) {
+      word[c] = bit_cast<uint32_t>(element);
+    } else if constexpr (sizeof(T) == 2) {
+      word[c / 2] |= uint32_t{bit_cast<uint16_t>(element)} << (16 * (c % 2));
+    } else {
+      word[0] |= uint32_t{element} << (8 * c);
+    }
+  }
+
+  __device__ T element(int c) const {
+    if constexpr (sizeof(T) == 4) {
+      return bit_cast<T>(word[c]);
+    } else if constexpr (sizeof(T) == 2) {
+      return bit_cast<T>(static_cast<uint16_t>(word[c / 2] >> (16 * (c % 2))));
+    } else {
+      return static_cast<T>(word[0] >> (8 * c));
+    }
+  }
+};
+
+// What a part of a tile reads: pixels of the image from (x, y) on, which may lie beyond it.
+struct StagedBox {
+  int32_t x, y, width, height;
+  bool fits;
+  bool inside;  // the image
+  __device__ int pitch() const { return width | 1; }
+};
+
+// use(part, walk, end) for the parts of a tile of `rows` rows that are in the output, by all
+// threads of the block: those of this thread are in rows before `end`.
+template <class Use>
+__device__ void each_part(const TileAt& at, int rows, int64_t output_width, const Use& use) {
+  for (int part = 0; part < kStagedParts; ++part) {
+    const int left = part % kPartsAcross * kPartSide, top = part / kPartsAcross * kPartSide;
+    if (top >= rows || at.x + left >= output_width) continue;
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const TileWalk walk = {left + lane, top + static_cast<int>(threadIdx.x) / kWarp,
+                           kTileThreads / kWarp};
+    use(part, walk, rows < top + kPartSide ? rows : top + kPartSide);
+  }
+}
+
+// The box of a part of a tile of `rows` rows, by all lanes of a warp. An image is height x width,
+// and `folds` says that pixels beyond it can be staged, too.
+template <class Acc>
+__device__ inline StagedBox staged_box(const InnerRow<Acc>* inner, int rows, int part,
+                                       int64_t height, int64_t width, bool folds, bool constant) {
+  constexpr Interpolation kMode = Interpolation::kBilinear;
+  const int left = part % kPartsAcross * kPartSide, top = part / kPartsAcross * kPartSide;
+  if (top >= rows) return {};
+  const int last = rows - 1 < top + kPartSide - 1 ? rows - 1 : top + kPartSide - 1;
+  const int own = top + static_cast<int>(threadIdx.x) % kWarp;
+  const InnerRow<Acc>& row = inner[own < last ? own : last];
+  // Coordinates grow or fall along a row, rounding included.
+  const auto one = inner_pixel<kMode>(row, from_centre<Acc>(left), 0, 0);
+  const auto two = inner_pixel<kMode>(row, from_centre<Acc>(left + kPartSide - 1), 0, 0);
+  StagedBox box;
+  box.x = least_of_warp(one.x < two.x ? one.x : two.x);
+  box.y = least_of_warp(one.y < two.y ? one.y : two.y);
+  box.width = most_of_warp(one.x < two.x ? two.x : one.x) - box.x + 2;
+  box.height = most_of_warp(one.y < two.y ? two.y : one.y) - box.y + 2;
+  box.inside =
+      box.x >= 0 && box.y >= 0 && box.x + box.width <= width && box.y + box.height <= height;
+  const bool beyond =
+      box.x >= width || box.y >= height || box.x + box.width <= 0 || box.y + box.height <= 0;
+  const bool is_known = __all_sync(0xffffffffu, row.columns != 0 && row.rows != 0) != 0;
+  box.fits = is_known && (box.inside || (folds && !(constant && beyond))) &&
+             int64_t{box.pitch()} * box.height <= kStagedPixels;
+  return box;
+}
+
+// What a block copies boxes from: planes of height x width elements, `count` of them.
+template <class T>
+struct StagedImage {
+  const T* planes;
+  Strides stride;
+  int count;
+  int64_t height, width;
+  Padding padding;
+  StagedPixel<T> fill;  // beyond a constant border
+
+  // All channels of a pixel. kCount of them, or 0: `count`.
+  template <int kCount>
+  __device__ StagedPixel<T> pixel(const T* at) const {
+    StagedPixel<T> pixel = {};
+    for (int c = 0; c < (kCount > 0 ? kCount : kStagedChannels); ++c) {
+      if (kCount == 0 && c >= count) break;
+      pixel.set(c, load_readonly(at + c * stride.channel));
+    }
+    return pixel;
+  }
+};
+
+constexpr int kStagedLanes = 16;  // of a row of a box: some 46 pixels are three times as many
+
+// Copies a box inside the image to `to`, by all threads of the block.
+template <int kCount, class T>
+__device__ inline void stage_inside(const StagedImage<T>& image, const StagedBox& box,
+                                    StagedPixel<T>* to) {
+  const int lane = static_cast<int>(threadIdx.x) % kStagedLanes;
+  const auto across = static_cast<int32_t>(image.stride.column);
+  for (int y = static_cast<int>(threadIdx.x) / kStagedLanes; y < box.height;
+       y += kTileThreads / kStagedLanes) {
+    const T* from = image.planes + (box.y + y) * static_cast<int32_t>(image.stride.row) +
+                    (box.x + lane) * across;
+    StagedPixel<T>* const out = to + y * box.pitch();
+#pragma unroll 3
+    for (int x = lane; x < box.width; x += kStagedLanes, from += kStagedLanes * across) {
+      out[x] = image.template pixel<kCount>(from);
+    }
+  }
+}
+
+// The same for any box.
+template <class T>
+__device__ inline void stage_padded(const StagedImage<T>& image, const StagedBox& box,
+                                    StagedPixel<T>* to) {
+  const int lane = static_cast<int>(threadIdx.x) % kStagedLanes;
+#pragma unroll 1
+  for (int y = static_cast<int>(threadIdx.x) / kStagedLanes; y < box.height;
+       y += kTileThreads / kStagedLanes) {
+    const int64_t row = pad_index(image.padding, box.y + y, image.height);
+#pragma unroll 1
+    for (int x = lane; x < box.width; x += kStagedLanes) {
+      const int64_t column = pad_index(image.padding, box.x + x, image.width);
+      to[y * box.pitch() + x] =
+          row < 0 || column < 0 ? image.fill
+                                : image.template pixel<0>(image.planes + row * image.stride.row +
+                                                          column * image.stride.column);
+    }
+  }
+}
+
+template <class T>
+__device__ inline void stage_box(const StagedImage<T>& image, const StagedBox& box,
+                                 StagedPixel<T>* to) {
+  if (!box.inside) return stage_padded(image, box, to);
+  if (image.count == 3) return stage_inside<3>(image, box, to);  // as photos have
+  stage_inside<0>(image, box, to);
+}
+
+// A pixel's taps, in shared memory.
+template <class T>
+struct StagedTaps {
+  StagedPixel<T> value[2][2];
+
+  // The first tap is (x, y), as the box counts.
+  __device__ StagedTaps(const StagedPixel<T>* pixels, const StagedBox& box, int x, int y) {
+    const int pitch = box.pitch();
+    const StagedPixel<T>* const at = pixels + (y - box.y) * pitch + (x - box.x);
+    for (int i = 0; i < 2; ++i) {
+      for (int j = 0; j < 2; ++j) value[i][j] = at[i * pitch + j];
+    }
+  }
+
+  // sample_pixel(): its bits.
+  template <class Acc>
+  __device__ Acc blend(const PixelTaps<Interpolation::kBilinear, Acc>& taps, int c) const {
+    if constexpr (std::is_same<T, uint8_t>::value) {
+      // A byte plus 2^23 is a float whose lowest bits are the byte: no conversion, and differences
+      // are exact.
+      const auto shifted = [&](const StagedPixel<T>& from) {
+        return bit_cast<float>(__byte_perm(from.word[0], 0x4b000000u, 0x7440u + c));
+      };
+      const float a = shifted(value[0][0]), b = shifted(value[0][1]);
+      const float t0 = (a - 8388608.0f) + taps.y.t * (shifted(value[1][0]) - a);
+      const float t1 = (b - 8388608.0f) + taps.y.t * (shifted(value[1][1]) - b);
+      return t0 + taps.x.t * (t1 - t0);
+    } else {
+      Acc loaded[2][2];
+      for (int i = 0; i < 2; ++i) {
+        for (int j = 0; j < 2; ++j) {
+          const T element = value[i][j].element(c);
+          loaded[i][j] = static_cast<Acc>(load_element(&element));
+        }
+      }
+      return blend_taps<Interpolation::kBilinear>(taps, loaded);
+    }
+  }
+};
+
+// store_element() for a blend of elements in the type's own range: a blend of bytes needs no
+// bounds, as each step lies between its operands, but for a last place that rounding takes away.
+template <class T, class Acc>
+__device__ inline void store_blend(T* to, Acc value) {
+  if constexpr (std::is_same<T, uint8_t>::value) {
+    *to = static_cast<uint8_t>(bit_cast<uint32_t>(value + 12582912.0f));
+  } else {
+    store_element(to, value);
+  }
+}
+
+}  // namespace
+}  // namespace visops
