@@ -9,6 +9,7 @@ import torch
 import visops
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels import SLOTS, use_slot
 from references.affine import random_matrix
 from references.augment import augment
 from references.augment_integers import REACH, integer_weights, resize
@@ -442,3 +443,35 @@ def test_pillow(size: tuple[int, int]) -> None:
     matrix = [[size[1] / 77, 0, 0], [0, size[0] / 60, 0]]
     found = visops.augment(torch.from_numpy(image)[None, None], matrix, size, **options)
     torch.testing.assert_close(found[0, 0], torch.tensor(expected), rtol=0, atol=1e-5)
+
+
+# Steps along y and x, and where the first pixel lies: distances that float32 rounds.
+FAR = {
+    "rows": (257557601.86, 0.0222, 32.5, -0.109),
+    "columns": (1.0, -500000.0, 0.0, 250.0),
+    "both": (3e7, 2e9, 1.0, 1.0),
+    "beyond": (1.5, 1.5, 1e8, 1e9),
+    "before": (2.0, 3.0, -1e12, -2e7),
+}
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32])
+@pytest.mark.parametrize("name", FAR)
+def test_no_element_beyond_the_image_is_read(name: str, dtype: torch.dtype, slot: str) -> None:
+    """Taps that float32 rounds to other places: rows did that, and crashed."""
+    step_y, step_x, y, x = FAR[name]
+    matrix = [[step_x, 0.0, x], [0.0, step_y, y]]
+    values = torch.full((3, 76, 500), 9.0)
+    expected = torch.full((1, 3, 49, 90), 9.0 / 255.0 if dtype is torch.uint8 else 9.0)
+    surrounded = torch.full((3, 80, 520), 100.0)
+    for image in (values, surrounded[:, 2:78, 10:510].copy_(values)):
+        for channels_last in (False, True):
+            given = image.to(dtype)[None]
+            if channels_last:
+                given = given.contiguous(memory_format=torch.channels_last)
+            with use_slot(slot):
+                found = visops.augment(
+                    given, matrix, (49, 90), antialias=True, inverse_map=True, fill=9
+                )
+            torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-5)

@@ -288,6 +288,14 @@ inline bool is_interleaved(const AugmentParams& p, const AugmentImage& image) {
          image.column_stride == p.channels;
 }
 
+// Whether all distances between coordinates along an axis, `count` steps from its first one, and
+// the window are whole floats: else taps lie beyond it.
+inline bool has_exact_taps(double step, double first, int64_t count, int64_t size) {
+  constexpr double kExact = 8388608.0;  // 2^23
+  const double reach = std::fabs(first) + std::fabs(step) * static_cast<double>(count);
+  return reach + static_cast<double>(size) < kExact;
+}
+
 // Whether augment_resized() can do the sample.
 inline bool is_resize(const AugmentParams& p, const AugmentSample& s) {
   const double* m = s.map.m;
@@ -296,6 +304,8 @@ inline bool is_resize(const AugmentParams& p, const AugmentSample& s) {
   set_axis_widths(s, s.x, s.map.width_x, &axis);
   return aligned && s.antialias && !s.is_fill && p.padding == Padding::kConstant &&
          2.0 * std::ceil(static_cast<double>(axis.radius)) <= kMostTaps &&
+         has_exact_taps(m[0], m[2], p.output_width + kSegment, s.image.width) &&
+         has_exact_taps(m[4], m[5], p.output_height, s.image.height) &&
          (s.image.column_stride == 1 || is_interleaved(p, s.image));
 }
 
