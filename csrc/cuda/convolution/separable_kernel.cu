@@ -10,9 +10,9 @@
 // (-fmad=false): the bits of the CPU.
 #include <algorithm>
 
-#include "core/pixels/filters/separable.h"
 #include "core/images/image.h"
 #include "core/numbers/ceil_div.h"
+#include "core/pixels/filters/separable.h"
 #include "cuda/convolution/window.h"
 
 namespace visops {
