@@ -11,7 +11,7 @@ import visops
 from bad_input import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernels import SLOTS, use_schedule, use_slot
+from kernels import SLOTS, use_slot
 from threads import torch_threads
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
@@ -277,134 +277,6 @@ def test_shapes_on_a_device_are_not_trusted() -> None:
             assert all(bool(part.isfinite().all()) for part in (found, *grads))
             covered = sum(h * w for h, w in shapes if 0 <= h < 10 and w < 10 and (h, w) != (3, 2))
             assert not bool(grads[0][:, covered:].any())
-
-
-def gradients_on(slot: str, given: Problem, grad: Tensor, method: str) -> list[Tensor]:
-    """Of value, locations and weights."""
-    value, shapes, sizes, locations, weights, points = given.arguments()
-    where = (shapes, sizes, locations, weights, points, method)
-    ops = torch.ops.visops
-    with use_slot(slot), use_schedule(5):
-        of_value = ops.multi_scale_deformable_attention_backward_value(
-            grad, *where, list(value.shape)
-        )
-        of_samples = ops.multi_scale_deformable_attention_backward_samples(grad, value, *where)
-    return [of_value, *of_samples]
-
-
-def grad_of(given: Problem, *, first: int = 0, seed: int = 1) -> Tensor:
-    """A gradient whose storage has `first` more elements before it."""
-    batch, _, heads, channels = given.value.shape
-    size = (batch, given.locations.shape[1], heads * channels)
-    rng = np.random.default_rng(seed)
-    numbers = torch.from_numpy(rng.standard_normal(first + int(np.prod(size))))
-    return numbers.to(given.value.dtype)[first:].view(size)
-
-
-def assert_cuda_gradients(given: Problem, grad: Tensor, method: str) -> None:
-    """CUDA's kernels have the CPU's bits."""
-    found, wanted = (
-        gradients_on(slot, given, grad, method) for slot in ("cuda_emulated", "default")
-    )
-    for part, expected in zip(found, wanted, strict=True):
-        assert part.dtype == expected.dtype
-        assert part.numpy(force=True).tobytes() == expected.numpy(force=True).tobytes()
-
-
-needs_emulation = pytest.mark.skipif("cuda_emulated" not in SLOTS, reason="needs a test build")
-
-
-@needs_emulation
-@every_method
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize(
-    ("channels", "first"),
-    [(4, 0), (32, 0), (32, 1), (36, 0), (72, 0), (72, 2), (6, 0), (33, 0), (1, 0), (140, 0)],
-)
-def test_cuda_gradients_at_borders_of_packs(
-    channels: int, first: int, dtype: torch.dtype, method: str
-) -> None:
-    """Channels that lanes share evenly or not, and gradients that are not aligned."""
-    given = problem(dtype, batch=1, queries=7, heads=2, channels=channels, points=1)
-    assert_cuda_gradients(given, grad_of(given, first=first), method)
-
-
-@needs_emulation
-@every_method
-def test_cuda_gradients_of_values_with_gaps(method: str) -> None:
-    """Heads and positions that are not packed, as they are in one product for several layers."""
-    for gap in (1, 2, 4):
-        given = problem(queries=35, channels=8)
-        wide = torch.full((*given.value.shape[:3], 8 + gap), torch.nan)
-        wide[..., :8] = given.value
-        given.value = wide[..., :8]
-        assert_cuda_gradients(given, grad_of(given), method)
-
-
-@needs_emulation
-@every_method
-def test_cuda_gradients_of_more_than_a_block_has_at_once(method: str) -> None:
-    """Queries, samples and pixels, none of them a multiple of what blocks take."""
-    given = problem(queries=67, heads=1, points=(17, 3, 1, 12), channels=4)
-    assert_cuda_gradients(given, grad_of(given), method)
-
-
-@needs_emulation
-@every_method
-@pytest.mark.parametrize("location", [0.5, 0.0, 1.0, -0.02, 1.02, torch.nan, torch.inf])
-def test_cuda_gradients_where_all_samples_are_equal(location: float, method: str) -> None:
-    """One list has all samples; or they are at the map's corners, or none counts."""
-    given = problem(shapes=((5, 4), (1, 1), (2, 3)), queries=19, points=3)
-    given.locations[:] = location
-    assert_cuda_gradients(given, grad_of(given), method)
-    given.locations[::2, :, :, ::3] = 0.3
-    assert_cuda_gradients(given, grad_of(given), method)
-
-
-@needs_emulation
-@every_method
-def test_cuda_gradients_with_infinite_numbers(method: str) -> None:
-    """A pixel that is read in place of one outside the map does not reach that tap's sum."""
-    given = problem(queries=30, points=2)
-    given.value[:, ::3] = torch.inf
-    given.value[:, 1::3] = torch.nan
-    given.weights[:, ::4] = torch.inf
-    grad = grad_of(given)
-    found, wanted = (
-        gradients_on(slot, given, grad, method) for slot in ("cuda_emulated", "default")
-    )
-    for part, expected in zip(found, wanted, strict=True):
-        torch.testing.assert_close(part, expected, rtol=0, atol=0, equal_nan=True)
-
-
-@needs_emulation
-@every_method
-def test_cuda_gradients_without_pixels(method: str) -> None:
-    """Nothing is read where there are no positions, or only on some levels."""
-    for shapes in ([(0, 3), (0, 0)], [(0, 7), (2, 2), (5, 0)]):
-        given = problem(shapes=shapes, points=2)
-        assert_cuda_gradients(given, grad_of(given), method)
-
-
-@needs_emulation
-def test_places_between_pixels_are_numbered_in_32_bits() -> None:
-    operator = torch.ops.visops.multi_scale_deformable_attention_backward_value
-    side, heads = 2**15, 2
-    empty = torch.empty(1, 0, heads, 1, 2), torch.empty(1, 0, heads, 1)
-    with use_slot("cuda_emulated"), pytest.raises(RuntimeError) as caught:
-        operator(
-            torch.empty(1, 0, heads),
-            None,
-            [side, side],
-            *empty,
-            [1],
-            "default",
-            [1, side * side, heads, 1],
-        )
-    assert str(caught.value).startswith(
-        "visops.multi_scale_deformable_attention_backward_value: has 0 samples and 4294967300 "
-        "places between pixels, must be at most 1073741823 on CUDA"
-    )
 
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import visops
-from kernels import use_slot
+from kernels import SLOTS, use_slot
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
@@ -462,3 +462,19 @@ def test_offsets_of_any_kind(dtype: torch.dtype, channels: int) -> None:
 def test_no_images() -> None:
     with use_slot("cuda_emulated"):
         assert problem(torch.float32, batch=0).convolve().shape == (0, 4, 7, 9)
+
+
+@pytest.mark.skipif("cuda_emulated" not in SLOTS, reason="needs a test build")
+def test_infinite_gradients_do_not_reach_taps_outside() -> None:
+    """They were multiplied by a tap's 0, but not on CUDA."""
+    image = torch.ones(1, 4, 3, 4)
+    offset = torch.full((1, 18, 3, 4), 0.25, requires_grad=True)
+    mask = torch.ones(1, 9, 3, 4, requires_grad=True)
+    found = []
+    for slot in SLOTS:
+        with use_slot(slot):
+            out = visops.deform_conv2d(image, offset, torch.ones(2, 4, 3, 3), padding=1, mask=mask)
+            found.append(torch.autograd.grad(out, (offset, mask), torch.full_like(out, torch.inf)))
+    for gradients in found:
+        assert not bool(gradients[1].isnan().any())
+        assert torch.equal(gradients[0].isnan(), found[-1][0].isnan())

@@ -49,7 +49,7 @@ class SampleGradients {
       const T* tap[4];
       find_taps(s, i, values, p_.position_stride, row_step, zeros_, tap);
       if constexpr (is_discrete) tap[1] = tap[2] = tap[3] = zeros_;
-      sum_products(tap, grad, p_.channels, sums[i]);
+      sum_products(s.taps[i], tap, grad, p_.channels, sums[i]);
     }
     write_gradients(s, sums, row);
   }

@@ -92,7 +92,7 @@ class OffsetGradient {
         const T* tap[4];
         const T* first = image + s.y[i] * p_.input_row + s.x[i] * p_.input_column;
         find_taps(s.taps[i], first, p_.input_column, p_.input_row, zeros_, tap);
-        sum_products(tap, gradients + i * row, channels.count, sum);
+        sum_products(s.taps[i], tap, gradients + i * row, channels.count, sum);
       }
       for (int k = 0; k < 4; ++k) sums[k] = is_first ? sum[k] : sums[k] + sum[k];
     }

@@ -124,13 +124,18 @@ VISOPS_ALWAYS_INLINE void add_products(const T* const* tap, const G* grad, int64
   products[1] = halve_to_one<Acc>(second);
 }
 
-// The sums over channels of gradient times value, for each of four taps.
+// The sums over channels of gradient times value, for each of four taps; 0 for those outside, even
+// where a gradient is infinite.
 template <class Acc, class T, class G>
-VISOPS_ALWAYS_INLINE void sum_products(const T* const (&tap)[4], const G* grad, int64_t channels,
-                                       Acc* sum) {
+VISOPS_ALWAYS_INLINE void sum_products(int32_t taps, const T* const (&tap)[4], const G* grad,
+                                       int64_t channels, Acc* sum) {
   Part<Acc> products[4];
   for (int k = 0; k < 4; k += 2) add_products<Acc>(tap + k, grad, channels, products + k);
   sum_taps(products, sum);
+  if (taps == kAllTaps) return;
+  for (int k = 0; k < 4; ++k) {
+    if ((taps >> k & 1) == 0) sum[k] = static_cast<Acc>(0);
+  }
 }
 
 }  // namespace
