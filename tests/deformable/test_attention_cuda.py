@@ -12,7 +12,7 @@ every_method = pytest.mark.parametrize("method", METHODS)
 
 
 def gradients_on(slot: str, given: Problem, grad: Tensor, method: str) -> list[Tensor]:
-    """Of value, locations and weights."""
+    """Return the gradients of value, locations and weights."""
     value, shapes, sizes, locations, weights, points = given.arguments()
     where = (shapes, sizes, locations, weights, points, method)
     ops = torch.ops.visops

@@ -28,9 +28,10 @@ class Count(NamedTuple):
     """What a chain takes for a batch of bytes."""
 
     chain: Callable[[], list[Any]]
-    # Of kernels, where C++ runs the chain: one that stores a pass's numbers, one for each kind of
-    # sample that there is, and two for a contrast, whose picture they take and whose mean they add.
-    # Emulated kernels that travel with their images take two at a time; on a GPU it is dozens.
+    # Launches of kernels, where C++ runs the chain: one that stores a pass's numbers, one for each
+    # kind of sample that there is, and two for a contrast, whose picture they take and whose mean
+    # they add. Emulated kernels that travel with their images take two at a time; on a GPU it is
+    # dozens.
     # None: torch's operators run it.
     launches: int | None
     # Where torch's operators run it, because something has to see them, and at most how many calls

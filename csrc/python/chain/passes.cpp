@@ -48,6 +48,20 @@ bool Passes::call_python() const {
                      [](const Drawing& own) { return own.chain->calls_python(); });
 }
 
+bool append_images(const TensorView& view, bool channels_last, std::vector<AugmentImage>* images) {
+  const int channel = channels_last ? 1 : 3, row = channels_last ? 3 : 2;
+  const int column = channels_last ? 2 : 1;
+  const bool in_batch = view.rank == 4;
+  const int64_t count = in_batch ? view.shape[0] : 1;
+  const int64_t bytes = in_batch ? view.strides[0] * element_size(view.dtype) : 0;
+  for (int64_t i = 0; i < count; ++i) {
+    images->push_back({static_cast<const char*>(view.data) + i * bytes, view.side(row),
+                       view.side(column), view.stride(channel), view.stride(row),
+                       view.stride(column)});
+  }
+  return count > 0 && view.side(channel) > 0 && view.side(row) > 0 && view.side(column) > 0;
+}
+
 bool view_image(py::handle tensor, const ImageShape& shape, DType dtype, TensorView* view) {
   return is_plain_tensor(tensor) && view_tensor(tensor, view) && view->rank == 3 &&
          view->dtype == dtype &&
@@ -94,11 +108,16 @@ AugmentImage image_of(const StridedData& data, const Canvas& size) {
           data.strides[2]};
 }
 
+std::vector<const ChainPlan*> plans_of(const py::list& given) {
+  std::vector<const ChainPlan*> plans;
+  for (py::handle each : given) plans.push_back(&py::cast<const PlanObject&>(each).plan);
+  return plans;
+}
+
 // run_each_image(), with images and results as lists.
 void run_each(const Passes& self, const py::list& plans, const py::list& images,
               const std::string& dtype, const py::list& outs, int64_t frames) {
-  std::vector<const ChainPlan*> whole;
-  for (py::handle each : plans) whole.push_back(&py::cast<const PlanObject&>(each).plan);
+  const std::vector<const ChainPlan*> whole = plans_of(plans);
   if (whole.empty() || images.size() != outs.size() || frames < 1) {
     throw std::invalid_argument("a plan per pass and a result per image are needed");
   }
@@ -122,19 +141,13 @@ bool add_images(py::handle images, std::vector<AugmentImage>* all, DType* dtype,
   if (!all->empty() && (view.dtype != *dtype || view.device != *device)) return false;
   *dtype = view.dtype;
   *device = view.device;
-  const int64_t bytes = view.rank == 4 ? view.strides[0] * element_size(view.dtype) : 0;
-  for (int64_t i = 0; i < (view.rank == 4 ? view.shape[0] : 1); ++i) {
-    all->push_back({static_cast<const char*>(view.data) + i * bytes, view.side(2), view.side(1),
-                    view.stride(3), view.stride(2), view.stride(1)});
-  }
-  return true;
+  return append_images(view, false, all);
 }
 
 // run_on_device() of images [N, C, H, W], or a list of images, into `out`; samples have one or more
 // frames each. False: nothing has happened, and operators have to run.
 bool run_batch(const Passes& self, const py::list& plans, py::handle images, py::handle out) {
-  std::vector<const ChainPlan*> whole;
-  for (py::handle each : plans) whole.push_back(&py::cast<const PlanObject&>(each).plan);
+  std::vector<const ChainPlan*> whole = plans_of(plans);
   std::vector<AugmentImage> from;
   DType dtype = DType::kUInt8;
   int device = kOnCpu;

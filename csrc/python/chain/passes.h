@@ -40,6 +40,9 @@ class Passes {
   std::vector<Drawing> drawings_;  // of each
 };
 
+// Adds the images of a view, one or a batch's. False: they have no pixels.
+bool append_images(const TensorView& view, bool channels_last, std::vector<AugmentImage>* images);
+
 // The sides of an image [C, H, W]; -1: any.
 using ImageShape = std::array<int64_t, 3>;
 

@@ -324,7 +324,7 @@ py::object Pipeline::load(py::handle chain, py::handle sample, py::handle seed, 
   if (options_.has_image_type || observers_active()) return py::none();
   Call call;
   if (!walk(chain, sample, &call) || call.images.in_batch) return py::none();
-  if (call.images.device != kOnCpu) return py::none();
+  if (call.images.device != kOnCpu) return py::none();  // batch memory is the CPU's
   const py::handle first = call.images.first;
   if (is_tensor(first) && !is_plain_tensor(first)) return py::none();  // it keeps its type
   const SampleKey key = {low_word(seed), low_word(epoch), low_word(index)};

@@ -121,8 +121,7 @@ bool Pipeline::read_image(py::handle value, const std::string& name, Images* ima
   if (view.rank > 4 || (view.rank == 4 && options_.frames) || !is_image_dtype(view.dtype)) {
     return false;
   }
-  const int channel = last ? 1 : 3, row = last ? 3 : 2, column = last ? 2 : 1;
-  const int64_t channels = view.side(channel);
+  const int64_t channels = view.side(last ? 1 : 3);
   const bool alike =
       images->dtype == view.dtype && images->channels == channels && images->device == view.device;
   if (!images->all.empty() && !alike) return false;
@@ -130,17 +129,10 @@ bool Pipeline::read_image(py::handle value, const std::string& name, Images* ima
   images->device = view.device;
   images->channels = channels;
   images->channels_last = last;
-  const int64_t count = view.rank == 4 ? view.shape[0] : 1;
-  const int64_t bytes = view.rank == 4 ? view.strides[0] * element_size(view.dtype) : 0;
-  for (int64_t i = 0; i < count; ++i) {
-    images->all.push_back({static_cast<const char*>(view.data) + i * bytes, view.side(row),
-                           view.side(column), view.stride(channel), view.stride(row),
-                           view.stride(column)});
-  }
   images->in_batch = images->in_batch || view.rank == 4;
   if (!images->first) images->first = py::reinterpret_borrow<py::object>(value);
   images->owners.push_back(std::move(owner));
-  return channels > 0 && count > 0 && view.side(row) > 0 && view.side(column) > 0;
+  return append_images(view, last, &images->all);
 }
 
 bool Pipeline::read_images(py::handle value, const std::string& name, Images* images) const {

@@ -119,6 +119,9 @@ def run_native(
             return False
         stages.append(stage)
     images, channels = pixels.tensors(leaf), passes[-1].channels or plans[-1].channels
+    each = images if isinstance(images, list) else [images]
+    if any(image.requires_grad for image in each):
+        return False
     outs = _empty(plans[-1], pixels, len(images), channels, memory_format, by_values)
     run = _run_on_cpu if pixels.on_cpu else _run_on_device
     if not run(Passes(stages), plans, images, outs, pixels):
@@ -166,11 +169,11 @@ def _empty(
 
 
 def _pointers_of(images: Any) -> list[Any] | None:
-    """Return the address and strides of each image; None: one has none, or wants a gradient."""
+    """Return the address and strides of each image; None: one has none."""
     if isinstance(images, list):
-        pointers = [None if i.requires_grad else data_ptr_and_strides(i) for i in images]
+        pointers = list(map(data_ptr_and_strides, images))
         return None if None in pointers else pointers
-    whole = None if images.requires_grad else data_ptr_and_strides(images)
+    whole = data_ptr_and_strides(images)
     if whole is None:
         return None
     address, (step, *strides) = whole

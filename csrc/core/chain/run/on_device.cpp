@@ -133,8 +133,10 @@ class DeviceColors {
     return static_cast<int64_t>(weights_.size()) * bytes_of_result();
   }
 
+  // Null where colours don't change.
   const double* with_means(const std::vector<const uint8_t*>& pictures, Sent& sent,
                            const Device& device) const {
+    if (steps_ == 0) return nullptr;
     const double* color = sent.at<double>(elements_);
     for (size_t i = 0; i < weights_.size(); ++i) {
       auto* const next = static_cast<double*>(sent.take(bytes_of_result()));
@@ -203,23 +205,16 @@ class Batch {
       AugmentParams& own = means[i].params();
       own.output = sent.take(bytes_of_picture());
       own.output_stride = {channels_ * kMeanPixels, kMeanPixels, kMeanGrid, 1};
-      const bool has_color = own.color != nullptr;
-      const double* const color = before[i].with_means(pictures, sent, device_);
-      means[i].run(sent, has_color ? color : nullptr, device_);
+      means[i].run(sent, before[i].with_means(pictures, sent, device_), device_);
       pictures.push_back(static_cast<const uint8_t*>(own.output));
     }
-    const bool has_color = p.color != nullptr;
-    const double* const color = colors.with_means(pictures, sent, device_);
-    whole.run(sent, has_color ? color : nullptr, device_);
+    whole.run(sent, colors.with_means(pictures, sent, device_), device_);
     has_become(to, p.output_height, p.output_width, stage.dtype);
   }
 
   // The same, where a result has another number of channels than its image, all of them equal.
   void make_channels(const Stage& stage, const ChainPlan& plan, const StridedData& to) {
-    const Canvas& canvas = plan.samples[0].canvas;
-    make(stage, plan,
-         memory(channels_, stage.dtype, static_cast<int64_t>(canvas.height),
-                static_cast<int64_t>(canvas.width)));
+    make(stage, plan, memory_for(plan, channels_, stage.dtype));
     channels_ = 1;
     const std::vector<AugmentImage> first = images_;
     StridedData plane = to;
@@ -274,10 +269,10 @@ class Batch {
 
   bool is_at(const StridedData& place) const { return images_[0].data == place.address; }
 
-  // Memory for what a pass makes.
-  StridedData memory_for(const Stage& stage, const ChainPlan& plan) {
+  // Memory for what a plan makes.
+  StridedData memory_for(const ChainPlan& plan, int64_t channels, DType dtype) {
     const Canvas& canvas = plan.samples[0].canvas;
-    return memory(stage.channels, stage.dtype, static_cast<int64_t>(canvas.height),
+    return memory(channels, dtype, static_cast<int64_t>(canvas.height),
                   static_cast<int64_t>(canvas.width));
   }
 
@@ -360,8 +355,9 @@ class Batch {
     std::vector<float> rows, columns;
     for (const PixelOperation& own : operations) {
       const bool takes = own.kind == PixelKind::kGaussianBlur && kernel_of(own) == size;
-      add_taps(size.first, takes ? own.amount : 0.0, takes, rows);
-      add_taps(size.second, takes ? own.amount : 0.0, takes, columns);
+      add_weights(takes ? gaussian_taps(size.first, own.amount) : only_middle(size.first), rows);
+      add_weights(takes ? gaussian_taps(size.second, own.amount) : only_middle(size.second),
+                  columns);
     }
     const int64_t height = images_[0].height, width = images_[0].width;
     const auto batch = static_cast<int64_t>(images_.size());
@@ -373,11 +369,14 @@ class Batch {
     has_become(to, height, width, dtype_);
   }
 
-  // The weights of a Gaussian; unless `blurs`, those that change nothing.
-  static void add_taps(int64_t side, double sigma, bool blurs, std::vector<float>& weights) {
+  // Taps that change nothing.
+  static Taps only_middle(int64_t side) {
     Taps taps(static_cast<size_t>(side / 2 + 1));
     taps[0] = 1.0f;
-    if (blurs) taps = gaussian_taps(side, sigma);
+    return taps;
+  }
+
+  static void add_weights(const Taps& taps, std::vector<float>& weights) {
     weights.insert(weights.end(), taps.rbegin(), taps.rend());
     weights.insert(weights.end(), taps.begin() + 1, taps.end());
   }
@@ -488,10 +487,11 @@ void run_on_device(const std::vector<Stage>& stages, const std::vector<const Cha
     if (stages[i].by_values) {
       batch.change(stages[i], *plans[i], is_last ? &to : nullptr);
     } else {
-      const StridedData next = is_last ? to : batch.memory_for(stages[i], *plans[i]);
-      const bool alike = stages[i].channels == plans[i]->channels;
-      alike ? batch.make(stages[i], *plans[i], next)
-            : batch.make_channels(stages[i], *plans[i], next);
+      const Stage& stage = stages[i];
+      const StridedData next =
+          is_last ? to : batch.memory_for(*plans[i], stage.channels, stage.dtype);
+      const bool alike = stage.channels == plans[i]->channels;
+      alike ? batch.make(stage, *plans[i], next) : batch.make_channels(stage, *plans[i], next);
     }
   }
   if (!batch.is_at(to)) batch.copy(to);
