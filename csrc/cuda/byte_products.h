@@ -6,3 +6,19 @@
 #if defined(VISOPS_CUDA_EMULATION)
 #include <byte_products.h>  // of the emulation, as <cuda_runtime.h> is
 #endif
+
+#include "core/numbers/element.h"
+
+namespace visops {
+namespace {
+
+constexpr float kByteOffset = 8388608.0f;  // 2^23
+
+// Byte `k` of a word, plus kByteOffset: a float whose lowest bits are the byte needs no conversion,
+// and differences of such are exact.
+__device__ inline float offset_byte(uint32_t word, int k) {
+  return bit_cast<float>(__byte_perm(word, 0x4b000000u, 0x7440u + static_cast<uint32_t>(k)));
+}
+
+}  // namespace
+}  // namespace visops

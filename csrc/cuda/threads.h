@@ -1,4 +1,4 @@
-// The threads and warps of a grid that strides over work, in kernels of masks.
+// The threads and warps of a grid that strides over work.
 #pragma once
 
 #include "cuda/launch.h"

@@ -9,7 +9,7 @@
 #include "core/dispatch/workspace.h"
 #include "core/masks/boundary.h"
 #include "core/masks/packed.h"
-#include "cuda/masks/threads.h"
+#include "cuda/threads.h"
 
 namespace visops {
 namespace {

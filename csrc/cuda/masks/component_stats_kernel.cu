@@ -8,7 +8,7 @@
 // Split: warps stride over pieces of rows, threads over labels.
 #include "core/dispatch/workspace.h"
 #include "core/masks/components.h"
-#include "cuda/masks/threads.h"
+#include "cuda/threads.h"
 
 namespace visops {
 namespace {

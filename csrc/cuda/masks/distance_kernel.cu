@@ -17,7 +17,7 @@
 #include "core/dispatch/workspace.h"
 #include "core/masks/distance_chessboard.h"
 #include "core/masks/distance_line.h"
-#include "cuda/masks/threads.h"
+#include "cuda/threads.h"
 
 namespace visops {
 namespace {

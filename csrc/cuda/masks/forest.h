@@ -13,7 +13,7 @@
 #pragma once
 
 #include "core/masks/components.h"
-#include "cuda/masks/threads.h"
+#include "cuda/threads.h"
 
 namespace visops {
 namespace {

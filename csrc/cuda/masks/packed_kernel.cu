@@ -16,7 +16,7 @@
 #include "core/masks/packed.h"
 #include "cuda/divisor.h"
 #include "cuda/launch.h"
-#include "cuda/masks/threads.h"
+#include "cuda/threads.h"
 
 namespace visops {
 namespace {

@@ -16,7 +16,7 @@
 #include "core/masks/paste.h"
 #include "core/numbers/ceil_div.h"
 #include "core/numbers/element_types.h"
-#include "cuda/masks/threads.h"
+#include "cuda/threads.h"
 
 namespace visops {
 namespace {

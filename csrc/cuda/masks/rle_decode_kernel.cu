@@ -10,7 +10,7 @@
 #include "core/dispatch/workspace.h"
 #include "core/masks/packed.h"
 #include "core/masks/rle.h"
-#include "cuda/masks/threads.h"
+#include "cuda/threads.h"
 
 namespace visops {
 namespace {

@@ -13,7 +13,7 @@
 // Split: warps stride over pairs, threads over words. Sums are of integers.
 #include "core/dispatch/workspace.h"
 #include "core/masks/select.h"
-#include "cuda/masks/threads.h"
+#include "cuda/threads.h"
 
 namespace visops {
 namespace {

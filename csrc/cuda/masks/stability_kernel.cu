@@ -6,7 +6,7 @@
 #include "core/dispatch/workspace.h"
 #include "core/masks/stability.h"
 #include "core/numbers/element_types.h"
-#include "cuda/masks/threads.h"
+#include "cuda/threads.h"
 
 namespace visops {
 namespace {

@@ -1,7 +1,7 @@
 // Sums over the threads of a block, of integers: their order doesn't matter.
 #pragma once
 
-#include "cuda/masks/threads.h"
+#include "cuda/threads.h"
 
 namespace visops {
 namespace {

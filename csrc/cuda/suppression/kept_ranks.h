@@ -3,14 +3,11 @@
 
 #include <cstdint>
 
-#include "cuda/launch.h"
+#include "cuda/threads.h"
 
 namespace visops {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarp = 32;
-constexpr int kWarps = kThreads / kWarp;
 constexpr int kWords = 8;  // of 32 flags, which a warp has at a time
 constexpr int kOfWarp = kWords * kWarp;
 constexpr int kFlagsAtOnce = kWarps * kOfWarp;
@@ -32,7 +29,7 @@ __device__ int64_t each_kept(int64_t begin, int64_t end, int64_t rank, int64_t m
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
       const int64_t i = mine + w * kWarp;
-      bits[w] = __ballot_sync(0xffffffffu, i < end && is_kept(i));
+      bits[w] = __ballot_sync(kWholeWarp, i < end && is_kept(i));
       count += __popc(bits[w]);
     }
     if (lane == 0) of_warp[warp] = count;

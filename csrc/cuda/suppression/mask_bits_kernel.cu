@@ -5,15 +5,10 @@
 
 #include "core/dispatch/workspace.h"
 #include "core/suppression/mask_bits.h"
-#include "cuda/launch.h"
+#include "cuda/threads.h"
 
 namespace visops {
 namespace {
-
-constexpr int kThreads = 256;
-constexpr int kWarp = 32;
-constexpr int kWarps = kThreads / kWarp;
-constexpr unsigned kWholeWarp = 0xffffffffu;
 
 __device__ MaskExtent joined(const MaskExtent& a, const MaskExtent& b) {
   return {b.begin < a.begin ? b.begin : a.begin, b.end > a.end ? b.end : a.end, a.area + b.area};

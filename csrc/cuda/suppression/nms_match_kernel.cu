@@ -7,22 +7,16 @@
 #include "core/suppression/nms_match.h"
 
 #include "core/dispatch/workspace.h"
-#include "cuda/launch.h"
+#include "cuda/threads.h"
 
 namespace visops {
 namespace {
-
-constexpr int kThreads = 256;
-constexpr int kWarp = 32;
-constexpr int kWarps = kThreads / kWarp;
 
 template <class Acc>
 __global__ void __launch_bounds__(kThreads)
     nms_match(const __grid_constant__ NmsMatchParams p, const Acc threshold) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t warps = static_cast<int64_t>(gridDim.x) * kWarps;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp; i < p.count;
-       i += warps) {
+  for (int64_t i = first_warp(); i < p.count; i += all_warps()) {
     if (p.matched[i] >= 0) continue;  // the whole warp
     const Box<Acc> box = box_at<Acc>(p, i);
     for (int64_t first = 0; first < p.kept_count; first += kWarp) {
@@ -31,7 +25,7 @@ __global__ void __launch_bounds__(kThreads)
         const Box<Acc> kept = box_at<Acc>(p, p.kept[first + lane]);
         meets = !is_inert(kept) && overlaps(kept, box, threshold);
       }
-      const unsigned found = __ballot_sync(0xffffffffu, meets);
+      const unsigned found = __ballot_sync(kWholeWarp, meets);
       if (found == 0) continue;
       __syncwarp();  // all lanes have read what lane 0 replaces
       if (lane == 0) p.matched[i] = p.kept[first + __ffs(static_cast<int>(found)) - 1];

@@ -12,14 +12,10 @@
 #include "core/numbers/ceil_div.h"
 #include "core/numbers/element_types.h"
 #include "core/suppression/score_order.h"
-#include "cuda/launch.h"
+#include "cuda/threads.h"
 
 namespace visops {
 namespace {
-
-constexpr int kThreads = 256;
-constexpr int kWarp = 32;
-constexpr int kWarps = kThreads / kWarp;
 
 // How many candidates of the image come before one.
 struct Ranks {

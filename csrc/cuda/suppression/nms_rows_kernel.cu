@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kThreads)
     int64_t before = 0;  // each warp adds them up
     for (int64_t c = threadIdx.x % kWarp; c < chunk; c += kWarp) before += p.counts[c];
     for (int half = kWarp / 2; half > 0; half /= 2) {
-      before += __shfl_xor_sync(0xffffffffu, before, half);
+      before += __shfl_xor_sync(kWholeWarp, before, half);
     }
     each_kept(begin, end, before, p.count, is_kept,
               [&](int64_t i, int64_t rank) { write_row(p, i, rank); });

@@ -7,7 +7,6 @@
 #include "core/warp/augment_group.h"
 #include "cuda/launch.h"
 #include "cuda/tile_grid.h"
-#include "cuda/warp/augment_color.h"
 #include "cuda/warp/augment_store.h"
 
 namespace visops {
@@ -37,7 +36,7 @@ struct FilterOf {
   static constexpr bool kIntegers = in_integers;
   static constexpr bool kBytes = sizeof(T) == 1;
   static constexpr int kParts = int{sizeof(Word)} / int{sizeof(T)};  // elements of a word
-  // Of a thread. Sums of all open rows are in registers.
+  // A thread's words; sums of all open rows are in registers.
   static constexpr int kWords =
       kFewWords || (kBytes && filter != Interpolation::kBilinear) || sizeof(T) == 8 ? 2 : 4;
   static constexpr int kOpen = 2 * static_cast<int>(filter_reach(filter)) + 1;
@@ -78,7 +77,7 @@ struct FilterRow {
 template <class F>
 struct RowPair {
   int64_t offset[2];  // in bytes
-  // Of the open rows, and whether they have that tap: bit 2 i + j is of row i's tap j.
+  // The open rows' weights, and whether they have that tap: bit 2 i + j is of row i's tap j.
   struct alignas(2 * sizeof(typename F::Weight)) Weights {
     typename F::Weight of[2];
   } weight[F::kOpen];
@@ -143,7 +142,7 @@ struct FilterTile {
   alignas(16) int32_t element[F::kParts > 1 ? F::kElements : 1];
   uint64_t staged[kFilterThreads / kWarp][kStaged];
 
-  // Of a row as it is walked, below the tile's first.
+  // Where a row lies, as it is walked, below the tile's first.
   __device__ int output_row(int row) const { return flipped ? rows - 1 - row : row; }
 };
 
@@ -225,13 +224,8 @@ __device__ inline void prepare_filter(const AugmentParams& p, const TileGrid& gr
     tile->rows = rows < kFilterRows ? static_cast<int>(rows) : kFilterRows;
     tile->sample = p.samples[at.sample];
     tile->flipped = tile->sample.map.m[4] < 0.0;
-  } else if (thread == kWarp) {
-    tile->erased = tile_meets_erase(p, grid, at);
-    tile->words = output_layout(p).writes_words();
-  } else if (thread >= 2 * kWarp) {
-    constexpr int kThreads = kFilterThreads - 2 * kWarp;
-    share_values(p, thread - 2 * kWarp, kThreads, &tile->values);
-    share_color_plan(p, at.sample, thread - 2 * kWarp, kThreads, &tile->plan);
+  } else {
+    prepare_beside_sample(p, grid, at, kFilterThreads, tile);
   }
   __syncthreads();  // the sample is there
   if (thread < kTileWidth) {

@@ -50,7 +50,7 @@ struct FilterWalk {
   uint32_t in_parts;  // a bit for each of these
   bool plain;         // all words of the warp are read as they lie
   int used;           // words of the warp's threads; others are sums of anything
-  // Of the next pair of rows; and the words behind, where rows don't begin at words.
+  // The next pair of rows; and the words behind, where rows don't begin at words.
   Word next[2][kWords], behind[2][kWords];
   Sum sum[kOpen][kWords][kParts] = {};  // 0 again when the last row is closed
 
@@ -211,8 +211,8 @@ struct FilterWalk {
   }
 
  private:
-  // Of the thread's word number `own`, which begins at a run's element `begin`. Not inlined: that
-  // would take registers.
+  // Lists the elements of the thread's word number `own`, which begins at a run's element `begin`.
+  // Not inlined: that would take registers.
   static __device__ VISOPS_NOINLINE void list_elements(const AugmentParams& p,
                                                        const FilterRuns& runs, int begin, int own,
                                                        FilterTile<F>* tile) {
@@ -257,8 +257,8 @@ struct FilterWalk {
   __device__ static void unpack(Word word, Acc element[kParts]) {
 #pragma unroll
     for (int j = 0; j < kParts; ++j) {
-      if constexpr (F::kBytes) {  // as small_to_float()
-        element[j] = bit_cast<float>(__byte_perm(word, 0x4b000000u, 0x7440u + j)) - 8388608.0f;
+      if constexpr (F::kBytes) {
+        element[j] = offset_byte(word, j) - kByteOffset;
       } else if constexpr (kParts > 1) {
         const T one = {static_cast<uint16_t>(word >> (16 * j))};
         element[j] = load_element(&one);

@@ -3,7 +3,6 @@
 
 #include "core/warp/augment_group.h"
 #include "cuda/launch.h"
-#include "cuda/warp/augment_color.h"
 #include "cuda/warp/augment_store.h"
 #include "cuda/warp/inner_pixels.h"
 #include "cuda/warp/tall_tiles.h"
@@ -85,13 +84,8 @@ __device__ inline void prepare_tile(const AugmentParams& p, const TileGrid& grid
                 : augment_inner_row<mode>(p, tile->sample, segment);
       }
     }
-  } else if (thread == kWarp) {
-    tile->erased = tile_meets_erase(p, grid, at);
-    tile->words = output_layout(p).writes_words();
-  } else if (thread >= 2 * kWarp) {
-    constexpr int kThreads = kTileThreads - 2 * kWarp;
-    share_values(p, thread - 2 * kWarp, kThreads, &tile->values);
-    share_color_plan(p, at.sample, thread - 2 * kWarp, kThreads, &tile->plan);
+  } else {
+    prepare_beside_sample(p, grid, at, kTileThreads, tile);
   }
   __syncthreads();
 }

@@ -6,6 +6,7 @@
 #include "core/warp/augment_group.h"
 #include "cuda/launch.h"
 #include "cuda/tile_grid.h"
+#include "cuda/warp/augment_color.h"
 #include "cuda/warp/augment_values.h"
 #include "cuda/warp/tile_output.h"
 
@@ -30,6 +31,21 @@ __device__ inline bool tile_meets_erase(const AugmentParams& p, const TileGrid& 
     }
   }
   return false;
+}
+
+// What a block knows about its tile beside the sample, by all its threads but the first warp:
+// rectangles, the channels' numbers and the colour matrices.
+template <class Tile>
+__device__ inline void prepare_beside_sample(const AugmentParams& p, const TileGrid& grid,
+                                             const TileAt& at, int threads, Tile* tile) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread == kWarp) {
+    tile->erased = tile_meets_erase(p, grid, at);
+    tile->words = output_layout(p).writes_words();
+  } else if (thread >= 2 * kWarp) {
+    share_values(p, thread - 2 * kWarp, threads - 2 * kWarp, &tile->values);
+    share_color_plan(p, at.sample, thread - 2 * kWarp, threads - 2 * kWarp, &tile->plan);
+  }
 }
 
 // The channels of a pixel that are computed together: from `first` on. Where a kernel is compiled

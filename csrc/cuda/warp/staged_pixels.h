@@ -193,14 +193,10 @@ struct StagedTaps {
   template <class Acc>
   __device__ Acc blend(const PixelTaps<Interpolation::kBilinear, Acc>& taps, int c) const {
     if constexpr (std::is_same<T, uint8_t>::value) {
-      // A byte plus 2^23 is a float whose lowest bits are the byte: no conversion, and differences
-      // are exact.
-      const auto shifted = [&](const StagedPixel<T>& from) {
-        return bit_cast<float>(__byte_perm(from.word[0], 0x4b000000u, 0x7440u + c));
-      };
-      const float a = shifted(value[0][0]), b = shifted(value[0][1]);
-      const float t0 = (a - 8388608.0f) + taps.y.t * (shifted(value[1][0]) - a);
-      const float t1 = (b - 8388608.0f) + taps.y.t * (shifted(value[1][1]) - b);
+      const auto byte = [&](int i, int j) { return offset_byte(value[i][j].word[0], c); };
+      const float a = byte(0, 0), b = byte(0, 1);
+      const float t0 = (a - kByteOffset) + taps.y.t * (byte(1, 0) - a);
+      const float t1 = (b - kByteOffset) + taps.y.t * (byte(1, 1) - b);
       return t0 + taps.x.t * (t1 - t0);
     } else {
       Acc loaded[2][2];

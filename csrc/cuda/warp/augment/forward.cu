@@ -174,7 +174,7 @@ struct StagedTile : AugmentTile<Acc> {
   StagedPixel<T> pixel[kStagedPixels];
 };
 
-// Of photos: as TapSampler, but inside boxes. All that is in a box is inner.
+// Samples photos as TapSampler, but inside boxes. All that is in a box is inner.
 struct StagedSampler : TapSampler {
   template <class T, Interpolation mode, class Acc>
   static __device__ bool inner(const AugmentTile<Acc>& tile, int row, int column, const T* image,
