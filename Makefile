@@ -24,7 +24,7 @@ CPP := $(shell find csrc ops/include examples tests/cuda_on_cpu tests/installabl
 
 .DEFAULT_GOAL := help
 .PHONY: help build build-tests demo test test-matrix test-infer test-gpu bench-gpu test-wheel test-asan test-tsan \
-  test-cuda-check test-ptx test-neon test-arm test-windows test-macos \
+  test-cuda-check test-ptx ptx-counts test-neon test-arm test-windows test-macos \
   fuzz bench doctest docs lint format typecheck wheels clean
 
 help:  ## list the targets
@@ -201,6 +201,9 @@ test-ptx: $(PTX_BUILD)/.built  ## the PTX of the CUDA kernels, interpreted: bits
 	VISOPS_CPU=cuda_emulated $(PTX_TESTED) -m "matrix and not cluster" $(MATRIX_TESTS)
 	$(PY) tests/ptx/report.py $(PTX_KERNELS) $(PTX_BUILD)/statistics --least $(PTX_LEAST)
 	@! grep -s . $(PTX_BUILD)/findings.txt
+
+ptx-counts: $(PTX_BUILD)/.built build-tests  ## what binds the GPU's rows by count: docs/cuda_counts.md (needs nvcc)
+	$(PTX_ENVIRONMENT) VISOPS_PTX_COUNT=1 $(PY) scripts/cuda_counts
 
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
 	$(PY) scripts/bench all

@@ -2,8 +2,10 @@
 
 import ctypes
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import pytest
@@ -76,3 +78,15 @@ def take_launches() -> int:
     function = ctypes.CDLL(str(LIBRARY)).visops_take_launches
     function.restype = ctypes.c_longlong
     return int(function())
+
+
+def find_cuobjdump() -> str:
+    """Return the path of CUDA's program, or of the one that triton's package has."""
+    home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    triton = find_spec("triton")
+    packages = (triton and triton.submodule_search_locations) or []
+    folders = [f"{home}/bin", *(f"{package}/backends/nvidia/bin" for package in packages)]
+    found = shutil.which("cuobjdump") or shutil.which("cuobjdump", path=os.pathsep.join(folders))
+    if found is None:
+        pytest.skip("cuobjdump was not found")
+    return found

@@ -7,17 +7,15 @@ of two roundings.
 
 import functools
 import itertools
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import visops
+from kernels import find_cuobjdump
 
 CUDA_LIBRARY = Path(visops.__file__).parent / "lib" / "libvisops_cuda.so"
 
@@ -158,13 +156,7 @@ def library() -> tuple[dict[str, Kernel], dict[str, int]]:
     """The library's kernels, and the most bytes of stack that each takes on any architecture."""
     if not CUDA_LIBRARY.exists():
         pytest.skip("visops was built without CUDA")
-    home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
-    found = find_spec("triton")  # torch's package has one, too
-    folders = [f"{home}/bin", *((found and found.submodule_search_locations) or [])]
-    path = os.pathsep.join([*folders[:1], *(f"{own}/backends/nvidia/bin" for own in folders[1:])])
-    program = shutil.which("cuobjdump") or shutil.which("cuobjdump", path=path)
-    if program is None:
-        pytest.skip("cuobjdump was not found")
+    program = find_cuobjdump()
 
     def dumped(what: str) -> str:
         return subprocess.run(

@@ -22,6 +22,7 @@ class Counts:
     lanes: int = 0
     units: int = 0  # sectors of 32 bytes of global memory, or passes of shared memory
     least: int = 0  # the fewest that would do
+    lines: int = 0  # of 128 bytes of global memory
     bytes: int = 0  # that lanes asked for
 
 
@@ -38,6 +39,7 @@ class Kernel:
     local: int = 0  # bytes of memory
     shared: int = 0
     touched: int = 0  # bytes of global memory, each once a launch
+    longest: int = 0  # instructions of the warp that ran most, of each launch
     never: set[int] | None = None  # lines that no process has executed
     operations: Counter[str] = field(default_factory=Counter)  # by warps
     banks: dict[int, list[int]] = field(default_factory=dict)  # by line: issues, passes, the fewest
@@ -46,8 +48,7 @@ class Kernel:
     def total(self, *names: str) -> Counts:
         """Sum classes, all by default."""
         chosen = [c for name, c in self.classes.items() if not names or name in names]
-        each = ("issues", "lanes", "units", "least", "bytes")
-        return Counts(*(sum(getattr(c, name) for c in chosen) for name in each))
+        return Counts(*(sum(getattr(c, n) for c in chosen) for n in Counts.__annotations__))
 
 
 Kernels = dict[tuple[str, str], Kernel]  # by file and readable()
@@ -71,7 +72,7 @@ def add_statistics(kernels: Kernels, lines: Iterable[str]) -> None:
             kernels.setdefault((words[0], readable(words[1])), Kernel(words[0])).has_run = True
         elif kind == "kernel":
             file, mangled, name, *numbers = words
-            launches, threads, instructions, local, shared, touched = map(int, numbers)
+            launches, threads, instructions, local, shared, touched, longest = map(int, numbers)
             kernel = kernels.setdefault((file, readable(mangled)), Kernel(file))
             kernel.has_run = True
             kernel.name, kernel.instructions = name, instructions
@@ -79,6 +80,7 @@ def add_statistics(kernels: Kernels, lines: Iterable[str]) -> None:
             kernel.launches += launches
             kernel.threads += threads
             kernel.touched += touched
+            kernel.longest += longest
         elif kind == "class":
             counts = kernel.classes[words[0]]
             for name, count in zip(Counts.__annotations__, words[1:], strict=True):

@@ -219,6 +219,7 @@ std::string visops_ptx_launch(const VisopsPtxLaunch& what) {
       run_guarded(launch);
     }
     kernel.touched += touched.bytes();
+    kernel.longest += launch.longest;
     return "";
   } catch (const Error& error) {
     log_line(std::string("ERROR ") + error.what());

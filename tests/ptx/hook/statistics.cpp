@@ -34,7 +34,7 @@ void describe_counts(const Kernel& kernel, std::ostream& out) {
     const Counts& sum = by_class[n];
     if (sum.issues == 0) continue;
     out << "class\t" << kClassNames[n] << '\t' << sum.issues << '\t' << sum.lanes << '\t'
-        << sum.units << '\t' << sum.least << '\t' << sum.bytes << '\n';
+        << sum.units << '\t' << sum.least << '\t' << sum.lines << '\t' << sum.bytes << '\n';
   }
   out << "never\t" << never.str() << '\n';
   for (const auto& [operation, issues] : by_operation)
@@ -50,7 +50,7 @@ std::ofstream open_statistics() {
 }
 
 // A line a kernel: file, name, launches, threads, instructions, bytes of local memory, of shared
-// memory, and touched; then its counts.
+// memory, touched, and the longest warp's instructions; then its counts.
 std::string describe(const Registry& registry) {
   const bool counts = environment("VISOPS_PTX_COUNT") == "1";
   std::ostringstream out;
@@ -59,7 +59,7 @@ std::string describe(const Registry& registry) {
     const Kernel& k = *known.kernel;
     out << "kernel\t" << file_of(k) << '\t' << k.name << '\t' << k.plain_name << '\t' << k.launches
         << '\t' << k.threads << '\t' << k.counts.size() << '\t' << k.local_bytes << '\t'
-        << k.shared_bytes << '\t' << k.touched << '\n';
+        << k.shared_bytes << '\t' << k.touched << '\t' << k.longest << '\n';
     if (counts) describe_counts(k, out);
   }
   return out.str();
@@ -83,7 +83,7 @@ extern "C" __attribute__((visibility("default"))) const char* visops_ptx_take_st
   for (const auto& [key, known] : ptx::registry().all()) {
     if (known.kernel == nullptr) continue;
     ptx::Kernel& kernel = *known.kernel;
-    kernel.launches = kernel.threads = kernel.touched = 0;
+    kernel.launches = kernel.threads = kernel.touched = kernel.longest = 0;
     kernel.counts.assign(kernel.counts.size(), ptx::Counts());
   }
   return text.c_str();

@@ -64,11 +64,12 @@ struct Counts {
   uint64_t issues = 0;            // warps that ran it
   uint64_t lanes = 0;             // lanes that took part
   uint64_t units = 0, least = 0;  // sectors or passes (costs.cpp), and the fewest that would do
+  uint64_t lines = 0;             // of 128 bytes of global memory
   uint64_t bytes = 0;             // that lanes asked for
 
   void add(const Counts& other) {
     issues += other.issues, lanes += other.lanes, units += other.units;
-    least += other.least, bytes += other.bytes;
+    least += other.least, lines += other.lines, bytes += other.bytes;
   }
 };
 
@@ -152,6 +153,7 @@ struct Kernel {
   // Statistics.
   std::vector<Counts> counts;
   uint64_t launches = 0, threads = 0, touched = 0;
+  uint64_t longest = 0;  // instructions of the warp that ran most, of each launch
 };
 
 enum Special {
@@ -194,6 +196,7 @@ struct Warp {
   uint32_t barrier_block = 0;
   uint32_t* defined = nullptr;  // lanes for which each register has a value, for VISOPS_PTX_CHECK
   bool tired = false;           // ran a whole turn while other lanes could have
+  uint64_t issued = 0;          // instructions of this block, if they are counted
 
   template <class T>
   T* at(uint32_t position) const {
@@ -217,6 +220,7 @@ struct Launch {
       nullptr;  // of words of global memory: VISOPS_PTX_MODE=both
   bool counts = false, checks = false;
   Touched* touched = nullptr;  // with `counts`
+  uint64_t longest = 0;        // what the warp that ran most has issued, with `counts`
   uint64_t serial = 0;
   const Instruction* now = nullptr;  // for what a signal says
 };

@@ -1,6 +1,7 @@
 // What accesses ask of memory, counted with VISOPS_PTX_COUNT.
 //
 // Global memory moves in sectors of 32 bytes: a request of a warp costs as many as its lanes touch.
+// The first cache looks up lines of 128 bytes.
 // Shared memory has 32 banks of 4-byte words: a request takes as many passes as its lanes have
 // different words in one bank. Requests of 8 and 16 bytes a lane go in two and four parts.
 //
@@ -29,10 +30,10 @@ void count_access(Warp& w, const Instruction& i, const uint64_t* at, bool is_sha
   const int words = !is_shared || i.access_bytes < 4 ? 1 : i.access_bytes / 4;
   const int at_once = kLanes / words;
   Counts& counts = w.launch->kernel->counts[i.number];
-  uint64_t seen[kLanes];
+  uint64_t seen[kLanes], lines[kLanes];
   size_t asked = 0;
   for (int first = 0; first < kLanes; first += at_once) {
-    int in_bank[kLanes] = {}, most = 0, found = 0;
+    int in_bank[kLanes] = {}, most = 0, found = 0, found_lines = 0;
     for (int l = first; l < first + at_once; ++l) {
       if (!(w.active >> l & 1)) continue;
       asked += i.access_bytes;
@@ -42,10 +43,14 @@ void count_access(Warp& w, const Instruction& i, const uint64_t* at, bool is_sha
         if (std::find(seen, seen + found, unit) != seen + found) continue;
         seen[found++] = unit;
         most = std::max(most, ++in_bank[unit % kLanes]);
+        const uint64_t line = unit / 4;
+        if (!is_shared && std::find(lines, lines + found_lines, line) == lines + found_lines)
+          lines[found_lines++] = line;
       }
     }
     counts.units += static_cast<unsigned>(is_shared ? most : found);
     counts.least += is_shared && found != 0;
+    counts.lines += static_cast<unsigned>(found_lines);
   }
   if (!is_shared) counts.least += (asked + 31) / 32;
   counts.bytes += asked;

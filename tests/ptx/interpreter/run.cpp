@@ -70,6 +70,12 @@ int choose(Warp& w, bool tired) {
   return best;
 }
 
+void count(Warp& w, uint32_t number) {
+  Counts& counts = w.launch->kernel->counts[number];
+  ++counts.issues, ++w.issued;
+  counts.lanes += static_cast<unsigned>(__builtin_popcount(w.active));
+}
+
 template <bool counts>
 void run_instructions(Warp& w, const Instruction* i, const Instruction* end) {
   if (counts && w.launch->checks) {
@@ -88,20 +94,14 @@ void run_instructions(Warp& w, const Instruction* i, const Instruction* end) {
       w.active &= i->guard_negated ? ~p : p;
       w.full = w.full && w.active == before;
       if (w.active != 0) {
-        if (counts) {
-          Counts& c = w.launch->kernel->counts[i->number];
-          ++c.issues, c.lanes += static_cast<unsigned>(__builtin_popcount(w.active));
-        }
+        if (counts) count(w, i->number);
         i->run(w, *i);
       }
       w.active = before;
       w.full = was_full;
       continue;
     }
-    if (counts) {
-      Counts& c = w.launch->kernel->counts[i->number];
-      ++c.issues, c.lanes += static_cast<unsigned>(__builtin_popcount(w.active));
-    }
+    if (counts) count(w, i->number);
     i->run(w, *i);
   }
 }
@@ -177,10 +177,7 @@ void run_warp(Warp& w) {
         }
       }
       run_instructions<counts>(w, code + b->begin, code + b->end);
-      if (counts && b->number != kNowhere) {
-        Counts& c = w.launch->kernel->counts[b->number];
-        ++c.issues, c.lanes += static_cast<unsigned>(__builtin_popcount(active));
-      }
+      if (counts && b->number != kNowhere) count(w, b->number);
       if (b->kind == Basic::kFall) {
         block = b->next;
         continue;
@@ -240,6 +237,7 @@ void begin_block(Launch& launch, std::vector<Warp>& warps, unsigned threads, siz
     w.group_count = 1;
     w.groups[0] = {0, w.alive, false};
     w.state = Warp::kRuns;
+    w.issued = 0;
     if (launch.checks)
       std::memset(w.defined, 0, sizeof(uint32_t) * kernel.function.registers.size());
     if (local_bytes != 0) std::memset(w.local, 0xcd, local_bytes * kLanes);
@@ -266,7 +264,10 @@ void run_block(Launch& launch, std::vector<Warp>& warps, bool backwards) {
       at_barrier += w.state == Warp::kAtBarrier;
       ended += w.state == Warp::kEnded;
     }
-    if (ended == warps.size()) return;
+    if (ended == warps.size()) {
+      for (const Warp& w : warps) launch.longest = std::max(launch.longest, w.issued);
+      return;
+    }
     if (at_barrier + ended < warps.size()) continue;
     bool partly = ended != 0, same = true;
     const Warp* first = nullptr;

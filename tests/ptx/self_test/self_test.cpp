@@ -41,8 +41,13 @@ std::unique_ptr<Kernel> make(const std::string& body, const std::string& shared 
 std::vector<uint64_t> run_kernel(Kernel& kernel, const std::vector<uint64_t>& in, unsigned threads,
                                  uint64_t seed = 0, bool checks = false, bool counts = false) {
   std::vector<uint64_t> out(threads, 0);
+  // At the beginning of a line of 128 bytes, as memory of a GPU lies: lines are counted.
+  std::vector<uint64_t> with_room(in.size() + 16);
+  const size_t past = reinterpret_cast<uintptr_t>(with_room.data()) % 128 / sizeof(uint64_t);
+  uint64_t* const given = with_room.data() + (16 - past) % 16;
+  std::copy(in.begin(), in.end(), given);
   alignas(64) uint64_t parameters[2] = {reinterpret_cast<uint64_t>(out.data()),
-                                        reinterpret_cast<uint64_t>(in.data())};
+                                        reinterpret_cast<uint64_t>(given)};
   Launch launch;
   launch.kernel = &kernel;
   for (int k = 0; k < 3; ++k) launch.grid[k] = launch.block[k] = 1;
@@ -57,6 +62,7 @@ std::vector<uint64_t> run_kernel(Kernel& kernel, const std::vector<uint64_t>& in
   launch.touched = &touched;
   run(launch);
   kernel.touched = touched.bytes();
+  kernel.longest = launch.longest;
   return out;
 }
 
@@ -392,28 +398,31 @@ void unsupported_inputs() {
 // What a warp's requests cost; kernels touch 128 or more bytes of what they read.
 void costs() {
   const auto of = [](const std::string& what, const std::string& body, Class kind, uint64_t units,
-                     uint64_t least, uint64_t bytes, uint64_t touched) {
+                     uint64_t least, uint64_t bytes, uint64_t touched, uint64_t lines = 0) {
     auto kernel = make(body, ".shared .align 16 .b8 s[4096];\n");
     run_kernel(*kernel, std::vector<uint64_t>(512, 7), 32, 0, false, true);
-    Counts sum;
+    Counts sum, all;
     for (size_t n = 0; n < kernel->counts.size(); ++n) {
+      all.add(kernel->counts[n]);
       if (kernel->class_of_number[n] == kind) sum.add(kernel->counts[n]);
     }
     expect(what + ": sectors or passes", sum.units, units);
     expect(what + ": the fewest", sum.least, least);
     expect(what + ": bytes", sum.bytes, bytes);
     expect(what + ": touched", kernel->touched, touched);
+    expect(what + ": lines", sum.lines, lines);
+    expect(what + ": the longest warp's", kernel->longest, all.issues);  // the only one
   };
   const std::string strided = "mul.wide.u32 %rd5, %r1, 32;\nadd.s64 %rd6, %rd4, %rd5;\n";
   const Class reads = Class::kLoadGlobal, shared = Class::kStoreShared;
-  of("dense", "ld.global.u64 %rd7, [%rd2];", reads, 8, 8, 256, 256);
-  of("strided", strided + "ld.global.u32 %r2, [%rd6];", reads, 32, 4, 128, 128);
+  of("dense", "ld.global.u64 %rd7, [%rd2];", reads, 8, 8, 256, 256, 2);
+  of("strided", strided + "ld.global.u32 %r2, [%rd6];", reads, 32, 4, 128, 128, 8);
   of("the same twice", "ld.global.u64 %rd7, [%rd2];\nld.global.u64 %rd8, [%rd2];", reads, 16, 16,
-     512, 256);
-  of("one for all", "ld.global.u32 %r2, [%rd4];", reads, 1, 4, 128, 4);
+     512, 256, 4);
+  of("one for all", "ld.global.u32 %r2, [%rd4];", reads, 1, 4, 128, 4, 1);
   of("half of a warp",
      "setp.gt.u32 %p1, %r1, 15;\n@%p1 bra $L1;\nld.global.u64 %rd7, [%rd2];\n$L1:", reads, 4, 4,
-     128, 128);
+     128, 128, 1);
   const auto store = [](int shift, const char* what) {
     return "mov.u32 %r2, s;\nshl.b32 %r3, %r1, " + std::to_string(shift) +
            ";\nadd.s32 %r4, %r2, %r3;\n" + what;
