@@ -271,20 +271,23 @@ struct FilterWalk {
 
 // The output row after the last one that can be summed in one walk from row `from` on: of each, the
 // first tap and the last one come no sooner than those of the row before, there are no rows between
-// that none of them has, and when a row opens there is room for it.
+// that none of them has, and when a row opens there is room for it. All lanes of a warp call it,
+// each for a row.
 template <class F>
 __device__ inline int end_of_walk(const FilterTile<F>& tile, int from) {
+  static_assert(kFilterRows < kWarp, "a lane for each row, and one behind them");
   const int64_t begin = tile.row[from].first;
-  int to = from + 1;
-  for (; to < tile.rows; ++to) {
+  const int to = static_cast<int>(threadIdx.x) % kWarp;
+  bool ends = to >= tile.rows;
+  if (to > from && !ends) {
     const auto &row = tile.row[to], &last = tile.row[to - 1];
     const bool follows = last.first < last.end && row.first < row.end && row.first >= last.first &&
                          row.end >= last.end && row.first <= last.end;
-    if (!follows) break;
-    if (to - from < F::kOpen) continue;
-    if (tile.row[to - F::kOpen].last_pair(begin) >= row.first_pair(begin)) break;
+    const bool has_room =
+        to - from < F::kOpen || tile.row[to - F::kOpen].last_pair(begin) < row.first_pair(begin);
+    ends = !follows || !has_room;
   }
-  return to;
+  return __ffs(static_cast<int>(__ballot_sync(0xffffffffu, ends))) - 1;
 }
 
 // Pair `index` of those that begin at row `begin`, for output rows from `from` on and before `to`.
