@@ -64,6 +64,16 @@ else:  # type checkers can't follow this list, and take the names from the impor
         return sorted({*globals(), *__all__})
 
 
+# Of detectron2, mmcv, Segment Anything and torchvision.
+_NAMES_ELSEWHERE = {
+    "SigmoidFocalLoss": "sigmoid_focal_loss, or visops.compat.mmcv",
+    "box_convert": "torchvision.ops.box_convert",
+    "calculate_stability_score": "stability_score",
+    "modulated_deform_conv2d": "deform_conv2d(..., mask=mask), or visops.compat.mmcv",
+    "paste_masks_in_image": "paste_masks",
+    "scale_boxes": "unletterbox_boxes",
+}
+
 # Imported when they are asked for: they take as long as all the rest, and torchvision takes longer.
 _LAZY_MODULES = ("compare", "compat", "infer", "onnx", "transforms")
 
@@ -77,5 +87,8 @@ def __getattr__(name: str) -> _typing.Any:
         looked_for = not name.startswith("_") and _native_error is None
         transforms = vars(__getattr__("transforms")) if looked_for else {}
         hint = f"; use visops.transforms.{name}" if name in transforms.get("__all__", ()) else ""
+        spelt = {own.lower(): own for own in globals()["__all__"]}.get(name.lower())
+        if instead := _NAMES_ELSEWHERE.get(name) or spelt:
+            hint = f"; use {instead}"
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     return getattr(_importlib.import_module(f"{__name__}.{module}"), name)

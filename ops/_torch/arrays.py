@@ -127,6 +127,18 @@ def number_list(op: str, name: str, value: Any) -> list[float]:
         ) from None
 
 
+def reject_channels_first(op: str, image: np.ndarray) -> None:
+    """Refuse an array of few rows and very many channels, which is most likely [C, H, W]."""
+    if image.ndim < 3:
+        return
+    rows, channels = image.shape[-3], image.shape[-1]
+    if rows in (1, 3, 4) and channels > 32:
+        raise ValueError(
+            f"visops.{op}: image has shape {list(image.shape)}, and arrays are [height, width, "
+            "channels]; for [channels, height, width] give a tensor, or image.transpose(1, 2, 0)"
+        )
+
+
 def floating_dtype(*values: Any) -> torch.dtype:
     """Return the promoted dtype of what is floating among `values`; float64 where nothing is."""
     result = None

@@ -59,7 +59,10 @@ def call_operator(
     given = {n: v for n, v in tensors.items() if not (v is None and n in optional)}
     first = next(iter(given))
     if not isinstance(given[first], np.ndarray):
-        _require_kind(op, Tensor, "a torch.Tensor or a numpy.ndarray", given)
+        either = "a torch.Tensor or a numpy.ndarray"
+        like_first = isinstance(given[first], Tensor)
+        allowed = f"a torch.Tensor, as {first} is" if like_first else either
+        _require_kind(op, Tensor, allowed, given)
         raise TypeError(f"visops.{op}: device is for arrays; move tensors with .to({device!r})")
     _require_kind(op, np.ndarray, f"a numpy.ndarray, as {first} is", given)
     moved = {name: as_tensor(op, name, array).to(device) for name, array in given.items()}

@@ -43,8 +43,10 @@ class PictureFile:
 
     Raises
     ------
+    TypeError
+        Its pixels are not of 8 bits: the file is sound, and whoever skips damaged ones must know.
     ValueError
-        Pillow can't read it, it is too large, or its pixels are not of 8 bits.
+        Pillow can't read it, or it is too large.
     """
 
     __slots__ = ("_exif", "_image", "size")
@@ -55,7 +57,7 @@ class PictureFile:
         width, height = image.size
         check_pixels(height, width, max_pixels)
         if image.mode in ("I", "I;16", "I;16B", "I;16L", "F"):
-            raise ValueError(
+            raise TypeError(
                 f"data has pixels of mode {image.mode!r}, must have 8 bits (decode it before)"
             )
         try:

@@ -47,7 +47,8 @@ def sigmoid_focal_loss(
     gamma : float
         0 or more; 0 is the binary cross entropy.
     reduction : {"none", "mean", "sum"}
-        What is returned of the losses of all logits.
+        What is returned of the losses of all logits. The mean is over logits, as torchvision's;
+        with classes as targets it is the sum by the number of rows, as mmcv's.
 
     Returns
     -------
@@ -86,7 +87,8 @@ def sigmoid_focal_loss(
     numbers = real_number(_OP, "alpha", alpha), real_number(_OP, "gamma", gamma)
     losses: Tensor = _loss(*_with_autocast(inputs, targets, *numbers))
     if reduction == "mean":
-        return losses.mean()
+        of_classes = targets.dim() < inputs.dim()
+        return losses.sum() / targets.numel() if of_classes else losses.mean()
     return losses.sum() if reduction == "sum" else losses
 
 

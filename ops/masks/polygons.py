@@ -57,7 +57,12 @@ def masks_to_polygons(
     Notes
     -----
     S. Suzuki and K. Abe, "Topological structural analysis of digitized binary images by border
-    following", CVGIP 1985. For COCO's "segmentation": ``[p.ravel().tolist() for p in polygons]``.
+    following", CVGIP 1985.
+
+    COCO's "segmentation" measures from the corners of pixels, and wants three vertices or more:
+    ``[(p + 0.5).ravel().tolist() for p in polygons if len(p) > 2]``. The rim of half a pixel that
+    lies outside of the centres is lost there, as it is with OpenCV's contours; run lengths keep
+    every pixel (:func:`visops.masks_to_rle`).
 
     Examples
     --------

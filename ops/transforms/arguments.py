@@ -75,6 +75,14 @@ def whole(
     return result
 
 
+def flag(owner: str, argument: str, value: Any) -> bool:
+    """Check a truth value: words such as "no" have one of Python's, and mean the other."""
+    value = plain_number(value)
+    if not isinstance(value, (bool, Integral)) or value not in (0, 1):
+        fail(owner, argument, value, "True or False", TypeError)
+    return bool(value)
+
+
 def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
     """Return whether an argument holds several values: a string is one."""
     return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)

@@ -27,6 +27,7 @@ from .chain.options import (
     options_within,
     output_types_of,
     reject_named,
+    reject_options,
     target_options,
 )
 from .chain.plan import Params
@@ -156,8 +157,10 @@ class Compose(Chain):
         per_frame: bool | None = None,
         layout: Layout | None = None,
         memory_format: torch.memory_format | None = None,
+        **named: Any,
     ) -> None:
         super().__init__()
+        reject_options(named)
         if not isinstance(transforms, (Sequence, nn.ModuleList)) or isinstance(transforms, str):
             kind = f"transforms is a {type(transforms).__name__}"
             raise TypeError(f"visops.transforms.Compose: {kind}, must be a sequence of transforms")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._native import warp_affine as _warp_ndarray
-from .._torch.arrays import as_tensor, number_list
+from .._torch.arrays import as_tensor, number_list, reject_channels_first
 from .._torch.call import renamed
 from .._torch.declaring import operator
 from .._torch.numbers import is_symbol, tensor_of_symbols
@@ -119,6 +119,7 @@ def warp_affine(
             f"visops.warp_affine: convention is {convention!r}, must be 'integer' or 'half_pixel'"
         )
     if isinstance(image, np.ndarray):
+        reject_channels_first("warp_affine", image)
         return _warp_ndarray(  # type: ignore[no-any-return]
             image, matrix, size, mode, padding_mode, fill, inverse_map, half_pixel, out
         )

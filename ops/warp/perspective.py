@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.arrays import as_tensor
+from .._torch.arrays import as_tensor, reject_channels_first
 from .._torch.call import renamed
 from .._torch.options import Convention, Interpolation, PaddingMode
 from .._torch.shapes import prefers_channels_last
@@ -153,6 +153,7 @@ def _pixels(image: Any) -> Tensor:
             f"visops.{_OP}: image has shape {list(image.shape)}, "
             "must be [height, width] or [height, width, channels]"
         )
+    reject_channels_first(_OP, image)
     pixels = as_tensor(_OP, "image", image)
     return pixels.unsqueeze(0) if image.ndim == 2 else pixels.permute(2, 0, 1)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .. import _native
 from .._loader import native_error
-from .._torch.arrays import as_tensor, number_list
+from .._torch.arrays import as_tensor, number_list, reject_channels_first
 from .._torch.autocast import full_product
 from .._torch.native import modes_or_transforms_active
 from .._torch.options import Interpolation, PaddingMode
@@ -110,6 +110,7 @@ def remap(
             "image", f"of shape {list(pixels.shape)}", what + ("" if is_array else "[B, C, H, W]")
         )
     if is_array and rank > 2:
+        reject_channels_first("remap", image)  # type: ignore[arg-type]
         pixels = pixels.movedim(-1, -3)
     batch = pixels[(None,) * (4 - rank)]
     if 0 in batch.shape[-2:]:

@@ -72,6 +72,10 @@ def test_names_of_other_rooms() -> None:
     for name in ("Compose", "Loader", "RandomResizedCrop"):
         with pytest.raises(AttributeError, match=f"{name!r}; use visops.transforms.{name}$"):
             getattr(visops, name)
+    with pytest.raises(AttributeError, match=r"'ROIAlign'; use RoIAlign$"):
+        _ = visops.ROIAlign  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"'paste_masks_in_image'; use paste_masks$"):
+        _ = visops.paste_masks_in_image  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=r"'visops' has no attribute 'crop_boxes'$"):
         _ = visops.crop_boxes  # type: ignore[attr-defined]
 

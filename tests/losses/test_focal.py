@@ -52,6 +52,17 @@ def test_classes_are_targets_of_one(slot: str) -> None:
         assert all(map(torch.equal, *found))
 
 
+def test_mmcv_s_mean_of_classes() -> None:
+    """The sum by the number of rows; of targets for each logit it is torchvision's mean."""
+    logits, classes = torch.randn(6, 4), torch.tensor([0, 3, 4, -1, 2, 2])
+    one_hot = (classes[:, None] == torch.arange(4)).float()
+    total = visops.sigmoid_focal_loss(logits, one_hot, reduction="sum")
+    of_classes = visops.sigmoid_focal_loss(logits, classes, reduction="mean")
+    torch.testing.assert_close(of_classes, total / 6)
+    of_logits = visops.sigmoid_focal_loss(logits, one_hot, reduction="mean")
+    torch.testing.assert_close(of_logits, total / 24)
+
+
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 @pytest.mark.parametrize(("alpha", "gamma"), NUMBERS[:3])
 def test_torchvision_s_values_and_gradients(alpha: float, gamma: float, reduction: Any) -> None:

@@ -110,9 +110,12 @@ def _padded_indices(taps: np.ndarray, n: int, padding_mode: str) -> np.ndarray:
     """padded_index of an array; -1 for None."""
     if taps.size == 0 or n == 0:
         return np.full(taps.shape, -1)
-    low, high = int(taps.min()), int(taps.max())
-    table = [padded_index(i, n, padding_mode) for i in range(low, high + 1)]
-    return np.array([-1 if t is None else t for t in table])[taps - low]
+    if padding_mode == "constant":
+        return np.where((taps >= 0) & (taps < n), taps, -1)
+    before, after = max(0, -int(taps.min())), max(0, int(taps.max()) - n + 1)
+    mode = NUMPY_PAD_MODE[padding_mode]
+    padded: np.ndarray = np.pad(np.arange(n), (before, after), mode=mode)  # type: ignore[call-overload]
+    return padded[taps + before]
 
 
 def warp(

@@ -307,8 +307,10 @@ def test_files_that_have_no_orientation(kind: str, mode: str) -> None:
         chain(file.getvalue()[:40])
     deep = io.BytesIO()
     Image.fromarray(np.zeros((4, 4), np.uint16)).save(deep, "TIFF")
-    with pytest.raises(ValueError, match="pixels of mode 'I;16', must have 8 bits"):
+    with pytest.raises(TypeError, match="pixels of mode 'I;16', must have 8 bits"):
         chain(deep.getvalue())
+    with pytest.raises(TypeError, match="must have 8 bits"):  # nothing is wrong with the file
+        list(transforms.Loader([(deep.getvalue(), 3)] * 2, chain, 1, on_error="skip"))
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WebP"])
@@ -346,5 +348,5 @@ def test_other_files_of_a_mixed_folder(kind: str) -> None:
         limited(file.getvalue())
     sixteen = io.BytesIO()
     Image.fromarray(np.zeros((4, 4), np.uint16)).save(sixteen, "PNG")
-    with pytest.raises(ValueError, match="DecodeJpeg: the sample has pixels of mode 'I;16'"):
+    with pytest.raises(TypeError, match="DecodeJpeg: the sample has pixels of mode 'I;16'"):
         ours(sixteen.getvalue())

@@ -60,6 +60,10 @@ NEEDED: dict[Any, dict[str, Any]] = {
     T.ScaleJitter: {"target_size": 9},
     T.GaussianBlur: {"kernel_size": 3},
     T.Mosaic: {"size": 9},
+    T.Letterbox: {"size": 9},
+    T.Resize: {"size": 9},
+    T.TenCrop: {"size": 9},
+    T.ToDtype: {"dtype": torch.float32},
 }
 
 # A class, its arguments of which the last is wrong, and what that must be: a ValueError.
@@ -233,13 +237,24 @@ TYPES: list[Argument] = [
         "torch.float16, torch.bfloat16 or torch.float32",
     ),
     (T.Compose, {"seed": 0.5}, "a whole number or None"),
+    (T.Compose, {"mask_fill": 1.5}, "a whole number of at most 64 bits"),
+    *(
+        (make, {argument: "no"}, "True or False")
+        for make, argument in (
+            *((T.Compose, "exact"), (T.Compose, "per_frame"), (T.CopyPaste, "blending")),
+            *((T.RandomRotation, "expand"), (T.Resize, "antialias"), (T.Letterbox, "center")),
+            *((T.ToDtype, "scale"), (T.GaussianNoise, "clip"), (T.DecodeJpeg, "exif")),
+            *((T.GridDropout, "random_offset"), (T.MotionBlur, "allow_shifted")),
+            *((T.AugMix, "all_ops"), (T.Mosaic, "antialias"), (T.TenCrop, "vertical_flip")),
+        )
+    ),
     (T.Compose, {"boxes": "sanitize", "min_size": "1"}, "a finite number >= 0"),
     (T.RandomOrder, {"transforms": 3}, "a sequence of transforms"),
     (T.Views, {"chains": []}, "a sequence of at least one chain"),
     (T.CutMix, {"alpha": "1"}, ALPHA),
     (T.MixUp, {"labels_getter": "labels"}, "'default', a callable or None"),
     (T.CutMix, {"seed": 0.5}, "a whole number or None"),
-    (T.Mosaic, {"mask_fill": 1.5}, "a whole number"),
+    (T.Mosaic, {"mask_fill": 1.5}, "a whole number of at most 64 bits"),
     (T.Mosaic, {"degrees": "a"}, DEGREES),
     (
         T.SanitizeBoundingBoxes,
@@ -442,9 +457,20 @@ def test_images(transform: Any, image: Any, error: type[Exception], message: str
     check_whole(error, whole, lambda: transform(image))
 
 
-def test_seeds_of_views() -> None:
+def test_seeds_and_parameters_of_views() -> None:
     with pytest.raises(ValueError, match="must be all with a seed, or all without"):
         T.Views([T.Compose([PAD], seed=0), T.Compose([PAD])])
+    with pytest.raises(ValueError, match="params has 0 parts, must have 2"):
+        T.Views([[PAD]] * 2)(torch.zeros(3, 5, 5), params=())
+
+
+def test_options_of_albumentations_are_named() -> None:
+    with pytest.raises(TypeError, match="no argument 'bbox_params'; use box_format=, boxes="):
+        T.Compose([PAD], bbox_params=None)
+    with pytest.raises(TypeError, match=r"no argument 'widht'$"):
+        T.Compose([PAD], widht=3)
+    with pytest.raises(TypeError, match=r"keys is \['seg'\], must be a dict of lists of names"):
+        T.Compose([PAD], keys=["seg"])  # type: ignore[arg-type]
 
 
 def test_sizes_in_a_batch() -> None:

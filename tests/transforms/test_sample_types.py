@@ -6,6 +6,7 @@ import decimal
 import enum
 import functools
 import itertools
+import sys
 import types
 import uuid
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import torch
 from bad_input import check
 from visops import transforms
+from visops.transforms.sample.leaf import is_pil
 
 pil = pytest.importorskip("PIL.Image")
 tv = pytest.importorskip("torchvision.tv_tensors")
@@ -455,3 +457,11 @@ def test_noise_is_of_each_frame_and_image(noise: Any, dtype: torch.dtype) -> Non
         both = T.Compose(steps, seed=0)({"image": grey, "img": grey}, index=3)
         assert torch.equal(both["image"], frames[0])
         assert not torch.equal(both["img"], both["image"])
+
+
+def test_pillow_may_be_half_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another thread: its module is there, and has no class yet."""
+    monkeypatch.setitem(sys.modules, "PIL.Image", types.ModuleType("PIL.Image"))
+    sample = {"image": np.zeros((4, 5, 3), np.uint8), "name": object()}
+    assert transforms.Compose([transforms.Pad(1)])(sample)["image"].shape == (3, 6, 7)
+    assert not is_pil(sample["name"])

@@ -131,6 +131,19 @@ def test_sizes(image_size: Size, mode: str) -> None:
         check(image, matrix[None], size, mode=mode, padding_mode=padding_mode)
 
 
+def test_arrays_with_channels_first_are_refused() -> None:
+    photo, eye = np.zeros((3, 40, 60), np.uint8), np.eye(3)
+    maps = np.zeros((2, 5, 6), np.float32)
+    for call in (
+        lambda: visops.warp_affine(photo, eye[:2]),
+        lambda: visops.warp_perspective(photo, eye),
+        lambda: visops.remap(photo, *maps),
+    ):
+        with pytest.raises(ValueError, match=r"shape \[3, 40, 60\], and arrays are \[height, "):
+            call()
+    assert visops.warp_affine(photo[..., :8], eye[:2]).shape == (3, 40, 8)  # eight bands
+
+
 def test_wide_images_keep_precise_coordinates() -> None:
     # Naive float32 coordinates would be off by 1e-3 at column 10,000, and values here with them.
     rng = np.random.default_rng(6)

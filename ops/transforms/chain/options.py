@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from ..arguments import MASK_FILL, fail, number, plain_number
+from ..arguments import MASK_FILL, fail, flag, number, plain_number, whole
 from ..sample.leaf import Leaf
 from ..targets.options import TargetOptions, check_options
 from .source import as_whole
@@ -53,6 +53,9 @@ def given_options(options: Mapping[str, Any], owner: str = "Compose") -> dict[st
             f"visops.transforms.{owner}: memory_format is {memory_format}, must be "
             "torch.contiguous_format or torch.channels_last"
         )
+    if "mask_fill" in given:
+        fill, allowed = given["mask_fill"], "a whole number of at most 64 bits"
+        given["mask_fill"] = whole(owner, "mask_fill", fill, -(2**63), allowed, 2**63 - 1)
     if given.get("layout", "CHW") not in ("CHW", "HWC"):
         raise ValueError(
             f"visops.transforms.{owner}: layout is {given['layout']!r}, must be 'CHW', 'HWC' or "
@@ -63,7 +66,7 @@ def given_options(options: Mapping[str, Any], owner: str = "Compose") -> dict[st
             given[name] = _pairs(owner, name, given[name])
     for name in ("exact", "per_frame"):
         if name in given:
-            given[name] = bool(given[name])
+            given[name] = flag(owner, name, given[name])
     for name, most in _LIMITS.items():
         if name not in given:
             continue
@@ -177,6 +180,23 @@ def output_types_of(transforms: Sequence[Any]) -> OutputTypes:
             image = form
             targets = "pure" if form == "pure" else targets
     return OutputTypes(image, targets)
+
+
+# What arguments of albumentations' Compose are here.
+_OF_ALBUMENTATIONS = {
+    "bbox_params": "use box_format=, boxes='sanitize' and keys={'labels': [...]}",
+    "keypoint_params": "use keypoint_convention=",
+    "additional_targets": "use keys={'image': [...], 'mask': [...]}",
+    "p": "use RandomApply(transforms, p)",
+    "is_check_shapes": "leave it out: shapes are checked",
+}
+
+
+def reject_options(named: Mapping[str, Any]) -> None:
+    """Refuse options that there are not, and say what albumentations' are here."""
+    for name in named:
+        hint = f"; {_OF_ALBUMENTATIONS[name]}" if name in _OF_ALBUMENTATIONS else ""
+        raise TypeError(f"visops.transforms.Compose: there is no argument {name!r}{hint}")
 
 
 def reject_named(named: Mapping[str, Any]) -> NoReturn:

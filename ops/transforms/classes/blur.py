@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._native import Step
-from ..arguments import fail, interval, is_sequence, number, whole
+from ..arguments import fail, flag, interval, is_sequence, number, whole
 from ..base import Builtin, OperationStep, fixed, limits, odd_sides, real
 from ..chain.effects import Effects
 from ..chain.pixel_kinds import PixelKind
@@ -147,9 +147,10 @@ class MotionBlur(OperationStep):
         angle = interval(owner, "angle_range", angle_range)
         allowed = "two numbers in [-1, 1] (min, max)"
         direction = interval(owner, "direction_range", direction_range, -1.0, 1.0, allowed)
-        shift = real((-1.0, 1.0)) if allow_shifted else fixed(0.0)
+        self.allow_shifted = flag(owner, "allow_shifted", allow_shifted)
+        shift = real((-1.0, 1.0)) if self.allow_shifted else fixed(0.0)
         super().__init__(p, [side, real(angle), real(direction), shift, shift])
-        self.blur_limit, self.allow_shifted = (int(side[0]), int(side[1])), bool(allow_shifted)
+        self.blur_limit = int(side[0]), int(side[1])
         self.angle_range, self.direction_range = angle, direction
 
 
@@ -302,10 +303,10 @@ class CLAHE(OperationStep):
     Notes
     -----
     Parameters: ``apply`` and ``amounts`` ``[B, 10]``: clip limit, rows and columns of tiles. One
-    channel has OpenCV's values. Colours go through Lab in float32 instead of its fixed point, and
-    may differ by a few levels. Floating images are brought to 256 levels. On a GPU, images in
-    float64 or that track a gradient, and all with more than 256 rows or columns of tiles, are
-    copied to the CPU for it. No gradient passes.
+    channel has OpenCV's values. Colours go through Lab in float32 instead of its fixed point: most
+    differ by a few levels, some by 16 and more. Floating images are brought to 256 levels. On a
+    GPU, images in float64 or that track a gradient, and all with more than 256 rows or columns of
+    tiles, are copied to the CPU for it. No gradient passes.
 
     Examples
     --------

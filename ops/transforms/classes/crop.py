@@ -11,6 +11,7 @@ from ..arguments import (
     FillArgument,
     fail,
     fill_values,
+    flag,
     padding_ltrb,
     padding_name,
     size_pair,
@@ -374,7 +375,7 @@ class TenCrop(Views):
             ],
             seed=seed,
         )
-        self.size, self.vertical_flip = own, bool(vertical_flip)
+        self.size, self.vertical_flip = own, flag("TenCrop", "vertical_flip", vertical_flip)
 
 
 class RandomSizeCrop(Transform):

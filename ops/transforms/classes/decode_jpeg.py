@@ -4,7 +4,7 @@ from typing import Literal
 
 from ..._native import Step
 from ...jpeg.file import CHANNELS, MAX_PIXELS
-from ..arguments import fail, whole
+from ..arguments import fail, flag, whole
 from ..base import Builtin
 from ..chain.decode import Decoding
 from ..chain.effects import NO_STEP, Effects
@@ -83,8 +83,8 @@ class DecodeJpeg(Decoding, Builtin):
         super().__init__()
         if mode not in CHANNELS:
             fail("DecodeJpeg", "mode", mode, "'rgb' or 'gray'")
-        self.mode, self.exif = mode, bool(exif)
-        self.reduced = None if reduced is None else bool(reduced)
+        self.mode, self.exif = mode, flag("DecodeJpeg", "exif", exif)
+        self.reduced = None if reduced is None else flag("DecodeJpeg", "reduced", reduced)
         self.max_pixels = whole("DecodeJpeg", "max_pixels", max_pixels, 1, "a whole number >= 1")
 
     @property

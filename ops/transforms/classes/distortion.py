@@ -18,6 +18,7 @@ from ..arguments import (
     FillArgument,
     fail,
     fill_values,
+    flag,
     interpolation_mode,
     interval,
     is_sequence,
@@ -236,7 +237,7 @@ class GridDistortion(_Bending):
         owner = type(self).__name__
         self.num_steps = whole(owner, "num_steps", num_steps, 1, "a whole number >= 1")
         self.distort_limit = _limits(owner, distort_limit, -0.99)
-        self.normalized = bool(normalized)
+        self.normalized = flag(owner, "normalized", normalized)
         self.padding_mode = padding_name(owner, padding_mode)
         self.draws = 1 + 2 * (self.num_steps + 1)
 

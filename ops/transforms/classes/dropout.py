@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..._native import Step
-from ..arguments import fail, interval, is_sequence, number, whole
+from ..arguments import fail, flag, interval, is_sequence, number, whole
 from ..base import KEY, OperationStep, RandomlyApplied, Range, fixed
 from ..chain.effects import Effects
 from ..chain.integers import reject_out_of_range
@@ -218,7 +218,7 @@ class GridDropout(OperationStep):
         shift = _two(owner, "shift_xy", shift_xy, 0)
         value, filling = _filling(owner, fill)
         rest: list[Range] = [
-            *(fixed(own_ratio), fixed(bool(random_offset)), fixed(grid)),
+            *(fixed(own_ratio), fixed(flag(owner, "random_offset", random_offset)), fixed(grid)),
             *(fixed(n) for n in (*numbers, *shift, filling)),
         ]
         super().__init__(p, [fixed(value), KEY, *rest])

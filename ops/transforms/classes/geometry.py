@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._native import Step
-from ..arguments import FillArgument, fail, fill_values, interval, is_sequence, number, spread
+from ..arguments import FillArgument, fail, fill_values, flag, interval, is_sequence, number, spread
 from ..base import RandomlyApplied, Sampled
 from ..chain.effects import Effects
 
@@ -167,7 +167,7 @@ class RandomRotation(Sampled):
         owner = type(self).__name__
         self.degrees = spread(owner, "degrees", degrees)
         self.sample_by(interpolation)
-        self.expand = bool(expand)
+        self.expand = flag(owner, "expand", expand)
         self.center = _center(owner, center)
         self.fill = fill_values(owner, fill)
 

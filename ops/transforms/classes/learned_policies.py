@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ..._native import Step
-from ..arguments import FillArgument, fail, fill_values, interpolation_mode, number, whole
+from ..arguments import FillArgument, fail, fill_values, flag, interpolation_mode, number, whole
 from ..base import Transform
 from ..chain.compile import Compiled
 from ..chain.effects import Effects
@@ -264,7 +264,7 @@ class AugMix(Transform):
         allowed = "a whole number up to 16"
         self.chain_depth = whole(owner, "chain_depth", chain_depth, -(2**31), allowed, 16)
         self.alpha = number(owner, "alpha", alpha, 1e-3, 1e6, "a number in [0.001, 1e6]")
-        self.all_ops = bool(all_ops)
+        self.all_ops = flag(owner, "all_ops", all_ops)
         self.interpolation = interpolation_mode(owner, interpolation)
         self.fill = fill_values(owner, fill)
         self._depth = self.chain_depth if self.chain_depth > 0 else _DEEPEST

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..arguments import fail, interval, is_sequence, number, whole
+from ..arguments import fail, flag, interval, is_sequence, number, whole
 from ..base import KEY, OperationStep, fixed, limits, real
 from ..chain.integers import WHITES
 from ..chain.pixel_kinds import PixelKind
@@ -66,8 +66,9 @@ class GaussianNoise(OperationStep):
         owner, allowed = "GaussianNoise", "a number >= 0 or two (min, max)"
         own_mean = number(owner, "mean", mean)
         own_sigma = limits(owner, "sigma", sigma, 0.0, np.inf, allowed)
-        super().__init__(p, [real(own_sigma), fixed(own_mean), fixed(bool(clip)), KEY])
-        self.mean, self.sigma, self.clip = own_mean, own_sigma, bool(clip)
+        self.clip = flag(owner, "clip", clip)
+        super().__init__(p, [real(own_sigma), fixed(own_mean), fixed(self.clip), KEY])
+        self.mean, self.sigma = own_mean, own_sigma
 
     def set_constants(self, plan: Plan) -> None:
         if not self.clip and plan.dtype in WHITES:

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._native import Step
-from ..arguments import FillArgument, fail, fill_values, interval, is_sequence, size_pair, whole
+from ..arguments import (
+    FillArgument,
+    fail,
+    fill_values,
+    flag,
+    interval,
+    is_sequence,
+    size_pair,
+    whole,
+)
 from ..base import RandomlyApplied, Sampled
 from ..chain.effects import Effects
 from ..chain.integers import reject_out_of_range
@@ -70,7 +79,7 @@ class RandomResizedCrop(Sampled):
         self.size = size_pair(owner, "size", size)
         self.scale = interval(owner, "scale", scale, 0.0, allowed="two numbers >= 0 (min, max)")
         self.ratio = interval(owner, "ratio", ratio, tiny, allowed="two numbers > 0 (min, max)")
-        self.sample_by(interpolation, bool(antialias))
+        self.sample_by(interpolation, flag(owner, "antialias", antialias or False))
         self._log_ratio = (math.log(self.ratio[0]), math.log(self.ratio[1]))
 
     def effects(self) -> Effects:
@@ -143,7 +152,7 @@ class Resize(Sampled):
             fail(owner, "max_size", max_size, "None where size is a pair (height, width)")
         if isinstance(self.size, int) and self.max_size is not None and self.max_size <= self.size:
             fail(owner, "max_size", max_size, f"larger than size, which is {self.size}")
-        self.sample_by(interpolation, bool(antialias))
+        self.sample_by(interpolation, flag(owner, "antialias", antialias or False))
 
     def effects(self) -> Effects:
         size = (0, 0)
@@ -218,9 +227,9 @@ class Letterbox(Sampled):
         owner = type(self).__name__
         self.size = size_pair(owner, "size", size)
         self.fill = fill_values(owner, fill)
-        self.center = bool(center)
-        self.scaleup = bool(scaleup)
-        self.sample_by(interpolation, bool(antialias))
+        self.center = flag(owner, "center", center)
+        self.scaleup = flag(owner, "scaleup", scaleup)
+        self.sample_by(interpolation, flag(owner, "antialias", antialias or False))
 
     def effects(self) -> Effects:
         return Effects(
@@ -291,7 +300,7 @@ class ScaleJitter(_RandomSize):
         turn: bool = False,
     ) -> None:
         super().__init__(interpolation, antialias)
-        self.turn = bool(turn)
+        self.turn = flag(type(self).__name__, "turn", turn)
         tiny = math.nextafter(0.0, 1.0)
         allowed = "two numbers > 0 (min, max)"
         self.target_size = size_pair("ScaleJitter", "target_size", target_size)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..._native import Step
-from ..arguments import fail, is_sequence, number
+from ..arguments import fail, flag, is_sequence, number
 from ..base import Builtin
 from ..chain.effects import NO_STEP, Effects, TargetStep
 from ..chain.integers import WHITES
@@ -138,7 +138,7 @@ class ToDtype(Builtin):
             *names, last = map(str, _DTYPES)
             fail("ToDtype", "dtype", dtype, f"{', '.join(names)} or {last}", TypeError)
         self.dtype = dtype
-        self.scale = bool(scale)
+        self.scale = flag("ToDtype", "scale", scale)
 
     def effects(self) -> Effects:
         return Effects(dtype=self.dtype)
@@ -165,7 +165,7 @@ class _ToDtypes(TargetStep, ToDtype):
     def __init__(self, dtype: Mapping[Any, Any], scale: bool = False) -> None:
         Builtin.__init__(self)
         self.by_kind = _by_kind(dtype)
-        self.dtype, self.scale = self.by_kind.get("image"), bool(scale)  # type: ignore[assignment]
+        self.dtype, self.scale = self.by_kind.get("image"), flag("ToDtype", "scale", scale)  # type: ignore[assignment]
 
     def _get_name(self) -> str:
         return "ToDtype"

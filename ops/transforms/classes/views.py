@@ -9,8 +9,9 @@ from ..._native import call_key
 from ..._torch.outside_graphs import outside_graphs
 from ..arguments import fail, is_sequence
 from ..chain.decode_ahead import decode_ahead
+from ..chain.draws import recorded
 from ..chain.nesting import outer_options
-from ..chain.source import index_of_samples
+from ..chain.source import Parameters, index_of_samples
 from ..compose import Compose
 from ..sample.batches import Split, as_batch
 
@@ -40,11 +41,11 @@ class Views(nn.Module):
 
     Notes
     -----
-    A call has the arguments of :class:`Compose`'s, and so has `collate`; both return a tuple with a
-    result for each view. With a seed it can be the transform of an :class:`IndexedDataset`. A
-    :class:`Loader` gives ``([views], labels)``: the images as a list of batches, one for each view,
-    and all else once; where boxes, masks or other targets move, a tuple of batches, one for each
-    view.
+    A call has the arguments of :class:`Compose`'s, and `collate` those of its; both return a tuple
+    with a result for each view. With a seed it can be the transform of an :class:`IndexedDataset`.
+    A :class:`Loader` gives ``([views], labels)``: the images as a list of batches, one for each
+    view, and all else once; where boxes, masks or other targets move, a tuple of batches, one for
+    each view.
 
     If all chains begin with a :class:`DecodeJpeg` of the same options, files are decoded once: the
     union of the windows that the views read, at the least reduction that any of them would decode
@@ -95,13 +96,32 @@ class Views(nn.Module):
         generator: Generator | None = None,
         index: int | Sequence[int] | Tensor | None = None,
         epoch: int | Tensor | None = None,
+        params: Sequence[Parameters] | None = None,
+        return_params: bool = False,
     ) -> tuple[Any, ...]:
-        """Return a tuple of views; the arguments are those of a call of :class:`Compose`."""
+        """Return a tuple of views; the arguments are those of a call of :class:`Compose`.
+
+        With `return_params`, returns the views and a tuple of their parameters, as `params` takes
+        them.
+        """
         options: dict[str, Any] = {"generator": generator, "index": index, "epoch": epoch}
+        each: list[Parameters | None] = [None] * len(self.chains)
+        if params is not None:
+            each = list(params)
+        if len(each) != len(self.chains):
+            raise ValueError(
+                f"visops.transforms.Views: params has {len(each)} parts, must have "
+                f"{len(self.chains)}"
+            )
         if not self.decodes_once or outer_options() is not None:
-            return tuple(chain(*sample, **options) for chain in self.chains)
+            options["return_params"] = return_params
+            pairs = zip(self.chains, each, strict=True)
+            made = [chain(*sample, **options, params=own) for chain, own in pairs]
+            return tuple(zip(*made, strict=True)) if return_params else tuple(made)
         given = sample[0] if len(sample) == 1 else sample
-        return self._decoded_once([chain.split(given) for chain in self.chains], options)
+        split = [chain.split(given) for chain in self.chains]
+        views, drawn = self._decoded_once(split, options, each)
+        return (views, drawn) if return_params else views
 
     def collate(
         self,
@@ -118,20 +138,24 @@ class Views(nn.Module):
         if not self.decodes_once or outer_options() is not None:
             return tuple(chain.collate(samples, **options) for chain in self.chains)
         split = [as_batch(samples, chain.split) for chain in self.chains]
-        return self._decoded_once(split, options)
+        return self._decoded_once(split, options, [None] * len(self.chains))[0]
 
     @outside_graphs
-    def _decoded_once(self, split: list[Split], options: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the views of samples that were split for each chain."""
-        sources = [chain.source(**options, params=None) for chain in self.chains]
+    def _decoded_once(
+        self, split: list[Split], options: dict[str, Any], params: list[Parameters | None]
+    ) -> tuple[tuple[Any, ...], tuple[Parameters, ...]]:
+        """Return the views of samples that were split for each chain, and their parameters."""
+        pairs = zip(self.chains, params, strict=True)
+        sources = [chain.source(**options, params=own) for chain, own in pairs]
         leaves = [own for own, _ in split]
         decode_ahead(self.chains, leaves, sources)
-        views = []
+        views, drawn = [], []
         for chain, source, (own, rebuild) in zip(self.chains, sources, split, strict=True):
-            chain._transform(own, source)
+            steps, sizes = chain._transform(own, source, record=True)
+            drawn.append(recorded(chain.transforms, steps, sizes))
             chain.output_types.apply(own)
             views.append(rebuild(own))
-        return tuple(views)
+        return tuple(views), tuple(drawn)
 
     def __repr__(self) -> str:
         lines = [f"  {line}" for chain in self.chains for line in repr(chain).splitlines()]

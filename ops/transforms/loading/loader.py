@@ -5,7 +5,7 @@ from typing import Any, Literal, Never
 
 import torch
 
-from ..arguments import fail, whole
+from ..arguments import fail, flag, whole
 from ..chain.compile import slow_passes
 from ..chain.random import fresh_key
 from ..chain.source import as_whole
@@ -235,7 +235,8 @@ class Loader:
                 "for augment_on='device'"
             )
         self.dataset, self.chain, self.augment_on = dataset, chain, augment_on
-        self.shuffle, self.drop_last, self.pad = bool(shuffle), bool(drop_last), bool(pad)
+        self.shuffle, self.pad = flag(OWNER, "shuffle", shuffle), flag(OWNER, "pad", pad)
+        self.drop_last = flag(OWNER, "drop_last", drop_last)
         self.buffer_size = count("buffer_size", buffer_size, 1000)
         self._sampler, self.batch_sampler = sampler, batch_sampler
         self.cpus = usable_cpus()

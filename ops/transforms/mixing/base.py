@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..._torch.outside_graphs import outside_graphs
-from ..arguments import MASK_FILL, number, whole
+from ..arguments import number
 from ..chain.draws import check_params
 from ..chain.nesting import OfBatches
 from ..chain.operators import Pixels
@@ -190,8 +190,6 @@ def target_options(owner: str, given: Mapping[str, Any]) -> TargetOptions:
     """Check the options for targets, as `Compose` has them."""
     names = {field.name for field in fields(TargetOptions)}
     options = given_options({"seed": None, **given}, owner)
-    fill = options.get("mask_fill", MASK_FILL)
-    options["mask_fill"] = whole(owner, "mask_fill", fill, -(2**63), "a whole number", 2**64 - 1)
     found = TargetOptions(**{name: value for name, value in options.items() if name in names})
     check_options([], found)
     return found

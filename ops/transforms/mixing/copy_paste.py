@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...warp.augment import augment
-from ..arguments import interpolation_mode
+from ..arguments import flag, interpolation_mode
 from ..chain.integers import WHITES, from_float, to_float
 from ..chain.operators import Pixels, reject_dtype
 from ..chain.random import uniforms as draw_uniforms
@@ -102,7 +102,7 @@ class CopyPaste(Mixing):
         p: float = 1.0,
     ) -> None:
         super().__init__(seed, keys, box_format, p, stacks=False)
-        self.blending = bool(blending)
+        self.blending = flag("CopyPaste", "blending", blending)
         self.resize_interpolation = interpolation_mode(
             "CopyPaste", resize_interpolation, "resize_interpolation"
         )

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ..._torch.options import Convention, KeptBoxes
-from ..arguments import FillArgument, fill_values, interpolation_mode, interval, size_pair
+from ..arguments import FillArgument, fill_values, flag, interpolation_mode, interval, size_pair
 from ..chain.integers import reject_out_of_range, rounded
 from ..chain.operators import reject_dtype
 from ..chain.plan import Plan
@@ -149,7 +149,8 @@ class Mosaic(Mixing):
         self.draws = 5 + sum(move.draws for move in self._moves)
         self.fill = fill_values("Mosaic", fill)
         self.interpolation = interpolation_mode("Mosaic", interpolation)
-        self.antialias = bool(antialias) and self.interpolation != "nearest"
+        filters = flag("Mosaic", "antialias", antialias or False)
+        self.antialias = filters and self.interpolation != "nearest"
         given = {
             "mask_fill": getattr(self.fill, "mask", None) if mask_fill is None else mask_fill,
             "boxes": boxes,

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -60,6 +61,17 @@ _INSTEAD = {
     "Perspective": "RandomPerspective",
     "OneOf": "RandomChoice",
     "Sequential": "Compose",
+    "BboxParams": "Compose(box_format=..., boxes='sanitize')",
+    "KeypointParams": "Compose(keypoint_convention=...)",
+    "PadIfNeeded": "RandomCrop(size, pad_if_needed=True), CenterCrop or Letterbox",
+    "GaussNoise": "GaussianNoise",
+    "HueSaturationValue": "RandomHSV or ColorJitter(saturation=..., hue=...)",
+    "ImageCompression": "JPEG",
+    "RandomScale": "ScaleJitter",
+    "ToFloat": "ToDtype(torch.float32, scale=True)",
+    "ToGray": "RandomGrayscale",
+    "ChannelShuffle": "RandomChannelPermutation",
+    "InvertImg": "RandomInvert",
 }
 
 
@@ -77,9 +89,16 @@ def find(name: str) -> Any:
             return getattr(importlib.import_module("torchvision.transforms.v2"), name)
         reason = f"visops.transforms.{name} is torchvision's own, and torchvision isn't installed"
         raise AttributeError(reason)
-    instead = _INSTEAD.get(name)
+    instead = _INSTEAD.get(name) or _spelt_otherwise(name)
     hint = "" if instead is None else f"; use {instead}"
     raise AttributeError(f"module 'visops.transforms' has no attribute {name!r}{hint}")
+
+
+def _spelt_otherwise(name: str) -> str | None:
+    """Return the public name that differs by capitals, or by torchvision's "Random"."""
+    public: list[str] = sys.modules[__package__.removesuffix(".recipes")].__all__  # type: ignore[union-attr]
+    spelt = {own.lower(): own for own in public}
+    return spelt.get(name.lower()) or spelt.get(f"random{name.lower()}")
 
 
 _MODULES = (

@@ -41,6 +41,8 @@ def from_albumentations(given: Any, name: str, job: Job) -> list[Any]:
                 _take_box_options(processor.params, job)
             else:
                 job.notes.append(f"what {target} are is left out: Compose has keypoint_convention=")
+        if getattr(given, "additional_targets", None):
+            job.notes.append("additional_targets is left out: Compose has keys={'image': [...]}")
         steps = job.steps(list(given.transforms))
         return _at_times(steps, getattr(given, "p", 1.0))
     if name == "OneOf":
@@ -61,7 +63,11 @@ def from_albumentations(given: Any, name: str, job: Job) -> list[Any]:
     if converted is not None:
         return converted
     near = f" ({_NEAR[name]} is near)" if name in _NEAR else ""
-    job.notes.append(f"{name} stays albumentations' and runs on its own, on the image alone{near}")
+    moves = any(cls.__name__ == "DualTransform" for cls in type(given).__mro__)
+    refuses = ", and refuses masks, boxes and key points beside it" if moves else ""
+    job.notes.append(
+        f"{name} stays albumentations' and runs on its own, on the image alone{refuses}{near}"
+    )
     return [given]
 
 
@@ -157,6 +163,7 @@ _ALIKE = {
 
 # Those whose values differ, and when.
 _DIFFERS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "CLAHE": (lambda _: True, "CLAHE takes colours through Lab in floats, theirs in whole numbers"),
     "ColorJitter": (lambda t: t.hue != (0.0, 0.0), other_hue("ColorJitter", "albumentations")),
     "OpticalDistortion": (
         lambda t: t.mode == "camera",

@@ -98,9 +98,10 @@ def batch_leaves(samples: Sequence[Sequence[Leaf]], *, stack: bool = True) -> li
     first = samples[0]
     for index, sample in enumerate(samples):
         if len(sample) != len(first):
+            names = [", ".join(leaf.name for leaf in own) for own in (sample, first)]
             raise TypeError(
-                f"visops.transforms: sample {index} has {len(sample)} values, sample 0 has "
-                f"{len(first)}; must be the same"
+                f"visops.transforms: sample {index} has {len(sample)} values ({names[0]}), sample "
+                f"0 has {len(first)} ({names[1]}); must be the same"
             )
         for leaf, other in zip(sample, first, strict=True):
             if (leaf.kind, leaf.name) != (other.kind, other.name):
@@ -232,11 +233,24 @@ def _collated_target(leaf: Leaf) -> Tensor:
         return value
     if not isinstance(leaf.like, (Tensor, np.ndarray)) and value.dtype == np.float64:
         return torch.from_numpy(value).to(torch.get_default_dtype())
+    return _shared(value)
+
+
+def _shared(value: np.ndarray) -> Tensor:
     return torch.from_numpy(value if value.flags.writeable else value.copy())
 
 
+def _as_tensor_of_numbers(value: Any) -> Any:
+    """Return an array of numbers as a tensor, as default_collate() does; anything else as it is."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
+        return value
+    return _shared(value)
+
+
 def _collated_labels(values: list[Any], first: Leaf) -> Any:
-    if first.per_box or isinstance(first.value, (list, tuple)):
+    if first.per_box:
+        return [_as_tensor_of_numbers(value) for value in values]
+    if isinstance(first.value, (list, tuple)):
         return values
     try:
         return default_collate(values)

@@ -144,12 +144,22 @@ class Annotations:
             if "segmentation" in columns and not _has_outline(own):
                 del entry["segmentation"]
                 entry.update({key: None for key in own if key == "segmentation"})
-            if "keypoints" in columns and "num_keypoints" in own:
-                entry["num_keypoints"] = sum(flag > 0 for flag in entry["keypoints"][2::3])
+            if "keypoints" in columns:
+                points = entry["keypoints"] = _labelled(entry["keypoints"])
+                if "num_keypoints" in own:
+                    entry["num_keypoints"] = sum(flag > 0 for flag in points[2::3])
             if masks is not None and _is_rle(own):
                 entry["segmentation"] = _encoded(masks[index], own["segmentation"])
             moved.append(entry)
         return moved if self.container is list else self.container(moved)
+
+
+def _labelled(keypoints: list[float]) -> list[float]:
+    """Return an object's key points; those without a label, or lost, lie at 0, 0 there."""
+    return [
+        0 * number if keypoints[i - i % 3 + 2] == 0 else number
+        for i, number in enumerate(keypoints)
+    ]
 
 
 def _plain(value: Any) -> Any:

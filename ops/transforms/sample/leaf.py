@@ -78,8 +78,9 @@ class Leaf:
 
 def is_pil(value: Any) -> bool:
     """Return whether this is a Pillow image."""
-    module = sys.modules.get("PIL.Image")
-    return module is not None and isinstance(value, module.Image)
+    # Another thread may be importing it: then it has no class yet, and nothing is of it.
+    image = getattr(sys.modules.get("PIL.Image"), "Image", None)
+    return image is not None and isinstance(value, image)
 
 
 def tv_kind(value: Any) -> str | None:

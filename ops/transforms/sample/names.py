@@ -72,6 +72,11 @@ def named_kinds(keys: Mapping[str, Sequence[str]] | None) -> dict[str, str]:
     """Return the kind of each name: the usual ones, and those of a chain's `keys`."""
     if keys is None:
         return DEFAULT_KINDS
+    if not isinstance(keys, Mapping):
+        raise TypeError(
+            f"visops.transforms: keys is {keys!r}, must be a dict of lists of names by kind, such "
+            "as {'mask': ['seg']}"
+        )
     kinds = dict(DEFAULT_KINDS)
     for kind, names in keys.items():
         if kind not in NAMES:

@@ -148,9 +148,10 @@ class _Splitter:
         if not images and self.leaves and canvas is not None:
             images = [canvas]
         if not images:
+            files = _FILES_ARE["image"] if isinstance(sample, (str, bytes)) else ""
             raise TypeError(
-                f"visops.transforms: found no image in the sample, a {type(sample).__name__}; "
-                "must be an image, or hold one under a known name (see keys=) or as a tv_tensor"
+                f"visops.transforms: found no image in the sample, a {type(sample).__name__}; must "
+                f"be an image, or hold one under a known name (see keys=) or as a tv_tensor{files}"
             )
         for leaf in images:
             if leaf.batch != images[0].batch:
@@ -189,8 +190,8 @@ class _Splitter:
         if cls in PLAIN_ATOMS:
             if kind in _EXPECTED and value is not None:
                 shown = "bytes" if cls is bytes else repr(value)
-                hint = " (DecodeJpeg, first in a chain, takes JPEG files)" if cls is bytes else ""
-                _reject_kind(place, shown, hint)
+                is_file = cls in (str, bytes)
+                _reject_kind(place, shown, _FILES_ARE.get(kind or "", "") if is_file else "")
             return self.keep(kind if kind in ("labels", "visible") else "other", value, place)
         if isinstance(value, (Tensor, np.ndarray)) or is_pil(value):
             return self.walk_array(value, place)
@@ -390,6 +391,14 @@ def _reject_unmarked_masks(images: Sequence[Leaf]) -> None:
                 f"{other.name}, and may be a mask; must be in a dict under 'mask' or 'image' (add "
                 "names with keys={'mask': [...]}), or a tv_tensors.Mask or tv_tensors.Image"
             )
+
+
+# Where files and their paths may stand for what is in them.
+_FILES_ARE = {
+    "image": " (DecodeJpeg, first in a chain, takes files and their paths)",
+    "mask": " (a Loader reads the files of masks)",
+}
+_FILES_ARE["masks"] = _FILES_ARE["mask"]
 
 
 def _reject_kind(place: _Place, what: str, hint: str = "") -> NoReturn:

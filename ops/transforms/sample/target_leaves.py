@@ -29,7 +29,8 @@ def read_plain_boxes(leaf: Leaf, image: Leaf, box_format: str) -> None:
     TypeError
         Shares are whole numbers.
     ValueError
-        All boxes of a sample lie within [0, 1], and should be in pixels.
+        All boxes of a sample lie within [0, 1], and should be in pixels; or a box lies far beyond
+        [0, 1], and should be in shares.
     """
     leaf.format, leaf.normalized = BOX_FORMATS[box_format]
     sizes = sizes_of(image)
@@ -39,6 +40,12 @@ def read_plain_boxes(leaf: Leaf, image: Leaf, box_format: str) -> None:
                 raise TypeError(
                     f"visops.transforms: {name} has dtype {value.dtype}, must be floating: "
                     f"box_format={box_format!r} is in shares of the image's sides"
+                )
+            if _are_pixels(value):
+                raise ValueError(
+                    f"visops.transforms: {name} has boxes far beyond [0, 1]; must be in shares of "
+                    f"the image's sides for box_format={box_format!r}, or another box_format for "
+                    "pixels"
                 )
         leaf.canvas = sizes
         leaf.value = _scaled(leaf, 1)
@@ -71,17 +78,35 @@ def _is_floating(value: Any) -> bool:
     return value.is_floating_point() if isinstance(value, Tensor) else value.dtype.kind == "f"
 
 
+def _on_host(boxes: Any) -> Any:
+    """Return boxes whose numbers can be read here; None on a device, and where there are none."""
+    if 0 in boxes.shape:
+        return None
+    if isinstance(boxes, Tensor):
+        return boxes.detach() if boxes.is_cpu else None
+    return boxes
+
+
+# Boxes that reach beyond the image have shares below 0 and above 1, but not by more than its sides.
+_FARTHEST_SHARES = (-1.0, 2.0)
+
+
+def _are_pixels(boxes: Any) -> bool:
+    """Return whether some box can't be one of shares. What is on a device isn't read."""
+    boxes = _on_host(boxes)
+    if boxes is None:
+        return False
+    least, most = _FARTHEST_SHARES
+    return bool(((boxes < least) | (boxes > most)).any())
+
+
 def _are_shares(boxes: Any) -> bool:
     """Return whether boxes can only be shares: fractions with an area, and none above 1.
 
     Whole numbers may be a pixel in a corner. What is on a device isn't read.
     """
-    if 0 in boxes.shape or not _is_floating(boxes):
+    if not _is_floating(boxes) or (boxes := _on_host(boxes)) is None:
         return False
-    if isinstance(boxes, Tensor):
-        if not boxes.is_cpu:
-            return False
-        boxes = boxes.detach()
     if not (boxes.min() >= 0 and boxes.max() <= 1 and ((boxes > 0) & (boxes < 1)).any()):
         return False
     return bool((boxes[..., 2:] > boxes[..., :2]).all(-1).any())

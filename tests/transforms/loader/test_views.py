@@ -34,6 +34,16 @@ VIEWS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", VIEWS)
+def test_views_of_recorded_parameters(kind: str) -> None:
+    views = T.Views(VIEWS[kind]())
+    expected = views(LABELLED[2], index=2)
+    found, params = views(LABELLED[2], index=2, return_params=True)
+    again = views(LABELLED[2], params=params)
+    for own in (found, again):
+        assert all(torch.equal(a[0], b[0]) for a, b in zip(own, expected, strict=True))
+
+
+@pytest.mark.parametrize("kind", VIEWS)
 def test_views_are_those_of_a_call(kind: str, tmp_path: Path) -> None:
     views = T.Views(VIEWS[kind]())
     expected = [views(sample, index=i, epoch=0) for i, sample in enumerate(LABELLED)]

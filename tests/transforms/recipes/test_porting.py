@@ -47,7 +47,9 @@ def test_functional() -> None:
 
 
 def test_unknown_names() -> None:
-    for name, hint in (("Foo", ""), ("OneOf", "; use RandomChoice"), ("Rotate", "; use RandomRot")):
+    names = {"Foo": "$", "OneOf": "; use RandomChoice", "Rotate": "; use RandomRot"}
+    names |= {"LetterBox": "; use Letterbox$", "Equalize": "; use RandomEqualize$"}
+    for name, hint in names.items():
         with pytest.raises(AttributeError, match=f"has no attribute '{name}'{hint}"):
             getattr(T, name)
 

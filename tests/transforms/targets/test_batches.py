@@ -130,6 +130,18 @@ def test_collated_detection() -> None:
     assert [tuple(mask.shape) for mask in different["mask"]] == [SIZE, (4, 5)]
 
 
+def test_labels_of_boxes_are_tensors_where_they_were_arrays() -> None:
+    """As everything else of a batch; what torch has no tensor of stays."""
+    image, boxes = np.zeros((*SIZE, 3), np.uint8), np.array([[1.0, 2, 5, 6]])
+    sample = {"image": image, "boxes": boxes, "labels": np.array([4]), "area": np.array([20.0])}
+    batch = transforms.Compose([transforms.RandomHorizontalFlip(1.0)]).collate([sample, sample])
+    for key in ("boxes", "labels", "area"):
+        assert all(isinstance(value, Tensor) for value in batch[key]), key
+    named = {**sample, "labels": np.array(["cat"])}
+    batch = transforms.Compose([transforms.RandomHorizontalFlip(1.0)]).collate([named, named])
+    assert [value.tolist() for value in batch["labels"]] == [["cat"]] * 2
+
+
 def test_collated_images_and_labels() -> None:
     images, labels = collated([(torch.rand(3, *SIZE), 4), (torch.rand(3, *SIZE), 5)])
     assert images.shape == (2, 3, *SIZE)
@@ -171,7 +183,8 @@ def test_samples_that_do_not_fit_together() -> None:
     )
     check(
         TypeError,
-        "transforms: sample 1 has 1 values, sample 0 has 2; must be the same",
+        "transforms: sample 1 has 1 values (sample[0]), sample 0 has 2 (sample[0], sample[1]); "
+        "must be the same",
         collate((image, 3), (image,)),
     )
     check(

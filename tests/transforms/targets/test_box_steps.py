@@ -430,6 +430,17 @@ def test_bad_input_of_formats() -> None:
         )
 
 
+@pytest.mark.parametrize("form", ["yolo", "albumentations"])
+@pytest.mark.parametrize("options", [{}, {"boxes": "sanitize"}], ids=str)
+def test_pixels_are_no_shares(form: Any, options: Any) -> None:
+    chain = UNTYPED.Compose([UNTYPED.RandomHorizontalFlip(1.0)], box_format=form, **options)
+    pixels = [[0.5, 0.5, 0.2, 0.2], [30, 20, 10, 10]]
+    for boxes in (pixels, np.array(pixels), torch.tensor(pixels)):
+        with pytest.raises(ValueError, match=r"boxes far beyond \[0, 1\]; must be in shares"):
+            chain({"image": BLANK, "boxes": boxes})
+    chain({"image": BLANK, "boxes": [[-0.2, 0.5, 1.4, 1.3]]})  # beyond the image
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_mixes(form: str) -> None:
     tall, wide = (HEIGHT, WIDTH), (30, 70)

@@ -70,8 +70,18 @@ def test_dropped_objects_take_their_dicts_along() -> None:
     assert own["keypoints"][8] == 1
     assert own["keypoints"][2] == 0
     assert own["num_keypoints"] == 1
+    assert own["keypoints"][:2] == [0, 0]  # as COCO has points that can't be seen
     resize = T.Compose([T.Resize((40, 80))])
     assert resize((PHOTO, coco()))[1][1]["bbox"] == [60, 4, 16, 32]
+
+
+def test_points_without_a_label_stay_at_the_origin() -> None:
+    given = [{"bbox": [5.0, 5, 30, 10], "keypoints": [25, 15, 2, 0, 0, 0, 7, 3, 1]}]
+    given[0] |= {"category_id": 1, "iscrowd": 0}
+    flip = T.Compose([T.RandomHorizontalFlip(1.0)], flip_pairs=[(0, 1)])
+    (found,) = flip((PHOTO, given))[1]
+    right = 40 - 1  # the middle of the photo's last pixel
+    assert found["keypoints"] == [0, 0, 0, right - 25, 15, 2, right - 7, 3, 1]
 
 
 def test_what_an_annotation_may_lack() -> None:

@@ -73,6 +73,13 @@ def check_entries(error: type[Exception], message: str, entries: Entries, image:
     (TypeError, "transforms: found no image in the sample, a NoneType; must be", split(None)),
     (TypeError, "transforms: sample['image'] is 3, must be an image", split({"image": 3})),
     (
+        TypeError,
+        "transforms: found no image in the sample, a str; must be an image, or hold one under a "
+        "known name (see keys=) or as a tv_tensor (DecodeJpeg, first in a chain, takes files and "
+        "their paths)",
+        split("photo.jpg"),
+    ),
+    (
         ValueError,
         "transforms: the sample has shape [5, 7], must be an image [C, H, W] or [H, W, C], or a "
         "batch of them",
