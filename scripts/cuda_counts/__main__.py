@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cuda_counts.rows import Row, rows
 from kernels import find_cuobjdump, use_slot
-from report import Kernel, Kernels, add_statistics, readable
+from ptx.report import Kernel, Kernels, add_statistics, readable
 from torch.utils import _pytree as pytree
 from visops._loader import LIBRARY
 
@@ -102,7 +102,7 @@ def measured(row: Row) -> tuple[list[Cost], int]:
 def registers() -> dict[str, tuple[int, int]]:
     """Return how many registers a kernel's threads take, and bytes of shared memory its blocks."""
     usage = r"Function (\S+):\n.*?REG:(\d+).*?SHARED:(\d+)"
-    command = [find_cuobjdump(), "--dump-resource-usage", SHIPPED]
+    command = [find_cuobjdump(), "--dump-resource-usage", str(SHIPPED)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return {readable(name): (int(r), int(s)) for name, r, s in re.findall(usage, text)}
 

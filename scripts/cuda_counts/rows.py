@@ -79,7 +79,7 @@ def warps() -> Iterator[Row]:
 
 def chains() -> Iterator[Row]:
     photos = noise(torch.uint8, 16, (512, 512), "NCHW", "cpu")
-    steps = {
+    steps: dict[str, list[Any]] = {
         "normalise": [],
         "jitter": [T.ColorJitter(0.4, 0.4, 0.4)],
         "RandAugment": [T.RandAugment()],
