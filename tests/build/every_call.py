@@ -20,6 +20,9 @@ from torch.utils import _pytree as pytree
 
 PACKAGE = str(Path(visops.__file__).parent)
 TRIES = 12  # draws of arguments for each function; some have bad values or rare options
+MOST = (
+    30_000  # elements of a call's tensors: what is imported doesn't depend on them, the time does
+)
 
 
 class Forbid(importlib.abc.MetaPathFinder):
@@ -75,6 +78,8 @@ def draw(file: str) -> None:
             # torch can't write these.
             {n: v for n, v in arguments.items() if not isinstance(v, torch.memory_format)}
             for arguments in draws
+            if sum(v.numel() for v in pytree.tree_leaves(arguments) if isinstance(v, Tensor))
+            <= MOST
         ]
     torch.save(drawn, file)
 
