@@ -1,7 +1,6 @@
 """Calls of other libraries' transforms with a sample's leaves."""
 
 import random
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -9,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..sample.leaf import TARGETS, Leaf, is_pil, tv_kind
+from ..sample.leaf import TARGETS, Leaf, imported, is_pil, tv_kind
 from ..sample.polygons import points_of, with_points
 from ..targets.mirrored import PROBE, followers, is_mirrored, swap_names
 from ..targets.options import TargetOptions
@@ -217,8 +216,7 @@ def call_foreign(
         The transform returned something unlike what it was given, dropped boxes, resized an image
         that has targets, or may move an image and not its targets.
     """
-    v2 = sys.modules.get("torchvision.transforms.v2")
-    if v2 is not None and isinstance(transform, v2.Transform):
+    if isinstance(transform, imported("torchvision.transforms.v2", "Transform") or ()):
         if "Sanitize" in type(transform).__name__:
             raise ValueError(
                 f"visops.transforms: {_name(transform)} drops boxes or key points, and what "

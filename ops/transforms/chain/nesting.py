@@ -1,6 +1,5 @@
 """Chains within chains: what is flattened, and which options an inner chain takes or refuses."""
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..sample.leaf import Leaf, Reading
+from ..sample.leaf import Leaf, Reading, imported
 from ..targets.options import TargetOptions
 from .effects import Adjustable, Fusable
 from .options import DEFAULTS, OutputTypes, restored, stored
@@ -209,10 +208,9 @@ def _contents(transform: Any) -> list[Any] | None:
         # Networks stay whole.
         known = any(_moves_targets(t) or _contents(t) is not None for t in inner)
         return inner if known else None
-    v1, v2 = (sys.modules.get(f"torchvision.transforms{name}") for name in ("", ".v2"))
-    if v1 is not None and type(transform) is v1.Compose:
+    if type(transform) is imported("torchvision.transforms", "Compose"):
         return list(transform.transforms)
-    if v2 is not None and type(transform) is v2.Compose:
+    if type(transform) is imported("torchvision.transforms.v2", "Compose"):
         inner = list(transform.transforms)
         # It gives functions the whole sample, which a chain doesn't.
         return inner if all(_moves_targets(t) for t in inner) else None
@@ -220,10 +218,9 @@ def _contents(transform: Any) -> list[Any] | None:
 
 
 def _moves_targets(transform: Any) -> bool:
-    v2 = sys.modules.get("torchvision.transforms.v2")
     if isinstance(transform, (Fusable, Chain, Container)):
         return True
-    return v2 is not None and isinstance(transform, v2.Transform)
+    return isinstance(transform, imported("torchvision.transforms.v2", "Transform") or ())
 
 
 # The options of the chain that is running a transform from another package.

@@ -3,7 +3,6 @@
 import io
 import os
 import struct
-import sys
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from ..._native import png_rows
 from ..sample.encoded import DamagedFileError
 from ..sample.files import FILES, PATHS, replaced
 from ..sample.images import pil_mask
+from ..sample.leaf import imported
 from .statistics import Times
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -174,8 +174,7 @@ def reader_of(dataset: Any, takes_files: bool) -> Callable[[Any], Any]:
 
 
 def _class(module: str, name: str) -> Any:
-    found = sys.modules.get(f"torchvision.datasets.{module}")
-    return None if found is None else getattr(found, name, None)
+    return imported(f"torchvision.datasets.{module}", name)
 
 
 def _of_several(dataset: Any, readers: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:

@@ -76,10 +76,17 @@ class Leaf:
         return [self.value] if self.batch is None else list(self.value)
 
 
+def imported(module: str, name: str) -> Any:
+    """Return what a module has; None where nobody has imported it.
+
+    Another thread may be importing it: then the module is there, but not yet all that it has.
+    """
+    return getattr(sys.modules.get(module), name, None)
+
+
 def is_pil(value: Any) -> bool:
     """Return whether this is a Pillow image."""
-    # Another thread may be importing it: then it has no class yet, and nothing is of it.
-    image = getattr(sys.modules.get("PIL.Image"), "Image", None)
+    image = imported("PIL.Image", "Image")
     return image is not None and isinstance(value, image)
 
 
@@ -88,16 +95,23 @@ def tv_kind(value: Any) -> str | None:
     return None if type(value) is Tensor else _kind_of(type(value))  # type: ignore[arg-type]
 
 
+_TV = "torchvision.tv_tensors"
+_TV_KINDS = {
+    "Image": "image",
+    "Video": "image",
+    "Mask": "mask",
+    "BoundingBoxes": "boxes",
+    "KeyPoints": "keypoints",  # came with torchvision 0.23
+}
+
+
 @functools.cache
 def _kind_of(own: type) -> str | None:
-    tv = sys.modules.get("torchvision.tv_tensors")
-    if tv is None or not issubclass(own, tv.TVTensor):
+    any_kind = imported(_TV, "TVTensor")
+    if any_kind is None or not issubclass(own, any_kind):
         return None
-    if issubclass(own, (tv.Image, tv.Video)):
-        return "image"
-    # KeyPoints came with torchvision 0.23.
-    for kind, cls in (("mask", "Mask"), ("boxes", "BoundingBoxes"), ("keypoints", "KeyPoints")):
-        if issubclass(own, getattr(tv, cls, ())):
+    for name, kind in _TV_KINDS.items():
+        if issubclass(own, imported(_TV, name) or ()):
             return kind
     raise TypeError(
         f"visops.transforms: can't move a {own.__name__}, must be an Image, Video, Mask, "
