@@ -241,11 +241,10 @@ TYPES: list[Argument] = [
     *(
         (make, {argument: "no"}, "True or False")
         for make, argument in (
-            *((T.Compose, "exact"), (T.Compose, "per_frame"), (T.CopyPaste, "blending")),
+            *((T.Compose, "exact"), (T.Compose, "per_frame"), (T.TenCrop, "vertical_flip")),
             *((T.RandomRotation, "expand"), (T.Resize, "antialias"), (T.Letterbox, "center")),
-            *((T.ToDtype, "scale"), (T.GaussianNoise, "clip"), (T.DecodeJpeg, "exif")),
-            *((T.GridDropout, "random_offset"), (T.MotionBlur, "allow_shifted")),
-            *((T.AugMix, "all_ops"), (T.Mosaic, "antialias"), (T.TenCrop, "vertical_flip")),
+            *((T.ToDtype, "scale"), (T.GaussianNoise, "clip"), (T.MotionBlur, "allow_shifted")),
+            *((T.DecodeJpeg, "exif"), (T.Mosaic, "antialias"), (T.AugMix, "all_ops")),
         )
     ),
     (T.Compose, {"boxes": "sanitize", "min_size": "1"}, "a finite number >= 0"),
@@ -455,22 +454,6 @@ IMAGES: list[tuple[Any, Any, type[Exception], str]] = [
 def test_images(transform: Any, image: Any, error: type[Exception], message: str) -> None:
     whole = f"transforms.{type(transform).__name__}: {message}"
     check_whole(error, whole, lambda: transform(image))
-
-
-def test_seeds_and_parameters_of_views() -> None:
-    with pytest.raises(ValueError, match="must be all with a seed, or all without"):
-        T.Views([T.Compose([PAD], seed=0), T.Compose([PAD])])
-    with pytest.raises(ValueError, match="params has 0 parts, must have 2"):
-        T.Views([[PAD]] * 2)(torch.zeros(3, 5, 5), params=())
-
-
-def test_options_of_albumentations_are_named() -> None:
-    with pytest.raises(TypeError, match="no argument 'bbox_params'; use box_format=, boxes="):
-        T.Compose([PAD], bbox_params=None)
-    with pytest.raises(TypeError, match=r"no argument 'widht'$"):
-        T.Compose([PAD], widht=3)
-    with pytest.raises(TypeError, match=r"keys is \['seg'\], must be a dict of lists of names"):
-        T.Compose([PAD], keys=["seg"])  # type: ignore[arg-type]
 
 
 def test_sizes_in_a_batch() -> None:

@@ -144,3 +144,10 @@ def test_damaged_and_other_files() -> None:
     full = T.Loader(samples, views, 5, on_error="skip", drop_last=True)
     assert [len(labels) for _, labels in full] == [5] * (COUNT // 5)
     assert "3 views, each file decoded once: without the lock" in repr(full)
+
+
+def test_seeds_and_parameters_of_views() -> None:
+    with pytest.raises(ValueError, match="must be all with a seed, or all without"):
+        T.Views([T.Compose([T.Pad(1)], seed=0), T.Compose([T.Pad(1)])])
+    with pytest.raises(ValueError, match="params has 0 parts, must have 2"):
+        T.Views([[T.Pad(1)]] * 2)(torch.zeros(3, 5, 5), params=())

@@ -257,3 +257,12 @@ class Turned(nn.Module):
 
     def forward(self, clip: Tensor) -> Tensor:
         return clip.transpose(-4, -3)
+
+
+def test_options_of_albumentations_are_named() -> None:
+    with pytest.raises(TypeError, match="no argument 'bbox_params'; use box_format=, boxes="):
+        T.Compose([T.Pad(1)], bbox_params=None)
+    with pytest.raises(TypeError, match=r"no argument 'widht'$"):
+        T.Compose([T.Pad(1)], widht=3)
+    with pytest.raises(TypeError, match=r"keys is \['seg'\], must be a dict of lists of names"):
+        T.Compose([T.Pad(1)], keys=["seg"])  # type: ignore[arg-type]
