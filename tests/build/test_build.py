@@ -43,7 +43,7 @@ ON_CPU = {
     *("filter", "hsv", "jpeg", "lab", "median", "noise", "pixel_operation"),
 }
 
-ON_CUDA = {"deform_conv2d_rows", "nms_rank", "nms_rows", "send_numbers"}
+ON_CUDA = {"deform_conv2d_rows", "nms_limit", "nms_rank", "nms_rows", "send_numbers"}
 
 
 def test_build_info() -> None:

@@ -213,9 +213,10 @@ def pasted() -> None:
 
 
 def suppressed() -> None:
-    """Several rounds and tiles of candidates; groups; padded results; rows of matches."""
+    """More candidates than all warps take at once; groups; limits; padded results; matches."""
     boxes, scores = boxes_in(900, 60, 60), numbers(900).abs()
     visops.nms(boxes, scores, 0.5)
+    visops.nms(boxes, scores, 0.5, max_output=20)
     visops.nms_match(boxes[:130], scores[:130], 0.3)
     visops.batched_nms(boxes, scores, torch.arange(900) % 2, 0.7)
     visops.batched_nms(boxes[:300], scores[:300], torch.arange(300) % 2, 0.7)

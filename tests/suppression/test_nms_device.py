@@ -1,7 +1,7 @@
 """Greedy suppression by CUDA's kernels under emulation, against the CPU's.
 
-Emulated tiles have 12 groups of 32 candidates, or 3 in lists of more than 500; up to 300 candidates
-of an image are compared with each other, more are sorted.
+A warp decides 4 candidates next to each other, or 2 where numbers are double, by 64 earlier ones at
+a time. Up to 300 candidates of an image are compared with each other, more are sorted.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import visops
-from kernels import SLOTS, use_schedule, use_slot
+from kernels import SLOTS, take_launches, use_schedule, use_slot
 from torch import Tensor
 
 pytestmark = pytest.mark.skipif("cuda_emulated" not in SLOTS, reason="needs a test build")
@@ -45,16 +45,53 @@ def clusters(count: int, centres: int, seed: int = 0) -> Tensor:
     return torch.cat([corner, corner + 30 + 5 * torch.rand(count, 2)], 1)
 
 
-@pytest.mark.parametrize("count", [1, 31, 32, 33, 256, 257, 300, 301, 384, 385, 500, 501, 700])
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 31, 33, 64, 67, 68, 69, 257, 300, 301, 700])
 @pytest.mark.parametrize("length", [1.5, 3.0, 40.0])
 def test_chains_of_overlaps(count: int, length: float) -> None:
-    """Every decision depends on the one before, through all groups and tiles."""
+    """Every decision depends on the one before, within warps and from warp to warp."""
     boxes = chain(count, length)
     falling = torch.linspace(1, 0, count)
     kept = assert_cuda_agrees(visops.nms, boxes, falling, 0.2)
     assert_cuda_agrees(visops.nms, boxes, falling.flip(0), 0.2)
     if length == 1.5:  # each overlaps the next one only
         assert kept.tolist() == list(range(0, count, 2))
+
+
+@pytest.mark.parametrize("is_shuffled", [False, True])
+def test_a_chain_of_ten_thousand(is_shuffled: bool) -> None:
+    """The warps wait for each other all the way, or at random places."""
+    boxes = chain(10_000, 1.5)
+    scores = torch.linspace(1, 0, 10_000)
+    if is_shuffled:
+        torch.manual_seed(0)
+        scores = scores[torch.randperm(10_000)]
+    assert len(assert_cuda_agrees(visops.nms, boxes, scores, 0.2)) >= 3333
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32])
+def test_boxes_that_touch_share_nothing(dtype: torch.dtype) -> None:
+    """Also where all of them meet, at the lowest threshold and the highest."""
+    column, row = torch.arange(20).repeat(20), torch.arange(20).repeat_interleave(20)
+    boxes = torch.stack([column, row, column + 1, row + 1], 1).to(dtype)
+    scores = torch.rand(400)
+    assert len(assert_cuda_agrees(visops.nms, boxes, scores, 0.0)) == 400
+    boxes[:, 2:] += 1  # now neighbours share a part
+    for threshold in (0.0, 1 / 7, 0.5, 1.0):
+        assert_cuda_agrees(visops.nms, boxes, scores, threshold)
+
+
+@pytest.mark.parametrize(("few", "many"), [(20, 300), (301, 3000)])
+@pytest.mark.parametrize("length", [1.5, 40.0])
+def test_launches_do_not_grow(few: int, many: int, length: float) -> None:
+    """However many boxes there are, and however long the chain."""
+
+    def launches(count: int) -> int:
+        with use_slot("cuda_emulated"):
+            take_launches()
+            visops.nms(chain(count, length), torch.linspace(1, 0, count), 0.2)
+            return take_launches()
+
+    assert 0 < launches(few) == launches(many)
 
 
 @pytest.mark.parametrize("count", [256, 300, 800])
@@ -70,7 +107,7 @@ def test_equal_boxes_and_equal_scores(count: int, limit: int | None) -> None:
 @pytest.mark.parametrize("ids", [1, 2, 7, 100, 600])
 @pytest.mark.parametrize("count", [250, 300, 700])
 def test_groups_that_begin_within_32_candidates(count: int, ids: int) -> None:
-    """Several are resolved with the one that goes on; each has a limit of its own."""
+    """Some begin within the candidates of a warp; each has a limit of its own."""
     boxes, scores = clusters(count, 5), torch.rand(count)
     group = (torch.rand(count) ** 3 * ids).long() - 3  # the first ones are long
     for limit in (None, 0, 1, 20):

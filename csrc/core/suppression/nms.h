@@ -20,14 +20,6 @@ struct ScoreFilter {
   double threshold;
 };
 
-// How a kernel that goes round by round learns when to stop. Without `read` it goes on for as long
-// as an image's boxes might.
-struct LongestSegment {
-  int64_t* length;                       // on the device: 0, which the kernel replaces
-  int64_t (*read)(const void* context);  // waits for the device and returns *length
-  const void* context;
-};
-
 struct NmsParams {
   const void* boxes;  // [images, per_image, 4] x1, y1, x2, y2; or 5: x, y, width, height, angle
   DType dtype;
@@ -41,10 +33,9 @@ struct NmsParams {
   // [count] for each in `order`: equal numbers are adjacent. CUDA only: null if images are the
   // segments, and numbers in `order` begin with 0 in each.
   const int64_t* segment;
-  double iou_threshold;    // [0, 1]
-  int64_t max_output;      // most to keep of a segment; negative: no limit
-  ScoreFilter filter;      // CUDA only: on the CPU the front leaves such candidates out
-  LongestSegment longest;  // CUDA only
+  double iou_threshold;  // [0, 1]
+  int64_t max_output;    // most to keep of a segment; negative: no limit. CUDA: see nms_limit.h
+  ScoreFilter filter;    // CUDA only: on the CPU the front leaves such candidates out
 
   uint8_t* kept;  // [count] result: 1 or 0 for each in `order`
 };

@@ -1,5 +1,7 @@
-// Greedy suppression on CUDA: NOTE [ Suppression on CUDA ] in cuda/suppression/nms_rounds.h.
-#include "cuda/suppression/nms_rounds.h"
+// Greedy suppression on CUDA: NOTE [ Suppression on CUDA ] in cuda/suppression/nms_decide.h.
+#include <cmath>
+
+#include "cuda/suppression/nms_decide.h"
 
 namespace visops {
 namespace {
@@ -18,13 +20,23 @@ struct alignas(4 * sizeof(Acc)) Corners {
 template <class Acc>
 struct AxisAligned {
   using Number = Acc;
-  using Box = visops::Box<Acc>;
   using Stored = Corners<Acc>;
+  using Outline = Corners<Acc>;
+  static constexpr int kOwn = sizeof(Acc) == sizeof(float) ? 4 : 2;  // as registers allow
 
-  static __device__ Box load(const NmsParams& p, int64_t candidate) {
+  static __device__ Box<Acc> load(const NmsParams& p, int64_t candidate) {
     return candidate_box<Acc>(p, candidate);
   }
-  static __device__ Stored stored(const Box& box) { return {box.x1, box.y1, box.x2, box.y2}; }
+  static __device__ Stored stored(const Box<Acc>& box) { return {box.x1, box.y1, box.x2, box.y2}; }
+  static __device__ Stored nothing() {
+    const auto inf = static_cast<Acc>(INFINITY);
+    return {inf, inf, -inf, -inf};
+  }
+  static __device__ Outline outline(const Stored& box) { return box; }
+  // As overlap_of() has it, for boxes that are not inert: differences of unequal numbers aren't 0.
+  static __device__ bool meet(const Outline& a, const Outline& b) {
+    return (a.x1 < b.x2) & (b.x1 < a.x2) & (a.y1 < b.y2) & (b.y1 < a.y2);
+  }
 };
 
 void nms_cuda(const NmsParams& p, Workspace& workspace) {

@@ -1,6 +1,8 @@
 // Greedy suppression of rotated boxes on CUDA: NOTE [ Suppression on CUDA ] in
-// cuda/suppression/nms_rounds.h, with NOTE [ Rotated overlap ].
-#include "cuda/suppression/nms_rounds.h"
+// cuda/suppression/nms_decide.h, with NOTE [ Rotated overlap ].
+#include <cmath>
+
+#include "cuda/suppression/nms_decide.h"
 
 namespace visops {
 namespace {
@@ -10,15 +12,33 @@ struct StoredRotated {
   __device__ const RotatedBox& box() const { return whole; }
 };
 
+// The circle through the corners.
+struct Circle {
+  double x, y, radius;
+};
+
 struct Rotated {
   using Number = double;
-  using Box = RotatedBox;
   using Stored = StoredRotated;
+  using Outline = Circle;
+  static constexpr int kOwn = 2;
 
-  static __device__ Box load(const NmsParams& p, int64_t candidate) {
+  static __device__ RotatedBox load(const NmsParams& p, int64_t candidate) {
     return rotated_candidate_box(p, candidate);
   }
-  static __device__ Stored stored(const Box& box) { return {box}; }
+  static __device__ Stored stored(const RotatedBox& box) { return {box}; }
+  static __device__ Stored nothing() {
+    StoredRotated none = {};
+    none.whole.x = NAN;
+    return none;
+  }
+  static __device__ Outline outline(const Stored& box) {
+    return {box.whole.x, box.whole.y, box.whole.radius};
+  }
+  static __device__ bool meet(const Outline& a, const Outline& b) {  // as circles_meet()
+    const double dx = b.x - a.x, dy = b.y - a.y, reach = a.radius + b.radius;
+    return dx * dx + dy * dy < reach * reach;
+  }
 };
 
 const bool registered = nms_rotated_stub.set(kCudaSlot, launch_nms<Rotated>);

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/numbers/ceil_div.h"
+#include "core/suppression/nms_limit.h"
 #include "core/suppression/nms_pad.h"
 #include "core/suppression/nms_rank.h"
 #include "core/suppression/nms_rows.h"
@@ -19,31 +20,16 @@ Tensor candidate_numbers(const NmsCall& call, int64_t rows) {
   return numbers(call.boxes, rows, call.candidates() / rows);
 }
 
-// What kept_flags() leaves to the kernel.
-struct KernelWork {
-  const Tensor* filter = nullptr;  // scores by candidate, of which some are below the threshold
-  bool may_wait = false;           // for the length of the longest segment
-};
-
-int64_t read_number(const void* tensor) {
-  return *data_of<const int64_t>(on_host(*static_cast<const Tensor*>(tensor)));
-}
-
 // Runs the kernel on candidates in `order`; without `segment`, numbers of images' boxes. Returns a
-// flag for each.
+// flag for each. With `filter`, scores by candidate, those below the threshold take no part.
 Tensor kept_flags(const NmsCall& call, const Tensor& order, const Tensor* segment,
-                  const KernelWork& work) {
+                  const Tensor* filter) {
   NmsParams p = call.params;
   p.count = order.numel();
   p.order = data_of<const int64_t>(order);
   if (segment != nullptr) p.segment = data_of<const int64_t>(*segment);
-  MaybeTensor longest;
-  if (work.may_wait) {
-    longest = filled(call.boxes, {1}, 0);
-    p.longest = {data_of<int64_t>(*longest), read_number, &*longest};
-  }
-  if (call.score_threshold && work.filter != nullptr) {
-    p.filter = {work.filter->const_data_ptr(), call.score_dtype, *call.score_threshold};
+  if (call.score_threshold && filter != nullptr) {
+    p.filter = {filter->const_data_ptr(), call.score_dtype, *call.score_threshold};
   }
   const Tensor kept = empty_tensor(call.op, "scratch", call.boxes, {p.count}, DType::kUInt8);
   p.kept = data_of<uint8_t>(kept);
@@ -56,11 +42,27 @@ struct Outcome {
   Tensor listed;
   bool within_images;  // they are numbered from 0 on in each image
   Tensor kept;
-  MaybeTensor slot = {};  // which flag is each candidate's; none: its own
+  MaybeTensor slot = {};   // which flag is each candidate's; none: its own
+  MaybeTensor image = {};  // each candidate's, rising; none: all candidates are listed
 };
+
+// Clears all but the first max_output flags of each image.
+void limit(const NmsCall& call, const Outcome& outcome) {
+  if (call.params.max_output < 0) return;
+  NmsLimitParams p = {};
+  p.count = outcome.listed.numel();
+  p.images = call.images;
+  p.in_image = call.classes * call.per_image;
+  if (outcome.image) p.image = data_of<const int64_t>(*outcome.image);
+  p.most = call.params.max_output;
+  if (outcome.slot) p.slot = data_of<const int64_t>(*outcome.slot);
+  p.kept = data_of<uint8_t>(outcome.kept);
+  run(nms_limit_stub, call.op, p, call.boxes);
+}
 
 // The kept candidates as rows of the result.
 Tensor rows_of(const NmsCall& call, const Outcome& outcome) {
+  limit(call, outcome);
   NmsRowsParams p = {};
   p.count = outcome.listed.numel();
   p.per_image = call.per_image;
@@ -114,36 +116,19 @@ Outcome keep_in_images(const NmsCall& call) {
   const Tensor scores = scores_by_group(call);
   if (!is_worth_comparing(call)) {
     const Tensor order = sort_last(scores, true).indices;
-    return {order, true, kept_flags(call, order, nullptr, {&scores})};
+    return {order, true, kept_flags(call, order, nullptr, &scores)};
   }
   const Tensor order =
       empty_tensor(call.op, "scratch", call.boxes, {call.candidates()}, DType::kInt64);
   NmsRankParams p = ranks_of(call, scores);
   p.order = data_of<int64_t>(order);
   run(nms_rank_stub, call.op, p, call.boxes);
-  return {order, true, kept_flags(call, order, nullptr, {&scores})};
+  return {order, true, kept_flags(call, order, nullptr, &scores)};
 }
 
 // `flags` by position in `order`, rearranged for the same candidates in another order.
 Tensor reorder(const Tensor& flags, const Tensor& order, const Tensor& other) {
   return select(call_for_tensor("aten::index_copy", "", flags, int64_t{0}, order, flags), other);
-}
-
-// Clears all but the first max_output set flags of each row.
-Tensor first_flags(const Tensor& flags, int64_t max_output) {
-  if (max_output < 0) return flags;
-  const Tensor room = filled(flags, {1}, max_output);
-  const Tensor fits = call_for_tensor("aten::le", "Tensor", running_sum(flags), room);
-  return call_for_tensor("aten::logical_and", "", flags, fits);
-}
-
-// Clears all but the first max_output of each image, if all candidates are listed.
-Outcome limited(const NmsCall& call, const Outcome& outcome) {
-  if (call.params.max_output < 0) return outcome;
-  const Tensor flags = outcome.slot ? select(outcome.kept, *outcome.slot) : outcome.kept;
-  const Tensor by_image =
-      torch::stable::reshape(flags, {call.images, call.classes * call.per_image});
-  return {outcome.listed, false, flat(first_flags(by_image, call.params.max_output))};
 }
 
 Groups groups_by_class(const NmsCall& call, const Tensor& candidates) {
@@ -168,39 +153,21 @@ Outcome keep_in_groups(const NmsCall& call) {
     p.listed = data_of<int64_t>(listed);
     p.slot = data_of<int64_t>(slot);
     run(nms_rank_stub, call.op, p, call.boxes);
-    const Tensor kept = kept_flags(call, order, &segment, {&scores, call.ids.has_value()});
-    return limited(call, {listed, false, kept, slot});
+    return {listed, false, kept_flags(call, order, &segment, &scores), slot};
   }
   const Tensor in_images =
       torch::stable::reshape(scores, {call.images, call.classes * call.per_image});
   const Tensor by_score =
       take(candidate_numbers(call, call.images), sort_last(in_images, true).indices);
   const Groups groups = call.ids ? groups_by_ids(call, by_score) : groups_by_class(call, by_score);
-  const KernelWork work = {&scores, call.ids.has_value()};
-  const Tensor kept = kept_flags(call, groups.order, &groups.segment, work);
-  return limited(call, {by_score, false, reorder(kept, groups.order, by_score)});
+  const Tensor kept = kept_flags(call, groups.order, &groups.segment, &scores);
+  return {by_score, false, reorder(kept, groups.order, by_score)};
 }
 
 Tensor differs_from_previous(Tensor values) {
   const int64_t count = values.numel();
   return call_for_tensor("aten::ne", "Tensor", torch::stable::narrow(values, 0, 1, count - 1),
                          torch::stable::narrow(values, 0, 0, count - 1));
-}
-
-// Clears all but the first max_output set flags of each image. `image` rises.
-Tensor first_flags_of_images(const NmsCall& call, const Tensor& flags, const Tensor& image) {
-  if (call.params.max_output < 0 || call.images == 1) {
-    return first_flags(flags, call.params.max_output);
-  }
-  Tensor kept = call_for_tensor("aten::scatter_add", "", filled(flags, {call.images}, 0),
-                                int64_t{0}, image, torch::stable::to(flags, ScalarType::Long));
-  // Up to which flag an image's first ones go: as many as all images before it have, and more.
-  const std::vector<Tensor> steps = {filled(flags, {1}, call.params.max_output),
-                                     torch::stable::narrow(kept, 0, 0, call.images - 1)};
-  const Tensor last = running_sum(call_for_tensor("aten::cat", "", steps, int64_t{0}));
-  const Tensor fits =
-      call_for_tensor("aten::le", "Tensor", running_sum(flags), select(last, image));
-  return call_for_tensor("aten::logical_and", "", flags, fits);
 }
 
 // With so many candidates, listing those that take part saves more than waiting for their number
@@ -223,16 +190,16 @@ Outcome keep_listed(const NmsCall& call) {
   if (!call.by_class && !call.ids) {
     const Sorted by_image = sort_by_group(scores, group);
     const Tensor order = select(listed, by_image.indices);
-    const KernelWork work = {nullptr, call.images > 1};
-    return {order, false, kept_flags(call, order, &by_image.values, work)};
+    const Tensor kept = kept_flags(call, order, &by_image.values, nullptr);
+    return {order, false, kept, {}, by_image.values};
   }
   const Tensor in_image = filled(listed, {1}, call.classes * call.per_image);
   const Sorted by_image = sort_by_group(scores, divide(listed, in_image));
   const Tensor by_score = select(listed, by_image.indices);
   const Groups groups = call.ids ? groups_by_ids(call, by_score) : groups_by_class(call, by_score);
-  const Tensor kept = kept_flags(call, groups.order, &groups.segment, {nullptr, true});
+  const Tensor kept = kept_flags(call, groups.order, &groups.segment, nullptr);
   const Tensor flags = call_for_tensor("aten::index_copy", "", kept, int64_t{0}, groups.slot, kept);
-  return {by_score, false, first_flags_of_images(call, flags, by_image.values)};
+  return {by_score, false, flags, {}, by_image.values};
 }
 
 }  // namespace
