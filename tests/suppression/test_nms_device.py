@@ -1,7 +1,8 @@
 """Greedy suppression by CUDA's kernels under emulation, against the CPU's.
 
 A warp decides 4 candidates next to each other, or 2 where numbers are double, by 64 earlier ones at
-a time. Up to 300 candidates of an image are compared with each other, more are sorted.
+a time. Up to 300 candidates of an image are compared with each other, more are sorted, and those
+without groups also by place.
 """
 
 from collections.abc import Callable
@@ -58,14 +59,53 @@ def test_chains_of_overlaps(count: int, length: float) -> None:
 
 
 @pytest.mark.parametrize("is_shuffled", [False, True])
-def test_a_chain_of_ten_thousand(is_shuffled: bool) -> None:
+@pytest.mark.parametrize("by_place", [False, True])
+def test_a_chain_of_ten_thousand(is_shuffled: bool, by_place: bool) -> None:
     """The warps wait for each other all the way, or at random places."""
     boxes = chain(10_000, 1.5)
     scores = torch.linspace(1, 0, 10_000)
     if is_shuffled:
         torch.manual_seed(0)
         scores = scores[torch.randperm(10_000)]
-    assert len(assert_cuda_agrees(visops.nms, boxes, scores, 0.2)) >= 3333
+    group = torch.zeros(10_000, dtype=torch.int64)  # then places aren't looked at
+    ids = () if by_place else (group,)
+    nms = visops.nms if by_place else batched_nms
+    assert len(assert_cuda_agrees(nms, boxes, scores, *ids, 0.2)) >= 3333
+
+
+def with_inert(boxes: Tensor) -> Tensor:
+    """Every seventh box overlaps nothing."""
+    boxes = boxes.clone()
+    for first, value in ((0, torch.nan), (7, torch.inf), (14, -torch.inf)):
+        boxes[first::21, first % 4] = value
+    boxes[5::35, 2:] = boxes[5::35, :2]
+    return boxes
+
+
+@pytest.mark.parametrize("spread", [1.0, 30.0])
+def test_boxes_by_place(spread: float) -> None:
+    """Several runs of 1,024 and levels; images that begin within them; candidates of a list."""
+    boxes = with_inert(clusters(2500, 9) * spread)
+    boxes[:900, :2] -= 5000 * spread  # negative, and large
+    boxes[:900, 2:] = boxes[:900, :2] + 40
+    scores = (torch.rand(2500) * 900).round()  # many are equal
+    for threshold in (0.0, 0.4, 0.9):
+        assert_cuda_agrees(visops.nms, boxes, scores, threshold)
+    assert_cuda_agrees(visops.nms, boxes.double(), scores, 0.4, max_output=70)
+    assert_cuda_agrees(visops.nms, boxes, scores, 0.4, score_threshold=450.0)
+    images, rows = boxes[:2442].reshape(3, 814, 4), scores[:2442].reshape(3, 814)
+    for limit in (None, 50):
+        assert_cuda_agrees(batched_nms, images, rows, None, 0.4, max_output=limit)
+    assert_cuda_agrees(visops.nms_padded, images, rows, 0.4, 60)
+
+
+@pytest.mark.parametrize("length", [0.5, 40.0])
+def test_turned_boxes_by_place(length: float) -> None:
+    boxes = with_inert(clusters(1100, 9))
+    boxes[:, 2:] = torch.rand(1100, 2) * length + 5
+    boxes = torch.cat([boxes, torch.rand(1100, 1) * 3], 1)
+    for threshold in (0.0, 0.4):
+        assert_cuda_agrees(visops.nms_rotated, boxes, torch.rand(1100), threshold)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32])

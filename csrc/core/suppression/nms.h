@@ -37,6 +37,10 @@ struct NmsParams {
   int64_t max_output;    // most to keep of a segment; negative: no limit. CUDA: see nms_limit.h
   ScoreFilter filter;    // CUDA only: on the CPU the front leaves such candidates out
 
+  // CUDA only, without `segment`: positions in `order`, from 0 on in each image, by these codes.
+  const int64_t* by_place;  // [count] or null
+  int32_t* codes;           // [count] result by position. If set, the kernel computes this only
+
   uint8_t* kept;  // [count] result: 1 or 0 for each in `order`
 };
 

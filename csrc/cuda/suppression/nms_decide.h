@@ -14,6 +14,12 @@
 // most, pairs with an earlier candidate that was suppressed by a better one included, and a
 // candidate that is out is done. O(count) memory; the host waits for nothing.
 //
+// Where a segment is long, most of the earlier boxes are far away. Then the front sorts positions
+// by codes that this kernel computes: levels, each eight times as long as all before it, the best
+// first, and within a level places along a curve. Of 32 neighbours and of 1024 there are bounds,
+// and only boxes in bounds that meet a candidate's are tested. Levels keep what suppresses most,
+// the best boxes, at the beginning.
+//
 // Waiting ends: warps take units in their order, by a counter on the device, and wait for earlier
 // units only. Those have been taken by warps that are running. The first of the units that are not
 // finished waits for nobody.
@@ -31,6 +37,7 @@
 #include "core/numbers/ceil_div.h"
 #include "core/suppression/nms.h"
 #include "core/suppression/scratch.h"
+#include "cuda/suppression/places.h"
 #include "cuda/suppression/segments.h"
 #include "cuda/threads.h"
 
@@ -39,6 +46,13 @@ namespace {
 
 constexpr uint8_t kOpen = 2;  // in p.kept: to be decided
 constexpr int kAtOnce = 2;    // earlier candidates that a lane compares at a time
+constexpr int kRun = 1024;    // neighbours with bounds
+#if defined(VISOPS_SMALL_CONSTANTS)
+constexpr int64_t kFirstLevel = 40;
+#else
+constexpr int64_t kFirstLevel = 1024;
+#endif
+constexpr int kLevelBits = 3;
 
 using Decisions = unsigned long long;  // the type that atomicOr() takes
 
@@ -50,25 +64,66 @@ using Decisions = unsigned long long;  // the type that atomicOr() takes
 //   Outline, outline(box)   what meet() needs of a Stored
 //   meet(a, b)              whether boxes can overlap by more than 0
 //   nothing()               a Stored that meets nothing
+//   bounds(box)             parallel to the axes, a Box<Number>; nothing<Number>() of nothing()
 template <class Shape>
 struct NmsScratch {
-  typename Shape::Stored* boxes;  // [count] in order; nothing() unless a candidate is to be decided
-  int64_t* first;                 // [count] first position of the segment
-  Decisions* decisions;           // [count / 32]
-  unsigned long long* taken;      // units so far
+  using Stored = typename Shape::Stored;
+  using Bounds = Box<typename Shape::Number>;
+  Stored* boxes;              // [count] in order; nothing() unless a candidate is to be decided
+  int64_t* first;             // [count] first position of the segment
+  Decisions* decisions;       // [count / 32]
+  unsigned long long* taken;  // units so far
+  // Where p.by_place is given:
+  Stored* placed;   // [count] boxes by place
+  Bounds* of_warp;  // [count / 32] of those
+  Bounds* of_run;   // [count / 1024]
 
   NmsScratch(const NmsParams& p, Workspace& workspace) {
-    using Stored = typename Shape::Stored;
     const int64_t words = parts_of(p.count, kWarp);
-    char* memory =
-        allocate<char>(workspace, p.count * static_cast<int64_t>(sizeof(Stored) + sizeof(int64_t)) +
-                                      (words + 1) * static_cast<int64_t>(sizeof(Decisions)));
+    const int64_t placed_count = p.by_place == nullptr ? 0 : p.count;
+    const int64_t warps = parts_of(placed_count, kWarp), runs = parts_of(placed_count, kRun);
+    const auto bytes = [](int64_t count, size_t size) {
+      return count * static_cast<int64_t>(size);
+    };
+    char* memory = allocate<char>(workspace, bytes(p.count + placed_count, sizeof(Stored)) +
+                                                 bytes(warps + runs, sizeof(Bounds)) +
+                                                 bytes(p.count, sizeof(int64_t)) +
+                                                 bytes(words + 1, sizeof(Decisions)));
     boxes = take_array<Stored>(&memory, p.count);
+    placed = take_array<Stored>(&memory, placed_count);
+    of_warp = take_array<Bounds>(&memory, warps);
+    of_run = take_array<Bounds>(&memory, runs);
     first = take_array<int64_t>(&memory, p.count);
     decisions = take_array<Decisions>(&memory, words);
     taken = take_array<unsigned long long>(&memory, 1);
   }
 };
+
+// The first position of i's image, where images are the segments.
+__device__ inline int64_t first_of_image(const NmsParams& p, int64_t i) {
+  return i - i % p.per_image;
+}
+
+// How many of a segment's candidates the level of its candidate number `rank`, and those before,
+// have; the level's number.
+__device__ inline int64_t end_of_level(int64_t rank, uint32_t* level) {
+  int64_t end = kFirstLevel;
+  for (*level = 0; rank >= end && *level < (1u << kLevelBits) - 1; ++*level) end *= 8;
+  return rank < end ? end : INT64_MAX / 2;
+}
+
+// Codes by position.
+template <class Shape>
+__global__ void __launch_bounds__(kThreads) nms_codes(const __grid_constant__ NmsParams p) {
+  for (int64_t i = first_thread(); i < p.count; i += all_threads()) {
+    const int64_t image = first_of_image(p, i);
+    const auto box = Shape::load(p, image + p.order[i]);
+    uint32_t level, place = 0;
+    end_of_level(i - image, &level);
+    if (!is_inert(box)) place = place_of(Shape::bounds(Shape::stored(box)));
+    p.codes[i] = code_of(level << (32 - kLevelBits) | place >> kLevelBits);
+  }
+}
 
 template <class Shape>
 __global__ void __launch_bounds__(kThreads)
@@ -79,7 +134,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t i = word * kWarp + lane;
     bool is_open = false, is_kept = false;
     if (i < p.count) {
-      const int64_t image = p.segment == nullptr ? i - i % p.per_image : 0;
+      const int64_t image = p.segment == nullptr ? first_of_image(p, i) : 0;
       const int64_t candidate = image + p.order[i];
       const auto box = Shape::load(p, candidate);
       const ScoreFilter& f = p.filter;
@@ -95,6 +150,36 @@ __global__ void __launch_bounds__(kThreads)
     const Decisions decided = __ballot_sync(kWholeWarp, !is_open);
     const Decisions kept = __ballot_sync(kWholeWarp, is_kept);
     if (lane == 0) scratch.decisions[word] = kept << 32 | decided;
+  }
+}
+
+// Boxes by place, and bounds. A block has a run.
+template <class Shape>
+__global__ void __launch_bounds__(kThreads)
+    nms_gather(const __grid_constant__ NmsParams p, const NmsScratch<Shape> scratch) {
+  using Bounds = typename NmsScratch<Shape>::Bounds;
+  __shared__ Bounds of_warp[kRun / kWarp];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  for (int64_t run = blockIdx.x; run * kRun < p.count; run += gridDim.x) {
+    for (int at = static_cast<int>(threadIdx.x); at < kRun; at += kThreads) {
+      const int64_t i = run * kRun + at;
+      Bounds bounds = nothing<typename Shape::Number>();
+      if (i < p.count) {
+        const auto box = scratch.boxes[first_of_image(p, i) + p.by_place[i]];
+        scratch.placed[i] = box;
+        bounds = Shape::bounds(box);
+      }
+      bounds = bounds_of_warp(bounds);
+      if (lane != 0) continue;
+      of_warp[at / kWarp] = bounds;
+      if (i < p.count) scratch.of_warp[i / kWarp] = bounds;
+    }
+    __syncthreads();
+    if (threadIdx.x < kRun / kWarp) {
+      const Bounds bounds = bounds_of_warp(of_warp[lane]);
+      if (lane == 0) scratch.of_run[run] = bounds;
+    }
+    __syncthreads();  // before the next run's bounds replace these
   }
 }
 
@@ -163,6 +248,48 @@ __device__ unsigned left_by_earlier(const NmsScratch<Shape>& scratch,
   return open;
 }
 
+template <class Acc>
+__device__ inline bool bounds_meet(const Box<Acc>& a, const Box<Acc>& b) {
+  return (a.x1 < b.x2) & (b.x1 < a.x2) & (a.y1 < b.y2) & (b.y1 < a.y2);
+}
+
+// Whether a kept candidate at [first, begin) overlaps the one at i, by the boxes near it.
+template <class Shape>
+__device__ bool is_suppressed_nearby(const NmsParams& p, const NmsScratch<Shape>& scratch,
+                                     typename Shape::Number threshold, int64_t first, int64_t begin,
+                                     int64_t i) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const auto outline = Shape::outline(scratch.boxes[i]);
+  const auto bounds = Shape::bounds(scratch.boxes[i]);
+  const int64_t last = first + p.per_image < p.count ? first + p.per_image : p.count;
+  uint32_t level;
+  int64_t end = first + end_of_level(i - first, &level);
+  if (end > last) end = last;
+  for (int64_t run = first / kRun; run * kRun < end; run += kWarp) {
+    const bool is_run = (run + lane) * kRun < end;
+    unsigned runs =
+        __ballot_sync(kWholeWarp, is_run && bounds_meet(scratch.of_run[run + lane], bounds));
+    for (; runs != 0; runs &= runs - 1) {
+      const int64_t warp = (run + __ffs(static_cast<int>(runs)) - 1) * (kRun / kWarp);
+      const bool is_warp = (warp + lane) * kWarp < end;
+      unsigned warps =
+          __ballot_sync(kWholeWarp, is_warp && bounds_meet(scratch.of_warp[warp + lane], bounds));
+      for (; warps != 0; warps &= warps - 1) {
+        const int64_t at = (warp + __ffs(static_cast<int>(warps)) - 1) * kWarp + lane;
+        bool tests = first <= at && at < last;
+        tests = tests && Shape::meet(Shape::outline(scratch.placed[at]), outline);
+        if (!__any_sync(kWholeWarp, tests)) continue;
+        const int64_t earlier = tests ? first + p.by_place[at] : begin;
+        tests = earlier < begin;
+        if (is_suppressed(scratch, threshold, scratch.boxes + earlier, scratch.boxes + i, tests)) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
 // Those of the candidates `open` of a unit, all of a segment, that are kept if nothing earlier
 // overlaps them. A lane has two of them.
 template <class Shape>
@@ -180,7 +307,7 @@ __device__ unsigned left_by_unit(const NmsScratch<Shape>& scratch, typename Shap
   return open;
 }
 
-template <class Shape>
+template <class Shape, bool uses_places>
 __global__ void __launch_bounds__(kThreads)
     nms_decide(const __grid_constant__ NmsParams p, const NmsScratch<Shape> scratch,
                const typename Shape::Number threshold) {
@@ -196,7 +323,17 @@ __global__ void __launch_bounds__(kThreads)
     while (rest != 0) {
       const int64_t segment = __shfl_sync(kWholeWarp, first, __ffs(static_cast<int>(rest)) - 1);
       const unsigned open = __ballot_sync(kWholeWarp, (rest >> lane & 1) != 0 && first == segment);
-      unsigned kept = left_by_earlier(scratch, threshold, segment, begin, open);
+      unsigned kept = open;
+      if constexpr (uses_places) {
+        for (int k = 0; k < Shape::kOwn; ++k) {
+          if ((open >> k & 1) != 0 &&
+              is_suppressed_nearby(p, scratch, threshold, segment, begin, begin + k)) {
+            kept &= ~(1u << k);
+          }
+        }
+      } else {
+        kept = left_by_earlier(scratch, threshold, segment, begin, open);
+      }
       kept = left_by_unit(scratch, threshold, begin, kept);
       if (lane == 0) {
         const Decisions found = Decisions{kept} << 32 | open;
@@ -211,11 +348,20 @@ __global__ void __launch_bounds__(kThreads)
 template <class Shape>
 void launch_nms(const NmsParams& p, Workspace& workspace) {
   if (p.count == 0) return;
+  void* stream = workspace.stream();
+  if (p.codes != nullptr) {
+    launch(nms_codes<Shape>, grid_of_threads(p.count), dim3(kThreads), 0, stream, p);
+    return;
+  }
   const NmsScratch<Shape> scratch(p, workspace);
-  launch(nms_prepare<Shape>, grid_of_threads(p.count), dim3(kThreads), 0, workspace.stream(), p,
-         scratch);
-  launch(nms_decide<Shape>, grid_of_warps(parts_of(p.count, Shape::kOwn)), dim3(kThreads), 0,
-         workspace.stream(), p, scratch, threshold_of(p.iou_threshold, typename Shape::Number()));
+  launch(nms_prepare<Shape>, grid_of_threads(p.count), dim3(kThreads), 0, stream, p, scratch);
+  if (p.by_place != nullptr) {
+    launch(nms_gather<Shape>, grid_for(parts_of(p.count, kRun)), dim3(kThreads), 0, stream, p,
+           scratch);
+  }
+  launch(p.by_place == nullptr ? nms_decide<Shape, false> : nms_decide<Shape, true>,
+         grid_of_warps(parts_of(p.count, Shape::kOwn)), dim3(kThreads), 0, stream, p, scratch,
+         threshold_of(p.iou_threshold, typename Shape::Number()));
 }
 
 }  // namespace

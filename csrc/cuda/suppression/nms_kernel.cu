@@ -32,6 +32,9 @@ struct AxisAligned {
     const auto inf = static_cast<Acc>(INFINITY);
     return {inf, inf, -inf, -inf};
   }
+  static __device__ Box<Acc> bounds(const Stored& box) {
+    return {box.x1, box.y1, box.x2, box.y2, 0};
+  }
   static __device__ Outline outline(const Stored& box) { return box; }
   // As overlap_of() has it, for boxes that are not inert: differences of unequal numbers aren't 0.
   static __device__ bool meet(const Outline& a, const Outline& b) {

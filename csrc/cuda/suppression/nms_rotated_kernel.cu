@@ -32,6 +32,9 @@ struct Rotated {
     none.whole.x = NAN;
     return none;
   }
+  static __device__ Box<double> bounds(const Stored& box) {
+    return is_inert(box.whole) ? visops::nothing<double>() : bounds_of(box.whole);
+  }
   static __device__ Outline outline(const Stored& box) {
     return {box.whole.x, box.whole.y, box.whole.radius};
   }

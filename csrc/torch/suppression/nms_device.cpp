@@ -20,6 +20,20 @@ Tensor candidate_numbers(const NmsCall& call, int64_t rows) {
   return numbers(call.boxes, rows, call.candidates() / rows);
 }
 
+// With so many boxes of an image, a sort by place saves more comparisons than it costs.
+bool is_worth_placing(const NmsCall& call, int64_t count) {
+  return count > (call.boxes.is_cuda() ? 1 << 14 : 300);
+}
+
+// Positions of each of `images` in the order of the kernel's codes, all in `p`.
+Tensor sorted_by_place(const NmsCall& call, NmsParams p, int64_t images) {
+  const Tensor codes =
+      empty_tensor(call.op, "scratch", call.boxes, {images, p.count / images}, DType::kInt32);
+  p.codes = data_of<int32_t>(codes);
+  call.run_kernel(p);
+  return sort_last(codes, false).indices;
+}
+
 // Runs the kernel on candidates in `order`; without `segment`, numbers of images' boxes. Returns a
 // flag for each. With `filter`, scores by candidate, those below the threshold take no part.
 Tensor kept_flags(const NmsCall& call, const Tensor& order, const Tensor* segment,
@@ -30,6 +44,11 @@ Tensor kept_flags(const NmsCall& call, const Tensor& order, const Tensor* segmen
   if (segment != nullptr) p.segment = data_of<const int64_t>(*segment);
   if (call.score_threshold && filter != nullptr) {
     p.filter = {filter->const_data_ptr(), call.score_dtype, *call.score_threshold};
+  }
+  MaybeTensor by_place;
+  if (segment == nullptr && is_worth_placing(call, std::min(p.count, p.per_image))) {
+    by_place = sorted_by_place(call, p, parts_of(p.count, p.per_image));
+    p.by_place = data_of<const int64_t>(*by_place);
   }
   const Tensor kept = empty_tensor(call.op, "scratch", call.boxes, {p.count}, DType::kUInt8);
   p.kept = data_of<uint8_t>(kept);
@@ -190,7 +209,8 @@ Outcome keep_listed(const NmsCall& call) {
   if (!call.by_class && !call.ids) {
     const Sorted by_image = sort_by_group(scores, group);
     const Tensor order = select(listed, by_image.indices);
-    const Tensor kept = kept_flags(call, order, &by_image.values, nullptr);
+    const bool are_images = call.images == 1;  // all of one: no segments
+    const Tensor kept = kept_flags(call, order, are_images ? nullptr : &by_image.values, nullptr);
     return {order, false, kept, {}, by_image.values};
   }
   const Tensor in_image = filled(listed, {1}, call.classes * call.per_image);
