@@ -142,10 +142,10 @@ def test_boxes_below_the_threshold_are_not_sorted(form: str) -> None:
 def test_nothing_above_the_threshold() -> None:
     boxes, scores = boxes_of(600)
     with use_slot("cuda_emulated"):
-        kept = visops.nms(boxes, scores, 0.5, score_threshold=2.0)
-        rows = visops.batched_nms(
-            boxes.reshape(2, 300, 4), scores.reshape(2, 300, 1), None, 0.5, score_threshold=2.0
-        )
+        options: dict[str, Any] = {"score_threshold": 2.0, "max_output": 4}
+        kept = visops.nms(boxes, scores, 0.5, **options)
+        images = boxes.reshape(2, 300, 4), scores.reshape(2, 300, 1)
+        rows = visops.batched_nms(*images, None, 0.5, **options)
     assert (kept.shape, rows.shape) == ((0,), (0, 3))
 
 

@@ -67,13 +67,14 @@ struct Outcome {
 
 // Clears all but the first max_output flags of each image.
 void limit(const NmsCall& call, const Outcome& outcome) {
-  if (call.params.max_output < 0) return;
   NmsLimitParams p = {};
   p.count = outcome.listed.numel();
   p.images = call.images;
   p.in_image = call.classes * call.per_image;
+  const int64_t most = call.params.max_output;
+  if (most < 0 || most >= p.in_image || p.count == 0) return;
   if (outcome.image) p.image = data_of<const int64_t>(*outcome.image);
-  p.most = call.params.max_output;
+  p.most = most;
   if (outcome.slot) p.slot = data_of<const int64_t>(*outcome.slot);
   p.kept = data_of<uint8_t>(outcome.kept);
   run(nms_limit_stub, call.op, p, call.boxes);
