@@ -91,11 +91,11 @@ struct NmsScratch {
                                                  bytes(words + 1, sizeof(Decisions)));
     boxes = take_array<Stored>(&memory, p.count);
     placed = take_array<Stored>(&memory, placed_count);
-    of_warp = take_array<Bounds>(&memory, warps);
-    of_run = take_array<Bounds>(&memory, runs);
     first = take_array<int64_t>(&memory, p.count);
     decisions = take_array<Decisions>(&memory, words);
     taken = take_array<unsigned long long>(&memory, 1);
+    of_warp = take_array<Bounds>(&memory, warps);
+    of_run = take_array<Bounds>(&memory, runs);
   }
 };
 
