@@ -2,7 +2,7 @@
 //
 // NOTE [ Suppression on CUDA ]
 // Strategy: one kernel gathers the boxes, another one decides, whatever their number and however
-// long chains of overlaps are. A warp decides a unit: two or four candidates next to each other. It
+// long chains of overlaps are. A warp decides a unit: two candidates next to each other. It
 // goes through the earlier boxes of their segment, best first and 32 at a time, one a lane. Few of
 // them meet one of its candidates; for those the overlap is computed. Where that exceeds the
 // threshold, the warp waits until the earlier candidate is decided. A kept one suppresses; else the
@@ -45,7 +45,7 @@ namespace visops {
 namespace {
 
 constexpr uint8_t kOpen = 2;  // in p.kept: to be decided
-constexpr int kAtOnce = 2;    // earlier candidates that a lane compares at a time
+constexpr int kAtOnce = 4;    // earlier candidates that a lane compares at a time
 constexpr int kRun = 1024;    // neighbours with bounds
 #if defined(VISOPS_SMALL_CONSTANTS)
 constexpr int64_t kFirstLevel = 40;

@@ -223,6 +223,7 @@ Run atomic_in(const std::string& op, const std::string& type) {
   PTX_CASE("max.s64", AtomMax, int64_t)
   PTX_CASE("and.b32", AtomAnd, uint32_t)
   PTX_CASE("or.b32", AtomOr, uint32_t)
+  PTX_CASE("or.b64", AtomOr, uint64_t)
   PTX_CASE("xor.b32", AtomXor, uint32_t)
   PTX_CASE("xor.b64", AtomXor, uint64_t)
   PTX_CASE("exch.b32", AtomExch, uint32_t)
