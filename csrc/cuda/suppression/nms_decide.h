@@ -2,12 +2,10 @@
 //
 // NOTE [ Suppression on CUDA ]
 // Strategy: one kernel gathers the boxes, another one decides, whatever their number and however
-// long chains of overlaps are. A warp decides a unit: two candidates next to each other. It
-// goes through the earlier boxes of their segment, best first and 32 at a time, one a lane. Few of
-// them meet one of its candidates; for those the overlap is computed. Where that exceeds the
-// threshold, the warp waits until the earlier candidate is decided. A kept one suppresses; else the
-// warp goes on. Candidates of a unit that nothing has suppressed in the end are decided one after
-// another.
+// long chains of overlaps are. A warp has a candidate. It goes through the earlier boxes of its
+// segment, best first and 128 at a time, four a lane. Few of them meet the candidate; for those the
+// overlap is computed. Where that exceeds the threshold, the warp waits until the earlier candidate
+// is decided. A kept one suppresses; else the warp goes on.
 //
 // This is what going through all candidates in order gives: a candidate is out if a kept one
 // overlaps it, and kept if all earlier ones that overlap it are out. Each pair is tested once at
@@ -20,9 +18,9 @@
 // and only boxes in bounds that meet a candidate's are tested. Levels keep what suppresses most,
 // the best boxes, at the beginning.
 //
-// Waiting ends: warps take units in their order, by a counter on the device, and wait for earlier
-// units only. Those have been taken by warps that are running. The first of the units that are not
-// finished waits for nobody.
+// Waiting ends: warps take candidates in their order, by a counter on the device, and wait for
+// earlier ones only. Those have been taken by warps that are running. The first of the candidates
+// that are not decided waits for nobody.
 //
 // Decisions are bits, 32 candidates a word: below, which are decided; above, which of those are
 // kept. A word is changed and read by atomics, so both are seen at once.
@@ -58,7 +56,6 @@ using Decisions = unsigned long long;  // the type that atomicOr() takes
 
 // A kind of boxes, `Shape`, has
 //   Number                  the type of the overlap
-//   kOwn                    candidates of a unit, of which a word has several
 //   Stored, stored(box)     what memory holds of a box; .box() gives the box back
 //   load(params, candidate) a candidate's box
 //   Outline, outline(box)   what meet() needs of a Stored
@@ -72,7 +69,7 @@ struct NmsScratch {
   Stored* boxes;              // [count] in order; nothing() unless a candidate is to be decided
   int64_t* first;             // [count] first position of the segment
   Decisions* decisions;       // [count / 32]
-  unsigned long long* taken;  // units so far
+  unsigned long long* taken;  // candidates so far
   // Where p.by_place is given:
   Stored* placed;   // [count] boxes by place
   Bounds* of_warp;  // [count / 32] of those
@@ -201,51 +198,41 @@ __device__ bool is_suppressed(const NmsScratch<Shape>& scratch, typename Shape::
   return false;
 }
 
-// Those of the candidates `open` of a unit that no kept one at [first, begin) overlaps. A lane has
-// kAtOnce earlier ones at a time, and says by bits which candidates of the unit each of them meets.
-// Where it has less, what it had before stands in for them.
+// Whether a kept candidate at [first, i) overlaps the one at i. A lane has kAtOnce of them at a
+// time, and says by bits which meet it. Where it has less, what it had before stands in for them.
 template <class Shape>
-__device__ unsigned left_by_earlier(const NmsScratch<Shape>& scratch,
-                                    typename Shape::Number threshold, int64_t first, int64_t begin,
-                                    unsigned open) {
-  constexpr int kOwn = Shape::kOwn;
+__device__ bool is_suppressed_by_earlier(const NmsScratch<Shape>& scratch,
+                                         typename Shape::Number threshold, int64_t first,
+                                         int64_t i) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int count = static_cast<int>(begin - first);
-  const typename Shape::Stored* const unit = scratch.boxes + begin;
-  typename Shape::Outline mine[kOwn], other[kAtOnce];
-#pragma unroll
-  for (int k = 0; k < kOwn; ++k) {
-    mine[k] = Shape::outline((open >> k & 1) != 0 ? unit[k] : Shape::nothing());
-  }
+  const int count = static_cast<int>(i - first);
+  const auto mine = Shape::outline(scratch.boxes[i]);
+  typename Shape::Outline other[kAtOnce];
 #pragma unroll
   for (int j = 0; j < kAtOnce; ++j) other[j] = Shape::outline(Shape::nothing());
   const typename Shape::Stored* next = scratch.boxes + first + lane;
   for (int at = 0; at < count; at += kAtOnce * kWarp, next += kAtOnce * kWarp) {
-    unsigned wanted = 0, meets = 0;
+    unsigned is_there = 0, meets = 0;
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j) {
       if (at + lane + j * kWarp >= count) continue;
       other[j] = Shape::outline(next[j * kWarp]);
-      wanted |= open << j * kOwn;
+      is_there |= 1u << j;
     }
 #pragma unroll
-    for (int bit = 0; bit < kAtOnce * kOwn; ++bit) {
-      meets |= Shape::meet(other[bit / kOwn], mine[bit % kOwn]) ? 1u << bit : 0;
-    }
-    meets &= wanted;
+    for (int j = 0; j < kAtOnce; ++j) meets |= Shape::meet(other[j], mine) ? 1u << j : 0;
+    meets &= is_there;
     while (__any_sync(kWholeWarp, meets != 0)) {
       const unsigned highest = __reduce_max_sync(kWholeWarp, meets);
-      const auto bit = static_cast<unsigned>(63 - __clzll(static_cast<int64_t>(highest)));
-      const unsigned k = bit % kOwn;
-      if ((open >> k & 1) != 0 && is_suppressed(scratch, threshold, next + bit / kOwn * kWarp,
-                                                unit + k, (meets >> bit & 1) != 0)) {
-        open &= ~(1u << k);
+      const auto j = static_cast<unsigned>(63 - __clzll(static_cast<int64_t>(highest)));
+      if (is_suppressed(scratch, threshold, next + j * kWarp, scratch.boxes + i,
+                        (meets >> j & 1) != 0)) {
+        return true;
       }
-      meets &= (1u << bit) - 1;
+      meets &= (1u << j) - 1;
     }
-    if (open == 0) break;
   }
-  return open;
+  return false;
 }
 
 template <class Acc>
@@ -253,11 +240,10 @@ __device__ inline bool bounds_meet(const Box<Acc>& a, const Box<Acc>& b) {
   return (a.x1 < b.x2) & (b.x1 < a.x2) & (a.y1 < b.y2) & (b.y1 < a.y2);
 }
 
-// Whether a kept candidate at [first, begin) overlaps the one at i, by the boxes near it.
+// The same, by the boxes near it.
 template <class Shape>
 __device__ bool is_suppressed_nearby(const NmsParams& p, const NmsScratch<Shape>& scratch,
-                                     typename Shape::Number threshold, int64_t first, int64_t begin,
-                                     int64_t i) {
+                                     typename Shape::Number threshold, int64_t first, int64_t i) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const auto outline = Shape::outline(scratch.boxes[i]);
   const auto bounds = Shape::bounds(scratch.boxes[i]);
@@ -279,8 +265,8 @@ __device__ bool is_suppressed_nearby(const NmsParams& p, const NmsScratch<Shape>
         bool tests = first <= at && at < last;
         tests = tests && Shape::meet(Shape::outline(scratch.placed[at]), outline);
         if (!__any_sync(kWholeWarp, tests)) continue;
-        const int64_t earlier = tests ? first + p.by_place[at] : begin;
-        tests = earlier < begin;
+        const int64_t earlier = tests ? first + p.by_place[at] : i;
+        tests = earlier < i;
         if (is_suppressed(scratch, threshold, scratch.boxes + earlier, scratch.boxes + i, tests)) {
           return true;
         }
@@ -312,35 +298,22 @@ __global__ void __launch_bounds__(kThreads)
     nms_decide(const __grid_constant__ NmsParams p, const NmsScratch<Shape> scratch,
                const typename Shape::Number threshold) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t units = parts_of(p.count, Shape::kOwn);
-  for (int64_t turn = first_warp(); turn < units; turn += all_warps()) {
-    unsigned long long unit = lane == 0 ? atomicAdd(scratch.taken, 1ull) : 0;
-    unit = __shfl_sync(kWholeWarp, unit, 0);
-    const int64_t begin = static_cast<int64_t>(unit) * Shape::kOwn, i = begin + lane;
-    const bool is_mine = lane < Shape::kOwn && i < p.count;
-    const int64_t first = is_mine ? scratch.first[i] : 0;
-    unsigned rest = __ballot_sync(kWholeWarp, is_mine && p.kept[i] == kOpen);
-    while (rest != 0) {
-      const int64_t segment = __shfl_sync(kWholeWarp, first, __ffs(static_cast<int>(rest)) - 1);
-      const unsigned open = __ballot_sync(kWholeWarp, (rest >> lane & 1) != 0 && first == segment);
-      unsigned kept = open;
-      if constexpr (uses_places) {
-        for (int k = 0; k < Shape::kOwn; ++k) {
-          if ((open >> k & 1) != 0 &&
-              is_suppressed_nearby(p, scratch, threshold, segment, begin, begin + k)) {
-            kept &= ~(1u << k);
-          }
-        }
-      } else {
-        kept = left_by_earlier(scratch, threshold, segment, begin, open);
-      }
-      kept = left_by_unit(scratch, threshold, begin, kept);
-      if (lane == 0) {
-        const Decisions found = Decisions{kept} << 32 | open;
-        atomicOr(scratch.decisions + begin / kWarp, found << begin % kWarp);
-      }
-      if ((open >> lane & 1) != 0) p.kept[i] = kept >> lane & 1;
-      rest &= ~open;
+  for (int64_t turn = first_warp(); turn < p.count; turn += all_warps()) {
+    const unsigned long long taken = lane == 0 ? atomicAdd(scratch.taken, 1ull) : 0;
+    const auto i = static_cast<int64_t>(__shfl_sync(kWholeWarp, taken, 0));
+    if (p.kept[i] != kOpen) continue;  // the whole warp
+    const int64_t first = scratch.first[i];
+    bool is_out = false;
+    if constexpr (uses_places) {
+      is_out = is_suppressed_nearby(p, scratch, threshold, first, i);
+    } else {
+      is_out = is_suppressed_by_earlier(scratch, threshold, first, i);
+    }
+    __syncwarp();  // all lanes have read what lane 0 replaces
+    if (lane == 0) {
+      const Decisions found = is_out ? 1 : Decisions{1} << 32 | 1;
+      atomicOr(scratch.decisions + i / kWarp, found << i % kWarp);
+      p.kept[i] = is_out ? 0 : 1;
     }
   }
 }
@@ -360,7 +333,7 @@ void launch_nms(const NmsParams& p, Workspace& workspace) {
            scratch);
   }
   launch(p.by_place == nullptr ? nms_decide<Shape, false> : nms_decide<Shape, true>,
-         grid_of_warps(parts_of(p.count, Shape::kOwn)), dim3(kThreads), 0, stream, p, scratch,
+         grid_of_warps(p.count), dim3(kThreads), 0, stream, p, scratch,
          threshold_of(p.iou_threshold, typename Shape::Number()));
 }
 

@@ -22,7 +22,6 @@ struct AxisAligned {
   using Number = Acc;
   using Stored = Corners<Acc>;
   using Outline = Corners<Acc>;
-  static constexpr int kOwn = 1;
 
   static __device__ Box<Acc> load(const NmsParams& p, int64_t candidate) {
     return candidate_box<Acc>(p, candidate);

@@ -21,7 +21,6 @@ struct Rotated {
   using Number = double;
   using Stored = StoredRotated;
   using Outline = Circle;
-  static constexpr int kOwn = 1;
 
   static __device__ RotatedBox load(const NmsParams& p, int64_t candidate) {
     return rotated_candidate_box(p, candidate);
