@@ -326,6 +326,10 @@ def attended() -> None:
     weights = torch.rand(1, 40, 8, 2, 30).requires_grad_()
     found = visops.multi_scale_deformable_attention(value, [(6, 8), (3, 4)], positions, weights)
     grown([value, positions, weights], found)
+    # A query for each position, more than blocks; levels that the device alone knows.
+    shapes = torch.tensor([(10, 12), (5, 6)])
+    samples = torch.rand(1, 150, 8, 2, 1, 2), torch.rand(1, 150, 8, 2, 1)
+    visops.multi_scale_deformable_attention(numbers(1, 150, 8, 8), shapes, *samples)
 
 
 def pointed() -> None:
