@@ -165,6 +165,8 @@ def aligned_many() -> None:
         size, options = (1, 2, side, side), (1.0, 1, True)
         OPS.roi_align_backward_input(grad, boxes, size, *options, False)
         OPS.roi_align_max_backward_input(grad, index, boxes, size, *options, False)
+    # More channels than a warp has lanes, and more bins than a block copies at once.
+    OPS.roi_align_backward_input(numbers(5, 70, 7, 7), boxes, (1, 70, 9, 9), 0.1, 1, True, False)
 
 
 def pooled() -> None:
@@ -325,6 +327,10 @@ def attended() -> None:
     weights = torch.rand(1, 40, 8, 2, 30).requires_grad_()
     found = visops.multi_scale_deformable_attention(value, [(6, 8), (3, 4)], positions, weights)
     grown([value, positions, weights], found)
+    # A query for each position, more than blocks; levels that the device alone knows.
+    shapes = torch.tensor([(10, 12), (5, 6)])
+    samples = torch.rand(1, 150, 8, 2, 1, 2), torch.rand(1, 150, 8, 2, 1)
+    visops.multi_scale_deformable_attention(numbers(1, 150, 8, 8), shapes, *samples)
 
 
 def pointed() -> None:
@@ -346,6 +352,10 @@ def adjusted() -> None:
         large = pictures((60, 60), 3, dtype)  # each with tables of its own
         for kind in (PixelKind.HSV, PixelKind.SHOT_NOISE):
             OPS.adjust_pixels(large, [kind] * 4, [0.1, 0.2, 0.3, 0.4], more_of([kind] * 4))
+        tall = pictures((520, 2), 1, dtype)  # more rows than are added up at once
+        OPS.adjust_pixels(
+            tall, [PixelKind.CONTRAST] * 4, [0.5] * 4, more_of([PixelKind.CONTRAST] * 4)
+        )
     contrasts(pictures((30, 40), 3, torch.uint8).repeat(3, 1, 1, 1))
 
 

@@ -150,3 +150,61 @@ def test_places_between_pixels_are_numbered_in_32_bits() -> None:
         "visops.multi_scale_deformable_attention_backward_value: has 0 samples and 4294967300 "
         "places between pixels, must be at most 1073741823 on CUDA"
     )
+
+
+def assert_cuda_forward(given: Problem, method: str, shapes: Tensor | None = None) -> None:
+    """The CPU's bits, where the host knows the levels or, with `shapes`, only the device does."""
+    value, _, sizes, locations, weights, points = given.arguments()
+    where = (shapes, sizes if shapes is None else [], locations, weights, points, method)
+    found = []
+    for slot in ("cuda_emulated", "default"):
+        with use_slot(slot), use_schedule(5):
+            found.append(torch.ops.visops.multi_scale_deformable_attention(value, *where))
+    part, expected = found
+    assert part.dtype == expected.dtype
+    assert part.numpy().tobytes() == expected.numpy().tobytes()
+
+
+# Of four rows and eight columns of queries, and of more and less.
+TILED = (
+    ((8, 16), (4, 8)),
+    ((5, 9), (3, 8), (4, 17), (1, 1)),
+    ((1, 70),),
+    ((70, 1), (2, 2)),
+    ((7, 7), (0, 3), (6, 6), (0, 0)),
+    ((0, 0), (9, 15)),
+)
+
+
+@needs_emulation
+@every_method
+@pytest.mark.parametrize("shapes", TILED, ids=str)
+@pytest.mark.parametrize("channels", [32, 12, 3])
+def test_cuda_where_queries_are_positions(
+    shapes: tuple[tuple[int, int], ...], channels: int, method: str
+) -> None:
+    """Each query is taken once, whatever is left of tiles; and in their own order, if it's not."""
+    positions = sum(h * w for h, w in shapes)
+    for queries in (positions, positions + 1, max(positions - 1, 0)):
+        given = problem(queries=queries, shapes=shapes, channels=channels)
+        assert_cuda_forward(given, method)
+        assert_cuda_forward(given, method, torch.tensor(shapes))
+
+
+@needs_emulation
+def test_queries_are_kept_where_shapes_on_a_device_are_wrong() -> None:
+    """No query is lost: what the levels don't cover is in their own order."""
+    given = problem(queries=20, shapes=((4, 5),))
+    value, _, _, locations, weights, points = given.arguments()
+    for shape in ((4, 4), (5, 5), (-4, -5), (2**40, 2), (20, 1)):
+        with use_slot("cuda_emulated"), use_schedule(5):
+            found = torch.ops.visops.multi_scale_deformable_attention(
+                value, torch.tensor([shape]), [], locations, weights, points, "default"
+            )
+        fits = shape[0] * shape[1] <= 20 and min(shape) > 0
+        assert bool(found.any(-1).sum() > 0) == fits
+        if fits:
+            part = problem(queries=20, shapes=(shape,))
+            part.value = value[:, : shape[0] * shape[1]]
+            part.locations, part.weights = locations, weights
+            assert torch.equal(found, part.attend())

@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kThreads)
     Acc* const out = static_cast<Acc*>(p.grad_value) +
                      ((image * p.positions + position) * p.heads + head) * p.channels;
     for (uint32_t c = threadIdx.x * kCount; c < channels; c += blockDim.x * kCount) {
-      store_elements<kCount>(out + c, sum_entries<T, kCount>(p, list, c));
+      store_elements(out, c / kCount, sum_entries<T, kCount>(p, list, c));
     }
   }
 }

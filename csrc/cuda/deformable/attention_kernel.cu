@@ -5,6 +5,10 @@
 // block's threads place some samples of all its heads, one each, in shared memory, and then read
 // and add. Each output is written once.
 //
+// The queries of an encoder are value's positions, and nearby ones have nearby samples. So a block
+// takes one head's queries, tile by tile of 8 x 4 positions: its taps are then half as many lines
+// of the cache as those of queries along a row, all heads of each.
+//
 // Threads are bound by instructions, not by memory. So a sample's place is in bytes: a tap takes
 // one addition. What a thread needs of a sample is two pieces of 16 bytes (float32),
 // which lanes of one head read together: whatever the rows of shared memory between heads, no two
@@ -13,6 +17,7 @@
 // Rounding: NOTE [ Samples of deformable attention ] (core/deformable/attention.h), without
 // contraction (-fmad=false), so the bits are the CPU's.
 #include "cuda/deformable/attention_samples.h"
+#include "cuda/deformable/elements.h"
 
 namespace visops {
 namespace {
@@ -20,11 +25,6 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kBlocks = 4;           // of a multiprocessor, at least: half of what sm_80 can hold
 constexpr int kLocatedAtOnce = 512;  // samples in shared memory
-
-template <class T, int V>
-struct alignas(V * sizeof(T)) Pack {
-  T element[V];
-};
 
 // Where a sample's taps are, in bytes: from value to tap 00; and 16 times from there to tap 10,
 // plus the bits of the taps that exist.
@@ -44,7 +44,31 @@ struct LocatedTaps {
   TapPosition bilinear[kLocatedAtOnce];
   TapWeights<Acc> weights[kLocatedAtOnce];
   int64_t head_at[kThreads];  // where the rows' heads begin in value
+  int64_t row_at[kThreads];   // the rows' numbers in the output
 };
+
+constexpr int32_t kTileWidth = 8, kTileHeight = 4;  // in queries
+
+// The i-th query of a head, in the order in which blocks take them. Each is one of them, whatever
+// the levels.
+__device__ inline int64_t query_in_order(const AttentionParams& p, const Levels& levels,
+                                         int64_t i) {
+  const LevelAt& last = levels.at[p.levels - 1];
+  if (p.queries != p.positions || last.start + area_of(last) != p.queries) return i;
+  int l = 0;
+  while (i >= levels.at[l].start + area_of(levels.at[l])) ++l;
+  const LevelAt& level = levels.at[l];
+  const auto own = static_cast<int32_t>(i - level.start);
+  const int32_t band = own / level.width / kTileHeight,
+                in_band = own - band * kTileHeight * level.width;
+  const int32_t left = level.height - band * kTileHeight;
+  const int32_t rows = left < kTileHeight ? left : kTileHeight;
+  const int32_t tile = in_band / (rows * kTileWidth), in_tile = in_band - tile * rows * kTileWidth;
+  const int32_t beside = level.width - tile * kTileWidth;
+  const int32_t columns = beside < kTileWidth ? beside : kTileWidth;
+  const int32_t y = in_tile / columns, x = in_tile - y * columns;
+  return level.start + int64_t{band * kTileHeight + y} * level.width + tile * kTileWidth + x;
+}
 
 template <class T, bool is_discrete, class Acc>
 __device__ void locate_taps(const AttentionParams& p, const Levels& levels, int64_t head_at,
@@ -65,24 +89,24 @@ template <bool is_discrete, bool is_whole, class T, int V, class Acc>
 __device__ void add_taps(const char* at, int64_t position_bytes, int64_t row_and_taps,
                          const TapWeights<Acc>& w, Acc sum[V]) {
   const auto tap = [&](int32_t which, int64_t bytes) {
-    if (!is_whole && (row_and_taps & which) == 0) return Pack<T, V>{};
-    return *reinterpret_cast<const Pack<T, V>*>(at + bytes);
+    if (!is_whole && (row_and_taps & which) == 0) return Elements<T, V>{};
+    return load_elements<V>(reinterpret_cast<const T*>(at + bytes));
   };
-  const Pack<T, V> v00 = tap(kTap00, 0);
+  const Elements<T, V> v00 = tap(kTap00, 0);
   if constexpr (is_discrete) {
-    for (int i = 0; i < V; ++i) sum[i] += w.weight[0] * load_element(&v00.element[i]);
+    for (int i = 0; i < V; ++i) sum[i] += w.weight[0] * load_element(&v00.value[i]);
     return;
   }
   const int64_t row_bytes = row_and_taps >> 4;
-  const Pack<T, V> v01 = tap(kTap01, position_bytes);
-  const Pack<T, V> v10 = tap(kTap10, row_bytes);
-  const Pack<T, V> v11 = tap(kTap11, row_bytes + position_bytes);
+  const Elements<T, V> v01 = tap(kTap01, position_bytes);
+  const Elements<T, V> v10 = tap(kTap10, row_bytes);
+  const Elements<T, V> v11 = tap(kTap11, row_bytes + position_bytes);
 #pragma unroll
   for (int i = 0; i < V; ++i) {
     const Acc top =
-        w.weight[0] * load_element(&v00.element[i]) + w.weight[1] * load_element(&v01.element[i]);
+        w.weight[0] * load_element(&v00.value[i]) + w.weight[1] * load_element(&v01.value[i]);
     const Acc bottom =
-        w.weight[2] * load_element(&v10.element[i]) + w.weight[3] * load_element(&v11.element[i]);
+        w.weight[2] * load_element(&v10.value[i]) + w.weight[3] * load_element(&v11.value[i]);
     sum[i] += top + bottom;
   }
 }
@@ -94,7 +118,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   __shared__ Levels levels;
   __shared__ LocatedTaps<Acc> located;
   load_levels(p, static_cast<int>(threadIdx.x), &levels);
-  const int64_t lanes = p.channels / V, rows = p.batch * p.queries * p.heads;
+  const int64_t lanes = p.channels / V, rows = p.batch * p.heads * p.queries;
   const int64_t slots = rows * lanes;
   const int64_t position_bytes = p.position_stride * static_cast<int64_t>(sizeof(T));
   constexpr int kWhole = is_discrete ? kTap00 : kAllTaps;
@@ -107,8 +131,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     const char* value =
         reinterpret_cast<const char*>(static_cast<const T*>(p.value) + (slot - row * lanes) * V);
     if (static_cast<int>(threadIdx.x) < row_count) {
-      const int64_t r = first_row + threadIdx.x, query = r / p.heads;
-      located.head_at[threadIdx.x] = head_offset(p, query / p.queries, r - query * p.heads);
+      const int64_t r = first_row + threadIdx.x, plane = r / p.queries, image = plane / p.heads;
+      const int64_t head = plane - image * p.heads;
+      const int64_t query = query_in_order(p, levels, r - plane * p.queries);
+      located.head_at[threadIdx.x] = head_offset(p, image, head);
+      located.row_at[threadIdx.x] = (image * p.queries + query) * p.heads + head;
     }
     __syncthreads();
     Acc sum[V] = {};
@@ -117,7 +144,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       const int count = left < at_once ? static_cast<int>(left) : at_once;
       for (int i = threadIdx.x; i < row_count * count; i += kThreads) {
         const int r = static_cast<int>(static_cast<unsigned>(i) / static_cast<unsigned>(count));
-        locate_taps<T, is_discrete, Acc>(p, levels, located.head_at[r], first_row + r,
+        locate_taps<T, is_discrete, Acc>(p, levels, located.head_at[r], located.row_at[r],
                                          first + i - r * count, &located.bilinear[i],
                                          &located.weights[i]);
       }
@@ -140,11 +167,14 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       }
       __syncthreads();  // before the samples are replaced
     }
-    if (slot >= slots) continue;
-    Pack<T, V> out;
+    if (slot < slots) {
+      Elements<T, V> out;
 #pragma unroll
-    for (int i = 0; i < V; ++i) store_element(&out.element[i], sum[i]);
-    *reinterpret_cast<Pack<T, V>*>(static_cast<T*>(p.output) + slot * V) = out;
+      for (int i = 0; i < V; ++i) store_element(&out.value[i], sum[i]);
+      const int64_t at = located.row_at[row - first_row] * lanes + (slot - row * lanes);
+      store_elements(static_cast<T*>(p.output), at, out);
+    }
+    __syncthreads();  // before the rows are replaced
   }
 }
 

@@ -28,37 +28,59 @@ struct Levels {
   int32_t cells;  // of one image and head
 };
 
-// Called by all threads of a block, at least kMostLevels; `thread` numbers them. Shapes that come
-// from the device may be wrong: a level that does not fit into value has no pixels, so nothing is
-// read outside.
-__device__ inline void load_levels(const AttentionParams& p, int thread, Levels* levels) {
+VISOPS_FN LevelAt level_at(const AttentionLevel& level, int64_t height, int64_t width) {
+  const bool is_empty = height == 0 || width == 0;
+  return {static_cast<int32_t>(is_empty ? 0 : height),
+          static_cast<int32_t>(is_empty ? 0 : width),
+          level.start,
+          level.points,
+          level.first_sample,
+          0};
+}
+
+VISOPS_FN int32_t cells_of(const LevelAt& level) { return (level.height + 1) * (level.width + 1); }
+
+// Shapes that come from the device may be wrong: a level that does not fit into value has no
+// pixels, so nothing is read outside.
+__device__ inline void load_device_levels(const AttentionParams& p, int thread, Levels* levels) {
   if (thread < p.levels) {  // each waits for its own level only
-    const AttentionLevel& level = p.level[thread];
-    const bool is_device = p.device_shapes != nullptr;
-    int64_t height = is_device ? p.device_shapes[2 * thread] : level.height;
-    int64_t width = is_device ? p.device_shapes[2 * thread + 1] : level.width;
+    const int64_t height = p.device_shapes[2 * thread], width = p.device_shapes[2 * thread + 1];
     const bool is_possible = height >= 0 && width >= 0 && height <= kMostSide && width <= kMostSide;
-    if (!is_possible) height = width = 0;
-    levels->at[thread] = {static_cast<int32_t>(height),
-                          static_cast<int32_t>(width),
-                          0,
-                          level.points,
-                          level.first_sample,
-                          0};
+    levels->at[thread] =
+        level_at(p.level[thread], is_possible ? height : 0, is_possible ? width : 0);
   }
   __syncthreads();
   if (thread == 0) {
-    int64_t start = 0, cells = 0;
+    int64_t start = 0;
+    levels->cells = 0;
     for (int64_t l = 0; l < p.levels; ++l) {
       LevelAt& level = levels->at[l];
       const int64_t area = area_of(level);
-      if (area == 0 || area > p.positions - start) level.height = level.width = 0;
+      if (area > p.positions - start) level.height = level.width = 0;
       level.start = start;
-      level.first_cell = static_cast<int32_t>(cells);
+      level.first_cell = levels->cells;
       start += area_of(level);
-      cells += (level.height + int64_t{1}) * (level.width + int64_t{1});
+      levels->cells += cells_of(level);
     }
-    levels->cells = static_cast<int32_t>(cells);
+  }
+  __syncthreads();
+}
+
+// Called by all threads of a block, at least kMostLevels, which synchronise here; `thread` numbers
+// them. Shapes that the host knows have been checked there, and no thread waits for another's
+// level.
+__device__ inline void load_levels(const AttentionParams& p, int thread, Levels* levels) {
+  if (p.device_shapes != nullptr) return load_device_levels(p, thread, levels);
+  if (thread < p.levels) {
+    int32_t cells = 0;
+    for (int l = 0; l < thread; ++l) {
+      cells += cells_of(level_at(p.level[l], p.level[l].height, p.level[l].width));
+    }
+    const AttentionLevel& given = p.level[thread];
+    LevelAt level = level_at(given, given.height, given.width);
+    level.first_cell = cells;
+    levels->at[thread] = level;
+    if (thread == p.levels - 1) levels->cells = cells + cells_of(level);
   }
   __syncthreads();
 }

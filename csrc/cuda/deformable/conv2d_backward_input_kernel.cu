@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Acc) == 8 ? 2 : 3)
     }
 #pragma unroll
     for (int n = 0; n < kLoads; ++n) {
-      if (channel + n * kStep < channels) store_elements<kCount>(out + n * kStep, sum[n]);
+      if (channel + n * kStep < channels) store_elements(out, n * kWarpLanes, sum[n]);
     }
   }
 }

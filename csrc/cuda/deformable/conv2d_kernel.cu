@@ -94,10 +94,10 @@ __global__ void __launch_bounds__(kThreads, sizeof(typename Accumulate<T>::type)
         const SampleTaps<Acc> sample = sample_of_lane(mask, own, j, lanes);
         const int64_t begin = (first_group + run) * of_offset, after = begin + of_offset;
         const int64_t run_end = after < end ? after : end;
-        T* const to = row + tap * ins - first;
-        for (int64_t c = (begin > first ? begin : first) + int64_t{lane} * kCount; c < run_end;
-             c += int64_t{lanes} * kCount) {
-          store_elements(to + c, read_channels<T, kCount>(p, sample, c));
+        const int64_t to = (tap * ins - first) / kCount;
+        for (int64_t c = (begin > first ? begin : first) / kCount + lane; c < run_end / kCount;
+             c += lanes) {
+          store_elements(row, to + c, read_channels<T, kCount>(p, sample, c * kCount));
         }
         if (++run < runs) continue;
         run = 0;

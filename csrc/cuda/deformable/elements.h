@@ -3,6 +3,9 @@
 
 #include <cstdint>
 
+#include "core/numbers/element.h"
+#include "cuda/launch.h"
+
 namespace visops {
 namespace {
 
@@ -24,9 +27,16 @@ __device__ Elements<T, kCount> load_elements(const T* from) {
   return *reinterpret_cast<const Elements<T, kCount>*>(from);
 }
 
+// Writes the elements from kCount * i on. nvcc splits a store whose address it doesn't see to be
+// that of a whole structure.
 template <int kCount, class T>
-__device__ void store_elements(T* to, const Elements<T, kCount>& elements) {
-  *reinterpret_cast<Elements<T, kCount>*>(to) = elements;
+__device__ void store_elements(T* to, int64_t i, const Elements<T, kCount>& elements) {
+  using Words = Elements<uint32_t, (sizeof(elements) + 3) / 4>;
+  if constexpr (sizeof(Words) == sizeof(elements)) {
+    reinterpret_cast<Words*>(to)[i] = bit_cast<Words>(elements);
+  } else {
+    reinterpret_cast<Elements<T, kCount>*>(to)[i] = elements;
+  }
 }
 
 }  // namespace

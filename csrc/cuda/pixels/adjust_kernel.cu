@@ -26,6 +26,7 @@
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 #include "cuda/pixels/colors.h"
+#include "cuda/pixels/each_value.h"
 #include "cuda/pixels/level_sums.h"
 #include "cuda/pixels/lossy.h"
 #include "cuda/pixels/neighbourhoods.h"
@@ -86,7 +87,6 @@ struct ChannelNumbers {
 struct AdjustScratch {
   ChannelNumbers* numbers;  // [batch, channels]
   uint8_t* table;           // [batch, channels, kLevelCount]
-  double* row_sum;          // [batch, height]
 };
 
 __device__ inline bool has_table(PixelKind kind, bool is_bytes) {
@@ -125,6 +125,7 @@ template <class T>
 struct PrepareShared {
   T least[kPrepareThreads / kWarpLanes], most[kPrepareThreads / kWarpLanes];
   unsigned count[kLevelCount];
+  double row_sum[kPrepareThreads];
   int last;  // the greatest level that occurs
   ChannelNumbers numbers;
 };
@@ -133,10 +134,10 @@ struct PrepareShared {
 template <class T>
 __device__ void find_extremes(const T* data, int64_t pixels, PrepareShared<T>& shared) {
   T least = highest<T>(), most = lowest<T>();
-  for (int64_t i = threadIdx.x; i < pixels; i += kPrepareThreads) {
-    least = data[i] < least ? data[i] : least;
-    most = data[i] > most ? data[i] : most;
-  }
+  each_value<kPrepareThreads>(data, pixels, [&](T value) {
+    least = value < least ? value : least;
+    most = value > most ? value : most;
+  });
   for (int half = kWarpLanes / 2; half > 0; half /= 2) {
     const T low = static_cast<T>(__shfl_down_sync(kAllLanes, static_cast<float>(least), half));
     const T high = static_cast<T>(__shfl_down_sync(kAllLanes, static_cast<float>(most), half));
@@ -159,27 +160,53 @@ __device__ void find_extremes(const T* data, int64_t pixels, PrepareShared<T>& s
   shared.numbers = {low, (high - low) * (1.0f / kWhite), low < high};
 }
 
-// The first thread's sum of an image's grey values.
+constexpr int kGreyAhead = 4;  // pixels that a lane loads before it adds them
+
+// A lane's share of the sum of a row's grey values.
 template <class T>
-__device__ double sum_grey(const AdjustParams& p, const T* image, double* row_sum) {
+__device__ double grey_of_lane(const AdjustParams& p, const T* row, int lane) {
   const int64_t pixels = p.pixels();
-  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
-  for (int64_t y = threadIdx.x / kWarpLanes; y < p.height; y += kPrepareThreads / kWarpLanes) {
-    double sum = 0.0;
-    for (int64_t x = lane; x < p.width; x += kWarpLanes) {
-      const T* const at = image + y * p.width + x;
-      const auto red = static_cast<float>(at[0]);
+  double sum = 0.0;
+  for (int64_t first = lane; first < p.width; first += kGreyAhead * kWarpLanes) {
+    T value[kGreyAhead][3] = {};
+#pragma unroll
+    for (int i = 0; i < kGreyAhead; ++i) {
+      const int64_t x = first + i * kWarpLanes;
+      if (x >= p.width) continue;
+      value[i][0] = row[x];
+      if (p.channels < 3) continue;
+      value[i][1] = row[x + pixels];
+      value[i][2] = row[x + 2 * pixels];
+    }
+#pragma unroll
+    for (int i = 0; i < kGreyAhead; ++i) {
+      if (first + i * kWarpLanes >= p.width) continue;
+      const auto red = static_cast<float>(value[i][0]);
       sum +=
           static_cast<double>(p.channels < 3 ? red
-                                             : grey_level<T>(red, static_cast<float>(at[pixels]),
-                                                             static_cast<float>(at[2 * pixels])));
+                                             : grey_level<T>(red, static_cast<float>(value[i][1]),
+                                                             static_cast<float>(value[i][2])));
     }
-    sum = sum_lanes(sum);
-    if (lane == 0) row_sum[y] = sum;
   }
-  __syncthreads();
+  return sum;
+}
+
+// The first thread's sum of an image's grey values; as many rows at a time as there is room for.
+template <class T>
+__device__ double sum_grey(const AdjustParams& p, const T* image, PrepareShared<T>& shared) {
+  constexpr int kRows = kPrepareThreads;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   double sum = 0.0;
-  for (int64_t y = 0; threadIdx.x == 0 && y < p.height; ++y) sum += row_sum[y];
+  for (int64_t first = 0; first < p.height; first += kRows) {
+    const int rows = static_cast<int>(p.height - first < kRows ? p.height - first : kRows);
+    if (first > 0) __syncthreads();  // the first thread has read the last ones
+    for (int y = threadIdx.x / kWarpLanes; y < rows; y += kPrepareThreads / kWarpLanes) {
+      const double of_row = sum_lanes(grey_of_lane(p, image + (first + y) * p.width, lane));
+      if (lane == 0) shared.row_sum[y] = of_row;
+    }
+    __syncthreads();
+    for (int y = 0; threadIdx.x == 0 && y < rows; ++y) sum += shared.row_sum[y];
+  }
   return sum;
 }
 
@@ -191,9 +218,8 @@ __device__ int64_t sum_levels(const T* data, int64_t pixels, PrepareShared<T>& s
   if (thread < kLevelCount) shared.count[thread] = 0;
   if (thread == 0) shared.last = 0;
   __syncthreads();
-  for (int64_t i = thread; i < pixels; i += kPrepareThreads) {
-    atomicAdd(&shared.count[level_of(data[i])], 1u);
-  }
+  each_value<kPrepareThreads>(data, pixels,
+                              [&](T value) { atomicAdd(&shared.count[level_of(value)], 1u); });
   __syncthreads();
   unsigned own = 0;
   if (thread < kLevelCount) own = shared.count[thread];
@@ -206,7 +232,7 @@ __device__ int64_t sum_levels(const T* data, int64_t pixels, PrepareShared<T>& s
 }
 
 template <class T>
-__global__ void __launch_bounds__(kPrepareThreads)
+__global__ void __launch_bounds__(kPrepareThreads, 2)
     prepare_adjustments(const __grid_constant__ AdjustParams p,
                         const __grid_constant__ Adjustments adjustments,
                         const AdjustScratch scratch) {
@@ -227,8 +253,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
     } else if (a.kind == PixelKind::kEqualize) {
       step = sum_levels(data, pixels, shared);
     } else if (a.kind == PixelKind::kContrast && channel == 0) {
-      const double sum =
-          sum_grey(p, first, scratch.row_sum + (adjustments.first + image) * p.height);
+      const double sum = sum_grey(p, first, shared);
       const float mean = static_cast<float>(sum / static_cast<double>(pixels));
       if (thread == 0) shared.numbers.low = a.rest * mean;
     }
@@ -369,8 +394,7 @@ void adjust_as(const AdjustParams& p, Workspace& workspace) {
   if (std::all_of(p.operations, p.operations + p.batch, is_elsewhere)) return;
   const int64_t channels = p.batch * p.channels;
   const AdjustScratch scratch = {allocate<ChannelNumbers>(workspace, channels),
-                                 allocate<uint8_t>(workspace, channels * kLevelCount),
-                                 allocate<double>(workspace, p.batch * p.height)};
+                                 allocate<uint8_t>(workspace, channels * kLevelCount)};
   const int64_t parts = parts_of(p.pixels(), kPartPixels);
   for (int64_t first = 0; first < p.batch; first += kMostAdjusted) {
     Adjustments adjustments = {};

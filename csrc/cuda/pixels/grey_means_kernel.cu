@@ -1,8 +1,8 @@
 // NOTE [ Grey means on CUDA ]
 // Strategy: a block a picture, and the blocks stride over the batch. Each channel that counts is
-// summed in 32 bits by all threads, first within a warp, then by one thread over the warps: sums
-// are of integers, so their order does not matter. The mean itself is one thread's, in float64,
-// then each thread writes elements of the sample's colours.
+// summed in 32 bits by all threads, 16 bytes at a time, first within a warp, then by one thread
+// over the warps: sums are of integers, so their order does not matter. The mean itself is one
+// thread's, in float64, then each thread writes elements of the sample's colours.
 //
 // Rounding: core/pixels/colors/grey_means.h, without contraction (-fmad=false): the bits of the
 // CPU.
@@ -11,11 +11,12 @@
 #include "core/pixels/colors/grey_means.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
+#include "cuda/pixels/each_value.h"
 
 namespace visops {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 512;
 
 __global__ void __launch_bounds__(kThreads)
     add_grey_means(const __grid_constant__ GreyMeansParams p) {
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
     const uint8_t* plane = p.pictures + i * p.channels * p.pixels;
     for (int c = 0; c < grey_channels(p.channels); ++c, plane += pixels) {
       uint32_t sum = 0;
-      for (int k = thread; k < pixels; k += kThreads) sum += plane[k];
+      each_value<kThreads>(plane, pixels, [&](uint8_t value) { sum += value; });
       sum = sum_lanes(sum);
       if (thread % kWarpLanes == 0) sums[thread / kWarpLanes][c] = sum;
     }

@@ -38,12 +38,12 @@ struct TileBoxes {
 // Called by all threads of the block, which synchronise here. A thread takes a row of the tile, or
 // all of its columns.
 template <class Acc>
-__device__ void prepare_boxes(const RoiAlignParams& p, const Tile& tile, const int64_t* list,
+__device__ void prepare_boxes(const Roi<Acc>* rois, const Tile& tile, const int64_t* list,
                               int count, TileBoxes<Acc>* boxes) {
   const int box = static_cast<int>(threadIdx.x) / (kTileRows + 1);
   const int row = static_cast<int>(threadIdx.x) % (kTileRows + 1);
   if (box < count) {
-    const Roi<Acc> roi = load_roi<Acc>(p, list[box]);
+    const Roi<Acc>& roi = rois[list[box]];
     if (row < kTileRows) {
       boxes->rows[box][row] = bins_between(roi.y, tile.row + row, tile.row + row);
     } else {
@@ -108,7 +108,7 @@ __device__ void store_row(const RoiAlignParams& p, const Tile& tile, int row, in
 
 template <class T>
 __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 4) roi_align_max_gather(
-    const __grid_constant__ RoiAlignParams p, const BoxesOfMaps listed,
+    const __grid_constant__ RoiAlignParams p, const ListedRois<typename Accumulate<T>::type> listed,
     const __grid_constant__ TileGrid<MaxTile<typename Accumulate<T>::type>> grid) {
   using Acc = typename Accumulate<T>::type;
   __shared__ BoxList list;
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 4) roi_alig
     for_boxes_of<MaxTile<Acc>>(p, listed, tile, &list, [&](int count) {
       for (int first = 0; first < count; first += kBoxesAtOnce) {
         const int n = count - first < kBoxesAtOnce ? count - first : kBoxesAtOnce;
-        prepare_boxes(p, tile, list.box + first, n, &boxes);
+        prepare_boxes(listed.rois, tile, list.box + first, n, &boxes);
         for (int box = 0; box < n && tile.channel + lane < p.channels; ++box) {
           add_box<T>(p, boxes, box, list.box[first + box], tile, row, lane, &sums[row]);
         }
@@ -171,7 +171,7 @@ void max_backward_input_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     using Acc = typename Accumulate<T>::type;
-    const BoxesOfMaps listed = list_rois<Acc>(p, workspace);
+    const ListedRois<Acc> listed = list_rois<Acc>(p, workspace);
     const auto grid = tile_grid<MaxTile<Acc>>(p, p.channels, kWarp);
     launch(roi_align_max_gather<T>, grid_for(grid.count), dim3(kTileThreads), 0, workspace.stream(),
            p, listed, grid);

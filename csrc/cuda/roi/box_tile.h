@@ -5,10 +5,10 @@
 // pixels and channels in registers from the first box to the last. Each pixel is written once, even
 // if no box reaches it. There are no atomics, and nothing needs zeroing beforehand.
 //
-// A warp has a row of the tile. Its lanes are channels if these are adjacent, else columns.
+// A warp has a row of the tile. Its lanes are channels, or columns.
 //
-// Which pixels each box reaches is computed once for all tiles, and listed map by map
-// (cuda/roi/map_layout.h).
+// Where each box lies and which pixels it reaches is computed once for all tiles, and the boxes are
+// listed map by map (cuda/roi/map_layout.h).
 #pragma once
 
 #include "cuda/launch.h"
@@ -59,10 +59,11 @@ __device__ bool span_of(const RoiAxis<Acc>& axis, int32_t* first, int32_t* last)
 
 template <class Acc>
 __global__ void __launch_bounds__(kTileThreads)
-    roi_spans(const __grid_constant__ RoiAlignParams p, const SpansOfBoxes to) {
+    roi_spans(const __grid_constant__ RoiAlignParams p, const SpansOfBoxes to, Roi<Acc>* rois) {
   const int64_t step = int64_t{gridDim.x} * kTileThreads;
   for (int64_t k = int64_t{blockIdx.x} * kTileThreads + threadIdx.x; k < p.boxes.count; k += step) {
     const Roi<Acc> roi = load_roi<Acc>(p, k);
+    rois[k] = roi;
     RoiSpan span = {k, 0, 0, 0, 0};
     const bool reads = roi.valid && span_of(roi.y, &span.first_row, &span.last_row) &&
                        span_of(roi.x, &span.first_column, &span.last_column);
@@ -189,13 +190,21 @@ __device__ BinSpan bins_between(const RoiAxis<Acc>& axis, int32_t first, int32_t
   return span;
 }
 
+// In scratch, too.
 template <class Acc>
-BoxesOfMaps list_rois(const RoiAlignParams& p, Workspace& workspace) {
+struct ListedRois : BoxesOfMaps {
+  const Roi<Acc>* rois;  // [count] box by box
+};
+
+template <class Acc>
+ListedRois<Acc> list_rois(const RoiAlignParams& p, Workspace& workspace) {
   const int64_t count = p.boxes.count;
-  return list_boxes(count, p.levels * p.images, workspace, [&](const SpansOfBoxes& spans) {
+  Roi<Acc>* rois = allocate<Roi<Acc>>(workspace, count);
+  const auto write_spans = [&](const SpansOfBoxes& spans) {
     launch(roi_spans<Acc>, grid_for(parts_of(count, kTileThreads)), dim3(kTileThreads), 0,
-           workspace.stream(), p, spans);
-  });
+           workspace.stream(), p, spans, rois);
+  };
+  return {list_boxes(count, p.levels * p.images, workspace, write_spans), rois};
 }
 
 }  // namespace

@@ -12,22 +12,7 @@
 namespace visops {
 namespace {
 
-// A thread keeps so many `sums` in registers. Where lanes aren't channels, a row of the tile may
-// have fewer columns than a warp has lanes: then several lanes share a column, and its channels.
-template <bool on_channels, int sums, int columns = on_channels ? 8 : kWarp>
-struct TileShape {
-  static constexpr int kRows = kTileRows;
-  static constexpr int kColumns = columns;
-  static constexpr int kColumnLanes = kWarp / columns;  // of a column, where lanes aren't channels
-  static constexpr int kChannels = on_channels ? kWarp * (sums / kColumns) : sums * kColumnLanes;
-
-  static bool is_for(const RoiMap& map, int64_t channels) {
-    return lanes_are_channels(map, channels) == on_channels;
-  }
-};
-
-constexpr int64_t kWeightBytes = 20480;      // for the boxes that a block has at once
-constexpr int64_t kMostWeightBytes = 32512;  // for a single box: 48 KiB with a block's other arrays
+constexpr int64_t kWeightBytes = 20480;  // for the boxes that a block has at once
 constexpr int64_t kMostBoxesAtOnce = 32;
 
 // The weight of a pixel that a bin does not read: it adds nothing, not even 0 times infinity.
@@ -41,21 +26,21 @@ struct BinRange {
   uint16_t begin, end;
 };
 
-// The weights of one box for a tile, in shared memory. Those of a bin begin an odd number of
-// elements after those of the bin before: the threads that find them, a bin each, would wait for
-// one bank otherwise.
+// The weights of one box for a tile, in shared memory. Those of adjacent bins begin in different
+// banks: the threads that find them, a bin each, would wait for one bank otherwise. Eight columns'
+// are read four at a time.
 template <class Acc, int columns>
 struct BoxWeights {
-  static constexpr int kRowStep = kTileRows + 1, kColumnStep = columns + 1;
-  Acc* of_row;            // [bins_y, kRowStep], with the mean's divisor
+  static constexpr int kRowStep = kTileRows + 1, kColumnStep = columns == 8 ? 12 : columns + 1;
   Acc* of_column;         // [bins_x, kColumnStep]
+  Acc* of_row;            // [bins_y, kRowStep], with the mean's divisor
   BinRange* row_bins;     // [kTileRows]
   BinRange* column_bins;  // [columns]
 
   __device__ BoxWeights(const RoiAlignParams& p, void* room) {
-    of_row = static_cast<Acc*>(room);
-    of_column = of_row + p.bins_y * kRowStep;
-    row_bins = reinterpret_cast<BinRange*>(of_column + p.bins_x * kColumnStep);
+    of_column = static_cast<Acc*>(room);
+    of_row = of_column + p.bins_x * kColumnStep;
+    row_bins = reinterpret_cast<BinRange*>(of_row + p.bins_y * kRowStep);
     column_bins = row_bins + kTileRows;
   }
 };
@@ -63,8 +48,10 @@ struct BoxWeights {
 template <class Acc, int columns>
 int64_t weight_bytes(const RoiAlignParams& p) {
   using Weights = BoxWeights<Acc, columns>;
-  return (p.bins_y * Weights::kRowStep + p.bins_x * Weights::kColumnStep) * int64_t{sizeof(Acc)} +
-         (kTileRows + columns) * int64_t{sizeof(BinRange)};
+  const int64_t bytes =
+      (p.bins_y * Weights::kRowStep + p.bins_x * Weights::kColumnStep) * int64_t{sizeof(Acc)} +
+      (kTileRows + columns) * int64_t{sizeof(BinRange)};
+  return parts_of(bytes, 16) * 16;
 }
 
 // As bin_pixels(), but from `pixel` on; the pixel before it may come first, with part of its
@@ -113,14 +100,14 @@ __device__ BinRange bins_of(const Acc* weights, int64_t stride, int64_t bins) {
 // Finds the weights of `count` boxes, `bytes` apart. Called by all threads of the block, which
 // synchronise here.
 template <class Acc, int columns>
-__device__ void prepare_boxes(const RoiAlignParams& p, const Tile& tile, const int64_t* boxes,
-                              int count, int bytes) {
+__device__ void prepare_boxes(const RoiAlignParams& p, const Roi<Acc>* rois, const Tile& tile,
+                              const int64_t* boxes, int count, int bytes) {
   auto* room = dynamic_shared<unsigned char>();
   const int bins = static_cast<int>(p.bins_y + p.bins_x);
   for (int i = threadIdx.x; i < count * bins; i += kTileThreads) {
     const int box = i / bins, bin = i - box * bins;
     const BoxWeights<Acc, columns> weights(p, room + box * bytes);
-    const Roi<Acc> roi = load_roi<Acc>(p, boxes[box]);
+    const Roi<Acc>& roi = rois[boxes[box]];
     const bool is_row = bin < p.bins_y;  // rows and columns in one loop: a warp may have both
     const int64_t b = is_row ? bin : bin - p.bins_y;
     const RoiAxis<Acc> axis = is_row ? roi.y : roi.x;
@@ -179,33 +166,27 @@ __device__ void for_boxes_at(const BoxesOfMaps& listed, int64_t map, const MapPi
   }
 }
 
-// Sums that wait in shared memory while weights are found, which takes their registers: so many of
-// a thread's.
-template <class Acc>
-constexpr int kParked = sizeof(Acc) == 8 ? 0 : 12;
+// The weights that a block has in dynamic shared memory at once: of so many boxes, `bytes` apart.
+struct WeightRoom {
+  int bytes, boxes;
+};
 
-// f() with the first kParked sums in shared memory.
-template <class Sums, class F>
-__device__ void with_parked(Sums& sums, const F& f) {
-  using Acc = typename Sums::Acc;
-  if constexpr (kParked<Acc> == 0 || Sums::kSums <= kParked<Acc>) {
-    f();
-  } else {
-    __shared__ Acc parked[kParked<Acc>][kTileThreads];
-#pragma unroll
-    for (int i = 0; i < kParked<Acc>; ++i) parked[i][threadIdx.x] = sums.at(i);
-    f();
-#pragma unroll
-    for (int i = 0; i < kParked<Acc>; ++i) sums.at(i) = parked[i][threadIdx.x];
-  }
+template <class Acc, int columns>
+WeightRoom weight_room(const RoiAlignParams& p) {
+  const int64_t bytes = weight_bytes<Acc, columns>(p);
+  int64_t boxes = kTileThreads / (p.bins_y + p.bins_x);
+  if (boxes > kMostBoxesAtOnce) boxes = kMostBoxesAtOnce;
+  if (boxes > kWeightBytes / bytes) boxes = kWeightBytes / bytes;
+  if (boxes < 1) boxes = 1;
+  return {at_most<INT32_MAX>(bytes), static_cast<int>(boxes)};
 }
 
-// Sums over boxes for tile `number`: Sums(p, tile) starts a thread's, add(p, tile, weights, k) adds
-// the share of box k, store(map, tile) writes them, and at(i) is one of them. Called by all threads
-// of the block, which synchronise here.
-template <class Sums>
-__device__ void gather_tile(const RoiAlignParams& p, const BoxesOfMaps& listed,
-                            const TileGrid<typename Sums::Shape>& grid, int at_once, int bytes,
+// Sums over boxes for tile `number`. Sums(p, tile, room) starts a thread's, add(p, tile, boxes,
+// count) adds the shares of boxes whose weights have been found, and store(p, map, tile) writes
+// them. Called by all threads of the block, which synchronise here, and at the end of add().
+template <class Sums, class Room>
+__device__ void gather_tile(const RoiAlignParams& p, const ListedRois<typename Sums::Acc>& listed,
+                            const TileGrid<typename Sums::Shape>& grid, const Room& room,
                             int64_t number) {
   using Shape = typename Sums::Shape;
   using Acc = typename Sums::Acc;
@@ -213,47 +194,17 @@ __device__ void gather_tile(const RoiAlignParams& p, const BoxesOfMaps& listed,
   __shared__ Tile tile;
   if (threadIdx.x == 0) tile = tile_at(grid, number);
   __syncthreads();
-  Sums sums(p, tile);
+  Sums sums(p, tile, room);
   for_boxes_of<Shape>(p, listed, tile, &list, [&](int count) {
-    for (int first = 0; first < count; first += at_once) {
-      const int boxes = count - first < at_once ? count - first : at_once;
-      with_parked(sums, [&] {
-        prepare_boxes<Acc, Shape::kColumns>(p, tile, list.box + first, boxes, bytes);
-      });
-      for (int b = 0; b < boxes; ++b) {
-        const BoxWeights<Acc, Shape::kColumns> weights(p,
-                                                       dynamic_shared<unsigned char>() + b * bytes);
-        sums.add(p, tile, weights, list.box[first + b]);
-      }
-      __syncthreads();
+    for (int first = 0; first < count; first += room.boxes) {
+      const int boxes = count - first < room.boxes ? count - first : room.boxes;
+      prepare_boxes<Acc, Shape::kColumns>(p, listed.rois, tile, list.box + first, boxes,
+                                          room.bytes);
+      sums.add(p, tile, list.box + first, boxes);
     }
   });
   const RoiMap& map = p.maps[tile.level];
-  if (tile.row + row_of_thread() < map.height) sums.store(map, tile);
-}
-
-// Starts kernel(p, listed, grid, at_once, bytes, first), which calls gather_tile() for tile `first`
-// and those after it, for maps of so many channels.
-template <class Acc, class Shape>
-void launch_gather(void (*kernel)(RoiAlignParams, BoxesOfMaps, TileGrid<Shape>, int, int, int64_t),
-                   const RoiAlignParams& p, int64_t channels, const BoxesOfMaps& listed,
-                   void* stream) {
-  const TileGrid<Shape> grid = tile_grid<Shape>(p, channels, Shape::kChannels);
-  const int64_t bytes = weight_bytes<Acc, Shape::kColumns>(p);
-  int64_t at_once = kTileThreads / (p.bins_y + p.bins_x);
-  if (at_once > kMostBoxesAtOnce) at_once = kMostBoxesAtOnce;
-  if (at_once > kWeightBytes / bytes) at_once = kWeightBytes / bytes;
-  if (at_once < 1) at_once = 1;
-  each_grid(grid.count, [&](int64_t first, dim3 blocks) {
-    launch(kernel, blocks, dim3(kTileThreads), at_once * bytes, stream, p, listed, grid,
-           static_cast<int>(at_once), static_cast<int>(bytes), first);
-  });
-}
-
-// Whether gather_tile() has room for the weights of a box.
-template <class Acc>
-bool has_room_for_weights(const RoiAlignParams& p) {
-  return weight_bytes<Acc, kWarp>(p) <= kMostWeightBytes;
+  if (tile.row + row_of_thread() < map.height) sums.store(p, map, tile);
 }
 
 }  // namespace

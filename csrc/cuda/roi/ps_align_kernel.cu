@@ -47,7 +47,15 @@ __device__ ChannelBin<Index> bin_of_channel(const RoiAlignParams& p, Index map_c
 
 // Few sums: those and what finding weights takes share the registers.
 template <bool on_channels>
-using PsShape = TileShape<on_channels, on_channels ? 8 : 12>;
+struct PsShape {
+  static constexpr int kRows = kTileRows;
+  static constexpr int kColumns = on_channels ? 8 : kWarp;
+  static constexpr int kChannels = on_channels ? kWarp : 12;
+
+  static bool is_for(const RoiMap& map, int64_t channels) {
+    return lanes_are_channels(map, channels) == on_channels;
+  }
+};
 
 // The sums of a thread whose lane is a channel: [columns of the tile].
 template <class T>
@@ -55,7 +63,6 @@ struct ChannelSums {
   using Acc = typename Accumulate<T>::type;
   using Shape = PsShape<true>;
   static constexpr int kColumns = Shape::kColumns;
-  static constexpr int kSums = kColumns;
   Acc sum[kColumns] = {};
   int64_t grad_at;  // where the channel's bin lies in box 0
   uint16_t bin_y, bin_x;
@@ -70,8 +77,8 @@ struct ChannelSums {
     has_channel = channel < ps_channel(p, p.channels, 0, 0);
   }
 
-  __device__ void add(const RoiAlignParams& p, const Tile&,
-                      const BoxWeights<Acc, kColumns>& weights, int64_t k) {
+  __device__ void add_box(const RoiAlignParams& p, const Tile&,
+                          const BoxWeights<Acc, kColumns>& weights, int64_t k) {
     const int row = row_of_thread();
     if (!has_channel || weights.row_bins[row].end == 0) return;
     const Acc row_weight = weights.of_row[bin_y * weights.kRowStep + row];
@@ -85,7 +92,7 @@ struct ChannelSums {
     }
   }
 
-  __device__ void store(const RoiMap& map, const Tile& tile) const {
+  __device__ void store(const RoiAlignParams&, const RoiMap& map, const Tile& tile) const {
     if (!has_channel) return;
     Acc* out = map_pixel<Acc>(map, tile.image, tile.channel + lane_of_thread(),
                               tile.row + row_of_thread(), tile.column);
@@ -102,7 +109,6 @@ struct ColumnSums {
   using Acc = typename Accumulate<T>::type;
   using Shape = PsShape<false>;
   static constexpr int kColumns = Shape::kColumns, kChannels = Shape::kChannels;
-  static constexpr int kSums = kChannels;
   Acc sum[kChannels] = {};
   int count;
 
@@ -112,8 +118,8 @@ struct ColumnSums {
   }
 
   // All lanes go through the channels' bins together, and skip those that don't read the row.
-  __device__ void add(const RoiAlignParams& p, const Tile& tile,
-                      const BoxWeights<Acc, kColumns>& weights, int64_t k) {
+  __device__ void add_box(const RoiAlignParams& p, const Tile& tile,
+                          const BoxWeights<Acc, kColumns>& weights, int64_t k) {
     const int row = row_of_thread(), lane = lane_of_thread();
     if (weights.row_bins[row].end == 0) return;
     const auto first = bin_of_channel(p, static_cast<int32_t>(tile.channel));
@@ -137,7 +143,7 @@ struct ColumnSums {
     }
   }
 
-  __device__ void store(const RoiMap& map, const Tile& tile) const {
+  __device__ void store(const RoiAlignParams&, const RoiMap& map, const Tile& tile) const {
     const int64_t column = tile.column + lane_of_thread();
     if (column >= map.width) return;
     Acc* out = map_pixel<Acc>(map, tile.image, tile.channel, tile.row + row_of_thread(), column);
@@ -148,13 +154,32 @@ struct ColumnSums {
   }
 };
 
+// Adds one box after the other.
+template <class Lanes>
+struct PsSums : Lanes {
+  const WeightRoom& room;
+
+  __device__ PsSums(const RoiAlignParams& p, const Tile& tile, const WeightRoom& r)
+      : Lanes(p, tile), room(r) {}
+
+  __device__ void add(const RoiAlignParams& p, const Tile& tile, const int64_t* boxes, int count) {
+    for (int b = 0; b < count; ++b) {
+      const BoxWeights<typename Lanes::Acc, Lanes::kColumns> weights(
+          p, dynamic_shared<unsigned char>() + b * room.bytes);
+      this->add_box(p, tile, weights, boxes[b]);
+    }
+    __syncthreads();
+  }
+};
+
 template <class T, bool on_channels>
 __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 4)
-    ps_roi_align_gather(const __grid_constant__ RoiAlignParams p, const BoxesOfMaps listed,
+    ps_roi_align_gather(const __grid_constant__ RoiAlignParams p,
+                        const ListedRois<typename Accumulate<T>::type> listed,
                         const __grid_constant__ TileGrid<PsShape<on_channels>> grid,
-                        const int at_once, const int bytes, const int64_t first) {
-  using Sums = std::conditional_t<on_channels, ChannelSums<T>, ColumnSums<T>>;
-  gather_tile<Sums>(p, listed, grid, at_once, bytes, first + blockIdx.x);
+                        const WeightRoom room, const int64_t first) {
+  using Sums = PsSums<std::conditional_t<on_channels, ChannelSums<T>, ColumnSums<T>>>;
+  gather_tile<Sums>(p, listed, grid, room, first + blockIdx.x);
 }
 
 template <class T>
@@ -186,16 +211,33 @@ void ps_roi_align_cuda(const RoiAlignParams& p, Workspace& workspace) {
   });
 }
 
+constexpr int64_t kMostWeightBytes = 32512;  // for a single box
+
+// Starts kernel(p, listed, grid, room, first), which calls gather_tile() for tile `first` and those
+// after it.
+template <class Acc, class Shape>
+void launch_gather(void (*kernel)(RoiAlignParams, ListedRois<Acc>, TileGrid<Shape>, WeightRoom,
+                                  int64_t),
+                   const RoiAlignParams& p, int64_t channels, const ListedRois<Acc>& listed,
+                   void* stream) {
+  const TileGrid<Shape> grid = tile_grid<Shape>(p, channels, Shape::kChannels);
+  const WeightRoom room = weight_room<Acc, Shape::kColumns>(p);
+  each_grid(grid.count, [&](int64_t first, dim3 blocks) {
+    launch(kernel, blocks, dim3(kTileThreads), room.boxes * room.bytes, stream, p, listed, grid,
+           room, first);
+  });
+}
+
 template <class T>
 void backward_as(const RoiAlignParams& p, Workspace& workspace) {
   using Acc = typename Accumulate<T>::type;
   const RoiMap& map = p.maps[0];
   const int64_t channels = ps_channel(p, p.channels, 0, 0);
-  const BoxesOfMaps listed = list_rois<Acc>(p, workspace);
+  const ListedRois<Acc> listed = list_rois<Acc>(p, workspace);
   void* stream = workspace.stream();
-  if (has_room_for_weights<Acc>(p) && channels < INT32_MAX) {
-    launch_gather<Acc>(ps_roi_align_gather<T, true>, p, channels, listed, stream);
-    launch_gather<Acc>(ps_roi_align_gather<T, false>, p, channels, listed, stream);
+  if (weight_bytes<Acc, kWarp>(p) <= kMostWeightBytes && channels < INT32_MAX) {
+    launch_gather(ps_roi_align_gather<T, true>, p, channels, listed, stream);
+    launch_gather(ps_roi_align_gather<T, false>, p, channels, listed, stream);
     return;
   }
   const int64_t count = p.images * channels * map.height * map.width;

@@ -260,3 +260,40 @@ def test_autocontrast_takes_the_extremes_wherever_they_lie(count: int, slot: str
         found = adjust_pixels(rows.view(-1, 1, 1, count), kinds, amounts)
     known = ~rows.isnan()
     assert torch.equal(found.view(rows.shape)[known], (rows[known] - 0.25) / 0.5)
+
+
+# Of 16 bytes, and of as many rows as a block adds up at once: one less, as many, one more.
+SIZES = [(1, 1), (1, 3), (1, 15), (4, 4), (1, 17), (3, 11), (33, 1), (7, 129), (513, 2), (5, 257)]
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=str)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_cuda_reads_whole_channels(size: tuple[int, int], dtype: torch.dtype) -> None:
+    """Sixteen bytes at a time, from wherever a channel begins: the default kernels' bits."""
+    rng = np.random.default_rng(8)
+    kinds = [PixelKind.CONTRAST, PixelKind.AUTOCONTRAST, PixelKind.EQUALIZE]
+    for channels in (1, 3):
+        numbers = rng.integers(3, 200, (3, channels, *size), dtype=np.uint8)
+        for edge, value in ((0, 2), (-1, 255)):  # extremes beside what is read at once
+            numbers.reshape(3, channels, -1)[:, :, edge] = value
+            batch = torch.from_numpy(numbers.copy())
+            given = batch if dtype == torch.uint8 else batch.float() / 255
+            found = []
+            for slot in ("default", "cuda_emulated"):
+                with use_slot(slot):
+                    found.append(adjust_pixels(given, [int(k) for k in kinds], [0.4, 0.0, 0.0]))
+            assert torch.equal(*found)
+
+
+@pytest.mark.parametrize("pixels", [1, 15, 16, 17, 31, 1000, 8191, 8209])
+def test_cuda_adds_up_whole_pictures(pixels: int) -> None:
+    rng = np.random.default_rng(pixels)
+    for channels in (1, 3):
+        pictures = torch.from_numpy(rng.integers(0, 256, (3, channels, 1, pixels), dtype=np.uint8))
+        colors = torch.from_numpy(rng.standard_normal((3, 1, channels, channels + 1)))
+        weights = torch.from_numpy(rng.standard_normal((3, 1, channels)))
+        found = []
+        for slot in ("default", "cuda_emulated"):
+            with use_slot(slot):
+                found.append(torch.ops.visops.add_grey_means(pictures, colors, weights))
+        assert torch.equal(*found)
