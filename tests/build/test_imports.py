@@ -249,6 +249,7 @@ ALONE = {
             *(f"cpu/warp/augment_{n}.h" for n in ("resize_integers", "scatter", "task")),
             *(f"cuda/pixels/{n}.h" for n in ("colors", "lossy", "neighbourhoods")),
             "cuda/pixels/noise_and_dropouts.h",
+            "cuda/warp/inverse_gather.h",
         ),
         "too long together",
     ),
