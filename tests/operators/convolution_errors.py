@@ -162,7 +162,7 @@ ERRORS: dict[str, Errors] = {
         ),
         bad_type(in1=[[1.0]], says="is a list, must be a torch.Tensor or a numpy.ndarray"),
         bad_type(in1=ARRAY, says="in2 is a Tensor, must be a numpy.ndarray, as in1 is"),
-        bad_type(in2=KERNEL, says="is a ndarray, must be a torch.Tensor or"),
+        bad_type(in2=KERNEL, says="is a ndarray, must be a torch.Tensor, as in1 is"),
         bad_type(device="cpu", says="is for arrays; move tensors with"),
         bad_value(
             in1=np.ones((5, 5), np.bool_),

@@ -115,7 +115,7 @@ ERRORS: dict[str, Errors] = {
         ),
         bad_type(
             sampling_locations=np.zeros((1, 5, 2, 2, 3, 2), np.float32),
-            says="is a ndarray, must be a torch.Tensor or a numpy.ndarray",
+            says="is a ndarray, must be a torch.Tensor, as value is",
         ),
         bad_type(device="cpu", says="is for arrays; move tensors with .to('cpu')"),
     ),
