@@ -64,7 +64,7 @@ else:  # type checkers can't follow this list, and take the names from the impor
         return sorted({*globals(), *__all__})
 
 
-# Of detectron2, mmcv, Segment Anything and torchvision.
+# Names that detectron2, mmcv, Segment Anything and torchvision have.
 _NAMES_ELSEWHERE = {
     "SigmoidFocalLoss": "sigmoid_focal_loss, or visops.compat.mmcv",
     "box_convert": "torchvision.ops.box_convert",

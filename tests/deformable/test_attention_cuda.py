@@ -165,7 +165,7 @@ def assert_cuda_forward(given: Problem, method: str, shapes: Tensor | None = Non
     assert part.numpy().tobytes() == expected.numpy().tobytes()
 
 
-# Of four rows and eight columns of queries, and of more and less.
+# Tiles have four rows and eight columns of queries: these have more, and less.
 TILED = (
     ((8, 16), (4, 8)),
     ((5, 9), (3, 8), (4, 17), (1, 1)),

@@ -14,8 +14,8 @@
 //
 // Where a segment is long, most of the earlier boxes are far away. Then the front sorts positions
 // by codes that this kernel computes: levels, each eight times as long as all before it, the best
-// first, and within a level places along a curve. Of 32 neighbours and of 1024 there are bounds,
-// and only boxes in bounds that meet a candidate's are tested. Levels keep what suppresses most,
+// first, and within a level places along a curve. Each 32 neighbours have bounds, and so have each
+// 1024: only boxes in bounds that meet a candidate's are tested. Levels keep what suppresses most,
 // the best boxes, at the beginning.
 //
 // Waiting ends: warps take candidates in their order, by a counter on the device, and wait for

@@ -198,7 +198,7 @@ struct alignas(16) StagedTap {
   float gradient;
 };
 
-// Of places that are less than 2^15 apart, differences tell those of both numbers. Candidates lie
+// Places less than 2^15 apart: their difference tells those of both numbers. Candidates lie
 // that near: kMostReach bounds how far they are from the part's middle, and kMostStep what that is
 // in source pixels.
 __device__ inline uint32_t packed(int32_t x, int32_t y) {

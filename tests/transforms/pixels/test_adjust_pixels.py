@@ -262,7 +262,7 @@ def test_autocontrast_takes_the_extremes_wherever_they_lie(count: int, slot: str
     assert torch.equal(found.view(rows.shape)[known], (rows[known] - 0.25) / 0.5)
 
 
-# Of 16 bytes, and of as many rows as a block adds up at once: one less, as many, one more.
+# A load has 16 bytes, and a block adds up rows together: one less, as many, one more.
 SIZES = [(1, 1), (1, 3), (1, 15), (4, 4), (1, 17), (3, 11), (33, 1), (7, 129), (513, 2), (5, 257)]
 
 
