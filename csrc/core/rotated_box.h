@@ -76,7 +76,8 @@ VISOPS_FN double clamped_edge_integral(double x0, double y0, double x1, double y
 }
 
 // Whether the circles through the corners meet; if not, the boxes don't.
-VISOPS_FN bool circles_meet(const RotatedBox& a, const RotatedBox& b) {
+template <class Circle>
+VISOPS_FN bool circles_meet(const Circle& a, const Circle& b) {
   const double dx = b.x - a.x, dy = b.y - a.y, reach = a.radius + b.radius;
   return dx * dx + dy * dy < reach * reach;
 }

@@ -1,7 +1,7 @@
 """Checks of the transforms' arguments; messages name transform, argument, value and range."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeGuard
 
@@ -34,6 +34,13 @@ PADDINGS = {
 def fail(owner: str, argument: str, value: Any, allowed: str, error: type = ValueError) -> NoReturn:
     """Raise the error of a wrong argument."""
     raise error(f"visops.transforms.{owner}: {argument} is {value!r}, must be {allowed}")
+
+
+def reject_names(owner: str, names: Iterable[str], hints: Mapping[str, str]) -> None:
+    """Refuse arguments that there are not; `hints` say what another library's are here."""
+    for name in names:
+        hint = f"; {hints[name]}" if name in hints else ""
+        raise TypeError(f"visops.transforms.{owner}: there is no argument {name!r}{hint}")
 
 
 def plain_number(value: Any) -> Any:

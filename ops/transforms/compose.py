@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from .._torch.options import Convention, Interpolation, KeptBoxes, Layout
 from .._torch.outside_graphs import outside_graphs
-from .arguments import mask_fills_of_chain, reject_lost_options
+from .arguments import mask_fills_of_chain, reject_lost_options, reject_names
 from .chain.compile import pipeline_of, reason_for_python
 from .chain.decode import decoding_of
 from .chain.draws import Draws, check_params, recorded
@@ -23,11 +23,11 @@ from .chain.geometry import chain_geometry
 from .chain.nesting import Chain, flatten, outer_options
 from .chain.options import (
     DEFAULTS,
+    OF_ALBUMENTATIONS,
     given_options,
     options_within,
     output_types_of,
     reject_named,
-    reject_options,
     target_options,
 )
 from .chain.plan import Params
@@ -160,7 +160,7 @@ class Compose(Chain):
         **named: Any,
     ) -> None:
         super().__init__()
-        reject_options(named)
+        reject_names("Compose", named, OF_ALBUMENTATIONS)
         if not isinstance(transforms, (Sequence, nn.ModuleList)) or isinstance(transforms, str):
             kind = f"transforms is a {type(transforms).__name__}"
             raise TypeError(f"visops.transforms.Compose: {kind}, must be a sequence of transforms")

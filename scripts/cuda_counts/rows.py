@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import visops
+from bench import roi_align
 from bench.affine import noise
 from bench.masks import discs
 from torch import Tensor
@@ -41,11 +42,9 @@ def turns(batch: int, out: int, shift: float = 0.0) -> Tensor:
 
 
 def proposals(number: int) -> Tensor:
-    """Boxes [K, 5] of an image of 800 x 1344, with sides log-uniform between 16 and 512."""
+    """The benchmark's boxes, alike in every call."""
     torch.manual_seed(0)
-    sides = 2 ** (4 + 5 * torch.rand(number, 2))
-    low = torch.rand(number, 2) * (torch.tensor([1344, 800]) - sides)
-    return torch.cat([torch.zeros(number, 1), low, low + sides], 1)
+    return roi_align.proposals(number)
 
 
 def candidates(number: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -235,11 +235,6 @@ __device__ bool is_suppressed_by_earlier(const NmsScratch<Shape>& scratch,
   return false;
 }
 
-template <class Acc>
-__device__ inline bool bounds_meet(const Box<Acc>& a, const Box<Acc>& b) {
-  return (a.x1 < b.x2) & (b.x1 < a.x2) & (a.y1 < b.y2) & (b.y1 < a.y2);
-}
-
 // The same, by the boxes near it.
 template <class Shape>
 __device__ bool is_suppressed_nearby(const NmsParams& p, const NmsScratch<Shape>& scratch,

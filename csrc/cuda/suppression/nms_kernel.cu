@@ -36,9 +36,7 @@ struct AxisAligned {
   }
   static __device__ Outline outline(const Stored& box) { return box; }
   // As overlap_of() has it, for boxes that are not inert: differences of unequal numbers aren't 0.
-  static __device__ bool meet(const Outline& a, const Outline& b) {
-    return (a.x1 < b.x2) & (b.x1 < a.x2) & (a.y1 < b.y2) & (b.y1 < a.y2);
-  }
+  static __device__ bool meet(const Outline& a, const Outline& b) { return bounds_meet(a, b); }
 };
 
 void nms_cuda(const NmsParams& p, Workspace& workspace) {

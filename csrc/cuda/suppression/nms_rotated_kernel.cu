@@ -37,10 +37,7 @@ struct Rotated {
   static __device__ Outline outline(const Stored& box) {
     return {box.whole.x, box.whole.y, box.whole.radius};
   }
-  static __device__ bool meet(const Outline& a, const Outline& b) {  // as circles_meet()
-    const double dx = b.x - a.x, dy = b.y - a.y, reach = a.radius + b.radius;
-    return dx * dx + dy * dy < reach * reach;
-  }
+  static __device__ bool meet(const Outline& a, const Outline& b) { return circles_meet(a, b); }
 };
 
 const bool registered = nms_rotated_stub.set(kCudaSlot, launch_nms<Rotated>);

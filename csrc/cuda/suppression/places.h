@@ -18,6 +18,12 @@ __device__ inline Box<Acc> nothing() {
   return {inf, inf, -inf, -inf, 0};
 }
 
+// Whether two things with x1, y1, x2 and y2 overlap by more than an edge.
+template <class One, class Other>
+__device__ inline bool bounds_meet(const One& a, const Other& b) {
+  return (a.x1 < b.x2) & (b.x1 < a.x2) & (a.y1 < b.y2) & (b.y1 < a.y2);
+}
+
 // Bounds of what all lanes of a warp have.
 template <class Acc>
 __device__ inline Box<Acc> bounds_of_warp(Box<Acc> bounds) {

@@ -274,9 +274,7 @@ __device__ unsigned meeting(const SharedSegment<Kind>& shared, const Box<Acc> bo
   unsigned found = 0;
   for (unsigned rest = shared.lowering; rest != 0; rest &= rest - 1) {
     const Box<Acc>& kept = shared.bounds[__ffs(static_cast<int>(rest)) - 1];
-    const bool meets = (kept.x1 < bounds.x2) & (bounds.x1 < kept.x2) & (kept.y1 < bounds.y2) &
-                       (bounds.y1 < kept.y2);
-    found |= meets ? rest & (0 - rest) : 0;
+    found |= bounds_meet(kept, bounds) ? rest & (0 - rest) : 0;
   }
   return found;
 }

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..sample.leaf import TARGETS, Leaf, imported, is_pil, tv_kind
+from ..sample.leaf import TARGETS, Leaf, imported, is_pil, shared_tensor, tv_kind
 from ..sample.polygons import points_of, with_points
 from ..targets.mirrored import PROBE, followers, is_mirrored, swap_names
 from ..targets.options import TargetOptions
@@ -333,7 +333,7 @@ def _typed(leaf: Leaf, size: tuple[int, int], options: TargetOptions) -> Any:
 
     value = leaf.value
     if isinstance(value, np.ndarray):
-        value = torch.from_numpy(value if value.flags.writeable else value.copy())
+        value = shared_tensor(value)
     if leaf.kind == "image":  # a cast takes a fifth of the time of the classes' checks
         return value.as_subclass(tv.Video if leaf.frames else tv.Image)
     if leaf.kind == "mask":

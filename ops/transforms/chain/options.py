@@ -183,20 +183,13 @@ def output_types_of(transforms: Sequence[Any]) -> OutputTypes:
 
 
 # What arguments of albumentations' Compose are here.
-_OF_ALBUMENTATIONS = {
+OF_ALBUMENTATIONS = {
     "bbox_params": "use box_format=, boxes='sanitize' and keys={'labels': [...]}",
     "keypoint_params": "use keypoint_convention=",
     "additional_targets": "use keys={'image': [...], 'mask': [...]}",
     "p": "use RandomApply(transforms, p)",
     "is_check_shapes": "leave it out: shapes are checked",
 }
-
-
-def reject_options(named: Mapping[str, Any]) -> None:
-    """Refuse options that there are not, and say what albumentations' are here."""
-    for name in named:
-        hint = f"; {_OF_ALBUMENTATIONS[name]}" if name in _OF_ALBUMENTATIONS else ""
-        raise TypeError(f"visops.transforms.Compose: there is no argument {name!r}{hint}")
 
 
 def reject_named(named: Mapping[str, Any]) -> NoReturn:

@@ -216,13 +216,14 @@ class GridDropout(OperationStep):
         elif unit_size_range is not None:
             grid, numbers = 1, _counts(owner, "unit_size_range", unit_size_range, 2)
         shift = _two(owner, "shift_xy", shift_xy, 0)
+        shifted = flag(owner, "random_offset", random_offset)
         value, filling = _filling(owner, fill)
         rest: list[Range] = [
-            *(fixed(own_ratio), fixed(flag(owner, "random_offset", random_offset)), fixed(grid)),
+            *(fixed(own_ratio), fixed(shifted), fixed(grid)),
             *(fixed(n) for n in (*numbers, *shift, filling)),
         ]
         super().__init__(p, [fixed(value), KEY, *rest])
-        self.ratio, self.random_offset, self.shift_xy = own_ratio, bool(random_offset), shift
+        self.ratio, self.random_offset, self.shift_xy = own_ratio, shifted, shift
         self.unit_size_range = None if unit_size_range is None else tuple(unit_size_range)
         self.holes_number_xy = None if holes_number_xy is None else tuple(holes_number_xy)
         self.fill = fill

@@ -120,7 +120,7 @@ class Views(nn.Module):
             return tuple(zip(*made, strict=True)) if return_params else tuple(made)
         given = sample[0] if len(sample) == 1 else sample
         split = [chain.split(given) for chain in self.chains]
-        views, drawn = self._decoded_once(split, options, each)
+        views, drawn = self._decoded_once(split, options, each, return_params)
         return (views, drawn) if return_params else views
 
     def collate(
@@ -138,21 +138,26 @@ class Views(nn.Module):
         if not self.decodes_once or outer_options() is not None:
             return tuple(chain.collate(samples, **options) for chain in self.chains)
         split = [as_batch(samples, chain.split) for chain in self.chains]
-        return self._decoded_once(split, options, [None] * len(self.chains))[0]
+        return self._decoded_once(split, options, [None] * len(self.chains), record=False)[0]
 
     @outside_graphs
     def _decoded_once(
-        self, split: list[Split], options: dict[str, Any], params: list[Parameters | None]
+        self,
+        split: list[Split],
+        options: dict[str, Any],
+        params: list[Parameters | None],
+        record: bool,
     ) -> tuple[tuple[Any, ...], tuple[Parameters, ...]]:
-        """Return the views of samples that were split for each chain, and their parameters."""
+        """Return the views of samples that were split for each chain, and recorded parameters."""
         pairs = zip(self.chains, params, strict=True)
         sources = [chain.source(**options, params=own) for chain, own in pairs]
         leaves = [own for own, _ in split]
         decode_ahead(self.chains, leaves, sources)
         views, drawn = [], []
         for chain, source, (own, rebuild) in zip(self.chains, sources, split, strict=True):
-            steps, sizes = chain._transform(own, source, record=True)
-            drawn.append(recorded(chain.transforms, steps, sizes))
+            steps, sizes = chain._transform(own, source, record=record)
+            if record:
+                drawn.append(recorded(chain.transforms, steps, sizes))
             chain.output_types.apply(own)
             views.append(rebuild(own))
         return tuple(views), tuple(drawn)

@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torch import distributed, nn
@@ -19,7 +19,7 @@ OWNER = "Loader"
 
 
 # What arguments of torch's DataLoader are here.
-_OF_DATALOADER = {
+OF_DATALOADER = {
     "num_workers": "use threads=",
     "collate_fn": "use collate=",
     "prefetch_factor": "use prefetch=",
@@ -32,13 +32,6 @@ _OF_DATALOADER = {
         "leave it out: there are no worker processes",
     ),
 }
-
-
-def reject_names(names: Iterable[str]) -> None:
-    """Refuse arguments that there are not, and say what DataLoader's are here."""
-    for name in names:
-        hint = f"; {_OF_DATALOADER[name]}" if name in _OF_DATALOADER else ""
-        raise TypeError(f"visops.transforms.{OWNER}: there is no argument {name!r}{hint}")
 
 
 def as_dataset(dataset: Any) -> Any:

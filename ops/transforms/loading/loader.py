@@ -5,7 +5,7 @@ from typing import Any, Literal, Never
 
 import torch
 
-from ..arguments import fail, flag, whole
+from ..arguments import fail, flag, reject_names, whole
 from ..chain.compile import slow_passes
 from ..chain.random import fresh_key
 from ..chain.source import as_whole
@@ -14,6 +14,7 @@ from ..compose import Compose
 from .batch import Batch, Collate, Collating, with_numbers
 from .blocks import Blocks, Transfer
 from .checks import (
+    OF_DATALOADER,
     OWNER,
     as_dataset,
     check_callables,
@@ -23,7 +24,6 @@ from .checks import (
     count,
     is_stream,
     process_group,
-    reject_names,
     usable_cpus,
 )
 from .epochs import Epochs, EpochSampler, Order, OwnOrder, Progress, SampledOrder, begun
@@ -221,7 +221,7 @@ class Loader:
         on_error: Literal["raise", "skip"] = "raise",
         **others: Never,
     ) -> None:
-        reject_names(others)
+        reject_names(OWNER, others, OF_DATALOADER)
         dataset = as_dataset(dataset)
         self.is_stream = is_stream(dataset, sampler is not None or batch_sampler is not None)
         check_callables(chain, collate)

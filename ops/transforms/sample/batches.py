@@ -11,7 +11,7 @@ from torch.utils.data import default_collate
 
 from .coco import with_same_entries
 from .entries import regrouped, ungrouped
-from .leaf import Leaf, tv_kind
+from .leaf import Leaf, shared_tensor, tv_kind
 
 Split = tuple[list[Leaf], Callable[[list[Leaf]], Any]]
 
@@ -233,18 +233,14 @@ def _collated_target(leaf: Leaf) -> Tensor:
         return value
     if not isinstance(leaf.like, (Tensor, np.ndarray)) and value.dtype == np.float64:
         return torch.from_numpy(value).to(torch.get_default_dtype())
-    return _shared(value)
-
-
-def _shared(value: np.ndarray) -> Tensor:
-    return torch.from_numpy(value if value.flags.writeable else value.copy())
+    return shared_tensor(value)
 
 
 def _as_tensor_of_numbers(value: Any) -> Any:
     """Return an array of numbers as a tensor, as default_collate() does; anything else as it is."""
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
         return value
-    return _shared(value)
+    return shared_tensor(value)
 
 
 def _collated_labels(values: list[Any], first: Leaf) -> Any:

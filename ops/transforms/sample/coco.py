@@ -155,7 +155,7 @@ class Annotations:
 
 
 def _labelled(keypoints: list[float]) -> list[float]:
-    """Return an object's key points; those without a label, or lost, lie at 0, 0 there."""
+    """Return an object's key points; those without a label, or lost, lie at 0, 0 in COCO."""
     return [
         0 * number if keypoints[i - i % 3 + 2] == 0 else number
         for i, number in enumerate(keypoints)

@@ -76,6 +76,11 @@ class Leaf:
         return [self.value] if self.batch is None else list(self.value)
 
 
+def shared_tensor(value: np.ndarray) -> Tensor:
+    """Return a tensor in an array's memory, or in a copy where nobody may write to that."""
+    return torch.from_numpy(value if value.flags.writeable else value.copy())
+
+
 def imported(module: str, name: str) -> Any:
     """Return what a module has; None where nobody has imported it.
 

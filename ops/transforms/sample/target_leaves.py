@@ -14,7 +14,7 @@ from torch import Tensor
 from ... import _native
 from .coco import ObjectMasks
 from .images import pil_mask, sizes_of
-from .leaf import BOX_FORMATS, Leaf, is_pil, pure, tv_kind, tv_wrap
+from .leaf import BOX_FORMATS, Leaf, is_pil, pure, shared_tensor, tv_kind, tv_wrap
 from .per_box import match_to_boxes, plain_array
 from .polygons import prepare_polygons, restored_polygons
 
@@ -432,7 +432,7 @@ def _typed(leaf: Leaf, value: Any, like: Any, index: int) -> Any:
             arrays = any(isinstance(i, np.ndarray) or is_pil(i) for i in like)
             return list(value) if arrays else value.tolist()
         if not isinstance(like, np.ndarray):
-            value = torch.from_numpy(value if value.flags.writeable else value.copy())
+            value = shared_tensor(value)
     elif isinstance(like, (list, tuple)):
         return list(value)
     if tv_kind(like) is None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..chain.integers import range_of
-from ..sample.leaf import Leaf
+from ..sample.leaf import Leaf, shared_tensor
 
 NOWHERE = -32768.0  # representable in float16 and int16, too
 NEAR = 1e-4  # least distance from the horizon, relative to that of the image's centre
@@ -332,7 +332,7 @@ def _as_dtype(value: Any, like: Any) -> Any:
             wanted = _NUMPY_FLOATS.get(like.dtype)
             if wanted is not None and like.is_cpu:
                 return torch.from_numpy(value.astype(wanted))  # a fraction of Tensor.to's time
-            value = torch.from_numpy(value if value.flags.writeable else value.copy())
+            value = shared_tensor(value)
         if (value.dtype, value.device) == (like.dtype, like.device):
             return value
         if not like.is_floating_point():
