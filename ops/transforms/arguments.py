@@ -125,6 +125,15 @@ def spread(owner: str, argument: str, value: Any) -> tuple[float, float]:
     return -d, d
 
 
+def symmetric(owner: str, name: str, value: Any, low: float, high: float) -> tuple[float, float]:
+    """Check a range: a pair in [low, high], or x for [-x, x]."""
+    allowed = f"a number in [0, {high:g}] or two in [{low:g}, {high:g}] (min, max)"
+    if is_sequence(value):
+        return interval(owner, name, value, low, high, allowed)
+    limit = number(owner, name, value, 0.0, high, allowed)
+    return -limit, limit
+
+
 def size_pair(owner: str, argument: str, value: Any) -> tuple[int, int]:
     """Check a size: height and width, or one number for both."""
     allowed = "a whole number >= 1 or a pair (height, width) of such"

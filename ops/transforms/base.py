@@ -7,7 +7,18 @@ import numpy as np
 
 from .._native import Step
 from .._torch.outside_graphs import outside_graphs
-from .arguments import fail, interpolation_modes, interval, is_sequence, number, whole
+from .arguments import (
+    FillArgument,
+    fail,
+    fill_values,
+    flag,
+    interpolation_modes,
+    interval,
+    is_sequence,
+    number,
+    padding_name,
+    whole,
+)
 from .chain.effects import Effects, Fusable
 from .chain.nesting import Container
 from .chain.pixel_kinds import PixelKind
@@ -134,6 +145,39 @@ class Sampled(Builtin):
         if isinstance(self.interpolation, tuple):
             return Step.interpolated(step, len(self.interpolation))
         return step
+
+
+class Occasional(Transform):
+    """A change of geometry with probability `p`; what is None concerns some subclasses."""
+
+    draws = 1  # the first decides by p
+    p: float
+    interpolation: Any = None
+    antialias: bool | None = None
+    fill: tuple[float, ...] | None = None
+    padding_mode: str = "constant"
+
+    def take_p(self, p: float) -> None:
+        """Check the probability, and keep it."""
+        self.p = number(type(self).__name__, "p", p, 0.0, 1.0, "a probability in [0, 1]")
+
+    def take_padding(self, fill: FillArgument, padding_mode: str | None = None) -> None:
+        """Check the arguments, and keep them; None: there is no such argument."""
+        owner = type(self).__name__
+        self.fill = fill_values(owner, fill)
+        if padding_mode is not None:
+            self.padding_mode = padding_name(owner, padding_mode)
+
+    def take_sampling(self, interpolation: Any, antialias: bool | None = None) -> None:
+        """Check the arguments, and keep them; None: there is no such argument."""
+        owner = type(self).__name__
+        filters = flag(owner, "antialias", antialias or False)
+        mode = interpolation_modes(owner, interpolation, filters)
+        if isinstance(mode, tuple):
+            fail(owner, "interpolation", interpolation, "one interpolation")
+        self.interpolation = mode
+        if antialias is not None:
+            self.antialias = filters and mode != "nearest"
 
 
 # Least, greatest, and how to draw between them: 0 any number, 1 a whole one, 2 an odd one.

@@ -92,11 +92,18 @@ def crops_to_the_whole() -> Pair:
     return T.RandomCrop((60, 80))(PHOTO), chw(A.RandomCrop(60, 80, p=1)(image=PHOTO)["image"])
 
 
-def crops_larger_images() -> Pair:
+def cut_and_padded() -> Pair:
     A = library()
-    theirs = A.PadIfNeeded(40, 100, border_mode=0, p=1)(image=PHOTO)["image"]
-    assert theirs.shape == (60, 100, 3)
-    return T.CenterCrop((40, 100))(PHOTO), chw(theirs)[:, 10:50]
+    theirs = A.CropAndPad(px=(3, -4, 5, -6), keep_size=False)(image=PHOTO)["image"]
+    return T.CropAndPad(px=(3, -4, 5, -6), keep_size=False)(PHOTO), chw(theirs)
+
+
+def boxes_stay_whole() -> Pair:
+    """Ours: no pixel of a box is lost."""
+    chain = T.Compose([T.BBoxSafeRandomCrop()], seed=0)
+    boxes = torch.tensor([[20.3, 10.6, 60.2, 50.7]])
+    found = chain({"image": PHOTO, "boxes": boxes}, index=0)["boxes"][0]
+    return found[2:] - found[:2], boxes[0, 2:] - boxes[0, :2]
 
 
 def expanded() -> Pair:
@@ -108,28 +115,18 @@ def expanded() -> Pair:
 def bent() -> Pair:
     """Nothing moves where the range is nothing, and something where it isn't."""
     A = library()
-    chain = T.Compose([T.RandomPerspective(0.3, 1)], seed=0)
+    chain = T.Compose([T.Perspective(0.3, p=1)], seed=0)
     assert (A.Perspective((0.3, 0.3), p=1)(image=PHOTO)["image"] != PHOTO).any()
     assert (chain(PHOTO) != IMAGE).any()
-    return T.RandomPerspective(0, 1)(PHOTO), chw(A.Perspective((0, 0), p=1)(image=PHOTO)["image"])
+    step = T.Perspective(0, p=1)
+    return step(PHOTO), chw(A.Perspective((0, 0), p=1)(image=PHOTO)["image"])
 
 
-def saturation() -> Pair:
-    """Theirs adds, ours multiplies: by how much two saturations grow."""
+def shifted_in_hsv() -> Pair:
     A = library()
-    colours = np.array([[[100, 110, 120], [60, 110, 160]]], np.uint8)
-
-    def spreads(image: np.ndarray) -> np.ndarray:
-        wide = image.astype(np.float64)
-        return (wide.max(-1) - wide.min(-1))[0]
-
-    def saturations(image: np.ndarray) -> np.ndarray:
-        return 255 * spreads(image) / image.max(-1)[0]
-
-    theirs = A.HueSaturationValue((0, 0), (60, 60), (0, 0), p=1)(image=colours)["image"]
-    ours = T.ColorJitter(saturation=(1.5, 1.5))(colours).permute(1, 2, 0).numpy()
-    added = saturations(theirs) - saturations(colours)
-    return [*spreads(ours) / spreads(colours), *added / 60], [1.5, 1.5, 1, 1]
+    shifts = (11, 11), (60, 60), (-20, -20)
+    theirs = A.HueSaturationValue(*shifts, p=1)(image=PHOTO)["image"]
+    return T.HueSaturationValue(*shifts, p=1)(PHOTO), chw(theirs)
 
 
 def to_tensors() -> Pair:

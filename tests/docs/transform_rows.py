@@ -39,7 +39,7 @@ ALBUMENTATIONS: dict[str, tuple[Make, T.Transform | list[T.Transform]]] = {
     "centre crop": (lambda A: A.CenterCrop(100, 200), T.CenterCrop((100, 200))),
     "centre crop, odd": (lambda A: A.CenterCrop(100, 201), T.CenterCrop((100, 201))),
     "pad": (lambda A: A.Pad(10, border_mode=0, p=1), T.Pad(10)),
-    "pad to a size": (lambda A: A.PadIfNeeded(320, 460, border_mode=0), T.CenterCrop((320, 460))),
+    "pad to a size": (lambda A: A.PadIfNeeded(320, 460, border_mode=0), T.PadIfNeeded(320, 460)),
     "rotate": (lambda A: A.Rotate((17, 17), p=1), T.RandomRotation((17, 17))),
     "affine": (
         lambda A: A.Affine(rotate=(17, 17), scale=(0.8, 0.8), p=1),

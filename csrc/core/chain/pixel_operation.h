@@ -24,8 +24,9 @@ enum class PixelKind {
   kGaussianNoise,  // standard deviation, with white at 1; mean, whether it is clipped, key
   kShotNoise,      // scale; key
   kSaltAndPepper,  // share of pixels; share of white among them, key
-  kHsv,            // shift of the hue, in turns; gains of saturation and value, minus 1
-  kDropChannels,   // fill; fewest and most channels, key
+  // Shift of the hue, in turns; gains of saturation and value, minus 1, and their shifts in levels.
+  kHsv,
+  kDropChannels,  // fill; fewest and most channels, key
   // fill; key, fewest and most holes, least and greatest heights and widths, as shares of the
   // image's below 1, kind of fill
   kHoles,

@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kMostPixels = int64_t{1} << 31;  // GPUs count them in 32 bits
 constexpr double kMostNoise = 1e6;  // with white at 1: 32 bits hold what is added to bytes
 constexpr double kMostNumber = 1e30;
+constexpr double kMostLevels = 255.0;
 constexpr double kLeastScale = 1e-6;
 constexpr int64_t kMostWhole = int64_t{1} << 50;  // of sides and shifts, for images of any size
 
@@ -67,7 +68,9 @@ void check_numbers(const char* op, size_t i, const PixelOperation& operation) {
     case PixelKind::kHsv:
       within("the shift of the hue", amount, -1.0, 1.0);
       within("the gain of the saturation", more[0], -1.0, kMostNoise);
-      return within("the gain of the value", more[1], -1.0, kMostNoise);
+      within("the gain of the value", more[1], -1.0, kMostNoise);
+      within("the shift of the saturation", more[2], -kMostLevels, kMostLevels);
+      return within("the shift of the value", more[3], -kMostLevels, kMostLevels);
     case PixelKind::kDropChannels:
       whole("the fewest channels", more[0], 0, kMostWhole);
       whole("the most channels", more[1], 0, kMostWhole);

@@ -13,7 +13,7 @@ bool run_noise(const PixelOperation& operation, const PixelImage& image) {
   if (operation.kind != PixelKind::kHsv) return false;
   if (image.channels == 3) {
     const HsvParams p = make_hsv(image.data, image.dtype, image.height * image.width,
-                                 operation.amount, operation.more[0], operation.more[1]);
+                                 hsv_change(operation.amount, operation.more));
     run_plain(hsv_stub, p);
   }
   return true;

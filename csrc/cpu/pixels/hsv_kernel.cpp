@@ -1,4 +1,4 @@
-// Gains in HSV on the CPU.
+// Gains and shifts in HSV on the CPU.
 //
 // NOTE [ HSV on the CPU ]
 // Without jumps and tables: which channel is the largest, and which sixth of the circle a hue is
@@ -28,8 +28,8 @@ VISOPS_ALWAYS_INLINE uint8_t byte_of(float value) {
 template <class Real>
 void change_chunk(const HsvParams& p, uint8_t* red, uint8_t* green, uint8_t* blue) {
   const auto hue_shift = static_cast<Real>(p.hue_shift);
-  const auto saturation_gain = static_cast<Real>(p.saturation_gain);
-  const auto value_gain = static_cast<Real>(p.value_gain);
+  const auto of_saturation = in_real<Real>(p.saturation);
+  const auto of_value = in_real<Real>(p.value);
   int32_t hue[kChunk], saturation[kChunk], value[kChunk];
   for (int i = 0; i < kChunk; ++i) {
     const HsvBytes own = hsv_of_bytes(red[i], green[i], blue[i]);
@@ -39,8 +39,8 @@ void change_chunk(const HsvParams& p, uint8_t* red, uint8_t* green, uint8_t* blu
   }
   for (int i = 0; i < kChunk; ++i) {
     hue[i] = turned_hue(hue[i], hue_shift);
-    saturation[i] = gained_level(saturation[i], saturation_gain);
-    value[i] = gained_level(value[i], value_gain);
+    saturation[i] = changed_saturation(saturation[i], of_saturation);
+    value[i] = changed_level(value[i], of_value);
   }
   for (int i = 0; i < kChunk; ++i) {
     const Rgb out = from_hsv_steps(hue[i], saturation[i], value[i]);
@@ -74,7 +74,7 @@ void change_floats(const HsvParams& p) {
   float* VISOPS_RESTRICT const red = static_cast<float*>(p.data);
   float* VISOPS_RESTRICT const green = red + p.pixels;
   float* VISOPS_RESTRICT const blue = green + p.pixels;
-  const HsvGains gains = hsv_gains(p.hue, p.saturation, p.value);
+  const HsvGains gains = hsv_gains(p.change);
   for (int64_t i = 0; i < p.pixels; ++i) {
     const Rgb out = with_hsv(gains, red[i], green[i], blue[i]);
     red[i] = out.r;

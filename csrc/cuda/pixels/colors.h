@@ -26,7 +26,7 @@
 namespace visops {
 namespace {
 
-// Gains in HSV of images of a batch.
+// Gains and shifts in HSV of images of a batch.
 //
 // NOTE [ HSV on CUDA ]
 // A thread a pixel, with the arithmetic of core/pixels/colors/hsv_values.h, and so the CPU's bits.
@@ -45,7 +45,7 @@ constexpr int kHsvThreads = 256;
 struct HsvImage {
   const void* from;  // [3, pixels]
   void* to;
-  double hue, saturation, value;
+  HsvChange change;
 };
 
 struct HsvImages {
@@ -60,9 +60,10 @@ struct HsvTables {
 
   // One thread's entries.
   __device__ void fill(const HsvImage& image, int i) {
-    hue[i] = hue_entry(i, image.hue);
-    saturation[i] = gain_entry(i, image.saturation);
-    value[i] = gain_entry(i, image.value);
+    const HsvChange& change = image.change;
+    hue[i] = hue_entry(i, change.hue);
+    saturation[i] = saturation_entry(i, change.saturation, change.saturation_shift);
+    value[i] = value_entry(i, change.value, change.value_shift);
     hue_ratio[i] = visops::hue_ratio(i);
     saturation_ratio[i] = visops::saturation_ratio(i);
   }
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(kHsvThreads)
   for (int64_t i = blockIdx.x; i < images.count * parts; i += gridDim.x) {
     const int64_t number = i / parts, begin = (i - number * parts) * kHsvPixels;
     const HsvImage& image = images.image[number];
-    const HsvGains gains = hsv_gains(image.hue, image.saturation, image.value);
+    const HsvGains gains = hsv_gains(image.change);
     if constexpr (sizeof(T) == 1) {
       __syncthreads();  // the last part is done with its tables
       tables.fill(image, thread);
@@ -126,8 +127,8 @@ void change_hsvs(const AdjustParams& p, void* stream) {
       [&](int64_t i) {
         const PixelOperation& operation = p.operations[i];
         return HsvImage{static_cast<const T*>(p.images) + i * p.size(),
-                        static_cast<T*>(p.output) + i * p.size(), operation.amount,
-                        operation.more[0], operation.more[1]};
+                        static_cast<T*>(p.output) + i * p.size(),
+                        hsv_change(operation.amount, operation.more)};
       },
       [&] {
         launch(change_hsv<T>, grid_for(images.count * parts), dim3(kHsvThreads), 0, stream, images,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._native import Step
-from ..arguments import fail, interval, is_sequence, number
+from ..arguments import fail, interval, is_sequence, number, symmetric
 from ..base import Builtin, RandomlyApplied
 from ..chain.effects import Effects
 from ..chain.plan import Plan
@@ -195,14 +195,6 @@ class Grayscale(Builtin):
 _MIXED = range(1, 5)  # as many channels as a colour step can mix
 
 
-def _limits(owner: str, name: str, value: Any, low: float, high: float) -> tuple[float, float]:
-    allowed = f"a number in [0, {high:g}] or two in [{low:g}, {high:g}] (min, max)"
-    if is_sequence(value):
-        return interval(owner, name, value, low, high, allowed)
-    limit = number(owner, name, value, 0.0, high, allowed)
-    return -limit, limit
-
-
 class RandomBrightnessContrast(RandomlyApplied):
     """Multiply by a random factor and add a random share of white, with probability `p`.
 
@@ -238,8 +230,8 @@ class RandomBrightnessContrast(RandomlyApplied):
     ) -> None:
         super().__init__(p)
         owner = "RandomBrightnessContrast"
-        self.brightness_limit = _limits(owner, "brightness_limit", brightness_limit, -1.0, 1.0)
-        self.contrast_limit = _limits(owner, "contrast_limit", contrast_limit, -1.0, 10.0)
+        self.brightness_limit = symmetric(owner, "brightness_limit", brightness_limit, -1.0, 1.0)
+        self.contrast_limit = symmetric(owner, "contrast_limit", contrast_limit, -1.0, 10.0)
 
     def effects(self) -> Effects:
         return Effects(colors=1)
@@ -286,7 +278,7 @@ class RGBShift(RandomlyApplied):
         super().__init__(p)
         given = {"r": r_shift_limit, "g": g_shift_limit, "b": b_shift_limit}
         self.r_shift_limit, self.g_shift_limit, self.b_shift_limit = (
-            _limits("RGBShift", f"{name}_shift_limit", limit, -255.0, 255.0)
+            symmetric("RGBShift", f"{name}_shift_limit", limit, -255.0, 255.0)
             for name, limit in given.items()
         )
 

@@ -1,4 +1,4 @@
-"""Noise, and gains in HSV.
+"""Noise, and changes in HSV.
 
 The noise of a value follows from a key that is drawn, and from the value's place in its image: it
 is the same at any number of threads, in any batch and on any device.
@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..arguments import fail, flag, interval, is_sequence, number, whole
+from ..arguments import fail, flag, interval, is_sequence, number, symmetric, whole
 from ..base import KEY, OperationStep, fixed, limits, real
 from ..chain.integers import WHITES
 from ..chain.pixel_kinds import PixelKind
 from ..chain.plan import Plan
 from .color import check_channels
 
-__all__ = ["JPEG", "GaussianNoise", "RandomHSV", "SaltAndPepper", "ShotNoise"]
+__all__ = ["JPEG", "GaussianNoise", "HueSaturationValue", "RandomHSV", "SaltAndPepper", "ShotNoise"]
 
 _TINY = math.nextafter(0.0, 1.0)
 
@@ -207,6 +207,71 @@ class RandomHSV(OperationStep):
 
     def set_constants(self, plan: Plan) -> None:
         check_channels("RandomHSV", plan.channels, (3,))
+
+
+class HueSaturationValue(OperationStep):
+    """Shift hue, saturation and value by random numbers, in HSV.
+
+    albumentations' transform of this name, with OpenCV's formulas for uint8.
+
+    Parameters
+    ----------
+    hue_shift_limit : float or pair of float
+        Range of what is added to the hue, which has 180 steps; one number x means [-x, x].
+    sat_shift_limit, val_shift_limit : float or pair of float
+        Ranges of what is added to saturation and value, in levels of 255, whatever the image's
+        dtype; up to 255.
+    p : float
+        Probability, for each sample.
+
+    Raises
+    ------
+    TypeError
+        The image doesn't have three channels.
+
+    Notes
+    -----
+    Parameters: ``apply`` and ``amounts`` ``[B, 10]``: the shift in turns, two zeros, and the shifts
+    of saturation and value. Grey pixels stay grey. Floating images go through the same formulas
+    without steps; albumentations makes them uint8 first. :class:`RandomHSV` multiplies.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> red = torch.tensor([200, 0, 0], dtype=torch.uint8).reshape(3, 1, 1)
+    >>> transforms.HueSaturationValue((60, 60), 0, (50, 50), p=1)(red).flatten()
+    tensor([  0, 250,   0], dtype=torch.uint8)
+    """
+
+    kind = PixelKind.HSV
+
+    def __init__(
+        self,
+        hue_shift_limit: float | Sequence[float] = (-20, 20),
+        sat_shift_limit: float | Sequence[float] = (-30, 30),
+        val_shift_limit: float | Sequence[float] = (-20, 20),
+        p: float = 0.5,
+    ) -> None:
+        given = {"hue": hue_shift_limit, "sat": sat_shift_limit, "val": val_shift_limit}
+        hue, saturation, value = (
+            symmetric("HueSaturationValue", f"{name}_shift_limit", limit, -most, most)
+            for (name, limit), most in zip(given.items(), (180, 255, 255), strict=True)
+        )
+        turns = tuple(_turns(shift) for shift in hue)
+        gains = fixed(0.0), fixed(0.0)
+        super().__init__(p, [real((turns[0], turns[1])), *gains, real(saturation), real(value)])
+        self.hue_shift_limit, self.sat_shift_limit, self.val_shift_limit = hue, saturation, value
+
+    def set_constants(self, plan: Plan) -> None:
+        check_channels("HueSaturationValue", plan.channels, (3,))
+
+
+def _turns(steps: float) -> float:
+    """Return a shift of the hue in turns; a whole number of steps stays one in C++."""
+    turns = steps / 180.0
+    near = (turns, math.nextafter(turns, math.inf), math.nextafter(turns, -math.inf))
+    return next((own for own in near if own * 180.0 == steps), turns)
 
 
 class JPEG(OperationStep):

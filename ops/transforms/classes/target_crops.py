@@ -30,7 +30,7 @@ __all__ = ["CropByCategory", "RandomIoUCrop"]
 Crop = tuple[int, int, int, int]  # top, left, height, width
 
 
-class _Searching(Transform):
+class Searching(Transform):
     """Crops each sample; `find` says where."""
 
     no_inverse = "chooses its crop by the targets, which no parameters record"
@@ -74,6 +74,26 @@ class _Searching(Transform):
     def before_move(self, leaves: Sequence[Leaf], crops: Sequence[Crop]) -> None:
         """Look at targets before they move."""
 
+    def corners(self, leaves: Sequence[Leaf], sample: int) -> np.ndarray:
+        """Return a sample's boxes x1, y1, x2, y2, ``[R, 4]``.
+
+        Raises
+        ------
+        TypeError
+            The sample has no boxes, or rotated ones.
+        """
+        owner = f"visops.transforms.{type(self).__name__}"
+        boxes = next((leaf for leaf in leaves if leaf.kind == "boxes"), None)
+        if boxes is None:
+            raise TypeError(f"{owner}: the sample has no boxes, must have")
+        if boxes.format in ROTATED:
+            raise TypeError(
+                f"{owner}: {boxes.name} has the format {boxes.format}, must be XYXY, XYWH or CXCYWH"
+            )
+        rows, _, _ = rows_of(boxes.samples()[sample], None, 4)
+        plain = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else rows
+        return np.asarray(to_corners(plain, boxes.format))
+
 
 def _crop_images(leaf: Leaf, crops: Sequence[Crop]) -> None:
     pixels = Pixels(leaf)
@@ -92,7 +112,7 @@ def _crop_images(leaf: Leaf, crops: Sequence[Crop]) -> None:
     pixels.store(leaf, torch.stack(parts))
 
 
-class _Numbers:
+class Numbers:
     """Uniform numbers of a key, one after another."""
 
     def __init__(self, key: float) -> None:
@@ -108,19 +128,7 @@ class _Numbers:
         return int(self.next() * count)
 
 
-def _corners_of(leaf: Leaf, sample: int) -> np.ndarray:
-    if leaf.format in ROTATED:
-        raise TypeError(
-            f"visops.transforms.RandomIoUCrop: {leaf.name} has the format {leaf.format}, must be "
-            "XYXY, XYWH or CXCYWH"
-        )
-    value = leaf.samples()[sample]
-    rows, _, _ = rows_of(value, None, 4)
-    plain = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else rows
-    return np.asarray(to_corners(plain, leaf.format))
-
-
-class RandomIoUCrop(_Searching):
+class RandomIoUCrop(Searching):
     """Crop the image so that a box keeps a random overlap with the crop: SSD's.
 
     torchvision's transform of this name. Boxes whose centres are outside become 0, 0, 0, 0;
@@ -190,14 +198,11 @@ class RandomIoUCrop(_Searching):
         self.trials = whole(owner, "trials", trials, 1, "a whole number >= 1")
 
     def find(self, leaves: Sequence[Leaf], sample: int, size: tuple[int, int], key: float) -> Crop:
-        boxes = next((leaf for leaf in leaves if leaf.kind == "boxes"), None)
-        if boxes is None:
-            raise TypeError("visops.transforms.RandomIoUCrop: the sample has no boxes, must have")
-        corners = _corners_of(boxes, sample)
+        corners = self.corners(leaves, sample)
         height, width = size
         if len(corners) == 0:
             return 0, 0, height, width
-        numbers = _Numbers(key)
+        numbers = Numbers(key)
         for _ in range(1000):
             least = self.sampler_options[numbers.whole(len(self.sampler_options))]
             if least >= 1.0:
@@ -208,7 +213,7 @@ class RandomIoUCrop(_Searching):
                     return crop
         return 0, 0, height, width
 
-    def _attempt(self, numbers: _Numbers, size: tuple[int, int]) -> Crop | None:
+    def _attempt(self, numbers: Numbers, size: tuple[int, int]) -> Crop | None:
         height, width = size
         span = self.max_scale - self.min_scale
         new_width = int(width * (self.min_scale + span * numbers.next()))
@@ -258,7 +263,7 @@ def _overlaps(corners: np.ndarray, crop: Crop, least: float) -> bool:
     return bool((common / (areas + width * height - common)).max() >= least)
 
 
-class CropByCategory(_Searching):
+class CropByCategory(Searching):
     """Crop the image where no class takes up too much of the mask: mmsegmentation's RandomCrop.
 
     Parameters
@@ -313,7 +318,7 @@ class CropByCategory(_Searching):
                 f"visops.transforms.CropByCategory: {labels.name} has shape {list(mask.shape)} and "
                 f"dtype {mask.dtype}, must be [H, W] of integers"
             )
-        numbers = _Numbers(key)
+        numbers = Numbers(key)
         height, width = (min(a, b) for a, b in zip(self.crop_size, size, strict=True))
         crop: Crop = (0, 0, height, width)
         for _ in range(10):

@@ -41,7 +41,7 @@ MORE = {
     PixelKind.GAUSSIAN_NOISE: (0.03, 0.0, 0.123456789),
     PixelKind.SHOT_NOISE: (0.987654321,),
     PixelKind.SALT_AND_PEPPER: (0.4, 0.31),
-    PixelKind.HSV: (0.4, -0.3),
+    PixelKind.HSV: (0.4, -0.3, 12.4, -20.0),
     PixelKind.MOTION_BLUR: (30.0, -0.4, 0.5, -0.7),
     PixelKind.EMBOSS: (0.6,),
     PixelKind.SHARPEN: (0.7,),

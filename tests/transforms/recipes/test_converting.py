@@ -207,6 +207,17 @@ def test_what_only_albumentations_does_stays_there() -> None:
         A.Solarize((0.2, 0.5)),
         A.SomeOf([A.HorizontalFlip(), A.VerticalFlip(), A.Transpose()], n=2),
         A.RandomOrder([A.HorizontalFlip(), A.VerticalFlip(), A.Transpose()], n=2),
+        A.Crop(0, 0, 9, 9, pad_if_needed=True),
+        A.CropAndPad(px=[[1, 2, 3]] * 4),
+        A.CropAndPad(px=3, fill=(0, 255)),
+        A.Perspective(border_mode=4),
+        A.SafeRotate(border_mode=4),
+        A.PixelDropout(per_channel=True),
+        A.PixelDropout(drop_value=None),
+        A.XYMasking(1, 1, 3, 3, fill="inpaint_ns"),
+        A.AdditiveNoise("laplace"),
+        A.AdditiveNoise("gaussian", "shared"),
+        A.RandomSizedCrop((9, 9), (9, 9), interpolation=4),
     ):
         with pytest.warns(UserWarning, match="stays albumentations'"):
             T.convert(theirs)
@@ -225,9 +236,9 @@ def test_saved_pipelines(tmp_path: Path) -> None:
 
 
 def test_what_is_near_is_said() -> None:
-    near = r"PadIfNeeded stays .*, and refuses masks.* \(RandomCrop\(pad_if_needed=True\) is near\)"
+    near = r"RandomCropNearBBox stays .*, and refuses masks.* \(BBoxSafeRandomCrop is near\)"
     with pytest.warns(UserWarning, match=near):
-        T.convert(A.PadIfNeeded(50, 50))
+        T.convert(A.RandomCropNearBBox())
     for text in from_albumentations._NEAR.values():
         assert hasattr(T, text.partition("(")[0]), text
 
@@ -242,10 +253,15 @@ def test_compression_keeps_red_red() -> None:
 
 # What these need; others are made without arguments.
 NEEDED: dict[str, tuple[Any, ...]] = {
+    "AtLeastOneBBoxRandomCrop": (8, 8),
     "CenterCrop": (8, 8),
+    "CropAndPad": (3,),
+    "CropNonEmptyMaskIfExists": (8, 8),
     "LongestMaxSize": (50,),
     "RandomCrop": (8, 8),
     "RandomResizedCrop": ((9, 9),),
+    "RandomSizedBBoxSafeCrop": (8, 8),
+    "RandomSizedCrop": ((9, 9), (9, 9)),
     "Resize": (9, 9),
     "SmallestMaxSize": (50,),
 }
@@ -268,7 +284,7 @@ def test_a_probability_of_0_changes_nothing() -> None:
             for index in range(3):
                 unchanged = np.array_equal(chain(PHOTO, index=index).movedim(0, -1), PHOTO)
                 assert unchanged, name
-    assert len(converted) >= 53
+    assert len(converted) >= 70
 
 
 def test_what_differs_by_rule_is_said() -> None:
@@ -281,6 +297,9 @@ def test_what_differs_by_rule_is_said() -> None:
         (A.CenterCrop(20, 30), "CenterCrop rounds halves to even"),
         (A.OpticalDistortion(), "OpticalDistortion bends about the middle; theirs also shifts"),
         (A.ThinPlateSpline(), "ThinPlateSpline brings its points where they are drawn"),
+        (A.Perspective(), "Perspective shows all of its quadrangle; theirs is enlarged once more"),
+        (A.SafeRotate(), "SafeRotate turns images about their middle; theirs about half a pixel"),
+        (A.TimeMasking(), "TimeMasking leaves masks alone"),
     ):
         with pytest.warns(UserWarning, match=note):
             T.convert(theirs)

@@ -40,10 +40,27 @@ VISOPS_HOT_FN Rgb from_hsv(float hue, float saturation, float value) {
           channel(larger(3.0f - hue, hue - 5.0f))};
 }
 
-// A level times a gain, cut off as by NumPy's conversion to uint8.
+// Levels are cut off as by NumPy's conversion to uint8, but rounded where they are shifted.
 template <class Real>
-VISOPS_HOT_FN int32_t gained_level(int32_t level, Real gain) {
-  return static_cast<int32_t>(limited(static_cast<Real>(level) * gain, Real{0}, Real{255}));
+VISOPS_FN LevelChange<Real> level_change(double gain, double shift) {
+  return {static_cast<Real>(gain + 1.0), static_cast<Real>(shift == 0.0 ? 0.0 : shift + 0.5)};
+}
+
+template <class To, class From>
+VISOPS_HOT_FN LevelChange<To> in_real(const LevelChange<From>& change) {
+  return {static_cast<To>(change.gain), static_cast<To>(change.shift)};
+}
+
+template <class Real>
+VISOPS_HOT_FN int32_t changed_level(int32_t level, const LevelChange<Real>& change) {
+  const Real changed = static_cast<Real>(level) * change.gain + change.shift;
+  return static_cast<int32_t>(limited(changed, Real{0}, Real{255}));
+}
+
+// A saturation's level: grey stays grey.
+template <class Real>
+VISOPS_HOT_FN int32_t changed_saturation(int32_t level, const LevelChange<Real>& change) {
+  return level == 0 ? 0 : changed_level(level, change);
 }
 
 // A hue in 180 steps, after a shift.
@@ -62,7 +79,12 @@ VISOPS_FN double hue_shift(double hue) {
 
 // Entry `i` of the tables for uint8.
 VISOPS_FN int32_t hue_entry(int i, double hue) { return turned_hue(i, hue_shift(hue)); }
-VISOPS_FN int32_t gain_entry(int i, double gain) { return gained_level(i, gain + 1.0); }
+VISOPS_FN int32_t value_entry(int i, double gain, double shift) {
+  return changed_level(i, level_change<double>(gain, shift));
+}
+VISOPS_FN int32_t saturation_entry(int i, double gain, double shift) {
+  return changed_saturation(i, level_change<double>(gain, shift));
+}
 VISOPS_FN int32_t ratio_entry(int i, double full) {
   return i == 0 ? 0 : static_cast<int32_t>(rint(full * 4096.0 / i));
 }
@@ -111,11 +133,14 @@ VISOPS_HOT_FN RgbLevels levels_of_hsv(int32_t hue, int32_t saturation, int32_t v
 // What float32 pixels are changed by.
 struct HsvGains {
   float shift, saturation, value;  // in sixths of a turn; factors
+  float saturation_shift, value_shift;
 };
 
-VISOPS_FN HsvGains hsv_gains(double hue, double saturation, double value) {
-  return {static_cast<float>(hue) * 6.0f, static_cast<float>(saturation) + 1.0f,
-          static_cast<float>(value) + 1.0f};
+VISOPS_FN HsvGains hsv_gains(const HsvChange& change) {
+  return {static_cast<float>(change.hue) * 6.0f, static_cast<float>(change.saturation) + 1.0f,
+          static_cast<float>(change.value) + 1.0f,
+          static_cast<float>(change.saturation_shift / 255.0),
+          static_cast<float>(change.value_shift / 255.0)};
 }
 
 VISOPS_HOT_FN Rgb with_hsv(const HsvGains& gains, float r, float g, float b) {
@@ -126,8 +151,10 @@ VISOPS_HOT_FN Rgb with_hsv(const HsvGains& gains, float r, float g, float b) {
   float hue = (value == r ? of_red : value == g ? of_green : of_blue) + gains.shift;
   hue -= 6.0f * static_cast<float>(static_cast<int32_t>(hue * (1.0f / 6.0f) + 64.0f) - 64);
   hue = hue < 0.0f ? 0.0f : hue >= 6.0f ? hue - 6.0f : hue;
-  const float saturation = value > 0.0f ? span / value * gains.saturation : 0.0f;
-  return from_hsv(hue, limited(saturation, 0.0f, 1.0f), limited(value * gains.value, 0.0f, 1.0f));
+  const bool grey = !(value > 0.0f && span > 0.0f);
+  const float saturation = grey ? 0.0f : span / value * gains.saturation + gains.saturation_shift;
+  return from_hsv(hue, limited(saturation, 0.0f, 1.0f),
+                  limited(value * gains.value + gains.value_shift, 0.0f, 1.0f));
 }
 
 }  // namespace visops

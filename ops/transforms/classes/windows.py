@@ -1,0 +1,482 @@
+"""Windows of the image, which may reach beyond it: albumentations' crops, padding and scales."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._torch.options import PadMode
+from ..arguments import (
+    FillArgument,
+    fail,
+    flag,
+    interval,
+    is_sequence,
+    number,
+    size_pair,
+    whole,
+)
+from ..base import Occasional
+from ..chain.effects import Effects
+from ..chain.plan import Canvas, Plan
+
+__all__ = [
+    "Crop",
+    "CropAndPad",
+    "PadIfNeeded",
+    "RandomCropFromBorders",
+    "RandomSizedCrop",
+]
+
+
+def _whole(uniforms: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    """Return whole numbers from low to high, both included."""
+    drawn: np.ndarray = low + np.floor(uniforms * (high - low + 1))
+    return drawn
+
+
+_NAMES = ("top", "left", "height", "width")
+
+
+class _Window(Occasional):
+    """Shows a rectangle of the image, of which `place` says where it is, and perhaps resizes it."""
+
+    _size: tuple[int, int] | None = None  # of the result, wherever the window is
+
+    def effects(self) -> Effects:
+        is_known = self._size is not None and self.p == 1.0
+        return Effects(
+            moves=True,
+            interpolation=self.interpolation,
+            antialias=self.antialias,
+            fill=self.fill,
+            padding_mode=self.padding_mode,
+            size=self._size if is_known else (0, 0),
+        )
+
+    @abstractmethod
+    def place(self, uniforms: np.ndarray, height: np.ndarray, width: np.ndarray) -> Any:
+        """Return top, left, height and width of each sample's window."""
+
+    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
+        sides = canvas.sides(len(uniforms))
+        applies = uniforms[:, 0] < self.p
+        whole_image = np.column_stack([np.zeros_like(sides), sides])
+        window = np.empty_like(whole_image)
+        for column, numbers in enumerate(self.place(uniforms[:, 1:], *sides.T)):
+            window[:, column] = numbers
+        window[~applies] = whole_image[~applies]
+        self._check(window, sides)
+        return {"apply": applies, **dict(zip(_NAMES, window.T.copy(), strict=True))}
+
+    def _check(self, window: np.ndarray, sides: np.ndarray) -> None:
+        first, size = window[:, :2], window[:, 2:]
+        wrong = (size < 1).any(1) & (sides > 0).all(1)
+        if self.fill is None:
+            wrong |= (first < 0).any(1) | (first + size > sides).any(1)
+        if wrong.any():
+            (top, left, rows, columns), (height, width) = window[wrong][0], sides[wrong][0]
+            raise ValueError(
+                f"visops.transforms.{type(self).__name__}: an image has height {height:g} and "
+                f"width {width:g}, its part is rows {top:g} to {top + rows:g} and columns "
+                f"{left:g} to {left + columns:g}; must "
+                + ("lie in it" if self.fill is None else "have a pixel")
+            )
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        old, height, width = plan.canvas, params["height"], params["width"]
+        rows, columns = self._size or (old.height, old.width)
+        with plan.only(params["apply"]):
+            plan.shift(-params["left"], -params["top"], Canvas(height, width, old.channels))
+            if self.interpolation is not None:
+                scales = columns / width, rows / height
+                plan.scale(*scales, 0.0, 0.0, Canvas(rows, columns, old.channels))
+
+
+class Crop(_Window):
+    """Crop a rectangle that is given by its pixels.
+
+    albumentations' transform of this name.
+
+    Parameters
+    ----------
+    x_min, y_min, x_max, y_max : int
+        The first column and row of the crop, and those behind its last.
+    p : float
+        Probability, for each sample.
+
+    Raises
+    ------
+    ValueError
+        The rectangle reaches beyond the image.
+
+    Notes
+    -----
+    Parameters: ``apply``, ``top``, ``left``, ``height``, ``width``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> transforms.Crop(1, 0, 3, 1)(torch.arange(6.0).reshape(1, 2, 3))
+    tensor([[[1., 2.]]])
+    """
+
+    def __init__(
+        self, x_min: int = 0, y_min: int = 0, x_max: int = 1024, y_max: int = 1024, p: float = 1.0
+    ) -> None:
+        super().__init__()
+        allowed = "a whole number >= 0"
+        self.x_min = whole("Crop", "x_min", x_min, 0, allowed)
+        self.y_min = whole("Crop", "y_min", y_min, 0, allowed)
+        more = "a whole number greater than {}, which is {}"
+        self.x_max = whole("Crop", "x_max", x_max, x_min + 1, more.format("x_min", x_min))
+        self.y_max = whole("Crop", "y_max", y_max, y_min + 1, more.format("y_min", y_min))
+        self.take_p(p)
+        self._size = self.y_max - self.y_min, self.x_max - self.x_min
+
+    def place(self, uniforms: np.ndarray, height: np.ndarray, width: np.ndarray) -> Any:
+        return self.y_min, self.x_min, *(self._size or ())
+
+
+_POSITIONS = {
+    "center": None,
+    "random": None,
+    "top_left": (0.0, 0.0),
+    "top_right": (0.0, 1.0),
+    "bottom_left": (1.0, 0.0),
+    "bottom_right": (1.0, 1.0),
+}
+
+
+class PadIfNeeded(_Window):
+    """Pad the image to a least size, or until its sides are multiples of a number.
+
+    albumentations' transform of this name.
+
+    Parameters
+    ----------
+    min_height, min_width : int, optional
+        A larger image keeps its sides.
+    pad_height_divisor, pad_width_divisor : int, optional
+        What the sides must be multiples of; either this or a least side is None.
+    position : {"center", "top_left", "top_right", "bottom_left", "bottom_right", "random"}
+        Where the padding goes: an odd pixel of "center" to the right and the bottom.
+    fill : number, sequence of C numbers, or dict of such by type
+        The padding's value, in the image's units (white is 255 for uint8).
+    padding_mode : {"constant", "edge", "reflect", "symmetric", "circular"}
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``, ``top``, ``left``, which are 0 or negative, ``height``, ``width``. With
+    "top_left" the image stays there, as albumentations has it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> transforms.PadIfNeeded(2, 4, fill=9)(torch.ones(1, 2, 2))
+    tensor([[[9., 1., 1., 9.],
+             [9., 1., 1., 9.]]])
+    """
+
+    draws = 3
+
+    def __init__(
+        self,
+        min_height: int | None = 1024,
+        min_width: int | None = 1024,
+        pad_height_divisor: int | None = None,
+        pad_width_divisor: int | None = None,
+        position: str = "center",
+        fill: FillArgument = 0,
+        padding_mode: PadMode = "constant",
+        p: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.min_height, self.pad_height_divisor = self._side(
+            "height", min_height, pad_height_divisor
+        )
+        self.min_width, self.pad_width_divisor = self._side("width", min_width, pad_width_divisor)
+        if position not in _POSITIONS:
+            fail("PadIfNeeded", "position", position, f"one of {', '.join(_POSITIONS)}")
+        self.position = position
+        self.take_padding(fill, padding_mode)
+        self.take_p(p)
+
+    @staticmethod
+    def _side(name: str, least: Any, divisor: Any) -> tuple[int | None, int | None]:
+        """Check a least side and a divisor, of which one is None."""
+        given = {f"min_{name}": least, f"pad_{name}_divisor": divisor}
+        if (least is None) == (divisor is None):
+            allowed = f"given where pad_{name}_divisor is None, and None where it is given"
+            fail("PadIfNeeded", f"min_{name}", least, allowed)
+        least, divisor = (
+            None if value is None else whole("PadIfNeeded", own, value, 1, "a whole number >= 1")
+            for own, value in given.items()
+        )
+        return least, divisor
+
+    def place(self, uniforms: np.ndarray, height: np.ndarray, width: np.ndarray) -> Any:
+        sides, firsts = [], []
+        for axis, (side, least, divisor) in enumerate(
+            (
+                (height, self.min_height, self.pad_height_divisor),
+                (width, self.min_width, self.pad_width_divisor),
+            )
+        ):
+            padded = side + -side % divisor if divisor else np.maximum(side, least or 1)
+            missing, share = padded - side, _POSITIONS[self.position]
+            if self.position == "random":
+                before = _whole(uniforms[:, axis], 0, missing)
+            elif share is None:
+                before = np.floor(missing / 2)
+            else:
+                before = missing * share[axis]
+            sides.append(padded)
+            firsts.append(-before)
+        return (*firsts, *sides)
+
+
+class RandomCropFromBorders(_Window):
+    """Cut random strips off the borders.
+
+    albumentations' transform of this name.
+
+    Parameters
+    ----------
+    crop_left, crop_right, crop_top, crop_bottom : float
+        The greatest share of the image that each strip takes; those of opposite borders are at most
+        1 together.
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``, ``top``, ``left``, ``height``, ``width``. One pixel is left at least.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> cut = transforms.Compose([transforms.RandomCropFromBorders(), transforms.Resize((8, 8))])
+    >>> len(cut.passes), cut(torch.rand(3, 20, 30)).shape
+    (1, torch.Size([3, 8, 8]))
+    """
+
+    draws = 5
+
+    def __init__(
+        self,
+        crop_left: float = 0.1,
+        crop_right: float = 0.1,
+        crop_top: float = 0.1,
+        crop_bottom: float = 0.1,
+        p: float = 1.0,
+    ) -> None:
+        super().__init__()
+        given = {"left": crop_left, "right": crop_right, "top": crop_top, "bottom": crop_bottom}
+        allowed = "a number in [0, 1]"
+        self.crop_left, self.crop_right, self.crop_top, self.crop_bottom = (
+            number("RandomCropFromBorders", f"crop_{name}", share, 0.0, 1.0, allowed)
+            for name, share in given.items()
+        )
+        for first, last in (("left", "right"), ("top", "bottom")):
+            if given[first] + given[last] > 1.0:
+                allowed = f"at most 1 together with crop_{first}, which is {given[first]}"
+                fail("RandomCropFromBorders", f"crop_{last}", given[last], allowed)
+        self.take_p(p)
+
+    def place(self, uniforms: np.ndarray, height: np.ndarray, width: np.ndarray) -> Any:
+        left, right = self._ends(uniforms[:, :2], width, self.crop_left, self.crop_right)
+        top, bottom = self._ends(uniforms[:, 2:], height, self.crop_top, self.crop_bottom)
+        return top, left, bottom - top, right - left
+
+    @staticmethod
+    def _ends(u: np.ndarray, side: np.ndarray, before: float, after: float) -> Any:
+        first = np.minimum(_whole(u[:, 0], 0, np.floor(before * side)), side - 1)
+        least = np.maximum(first + 1, np.floor((1.0 - after) * side))
+        return first, _whole(u[:, 1], least, side)
+
+
+class RandomSizedCrop(_Window):
+    """Crop a part of a random height and a fixed shape, and resize it.
+
+    albumentations' transform of this name.
+
+    Parameters
+    ----------
+    min_max_height : pair of int
+        Range of the crop's height in pixels; a larger crop has the image's.
+    size : int or pair of int
+        Height and width of the result.
+    w2h_ratio : float
+        The crop's width divided by its height.
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos"} or InterpolationMode
+    antialias : bool
+        Where the crop shrinks, average over all pixels that an output pixel covers; albumentations
+        does so with `area_for_downscale`.
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``, ``top``, ``left``, ``height``, ``width`` of the crop.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> transforms.RandomSizedCrop((10, 20), 16)(torch.rand(3, 40, 50)).shape
+    torch.Size([3, 16, 16])
+    """
+
+    draws = 4
+
+    def __init__(
+        self,
+        min_max_height: Sequence[int],
+        size: int | Sequence[int],
+        w2h_ratio: float = 1.0,
+        interpolation: Any = "bilinear",
+        antialias: bool | None = True,
+        p: float = 1.0,
+    ) -> None:
+        super().__init__()
+        owner, allowed = "RandomSizedCrop", "two whole numbers >= 1 (min, max)"
+        low, high = interval(owner, "min_max_height", min_max_height, 1.0, allowed=allowed)
+        if not (low.is_integer() and high.is_integer()):
+            fail(owner, "min_max_height", min_max_height, allowed)
+        self.min_max_height = int(low), int(high)
+        self.size = self._size = size_pair(owner, "size", size)
+        tiny = math.nextafter(0.0, 1.0)
+        self.w2h_ratio = number(owner, "w2h_ratio", w2h_ratio, tiny, allowed="a number > 0")
+        self.take_sampling(interpolation, antialias or False)
+        self.take_p(p)
+
+    def place(self, uniforms: np.ndarray, height: np.ndarray, width: np.ndarray) -> Any:
+        drawn = _whole(uniforms[:, 0], *self.min_max_height)
+        rows = np.minimum(drawn, height)
+        columns = np.clip(np.floor(drawn * self.w2h_ratio), 1.0, width)
+        top = _whole(uniforms[:, 1], 0, height - rows)
+        left = _whole(uniforms[:, 2], 0, width - columns)
+        return top, left, rows, columns
+
+
+class CropAndPad(_Window):
+    """Cut strips off the borders, or pad them, and perhaps bring the image back to its size.
+
+    albumentations' transform of this name.
+
+    Parameters
+    ----------
+    px : int, pair or 4 of int, or 4 pairs of int, optional
+        Pixels that are added, or taken away where they are negative, at the top, the right, the
+        bottom and the left. A pair is a range whose upper end is excluded.
+    percent : float, pair or 4 of float, or 4 pairs of float, optional
+        Shares of the image's sides instead.
+    keep_size : bool
+        Resize the result to the image's size.
+    sample_independently : bool
+        Draw a number for each border, of one range for all; otherwise one for all borders.
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos"} or InterpolationMode
+    antialias : bool
+        Where the image shrinks, average over all pixels that an output pixel covers.
+    fill : number, sequence of C numbers, or dict of such by type
+        The padding's value, in the image's units (white is 255 for uint8).
+    padding_mode : {"constant", "edge", "reflect", "symmetric", "circular"}
+    p : float
+        Probability, for each sample.
+
+    Raises
+    ------
+    ValueError
+        Nothing would be left of an image.
+
+    Notes
+    -----
+    Parameters: ``apply``, ``top``, ``left``, ``height``, ``width`` of the window in the image.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> step = transforms.CropAndPad(px=(1, 0, 0, -1), keep_size=False)
+    >>> step(torch.ones(1, 1, 3))
+    tensor([[[0., 0.],
+             [1., 1.]]])
+    """
+
+    draws = 5
+
+    def __init__(
+        self,
+        px: Any = None,
+        percent: Any = None,
+        keep_size: bool = True,
+        sample_independently: bool = True,
+        interpolation: Any = "bilinear",
+        antialias: bool | None = False,
+        fill: FillArgument = 0,
+        padding_mode: PadMode = "constant",
+        p: float = 1.0,
+    ) -> None:
+        super().__init__()
+        if (px is None) == (percent is None):
+            fail("CropAndPad", "px", px, "given where percent is None, and None where it is given")
+        self.px, self.percent = px, percent
+        self._pixels = px is not None
+        self._ranges = self._borders(
+            "px" if self._pixels else "percent", px if self._pixels else percent
+        )
+        independent = flag("CropAndPad", "sample_independently", sample_independently)
+        self.sample_independently = independent
+        self.keep_size = flag("CropAndPad", "keep_size", keep_size)
+        if self.keep_size:
+            self.take_sampling(interpolation, antialias or False)
+        self.take_padding(fill, padding_mode)
+        self.take_p(p)
+
+    def _borders(self, name: str, value: Any) -> list[tuple[float, float]]:
+        """Return the range of each border: of one number, a pair, 4 numbers or 4 pairs."""
+        what = "whole numbers" if self._pixels else "numbers > -1"
+        allowed = f"a number, a pair (min, max), 4 numbers or 4 pairs, of {what}"
+        given = list(value) if is_sequence(value) else [value]
+        if len(given) not in (1, 2, 4):
+            fail("CropAndPad", name, value, allowed)
+        self._is_one_range = len(given) <= 2
+        pairs = [given] * 4 if self._is_one_range else given
+        ranges = []
+        for pair in pairs:
+            own = list(pair) if is_sequence(pair) else [pair]
+            least = -math.inf if self._pixels else math.nextafter(-1.0, 0.0)
+            low, high = interval(
+                "CropAndPad", name, (own[0], own[-1]), least, allowed=allowed, whole_value=value
+            )
+            is_whole = low.is_integer() and high.is_integer()
+            if len(own) > 2 or (self._pixels and not is_whole):
+                fail("CropAndPad", name, value, allowed)
+            if self._pixels and len(own) == 2:
+                high -= 1.0
+                if high < low:
+                    fail("CropAndPad", name, value, f"{allowed}; a range holds a number at least")
+            ranges.append((low, high))
+        return ranges
+
+    def place(self, uniforms: np.ndarray, height: np.ndarray, width: np.ndarray) -> Any:
+        shared = not self.sample_independently and self._is_one_range
+        added = []
+        for border, (low, high) in enumerate(self._ranges):
+            u = uniforms[:, 0 if shared else border]
+            if self._pixels:
+                added.append(_whole(u, low, high))
+            else:
+                side = (height, width)[border % 2]
+                added.append(np.trunc((low + u * (high - low)) * side))
+        top, right, bottom, left = added
+        rows, columns = height + (top + bottom), width + (left + right)
+        return -top, -left, rows, columns
