@@ -134,6 +134,24 @@ def symmetric(owner: str, name: str, value: Any, low: float, high: float) -> tup
     return -limit, limit
 
 
+def up_to(
+    owner: str, name: str, value: Any, low: float, high: float, what: str = "a number"
+) -> tuple[float, float]:
+    """Check a range: a pair in [low, high], or its upper end alone, for [low, x]."""
+    allowed = f"{what} in [{low:g}, {high:g}] or two of them (min, max)"
+    if is_sequence(value):
+        return interval(owner, name, value, low, high, allowed)
+    return float(low), number(owner, name, value, low, high, allowed)
+
+
+def whole_range(owner: str, name: str, value: Any, low: float, high: float) -> tuple[int, int]:
+    """Check a range of whole numbers, as :func:`up_to` does."""
+    ends = up_to(owner, name, value, low, high, "a whole number")
+    if not all(end.is_integer() for end in ends):
+        fail(owner, name, value, f"a whole number in [{low:g}, {high:g}] or two of them (min, max)")
+    return int(ends[0]), int(ends[1])
+
+
 def size_pair(owner: str, argument: str, value: Any) -> tuple[int, int]:
     """Check a size: height and width, or one number for both."""
     allowed = "a whole number >= 1 or a pair (height, width) of such"
@@ -289,6 +307,16 @@ def padding_ltrb(owner: str, value: Any) -> tuple[int, int, int, int]:
     sides = [whole(owner, "padding", side, 0, allowed) for side in sides]
     left, top, right, bottom = sides * (4 // len(sides))
     return left, top, right, bottom
+
+
+def check_channels(owner: str, channels: int, allowed: Sequence[int] = (1, 3)) -> None:
+    """Refuse an image whose number of channels is not an allowed one."""
+    if channels not in allowed:
+        *others, last = map(str, allowed)
+        raise ValueError(
+            f"visops.transforms.{owner}: the image has {channels} channels, must have "
+            + (f"{', '.join(others)} or {last}" if others else last)
+        )
 
 
 def reject_lost_options(transforms: Sequence[Any], given: Mapping[str, Any]) -> None:

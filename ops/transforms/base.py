@@ -1,14 +1,18 @@
 """The base classes of the transforms."""
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from .._native import Step
 from .._torch.outside_graphs import outside_graphs
 from .arguments import (
     FillArgument,
+    check_channels,
     fail,
     fill_values,
     flag,
@@ -20,10 +24,14 @@ from .arguments import (
     whole,
 )
 from .chain.effects import Effects, Fusable
+from .chain.integers import WHITES, from_float, rounded, to_float
 from .chain.nesting import Container
+from .chain.operators import Pixels, reject_dtype
 from .chain.pixel_kinds import PixelKind
 from .chain.plan import Canvas, Plan
+from .chain.random import Numbers
 from .compose import Compose
+from .sample.leaf import Leaf
 
 
 class Transform(Fusable):
@@ -243,6 +251,75 @@ def limits(
         return interval(owner, name, value, low, high, allowed)
     same = number(owner, name, value, low, high, allowed)
     return same, same
+
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+class Keyed(Transform):
+    """Changes each image with probability `p`: `draw` says how, and `change` does it.
+
+    It runs by itself, sample by sample, by torch's operators and this package's. Only the key is
+    recorded: all else follows from it and from the image.
+    """
+
+    draws = 2
+    p: float
+    channels: Sequence[int] = ()  # that it takes; none: any number
+
+    def take_p(self, p: float) -> None:
+        """Check the probability, and keep it."""
+        self.p = number(type(self).__name__, "p", p, 0.0, 1.0, "a probability in [0, 1]")
+
+    def effects(self) -> Effects:
+        return Effects(alone="it changes an image by numbers of its key")
+
+    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
+        return {"apply": uniforms[:, 0] < self.p, "key": uniforms[:, 1].copy()}
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        """Add nothing: it joins no pass."""
+
+    @abstractmethod
+    def draw(self, numbers: Numbers, shape: Sequence[int]) -> Any:
+        """Return what changes an image of this shape ``[C, H, W]``."""
+
+    @abstractmethod
+    def change(self, image: Tensor, drawn: Any) -> Tensor:
+        """Return the changed image ``[C, H, W]``, floating, with white at 1; it is clamped."""
+
+    def changed(self, image: Tensor, drawn: Any, dtype: torch.dtype) -> Tensor:
+        """Return the changed image of any dtype."""
+        return _as(dtype, self.change(_floating(image), drawn).clamp(0.0, 1.0))
+
+    def run_images(self, leaf: Leaf, params: Mapping[str, Any]) -> None:
+        pixels = Pixels(leaf)
+        dtype = reject_dtype(leaf, pixels.dtype)
+        if self.channels:
+            check_channels(type(self).__name__, pixels.channels, self.channels)
+        changed = []
+        for position, image in enumerate(pixels.tensors(leaf)):
+            sample = position // pixels.frames
+            if params["apply"][sample]:
+                drawn = self.draw(Numbers(float(params["key"][sample])), image.shape)
+                image = self.changed(image, drawn, dtype)
+            changed.append(image)
+        pixels.store(leaf, changed if pixels.listed else torch.stack(changed))
+
+
+def _floating(image: Tensor) -> Tensor:
+    """Return an image in float32 or float64, with white at 1."""
+    if image.dtype is torch.uint8:
+        return image.float().div_(255.0)
+    values: Tensor = to_float(image)
+    return values.float() if values.dtype in _HALF else values
+
+
+def _as(dtype: torch.dtype, values: Tensor) -> Tensor:
+    if dtype is torch.uint8:
+        return rounded(values * 255.0, dtype)
+    found: Tensor = from_float(values, dtype) if dtype in WHITES else values.to(dtype)
+    return found
 
 
 class CallableContainer(Container):

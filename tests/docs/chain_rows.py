@@ -129,6 +129,12 @@ def shifted_in_hsv() -> Pair:
     return T.HueSaturationValue(*shifts, p=1)(PHOTO), chw(theirs)
 
 
+def dilated() -> Pair:
+    A = library()
+    theirs = A.Morphological((3, 5), p=1)(image=PHOTO)["image"]
+    return T.Morphological((3, 5), p=1)(PHOTO), chw(theirs)
+
+
 def to_tensors() -> Pair:
     to_tensor = importlib.import_module("albumentations.pytorch").ToTensorV2()
     return T.Pad(0)(PHOTO), to_tensor(image=PHOTO)["image"]

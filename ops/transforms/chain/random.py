@@ -84,6 +84,43 @@ def uniforms(
     return native_uniforms(seed, epoch, indices, count, stream)
 
 
+class Numbers:
+    """Uniform numbers of a key in [0, 1), one after another."""
+
+    def __init__(self, key: float) -> None:
+        self._key, self._drawn, self._position = int(key * 2.0**53), np.empty(0), 0
+
+    def array(self, *shape: int) -> np.ndarray:
+        """Return the next numbers in [0, 1)."""
+        count = math.prod(shape)
+        end = self._position + count
+        if end > len(self._drawn):
+            self._drawn = uniforms(self._key, 0, [0], end + len(self._drawn) + 64)[0]
+        found = self._drawn[self._position : end].reshape(shape)
+        self._position = end
+        return found
+
+    def next(self) -> float:
+        return float(self.array(1)[0])
+
+    def whole(self, count: int) -> int:
+        """Return one of 0, ..., count - 1."""
+        return int(self.next() * count)
+
+    def between(self, ends: Sequence[float]) -> float:
+        return ends[0] + self.next() * (ends[1] - ends[0])
+
+    def normal(self, *shape: int) -> np.ndarray:
+        """Return normally distributed numbers."""
+        return normal(self.array(*shape), self.array(*shape))
+
+
+def normal(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return normally distributed numbers from two sets of uniform ones: Box and Muller's way."""
+    found: np.ndarray = np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2.0 * np.pi * second)
+    return found
+
+
 def fresh_key(generator: torch.Generator | None) -> int:
     """Draw a key from the given generator, or from torch's global one."""
     if generator is not None and generator.device.type != "cpu":

@@ -14,6 +14,8 @@ from .distortion import *
 from .dropout import *
 from .geometry import *
 from .learned_policies import *
+from .lens import *
+from .light import *
 from .noise import *
 from .policies import *
 from .resize import *

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._native import Step
-from ..arguments import fail, interval, is_sequence, number, symmetric
+from ..arguments import check_channels, fail, interval, is_sequence, number, symmetric
 from ..base import Builtin, RandomlyApplied
 from ..chain.effects import Effects
 from ..chain.plan import Plan
@@ -20,16 +20,6 @@ __all__ = [
     "RandomGrayscale",
     "RandomPhotometricDistort",
 ]
-
-
-def check_channels(owner: str, channels: int, allowed: Sequence[int] = (1, 3)) -> None:
-    """Refuse an image whose number of channels is not an allowed one."""
-    if channels not in allowed:
-        *others, last = map(str, allowed)
-        raise ValueError(
-            f"visops.transforms.{owner}: the image has {channels} channels, must have "
-            + (f"{', '.join(others)} or {last}" if others else last)
-        )
 
 
 class ColorJitter(Builtin):

@@ -1,20 +1,26 @@
 """Transforms that change pixels by their values, as no colour matrix can.
 
-They run in a pass of their own, one after another, in place. Values are those of
+Most run in a pass of their own, one after another, in place. Values are those of
 ``torchvision.transforms.v2``.
 """
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from ..._native import Step
-from ..arguments import interval, number, whole
-from ..base import RandomlyApplied
+from ..arguments import check_channels, flag, interval, number, whole
+from ..base import Keyed, RandomlyApplied
 from ..chain.effects import Effects
 from ..chain.pixel_kinds import PixelKind
 from ..chain.plan import Plan, full_scale
-from .color import check_channels
+from ..chain.random import Numbers
 
 __all__ = [
+    "FancyPCA",
     "RandomAdjustSharpness",
     "RandomAutocontrast",
     "RandomEqualize",
@@ -22,6 +28,7 @@ __all__ = [
     "RandomInvert",
     "RandomPosterize",
     "RandomSolarize",
+    "RandomToneCurve",
 ]
 
 
@@ -278,3 +285,96 @@ class RandomGamma(_ValueStep):
 
     def _amounts(self) -> tuple[float, float]:
         return self.gamma
+
+
+class FancyPCA(Keyed):
+    """Shift colours along the principal axes of the image's own, by random amounts.
+
+    albumentations' transform of this name.
+
+    Parameters
+    ----------
+    alpha : float
+        Standard deviation of the amounts.
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``, ``key``. As in albumentations, each pixel moves with its distance from
+    the mean colour: a contrast along each axis. Theirs takes channels for axes there, and so
+    depends on the signs of eigenvectors, which are arbitrary.
+
+    Source: A. Krizhevsky et al., "ImageNet classification with deep convolutional neural networks",
+    NIPS 2012, which moves all pixels alike.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> transforms.FancyPCA(p=1)(torch.rand(3, 20, 30)).shape
+    torch.Size([3, 20, 30])
+    """
+
+    def __init__(self, alpha: float = 0.1, p: float = 0.5) -> None:
+        super().__init__()
+        self.alpha = number("FancyPCA", "alpha", alpha, 0.0, allowed="a number >= 0")
+        self.take_p(p)
+
+    def draw(self, numbers: Numbers, shape: Sequence[int]) -> np.ndarray:
+        return self.alpha * numbers.normal(shape[0])
+
+    def change(self, image: Tensor, drawn: np.ndarray) -> Tensor:
+        pixels = image.flatten(1)
+        centred = pixels - pixels.mean(1, keepdim=True)
+        if len(image) == 1:
+            return image + float(drawn[0]) * centred.view_as(image) * centred.std(unbiased=False)
+        values, axes = torch.linalg.eigh(torch.cov(pixels.double()))  # the greatest is the last
+        amounts = torch.from_numpy(drawn[::-1].copy()).to(values) * values
+        moved = (axes * amounts) @ (axes.mT @ centred.double())
+        return image + moved.to(image.dtype).view_as(image)
+
+
+class RandomToneCurve(Keyed):
+    """Bend the curve of tones: dark and light ones move by random amounts.
+
+    albumentations' transform of this name.
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the two handles' heights, which are 1/4 and 3/4 where nothing moves.
+    per_channel : bool
+        Whether each channel has a curve of its own.
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``, ``key``. The curve is Bezier's, of third degree, over evenly spaced
+    parameters. Floating images keep their precision, which albumentations cuts to 256 levels.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> transforms.RandomToneCurve(0.0, p=1)(torch.tensor([[[0.0, 0.5, 1.0]]]))
+    tensor([[[0.0000, 0.5000, 1.0000]]])
+    """
+
+    def __init__(self, scale: float = 0.1, per_channel: bool = False, p: float = 0.5) -> None:
+        super().__init__()
+        self.scale = number("RandomToneCurve", "scale", scale, 0.0, 1.0, "a number in [0, 1]")
+        self.per_channel = flag("RandomToneCurve", "per_channel", per_channel)
+        self.take_p(p)
+
+    def draw(self, numbers: Numbers, shape: Sequence[int]) -> Any:
+        """Return the handles' heights, ``[2, C]`` or ``[2, 1]``."""
+        count = shape[0] if self.per_channel else 1
+        middles = np.array([[0.25], [0.75]])
+        return np.clip(middles + self.scale * numbers.normal(2, count), 0.0, 1.0)
+
+    def change(self, image: Tensor, drawn: np.ndarray) -> Tensor:
+        low, high = torch.from_numpy(drawn).to(image.device, image.dtype)[:, :, None, None]
+        rest = 1.0 - image
+        return 3.0 * rest * image * (rest * low + image * high) + image**3

@@ -9,7 +9,16 @@ import numpy as np
 import torch
 
 from ..._native import Step
-from ..arguments import FillArgument, fail, fill_values, flag, interpolation_mode, number, whole
+from ..arguments import (
+    FillArgument,
+    check_channels,
+    fail,
+    fill_values,
+    flag,
+    interpolation_mode,
+    number,
+    whole,
+)
 from ..base import Transform
 from ..chain.compile import Compiled
 from ..chain.effects import Effects
@@ -23,7 +32,6 @@ from ..chain.plan import Canvas, Plan, evenly
 from ..chain.random import HALF, log_gamma
 from ..sample.images import sizes_of
 from ..sample.leaf import Leaf
-from .color import check_channels
 from .policies import OPERATIONS, SIGNED, Policy, kept_bits, level_table
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy"]

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..arguments import fail, flag, interval, is_sequence, number, symmetric, whole
+from ..arguments import check_channels, fail, flag, interval, is_sequence, number, symmetric, whole
 from ..base import KEY, OperationStep, fixed, limits, real
 from ..chain.integers import WHITES
 from ..chain.pixel_kinds import PixelKind
 from ..chain.plan import Plan
-from .color import check_channels
 
 __all__ = ["JPEG", "GaussianNoise", "HueSaturationValue", "RandomHSV", "SaltAndPepper", "ShotNoise"]
 

@@ -7,11 +7,10 @@ from typing import Any, Literal
 import torch
 
 from ..._native import Step
-from ..arguments import FillArgument, fail, fill_values, interpolation_mode, whole
+from ..arguments import FillArgument, check_channels, fail, fill_values, interpolation_mode, whole
 from ..base import Builtin
 from ..chain.effects import Effects, Fusable
 from ..chain.plan import Plan, evenly
-from .color import check_channels
 
 __all__ = ["RandAugment", "TrivialAugment", "from_timm"]
 

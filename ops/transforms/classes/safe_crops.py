@@ -10,12 +10,18 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..arguments import fail, is_sequence, number, whole
+from ..arguments import fail, is_sequence, number, up_to, whole
 from ..chain.plan import Canvas
+from ..chain.random import Numbers
 from ..sample.leaf import Leaf
-from .target_crops import Crop, Numbers, Searching
+from .target_crops import Crop, Searching
 
-__all__ = ["AtLeastOneBBoxRandomCrop", "BBoxSafeRandomCrop", "CropNonEmptyMaskIfExists"]
+__all__ = [
+    "AtLeastOneBBoxRandomCrop",
+    "BBoxSafeRandomCrop",
+    "CropNonEmptyMaskIfExists",
+    "RandomCropNearBBox",
+]
 
 
 class _SafeCrop(Searching):
@@ -190,6 +196,80 @@ class AtLeastOneBBoxRandomCrop(_SizedCrop):
             int(low + (high - low) * numbers.next()) for low, high in zip(least, most, strict=True)
         )
         return top, left, self.height, self.width
+
+
+class RandomCropNearBBox(_SafeCrop):
+    """Crop around a box of its own that the sample holds, whose sides move at random.
+
+    albumentations' transform of this name.
+
+    Parameters
+    ----------
+    max_part_shift : float or pair of float
+        By how much of the box's height and width its sides move at most; one number x means (0, x).
+    cropping_bbox_key : str
+        The key of the box: x1, y1, x2, y2 in pixels.
+    p : float
+        Probability, for each sample.
+
+    Raises
+    ------
+    TypeError
+        The sample is no dict with this key.
+
+    Notes
+    -----
+    Parameters: ``apply``, ``key``. Where nothing would be left, the crop is a box of this size in
+    the middle of the image. `inverse` refuses a chain with it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> crop = transforms.RandomCropNearBBox((0, 0))
+    >>> sample = {"image": torch.zeros(3, 60, 80), "cropping_bbox": (20, 10, 50, 30)}
+    >>> crop(sample)["image"].shape
+    torch.Size([3, 20, 30])
+    """
+
+    def __init__(
+        self,
+        max_part_shift: float | Sequence[float] = (0, 0.3),
+        cropping_bbox_key: str = "cropping_bbox",
+        p: float = 1.0,
+    ) -> None:
+        super().__init__()
+        owner = "RandomCropNearBBox"
+        self.max_part_shift = up_to(owner, "max_part_shift", max_part_shift, 0.0, 1.0)
+        if not isinstance(cropping_bbox_key, str):
+            fail(owner, "cropping_bbox_key", cropping_bbox_key, "a string", TypeError)
+        self.cropping_bbox_key = cropping_bbox_key
+        self.take_p(p)
+
+    def find(self, leaves: Sequence[Leaf], sample: int, size: tuple[int, int], key: float) -> Crop:
+        numbers, sides = Numbers(key), np.array(size[::-1], np.float64)
+        first, last = np.clip(self._box(leaves, sample).reshape(2, 2), 0.0, sides)
+        most = np.rint((last - first) * self.max_part_shift[::-1]).astype(int)
+        shifts = [[numbers.whole(2 * m + 1) - m for m in most.tolist()] for _ in range(2)]
+        left, top = np.clip(np.floor(first) - shifts[0], 0, sides).astype(int).tolist()
+        right, bottom = np.clip(np.ceil(last) + shifts[1], 0, sides).astype(int).tolist()
+        if right <= left or bottom <= top:
+            columns, rows = np.clip(np.rint(last - first), 1, sides).astype(int).tolist()
+            return (size[0] - rows) // 2, (size[1] - columns) // 2, rows, columns
+        return top, left, bottom - top, right - left
+
+    def _box(self, leaves: Sequence[Leaf], sample: int) -> np.ndarray:
+        owner, key = "visops.transforms.RandomCropNearBBox", self.cropping_bbox_key
+        own = [leaf for leaf in leaves if leaf.key == key or str(leaf.key).startswith(f"{key}[")]
+        if not own:
+            raise TypeError(f"{owner}: the sample has no {key!r}, must be a dict that has")
+        value = own[0].samples()[sample] if len(own) == 1 else [leaf.value for leaf in own]
+        box = np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value, np.float64)
+        if box.size != 4 or not np.isfinite(box).all():
+            raise ValueError(
+                f"{owner}: {key!r} is {value!r}, must be four finite numbers x1, y1, x2, y2"
+            )
+        return box.ravel()
 
 
 class CropNonEmptyMaskIfExists(_SizedCrop):

@@ -17,7 +17,7 @@ from ..base import Transform
 from ..chain.effects import Effects
 from ..chain.operators import Pixels
 from ..chain.plan import Canvas, Plan
-from ..chain.random import uniforms as draw_uniforms
+from ..chain.random import Numbers
 from ..sample.images import sizes_of
 from ..sample.leaf import Leaf
 from ..targets.move import move_targets
@@ -110,22 +110,6 @@ def _crop_images(leaf: Leaf, crops: Sequence[Crop]) -> None:
         pixels.store(leaf, [part.contiguous() for part in parts])
         return
     pixels.store(leaf, torch.stack(parts))
-
-
-class Numbers:
-    """Uniform numbers of a key, one after another."""
-
-    def __init__(self, key: float) -> None:
-        self.key, self.own, self.position = int(key * 2.0**53), np.empty(0), 0
-
-    def next(self) -> float:
-        if self.position == len(self.own):
-            self.own = draw_uniforms(self.key, 0, [0], 2 * len(self.own) + 64)[0]
-        self.position += 1
-        return float(self.own[self.position - 1])
-
-    def whole(self, count: int) -> int:
-        return int(self.next() * count)
 
 
 class RandomIoUCrop(Searching):

@@ -13,6 +13,7 @@ from ..arguments import FillArgument, flag, interval, is_sequence, number, sprea
 from ..base import Occasional
 from ..chain.effects import Effects
 from ..chain.plan import Canvas, Plan, columns
+from ..chain.random import normal
 
 __all__ = ["Perspective", "RandomScale", "SafeRotate"]
 
@@ -235,7 +236,7 @@ class Perspective(_Tilted):
     def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
         low, high = self.scale
         deviation = low + uniforms[:, 1] * (high - low)
-        moved = np.abs(_normal(uniforms[:, 2:10], uniforms[:, 10:])) * deviation[:, None]
+        moved = np.abs(normal(uniforms[:, 2:10], uniforms[:, 10:])) * deviation[:, None]
         sides = canvas.sides(len(uniforms))
         params: dict[str, np.ndarray] = {"apply": uniforms[:, 0] < self.p}
         for corner, (name, right, bottom) in enumerate(_CORNERS):
@@ -249,7 +250,7 @@ class Perspective(_Tilted):
         corners = np.empty((plan.batch, 4, 2))
         for corner, (name, _, _) in enumerate(_CORNERS):
             corners[:, corner] = columns((params[f"{name}_x"], params[f"{name}_y"]), plan.batch)
-        sides = np.maximum(plan.canvas.sides(plan.batch)[:, ::-1], 1.0)  # not of empty images
+        sides = plan.canvas.sides(plan.batch)[:, ::-1]
         size = sides if self.keep_size else _longer_sides(corners)
         if self.fit_output:
             # The image's own corners, tilted as the quadrangle is, from 0, 0 on.
@@ -274,9 +275,3 @@ def _longer_sides(corners: np.ndarray) -> np.ndarray:
     """Return width and height of a quadrangle, ``[B, 2]``: its longer sides, rounded down."""
     lengths = np.hypot(*np.moveaxis(corners - np.roll(corners, -1, 1), 2, 0))  # from the top on
     return np.maximum(np.floor(np.maximum(lengths[:, :2], lengths[:, 2:])), 1.0)
-
-
-def _normal(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return normally distributed numbers from two sets of uniform ones: Box and Muller's way."""
-    found: np.ndarray = np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2.0 * np.pi * second)
-    return found

@@ -1,20 +1,31 @@
-"""Transforms of whole images by a matrix, and of videos by their frames."""
+"""Transforms of whole images, by a matrix, in tiles or by an ellipse, and of videos' frames."""
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from ..._torch.autocast import full_product
-from ..arguments import fail, whole
-from ..base import Transform
+from ..arguments import fail, size_pair, whole, whole_range
+from ..base import Keyed, Transform
 from ..chain.effects import Effects
 from ..chain.operators import Pixels
 from ..chain.plan import Plan, evenly
-from ..sample.leaf import Leaf
-from ..targets.options import TargetOptions
+from ..chain.random import Numbers
+from ..sample.images import sizes_of
+from ..sample.leaf import Leaf, shared_tensor
+from ..targets.options import CONVENTIONS, TargetOptions
+from ..targets.rows import point_width, rows_of
 
-__all__ = ["LinearTransformation", "UniformTemporalSubsample"]
+__all__ = [
+    "LinearTransformation",
+    "Morphological",
+    "RandomGridShuffle",
+    "UniformTemporalSubsample",
+]
 
 
 class _Alone(Transform):
@@ -151,3 +162,212 @@ class UniformTemporalSubsample(_Alone):
         ]
         pixels.frames = self.num_samples
         pixels.store(leaf, [images[i] for i in kept] if pixels.listed else images[kept])
+
+
+class _WithMasks(Keyed):
+    """Changes the planes of images and masks alike."""
+
+    @abstractmethod
+    def change_planes(self, planes: Tensor, drawn: Any) -> Tensor:
+        """Return the changed planes ``[..., H, W]``, of any dtype."""
+
+    def change(self, image: Tensor, drawn: Any) -> Tensor:
+        return self.change_planes(image, drawn)
+
+    def changed(self, image: Tensor, drawn: Any, dtype: torch.dtype) -> Tensor:
+        return self.change_planes(image, drawn)
+
+    def run_leaves(
+        self, leaves: Sequence[Leaf], params: Mapping[str, Any], options: TargetOptions
+    ) -> None:
+        sizes = sizes_of(next(leaf for leaf in leaves if leaf.kind == "image")).tolist()
+        draws = [
+            self.draw(Numbers(float(key)), (0, *size)) if applies else None
+            for key, applies, size in zip(params["key"], params["apply"], sizes, strict=True)
+        ]
+        for leaf in leaves:
+            if leaf.kind == "image":
+                self.run_images(leaf, params)
+            elif leaf.kind == "mask":
+                self._change_mask(leaf, draws)
+            elif leaf.kind in ("boxes", "keypoints", "polygons"):
+                self.move(leaf, draws, options)
+
+    def move(self, leaf: Leaf, draws: Sequence[Any], options: TargetOptions) -> None:
+        """Move boxes, key points or polygons; None among the draws: the sample stays."""
+
+    def _change_mask(self, leaf: Leaf, draws: Sequence[Any]) -> None:
+        changed = []
+        for value, drawn in zip(leaf.samples(), draws, strict=True):
+            planes = value if isinstance(value, Tensor) else shared_tensor(value)
+            found = planes if drawn is None else self.change_planes(planes, drawn)
+            changed.append(found if isinstance(value, Tensor) else found.numpy())
+        if leaf.batch is None:
+            leaf.value = changed[0]
+        elif isinstance(leaf.value, list):
+            leaf.value = changed
+        else:
+            join: Any = torch.stack if isinstance(leaf.value, Tensor) else np.stack
+            leaf.value = join(changed)
+
+
+class Morphological(_WithMasks):
+    """Dilate or erode the image and its masks by an ellipse.
+
+    albumentations' transform of this name.
+
+    Parameters
+    ----------
+    scale : int or pair of int
+        Width and height of the ellipse, OpenCV's; one number x means (1, x).
+    operation : {"dilation", "erosion"}
+        Take the greatest or the least value under the ellipse.
+    p : float
+        Probability, for each sample.
+
+    Notes
+    -----
+    Parameters: ``apply``, ``key``. Boxes and key points stay as they are; albumentations' boxes
+    grow or shrink.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> image = torch.zeros(1, 3, 4)
+    >>> image[0, 1, 1] = 1
+    >>> transforms.Morphological((3, 3), p=1)(image)
+    tensor([[[0., 1., 0., 0.],
+             [1., 1., 1., 0.],
+             [0., 1., 0., 0.]]])
+    """
+
+    def __init__(
+        self, scale: int | Sequence[int] = (2, 3), operation: str = "dilation", p: float = 0.5
+    ) -> None:
+        super().__init__()
+        if isinstance(scale, (tuple, list)):
+            sides = [whole_range("Morphological", "scale", (own, own), 1, 255)[0] for own in scale]
+            if len(sides) != 2:
+                fail("Morphological", "scale", scale, "a whole number or two (width, height)")
+            self.scale = sides[0], sides[1]
+        else:
+            self.scale = whole_range("Morphological", "scale", scale, 1, 255)
+        if operation not in ("dilation", "erosion"):
+            fail("Morphological", "operation", operation, "'dilation' or 'erosion'")
+        self.operation = operation
+        self.take_p(p)
+
+    def draw(self, numbers: Numbers, shape: Sequence[int]) -> list[tuple[int, int]]:
+        """Return where the ellipse's pixels lie, (y, x) from its middle."""
+        width, height = self.scale
+        across, down = width // 2, height // 2
+        found = []
+        for y in range(-down, height - down):
+            reach = 0
+            if down > 0 and abs(y) <= down:
+                reach = round(across * ((down**2 - y**2) / down**2) ** 0.5)
+            found += [(y, x) for x in range(-reach, min(reach + 1, width - across))]
+        return found
+
+    def change_planes(self, planes: Tensor, drawn: Any) -> Tensor:
+        values = planes.to(torch.uint8) if planes.dtype is torch.bool else planes
+        choose = torch.maximum if self.operation == "dilation" else torch.minimum
+        height, width = values.shape[-2:]
+        found = values.clone()
+        for y, x in drawn:
+            if abs(y) < height and abs(x) < width:
+                to = _overlap(-y, height), _overlap(-x, width)
+                of = _overlap(y, height), _overlap(x, width)
+                found[..., *to] = choose(found[..., *to], values[..., *of])
+        return found.to(planes.dtype)
+
+
+def _overlap(shift: int, side: int) -> slice:
+    """Return the part of a line that still lies on it once it is moved back by `shift`."""
+    return slice(max(shift, 0), side + min(shift, 0))
+
+
+class RandomGridShuffle(_WithMasks):
+    """Cut the image, its masks and key points into tiles, and shuffle those of equal size.
+
+    albumentations' transform of this name.
+
+    Parameters
+    ----------
+    grid : pair of int
+        Rows and columns of tiles.
+    p : float
+        Probability, for each sample.
+
+    Raises
+    ------
+    TypeError
+        The sample has boxes or polygons, which would fall apart.
+
+    Notes
+    -----
+    Parameters: ``apply``, ``key``. `inverse` refuses a chain with it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> image = torch.arange(6.0).reshape(1, 2, 3)
+    >>> transforms.RandomGridShuffle((2, 3), p=1)(image).unique()
+    tensor([0., 1., 2., 3., 4., 5.])
+    """
+
+    no_inverse = "shuffles tiles, which no recorded matrix undoes"
+
+    def __init__(self, grid: Sequence[int] = (3, 3), p: float = 0.5) -> None:
+        super().__init__()
+        self.grid = size_pair("RandomGridShuffle", "grid", grid)
+        self.take_p(p)
+
+    def draw(self, numbers: Numbers, shape: Sequence[int]) -> np.ndarray:
+        """Return of each tile its place and where it goes: y, x, height, width, new y, new x."""
+        lines = []
+        for side, parts in zip(shape[1:], self.grid, strict=True):
+            parts = min(parts, side)
+            sizes = np.full(parts, side // parts)
+            sizes[: side % parts] += 1
+            sizes = sizes[numbers.array(parts).argsort(kind="stable")]
+            lines.append(np.stack((np.cumsum(sizes) - sizes, sizes), 1))
+        y, x = (
+            own.ravel() for own in np.meshgrid(*(range(len(own)) for own in lines), indexing="ij")
+        )
+        tiles = np.stack((lines[0][y, 0], lines[1][x, 0], lines[0][y, 1], lines[1][x, 1]), 1)
+        order = numbers.array(len(tiles)).argsort(kind="stable")
+        to = np.empty((len(tiles), 2), np.int64)
+        for size in np.unique(tiles[:, 2:], axis=0):
+            alike = (tiles[:, 2:] == size).all(1)
+            to[alike] = tiles[order[alike[order]], :2]
+        return np.concatenate((tiles, to), 1)
+
+    def change_planes(self, planes: Tensor, drawn: np.ndarray) -> Tensor:
+        found = torch.empty_like(planes)
+        for y, x, height, width, new_y, new_x in drawn.tolist():
+            tile = planes[..., y : y + height, x : x + width]
+            found[..., new_y : new_y + height, new_x : new_x + width] = tile
+        return found
+
+    def move(self, leaf: Leaf, draws: Sequence[Any], options: TargetOptions) -> None:
+        if leaf.kind != "keypoints":
+            raise TypeError(
+                f"visops.transforms.RandomGridShuffle: {leaf.name} would fall apart; must be left "
+                "out"
+            )
+        shift = CONVENTIONS[options.keypoint_convention]
+        rows, owners, restore = rows_of(leaf.value, leaf.batch, point_width(leaf))
+        owner = np.zeros(len(rows), np.int64) if isinstance(owners, slice) else owners
+        points = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else rows
+        moved = points.copy()
+        for sample, drawn in enumerate(draws):
+            for y, x, height, width, new_y, new_x in () if drawn is None else drawn.tolist():
+                at = points[:, :2] + shift
+                inside = (at >= (x, y)).all(1) & (at < (x + width, y + height)).all(1)
+                moved[inside & (owner == sample), :2] += (new_x - x, new_y - y)
+        leaf.value = restore(
+            torch.from_numpy(moved).to(rows) if isinstance(rows, Tensor) else moved
+        )

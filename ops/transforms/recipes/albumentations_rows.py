@@ -285,6 +285,7 @@ ROWS: dict[str, Callable[[Any, Job], list[Any] | None]] = {
     "HorizontalFlip": lambda t, _: [crop.RandomHorizontalFlip(t.p)],
     "VerticalFlip": lambda t, _: [crop.RandomVerticalFlip(t.p)],
     "ToGray": lambda t, _: [color.RandomGrayscale(t.p)],
+    "ToTensor3D": lambda t, _: [],
     "ToTensorV2": lambda t, _: [],
     "NoOp": lambda t, _: [],
     "Normalize": _normalize,

@@ -14,12 +14,16 @@ from ..classes import (
     blur,
     choosing,
     color,
+    curves,
     distortion,
     dropout,
     geometry,
+    lens,
+    light,
     noise,
     safe_crops,
     tilts,
+    whole_images,
     windows,
 )
 from .albumentations_rows import BORDERS, CV2, ROWS, at_times, fill_of
@@ -82,13 +86,21 @@ def from_file(given: Any) -> Any:
 # What to write instead of transforms that have no counterpart which does the same.
 _NEAR = {
     "AdditiveNoise": "GaussianNoise",
-    "AdvancedBlur": "GaussianBlur",
+    "CenterCrop3D": "CenterCrop(size) of a video",
+    "CoarseDropout3D": "CoarseDropout",
     "ConstrainedCoarseDropout": "CoarseDropout",
+    "GlassBlur": "AdvancedBlur",
+    "GridElasticDeform": "GridDistortion",
     "ISONoise": "ShotNoise",
+    "MaskDropout": "CoarseDropout",
+    "Mosaic": "Mosaic(size) of a batch",
+    "Pad3D": "Pad(padding) of a video",
+    "PadIfNeeded3D": "PadIfNeeded(height, width) of a video",
     "PiecewiseAffine": "ElasticTransform",
     "PixelDropout": "SaltAndPepper",
-    "RandomCropNearBBox": "BBoxSafeRandomCrop",
-    "ZoomBlur": "MotionBlur",
+    "PlanckianJitter": "ColorMatrix",
+    "RandomCrop3D": "RandomCrop(size) of a video",
+    "RandomFog": "PlasmaBrightnessContrast",
 }
 
 
@@ -128,9 +140,12 @@ def _some_of(given: Any, name: str, job: Job) -> Any:
 
 
 # Classes with albumentations' names and arguments.
-_OTHERS = ("ElasticTransform", "GaussianBlur", "GaussianNoise", "RandomHSV")
+_OTHERS = ("ElasticTransform", "GaussianBlur", "GaussianNoise", "RandomGamma", "RandomHSV")
 _RESIZING = ("RandomScale", "RandomSizedCrop")
-_MODULES = (color, distortion, dropout, blur, noise, geometry, safe_crops, tilts, windows)
+_MODULES = (
+    *(color, distortion, dropout, blur, noise, geometry, safe_crops, tilts, windows),
+    *(curves, lens, light, whole_images),
+)
 _ALIKE = {
     name: cls
     for name, cls in public_classes(*_MODULES).items()
@@ -145,6 +160,10 @@ _DIFFERS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda t: t.mode == "camera",
         "OpticalDistortion bends about the middle; theirs also shifts by half a pixel",
     ),
+    "FancyPCA": (
+        lambda _: True,
+        "FancyPCA moves along principal axes; theirs takes channels for them",
+    ),
     "Perspective": (
         lambda t: t.keep_size and not t.fit_output,
         "Perspective shows all of its quadrangle; theirs is enlarged once more",
@@ -153,17 +172,26 @@ _DIFFERS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda _: True,
         "SafeRotate turns images about their middle; theirs about half a pixel beside it",
     ),
+    "PlasmaBrightnessContrast": (
+        lambda _: True,
+        "PlasmaBrightnessContrast takes negative amounts as they are; theirs takes them for 0",
+    ),
+    "RandomShadow": (
+        lambda _: True,
+        "RandomShadow leaves out pixels that its edges only touch",
+    ),
     "ThinPlateSpline": (
         lambda _: True,
         "ThinPlateSpline brings its points where they are drawn; theirs misses them",
     ),
+    "ZoomBlur": (lambda _: True, "ZoomBlur enlarges by parts of pixels; theirs by whole ones"),
 }
 # Arguments that ours don't have, and the values with which that makes no difference.
 _PLAIN: dict[str, Any] = {
     "interpolation": tuple(CV2),
     "mask_interpolation": (0,),
     "interpolation_pair": ({"downscale": 0, "upscale": 0},),
-    "method": ("kernel", "weighted_average", "cdf", "pil"),
+    "method": ("bleach", "kernel", "weighted_average", "cdf", "pil"),
     "brightness_by_max": (True,),
     "ensure_safe_range": (False,),
     "normalization": ("standard",),
