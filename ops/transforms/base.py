@@ -31,6 +31,7 @@ from .chain.pixel_kinds import PixelKind
 from .chain.plan import Canvas, Plan
 from .chain.random import Numbers
 from .compose import Compose
+from .sample.images import sizes_of
 from .sample.leaf import Leaf
 
 
@@ -288,22 +289,36 @@ class Keyed(Transform):
     def change(self, image: Tensor, drawn: Any) -> Tensor:
         """Return the changed image ``[C, H, W]``, floating, with white at 1; it is clamped."""
 
-    def changed(self, image: Tensor, drawn: Any, dtype: torch.dtype) -> Tensor:
-        """Return the changed image of any dtype."""
-        return _as(dtype, self.change(_floating(image), drawn).clamp(0.0, 1.0))
+    def changed(self, image: Tensor, drawn: Any) -> Tensor:
+        """Return the changed image ``[C, H, W]``, of its dtype."""
+        return _as(image.dtype, self.change(_floating(image), drawn).clamp(0.0, 1.0))
 
-    def run_images(self, leaf: Leaf, params: Mapping[str, Any]) -> None:
+    def run_leaves(self, leaves: Any, params: Mapping[str, Any], options: Any) -> None:
+        images = [leaf for leaf in leaves if leaf.kind == "image"]
+        channels = Pixels(images[0]).channels
+        draws = [
+            self.draw(Numbers(float(key)), (channels, *size)) if applies else None
+            for key, applies, size in zip(
+                params["key"], params["apply"], sizes_of(images[0]).tolist(), strict=True
+            )
+        ]
+        for leaf in images:
+            self._change_images(leaf, draws)
+        self.move(leaves, draws, options)
+
+    def move(self, leaves: Sequence[Leaf], draws: Sequence[Any], options: Any) -> None:
+        """Change targets; None among the draws: the sample stays."""
+
+    def _change_images(self, leaf: Leaf, draws: Sequence[Any]) -> None:
         pixels = Pixels(leaf)
-        dtype = reject_dtype(leaf, pixels.dtype)
+        reject_dtype(leaf, pixels.dtype)
         if self.channels:
             check_channels(type(self).__name__, pixels.channels, self.channels)
+        images = pixels.tensors(leaf)
         changed = []
-        for position, image in enumerate(pixels.tensors(leaf)):
-            sample = position // pixels.frames
-            if params["apply"][sample]:
-                drawn = self.draw(Numbers(float(params["key"][sample])), image.shape)
-                image = self.changed(image, drawn, dtype)
-            changed.append(image)
+        for position, image in enumerate(images):
+            drawn = draws[position // pixels.frames]
+            changed.append(image if drawn is None else self.changed(image, drawn))
         pixels.store(leaf, changed if pixels.listed else torch.stack(changed))
 
 

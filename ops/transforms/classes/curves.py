@@ -374,6 +374,18 @@ class RandomToneCurve(Keyed):
         middles = np.array([[0.25], [0.75]])
         return np.clip(middles + self.scale * numbers.normal(2, count), 0.0, 1.0)
 
+    def changed(self, image: Tensor, drawn: np.ndarray) -> Tensor:
+        if image.dtype is not torch.uint8 or not image.is_cpu:
+            return super().changed(image, drawn)
+        levels = super().changed(torch.arange(256, dtype=torch.uint8).view(1, 1, 256), drawn)
+        tables = levels.view(-1, 256).numpy()
+        pixels = image.numpy()
+        if len(tables) == 1:
+            return torch.from_numpy(np.take(tables[0], pixels))
+        return torch.from_numpy(
+            np.stack([np.take(*own) for own in zip(tables, pixels, strict=True)])
+        )
+
     def change(self, image: Tensor, drawn: np.ndarray) -> Tensor:
         low, high = torch.from_numpy(drawn).to(image.device, image.dtype)[:, :, None, None]
         rest = 1.0 - image

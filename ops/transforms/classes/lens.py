@@ -10,9 +10,11 @@ from torch import Tensor
 
 from ...convolution.blurs import gaussian_blur
 from ...convolution.filter2d import filter2d
+from ...warp.augment_options import AugmentOptions
 from ...warp.remap import remap_batch
 from ..arguments import fail, interval, symmetric, up_to, whole_range
 from ..base import Keyed, odd_sides
+from ..chain.operator_calls import run_all
 from ..chain.random import Numbers
 
 __all__ = ["AdvancedBlur", "ChromaticAberration", "Defocus", "RingingOvershoot", "ZoomBlur"]
@@ -24,9 +26,14 @@ _LEAST = 1e-3  # what stands for a standard deviation, or a step, of 0
 class _KernelBlur(Keyed):
     """Correlates every channel with a kernel; the image is mirrored at its rim."""
 
+    def changed(self, image: Tensor, drawn: np.ndarray) -> Tensor:
+        if image.dtype is torch.uint8:  # which filter2d() rounds
+            found: Tensor = filter2d(image, drawn / drawn.sum())
+            return found
+        return super().changed(image, drawn)
+
     def change(self, image: Tensor, drawn: np.ndarray) -> Tensor:
-        kernel = torch.from_numpy(drawn / drawn.sum()).to(image.device, image.dtype)
-        found: Tensor = filter2d(image, kernel)
+        found: Tensor = filter2d(image, drawn / drawn.sum())
         return found
 
 
@@ -262,15 +269,15 @@ class ZoomBlur(Keyed):
 
     def change(self, image: Tensor, drawn: np.ndarray) -> Tensor:
         height, width = image.shape[1:]
-        total = image.clone()
-        for factor in drawn.tolist():
-            x, y = (
-                (torch.arange(side, dtype=torch.float32) - (side - 1) / 2) / factor + (side - 1) / 2
-                for side in (width, height)
-            )
-            grid_y, grid_x = torch.meshgrid(y, x, indexing="ij")
-            total += _read(image, grid_x, grid_y, "bilinear")
-        return total / (len(drawn) + 1)
+        rows = np.zeros((len(drawn), 2, 3))
+        for axis, side in enumerate((width, height)):
+            rows[:, axis, axis] = drawn
+            rows[:, axis, 2] = side / 2 * (1.0 - drawn)
+        options = AugmentOptions(padding_mode="replicate", half_pixel=True, out_dtype=image.dtype)
+        copies = image.expand(len(drawn), *image.shape)
+        matrices = torch.from_numpy(rows).to(image.device)
+        zoomed = run_all(copies, matrices, image.shape[-2:], options)
+        return (image + zoomed.sum(0)) / (len(drawn) + 1)
 
 
 def _read(image: Tensor, x: Tensor, y: Tensor, mode: str) -> Tensor:
@@ -351,6 +358,11 @@ class ChromaticAberration(Keyed):
             sign = 1.0 if self.mode == "green_purple" else -1.0
             blue = [math.copysign(b, sign * r) for b, r in zip(blue, red, strict=True)]
         return (red[0], red[1]), (blue[0], blue[1])
+
+    def changed(self, image: Tensor, drawn: Any) -> Tensor:
+        if image.dtype is torch.uint8:  # which remap() rounds
+            return self.change(image, drawn)
+        return super().changed(image, drawn)
 
     def change(self, image: Tensor, drawn: Any) -> Tensor:
         height, width = image.shape[1:]

@@ -127,18 +127,16 @@ def _slope(x: Tensor, y: Tensor, angle: float) -> Tensor:
 def _plasma(numbers: Numbers, shape: Sequence[int], roughness: float) -> np.ndarray:
     """Return clouds in [0, 1], ``[H, W]``: albumentations' form of diamonds and squares."""
     steps = max(math.ceil(math.log2(max(*shape, 4) - 1)) - 1, 1)
-    grid = 2.0 * numbers.array(3, 3) - 1.0
+    grid = 2.0 * numbers.array(3, 3).astype(np.float32) - 1.0
     for step in range(steps):
         height, width = (2 * side - 1 for side in grid.shape)
-        noise = (2.0 * numbers.array(height, width) - 1.0) * roughness**step
-        wide = np.zeros((height, width))
+        noise = (2.0 * numbers.array(height, width).astype(np.float32) - 1.0) * roughness**step
+        padded = np.zeros((height + 2, width + 2), np.float32)
+        wide = padded[1:-1, 1:-1]
         wide[::2, ::2] = grid + noise[::2, ::2]
-        for offsets in (((-1, -1), (-1, 1), (1, -1), (1, 1)), ((-1, 0), (1, 0), (0, -1), (0, 1))):
-            padded = np.pad(wide, 1)
-            mean = (
-                sum(padded[1 + y : 1 + y + height, 1 + x : 1 + x + width] for y, x in offsets) / 4
-            )
-            wide = wide + (mean + noise) * (mean > 0)
+        for offsets in (((0, 0), (0, 2), (2, 0), (2, 2)), ((0, 1), (2, 1), (1, 0), (1, 2))):
+            mean = sum(padded[y : y + height, x : x + width] for y, x in offsets) * 0.25
+            wide += (mean + noise) * (mean > 0)
         grid = _stretched(wide)
     return _stretched(grid[: shape[0], : shape[1]])
 

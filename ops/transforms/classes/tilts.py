@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ...warp.affine_points import transform_points
-from ...warp.homography import homography_from_points
 from ..arguments import FillArgument, flag, interval, is_sequence, number, spread
 from ..base import Occasional
 from ..chain.effects import Effects
@@ -252,23 +250,47 @@ class Perspective(_Tilted):
             corners[:, corner] = columns((params[f"{name}_x"], params[f"{name}_y"]), plan.batch)
         sides = plan.canvas.sides(plan.batch)[:, ::-1]
         size = sides if self.keep_size else _longer_sides(corners)
+        x, y, depth = _onto_square(corners)
+        x, y = x * size[:, :1], y * size[:, 1:]
         if self.fit_output:
-            # The image's own corners, tilted as the quadrangle is, from 0, 0 on.
-            tilt = homography_from_points(corners, size[:, None] * _SQUARE)
-            corners = sides[:, None] * _SQUARE
-            to = transform_points(corners, tilt)
-            to = to - to.min(1, keepdims=True)
-            size = sides if self.keep_size else np.maximum(np.rint(to.max(1)), 1.0)
-            to = to * (size / to.max(1))[:, None]
-        else:
-            to = size[:, None] * _SQUARE
-        matrix = homography_from_points(corners, to)
+            # Where the image's own corners go is to be between 0, 0 and the size.
+            ends = np.concatenate((sides[:, None] * _SQUARE, np.ones((plan.batch, 4, 1))), 2)
+            far, right, down = ((ends * row[:, None]).sum(2) for row in (depth, x, y))
+            to = np.stack((right / far, down / far), 2)
+            first, span = to.min(1), np.ptp(to, 1)
+            size = sides if self.keep_size else np.maximum(np.rint(span), 1.0)
+            scale = size / span
+            x = (x - first[:, :1] * depth) * scale[:, :1]
+            y = (y - first[:, 1:] * depth) * scale[:, 1:]
         canvas = Canvas(size[:, 1], size[:, 0], plan.channels)
         with plan.only(params["apply"]):
-            plan.perspective([*matrix.reshape(-1, 9).T], canvas)
+            plan.perspective([*np.concatenate((x, y, depth), 1).T], canvas)
 
 
 _SQUARE = np.array([[right, bottom] for _, right, bottom in _CORNERS], np.float64)
+
+
+def _onto_square(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rows, each ``[B, 3]``, of what takes quadrangles to 0, 0, 1, 1.
+
+    Source: P. Heckbert, "Fundamentals of texture mapping and image warping", 1989, 2.2.3, for the
+    way back, of which this is the adjugate.
+    """
+    (x0, y0), (x1, y1), (x2, y2), (x3, y3) = np.moveaxis(corners, 0, 2)
+    ax, ay, bx, by = x1 - x2, y1 - y2, x3 - x2, y3 - y2
+    cx, cy = x0 - x1 + x2 - x3, y0 - y1 + y2 - y3
+    determinant = ax * by - bx * ay
+    g, h = (cx * by - bx * cy) / determinant, (ax * cy - cx * ay) / determinant
+    a, b, c = x1 - x0 + g * x1, x3 - x0 + h * x3, x0
+    d, e, f = y1 - y0 + g * y1, y3 - y0 + h * y3, y0
+    depth = a * e - b * d  # the last element of the adjugate, which becomes 1
+    rows = (
+        (e - f * h, c * h - b, b * f - c * e),
+        (f * g - d, a - c * g, c * d - a * f),
+        (d * h - e * g, b * g - a * h, depth),
+    )
+    x, y, last = (np.stack(row, 1) / depth[:, None] for row in rows)
+    return x, y, last
 
 
 def _longer_sides(corners: np.ndarray) -> np.ndarray:

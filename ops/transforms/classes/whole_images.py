@@ -15,7 +15,6 @@ from ..chain.effects import Effects
 from ..chain.operators import Pixels
 from ..chain.plan import Plan, evenly
 from ..chain.random import Numbers
-from ..sample.images import sizes_of
 from ..sample.leaf import Leaf, shared_tensor
 from ..targets.options import CONVENTIONS, TargetOptions
 from ..targets.rows import point_width, rows_of
@@ -174,27 +173,12 @@ class _WithMasks(Keyed):
     def change(self, image: Tensor, drawn: Any) -> Tensor:
         return self.change_planes(image, drawn)
 
-    def changed(self, image: Tensor, drawn: Any, dtype: torch.dtype) -> Tensor:
-        return self.change_planes(image, drawn)
+    changed = change
 
-    def run_leaves(
-        self, leaves: Sequence[Leaf], params: Mapping[str, Any], options: TargetOptions
-    ) -> None:
-        sizes = sizes_of(next(leaf for leaf in leaves if leaf.kind == "image")).tolist()
-        draws = [
-            self.draw(Numbers(float(key)), (0, *size)) if applies else None
-            for key, applies, size in zip(params["key"], params["apply"], sizes, strict=True)
-        ]
+    def move(self, leaves: Sequence[Leaf], draws: Sequence[Any], options: TargetOptions) -> None:
         for leaf in leaves:
-            if leaf.kind == "image":
-                self.run_images(leaf, params)
-            elif leaf.kind == "mask":
+            if leaf.kind == "mask":
                 self._change_mask(leaf, draws)
-            elif leaf.kind in ("boxes", "keypoints", "polygons"):
-                self.move(leaf, draws, options)
-
-    def move(self, leaf: Leaf, draws: Sequence[Any], options: TargetOptions) -> None:
-        """Move boxes, key points or polygons; None among the draws: the sample stays."""
 
     def _change_mask(self, leaf: Leaf, draws: Sequence[Any]) -> None:
         changed = []
@@ -352,13 +336,18 @@ class RandomGridShuffle(_WithMasks):
             found[..., new_y : new_y + height, new_x : new_x + width] = tile
         return found
 
-    def move(self, leaf: Leaf, draws: Sequence[Any], options: TargetOptions) -> None:
-        if leaf.kind != "keypoints":
-            raise TypeError(
-                f"visops.transforms.RandomGridShuffle: {leaf.name} would fall apart; must be left "
-                "out"
-            )
-        shift = CONVENTIONS[options.keypoint_convention]
+    def move(self, leaves: Sequence[Leaf], draws: Sequence[Any], options: TargetOptions) -> None:
+        super().move(leaves, draws, options)
+        for leaf in leaves:
+            if leaf.kind in ("boxes", "polygons"):
+                raise TypeError(
+                    f"visops.transforms.RandomGridShuffle: {leaf.name} would fall apart; must be "
+                    "left out"
+                )
+            if leaf.kind == "keypoints":
+                self._move_points(leaf, draws, CONVENTIONS[options.keypoint_convention])
+
+    def _move_points(self, leaf: Leaf, draws: Sequence[Any], shift: float) -> None:
         rows, owners, restore = rows_of(leaf.value, leaf.batch, point_width(leaf))
         owner = np.zeros(len(rows), np.int64) if isinstance(owners, slice) else owners
         points = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else rows
