@@ -40,6 +40,18 @@ STILL: dict[str, list[Any]] = {
         T.CenterCrop((120, 60)),
         T.Pad(8, padding_mode="edge"),
     ],
+    "padding beside a cut": [
+        T.RandomCrop(40, padding=70, padding_mode="reflect"),
+        T.RandomHorizontalFlip(),
+        T.RandomCrop(30, padding=9, padding_mode="reflect"),
+        T.RandomCrop(20),
+    ],
+    "padding that turns round": [
+        T.RandomCrop((90, 99), padding=40, padding_mode="circular"),
+        T.RandomResizedCrop(50, antialias=False),
+        T.Pad(9, padding_mode="symmetric"),
+        T.Resize((40, 35)),
+    ],
     "colour, then fill": [
         T.ColorJitter(brightness=(1.5, 2.0)),
         T.RandomCrop((120, 130), padding=20, pad_if_needed=True, fill=0.25),
@@ -390,3 +402,31 @@ def test_a_resumed_loader_goes_on_as_an_undisturbed_one(
         assert first + rest[0] == whole[0]
         assert rest[1:] == whole[1:]
     assert whole[0] != whole[1]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("steps", ["pad, crop", "crop", "pad, pad"])
+@pytest.mark.parametrize(
+    ("mode", "numpy_mode"),
+    [("edge", "edge"), ("reflect", "reflect"), ("symmetric", "symmetric"), ("circular", "wrap")],
+)
+def test_padding_is_of_the_whole_image(mode: Any, numpy_mode: Any, steps: str, exact: bool) -> None:
+    """Also where a crop holds little of it, or nothing, and where the result is padded again."""
+    image = torch.rand((2, 20, 23), generator=torch.manual_seed(0))
+
+    def padded(values: np.ndarray, by: int) -> np.ndarray:
+        return np.pad(values, ((0, 0), (by, by), (by, by)), numpy_mode)
+
+    first, around = T.Pad(12, padding_mode=mode), padded(image.numpy(), 12)
+    if steps == "pad, pad":
+        chain = T.Compose([first, T.Pad(5, padding_mode=mode)], exact=exact)
+        assert np.array_equal(chain(image).numpy(), padded(around, 5))
+        return
+    crop = T.RandomCrop(8, padding=12, padding_mode=mode)
+    chain = T.Compose([crop] if steps == "crop" else [first, T.RandomCrop(8)], seed=0, exact=exact)
+    for index in range(60):
+        found, params = chain(image, index=index, return_params=True)
+        top, left = (int(params.steps[-1][name][0]) for name in ("top", "left"))
+        if steps == "crop":  # of which params are those in the image
+            top, left = top + 12, left + 12
+        assert np.array_equal(found.numpy(), around[:, top : top + 8, left : left + 8])

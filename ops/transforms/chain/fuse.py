@@ -113,14 +113,20 @@ class Pass:
             return f"{name} draws its interpolation after a change of colours"
         if None not in (new.antialias, self.antialias) and new.antialias != self.antialias:
             return f"{name} has antialias={new.antialias} after antialias={self.antialias}"
+        if None not in (new.fill, self.fill) and new.padding_mode != self.padding_mode:
+            return f"{name} pads with {new.padding_mode!r} after {self.padding_mode!r}"
+        mirrors = new.aligned and mode is None and new.size is None and new.fill is None
+        if self.exact and self.shown_padding != "constant" and not mirrors:
+            return f"{name} moves what was padded with {self.padding_mode!r}"
         if new.fill is None:
             return None
         constant = new.padding_mode == "constant"
-        if self.fill is not None:
-            if new.padding_mode != self.padding_mode:
-                return f"{name} pads with {new.padding_mode!r} after {self.padding_mode!r}"
-            if constant and new.fill != self.fill:
-                return f"{name} has fill {_shown(new.fill)} after {_shown(self.fill)}"
+        if not constant and new.padding_mode == self.shown_padding != "replicate":
+            return f"{name} pads again with {new.padding_mode!r}"
+        if self.exact and not constant and old is not None:
+            return f"{name} pads with {new.padding_mode!r} what was interpolated"
+        if self.fill is not None and constant and new.fill != self.fill:
+            return f"{name} has fill {_shown(new.fill)} after {_shown(self.fill)}"
         if constant:
             if self.normalizes:
                 return f"{name} can show its fill after Normalize"

@@ -138,6 +138,8 @@ class RandomCrop(Builtin):
             "size": self.size,
             "padding": self.padding or (0, 0, 0, 0),
             "padded_sides": 1 if self.pad_if_needed == "end" else 2 * bool(self.pad_if_needed),
+            # What it cuts off may lie in the padding again; nothing after it can show that.
+            "cuts": self.effects().fill is None or self.padding_mode == "constant",
         }
         return Step("RandomCrop", fields)
 

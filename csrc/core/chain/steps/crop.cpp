@@ -58,6 +58,7 @@ class RandomCrop : public ChainStep {
     size_ = fields.size("size");
     fields.numbers("padding", padding_);
     padded_sides_ = fields.number("padded_sides");
+    cuts_ = fields.flag("cuts");
     uniforms(2);
     param("top");
     param("left");
@@ -77,7 +78,7 @@ class RandomCrop : public ChainStep {
     }
   }
   void extend(const double* params, PlanBuilder& plan) const override {
-    plan.shift(-params[1], -params[0], size_);
+    plan.shift(-params[1], -params[0], size_, cuts_);
   }
 
  private:
@@ -99,6 +100,7 @@ class RandomCrop : public ChainStep {
   Canvas size_;
   double padding_[4];    // left, top, right, bottom
   double padded_sides_;  // where a crop doesn't fit: none, the right and the bottom, or both
+  bool cuts_;            // whether what is beside the crop must not show again
 };
 
 class Pad : public ChainStep {
