@@ -2,12 +2,13 @@
 
 NOTE on rotated boxes. Corners go round the box: x1, y1 is the top left one before the box is
 turned, then top right, bottom right, bottom left. Angles are in degrees, counter-clockwise as seen
-in the picture. A map that shears makes a parallelogram of a box; the result is the smallest
-rectangle around it that has a side along its longer side, as in torchvision. A mirrored box goes
-round the other way, so its corners are renamed 2, 1, 4, 3. A clipped box is the smallest one with
-the same directions around what is left of it. That box sticks out again, so what is left is kept
-beside it (`Leaf.outlines`): shares are measured on it, and the next clip starts from it. All of
-this runs in float64 on the CPU.
+in the picture. A map without shear moves the four corners, also those of annotations that are no
+exact rectangles, such as DOTA's. A map that shears makes a parallelogram of a box; the result is
+the smallest rectangle around it that has a side along its longer side, as in torchvision. A
+mirrored box goes round the other way, so its corners are renamed 2, 1, 4, 3. A clipped box is the
+smallest one with the same directions around what is left of it. That box sticks out again, so what
+is left is kept beside it (`Leaf.outlines`): shares are measured on it, and the next clip starts
+from it. All of this runs in float64 on the CPU.
 """
 
 from collections.abc import Sequence
@@ -140,8 +141,20 @@ def _moved(
     if w * side <= 0.0:
         return _around(points, np.eye(2)), points, 0.0
     jacobian = (matrix[:2, :2] - np.outer((x / w, y / w), matrix[2, :2])) / w
-    box = _around(points, _axes(corners, jacobian))
-    return box, points, abs(float(np.linalg.det(jacobian)))
+    growth = float(np.linalg.det(jacobian))
+    if _keeps_shapes(matrix, jacobian):
+        box = project(corners, matrix, centre)[[1, 0, 3, 2] if growth < 0.0 else slice(None)]
+    else:
+        box = _around(points, _axes(corners, jacobian))
+    return box, points, abs(growth)
+
+
+def _keeps_shapes(matrix: np.ndarray, linear: np.ndarray) -> bool:
+    """Return whether a map turns, mirrors, shifts and scales, but neither shears nor narrows."""
+    products = linear.T @ linear
+    size = products.trace() / 2
+    off = products - size * np.eye(2)
+    return not matrix[2, :2].any() and bool(np.abs(off).max() <= 1e-9 * size)
 
 
 def _axes(corners: np.ndarray, linear: np.ndarray) -> np.ndarray:

@@ -87,6 +87,24 @@ def test_the_rectangle_is_the_smallest_around_the_moved_box(seed: int) -> None:
         np.testing.assert_allclose(corners(other), corners(result["boxes"]), atol=1e-9)
 
 
+@pytest.mark.parametrize("kept", ["keep", "clamp", "sanitize"])
+def test_maps_without_shear_keep_quadrilaterals(kept: str) -> None:
+    """Corners of annotations that are no exact rectangles, such as DOTA's, move as points do."""
+    rows = torch.tensor([[20.0, 10, 30, 12, 29, 20, 18, 17], [25, 15, 32, 14, 33, 22, 26, 21]])
+    given = tv.BoundingBoxes(rows.double(), format="XYXYXYXY", canvas_size=(HEIGHT, WIDTH))
+    flip = T.Compose([T.RandomHorizontalFlip(1.0)], boxes=kept)
+    once = flip({"image": IMAGE, "boxes": given})
+    expected = v2.RandomHorizontalFlip(1.0)({"image": tv.Image(IMAGE), "boxes": given})
+    np.testing.assert_allclose(once["boxes"], expected["boxes"], atol=1e-12)
+    np.testing.assert_allclose(flip(once)["boxes"], given, atol=1e-12)
+    steps = [T.Pad(9), T.RandomRotation((25, 25)), T.Resize((116, 156)), T.RandomVerticalFlip(1.0)]
+    points = torch.from_numpy(corners(given) - 0.5)
+    chain = T.Compose(steps, boxes=kept)
+    result = chain({"image": IMAGE, "boxes": given, "keypoints": points})
+    moved = result["keypoints"].numpy()[:, [1, 0, 3, 2]] + 0.5
+    np.testing.assert_allclose(corners(result["boxes"]), moved, atol=1e-9)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_clamped_boxes_hold_what_is_seen(seed: int) -> None:
     """Pixels of the canvas that are in a box stay in it, and no smaller box holds them."""
