@@ -18,7 +18,7 @@ from .chain.operators import Pixels, run_plan
 from .chain.plan import Plan
 from .chain.source import Parameters
 from .sample.images import sizes_of
-from .sample.leaf import Leaf
+from .sample.leaf import Leaf, tv_kind
 from .sample.split import split_sample
 from .targets.finish import finish_targets
 from .targets.mirrored import followers
@@ -41,6 +41,8 @@ def undo_geometry(
         canvas=_stand_in(before),
     )
     has_targets = bool(followers(leaves, chain.options))
+    if not has_targets and (chain.options.flip_pairs or chain.options.mask_pairs):
+        _reject_unnamed(leaves)
     maps = [_checked(leaf, before, stride) for leaf in leaves if leaf.kind in ("image", "mask")]
     for leaf in leaves:
         if leaf.canvas is not None and (leaf.canvas != before).any():
@@ -95,6 +97,18 @@ def _reject_unrecorded(passes: Iterable[Pass]) -> None:
                 f"visops.transforms.Compose.inverse: the chain holds {name_of(transform)}, which "
                 "may have moved pixels in a way that is not recorded; must be a transform of "
                 "visops, or be wrapped in ImageOnly if it moves nothing"
+            )
+
+
+def _reject_unnamed(leaves: Iterable[Leaf]) -> None:
+    """Refuse what may be maps of classes or of key points: their channels don't swap."""
+    for leaf in leaves:
+        if leaf.kind == "image" and leaf.named is None and tv_kind(leaf.like) is None:
+            raise TypeError(
+                f"visops.transforms.Compose.inverse: {leaf.name} may hold scores of classes or key "
+                "points, whose channels would not swap as flip_pairs and mask_pairs do; must be in "
+                "a dict under 'image', channels of mirrored samples swapped before (or be their "
+                "argmax under 'mask', or key points)"
             )
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .entries import count_of, is_sequence, rank_of
 from .leaf import Leaf
-from .names import LIKE_LABELS
+from .names import LIKE_LABELS, LIKE_NUMBERS
 
 
 def plain_array(value: Any) -> Any:
@@ -117,7 +117,8 @@ def may_be_per_box(leaf: Leaf, boxes: Leaf) -> bool:
             return count_of(leaf.value) is not None
         several = boxes.batch is not None and count_of(leaf.value) is not None
         samples = list(leaf.value) if several else [leaf.value]
-        return leaf.key in LIKE_LABELS and any(count_of(own) is not None for own in samples)
+        named = leaf.key in LIKE_LABELS or leaf.key in LIKE_NUMBERS
+        return named and any(count_of(own) is not None for own in samples)
     dense = leaf.batch is not None and not isinstance(leaf.value, list)
     values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
     return any(value.ndim - dense >= 3 for value in values)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..sample.entries import is_sequence, rebuilt, regrouped, ungrouped
+from ..sample.entries import is_sequence, rank_of, rebuilt, regrouped, ungrouped
 from ..sample.leaf import TARGETS, Leaf
 from ..sample.names import LIKE_LABELS
 from .options import Geometry, TargetOptions, holds
@@ -50,6 +50,7 @@ def followers(leaves: Sequence[Leaf], options: TargetOptions) -> list[Leaf]:
     if options.mask_pairs:
         _reject_stacks(leaves)
     if options.label_pairs:
+        _reject_scores_of_classes(leaves)
         nothing_named = not any(_has_classes(leaf) for leaf in leaves)
         for leaf in leaves:
             unclear = leaf.key in LIKE_LABELS or (leaf.key is None and nothing_named)
@@ -75,6 +76,20 @@ def _reject_stacks(leaves: Sequence[Leaf]) -> None:
                 f"{dtype} and shape {shape}; must hold whole numbers, which are classes: a one-hot "
                 "stack [N, H, W] becomes its argmax(0)"
             )
+
+
+def _reject_scores_of_classes(leaves: Sequence[Leaf]) -> None:
+    """Refuse a score for each class: it would stay in its class's place."""
+    for leaf in leaves:
+        if leaf.kind != "labels" or leaf.key != "scores":
+            continue
+        for value in leaf.samples():
+            if (rank_of(value) or 0) > 1:
+                raise TypeError(
+                    f"visops.transforms.Compose: label_pairs is given, and {leaf.name} has shape "
+                    f"{list(np.shape(value))}, whose columns may be classes, which would not swap; "
+                    "must be a vector beside labels, or be in keys={'other': [...]}"
+                )
 
 
 def _mask_of_one(leaf: Leaf) -> tuple[Any, list[int]] | None:

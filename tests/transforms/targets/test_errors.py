@@ -427,7 +427,10 @@ def options(sample: Any, **fields: Any) -> Callable[[], Any]:
             "sample['boxes']; must be in a dict, under a name in keys={'labels': [...]}",
             options({"image": IMAGE, "boxes": GOOD, name: own}, boxes="sanitize"),
         )
-        for name, own in (("gt_labels", [1, 2]), ("label", np.ones(2)), ("classes", ("a", "b")))
+        for name, own in (
+            *(("gt_labels", [1, 2]), ("label", np.ones(2)), ("classes", ("a", "b"))),
+            *(("track_ids", torch.tensor([7, 8])), ("confidence", [0.5, 0.25])),
+        )
     ),
     (
         ValueError,

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torchvision import tv_tensors as tv
 from torchvision.transforms import v2
 from visops import transforms as T
 
@@ -304,6 +305,11 @@ def test_masks() -> None:
             {"labels": torch.ones(2)},
             "sample['labels'] has dtype torch.float32, must hold whole numbers or names",
         ),
+        (
+            {"label_pairs": [(1, 2)]},
+            {"boxes": BOXES, "scores": torch.zeros(3, 4)},
+            "label_pairs is given, and sample['scores'] has shape [3, 4], whose columns may be cl",
+        ),
         ({"label_pairs": [(1, 2)]}, None, "label_pairs is given, and sample[1] may be a label"),
         (
             {"label_pairs": [(1, 2)]},
@@ -332,6 +338,19 @@ def test_bad_input_of_class_pairs(options: Any, sample: Any, message: str) -> No
     with pytest.raises((TypeError, ValueError)) as error:
         swapped(given, **options)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("options", [{"flip_pairs": PAIRS}, {"mask_pairs": [(1, 2)]}])
+def test_inverse_refuses_maps_whose_channels_would_swap(options: Any) -> None:
+    chain = T.Compose([FLIP], **options)
+    moved, params = chain(IMAGE.expand(2, -1, -1, -1), return_params=True)
+    maps = torch.rand(2, 5, 5, 8)
+    for given in (maps, maps.numpy(), list(maps)):
+        with pytest.raises(TypeError, match="inverse: the sample may hold scores of classes or ke"):
+            chain.inverse(given, params, stride=4)
+    back = chain.inverse({"image": maps}, params, stride=4, interpolation="nearest")["image"]
+    assert torch.equal(back[:, :, ::4, [29, 25, 21, 17, 13, 9, 5, 1]], maps)
+    assert torch.equal(chain.inverse(tv.Image(moved), params), IMAGE.expand(2, -1, -1, -1))
 
 
 def test_keys_say_what_a_likely_name_is() -> None:
