@@ -87,7 +87,21 @@ def real_number(op: str, name: str, value: Any) -> Any:
         if isinstance(value, (str, bytes)):
             raise TypeError
         return float(value)
-    except TypeError:
-        raise TypeError(f"visops.{op}: {name} is {value!r}, must be a number") from None
     except OverflowError:
         raise ValueError(f"visops.{op}: {name} has {value.bit_length()} bits, too many") from None
+    except (TypeError, ValueError):  # the latter of tensors of several numbers
+        raise TypeError(f"visops.{op}: {name} is {value!r}, must be a number") from None
+
+
+def listed(op: str, name: str, value: Any, allowed: str) -> list[Any]:
+    """Return the entries of a sequence.
+
+    Raises
+    ------
+    TypeError
+        For None, a number, and a tensor of no dimension: `allowed` says what it must be.
+    """
+    try:
+        return list(value)
+    except TypeError:
+        raise TypeError(f"visops.{op}: {name} is {value!r}, must be {allowed}") from None

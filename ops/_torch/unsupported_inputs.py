@@ -116,6 +116,7 @@ def readable(error: RuntimeError, op: str | None = None) -> RuntimeError:
     name, kind, argument, value = found.groups()
     optional = re.fullmatch(r"Optional\[(.*)\]", kind)
     wanted = _WANTED.get(optional[1] if optional else kind, kind) + " or None" * bool(optional)
+    value = " ".join(value.split())  # a tensor has several lines
     return RuntimeError(f"visops.{op or name}: {argument} is {value}, must be {wanted}")
 
 

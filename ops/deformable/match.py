@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._torch.declaring import operator
+from .._torch.numbers import listed, real_number
 from .._torch.unsupported_inputs import called, require_tensors
 from .._torch.vmap_calls import one_call_each
 
@@ -95,7 +96,7 @@ def match_cost(
     require_tensors(_OP, logits=logits, boxes=boxes)
     try:
         factors = [float(weight) for weight in weights]
-    except TypeError:
+    except (TypeError, ValueError):
         raise TypeError(
             f"visops.{_OP}: weights is {weights!r}, must be three numbers: of class, box and giou"
         ) from None
@@ -108,8 +109,8 @@ def match_cost(
         numbers,
         factors,
         kind,
-        float(alpha),
-        float(gamma),
+        real_number(_OP, "alpha", alpha),
+        real_number(_OP, "gamma", gamma),
     )
     queries = logits.shape[1]
     parts = flat.split([queries * count for count in numbers])
@@ -126,7 +127,7 @@ def _targets(
                 f"visops.{_OP}: counts is None, must have the number of targets of each image "
                 "where targets are tensors"
             )
-        return labels, boxes, list(counts)
+        return labels, boxes, listed(_OP, "counts", counts, "a number for each image")
     for name, value in (("target_labels", labels), ("target_boxes", boxes)):
         is_list = isinstance(value, list | tuple) and all(isinstance(v, Tensor) for v in value)
         if not is_list:

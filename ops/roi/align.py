@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from .._torch.numbers import real_number, whole_number
+from .._torch.numbers import listed, real_number, whole_number
 from .._torch.unsupported_inputs import require_tensors
 from .align_autograd import roi_align as _mean
 from .align_autograd import roi_align_max as _max
@@ -199,7 +199,7 @@ def multiscale_roi_align(
         maps,
         rows,
         bins,
-        list(scales),
+        listed(op, "scales", scales, "a number for each map"),
         sampling_ratio,
         aligned,
         real_number(op, "canonical_scale", canonical_scale),

@@ -16,6 +16,7 @@ from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, renamed
 from .._torch.declaring import operator
 from .._torch.fakes import dynamic_size
+from .._torch.numbers import listed
 from .._torch.vmap_calls import OneCallOfEqualSizes
 from .arguments import whole_ids
 
@@ -325,7 +326,10 @@ def _call(
     name: str = "boxes",
 ) -> Any:
     """Fuse; `name` is what the caller calls the boxes, of so many `columns`."""
-    given = {name: list(boxes), "scores": list(scores), "labels": list(labels)}
+    given = {
+        key: listed(op, key, entries, "a sequence with an entry for each model")
+        for key, entries in ((name, boxes), ("scores", scores), ("labels", labels))
+    }
     counts = [len(entries) for entries in given.values()]
     if counts[0] == 0:  # neither tensors nor arrays
         raise ValueError(f"visops.{op}: {name} is empty, must have an entry for each model")

@@ -128,6 +128,7 @@ ERRORS: dict[str, Errors] = {
             "scales": (1.0, 0.5),
         },
         bad(scales=[1.0, 0.5, 0.25], says="features has 2 tensors, scales has 3 numbers"),
+        bad_type(scales=None, says="is None, must be a number for each map"),
         bad_value(features=[], says="is empty, must have 1 to 8 maps"),
         bad(
             features=[MAPS] * 9,

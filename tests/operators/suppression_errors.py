@@ -119,6 +119,7 @@ ERRORS: dict[str, Errors] = {
         *of_models("boxes", 4),
         UNKNOWN,
         bad(labels=[IDS] * 3, says="has 3 entries, boxes has 2"),
+        bad_type(labels=None, says="is None, must be a sequence with an entry for each model"),
         bad(scores=[zeros(3, 1)] * 2, says="scores[0] has shape [3, 1], must be [3]"),
         bad(labels=[zeros(2, dtype=int64)] * 2, says="labels[0] has shape [2], must be [3]"),
         bad(labels=[zeros((), dtype=int64)] * 2, says="labels[0] has shape [], must be [3]"),
@@ -169,6 +170,7 @@ ERRORS: dict[str, Errors] = {
         bad(iou_threshold="a", says="is 'a', must be a number"),
         bad(score_threshold="a", says="is 'a', must be a number or None"),
         bad(iou_threshold=None, says="is None, must be a number"),
+        bad(iou_threshold=zeros(2, 1), says="is tensor([[0.], [0.]]), must be a number"),
     ),
     "batched_nms": Errors(
         {

@@ -323,11 +323,23 @@ def test_missing_and_odd_parameters_are_named() -> None:
     params.steps[0] = {"angle": np.zeros(5)}
     with pytest.raises(ValueError, match="params has 5 numbers as 'angle', must have 1"):
         chain(photo(), params=params)
+    params.steps[0] = {"angle": "a"}
+    with pytest.raises(TypeError, match="params has a str as 'angle', must have numbers"):
+        chain(photo(), params=params)
     # They would be lost on a transform that has no such argument.
     zoom = transforms.Compose([transforms.RandomAffine(9, scale=(0.5, 2))], seed=0)
     _, zoomed = zoom(photo(), return_params=True)
     with pytest.raises(ValueError, match=r"params has 'scale', .*; must have \['angle'\]"):
         transforms.Compose([transforms.RandomAffine(9)])(photo(), params=zoomed)
+
+
+def test_an_image_without_channels_and_lists_for_tensors_are_refused() -> None:
+    flip = transforms.Compose([transforms.RandomHorizontalFlip()])
+    with pytest.raises(ValueError, match=r"^visops\.transforms: an image has 0 channels, must ha"):
+        flip(torch.zeros(0, 5, 5))
+    whiten: Any = transforms.LinearTransformation
+    with pytest.raises(TypeError, match="transformation_matrix is a list, must be a"):
+        whiten([[1.0]], [0.0])
 
 
 def test_nothing_waits_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,10 @@ Passes::Passes(const py::list& passes) {
     stages_.push_back({chain->sampling(), py::cast<bool>(own[1]), py::cast<Numbers>(own[2]),
                        py::cast<Numbers>(own[3]), py::cast<Numbers>(own[4]),
                        dtype_named(py::cast<std::string>(own[5])), py::cast<int64_t>(own[6])});
-    if (stages_.back().channels < 1) throw std::invalid_argument("a pass makes no channels");
+    if (stages_.back().channels < 1) {
+      throw std::invalid_argument(
+          "visops.transforms: an image has 0 channels, must have 1 or more");
+    }
   }
   if (stages_.empty()) throw std::invalid_argument("there is no pass");
 }

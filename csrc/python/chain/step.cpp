@@ -80,7 +80,11 @@ Doubles pack(const ChainStep& step, const py::dict& params, py::ssize_t batch) {
                                   "', must have what a call has returned");
     }
     const Doubles values = Doubles::ensure(params[name]);
-    if (!values) throw py::error_already_set();
+    if (!values) {
+      const std::string kind = py::str(py::type::of(params[name]).attr("__name__"));
+      throw py::type_error("visops.transforms: params has a " + kind + " as '" + spec.name +
+                           "', must have numbers");
+    }
     const py::ssize_t width = spec.width == 0 ? 1 : spec.width;
     if (values.size() != batch * width && values.size() != width) {
       throw std::invalid_argument("visops.transforms: params has " + std::to_string(values.size()) +

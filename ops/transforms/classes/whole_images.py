@@ -67,6 +67,13 @@ class LinearTransformation(_Alone):
     def __init__(self, transformation_matrix: torch.Tensor, mean_vector: torch.Tensor) -> None:
         super().__init__()
         owner = "LinearTransformation"
+        given = {"transformation_matrix": transformation_matrix, "mean_vector": mean_vector}
+        for name, value in given.items():
+            if not isinstance(value, torch.Tensor):
+                kind = type(value).__name__
+                raise TypeError(
+                    f"visops.transforms.{owner}: {name} is a {kind}, must be a torch.Tensor"
+                )
         shape = tuple(transformation_matrix.shape)
         if len(shape) != 2 or shape[0] != shape[1]:
             fail(owner, "transformation_matrix", list(shape), "of shape [D, D]")

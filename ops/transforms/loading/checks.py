@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 from torch import distributed, nn
@@ -67,6 +67,11 @@ def is_stream(dataset: Any, has_sampler: bool) -> bool:
         )
     if has_sampler:
         raise TypeError(f"visops.transforms.{OWNER}: {got}whose samples no sampler can choose")
+    if isinstance(dataset, Set):
+        raise TypeError(
+            f"visops.transforms.{OWNER}: {got}whose samples have another order in each process; "
+            "must be a list, such as sorted(...)"
+        )
     if isinstance(dataset, Iterator):
         raise TypeError(
             f"visops.transforms.{OWNER}: {got}an iterator, which is used up by one epoch; must "

@@ -190,6 +190,11 @@ def test_other_samples_and_chains() -> None:
 
 BAD: list[tuple[Any, dict[str, Any], str]] = [
     (iter([1]), {}, "dataset is a list_iterator, an iterator, which is used up by one epoch"),
+    (
+        {"a.jpg"},
+        {},
+        "dataset is a set, whose samples have another order in each process; must be a",
+    ),
     (3, {}, "dataset is a int, must have __getitem__ and __len__, or __iter__"),
     (Files(), {"sampler": [1]}, "dataset is a Files, whose samples no sampler can choose"),
 ]
