@@ -15,7 +15,7 @@ from .._torch.arrays import (
     refuse,
     restore,
 )
-from .._torch.numbers import is_symbol
+from .._torch.numbers import is_symbol, tensor_of_symbols
 from .._torch.options import Convention
 from .._torch.shapes import differs
 
@@ -189,7 +189,9 @@ def _position(
     refuse(op, "image_size", ~whole.all(-1), "must be two positive integers, height and width")
     height, width = extents.unbind(-1)
     rows, columns = _target(op, size)
-    factor = torch.minimum(rows / height, columns / width)
+    # A number divided by a tensor is its product with a reciprocal, which may miss a tie.
+    tall, wide = (tensor_of_symbols(side, extents.device) for side in (rows, columns))
+    factor = torch.minimum(tall / height, wide / width)
     if not scaleup:
         factor = factor.clamp(max=1.0)
     inner = [(side * factor).round().clamp(min=1.0) for side in (width, height)]

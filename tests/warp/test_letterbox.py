@@ -23,16 +23,17 @@ def yolo(height: int, width: int, size: tuple[int, int], center: bool, scaleup: 
     return (inner_height, inner_width), (round(down / 2 - 0.1), round(across / 2 - 0.1))
 
 
+@pytest.mark.parametrize("target", [(384, 640), (56, 56)])
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("scaleup", [True, False])
-def test_geometry(center: bool, scaleup: bool) -> None:
+def test_geometry(center: bool, scaleup: bool, target: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
-    sizes = rng.integers(20, 1500, (60, 2))
-    target = (384, 640)
+    # 96 x 78 into 56 x 56 would have 45.5 columns: exactly, or 45.
+    sizes = np.concatenate((rng.integers(20, 1500, (60, 2)), [[96, 78]]))
     options: dict[str, Any] = {"center": center, "scaleup": scaleup}
     matrices = visops.letterbox(sizes, target, **options)
     assert isinstance(matrices, np.ndarray)
-    assert matrices.shape == (60, 2, 3)
+    assert matrices.shape == (61, 2, 3)
     for (height, width), matrix in zip(sizes.tolist(), matrices, strict=True):
         (rows, columns), (top, left) = yolo(height, width, target, center, scaleup)
         expected = [[columns / width, 0, left], [0, rows / height, top]]
