@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ... import _native
+from ..._torch.unsupported_inputs import require_plain
 from .coco import ObjectMasks
 from .images import pil_mask, sizes_of
 from .leaf import BOX_FORMATS, Leaf, is_pil, pure, shared_tensor, tv_kind, tv_wrap
@@ -228,11 +229,13 @@ def _as_array(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any
         height, width = sizes_of(image)[index].tolist()
         return value.decode((height, width))
     if isinstance(value, (Tensor, np.ndarray)):
-        if isinstance(value, np.ndarray) and value.dtype.kind not in "fiub":
+        if isinstance(value, Tensor):
+            require_plain("transforms", **{name: value})
+            value = value.as_subclass(Tensor).resolve_neg()  # as an array, it has no such flag
+        elif value.dtype.kind not in "fiub":
             _reject_dtype(leaf, name, value.dtype)
         if value.ndim == 1 and value.shape[0] == 0:  # torch.tensor([]): a sample without any
             return value.reshape(_no_targets(leaf, image, index))
-        value = value.as_subclass(Tensor) if isinstance(value, Tensor) else value
         return _regular(leaf, value, image, index, name)
     if is_pil(value):
         return pil_mask(value, name)

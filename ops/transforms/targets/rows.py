@@ -214,7 +214,7 @@ def numpy_view(value: Any) -> np.ndarray | None:
     if not isinstance(value, Tensor):
         return value  # type: ignore[no-any-return]
     torch_only = not value.is_cpu or value.requires_grad or value.dtype == torch.bfloat16
-    return None if torch_only else value.numpy()
+    return None if torch_only else value.resolve_neg().numpy()
 
 
 def areas_of(boxes: Leaf, leaves: Iterable[Leaf]) -> list[Leaf]:

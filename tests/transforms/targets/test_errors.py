@@ -162,6 +162,7 @@ NUMBERS = "must be floating or signed integers"
         {"annotations": [{"bbox": [1, 2, 3, 4], "category_id": 5}]},
     ),
     (TypeError, " can't", {"segmentation": {"counts": b""}}),
+    (TypeError, " has layout sparse_coo, must be dense", {"mask": torch.eye(5, 7).to_sparse()}),
     (
         TypeError,  # torchvision's VOCDetection
         "['object'][0]['bndbox'] can't be moved in this form",

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from references.targets import move_point
 from torch import Tensor
+from visops import transforms
 from visops.transforms.sample.images import image_sizes
 from visops.transforms.sample.split import split_sample
 from visops.transforms.targets.finish import finish_targets
@@ -54,6 +55,22 @@ def test_dtypes() -> None:
         move_targets(leaves, third, options)
     finish_targets(leaves, sizes, options)
     assert rebuild(leaves)["boxes"].tolist() == [[2, 3, 4, 5]]
+
+
+def test_tensors_whose_memory_is_negated() -> None:
+    """Torch's views of imaginary parts; no array can be one."""
+    targets = {
+        "boxes": torch.tensor([[1.0, 2, 3, 4]]),
+        "area": torch.tensor([4.0]),
+        "keypoints": torch.tensor([[[1.0, 2]]]),
+        "mask": torch.rand(SIZE),
+    }
+    flip = transforms.Compose([transforms.RandomHorizontalFlip(1.0)])
+    negated = {name: torch.complex(own, -own).conj().imag for name, own in targets.items()}
+    assert all(own.is_neg() for own in negated.values())
+    expected = flip({"image": IMAGE, **targets})
+    for name, own in flip({"image": IMAGE, **negated}).items():
+        assert torch.equal(own, expected[name]), name
 
 
 @pytest.mark.parametrize("scale", [100.0, -100.0])
