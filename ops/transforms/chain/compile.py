@@ -16,7 +16,7 @@ from ..sample.images import image_leaf
 from ..sample.leaf import AS_THEY_ARE, Leaf, as_output
 from ..sample.names import named_kinds
 from ..sample.outlines import Outline, outline
-from ..targets.options import CONVENTIONS
+from ..targets.options import CONVENTIONS, check_sanitize
 from .decode import Decoding, reach_of
 from .effects import Effects, step_of
 from .fuse import Pass, name_of
@@ -215,7 +215,10 @@ def reason_for_python(chain: Chain) -> str:
 
 def outline_of(chain: Chain, sample: Any) -> Outline | None:
     """Return what a sample holds, or None if only splitting it tells."""
-    return outline(sample, chain.split(sample)[0])
+    leaves = chain.split(sample)[0]
+    if chain.options.boxes == "sanitize":
+        check_sanitize(leaves)
+    return outline(sample, leaves)
 
 
 def passes_for(chain: Chain, dtype: torch.dtype, channels: int) -> Passes | None:

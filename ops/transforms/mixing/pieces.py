@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..sample.entries import rebuilt
 from ..sample.leaf import TARGETS, Leaf
-from ..sample.per_box import may_be_per_box
+from ..sample.per_box import WHAT_BELONGS, unclear_beside
 from ..targets.rotated import joined_outlines
 
 Join = Callable[[Leaf, Sequence[Any], int], Any]
@@ -36,15 +36,12 @@ def lists_of_things(owner: str, leaves: Sequence[Leaf]) -> list[Leaf]:
     for boxes in leaves:
         if boxes.kind != "boxes":
             continue
-        for other in leaves:
-            beside = other.group == boxes.group and other is not boxes
-            if beside and (other.kind == "boxes" or _unclear(other, boxes)):
-                raise ValueError(
-                    f"visops.transforms.{owner}: can't tell whether {other.name} belongs to "
-                    f"{boxes.name}; must be in a dict, under a name in keys={{'labels': [...]}} or "
-                    "keys={'masks': [...]} if it has an entry per box, otherwise in "
-                    "keys={'other': [...]}"
-                )
+        other = unclear_beside(boxes, leaves)
+        if other is not None:
+            raise ValueError(
+                f"visops.transforms.{owner}: can't tell whether {other.name} belongs to "
+                f"{boxes.name}; {WHAT_BELONGS}"
+            )
     return [leaf for leaf in leaves if id(leaf) in found]
 
 
@@ -52,10 +49,6 @@ def _masks_of_things(leaf: Leaf) -> bool:
     if leaf.kind != "mask" or leaf.named != "masks":
         return False
     return all(value.ndim == 3 for value in leaf.samples())
-
-
-def _unclear(leaf: Leaf, boxes: Leaf) -> bool:
-    return not leaf.per_box and may_be_per_box(leaf, boxes)
 
 
 def image_masks(leaves: Sequence[Leaf], things: Sequence[Leaf]) -> list[Leaf]:

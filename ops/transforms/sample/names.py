@@ -48,9 +48,9 @@ LIKE_LABELS = frozenset(
 # Numbers of objects elsewhere: where boxes are dropped, `keys` must say whether they are theirs.
 LIKE_NUMBERS = frozenset(
     (
-        *("track_id", "track_ids", "instance_id", "instance_ids", "object_id", "object_ids"),
-        *("gt_instance_ids", "ann_ids", "annotation_ids", "conf", "confidence", "confidences"),
-        *("truncated", "occluded", "ignore"),
+        *("ids", "track_id", "track_ids", "instance_id", "instance_ids"),
+        *("object_id", "object_ids", "gt_instance_ids", "ann_ids", "annotation_ids"),
+        *("conf", "confidence", "confidences", "truncated", "occluded", "ignore"),
     )
 )
 DEFAULT_KINDS = {name: kind for kind, names in NAMES.items() for name in names}

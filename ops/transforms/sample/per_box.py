@@ -4,7 +4,7 @@ NOTE on names. Beside boxes, only a name says that a value has an entry for each
 as many entries may as well be the image's height and width beside two boxes.
 """
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,12 @@ from torch import Tensor
 from .entries import count_of, is_sequence, rank_of
 from .leaf import Leaf
 from .names import LIKE_LABELS, LIKE_NUMBERS
+
+# What to do where nothing tells whether a value has an entry per box.
+WHAT_BELONGS = (
+    "must be in one dict with them, under a name in keys={'labels': [...]} or keys={'masks': "
+    "[...]} if it has an entry per box, otherwise in keys={'other': [...]}"
+)
 
 
 def plain_array(value: Any) -> Any:
@@ -108,17 +114,54 @@ def _check_form(leaf: Leaf, boxes: Leaf) -> None:
         )
 
 
-def may_be_per_box(leaf: Leaf, boxes: Leaf) -> bool:
+def unclear_beside(boxes: Leaf, leaves: Sequence[Leaf]) -> Leaf | None:
+    """Return a leaf that may have an entry for each of these boxes, or not; None: there is none.
+
+    It is beside them without a name that tells, or elsewhere under a name that would.
+    """
+    boxed = {leaf.group for leaf in leaves if leaf.kind == "boxes"}
+    own_names = {leaf.key for leaf in leaves if leaf.group == boxes.group}
+    for leaf in leaves:
+        if leaf is boxes or leaf.per_box:
+            continue
+        if leaf.group == boxes.group:
+            unclear = leaf.kind == "boxes" or _may_be_per_box(leaf, boxes)
+        else:
+            beside_none = leaf.group not in boxed and leaf.key not in own_names
+            unclear = beside_none and _has_entries(leaf, boxes)
+        if unclear:
+            return leaf
+    return None
+
+
+def _has_entries(leaf: Leaf, boxes: Leaf) -> bool:
+    """Return whether a leaf would have an entry per box if it were beside some."""
+    if leaf.kind == "labels":
+        return leaf.named == "labels" and _is_counted(leaf, boxes)
+    return leaf.named == "masks" and _is_stack(leaf)
+
+
+def _is_counted(leaf: Leaf, boxes: Leaf) -> bool:
+    """Return whether a value has a number of entries, in any sample of a batch."""
+    several = boxes.batch is not None and count_of(leaf.value) is not None
+    samples = list(leaf.value) if several else [leaf.value]
+    return any(count_of(own) is not None for own in samples)
+
+
+def _is_stack(leaf: Leaf) -> bool:
+    """Return whether masks or points have a dimension that may be that of boxes."""
+    dense = leaf.batch is not None and not isinstance(leaf.value, list)
+    values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
+    return any(value.ndim - dense >= 3 for value in values)
+
+
+def _may_be_per_box(leaf: Leaf, boxes: Leaf) -> bool:
     """Return whether a leaf may have an entry per box, though no name tells."""
     if leaf.named is not None or leaf.kind in ("image", "visible"):
         return False
     if leaf.kind == "other":  # in a tuple, where nothing has a name, or under one that says little
         if leaf.key is None:
             return count_of(leaf.value) is not None
-        several = boxes.batch is not None and count_of(leaf.value) is not None
-        samples = list(leaf.value) if several else [leaf.value]
         named = leaf.key in LIKE_LABELS or leaf.key in LIKE_NUMBERS
-        return named and any(count_of(own) is not None for own in samples)
-    dense = leaf.batch is not None and not isinstance(leaf.value, list)
-    values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
-    return any(value.ndim - dense >= 3 for value in values)
+        return named and _is_counted(leaf, boxes)
+    return _is_stack(leaf)

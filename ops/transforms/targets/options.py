@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..arguments import MASK_FILL
 from ..sample.leaf import BOX_FORMATS, Leaf
-from ..sample.per_box import may_be_per_box
+from ..sample.per_box import WHAT_BELONGS, unclear_beside
 
 POLICIES = ("keep", "clamp", "sanitize")
 # Shifts that lead to the half-pixel convention.
@@ -154,20 +154,18 @@ def check_sanitize(leaves: Sequence[Leaf]) -> None:
                 "list of each sample's boxes [N, 4] for boxes='sanitize', which keeps different "
                 "numbers of them"
             )
-        others = [x for x in leaves if x.group == leaf.group and x is not leaf]
-        for other in others:
-            if other.kind == "boxes":
-                raise ValueError(
-                    f"visops.transforms: {leaf.name} and {other.name} are in one container; "
-                    "must be in two, or boxes='sanitize' can't tell what belongs to which"
-                )
-            if not other.per_box and may_be_per_box(other, leaf):
-                raise ValueError(
-                    f"visops.transforms: boxes='sanitize' can't tell whether {other.name} belongs "
-                    f"to {leaf.name}; must be in a dict, under a name in keys={{'labels': [...]}} "
-                    "or keys={'masks': [...]} if it has an entry per box, otherwise in "
-                    "keys={'other': [...]}"
-                )
+        other = unclear_beside(leaf, leaves)
+        if other is None:
+            continue
+        if other.kind == "boxes":
+            raise ValueError(
+                f"visops.transforms: {leaf.name} and {other.name} are in one container; "
+                "must be in two, or boxes='sanitize' can't tell what belongs to which"
+            )
+        raise ValueError(
+            f"visops.transforms: boxes='sanitize' can't tell whether {other.name} belongs to "
+            f"{leaf.name}; {WHAT_BELONGS}"
+        )
 
 
 def mask_fill_of(per_box: bool, value: Any, options: TargetOptions) -> int:

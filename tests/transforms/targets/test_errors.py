@@ -415,7 +415,7 @@ def options(sample: Any, **fields: Any) -> Callable[[], Any]:
     (
         ValueError,
         "transforms: boxes='sanitize' can't tell whether sample[2] belongs to sample[1]; must be "
-        "in a dict, under a name in keys={'labels': [...]}",
+        "in one dict with them, under a name in keys={'labels': [...]}",
         options(
             (IMAGE, typed(GOOD), torch.zeros(2)),
             boxes="sanitize",
@@ -425,7 +425,7 @@ def options(sample: Any, **fields: Any) -> Callable[[], Any]:
         (
             ValueError,
             f"transforms: boxes='sanitize' can't tell whether sample['{name}'] belongs to "
-            "sample['boxes']; must be in a dict, under a name in keys={'labels': [...]}",
+            "sample['boxes']; must be in one dict with them, under a name in keys={'labels':",
             options({"image": IMAGE, "boxes": GOOD, name: own}, boxes="sanitize"),
         )
         for name, own in (

@@ -1,5 +1,6 @@
 """Boxes and key points against loops and torchvision; visibility; dropped boxes."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -415,3 +416,42 @@ def test_labels_of_boxes_that_are_dropped(name: str) -> None:
         found = outcome()
     assert went in ([in_one_call], [])
     assert_same(found, expected)
+
+
+TWO = torch.tensor([[0.0, 0.0, 2.0, 2.0], [3.0, 3.0, 5.0, 5.0]])
+UNCLEAR: dict[str, tuple[str, Any]] = {
+    "another name": ("sample['gt_labels']", {"boxes": TWO, "gt_labels": [1, 2]}),
+    "numbers of objects": ("sample['track_ids']", {"boxes": TWO, "track_ids": TWO[:, 0]}),
+    "labels outside": ("sample['labels']", {"labels": [1, 2], "target": {"boxes": TWO}}),
+    "labels within": ("sample['target']['labels']", {"boxes": TWO, "target": {"labels": [1, 2]}}),
+    "masks outside": (
+        "sample['masks']",
+        {"masks": torch.ones(2, 8, 8, dtype=torch.bool), "target": {"boxes": TWO}},
+    ),
+}
+
+
+@pytest.mark.parametrize("step", [T.CenterCrop(4), T.GaussianBlur(3), T.ElasticTransform()])
+@pytest.mark.parametrize("name", UNCLEAR)
+def test_what_may_belong_to_dropped_boxes_is_refused(name: str, step: Any) -> None:
+    """Whatever runs the chain, and each time."""
+    what, targets = UNCLEAR[name]
+    sample = {"image": torch.zeros(3, 8, 8), **targets}
+    chain = T.Compose([step], boxes="sanitize")
+    for _ in range(2):
+        with pytest.raises(ValueError, match=f"can't tell whether {re.escape(what)} belongs to "):
+            chain(sample)
+    assert set(T.Compose([step])(sample)) >= set(sample)  # nothing is dropped
+    with pytest.raises(ValueError, match=f"can't tell whether {re.escape(what)} belongs to "):
+        T.Mosaic(16, fill=0).collate([sample] * 4)
+
+
+def test_labels_elsewhere_that_are_the_image_s() -> None:
+    chain = T.Compose([T.CenterCrop(4)], boxes="sanitize")
+    image, own = torch.zeros(3, 8, 8), {"boxes": TWO, "labels": [1, 2]}
+    assert chain({"image": image, "labels": [5], "target": own})["target"]["labels"] == [2]
+    assert chain({"image": image, "labels": 5, "target": {"boxes": TWO}})["labels"] == 5
+    batch = {"image": torch.zeros(2, 3, 8, 8), "labels": torch.tensor([5, 6])}
+    assert chain({**batch, "target": {"boxes": [TWO, TWO]}})["labels"].tolist() == [5, 6]
+    other = T.Compose([T.CenterCrop(4)], boxes="sanitize", keys={"other": ["labels"]})
+    assert other({"image": image, "labels": [5, 6], "target": {"boxes": TWO}})["labels"] == [5, 6]
