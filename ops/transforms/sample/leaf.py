@@ -77,8 +77,12 @@ class Leaf:
 
 
 def shared_tensor(value: np.ndarray) -> Tensor:
-    """Return a tensor in an array's memory, or in a copy where nobody may write to that."""
-    return torch.from_numpy(value if value.flags.writeable else value.copy())
+    """Return a tensor in an array's memory, or in a copy where torch can't share that.
+
+    It refuses foreign byte orders and negative strides, and warns about read-only memory.
+    """
+    plain = value.flags.writeable and value.dtype.isnative and min(value.strides, default=0) >= 0
+    return torch.from_numpy(value if plain else np.array(value, value.dtype.newbyteorder("=")))
 
 
 def imported(module: str, name: str) -> Any:

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ... import _native
 from ..._torch.native import unwatched_ptr_and_strides
 from ...warp.augment_autograd import augment, augment_list
+from ..sample.leaf import shared_tensor
 from .options import Geometry
 
 # Dtypes whose coordinates the kernel computes in float32. float64 is not among them: its finer
@@ -108,11 +108,7 @@ def _in_place(
 
 def as_tensor(value: Any) -> Tensor:
     """Return a mask as a tensor, without a copy where torch can share its memory."""
-    if isinstance(value, Tensor):
-        return value
-    # torch refuses foreign byte orders and negative strides, and warns about read-only memory.
-    plain = value.flags.writeable and value.dtype.isnative and min(value.strides, default=0) >= 0
-    return torch.from_numpy(value if plain else np.array(value, value.dtype.newbyteorder("=")))
+    return value if isinstance(value, Tensor) else shared_tensor(value)
 
 
 def as_given(moved: Tensor, value: Any) -> Any:

@@ -57,6 +57,21 @@ def test_dtypes() -> None:
     assert rebuild(leaves)["boxes"].tolist() == [[2, 3, 4, 5]]
 
 
+def test_arrays_of_a_foreign_byte_order_are_collated() -> None:
+    sample = {
+        "image": IMAGE,
+        "boxes": np.array([[1, 2, 3, 4]], ">f4"),
+        "labels": np.array([7], ">i4"),
+        "keypoints": np.array([[[1, 2]]], ">f8")[::-1],
+        "mask": np.full(SIZE, 300, ">u2"),
+    }
+    chain = transforms.Compose([transforms.RandomHorizontalFlip(0.0)])
+    batch = chain.collate([sample, sample])
+    for name in ("boxes", "labels", "keypoints", "mask"):
+        assert isinstance(batch[name][1], Tensor), name
+        np.testing.assert_array_equal(batch[name][1], sample[name])
+
+
 def test_tensors_whose_memory_is_negated() -> None:
     """Torch's views of imaginary parts; no array can be one."""
     targets = {
