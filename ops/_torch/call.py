@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .arrays import as_tensor
-from .numbers import as_index, is_symbol
+from .numbers import as_index, is_symbol, on_one_line
 from .unsupported_inputs import called, readable, require_plain
 
 Device = torch.device | str | None
@@ -101,7 +101,8 @@ def output_limit(op: str, max_output: Any, *, of_arrays: bool) -> Any:
     try:
         limit = as_index(max_output)
     except TypeError:
-        raise TypeError(f"visops.{op}: max_output is {max_output!r}, must be an integer") from None
+        got = on_one_line(max_output)
+        raise TypeError(f"visops.{op}: max_output is {got}, must be an integer") from None
     if not is_symbol(limit) and not 0 <= limit < 2**63:  # -1 has a meaning for the operator
         error = ValueError if of_arrays else RuntimeError
         allowed = ">= 0" if limit < 0 else "below 2^63"

@@ -48,6 +48,11 @@ def tensor_of_symbols(value: Any, device: torch.device | None) -> torch.Tensor:
     return torch.scalar_tensor(value, dtype=torch.float64, device=device)
 
 
+def on_one_line(value: Any) -> str:
+    """Return a value as messages have it: on one line, also a tensor."""
+    return " ".join(repr(value).split())
+
+
 def whole_number(op: str, name: str, value: Any) -> Any:
     """Return an integer, also for a float without a fraction.
 
@@ -64,7 +69,9 @@ def whole_number(op: str, name: str, value: Any) -> Any:
         is_whole_float = isinstance(value, float) and value.is_integer()
         number = int(value) if is_whole_float else as_index(value)
     except TypeError:
-        raise TypeError(f"visops.{op}: {name} is {value!r}, must be a whole number") from None
+        raise TypeError(
+            f"visops.{op}: {name} is {on_one_line(value)}, must be a whole number"
+        ) from None
     if not -(2**63) <= number < 2**63:
         bits = number.bit_length()
         raise ValueError(f"visops.{op}: {name} has {bits} bits, must fit in 64 with its sign")
@@ -90,7 +97,7 @@ def real_number(op: str, name: str, value: Any) -> Any:
     except OverflowError:
         raise ValueError(f"visops.{op}: {name} has {value.bit_length()} bits, too many") from None
     except (TypeError, ValueError):  # the latter of tensors of several numbers
-        raise TypeError(f"visops.{op}: {name} is {value!r}, must be a number") from None
+        raise TypeError(f"visops.{op}: {name} is {on_one_line(value)}, must be a number") from None
 
 
 def listed(op: str, name: str, value: Any, allowed: str) -> list[Any]:
@@ -104,4 +111,4 @@ def listed(op: str, name: str, value: Any, allowed: str) -> list[Any]:
     try:
         return list(value)
     except TypeError:
-        raise TypeError(f"visops.{op}: {name} is {value!r}, must be {allowed}") from None
+        raise TypeError(f"visops.{op}: {name} is {on_one_line(value)}, must be {allowed}") from None

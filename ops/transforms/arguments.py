@@ -7,6 +7,8 @@ from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
+from .._torch.numbers import on_one_line
+
 INTERPOLATIONS = {
     "nearest": "nearest",
     "nearest-exact": "nearest",
@@ -33,7 +35,7 @@ PADDINGS = {
 
 def fail(owner: str, argument: str, value: Any, allowed: str, error: type = ValueError) -> NoReturn:
     """Raise the error of a wrong argument."""
-    raise error(f"visops.transforms.{owner}: {argument} is {value!r}, must be {allowed}")
+    raise error(f"visops.transforms.{owner}: {argument} is {on_one_line(value)}, must be {allowed}")
 
 
 def reject_names(owner: str, names: Iterable[str], hints: Mapping[str, str]) -> None:

@@ -170,6 +170,7 @@ ERRORS: dict[str, Errors] = {
         bad(iou_threshold="a", says="is 'a', must be a number"),
         bad(score_threshold="a", says="is 'a', must be a number or None"),
         bad(iou_threshold=None, says="is None, must be a number"),
+        bad_type(max_output=zeros(2, 1), says="is tensor([[0.], [0.]]), must be an integer"),
         bad(iou_threshold=zeros(2, 1), says="is tensor([[0.], [0.]]), must be a number"),
     ),
     "batched_nms": Errors(
