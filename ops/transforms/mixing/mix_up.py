@@ -118,7 +118,7 @@ def _reject(owner: str, leaf: Leaf, problem: str, batch: int, num_classes: int |
     classes = "num_classes" if num_classes is None else num_classes
     raise ValueError(
         f"visops.transforms.{owner}: {leaf.name} {problem}, must be classes [{batch}] or "
-        f"probabilities [{batch}, {classes}]"
+        f"probabilities [{batch}, {classes}] of {batch} images (videos must be tv_tensors.Video)"
     )
 
 

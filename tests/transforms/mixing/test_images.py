@@ -273,7 +273,8 @@ def mixing(sample: Any, make: Callable[..., Any] = T.MixUp, **options: Any) -> C
     ),
     (
         ValueError,
-        "transforms.MixUp: sample[1] has shape [4], must be classes [5] or probabilities [5, 7]",
+        "transforms.MixUp: sample[1] has shape [4], must be classes [5] or probabilities [5, 7] of "
+        "5 images (videos must be tv_tensors.Video)",
         mixing((IMAGES, LABELS[1:]), num_classes=CLASSES),
     ),
     (
