@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..sample.entries import rebuilt
+from ..sample.entries import count_of, rebuilt
 from ..sample.leaf import TARGETS, Leaf
 from ..sample.per_box import WHAT_BELONGS, unclear_beside
 from ..targets.rotated import joined_outlines
@@ -28,21 +28,40 @@ def lists_of_things(owner: str, leaves: Sequence[Leaf]) -> list[Leaf]:
     Raises
     ------
     ValueError
-        It isn't clear whether a leaf has an entry for each box.
+        It isn't clear whether a leaf has an entry for each box, or some samples' have and others'
+        have not.
     """
-    kinds = ("boxes", "keypoints", "polygons", "area", "visible")
-    found = {id(leaf) for leaf in leaves if leaf.kind in kinds}
-    found |= {id(leaf) for leaf in leaves if leaf.per_box or _masks_of_things(leaf)}
     for boxes in leaves:
         if boxes.kind != "boxes":
             continue
+        for leaf in leaves:
+            if leaf.group == boxes.group and leaf.kind in ("labels", "area"):
+                leaf.per_box = _has_entries(owner, leaf, boxes)
         other = unclear_beside(boxes, leaves)
         if other is not None:
             raise ValueError(
                 f"visops.transforms.{owner}: can't tell whether {other.name} belongs to "
                 f"{boxes.name}; {WHAT_BELONGS}"
             )
-    return [leaf for leaf in leaves if id(leaf) in found]
+    kinds = ("boxes", "keypoints", "polygons", "area", "visible")
+    return [leaf for leaf in leaves if leaf.kind in kinds or leaf.per_box or _masks_of_things(leaf)]
+
+
+def _has_entries(owner: str, leaf: Leaf, boxes: Leaf) -> bool:
+    """Return whether a leaf has an entry for each box: in all samples, but those without boxes."""
+    if count_of(leaf.value) != boxes.batch:
+        return leaf.per_box
+    counts = [count_of(own) for own in leaf.value]
+    if all(count is None for count in counts):
+        return False
+    for index, (count, own) in enumerate(zip(counts, boxes.value, strict=True)):
+        if count != len(own) and (count, len(own)) != (None, 0):
+            got = "no length" if count is None else f"length {count}"
+            raise ValueError(
+                f"visops.transforms.{owner}: {leaf.name} of sample {index} has {got}, {boxes.name} "
+                f"has {len(own)} boxes; must be the same"
+            )
+    return True
 
 
 def _masks_of_things(leaf: Leaf) -> bool:

@@ -134,9 +134,9 @@ def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
             if first.value is not source.value:  # it was split
                 source.value = regrouped(source.value, values)
             return source
-        return dataclasses.replace(
-            first, value=_collated_labels(values, first), batch=None, like=None
-        )
+        # Samples without boxes may have no labels, such as None: others tell whose they are.
+        own = next((leaf for leaf in leaves if leaf.per_box), first)
+        return dataclasses.replace(own, value=_collated_labels(values, own), batch=None, like=None)
     if first.kind == "boxes" and len({leaf.format for leaf in leaves}) > 1:
         formats = sorted({leaf.format for leaf in leaves})
         raise ValueError(f"visops.transforms: {first.name} mixes the formats {formats}")

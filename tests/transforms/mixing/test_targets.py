@@ -262,6 +262,24 @@ def test_bad_input(error: type[Exception], message: str, call: Callable[[], Any]
     check(error, message, call)
 
 
+@pytest.mark.parametrize(
+    "mix", [T.MixUp(), T.CutMix(), T.Mosaic(16, fill=0)], ids=lambda v: v._get_name()
+)
+def test_samples_without_boxes_need_no_labels(mix: Any) -> None:
+    """Wherever they are in a batch; those with boxes need them."""
+    boxes = torch.tensor([[1.0, 2.0, 9.0, 9.0], [3.0, 4.0, 12.0, 14.0]])
+    full = {"image": torch.zeros(3, 16, 16), "boxes": boxes, "labels": [1, 2], "scores": [0.5, 1.0]}
+    nothing = {**full, "boxes": boxes[:0], "labels": None, "scores": None}
+    for samples in ([nothing, full] * 2, [full, nothing] * 2):
+        found = mix.collate(samples)
+        for name in ("labels", "scores"):
+            counts = [0 if own is None else len(own) for own in found[name]]
+            assert counts == [len(own) for own in found["boxes"]]
+    for labels, got in ((None, "no length"), (3, "no length"), ([4], "length 1")):
+        with pytest.raises(ValueError, match=f"has {got}, sample\\['boxes'\\].* has 2 boxes; must"):
+            mix.collate([full, {**full, "labels": labels}] * 2)
+
+
 @pytest.mark.parametrize("mix", [T.MixUp(), T.CutMix(), T.Mosaic(16)], ids=lambda v: v._get_name())
 def test_classes_of_boxes_under_another_name_are_refused(mix: Any) -> None:
     """They would stay those of one sample, beside the boxes of several."""

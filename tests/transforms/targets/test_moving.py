@@ -446,6 +446,15 @@ def test_what_may_belong_to_dropped_boxes_is_refused(name: str, step: Any) -> No
         T.Mosaic(16, fill=0).collate([sample] * 4)
 
 
+def test_a_first_sample_without_boxes_and_labels() -> None:
+    """Those of the others are dropped with their boxes."""
+    nothing = {"image": torch.zeros(3, 8, 8), "boxes": TWO[:0], "labels": None}
+    full = {**nothing, "boxes": TWO, "labels": [1, 2]}
+    chain = T.Compose([T.CenterCrop(4)], boxes="sanitize")
+    assert chain.collate([nothing, full])["labels"] == [None, [2]]
+    assert chain.collate([full, nothing])["labels"] == [[2], None]
+
+
 def test_labels_elsewhere_that_are_the_image_s() -> None:
     chain = T.Compose([T.CenterCrop(4)], boxes="sanitize")
     image, own = torch.zeros(3, 8, 8), {"boxes": TWO, "labels": [1, 2]}
