@@ -167,7 +167,7 @@ class CopyPaste(Mixing):
         for index, alpha in enumerate(alphas):
             own = as_tensor(masks.value[2 * index])
             if alpha is not None:
-                own = own.masked_fill(alpha, 0)
+                own = torch.where(alpha, torch.zeros_like(own), own)  # of uint16, too
                 masks.value[2 * index] = as_given(own, masks.value[2 * index])
             counts += [(as_tensor(m) != 0).sum((1, 2)) for m in masks.value[2 * index :][:2]]
         for leaf in pieces:

@@ -251,12 +251,6 @@ class Mosaic(Mixing):
             result = filled(own, self._canvas(*own.shape[:-2]), fill)
             for tile in range(4 * sample, 4 * sample + 4):
                 other = values[tiles.sources[tile]]
-                if other.shape[:-2] != own.shape[:-2]:
-                    raise ValueError(
-                        f"visops.transforms.Mosaic: {leaf.name} has {list(other.shape)} in sample "
-                        f"{tiles.sources[tile]}, {list(own.shape)} in sample {sample}; must have "
-                        "as many planes"
-                    )
                 tiles.put_masks(tile, tiles.masks(tile, other, fill), result)
             results.append(result)
         leaf.value = restacked(leaf, results)

@@ -31,6 +31,10 @@ def lists_of_things(owner: str, leaves: Sequence[Leaf]) -> list[Leaf]:
         It isn't clear whether a leaf has an entry for each box, or some samples' have and others'
         have not.
     """
+    for leaf in leaves:
+        if leaf.kind == "keypoints":
+            _shape_alike(leaf)
+        _reject_mixed_forms(owner, leaf)
     for boxes in leaves:
         if boxes.kind != "boxes":
             continue
@@ -47,6 +51,37 @@ def lists_of_things(owner: str, leaves: Sequence[Leaf]) -> list[Leaf]:
     return [leaf for leaf in leaves if leaf.kind in kinds or leaf.per_box or _masks_of_things(leaf)]
 
 
+def _shape_alike(leaf: Leaf) -> None:
+    """Give key points of samples without objects, such as [], the shape that the others have."""
+    full = next((i for i, value in enumerate(leaf.value) if 0 not in value.shape), None)
+    if full is None:
+        return
+    for values in (leaf.value, leaf.visible):
+        if isinstance(values, list):
+            inner = values[full].shape[1:]
+            values[:] = [own.reshape(0, *inner) if len(own) == 0 else own for own in values]
+
+
+def _reject_mixed_forms(owner: str, leaf: Leaf) -> None:
+    """Refuse key points with and without visibilities, and masks of images of several ranks."""
+    if leaf.kind == "keypoints":
+        part = slice(-1, None)
+    elif leaf.kind == "mask" and not _masks_of_things(leaf):
+        part = slice(None, -2)
+    else:
+        return
+    shapes = [(index, value.shape) for index, value in enumerate(leaf.samples())]
+    if leaf.kind == "keypoints":
+        shapes = [(index, shape) for index, shape in shapes if 0 not in shape]
+    for index, shape in shapes[1:]:
+        first, expected = shapes[0]
+        if shape[part] != expected[part]:
+            raise ValueError(
+                f"visops.transforms.{owner}: {leaf.name} has {list(shape)} in sample {index}, "
+                f"{list(expected)} in sample {first}; must be alike"
+            )
+
+
 def _has_entries(owner: str, leaf: Leaf, boxes: Leaf) -> bool:
     """Return whether a leaf has an entry for each box: in all samples, but those without boxes."""
     if count_of(leaf.value) != boxes.batch:
@@ -55,7 +90,7 @@ def _has_entries(owner: str, leaf: Leaf, boxes: Leaf) -> bool:
     if all(count is None for count in counts):
         return False
     for index, (count, own) in enumerate(zip(counts, boxes.value, strict=True)):
-        if count != len(own) and (count, len(own)) != (None, 0):
+        if count != len(own) and (len(own) > 0 or leaf.value[index] is not None):
             got = "no length" if count is None else f"length {count}"
             raise ValueError(
                 f"visops.transforms.{owner}: {leaf.name} of sample {index} has {got}, {boxes.name} "

@@ -11,6 +11,7 @@ from torch.utils.data import default_collate
 
 from .coco import with_same_entries
 from .entries import regrouped, ungrouped
+from .images import sizes_of
 from .leaf import Leaf, shared_tensor, tv_kind
 
 Split = tuple[list[Leaf], Callable[[list[Leaf]], Any]]
@@ -110,6 +111,13 @@ def batch_leaves(samples: Sequence[Sequence[Leaf]], *, stack: bool = True) -> li
                     f"has {other.kind} at {other.name}; must be the same"
                 )
     batched = [_collated([sample[i] for sample in samples], stack) for i in range(len(first))]
+    for position, own in enumerate(batched):
+        canvases = [sample[position].canvas for sample in samples]
+        if own.canvas is None and any(canvas is not None for canvas in canvases):
+            images = [next(leaf for leaf in sample if leaf.kind == "image") for sample in samples]
+            own.canvas = np.concatenate(
+                [sizes_of(image) for image in images]
+            )  # only some are typed
     by_first = {id(leaf): own for leaf, own in zip(first, batched, strict=True)}
     for own in batched:
         if own.partner is not None:
@@ -155,6 +163,14 @@ def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
                 f"visops.transforms: {first.name} of sample {one} has an entry for each box, that "
                 f"of sample {other} has not; must be the same"
             )
+    # Samples without objects come in no form: others tell.
+    layouts = {leaf.layout for leaf in leaves if 0 not in leaf.value.shape} or {first.layout}
+    if len(layouts) > 1:
+        forms = {"CHW": "[N, K, 2 or 3]", "flat": "[N, 3 K]"}
+        if first.kind == "mask":
+            forms = {"CHW": "[N, H, W]", "HWN": "[H, W, N]"}
+        wrong = " and ".join(forms.get(layout, layout) for layout in sorted(layouts))
+        raise ValueError(f"visops.transforms: {first.name} mixes the forms {wrong}; must be one")
     canvases = [leaf.canvas for leaf in leaves]
     outlines = tuple(own for leaf in leaves for own in leaf.outlines)
     value = values
@@ -178,6 +194,7 @@ def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
         value=value,
         batch=len(leaves),
         like=like,
+        layout=layouts.pop(),
         canvas=None if any(c is None for c in canvases) else np.concatenate(canvases),  # type: ignore[arg-type]
         visible=flags,
         outlines=outlines,

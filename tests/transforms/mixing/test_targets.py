@@ -1,5 +1,6 @@
 """MixUp and CutMix with boxes, masks and key points: against painted pixels, one by one."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -278,6 +279,62 @@ def test_samples_without_boxes_need_no_labels(mix: Any) -> None:
     for labels, got in ((None, "no length"), (3, "no length"), ([4], "length 1")):
         with pytest.raises(ValueError, match=f"has {got}, sample\\['boxes'\\].* has 2 boxes; must"):
             mix.collate([full, {**full, "labels": labels}] * 2)
+
+
+FLAT = torch.tensor([[1.0, 2, 2, 3, 4, 1]])
+
+
+@pytest.mark.parametrize(
+    "mix", [T.MixUp(), T.CutMix(), T.Mosaic(16, fill=0)], ids=lambda v: v._get_name()
+)
+@pytest.mark.parametrize("points", [FLAT, FLAT.view(1, 2, 3), FLAT.view(1, 3, 2).numpy()])
+def test_key_points_beside_samples_without_objects(points: Any, mix: Any) -> None:
+    """An empty list tells nothing of their form, and typed boxes nothing of others' types."""
+    boxes = tv.BoundingBoxes([[1.0, 2, 9, 9]], format="XYXY", canvas_size=(16, 16))  # type: ignore[call-overload]
+    full = {"image": torch.zeros(3, 16, 16), "boxes": boxes, "labels": [1], "keypoints": points}
+    nothing = {**full, "boxes": torch.zeros(0, 4), "labels": [], "keypoints": []}
+    for samples in ([nothing, full] * 2, [full, nothing] * 2):
+        found = mix.collate(samples)
+        for own, objects in zip(found["keypoints"], found["boxes"], strict=True):
+            assert own.shape == (len(objects), *points.shape[1:])
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other", "says"),
+    [
+        ("keypoints", FLAT, FLAT.view(1, 2, 3), "mixes the forms [N, K, 2 or 3] and [N, 3 K]"),
+        (
+            "keypoints",
+            FLAT.view(1, 2, 3),
+            FLAT.view(1, 3, 2),
+            "has [1, 3, 2] in sample 1, [1, 2, 3] in",
+        ),
+        (
+            "mask",
+            torch.zeros(16, 16),
+            torch.zeros(2, 16, 16),
+            "has [2, 16, 16] in sample 1, [16, 16] in",
+        ),
+        ("mask", torch.zeros(16, 16, 2), torch.zeros(2, 16, 16), "mixes the forms [N, H, W] and ["),
+    ],
+)
+def test_targets_of_several_forms_are_refused(name: str, one: Any, other: Any, says: str) -> None:
+    sample = {"image": torch.zeros(3, 16, 16), "boxes": torch.tensor([[1.0, 2, 9, 9]])}
+    samples = [{**sample, "labels": [1], name: own} for own in (one, other)] * 2
+    with pytest.raises(ValueError, match=re.escape(f"sample['{name}'] {says}")):
+        T.CutMix().collate(samples)
+
+
+def test_copy_paste_takes_masks_of_16_bits() -> None:
+    masks = torch.zeros(1, 16, 16, dtype=torch.int32)
+    masks[0, 2:9, 1:9] = 300
+    boxes = torch.tensor([[1.0, 2, 9, 9]])
+    sample = {"image": torch.zeros(3, 16, 16), "boxes": boxes, "labels": [1], "masks": masks}
+    expected = T.CopyPaste(seed=0).collate([sample] * 2)["masks"]
+    narrow = {**sample, "masks": masks.to(torch.uint16)}
+    for own, wide in zip(T.CopyPaste(seed=0).collate([narrow] * 2)["masks"], expected, strict=True):
+        assert own.dtype == torch.uint16
+        assert torch.equal(own.to(torch.int32), wide)
 
 
 @pytest.mark.parametrize("mix", [T.MixUp(), T.CutMix(), T.Mosaic(16)], ids=lambda v: v._get_name())

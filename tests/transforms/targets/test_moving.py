@@ -453,6 +453,9 @@ def test_a_first_sample_without_boxes_and_labels() -> None:
     chain = T.Compose([T.CenterCrop(4)], boxes="sanitize")
     assert chain.collate([nothing, full])["labels"] == [None, [2]]
     assert chain.collate([full, nothing])["labels"] == [[2], None]
+    points = {"keypoints": torch.tensor([[1.0, 2, 2, 3, 4, 1]] * 2)}
+    found = chain.collate([{**nothing, "keypoints": []}, {**full, **points}])["keypoints"][1]
+    assert found.shape == (1, 6)  # as COCO has them
 
 
 def test_labels_elsewhere_that_are_the_image_s() -> None:
