@@ -36,8 +36,13 @@ def awkward(rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype
     return torch.from_numpy(numbers).to(dtype)
 
 
-# Tiles are 64 x 32; a thread has 4 neighbours of a row, 8 of a column.
-@pytest.mark.parametrize("size", [(1, 1), (2, 3), (31, 63), (32, 64), (33, 65), (9, 67)], ids=str)
+# Tiles are 64 x 64; a thread has 8 neighbours of a row, then 4 of each of 4 columns. Quads of rows
+# of whole quads are aligned. Low images are mirrored more than once, from 16 rows on those of 9
+# taps are not.
+FILTER_SIZES = [(1, 1), (2, 3), (4, 4), (15, 12), (16, 68), (9, 67), (63, 63), (64, 64), (65, 132)]
+
+
+@pytest.mark.parametrize("size", FILTER_SIZES, ids=str)
 @pytest.mark.parametrize("dtype", FILTERED, ids=str)
 def test_taps_of_a_separable_filter(dtype: torch.dtype, size: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
@@ -72,8 +77,8 @@ def test_many_channels_and_odd_addresses() -> None:
     assert empty.shape == (0, 5, 3, 5)
 
 
-# Tiles are 32 wide, and 32 or 64 high.
-@pytest.mark.parametrize("size", [(1, 1), (3, 31), (64, 32), (65, 33), (31, 66)], ids=str)
+# Tiles are 64 wide, and 16, 32 or 64 high.
+@pytest.mark.parametrize("size", [(1, 1), (3, 31), (64, 64), (65, 68), (17, 65), (31, 33)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_kernels_of_a_convolution(dtype: torch.dtype, size: tuple[int, int]) -> None:
     rng = np.random.default_rng(2)
@@ -123,6 +128,33 @@ def test_layouts_and_batches_of_a_convolution() -> None:
             None,
             True,
         )
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64])
+def test_quads_that_are_aligned_and_others(dtype: torch.dtype) -> None:
+    """Loads begin at an aligned quad before what is needed, if every row has such quads."""
+    rng = np.random.default_rng(5)
+    kernel = values(rng, (2, 3, 3), dtype)
+    memory = values(rng, (2, 40, 84), dtype)
+    views = {
+        "aligned": memory[:, :, :80],
+        "aligned rows of any width": memory[:, :, :77],
+        "an offset of a quad": memory[:, :, 4:],
+        "an offset of an element": memory[:, :, 1:81],
+        "rows of 82": memory.reshape(-1)[: 2 * 40 * 82].view(2, 40, 82)[:, :, :80],
+        "images of 3322": memory.reshape(-1)[: 2 * 3322].view(2, 3322)[:, :3200].view(2, 40, 80),
+        "columns apart": memory[:, :, ::2],
+        "one row for all": memory[:, :1].expand(2, 40, 84),
+    }
+    for turn, (name, input) in enumerate(views.items()):
+        for start in range(-5, 6):
+            boundary = BOUNDARIES[(turn + start) % 3]
+            fill = element(dtype) if boundary == "fill" else None
+            size = [38, 72 if start % 2 else 75]
+            found = same_on_cuda(
+                OPS.convolve2d, input, kernel, [1, start], size, boundary, fill, False
+            )
+            assert found.shape == (2, *size), name
 
 
 COPIED = [

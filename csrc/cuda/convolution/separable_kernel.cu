@@ -1,8 +1,8 @@
 // NOTE [ Separable filters on CUDA ]
 // A block has a tile of a channel. It reads what the tile and its rim need into shared memory, as
-// float32, filters the rows into a second part of it, and sums down the columns. A thread has four
-// neighbours of a row, then eight of a column (NOTE [ Windows ] in cuda/convolution/window.h). Sums
-// in pairs go outwards from the middle: there, four sums of a thread share each weight.
+// float32, filters the rows where they are, and sums down the columns. A thread has eight
+// neighbours of a row, then four of each of four columns (NOTE [ Windows ] in
+// cuda/convolution/window.h). Sums in pairs go outwards from the middle.
 //
 // Weights travel by value. If they differ between images, a launch takes as many images as fit.
 //
@@ -13,31 +13,44 @@
 #include "core/images/image.h"
 #include "core/numbers/ceil_div.h"
 #include "core/pixels/filters/separable.h"
+#include "cuda/byte_products.h"
 #include "cuda/convolution/window.h"
 
 namespace visops {
 namespace {
 
-constexpr int kTileWidth = 64, kTileHeight = 32;
-constexpr int kLanes = 32, kThreads = 256, kWarps = kThreads / kLanes;
-constexpr int kSums = 4;                                    // of a thread at once, in pairs
-constexpr int kDown = kTileHeight * kTileWidth / kThreads;  // of a thread in a column
+constexpr int kTileWidth = 64, kTileHeight = 64;
+constexpr int kLanes = 32, kThreads = 128, kWarps = kThreads / kLanes;
+constexpr int kAlong = 8;                     // of a thread in a row
+constexpr int kDown = 4;                      // of a thread in each of four columns
+constexpr int kQuads = kTileWidth / kQuad;    // of a row of the tile
+constexpr int kAcross = kTileWidth / kAlong;  // threads of a row
+constexpr int kBeside = 2;                    // rows of a thread
+constexpr int kWarpRows = kLanes / kAcross * kBeside;
+constexpr int kRound = kThreads / kQuads * kDown;  // rows that all threads have at once
 constexpr int kMost = static_cast<int>(kMostFilterTaps + 3) / kQuad * kQuad;
 #if defined(VISOPS_SMALL_CONSTANTS)
 constexpr int kMostWeights = 2 * static_cast<int>(kMostFilterTaps);  // tests see several launches
 #else
 constexpr int kMostWeights = 768;
 #endif
-static_assert(kTileWidth == 2 * kLanes, "a lane has two columns");
-static_assert(kDown % kSums == 0 && kDown % kQuad == 0, "threads have whole sums");
+static_assert(kTileWidth == 2 * kLanes, "a lane has two columns, in pairs");
+static_assert(kTileHeight % kRound == 0, "threads share the tile");
 
 struct FilterTiles {
   Divisor<int32_t> across;  // of a channel
   int32_t count;            // of a channel
   int64_t channels;         // of all images
-  int32_t rows;             // that a tile reads
-  Divisor<int32_t> quads;   // of a row
+  int32_t height, width;    // of a channel
+  bool aligned;             // quads of the images
+  QuadLines lines;
 };
+
+// Rows that so many of a tile need: those of whole threads, and of whole warps.
+VISOPS_FN int rows_read(int own, int64_t column_taps) {
+  const int64_t needed = parts_of(own, kDown) * kDown + quads_beyond(column_taps) * kQuad;
+  return static_cast<int>(parts_of(needed, kWarpRows) * kWarpRows);
+}
 
 struct FilterWeights {
   int64_t first, count;           // images
@@ -46,115 +59,162 @@ struct FilterWeights {
   float weight[kMostWeights];     // [sets, row_taps + column_taps]
 };
 
+// Where four neighbours of a row are.
+struct Columns {
+  int32_t at[kQuad];
+  bool together;  // an aligned quad
+};
+
+// An aligned quad.
+template <class T>
+__device__ Quad<float> load_quad(const T* from) {
+  const Quad<T> quad = *reinterpret_cast<const Quad<T>*>(from);
+  Quad<float> values;
+  for (int i = 0; i < kQuad; ++i) values.value[i] = load_element(&quad.value[i]);
+  return values;
+}
+__device__ inline Quad<float> load_quad(const uint8_t* from) {
+  const uint32_t word = load_readonly(reinterpret_cast<const uint32_t*>(from));
+  Quad<float> values;
+  for (int i = 0; i < kQuad; ++i) values.value[i] = offset_byte(word, i) - kByteOffset;
+  return values;
+}
+
 // Reads rows of values from (y, x) on, mirrored at the rim.
 template <class T>
-__device__ void load_tile(const SeparableParams& p, const T* channel, int32_t y, int32_t x,
-                          const FilterTiles& tiles, float* to) {
-  const auto height = static_cast<int32_t>(p.height), width = static_cast<int32_t>(p.width);
-  const auto load = [&](int row, int column) {
-    const T* const line = channel + mirrored(y + row, height) * p.width;
+__device__ void load_tile(const T* channel, int32_t y, int32_t x, const FilterTiles& tiles,
+                          int rows, float* to) {
+  const int32_t height = tiles.height, width = tiles.width;
+  const bool aligned = tiles.aligned;
+  const auto place = [=](int column) {
     const int32_t first = x + column;
+    Columns columns = {{first}, aligned && first >= 0 && first + kQuad <= width};
+    if (columns.together) return columns;
+    for (int i = 0; i < kQuad; ++i) columns.at[i] = mirrored(first + i, width);
+    return columns;
+  };
+  const auto row = [=](int number) {
+    return channel + int64_t{mirrored(y + number, height)} * width;
+  };
+  const auto load = [](const Columns& columns, const T* from) {
+    if (columns.together) return load_quad(from + columns.at[0]);
     Quad<T> quad;
-    if (first >= 0 && first + kQuad <= width) {
-      for (int i = 0; i < kQuad; ++i) quad.value[i] = load_readonly(line + first + i);
-    } else {
-      for (int i = 0; i < kQuad; ++i) {
-        int32_t at = first + i < 0 ? -(first + i) : first + i;
-        at = at < width ? at : 2 * (width - 1) - at;
-        if (at < 0) at = mirrored(at, width);  // of narrow images
-        quad.value[i] = load_readonly(line + at);
-      }
-    }
+    for (int i = 0; i < kQuad; ++i) quad.value[i] = load_readonly(from + columns.at[i]);
     Quad<float> values;
     for (int i = 0; i < kQuad; ++i) values.value[i] = load_element(&quad.value[i]);
     return values;
   };
-  store_quads<kThreads>(tiles.rows, tiles.quads, load, to);
+  load_lines(tiles.lines, rows, place, row, load, to);
 }
 
 template <class T>
-__device__ void copy_tile(const SeparableParams& p, const T* from, int64_t y, int64_t x, T* to) {
+__device__ void copy_tile(const FilterTiles& tiles, const T* from, int32_t y, int32_t x, T* to) {
+#pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < kTileHeight * kTileWidth; i += kThreads) {
-    const int64_t row = y + i / kTileWidth, column = x + i % kTileWidth;
-    if (row < p.height && column < p.width) {
-      to[row * p.width + column] = from[row * p.width + column];
+    const int32_t row = y + i / kTileWidth, column = x + i % kTileWidth;
+    const int64_t at = int64_t{row} * tiles.width + column;
+    if (row < tiles.height && column < tiles.width) to[at] = from[at];
+  }
+}
+
+// sums[i] = the sum in pairs over taps of weights[k] value(i, k), each number of it by itself.
+template <int count, int width, class Value>
+__device__ void add_pairs(const float* weights, int taps, const Value& value,
+                          Several<float, width> (&sums)[count]) {
+  const int middle = taps / 2;
+  for (int i = 0; i < count; ++i) {
+    const auto own = value(i, middle);
+    for (int j = 0; j < width; ++j) sums[i].value[j] = weights[middle] * own.value[j];
+  }
+  for (int k = 1; k <= middle; ++k) {
+    const float weight = weights[middle + k];
+    for (int i = 0; i < count; ++i) {
+      const auto before = value(i, middle - k), after = value(i, middle + k);
+      for (int j = 0; j < width; ++j) {
+        sums[i].value[j] += weight * (before.value[j] + after.value[j]);
+      }
     }
   }
 }
 
-// sums[i] = the sum in pairs over taps of weights[k] value(i, k).
-template <class Value>
-__device__ void add_pairs(const float* weights, int taps, float (&sums)[kSums],
-                          const Value& value) {
-  const int middle = taps / 2;
-  for (int i = 0; i < kSums; ++i) sums[i] = weights[middle] * value(i, middle);
-  for (int k = 1; k <= middle; ++k) {
-    const float weight = weights[middle + k];
-    for (int i = 0; i < kSums; ++i)
-      sums[i] += weight * (value(i, middle - k) + value(i, middle + k));
+__device__ inline Quad<float>* quad_at(float* values) {
+  return reinterpret_cast<Quad<float>*>(values);
+}
+__device__ inline const Quad<float>& quad_at(const float* values) {
+  return *reinterpret_cast<const Quad<float>*>(values);
+}
+
+// Filters rows of values, a multiple of kWarpRows, each in its place.
+__device__ inline void filter_rows(float* values, int stride, int rows, const float* weights,
+                                   int taps) {
+  constexpr int kApart = kWarpRows / kBeside;  // rows of a thread
+  const WarpPlace<kAcross> place(static_cast<int>(threadIdx.x % kLanes));
+  for (int first = static_cast<int>(threadIdx.x / kLanes) * kWarpRows; first < rows;
+       first += kWarps * kWarpRows) {
+    float* const own = values + (first + place.line) * stride + place.turn * kAlong;
+    const auto load = [&](int at) {
+      return quads_at<kBeside>(static_cast<const float*>(own + at), kApart * stride);
+    };
+    Several<float, kBeside> sums[kAlong] = {};
+    add_window(weights, taps, load, sums);
+    __syncwarp();  // all lanes have read the rows
+#pragma unroll
+    for (int line = 0; line < kBeside; ++line) {
+#pragma unroll
+      for (int i = 0; i < kAlong; i += kQuad) {
+        Quad<float> quad;
+        for (int j = 0; j < kQuad; ++j) quad.value[j] = sums[i + j].value[line];
+        *quad_at(own + line * kApart * stride + i) = quad;
+      }
+    }
   }
 }
 
-// Filters rows of `stride` values into rows of kTileWidth.
-__device__ inline void filter_rows(const float* values, int stride, int rows, const float* weights,
-                                   int taps, float* to) {
-  constexpr int kQuads = kTileWidth / kQuad;
-  for (int i = static_cast<int>(threadIdx.x); i < rows * kQuads; i += kThreads) {
-    const float* const from = values + i / kQuads * stride + i % kQuads * kQuad;
-    Quad<float> sums = {};
-    add_window(
-        weights, taps, [&](int at) { return *reinterpret_cast<const Quad<float>*>(from + at); },
-        sums.value);
-    reinterpret_cast<Quad<float>*>(to)[i] = sums;
-  }
-}
-
-__device__ inline void filter_rows_in_pairs(const float* values, int stride, int rows,
-                                            const float* weights, int taps, float* to) {
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  for (int row = static_cast<int>(threadIdx.x) / kLanes; row < rows; row += 2 * kWarps) {
-    const int other = row + kWarps < rows ? row + kWarps : row;
-    const float* const upper = values + row * stride + lane;
-    const float* const lower = values + other * stride + lane;
-    float sums[kSums];
-    add_pairs(weights, taps, sums,
-              [&](int i, int k) { return (i < 2 ? upper : lower)[k + (i % 2) * kLanes]; });
-    to[row * kTileWidth + lane] = sums[0];
-    to[row * kTileWidth + lane + kLanes] = sums[1];
-    to[other * kTileWidth + lane] = sums[2];
-    to[other * kTileWidth + lane + kLanes] = sums[3];
+__device__ inline void filter_rows_in_pairs(float* values, int stride, int rows,
+                                            const float* weights, int taps) {
+  const int lane = static_cast<int>(threadIdx.x % kLanes);
+  for (int row = static_cast<int>(threadIdx.x / kLanes); row < rows; row += kWarps) {
+    float* const own = values + row * stride + lane;
+    Several<float, 2> sums[1];
+    const auto value = [&](int, int k) -> Several<float, 2> { return {own[k], own[k + kLanes]}; };
+    add_pairs(weights, taps, value, sums);
+    __syncwarp();  // all lanes have read the row
+    for (int i = 0; i < 2; ++i) own[i * kLanes] = sums[0].value[i];
   }
 }
 
 // Sums down the columns, and stores the tile.
 template <class T>
-__device__ void filter_columns(const SeparableParams& p, const float* values, const float* weights,
-                               int taps, int32_t y, int32_t x, T* channel) {
-  const int column = static_cast<int>(threadIdx.x) % kTileWidth;
-  const int first = static_cast<int>(threadIdx.x) / kTileWidth * kDown;
-  const float* const from = values + first * kTileWidth + column;
-  float sums[kDown] = {};
-  if (p.pairs) {
-#pragma unroll
-    for (int i = 0; i < kDown; i += kSums) {
-      float part[kSums];
-      add_pairs(weights, taps, part, [&](int n, int k) { return from[(i + n + k) * kTileWidth]; });
-      for (int n = 0; n < kSums; ++n) sums[i + n] = part[n];
+__device__ void filter_columns(const FilterTiles& tiles, const float* values, const float* weights,
+                               int taps, bool pairs, int32_t y, int32_t x, T* to) {
+  const int stride = tiles.lines.stride, quad = static_cast<int>(threadIdx.x % kQuads);
+  const int32_t column = x + quad * kQuad, left = tiles.width - column;
+  if (left <= 0) return;
+  int32_t row = y + static_cast<int>(threadIdx.x / kQuads) * kDown;
+  const float* from = values + (row - y) * stride + quad * kQuad;
+  const int32_t end = y + kTileHeight < tiles.height ? y + kTileHeight : tiles.height;
+#pragma unroll 1
+  for (; row < end; row += kRound, from += kRound * stride) {
+    Quad<float> sums[kDown] = {};
+    if (pairs) {
+      const auto value = [&](int i, int k) { return quad_at(from + (i + k) * stride); };
+      add_pairs(weights, taps, value, sums);
+    } else {
+      const auto load = [&](int at) {
+        Quad<Quad<float>> quads;
+        for (int i = 0; i < kQuad; ++i) quads.value[i] = quad_at(from + (at + i) * stride);
+        return quads;
+      };
+      add_window(weights, taps, load, sums);
     }
-  } else {
-    const auto load = [&](int at) {
-      Quad<float> quad;
-      for (int i = 0; i < kQuad; ++i) quad.value[i] = from[(at + i) * kTileWidth];
-      return quad;
-    };
-    add_window(weights, taps, load, sums);
-  }
-  if (x + column >= p.width) return;
-  T* to = channel + (y + first) * p.width + (x + column);
-  const int64_t rows = p.height - y - first;
+    int64_t at = int64_t{row} * tiles.width + column;
 #pragma unroll
-  for (int i = 0; i < kDown; ++i, to += p.width) {
-    if (i < rows) store_element(to, sums[i]);
+    for (int i = 0; i < kDown; ++i, at += tiles.width) {
+      if (row + i >= end) break;
+      Quad<T> results;
+      for (int j = 0; j < kQuad; ++j) store_element(&results.value[j], sums[i].value[j]);
+      store_quad(results, left, tiles.aligned, at, to);
+    }
   }
 }
 
@@ -165,13 +225,12 @@ __global__ void __launch_bounds__(kThreads)
                      const __grid_constant__ FilterTiles tiles) {
   __shared__ __align__(16) float row[kMost], column[kMost];
   const int row_taps = static_cast<int>(p.row_taps), column_taps = static_cast<int>(p.column_taps);
-  const int stride = tiles.quads.value * kQuad;
-  float* const values = dynamic_shared<float>();
-  float* const sums = values + tiles.rows * stride;
+  const int stride = tiles.lines.stride;
+  float* const values = dynamic_shared<float>() + kQuad;
   const int thread = static_cast<int>(threadIdx.x);
   for (int64_t channel = blockIdx.y; channel < tiles.channels; channel += gridDim.y) {
     const int64_t set = weights.shared ? 0 : channel / p.channels;
-    const float* const own = weights.weight + set * (row_taps + column_taps);
+    const float* const weight = weights.weight + set * (row_taps + column_taps);
     const int64_t position = (weights.first * p.channels + channel) * p.pixels();
     const T* const from = static_cast<const T*>(p.images) + position;
     T* const to = static_cast<T*>(p.output) + position;
@@ -181,22 +240,24 @@ __global__ void __launch_bounds__(kThreads)
       const int32_t y = of_row * kTileHeight;
       const int32_t x = (tile - of_row * tiles.across.value) * kTileWidth;
       if (weights.copies[set]) {
-        copy_tile(p, from, y, x, to);
+        copy_tile(tiles, from, y, x, to);
         continue;
       }
       if (thread < kMost) {
-        row[thread] = thread < row_taps ? own[thread] : 0.0f;
-        column[thread] = thread < column_taps ? own[row_taps + thread] : 0.0f;
+        row[thread] = thread < row_taps ? weight[thread] : 0.0f;
+        column[thread] = thread < column_taps ? weight[row_taps + thread] : 0.0f;
       }
-      load_tile(p, from, y - column_taps / 2, x - row_taps / 2, tiles, values);
+      const int32_t below = tiles.height - y;
+      const int rows = rows_read(below < kTileHeight ? below : kTileHeight, column_taps);
+      load_tile(from, y - column_taps / 2, x - row_taps / 2, tiles, rows, values);
       __syncthreads();
       if (p.pairs) {
-        filter_rows_in_pairs(values, stride, tiles.rows, row, row_taps, sums);
+        filter_rows_in_pairs(values, stride, rows, row, row_taps);
       } else {
-        filter_rows(values, stride, tiles.rows, row, row_taps, sums);
+        filter_rows(values, stride, rows, row, row_taps);
       }
       __syncthreads();
-      filter_columns(p, sums, column, column_taps, y, x, to);
+      filter_columns(tiles, values, column, column_taps, p.pairs, y, x, to);
       __syncthreads();  // before the next tile's weights replace these
     }
   }
@@ -208,8 +269,14 @@ FilterTiles filter_tiles(const SeparableParams& p, int64_t images) {
   tiles.across = divisor_of<int32_t>(across);
   tiles.count = static_cast<int32_t>(across * down);
   tiles.channels = images * p.channels;
-  tiles.rows = static_cast<int32_t>(kTileHeight + quads_beyond(p.column_taps) * kQuad);
-  tiles.quads = divisor_of<int32_t>(kTileWidth / kQuad + quads_beyond(p.row_taps));
+  tiles.height = static_cast<int32_t>(p.height);
+  tiles.width = static_cast<int32_t>(p.width);
+  const auto is_aligned = [&](const void* data) {
+    return reinterpret_cast<uintptr_t>(data) % (kQuad * element_size(p.dtype)) == 0;
+  };
+  tiles.aligned = p.width % kQuad == 0 && is_aligned(p.images) && is_aligned(p.output);
+  tiles.lines = quad_lines<kThreads, float>(-(p.row_taps / 2), kQuads + quads_beyond(p.row_taps),
+                                            tiles.aligned);
   return tiles;
 }
 
@@ -218,7 +285,7 @@ void launch_part(const SeparableParams& p, const FilterWeights& weights, Workspa
   const FilterTiles tiles = filter_tiles(p, weights.count);
   const int64_t channels = std::min(tiles.channels, kMostChannels);
   const dim3 grid(grid_for(tiles.count).x, static_cast<unsigned>(channels));
-  const int64_t floats = int64_t{tiles.rows} * (tiles.quads.value * kQuad + kTileWidth);
+  const int64_t floats = elements_of(tiles.lines, rows_read(kTileHeight, p.column_taps));
   with_filter_type(p.dtype, [&](auto* type) {
     launch(filter_separable<std::remove_pointer_t<decltype(type)>>, grid, dim3(kThreads),
            static_cast<size_t>(floats) * sizeof(float), workspace.stream(), p, weights, tiles);
