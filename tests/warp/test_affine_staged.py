@@ -96,6 +96,27 @@ def test_layouts(layout: str) -> None:
     same_bits_as_default(LAYOUTS[layout](image), turned(0.4, 1.0, (30, 25), (40, 45)), (40, 45))
 
 
+@pytest.mark.parametrize("first", [0, 1, 2, 4])
+@pytest.mark.parametrize("width", [60, 61, 62, 64])
+def test_rows_that_are_words_and_others(width: int, first: int) -> None:
+    """Bytes of photos are copied four at a time where rows, channels and images are words."""
+    memory = random_image(np.random.default_rng(7), (2, 4, 50, 72), torch.uint8)
+    views = {
+        "rows of 72": memory[:, :3, :, first : first + width],
+        "channels beside others": memory[:, 1:, :, first : first + width],
+        "whole rows": memory.reshape(-1)[first:][: 6 * 50 * width].view(2, 3, 50, width),
+        "channels of 3202": memory.reshape(-1)[: 6 * 3202].view(2, 3, 3202)[..., : 50 * 64],
+    }
+    views["channels of 3202"] = views["channels of 3202"].unflatten(-1, (50, 64))
+    for image in views.values():
+        for centre in ((30, 25), (20, 22), (width - 21, 27)):
+            matrix = turned(0.4, 0.8, centre, (40, 45))
+            same_bits_as_default(image, matrix, (40, 45))
+            same_bits_as_default(image, matrix, (40, 45), visops.augment)
+            window = [[first, 2.0, width, 48.0]] * 2
+            same_bits_as_default(image, matrix, (40, 45), visops.augment, window=window)
+
+
 @pytest.mark.parametrize("fill", [0.0, -0.0, 0.1, 1e-9, 1e30, math.inf, math.nan])
 def test_fills_that_elements_do_not_hold(fill: float) -> None:
     """Beyond the border a copy of such a fill would not be the fill, nor would its blend."""

@@ -228,7 +228,7 @@ __device__ void warp_tile(const AffineParams& p, const TileAt& at, const TileMap
 // Finds the boxes of a tile's parts, a warp each, and whether a fill can be staged.
 template <class T, class Acc>
 __device__ void prepare_stage(const AffineParams& p, const TileMap<T, Acc>& tile, int rows,
-                              Stage<T>* stage) {
+                              int skew, Stage<T>* stage) {
   const bool constant = p.padding == Padding::kConstant;
   StagedPixel<T> fill = {};
   bool folds = true;
@@ -244,20 +244,21 @@ __device__ void prepare_stage(const AffineParams& p, const TileMap<T, Acc>& tile
   const int part = static_cast<int>(threadIdx.x) / kWarp;
   StagedBox box = {};
   if (p.channels <= kStagedChannels) {
-    box = staged_box(tile.inner, rows, part, p.height, p.width, folds, constant);
+    box = staged_box(tile.inner, rows, part, skew, p.height, p.width, folds, constant);
   }
   if (lane_of_warp() == 0) stage->box[part] = box;
   if (threadIdx.x == 0) stage->fill = fill;
   __syncthreads();
 }
 
-// The channels of a pixel whose taps are staged.
-template <int kChannels, class T, class Acc>
+// The channels of a pixel whose taps are staged: kCount of them, or 0: all.
+template <int kCount, class T, class Acc>
 __device__ void store_staged(const AffineParams& p,
                              const InnerPixel<Interpolation::kBilinear, Acc>& pixel,
                              const StagedTaps<T>& taps, const PixelPointers<T>& pointers) {
-  for (int c = 0; c < kChannels; ++c) {
-    if (c >= p.channels) break;
+#pragma unroll
+  for (int c = 0; c < (kCount > 0 ? kCount : kStagedChannels); ++c) {
+    if (kCount == 0 && c >= p.channels) break;
     store_blend(pointers.out + c * pointers.step, taps.blend(pixel.taps, c));
   }
 }
@@ -267,15 +268,12 @@ template <class T, class Acc>
 __device__ void warp_parts(const AffineParams& p, const TileAt& at, const TileMap<T, Acc>& tile,
                            int rows, T* staged, Stage<T>* stage) {
   constexpr Interpolation kMode = Interpolation::kBilinear;
-  prepare_stage(p, tile, rows, stage);
+  const T* const planes = static_cast<const T*>(p.image) + at.sample * p.image_stride.batch;
+  const int skew = p.channels == 3 ? word_skew(planes, p.image_stride, p.width, 0) : -1;
+  prepare_stage(p, tile, rows, skew, stage);
   const StagedImage<T> image = {
-      static_cast<const T*>(p.image) + at.sample * p.image_stride.batch,
-      p.image_stride,
-      static_cast<int>(p.channels),
-      p.height,
-      p.width,
-      p.padding,
-      stage->fill,
+      planes,      p.image_stride, static_cast<int>(p.channels), p.height, p.width, p.padding,
+      stage->fill, skew >= 0,
   };
   each_part(at, rows, p.output_width, [&](int part, const TileWalk& walk, int end) {
     const StagedBox& box = stage->box[part];
@@ -288,12 +286,18 @@ __device__ void warp_parts(const AffineParams& p, const TileAt& at, const TileMa
     stage_box(image, box, stage->pixel);
     __syncthreads();  // the box is there
     const Acc t = from_centre<Acc>(walk.column);
-    each_pixel(p, at, walk, end, staged, [&](int row, const PixelPointers<T>& pointers) {
-      const auto pixel = inner_pixel<kMode>(tile.inner[row], t, 0, 0);
-      const StagedTaps<T> taps(stage->pixel, box, pixel.x, pixel.y);
-      if (p.channels == 3) return store_staged<3>(p, pixel, taps, pointers);
-      store_staged<kStagedChannels>(p, pixel, taps, pointers);
-    });
+    const auto sample = [&](auto count) {
+      each_pixel(p, at, walk, end, staged, [&](int row, const PixelPointers<T>& pointers) {
+        const auto pixel = inner_pixel<kMode>(tile.inner[row], t, 0, 0);
+        const StagedTaps<T> taps(stage->pixel, box, pixel.x, pixel.y);
+        store_staged<count.value>(p, pixel, taps, pointers);
+      });
+    };
+    if (p.channels == 3) {
+      sample(std::integral_constant<int, 3>());
+    } else {
+      sample(std::integral_constant<int, 0>());
+    }
     __syncthreads();  // all threads have read it
   });
 }

@@ -23,7 +23,7 @@ namespace {
 constexpr int kPartSide = kWarp;
 constexpr int kPartsAcross = static_cast<int>(kSegment) / kPartSide;
 constexpr int kStagedParts = kPartsAcross * (kMostTileRows / kPartSide);
-constexpr int kStagedPixels = 2304;  // the box of a part at 45 degrees has 47 x 47
+constexpr int kStagedPixels = 2440;  // the box of a part at 45 degrees: 46 rows of 52 and one more
 constexpr int kStagedChannels = 4;
 
 static_assert(kStagedParts * kWarp == kTileThreads, "a warp finds the box of a part");
@@ -54,12 +54,32 @@ struct alignas(kStagedChannels * sizeof(T)) StagedPixel {
   }
 };
 
+constexpr int kWordPixels = 4;  // bytes of a plane
+
+// Rows of planes of bytes that are whole words: how many pixels before the one that boxes count
+// from one begins. -1: they aren't, or not of bytes.
+template <class T>
+__device__ inline int word_skew(const T* planes, const Strides& stride, int64_t width,
+                                int32_t base) {
+  const uint64_t bits = reinterpret_cast<uintptr_t>(planes) | static_cast<uint64_t>(width) |
+                        static_cast<uint64_t>(stride.row) | static_cast<uint64_t>(stride.channel);
+  const bool words = sizeof(T) == 1 && stride.column == 1 && bits % kWordPixels == 0;
+  return words ? base & (kWordPixels - 1) : -1;
+}
+
 // What a part of a tile reads: pixels of the image from (x, y) on, which may lie beyond it.
 struct StagedBox {
   int32_t x, y, width, height;
+  int32_t pitch;   // pixels of shared memory from row to row
+  uint32_t start;  // number(x, y) of the box
   bool fits;
   bool inside;  // the image
-  __device__ int pitch() const { return width | 1; }
+
+  // Where a pixel lies in shared memory. Pixel (0, 0) may be too far away for signed numbers.
+  __device__ int place(int x, int y) const { return static_cast<int>(number(x, y) - start); }
+  __device__ uint32_t number(int x, int y) const {
+    return static_cast<uint32_t>(y) * static_cast<uint32_t>(pitch) + static_cast<uint32_t>(x);
+  }
 };
 
 // use(part, walk, end) for the parts of a tile of `rows` rows that are in the output, by all
@@ -76,10 +96,11 @@ __device__ void each_part(const TileAt& at, int rows, int64_t output_width, cons
   }
 }
 
-// The box of a part of a tile of `rows` rows, by all lanes of a warp. An image is height x width,
-// and `folds` says that pixels beyond it can be staged, too.
+// The box of a part of a tile of `rows` rows, by all lanes of a warp: whole words, if rows of the
+// image are. It has height x width pixels, and `folds` says that those beyond it can be staged,
+// too.
 template <class Acc>
-__device__ inline StagedBox staged_box(const InnerRow<Acc>* inner, int rows, int part,
+__device__ inline StagedBox staged_box(const InnerRow<Acc>* inner, int rows, int part, int skew,
                                        int64_t height, int64_t width, bool folds, bool constant) {
   constexpr Interpolation kMode = Interpolation::kBilinear;
   const int left = part % kPartsAcross * kPartSide, top = part / kPartsAcross * kPartSide;
@@ -99,9 +120,16 @@ __device__ inline StagedBox staged_box(const InnerRow<Acc>* inner, int rows, int
       box.x >= 0 && box.y >= 0 && box.x + box.width <= width && box.y + box.height <= height;
   const bool beyond =
       box.x >= width || box.y >= height || box.x + box.width <= 0 || box.y + box.height <= 0;
+  if (skew >= 0) {
+    const int32_t before = (box.x + skew) & (kWordPixels - 1);
+    box.x -= before;
+    box.width = (box.width + before + kWordPixels - 1) & ~(kWordPixels - 1);
+  }
+  box.pitch = box.width | 1;
+  box.start = box.number(box.x, box.y);
   const bool is_known = __all_sync(0xffffffffu, row.columns != 0 && row.rows != 0) != 0;
   box.fits = is_known && (box.inside || (folds && !(constant && beyond))) &&
-             int64_t{box.pitch()} * box.height <= kStagedPixels;
+             int64_t{box.pitch} * box.height <= kStagedPixels;
   return box;
 }
 
@@ -114,6 +142,7 @@ struct StagedImage {
   int64_t height, width;
   Padding padding;
   StagedPixel<T> fill;  // beyond a constant border
+  bool words;           // of three channels, with a word_skew()
 
   // All channels of a pixel. kCount of them, or 0: `count`.
   template <int kCount>
@@ -129,49 +158,91 @@ struct StagedImage {
 
 constexpr int kStagedLanes = 16;  // of a row of a box: some 46 pixels are three times as many
 
+// use(y, row) for the rows of a box that this thread copies a part of; `row` is in shared memory.
+template <class T, class Use>
+__device__ VISOPS_ALWAYS_INLINE void each_staged_row(const StagedBox& box, StagedPixel<T>* to,
+                                                     const Use& use) {
+  constexpr int kStep = kTileThreads / kStagedLanes;
+  const int first = static_cast<int>(threadIdx.x) / kStagedLanes;
+  const int height = box.height, pitch = box.pitch;
+  to += first * pitch;
+#pragma unroll 1
+  for (int y = first; y < height; y += kStep, to += kStep * pitch) use(y, to);
+}
+
 // Copies a box inside the image to `to`, by all threads of the block.
 template <int kCount, class T>
 __device__ inline void stage_inside(const StagedImage<T>& image, const StagedBox& box,
                                     StagedPixel<T>* to) {
-  const int lane = static_cast<int>(threadIdx.x) % kStagedLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kStagedLanes, width = box.width;
   const auto across = static_cast<int32_t>(image.stride.column);
-  for (int y = static_cast<int>(threadIdx.x) / kStagedLanes; y < box.height;
-       y += kTileThreads / kStagedLanes) {
-    const T* from = image.planes + (box.y + y) * static_cast<int32_t>(image.stride.row) +
-                    (box.x + lane) * across;
-    StagedPixel<T>* const out = to + y * box.pitch();
-#pragma unroll 3
-    for (int x = lane; x < box.width; x += kStagedLanes, from += kStagedLanes * across) {
+  const T* const planes = image.planes + (box.x + lane) * across;
+  const int32_t top = box.y, down = static_cast<int32_t>(image.stride.row);
+  each_staged_row(box, to, [&](int y, StagedPixel<T>* out) {
+    const T* from = planes + (top + y) * down;
+#pragma unroll 1
+    for (int x = lane; x < width; x += kStagedLanes, from += kStagedLanes * across) {
       out[x] = image.template pixel<kCount>(from);
     }
-  }
+  });
+}
+
+// The same for photos whose rows are words.
+__device__ inline void stage_words(const StagedImage<uint8_t>& image, const StagedBox& box,
+                                   StagedPixel<uint8_t>* to) {
+  const int first = static_cast<int>(threadIdx.x) % kStagedLanes * kWordPixels, width = box.width;
+  const uint8_t* const planes = image.planes + (box.x + first);
+  const int64_t apart = image.stride.channel;
+  const int32_t top = box.y, down = static_cast<int32_t>(image.stride.row);
+  each_staged_row(box, to, [&](int y, StagedPixel<uint8_t>* out) {
+    const uint8_t* from = planes + (top + y) * down;
+#pragma unroll 1
+    for (int x = first; x < width; x += kStagedLanes * kWordPixels) {
+      const auto word = [&](int c) {
+        return load_readonly(reinterpret_cast<const uint32_t*>(from + c * apart));
+      };
+      const uint32_t one = word(0), two = word(1), three = word(2);
+#pragma unroll
+      for (uint32_t i = 0; i < kWordPixels; ++i) {
+        const uint32_t both = __byte_perm(one, two, 0x40 + 0x11 * i);
+        out[x + i].word[0] = __byte_perm(both, three, 0x4410 + 0x1100 * i);
+      }
+      from += kStagedLanes * kWordPixels;
+    }
+  });
 }
 
 // The same for any box.
-template <class T>
+template <int kCount, class T>
 __device__ inline void stage_padded(const StagedImage<T>& image, const StagedBox& box,
                                     StagedPixel<T>* to) {
-  const int lane = static_cast<int>(threadIdx.x) % kStagedLanes;
-#pragma unroll 1
-  for (int y = static_cast<int>(threadIdx.x) / kStagedLanes; y < box.height;
-       y += kTileThreads / kStagedLanes) {
+  const int lane = static_cast<int>(threadIdx.x) % kStagedLanes, width = box.width;
+  each_staged_row(box, to, [&](int y, StagedPixel<T>* out) {
     const int64_t row = pad_index(image.padding, box.y + y, image.height);
 #pragma unroll 1
-    for (int x = lane; x < box.width; x += kStagedLanes) {
+    for (int x = lane; x < width; x += kStagedLanes) {
       const int64_t column = pad_index(image.padding, box.x + x, image.width);
-      to[y * box.pitch() + x] =
-          row < 0 || column < 0 ? image.fill
-                                : image.template pixel<0>(image.planes + row * image.stride.row +
-                                                          column * image.stride.column);
+      out[x] = row < 0 || column < 0
+                   ? image.fill
+                   : image.template pixel<kCount>(image.planes + row * image.stride.row +
+                                                  column * image.stride.column);
     }
-  }
+  });
 }
 
 template <class T>
 __device__ inline void stage_box(const StagedImage<T>& image, const StagedBox& box,
                                  StagedPixel<T>* to) {
-  if (!box.inside) return stage_padded(image, box, to);
-  if (image.count == 3) return stage_inside<3>(image, box, to);  // as photos have
+  constexpr int kPhoto = 3;  // channels
+  const bool is_photo = image.count == kPhoto;
+  if (!box.inside) {
+    if (is_photo) return stage_padded<kPhoto>(image, box, to);
+    return stage_padded<0>(image, box, to);
+  }
+  if constexpr (sizeof(T) == 1) {
+    if (image.words) return stage_words(image, box, to);
+  }
+  if (is_photo) return stage_inside<kPhoto>(image, box, to);
   stage_inside<0>(image, box, to);
 }
 
@@ -182,8 +253,8 @@ struct StagedTaps {
 
   // The first tap is (x, y), as the box counts.
   __device__ StagedTaps(const StagedPixel<T>* pixels, const StagedBox& box, int x, int y) {
-    const int pitch = box.pitch();
-    const StagedPixel<T>* const at = pixels + (y - box.y) * pitch + (x - box.x);
+    const int pitch = box.pitch;
+    const StagedPixel<T>* const at = pixels + box.place(x, y);
     for (int i = 0; i < 2; ++i) {
       for (int j = 0; j < 2; ++j) value[i][j] = at[i * pitch + j];
     }

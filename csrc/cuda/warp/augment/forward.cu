@@ -196,24 +196,20 @@ __device__ void staged_pixels(const AugmentParams& p, const TileAt& at, int rows
                               StagedTile<T, Acc>* tile) {
   constexpr Interpolation kMode = Interpolation::kBilinear;
   const InnerRow<Acc>& inner = tile->inner[0];
+  const AugmentImage& from = tile->sample.image;
+  const T* const planes = static_cast<const T*>(from.data);
+  const Strides stride = {0, from.channel_stride, from.row_stride, from.column_stride};
+  const int64_t height = int64_t{inner.rows} + 1, width = int64_t{inner.columns} + 1;
+  const int skew = word_skew(planes, stride, from.width, inner.base);
   const int own = static_cast<int>(threadIdx.x) / kWarp;
   StagedBox found = {};
   if (!tile->sample.map.perspective) {
-    found = staged_box(tile->inner, rows, own, int64_t{inner.rows} + 1, int64_t{inner.columns} + 1,
-                       false, false);
+    found = staged_box(tile->inner, rows, own, skew, height, width, false, false);
   }
   if (lane_of_warp() == 0) tile->box[own] = found;
   __syncthreads();  // the boxes are there
-  const AugmentImage& from = tile->sample.image;
-  const StagedImage<T> image = {
-      static_cast<const T*>(from.data) + inner.base,
-      {0, from.channel_stride, from.row_stride, from.column_stride},
-      kPhoto,
-      from.height,
-      from.width,
-      p.padding,
-      {},
-  };
+  const StagedImage<T> image = {planes + inner.base, stride,    kPhoto, from.height,
+                                from.width,          p.padding, {},     skew >= 0};
   const TileOutput out(output_layout(p), at);
   each_part(at, rows, p.output_width, [&](int part, const TileWalk& walk, int end) {
     const StagedBox& box = tile->box[part];
