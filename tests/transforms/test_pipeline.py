@@ -376,3 +376,16 @@ def test_values_take_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
             assert found[1] == 7
             found, wanted = found[0], wanted[0]
         assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (lambda: torch.neg, "it is not of visops"),
+        (lambda: transforms.RandomApply([torch.neg]), "it runs sample by sample"),
+        (lambda: transforms.Defocus(), "it runs by torch's operators"),
+    ],
+)
+def test_a_chain_says_why_python_runs_it(step: Any, why: str) -> None:
+    chain = transforms.Compose([transforms.Resize(8), step()])
+    assert f": {why}" in repr(chain).splitlines()[-2]

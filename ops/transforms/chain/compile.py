@@ -20,7 +20,7 @@ from ..targets.options import CONVENTIONS, check_sanitize
 from .decode import Decoding, reach_of
 from .effects import Effects, step_of
 from .fuse import Pass, name_of
-from .nesting import Chain
+from .nesting import Chain, Container
 from .pixel_kinds import BY_VALUES
 from .plan import Params, Plan
 from .source import Key, Parameters
@@ -253,7 +253,8 @@ def recorded_by(chain: Chain, steps: list[Any], sizes: np.ndarray) -> Parameters
 def reason_for_operators(chain: Chain, pass_: Pass) -> str:
     """Return why a pass runs by torch's operators; empty if C++ runs it."""
     if pass_.kind == "foreign":
-        return "it is not of visops"
+        is_ours = isinstance(pass_.transforms[0], Container)
+        return "it runs sample by sample" if is_ours else "it is not of visops"
     if not pass_.has_plan:
         return "it runs by torch's operators"
     return (
