@@ -159,10 +159,9 @@ class Sampled(Builtin):
 class Occasional(Transform):
     """A change of geometry with probability `p`; what is None concerns some subclasses."""
 
-    draws = 1  # the first decides by p
     p: float
     interpolation: Any = None
-    antialias: bool | None = None
+    antialias: Any = None
     fill: tuple[float, ...] | None = None
     padding_mode: str = "constant"
 

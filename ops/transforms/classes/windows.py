@@ -2,11 +2,11 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from enum import IntEnum
 from typing import Any
 
-import numpy as np
-
+from ..._native import Step
 from ..._torch.options import PadMode
 from ..arguments import (
     FillArgument,
@@ -18,9 +18,8 @@ from ..arguments import (
     size_pair,
     whole,
 )
-from ..base import Occasional
+from ..base import Occasional, Sampled
 from ..chain.effects import Effects
-from ..chain.plan import Canvas, Plan
 
 __all__ = [
     "Crop",
@@ -31,19 +30,21 @@ __all__ = [
 ]
 
 
-def _whole(uniforms: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    """Return whole numbers from low to high, both included."""
-    drawn: np.ndarray = low + np.floor(uniforms * (high - low + 1))
-    return drawn
+class _Placing(IntEnum):
+    """How csrc/core/chain/steps/crop.cpp places windows, and by which numbers."""
+
+    FIXED = 0
+    PADDED = 1
+    BORDERS = 2
+    SIZED = 3
+    ADDED = 4
 
 
-_NAMES = ("top", "left", "height", "width")
-
-
-class _Window(Occasional):
-    """Shows a rectangle of the image, of which `place` says where it is, and perhaps resizes it."""
+class _Window(Occasional, Sampled):
+    """Shows a rectangle of the image, and perhaps resizes it."""
 
     _size: tuple[int, int] | None = None  # of the result, wherever the window is
+    _placing: _Placing
 
     def effects(self) -> Effects:
         is_known = self._size is not None and self.p == 1.0
@@ -57,42 +58,19 @@ class _Window(Occasional):
         )
 
     @abstractmethod
-    def place(self, uniforms: np.ndarray, height: np.ndarray, width: np.ndarray) -> Any:
-        """Return top, left, height and width of each sample's window."""
+    def _numbers(self) -> Sequence[float]:
+        """Return what places the window."""
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
-        sides = canvas.sides(len(uniforms))
-        applies = uniforms[:, 0] < self.p
-        whole_image = np.column_stack([np.zeros_like(sides), sides])
-        window = np.empty_like(whole_image)
-        for column, numbers in enumerate(self.place(uniforms[:, 1:], *sides.T)):
-            window[:, column] = numbers
-        window[~applies] = whole_image[~applies]
-        self._check(window, sides)
-        return {"apply": applies, **dict(zip(_NAMES, window.T.copy(), strict=True))}
-
-    def _check(self, window: np.ndarray, sides: np.ndarray) -> None:
-        first, size = window[:, :2], window[:, 2:]
-        wrong = (size < 1).any(1) & (sides > 0).all(1)
-        if self.fill is None:
-            wrong |= (first < 0).any(1) | (first + size > sides).any(1)
-        if wrong.any():
-            (top, left, rows, columns), (height, width) = window[wrong][0], sides[wrong][0]
-            raise ValueError(
-                f"visops.transforms.{type(self).__name__}: an image has height {height:g} and "
-                f"width {width:g}, its part is rows {top:g} to {top + rows:g} and columns "
-                f"{left:g} to {left + columns:g}; must "
-                + ("lie in it" if self.fill is None else "have a pixel")
-            )
-
-    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        old, height, width = plan.canvas, params["height"], params["width"]
-        rows, columns = self._size or (old.height, old.width)
-        with plan.only(params["apply"]):
-            plan.shift(-params["left"], -params["top"], Canvas(height, width, old.channels))
-            if self.interpolation is not None:
-                scales = columns / width, rows / height
-                plan.scale(*scales, 0.0, 0.0, Canvas(rows, columns, old.channels))
+    def chain_step(self) -> Step | None:
+        fields = {
+            "placing": self._placing,
+            "numbers": self._numbers(),
+            "p": self.p,
+            "pads": self.fill is not None,
+            "resizes": self.interpolation is not None,
+            "size": self._size,
+        }
+        return self.sampled(Step("Window", fields))
 
 
 class Crop(_Window):
@@ -124,6 +102,8 @@ class Crop(_Window):
     tensor([[[1., 2.]]])
     """
 
+    _placing = _Placing.FIXED
+
     def __init__(
         self, x_min: int = 0, y_min: int = 0, x_max: int = 1024, y_max: int = 1024, p: float = 1.0
     ) -> None:
@@ -137,13 +117,13 @@ class Crop(_Window):
         self.take_p(p)
         self._size = self.y_max - self.y_min, self.x_max - self.x_min
 
-    def place(self, uniforms: np.ndarray, height: np.ndarray, width: np.ndarray) -> Any:
-        return self.y_min, self.x_min, *(self._size or ())
+    def _numbers(self) -> Sequence[float]:
+        return (self.y_min, self.x_min, self.y_max - self.y_min, self.x_max - self.x_min)
 
 
 _POSITIONS = {
-    "center": None,
-    "random": None,
+    "center": (-1.0, -1.0),  # C++'s kMiddle and kAnywhere
+    "random": (-2.0, -2.0),
     "top_left": (0.0, 0.0),
     "top_right": (0.0, 1.0),
     "bottom_left": (1.0, 0.0),
@@ -184,7 +164,7 @@ class PadIfNeeded(_Window):
              [9., 1., 1., 9.]]])
     """
 
-    draws = 3
+    _placing = _Placing.PADDED
 
     def __init__(
         self,
@@ -221,25 +201,10 @@ class PadIfNeeded(_Window):
         )
         return least, divisor
 
-    def place(self, uniforms: np.ndarray, height: np.ndarray, width: np.ndarray) -> Any:
-        sides, firsts = [], []
-        for axis, (side, least, divisor) in enumerate(
-            (
-                (height, self.min_height, self.pad_height_divisor),
-                (width, self.min_width, self.pad_width_divisor),
-            )
-        ):
-            padded = side + -side % divisor if divisor else np.maximum(side, least or 1)
-            missing, share = padded - side, _POSITIONS[self.position]
-            if self.position == "random":
-                before = _whole(uniforms[:, axis], 0, missing)
-            elif share is None:
-                before = np.floor(missing / 2)
-            else:
-                before = missing * share[axis]
-            sides.append(padded)
-            firsts.append(-before)
-        return (*firsts, *sides)
+    def _numbers(self) -> Sequence[float]:
+        shares = _POSITIONS[self.position]
+        rows = (self.min_height or 0, self.pad_height_divisor or 0, shares[0])
+        return (*rows, self.min_width or 0, self.pad_width_divisor or 0, shares[1])
 
 
 class RandomCropFromBorders(_Window):
@@ -268,7 +233,7 @@ class RandomCropFromBorders(_Window):
     (1, torch.Size([3, 8, 8]))
     """
 
-    draws = 5
+    _placing = _Placing.BORDERS
 
     def __init__(
         self,
@@ -291,16 +256,8 @@ class RandomCropFromBorders(_Window):
                 fail("RandomCropFromBorders", f"crop_{last}", given[last], allowed)
         self.take_p(p)
 
-    def place(self, uniforms: np.ndarray, height: np.ndarray, width: np.ndarray) -> Any:
-        left, right = self._ends(uniforms[:, :2], width, self.crop_left, self.crop_right)
-        top, bottom = self._ends(uniforms[:, 2:], height, self.crop_top, self.crop_bottom)
-        return top, left, bottom - top, right - left
-
-    @staticmethod
-    def _ends(u: np.ndarray, side: np.ndarray, before: float, after: float) -> Any:
-        first = np.minimum(_whole(u[:, 0], 0, np.floor(before * side)), side - 1)
-        least = np.maximum(first + 1, np.floor((1.0 - after) * side))
-        return first, _whole(u[:, 1], least, side)
+    def _numbers(self) -> Sequence[float]:
+        return self.crop_top, self.crop_bottom, self.crop_left, self.crop_right
 
 
 class RandomSizedCrop(_Window):
@@ -316,7 +273,8 @@ class RandomSizedCrop(_Window):
         Height and width of the result.
     w2h_ratio : float
         The crop's width divided by its height.
-    interpolation : {"bilinear", "nearest", "bicubic", "lanczos"} or InterpolationMode
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos"}, or sequence of such
+        Or an InterpolationMode. Each sample draws one of several.
     antialias : bool
         Where the crop shrinks, average over all pixels that an output pixel covers; albumentations
         does so with `area_for_downscale`.
@@ -335,7 +293,7 @@ class RandomSizedCrop(_Window):
     torch.Size([3, 16, 16])
     """
 
-    draws = 4
+    _placing = _Placing.SIZED
 
     def __init__(
         self,
@@ -355,16 +313,11 @@ class RandomSizedCrop(_Window):
         self.size = self._size = size_pair(owner, "size", size)
         tiny = math.nextafter(0.0, 1.0)
         self.w2h_ratio = number(owner, "w2h_ratio", w2h_ratio, tiny, allowed="a number > 0")
-        self.take_sampling(interpolation, antialias or False)
+        self.sample_by(interpolation, flag(type(self).__name__, "antialias", antialias or False))
         self.take_p(p)
 
-    def place(self, uniforms: np.ndarray, height: np.ndarray, width: np.ndarray) -> Any:
-        drawn = _whole(uniforms[:, 0], *self.min_max_height)
-        rows = np.minimum(drawn, height)
-        columns = np.clip(np.floor(drawn * self.w2h_ratio), 1.0, width)
-        top = _whole(uniforms[:, 1], 0, height - rows)
-        left = _whole(uniforms[:, 2], 0, width - columns)
-        return top, left, rows, columns
+    def _numbers(self) -> Sequence[float]:
+        return (*self.min_max_height, self.w2h_ratio)
 
 
 class CropAndPad(_Window):
@@ -383,7 +336,8 @@ class CropAndPad(_Window):
         Resize the result to the image's size.
     sample_independently : bool
         Draw a number for each border, of one range for all; otherwise one for all borders.
-    interpolation : {"bilinear", "nearest", "bicubic", "lanczos"} or InterpolationMode
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos"}, or sequence of such
+        Or an InterpolationMode. Each sample draws one of several.
     antialias : bool
         Where the image shrinks, average over all pixels that an output pixel covers.
     fill : number, sequence of C numbers, or dict of such by type
@@ -411,7 +365,7 @@ class CropAndPad(_Window):
              [1., 1.]]])
     """
 
-    draws = 5
+    _placing = _Placing.ADDED
 
     def __init__(
         self,
@@ -437,7 +391,9 @@ class CropAndPad(_Window):
         self.sample_independently = independent
         self.keep_size = flag("CropAndPad", "keep_size", keep_size)
         if self.keep_size:
-            self.take_sampling(interpolation, antialias or False)
+            self.sample_by(
+                interpolation, flag(type(self).__name__, "antialias", antialias or False)
+            )
         self.take_padding(fill, padding_mode)
         self.take_p(p)
 
@@ -467,16 +423,8 @@ class CropAndPad(_Window):
             ranges.append((low, high))
         return ranges
 
-    def place(self, uniforms: np.ndarray, height: np.ndarray, width: np.ndarray) -> Any:
+    def _numbers(self) -> Sequence[float]:
         shared = not self.sample_independently and self._is_one_range
-        added = []
-        for border, (low, high) in enumerate(self._ranges):
-            u = uniforms[:, 0 if shared else border]
-            if self._pixels:
-                added.append(_whole(u, low, high))
-            else:
-                side = (height, width)[border % 2]
-                added.append(np.trunc((low + u * (high - low)) * side))
-        top, right, bottom, left = added
-        rows, columns = height + (top + bottom), width + (left + right)
-        return -top, -left, rows, columns
+        top, right, bottom, left = self._ranges
+        ends = (*top, *bottom, *left, *right)
+        return (*ends, self._pixels, shared)

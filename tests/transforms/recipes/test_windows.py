@@ -267,8 +267,8 @@ def wrong(make: Any, message: str, **arguments: Any) -> Any:
 
 
 @table(
-    row(ValueError, T.Crop(0, 0, 61, 40), IMAGE, "an image has height 40 and width 60, its part"),
-    row(ValueError, T.CropAndPad(px=-20), IMAGE, "an image has height 40 and width 60, its part"),
+    row(ValueError, T.Crop(0, 0, 61, 40), IMAGE, "the image has height 40 and width 60, its part"),
+    row(ValueError, T.CropAndPad(px=-20), IMAGE, "the image has height 40 and width 60, its part"),
     row(ValueError, T.AtLeastOneBBoxRandomCrop(41, 5), SAMPLE, "height and width are 41 and 5, an"),
     row(ValueError, T.CropNonEmptyMaskIfExists(4, 61), SAMPLE, "height and width are 4 and 61, an"),
     row(TypeError, T.BBoxSafeRandomCrop(), IMAGE, "the sample has no boxes, must have"),
@@ -284,7 +284,7 @@ def wrong(make: Any, message: str, **arguments: Any) -> Any:
     wrong(T.CropAndPad, f"{BORDERS} whole numbers", px=0.5),
     wrong(T.CropAndPad, f"{BORDERS} whole numbers; a range holds a number at least", px=(3, 3)),
     wrong(T.CropAndPad, f"{BORDERS} numbers > -1", percent=(0.1, 0.2, 0.3)),
-    wrong(T.CropAndPad, "one interpolation", px=3, interpolation=["nearest", "bilinear"]),
+    wrong(T.Perspective, "one interpolation", interpolation=["nearest", "bilinear"]),
     wrong(T.RandomCropFromBorders, "at most 1 together with", crop_left=0.6, crop_right=0.5),
     wrong(T.RandomSizedCrop, "two whole numbers >= 1", size=9, min_max_height=(0, 9)),
     wrong(T.RandomScale, "a number in [0, 1) or two > -1 (min, max)", scale_limit=1.0),
@@ -333,3 +333,12 @@ def test_given_parameters() -> None:
     assert found.shape == (3, HEIGHT + 2, 40)
     assert (found[:, :2] == 9).all()
     assert np.array_equal(found[:, 2:].movedim(0, -1), PHOTO[:, 3:43])
+
+
+@pytest.mark.parametrize("step", [T.PadIfNeeded(31, 70, p=0.5), T.Crop(2, 3, 20, 30, p=0.5)])
+def test_batches_of_samples_that_it_is_applied_to_and_not(step: Any) -> None:
+    """In exact chains, where all of them have a window in a later pass, or none has."""
+    image = torch.rand((3, HEIGHT, WIDTH), generator=torch.manual_seed(0), dtype=torch.float64)
+    chain = T.Compose([step, T.RandomInvert(), T.Resize((24, 25))], seed=0, exact=True)
+    batch = chain([image] * 8, index=range(8))
+    assert all(torch.equal(own, chain(image, index=i)) for i, own in enumerate(batch))

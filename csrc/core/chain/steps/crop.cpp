@@ -118,6 +118,111 @@ class Pad : public ChainStep {
   double padding_[4];  // left, top, right, bottom
 };
 
+// How a window is placed, and by which numbers; classes/windows.py has the same order.
+enum class Placing {
+  kFixed,    // top, left, height, width
+  kPadded,   // of rows, then columns: least, or else what divides them; share of what is before
+  kBorders,  // greatest shares that are cut off: top, bottom, left, right
+  kSized,    // least and greatest height; width / height
+  kAdded,    // ranges at the top, bottom, left, right; whether in pixels; whether drawn once
+};
+constexpr const char* kWindows[] = {"transforms.Crop", "transforms.PadIfNeeded",
+                                    "transforms.RandomCropFromBorders",
+                                    "transforms.RandomSizedCrop", "transforms.CropAndPad"};
+constexpr double kMiddle = -1.0, kAnywhere = -2.0;  // for a share
+
+// Shows a rectangle of the image with probability `p`; it may reach beyond the image if it `pads`.
+class Window : public ChainStep {
+ public:
+  explicit Window(FieldReader& fields) : numbers_(fields.list("numbers")) {
+    placing_ = static_cast<Placing>(fields.whole("placing"));
+    p_ = fields.number("p");
+    pads_ = fields.flag("pads");
+    resizes_ = fields.flag("resizes");
+    if (fields.has("size")) size_ = fields.size("size");
+    uniforms(5);
+    param("apply", ParamSpec::kFlag);
+    for (const char* name : {"top", "left", "height", "width"}) param(name);
+  }
+
+  void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
+    double *const first = params + 1, *const size = params + 3;
+    const bool applies = uniforms[0] < p_;
+    bool fits = true;
+    for (int axis = 0; axis < 2; ++axis) {
+      const double side = axis == 0 ? sample.canvas.height : sample.canvas.width;
+      first[axis] = 0.0;
+      size[axis] = side;
+      if (applies) place(axis, side, uniforms.from(1), first[axis], size[axis]);
+      const bool inside = first[axis] >= 0.0 && first[axis] + size[axis] <= side;
+      fits &= size[axis] >= 1.0 && (pads_ || inside);
+    }
+    const auto whole = [](double number) { return static_cast<int64_t>(number); };
+    require(fits, kWindows[static_cast<int>(placing_)], sample.describe(), ", its part is rows ",
+            whole(first[0]), " to ", whole(first[0] + size[0]), " and columns ", whole(first[1]),
+            " to ", whole(first[1] + size[1]), pads_ ? "; must have a pixel" : "; must lie in it");
+    params[0] = applies ? 1.0 : 0.0;
+  }
+  void extend(const double* params, PlanBuilder& plan) const override {
+    const bool applies = params[0] != 0.0;
+    const Canvas old = plan.canvas(), part = applies ? Canvas{params[3], params[4]} : old;
+    plan.shift(applies ? -params[2] : 0.0, applies ? -params[1] : 0.0, part);
+    const Canvas& to = applies && size_.height > 0.0 ? size_ : old;
+    if (resizes_) plan.scale(to.width / part.width, to.height / part.height, 0.0, 0.0, to);
+  }
+
+ private:
+  static double whole_between(double uniform, double low, double high) {
+    return low + std::floor(uniform * (high - low + 1.0));
+  }
+
+  // Of one axis, `side` long.
+  void place(int axis, double side, const Draws& u, double& first, double& size) const {
+    const double* const n = numbers_.data();
+    switch (placing_) {
+      case Placing::kFixed: first = n[axis], size = n[2 + axis]; return;
+      case Placing::kPadded: {
+        const double *const own = n + 3 * axis, share = own[2];
+        size = own[1] > 0.0 ? std::ceil(side / own[1]) * own[1] : std::max(side, own[0]);
+        const double missing = size - side;
+        first = -(share == kMiddle     ? std::floor(missing / 2.0)
+                  : share == kAnywhere ? whole_between(u[axis], 0.0, missing)
+                                       : missing * share);
+        return;
+      }
+      case Placing::kBorders: {
+        const double before = n[2 * axis], after = n[2 * axis + 1];
+        first = std::min(whole_between(u[2 * axis], 0.0, std::floor(before * side)), side - 1.0);
+        const double least = std::max(first + 1.0, std::floor((1.0 - after) * side));
+        size = whole_between(u[2 * axis + 1], least, side) - first;
+        return;
+      }
+      case Placing::kSized: {
+        const double rows = whole_between(u[0], n[0], n[1]);
+        size = std::min(axis == 0 ? rows : std::max(std::floor(rows * n[2]), 1.0), side);
+        first = whole_between(u[1 + axis], 0.0, side - size);
+        return;
+      }
+      case Placing::kAdded:
+        first = -added(2 * axis, side, u);
+        size = side - first + added(2 * axis + 1, side, u);
+    }
+  }
+  double added(int border, double side, const Draws& u) const {
+    const double low = numbers_[2 * border], high = numbers_[2 * border + 1];
+    const double uniform = u[numbers_[9] != 0.0 ? 0 : border];
+    if (numbers_[8] != 0.0) return whole_between(uniform, low, high);
+    return std::trunc((low + uniform * (high - low)) * side);
+  }
+
+  const std::vector<double> numbers_;
+  Placing placing_;
+  double p_;
+  bool pads_, resizes_;
+  Canvas size_ = {};  // of the result, if it isn't the image's
+};
+
+template <bool kAcross>
 class Flip : public ChainStep {
  public:
   explicit Flip(FieldReader& fields) : p_(fields.number("p")) {
@@ -128,29 +233,14 @@ class Flip : public ChainStep {
   void draw(const Draws& uniforms, const Sample&, double* params) const override {
     params[0] = uniforms[0] < p_ ? 1.0 : 0.0;
   }
+  void extend(const double* params, PlanBuilder& plan) const override {
+    const Canvas canvas = plan.canvas();
+    const double x = kAcross ? params[0] : 0.0, y = kAcross ? 0.0 : params[0];
+    plan.scale(1.0 - 2.0 * x, 1.0 - 2.0 * y, x * canvas.width, y * canvas.height, canvas, false);
+  }
 
  private:
   double p_;
-};
-
-class HorizontalFlip : public Flip {
- public:
-  using Flip::Flip;
-
-  void extend(const double* params, PlanBuilder& plan) const override {
-    const Canvas canvas = plan.canvas();
-    plan.scale(1.0 - 2.0 * params[0], 1.0, params[0] * canvas.width, 0.0, canvas, false);
-  }
-};
-
-class VerticalFlip : public Flip {
- public:
-  using Flip::Flip;
-
-  void extend(const double* params, PlanBuilder& plan) const override {
-    const Canvas canvas = plan.canvas();
-    plan.scale(1.0, 1.0 - 2.0 * params[0], 0.0, params[0] * canvas.height, canvas, false);
-  }
 };
 
 class ZoomOut : public ChainStep {
@@ -219,8 +309,9 @@ constexpr StepKind kKinds[] = {
     {"CenterCrop", make_of<CenterCrop>},
     {"RandomCrop", make_of<RandomCrop>},
     {"Pad", make_of<Pad>},
-    {"RandomHorizontalFlip", make_of<HorizontalFlip>},
-    {"RandomVerticalFlip", make_of<VerticalFlip>},
+    {"Window", make_of<Window>},
+    {"RandomHorizontalFlip", make_of<Flip<true>>},
+    {"RandomVerticalFlip", make_of<Flip<false>>},
     {"RandomZoomOut", make_of<ZoomOut>},
     {"RandomErasing", make_of<Erasing>},
 };
