@@ -163,6 +163,20 @@ def restore(result: Tensor, dtype: torch.dtype, arguments: Iterable[Any]) -> Any
     return result.to(dtype)
 
 
+def rounded_to(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return values in `dtype`: integers rounded half to even, and saturated."""
+    if dtype.is_floating_point:
+        return values.to(dtype)
+    limits = torch.iinfo(dtype)
+    rounded = values.round()
+    result = rounded.clamp(limits.min, limits.max).to(dtype)
+    # The largest integers of 32 bits and more are no floats: their neighbours, which overflow, are
+    # cast instead.
+    if float(limits.max) > limits.max:
+        result = torch.where(rounded >= float(limits.max), limits.max, result)
+    return result
+
+
 def check_like(op: str, like: Any) -> None:
     """Raise unless `like`, which decides what `restore` returns, is an image or None."""
     if like is not None and not isinstance(like, (Tensor, np.ndarray)):

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._torch.arrays import as_tensor
+from .._torch.arrays import as_tensor, rounded_to
 from .._torch.call import renamed
 from .._torch.native import modes_or_transforms_active
 from .._torch.numbers import real_number
@@ -169,7 +169,7 @@ def filtered(
             values = _correlated(values, read, _BORDERS[border], fill, method)
         except (RuntimeError, TypeError, ValueError) as error:
             raise renamed(error, op, "correlate2d", {"in1": "image", "in2": "kernel"}) from None
-    result = _converted(values if divisor == 1 else values / divisor, result_dtype)
+    result = rounded_to(values if divisor == 1 else values / divisor, result_dtype)
     if last:
         result = result.movedim(-3, -1)
     return result.detach().contiguous().numpy() if isinstance(image, np.ndarray) else result
@@ -340,16 +340,3 @@ def _torch_dtype(op: str, dtype: Any) -> torch.dtype:
         name = str(found).removeprefix("torch.")
         raise ValueError(f"visops.{op}: dtype is {name}, must be an integer or floating type")
     return found
-
-
-def _converted(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return values in `dtype`: integers rounded half to even, and saturated."""
-    if dtype.is_floating_point:
-        return values.to(dtype)
-    limits = torch.iinfo(dtype)
-    rounded = values.round()
-    # The largest integers of 32 bits and more are no floats: their neighbours are cast instead.
-    result = rounded.clamp(limits.min, limits.max).to(dtype)
-    if float(limits.max) > limits.max:
-        result = torch.where(rounded >= float(limits.max), limits.max, result)
-    return result

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .. import _native
 from .._loader import native_error
-from .._torch.arrays import as_tensor, number_list, reject_channels_first
+from .._torch.arrays import as_tensor, number_list, reject_channels_first, rounded_to
 from .._torch.autocast import full_product
 from .._torch.native import modes_or_transforms_active
 from .._torch.options import Interpolation, PaddingMode
@@ -175,9 +175,7 @@ def remap_batch(
     values = images.to(torch.float64 if dtype in _WIDE else torch.float32)
     if dtype == torch.bool:
         return _remap(values, *rest) >= 0.5  # type: ignore[no-any-return]
-    info = torch.iinfo(dtype)
-    found = _remap(values, *rest)
-    return found.round().clamp(info.min, info.max).to(dtype)  # type: ignore[no-any-return]
+    return rounded_to(_remap(values, *rest), dtype)
 
 
 def displacement_field(

@@ -103,6 +103,22 @@ def test_nearest_copies_any_type(dtype: torch.dtype) -> None:
     assert torch.equal(found, expected.to(dtype))
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint32", "int64", "uint64"])
+def test_integers_saturate_where_it_interpolates(dtype: str, mode: Any) -> None:
+    """Also where the greatest integer is rounded up to a float that the type can't hold."""
+    info = np.iinfo(dtype)
+    image = np.full((4, 8), info.max, dtype)
+    image[:, :4] = info.min
+    image[:, -1] -= np.array(100 if info.bits > 8 else 0, dtype)
+    x, y = np.meshgrid(np.arange(8) + 0.25, np.arange(4))
+    found = visops.remap(image, x, y, mode=mode, padding_mode="replicate")
+    assert (found[:, :3] == info.min).all()
+    assert (found[:, 4:6] == info.max).all()
+    if info.bits == 64:
+        assert (found[:, 6:] == info.max).all()  # the float that they are all read as
+
+
 def test_positions_that_are_no_numbers() -> None:
     image = torch.ones(1, 4, 4)
     wild = torch.tensor([[np.nan, np.inf, -np.inf, 1e30, 2.0]])
