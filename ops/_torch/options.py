@@ -1,6 +1,10 @@
-"""Words that several functions take, for type checkers and editors."""
+"""Options that are words or yes and no: their types, for type checkers and editors, and checks."""
 
-from typing import Literal
+from typing import Any, Literal
+
+import torch
+
+from .numbers import on_one_line
 
 # How to read between pixels.
 Interpolation = Literal["bilinear", "nearest", "bicubic"]
@@ -22,6 +26,28 @@ KeptBoxes = Literal["keep", "clamp", "sanitize"]
 
 # What is returned of the losses of all elements.
 Reduction = Literal["none", "mean", "sum"]
+
+
+def flag(op: str, name: str, value: Any) -> bool:
+    """Return an option that is on or off: a bool, 0 or 1, also of NumPy or of no dimension.
+
+    Whatever else has a truth value is refused: that of the word "no" is the opposite of what it
+    says.
+
+    Raises
+    ------
+    TypeError
+        For anything else.
+    """
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, torch.SymBool):  # what a graph compares sizes to
+        return bool(value)
+    has_one = getattr(value, "ndim", None) == 0 and hasattr(value, "item")
+    plain = value.item() if has_one else value
+    if not isinstance(plain, int) or plain not in (0, 1):
+        raise TypeError(f"visops.{op}: {name} is {on_one_line(value)}, must be True or False")
+    return bool(plain)
 
 
 def check_reduction(op: str, reduction: str) -> None:

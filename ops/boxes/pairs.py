@@ -10,6 +10,7 @@ from torch import Tensor
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator
 from .._torch.numbers import real_number
+from .._torch.options import flag
 from .._torch.shapes import broadcast_shapes
 from .._torch.unsupported_inputs import require_plain
 from .iou_autograd import box_iou as _box_iou
@@ -38,7 +39,7 @@ def upright_overlaps(
         also = ", or 'cxcywhr' for kind 'iou'" if op == "box_iou" else ""
         raise ValueError(f"visops.{op}: fmt is {fmt!r}, must be 'xyxy', 'xywh' or 'cxcywh'{also}")
 
-    eps = real_number(op, "eps", eps)
+    eps, aligned = real_number(op, "eps", eps), flag(op, "aligned", aligned)
 
     def of_tensors(first: Tensor, second: Tensor) -> Tensor:
         dtype = result_dtype(first, second)
@@ -63,6 +64,7 @@ def rotated_overlaps(
 
     `degrees` is torchvision's format "cxcywhr", whose angles also run the other way.
     """
+    aligned = flag(op, "aligned", aligned)
 
     def of_tensors(first: Tensor, second: Tensor) -> Tensor:
         dtype = result_dtype(first, second)

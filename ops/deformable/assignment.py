@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .._native import solve_assignments
+from .._torch.options import flag
 from .._torch.outside_graphs import outside_graphs
 from .._torch.unsupported_inputs import reject_float8, require_values
 
@@ -61,6 +62,7 @@ def linear_sum_assignment(
     >>> [pairs[1].tolist() for pairs in visops.linear_sum_assignment([costs, costs[:, :1]])]
     [[1, 0, 2], [0]]
     """
+    maximize = flag(_OP, "maximize", maximize)
     is_one = isinstance(costs, (Tensor, np.ndarray))
     matrices: list[Any] = [costs] if is_one else _listed(costs)
     for index, matrix in enumerate(matrices):

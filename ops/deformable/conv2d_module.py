@@ -6,6 +6,7 @@ from typing import Any
 import torch.fx
 from torch import Tensor, nn
 
+from .._torch.options import flag
 from .._torch.torchvision_bases import DeformConv2dBase
 from .conv2d import deform_conv2d, pair_of
 
@@ -69,7 +70,7 @@ class DeformConv2d(DeformConv2dBase):
         self._check_channels()
         size = (out_channels, in_channels // groups, *self.kernel_size)
         self.weight = nn.Parameter(torch.empty(size))
-        if bias:
+        if flag("DeformConv2d", "bias", bias):
             self.bias = nn.Parameter(torch.empty(out_channels))
         else:
             self.register_parameter("bias", None)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .._torch.call import call_operator
 from .._torch.numbers import as_index
+from .._torch.options import flag
 from .._torch.shapes import holds, is_contiguous
 from .._torch.unsupported_inputs import require_plain, require_tensors
 from .points_autograd import sample
@@ -87,7 +88,7 @@ def point_sample(
     tensor([[[0.5000, 1.0000, 0.1000]]])
     """
     tensors = {"input": input, "points": points}
-    options = (mode, padding_mode, align_corners)
+    options = (mode, padding_mode, flag(_OP, "align_corners", align_corners))
     return call_operator(_OP, _sample, device, tensors, *options)  # type: ignore[no-any-return]
 
 

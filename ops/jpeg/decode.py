@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from .._torch.options import flag
 from .._torch.outside_graphs import outside_graphs
 from .file import CHANNELS, MAX_PIXELS, JpegFile, largest_reduction
 
@@ -91,6 +92,7 @@ def decode_jpeg(
     """
     if mode not in CHANNELS:
         raise ValueError(f"visops.decode_jpeg: mode is {mode!r}, must be 'rgb' or 'gray'")
+    exif = flag("decode_jpeg", "exif", exif)
     limit = _whole_numbers((max_pixels,))
     if limit is None or limit[0] < 1:
         raise ValueError(
@@ -100,7 +102,7 @@ def decode_jpeg(
     if isinstance(data, (str, os.PathLike)):
         data = _content(data)
     try:
-        file = JpegFile(data, bool(exif), limit[0])
+        file = JpegFile(data, exif, limit[0])
         rectangle = (0, 0, *file.size) if window is None else _window(window, file.size)
         reduction = 1 if least is None else largest_reduction(rectangle[2:], least)
         pixels, _ = file.decode(rectangle, reduction, CHANNELS[mode])

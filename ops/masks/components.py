@@ -12,6 +12,7 @@ from torch.utils import _pytree
 
 from .._torch.call import call_operator
 from .._torch.numbers import as_index, is_symbol
+from .._torch.options import flag
 from .operators import component_stats as _component_stats
 from .operators import connected_components as _connected_components
 from .operators import remove_small_regions as _remove_small_regions
@@ -139,7 +140,7 @@ def connected_components(
     (tensor([2, 3]), tensor([[0, 0, 2, 2],
             [3, 0, 4, 3]]))
     """
-    if not return_stats:
+    if not flag(_OP, "return_stats", return_stats):
         if max_components is not None:
             raise TypeError(f"visops.{_OP}: max_components is for return_stats=True")
         return call_operator(_OP, _labels, device, {"masks": masks}, connectivity)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
+from .._torch.options import flag
 from .operators import distance_transform as _distance_transform
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -108,7 +109,7 @@ def distance_transform(
     tensor([1., 1., 2., 3.])
     """
     lengths = _lengths(spacing, dims)
-    call = _both if return_indices else _distances
+    call = _both if flag(_OP, "return_indices", return_indices) else _distances
     return call_operator(_OP, call, device, {"masks": masks}, metric, lengths, dims)
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator, renamed
+from .._torch.options import flag
 from .._torch.unsupported_inputs import require_plain
 from .operators import mask_boundaries as _mask_boundaries
 from .operators import mask_iou as _mask_iou
@@ -122,8 +123,9 @@ def masks_to_boxes(
             [0., 0., 5., 3.],
             [0., 0., 0., 0.]]), tensor([False, False,  True]))
     """
-    choose = _boxes_and_empty if return_empty else _boxes
-    return _measured("masks_to_boxes", choose, masks, device)
+    op = "masks_to_boxes"
+    choose = _boxes_and_empty if flag(op, "return_empty", return_empty) else _boxes
+    return _measured(op, choose, masks, device)
 
 
 def mask_iou(

@@ -7,6 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from .. import _native
+from .._torch.options import flag
 from .._torch.outside_graphs import outside_graphs
 from .._torch.unsupported_inputs import require_values
 from .packed import ArrayOrPacked, Device
@@ -77,6 +78,7 @@ def masks_to_polygons(
         raise ValueError(
             f"visops.{op}: approximation is {approximation!r}, must be 'simple' or 'none'"
         )
+    holes = flag(op, "holes", holes)
     array = _bytes_of(op, masks)
     one = array.ndim == 2
     whole = array[None] if one else array

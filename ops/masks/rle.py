@@ -14,6 +14,7 @@ from torch import Tensor
 from .._native import rle_areas as _rle_areas
 from .._native import rle_overlaps as _rle_overlaps
 from .._torch.call import call_operator, renamed
+from .._torch.options import flag
 from .._torch.outside_graphs import outside_graphs
 from .._torch.unsupported_inputs import reject_vmap
 from .operators import masks_to_runs as _masks_to_runs
@@ -87,6 +88,7 @@ def masks_to_rle(
     [{'size': [4, 6], 'counts': [9, 2, 2, 2, 2, 2, 5]}]
     """
     op = "masks_to_rle"
+    compressed, text = flag(op, "compressed", compressed), flag(op, "text", text)
     if text and not compressed:
         raise ValueError(f"visops.{op}: text is True, must be False unless counts are compressed")
     values = masks.bits if isinstance(masks, PackedMasks) else masks

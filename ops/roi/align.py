@@ -10,6 +10,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from .._torch.numbers import listed, real_number, whole_number
+from .._torch.options import flag
 from .._torch.unsupported_inputs import require_tensors
 from .align_autograd import roi_align as _mean
 from .align_autograd import roi_align_max as _max
@@ -105,6 +106,7 @@ def roi_align(
         raise ValueError(f"visops.{op}: reduce is {reduce!r}, must be 'mean' or 'max'")
     rows = as_boxes(op, boxes, input)
     bins = output_pair(op, output_size)
+    aligned = flag(op, "aligned", aligned)
     if reduce == "max":
         largest: Tensor = _max(input, rows, bins, spatial_scale, sampling_ratio, aligned)[0]
         return largest
@@ -201,7 +203,7 @@ def multiscale_roi_align(
         bins,
         listed(op, "scales", scales, "a number for each map"),
         sampling_ratio,
-        aligned,
+        flag(op, "aligned", aligned),
         real_number(op, "canonical_scale", canonical_scale),
         whole_number(op, "canonical_level", canonical_level),
         level_rule,

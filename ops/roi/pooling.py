@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from .._torch.options import flag
 from .._torch.unsupported_inputs import require_tensors
 from .arguments import as_boxes, output_pair
 from .pooling_autograd import ps_roi_align as _ps_roi_align
@@ -101,7 +102,9 @@ def roi_align_rotated(
     require_tensors(op, input=input)
     rows = as_boxes(op, boxes, input, columns=5)
     size = output_pair(op, output_size)
-    options = (spatial_scale, sampling_ratio, aligned, clockwise, degrees)
+    flags = {"aligned": aligned, "clockwise": clockwise, "degrees": degrees}
+    checked = (flag(op, name, value) for name, value in flags.items())
+    options = (spatial_scale, sampling_ratio, *checked)
     result: Tensor = _roi_align_rotated(input, rows, size, *options)
     return result
 

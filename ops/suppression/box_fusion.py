@@ -17,6 +17,7 @@ from .._torch.call import call_operator, renamed
 from .._torch.declaring import operator
 from .._torch.fakes import dynamic_size
 from .._torch.numbers import listed
+from .._torch.options import flag
 from .._torch.vmap_calls import OneCallOfEqualSizes
 from .arguments import whole_ids
 
@@ -110,10 +111,10 @@ def weighted_boxes_fusion(
     >>> scores, labels
     (tensor([0.5000, 0.2500]), tensor([7, 7]))
     """
-    options = (iou_threshold, min_score, conf_type, allows_overflow)
-    return _call(
-        "weighted_boxes_fusion", _plane, boxes, scores, labels, weights, options, device, columns=4
-    )
+    op = "weighted_boxes_fusion"
+    overflows = flag(op, "allows_overflow", allows_overflow)
+    options = (iou_threshold, min_score, conf_type, overflows)
+    return _call(op, _plane, boxes, scores, labels, weights, options, device, columns=4)
 
 
 def weighted_boxes_fusion_1d(
@@ -171,9 +172,11 @@ def weighted_boxes_fusion_1d(
     >>> scores, labels
     (tensor([0.5000, 0.2500]), tensor([7, 7]))
     """
-    options = (iou_threshold, min_score, conf_type, allows_overflow)
+    op = "weighted_boxes_fusion_1d"
+    overflows = flag(op, "allows_overflow", allows_overflow)
+    options = (iou_threshold, min_score, conf_type, overflows)
     return _call(
-        *("weighted_boxes_fusion_1d", _segments, segments, scores, labels, weights, options),
+        *(op, _segments, segments, scores, labels, weights, options),
         device,
         columns=2,
         name="segments",
@@ -237,9 +240,11 @@ def weighted_boxes_fusion_3d(
     >>> scores, labels
     (tensor([0.5000]), tensor([7]))
     """
-    options = (iou_threshold, min_score, conf_type, allows_overflow)
+    op = "weighted_boxes_fusion_3d"
+    overflows = flag(op, "allows_overflow", allows_overflow)
+    options = (iou_threshold, min_score, conf_type, overflows)
     return _call(
-        *("weighted_boxes_fusion_3d", _space, boxes, scores, labels, weights, options),
+        *(op, _space, boxes, scores, labels, weights, options),
         device,
         columns=6,
     )

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, TypeGuard
 import numpy as np
 
 from .._torch.numbers import on_one_line
+from .._torch.options import flag as checked_flag
 
 INTERPOLATIONS = {
     "nearest": "nearest",
@@ -86,10 +87,7 @@ def whole(
 
 def flag(owner: str, argument: str, value: Any) -> bool:
     """Check a truth value: words such as "no" have one of Python's, and mean the other."""
-    value = plain_number(value)
-    if not isinstance(value, (bool, Integral)) or value not in (0, 1):
-        fail(owner, argument, value, "True or False", TypeError)
-    return bool(value)
+    return checked_flag(f"transforms.{owner}", argument, value)
 
 
 def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:

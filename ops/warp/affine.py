@@ -15,7 +15,7 @@ from .._torch.arrays import as_tensor, number_list, reject_channels_first
 from .._torch.call import renamed
 from .._torch.declaring import operator
 from .._torch.numbers import is_symbol, tensor_of_symbols
-from .._torch.options import Convention, Interpolation, PaddingMode
+from .._torch.options import Convention, Interpolation, PaddingMode, flag
 from .._torch.shapes import empty_maps, holds, prefers_channels_last
 from .._torch.unsupported_inputs import called, require_plain
 
@@ -118,6 +118,7 @@ def warp_affine(
         raise ValueError(
             f"visops.warp_affine: convention is {convention!r}, must be 'integer' or 'half_pixel'"
         )
+    inverse_map = flag("warp_affine", "inverse_map", inverse_map)
     if isinstance(image, np.ndarray):
         reject_channels_first("warp_affine", image)
         return _warp_ndarray(  # type: ignore[no-any-return]

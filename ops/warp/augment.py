@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, number_list
-from .._torch.options import Convention, Layout, PaddingMode
+from .._torch.options import Convention, Layout, PaddingMode, flag
 from .._torch.shapes import holds
 from .._torch.unsupported_inputs import called, require_plain
 from .augment_arguments import (
@@ -232,6 +232,8 @@ def augment(
     if out is not None and not isinstance(out, Tensor):
         kind = type(out).__name__
         raise TypeError(f"visops.augment: out is a {kind}, must be a torch.Tensor")
+    clamp, antialias = flag("augment", "clamp", clamp), flag("augment", "antialias", antialias)
+    inverse_map = flag("augment", "inverse_map", inverse_map)
     pixels: Any
     if listed := isinstance(images, (list, tuple)):
         pixels = image_list(images, layout)

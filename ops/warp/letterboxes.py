@@ -16,7 +16,7 @@ from .._torch.arrays import (
     restore,
 )
 from .._torch.numbers import is_symbol, tensor_of_symbols
-from .._torch.options import Convention
+from .._torch.options import Convention, flag
 from .._torch.shapes import differs
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -99,6 +99,7 @@ def letterbox(
         raise ValueError(
             f"visops.{op}: convention is {convention!r}, must be 'half_pixel' or 'integer'"
         )
+    center, scaleup = flag(op, "center", center), flag(op, "scaleup", scaleup)
     device = common_device(op, (image_size, like))
     _, position = _position(op, image_size, size, device, center, scaleup)
     (p, q), (x, y) = position.factors, position.offsets
@@ -153,6 +154,8 @@ def unletterbox_boxes(
     tensor([[160., 120., 320., 480.]])
     """
     op = "unletterbox_boxes"
+    center, scaleup = flag(op, "center", center), flag(op, "scaleup", scaleup)
+    clip = flag(op, "clip", clip)
     device = common_device(op, (boxes, image_size))
     found = as_float64(op, "boxes", boxes, device)
     shape = list(found.shape)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._torch.arrays import as_tensor, reject_channels_first
 from .._torch.call import renamed
-from .._torch.options import Convention, Interpolation, PaddingMode
+from .._torch.options import Convention, Interpolation, PaddingMode, flag
 from .._torch.shapes import prefers_channels_last
 from .._torch.unsupported_inputs import require_plain
 from .augment import augment
@@ -96,6 +96,7 @@ def warp_perspective(
              [ 8., 10.]]])
     """
     require_plain(_OP, image=image, matrix=matrix)
+    inverse_map = flag(_OP, "inverse_map", inverse_map)
     pixels = _pixels(image)
     rank, dtype = pixels.dim(), pixels.dtype
     if rank not in (3, 4):

@@ -19,6 +19,7 @@ from .._torch.arrays import (
     refuse,
     restore,
 )
+from .._torch.options import flag
 from .matrix_algebra import matrix_elements
 
 
@@ -130,6 +131,7 @@ def similarity_from_points(
             [ 0.0000,  0.5000,  5.0000]])
     """
     op = "similarity_from_points"
+    scale = flag(op, "scale", scale)
     s, d = read_points(op, src, dst, 2, like)
     s0, d0 = s.mean(-2, keepdim=True), d.mean(-2, keepdim=True)
     (sx, sy), (dx, dy) = (s - s0).unbind(-1), (d - d0).unbind(-1)

@@ -16,7 +16,7 @@ from .._loader import native_error
 from .._torch.arrays import as_tensor, number_list, reject_channels_first, rounded_to
 from .._torch.autocast import full_product
 from .._torch.native import modes_or_transforms_active
-from .._torch.options import Interpolation, PaddingMode
+from .._torch.options import Interpolation, PaddingMode, flag
 from .._torch.shapes import differs
 from .._torch.unsupported_inputs import require_plain
 from .remap_autograd import grid_weights
@@ -99,6 +99,7 @@ def remap(
         _fail("mode", repr(mode), "'bilinear', 'nearest' or 'bicubic'")
     if padding_mode not in _PADDINGS:
         _fail("padding_mode", repr(padding_mode), f"one of {', '.join(map(repr, _PADDINGS))}")
+    relative = flag("remap", "relative", relative)
     for name, value in (("image", image), ("map_x", map_x), ("map_y", map_y)):
         if isinstance(value, Tensor):
             require_plain("remap", **{name: value})
@@ -219,6 +220,7 @@ def displacement_field(
     >>> dx
     tensor([[0., 1., 2., 1., 0.]])
     """
+    spline = flag("displacement_field", "spline", spline)
     if isinstance(grid, Tensor):
         require_plain("displacement_field", grid=grid)
     control = grid if isinstance(grid, Tensor) else torch.from_numpy(np.asarray(grid, np.float64))

@@ -1,5 +1,6 @@
 """Bad input: each row of the operators' tables raises its error, with its message, in one line."""
 
+import inspect
 import re
 from typing import Any
 
@@ -19,6 +20,18 @@ from .calls import every_case
 ROWS = [(name, row) for name, table in ERRORS.items() for row in table.rows]
 TAKE_ARRAYS = {target.name for target in all_targets() if target.takes_arrays}
 FLOATS_OF_8_BITS = (torch.float8_e4m3fn, torch.float8_e5m2)
+# Calls of public functions that have no table.
+FURTHER: dict[str, Arguments] = {
+    "decode_jpeg": {"data": b"none"},
+    "linear_sum_assignment": {"costs": torch.zeros(2, 2)},
+}
+FLAGS = [
+    (name, parameter.name)
+    for name in visops.__all__
+    if inspect.isfunction(function := getattr(visops, name))
+    for parameter in inspect.signature(function).parameters.values()
+    if parameter.annotation is bool
+]
 ONE_DEVICE = "all tensors must be on one device"
 
 
@@ -47,6 +60,21 @@ def check(name: str, error: type[Exception], row: Bad, arguments: Arguments) -> 
     assert "\n" not in message
     if re.search(r"is on (cpu|meta), \S+ is on", message):
         assert message.endswith(ONE_DEVICE)
+
+
+@pytest.mark.parametrize(("name", "option"), FLAGS, ids=".".join)
+def test_flags_are_true_or_false(name: str, option: str) -> None:
+    """Whatever else has a truth value is refused: "no" is true."""
+    valid = ERRORS[name].valid if name in ERRORS else FURTHER[name]
+    for value in ("no", "", 2, 0.0, None, [True], np.array([True]), torch.tensor([True])):
+        shown = re.escape(" ".join(repr(value).split()))
+        message = rf"^visops\.{name}: {option} is {shown}, must be True or False$"
+        with pytest.raises(TypeError, match=message):
+            getattr(visops, name)(**{**valid, option: value})
+    if name not in ERRORS:
+        return
+    for value in (False, 0, np.bool_(False), np.int64(0), np.array(0), torch.tensor(False)):
+        getattr(visops, name)(**{**valid, option: value})
 
 
 def has_array(value: Any) -> bool:

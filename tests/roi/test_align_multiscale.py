@@ -281,8 +281,8 @@ def test_a_wrong_type_under_vmap() -> None:
     maps = [torch.ones(1, 2, 8, 8), torch.ones(1, 2, 4, 4)]
     boxes = torch.tensor([[[0.0, 1, 1, 5, 5]]])
     call: Any = visops.multiscale_roi_align
-    with pytest.raises(RuntimeError, match="'bool' for argument 'aligned' but instead found"):
-        torch.vmap(lambda b: call(maps, b, 2, [0.5, 0.25], aligned={}))(boxes)
+    with pytest.raises(RuntimeError, match="'int' for argument 'sampling_ratio' but instead found"):
+        torch.vmap(lambda b: call(maps, b, 2, [0.5, 0.25], sampling_ratio={}))(boxes)
 
 
 detection = pytest.importorskip("torchvision.models.detection")
