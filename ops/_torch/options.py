@@ -1,5 +1,6 @@
 """Options that are words or yes and no: their types, for type checkers and editors, and checks."""
 
+from collections.abc import Collection
 from typing import Any, Literal
 
 import torch
@@ -50,6 +51,35 @@ def flag(op: str, name: str, value: Any) -> bool:
     return bool(plain)
 
 
+def check_word(
+    op: str,
+    name: str,
+    value: Any,
+    words: Collection[str],
+    allowed: str = "",
+    error: type[Exception] = ValueError,
+) -> None:
+    """Refuse what is not one of the words: also lists and arrays of one, which can't be looked up.
+
+    Parameters
+    ----------
+    op, name : str
+        The function and its argument, for the message.
+    value : Any
+        What it was given.
+    words : collection of str
+        Those that there are.
+    allowed : str, optional
+        What the message says of them, by default all.
+    error : type of an exception
+        What is raised.
+    """
+    if not isinstance(value, str) or value not in words:
+        *others, last = map(repr, words)
+        listed = f"{', '.join(others)} or {last}" if others else last
+        raise error(f"visops.{op}: {name} is {on_one_line(value)}, must be {allowed or listed}")
+
+
 def check_reduction(op: str, reduction: str) -> None:
     """Refuse a word that is no reduction.
 
@@ -65,7 +95,4 @@ def check_reduction(op: str, reduction: str) -> None:
     ValueError
         `reduction` is unknown.
     """
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(
-            f"visops.{op}: reduction is {reduction!r}, must be 'none', 'mean' or 'sum'"
-        )
+    check_word(op, "reduction", reduction, ("none", "mean", "sum"))

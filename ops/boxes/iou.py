@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.options import BoxFormat
+from .._torch.options import BoxFormat, check_word
 from .pairs import rotated_overlaps, upright_overlaps
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -83,7 +83,7 @@ def box_iou(
     """
     op = "box_iou"
     _check_kind(op, kind)
-    if fmt == "cxcywhr":
+    if isinstance(fmt, str) and fmt == "cxcywhr":
         return rotated_overlaps(  # type: ignore[no-any-return]
             op, boxes1, boxes2, device, kind=kind, aligned=aligned, degrees=True
         )
@@ -339,5 +339,4 @@ def box_iou_rotated(
 
 
 def _check_kind(op: str, kind: str) -> None:
-    if kind not in ("iou", "iof"):
-        raise ValueError(f"visops.{op}: kind is {kind!r}, must be 'iou' or 'iof'")
+    check_word(op, "kind", kind, ("iou", "iof"))

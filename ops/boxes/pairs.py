@@ -10,7 +10,7 @@ from torch import Tensor
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator
 from .._torch.numbers import real_number
-from .._torch.options import flag
+from .._torch.options import check_word, flag
 from .._torch.shapes import broadcast_shapes
 from .._torch.unsupported_inputs import require_plain
 from .iou_autograd import box_iou as _box_iou
@@ -35,10 +35,8 @@ def upright_overlaps(
     aligned: bool,
 ) -> Any:
     """Return overlaps of boxes [..., N, 4] with [..., M, 4]: of all pairs, or one to one."""
-    if fmt not in _FORMATS:
-        also = ", or 'cxcywhr' for kind 'iou'" if op == "box_iou" else ""
-        raise ValueError(f"visops.{op}: fmt is {fmt!r}, must be 'xyxy', 'xywh' or 'cxcywh'{also}")
-
+    also = ", or 'cxcywhr' for kind 'iou'" if op == "box_iou" else ""
+    check_word(op, "fmt", fmt, _FORMATS, f"'xyxy', 'xywh' or 'cxcywh'{also}")
     eps, aligned = real_number(op, "eps", eps), flag(op, "aligned", aligned)
 
     def of_tensors(first: Tensor, second: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._torch.options import check_word
 from .._torch.unsupported_inputs import require_plain
 from ..suppression.nms import batched_nms as _batched_nms
 from ..suppression.nms import nms as _nms
@@ -221,5 +222,4 @@ def _check_dets(op: str, dets: Any) -> None:
 
 
 def _check_method(op: str, method: str) -> None:
-    if method not in ("linear", "gaussian"):
-        raise ValueError(f"visops.{op}: method is {method!r}, must be 'linear' or 'gaussian'")
+    check_word(op, "method", method, ("linear", "gaussian"))

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from .._torch.call import call_operator
 from .._torch.numbers import as_index
+from .._torch.options import check_word
 from .._torch.shapes import prefers_channels_last
 from .._torch.unsupported_inputs import require_plain
 from .conv2d_autograd import conv2d as _implicit
@@ -146,10 +147,7 @@ def conv2d(
              [42, 66, 72, 50]]], dtype=torch.uint8)
     """
     op = "conv2d"
-    if method not in _METHODS:
-        raise ValueError(
-            f"visops.{op}: method is {method!r}, must be 'auto', 'implicit', 'im2col' or 'torch'"
-        )
+    check_word(op, "method", method, _METHODS)
     if explain is not None and not callable(explain):
         raise TypeError(f"visops.{op}: explain is {explain!r}, must be callable")
     options = _Options(stride, padding, dilation, groups)

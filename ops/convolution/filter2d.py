@@ -15,6 +15,7 @@ from .._torch.arrays import as_tensor, rounded_to
 from .._torch.call import renamed
 from .._torch.native import modes_or_transforms_active
 from .._torch.numbers import real_number
+from .._torch.options import check_word
 from .._torch.shapes import any_zero
 from .._torch.unsupported_inputs import require_plain
 from .convolve2d import correlate2d
@@ -146,16 +147,15 @@ def filtered(
 
     Sums are divided by `divisor` before they are rounded. The rest is as in filter2d().
     """
-    if border not in _BORDERS:
-        names = ", ".join(repr(name) for name in _BORDERS)
-        raise ValueError(f"visops.{op}: border is {border!r}, must be one of {names}")
+    check_word(op, "border", border, _BORDERS, f"one of {', '.join(map(repr, _BORDERS))}")
     require_plain(op, image=image, kernel=list(kernels))
     fill = real_number(op, "fill", fill)
     planes, last = _planes(op, image, channels)
     result_dtype = planes.dtype if dtype is None else _torch_dtype(op, dtype)
     wide = computed_in(op, planes.dtype)
     sides = planes.shape[-2:]
-    plain = border == "reflect_101" and divisor == 1 and method == "auto"
+    by_itself = isinstance(method, str) and method == "auto"
+    plain = border == "reflect_101" and divisor == 1 and by_itself
     if plain and _takes_separable(planes, kernels, result_dtype):
         row, column = (kernel.ravel().tolist() for kernel in kernels)
         batch = planes.reshape(1, -1, *sides)
@@ -197,8 +197,8 @@ def _planes(op: str, image: Any, channels: str | None) -> tuple[Tensor, bool]:
         raise TypeError(
             f"visops.{op}: image is a {kind}, must be a torch.Tensor or a numpy.ndarray"
         )
-    if channels not in (None, "last", "first"):
-        raise ValueError(f"visops.{op}: channels is {channels!r}, must be 'last' or 'first'")
+    if channels is not None:
+        check_word(op, "channels", channels, ("last", "first"))
     shape = tuple(image.shape)
     is_array = isinstance(image, np.ndarray)
     if len(shape) < (3 if channels == "last" else 2):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
+from .._torch.options import check_word
 from .im2col_autograd import col2im as _col2im
 from .im2col_autograd import im2col as _im2col
 from .spatial_arguments import one_per_dimension, padding_of_each_side, spatial_dims
@@ -201,8 +202,7 @@ def _window(
     dims: int | None = None,
 ) -> tuple[list[int], list[int], list[int], list[int]]:
     """Return kernel size, stride, padding before and after, and dilation of each dimension."""
-    if layout not in ("unfold", "patches"):
-        raise ValueError(f"visops.{op}: layout is {layout!r}, must be 'unfold' or 'patches'")
+    check_word(op, "layout", layout, ("unfold", "patches"))
     if dims is None:
         dims = spatial_dims(op, kernel_size, input_dims)
     kernel = one_per_dimension(op, "kernel_size", kernel_size, dims)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._torch.call import call_operator
 from .._torch.numbers import as_index
-from .._torch.options import flag
+from .._torch.options import check_word, flag
 from .._torch.shapes import holds, is_contiguous
 from .._torch.unsupported_inputs import require_plain, require_tensors
 from .points_autograd import sample
@@ -252,10 +252,7 @@ def _check_logits(op: str, logits: Any, uncertainty: str) -> None:
     if not logits.is_floating_point():
         dtype = str(logits.dtype).removeprefix("torch.")  # as the operators name it
         raise RuntimeError(f"visops.{op}: logits has dtype {dtype}, must be a floating type")
-    if uncertainty not in _UNCERTAINTIES:
-        raise ValueError(
-            f"visops.{op}: uncertainty is {uncertainty!r}, must be 'logit' or 'margin'"
-        )
+    check_word(op, "uncertainty", uncertainty, _UNCERTAINTIES)
     channels = logits.shape[1]
     if uncertainty == "logit" and channels != 1:
         raise RuntimeError(

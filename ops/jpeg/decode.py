@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from .._torch.options import flag
+from .._torch.options import check_word, flag
 from .._torch.outside_graphs import outside_graphs
 from .file import CHANNELS, MAX_PIXELS, JpegFile, largest_reduction
 
@@ -90,8 +90,7 @@ def decode_jpeg(
     >>> visops.decode_jpeg(np.frombuffer(file.getvalue(), np.uint8), size=32).shape
     (60, 80, 3)
     """
-    if mode not in CHANNELS:
-        raise ValueError(f"visops.decode_jpeg: mode is {mode!r}, must be 'rgb' or 'gray'")
+    check_word("decode_jpeg", "mode", mode, CHANNELS)
     exif = flag("decode_jpeg", "exif", exif)
     limit = _whole_numbers((max_pixels,))
     if limit is None or limit[0] < 1:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator, renamed
-from .._torch.options import flag
+from .._torch.options import check_word, flag
 from .._torch.unsupported_inputs import require_plain
 from .operators import mask_boundaries as _mask_boundaries
 from .operators import mask_iou as _mask_iou
@@ -200,9 +200,8 @@ def mask_iou(
             f"{sizes[1][1]}: masks must be of one size"
         )
     packed = isinstance(masks1, PackedMasks), isinstance(masks2, PackedMasks)
-    if kind not in _KINDS:
-        error = RuntimeError if isinstance(values_of_masks(masks1), Tensor) else ValueError
-        raise error(f"visops.{op}: kind is {kind!r}, must be 'iou', 'ioa' or 'boundary'")
+    error = RuntimeError if isinstance(values_of_masks(masks1), Tensor) else ValueError
+    check_word(op, "kind", kind, _KINDS, error=error)
     if dilation_ratio is not None and kind != "boundary":
         raise TypeError(f"visops.{op}: dilation_ratio is for kind='boundary'")
     ratio = 0.02 if dilation_ratio is None else dilation_ratio

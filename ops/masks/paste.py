@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .._torch.call import call_operator, renamed
 from .._torch.numbers import as_index
+from .._torch.options import check_word
 from .._torch.outside_graphs import outside_graphs
 from .._torch.unsupported_inputs import reject_vmap
 from .operators import masks_to_runs as _masks_to_runs
@@ -115,13 +116,8 @@ def paste_masks(
     [{'size': [3, 6], 'counts': b'92103'}]
     """
     error: type[Exception] = ValueError if isinstance(masks, np.ndarray) else RuntimeError
-    if out not in _FORMS:
-        names = ", ".join(map(repr, _FORMS[:-1]))
-        raise error(f"visops.{_OP}: out is {out!r}, must be {names} or {_FORMS[-1]!r}")
-    if convention not in _PADDING:
-        raise error(
-            f"visops.{_OP}: convention is {convention!r}, must be 'detectron2' or 'torchvision'"
-        )
+    check_word(_OP, "out", out, _FORMS, error=error)
+    check_word(_OP, "convention", convention, _PADDING, error=error)
     if out == "float" and threshold is not None:
         raise TypeError(f"visops.{_OP}: threshold is for masks; out='float' returns the numbers")
     if convention == "detectron2" and padding is not None:

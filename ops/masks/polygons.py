@@ -7,12 +7,12 @@ import numpy as np
 from torch import Tensor
 
 from .. import _native
-from .._torch.options import flag
+from .._torch.options import check_word, flag
 from .._torch.outside_graphs import outside_graphs
 from .._torch.unsupported_inputs import require_values
 from .packed import ArrayOrPacked, Device
 from .packed_masks import PackedMasks
-from .rle import check_out, masks_of_runs
+from .rle import masks_of_runs
 from .runs import as_rles, offsets_of, runs_of_polygons, size_of
 
 _OP = "polygons_to_masks"
@@ -74,10 +74,7 @@ def masks_to_polygons(
     [[2, 1], [2, 3], [5, 3], [5, 1]]
     """
     op = "masks_to_polygons"
-    if approximation not in ("simple", "none"):
-        raise ValueError(
-            f"visops.{op}: approximation is {approximation!r}, must be 'simple' or 'none'"
-        )
+    check_word(op, "approximation", approximation, ("simple", "none"))
     holes = flag(op, "holes", holes)
     array = _bytes_of(op, masks)
     one = array.ndim == 2
@@ -174,7 +171,7 @@ def polygons_to_masks(
              [1, 0, 0, 0, 1, 1],
              [0, 0, 0, 0, 0, 0]]], dtype=torch.uint8)
     """
-    check_out(_OP, out, ("bool", "uint8", "packed", "rle"))
+    check_word(_OP, "out", out, ("bool", "uint8", "packed", "rle"))
     height_width = size_of(_OP, "size", size)
     corners: list[np.ndarray] = []
     lengths: list[int] = []

@@ -14,7 +14,7 @@ from torch import Tensor
 from .._native import rle_areas as _rle_areas
 from .._native import rle_overlaps as _rle_overlaps
 from .._torch.call import call_operator, renamed
-from .._torch.options import flag
+from .._torch.options import check_word, flag
 from .._torch.outside_graphs import outside_graphs
 from .._torch.unsupported_inputs import reject_vmap
 from .operators import masks_to_runs as _masks_to_runs
@@ -159,7 +159,7 @@ def rle_to_masks(
             [1, 0, 0, 0]], dtype=torch.uint8)
     """
     op = "rle_to_masks"
-    check_out(op, out, ("bool", "uint8", "packed"))
+    check_word(op, "out", out, ("bool", "uint8", "packed"))
     runs, sizes, is_one = _read(op, "rles", rles)
     wanted = None if size is None else size_of(op, "size", size)
     if not sizes and wanted is None:
@@ -302,13 +302,6 @@ def masks_of_runs(runs: Runs, size: Size, device: Device, out: str) -> Any:
         return packed_masks(bits, size)
     masks: Tensor = _unpack_masks(bits, size[1])
     return masks if out == "bool" else masks.view(torch.uint8)
-
-
-def check_out(op: str, out: Any, allowed: Sequence[str]) -> None:
-    """Raise ValueError unless the kind of result is one of these."""
-    if out not in allowed:
-        kinds = ", ".join(map(repr, allowed[:-1]))
-        raise ValueError(f"visops.{op}: out is {out!r}, must be {kinds} or {allowed[-1]!r}")
 
 
 def _read(op: str, name: str, rles: Any) -> tuple[Runs, list[Size], bool]:

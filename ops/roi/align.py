@@ -10,7 +10,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from .._torch.numbers import listed, real_number, whole_number
-from .._torch.options import flag
+from .._torch.options import check_word, flag
 from .._torch.unsupported_inputs import require_tensors
 from .align_autograd import roi_align as _mean
 from .align_autograd import roi_align_max as _max
@@ -102,8 +102,7 @@ def roi_align(
     """
     op = "roi_align"
     require_tensors(op, input=input)
-    if reduce not in ("mean", "max"):
-        raise ValueError(f"visops.{op}: reduce is {reduce!r}, must be 'mean' or 'max'")
+    check_word(op, "reduce", reduce, ("mean", "max"))
     rows = as_boxes(op, boxes, input)
     bins = output_pair(op, output_size)
     aligned = flag(op, "aligned", aligned)

@@ -6,6 +6,7 @@ from typing import Literal
 import torch.fx
 from torch import Tensor
 
+from .._torch.options import check_word
 from .._torch.torchvision_bases import RoIAlignBase
 from .align import roi_align
 
@@ -43,8 +44,7 @@ class RoIAlign(RoIAlignBase):
         reduce: Literal["mean", "max"] = "mean",
     ) -> None:
         super().__init__()
-        if reduce not in ("mean", "max"):
-            raise ValueError(f"visops.RoIAlign: reduce is {reduce!r}, must be 'mean' or 'max'")
+        check_word("RoIAlign", "reduce", reduce, ("mean", "max"))
         self.output_size = output_size
         self.spatial_scale = spatial_scale
         self.sampling_ratio = sampling_ratio

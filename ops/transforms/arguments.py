@@ -1,13 +1,14 @@
 """Checks of the transforms' arguments; messages name transform, argument, value and range."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
 from .._torch.numbers import on_one_line
+from .._torch.options import check_word
 from .._torch.options import flag as checked_flag
 
 INTERPOLATIONS = {
@@ -88,6 +89,13 @@ def whole(
 def flag(owner: str, argument: str, value: Any) -> bool:
     """Check a truth value: words such as "no" have one of Python's, and mean the other."""
     return checked_flag(f"transforms.{owner}", argument, value)
+
+
+def one_of(
+    owner: str, argument: str, value: Any, words: Collection[str], allowed: str = ""
+) -> None:
+    """Refuse what is not one of the words; `allowed` describes them, by default all."""
+    check_word(f"transforms.{owner}", argument, value, words, allowed)
 
 
 def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
@@ -268,7 +276,7 @@ def interpolation_modes(owner: str, value: Any, antialias: bool) -> str | tuple[
     last = "'bicubic' or 'lanczos'" if antialias else "'bicubic'"
     known = f"'nearest', 'bilinear'{',' if antialias else ' or'} {last}"
     allowed = f"{known}, a sequence of such, of which each sample draws one, or 'random'"
-    if value == "random":
+    if isinstance(value, str) and value == "random":
         return RANDOM_MODES
     several = is_sequence(value)
     found = []

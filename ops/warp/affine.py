@@ -15,7 +15,7 @@ from .._torch.arrays import as_tensor, number_list, reject_channels_first
 from .._torch.call import renamed
 from .._torch.declaring import operator
 from .._torch.numbers import is_symbol, tensor_of_symbols
-from .._torch.options import Convention, Interpolation, PaddingMode, flag
+from .._torch.options import Convention, Interpolation, PaddingMode, check_word, flag
 from .._torch.shapes import empty_maps, holds, prefers_channels_last
 from .._torch.unsupported_inputs import called, require_plain
 
@@ -113,11 +113,8 @@ def warp_affine(
     >>> visops.warp_affine(image, turn, size=(224, 224), padding_mode="reflect").shape
     torch.Size([8, 3, 224, 224])
     """
+    check_word("warp_affine", "convention", convention, ("integer", "half_pixel"))
     half_pixel = convention == "half_pixel"
-    if not half_pixel and convention != "integer":
-        raise ValueError(
-            f"visops.warp_affine: convention is {convention!r}, must be 'integer' or 'half_pixel'"
-        )
     inverse_map = flag("warp_affine", "inverse_map", inverse_map)
     if isinstance(image, np.ndarray):
         reject_channels_first("warp_affine", image)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, number_list
-from .._torch.options import Convention, Layout, PaddingMode, flag
+from .._torch.options import Convention, Layout, PaddingMode, check_word, flag
 from .._torch.shapes import holds
 from .._torch.unsupported_inputs import called, require_plain
 from .augment_arguments import (
@@ -216,13 +216,13 @@ def augment(
     >>> visops.augment(row, identity, (1, 4), displacement=shifts, padding_mode="replicate")
     tensor([[[[0.0000, 0.4000, 0.8000, 0.9000]]]])
     """
+    if not isinstance(mode, str):
+        check_word("augment", "mode", mode, ("nearest", "bilinear", "bicubic", "lanczos"))
+    check_word("augment", "convention", convention, ("integer", "half_pixel"))
     half_pixel = convention == "half_pixel"
-    if not half_pixel and convention != "integer":
-        raise ValueError(
-            f"visops.augment: convention is {convention!r}, must be 'integer' or 'half_pixel'"
-        )
-    if layout is not None and layout not in ("CHW", "HWC"):
-        raise ValueError(f"visops.augment: layout is {layout!r}, must be 'CHW', 'HWC' or None")
+    if layout is not None:
+        check_word("augment", "layout", layout, ("CHW", "HWC"), "'CHW', 'HWC' or None")
+    check_word("augment", "displacement_grid", displacement_grid, ("bilinear", "spline"))
     channels_last = memory_format is torch.channels_last
     if not channels_last and memory_format is not torch.contiguous_format:
         raise ValueError(

@@ -14,7 +14,6 @@ from .matrix_algebra import as_matrix, invert_affine, with_last_row
 from .remap_autograd import remap as _remap
 
 _OP = "augment"
-_GRIDS = ("bilinear", "spline")
 _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -22,10 +21,6 @@ def displacement_tensor(
     displacement: Any, grid: str, batch: int, like: Tensor, size: Sequence[int]
 ) -> tuple[Tensor, Tensor, str]:
     """Return a displacement as the operator takes it: x and y ``[B or 1, gh, gw]``, and a grid."""
-    if grid not in _GRIDS:
-        raise ValueError(
-            f"visops.augment: displacement_grid is {grid!r}, must be 'bilinear' or 'spline'"
-        )
     if isinstance(displacement, Tensor):
         require_plain(_OP, displacement=displacement)
         if displacement.device != like.device:

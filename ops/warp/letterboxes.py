@@ -16,7 +16,7 @@ from .._torch.arrays import (
     restore,
 )
 from .._torch.numbers import is_symbol, tensor_of_symbols
-from .._torch.options import Convention, flag
+from .._torch.options import Convention, check_word, flag
 from .._torch.shapes import differs
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -95,10 +95,7 @@ def letterbox(
     """
     op = "letterbox"
     check_like(op, like)
-    if convention not in ("half_pixel", "integer"):
-        raise ValueError(
-            f"visops.{op}: convention is {convention!r}, must be 'half_pixel' or 'integer'"
-        )
+    check_word(op, "convention", convention, ("half_pixel", "integer"))
     center, scaleup = flag(op, "center", center), flag(op, "scaleup", scaleup)
     device = common_device(op, (image_size, like))
     _, position = _position(op, image_size, size, device, center, scaleup)

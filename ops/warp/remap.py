@@ -16,7 +16,7 @@ from .._loader import native_error
 from .._torch.arrays import as_tensor, number_list, reject_channels_first, rounded_to
 from .._torch.autocast import full_product
 from .._torch.native import modes_or_transforms_active
-from .._torch.options import Interpolation, PaddingMode, flag
+from .._torch.options import Interpolation, PaddingMode, check_word, flag
 from .._torch.shapes import differs
 from .._torch.unsupported_inputs import require_plain
 from .remap_autograd import grid_weights
@@ -95,10 +95,9 @@ def remap(
     is_array = isinstance(image, np.ndarray)
     if not is_array and not isinstance(image, Tensor):
         _fail("image", type(image).__name__, "a Tensor or an ndarray", TypeError)
-    if mode not in _MODES:
-        _fail("mode", repr(mode), "'bilinear', 'nearest' or 'bicubic'")
-    if padding_mode not in _PADDINGS:
-        _fail("padding_mode", repr(padding_mode), f"one of {', '.join(map(repr, _PADDINGS))}")
+    check_word("remap", "mode", mode, _MODES)
+    known = f"one of {', '.join(map(repr, _PADDINGS))}"
+    check_word("remap", "padding_mode", padding_mode, _PADDINGS, known)
     relative = flag("remap", "relative", relative)
     for name, value in (("image", image), ("map_x", map_x), ("map_y", map_y)):
         if isinstance(value, Tensor):

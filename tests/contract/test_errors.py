@@ -32,6 +32,14 @@ FLAGS = [
     for parameter in inspect.signature(function).parameters.values()
     if parameter.annotation is bool
 ]
+# Options that are words.
+WORDS = [
+    (name, parameter.name)
+    for name in visops.__all__
+    if inspect.isfunction(function := getattr(visops, name))
+    for parameter in inspect.signature(function).parameters.values()
+    if isinstance(parameter.default, str)
+]
 ONE_DEVICE = "all tensors must be on one device"
 
 
@@ -75,6 +83,18 @@ def test_flags_are_true_or_false(name: str, option: str) -> None:
         return
     for value in (False, 0, np.bool_(False), np.int64(0), np.array(0), torch.tensor(False)):
         getattr(visops, name)(**{**valid, option: value})
+
+
+@pytest.mark.parametrize(("name", "option"), WORDS, ids=".".join)
+def test_words_are_strings(name: str, option: str) -> None:
+    """Lists, sets, dicts and arrays of a word are refused, and so is a number."""
+    valid = ERRORS[name].valid if name in ERRORS else FURTHER[name]
+    word = inspect.signature(getattr(visops, name)).parameters[option].default
+    for value in ([word], {word}, {word: 1}, np.array([word]), np.array([word, word]), 3, None):
+        shown = re.escape(" ".join(repr(value).split()))
+        message = rf"^visops\.{name}: {option} is {shown}, must be [^\n]+$"
+        with pytest.raises((TypeError, ValueError, RuntimeError), match=message):
+            getattr(visops, name)(**{**valid, option: value})
 
 
 def has_array(value: Any) -> bool:

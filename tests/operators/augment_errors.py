@@ -298,6 +298,6 @@ ERRORS: dict[str, Errors] = {
         bad(size=(2**31 - 1, 65536), says="output of shape [2, 3, 2147483647, 65536] can't be"),
         bad(size=4, says="is 4, must be a sequence of integers"),
         bad(size=(1.5, 2), says="is (1.5, 2), must be a sequence of integers"),
-        bad(mode=1, says="interpolation is 1, must be a string"),
+        bad_value(mode=1, says="is 1, must be 'nearest', 'bilinear', 'bicubic' or 'lanczos'"),
     ),
 }

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..arguments import one_of
 from ..sample.leaf import TARGETS, Leaf, imported, is_pil, shared_tensor, tv_kind
 from ..sample.polygons import points_of, with_points
 from ..targets.mirrored import PROBE, followers, is_mirrored, swap_names
@@ -174,11 +175,9 @@ class ImageOnly(nn.Module):
                 f"visops.transforms.ImageOnly: transform is a {type(transform).__name__}, must be "
                 "callable"
             )
-        if takes not in (None, *TAKES):
-            raise ValueError(
-                f"visops.transforms.ImageOnly: takes is {takes!r}, must be None, "
-                f"{', '.join(map(repr, TAKES))}"
-            )
+        if takes is not None:
+            allowed = f"None, {', '.join(map(repr, TAKES))}"
+            one_of("ImageOnly", "takes", takes, TAKES, allowed)
         self.transform, self.takes = transform, takes
 
     def forward(self, image: Any) -> Any:

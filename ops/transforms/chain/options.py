@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from ..arguments import MASK_FILL, fail, flag, number, plain_number, whole
+from ..arguments import MASK_FILL, fail, flag, number, one_of, plain_number, whole
 from ..sample.leaf import Leaf
 from ..targets.options import TargetOptions, check_options
 from .source import as_whole
@@ -56,11 +56,8 @@ def given_options(options: Mapping[str, Any], owner: str = "Compose") -> dict[st
     if "mask_fill" in given:
         fill, allowed = given["mask_fill"], "a whole number of at most 64 bits"
         given["mask_fill"] = whole(owner, "mask_fill", fill, -(2**63), allowed, 2**63 - 1)
-    if given.get("layout", "CHW") not in ("CHW", "HWC"):
-        raise ValueError(
-            f"visops.transforms.{owner}: layout is {given['layout']!r}, must be 'CHW', 'HWC' or "
-            "None"
-        )
+    if "layout" in given:
+        one_of(owner, "layout", given["layout"], ("CHW", "HWC"), "'CHW', 'HWC' or None")
     for name in _PAIRS:
         if name in given:
             given[name] = _pairs(owner, name, given[name])

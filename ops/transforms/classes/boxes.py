@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..arguments import fail, number
+from ..arguments import fail, number, one_of
 from ..base import Transform
 from ..chain.effects import TargetStep
 from ..sample.entries import count_of
@@ -126,13 +126,9 @@ class ClampBoundingBoxes(_BoxStep):
 
     def __init__(self, clamping_mode: str | None = "auto") -> None:
         super().__init__()
-        if clamping_mode not in ("auto", "soft", "hard", None):
-            fail(
-                "ClampBoundingBoxes",
-                "clamping_mode",
-                clamping_mode,
-                "'auto', 'soft', 'hard' or None",
-            )
+        if clamping_mode is not None:
+            owner, allowed = "ClampBoundingBoxes", "'auto', 'soft', 'hard' or None"
+            one_of(owner, "clamping_mode", clamping_mode, ("auto", "soft", "hard"), allowed)
         self.clamping_mode = clamping_mode
 
     def run_boxes(self, leaf: Leaf, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
@@ -209,7 +205,8 @@ class SanitizeBoundingBoxes(_BoxStep):
         owner = "SanitizeBoundingBoxes"
         self.min_size = number(owner, "min_size", min_size, 1.0, allowed="a finite number >= 1")
         self.min_area = number(owner, "min_area", min_area, 1.0, allowed="a finite number >= 1")
-        if labels_getter not in ("default", None):
+        is_default = isinstance(labels_getter, str) and labels_getter == "default"
+        if labels_getter is not None and not is_default:
             allowed = "'default' or None (Compose(keys={'labels': [...]}) names what goes)"
             fail(owner, "labels_getter", labels_getter, allowed, TypeError)
         self.labels_getter = labels_getter
@@ -279,7 +276,8 @@ class SanitizeKeyPoints(TargetStep, Transform):
 
     def __init__(self, labels_getter: Any = None) -> None:
         super().__init__()
-        if labels_getter not in ("default", None):
+        is_default = isinstance(labels_getter, str) and labels_getter == "default"
+        if labels_getter is not None and not is_default:
             allowed = "'default' or None (Compose(keys={'labels': [...]}) names what goes)"
             fail("SanitizeKeyPoints", "labels_getter", labels_getter, allowed, TypeError)
         self.labels_getter = labels_getter

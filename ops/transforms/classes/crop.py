@@ -12,6 +12,7 @@ from ..arguments import (
     fail,
     fill_values,
     flag,
+    one_of,
     padding_ltrb,
     padding_name,
     size_pair,
@@ -113,9 +114,11 @@ class RandomCrop(Builtin):
         owner = type(self).__name__
         self.size = size_pair(owner, "size", size)
         self.padding = None if padding is None else padding_ltrb(owner, padding)
-        if isinstance(pad_if_needed, str) and pad_if_needed != "end":
-            fail(owner, "pad_if_needed", pad_if_needed, "a bool or 'end'")
-        self.pad_if_needed = pad_if_needed if pad_if_needed == "end" else bool(pad_if_needed)
+        self.pad_if_needed: bool | str = "end"
+        if isinstance(pad_if_needed, str):
+            one_of(owner, "pad_if_needed", pad_if_needed, ("end",), "a bool or 'end'")
+        else:
+            self.pad_if_needed = flag(owner, "pad_if_needed", pad_if_needed)
         self.fill = fill_values(owner, fill)
         self.padding_mode = padding_name(owner, padding_mode)
 

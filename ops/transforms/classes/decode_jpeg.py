@@ -4,7 +4,7 @@ from typing import Literal
 
 from ..._native import Step
 from ...jpeg.file import CHANNELS, MAX_PIXELS
-from ..arguments import fail, flag, whole
+from ..arguments import flag, one_of, whole
 from ..base import Builtin
 from ..chain.decode import Decoding
 from ..chain.effects import NO_STEP, Effects
@@ -81,8 +81,7 @@ class DecodeJpeg(Decoding, Builtin):
         max_pixels: int = MAX_PIXELS,
     ) -> None:
         super().__init__()
-        if mode not in CHANNELS:
-            fail("DecodeJpeg", "mode", mode, "'rgb' or 'gray'")
+        one_of("DecodeJpeg", "mode", mode, CHANNELS, "'rgb' or 'gray'")
         self.mode, self.exif = mode, flag("DecodeJpeg", "exif", exif)
         self.reduced = None if reduced is None else flag("DecodeJpeg", "reduced", reduced)
         self.max_pixels = whole("DecodeJpeg", "max_pixels", max_pixels, 1, "a whole number >= 1")

@@ -23,6 +23,7 @@ from ..arguments import (
     interval,
     is_sequence,
     number,
+    one_of,
     padding_name,
     whole,
 )
@@ -331,8 +332,7 @@ class OpticalDistortion(_Bending):
         super().__init__(p, interpolation, fill)
         owner = type(self).__name__
         self.distort_limit = _limits(owner, distort_limit, -math.inf)
-        if mode not in ("camera", "fisheye"):
-            fail(owner, "mode", mode, "'camera' or 'fisheye'")
+        one_of(owner, "mode", mode, ("camera", "fisheye"))
         self.mode = mode
         self.padding_mode = padding_name(owner, padding_mode)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..._native import Step
-from ..arguments import fail, flag, interval, is_sequence, number, whole
+from ..arguments import fail, flag, interval, is_sequence, number, one_of, whole
 from ..base import KEY, OperationStep, RandomlyApplied, Range, fixed
 from ..chain.effects import Effects
 from ..chain.integers import reject_out_of_range
@@ -21,8 +21,7 @@ _FILLINGS = {"random": 1, "random_uniform": 2}
 def _filling(owner: str, fill: Any) -> tuple[float, int]:
     """Return the value of a fill, and its kind."""
     if isinstance(fill, str):
-        if fill not in _FILLINGS:
-            fail(owner, "fill", fill, "a finite number, 'random' or 'random_uniform'")
+        one_of(owner, "fill", fill, _FILLINGS, "a finite number, 'random' or 'random_uniform'")
         return 0.0, _FILLINGS[fill]
     return number(owner, "fill", fill, allowed="a finite number, 'random' or 'random_uniform'"), 0
 

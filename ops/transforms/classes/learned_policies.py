@@ -12,11 +12,11 @@ from ..._native import Step
 from ..arguments import (
     FillArgument,
     check_channels,
-    fail,
     fill_values,
     flag,
     interpolation_mode,
     number,
+    one_of,
     whole,
 )
 from ..base import Transform
@@ -172,8 +172,7 @@ class AutoAugment(Policy):
     ) -> None:
         super().__init__("AutoAugment", interpolation, fill)
         name = getattr(policy, "value", policy)
-        if name not in _PAIRS:
-            fail("AutoAugment", "policy", policy, "'imagenet', 'cifar10' or 'svhn'")
+        one_of("AutoAugment", "policy", name, _PAIRS, "'imagenet', 'cifar10' or 'svhn'")
         self.policy = name
         spaces = level_table(_LEVELS, 0.3, 150.0 / 331.0, 30.0, 0.9, 4.0)
         pairs = _PAIRS[name].strip().splitlines()

@@ -12,7 +12,7 @@ from ...convolution.blurs import gaussian_blur
 from ...convolution.filter2d import filter2d
 from ...warp.augment_options import AugmentOptions
 from ...warp.remap import remap_batch
-from ..arguments import fail, interval, symmetric, up_to, whole_range
+from ..arguments import fail, interval, one_of, symmetric, up_to, whole_range
 from ..base import Keyed, odd_sides
 from ..chain.operator_calls import run_all
 from ..chain.random import Numbers
@@ -340,11 +340,9 @@ class ChromaticAberration(Keyed):
                 ("secondary", secondary_distortion_limit),
             )
         )
-        if mode not in ("green_purple", "red_blue", "random"):
-            fail(owner, "mode", mode, "'green_purple', 'red_blue' or 'random'")
+        one_of(owner, "mode", mode, ("green_purple", "red_blue", "random"))
         self.mode = mode
-        if interpolation not in ("bilinear", "nearest", "bicubic"):
-            fail(owner, "interpolation", interpolation, "'bilinear', 'nearest' or 'bicubic'")
+        one_of(owner, "interpolation", interpolation, ("bilinear", "nearest", "bicubic"))
         self.interpolation = interpolation
         self.take_p(p)
 

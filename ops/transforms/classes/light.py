@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..arguments import fail, interval, number, whole, whole_range
+from ..arguments import fail, interval, number, one_of, whole, whole_range
 from ..base import Keyed
 from ..chain.random import Numbers
 
@@ -66,10 +66,8 @@ class Illumination(Keyed):
     ) -> None:
         super().__init__()
         owner, shares = "Illumination", "two numbers in [0, 1] (min, max)"
-        if mode not in ("linear", "corner", "gaussian"):
-            fail(owner, "mode", mode, "'linear', 'corner' or 'gaussian'")
-        if effect_type not in ("both", "brighten", "darken"):
-            fail(owner, "effect_type", effect_type, "'both', 'brighten' or 'darken'")
+        one_of(owner, "mode", mode, ("linear", "corner", "gaussian"))
+        one_of(owner, "effect_type", effect_type, ("both", "brighten", "darken"))
         self.mode, self.effect_type = mode, effect_type
         self.intensity_range = interval(owner, "intensity_range", intensity_range, 0, 1, shares)
         self.angle_range = interval(owner, "angle_range", angle_range)

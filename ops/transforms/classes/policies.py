@@ -7,7 +7,15 @@ from typing import Any, Literal
 import torch
 
 from ..._native import Step
-from ..arguments import FillArgument, check_channels, fail, fill_values, interpolation_mode, whole
+from ..arguments import (
+    FillArgument,
+    check_channels,
+    fail,
+    fill_values,
+    interpolation_mode,
+    one_of,
+    whole,
+)
 from ..base import Builtin
 from ..chain.effects import Effects, Fusable
 from ..chain.plan import Plan, evenly
@@ -147,8 +155,7 @@ class _Random(Policy):
     ) -> None:
         super().__init__(owner, interpolation, fill)
         self.num_magnitude_bins = bins
-        if operations not in ("all", "linear"):
-            fail(owner, "operations", operations, "'all' or 'linear'")
+        one_of(owner, "operations", operations, ("all", "linear"))
         self.operations = operations
         fields: dict[str, Any] = {"level": level, "bins": bins, "relative": relative}
         if operations == "linear":

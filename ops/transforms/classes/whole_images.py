@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..._torch.autocast import full_product
-from ..arguments import fail, size_pair, whole, whole_range
+from ..arguments import fail, one_of, size_pair, whole, whole_range
 from ..base import Keyed, Transform
 from ..chain.effects import Effects
 from ..chain.operators import Pixels
@@ -244,8 +244,7 @@ class Morphological(_WithMasks):
             self.scale = sides[0], sides[1]
         else:
             self.scale = whole_range("Morphological", "scale", scale, 1, 255)
-        if operation not in ("dilation", "erosion"):
-            fail("Morphological", "operation", operation, "'dilation' or 'erosion'")
+        one_of("Morphological", "operation", operation, ("dilation", "erosion"))
         self.operation = operation
         self.take_p(p)
 

@@ -15,6 +15,7 @@ from ..arguments import (
     interval,
     is_sequence,
     number,
+    one_of,
     size_pair,
     whole,
 )
@@ -182,8 +183,7 @@ class PadIfNeeded(_Window):
             "height", min_height, pad_height_divisor
         )
         self.min_width, self.pad_width_divisor = self._side("width", min_width, pad_width_divisor)
-        if position not in _POSITIONS:
-            fail("PadIfNeeded", "position", position, f"one of {', '.join(_POSITIONS)}")
+        one_of("PadIfNeeded", "position", position, _POSITIONS, f"one of {', '.join(_POSITIONS)}")
         self.position = position
         self.take_padding(fill, padding_mode)
         self.take_p(p)

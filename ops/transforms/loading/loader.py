@@ -5,7 +5,7 @@ from typing import Any, Literal, Never
 
 import torch
 
-from ..arguments import fail, flag, reject_names, whole
+from ..arguments import fail, flag, one_of, reject_names, whole
 from ..chain.compile import slow_passes
 from ..chain.random import fresh_key
 from ..chain.source import as_whole
@@ -225,10 +225,8 @@ class Loader:
         dataset = as_dataset(dataset)
         self.is_stream = is_stream(dataset, sampler is not None or batch_sampler is not None)
         check_callables(chain, collate)
-        if on_error not in ("raise", "skip"):
-            fail(OWNER, "on_error", on_error, "'raise' or 'skip'")
-        if augment_on not in ("cpu", "device"):
-            fail(OWNER, "augment_on", augment_on, "'cpu' or 'device'")
+        one_of(OWNER, "on_error", on_error, ("raise", "skip"))
+        one_of(OWNER, "augment_on", augment_on, ("cpu", "device"))
         if augment_on == "device" and not isinstance(chain, Compose):
             raise TypeError(
                 f"visops.transforms.{OWNER}: chain is a {type(chain).__name__}, must be a Compose "

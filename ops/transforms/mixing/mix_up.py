@@ -21,7 +21,7 @@ Getter = Callable[[Any], Any]
 
 def check_getter(owner: str, getter: Any) -> Getter | None:
     """Check the argument `labels_getter`; return a function, or None for no labels."""
-    if getter == "default":
+    if isinstance(getter, str) and getter == "default":
         return _default
     if getter is not None and not callable(getter):
         fail(owner, "labels_getter", getter, "'default', a callable or None", TypeError)
@@ -156,7 +156,7 @@ class Pairing(Mixing):
     ) -> None:
         """Mix the labels of the images; labels of boxes stay what they are."""
         of_boxes = any(leaf.kind == "boxes" for leaf in leaves)
-        if self._getter is None or (of_boxes and self.labels_getter == "default"):
+        if self._getter is None or (of_boxes and self._getter is _default):
             return
         owner = type(self).__name__
         leaf = labels_leaf(owner, self._getter, sample(), leaves)

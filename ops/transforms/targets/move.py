@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ... import _native
-from ..._torch.options import Convention
+from ..._torch.options import Convention, check_word
 from ..sample.leaf import Leaf
 from .finish import note_cut, note_left
 from .masks import move_mask
@@ -152,10 +152,7 @@ def visible(keypoints: Any, size: Sequence[int], *, convention: Convention = "in
     >>> visible(torch.tensor([[0.0, 0.0], [7.6, 2.0], [-3.0, 1.0]]), (6, 8))
     tensor([ True, False, False])
     """
-    if convention not in CONVENTIONS:
-        raise ValueError(
-            f"visops.visible: convention is {convention!r}, must be 'integer' or 'half_pixel'"
-        )
+    check_word("visible", "convention", convention, CONVENTIONS, "'integer' or 'half_pixel'")
     if len(size) != 2 or min(size) < 0:
         raise ValueError(f"visops.visible: size is {tuple(size)}, must be (height, width)")
     points = keypoints if isinstance(keypoints, Tensor) else np.asarray(keypoints)

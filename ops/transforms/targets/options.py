@@ -1,7 +1,7 @@
 """Options for targets, and which targets can't follow them."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._torch.options import check_word
 from ..arguments import MASK_FILL
 from ..sample.leaf import BOX_FORMATS, Leaf
 from ..sample.per_box import WHAT_BELONGS, unclear_beside
@@ -83,27 +84,18 @@ class TargetOptions:
         return bool(self.flip_pairs or self.label_pairs or self.mask_pairs)
 
 
+_WORDS: tuple[tuple[str, Collection[str], str], ...] = (
+    ("boxes", POLICIES, f"one of {', '.join(POLICIES)}"),
+    ("box_format", BOX_FORMATS, f"one of {', '.join(map(repr, BOX_FORMATS))}"),
+    ("boxes_from", ("boxes", "masks", "polygons"), ""),
+    ("keypoint_convention", CONVENTIONS, "'integer' or 'half_pixel'"),
+)
+
+
 def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
     """Refuse options that are wrong, or that these leaves can't follow."""
-    if options.boxes not in POLICIES:
-        raise ValueError(
-            f"visops.transforms: boxes is {options.boxes!r}, must be one of {', '.join(POLICIES)}"
-        )
-    if options.box_format not in BOX_FORMATS:
-        raise ValueError(
-            f"visops.transforms: box_format is {options.box_format!r}, must be one of "
-            f"{', '.join(map(repr, BOX_FORMATS))}"
-        )
-    if options.boxes_from not in ("boxes", "masks", "polygons"):
-        raise ValueError(
-            f"visops.transforms: boxes_from is {options.boxes_from!r}, must be 'boxes', 'masks' or "
-            "'polygons'"
-        )
-    if options.keypoint_convention not in CONVENTIONS:
-        raise ValueError(
-            f"visops.transforms: keypoint_convention is {options.keypoint_convention!r}, "
-            "must be 'integer' or 'half_pixel'"
-        )
+    for name, words, allowed in _WORDS:
+        check_word("transforms", name, getattr(options, name), words, allowed)
     if len(leaves) > 1:
         for leaf in leaves:
             if leaf.kind == "mask":
