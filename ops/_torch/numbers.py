@@ -1,6 +1,7 @@
 """Numbers among arguments, before a schema of torch's sees them."""
 
 import operator
+from collections.abc import Mapping, Set
 from typing import Any
 
 import torch
@@ -100,14 +101,37 @@ def real_number(op: str, name: str, value: Any) -> Any:
         raise TypeError(f"visops.{op}: {name} is {on_one_line(value)}, must be a number") from None
 
 
+def has_order(value: Any) -> bool:
+    """Whether entries of a value, if it has any, are numbers in the order that its caller chose.
+
+    Those of a set come in another order in every process, those of a dict are its keys, and those
+    of a string are characters.
+    """
+    return not isinstance(value, (Set, Mapping, str, bytes, bytearray))
+
+
+def check_order(op: str, name: str, value: Any, allowed: str) -> None:
+    """Refuse sets, dicts and strings, whose entries have no order or are no numbers.
+
+    Raises
+    ------
+    TypeError
+        For these; `allowed` says what it must be.
+    """
+    if not has_order(value):
+        raise TypeError(f"visops.{op}: {name} is {on_one_line(value)}, must be {allowed}")
+
+
 def listed(op: str, name: str, value: Any, allowed: str) -> list[Any]:
     """Return the entries of a sequence.
 
     Raises
     ------
     TypeError
-        For None, a number, and a tensor of no dimension: `allowed` says what it must be.
+        For None, a number, a tensor of no dimension, and what `check_order` refuses: `allowed`
+        says what it must be.
     """
+    check_order(op, name, value, allowed)
     try:
         return list(value)
     except TypeError:

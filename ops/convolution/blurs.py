@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.numbers import as_index
+from .._torch.numbers import as_index, check_order
 from .filter2d import computed_in, filtered
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -204,7 +204,8 @@ def _floating(op: str, image: Tensor | np.ndarray) -> torch.dtype | None:
 
 
 def _pair(op: str, name: str, value: Any) -> tuple[Any, Any]:
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    check_order(op, name, value, "a number or two, vertical and horizontal")
+    if isinstance(value, Sequence):
         if len(value) != 2:
             raise ValueError(
                 f"visops.{op}: {name} is {value!r}, must be a number or two, vertical and "

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .._torch.numbers import as_index
+from .._torch.numbers import as_index, has_order
 
 # The words that may stand for numbers of padding.
 _PADDING = ("same", "valid")
@@ -52,6 +52,8 @@ def one_per_dimension(op: str, name: str, value: Any, dims: int, least: int = 1)
     """
     several = "1 integer" if dims == 1 else f"an integer or {dims} of them"
     try:
+        if not has_order(value):
+            raise TypeError
         is_list = _is_list(value)
         values = [as_index(v) for v in value] if is_list else [as_index(value)] * dims
     except TypeError:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
-from .._torch.numbers import as_index
+from .._torch.numbers import as_index, check_order
 from .._torch.unsupported_inputs import require_plain
 from .attention_autograd import attention, backward_samples, backward_value
 
@@ -197,6 +197,7 @@ def _points(
             )
         points = [locations.shape[4]] * levels
     else:
+        check_order(_OP, "num_points_list", num_points_list, "an integer for each level")
         try:
             points = [as_index(count) for count in num_points_list]
         except TypeError:
@@ -226,6 +227,7 @@ def _check_starts(starts: Any, shapes: Tensor | None, sizes: list[Any]) -> None:
     """Check where levels start if all numbers are on the host, without waiting for a device."""
     if starts is None or torch.compiler.is_compiling():
         return
+    check_order(_OP, "level_start_index", starts, "where each level starts in value")
     given, rows = _numbers(starts), sizes if shapes is None else _numbers(shapes)
     if given is None or rows is None:
         return

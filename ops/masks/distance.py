@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
+from .._torch.numbers import check_order
 from .._torch.options import flag
 from .operators import distance_transform as _distance_transform
 
@@ -117,6 +118,7 @@ def _lengths(spacing: Any, dims: int) -> list[float]:
     """Return a length for each axis, or none."""
     if spacing is None:
         return []
+    check_order(_OP, "spacing", spacing, "a number or one per axis")
     # Arrays and tensors of no dimensions are iterable, too.
     is_one = not isinstance(spacing, Iterable) or getattr(spacing, "ndim", 1) == 0
     try:

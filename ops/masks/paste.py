@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator, renamed
-from .._torch.numbers import as_index
+from .._torch.numbers import as_index, check_order
 from .._torch.options import check_word
 from .._torch.outside_graphs import outside_graphs
 from .._torch.unsupported_inputs import reject_vmap
@@ -178,6 +178,7 @@ def _pasted(
 
 
 def _sizes(size: Any) -> tuple[int, int]:
+    check_order(_OP, "size", size, "(height, width)")
     try:
         height, width = size
         return as_index(height), as_index(width)

@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from .. import _native
+from .._torch.numbers import has_order
 
 Size = tuple[int, int]
 
@@ -105,6 +106,8 @@ def _joined(parts: Sequence[Runs]) -> Runs:
 def size_of(op: str, label: str, size: Any) -> Size:
     """Return height and width, or raise ValueError."""
     try:
+        if not has_order(size):
+            raise TypeError
         height, width = (operator.index(side) for side in size)
     except (TypeError, ValueError):
         raise ValueError(

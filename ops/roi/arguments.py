@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import no_boxes
-from .._torch.numbers import as_index
+from .._torch.numbers import as_index, has_order
 from .._torch.shapes import holds
 from .._torch.unsupported_inputs import called, reject_float8
 
@@ -94,7 +94,7 @@ def output_pair(
     if isinstance(output_size, torch.SymInt):
         return output_size, output_size  # type: ignore[return-value]
     try:
-        if isinstance(output_size, Sequence):
+        if isinstance(output_size, Sequence) and has_order(output_size):
             height, width = output_size
             return as_index(height), as_index(width)
         side = as_index(output_size)

@@ -14,7 +14,7 @@ from .._native import warp_affine as _warp_ndarray
 from .._torch.arrays import as_tensor, number_list, reject_channels_first
 from .._torch.call import renamed
 from .._torch.declaring import operator
-from .._torch.numbers import is_symbol, tensor_of_symbols
+from .._torch.numbers import check_order, is_symbol, tensor_of_symbols
 from .._torch.options import Convention, Interpolation, PaddingMode, check_word, flag
 from .._torch.shapes import empty_maps, holds, prefers_channels_last
 from .._torch.unsupported_inputs import called, require_plain
@@ -115,6 +115,7 @@ def warp_affine(
     """
     check_word("warp_affine", "convention", convention, ("integer", "half_pixel"))
     half_pixel = convention == "half_pixel"
+    check_order("warp_affine", "size", size, "a sequence of integers, height and width")
     inverse_map = flag("warp_affine", "inverse_map", inverse_map)
     if isinstance(image, np.ndarray):
         reject_channels_first("warp_affine", image)

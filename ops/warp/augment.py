@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, number_list
+from .._torch.numbers import check_order
 from .._torch.options import Convention, Layout, PaddingMode, check_word, flag
 from .._torch.shapes import holds
 from .._torch.unsupported_inputs import called, require_plain
@@ -232,6 +233,7 @@ def augment(
     if out is not None and not isinstance(out, Tensor):
         kind = type(out).__name__
         raise TypeError(f"visops.augment: out is a {kind}, must be a torch.Tensor")
+    check_order("augment", "size", size, "a sequence of integers, height and width")
     clamp, antialias = flag("augment", "clamp", clamp), flag("augment", "antialias", antialias)
     inverse_map = flag("augment", "inverse_map", inverse_map)
     pixels: Any

@@ -15,7 +15,7 @@ from .._torch.arrays import (
     refuse,
     restore,
 )
-from .._torch.numbers import is_symbol, tensor_of_symbols
+from .._torch.numbers import has_order, is_symbol, tensor_of_symbols
 from .._torch.options import Convention, check_word, flag
 from .._torch.shapes import differs
 
@@ -209,6 +209,8 @@ def _target(op: str, size: Any) -> tuple[int, int]:
     is_pair = isinstance(size, (Sequence, np.ndarray, Tensor)) and getattr(size, "ndim", 1) > 0
     sides = size if is_pair else (size, size)
     try:
+        if not has_order(size):
+            raise TypeError
         rows, columns = (side if is_symbol(side) else int(side) for side in sides)
         whole = min(rows, columns) >= 1 and max(rows, columns) < 2**31
         pairs = zip((rows, columns), sides, strict=True)

@@ -16,6 +16,7 @@ from .._loader import native_error
 from .._torch.arrays import as_tensor, number_list, reject_channels_first, rounded_to
 from .._torch.autocast import full_product
 from .._torch.native import modes_or_transforms_active
+from .._torch.numbers import check_order
 from .._torch.options import Interpolation, PaddingMode, check_word, flag
 from .._torch.shapes import differs
 from .._torch.unsupported_inputs import require_plain
@@ -219,6 +220,7 @@ def displacement_field(
     >>> dx
     tensor([[0., 1., 2., 1., 0.]])
     """
+    check_order("displacement_field", "size", size, "two whole numbers >= 1")
     spline = flag("displacement_field", "spline", spline)
     if isinstance(grid, Tensor):
         require_plain("displacement_field", grid=grid)

@@ -28,16 +28,25 @@ FURTHER: dict[str, Arguments] = {
 FLAGS = [
     (name, parameter.name)
     for name in visops.__all__
-    if inspect.isfunction(function := getattr(visops, name))
-    for parameter in inspect.signature(function).parameters.values()
+    if inspect.isfunction(getattr(visops, name))
+    for parameter in inspect.signature(getattr(visops, name)).parameters.values()
     if parameter.annotation is bool
+]
+# Arguments that are numbers, of which some functions take several.
+NUMBERS = [
+    (name, parameter.name)
+    for name in ERRORS
+    if inspect.isfunction(getattr(visops, name, None))
+    for parameter in inspect.signature(getattr(visops, name)).parameters.values()
+    if re.search(r"Sequence\[(int|float)\]", str(parameter.annotation))
+    and not name.startswith("get_")  # whose arguments have batch dimensions
 ]
 # Options that are words.
 WORDS = [
     (name, parameter.name)
     for name in visops.__all__
-    if inspect.isfunction(function := getattr(visops, name))
-    for parameter in inspect.signature(function).parameters.values()
+    if inspect.isfunction(getattr(visops, name))
+    for parameter in inspect.signature(getattr(visops, name)).parameters.values()
     if isinstance(parameter.default, str)
 ]
 ONE_DEVICE = "all tensors must be on one device"
@@ -70,22 +79,36 @@ def check(name: str, error: type[Exception], row: Bad, arguments: Arguments) -> 
         assert message.endswith(ONE_DEVICE)
 
 
-@pytest.mark.parametrize(("name", "option"), FLAGS, ids=".".join)
+@pytest.mark.parametrize(("name", "option"), FLAGS, ids=map(".".join, FLAGS))
 def test_flags_are_true_or_false(name: str, option: str) -> None:
     """Whatever else has a truth value is refused: "no" is true."""
     valid = ERRORS[name].valid if name in ERRORS else FURTHER[name]
-    for value in ("no", "", 2, 0.0, None, [True], np.array([True]), torch.tensor([True])):
+    wrong: tuple[Any, ...] = (
+        *("no", "", 2, 0.0, None),
+        *([True], np.array([True]), torch.tensor([True])),
+    )
+    for value in wrong:
         shown = re.escape(" ".join(repr(value).split()))
         message = rf"^visops\.{name}: {option} is {shown}, must be True or False$"
         with pytest.raises(TypeError, match=message):
             getattr(visops, name)(**{**valid, option: value})
     if name not in ERRORS:
         return
-    for value in (False, 0, np.bool_(False), np.int64(0), np.array(0), torch.tensor(False)):
-        getattr(visops, name)(**{**valid, option: value})
+    for off in (False, 0, np.bool_(False), np.int64(0), np.array(0), torch.tensor(False)):
+        getattr(visops, name)(**{**valid, option: off})
 
 
-@pytest.mark.parametrize(("name", "option"), WORDS, ids=".".join)
+@pytest.mark.parametrize(("name", "argument"), NUMBERS, ids=map(".".join, NUMBERS))
+def test_sets_and_dicts_are_no_sequences(name: str, argument: str) -> None:
+    """The order of a set is another in every process."""
+    for value in ({3, 5}, frozenset([3, 5]), {3}, {3: 1, 5: 2}, {3: 1, 5: 2}.keys(), b"34", "34"):
+        shown = re.escape(" ".join(repr(value).split()))
+        message = rf"^visops\.{name}: {argument} is {shown}, must be [^\n]+$"
+        with pytest.raises((TypeError, ValueError), match=message):
+            getattr(visops, name)(**{**ERRORS[name].valid, argument: value})
+
+
+@pytest.mark.parametrize(("name", "option"), WORDS, ids=map(".".join, WORDS))
 def test_words_are_strings(name: str, option: str) -> None:
     """Lists, sets, dicts and arrays of a word are refused, and so is a number."""
     valid = ERRORS[name].valid if name in ERRORS else FURTHER[name]
