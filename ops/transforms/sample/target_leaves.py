@@ -130,6 +130,7 @@ def _scaled(leaf: Leaf, power: int) -> Any:
 # Columns of each format of boxes.
 _FORMATS = {"XYXY": 4, "XYWH": 4, "CXCYWH": 4, "XYWHR": 5, "CXCYWHR": 5, "XYXYXYXY": 8}
 _RANKS = {"mask": (2, 3), "boxes": (2, 2), "keypoints": (2, 99)}
+_OF_FRAMES = "; flatten those of a video's frames: boxes.reshape(-1, boxes.shape[-1])"
 _EXPECTED = {
     "mask": "[H, W], [N, H, W] or [H, W, N]",
     "boxes": "[N, 4]",
@@ -314,9 +315,12 @@ def _check_shapes(leaf: Leaf) -> None:
         lasts = {"boxes": (_FORMATS[leaf.format],), "keypoints": (2, 3)}.get(leaf.kind)
         if not low <= rank <= high or (lasts is not None and shape[-1] not in lasts):
             expected = _EXPECTED[leaf.kind]
+            # Of a video whose frames move as one, as Compose(per_frame=False) takes it.
+            of_frames = leaf.kind == "boxes" and rank == 3 and shape[-1] in (4, 5) and not dense
             raise ValueError(
                 f"visops.transforms: {name} has shape {list(shape)}, must be {expected}"
                 + (f" after a first dimension of {leaf.batch}" if dense else "")
+                + (_OF_FRAMES if of_frames else "")
             )
         if isinstance(value, Tensor):
             signed = value.is_floating_point() or value.dtype in _SIGNED

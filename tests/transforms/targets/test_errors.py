@@ -229,6 +229,11 @@ def test_tuples_and_keys(error: type[Exception], message: str, call: Callable[[]
 @entries_table(
     (ValueError, " has shape [2, 5], must be [N, 4]", {"boxes": torch.zeros(2, 5)}),
     (ValueError, " has shape [4], must be [N, 4]", {"boxes": torch.zeros(4)}),
+    (
+        ValueError,
+        " has shape [5, 2, 4], must be [N, 4]; flatten those of a video's frames: boxes.reshape(-1",
+        {"boxes": torch.zeros(5, 2, 4)},
+    ),
     (ValueError, " can't be read as [N, 4]: ", {"boxes": [[1, 2, 3, 4], [1, 2]]}),
     (TypeError, f" has dtype <U1, {NUMBERS}", {"boxes": [["1", "2", "3", "4"]]}),
     (
