@@ -224,20 +224,26 @@ class OperationStep(RandomlyApplied):
         return Step("RandomOperationOf", fields)
 
 
-def odd_side(owner: str, name: str, value: Any, least: int = 1) -> int:
+# Taps along a kernel's side, as filters take them: more than an image is wide.
+MOST_TAPS = 65535
+# Of a kernel that is no product of two lines: it has a million taps.
+MOST_SQUARE_TAPS = 1023
+
+
+def odd_side(owner: str, name: str, value: Any, least: int = 1, most: int = MOST_TAPS) -> int:
     """Check one odd side."""
-    allowed = f"an odd whole number >= {least}"
-    side = whole(owner, name, value, least, allowed)
+    allowed = f"an odd whole number >= {least} and <= {most}"
+    side = whole(owner, name, value, least, allowed, most)
     if side % 2 == 0:
         fail(owner, name, value, allowed)
     return side
 
 
-def odd_sides(owner: str, name: str, value: Any) -> Range:
+def odd_sides(owner: str, name: str, value: Any, most: int = MOST_TAPS) -> Range:
     """Return a range of odd sides: of a pair, or from 3 to a number."""
-    allowed = "an odd whole number >= 3, or two of them (min, max)"
+    allowed = f"an odd whole number >= 3 and <= {most}, or two of them (min, max)"
     low, high = value if is_sequence(value) and len(value) == 2 else (3, value)
-    sides = [odd_side(owner, name, side, 3) for side in (low, high)]
+    sides = [odd_side(owner, name, side, 3, most) for side in (low, high)]
     if sides[0] > sides[1]:
         fail(owner, name, value, f"{allowed}, the smaller first")
     return float(sides[0]), float(sides[1]), 2

@@ -33,7 +33,7 @@ NONNEGATIVE = "a number >= 0 or two of them (min, max)"
 SHARES = "two numbers in [0, 1] (min, max)"
 SHIFT = "None or two numbers (x, y) in [0, 1]"
 POSITIVE = "two numbers > 0 (min, max)"
-ODD = "an odd whole number >= 3"
+ODD = "an odd whole number >= 3 and <= 65535"
 ORDERED = ", the smaller first"
 MODES = "'nearest', 'bilinear' or 'bicubic'"
 FILTERS = "'nearest', 'bilinear', 'bicubic' or 'lanczos'"
@@ -41,7 +41,8 @@ DRAWN = ", a sequence of such, of which each sample draws one, or 'random'"
 LANCZOS = "; 'lanczos' is a filter of antialias=True"
 EXPONENTS = "two numbers > 0 and <= 20 (min, max): exponents, not per cent"
 QUALITY = "a whole number from 1 to 100, or two (min, max)"
-KERNEL = "an odd whole number or two of them (width, height)"
+LINE = "an odd whole number >= 3 and <= 1023, or two of them (min, max)"
+KERNEL = "an odd whole number or two of them (width, height), at most 65535"
 ALPHA = "a number in [0.001, 1e6]"
 FORMATS = "one of XYXY, XYWH, CXCYWH, XYWHR, CXCYWHR, XYXYXYXY"
 PAD = T.Pad(1)
@@ -72,11 +73,7 @@ VALUES: list[Argument] = [
     (T.Resize, {"size": 0}, SIZE),
     (T.Resize, {"size": (3, 4, 5)}, SIZE),
     (T.Resize, {"size": None, "max_size": None}, "given where size is None"),
-    (
-        T.Resize,
-        {"size": (3, 4), "max_size": 9},
-        "None where size is a pair (height, width)",
-    ),
+    (T.Resize, {"size": (3, 4), "max_size": 9}, "None where size is a pair (height, width)"),
     (T.Resize, {"size": 9, "max_size": 9}, "larger than size, which is 9"),
     (T.Resize, {"size": 9, "max_size": -1}, SIDE),
     (T.Resize, {"size": 9, "interpolation": "hamming"}, FILTERS + DRAWN),
@@ -114,7 +111,7 @@ VALUES: list[Argument] = [
     (T.RandomResize, {"min_size": 9, "max_size": 9}, "a whole number > min_size, which is 9"),
     (T.RandomZoomOut, {"side_range": (0.5, 2)}, "two numbers >= 1 (min, max)"),
     (T.D4, {"p": 3}, PROBABILITY),
-    (T.ElasticTransform, {"sigma": -1}, "a number >= 0 or two (x, y)"),
+    (T.ElasticTransform, {"sigma": -1}, "a number >= 0 and <= 8191 or two (x, y)"),
     (T.ElasticTransform, {"sigma": (0, 3)}, "0 for both directions or for none"),
     (T.GridDistortion, {"num_steps": 0}, SIDE),
     (T.OpticalDistortion, {"p": 1.5}, PROBABILITY),
@@ -149,7 +146,7 @@ VALUES: list[Argument] = [
     ),
     (T.RandAugment, {"interpolation": ("bilinear",)}, MODES),
     (T.RandAugment, {"operations": "x"}, "'all' or 'linear'"),
-    (T.TrivialAugment, {"num_magnitude_bins": 1}, "a whole number >= 2"),
+    (T.TrivialAugment, {"num_magnitude_bins": 1}, "a whole number >= 2 and <= 65536"),
     (T.AutoAugment, {"policy": "coco"}, "'imagenet', 'cifar10' or 'svhn'"),
     (T.AugMix, {"severity": 11}, "a whole number from 1 to 10"),
     (T.AugMix, {"mixture_width": 0}, "a whole number from 1 to 16"),
@@ -169,7 +166,7 @@ VALUES: list[Argument] = [
     (T.SaltAndPepper, {"amount": (0, 2)}, SHARES),
     (T.RandomHSV, {"hgain": 2}, "a number in [0, 1]"),
     (T.Blur, {"blur_limit": 4}, ODD),
-    (T.MotionBlur, {"blur_limit": (7, 3)}, f"{ODD}, or two of them (min, max){ORDERED}"),
+    (T.MotionBlur, {"blur_limit": (7, 3)}, LINE + ORDERED),
     (T.Downscale, {"scale_range": (0, 0.5)}, "two numbers in (0, 1) (min, max)"),
     (T.CoarseDropout, {"fill": "mean"}, "a finite number, 'random' or 'random_uniform'"),
     (
@@ -318,7 +315,7 @@ def test_arguments(error: Any, make: Any, arguments: dict[str, Any], allowed: st
     ),
     (
         ValueError,
-        "transforms.CLAHE: tile_grid_size is 0, must be two whole numbers >= 1 (x, y)",
+        "transforms.CLAHE: tile_grid_size is 0, must be two whole numbers >= 1 and <= 1024 (x, y)",
         lambda: T.CLAHE(4, (0, 8)),
     ),
     (

@@ -10,7 +10,16 @@ from typing import Any
 
 from ..._native import Step
 from ..arguments import fail, flag, interval, is_sequence, number, whole
-from ..base import Builtin, OperationStep, fixed, limits, odd_sides, real
+from ..base import (
+    MOST_SQUARE_TAPS,
+    MOST_TAPS,
+    Builtin,
+    OperationStep,
+    fixed,
+    limits,
+    odd_sides,
+    real,
+)
 from ..chain.effects import Effects
 from ..chain.pixel_kinds import PixelKind
 
@@ -143,7 +152,7 @@ class MotionBlur(OperationStep):
         p: float = 0.5,
     ) -> None:
         owner = "MotionBlur"
-        side = odd_sides(owner, "blur_limit", blur_limit)
+        side = odd_sides(owner, "blur_limit", blur_limit, MOST_SQUARE_TAPS)
         angle = interval(owner, "angle_range", angle_range)
         allowed = "two numbers in [-1, 1] (min, max)"
         direction = interval(owner, "direction_range", direction_range, -1.0, 1.0, allowed)
@@ -330,10 +339,12 @@ class CLAHE(OperationStep):
         if not is_sequence(clip_limit):
             given = (1.0, number(owner, "clip_limit", clip_limit, 1.0, allowed=allowed))
         clip = interval(owner, "clip_limit", given, 0.0, allowed=allowed)
-        allowed = "two whole numbers >= 1 (x, y)"
+        # Each tile has a table of its own, whether pixels lie in it or not.
+        most = 1024
+        allowed = f"two whole numbers >= 1 and <= {most} (x, y)"
         if not is_sequence(tile_grid_size) or len(tile_grid_size) != 2:
             fail(owner, "tile_grid_size", tile_grid_size, allowed)
-        x, y = (whole(owner, "tile_grid_size", v, 1, allowed) for v in tile_grid_size)
+        x, y = (whole(owner, "tile_grid_size", v, 1, allowed, most) for v in tile_grid_size)
         super().__init__(p, [real(clip), fixed(y), fixed(x)])
         self.clip_limit, self.tile_grid_size = clip, (x, y)
 
@@ -408,9 +419,10 @@ class GaussianBlur(Builtin):
         self, kernel_size: int | Sequence[int], sigma: float | Sequence[float] = (0.1, 2.0)
     ) -> None:
         super().__init__()
-        owner, allowed = "GaussianBlur", "an odd whole number or two of them (width, height)"
+        owner = "GaussianBlur"
+        allowed = f"an odd whole number or two of them (width, height), at most {MOST_TAPS}"
         given: Any = kernel_size if is_sequence(kernel_size) else (kernel_size, kernel_size)
-        sizes = [whole(owner, "kernel_size", size, 1, allowed) for size in given]
+        sizes = [whole(owner, "kernel_size", size, 1, allowed, MOST_TAPS) for size in given]
         if len(sizes) != 2 or any(size % 2 == 0 for size in sizes):
             fail(owner, "kernel_size", kernel_size, allowed)
         self.kernel_size: tuple[int, int] = (sizes[0], sizes[1])

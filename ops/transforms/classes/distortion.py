@@ -27,7 +27,7 @@ from ..arguments import (
     padding_name,
     whole,
 )
-from ..base import Transform
+from ..base import MOST_TAPS, Transform
 from ..chain.effects import Effects
 from ..chain.integers import WHITES, float_fill, from_float, to_float
 from ..chain.operators import Pixels, reject_dtype
@@ -115,12 +115,18 @@ class _Bending(Transform):
         pixels.store(leaf, from_float(found, dtype) if dtype in WHITES else found)
 
 
-def _pair(owner: str, name: str, value: Any, allowed: str, low: float) -> tuple[float, float]:
+def _pair(
+    owner: str, name: str, value: Any, allowed: str, low: float, high: float = math.inf
+) -> tuple[float, float]:
     given = value if is_sequence(value) else (value, value)
     if len(given) not in (1, 2):
         fail(owner, name, value, allowed)
-    numbers = [number(owner, name, v, low, allowed=allowed, whole_value=value) for v in given]
+    numbers = [number(owner, name, v, low, high, allowed, value) for v in given]
     return numbers[0], numbers[-1]
+
+
+# The noise is blurred by kernels of 8 sigma + 1 taps.
+_MOST_SIGMA = MOST_TAPS // 8
 
 
 class ElasticTransform(_Bending):
@@ -173,7 +179,8 @@ class ElasticTransform(_Bending):
         super().__init__(1.0, interpolation, fill)
         owner = type(self).__name__
         self.alpha = _pair(owner, "alpha", alpha, "a finite number or two (x, y)", -math.inf)
-        self.sigma = _pair(owner, "sigma", sigma, "a number >= 0 or two (x, y)", 0.0)
+        allowed = f"a number >= 0 and <= {_MOST_SIGMA} or two (x, y)"
+        self.sigma = _pair(owner, "sigma", sigma, allowed, 0.0, _MOST_SIGMA)
         if (self.sigma[0] > 0.0) != (self.sigma[1] > 0.0):
             fail(owner, "sigma", sigma, "0 for both directions or for none")
 

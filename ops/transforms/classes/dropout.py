@@ -31,9 +31,16 @@ def _check_fill(owner: str, fill: float | str, plan: Plan) -> None:
         reject_out_of_range(owner, "fill", [fill], plan.dtype)
 
 
-def _counts(owner: str, name: str, value: Any, least: int) -> tuple[int, int]:
-    allowed = f"two whole numbers >= {least} (min, max)"
-    low, high = interval(owner, name, value, least, allowed=allowed)
+# Holes of an image: each has numbers of its own.
+_MOST_HOLES = 65536
+
+
+def _counts(
+    owner: str, name: str, value: Any, least: int, most: float = math.inf
+) -> tuple[int, int]:
+    limit = f" and <= {most}" if math.isfinite(most) else ""
+    allowed = f"two whole numbers >= {least}{limit} (min, max)"
+    low, high = interval(owner, name, value, least, most, allowed)
     if not (low.is_integer() and high.is_integer()):
         fail(owner, name, value, allowed)
     return int(low), int(high)
@@ -136,7 +143,7 @@ class CoarseDropout(OperationStep):
         p: float = 0.5,
     ) -> None:
         owner, allowed = "CoarseDropout", "two numbers >= 0 (min, max), both below 1 or both whole"
-        counts = _counts(owner, "num_holes_range", num_holes_range, 0)
+        counts = _counts(owner, "num_holes_range", num_holes_range, 0, _MOST_HOLES)
         sides = []
         for name, given in (
             ("hole_height_range", hole_height_range),

@@ -13,7 +13,7 @@ from ...convolution.filter2d import filter2d
 from ...warp.augment_options import AugmentOptions
 from ...warp.remap import remap_batch
 from ..arguments import fail, interval, one_of, symmetric, up_to, whole_range
-from ..base import Keyed, odd_sides
+from ..base import MOST_SQUARE_TAPS, Keyed, odd_sides
 from ..chain.operator_calls import run_all
 from ..chain.random import Numbers
 
@@ -90,7 +90,7 @@ class AdvancedBlur(_KernelBlur):
     ) -> None:
         super().__init__()
         owner = "AdvancedBlur"
-        self.blur_limit = odd_sides(owner, "blur_limit", blur_limit)[:2]
+        self.blur_limit = odd_sides(owner, "blur_limit", blur_limit, MOST_SQUARE_TAPS)[:2]
         self.sigma_x_limit, self.sigma_y_limit = (
             up_to(owner, name, sigmas, 0.0, 1000.0)
             for name, sigmas in (("sigma_x_limit", sigma_x_limit), ("sigma_y_limit", sigma_y_limit))
@@ -208,7 +208,7 @@ class RingingOvershoot(_KernelBlur):
     ) -> None:
         super().__init__()
         owner, allowed = "RingingOvershoot", "two numbers in (0, pi] (min, max)"
-        self.blur_limit = odd_sides(owner, "blur_limit", blur_limit)[:2]
+        self.blur_limit = odd_sides(owner, "blur_limit", blur_limit, MOST_SQUARE_TAPS)[:2]
         self.cutoff = interval(owner, "cutoff", cutoff, 1e-6, math.pi, allowed)
         self.take_p(p)
 

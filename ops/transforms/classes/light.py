@@ -317,7 +317,7 @@ class RandomShadow(Keyed):
         self.shadow_roi = (x[0], y[0], x[1], y[1])
         self.num_shadows_limit = whole_range(owner, "num_shadows_limit", num_shadows_limit, 1, 1000)
         self.shadow_dimension = whole(
-            owner, "shadow_dimension", shadow_dimension, 3, "a whole number >= 3"
+            owner, "shadow_dimension", shadow_dimension, 3, "a whole number >= 3 and <= 1000", 1000
         )
         allowed = "two numbers in [0, 1] (min, max)"
         self.shadow_intensity_range = interval(

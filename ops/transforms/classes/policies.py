@@ -74,6 +74,12 @@ def kept_bits(most: int, dropped: float, levels: int) -> list[float]:
     return (most - steps / ((levels - 1) / dropped)).round().tolist()  # type: ignore[no-any-return]
 
 
+def _bins(owner: str, value: Any) -> int:
+    """Check how many strengths there are: each is a number in a table."""
+    allowed, most = "a whole number >= 2 and <= 65536", 65536
+    return whole(owner, "num_magnitude_bins", value, 2, allowed, most)
+
+
 class Policy(Builtin):
     """What the policies have in common.
 
@@ -244,7 +250,7 @@ class RandAugment(_Random):
         owner = "RandAugment"
         allowed = "a whole number from 1 to 8"
         count = whole(owner, "num_ops", num_ops, 1, allowed, 8)
-        bins = whole(owner, "num_magnitude_bins", num_magnitude_bins, 2, "a whole number >= 2")
+        bins = _bins(owner, num_magnitude_bins)
         allowed = f"a whole number from 0 to num_magnitude_bins - 1, which is {bins - 1}"
         level = whole(owner, "magnitude", magnitude, 0, allowed, bins - 1)
         reach = (0.3, 150.0 / 331.0, 30.0, 0.9, 4.0)
@@ -296,7 +302,7 @@ class TrivialAugment(_Random):
         operations: Literal["all", "linear"] = "all",
     ) -> None:
         owner = "TrivialAugment"
-        bins = whole(owner, "num_magnitude_bins", num_magnitude_bins, 2, "a whole number >= 2")
+        bins = _bins(owner, num_magnitude_bins)
         reach = (0.99, 32.0, 135.0, 0.99, 6.0)
         super().__init__(owner, interpolation, fill, bins, operations, reach)
 
