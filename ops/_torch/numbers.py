@@ -107,6 +107,8 @@ def has_order(value: Any) -> bool:
     Those of a set come in another order in every process, those of a dict are its keys, and those
     of a string are characters.
     """
+    if type(value) in (tuple, list, int):  # nearly always: the others ask abstract classes
+        return True
     return not isinstance(value, (Set, Mapping, str, bytes, bytearray))
 
 
