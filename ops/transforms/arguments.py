@@ -86,6 +86,11 @@ def whole(
     return result
 
 
+def probability(owner: str, value: Any) -> float:
+    """Check the argument `p`."""
+    return number(owner, "p", value, 0.0, 1.0, "a probability in [0, 1]")
+
+
 def flag(owner: str, argument: str, value: Any) -> bool:
     """Check a truth value: words such as "no" have one of Python's, and mean the other."""
     return checked_flag(f"transforms.{owner}", argument, value)

@@ -21,6 +21,7 @@ from .arguments import (
     is_sequence,
     number,
     padding_name,
+    probability,
     whole,
 )
 from .chain.effects import Effects, Fusable
@@ -130,7 +131,7 @@ class RandomlyApplied(Builtin):
 
     def __init__(self, p: float) -> None:
         super().__init__()
-        self.p = number(type(self).__name__, "p", p, 0.0, 1.0, "a probability in [0, 1]")
+        self.p = probability(type(self).__name__, p)
 
 
 class Sampled(Builtin):
@@ -167,7 +168,7 @@ class Occasional(Transform):
 
     def take_p(self, p: float) -> None:
         """Check the probability, and keep it."""
-        self.p = number(type(self).__name__, "p", p, 0.0, 1.0, "a probability in [0, 1]")
+        self.p = probability(type(self).__name__, p)
 
     def take_padding(self, fill: FillArgument, padding_mode: str | None = None) -> None:
         """Check the arguments, and keep them; None: there is no such argument."""
@@ -226,7 +227,7 @@ class OperationStep(RandomlyApplied):
 
 # Taps along a kernel's side, as filters take them: more than an image is wide.
 MOST_TAPS = 65535
-# Of a kernel that is no product of two lines: it has a million taps.
+# The same for a kernel that is no product of two lines, and so has a million taps.
 MOST_SQUARE_TAPS = 1023
 
 
@@ -262,29 +263,34 @@ def limits(
 _HALF = (torch.float16, torch.bfloat16)
 
 
-class Keyed(Transform):
-    """Changes each image with probability `p`: `draw` says how, and `change` does it.
-
-    It runs by itself, sample by sample, by torch's operators and this package's. Only the key is
-    recorded: all else follows from it and from the image.
-    """
+class ByKey(Transform):
+    """Is applied with probability `p`, by itself; all that it does follows from a key."""
 
     draws = 2
     p: float
-    channels: Sequence[int] = ()  # that it takes; none: any number
 
     def take_p(self, p: float) -> None:
         """Check the probability, and keep it."""
-        self.p = number(type(self).__name__, "p", p, 0.0, 1.0, "a probability in [0, 1]")
-
-    def effects(self) -> Effects:
-        return Effects(alone="it changes an image by numbers of its key")
+        self.p = probability(type(self).__name__, p)
 
     def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
         return {"apply": uniforms[:, 0] < self.p, "key": uniforms[:, 1].copy()}
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         """Add nothing: it joins no pass."""
+
+
+class Keyed(ByKey):
+    """Changes each image: `draw` says how, and `change` does it.
+
+    It runs sample by sample, by torch's operators and this package's.
+    """
+
+    channels: Sequence[int] = ()  # that it takes; none: any number
+    rounds_bytes = False  # whether `change` takes images of uint8 as well, and rounds
+
+    def effects(self) -> Effects:
+        return Effects(alone="it changes an image by numbers of its key")
 
     @abstractmethod
     def draw(self, numbers: Numbers, shape: Sequence[int]) -> Any:
@@ -296,32 +302,40 @@ class Keyed(Transform):
 
     def changed(self, image: Tensor, drawn: Any) -> Tensor:
         """Return the changed image ``[C, H, W]``, of its dtype."""
+        if self.rounds_bytes and image.dtype is torch.uint8:
+            return self.change(image, drawn)
         return _as(image.dtype, self.change(_floating(image), drawn).clamp(0.0, 1.0))
 
     def run_leaves(self, leaves: Any, params: Mapping[str, Any], options: Any) -> None:
         images = [leaf for leaf in leaves if leaf.kind == "image"]
-        channels = Pixels(images[0]).channels
-        draws = [
-            self.draw(Numbers(float(key)), (channels, *size)) if applies else None
-            for key, applies, size in zip(
-                params["key"], params["apply"], sizes_of(images[0]).tolist(), strict=True
-            )
-        ]
+        sizes = sizes_of(images[0]).tolist()
+        draws: dict[int, list[Any]] = {}  # by the number of channels, in which images may differ
         for leaf in images:
-            self._change_images(leaf, draws)
-        self.move(leaves, draws, options)
+            pixels = Pixels(leaf)
+            reject_dtype(leaf, pixels.dtype)
+            if self.channels:
+                check_channels(type(self).__name__, pixels.channels, self.channels)
+            if pixels.channels not in draws:
+                draws[pixels.channels] = self._draw_each(params, pixels.channels, sizes)
+            self._change_images(leaf, pixels, draws[pixels.channels])
+        self.move(leaves, next(iter(draws.values())), options)
+
+    def _draw_each(
+        self, params: Mapping[str, Any], channels: int, sizes: Sequence[Sequence[int]]
+    ) -> list[Any]:
+        """Return what changes each sample; None: it stays."""
+        drawn = zip(params["key"], params["apply"], sizes, strict=True)
+        return [
+            self.draw(Numbers(float(key)), (channels, *size)) if applies else None
+            for key, applies, size in drawn
+        ]
 
     def move(self, leaves: Sequence[Leaf], draws: Sequence[Any], options: Any) -> None:
         """Change targets; None among the draws: the sample stays."""
 
-    def _change_images(self, leaf: Leaf, draws: Sequence[Any]) -> None:
-        pixels = Pixels(leaf)
-        reject_dtype(leaf, pixels.dtype)
-        if self.channels:
-            check_channels(type(self).__name__, pixels.channels, self.channels)
-        images = pixels.tensors(leaf)
+    def _change_images(self, leaf: Leaf, pixels: Pixels, draws: Sequence[Any]) -> None:
         changed = []
-        for position, image in enumerate(images):
+        for position, image in enumerate(pixels.tensors(leaf)):
             drawn = draws[position // pixels.frames]
             changed.append(image if drawn is None else self.changed(image, drawn))
         pixels.store(leaf, changed if pixels.listed else torch.stack(changed))

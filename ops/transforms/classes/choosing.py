@@ -9,7 +9,7 @@ import numpy as np
 from torch import nn
 
 from ..._native import Step
-from ..arguments import fail, is_sequence, number
+from ..arguments import fail, is_sequence, number, probability
 from ..base import Builtin, CallableContainer, Transform
 from ..chain.decode import decoding_of
 from ..chain.effects import Effects, Fusable, TargetStep, step_of
@@ -331,7 +331,7 @@ class RandomApply(_Fusing):
     def __init__(self, transforms: Sequence[Callable[..., Any]], p: float = 0.5) -> None:
         super().__init__([_listed("RandomApply", transforms)])
         self.transforms = tuple(transforms)
-        self.p = number("RandomApply", "p", p, 0.0, 1.0, "a probability in [0, 1]")
+        self.p = probability("RandomApply", p)
 
     def chosen(self, uniforms: Sequence[float]) -> Iterable[int]:
         return (0,) if uniforms[0] < self.p else ()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._native import Step
-from ..arguments import check_channels, fail, interval, is_sequence, number, symmetric
+from ..arguments import check_channels, fail, interval, is_sequence, number, probability, symmetric
 from ..base import Builtin, RandomlyApplied
 from ..chain.effects import Effects
 from ..chain.plan import Plan
@@ -430,7 +430,7 @@ class RandomPhotometricDistort(ColorJitter):
         p: float = 0.5,
     ) -> None:
         super().__init__(brightness, contrast, saturation, hue)
-        self.p = number(type(self).__name__, "p", p, 0.0, 1.0, "a probability in [0, 1]")
+        self.p = probability(type(self).__name__, p)
 
     def effects(self) -> Effects:
         return Effects(colors=self._used + 1)

@@ -25,6 +25,7 @@ from ..arguments import (
     number,
     one_of,
     padding_name,
+    probability,
     whole,
 )
 from ..base import MOST_TAPS, Transform
@@ -50,7 +51,7 @@ class _Bending(Transform):
     def __init__(self, p: float, interpolation: Any, fill: FillArgument) -> None:
         super().__init__()
         owner = type(self).__name__
-        self.p = number(owner, "p", p, 0.0, 1.0, "a probability in [0, 1]")
+        self.p = probability(owner, p)
         if isinstance(interpolation, int) and not self.numbered:
             allowed = "'nearest', 'bilinear' or 'bicubic' (numbers differ from library to library)"
             fail(owner, "interpolation", interpolation, allowed, TypeError)

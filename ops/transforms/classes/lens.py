@@ -26,11 +26,7 @@ _LEAST = 1e-3  # what stands for a standard deviation, or a step, of 0
 class _KernelBlur(Keyed):
     """Correlates every channel with a kernel; the image is mirrored at its rim."""
 
-    def changed(self, image: Tensor, drawn: np.ndarray) -> Tensor:
-        if image.dtype is torch.uint8:  # which filter2d() rounds
-            found: Tensor = filter2d(image, drawn / drawn.sum())
-            return found
-        return super().changed(image, drawn)
+    rounds_bytes = True
 
     def change(self, image: Tensor, drawn: np.ndarray) -> Tensor:
         found: Tensor = filter2d(image, drawn / drawn.sum())
@@ -322,6 +318,7 @@ class ChromaticAberration(Keyed):
     """
 
     channels = (3,)
+    rounds_bytes = True
 
     def __init__(
         self,
@@ -356,11 +353,6 @@ class ChromaticAberration(Keyed):
             sign = 1.0 if self.mode == "green_purple" else -1.0
             blue = [math.copysign(b, sign * r) for b, r in zip(blue, red, strict=True)]
         return (red[0], red[1]), (blue[0], blue[1])
-
-    def changed(self, image: Tensor, drawn: Any) -> Tensor:
-        if image.dtype is torch.uint8:  # which remap() rounds
-            return self.change(image, drawn)
-        return super().changed(image, drawn)
 
     def change(self, image: Tensor, drawn: Any) -> Tensor:
         height, width = image.shape[1:]

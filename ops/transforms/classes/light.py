@@ -112,13 +112,13 @@ class Illumination(Keyed):
 
 def _slope(x: Tensor, y: Tensor, angle: float) -> Tensor:
     """Return albumentations' gradient: of a multiple of 45 degrees from 0 to 1, else not so."""
-    x, y = x / max(len(x) - 1, 1), y / max(len(y) - 1, 1)
+    x, y = torch.broadcast_tensors(x / max(len(x) - 1, 1), y / max(len(y) - 1, 1))
     across, down = math.cos(math.radians(angle)), math.sin(math.radians(angle))
     if angle % 45 != 0:
         return x * across + y * down
     x, y = (own if way > -1e-9 else 1.0 - own for own, way in ((x, across), (y, down)))
     if angle % 90 == 0:
-        return (x if abs(across) > 0.5 else y) + 0.0 * (x + y)
+        return x if abs(across) > 0.5 else y
     return (x + y) / 2.0
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from ..arguments import fail, is_sequence, number, up_to, whole
-from ..chain.plan import Canvas
+from ..base import ByKey
 from ..chain.random import Numbers
 from ..sample.leaf import Leaf
 from .target_crops import Crop, Searching
@@ -24,19 +24,7 @@ __all__ = [
 ]
 
 
-class _SafeCrop(Searching):
-    """A crop of albumentations, with probability `p`."""
-
-    draws = 2
-
-    def take_p(self, p: float) -> None:
-        self.p = number(type(self).__name__, "p", p, 0.0, 1.0, "a probability in [0, 1]")
-
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
-        return {"apply": uniforms[:, 0] < self.p, "key": uniforms[:, 1].copy()}
-
-
-class BBoxSafeRandomCrop(_SafeCrop):
+class BBoxSafeRandomCrop(ByKey, Searching):
     """Crop a random part of the image that has all boxes in it.
 
     albumentations' transform of this name.
@@ -101,14 +89,14 @@ class BBoxSafeRandomCrop(_SafeCrop):
 
     def _any(self, numbers: Numbers, size: tuple[int, int]) -> Crop:
         height, width = size
-        least = max(int(height * (1.0 - self.erosion_rate)), min(height, 1))
+        least = max(int(height * (1.0 - self.erosion_rate)), 1)
         rows = least + numbers.whole(height - least + 1)
-        columns = max(rows * width // max(height, 1), min(width, 1))
+        columns = max(rows * width // height, 1)
         top, left = numbers.whole(height - rows + 1), numbers.whole(width - columns + 1)
         return top, left, rows, columns
 
 
-class _SizedCrop(_SafeCrop):
+class _SizedCrop(ByKey, Searching):
     """A crop of a fixed size."""
 
     def take_size(self, height: int, width: int) -> None:
@@ -142,7 +130,7 @@ class AtLeastOneBBoxRandomCrop(_SizedCrop):
     Parameters
     ----------
     height, width : int
-        Of the crop.
+        The crop's.
     erosion_factor : float
         The share of the box that may be lost: 0 for none, where the box fits; with 1 it must touch
         the crop.
@@ -198,7 +186,7 @@ class AtLeastOneBBoxRandomCrop(_SizedCrop):
         return top, left, self.height, self.width
 
 
-class RandomCropNearBBox(_SafeCrop):
+class RandomCropNearBBox(ByKey, Searching):
     """Crop around a box of its own that the sample holds, whose sides move at random.
 
     albumentations' transform of this name.
@@ -280,7 +268,7 @@ class CropNonEmptyMaskIfExists(_SizedCrop):
     Parameters
     ----------
     height, width : int
-        Of the crop.
+        The crop's.
     ignore_values : sequence of int, optional
         Labels that count as nothing, as 0 does.
     ignore_channels : sequence of int, optional

@@ -315,7 +315,7 @@ def _check_shapes(leaf: Leaf) -> None:
         lasts = {"boxes": (_FORMATS[leaf.format],), "keypoints": (2, 3)}.get(leaf.kind)
         if not low <= rank <= high or (lasts is not None and shape[-1] not in lasts):
             expected = _EXPECTED[leaf.kind]
-            # Of a video whose frames move as one, as Compose(per_frame=False) takes it.
+            # A video's, whose frames move as one, as Compose(per_frame=False) takes it.
             of_frames = leaf.kind == "boxes" and rank == 3 and shape[-1] in (4, 5) and not dense
             raise ValueError(
                 f"visops.transforms: {name} has shape {list(shape)}, must be {expected}"

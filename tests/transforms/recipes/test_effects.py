@@ -183,7 +183,7 @@ def test_clouds(size: tuple[int, int]) -> None:
 
 
 def test_draws_have_albumentations_spread() -> None:
-    """Of kernels, whose numbers theirs draws as it makes them."""
+    """Kernels, whose numbers theirs draws as it makes them, are compared by measures."""
     for theirs in (A.AdvancedBlur((3, 9), p=1), A.RingingOvershoot((7, 11), p=1)):
         ours = T.convert(theirs).transforms[0]
         theirs.set_random_seed(0)
@@ -267,6 +267,18 @@ def test_dtypes_batches_and_videos(name: str) -> None:
         far = (near - expected.double()).abs().flatten()
         assert far.quantile(0.97) <= 3.0
         assert name == "snow" or far.max() <= 3.0
+
+
+@pytest.mark.parametrize("step", [T.RandomToneCurve(0.3, True, p=1), T.FancyPCA(2.0, p=1)])
+def test_images_of_other_channels_have_numbers_of_their_own(step: Any) -> None:
+    """Beside colours, a grey image stays grey; a second image of three channels changes alike."""
+    colours = torch.from_numpy(PHOTO).movedim(-1, 0)
+    sample = {"image": colours, "grey": colours[:1], "second": colours}
+    chain = T.Compose([step], seed=0, keys={"image": ["grey", "second"]})
+    found = chain(sample, index=0)
+    assert found["grey"].shape == (1, HEIGHT, WIDTH)
+    assert torch.equal(found["grey"], T.Compose([step], seed=0)(colours[:1], index=0))
+    assert torch.equal(found["second"], found["image"])
 
 
 def test_boxes_stay_and_probabilities_count() -> None:

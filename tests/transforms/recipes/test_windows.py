@@ -143,7 +143,7 @@ def test_sized_crops_read_what_they_record(ratio: float) -> None:
 
 @pytest.mark.parametrize("angle", [0.0, 30.0, 90.0, -135.0])
 def test_safe_rotation(angle: float) -> None:
-    """Of pixels theirs differ by up to half a pixel; boxes move as theirs."""
+    """Their images lie up to half a pixel beside ours; boxes move as theirs."""
     theirs = A.SafeRotate((angle, angle), p=1)
     points = np.array([[0.0, 0], [WIDTH, 0], [17, 23]])
     matrix = theirs.get_params_dependent_on_data({"shape": PHOTO.shape}, {})

@@ -176,7 +176,7 @@ class Window : public ChainStep {
     return low + std::floor(uniform * (high - low + 1.0));
   }
 
-  // Of one axis, `side` long.
+  // Places it along one axis, `side` long.
   void place(int axis, double side, const Draws& u, double& first, double& size) const {
     const double* const n = numbers_.data();
     switch (placing_) {
