@@ -174,13 +174,11 @@ class _WithMasks(Keyed):
     """Changes the planes of images and masks alike."""
 
     @abstractmethod
-    def change_planes(self, planes: Tensor, drawn: Any) -> Tensor:
+    def change(self, image: Tensor, drawn: Any) -> Tensor:
         """Return the changed planes ``[..., H, W]``, of any dtype."""
 
-    def change(self, image: Tensor, drawn: Any) -> Tensor:
-        return self.change_planes(image, drawn)
-
-    changed = change
+    def changed(self, image: Tensor, drawn: Any) -> Tensor:
+        return self.change(image, drawn)
 
     def move(self, leaves: Sequence[Leaf], draws: Sequence[Any], options: TargetOptions) -> None:
         for leaf in leaves:
@@ -191,7 +189,7 @@ class _WithMasks(Keyed):
         changed = []
         for value, drawn in zip(leaf.samples(), draws, strict=True):
             planes = value if isinstance(value, Tensor) else shared_tensor(value)
-            found = planes if drawn is None else self.change_planes(planes, drawn)
+            found = planes if drawn is None else self.change(planes, drawn)
             changed.append(found if isinstance(value, Tensor) else found.numpy())
         if leaf.batch is None:
             leaf.value = changed[0]
@@ -260,8 +258,8 @@ class Morphological(_WithMasks):
             found += [(y, x) for x in range(-reach, min(reach + 1, width - across))]
         return found
 
-    def change_planes(self, planes: Tensor, drawn: Any) -> Tensor:
-        values = planes.to(torch.uint8) if planes.dtype is torch.bool else planes
+    def change(self, image: Tensor, drawn: Any) -> Tensor:
+        values = image.to(torch.uint8) if image.dtype is torch.bool else image
         choose = torch.maximum if self.operation == "dilation" else torch.minimum
         height, width = values.shape[-2:]
         found = values.clone()
@@ -270,7 +268,7 @@ class Morphological(_WithMasks):
                 to = _overlap(-y, height), _overlap(-x, width)
                 of = _overlap(y, height), _overlap(x, width)
                 found[..., *to] = choose(found[..., *to], values[..., *of])
-        return found.to(planes.dtype)
+        return found.to(image.dtype)
 
 
 def _overlap(shift: int, side: int) -> slice:
@@ -335,10 +333,10 @@ class RandomGridShuffle(_WithMasks):
             to[alike] = tiles[order[alike[order]], :2]
         return np.concatenate((tiles, to), 1)
 
-    def change_planes(self, planes: Tensor, drawn: np.ndarray) -> Tensor:
-        found = torch.empty_like(planes)
+    def change(self, image: Tensor, drawn: np.ndarray) -> Tensor:
+        found = torch.empty_like(image)
         for y, x, height, width, new_y, new_x in drawn.tolist():
-            tile = planes[..., y : y + height, x : x + width]
+            tile = image[..., y : y + height, x : x + width]
             found[..., new_y : new_y + height, new_x : new_x + width] = tile
         return found
 

@@ -115,9 +115,8 @@ def batch_leaves(samples: Sequence[Sequence[Leaf]], *, stack: bool = True) -> li
         canvases = [sample[position].canvas for sample in samples]
         if own.canvas is None and any(canvas is not None for canvas in canvases):
             images = [next(leaf for leaf in sample if leaf.kind == "image") for sample in samples]
-            own.canvas = np.concatenate(
-                [sizes_of(image) for image in images]
-            )  # only some are typed
+            # Only some are typed.
+            own.canvas = np.concatenate([sizes_of(image) for image in images])
     by_first = {id(leaf): own for leaf, own in zip(first, batched, strict=True)}
     for own in batched:
         if own.partner is not None:
