@@ -6,6 +6,7 @@ from . import functions as _functions
 from .components import ComponentStats as ComponentStats
 from .functions import *
 from .packed_masks import PackedMasks as PackedMasks
+from .runs import RLE as RLE
 
 if not _typing.TYPE_CHECKING:
-    __all__ = ["ComponentStats", "PackedMasks", *_functions.__all__]
+    __all__ = ["RLE", "ComponentStats", "PackedMasks", *_functions.__all__]

@@ -22,6 +22,7 @@ from .packed_masks import packed_masks
 from .paste_autograd import paste_binary_masks as _paste_binary_masks
 from .paste_autograd import paste_masks as _paste_masks
 from .rle import rles_of_runs
+from .runs import RLE
 
 _OP = "paste_masks"
 _FORMS = ("bool", "uint8", "packed", "rle", "float")
@@ -146,7 +147,7 @@ def _paste_as_rles(
     convention: str,
     padding: int,
     device: Device,
-) -> list[dict[str, Any]]:
+) -> list[RLE]:
     def call(masks: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
         reject_vmap(_OP, "give it all masks and boxes, or another out than 'rle'", masks, boxes)
         bits = _pasted(masks, boxes, size, threshold, "packed", convention, padding)

@@ -5,7 +5,7 @@ csrc/torch/masks/rle.cpp.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from .operators import unpack_masks as _unpack_masks
 from .packed import ArrayOrPacked, Device
 from .packed_masks import PackedMasks, packed_masks
 from .runs import (
+    RLE,
     Runs,
     Size,
     areas_of,
@@ -39,6 +40,18 @@ Rles = Rle | Sequence[Rle]
 # They read dictionaries as COCO's tools write them, and return None for anything else.
 
 
+@overload
+def masks_to_rle(
+    masks: Tensor | np.ndarray,
+    *,
+    compressed: bool = True,
+    text: bool = False,
+    device: Device = None,
+) -> Any: ...
+@overload
+def masks_to_rle(
+    masks: PackedMasks, *, compressed: bool = True, text: bool = False, device: Device = None
+) -> list[RLE]: ...
 @outside_graphs
 def masks_to_rle(
     masks: ArrayOrPacked, *, compressed: bool = True, text: bool = False, device: Device = None
@@ -288,7 +301,7 @@ def rle_iou(rles1: Sequence[Rle], rles2: Sequence[Rle], iscrowd: Any = None) -> 
     return torch.from_numpy(overlaps_of(first, second, crowd, size[0]))
 
 
-def rles_of_runs(found: Any, size: Size, *, compressed: bool) -> list[dict[str, Any]]:
+def rles_of_runs(found: Any, size: Size, *, compressed: bool) -> list[RLE]:
     """Return what the operator masks_to_runs has found, tensors or arrays, as dictionaries."""
     ends, offsets = (r.cpu().numpy() if isinstance(r, Tensor) else r for r in found)
     return as_rles(Runs(ends, offsets), size, compressed=compressed)

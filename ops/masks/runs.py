@@ -6,7 +6,7 @@ The functions are in csrc/python/runs.cpp.
 import itertools
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from torch import Tensor
@@ -26,6 +26,21 @@ class Runs(NamedTuple):
     offsets: np.ndarray  # int64 [N + 1] where masks begin among the runs
 
 
+class RLE(TypedDict):
+    """The run lengths of a mask, in a dictionary of COCO's tools.
+
+    Attributes
+    ----------
+    size : list of int
+        Height and width.
+    counts : bytes, str or list of int
+        Lengths of runs of 0s and 1s in turn, the first of 0s, down the columns.
+    """
+
+    size: list[int]
+    counts: Any
+
+
 def offsets_of(lengths: Any) -> np.ndarray:
     """Return where lists of these lengths begin, one after another, and where the last one ends."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
@@ -33,7 +48,7 @@ def offsets_of(lengths: Any) -> np.ndarray:
     return offsets
 
 
-def as_rles(runs: Runs, size: Size, *, compressed: bool) -> list[dict[str, Any]]:
+def as_rles(runs: Runs, size: Size, *, compressed: bool) -> list[RLE]:
     """Return masks of one size as COCO's dictionaries."""
     offsets = runs.offsets
     counts: list[Any]

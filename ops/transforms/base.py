@@ -31,12 +31,13 @@ from .chain.operators import Pixels, reject_dtype
 from .chain.pixel_kinds import PixelKind
 from .chain.plan import Canvas, Plan
 from .chain.random import Numbers
+from .chain.source import Called
 from .compose import Compose
 from .sample.images import sizes_of
 from .sample.leaf import Leaf
 
 
-class Transform(Fusable):
+class Transform(Called, Fusable):
     """A transform that can be fused with others.
 
     Call it on a sample, or put it into a :class:`Compose`. Calling it is the same as calling

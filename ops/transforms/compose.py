@@ -32,7 +32,7 @@ from .chain.options import (
 )
 from .chain.plan import Params
 from .chain.random import CallCounter
-from .chain.source import Parameters, Source, as_whole, index_of_samples
+from .chain.source import Called, Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
 from .sample.batches import as_batch
 from .sample.files import with_files_read
@@ -43,7 +43,7 @@ from .sample.split import Rebuild, split_sample
 _edits_of = operator.attrgetter("_edits")
 
 
-class Compose(Chain):
+class Compose(Called, Chain):
     """Run transforms in turn, in as few passes over the pixels as they allow.
 
     Geometry composes into one matrix per sample and colour into another; one call of

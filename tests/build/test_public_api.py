@@ -4,9 +4,13 @@ import importlib
 import pkgutil
 import subprocess
 import sys
+from typing import Any, assert_type
 
 import pytest
+import torch
 import visops  # registers the operators
+from visops import transforms
+from visops.masks import RLE
 
 NAMES = {
     "visops.infer": """
@@ -83,3 +87,29 @@ def test_names_of_other_rooms() -> None:
 def test_second_names() -> None:
     assert visops.transforms.RandomAugment is visops.transforms.RandAugment
     assert visops.transforms.TrivialAugmentWide is visops.transforms.TrivialAugment
+
+
+def test_types_of_results() -> None:
+    """Type checkers know what calls return: `make typecheck` reads this, and the rest runs."""
+    chain = transforms.Compose([transforms.RandomHorizontalFlip()])
+    sample: Any = {"image": torch.zeros(3, 8, 8)}
+    result, params = chain(sample, return_params=True)
+    assert_type(params, transforms.Parameters)
+    alone = transforms.RandomHorizontalFlip()(sample, return_params=True)
+    assert_type(alone[1], transforms.Parameters)
+    assert list(result) == ["image"]
+
+    def stack(samples: list[torch.Tensor]) -> list[int]:
+        return [int(image.sum()) for image in samples]
+
+    images = [torch.full((1, 2, 2), i, dtype=torch.uint8) for i in range(3)]
+    for sums in transforms.Loader(images, chain, 3, collate=stack):
+        assert_type(sums, list[int])
+        assert sums == [0, 4, 8]
+    loader: transforms.Loader[torch.Tensor] = transforms.Loader(images, chain, 3)
+    for batch in loader:
+        assert assert_type(batch, torch.Tensor).shape == (3, 1, 2, 2)
+
+    packed = visops.pack_masks(torch.zeros(2, 4, 6, dtype=torch.bool))
+    rles = assert_type(visops.masks_to_rle(packed), list[RLE])
+    assert assert_type(rles[0]["size"], list[int]) == [4, 6]

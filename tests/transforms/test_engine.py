@@ -323,7 +323,7 @@ def test_missing_and_odd_parameters_are_named() -> None:
     params.steps[0] = {"angle": np.zeros(5)}
     with pytest.raises(ValueError, match="params has 5 numbers as 'angle', must have 1"):
         chain(photo(), params=params)
-    params.steps[0] = {"angle": "a"}
+    params.steps[0] = {"angle": "a"}  # type: ignore[dict-item]
     with pytest.raises(TypeError, match="params has a str as 'angle', must have numbers"):
         chain(photo(), params=params)
     # They would be lost on a transform that has no such argument.

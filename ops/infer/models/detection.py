@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...masks.runs import RLE
 from ...suppression.nms import batched_nms
 from ...suppression.soft_nms import batched_soft_nms
 from ..frames import Placement
@@ -171,12 +172,12 @@ class Detection:
 
     def _run_lengths(
         self, masks: Sequence[Tensor], rows: Tensor, placement: Placement
-    ) -> list[dict[str, Any]]:
+    ) -> list[RLE]:
         kept = [masks[row].reshape(masks[row].shape[-2:]).float() for row in rows.tolist()]
         if not kept:
             return []
         resized = masks_in_image(torch.stack(kept), placement)
-        found: list[dict[str, Any]] = []
+        found: list[RLE] = []
         for part in resized:
             found += run_lengths_of_all(part > self.mask_threshold)
         return found

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..._torch.options import Interpolation
 from ...masks.rle import masks_to_rle, rle_to_masks
+from ...masks.runs import RLE
 from ...masks.select import merge_masks
 from ...warp.augment import augment
 from ..frames import Placement
@@ -17,7 +18,7 @@ _PIXELS_AT_ONCE = 1 << 24  # at the image's size; masks may be many and large
 _MOST_LABELS = 2**16 - 1  # of a PNG with one channel
 
 
-def run_lengths(mask: Tensor) -> dict[str, Any]:
+def run_lengths(mask: Tensor) -> RLE:
     """Return a mask ``[H, W]`` as COCO's uncompressed run lengths.
 
     That is :func:`visops.masks_to_rle` of one mask, of any dtype. Pixels are read column by column;
@@ -37,9 +38,9 @@ def run_lengths(mask: Tensor) -> dict[str, Any]:
     return run_lengths_of_all(mask.to(torch.bool)[None])[0]
 
 
-def run_lengths_of_all(masks: Tensor) -> list[dict[str, Any]]:
+def run_lengths_of_all(masks: Tensor) -> list[RLE]:
     """Return :func:`run_lengths` of each of the masks bool ``[K, H, W]``."""
-    found: list[dict[str, Any]] = masks_to_rle(masks, compressed=False)
+    found: list[RLE] = masks_to_rle(masks, compressed=False)
     return found
 
 

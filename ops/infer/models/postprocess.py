@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...masks.runs import RLE
 from ..frames import Placement
 from .detection import Detection
 from .masks import masks_at_once, masks_in_image, run_lengths_of_all
@@ -89,9 +90,9 @@ class Segmentation:
         return results
 
 
-def _run_lengths(image: Tensor, labels: Tensor) -> list[dict[str, Any]]:
+def _run_lengths(image: Tensor, labels: Tensor) -> list[RLE]:
     """Return the pixels ``[H, W]`` of each label as run lengths."""
-    found: list[dict[str, Any]] = []
+    found: list[RLE] = []
     for part in labels.split(masks_at_once(image.shape)):
         found += run_lengths_of_all(image == part[:, None, None])
     return found

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import numpy as np
 import torch
@@ -37,6 +37,24 @@ class Parameters:
     names: list[str]
     steps: list[dict[str, np.ndarray]]
     size: np.ndarray
+
+
+class Called:
+    """What a call returns, for type checkers: it depends on `return_params`."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(
+            self, *sample: Any, return_params: Literal[False] = ..., **options: Any
+        ) -> Any: ...
+        @overload
+        def __call__(
+            self, *sample: Any, return_params: Literal[True], **options: Any
+        ) -> tuple[Any, Parameters]: ...
+        @overload
+        def __call__(self, *sample: Any, return_params: bool, **options: Any) -> Any: ...
+        def __call__(self, *sample: Any, **options: Any) -> Any: ...
 
 
 def index_of_samples(samples: Sequence[Any]) -> list[Any] | None:

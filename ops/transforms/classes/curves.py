@@ -325,11 +325,14 @@ class FancyPCA(Keyed):
         return self.alpha * numbers.normal(shape[0])
 
     def change(self, image: Tensor, drawn: np.ndarray) -> Tensor:
-        pixels = image.flatten(1)
+        pixels = image.contiguous().flatten(1)  # sums have an order of their own for other strides
         centred = pixels - pixels.mean(1, keepdim=True)
         if len(image) == 1:
             return image + float(drawn[0]) * centred.view_as(image) * centred.std(unbiased=False)
-        values, axes = torch.linalg.eigh(torch.cov(pixels.double()))  # the greatest is the last
+        covariance = torch.cov(pixels.double())
+        if not covariance.isfinite().all():  # of a NaN or infinity no axis is known
+            return torch.full_like(image, torch.nan)
+        values, axes = torch.linalg.eigh(covariance)  # the greatest is the last
         amounts = torch.from_numpy(drawn[::-1].copy()).to(values) * values
         moved = (axes * amounts) @ (axes.mT @ centred.double())
         return image + moved.to(image.dtype).view_as(image)

@@ -5,18 +5,20 @@ import threading
 import weakref
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from .batch import Batch
 from .epochs import Progress
 from .statistics import LoaderStats, Times, summary
 from .threads import Work, stop, work
 
+_Batch = TypeVar("_Batch")
+
 # What an epoch's batches are made by, how far it is, and what receives a batch.
 Begun = tuple[Work, Progress, Callable[[Any], Any]]
 
 
-class Iteration:
+class Iteration(Generic[_Batch]):
     """Hands over batches in order, and owns the threads that make them.
 
     Parameters
@@ -49,10 +51,10 @@ class Iteration:
         for thread in own.threads:
             thread.start()
 
-    def __iter__(self) -> "Iteration":
+    def __iter__(self) -> "Iteration[_Batch]":
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> _Batch:
         if self.begin is not None:
             self._start(self.begin)
         if self._end is None or not self._end.alive:
@@ -77,7 +79,7 @@ class Iteration:
             self.progress.ended = True
             self.close()
             raise StopIteration
-        return result
+        return result  # type: ignore[return-value]
 
     def close(self) -> None:
         """End the threads; there are no more batches."""

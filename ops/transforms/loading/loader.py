@@ -1,9 +1,10 @@
 """Batches from files, by threads of one process."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Never
+from typing import Any, Generic, Literal, Never
 
 import torch
+from typing_extensions import TypeVar  # that of typing takes a default from Python 3.13 on
 
 from ..arguments import fail, flag, one_of, reject_names, whole
 from ..chain.compile import slow_passes
@@ -80,10 +81,11 @@ def _names(transforms: Sequence[Any]) -> str:
     return ", ".join(type(own).__name__ for own in transforms)
 
 
+_Batch = TypeVar("_Batch", default=Any)
 _STATE = 1  # version of state_dict
 
 
-class Loader:
+class Loader(Generic[_Batch]):
     """Load, transform and collate a data set's samples, by threads of this process.
 
     It iterates over batches as ``torch.utils.data.DataLoader`` does, and no process is started, no
@@ -217,7 +219,7 @@ class Loader:
         pad: bool = True,
         device: torch.device | str | None = None,
         augment_on: Literal["cpu", "device"] = "cpu",
-        collate: Callable[..., Any] | None = None,
+        collate: Callable[..., _Batch] | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         **others: Never,
     ) -> None:
@@ -279,7 +281,7 @@ class Loader:
         """Return the number of batches of an epoch."""
         return len(self.order)
 
-    def __iter__(self) -> Iteration:
+    def __iter__(self) -> Iteration[_Batch]:
         return Iteration(self._begin, self.threads)
 
     def _begin(self) -> Begun:

@@ -267,6 +267,11 @@ def test_dtypes_batches_and_videos(name: str) -> None:
         far = (near - expected.double()).abs().flatten()
         assert far.quantile(0.97) <= 3.0
         assert name == "snow" or far.max() <= 3.0
+    floats = torch.from_numpy(PHOTO).double().div(255.0)
+    planes = floats.movedim(-1, 0).contiguous()
+    assert torch.equal(chain(floats.movedim(-1, 0), index=3), chain(planes, index=3))
+    planes[0, 0, 0] = torch.nan
+    assert chain(planes, index=3).isnan().any()
 
 
 @pytest.mark.parametrize("step", [T.RandomToneCurve(0.3, True, p=1), T.FancyPCA(2.0, p=1)])
