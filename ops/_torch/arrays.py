@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .numbers import check_order, is_symbol, tensor_of_symbols
+from .numbers import is_symbol, number_or_list, tensor_of_symbols
 from .unsupported_inputs import reject_float8, require_plain
 
 _NUMPY_TO_TORCH = {np.float16: torch.float16, np.float32: torch.float32}
@@ -115,17 +115,7 @@ def number_list(op: str, name: str, value: Any) -> list[float]:
     """Return a number, or one for each channel, as a list of floats."""
     if isinstance(value, (int, float)):
         return [value]
-    check_order(op, name, value, "a number or one per channel")
-    try:
-        values = list(value)
-    except TypeError:  # NumPy's scalars and tensors of no dimension
-        values = [value]
-    try:
-        return [float(value) for value in values]
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"visops.{op}: {name} is {value!r}, must be a number or one per channel"
-        ) from None
+    return number_or_list(op, name, value, "a number or one per channel")[0]
 
 
 def reject_channels_first(op: str, image: np.ndarray) -> None:

@@ -1,7 +1,7 @@
 """Numbers among arguments, before a schema of torch's sees them."""
 
 import operator
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import torch
@@ -79,6 +79,19 @@ def whole_number(op: str, name: str, value: Any) -> Any:
     return number
 
 
+def plain_float(value: Any) -> float:
+    """Return what float() returns of numbers; it would read those in strings, too.
+
+    Raises
+    ------
+    TypeError, ValueError, OverflowError
+        As float() does, and for strings.
+    """
+    if isinstance(value, (str, bytes, bytearray)):
+        raise TypeError(f"is a {type(value).__name__}")
+    return float(value)
+
+
 def real_number(op: str, name: str, value: Any) -> Any:
     """Return a float; whole numbers may be as large as floats are.
 
@@ -92,9 +105,7 @@ def real_number(op: str, name: str, value: Any) -> Any:
     if isinstance(value, (float, torch.SymFloat, torch.SymInt)):
         return value
     try:
-        if isinstance(value, (str, bytes)):
-            raise TypeError
-        return float(value)
+        return plain_float(value)
     except OverflowError:
         raise ValueError(f"visops.{op}: {name} has {value.bit_length()} bits, too many") from None
     except (TypeError, ValueError):  # the latter of tensors of several numbers
@@ -121,7 +132,7 @@ def check_order(op: str, name: str, value: Any, allowed: str) -> None:
         For these; `allowed` says what it must be.
     """
     if not has_order(value):
-        raise TypeError(f"visops.{op}: {name} is {on_one_line(value)}, must be {allowed}")
+        raise _unlike(op, name, value, allowed)
 
 
 def listed(op: str, name: str, value: Any, allowed: str) -> list[Any]:
@@ -137,4 +148,72 @@ def listed(op: str, name: str, value: Any, allowed: str) -> list[Any]:
     try:
         return list(value)
     except TypeError:
-        raise TypeError(f"visops.{op}: {name} is {on_one_line(value)}, must be {allowed}") from None
+        raise _unlike(op, name, value, allowed) from None
+
+
+def real_numbers(op: str, name: str, value: Any, allowed: str) -> list[float]:
+    """Return the entries of a sequence as floats.
+
+    Raises
+    ------
+    TypeError
+        For anything else; `allowed` says what it must be.
+    """
+    numbers, is_one = number_or_list(op, name, value, allowed)
+    if is_one:
+        raise _unlike(op, name, value, allowed)
+    return numbers
+
+
+def number_or_list(op: str, name: str, value: Any, allowed: str) -> tuple[list[float], bool]:
+    """Return a number, or the entries of a sequence, as floats; and whether it was one number.
+
+    Raises
+    ------
+    TypeError
+        For anything else; `allowed` says what it must be.
+    """
+    # Arrays and tensors of no dimension have an __iter__, too.
+    is_one = not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0
+    entries = [value] if is_one else listed(op, name, value, allowed)
+    try:
+        return [plain_float(entry) for entry in entries], is_one
+    except (TypeError, ValueError, OverflowError):
+        raise _unlike(op, name, value, allowed) from None
+
+
+def _unlike(op: str, name: str, value: Any, allowed: str) -> TypeError:
+    return TypeError(f"visops.{op}: {name} is {on_one_line(value)}, must be {allowed}")
+
+
+def integer_of(op: str, name: str, value: Any, allowed: Sequence[int]) -> int:
+    """Return an integer that must be one of several.
+
+    Raises
+    ------
+    ValueError
+        For anything else, True and 1.0 among them.
+    """
+    try:
+        number = as_index(value)
+    except TypeError:
+        number = None
+    if isinstance(value, bool) or number not in allowed:
+        words = f"{', '.join(map(str, allowed[:-1]))} or {allowed[-1]}"
+        raise ValueError(f"visops.{op}: {name} is {on_one_line(value)}, must be {words}")
+    return int(number)
+
+
+def height_and_width(op: str, size: Any) -> tuple[Any, Any]:
+    """Return the sides of a size; its caller says what they must be.
+
+    Raises
+    ------
+    TypeError
+        For anything but two integers.
+    """
+    try:
+        height, width = map(as_index, listed(op, "size", size, "(height, width)"))
+    except (TypeError, ValueError):
+        raise _unlike(op, "size", size, "(height, width)") from None
+    return height, width

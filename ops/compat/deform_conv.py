@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._torch.numbers import whole_number
+from .._torch.options import flag
 from ..deformable.conv2d import deform_conv2d, pair_of
 
 Pair = int | tuple[int, int]
@@ -32,22 +34,24 @@ class _Pack(nn.Module, ABC):
         bias: bool = False,
     ) -> None:
         super().__init__()
-        kind = type(self).__name__
-        self.in_channels, self.out_channels = in_channels, out_channels
-        self.groups, self.deform_groups = groups, deform_groups
+        kind = f"compat.{type(self).__name__}"
+        self.in_channels = whole_number(kind, "in_channels", in_channels)
+        self.out_channels = whole_number(kind, "out_channels", out_channels)
+        self.groups = whole_number(kind, "groups", groups)
+        self.deform_groups = whole_number(kind, "deform_groups", deform_groups)
         for name in ("groups", "deform_groups"):
-            if getattr(self, name) < 1 or in_channels % getattr(self, name) != 0:
+            if getattr(self, name) < 1 or self.in_channels % getattr(self, name) != 0:
                 raise ValueError(
-                    f"visops.compat.{kind}: {name} is {getattr(self, name)}, must divide "
+                    f"visops.{kind}: {name} is {getattr(self, name)}, must divide "
                     f"in_channels, {in_channels}"
                 )
-        if out_channels % groups != 0:
+        if self.out_channels % self.groups != 0:
             raise ValueError(
-                f"visops.compat.{kind}: out_channels is {out_channels}, must be a multiple of "
+                f"visops.{kind}: out_channels is {out_channels}, must be a multiple of "
                 f"groups, {groups}"
             )
         self.kernel_size, self.stride, self.padding, self.dilation = (
-            tuple(pair_of(f"compat.{kind}", name, value))
+            tuple(pair_of(kind, name, value))
             for name, value in (
                 ("kernel_size", kernel_size),
                 ("stride", stride),
@@ -56,16 +60,16 @@ class _Pack(nn.Module, ABC):
             )
         )
         self.weight = nn.Parameter(
-            torch.empty(out_channels, in_channels // groups, *self.kernel_size)
+            torch.empty(self.out_channels, self.in_channels // self.groups, *self.kernel_size)
         )
-        if bias:
-            self.bias = nn.Parameter(torch.empty(out_channels))
+        if flag(kind, "bias", bias):
+            self.bias = nn.Parameter(torch.empty(self.out_channels))
         else:
             self.register_parameter("bias", None)
         taps = self.kernel_size[0] * self.kernel_size[1]
         self.conv_offset = nn.Conv2d(
-            in_channels,
-            deform_groups * self._numbers * taps,
+            self.in_channels,
+            self.deform_groups * self._numbers * taps,
             kernel_size=self.kernel_size,
             stride=self.stride,
             padding=self.padding,

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.numbers import as_index, check_order
+from .._torch.numbers import as_index, check_order, integer_of, real_number
 from .filter2d import computed_in, filtered
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -182,11 +182,10 @@ def sobel(
     array([0., 8., 8., 8., 0.], dtype=float32)
     """
     op = "sobel"
-    orders = [_order(op, name, order) for name, order in (("dx", dx), ("dy", dy))]
+    orders = [integer_of(op, name, order, (0, 1, 2)) for name, order in (("dx", dx), ("dy", dy))]
     if orders == [0, 0]:
         raise ValueError(f"visops.{op}: dx and dy are 0, one of them must be positive")
-    if isinstance(size, (bool, float)) or size not in (1, 3, 5, 7):
-        raise ValueError(f"visops.{op}: size is {size!r}, must be 1, 3, 5 or 7")
+    size = integer_of(op, "size", size, (1, 3, 5, 7))
     row, column = (_derivative(order, size) for order in orders)
     if dtype is None and isinstance(image, (Tensor, np.ndarray)):
         dtype = _floating(op, image)
@@ -227,22 +226,13 @@ def _extent(op: str, side: Any) -> int:
     return found
 
 
-def _order(op: str, name: str, order: Any) -> int:
-    if isinstance(order, (bool, float)) or order not in (0, 1, 2):
-        raise ValueError(f"visops.{op}: {name} is {order!r}, must be 0, 1 or 2")
-    return int(order)
-
-
 def _gaussian(op: str, size: Any, sigma: Any, reach: int) -> np.ndarray:
     """Return a kernel [size] whose sum is 1."""
     if sigma is None:
         if size is None:
             raise ValueError(f"visops.{op}: size and sigma are None, one of them is needed")
     else:
-        try:
-            sigma = float(sigma)
-        except (TypeError, ValueError):
-            raise TypeError(f"visops.{op}: sigma is {sigma!r}, must be a number") from None
+        sigma = real_number(op, "sigma", sigma)
         if not 0 < sigma < math.inf:
             raise ValueError(f"visops.{op}: sigma is {sigma}, must be positive and finite")
         if size is None:

@@ -6,6 +6,7 @@ from typing import Any
 import torch.fx
 from torch import Tensor, nn
 
+from .._torch.numbers import whole_number
 from .._torch.options import flag
 from .._torch.torchvision_bases import DeformConv2dBase
 from .conv2d import deform_conv2d, pair_of
@@ -62,16 +63,19 @@ class DeformConv2d(DeformConv2dBase):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        kind = type(self).__name__
+        self.in_channels = whole_number(kind, "in_channels", in_channels)
+        self.out_channels = whole_number(kind, "out_channels", out_channels)
+        self.groups = whole_number(kind, "groups", groups)
         self.kernel_size = self._pair("kernel_size", kernel_size, 1)
         self.stride = self._pair("stride", stride, 1)
         self.padding = self._pair("padding", padding, 0)
         self.dilation = self._pair("dilation", dilation, 1)
         self._check_channels()
-        size = (out_channels, in_channels // groups, *self.kernel_size)
+        size = (self.out_channels, self.in_channels // self.groups, *self.kernel_size)
         self.weight = nn.Parameter(torch.empty(size))
         if flag("DeformConv2d", "bias", bias):
-            self.bias = nn.Parameter(torch.empty(out_channels))
+            self.bias = nn.Parameter(torch.empty(self.out_channels))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()

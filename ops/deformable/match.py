@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._torch.declaring import operator
-from .._torch.numbers import check_order, listed, real_number
+from .._torch.numbers import listed, real_number, real_numbers
 from .._torch.unsupported_inputs import called, require_tensors
 from .._torch.vmap_calls import one_call_each
 
@@ -94,13 +94,7 @@ def match_cost(
     """
     labels, targets, numbers = _targets(target_labels, target_boxes, counts)
     require_tensors(_OP, logits=logits, boxes=boxes)
-    check_order(_OP, "weights", weights, "three numbers: of class, box and giou")
-    try:
-        factors = [float(weight) for weight in weights]
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"visops.{_OP}: weights is {weights!r}, must be three numbers: of class, box and giou"
-        ) from None
+    factors = real_numbers(_OP, "weights", weights, "three numbers: of class, box and giou")
     flat = called(
         _match_cost,
         logits.detach(),

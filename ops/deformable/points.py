@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
-from .._torch.numbers import as_index
+from .._torch.numbers import as_index, real_number
 from .._torch.options import check_word, flag
 from .._torch.shapes import holds, is_contiguous
 from .._torch.unsupported_inputs import require_plain, require_tensors
@@ -225,6 +225,8 @@ def _counts(op: str, num_points: Any, oversample: float, importance: float) -> t
         raise TypeError(f"visops.{op}: num_points is {num_points!r}, must be an integer") from None
     if count < 0:
         raise ValueError(f"visops.{op}: num_points is {count}, must be >= 0")
+    oversample = real_number(op, "oversample_ratio", oversample)
+    importance = real_number(op, "importance_sample_ratio", importance)
     if not 1 <= oversample < float("inf"):
         raise ValueError(
             f"visops.{op}: oversample_ratio is {oversample}, must be finite and at least 1"

@@ -3,7 +3,7 @@
 The schema is in csrc/library.cpp, the checks of arguments in csrc/torch/masks/distance.cpp.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
-from .._torch.numbers import check_order
+from .._torch.numbers import number_or_list
 from .._torch.options import flag
 from .operators import distance_transform as _distance_transform
 
@@ -118,17 +118,10 @@ def _lengths(spacing: Any, dims: int) -> list[float]:
     """Return a length for each axis, or none."""
     if spacing is None:
         return []
-    check_order(_OP, "spacing", spacing, "a number or one per axis")
-    # Arrays and tensors of no dimensions are iterable, too.
-    is_one = not isinstance(spacing, Iterable) or getattr(spacing, "ndim", 1) == 0
-    try:
-        if is_one:
-            return [float(spacing)] * (2 if dims == 2 else 3 if dims == 3 else 0)  # else an error
-        return [float(length) for length in spacing]
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(
-            f"visops.{_OP}: spacing is {spacing!r}, must be a number or one per axis"
-        ) from None
+    lengths, is_one = number_or_list(_OP, "spacing", spacing, "a number or one per axis")
+    if is_one:
+        return lengths * (dims if dims in (2, 3) else 0)  # none: an error
+    return lengths
 
 
 def _distances(masks: Tensor, *options: Any) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from .._torch.call import call_operator
-from .._torch.numbers import is_symbol
+from .._torch.numbers import height_and_width, is_symbol
 from .._torch.shapes import holds
 from .operators import unpack_masks as _unpack_masks
 
@@ -138,7 +138,7 @@ def _check(bits: Any, size: tuple[int, int]) -> None:
         raise error(
             f"visops.PackedMasks: bits has dtype {dtype}, must be int64, as pack_masks returns"
         )
-    height, width = size
+    height, width = height_and_width("PackedMasks", size)
     words = (width + _WORD - 1) // _WORD
     if bits.ndim < 2 or holds(bits.shape[-2] != height) or holds(bits.shape[-1] != words):
         raise error(

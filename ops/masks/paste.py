@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator, renamed
-from .._torch.numbers import as_index, check_order
+from .._torch.numbers import height_and_width
 from .._torch.options import check_word
 from .._torch.outside_graphs import outside_graphs
 from .._torch.unsupported_inputs import reject_vmap
@@ -123,7 +123,7 @@ def paste_masks(
         raise TypeError(f"visops.{_OP}: threshold is for masks; out='float' returns the numbers")
     if convention == "detectron2" and padding is not None:
         raise TypeError(f"visops.{_OP}: padding is for convention='torchvision'")
-    height, width = _sizes(size)
+    height, width = height_and_width(_OP, size)
     zeros = _PADDING[convention] if padding is None else padding
     level = 0.5 if threshold is None else threshold
 
@@ -176,15 +176,6 @@ def _pasted(
         )
     except RuntimeError as error:
         raise renamed(error, _OP, "paste_binary_masks") from None
-
-
-def _sizes(size: Any) -> tuple[int, int]:
-    check_order(_OP, "size", size, "(height, width)")
-    try:
-        height, width = size
-        return as_index(height), as_index(width)
-    except (TypeError, ValueError):
-        raise TypeError(f"visops.{_OP}: size is {size!r}, must be (height, width)") from None
 
 
 def _three_dimensional(masks: Tensor) -> Tensor:

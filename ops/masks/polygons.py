@@ -207,7 +207,10 @@ def _corners(label: str, polygon: Any) -> np.ndarray:
             f"visops.{_OP}: {label} is a {type(polygon).__name__}, must be a list of coordinates"
         )
     try:
-        corners = np.asarray(polygon, dtype=np.float64)
+        corners = np.asarray(polygon)
+        if corners.dtype.kind in "SU":  # float() reads strings
+            raise TypeError
+        corners = corners.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise ValueError(
             f"visops.{_OP}: {label} holds what is no number, must be x1, y1, x2, y2, ..."

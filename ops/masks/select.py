@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator, output_limit, renamed
+from .._torch.numbers import real_number
 from .operators import merge_masks as _merge_masks
 from .operators import stability_score as _stability_score
 from .operators import suppress_masks as _suppress_masks
@@ -263,10 +264,7 @@ def _bits(op: str, values: Tensor, masks: Any) -> Tensor:
 def _number(op: str, name: str, value: Any, masks: Any) -> float | None:
     if value is None:
         return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"visops.{op}: {name} is {value!r}, must be a number") from None
+    number: float = real_number(op, name, value)
     if math.isnan(number):
         error = RuntimeError if isinstance(values_of_masks(masks), Tensor) else ValueError
         raise error(f"visops.{op}: {name} is nan, must be a number")

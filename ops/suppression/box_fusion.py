@@ -16,7 +16,7 @@ from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, renamed
 from .._torch.declaring import operator
 from .._torch.fakes import dynamic_size
-from .._torch.numbers import check_order, listed
+from .._torch.numbers import listed, real_numbers
 from .._torch.options import flag
 from .._torch.vmap_calls import OneCallOfEqualSizes
 from .arguments import whole_ids
@@ -344,13 +344,9 @@ def _call(
         whole_ids(op, f"labels[{m}]", entry) for m, entry in enumerate(given["labels"])
     ]
     tensors = {f"{key}[{m}]": e for key, entries in given.items() for m, e in enumerate(entries)}
-    check_order(op, "weights", weights, "a number for each model")
-    try:
-        of_models = [1.0] * counts[0] if weights is None else [float(weight) for weight in weights]
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"visops.{op}: weights is {weights!r}, must be a number for each model"
-        ) from None
+    of_models = [1.0] * counts[0]
+    if weights is not None:
+        of_models = real_numbers(op, "weights", weights, "a number for each model")
 
     def fuse(*parts: Tensor) -> Any:
         second, third = counts[0], counts[0] + counts[1]

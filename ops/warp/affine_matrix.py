@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, check_like, common_device, refuse, restore
-from .._torch.numbers import is_symbol, tensor_of_symbols
+from .._torch.numbers import is_symbol, plain_float, tensor_of_symbols
 from .._torch.shapes import holds
 from .._torch.unsupported_inputs import require_plain
 
@@ -265,7 +265,7 @@ def _affine_elements_of_numbers(
             numbers.append(tensor)
             continue
         try:
-            number = float(value)
+            number = plain_float(value)
         except (TypeError, ValueError):
             kind = type(value).__name__
             raise TypeError(f"visops.{op}: {name} is a {kind}, expected a number") from None

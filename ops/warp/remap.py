@@ -13,10 +13,10 @@ from torch import Tensor
 
 from .. import _native
 from .._loader import native_error
-from .._torch.arrays import as_tensor, number_list, reject_channels_first, rounded_to
+from .._torch.arrays import as_float64, as_tensor, number_list, reject_channels_first, rounded_to
 from .._torch.autocast import full_product
 from .._torch.native import modes_or_transforms_active
-from .._torch.numbers import check_order
+from .._torch.numbers import height_and_width
 from .._torch.options import Interpolation, PaddingMode, check_word, flag
 from .._torch.shapes import differs
 from .._torch.unsupported_inputs import require_plain
@@ -220,23 +220,23 @@ def displacement_field(
     >>> dx
     tensor([[0., 1., 2., 1., 0.]])
     """
-    check_order("displacement_field", "size", size, "two whole numbers >= 1")
     spline = flag("displacement_field", "spline", spline)
     if isinstance(grid, Tensor):
         require_plain("displacement_field", grid=grid)
-    control = grid if isinstance(grid, Tensor) else torch.from_numpy(np.asarray(grid, np.float64))
+    control = grid
+    if not isinstance(grid, Tensor):
+        control = as_float64("displacement_field", "grid", grid, torch.device("cpu"))
     shape = list(control.shape)
     if control.dim() not in (3, 4) or shape[-1] != 2 or 0 in shape[-3:-1]:
         raise ValueError(
             f"visops.displacement_field: grid is of shape {shape}, must be [gh, gw, 2] or "
             "[B, gh, gw, 2]"
         )
-    sides = [_number(side) for side in size]
-    if len(sides) != 2 or any(side < 1 for side in sides):
+    height, width = height_and_width("displacement_field", size)
+    if height < 1 or width < 1:
         raise ValueError(
             f"visops.displacement_field: size is {tuple(size)!r}, must be two whole numbers >= 1"
         )
-    height, width = sides
     rows, columns = (_number(points) for points in shape[-3:-1])
     planes = control.movedim(-1, -3).reshape(-1, 2, rows, columns)
     wide = isinstance(grid, Tensor) and grid.dtype == torch.float64

@@ -49,6 +49,7 @@ WORDS = [
     for parameter in inspect.signature(getattr(visops, name)).parameters.values()
     if isinstance(parameter.default, str)
 ]
+IGNORED = ("im2col_step",)  # mmcv's, of which nothing depends here
 ONE_DEVICE = "all tensors must be on one device"
 
 
@@ -106,6 +107,37 @@ def test_sets_and_dicts_are_no_sequences(name: str, argument: str) -> None:
         message = rf"^visops\.{name}: {argument} is {shown}, must be [^\n]+$"
         with pytest.raises((TypeError, ValueError), match=message):
             getattr(visops, name)(**{**ERRORS[name].valid, argument: value})
+
+
+def as_strings(value: Any) -> Any:
+    """Return a number, or all numbers in a sequence, as strings; None: there are no numbers."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, (list, tuple)) or not value:
+        return None
+    entries = [as_strings(entry) for entry in value]
+    return None if None in entries else type(value)(entries)
+
+
+@pytest.mark.parametrize("name", [name for name in ERRORS if not name.startswith("ops.")])
+def test_strings_are_no_numbers(name: str) -> None:
+    """float() reads "0.5", and int() "3": no function does, also within sequences."""
+    valid = ERRORS[name].valid
+    defaults = {
+        parameter.name: parameter.default
+        for parameter in inspect.signature(function(name)).parameters.values()
+        if parameter.default is not parameter.empty
+    }
+    for argument, value in {**defaults, **valid}.items():
+        wrong = as_strings(value)
+        if wrong is None or argument in IGNORED:
+            continue
+        message = rf"^visops\.[\w.]+: {argument}\b[^\n]*$"
+        with pytest.raises((TypeError, ValueError, RuntimeError), match=message):
+            function(name)(**{**valid, argument: wrong})
+        if isinstance(wrong, str):  # where several are taken
+            with pytest.raises((TypeError, ValueError, RuntimeError), match=r"^visops\."):
+                function(name)(**{**valid, argument: (wrong,)})
 
 
 @pytest.mark.parametrize(("name", "option"), WORDS, ids=map(".".join, WORDS))

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..arguments import fail, interval, number, one_of, whole, whole_range
+from ..arguments import fail, interval, is_sequence, number, one_of, whole, whole_range
 from ..base import Keyed
 from ..chain.random import Numbers
 
@@ -307,7 +307,7 @@ class RandomShadow(Keyed):
     ) -> None:
         super().__init__()
         owner, allowed = "RandomShadow", "four numbers in [0, 1]: left, top, right, bottom"
-        if len(shadow_roi) != 4:
+        if not is_sequence(shadow_roi) or len(shadow_roi) != 4:
             fail(owner, "shadow_roi", shadow_roi, allowed)
         left, top, right, bottom = shadow_roi
         x, y = (

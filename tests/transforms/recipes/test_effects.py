@@ -330,6 +330,7 @@ BOXED = {"image": torch.zeros(3, 9, 9), "boxes": torch.tensor([[1.0, 2, 3, 4]])}
     wrong(T.ZoomBlur, "a number in [1, 10] or two of them (min, max)", max_factor=0.5),
     wrong(T.ChromaticAberration, "'green_purple', 'red_blue' or 'random'", mode="blue"),
     wrong(T.FancyPCA, "a number >= 0", alpha=-1),
+    wrong(T.RandomShadow, "four numbers in [0, 1]", shadow_roi=5),
     wrong(T.Illumination, "'linear', 'corner' or 'gaussian'", mode="side"),
     wrong(T.Illumination, "'both', 'brighten' or 'darken'", effect_type="dim"),
     wrong(T.PlasmaShadow, "a number in (0, 20]", roughness=0),
