@@ -1,18 +1,23 @@
-"""The interface of the extension that visops replaces: change the import, keep the calls.
+"""Names and arguments of libraries that visops replaces: change the import, keep the calls.
 
-The results differ only where python_cpp_extension was wrong:
-
-- Coordinates between -2 and 0 are rounded down, and interpolated with the border from -1 on. The
-  old code truncated towards zero, which gave negative weights.
-- Outputs of any size are written completely. The old code left out what lay beyond a launch's
-  65,000 blocks.
-- Matrices of any strides and dtype are read correctly.
-- Classes are suppressed without shifting coordinates.
-- Invalid arguments raise.
+A room for each: ``compat.mmcv``, ``compat.deformable_detr`` and ``compat.cpp_extension``. What the
+last has, the layers and functions of deformable attention and mmcv's ``DeformConv2dPack`` and
+``ModulatedDeformConv2dPack`` are here as well.
 """
 
-from .._info import get_compiler_version, get_compiling_cuda_version
-from .affine import affine_opencv, affine_torch
+from . import deformable_detr as deformable_detr
+from . import mmcv as mmcv
+from .cpp_extension import (
+    RoIAlign,
+    affine_opencv,
+    affine_torch,
+    batched_nms,
+    get_compiler_version,
+    get_compiling_cuda_version,
+    nms,
+    roi_align,
+    soft_nms,
+)
 from .deform_conv import DeformConv2dPack, ModulatedDeformConv2dPack
 from .deformable_attention import (
     MSDeformAttn,
@@ -21,8 +26,6 @@ from .deformable_attention import (
     ms_deform_attn_forward,
     multi_scale_deformable_attn_pytorch,
 )
-from .nms import batched_nms, nms, soft_nms
-from .roi_align import RoIAlign, roi_align
 
 __all__ = [
     "DeformConv2dPack",

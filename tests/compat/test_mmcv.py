@@ -41,6 +41,43 @@ def test_without_mmcv(monkeypatch: pytest.MonkeyPatch) -> None:
         mmcv.install()
 
 
+def test_names_of_ops(extension: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What needs no other functions of the extension is mmcv's own; the rest says what to use."""
+    ops = ModuleType("mmcv.ops")
+    ops.batched_nms = print  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "mmcv.ops", ops)
+    monkeypatch.delitem(sys.modules, "mmcv._ext")
+    assert visops.compat.mmcv.batched_nms is print
+    assert isinstance(sys.modules["mmcv._ext"], type(extension))
+    for name, hint in (("nms_bev", "use nms_rotated"), ("CARAFE", "what is: ConvTranspose2d, ")):
+        with pytest.raises(
+            AttributeError, match=f"^visops.compat.mmcv: {name} is not there; {hint}"
+        ):
+            getattr(mmcv, name)
+
+
+def test_mmcv_s_own_names() -> None:
+    """With mmcv-lite: all names that are promised are there, and compute."""
+    pytest.importorskip("mmcv")
+    for name in dir(mmcv):
+        assert getattr(mmcv, name) is not None
+    dets, kept = mmcv.batched_nms(BOXES, SCORES, torch.tensor([0, 0, 1, 1]), {"iou_threshold": 0.5})
+    assert torch.equal(kept, visops.batched_nms(BOXES, SCORES, torch.tensor([0, 0, 1, 1]), 0.5))
+    assert torch.equal(dets, torch.cat([BOXES, SCORES[:, None]], 1)[kept])
+    image = torch.rand(2, 4, 12, 12)
+    layer = mmcv.RoIAlign(output_size=3, spatial_scale=0.5, sampling_ratio=2)
+    assert torch.equal(layer(image, ROIS), visops.roi_align(image, ROIS, 3, 0.5, 2, aligned=True))
+    assert mmcv.ModulatedDeformConv2dPack(4, 6, 3, padding=1)(image).shape == (2, 6, 12, 12)
+
+
+def test_rooms() -> None:
+    """The names of Deformable DETR and of python_cpp_extension, apart and together."""
+    detr, old, flat = visops.compat.deformable_detr, visops.compat.cpp_extension, visops.compat
+    assert detr.MSDeformAttnFunction is flat.MultiScaleDeformableAttnFunction
+    assert detr.ms_deform_attn_core_pytorch is flat.multi_scale_deformable_attn_pytorch
+    assert all(getattr(flat, name) is getattr(old, name) for name in old.__all__)
+
+
 @pytest.mark.parametrize("offset", [0, 1])
 def test_suppression(extension: Any, offset: int) -> None:
     """With an offset of 1 the last pixel of a box counts, as in mmcv 1."""
