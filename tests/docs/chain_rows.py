@@ -1,4 +1,4 @@
-"""Rows of docs/moving.md on chains that no single transform can show: what both libraries give."""
+"""Rows of docs/moving on chains that no single transform can show: what both libraries give."""
 
 import importlib
 from collections.abc import Callable

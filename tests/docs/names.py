@@ -1,18 +1,19 @@
-"""Tables of the pages; those of docs/moving.md say of every public name what ours is."""
+"""Tables of the pages; those of docs/moving say of every public name what ours is."""
 
 import re
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE = DOCS / "moving.md"
+MOVING = DOCS / "moving"  # a page for each library
 SAME, NONE = "the same", "–"
 
 
 def lines_of(page: Path, heading: str) -> list[str]:
-    """Return the rows of a page's table, which begin after its heading."""
-    _, _, rest = page.read_text(encoding="utf-8").partition(heading)
-    return rest.split("\n\n")[0].splitlines()
+    """Return the rows of a table, which begin after its heading; of a page, or of a folder's."""
+    pages = sorted(page.glob("*.md")) if page.is_dir() else [page]
+    text = "\n\n".join(each.read_text(encoding="utf-8") for each in pages)
+    return text.partition(heading)[2].split("\n\n")[0].splitlines()
 
 
 def names_elsewhere() -> dict[str, list[Any]]:
@@ -32,7 +33,7 @@ def names_elsewhere() -> dict[str, list[Any]]:
 
 def rows(module: str) -> dict[str, tuple[str, str]]:
     """What the table of a module says of each name: the second and third column."""
-    table = lines_of(PAGE, f"| {module} | visops | what differs |\n|-|-|-|\n")
+    table = lines_of(MOVING, f"| {module} | visops | what differs |\n|-|-|-|\n")
     pattern = r"^\| (`\w+`(?:, `\w+`)*) \| ([^|]+) \| ?([^|]*) ?\|$"
     found = re.findall(pattern, "\n".join(table), re.MULTILINE)
     assert len(found) == len(table), "a row has another form"

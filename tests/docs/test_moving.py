@@ -1,4 +1,4 @@
-"""docs/moving.md: what it says of other libraries' transforms and chains."""
+"""docs/moving: what it says of other libraries' transforms and chains."""
 
 import importlib
 import os
@@ -13,7 +13,7 @@ from visops import transforms as T
 
 from docs import chain_rows as rows
 from docs.chain_rows import Row
-from docs.names import PAGE, lines_of
+from docs.names import MOVING, lines_of
 from docs.transform_rows import ALBUMENTATIONS, DIFFERENT, KORNIA, Make
 
 PHOTO = skimage.data.astronaut()[:300, 60:500]
@@ -222,7 +222,7 @@ CALLS = [
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_row_is_run(table: str) -> None:
-    lines = lines_of(PAGE, f"| {table} | visops | what differs |\n|-|-|-|\n")
+    lines = lines_of(MOVING, f"| {table} | visops | what differs |\n|-|-|-|\n")
     cells = [line.removeprefix("| ").split(" | ")[0].replace("`", "") for line in lines]
     runs, cases = TABLES[table]
     found = sorted(

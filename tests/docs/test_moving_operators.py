@@ -21,7 +21,7 @@ from docs import region_rows as regions
 from docs import suppression_rows as rows
 from docs.fusion_rows import ENSEMBLE_BOXES
 from docs.mask_rows import LOGITS, MASKS, TENSORS
-from docs.names import DOCS, PAGE, lines_of
+from docs.names import DOCS, MOVING, lines_of
 from docs.suppression_rows import DETECTRON2, MMCV, ONNX, SOLO, ULTRALYTICS, Row
 
 TWO = " | visops |\n|-|-|\n"
@@ -93,9 +93,9 @@ def test_every_row_is_run(table: str) -> None:
 
 
 def test_operators_of_detectors_are_there() -> None:
-    """The table of moving.md that leads to these pages names what exists."""
+    """The table of moving/detectors.md that leads to these pages names what exists."""
     heading = "| torchvision, detectron2, mmcv | visops | what differs |\n|-|-|-|\n"
-    lines = lines_of(PAGE, heading)
+    lines = lines_of(MOVING, heading)
     assert len(lines) > 10
     for line in lines:
         name, ours, _ = line.strip("| ").split(" | ")

@@ -1,4 +1,4 @@
-"""The table of docs/moving.md on torchvision.ops: every public name, and what is said of it."""
+"""The table of docs/moving/torchvision.md on torchvision.ops: what is said of every public name."""
 
 import inspect
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Tables on other libraries in masks.md, nms.md, roi_crops.md, moving.md: both sides of each row.
+"""Tables on other libraries in masks.md, nms.md, roi_crops.md, moving: both sides of each row.
 
 A row's call is found by the first cell. What detectron2 and segment_anything compute is written
 with OpenCV's, pycocotools' and torchvision's functions; test_peers.py runs segment_anything itself.
@@ -236,7 +236,7 @@ TABLES: dict[str, tuple[str, str, dict[str, Row], tuple[str, ...]]] = {
         (),
     ),
     "nms": ("nms.md", "| torchvision | visops | what differs |\n|-|-|-|\n", NMS_ROWS, ()),
-    "extension": ("moving.md", "| python_cpp_extension | visops |\n|-|-|\n", EXTENSION_ROWS, ()),
+    "extension": ("moving", "| python_cpp_extension | visops |\n|-|-|\n", EXTENSION_ROWS, ()),
 }
 CALLS = [(table, name) for table, (_, _, rows, _) in TABLES.items() for name in rows]
 

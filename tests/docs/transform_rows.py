@@ -1,4 +1,4 @@
-"""Rows of docs/moving.md on single transforms: how each library makes them."""
+"""Rows of docs/moving on single transforms: how each library makes them."""
 
 from collections.abc import Callable
 from typing import Any
