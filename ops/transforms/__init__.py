@@ -22,6 +22,7 @@ from .chain.plan import Plan as Plan
 from .chain.source import Parameters as Parameters
 from .classes import *
 from .compose import Compose as Compose
+from .loading.collate_yolo import collate_yolo as collate_yolo
 from .loading.indexed_dataset import IndexedDataset as IndexedDataset
 from .loading.indexed_dataset import IndexedSampler as IndexedSampler
 from .loading.loader import Loader as Loader

@@ -360,7 +360,7 @@ OTHER_NAMES = {
         "Transform",
         "TrivialAugment",
     ),
-    *("Views", "convert", "presets", "preview", "visible"),
+    *("Views", "collate_yolo", "convert", "presets", "preview", "visible"),
 }
 
 

@@ -31,7 +31,8 @@ class CopyPaste(Mixing):
     """Paste objects of the previous image of a batch onto each image, by their masks.
 
     torchvision's ``SimpleCopyPaste``, of its references for detection. Of N objects, N are drawn
-    with replacement; so at least one is pasted, and about two thirds. What they cover of the
+    with replacement; so at least one is pasted, and about two thirds; but none whose ``iscrowd`` or
+    ``ignore`` is set, as COCO marks groups and regions without labels. What they cover of the
     image's own masks is removed, and objects of which nothing is left are dropped, along with what
     belongs to them. Where images differ in size, the other one is resized to the image's own.
 
@@ -128,8 +129,9 @@ class CopyPaste(Mixing):
             move_targets(pieces, Geometry(_scales(sources, both), sources, both), self.options)
         boxes, masks = pieces[boxes_at], pieces[masks_at]
         mixed = mixed_samples(params, batch)
+        single = _single(pieces, masks)
         chosen = [
-            _chosen(float(key), len(masks.value[2 * index + 1])) & mixed[index]
+            _chosen(float(key), single[2 * index + 1]) & mixed[index]
             for index, key in enumerate(np.asarray(params["key"]))
         ]
         alphas = [self._alpha(masks.value[2 * index + 1], own) for index, own in enumerate(chosen)]
@@ -215,12 +217,24 @@ def _reject(problem: str) -> NoReturn:
     raise ValueError(f"visops.transforms.CopyPaste: {problem}")
 
 
-def _chosen(key: float, count: int) -> np.ndarray:
-    """Return which objects are pasted, bool ``[count]``: those that `count` draws have hit."""
-    hit = np.zeros(count, bool)
-    if count > 0:
-        drawn = draw_uniforms(int(key * 2.0**53), 0, [0], count)[0]
-        hit[np.floor(drawn * count).astype(np.int64)] = True
+def _single(pieces: Sequence[Leaf], masks: Leaf) -> list[np.ndarray]:
+    """Return which of each sample's masks show a single object, bool ``[N]``: no crowd."""
+    single = [np.ones(len(own), bool) for own in masks.value]
+    for leaf in pieces:
+        if leaf.key in ("iscrowd", "ignore"):
+            for own, flags in zip(single, leaf.value, strict=True):
+                if flags is not None:
+                    own &= np.asarray(flags.cpu() if isinstance(flags, Tensor) else flags) == 0
+    return single
+
+
+def _chosen(key: float, single: np.ndarray) -> np.ndarray:
+    """Return which objects are pasted: of those in `single`, which as many draws have hit."""
+    places = np.flatnonzero(single)
+    hit = np.zeros(len(single), bool)
+    if len(places) > 0:
+        drawn = draw_uniforms(int(key * 2.0**53), 0, [0], len(places))[0]
+        hit[places[np.floor(drawn * len(places)).astype(np.int64)]] = True
     return hit
 
 

@@ -74,7 +74,7 @@ def test_values(blending: bool) -> None:
     keys = params.steps[0]["key"]
     for index, own in enumerate(samples):
         other = samples[index - 1]
-        chosen = _chosen(keys[index], len(other["labels"]))
+        chosen = _chosen(keys[index], np.ones(len(other["labels"]), bool))
         want = expected(own, other, chosen, blending)
         for name, value in want.items():
             got = out[name][index]
@@ -129,12 +129,32 @@ def test_masks_of_the_image() -> None:
 
 def test_distribution() -> None:
     rng = np.random.default_rng(0)
-    hits = np.stack([_chosen(key, 5) for key in rng.random(4000)])
+    hits = np.stack([_chosen(key, np.ones(5, bool)) for key in rng.random(4000)])
     assert hits.any(1).all()
     assert (abs(hits.mean(0) - (1 - 0.8**5)) < 0.03).all()
     chosen = T.CopyPaste(seed=4)
     keys = chosen(batched([sample_of(1, 1)] * 500), index=range(500), return_params=True)[1]
     assert abs(keys.steps[0]["key"].mean() - 0.5) < 0.05
+
+
+@pytest.mark.parametrize("name", ["iscrowd", "ignore"])
+def test_crowds_are_never_pasted(name: str) -> None:
+    """They stay in their own image, and of the others as many are drawn as there are."""
+    samples = [sample_of(1, 1), sample_of(2, 5)]
+    flags = [torch.zeros(1, dtype=torch.int64), torch.tensor([0, 1, 0, 1, 0])]
+    for own, crowd in zip(samples, flags, strict=True):
+        own[name] = crowd
+    paste = T.CopyPaste(blending=False, seed=0, keys={"labels": ["ignore"]})
+    seen: set[int] = set()
+    for index in range(40):
+        found = paste(batched(samples), index=[index, index])
+        labels, crowds = found["labels"], found[name]
+        assert all(len(own) == len(other) for own, other in zip(labels, crowds, strict=True))
+        assert not crowds[0].any()
+        seen |= set(labels[0].tolist())
+    assert seen == {10, 20, 22, 24}
+    everything = {**batched(samples), name: [flags[0] + 1, flags[1] * 0 + 1]}
+    assert [len(own) for own in paste(everything, index=[0, 1])["labels"]] == [1, 5]
 
 
 def test_choice_of_batches() -> None:
