@@ -23,6 +23,8 @@ Layout = Literal["CHW", "HWC"]
 
 # How boxes are written, and what becomes of those that leave the image.
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
+# And in samples, also as shares of the image's sides.
+SampleBoxFormat = Literal["xyxy", "xywh", "cxcywh", "yolo", "albumentations"]
 KeptBoxes = Literal["keep", "clamp", "sanitize"]
 
 # What is returned of the losses of all elements.

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, NoReturn, TypeGuard
+from typing import Any, Literal, NoReturn, Protocol, TypeGuard
 
 import numpy as np
 
 from .._torch.numbers import on_one_line
-from .._torch.options import check_word
+from .._torch.options import Interpolation, check_word
 from .._torch.options import flag as checked_flag
 
 INTERPOLATIONS = {
@@ -22,6 +22,18 @@ INTERPOLATIONS = {
     2: "bilinear",
     3: "bicubic",
 }
+
+
+class _Enumerated(Protocol):
+    """A member of torchvision's InterpolationMode."""
+
+    @property
+    def value(self) -> Any: ...
+
+
+OneInterpolation = Interpolation | Literal["nearest-exact", "lanczos"] | int | _Enumerated
+# Each sample draws one of several; "random" is timm's word for bilinear or bicubic.
+InterpolationArgument = OneInterpolation | Literal["random"] | Sequence[OneInterpolation]
 
 MASK_FILL = 0  # as in torchvision and albumentations
 

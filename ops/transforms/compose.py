@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._torch.options import Convention, Interpolation, KeptBoxes, Layout
+from .._torch.options import Convention, Interpolation, KeptBoxes, Layout, SampleBoxFormat
 from .._torch.outside_graphs import outside_graphs
 from .arguments import mask_fills_of_chain, reject_lost_options, reject_names
 from .chain.compile import pipeline_of, reason_for_python
@@ -146,7 +146,7 @@ class Compose(Called, Chain):
         mask_fill: int | None = None,
         boxes: KeptBoxes | None = None,
         boxes_from: Literal["boxes", "masks", "polygons"] | None = None,
-        box_format: Literal["xyxy", "xywh", "cxcywh", "yolo", "albumentations"] | None = None,
+        box_format: SampleBoxFormat | None = None,
         min_size: float | None = None,
         min_area: float | None = None,
         min_visibility: float | None = None,

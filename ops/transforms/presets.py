@@ -124,7 +124,7 @@ def classification_eval(
     size: int = 224,
     resize: int = 256,
     *,
-    interpolation: str = "bilinear",
+    interpolation: Interpolation = "bilinear",
     mean: Sequence[float] | None = MEAN,
     std: Sequence[float] = STD,
     files: bool = False,

@@ -385,7 +385,7 @@ def test_chains_that_move_nothing() -> None:
 
 
 @pytest.mark.parametrize("own", ["nearest", "bilinear", "bicubic"])
-def test_interpolation_is_the_chain_s_but_of_small_maps(own: str) -> None:
+def test_interpolation_is_the_chain_s_but_of_small_maps(own: Any) -> None:
     chain = T.Compose([T.RandomRotation((20, 20), own)])
     params = seen(chain, (40, 60))
     maps, small = torch.rand(2, 40, 60), torch.rand(2, 10, 15)

@@ -16,6 +16,7 @@ from ..._torch.options import PadMode
 from ...warp.remap import remap_batch
 from ..arguments import (
     FillArgument,
+    InterpolationArgument,
     fail,
     fill_values,
     flag,
@@ -174,7 +175,7 @@ class ElasticTransform(_Bending):
         self,
         alpha: float | Sequence[float] = 50.0,
         sigma: float | Sequence[float] = 5.0,
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         fill: FillArgument = 0,
     ) -> None:
         super().__init__(1.0, interpolation, fill)
@@ -236,7 +237,7 @@ class GridDistortion(_Bending):
         self,
         num_steps: int = 5,
         distort_limit: float | Sequence[float] = (-0.3, 0.3),
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         normalized: bool = True,
         p: float = 0.5,
         padding_mode: PadMode = "constant",
@@ -331,7 +332,7 @@ class OpticalDistortion(_Bending):
     def __init__(
         self,
         distort_limit: float | Sequence[float] = (-0.05, 0.05),
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         mode: Literal["camera", "fisheye"] = "camera",
         p: float = 0.5,
         padding_mode: PadMode = "constant",
@@ -397,7 +398,7 @@ class ThinPlateSpline(_Bending):
         self,
         scale_range: Sequence[float] = (0.2, 0.4),
         num_control_points: int = 4,
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         p: float = 0.5,
         padding_mode: PadMode = "constant",
         fill: FillArgument = 0,

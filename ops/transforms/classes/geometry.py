@@ -5,7 +5,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._native import Step
-from ..arguments import FillArgument, fail, fill_values, flag, interval, is_sequence, number, spread
+from ..arguments import (
+    FillArgument,
+    InterpolationArgument,
+    fail,
+    fill_values,
+    flag,
+    interval,
+    is_sequence,
+    number,
+    spread,
+)
 from ..base import RandomlyApplied, Sampled
 from ..chain.effects import Effects
 
@@ -72,7 +82,7 @@ class RandomAffine(Sampled):
         translate: Sequence[float] | None = None,
         scale: Sequence[float] | None = None,
         shear: float | Sequence[float] | None = None,
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         fill: FillArgument = 0,
         center: Sequence[float] | None = None,
     ) -> None:
@@ -158,7 +168,7 @@ class RandomRotation(Sampled):
     def __init__(
         self,
         degrees: float | Sequence[float],
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         expand: bool = False,
         center: Sequence[float] | None = None,
         fill: FillArgument = 0,
@@ -219,7 +229,7 @@ class RandomPerspective(RandomlyApplied, Sampled):
         self,
         distortion_scale: float = 0.5,
         p: float = 0.5,
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         fill: FillArgument = 0,
     ) -> None:
         super().__init__(p)

@@ -11,6 +11,7 @@ import torch
 from ..._native import Step
 from ..arguments import (
     FillArgument,
+    InterpolationArgument,
     check_channels,
     fill_values,
     flag,
@@ -167,7 +168,7 @@ class AutoAugment(Policy):
     def __init__(
         self,
         policy: Any = AutoAugmentPolicy.IMAGENET,
-        interpolation: Any = "nearest",
+        interpolation: InterpolationArgument = "nearest",
         fill: FillArgument = None,
     ) -> None:
         super().__init__("AutoAugment", interpolation, fill)
@@ -260,7 +261,7 @@ class AugMix(Transform):
         chain_depth: int = -1,
         alpha: float = 1.0,
         all_ops: bool = True,
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         fill: FillArgument = None,
     ) -> None:
         super().__init__()

@@ -9,6 +9,7 @@ import torch
 from ..._native import Step
 from ..arguments import (
     FillArgument,
+    InterpolationArgument,
     check_channels,
     fail,
     fill_values,
@@ -148,7 +149,7 @@ class _Random(Policy):
     def __init__(
         self,
         owner: str,
-        interpolation: Any,
+        interpolation: InterpolationArgument,
         fill: FillArgument,
         bins: int,
         operations: str,
@@ -243,7 +244,7 @@ class RandAugment(_Random):
         num_ops: int = 2,
         magnitude: int = 9,
         num_magnitude_bins: int = 31,
-        interpolation: Any = "nearest",
+        interpolation: InterpolationArgument = "nearest",
         fill: FillArgument = None,
         operations: Literal["all", "linear"] = "all",
     ) -> None:
@@ -297,7 +298,7 @@ class TrivialAugment(_Random):
     def __init__(
         self,
         num_magnitude_bins: int = 31,
-        interpolation: Any = "nearest",
+        interpolation: InterpolationArgument = "nearest",
         fill: FillArgument = None,
         operations: Literal["all", "linear"] = "all",
     ) -> None:
@@ -325,7 +326,7 @@ class TimmRandAugment(Builtin):
         magnitude_std: float,
         magnitude_max: float,
         increasing: bool,
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         fill: FillArgument = 128,
     ) -> None:
         super().__init__()
@@ -357,7 +358,7 @@ class TimmRandAugment(Builtin):
 
 
 def from_timm(
-    config: str, *, interpolation: Any = "bilinear", fill: FillArgument = 128
+    config: str, *, interpolation: InterpolationArgument = "bilinear", fill: FillArgument = 128
 ) -> TimmRandAugment:
     """Return timm's RandAugment of a configuration string.
 

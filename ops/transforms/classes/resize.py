@@ -7,6 +7,7 @@ from typing import Any
 from ..._native import Step
 from ..arguments import (
     FillArgument,
+    InterpolationArgument,
     fail,
     fill_values,
     flag,
@@ -70,7 +71,7 @@ class RandomResizedCrop(Sampled):
         size: int | Sequence[int],
         scale: Sequence[float] = (0.08, 1.0),
         ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0),
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         antialias: bool | None = True,
     ) -> None:
         super().__init__()
@@ -133,7 +134,7 @@ class Resize(Sampled):
     def __init__(
         self,
         size: int | Sequence[int] | None,
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         max_size: int | None = None,
         antialias: bool | None = True,
     ) -> None:
@@ -220,7 +221,7 @@ class Letterbox(Sampled):
         fill: float | Sequence[float] = 114,
         center: bool = True,
         scaleup: bool = True,
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         antialias: bool | None = True,
     ) -> None:
         super().__init__()
@@ -294,7 +295,7 @@ class ScaleJitter(_RandomSize):
         self,
         target_size: int | Sequence[int],
         scale_range: Sequence[float] = (0.1, 2.0),
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         antialias: bool | None = True,
         *,
         turn: bool = False,
@@ -348,7 +349,7 @@ class RandomShortestSize(_RandomSize):
         self,
         min_size: int | Sequence[int],
         max_size: int | None = None,
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         antialias: bool | None = True,
     ) -> None:
         super().__init__(interpolation, antialias)
@@ -393,7 +394,7 @@ class RandomResize(_RandomSize):
         self,
         min_size: int,
         max_size: int,
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         antialias: bool | None = True,
     ) -> None:
         super().__init__(interpolation, antialias)

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import FillArgument, flag, interval, is_sequence, number, spread
+from ..arguments import (
+    FillArgument,
+    InterpolationArgument,
+    flag,
+    interval,
+    is_sequence,
+    number,
+    spread,
+)
 from ..base import Occasional
 from ..chain.effects import Effects
 from ..chain.plan import Canvas, Plan, columns
@@ -49,7 +57,7 @@ class RandomScale(Occasional):
     def __init__(
         self,
         scale_limit: float | Sequence[float] = (-0.1, 0.1),
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         antialias: bool | None = True,
         p: float = 0.5,
     ) -> None:
@@ -127,7 +135,7 @@ class SafeRotate(_Tilted):
     def __init__(
         self,
         limit: float | Sequence[float] = (-90, 90),
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         fill: FillArgument = 0,
         p: float = 0.5,
     ) -> None:
@@ -209,7 +217,7 @@ class Perspective(_Tilted):
         scale: float | Sequence[float] = (0.05, 0.1),
         keep_size: bool = True,
         fit_output: bool = False,
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         fill: FillArgument = 0,
         p: float = 0.5,
     ) -> None:

@@ -10,6 +10,7 @@ from ..._native import Step
 from ..._torch.options import PadMode
 from ..arguments import (
     FillArgument,
+    InterpolationArgument,
     fail,
     flag,
     interval,
@@ -300,7 +301,7 @@ class RandomSizedCrop(_Window):
         min_max_height: Sequence[int],
         size: int | Sequence[int],
         w2h_ratio: float = 1.0,
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         antialias: bool | None = True,
         p: float = 1.0,
     ) -> None:
@@ -373,7 +374,7 @@ class CropAndPad(_Window):
         percent: Any = None,
         keep_size: bool = True,
         sample_independently: bool = True,
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         antialias: bool | None = False,
         fill: FillArgument = 0,
         padding_mode: PadMode = "constant",

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._torch.options import SampleBoxFormat
 from ..arguments import one_of
 from ..chain.operators import Pixels
 from ..sample.batches import as_batch
@@ -23,7 +24,7 @@ _CLASSES = ("labels", "cls", "class_labels", "class_ids", "category_id", "catego
 def collate_yolo(
     samples: Sequence[Any],
     *,
-    box_format: str = "xyxy",
+    box_format: SampleBoxFormat = "xyxy",
     keys: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Stack images, and put the boxes of all of them into one tensor.

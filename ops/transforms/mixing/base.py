@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._torch.options import SampleBoxFormat
 from ..._torch.outside_graphs import outside_graphs
 from ..arguments import number
 from ..chain.draws import check_params
@@ -43,7 +44,7 @@ class Mixing(OfBatches, ABC):
         self,
         seed: int | None,
         keys: Mapping[str, Sequence[str]] | None,
-        box_format: str,
+        box_format: SampleBoxFormat,
         p: float,
         *,
         stacks: bool,

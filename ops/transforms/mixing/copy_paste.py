@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..._torch.options import SampleBoxFormat
 from ...warp.augment import augment
-from ..arguments import flag, interpolation_mode
+from ..arguments import InterpolationArgument, flag, interpolation_mode
 from ..chain.integers import WHITES, from_float, to_float
 from ..chain.operators import Pixels, reject_dtype
 from ..chain.random import uniforms as draw_uniforms
@@ -95,11 +96,11 @@ class CopyPaste(Mixing):
     def __init__(
         self,
         blending: bool = True,
-        resize_interpolation: Any = "bilinear",
+        resize_interpolation: InterpolationArgument = "bilinear",
         *,
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
-        box_format: str = "xyxy",
+        box_format: SampleBoxFormat = "xyxy",
         p: float = 1.0,
     ) -> None:
         super().__init__(seed, keys, box_format, p, stacks=False)

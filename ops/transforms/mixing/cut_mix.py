@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..._torch.options import Convention, KeptBoxes
+from ..._torch.options import Convention, KeptBoxes, SampleBoxFormat
 from ..chain.operator_calls import Rectangles
 from ..chain.operators import Pixels
 from ..chain.random import DRAWS
@@ -111,7 +111,7 @@ class CutMix(Pairing):
         keypoint_convention: Convention = "integer",
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
-        box_format: str = "xyxy",
+        box_format: SampleBoxFormat = "xyxy",
         p: float = 1.0,
     ) -> None:
         super().__init__(alpha, num_classes, labels_getter, seed, keys, box_format, p)

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._torch.options import SampleBoxFormat
 from ..arguments import fail, number, whole
 from ..chain.integers import computed_in, rounded
 from ..chain.operator_calls import per_image
@@ -135,7 +136,7 @@ class Pairing(Mixing):
         labels_getter: Any,
         seed: int | None,
         keys: Mapping[str, Sequence[str]] | None,
-        box_format: str,
+        box_format: SampleBoxFormat,
         p: float,
     ) -> None:
         super().__init__(seed, keys, box_format, p, stacks=True)
@@ -243,7 +244,7 @@ class MixUp(Pairing):
         labels_getter: Any = "default",
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
-        box_format: str = "xyxy",
+        box_format: SampleBoxFormat = "xyxy",
         p: float = 1.0,
     ) -> None:
         super().__init__(alpha, num_classes, labels_getter, seed, keys, box_format, p)

@@ -7,8 +7,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..._torch.options import Convention, KeptBoxes
-from ..arguments import FillArgument, fill_values, flag, interpolation_mode, interval, size_pair
+from ..._torch.options import Convention, KeptBoxes, SampleBoxFormat
+from ..arguments import (
+    FillArgument,
+    InterpolationArgument,
+    fill_values,
+    flag,
+    interpolation_mode,
+    interval,
+    size_pair,
+)
 from ..chain.integers import reject_out_of_range, rounded
 from ..chain.operators import reject_dtype
 from ..chain.plan import Plan
@@ -126,7 +134,7 @@ class Mosaic(Mixing):
         scale: Sequence[float] | None = None,
         shear: float | Sequence[float] | None = None,
         fill: FillArgument = 114,
-        interpolation: Any = "bilinear",
+        interpolation: InterpolationArgument = "bilinear",
         antialias: bool | None = True,
         mask_fill: int | None = None,
         boxes: KeptBoxes = "sanitize",
@@ -136,7 +144,7 @@ class Mosaic(Mixing):
         keypoint_convention: Convention = "integer",
         seed: int | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
-        box_format: str = "xyxy",
+        box_format: SampleBoxFormat = "xyxy",
         p: float = 1.0,
     ) -> None:
         super().__init__(seed, keys, box_format, p, stacks=False)

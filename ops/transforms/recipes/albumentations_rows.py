@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..._torch.options import Interpolation
 from ..classes import (
     blur,
     choosing,
@@ -29,7 +30,10 @@ from .job import Job
 
 # cv2's interpolations by number; area is what antialias does.
 _AREA = 3
-CV2 = {0: "nearest", 1: "bilinear", 2: "bicubic", _AREA: "bilinear", 5: "bilinear", 6: "nearest"}
+CV2: dict[int, Interpolation] = {
+    **{0: "nearest", 1: "bilinear", 2: "bicubic"},
+    **{_AREA: "bilinear", 5: "bilinear", 6: "nearest"},
+}
 # cv2's
 BORDERS: dict[int, Any] = {
     0: "constant",

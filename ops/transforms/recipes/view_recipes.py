@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from ..._torch.options import Interpolation
 from ..arguments import fail, whole
 from ..classes.blur import GaussianBlur
 from ..classes.choosing import RandomApply
@@ -49,7 +50,7 @@ def _view(
     *,
     kernel: int | None = None,
     solarize: float = 0.0,
-    interpolation: str = "bilinear",
+    interpolation: Interpolation = "bilinear",
 ) -> list[Any]:
     """Return the steps of one view."""
     side = kernel or max(3, (size // 10) // 2 * 2 + 1)  # a tenth of the image, odd

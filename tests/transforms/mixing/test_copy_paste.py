@@ -180,7 +180,7 @@ def test_bad_input(change: Any, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(f"visops.transforms.CopyPaste: {message}")):
         T.CopyPaste()(sample)
     with pytest.raises(ValueError, match="CopyPaste: resize_interpolation is 'box', must be"):
-        T.CopyPaste(resize_interpolation="box")
+        T.CopyPaste(resize_interpolation="box")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("form", ["tensor", "array", "visible"])

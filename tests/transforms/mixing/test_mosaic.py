@@ -57,7 +57,7 @@ def resized(image: Tensor, size: Any, **options: Any) -> Tensor:
 @pytest.mark.parametrize("antialias", [True, False])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", "nearest"])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
-def test_images(dtype: torch.dtype, mode: str, antialias: bool) -> None:
+def test_images(dtype: torch.dtype, mode: Any, antialias: bool) -> None:
     images = photos(dtype)
     mosaic = T.Mosaic(SIZE, fill=0.25, interpolation=mode, antialias=antialias, seed=1)
     result, params = mosaic({"image": images}, return_params=True)

@@ -44,7 +44,7 @@ SIZES = [(100, 130), (600, 700), (90, 700)]
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("antialias", [True, False])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_resize(mode: str, antialias: bool, size: tuple[int, int], dtype: torch.dtype) -> None:
+def test_resize(mode: Any, antialias: bool, size: tuple[int, int], dtype: torch.dtype) -> None:
     image = photo(dtype)
     # `exact` takes turns: every pair of it with another factor occurs.
     turns = SIZES.index(size) + DTYPES.index(dtype) + antialias + (mode == "bicubic")
@@ -98,7 +98,7 @@ def inside(image: Tensor, warp: Any) -> Tensor:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
-def test_affine(mode: str, dtype: torch.dtype) -> None:
+def test_affine(mode: Any, dtype: torch.dtype) -> None:
     center = (30.0, 50.0) if (mode == "nearest") == (dtype is torch.uint8) else None
     image = photo(dtype)
     fill = [10, 200, 100] if dtype is torch.uint8 else [0.1, 0.2, 0.9]
@@ -143,7 +143,7 @@ def test_affine(mode: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("expand", [False, True])
 def test_rotation(expand: bool, center: Any, dtype: torch.dtype) -> None:
     image = photo(dtype)
-    mode = ("bilinear", "nearest")[(DTYPES.index(dtype) + expand + (center is None)) % 2]
+    mode: Any = ("bilinear", "nearest")[(DTYPES.index(dtype) + expand + (center is None)) % 2]
     transform = T.RandomRotation(80, interpolation=mode, expand=expand, center=center)
     ours, p = run(transform, image)
     theirs = F.rotate(
@@ -181,7 +181,7 @@ def test_expanded_size_is_torchvisions() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
-def test_perspective(mode: str, dtype: torch.dtype) -> None:
+def test_perspective(mode: Any, dtype: torch.dtype) -> None:
     image = photo(dtype)
     height, width = image.shape[1:]
     ours, p = run(T.RandomPerspective(0.6, p=1.0, interpolation=mode), image)

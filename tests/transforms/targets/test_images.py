@@ -11,7 +11,7 @@ from visops import transforms
 HEIGHT, WIDTH = 60, 84
 SEEDS = range(6)
 
-Make = Callable[[str], Any]
+Make = Callable[[Any], Any]
 
 # Factories that take an interpolation, with the arguments that move most.
 MOVING: dict[str, Make] = {
