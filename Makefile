@@ -227,11 +227,11 @@ format: $(VENV)/.packages  ## format the Python, C++ and CUDA files
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/clang-format -i $(CPP)
 
-# mypy can't see through the mapping of the package `visops` to the folder ops: show it a link.
+# Where no build was made: the link of an editable install (scripts/build_extensions.py).
 typecheck: $(VENV)/.packages  ## check the types of the package, the scripts and the tests
-	@mkdir -p build/typing && ln -sfn ../../ops build/typing/visops
-	MYPYPATH=build/typing $(VENV)/bin/mypy -p visops
-	MYPYPATH=build/typing:scripts:tests:examples/cpp $(VENV)/bin/mypy --explicit-package-bases setup.py scripts tests examples/cpp
+	@mkdir -p build/editable && ln -sfn $(CURDIR)/ops build/editable/visops
+	MYPYPATH=build/editable $(VENV)/bin/mypy -p visops
+	MYPYPATH=build/editable:scripts:tests:examples/cpp $(VENV)/bin/mypy --explicit-package-bases setup.py scripts tests examples/cpp
 
 # The default slot's ARM code, compiled for x86 with SIMDe (tests/neon_emulation).
 build/neon/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -name '*.py')

@@ -37,7 +37,7 @@ from setuptools import Extension, find_packages, setup
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "scripts"))
 
-from build_extensions import BuildExtensions, Wheel
+from build_extensions import BuildExtensions, Editable, Wheel
 from build_ninja import sources
 
 setup(
@@ -49,5 +49,9 @@ setup(
         # pybind11 has no limited-API mode: this one is per Python version.
         Extension("visops._native", sources("csrc/core", "csrc/python")),
     ],
-    cmdclass={"build_ext": BuildExtensions, "bdist_wheel": Wheel},
+    cmdclass={
+        "build_ext": BuildExtensions,
+        "bdist_wheel": Wheel,
+        "editable_wheel": Editable,
+    },
 )

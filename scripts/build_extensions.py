@@ -46,6 +46,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pybind11
 import torch
@@ -79,6 +80,7 @@ from cross.targets import OWN, import_libraries, libraries_of, python_config
 from cross.targets import link_flags as cross_link_flags
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.editable_wheel import _StaticPth, editable_wheel
 
 # Files outside of the kernels that are compiled for speed. Most go through all boxes, points or
 # images themselves; those around nms() are half of a small call. The others only check
@@ -348,6 +350,24 @@ class Wheel(bdist_wheel):
         tag = TARGET.tag if TARGET else super().get_tag()[2]
         # auditwheel writes the name of the oldest Linux, once it has looked.
         return "py3", "none", re.sub("^manylinux_2_28", "linux", tag)
+
+
+class Editable(editable_wheel):
+    """Installs a folder in which the package has its name, and is found by type checkers.
+
+    By default it would be found by a hook of Python's import alone, since its folder is called ops.
+    """
+
+    def _select_strategy(self, name: str, tag: str, build_lib: str) -> Any:
+        folder = Path("build/editable").absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        link = folder / "visops"
+        try:
+            link.unlink(missing_ok=True)
+            link.symlink_to(Path("ops").absolute(), target_is_directory=True)
+        except OSError:  # Windows lets administrators alone make links
+            return super()._select_strategy(name, tag, build_lib)
+        return _StaticPth(self.distribution, name, [folder])
 
 
 def install_all(files: Mapping[Path, Path], package: Path) -> None:

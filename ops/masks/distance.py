@@ -120,7 +120,7 @@ def _lengths(spacing: Any, dims: int) -> list[float]:
         return []
     lengths, is_one = number_or_list(_OP, "spacing", spacing, "a number or one per axis")
     if is_one:
-        return lengths * (dims if dims in (2, 3) else 0)  # none: an error
+        return lengths * (2 if dims == 2 else 3 if dims == 3 else 0)  # none: an error
     return lengths
 
 

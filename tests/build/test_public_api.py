@@ -1,9 +1,11 @@
 """The public interface. A change here is a change for users: it belongs in the changelog."""
 
 import importlib
+import importlib.machinery
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, assert_type
 
 import pytest
@@ -87,6 +89,14 @@ def test_names_of_other_rooms() -> None:
 def test_second_names() -> None:
     assert visops.transforms.RandomAugment is visops.transforms.RandAugment
     assert visops.transforms.TrivialAugmentWide is visops.transforms.TrivialAugment
+
+
+def test_the_package_lies_in_a_folder_of_its_name() -> None:
+    """Type checkers and editors follow no import hooks, which editable installs would use."""
+    found = importlib.machinery.PathFinder.find_spec("visops")
+    assert found is not None
+    assert found.origin is not None
+    assert Path(found.origin).parent.name == "visops"
 
 
 def test_types_of_results() -> None:
