@@ -80,7 +80,7 @@ from cross.targets import OWN, import_libraries, libraries_of, python_config
 from cross.targets import link_flags as cross_link_flags
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
-from setuptools.command.editable_wheel import _StaticPth, editable_wheel
+from setuptools.command.editable_wheel import editable_wheel
 
 # Files outside of the kernels that are compiled for speed. Most go through all boxes, points or
 # images themselves; those around nms() are half of a small call. The others only check
@@ -356,18 +356,20 @@ class Editable(editable_wheel):
     """Installs a folder in which the package has its name, and is found by type checkers.
 
     By default it would be found by a hook of Python's import alone, since its folder is called ops.
+    Setuptools has no public way to say so: where this one is gone, the default stays.
     """
 
     def _select_strategy(self, name: str, tag: str, build_lib: str) -> Any:
-        folder = Path("build/editable").absolute()
-        folder.mkdir(parents=True, exist_ok=True)
-        link = folder / "visops"
+        link = Path("build/editable/visops").absolute()
         try:
+            from setuptools.command.editable_wheel import _StaticPth
+
+            link.parent.mkdir(parents=True, exist_ok=True)
             link.unlink(missing_ok=True)
             link.symlink_to(Path("ops").absolute(), target_is_directory=True)
-        except OSError:  # Windows lets administrators alone make links
+        except (ImportError, OSError):  # Windows lets administrators alone make links
             return super()._select_strategy(name, tag, build_lib)
-        return _StaticPth(self.distribution, name, [folder])
+        return _StaticPth(self.distribution, name, [link.parent])
 
 
 def install_all(files: Mapping[Path, Path], package: Path) -> None:
