@@ -17,6 +17,13 @@ from .unsupported_inputs import reject_float8, require_plain
 
 _NUMPY_TO_TORCH = {np.float16: torch.float16, np.float32: torch.float32}
 
+# Signed dtypes of the same size and bits, for torch's operators that don't take unsigned ones.
+SIGNED = {
+    torch.uint16: torch.int16,
+    torch.uint32: torch.int32,
+    torch.uint64: torch.int64,
+}
+
 
 def common_device(op: str, arguments: Sequence[Any]) -> torch.device | None:
     """Return the device of all tensors among `arguments`; None without one."""

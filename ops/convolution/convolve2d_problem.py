@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._torch.arrays import SIGNED
 from .._torch.numbers import is_symbol
 from .._torch.shapes import broadcast_shapes, is_known
 from .._torch.unsupported_inputs import require_plain
@@ -42,14 +43,6 @@ _SUPPORTED = frozenset(
         torch.complex128,
     }
 )
-
-
-# Signed dtypes of the same size and bits, for torch's operators that don't take unsigned ones.
-SIGNED = {
-    torch.uint16: torch.int16,
-    torch.uint32: torch.int32,
-    torch.uint64: torch.int64,
-}
 
 
 class Problem(NamedTuple):

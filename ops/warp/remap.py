@@ -13,7 +13,14 @@ from torch import Tensor
 
 from .. import _native
 from .._loader import native_error
-from .._torch.arrays import as_float64, as_tensor, number_list, reject_channels_first, rounded_to
+from .._torch.arrays import (
+    SIGNED,
+    as_float64,
+    as_tensor,
+    number_list,
+    reject_channels_first,
+    rounded_to,
+)
 from .._torch.autocast import full_product
 from .._torch.native import modes_or_transforms_active
 from .._torch.numbers import height_and_width
@@ -28,8 +35,8 @@ _PADDINGS = ("constant", "replicate", "reflect", "symmetric", "circular")
 # What the operator interpolates; others go through float32, or float64 where that may round them.
 _SAMPLED = {torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64}
 _WIDE = {torch.int32, torch.int64, torch.uint32, torch.uint64}
-# Types that no operator of visops takes, as elements of their size.
-_AS_BITS = {torch.uint32: torch.int32, torch.uint64: torch.int64}
+# Types that no operator of visops takes.
+_AS_BITS = {dtype: SIGNED[dtype] for dtype in (torch.uint32, torch.uint64)}
 
 
 def remap(

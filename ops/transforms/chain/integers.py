@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._torch.arrays import SIGNED
+
 WHITES = {
     torch.uint16: 65535.0,
     torch.int16: 32767.0,
@@ -21,6 +23,14 @@ WHITES = {
 }
 INTEGERS = (torch.uint8, *WHITES)
 _WIDE = (torch.int32, torch.int64)
+
+
+def choose(condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """Choose as torch.where() does, which takes no uint16 in torch 2.11."""
+    bits = SIGNED.get(first.dtype)
+    if bits is None:
+        return torch.where(condition, first, second)
+    return torch.where(condition, first.view(bits), second.view(bits)).view(first.dtype)
 
 
 def reject_out_of_range(

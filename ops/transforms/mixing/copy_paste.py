@@ -11,7 +11,7 @@ from torch import Tensor
 from ..._torch.options import SampleBoxFormat
 from ...warp.augment import augment
 from ..arguments import InterpolationArgument, flag, interpolation_mode
-from ..chain.integers import WHITES, from_float, to_float
+from ..chain.integers import WHITES, choose, from_float, to_float
 from ..chain.operators import Pixels, reject_dtype
 from ..chain.random import uniforms as draw_uniforms
 from ..sample.leaf import Leaf
@@ -170,7 +170,7 @@ class CopyPaste(Mixing):
         for index, alpha in enumerate(alphas):
             own = as_tensor(masks.value[2 * index])
             if alpha is not None:
-                own = torch.where(alpha, torch.zeros_like(own), own)  # of uint16, too
+                own = choose(alpha, torch.zeros_like(own), own)
                 masks.value[2 * index] = as_given(own, masks.value[2 * index])
             counts += [(as_tensor(m) != 0).sum((1, 2)) for m in masks.value[2 * index :][:2]]
         for leaf in pieces:
@@ -275,7 +275,7 @@ def _paste_images(leaf: Leaf, alphas: Sequence[Tensor | None], mode: str) -> Non
             continue
         if other.shape != own.shape:
             other = _resized(other, own.shape[-2:], mode)
-        results.append(torch.where(alpha.to(own.device), other, own))
+        results.append(choose(alpha.to(own.device), other, own))
     pixels.store(leaf, results if pixels.listed else torch.stack(results))
 
 
@@ -315,7 +315,7 @@ def _paste_masks(leaf: Leaf, alphas: Sequence[Tensor | None]) -> None:
                 _nearest(n, old) for n, old in zip(own.shape[-2:], other.shape[-2:], strict=True)
             )
             other = other[..., rows.to(other.device)[:, None], columns.to(other.device)]
-        mixed = torch.where(alpha.to(other.device), other, as_tensor(own))
+        mixed = choose(alpha.to(other.device), other, as_tensor(own))
         results.append(as_given(mixed, own))
     leaf.value = restacked(leaf, results)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..._native import Step
 from ...warp.augment import augment
-from ..chain.integers import WHITES, from_float, to_float
+from ..chain.integers import WHITES, choose, from_float, to_float
 from ..chain.plan import Canvas, Plan
 from ..targets.masks import move_mask
 from ..targets.options import Geometry
@@ -261,7 +261,7 @@ def _put(values: Any, out: Any, where: Tensor | None) -> None:
     elif isinstance(out, np.ndarray):
         np.copyto(out, values, where=where.numpy())
     else:
-        out.copy_(torch.where(where.to(out.device, non_blocking=True), values, out))
+        out.copy_(choose(where.to(out.device, non_blocking=True), values, out))
 
 
 def filled(like: Any, shape: Sequence[int], value: int) -> Any:
