@@ -338,7 +338,11 @@ class Keyed(ByKey):
         for position, image in enumerate(pixels.tensors(leaf)):
             drawn = draws[position // pixels.frames]
             changed.append(image if drawn is None else self.changed(image, drawn))
-        pixels.store(leaf, changed if pixels.listed else torch.stack(changed))
+        found: Any = changed
+        if not pixels.listed:
+            is_new = len(changed) == 1 and draws[0] is not None  # else it may be the caller's
+            found = changed[0].unsqueeze(0) if is_new else torch.stack(changed)
+        pixels.store(leaf, found)
 
 
 def _floating(image: Tensor) -> Tensor:

@@ -1,7 +1,9 @@
 """Transforms of whole images, by a matrix, in tiles or by an ellipse, and of videos' frames."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -246,34 +248,59 @@ class Morphological(_WithMasks):
         self.operation = operation
         self.take_p(p)
 
-    def draw(self, numbers: Numbers, shape: Sequence[int]) -> list[tuple[int, int]]:
-        """Return where the ellipse's pixels lie, (y, x) from its middle."""
+    def draw(self, numbers: Numbers, shape: Sequence[int]) -> list[int]:
+        """Return how far each row of the ellipse reaches to both sides; an even one less to one."""
         width, height = self.scale
         across, down = width // 2, height // 2
-        found = []
+        reaches = [0] * height
         for y in range(-down, height - down):
-            reach = 0
             if down > 0 and abs(y) <= down:
-                reach = round(across * ((down**2 - y**2) / down**2) ** 0.5)
-            found += [(y, x) for x in range(-reach, min(reach + 1, width - across))]
-        return found
+                reaches[down + y] = round(across * ((down**2 - y**2) / down**2) ** 0.5)
+        return reaches
 
-    def change(self, image: Tensor, drawn: Any) -> Tensor:
+    def change(self, image: Tensor, drawn: list[int]) -> Tensor:
+        if image.numel() == 0:
+            return image.clone()
         values = image.to(torch.uint8) if image.dtype is torch.bool else image
-        choose = torch.maximum if self.operation == "dilation" else torch.minimum
+        dilates = self.operation == "dilation"
+        choose = torch.maximum if dilates else torch.minimum
         height, width = values.shape[-2:]
-        found = values.clone()
-        for y, x in drawn:
-            if abs(y) < height and abs(x) < width:
-                to = _overlap(-y, height), _overlap(-x, width)
-                of = _overlap(y, height), _overlap(x, width)
-                found[..., *to] = choose(found[..., *to], values[..., *of])
-        return found.to(image.dtype)
+        right, above, left = (self.scale[0] - 1) // 2, self.scale[1] // 2, self.scale[0] // 2
+        rows, columns = height + self.scale[1] - 1, width + self.scale[0] - 1
+        size = (*values.shape[:-2], rows, columns)
+        wide = values.new_full(size, _extreme(values.dtype, least=dilates))
+        wide[..., above : above + height, left : left + width] = values
+        # All rows of all planes in one line, in which each pixel of the ellipse is a shift.
+        line = wide.flatten()
+        count = len(line) - (columns - width)
+        length = count - (rows - height) * columns
+        widest, found = line[left : left + count], None
+        for reach in range(max(drawn) + 1):
+            for shift in (-reach, reach) if reach > 0 else ():
+                if shift <= right:
+                    widest = choose(widest, line[left + shift : left + shift + count])
+            for row, own in enumerate(drawn):
+                if own == reach:
+                    part = widest[row * columns : row * columns + length]
+                    found = part if found is None else choose(found, part)
+        assert found is not None
+        count = len(line) // (rows * columns)
+        planes = found.as_strided((count, height, width), (rows * columns, columns, 1))
+        return planes.reshape(values.shape).to(image.dtype)
 
 
-def _overlap(shift: int, side: int) -> slice:
-    """Return the part of a line that still lies on it once it is moved back by `shift`."""
-    return slice(max(shift, 0), side + min(shift, 0))
+def _extreme(dtype: torch.dtype, *, least: bool) -> float:
+    """Return the least or the greatest value of a dtype."""
+    if dtype.is_floating_point:
+        return -math.inf if least else math.inf
+    ends = torch.iinfo(dtype)
+    return ends.min if least else ends.max
+
+
+def _shuffled(numbers: Numbers, count: int) -> list[int]:
+    """Return 0, ..., count - 1 in random order."""
+    order: list[int] = numbers.array(count).argsort(kind="stable").tolist()
+    return order
 
 
 class RandomGridShuffle(_WithMasks):
@@ -313,29 +340,24 @@ class RandomGridShuffle(_WithMasks):
         self.grid = size_pair("RandomGridShuffle", "grid", grid)
         self.take_p(p)
 
-    def draw(self, numbers: Numbers, shape: Sequence[int]) -> np.ndarray:
+    def draw(self, numbers: Numbers, shape: Sequence[int]) -> list[tuple[int, ...]]:
         """Return of each tile its place and where it goes: y, x, height, width, new y, new x."""
         lines = []
         for side, parts in zip(shape[1:], self.grid, strict=True):
             parts = min(parts, side)
-            sizes = np.full(parts, side // parts)
-            sizes[: side % parts] += 1
-            sizes = sizes[numbers.array(parts).argsort(kind="stable")]
-            lines.append(np.stack((np.cumsum(sizes) - sizes, sizes), 1))
-        y, x = (
-            own.ravel() for own in np.meshgrid(*(range(len(own)) for own in lines), indexing="ij")
-        )
-        tiles = np.stack((lines[0][y, 0], lines[1][x, 0], lines[0][y, 1], lines[1][x, 1]), 1)
-        order = numbers.array(len(tiles)).argsort(kind="stable")
-        to = np.empty((len(tiles), 2), np.int64)
-        for size in np.unique(tiles[:, 2:], axis=0):
-            alike = (tiles[:, 2:] == size).all(1)
-            to[alike] = tiles[order[alike[order]], :2]
-        return np.concatenate((tiles, to), 1)
+            sizes = [side // parts + (k < side % parts) for k in _shuffled(numbers, parts)]
+            lines.append([*zip(accumulate(sizes, initial=0), sizes, strict=False)])
+        tiles = [(y, x, height, width) for y, height in lines[0] for x, width in lines[1]]
+        alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for tile in _shuffled(numbers, len(tiles)):
+            y, x, height, width = tiles[tile]
+            alike.setdefault((height, width), []).append((y, x))
+        places = {size: iter(own) for size, own in alike.items()}
+        return [(*tile, *next(places[tile[2:]])) for tile in tiles]
 
-    def change(self, image: Tensor, drawn: np.ndarray) -> Tensor:
+    def change(self, image: Tensor, drawn: Sequence[tuple[int, ...]]) -> Tensor:
         found = torch.empty_like(image)
-        for y, x, height, width, new_y, new_x in drawn.tolist():
+        for y, x, height, width, new_y, new_x in drawn:
             tile = image[..., y : y + height, x : x + width]
             found[..., new_y : new_y + height, new_x : new_x + width] = tile
         return found
@@ -357,7 +379,7 @@ class RandomGridShuffle(_WithMasks):
         points = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else rows
         moved = points.copy()
         for sample, drawn in enumerate(draws):
-            for y, x, height, width, new_y, new_x in () if drawn is None else drawn.tolist():
+            for y, x, height, width, new_y, new_x in drawn or ():
                 at = points[:, :2] + shift
                 inside = (at >= (x, y)).all(1) & (at < (x + width, y + height)).all(1)
                 moved[inside & (owner == sample), :2] += (new_x - x, new_y - y)
