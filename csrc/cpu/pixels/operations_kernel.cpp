@@ -12,6 +12,7 @@
 #include "core/numbers/element.h"
 #include "core/numbers/elementary.h"
 #include "core/numbers/min_max.h"
+#include "core/pixels/colors/hsv_values.h"
 #include "core/pixels/operations.h"
 #include "core/pixels/values.h"
 #include "core/platform.h"
@@ -303,6 +304,33 @@ void saturation(const PixelImage& image, double factor) {
 }
 
 template <class T>
+void bleaching(const PixelImage& image, float factor, double dark) {
+  if (image.channels < 3) return;
+  const float least = static_cast<float>(dark * (sizeof(T) == 1 ? 255.0 : 1.0));
+  const int64_t pixels = image.height * image.width;
+  T* VISOPS_RESTRICT const r = channel<T>(image, 0);
+  T* VISOPS_RESTRICT const g = r + pixels;
+  T* VISOPS_RESTRICT const b = g + pixels;
+  for (int64_t i = 0; i < pixels; ++i) bleach(r[i], g[i], b[i], factor, least);
+}
+
+template <class T>
+void tone_curves(const PixelImage& image, double deviation, const double* more) {
+  const bool per_channel = more[0] != 0.0;
+  const auto key = static_cast<uint64_t>(more[1] * 0x1p53);
+  const int64_t count = per_channel ? image.height * image.width : image.size();
+  for (int64_t c = 0; c < (per_channel ? image.channels : 1); ++c) {
+    const ToneCurve curve = tone_curve(deviation, key, c);
+    T* const data = channel<T>(image, c);
+    if constexpr (sizeof(T) == 1) {
+      look_up(table_of([&](int i) { return toned(static_cast<T>(i), curve); }), data, count);
+    } else {
+      for (int64_t i = 0; i < count; ++i) data[i] = toned(data[i], curve);
+    }
+  }
+}
+
+template <class T>
 void sharpness(const PixelImage& image, double factor, T* before) {
   if (image.height <= 2 || image.width <= 2) return;
   const float rest = static_cast<float>(1.0 - factor);
@@ -486,6 +514,8 @@ void run(const PixelOperation& operation, const PixelImage& image, void* scratch
     case PixelKind::kEqualize: return equalize(image, scratch);
     case PixelKind::kInvert: return invert<T>(image);
     case PixelKind::kGamma: return gamma<T>(image, amount);
+    case PixelKind::kBleach: return bleaching<T>(image, amount, operation.more[0]);
+    case PixelKind::kToneCurve: return tone_curves<T>(image, operation.amount, operation.more);
     default: return;
   }
 }

@@ -170,4 +170,6 @@ _WITH_MORE = {
     *(PixelKind.GAUSSIAN_NOISE, PixelKind.SHOT_NOISE, PixelKind.SALT_AND_PEPPER, PixelKind.HSV),
     *(PixelKind.DROP_CHANNELS, PixelKind.HOLES, PixelKind.GRID_HOLES, PixelKind.UNSHARP_MASK),
     *(PixelKind.MOTION_BLUR, PixelKind.EMBOSS, PixelKind.SHARPEN, PixelKind.CLAHE),
+    *(PixelKind.TONE_CURVE, PixelKind.BLEACH, PixelKind.ADVANCED_BLUR),
+    *(PixelKind.ILLUMINATION, PixelKind.SHADOWS),
 }

@@ -49,6 +49,13 @@ OPERATIONS: dict[str, Callable[[], Any]] = {
     "clahe": lambda: T.CLAHE((3, 3), p=1.0),
     "downscale": lambda: T.Downscale((0.3, 0.3), 1.0),
     "jpeg": lambda: T.JPEG(30),
+    "tones": lambda: T.RandomToneCurve(0.2, True, 1.0),
+    "snow": lambda: T.RandomSnow(2.0, (0.2, 0.2), 1.0),
+    "advanced blur": lambda: T.AdvancedBlur((7, 7), (1, 2), (1, 2), p=1.0),
+    "slope": lambda: T.Illumination(intensity_range=(0.3, 0.4), p=1.0),
+    "corner": lambda: T.Illumination("corner", (0.3, 0.4), p=1.0),
+    "spot": lambda: T.Illumination("gaussian", (0.3, 0.4), p=1.0),
+    "shadow": lambda: T.RandomShadow(p=1.0),
     "grey": lambda: T.RandomGrayscale(1.0),
     "policy": lambda: T.RandomApply([T.RandomInvert(1.0), T.RandomGamma((0.4, 0.5), 1.0)], 1.0),
 }
