@@ -1,7 +1,7 @@
 """The base classes of the transforms."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -210,7 +210,7 @@ class OperationStep(RandomlyApplied):
 
     kind: PixelKind
 
-    def __init__(self, p: float, ranges: Sequence[Range]) -> None:
+    def __init__(self, p: float, ranges: Iterable[Range]) -> None:
         super().__init__(p)
         self._ranges = [number for own in ranges for number in own]
 

@@ -20,9 +20,7 @@ void fill_with_units(float* data, int64_t count, uint64_t key, const Threads& th
   threads.with_workspace([&](Workspace& workspace) { plain_kernel(noise_stub)(p, workspace); });
 }
 
-uint64_t key_of(FieldReader& reader) {
-  return static_cast<uint64_t>(reader.number("key") * 0x1p53);
-}
+uint64_t key_of(FieldReader& from) { return static_cast<uint64_t>(from.number("key") * 0x1p53); }
 
 // Blurs a plane of uniform noise, of which 1 and 0 become factor and -factor.
 void blur_noise(float* plane, const FieldSize& size, float factor, const double* sigma,

@@ -50,6 +50,7 @@ enum class PixelKind {
   kAdvancedBlur,  // side; two sigmas, their angle, place and limits of the exponent, of noise, key
   kIllumination,  // strength; kind, its three numbers (core/pixels/shading.cpp), whether it darkens
   kShadows,  // their number; key, left, top, right, bottom as shares, corners, least and most dark
+  kMorphology,  // whether it dilates; width and height of the ellipse
   kCount
 };
 

@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/pixels/dropouts.h"
+#include "core/pixels/filters/ellipse.h"
 #include "core/pixels/filters/small_filter.h"
 #include "core/pixels/noise_steps.h"
 #include "core/pixels/shading.h"
@@ -24,7 +25,8 @@ constexpr int64_t kMostWhole = int64_t{1} << 50;  // of sides and shifts, for im
 bool takes_more(PixelKind kind) {
   return is_noise(kind) || kind == PixelKind::kHsv || kind == PixelKind::kClahe ||
          is_small_filter(kind) || is_dropout(kind) || kind == PixelKind::kUnsharpMask ||
-         kind == PixelKind::kToneCurve || kind == PixelKind::kBleach || is_shading(kind);
+         kind == PixelKind::kToneCurve || kind == PixelKind::kBleach || is_shading(kind) ||
+         kind == PixelKind::kMorphology;
 }
 
 bool is_adjustment(PixelKind kind) {
@@ -141,6 +143,10 @@ void check_numbers(const char* op, size_t i, const PixelOperation& operation) {
       within("the place of the light", more[2], -kMostNumber, kMostNumber);
       return within("the standard deviation of the light", more[3], kLeastSigma, kMostNumber);
     }
+    case PixelKind::kMorphology:
+      whole("whether it dilates", amount, 0, 1);
+      whole("the width of the ellipse", more[0], 1, kMostEllipseSide);
+      return whole("the height of the ellipse", more[1], 1, kMostEllipseSide);
     case PixelKind::kShadows:
       check_key(more[0]);
       whole("the number of shadows", amount, 0, kMostShadows);

@@ -13,6 +13,7 @@
 #include "core/numbers/elementary.h"
 #include "core/numbers/min_max.h"
 #include "core/pixels/colors/hsv_values.h"
+#include "core/pixels/filters/ellipse.h"
 #include "core/pixels/operations.h"
 #include "core/pixels/values.h"
 #include "core/platform.h"
@@ -349,6 +350,60 @@ void sharpness(const PixelImage& image, double factor, T* before) {
   }
 }
 
+constexpr int kMorphChunk = 1024;
+
+template <bool kDilates, class T>
+VISOPS_ALWAYS_INLINE void choose(T* VISOPS_RESTRICT to, const T* VISOPS_RESTRICT from,
+                                 int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = chosen(to[i], from[i], kDilates);
+}
+
+// A part of a row, columns [begin, end). From the longest reach down: the rows of the ellipse that
+// reach so far become one, of which each result takes the two pixels there.
+template <bool kDilates, class T>
+void morph_chunk(const Ellipse& ellipse, const T* plane, int64_t height, int64_t width, int64_t y,
+                 int64_t begin, int64_t end, T* to) {
+  T rows[kMorphChunk + 2 * kMostEllipseSide];
+  const int64_t first = begin > ellipse.left ? begin - ellipse.left : 0;
+  const int64_t last = least(end + ellipse.right, width), count = last - first;
+  std::memcpy(to + begin, plane + y * width + begin, static_cast<size_t>(end - begin) * sizeof(T));
+  bool empty = true;
+  for (int reach = ellipse.left; reach >= 0; --reach) {
+    for (int i = 0; i < ellipse.height; ++i) {
+      const int64_t row = y + i - ellipse.above;
+      if (ellipse.reach[i] != reach || row < 0 || row >= height) continue;
+      const T* const own = plane + row * width + first;
+      if (empty) std::memcpy(rows, own, static_cast<size_t>(count) * sizeof(T));
+      if (!empty) choose<kDilates>(rows, own, count);
+      empty = false;
+    }
+    if (empty) continue;
+    for (const int64_t shift : {-reach, reach}) {
+      if (shift > ellipse.right) continue;
+      const int64_t from = begin + shift < 0 ? -shift : begin;
+      const int64_t until = end + shift > width ? width - shift : end;
+      choose<kDilates>(to + from, rows + (from + shift - first), until - from);
+    }
+  }
+  for (int64_t x = begin; sizeof(T) > 1 && x < end; ++x) to[x] = one_zero(to[x]);
+}
+
+template <class T>
+void morphology(const PixelImage& image, const PixelOperation& operation, T* before) {
+  const Ellipse ellipse = ellipse_of(operation);
+  const int64_t height = image.height, width = image.width;
+  const auto run = operation.amount != 0.0 ? morph_chunk<true, T> : morph_chunk<false, T>;
+  std::memcpy(before, image.data, static_cast<size_t>(image.size()) * sizeof(T));
+  for (int64_t c = 0; c < image.channels; ++c) {
+    for (int64_t y = 0; y < height; ++y) {
+      for (int64_t x = 0; x < width; x += kMorphChunk) {
+        run(ellipse, before + c * height * width, height, width, y, x,
+            least(x + kMorphChunk, width), channel<T>(image, c) + y * width);
+      }
+    }
+  }
+}
+
 template <class T>
 void posterize(const PixelImage& image, int bits) {
   T* const data = static_cast<T*>(image.data);
@@ -514,6 +569,7 @@ void run(const PixelOperation& operation, const PixelImage& image, void* scratch
     case PixelKind::kEqualize: return equalize(image, scratch);
     case PixelKind::kInvert: return invert<T>(image);
     case PixelKind::kGamma: return gamma<T>(image, amount);
+    case PixelKind::kMorphology: return morphology(image, operation, static_cast<T*>(scratch));
     case PixelKind::kBleach: return bleaching<T>(image, amount, operation.more[0]);
     case PixelKind::kToneCurve: return tone_curves<T>(image, operation.amount, operation.more);
     default: return;

@@ -407,7 +407,7 @@ void adjust_as(const AdjustParams& p, Workspace& workspace) {
     const PixelKind kind = operation.kind;
     return is_noise(kind) || is_small_filter(kind) || is_blur(kind) || kind == PixelKind::kClahe ||
            kind == PixelKind::kDownscale || kind == PixelKind::kJpeg || is_shading(kind) ||
-           is_median(operation) || changes_hsv(p, operation);
+           kind == PixelKind::kMorphology || is_median(operation) || changes_hsv(p, operation);
   };
   add_noises<T>(p, workspace.stream());
   change_hsvs<T>(p, workspace.stream());
@@ -417,6 +417,7 @@ void adjust_as(const AdjustParams& p, Workspace& workspace) {
   compress_jpegs<T>(p, workspace);
   downscale_images<T>(p, workspace);
   filter_images<T>(p, workspace);
+  dilate_images<T>(p, workspace.stream());
   blur_images<T>(p, workspace);
   if (std::all_of(p.operations, p.operations + p.batch, is_elsewhere)) return;
   const int64_t channels = p.batch * p.channels;

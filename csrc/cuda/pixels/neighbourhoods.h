@@ -1,4 +1,4 @@
-// Box blurs, unsharp masks, small filters and medians of images of a batch.
+// Box blurs, unsharp masks, small filters, dilations and medians of images of a batch.
 //
 // NOTE [ Blurs on CUDA ]
 // A thread a pixel. One kernel sums along rows into scratch, and the next along columns of it, in
@@ -15,6 +15,7 @@
 #include "core/numbers/reflect.h"
 #include "core/pixels/adjust.h"
 #include "core/pixels/filters/blur_taps.h"
+#include "core/pixels/filters/ellipse.h"
 #include "core/pixels/filters/median_values.h"
 #include "core/pixels/filters/small_filter.h"
 #include "core/pixels/filters/unsharp_mask.h"
@@ -261,6 +262,71 @@ void filter_images(const AdjustParams& p, Workspace& workspace) {
       [&] {
         launch(filter_small<T>, grid_for(images.count * images.channels * parts),
                dim3(kFilterThreads), 0, workspace.stream(), images, parts);
+      });
+}
+
+// Dilation and erosion of images of a batch.
+//
+// NOTE [ Dilation on CUDA ]
+// A thread a pixel, which reads what lies under the ellipse. Ellipses travel with their images by
+// value, kMostDilated to a launch.
+
+#if defined(VISOPS_SMALL_CONSTANTS)
+constexpr int kMostDilated = 2;  // so that tests see several launches
+constexpr int kDilatedPixels = 512;
+#else
+constexpr int kMostDilated = 12;
+constexpr int kDilatedPixels = 2048;  // of a block
+#endif
+constexpr int kDilateThreads = 256;
+
+struct DilatedImage {
+  const void* from;  // [channels, height, width]
+  void* to;
+  Ellipse ellipse;
+  bool dilates;
+};
+
+using DilatedImages = ChosenImages<DilatedImage, kMostDilated>;
+
+// A block has kDilatedPixels of a channel.
+template <class T>
+__global__ void __launch_bounds__(kDilateThreads)
+    dilate_pixels(const __grid_constant__ DilatedImages images, const int64_t parts) {
+  const int32_t height = images.height, width = images.width;
+  for_channel_pixels<T, kDilatedPixels, kDilateThreads>(
+      images, parts,
+      [&](const DilatedImage& image, const T* from, T* to, int64_t at, int32_t y, int32_t x) {
+        const Ellipse& ellipse = image.ellipse;
+        T found = from[at];
+        for (int32_t i = 0; i < ellipse.height; ++i) {
+          const int32_t row = y + i - ellipse.above;
+          if (row < 0 || row >= height) continue;
+          const T* const line = from + static_cast<int64_t>(row) * width;
+          const int32_t last = within(x + ellipse.right_of(i), width);
+          for (int32_t k = within(x - ellipse.reach[i], width); k <= last; ++k) {
+            found = chosen(found, line[k], image.dilates);
+          }
+        }
+        to[at] = one_zero(found);
+      });
+}
+
+template <class T>
+void dilate_images(const AdjustParams& p, void* stream) {
+  const int64_t parts = parts_of(p.pixels(), kDilatedPixels);
+  DilatedImages images(p);
+  for_chosen_images(
+      p, images, [](const PixelOperation& own) { return own.kind == PixelKind::kMorphology; },
+      [&](int64_t i) {
+        const PixelOperation& operation = p.operations[i];
+        return DilatedImage{static_cast<const T*>(p.images) + i * p.size(),
+                            static_cast<T*>(p.output) + i * p.size(), ellipse_of(operation),
+                            operation.amount != 0.0};
+      },
+      [&] {
+        launch(dilate_pixels<T>, grid_for(images.count * images.channels * parts),
+               dim3(kDilateThreads), 0, stream, images, parts);
       });
 }
 

@@ -48,3 +48,4 @@ class PixelKind(IntEnum):
     ADVANCED_BLUR = 33
     ILLUMINATION = 34
     SHADOWS = 35
+    MORPHOLOGY = 36

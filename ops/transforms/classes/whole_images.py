@@ -1,7 +1,5 @@
 """Transforms of whole images, by a matrix, in tiles or by an ellipse, and of videos' frames."""
 
-import math
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -12,12 +10,14 @@ from torch import Tensor
 
 from ..._torch.autocast import full_product
 from ..arguments import fail, one_of, size_pair, whole, whole_range
-from ..base import Keyed, Transform
+from ..base import Keyed, OperationStep, Transform, fixed
 from ..chain.effects import Effects
 from ..chain.operators import Pixels
+from ..chain.pixel_kinds import PixelKind
 from ..chain.plan import Plan, evenly
 from ..chain.random import Numbers
-from ..sample.leaf import Leaf, shared_tensor
+from ..sample.leaf import Leaf
+from ..targets.masks import change_each_mask
 from ..targets.options import CONVENTIONS, TargetOptions
 from ..targets.rows import point_width, rows_of
 
@@ -172,37 +172,7 @@ class UniformTemporalSubsample(_Alone):
         pixels.store(leaf, [images[i] for i in kept] if pixels.listed else images[kept])
 
 
-class _WithMasks(Keyed):
-    """Changes the planes of images and masks alike."""
-
-    @abstractmethod
-    def change(self, image: Tensor, drawn: Any) -> Tensor:
-        """Return the changed planes ``[..., H, W]``, of any dtype."""
-
-    def changed(self, image: Tensor, drawn: Any) -> Tensor:
-        return self.change(image, drawn)
-
-    def move(self, leaves: Sequence[Leaf], draws: Sequence[Any], options: TargetOptions) -> None:
-        for leaf in leaves:
-            if leaf.kind == "mask":
-                self._change_mask(leaf, draws)
-
-    def _change_mask(self, leaf: Leaf, draws: Sequence[Any]) -> None:
-        changed = []
-        for value, drawn in zip(leaf.samples(), draws, strict=True):
-            planes = value if isinstance(value, Tensor) else shared_tensor(value)
-            found = planes if drawn is None else self.change(planes, drawn)
-            changed.append(found if isinstance(value, Tensor) else found.numpy())
-        if leaf.batch is None:
-            leaf.value = changed[0]
-        elif isinstance(leaf.value, list):
-            leaf.value = changed
-        else:
-            join: Any = torch.stack if isinstance(leaf.value, Tensor) else np.stack
-            leaf.value = join(changed)
-
-
-class Morphological(_WithMasks):
+class Morphological(OperationStep):
     """Dilate or erode the image and its masks by an ellipse.
 
     albumentations' transform of this name.
@@ -218,8 +188,8 @@ class Morphological(_WithMasks):
 
     Notes
     -----
-    Parameters: ``apply``, ``key``. Boxes and key points stay as they are; albumentations' boxes
-    grow or shrink.
+    Parameters: ``apply`` and ``amounts`` ``[B, 10]``: whether it dilates, width, height. Boxes and
+    key points stay as they are; albumentations' boxes grow or shrink.
 
     Examples
     --------
@@ -233,68 +203,22 @@ class Morphological(_WithMasks):
              [0., 1., 0., 0.]]])
     """
 
+    kind = PixelKind.MORPHOLOGY
+    changes_masks = True
+
     def __init__(
         self, scale: int | Sequence[int] = (2, 3), operation: str = "dilation", p: float = 0.5
     ) -> None:
-        super().__init__()
         if isinstance(scale, (tuple, list)):
             sides = [whole_range("Morphological", "scale", (own, own), 1, 255)[0] for own in scale]
             if len(sides) != 2:
                 fail("Morphological", "scale", scale, "a whole number or two (width, height)")
-            self.scale = sides[0], sides[1]
+            size = sides[0], sides[1]
         else:
-            self.scale = whole_range("Morphological", "scale", scale, 1, 255)
+            size = whole_range("Morphological", "scale", scale, 1, 255)
         one_of("Morphological", "operation", operation, ("dilation", "erosion"))
-        self.operation = operation
-        self.take_p(p)
-
-    def draw(self, numbers: Numbers, shape: Sequence[int]) -> list[int]:
-        """Return how far each row of the ellipse reaches to both sides; an even one less to one."""
-        width, height = self.scale
-        across, down = width // 2, height // 2
-        reaches = [0] * height
-        for y in range(-down, height - down):
-            if down > 0 and abs(y) <= down:
-                reaches[down + y] = round(across * ((down**2 - y**2) / down**2) ** 0.5)
-        return reaches
-
-    def change(self, image: Tensor, drawn: list[int]) -> Tensor:
-        if image.numel() == 0:
-            return image.clone()
-        values = image.to(torch.uint8) if image.dtype is torch.bool else image
-        dilates = self.operation == "dilation"
-        choose = torch.maximum if dilates else torch.minimum
-        height, width = values.shape[-2:]
-        right, above, left = (self.scale[0] - 1) // 2, self.scale[1] // 2, self.scale[0] // 2
-        rows, columns = height + self.scale[1] - 1, width + self.scale[0] - 1
-        size = (*values.shape[:-2], rows, columns)
-        wide = values.new_full(size, _extreme(values.dtype, least=dilates))
-        wide[..., above : above + height, left : left + width] = values
-        # All rows of all planes in one line, in which each pixel of the ellipse is a shift.
-        line = wide.flatten()
-        count = len(line) - (columns - width)
-        length = count - (rows - height) * columns
-        widest, found = line[left : left + count], None
-        for reach in range(max(drawn) + 1):
-            for shift in (-reach, reach) if reach > 0 else ():
-                if shift <= right:
-                    widest = choose(widest, line[left + shift : left + shift + count])
-            for row, own in enumerate(drawn):
-                if own == reach:
-                    part = widest[row * columns : row * columns + length]
-                    found = part if found is None else choose(found, part)
-        assert found is not None
-        count = len(line) // (rows * columns)
-        planes = found.as_strided((count, height, width), (rows * columns, columns, 1))
-        return planes.reshape(values.shape).to(image.dtype)
-
-
-def _extreme(dtype: torch.dtype, *, least: bool) -> float:
-    """Return the least or the greatest value of a dtype."""
-    if dtype.is_floating_point:
-        return -math.inf if least else math.inf
-    ends = torch.iinfo(dtype)
-    return ends.min if least else ends.max
+        super().__init__(p, map(fixed, (operation == "dilation", *size)))
+        self.scale, self.operation = size, operation
 
 
 def _shuffled(numbers: Numbers, count: int) -> list[int]:
@@ -303,7 +227,7 @@ def _shuffled(numbers: Numbers, count: int) -> list[int]:
     return order
 
 
-class RandomGridShuffle(_WithMasks):
+class RandomGridShuffle(Keyed):
     """Cut the image, its masks and key points into tiles, and shuffle those of equal size.
 
     albumentations' transform of this name.
@@ -362,9 +286,17 @@ class RandomGridShuffle(_WithMasks):
             found[..., new_y : new_y + height, new_x : new_x + width] = tile
         return found
 
+    def changed(self, image: Tensor, drawn: Any) -> Tensor:
+        return self.change(image, drawn)
+
     def move(self, leaves: Sequence[Leaf], draws: Sequence[Any], options: TargetOptions) -> None:
-        super().move(leaves, draws, options)
+        def change(position: int, planes: Tensor) -> Tensor:
+            drawn = draws[position]
+            return planes if drawn is None else self.change(planes, drawn)
+
         for leaf in leaves:
+            if leaf.kind == "mask":
+                change_each_mask(leaf, change)
             if leaf.kind in ("boxes", "polygons"):
                 raise TypeError(
                     f"visops.transforms.RandomGridShuffle: {leaf.name} would fall apart; must be "

@@ -39,6 +39,7 @@ AMOUNTS = {
     PixelKind.ADVANCED_BLUR: (1.0, 13.0, 7.0),
     PixelKind.ILLUMINATION: (0.0, 0.6),
     PixelKind.SHADOWS: (0.0, 1.0, 3.0),
+    PixelKind.MORPHOLOGY: (0.0, 1.0),
 }
 
 # What operations take behind their amount, filled up with zeros.
@@ -60,6 +61,7 @@ MORE = {
     PixelKind.ADVANCED_BLUR: (1.2, 2.3, 25.0, 0.4, 0.5, 8.0, 0.9, 1.1, 0.29),
     PixelKind.ILLUMINATION: (2.0, 0.3, 0.6, 0.4, 1.0),
     PixelKind.SHADOWS: (0.61, 0.1, 0.2, 0.9, 1.0, 5.0, 0.3, 0.7),
+    PixelKind.MORPHOLOGY: (4.0, 7.0),
 }
 
 PLAIN = [k for k in PixelKind if k <= PixelKind.SOLARIZE_AT and k != PixelKind.AFFINE]

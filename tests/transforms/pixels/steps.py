@@ -56,6 +56,7 @@ OPERATIONS: dict[str, Callable[[], Any]] = {
     "corner": lambda: T.Illumination("corner", (0.3, 0.4), p=1.0),
     "spot": lambda: T.Illumination("gaussian", (0.3, 0.4), p=1.0),
     "shadow": lambda: T.RandomShadow(p=1.0),
+    "dilation": lambda: T.Morphological((6, 5), p=1.0),
     "grey": lambda: T.RandomGrayscale(1.0),
     "policy": lambda: T.RandomApply([T.RandomInvert(1.0), T.RandomGamma((0.4, 0.5), 1.0)], 1.0),
 }

@@ -214,6 +214,8 @@ NUMBERS: list[tuple[PixelKind, str, str, float, list[float]]] = [
     (PixelKind.ILLUMINATION, "kind of light", KIND, 0, [3]),
     (PixelKind.ILLUMINATION, "corner of the light", "a whole number from 0 to 3", 0, [1, 4]),
     (PixelKind.ILLUMINATION, "standard deviation of the light", "between", 0, [2, 0, 0, 0]),
+    (PixelKind.MORPHOLOGY, "width of the ellipse", "a whole number from 1 to 255", 1, [256]),
+    (PixelKind.MORPHOLOGY, "height of the ellipse", "a whole number from 1 to 255", 1, [1, 0.5]),
     (PixelKind.SHADOWS, "number of shadows", f"{MOST} 1000", 1001, []),
     (PixelKind.SHADOWS, "number of corners", "a whole number from 3 to 1000", 1, [*[0] * 5, 2]),
     (

@@ -10,6 +10,7 @@ import torch
 from bad_input import check, table
 from visops import transforms as T
 from visops._native import make_fields
+from visops.pixels.morphology import dilated
 from visops.transforms.chain.random import Numbers, normal
 
 A = pytest.importorskip("albumentations")
@@ -270,6 +271,48 @@ def test_morphology(operation: str, scale: tuple[int, int]) -> None:
         found = chain({"image": image, "mask": labels})
         assert np.array_equal(found["image"].movedim(0, -1).numpy(), expected["image"])
         assert np.array_equal(np.asarray(found["mask"]), expected["mask"])
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float32])
+def test_masks_are_dilated_as_images_are(dtype: torch.dtype) -> None:
+    """Within choices, among other steps, and for the samples of a batch that have drawn it."""
+    image = torch.from_numpy(PHOTO).movedim(-1, 0)
+    mask = (image[0] // 90).to(dtype)
+    step = T.Morphological((5, 4), p=1)
+    expected = dilated(mask, 5, 4, True)
+    assert not torch.equal(expected, mask)
+    for steps in (
+        [step],
+        [T.RandomApply([step], 1.0)],
+        [T.RandomChoice([step, step])],
+        [T.RandomInvert(1.0), step, T.RandomPosterize(3, 1.0)],
+        [T.ToDtype(torch.float32, scale=True), step],
+    ):
+        found = T.Compose(steps)({"image": image, "mask": mask})["mask"]
+        assert found.dtype == dtype
+        assert torch.equal(found, expected)
+    chain = T.Compose([T.Morphological((5, 4), p=0.5)], seed=0)
+    sample = {"image": torch.stack([image] * 12), "masks": torch.stack([mask[None]] * 12)}
+    found, params = chain(sample, index=range(12), return_params=True)
+    applies = params.steps[0]["apply"]
+    assert 0 < applies.sum() < 12
+    assert torch.equal(chain(sample, params=params)["masks"], found["masks"])
+    for i, own in enumerate(applies):
+        assert torch.equal(found["masks"][i, 0], expected if own else mask)
+        assert torch.equal(found["image"][i], dilated(image, 5, 4, True) if own else image)
+
+
+def test_dilations_are_exact_differentiable_and_before_what_moves() -> None:
+    step = T.Compose([T.Morphological((5, 4), "erosion", p=1)])
+    for form in ("double", "int32"):
+        assert torch.equal(step(SAMPLES[form]), dilated(SAMPLES[form], 5, 4, False))
+    image = SAMPLES["float"].clone().requires_grad_()
+    step(image).sum().backward()
+    assert image.grad is not None
+    assert float(image.grad.sum()) == pytest.approx(image.numel())
+    moves = T.RandAugment()
+    assert len(T.Compose([moves, *step.transforms]).passes) == 1
+    assert len(T.Compose([*step.transforms, moves]).passes) == 2
 
 
 @pytest.mark.parametrize("grid", [(3, 3), (4, 7), (1, 5), (99, 2)])
