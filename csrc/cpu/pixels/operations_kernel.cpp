@@ -358,15 +358,15 @@ VISOPS_ALWAYS_INLINE void choose(T* VISOPS_RESTRICT to, const T* VISOPS_RESTRICT
   for (int64_t i = 0; i < count; ++i) to[i] = chosen(to[i], from[i], kDilates);
 }
 
-// A part of a row, columns [begin, end). From the longest reach down: the rows of the ellipse that
-// reach so far become one, of which each result takes the two pixels there.
+// A part of row y, columns [begin, end), in place; `plane` is as it was. From the longest reach
+// down: the rows of the ellipse that reach so far become one, of which each result takes the two
+// pixels there.
 template <bool kDilates, class T>
 void morph_chunk(const Ellipse& ellipse, const T* plane, int64_t height, int64_t width, int64_t y,
                  int64_t begin, int64_t end, T* to) {
   T rows[kMorphChunk + 2 * kMostEllipseSide];
   const int64_t first = begin > ellipse.left ? begin - ellipse.left : 0;
   const int64_t last = least(end + ellipse.right, width), count = last - first;
-  std::memcpy(to + begin, plane + y * width + begin, static_cast<size_t>(end - begin) * sizeof(T));
   bool empty = true;
   for (int reach = ellipse.left; reach >= 0; --reach) {
     for (int i = 0; i < ellipse.height; ++i) {
@@ -378,11 +378,11 @@ void morph_chunk(const Ellipse& ellipse, const T* plane, int64_t height, int64_t
       empty = false;
     }
     if (empty) continue;
-    for (const int64_t shift : {-reach, reach}) {
-      if (shift > ellipse.right) continue;
+    for (int64_t shift = -reach; shift <= least(reach, ellipse.right); shift += 2 * reach) {
       const int64_t from = begin + shift < 0 ? -shift : begin;
       const int64_t until = end + shift > width ? width - shift : end;
       choose<kDilates>(to + from, rows + (from + shift - first), until - from);
+      if (reach == 0) break;
     }
   }
   for (int64_t x = begin; sizeof(T) > 1 && x < end; ++x) to[x] = one_zero(to[x]);
