@@ -269,9 +269,9 @@ class RandomShadow(OperationStep):
     --------
     >>> import torch
     >>> from visops import transforms
-    >>> shadow = transforms.RandomShadow(p=1, shadow_intensity_range=(0.5, 0.5))
+    >>> shadow = transforms.RandomShadow(num_shadows_limit=(1, 1), p=1)
     >>> shadow(torch.ones(1, 60, 60))[:, 30:].unique()
-    tensor([0.2500, 0.5000, 1.0000])
+    tensor([0.5000, 1.0000])
     """
 
     kind = PixelKind.SHADOWS
