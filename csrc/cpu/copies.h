@@ -15,6 +15,10 @@ VISOPS_ALWAYS_INLINE void fill_words(char* out, int64_t stride, int64_t begin, i
                                      uint64_t bits) {
   const Word word = static_cast<Word>(bits);
   Word* words = reinterpret_cast<Word*>(out);
+  if (stride == 1) {  // for the compiler to write vectors
+    for (int64_t x = begin; x < end; ++x) words[x] = word;
+    return;
+  }
   for (int64_t x = begin; x < end; ++x) words[x * stride] = word;
 }
 

@@ -17,6 +17,7 @@
 #include "core/pixels/jpeg.h"
 #include "core/pixels/noise.h"
 #include "core/pixels/operations.h"
+#include "core/pixels/shading.h"
 #include "core/warp/affine.h"
 #include "core/warp/augment.h"
 #include "visops_build.h"  // written by the build
@@ -72,6 +73,7 @@ void take_kernels() {
   take(pixel_operation_stub);
   take(send_numbers_stub);
   take(separable_stub);
+  take(shade_stub);
 }
 
 bool has_cuda_kernels() {

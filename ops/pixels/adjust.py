@@ -28,8 +28,8 @@ def adjust_pixels(
         Each operation's factor, threshold, exponent or side.
     more : sequence of float
         Nine numbers for each image, of those that an operation takes behind its amount; or none, if
-        no operation takes any. Noise, gains in HSV, dropouts, motion blur, unsharp masks, emboss,
-        sharpening and CLAHE do.
+        no operation takes any. Noise, gains in HSV, dropouts, motion and advanced blur, unsharp
+        masks, emboss, sharpening, CLAHE, tone curves, bleaching, light, shadows and dilations do.
 
     Returns
     -------
@@ -47,11 +47,12 @@ def adjust_pixels(
     -----
     Values are those of torchvision's functionals and, beyond these, of the classes of
     :mod:`visops.transforms`. No gradient. Medians and blurs have sides of at most 4095 pixels,
-    motions of 33; CLAHE has at most 256 rows and columns of tiles; there are at most 4096 holes, or
-    4096 rows and columns of cells. On a GPU, two kernels run whatever the operations are; noise,
-    HSV, medians, CLAHE, downscaling, JPEG, box blurs, unsharp masks, motion blur with emboss and
-    sharpening, and dropouts have one to five kernels each, for all images together. Nothing is
-    copied to the host.
+    motions of 1023, advanced blurs and dilations of 255; CLAHE has at most 256 rows and columns of
+    tiles; there are at most 4096 holes, or 4096 rows and columns of cells, and 1000 shadows of 1000
+    corners. On a GPU, two kernels run whatever the operations are; noise, HSV, medians, CLAHE,
+    downscaling, JPEG, box blurs, unsharp masks, motion and advanced blur with emboss and
+    sharpening, dilations, shading, and dropouts have one to five kernels each, for all images
+    together. Nothing is copied to the host.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The base classes of the transforms."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -211,7 +211,7 @@ class OperationStep(RandomlyApplied):
 
     kind: PixelKind
 
-    def __init__(self, p: float, ranges: Sequence[Range]) -> None:
+    def __init__(self, p: float, ranges: Iterable[Range]) -> None:
         super().__init__(p)
         self._ranges = [number for own in ranges for number in own]
 
@@ -339,7 +339,11 @@ class Keyed(ByKey):
         for position, image in enumerate(pixels.tensors(leaf)):
             drawn = draws[position // pixels.frames]
             changed.append(image if drawn is None else self.changed(image, drawn))
-        pixels.store(leaf, changed if pixels.listed else torch.stack(changed))
+        found: Any = changed
+        if not pixels.listed:
+            is_new = len(changed) == 1 and draws[0] is not None  # else it may be the caller's
+            found = changed[0].unsqueeze(0) if is_new else torch.stack(changed)
+        pixels.store(leaf, found)
 
 
 def _floating(image: Tensor) -> Tensor:

@@ -164,7 +164,7 @@ OF_ALBUMENTATIONS: dict[str, Runs] = {
     "GridDistortion": ((), ((rows.unbent_fisheye, 1),)),
     "MotionBlur": ((), ((rows.medians, 0),)),
     "ShotNoise": ((), ((rows.holes_in_a_grid, 0), (rows.rows_of_holes_come_first_there, 0))),
-    "Illumination": ((), ((rows.dilated, 0),)),
+    "Plasma": ((), ((rows.dilated, 0),)),
     "rain": ((), ((rows.a_callable, 0),)),
 }
 

@@ -256,6 +256,7 @@ def attended(locations: str, weights: str, shapes: str = "spatial_shapes") -> Ma
 AFFINE, CONTRAST, SATURATION = 1, 3, 4
 CHANNELS, HOLES, GRID = 17, 18, 19
 BOX, GAUSSIAN, MEDIAN, MOTION, UNSHARP, CLAHE, JPEG = 20, 21, 22, 23, 24, 27, 30
+TONES, ADVANCED, LIGHT, SHADOWS, MORPHOLOGY = 31, 33, 34, 35, 36
 SIDES = (1, 3, 3, 5, 5, 7, 9, 15)
 # Numbers behind an amount that are whole, by their places.
 WHOLE: dict[int, dict[int, tuple[int, ...]]] = {
@@ -267,9 +268,15 @@ WHOLE: dict[int, dict[int, tuple[int, ...]]] = {
         **{3: (0, 1, 2), 4: (1, 2, 5), 5: (1, 3, 40)},
         **{6: (-3, 0, 50), 7: (-1, 0, 9), 8: (0, 1, 2)},
     },
+    TONES: {0: (0, 1)},
+    ADVANCED: {5: (1, 8), 7: (1, 2)},
+    LIGHT: {0: (0, 1, 2), 1: (0, 1, 2, 3), 4: (0, 1)},
+    SHADOWS: {5: (3, 4, 7), 7: (1,)},
+    MORPHOLOGY: {0: (1, 2, 3, 9), 1: (1, 2, 5, 8)},
 }
 AMOUNTS: dict[int, tuple[float, ...]] = {
-    **{MEDIAN: SIDES, BOX: SIDES, MOTION: (3, 5, 7, 33)},
+    **{MEDIAN: SIDES, BOX: SIDES, MOTION: (3, 5, 7, 33), ADVANCED: SIDES},
+    **{SHADOWS: (0, 1, 3), MORPHOLOGY: (0, 1)},
     **{JPEG: (1, 20, 50, 90, 100), CLAHE: (0.0, 0.5, 6.0)},
 }
 
@@ -290,7 +297,7 @@ def adjusted(draw: Draw) -> Arguments:
     channels, batch = draw.sizes.channels, draw.sizes.batch
     refused = {AFFINE, GAUSSIAN, *([] if channels in (1, 3) else [CONTRAST, JPEG])}
     refused |= {SATURATION} if channels == 2 or not channels else set()
-    possible = [kind for kind in range(31) if kind not in refused]
+    possible = [kind for kind in range(37) if kind not in refused]
     kinds = [draw.choose(*possible) for _ in range(batch)]
     pixels = draw.rng.random((batch, channels, draw.sizes.height, draw.sizes.width))
     as_bytes = draw.choose(True, False)

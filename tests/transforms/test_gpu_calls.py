@@ -56,8 +56,8 @@ COUNTS = {
     "medians": Count(lambda: [T.MedianBlur((3, 7), 1.0)], 2, 2, 1),
     "clahe": Count(lambda: [T.CLAHE((1, 4), p=1.0)], 7, 7, 1),
     "small filters": Count(
-        lambda: [T.RandomChoice([T.MotionBlur(p=1.0), T.Emboss(p=1.0), T.Sharpen(p=1.0)])],
-        *(1, 1, 1),
+        lambda: [T.RandomChoice([T.MotionBlur(p=1.0), T.Emboss(p=1.0), T.AdvancedBlur(p=1.0)])],
+        *(2, 2, 1),
     ),
     "downscale": Count(lambda: [T.Downscale((0.2, 0.6), 1.0)], 4, 4, 1),
     "jpeg": Count(lambda: [T.JPEG((20, 90))], 4, 4, 1),

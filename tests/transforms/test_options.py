@@ -116,7 +116,7 @@ LIMITS: list[tuple[Any, str, Any, Any, str]] = [
     (T.Blur, "blur_limit", (65535, 65535), 2**40 + 1, f"{ODD}65535"),
     (T.UnsharpMask, "blur_limit", (65535, 65535), 2**40 + 1, f"{ODD}65535"),
     (T.MotionBlur, "blur_limit", (1023, 1023), 1025, f"{ODD}1023"),
-    (T.AdvancedBlur, "blur_limit", (255, 1023), 1025, f"{ODD}1023"),
+    (T.AdvancedBlur, "blur_limit", (101, 255), 257, f"{ODD}255"),
     (T.RingingOvershoot, "blur_limit", (255, 1023), 1025, f"{ODD}1023"),
     (T.GaussianBlur, "kernel_size", 65535, 2**40 + 1, KERNEL),
     (T.CLAHE, "tile_grid_size", (1024, 1), (1025, 1), "two whole numbers >= 1 and <= 1024 (x, y)"),

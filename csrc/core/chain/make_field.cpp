@@ -6,6 +6,7 @@
 
 #include "core/chain/steps/numbers.h"
 #include "core/dispatch/plain_kernel.h"
+#include "core/pixels/clouds.h"
 #include "core/pixels/filters/blur_taps.h"
 #include "core/pixels/filters/filter.h"
 #include "core/pixels/noise.h"
@@ -18,6 +19,8 @@ void fill_with_units(float* data, int64_t count, uint64_t key, const Threads& th
                          false};
   threads.with_workspace([&](Workspace& workspace) { plain_kernel(noise_stub)(p, workspace); });
 }
+
+uint64_t key_of(FieldReader& from) { return static_cast<uint64_t>(from.number("key") * 0x1p53); }
 
 // Blurs a plane of uniform noise, of which 1 and 0 become factor and -factor.
 void blur_noise(float* plane, const FieldSize& size, float factor, const double* sigma,
@@ -62,7 +65,7 @@ void elastic_field(const FieldSize& size, uint64_t key, const double* factor, co
   const int64_t count = coarse.height * coarse.width;
   std::vector<float> own(step > 1 ? static_cast<size_t>(2 * count) : 0);
   float* const noise = step > 1 ? own.data() : field;
-  fill_with_units(noise, 2 * (step > 1 ? count : plane), key, threads);
+  fill_with_units(noise, 2 * count, key, threads);
   const double part = static_cast<double>(step);
   const double widths[2] = {sigma[0] / part, sigma[1] / part};
   const auto finish = [&](int64_t begin, int64_t end) {
@@ -74,12 +77,8 @@ void elastic_field(const FieldSize& size, uint64_t key, const double* factor, co
         continue;
       }
       const auto reach = static_cast<int64_t>(std::ceil(radius[axis] / part));
-      if (step == 1) {
-        blur_noise(to, size, scale, widths, reach);
-      } else {
-        blur_noise(noise + axis * count, coarse, scale, widths, reach);
-        widen_field(noise + axis * count, coarse, step, size, to);
-      }
+      blur_noise(noise + axis * count, coarse, scale, widths, reach);
+      if (step > 1) widen_field(noise + axis * count, coarse, step, size, to);
     }
   };
   threads.with_workspace([&](Workspace& workspace) { parallel_for(workspace, 2, 1, finish); });
@@ -111,9 +110,12 @@ void make_field(const FieldTask& task, const Threads& threads) {
       throw std::invalid_argument("the points determine no thin-plate spline");
     }
   } else if (kind == "elastic") {
-    const auto key = static_cast<uint64_t>(reader.number("key") * 0x1p53);
-    elastic_field(size, key, reader.list("factor", 2).data(), reader.list("sigma", 2).data(),
-                  reader.list("radius", 2).data(), field, threads);
+    elastic_field(size, key_of(reader), reader.list("factor", 2).data(),
+                  reader.list("sigma", 2).data(), reader.list("radius", 2).data(), field, threads);
+  } else if (kind == "clouds") {
+    std::vector<float> noise(static_cast<size_t>(cloud_numbers(size.height, size.width)));
+    fill_with_units(noise.data(), static_cast<int64_t>(noise.size()), key_of(reader), threads);
+    make_clouds(noise.data(), reader.number("roughness"), size.height, size.width, field);
   } else {
     reader.refuse("is unknown");
   }

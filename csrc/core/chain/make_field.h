@@ -13,7 +13,7 @@ struct FieldTask {
   std::string kind;
   StepFields values;  // what the function of its kind takes
   FieldSize size;
-  float* field;  // [2, height, width]
+  float* field;  // [2, height, width]; of clouds [height, width]
 };
 
 // Throws std::invalid_argument for a kind that is unknown, and for other values than it takes.

@@ -45,6 +45,12 @@ enum class PixelKind {
   kDownscale,     // factor
   kSolarizeAdd,   // levels of 255 that are added below the middle one, 128
   kJpeg,          // quality
+  kToneCurve,     // standard deviation of its handles; whether each channel has its own, key
+  kBleach,        // factor of the lightness; below which lightness
+  kAdvancedBlur,  // side; two sigmas, their angle, place and limits of the exponent, of noise, key
+  kIllumination,  // strength; kind, its three numbers (core/pixels/shading.cpp), whether it darkens
+  kShadows,  // their number; key, left, top, right, bottom as shares, corners, least and most dark
+  kMorphology,  // whether it dilates; width and height of the ellipse
   kCount
 };
 

@@ -46,6 +46,14 @@ VISOPS_FN PhiloxBlock uniform_block(uint64_t seed, uint64_t epoch, uint64_t samp
   return philox(seed, epoch, {{static_cast<uint64_t>(index / 4) + 1, sample, stream, 0}});
 }
 
+// The bits of a key's random number. Picked by comparisons: an index would put the block in memory.
+VISOPS_FN uint64_t key_bits(uint64_t key, int64_t index) {
+  const PhiloxBlock block = uniform_block(key, 0, 0, 0, index);
+  const int64_t word = index % 4;
+  return word < 2 ? (word == 0 ? block.word[0] : block.word[1])
+                  : (word == 2 ? block.word[2] : block.word[3]);
+}
+
 // A number in [0, 1), a multiple of 2^-53.
 VISOPS_FN double uniform_of(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 

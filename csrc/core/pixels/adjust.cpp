@@ -4,8 +4,10 @@
 
 #include "core/check.h"
 #include "core/pixels/dropouts.h"
+#include "core/pixels/filters/ellipse.h"
 #include "core/pixels/filters/small_filter.h"
 #include "core/pixels/noise_steps.h"
+#include "core/pixels/shading.h"
 
 namespace visops {
 
@@ -16,11 +18,15 @@ constexpr double kMostNoise = 1e6;  // with white at 1: 32 bits hold what is add
 constexpr double kMostNumber = 1e30;
 constexpr double kMostLevels = 255.0;
 constexpr double kLeastScale = 1e-6;
+constexpr double kLeastSigma = 1e-6;
+constexpr double kMostExponent = 1000.0;
 constexpr int64_t kMostWhole = int64_t{1} << 50;  // of sides and shifts, for images of any size
 
 bool takes_more(PixelKind kind) {
   return is_noise(kind) || kind == PixelKind::kHsv || kind == PixelKind::kClahe ||
-         is_small_filter(kind) || is_dropout(kind) || kind == PixelKind::kUnsharpMask;
+         is_small_filter(kind) || is_dropout(kind) || kind == PixelKind::kUnsharpMask ||
+         kind == PixelKind::kToneCurve || kind == PixelKind::kBleach || is_shading(kind) ||
+         kind == PixelKind::kMorphology;
 }
 
 bool is_adjustment(PixelKind kind) {
@@ -120,6 +126,46 @@ void check_numbers(const char* op, size_t i, const PixelOperation& operation) {
       return whole("the number of columns of tiles", more[1], 1, kMostClaheTiles);
     case PixelKind::kDownscale: return within("the scale", amount, kLeastScale, 1.0);
     case PixelKind::kJpeg: return whole("the quality", amount, 1, 100);
+    case PixelKind::kToneCurve:
+      within("the standard deviation of the handles", amount, 0.0, 1.0);
+      whole("whether each channel has its own curve", more[0], 0, 1);
+      return check_key(more[1]);
+    case PixelKind::kBleach:
+      within("the factor of the lightness", amount, 0.0, kMostNumber);
+      return within("the greatest lightness", more[0], 0.0, 1.0);
+    case PixelKind::kIllumination: {
+      within("the strength of the light", amount, -1.0, 1.0);
+      whole("the kind of light", more[0], 0, 2);
+      const auto shade = static_cast<Shade>(static_cast<int32_t>(more[0]));
+      if (shade == Shade::kSlope) return within("the angle", more[1], -kMostNumber, kMostNumber);
+      if (shade == Shade::kCorner) return whole("the corner of the light", more[1], 0, 3);
+      within("the place of the light", more[1], -kMostNumber, kMostNumber);
+      within("the place of the light", more[2], -kMostNumber, kMostNumber);
+      return within("the standard deviation of the light", more[3], kLeastSigma, kMostNumber);
+    }
+    case PixelKind::kMorphology:
+      whole("whether it dilates", amount, 0, 1);
+      whole("the width of the ellipse", more[0], 1, kMostEllipseSide);
+      return whole("the height of the ellipse", more[1], 1, kMostEllipseSide);
+    case PixelKind::kShadows:
+      check_key(more[0]);
+      whole("the number of shadows", amount, 0, kMostShadows);
+      for (int k = 1; k < 5; ++k) within("the end of the shadows' place", more[k], 0.0, 1.0);
+      whole("the number of corners", more[5], 3, kMostShadows);
+      within("the greatest strength of a shadow", more[7], 0.0, 1.0);
+      return within("the least strength of a shadow", more[6], 0.0, more[7]);
+    case PixelKind::kAdvancedBlur:
+      odd("the side of the blur", amount, 1, kMostSquareSide);
+      for (int k = 0; k < 2; ++k) {
+        within("the standard deviation of the blur", more[k], kLeastSigma, kMostNumber);
+      }
+      within("the angle of the blur", more[2], -kMostNumber, kMostNumber);
+      within("the place of the exponent", more[3], 0.0, 1.0);
+      within("the least exponent", more[4], 0.0, 1.0);
+      within("the greatest exponent", more[5], 1.0, kMostExponent);
+      within("the greatest factor of a weight", more[7], 0.0, kMostNumber);
+      within("the least factor of a weight", more[6], 0.0, more[7]);
+      return check_key(more[8]);
     default: return;
   }
 }

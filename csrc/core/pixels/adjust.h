@@ -10,13 +10,15 @@
 namespace visops {
 
 // The largest of what operations may ask for: sides of squares, rows or columns of tiles, holes,
-// and cells along a side of a grid.
+// cells along a side of a grid, and shadows.
 constexpr int64_t kMostMedianSide = 4095;
-constexpr int64_t kMostMotionSide = 33;
+constexpr int64_t kMostMotionSide = 1023;
+constexpr int64_t kMostSquareSide = 255;  // of kernels that are no product of two lines
 constexpr int64_t kMostBlurSide = 4095;
 constexpr int64_t kMostClaheTiles = 256;
 constexpr int64_t kMostHoles = 4096;
 constexpr int64_t kMostGridCells = 4096;
+constexpr int64_t kMostShadows = 1000;  // and corners of each
 
 struct AdjustParams {
   const void* images;  // [batch, channels, height, width], contiguous; uint8 or float32

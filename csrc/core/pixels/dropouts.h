@@ -56,14 +56,6 @@ VISOPS_FN int64_t whole_between(double unit, int64_t low, int64_t high) {
   return low + static_cast<int64_t>(unit * count);
 }
 
-// The bits of a key's random number. Picked by comparisons: an index would put the block in memory.
-VISOPS_FN uint64_t dropout_bits(uint64_t key, int64_t index) {
-  const PhiloxBlock block = uniform_block(key, 0, 0, 0, index);
-  const int64_t word = index % 4;
-  return word < 2 ? (word == 0 ? block.word[0] : block.word[1])
-                  : (word == 2 ? block.word[2] : block.word[3]);
-}
-
 VISOPS_FN int32_t hole_begin(const GridCell& cell, int64_t shift, int32_t size) {
   const int64_t begin = cell.begin + shift, most = size - cell.hole;
   return static_cast<int32_t>(begin < 0 ? 0 : begin < most ? begin : most);
@@ -89,7 +81,7 @@ VISOPS_FN Hole grid_hole(const HoleGrid& grid, const GridCell* cells, uint64_t k
   const GridCell &y = cells[row], &x = cells[grid.rows + (cell - row * grid.columns)];
   if (!grid.own_shifts) return shifted_hole(grid, y, x, cell, grid.down, grid.across);
   const auto shift = [&](int64_t index, const GridCell& own) {
-    return whole_between(uniform_of(dropout_bits(key, grid.first + index)), 0, own.side - own.hole);
+    return whole_between(uniform_of(key_bits(key, grid.first + index)), 0, own.side - own.hole);
   };
   return shifted_hole(grid, y, x, cell, shift(2 * cell, y), shift(2 * cell + 1, x));
 }

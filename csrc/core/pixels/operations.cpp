@@ -4,6 +4,7 @@
 #include "core/pixels/dropouts.h"
 #include "core/pixels/filters/neighbourhoods.h"
 #include "core/pixels/noise_steps.h"
+#include "core/pixels/shading.h"
 
 namespace visops {
 
@@ -12,7 +13,7 @@ KernelStub<PixelOperationParams> pixel_operation_stub{"pixel_operation"};
 void run_pixel_operation(const PixelOperation& operation, const PixelImage& image, void* scratch) {
   if (image.size() == 0) return;
   if (run_noise(operation, image) || run_dropout(operation, image)) return;
-  if (run_neighbourhood(operation, image)) return;
+  if (run_neighbourhood(operation, image) || run_shading(operation, image)) return;
   run_plain(pixel_operation_stub, {operation, image, scratch});
 }
 

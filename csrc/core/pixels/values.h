@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/numbers/elementary.h"
+#include "core/numbers/philox.h"
 
 namespace visops {
 
@@ -115,6 +116,35 @@ VISOPS_FN T gamma_of(T value, float exponent) {
   } else {
     return power_of(value, exponent);
   }
+}
+
+// A cubic Bezier curve from black to white, over evenly spaced parameters: the heights of its two
+// handles, which are 1/4 and 3/4 where nothing moves.
+struct ToneCurve {
+  float low, high;
+};
+
+// Random curve number `index` of a key of 53 bits. Normal numbers are Box and Muller's.
+VISOPS_FN ToneCurve tone_curve(double deviation, uint64_t key, int64_t index) {
+  const auto handle = [=](int64_t first, double middle) {
+    const double rest = 1.0 - uniform_of(key_bits(key, first));
+    const double turn = uniform_of(key_bits(key, first + 1));
+    const double normal =
+        sqrt(-2.0 * kLn2 * log2_of(rest)) * sin_cos(turn * 6.283185307179586).cosine;
+    return clamped(static_cast<float>(middle + deviation * normal), 1.0f);
+  };
+  return {handle(4 * index, 0.25), handle(4 * index + 2, 0.75)};
+}
+
+template <class T>
+VISOPS_FN T toned(T value, const ToneCurve& curve) {
+  const float x = sizeof(T) == 1 ? static_cast<float>(value) / 255.0f : static_cast<float>(value);
+  const float rest = 1.0f - x;
+  const float bent = 3.0f * rest * x * (rest * curve.low + x * curve.high) + x * x * x;
+  const float inside = clamped(bent, 1.0f);
+  T out;
+  store_element(&out, sizeof(T) == 1 ? inside * 255.0f : inside);
+  return out;
 }
 
 // Stretched from [low, low + scale] to all of the range; scale is a share of white.

@@ -101,12 +101,14 @@ void any_kernel(const FilterParams& p) {
   for (int64_t y = -radius; y < radius; ++y) load(y);
   for (int64_t y = 0; y < height; ++y) {
     load(y + radius);
+    const int64_t middle = (y + count) % count;  // the slot of the row itself
     for_each_chunk(width, [&](int64_t x, int size) {
       float sum[kChunk] = {};
       for (int64_t k = 0; k < p.tap_count; ++k) {
         const float weight = p.weights[k];
-        const float* const tap =
-            slot(y + p.offsets[2 * k]) + p.row_radius + p.offsets[2 * k + 1] + x;
+        int64_t row = middle + p.offsets[2 * k];  // a division would take longer than the sums
+        row += row < 0 ? count : row >= count ? -count : 0;
+        const float* const tap = p.scratch + row * pitch + p.row_radius + p.offsets[2 * k + 1] + x;
         each(size, [&](int i) { sum[i] += weight * tap[i]; });
       }
       store_chunk(p, sum, size, static_cast<T*>(p.target) + y * width + x);

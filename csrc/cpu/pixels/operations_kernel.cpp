@@ -12,6 +12,8 @@
 #include "core/numbers/element.h"
 #include "core/numbers/elementary.h"
 #include "core/numbers/min_max.h"
+#include "core/pixels/colors/hsv_values.h"
+#include "core/pixels/filters/ellipse.h"
 #include "core/pixels/operations.h"
 #include "core/pixels/values.h"
 #include "core/platform.h"
@@ -303,6 +305,33 @@ void saturation(const PixelImage& image, double factor) {
 }
 
 template <class T>
+void bleaching(const PixelImage& image, float factor, double dark) {
+  if (image.channels < 3) return;
+  const float least = static_cast<float>(dark * (sizeof(T) == 1 ? 255.0 : 1.0));
+  const int64_t pixels = image.height * image.width;
+  T* VISOPS_RESTRICT const r = channel<T>(image, 0);
+  T* VISOPS_RESTRICT const g = r + pixels;
+  T* VISOPS_RESTRICT const b = g + pixels;
+  for (int64_t i = 0; i < pixels; ++i) bleach(r[i], g[i], b[i], factor, least);
+}
+
+template <class T>
+void tone_curves(const PixelImage& image, double deviation, const double* more) {
+  const bool per_channel = more[0] != 0.0;
+  const auto key = static_cast<uint64_t>(more[1] * 0x1p53);
+  const int64_t count = per_channel ? image.height * image.width : image.size();
+  for (int64_t c = 0; c < (per_channel ? image.channels : 1); ++c) {
+    const ToneCurve curve = tone_curve(deviation, key, c);
+    T* const data = channel<T>(image, c);
+    if constexpr (sizeof(T) == 1) {
+      look_up(table_of([&](int i) { return toned(static_cast<T>(i), curve); }), data, count);
+    } else {
+      for (int64_t i = 0; i < count; ++i) data[i] = toned(data[i], curve);
+    }
+  }
+}
+
+template <class T>
 void sharpness(const PixelImage& image, double factor, T* before) {
   if (image.height <= 2 || image.width <= 2) return;
   const float rest = static_cast<float>(1.0 - factor);
@@ -316,6 +345,60 @@ void sharpness(const PixelImage& image, double factor, T* before) {
       T* VISOPS_RESTRICT const out = channel<T>(image, c) + y * width;
       for (int64_t x = 1; x + 1 < width; ++x) {
         out[x] = sharpened(above + x, row + x, below + x, rest);
+      }
+    }
+  }
+}
+
+constexpr int kMorphChunk = 1024;
+
+template <bool kDilates, class T>
+VISOPS_ALWAYS_INLINE void choose(T* VISOPS_RESTRICT to, const T* VISOPS_RESTRICT from,
+                                 int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = chosen(to[i], from[i], kDilates);
+}
+
+// A part of row y, columns [begin, end), in place; `plane` is as it was. From the longest reach
+// down: the rows of the ellipse that reach so far become one, of which each result takes the two
+// pixels there.
+template <bool kDilates, class T>
+void morph_chunk(const Ellipse& ellipse, const T* plane, int64_t height, int64_t width, int64_t y,
+                 int64_t begin, int64_t end, T* to) {
+  T rows[kMorphChunk + 2 * kMostEllipseSide];
+  const int64_t first = begin > ellipse.left ? begin - ellipse.left : 0;
+  const int64_t last = least(end + ellipse.right, width), count = last - first;
+  bool empty = true;
+  for (int reach = ellipse.left; reach >= 0; --reach) {
+    for (int i = 0; i < ellipse.height; ++i) {
+      const int64_t row = y + i - ellipse.above;
+      if (ellipse.reach[i] != reach || row < 0 || row >= height) continue;
+      const T* const own = plane + row * width + first;
+      if (empty) std::memcpy(rows, own, static_cast<size_t>(count) * sizeof(T));
+      if (!empty) choose<kDilates>(rows, own, count);
+      empty = false;
+    }
+    if (empty) continue;
+    for (int64_t shift = -reach; shift <= least(reach, ellipse.right); shift += 2 * reach) {
+      const int64_t from = begin + shift < 0 ? -shift : begin;
+      const int64_t until = end + shift > width ? width - shift : end;
+      choose<kDilates>(to + from, rows + (from + shift - first), until - from);
+      if (reach == 0) break;
+    }
+  }
+  for (int64_t x = begin; sizeof(T) > 1 && x < end; ++x) to[x] = one_zero(to[x]);
+}
+
+template <class T>
+void morphology(const PixelImage& image, const PixelOperation& operation, T* before) {
+  const Ellipse ellipse = ellipse_of(operation);
+  const int64_t height = image.height, width = image.width;
+  const auto run = operation.amount != 0.0 ? morph_chunk<true, T> : morph_chunk<false, T>;
+  std::memcpy(before, image.data, static_cast<size_t>(image.size()) * sizeof(T));
+  for (int64_t c = 0; c < image.channels; ++c) {
+    for (int64_t y = 0; y < height; ++y) {
+      for (int64_t x = 0; x < width; x += kMorphChunk) {
+        run(ellipse, before + c * height * width, height, width, y, x,
+            least(x + kMorphChunk, width), channel<T>(image, c) + y * width);
       }
     }
   }
@@ -486,6 +569,9 @@ void run(const PixelOperation& operation, const PixelImage& image, void* scratch
     case PixelKind::kEqualize: return equalize(image, scratch);
     case PixelKind::kInvert: return invert<T>(image);
     case PixelKind::kGamma: return gamma<T>(image, amount);
+    case PixelKind::kMorphology: return morphology(image, operation, static_cast<T*>(scratch));
+    case PixelKind::kBleach: return bleaching<T>(image, amount, operation.more[0]);
+    case PixelKind::kToneCurve: return tone_curves<T>(image, operation.amount, operation.more);
     default: return;
   }
 }

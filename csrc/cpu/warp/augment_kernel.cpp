@@ -409,12 +409,15 @@ void for_each_strip(const AugmentParams& p, const Strip& strip) {
 bool augment_straight_rows(const AugmentTask& task, int64_t first, int64_t last) {
   const AugmentParams& p = task.p;
   const AugmentSample& s = task.s;
-  const bool moves = moves_bytes(p, s);
-  if (task.copies && !moves && p.padding == Padding::kConstant) return false;
+  const bool moves = moves_bytes(p, s), splits = splits_bytes(p, s);
+  if (task.copies && !moves && !splits && p.padding == Padding::kConstant) return false;
   const StraightRuns runs(p, s);
   if (runs.many()) return false;
-  if (moves) {
-    for (int64_t c = 0; c < p.channels; ++c) move_rows(p, s, runs, task.sample, c, {first, last});
+  if (moves || splits) {
+    if (splits) split_rows(p, s, runs, task.sample, {first, last});
+    for (int64_t c = 0; moves && c < p.channels; ++c) {
+      move_rows(p, s, runs, task.sample, c, {first, last});
+    }
     for (int64_t y = first; y < last; ++y) erase_bytes(p, task.sample, 0, y, p.output_width);
   } else if (only_converts(p, s)) {
     const auto convert = p.dtype == DType::kUInt8 ? convert_rows<uint8_t> : convert_rows<float>;

@@ -310,6 +310,59 @@ inline void move_rows(const AugmentParams& p, const AugmentSample& s, const Stra
   }
 }
 
+// Whether the bytes of RGB pixels go to planes.
+inline bool splits_bytes(const AugmentParams& p, const AugmentSample& s) {
+  return copies_bytes(p, s) && p.channels == 3 && s.image.column_stride == 3 &&
+         s.image.channel_stride == 1 && p.output_stride.column == 1;
+}
+
+// A run of pixels, the first of which is at `from`, to rows of three planes.
+inline void split_run(const PixelRun& run, const char* from, char* const (&rows)[3]) {
+  const auto count = static_cast<int>(run.end - run.begin);
+  char* const to[3] = {rows[0] + run.begin, rows[1] + run.begin, rows[2] + run.begin};
+  if (run.step > 0) return split_bytes(from, count, to[0], to[1], to[2]);
+  if (run.step == 0) {
+    for (int c = 0; c < 3; ++c) memset(to[c], from[c], static_cast<size_t>(count));
+    return;
+  }
+  char turned[3][kSegment];
+  for (int i = 0; i < count; i += kSegment) {
+    const int part = count - i < kSegment ? count - i : kSegment;
+    split_bytes(from - 3 * (i + part - 1), part, turned[0], turned[1], turned[2]);
+    for (int c = 0; c < 3; ++c) turn_pixels<1>(turned[c] + part - 1, part, to[c] + i);
+  }
+}
+
+inline void split_rows(const AugmentParams& p, const AugmentSample& s, const StraightRuns& runs,
+                       int64_t sample, Span rows) {
+  const StraightMap map = straight_map(s);
+  const char* const image = static_cast<const char*>(s.image.data);
+  for (int64_t y = rows.begin; y < rows.end; ++y) {
+    char* to[3];
+    int fill[3];
+    for (int c = 0; c < 3; ++c) {
+      to[c] = static_cast<char*>(p.output) + sample * p.output_stride.batch +
+              c * p.output_stride.channel + y * p.output_stride.row;
+      fill[c] = static_cast<int>(fill_bits(p.dtype, p.fill[value_index(p, c)]));
+    }
+    const auto fill_run = [&](int64_t begin, int64_t end) {
+      for (int c = 0; c < 3; ++c) memset(to[c] + begin, fill[c], static_cast<size_t>(end - begin));
+    };
+    const int64_t row = padded_source(s.y, p.padding, map.source_y(y));
+    if (row < 0) {
+      fill_run(0, p.output_width);
+      continue;
+    }
+    for (const PixelRun& run : runs) {
+      if (run.is_fill()) {
+        fill_run(run.begin, run.end);
+      } else {
+        split_run(run, image + row * s.image.row_stride + 3 * run.source, to);
+      }
+    }
+  }
+}
+
 // Samples lanes [begin, end) of a segment into planes, one by one.
 template <class T, Interpolation mode>
 void sample_lanes(const SegmentAt& at, int begin, int end, int64_t first, int64_t channels,

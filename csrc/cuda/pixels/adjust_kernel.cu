@@ -10,8 +10,8 @@
 // of an equalization, the table of 256 results.
 //
 // The second changes values: a block for a part of a channel. What depends on a value alone is
-// looked up, or computed from the two numbers. A saturation is done by the blocks of the first
-// channel, for three of them.
+// looked up, or computed from the two numbers. A saturation or a bleaching is done by the blocks of
+// the first channel, for three of them.
 //
 // Sums are deterministic: those of grey values as on the CPU, a warp a row by NOTE [ Lane sums ],
 // and rows in order. Histograms count integers, so the order of their atomics does not matter.
@@ -52,7 +52,10 @@ constexpr PixelKind kElsewhere = PixelKind::kCount;
 // An operation with its amount as kernels compute with it.
 struct Adjustment {
   PixelKind kind;
-  float amount, rest;
+  float amount, rest;  // of a bleaching, `rest` is the greatest lightness
+  double deviation;    // of tone curves
+  uint64_t key;        // likewise
+  bool per_channel;    // likewise
 };
 
 struct Adjustments {
@@ -64,8 +67,17 @@ struct Adjustments {
 template <class T>
 Adjustment adjustment_of(const PixelOperation& operation) {
   constexpr double kWhite = sizeof(T) == 1 ? 255.0 : 1.0;
-  Adjustment a = {operation.kind, static_cast<float>(operation.amount),
-                  static_cast<float>(1.0 - operation.amount)};
+  const double* const more = operation.more;
+  Adjustment a = {};
+  a.kind = operation.kind;
+  a.amount = static_cast<float>(operation.amount);
+  a.rest = static_cast<float>(1.0 - operation.amount);
+  if (a.kind == PixelKind::kBleach) a.rest = static_cast<float>(more[0] * kWhite);
+  if (a.kind == PixelKind::kToneCurve) {
+    a.deviation = operation.amount;
+    a.per_channel = more[0] != 0.0;
+    a.key = static_cast<uint64_t>(more[1] * 0x1p53);
+  }
   if (a.kind == PixelKind::kSolarize) {
     a.kind = PixelKind::kSolarizeAt;
     a.amount = static_cast<float>(operation.amount * kWhite);
@@ -77,8 +89,8 @@ Adjustment adjustment_of(const PixelOperation& operation) {
   return a;
 }
 
-// What the first kernel leaves for a channel: autocontrast's low end and scale, or a contrast's
-// share of grey. Unless it `changes`, it stays as it is.
+// What the first kernel leaves for a channel: autocontrast's low end and scale, a contrast's share
+// of grey, or the handles of a tone curve. Unless it `changes`, it stays as it is.
 struct ChannelNumbers {
   float low, scale;
   bool changes;
@@ -93,13 +105,14 @@ __device__ inline bool has_table(PixelKind kind, bool is_bytes) {
   switch (kind) {
     case PixelKind::kIdentity:
     case PixelKind::kSaturation:
+    case PixelKind::kBleach:
     case PixelKind::kSharpness: return false;
     case PixelKind::kEqualize: return true;
     default: return is_bytes;
   }
 }
 
-// What an operation makes of one value, but a saturation, a sharpness and an equalization.
+// What an operation makes of one value, where it needs no others beside the channel's numbers.
 template <class T>
 __device__ T adjusted(const Adjustment& a, const ChannelNumbers& numbers, T value) {
   const auto number = static_cast<float>(value);
@@ -113,6 +126,7 @@ __device__ T adjusted(const Adjustment& a, const ChannelNumbers& numbers, T valu
     case PixelKind::kSolarizeAdd: return solarize_added(value, a.amount);
     case PixelKind::kInvert: return inverted(value);
     case PixelKind::kGamma: return gamma_of(value, a.amount);
+    case PixelKind::kToneCurve: return toned(value, {numbers.low, numbers.scale});
     default: return value;
   }
 }
@@ -256,6 +270,9 @@ __global__ void __launch_bounds__(kPrepareThreads, 2)
       const double sum = sum_grey(p, first, shared);
       const float mean = static_cast<float>(sum / static_cast<double>(pixels));
       if (thread == 0) shared.numbers.low = a.rest * mean;
+    } else if (a.kind == PixelKind::kToneCurve && thread == 0) {
+      const ToneCurve curve = tone_curve(a.deviation, a.key, a.per_channel ? channel : 0);
+      shared.numbers = {curve.low, curve.high, true};
     }
     __syncthreads();
     const ChannelNumbers numbers = shared.numbers;
@@ -322,13 +339,22 @@ __device__ void sharpen(const AdjustParams& p, const AdjustPart<T>& part, float 
   }
 }
 
+__device__ inline bool takes_colors(PixelKind kind) {
+  return kind == PixelKind::kSaturation || kind == PixelKind::kBleach;
+}
+
+// Operations on three channels of a pixel.
 template <class T>
-__device__ void saturate_part(const AdjustParams& p, const AdjustPart<T>& part,
-                              const Adjustment& a) {
+__device__ void recolor_part(const AdjustParams& p, const AdjustPart<T>& part,
+                             const Adjustment& a) {
   const int64_t pixels = p.pixels();
   for (int64_t i = part.begin + threadIdx.x; i < part.end; i += kAdjustThreads) {
     T r = part.from[i], g = part.from[i + pixels], b = part.from[i + 2 * pixels];
-    saturate(r, g, b, a.amount, a.rest);
+    if (a.kind == PixelKind::kBleach) {
+      bleach(r, g, b, a.amount, a.rest);
+    } else {
+      saturate(r, g, b, a.amount, a.rest);
+    }
     part.to[i] = r;
     part.to[i + pixels] = g;
     part.to[i + 2 * pixels] = b;
@@ -364,8 +390,8 @@ __global__ void __launch_bounds__(kAdjustThreads)
       }
     } else if (a.kind == PixelKind::kSharpness && p.height > 2 && p.width > 2) {
       sharpen(p, part, a.rest);
-    } else if (a.kind == PixelKind::kSaturation && p.channels >= 3 && channel < 3) {
-      if (channel == 0) saturate_part(p, part, a);
+    } else if (takes_colors(a.kind) && p.channels >= 3 && channel < 3) {
+      if (channel == 0) recolor_part(p, part, a);
     } else {
       const ChannelNumbers numbers = scratch.numbers[position];
       for (int64_t k = begin + thread; k < end; k += kAdjustThreads) {
@@ -380,16 +406,18 @@ void adjust_as(const AdjustParams& p, Workspace& workspace) {
   const auto is_elsewhere = [&](const PixelOperation& operation) {
     const PixelKind kind = operation.kind;
     return is_noise(kind) || is_small_filter(kind) || is_blur(kind) || kind == PixelKind::kClahe ||
-           kind == PixelKind::kDownscale || kind == PixelKind::kJpeg || is_median(operation) ||
-           changes_hsv(p, operation);
+           kind == PixelKind::kDownscale || kind == PixelKind::kJpeg || is_shading(kind) ||
+           kind == PixelKind::kMorphology || is_median(operation) || changes_hsv(p, operation);
   };
   add_noises<T>(p, workspace.stream());
   change_hsvs<T>(p, workspace.stream());
+  shade_images<T>(p, workspace);
   blur_by_medians<T>(p, workspace.stream());
   equalize_tiles<T>(p, workspace);
   compress_jpegs<T>(p, workspace);
   downscale_images<T>(p, workspace);
-  filter_images<T>(p, workspace.stream());
+  filter_images<T>(p, workspace);
+  dilate_images<T>(p, workspace.stream());
   blur_images<T>(p, workspace);
   if (std::all_of(p.operations, p.operations + p.batch, is_elsewhere)) return;
   const int64_t channels = p.batch * p.channels;

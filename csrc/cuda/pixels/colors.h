@@ -1,4 +1,4 @@
-// CLAHE, and gains in HSV, of images of a batch.
+// CLAHE, gains in HSV, and shading of images of a batch.
 //
 // NOTE [ CLAHE on CUDA ]
 // Up to four kernels, with the arithmetic of core/pixels/colors/clahe_values.h and lab_values.h,
@@ -19,9 +19,11 @@
 #include "core/pixels/colors/clahe_values.h"
 #include "core/pixels/colors/hsv_values.h"
 #include "core/pixels/colors/lab_values.h"
+#include "core/pixels/shading.h"
 #include "cuda/launch.h"
 #include "cuda/pixels/image_batch.h"
 #include "cuda/pixels/level_sums.h"
+#include "cuda/send_words.h"
 
 namespace visops {
 namespace {
@@ -133,6 +135,115 @@ void change_hsvs(const AdjustParams& p, void* stream) {
       [&] {
         launch(change_hsv<T>, grid_for(images.count * parts), dim3(kHsvThreads), 0, stream, images,
                parts);
+      });
+}
+
+// Illumination and shadows of images of a batch.
+//
+// NOTE [ Shading on CUDA ]
+// A thread a pixel, with the arithmetic of core/pixels/shading.h, and so the CPU's bits: of light
+// from the numbers of its column and row, of shadows by counting the edges behind it. Numbers and
+// corners are laid down before. Images travel by value, kMostShaded to a launch.
+
+#if defined(VISOPS_SMALL_CONSTANTS)
+constexpr int kMostShaded = 2;  // so that tests see several launches
+constexpr int kShadedPixels = 512;
+#else
+constexpr int kMostShaded = 32;
+constexpr int kShadedPixels = 2048;  // of a block
+#endif
+constexpr int kShadeThreads = 256;
+
+struct ShadedImage {
+  const void* from;  // [channels, height, width]
+  void* to;
+  Shade shade;
+  float strength;
+  const float* columns;         // of light, as in Shading
+  const float* rows;            // likewise
+  const float* rests;           // of shadows
+  const ShadowCorner* corners;  // likewise
+  int32_t shadows, count;       // corners of each
+
+  __device__ bool is_shadowed(const ShadowCorner* own, int32_t y, int32_t x) const {
+    bool inside = false;
+    for (int32_t k = 0; k < count; ++k) {
+      const ShadowEdge edge = shadow_edge(own, count, k);
+      if (edge.crosses(y)) inside ^= edge.is_behind(x, y);
+    }
+    return inside;
+  }
+  __device__ float factor(int32_t y, int32_t x) const {
+    if (shade != Shade::kShadows) return light_of(shade, strength, columns[x], rows[y]);
+    float product = 1.0f;
+    for (int32_t i = 0; i < shadows; ++i) {
+      if (is_shadowed(corners + static_cast<int64_t>(i) * count, y, x)) product *= rests[i];
+    }
+    return product;
+  }
+};
+
+using ShadedImages = ChosenImages<ShadedImage, kMostShaded>;
+
+// A block has kShadedPixels of a channel.
+template <class T>
+__global__ void __launch_bounds__(kShadeThreads)
+    shade_pixels(const __grid_constant__ ShadedImages images, const int64_t parts) {
+  for_channel_pixels<T, kShadedPixels, kShadeThreads>(
+      images, parts,
+      [](const ShadedImage& image, const T* from, T* to, int64_t at, int32_t y, int32_t x) {
+        to[at] = shaded(from[at], image.factor(y, x));
+      });
+}
+
+// The images of the batch whose operation is_shading().
+template <class T>
+void shade_images(const AdjustParams& p, Workspace& workspace) {
+  const auto is_mine = [](const PixelOperation& own) { return is_shading(own.kind); };
+  std::vector<Shading> shadings;
+  std::vector<float> all;
+  std::vector<ShadowCorner> corners;
+  for (int64_t i = 0; i < p.batch; ++i) {
+    if (!is_mine(p.operations[i])) continue;
+    shadings.push_back(shading_of(p.operations[i], p.height, p.width));
+    const Shading& own = shadings.back();
+    for (const auto* part : {&own.columns, &own.rows, &own.rests}) {
+      all.insert(all.end(), part->begin(), part->end());
+    }
+    corners.insert(corners.end(), own.corners.begin(), own.corners.end());
+  }
+  if (shadings.empty()) return;
+  const float* numbers = sent(all, workspace);
+  const ShadowCorner* places = sent(corners, workspace);
+  const int64_t parts = parts_of(p.pixels(), kShadedPixels);
+  const auto taken = [&](const std::vector<float>& part) {
+    const float* const first = numbers;
+    numbers += part.size();
+    return first;
+  };
+  ShadedImages images(p);
+  size_t next = 0;
+  for_chosen_images(
+      p, images, is_mine,
+      [&](int64_t i) {
+        const Shading& own = shadings[next++];
+        ShadedImage image = {};
+        image.from = static_cast<const T*>(p.images) + i * p.size();
+        image.to = static_cast<T*>(p.output) + i * p.size();
+        image.shade = own.shade;
+        image.strength = own.strength;
+        image.columns = taken(own.columns);
+        image.rows = taken(own.rows);
+        image.rests = taken(own.rests);
+        image.corners = places;
+        image.shadows = static_cast<int32_t>(own.rests.size());
+        image.count = static_cast<int32_t>(own.count);
+        places += own.corners.size();
+        return image;
+      },
+      [&] {
+        launch(shade_pixels<T>, grid_for(images.count * images.channels * parts),
+               dim3(kShadeThreads), 0, workspace.stream(), images, parts);
       });
 }
 

@@ -1,4 +1,4 @@
-// Box blurs, unsharp masks, small filters and medians of images of a batch.
+// Box blurs, unsharp masks, small filters, dilations and medians of images of a batch.
 //
 // NOTE [ Blurs on CUDA ]
 // A thread a pixel. One kernel sums along rows into scratch, and the next along columns of it, in
@@ -15,6 +15,7 @@
 #include "core/numbers/reflect.h"
 #include "core/pixels/adjust.h"
 #include "core/pixels/filters/blur_taps.h"
+#include "core/pixels/filters/ellipse.h"
 #include "core/pixels/filters/median_values.h"
 #include "core/pixels/filters/small_filter.h"
 #include "core/pixels/filters/unsharp_mask.h"
@@ -177,30 +178,32 @@ void blur_by_medians(const AdjustParams& p, void* stream) {
   launch_medians<T>(blur_by_median<T, 0>, p, stream, 9.0, static_cast<double>(kMostMedianSide));
 }
 
-// Motion blur, emboss and sharpening of images of a batch.
+// Small filters of images of a batch.
 //
 // NOTE [ Small filters on CUDA ]
 // A thread a pixel: it sums over the taps in their order, as the CPU does (NOTE [ Small filters ],
-// core/pixels/filters/small_filter.h), so the bits are the CPU's. Taps travel with their images by
-// value, kMostFiltered to a launch; all lanes of a warp read the same one.
+// core/pixels/filters/small_filter.h), so the bits are the CPU's. Taps are laid down before; all
+// lanes of a warp read the same one. Images travel by value, kMostFiltered to a launch.
 
 #if defined(VISOPS_SMALL_CONSTANTS)
 constexpr int kMostFiltered = 2;  // so that tests see several launches
 constexpr int kFilteredPixels = 512;
 #else
-constexpr int kMostFiltered = 16;
+constexpr int kMostFiltered = 64;
 constexpr int kFilteredPixels = 2048;  // of a block
 #endif
 constexpr int kFilterThreads = 256;
-constexpr int kMostSmallTaps = 33;
-static_assert(kMostSmallTaps >= kMostMotionSide && kMostSmallTaps >= 9, "room for all taps");
+
+struct FilteredTap {
+  float weight;
+  int16_t down, across;
+};
 
 struct FilteredImage {
   const void* from;  // [channels, height, width]
   void* to;
-  float weight[kMostSmallTaps];
-  int8_t down[kMostSmallTaps], across[kMostSmallTaps];
-  int16_t taps;
+  const FilteredTap* taps;
+  int32_t count;
   bool clip;
 };
 
@@ -215,10 +218,10 @@ __global__ void __launch_bounds__(kFilterThreads)
       images, parts,
       [&](const FilteredImage& image, const T* from, T* to, int64_t at, int32_t y, int32_t x) {
         float sum = 0.0f;
-        for (int k = 0; k < image.taps; ++k) {
-          const int64_t row = mirrored(y + image.down[k], height);
-          sum += image.weight[k] *
-                 load_element(from + row * width + mirrored(x + image.across[k], width));
+        for (int32_t k = 0; k < image.count; ++k) {
+          const FilteredTap tap = image.taps[k];
+          const int64_t row = mirrored(y + tap.down, height);
+          sum += tap.weight * load_element(from + row * width + mirrored(x + tap.across, width));
         }
         if (image.clip && sizeof(T) != 1) sum = clamped(sum, 1.0f);
         store_element(to + at, sum);
@@ -227,28 +230,103 @@ __global__ void __launch_bounds__(kFilterThreads)
 
 // The images of the batch whose operation is_small_filter().
 template <class T>
-void filter_images(const AdjustParams& p, void* stream) {
+void filter_images(const AdjustParams& p, Workspace& workspace) {
+  const auto is_mine = [](const PixelOperation& own) { return is_small_filter(own.kind); };
+  std::vector<FilteredTap> all;
+  std::vector<FilteredImage> filters;
+  for (int64_t i = 0; i < p.batch; ++i) {
+    if (!is_mine(p.operations[i])) continue;
+    const SmallFilter own = small_filter(p.operations[i]);
+    const size_t count = own.weights.size();
+    for (size_t k = 0; k < count; ++k) {
+      all.push_back({own.weights[k], static_cast<int16_t>(own.offsets[2 * k]),
+                     static_cast<int16_t>(own.offsets[2 * k + 1])});
+    }
+    filters.push_back({static_cast<const T*>(p.images) + i * p.size(),
+                       static_cast<T*>(p.output) + i * p.size(), nullptr,
+                       static_cast<int32_t>(count), own.clip});
+  }
+  if (filters.empty()) return;
+  const FilteredTap* taps = sent(all, workspace);
   const int64_t parts = parts_of(p.pixels(), kFilteredPixels);
   FilteredImages images(p);
+  size_t next = 0;
   for_chosen_images(
-      p, images, [](const PixelOperation& operation) { return is_small_filter(operation.kind); },
-      [&](int64_t i) {
-        const SmallFilter filter = small_filter(p.operations[i]);
-        FilteredImage image = {};
-        image.from = static_cast<const T*>(p.images) + i * p.size();
-        image.to = static_cast<T*>(p.output) + i * p.size();
-        image.taps = static_cast<int16_t>(filter.weights.size());
-        image.clip = filter.clip;
-        for (size_t k = 0; k < filter.weights.size(); ++k) {
-          image.weight[k] = filter.weights[k];
-          image.down[k] = static_cast<int8_t>(filter.offsets[2 * k]);
-          image.across[k] = static_cast<int8_t>(filter.offsets[2 * k + 1]);
-        }
+      p, images, is_mine,
+      [&](int64_t) {
+        FilteredImage image = filters[next++];
+        image.taps = taps;
+        taps += image.count;
         return image;
       },
       [&] {
         launch(filter_small<T>, grid_for(images.count * images.channels * parts),
-               dim3(kFilterThreads), 0, stream, images, parts);
+               dim3(kFilterThreads), 0, workspace.stream(), images, parts);
+      });
+}
+
+// Dilation and erosion of images of a batch.
+//
+// NOTE [ Dilation on CUDA ]
+// A thread a pixel, which reads what lies under the ellipse. Ellipses travel with their images by
+// value, kMostDilated to a launch.
+
+#if defined(VISOPS_SMALL_CONSTANTS)
+constexpr int kMostDilated = 2;  // so that tests see several launches
+constexpr int kDilatedPixels = 512;
+#else
+constexpr int kMostDilated = 12;
+constexpr int kDilatedPixels = 2048;  // of a block
+#endif
+constexpr int kDilateThreads = 256;
+
+struct DilatedImage {
+  const void* from;  // [channels, height, width]
+  void* to;
+  Ellipse ellipse;
+  bool dilates;
+};
+
+using DilatedImages = ChosenImages<DilatedImage, kMostDilated>;
+
+// A block has kDilatedPixels of a channel.
+template <class T>
+__global__ void __launch_bounds__(kDilateThreads)
+    dilate_pixels(const __grid_constant__ DilatedImages images, const int64_t parts) {
+  const int32_t height = images.height, width = images.width;
+  for_channel_pixels<T, kDilatedPixels, kDilateThreads>(
+      images, parts,
+      [&](const DilatedImage& image, const T* from, T* to, int64_t at, int32_t y, int32_t x) {
+        const Ellipse& ellipse = image.ellipse;
+        T found = from[at];
+        for (int32_t i = 0; i < ellipse.height; ++i) {
+          const int32_t row = y + i - ellipse.above;
+          if (row < 0 || row >= height) continue;
+          const T* const line = from + static_cast<int64_t>(row) * width;
+          const int32_t last = within(x + ellipse.right_of(i), width);
+          for (int32_t k = within(x - ellipse.reach[i], width); k <= last; ++k) {
+            found = chosen(found, line[k], image.dilates);
+          }
+        }
+        to[at] = one_zero(found);
+      });
+}
+
+template <class T>
+void dilate_images(const AdjustParams& p, void* stream) {
+  const int64_t parts = parts_of(p.pixels(), kDilatedPixels);
+  DilatedImages images(p);
+  for_chosen_images(
+      p, images, [](const PixelOperation& own) { return own.kind == PixelKind::kMorphology; },
+      [&](int64_t i) {
+        const PixelOperation& operation = p.operations[i];
+        return DilatedImage{static_cast<const T*>(p.images) + i * p.size(),
+                            static_cast<T*>(p.output) + i * p.size(), ellipse_of(operation),
+                            operation.amount != 0.0};
+      },
+      [&] {
+        launch(dilate_pixels<T>, grid_for(images.count * images.channels * parts),
+               dim3(kDilateThreads), 0, stream, images, parts);
       });
 }
 

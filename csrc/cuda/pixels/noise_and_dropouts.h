@@ -91,14 +91,14 @@ __global__ void __launch_bounds__(kHoleThreads)
       T* const plane = static_cast<T*>(image.to) + (hole.channel + c) * images.pixels();
       T color = static_cast<T>(image.value);
       if (image.filling == Filling::kColors) {
-        color = random_shade<T>(dropout_bits(image.key, hole.number + c));
+        color = random_shade<T>(key_bits(image.key, hole.number + c));
       }
       for (int64_t at = begin + threadIdx.x; at < end; at += kHoleThreads) {
         const int32_t row = static_cast<int32_t>(at) / hole.width, y = hole.top + row;
         const int32_t x = hole.left + static_cast<int32_t>(at) - row * hole.width;
         if (image.overlap && image.is_covered_later(own, y, x)) continue;
         if (image.filling == Filling::kPixels) {
-          color = random_shade<T>(dropout_bits(image.key, hole.number + c * area + at));
+          color = random_shade<T>(key_bits(image.key, hole.number + c * area + at));
         }
         plane[static_cast<int64_t>(y) * images.width + x] = color;
       }

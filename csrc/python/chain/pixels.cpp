@@ -47,12 +47,9 @@ py::list turns_of(const PlanObject& self, int64_t begin, int64_t samples, int64_
           turn < operations.size() ? operations[turn] : PixelOperation{PixelKind::kIdentity};
       kinds.mutable_at(i) = static_cast<int64_t>(own.kind);
       amounts.mutable_at(i) = own.amount;
-      double* const row = numbers.mutable_data(i, 0);
-      if (own.kind == PixelKind::kAffine) {
-        std::copy_n(own.matrix, 6, row);
-      } else {
-        std::copy_n(own.more, kMoreNumbers, row);
-      }
+      const bool moves = own.kind == PixelKind::kAffine;
+      std::copy_n(moves ? own.matrix : own.more, moves ? 6 : kMoreNumbers,
+                  numbers.mutable_data(i, 0));
     }
     turns.append(py::make_tuple(kinds, amounts, numbers));
   }

@@ -218,6 +218,9 @@ def outline_of(chain: Chain, sample: Any) -> Outline | None:
     leaves = chain.split(sample)[0]
     if chain.options.boxes == "sanitize":
         check_sanitize(leaves)
+    has_masks = any(leaf.kind == "mask" for leaf in leaves)
+    if has_masks and any(part.kind == "values" and part.changes_masks for part in chain.passes):
+        return None
     return outline(sample, leaves)
 
 

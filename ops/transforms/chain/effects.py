@@ -219,6 +219,7 @@ class Fusable(Adjustable, nn.Module, ABC):
     draws: int = 0
     form: str = ""
     reads_numbers: bool = False  # PIL images of a palette or of bits are read as their numbers
+    changes_masks: bool = False  # by their values, as it changes images
     no_inverse: str = ""  # what it does to pixels' places that no recorded matrix undoes
 
     def run_leaves(self, leaves: Any, params: Mapping[str, Any], options: Any) -> None:

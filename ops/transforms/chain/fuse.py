@@ -60,9 +60,16 @@ class Pass:
         """What shows outside the image, if anything does."""
         return "constant" if self.fill is None else self.padding_mode
 
+    @property
+    def changes_masks(self) -> bool:
+        """Whether masks change by their values as images do, once they have moved."""
+        return any(
+            getattr(own, "changes_masks", False) for t in self.transforms for own in t.watched()
+        )
+
     def takes_values(self, new: Effects) -> bool:
         """Whether a transform that changes pixels by their values can join."""
-        if self.kind != "values":
+        if self.kind != "values" or (new.moves and self.changes_masks):
             return False
         if not new.moves or self.interpolation is None:
             return True

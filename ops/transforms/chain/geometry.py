@@ -14,6 +14,7 @@ from .draws import Draws
 from .fuse import Pass
 from .nesting import Container
 from .operators import Pixels
+from .pixel_operators import dilate_masks
 from .plan import Params, Plan
 
 
@@ -89,6 +90,8 @@ def follow_all(
             sizes = plan.source_sizes, plan.sizes
             geometry = Geometry(plan.matrices, *sizes, plan.window, plan.ties, part.shown_padding)
             move_targets(leaves, geometry, options)
+        if part.changes_masks:
+            dilate_masks(leaves, plan)
         for transform in part.steps:
             transform.run(leaves, plan.sizes)
 

@@ -43,3 +43,9 @@ class PixelKind(IntEnum):
     DOWNSCALE = 28
     SOLARIZE_ADD = 29
     JPEG = 30
+    TONE_CURVE = 31
+    BLEACH = 32
+    ADVANCED_BLUR = 33
+    ILLUMINATION = 34
+    SHADOWS = 35
+    MORPHOLOGY = 36

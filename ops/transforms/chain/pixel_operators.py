@@ -5,6 +5,7 @@ integers without kernels go through that. What an operation leaves alone keeps a
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,10 @@ from ...convolution import gaussian_blur
 from ...convolution.blurs import gaussian
 from ...convolution.filter_separable import MOST_TAPS, filter_separable
 from ...pixels.adjust import adjust_pixels
+from ...pixels.morphology import dilated
 from ...warp.augment_options import AugmentOptions
 from ..sample.leaf import Leaf
+from ..targets.masks import change_each_mask
 from .compile import Compiled
 from .integers import WHITES, float_fill, from_float, to_float
 from .operator_calls import per_image, run_all
@@ -123,7 +126,27 @@ def _one_each(turn: Turn, images: Tensor, mode: str, fill: list[float]) -> Tenso
         takes = kinds == PixelKind.GAUSSIAN_BLUR
         for size in sorted({(int(w), int(h)) for w, h in numbers[takes, :2]}):
             images = _blur(amounts, images, size, takes & (numbers[:, :2] == size).all(1))
+    if PixelKind.MORPHOLOGY in present:
+        images = torch.stack([_dilated(turn, i, image) for i, image in enumerate(images)])
     return images
+
+
+def _dilated(turn: Turn, position: int, planes: Tensor) -> Tensor:
+    """Dilate or erode what belongs to an image, if its operation is that."""
+    kinds, amounts, numbers = turn
+    if kinds[position] != PixelKind.MORPHOLOGY:
+        return planes
+    width, height = numbers[position, :2].tolist()
+    return dilated(planes, int(width), int(height), bool(amounts[position]))
+
+
+def dilate_masks(leaves: Sequence[Leaf], plan: Plan) -> None:
+    """Dilate or erode masks as a plan does images."""
+    for turn in pixel_turns(plan, 0, plan.batch, 1):
+        if PixelKind.MORPHOLOGY in turn[0]:
+            for leaf in leaves:
+                if leaf.kind == "mask":
+                    change_each_mask(leaf, partial(_dilated, turn))
 
 
 def _inverted(images: Tensor, kinds: np.ndarray, amounts: np.ndarray) -> Tensor:
@@ -163,11 +186,15 @@ def _warp(images: Tensor, matrices: np.ndarray, mode: str, fill: list[float]) ->
 
 
 # Kinds that have operators of their own, with gradients.
-_DIFFERENTIABLE = {PixelKind.IDENTITY, PixelKind.AFFINE, PixelKind.GAUSSIAN_BLUR}
+_DIFFERENTIABLE = {
+    *(PixelKind.IDENTITY, PixelKind.AFFINE, PixelKind.GAUSSIAN_BLUR, PixelKind.MORPHOLOGY)
+}
 _INVERTING = (PixelKind.INVERT, PixelKind.SOLARIZE, PixelKind.SOLARIZE_AT)
 # Kinds of adjust_pixels() that take numbers behind their amount.
 _WITH_MORE = {
     *(PixelKind.GAUSSIAN_NOISE, PixelKind.SHOT_NOISE, PixelKind.SALT_AND_PEPPER, PixelKind.HSV),
     *(PixelKind.DROP_CHANNELS, PixelKind.HOLES, PixelKind.GRID_HOLES, PixelKind.UNSHARP_MASK),
     *(PixelKind.MOTION_BLUR, PixelKind.EMBOSS, PixelKind.SHARPEN, PixelKind.CLAHE),
+    *(PixelKind.TONE_CURVE, PixelKind.BLEACH, PixelKind.ADVANCED_BLUR),
+    *(PixelKind.ILLUMINATION, PixelKind.SHADOWS),
 }

@@ -5,7 +5,6 @@ Most run in a pass of their own, one after another, in place. Values are those o
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from ..._native import Step
 from ..arguments import check_channels, flag, interval, number, whole
-from ..base import Keyed, RandomlyApplied
+from ..base import KEY, Keyed, OperationStep, RandomlyApplied, fixed
 from ..chain.effects import Effects
 from ..chain.pixel_kinds import PixelKind
 from ..chain.plan import Plan, full_scale
@@ -338,7 +337,7 @@ class FancyPCA(Keyed):
         return image + moved.to(image.dtype).view_as(image)
 
 
-class RandomToneCurve(Keyed):
+class RandomToneCurve(OperationStep):
     """Bend the curve of tones: dark and light ones move by random amounts.
 
     albumentations' transform of this name.
@@ -354,8 +353,9 @@ class RandomToneCurve(Keyed):
 
     Notes
     -----
-    Parameters: ``apply``, ``key``. The curve is Bezier's, of third degree, over evenly spaced
-    parameters. Floating images keep their precision, which albumentations cuts to 256 levels.
+    Parameters: ``apply`` and ``amounts`` ``[B, 10]``: scale, whether channels have curves of their
+    own, key. The curve is Bezier's, of third degree, over evenly spaced parameters. Floating images
+    keep their precision, which albumentations cuts to 256 levels.
 
     Examples
     --------
@@ -365,31 +365,10 @@ class RandomToneCurve(Keyed):
     tensor([[[0.0000, 0.5000, 1.0000]]])
     """
 
+    kind = PixelKind.TONE_CURVE
+
     def __init__(self, scale: float = 0.1, per_channel: bool = False, p: float = 0.5) -> None:
-        super().__init__()
-        self.scale = number("RandomToneCurve", "scale", scale, 0.0, 1.0, "a number in [0, 1]")
-        self.per_channel = flag("RandomToneCurve", "per_channel", per_channel)
-        self.take_p(p)
-
-    def draw(self, numbers: Numbers, shape: Sequence[int]) -> Any:
-        """Return the handles' heights, ``[2, C]`` or ``[2, 1]``."""
-        count = shape[0] if self.per_channel else 1
-        middles = np.array([[0.25], [0.75]])
-        return np.clip(middles + self.scale * numbers.normal(2, count), 0.0, 1.0)
-
-    def changed(self, image: Tensor, drawn: np.ndarray) -> Tensor:
-        if image.dtype is not torch.uint8 or not image.is_cpu:
-            return super().changed(image, drawn)
-        levels = super().changed(torch.arange(256, dtype=torch.uint8).view(1, 1, 256), drawn)
-        tables = levels.view(-1, 256).numpy()
-        pixels = image.numpy()
-        if len(tables) == 1:
-            return torch.from_numpy(np.take(tables[0], pixels))
-        return torch.from_numpy(
-            np.stack([np.take(*own) for own in zip(tables, pixels, strict=True)])
-        )
-
-    def change(self, image: Tensor, drawn: np.ndarray) -> Tensor:
-        low, high = torch.from_numpy(drawn).to(image.device, image.dtype)[:, :, None, None]
-        rest = 1.0 - image
-        return 3.0 * rest * image * (rest * low + image * high) + image**3
+        deviation = number("RandomToneCurve", "scale", scale, 0.0, 1.0, "a number in [0, 1]")
+        each = flag("RandomToneCurve", "per_channel", per_channel)
+        super().__init__(p, [fixed(deviation), fixed(each), KEY])
+        self.scale, self.per_channel = deviation, each

@@ -13,13 +13,15 @@ from ...convolution.filter2d import filter2d
 from ...warp.augment_options import AugmentOptions
 from ...warp.remap import remap_batch
 from ..arguments import fail, interval, one_of, symmetric, up_to, whole_range
-from ..base import MOST_SQUARE_TAPS, Keyed, odd_sides
+from ..base import KEY, MOST_SQUARE_TAPS, Keyed, OperationStep, fixed, odd_sides, real
 from ..chain.operator_calls import run_all
+from ..chain.pixel_kinds import PixelKind
 from ..chain.random import Numbers
 
 __all__ = ["AdvancedBlur", "ChromaticAberration", "Defocus", "RingingOvershoot", "ZoomBlur"]
 
 
+_MOST_SIDE = 255  # of an advanced blur
 _LEAST = 1e-3  # what stands for a standard deviation, or a step, of 0
 
 
@@ -39,7 +41,7 @@ def _odd(numbers: Numbers, sides: Sequence[float]) -> int:
     return low + 2 * numbers.whole((high - low) // 2 + 1)
 
 
-class AdvancedBlur(_KernelBlur):
+class AdvancedBlur(OperationStep):
     """Blur by a random generalized normal distribution, turned and noisy.
 
     albumentations' transform of this name.
@@ -62,7 +64,8 @@ class AdvancedBlur(_KernelBlur):
 
     Notes
     -----
-    Parameters: ``apply``, ``key``.
+    Parameters: ``apply`` and ``amounts`` ``[B, 10]``: side, standard deviations, angle, where beta
+    lies, and its limits, limits of the noise, key.
 
     Source: X. Wang et al., "Real-ESRGAN", 2021.
 
@@ -74,6 +77,8 @@ class AdvancedBlur(_KernelBlur):
     torch.Size([3, 20, 30])
     """
 
+    kind = PixelKind.ADVANCED_BLUR
+
     def __init__(
         self,
         blur_limit: int | Sequence[int] = (3, 7),
@@ -84,36 +89,25 @@ class AdvancedBlur(_KernelBlur):
         noise_limit: Sequence[float] = (0.9, 1.1),
         p: float = 0.5,
     ) -> None:
-        super().__init__()
         owner = "AdvancedBlur"
-        self.blur_limit = odd_sides(owner, "blur_limit", blur_limit, MOST_SQUARE_TAPS)[:2]
-        self.sigma_x_limit, self.sigma_y_limit = (
+        sides = odd_sides(owner, "blur_limit", blur_limit, _MOST_SIDE)
+        x, y = (
             up_to(owner, name, sigmas, 0.0, 1000.0)
             for name, sigmas in (("sigma_x_limit", sigma_x_limit), ("sigma_y_limit", sigma_y_limit))
         )
-        self.rotate_limit = symmetric(owner, "rotate_limit", rotate_limit, -360.0, 360.0)
+        angles = symmetric(owner, "rotate_limit", rotate_limit, -360.0, 360.0)
         allowed = "two numbers (min, max) in [0, 100], below 1 and above 1"
-        self.beta_limit = interval(owner, "beta_limit", beta_limit, 0.0, 100.0, allowed)
-        if not self.beta_limit[0] < 1.0 < self.beta_limit[1]:
+        betas = interval(owner, "beta_limit", beta_limit, 0.0, 100.0, allowed)
+        if not betas[0] < 1.0 < betas[1]:
             fail(owner, "beta_limit", beta_limit, allowed)
         allowed = "two numbers >= 0 (min, max)"
-        self.noise_limit = interval(owner, "noise_limit", noise_limit, 0.0, allowed=allowed)
-        self.take_p(p)
-
-    def draw(self, numbers: Numbers, shape: Sequence[int]) -> np.ndarray:
-        side = _odd(numbers, self.blur_limit)
-        ranges = self.sigma_x_limit, self.sigma_y_limit
-        sigmas = [max(numbers.between(ends), _LEAST) for ends in ranges]
-        angle = math.radians(numbers.between(self.rotate_limit))
-        low, high = self.beta_limit
-        beta = numbers.between((low, 1.0) if numbers.next() < 0.5 else (1.0, high))
-        noise = self.noise_limit[0] + numbers.array(side, side) * np.ptp(self.noise_limit)
-        y, x = np.mgrid[:side, :side] - side // 2
-        along = x * math.cos(angle) + y * math.sin(angle)
-        across = y * math.cos(angle) - x * math.sin(angle)
-        distance = (along / sigmas[0]) ** 2 + (across / sigmas[1]) ** 2
-        kernel: np.ndarray = np.exp(-0.5 * distance**beta) * noise
-        return kernel
+        noise = interval(owner, "noise_limit", noise_limit, 0.0, allowed=allowed)
+        sigmas = [real([max(end, _LEAST) for end in ends]) for ends in (x, y)]
+        place = real((0.0, 1.0))  # of beta: in the first half of this range, it is below 1
+        ends = map(fixed, (*betas, *noise))
+        super().__init__(p, [sides, *sigmas, real(angles), place, *ends, KEY])
+        self.blur_limit, self.sigma_x_limit, self.sigma_y_limit = sides[:2], x, y
+        self.rotate_limit, self.beta_limit, self.noise_limit = angles, betas, noise
 
 
 class Defocus(_KernelBlur):

@@ -1,7 +1,7 @@
 """Transforms of whole images, by a matrix, in tiles or by an ellipse, and of videos' frames."""
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,14 @@ from torch import Tensor
 
 from ..._torch.autocast import full_product
 from ..arguments import fail, one_of, size_pair, whole, whole_range
-from ..base import Keyed, Transform
+from ..base import Keyed, OperationStep, Transform, fixed
 from ..chain.effects import Effects
 from ..chain.operators import Pixels
+from ..chain.pixel_kinds import PixelKind
 from ..chain.plan import Plan, evenly
 from ..chain.random import Numbers
-from ..sample.leaf import Leaf, shared_tensor
+from ..sample.leaf import Leaf
+from ..targets.masks import change_each_mask
 from ..targets.options import CONVENTIONS, TargetOptions
 from ..targets.rows import point_width, rows_of
 
@@ -170,37 +172,7 @@ class UniformTemporalSubsample(_Alone):
         pixels.store(leaf, [images[i] for i in kept] if pixels.listed else images[kept])
 
 
-class _WithMasks(Keyed):
-    """Changes the planes of images and masks alike."""
-
-    @abstractmethod
-    def change(self, image: Tensor, drawn: Any) -> Tensor:
-        """Return the changed planes ``[..., H, W]``, of any dtype."""
-
-    def changed(self, image: Tensor, drawn: Any) -> Tensor:
-        return self.change(image, drawn)
-
-    def move(self, leaves: Sequence[Leaf], draws: Sequence[Any], options: TargetOptions) -> None:
-        for leaf in leaves:
-            if leaf.kind == "mask":
-                self._change_mask(leaf, draws)
-
-    def _change_mask(self, leaf: Leaf, draws: Sequence[Any]) -> None:
-        changed = []
-        for value, drawn in zip(leaf.samples(), draws, strict=True):
-            planes = value if isinstance(value, Tensor) else shared_tensor(value)
-            found = planes if drawn is None else self.change(planes, drawn)
-            changed.append(found if isinstance(value, Tensor) else found.numpy())
-        if leaf.batch is None:
-            leaf.value = changed[0]
-        elif isinstance(leaf.value, list):
-            leaf.value = changed
-        else:
-            join: Any = torch.stack if isinstance(leaf.value, Tensor) else np.stack
-            leaf.value = join(changed)
-
-
-class Morphological(_WithMasks):
+class Morphological(OperationStep):
     """Dilate or erode the image and its masks by an ellipse.
 
     albumentations' transform of this name.
@@ -216,8 +188,8 @@ class Morphological(_WithMasks):
 
     Notes
     -----
-    Parameters: ``apply``, ``key``. Boxes and key points stay as they are; albumentations' boxes
-    grow or shrink.
+    Parameters: ``apply`` and ``amounts`` ``[B, 10]``: whether it dilates, width, height. Boxes and
+    key points stay as they are; albumentations' boxes grow or shrink.
 
     Examples
     --------
@@ -231,52 +203,31 @@ class Morphological(_WithMasks):
              [0., 1., 0., 0.]]])
     """
 
+    kind = PixelKind.MORPHOLOGY
+    changes_masks = True
+
     def __init__(
         self, scale: int | Sequence[int] = (2, 3), operation: str = "dilation", p: float = 0.5
     ) -> None:
-        super().__init__()
         if isinstance(scale, (tuple, list)):
             sides = [whole_range("Morphological", "scale", (own, own), 1, 255)[0] for own in scale]
             if len(sides) != 2:
                 fail("Morphological", "scale", scale, "a whole number or two (width, height)")
-            self.scale = sides[0], sides[1]
+            size = sides[0], sides[1]
         else:
-            self.scale = whole_range("Morphological", "scale", scale, 1, 255)
+            size = whole_range("Morphological", "scale", scale, 1, 255)
         one_of("Morphological", "operation", operation, ("dilation", "erosion"))
-        self.operation = operation
-        self.take_p(p)
-
-    def draw(self, numbers: Numbers, shape: Sequence[int]) -> list[tuple[int, int]]:
-        """Return where the ellipse's pixels lie, (y, x) from its middle."""
-        width, height = self.scale
-        across, down = width // 2, height // 2
-        found = []
-        for y in range(-down, height - down):
-            reach = 0
-            if down > 0 and abs(y) <= down:
-                reach = round(across * ((down**2 - y**2) / down**2) ** 0.5)
-            found += [(y, x) for x in range(-reach, min(reach + 1, width - across))]
-        return found
-
-    def change(self, image: Tensor, drawn: Any) -> Tensor:
-        values = image.to(torch.uint8) if image.dtype is torch.bool else image
-        choose = torch.maximum if self.operation == "dilation" else torch.minimum
-        height, width = values.shape[-2:]
-        found = values.clone()
-        for y, x in drawn:
-            if abs(y) < height and abs(x) < width:
-                to = _overlap(-y, height), _overlap(-x, width)
-                of = _overlap(y, height), _overlap(x, width)
-                found[..., *to] = choose(found[..., *to], values[..., *of])
-        return found.to(image.dtype)
+        super().__init__(p, map(fixed, (operation == "dilation", *size)))
+        self.scale, self.operation = size, operation
 
 
-def _overlap(shift: int, side: int) -> slice:
-    """Return the part of a line that still lies on it once it is moved back by `shift`."""
-    return slice(max(shift, 0), side + min(shift, 0))
+def _shuffled(numbers: Numbers, count: int) -> list[int]:
+    """Return 0, ..., count - 1 in random order."""
+    order: list[int] = numbers.array(count).argsort(kind="stable").tolist()
+    return order
 
 
-class RandomGridShuffle(_WithMasks):
+class RandomGridShuffle(Keyed):
     """Cut the image, its masks and key points into tiles, and shuffle those of equal size.
 
     albumentations' transform of this name.
@@ -313,36 +264,39 @@ class RandomGridShuffle(_WithMasks):
         self.grid = size_pair("RandomGridShuffle", "grid", grid)
         self.take_p(p)
 
-    def draw(self, numbers: Numbers, shape: Sequence[int]) -> np.ndarray:
+    def draw(self, numbers: Numbers, shape: Sequence[int]) -> list[tuple[int, ...]]:
         """Return of each tile its place and where it goes: y, x, height, width, new y, new x."""
         lines = []
         for side, parts in zip(shape[1:], self.grid, strict=True):
             parts = min(parts, side)
-            sizes = np.full(parts, side // parts)
-            sizes[: side % parts] += 1
-            sizes = sizes[numbers.array(parts).argsort(kind="stable")]
-            lines.append(np.stack((np.cumsum(sizes) - sizes, sizes), 1))
-        y, x = (
-            own.ravel() for own in np.meshgrid(*(range(len(own)) for own in lines), indexing="ij")
-        )
-        tiles = np.stack((lines[0][y, 0], lines[1][x, 0], lines[0][y, 1], lines[1][x, 1]), 1)
-        order = numbers.array(len(tiles)).argsort(kind="stable")
-        to = np.empty((len(tiles), 2), np.int64)
-        for size in np.unique(tiles[:, 2:], axis=0):
-            alike = (tiles[:, 2:] == size).all(1)
-            to[alike] = tiles[order[alike[order]], :2]
-        return np.concatenate((tiles, to), 1)
+            sizes = [side // parts + (k < side % parts) for k in _shuffled(numbers, parts)]
+            lines.append([*zip(accumulate(sizes, initial=0), sizes, strict=False)])
+        tiles = [(y, x, height, width) for y, height in lines[0] for x, width in lines[1]]
+        alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for tile in _shuffled(numbers, len(tiles)):
+            y, x, height, width = tiles[tile]
+            alike.setdefault((height, width), []).append((y, x))
+        places = {size: iter(own) for size, own in alike.items()}
+        return [(*tile, *next(places[tile[2:]])) for tile in tiles]
 
-    def change(self, image: Tensor, drawn: np.ndarray) -> Tensor:
+    def change(self, image: Tensor, drawn: Sequence[tuple[int, ...]]) -> Tensor:
         found = torch.empty_like(image)
-        for y, x, height, width, new_y, new_x in drawn.tolist():
+        for y, x, height, width, new_y, new_x in drawn:
             tile = image[..., y : y + height, x : x + width]
             found[..., new_y : new_y + height, new_x : new_x + width] = tile
         return found
 
+    def changed(self, image: Tensor, drawn: Any) -> Tensor:
+        return self.change(image, drawn)
+
     def move(self, leaves: Sequence[Leaf], draws: Sequence[Any], options: TargetOptions) -> None:
-        super().move(leaves, draws, options)
+        def change(position: int, planes: Tensor) -> Tensor:
+            drawn = draws[position]
+            return planes if drawn is None else self.change(planes, drawn)
+
         for leaf in leaves:
+            if leaf.kind == "mask":
+                change_each_mask(leaf, change)
             if leaf.kind in ("boxes", "polygons"):
                 raise TypeError(
                     f"visops.transforms.RandomGridShuffle: {leaf.name} would fall apart; must be "
@@ -357,7 +311,7 @@ class RandomGridShuffle(_WithMasks):
         points = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else rows
         moved = points.copy()
         for sample, drawn in enumerate(draws):
-            for y, x, height, width, new_y, new_x in () if drawn is None else drawn.tolist():
+            for y, x, height, width, new_y, new_x in drawn or ():
                 at = points[:, :2] + shift
                 inside = (at >= (x, y)).all(1) & (at < (x + width, y + height)).all(1)
                 moved[inside & (owner == sample), :2] += (new_x - x, new_y - y)

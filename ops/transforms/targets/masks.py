@@ -1,14 +1,16 @@
 """Moves masks with their images, by the nearest pixel."""
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ... import _native
 from ..._torch.native import unwatched_ptr_and_strides
 from ...warp.augment_autograd import augment, augment_list
-from ..sample.leaf import shared_tensor
+from ..sample.leaf import Leaf, shared_tensor
 from .options import Geometry
 
 # Dtypes whose coordinates the kernel computes in float32. float64 is not among them: its finer
@@ -209,3 +211,20 @@ def _call(
         *(planes, matrix, size, "nearest", padding_mode, fill, False, window),
         *(None, False, [], [], None, [0.0], False, True, dtype, channels_last),
     )
+
+
+def change_each_mask(leaf: Leaf, change: Callable[[int, Tensor], Tensor]) -> None:
+    """Set a leaf's masks to what `change` makes of a sample's number and planes ``[..., H, W]``."""
+    changed: list[Any] = []
+    for position, value in enumerate(leaf.samples()):
+        if isinstance(value, Tensor):
+            changed.append(change(position, value))
+        else:
+            changed.append(change(position, shared_tensor(value)).numpy())
+    if leaf.batch is None:
+        leaf.value = changed[0]
+    elif isinstance(leaf.value, list):
+        leaf.value = changed
+    else:
+        join: Any = torch.stack if isinstance(leaf.value, Tensor) else np.stack
+        leaf.value = join(changed)

@@ -34,6 +34,12 @@ AMOUNTS = {
     PixelKind.DROP_CHANNELS: (0.6,),
     PixelKind.HOLES: (0.4, 200.0),
     PixelKind.GRID_HOLES: (0.4,),
+    PixelKind.TONE_CURVE: (0.0, 0.3),
+    PixelKind.BLEACH: (0.5, 2.5),
+    PixelKind.ADVANCED_BLUR: (1.0, 13.0, 7.0),
+    PixelKind.ILLUMINATION: (0.0, 0.6),
+    PixelKind.SHADOWS: (0.0, 1.0, 3.0),
+    PixelKind.MORPHOLOGY: (0.0, 1.0),
 }
 
 # What operations take behind their amount, filled up with zeros.
@@ -50,6 +56,12 @@ MORE = {
     PixelKind.DROP_CHANNELS: (1.0, 2.0, 0.77),
     PixelKind.HOLES: (0.2, 3.0, 5.0, 0.1, 0.5, 0.2, 0.6, 1.0),
     PixelKind.GRID_HOLES: (0.6, 0.6, 1.0, 1.0, 4.0, 9.0, 0.0, 0.0, 2.0),
+    PixelKind.TONE_CURVE: (1.0, 0.83),
+    PixelKind.BLEACH: (0.45,),
+    PixelKind.ADVANCED_BLUR: (1.2, 2.3, 25.0, 0.4, 0.5, 8.0, 0.9, 1.1, 0.29),
+    PixelKind.ILLUMINATION: (2.0, 0.3, 0.6, 0.4, 1.0),
+    PixelKind.SHADOWS: (0.61, 0.1, 0.2, 0.9, 1.0, 5.0, 0.3, 0.7),
+    PixelKind.MORPHOLOGY: (4.0, 7.0),
 }
 
 PLAIN = [k for k in PixelKind if k <= PixelKind.SOLARIZE_AT and k != PixelKind.AFFINE]

@@ -63,7 +63,7 @@ def test_other_dtypes_tiny_images_none_and_targets(name: str) -> None:
         assert found.dtype == dtype
         distance = (found.double() - expected).abs().max()
         # Those have thresholds, and a photon's number may be another.
-        if name not in ("clahe", "unsharp", "solarize") and "shot" not in name:
+        if name not in ("clahe", "unsharp", "solarize", "snow") and "shot" not in name:
             assert distance < (0.02 if dtype == torch.float16 else 1e-4)
     if name in VALUES and name != "solarize":
         wide = floats((image.int() * 257).to(torch.uint16), index=0)

@@ -1,5 +1,6 @@
 """albumentations' lenses, lights and tiles beside the original, with the numbers that ours drew."""
 
+import math
 from typing import Any
 
 import cv2
@@ -8,8 +9,9 @@ import pytest
 import torch
 from bad_input import check, table
 from visops import transforms as T
-from visops.transforms.base import Keyed
-from visops.transforms.chain.random import Numbers
+from visops._native import make_fields
+from visops.pixels.morphology import dilated
+from visops.transforms.chain.random import Numbers, normal
 
 A = pytest.importorskip("albumentations")
 pixel = pytest.importorskip("albumentations.augmentations.pixel.functional")
@@ -22,6 +24,20 @@ _noise = np.random.default_rng(0).integers(0, 30, (HEIGHT, WIDTH, 3))
 PHOTO = (np.stack((_x * 2, _y * 3, 190 - _x), -1) + _noise).clip(0, 255).astype(np.uint8)
 FLOATS = PHOTO.astype(np.float32) / 255
 KEYS = [(i + 0.5) / 50 for i in range(50)]
+
+
+def advanced(drawn: np.ndarray) -> np.ndarray:
+    """The kernel of an AdvancedBlur's numbers."""
+    side, sigma_x, sigma_y, degrees, place, low, high, least, most, key = drawn
+    size, angle = int(side), np.radians(degrees)
+    beta = low + 2 * place * (1 - low) if place < 0.5 else 1 + (2 * place - 1) * (high - 1)
+    noise = least + Numbers(key).array(size, size) * (most - least)
+    y, x = np.mgrid[:size, :size] - size // 2
+    along = x * np.cos(angle) + y * np.sin(angle)
+    across = y * np.cos(angle) - x * np.sin(angle)
+    distance = (along / sigma_x) ** 2 + (across / sigma_y) ** 2
+    weights: np.ndarray = np.exp(-0.5 * distance**beta) * noise
+    return weights
 
 
 def kernel(image: np.ndarray, drawn: Any) -> np.ndarray:
@@ -37,9 +53,34 @@ def fringes(image: np.ndarray, drawn: Any) -> np.ndarray:
     return pixel.chromatic_aberration(image, r1, r2, b1, b2, cv2.INTER_LINEAR)
 
 
-def shadows(image: np.ndarray, drawn: Any) -> np.ndarray:
-    corners = [own.astype(np.int32) for _, own in drawn]
-    return pixel.add_shadow(image, corners, np.array([strength for strength, _ in drawn]))
+def polygons(drawn: np.ndarray) -> list[tuple[float, np.ndarray]]:
+    """The strength and the corners (x, y) of each of a RandomShadow's polygons."""
+    count, key, left, top, right, bottom, corners, low, high, _ = drawn
+    numbers, size = Numbers(key), (WIDTH, HEIGHT)
+    first = np.floor(np.multiply((left, top), size))
+    sides = np.maximum(np.floor(np.multiply((right, bottom), size)) - first, 1.0)
+    return [
+        (
+            numbers.between((low, high)),
+            (first + np.floor(numbers.array(int(corners), 2) * sides)).astype(np.int32),
+        )
+        for _ in range(int(count))
+    ]
+
+
+def shadows(image: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    strengths, corners = zip(*polygons(drawn), strict=True)
+    return pixel.add_shadow(image, list(corners), np.array(strengths))
+
+
+def light(image: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    strength, mode, first, second, third, darkens = drawn[:6]
+    strength *= -1 if darkens else 1
+    if mode == 0:
+        return pixel.apply_linear_illumination(image, strength, first)
+    if mode == 1:
+        return pixel.apply_corner_illumination(image, strength, int(first))
+    return pixel.apply_gaussian_illumination(image, strength, (first, second), third)
 
 
 def plasma(image: np.ndarray, drawn: Any) -> np.ndarray:
@@ -55,43 +96,47 @@ def along_axes(image: np.ndarray, amounts: np.ndarray) -> np.ndarray:
     return np.rint(moved.clip(0, 1) * 255).reshape(image.shape)
 
 
-def tones(image: np.ndarray, drawn: Any) -> np.ndarray:
-    low, high = drawn[:, 0] if drawn.shape[1] == 1 else drawn
-    return pixel.move_tone_curve(image, low, high)
+def handles(drawn: np.ndarray) -> np.ndarray:
+    """Those of a RandomToneCurve's numbers, [2], or [3, 2] for channels."""
+    scale, per_channel, key = drawn[:3]
+    first, second = np.moveaxis(Numbers(key).array(3, 2, 2), -1, 0)
+    heights = np.clip((0.25, 0.75) + scale * normal(first, second), 0.0, 1.0)
+    return heights if per_channel else heights[0]
 
 
-def snow(image: np.ndarray, drawn: float) -> np.ndarray:
-    return pixel.add_snow_bleach(image, 2.0 * (drawn - 1.0 / 3.0), 2.5)
+def tones(image: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    return pixel.move_tone_curve(image, *handles(drawn).T)
+
+
+def snow(image: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    return pixel.add_snow_bleach(image, 2.0 * (drawn[1] - 1.0 / 3.0), drawn[0])
 
 
 # Ours, theirs by what ours drew, and by how much of 255 a pixel and their mean may differ.
 STEPS: dict[str, Any] = {
-    "advanced blur": (T.AdvancedBlur(p=1), kernel, 1, 0.1),
-    "wide blur": (T.AdvancedBlur((9, 13), 3, (2, 3), p=1), kernel, 1, 0.1),
+    "advanced blur": (T.AdvancedBlur(p=1), lambda i, d: kernel(i, advanced(d)), 1, 0.1),
+    "wide blur": (
+        T.AdvancedBlur((9, 13), 3, (2, 3), p=1),
+        lambda i, d: kernel(i, advanced(d)),
+        1,
+        0.1,
+    ),
     "defocus": (T.Defocus(p=1), kernel, 1, 0.1),
     "ringing": (T.RingingOvershoot(p=1), kernel, 1, 0.1),
     "zoom": (T.ZoomBlur(p=1), zoomed, 25, 3),  # theirs cuts to whole pixels
     "fringes": (T.ChromaticAberration(p=1), fringes, 2, 0.3),
     "opposite fringes": (T.ChromaticAberration(0.2, 0.3, "red_blue", p=1), fringes, 2, 0.3),
     "principal axes": (T.FancyPCA(3.0, p=1), along_axes, 1, 0.1),
-    "slope": (
-        T.Illumination("linear", (0.1, 0.6), p=1),
-        lambda i, d: pixel.apply_linear_illumination(i, *d),
-        1,
-        0.3,
-    ),
-    "corner": (
-        T.Illumination("corner", (0.1, 0.6), p=1),
-        lambda i, d: pixel.apply_corner_illumination(i, d[0], int(d[1])),
-        1,
-        0.6,
-    ),
-    "spot": (
-        T.Illumination("gaussian", (0.1, 0.6), "darken", p=1),
-        lambda i, d: pixel.apply_gaussian_illumination(i, d[0], d[1:3], d[3]),
-        1,
-        0.6,
-    ),
+    "slope": (T.Illumination("linear", (0.1, 0.6), p=1), light, 1, 0.3),
+    **{
+        f"slope of {angle}": (
+            T.Illumination("linear", (0.1, 0.6), angle_range=(angle, angle), p=1),
+            *(light, 1, 0.3),
+        )
+        for angle in (0, 45, 90, 135, 180, 225, 270, 315)
+    },
+    "corner": (T.Illumination("corner", (0.1, 0.6), p=1), light, 1, 0.6),
+    "spot": (T.Illumination("gaussian", (0.1, 0.6), "darken", p=1), light, 1, 0.7),
     "clouds": (T.PlasmaBrightnessContrast((0, 0.3), (0, 0), p=1), plasma, 1, 0.1),
     "clouds' shadows": (
         T.PlasmaShadow(p=1),
@@ -129,15 +174,24 @@ def test_contrast_in_clouds_leaves_bright_pixels_bright() -> None:
     assert (pixel.apply_plasma_brightness_contrast(image[0].numpy(), *drawn)[4:] < 0.95).any()
 
 
+def drawn_by(step: Any, params: Any) -> Any:
+    """What a step's recorded parameters say that it does to an image."""
+    (own,) = params.steps
+    return (
+        step.draw(Numbers(own["key"][0]), (3, HEIGHT, WIDTH)) if "key" in own else own["amounts"][0]
+    )
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_values_are_albumentations(name: str) -> None:
     step, theirs, most, mean = STEPS[name]
+    chain = T.Compose([step], seed=0)
     differs = 0
-    for key in KEYS:
-        drawn = step.draw(Numbers(key), (3, HEIGHT, WIDTH))
-        params = {"apply": np.array([True]), "key": np.array([key])}
-        given = T.Parameters([type(step).__name__], [params], np.array([[HEIGHT, WIDTH]]))
-        found = T.Compose([step])(PHOTO, params=given).movedim(0, -1).numpy().astype(int)
+    for index in range(50):
+        result, params = chain(PHOTO, index=index, return_params=True)
+        assert torch.equal(chain(PHOTO, params=params), result)
+        drawn = drawn_by(step, params)
+        found = result.movedim(0, -1).numpy().astype(int)
         expected = theirs(PHOTO.copy(), drawn).astype(int)
         distance = np.abs(found - expected)
         assert np.quantile(distance, 0.97 if name == "snow" else 1.0) <= most  # thresholds round
@@ -147,13 +201,13 @@ def test_values_are_albumentations(name: str) -> None:
 
 
 def test_a_shadow_has_no_pixels_that_theirs_has_not() -> None:
-    step = T.RandomShadow(num_shadows_limit=(1, 1), p=1)
+    chain = T.Compose([T.RandomShadow(num_shadows_limit=(1, 1), p=1)], seed=0)
     white = torch.ones(1, HEIGHT, WIDTH)
-    for key in KEYS:
-        drawn = step.draw(Numbers(key), (1, HEIGHT, WIDTH))
-        ours = (step.change(white, drawn)[0] < 1).numpy()
+    for index in range(50):
+        found, params = chain(white, index=index, return_params=True)
+        ours = (found[0] < 1).numpy()
+        ((_, corners),) = polygons(params.steps[0]["amounts"][0])
         theirs = np.zeros((HEIGHT, WIDTH), np.uint8)
-        corners = drawn[0][1].astype(np.int32)
         cv2.fillPoly(theirs, [corners], (1,))
         lines = np.zeros_like(theirs)
         cv2.polylines(lines, [corners], True, (1,), 1)
@@ -172,10 +226,16 @@ def test_clouds(size: tuple[int, int]) -> None:
     assert (found.shape, found.min(), found.max()) == (size, 0.0, 1.0)
     numbers = Numbers(0.3)
     assert strength == numbers.between((0.3, 0.7))
+    noise = np.empty((2, 1, 50000), np.float32)  # in [-1, 1]: a field that isn't blurred
+    zeros, ones = [0.0, 0.0], [1.0, 1.0]
+    values = {"key": numbers.next(), "factor": ones, "sigma": zeros, "radius": zeros}
+    make_fields([("elastic", values, *noise.shape[1:], noise.ctypes.data)])
+    rest = iter(noise[0, 0].tolist())
 
     class Generator:
         def uniform(self, low: float, high: float, shape: Any) -> np.ndarray:
-            return low + numbers.array(*shape) * (high - low)
+            own = np.array([next(rest) for _ in range(math.prod(shape))]).reshape(shape)
+            return low + (own + 1.0) / 2.0 * (high - low)
 
     if max(size) > 3:  # theirs takes logarithms of 0
         expected = pixel.generate_plasma_pattern(size, 2.0, Generator())
@@ -187,7 +247,9 @@ def test_draws_have_albumentations_spread() -> None:
     for theirs in (A.AdvancedBlur((3, 9), p=1), A.RingingOvershoot((7, 11), p=1)):
         ours = T.convert(theirs).transforms[0]
         theirs.set_random_seed(0)
-        drawn = [ours.draw(Numbers((i + 0.5) / 400), (3, 9, 9)) for i in range(400)]
+        chain = T.Compose([ours], seed=0)
+        drawn = [drawn_by(ours, chain.make_params(PHOTO, index=i)) for i in range(400)]
+        drawn = [advanced(own) if own.ndim == 1 else own for own in drawn]
         expected = [theirs.get_params()["kernel"] for _ in range(400)]
         for measure in (len, lambda k: k.max() / k.sum(), lambda k: (k**2).sum() / k.sum() ** 2):
             a, b = (np.array([measure(own) for own in own_all]) for own_all in (drawn, expected))
@@ -211,6 +273,48 @@ def test_morphology(operation: str, scale: tuple[int, int]) -> None:
         assert np.array_equal(np.asarray(found["mask"]), expected["mask"])
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float32])
+def test_masks_are_dilated_as_images_are(dtype: torch.dtype) -> None:
+    """Within choices, among other steps, and for the samples of a batch that have drawn it."""
+    image = torch.from_numpy(PHOTO).movedim(-1, 0)
+    mask = (image[0] // 90).to(dtype)
+    step = T.Morphological((5, 4), p=1)
+    expected = dilated(mask, 5, 4, True)
+    assert not torch.equal(expected, mask)
+    for steps in (
+        [step],
+        [T.RandomApply([step], 1.0)],
+        [T.RandomChoice([step, step])],
+        [T.RandomInvert(1.0), step, T.RandomPosterize(3, 1.0)],
+        [T.ToDtype(torch.float32, scale=True), step],
+    ):
+        found = T.Compose(steps)({"image": image, "mask": mask})["mask"]
+        assert found.dtype == dtype
+        assert torch.equal(found, expected)
+    chain = T.Compose([T.Morphological((5, 4), p=0.5)], seed=0)
+    sample = {"image": torch.stack([image] * 12), "masks": torch.stack([mask[None]] * 12)}
+    found, params = chain(sample, index=range(12), return_params=True)
+    applies = params.steps[0]["apply"]
+    assert 0 < applies.sum() < 12
+    assert torch.equal(chain(sample, params=params)["masks"], found["masks"])
+    for i, own in enumerate(applies):
+        assert torch.equal(found["masks"][i, 0], expected if own else mask)
+        assert torch.equal(found["image"][i], dilated(image, 5, 4, True) if own else image)
+
+
+def test_dilations_are_exact_differentiable_and_before_what_moves() -> None:
+    step = T.Compose([T.Morphological((5, 4), "erosion", p=1)])
+    for form in ("double", "int32"):
+        assert torch.equal(step(SAMPLES[form]), dilated(SAMPLES[form], 5, 4, False))
+    image = SAMPLES["float"].clone().requires_grad_()
+    step(image).sum().backward()
+    assert image.grad is not None
+    assert float(image.grad.sum()) == pytest.approx(image.numel())
+    moves = T.RandAugment()
+    assert len(T.Compose([moves, *step.transforms]).passes) == 1
+    assert len(T.Compose([*step.transforms, moves]).passes) == 2
+
+
 @pytest.mark.parametrize("grid", [(3, 3), (4, 7), (1, 5), (99, 2)])
 def test_tiles(grid: tuple[int, int]) -> None:
     """Tiles of their sizes, each once, and masks and key points go with them."""
@@ -230,7 +334,7 @@ def test_tiles(grid: tuple[int, int]) -> None:
             assert (round(own[0]), round(own[1])) == (int(x[place]), int(y[place]))
         orders.add(x.numpy().tobytes() + y.numpy().tobytes())
         step = chain.transforms[0]
-        tiles = step.draw(Numbers((index + 0.5) / 20), (3, HEIGHT, WIDTH))
+        tiles = np.array(step.draw(Numbers((index + 0.5) / 20), (3, HEIGHT, WIDTH)))
         sizes = geometric.split_uniform_grid(
             (HEIGHT, WIDTH), (min(grid[0], HEIGHT), grid[1]), np.random.default_rng(0)
         )
@@ -248,10 +352,11 @@ SAMPLES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", [n for n in STEPS if n not in ("wide blur", "opposite fringes")])
+@pytest.mark.parametrize(
+    "name", [n for n in STEPS if n[:8] not in ("wide blu", "opposite", "slope of")]
+)
 def test_dtypes_batches_and_videos(name: str) -> None:
     step = STEPS[name][0]
-    assert isinstance(step, Keyed)
     chain = T.Compose([step], seed=1)
     image = torch.from_numpy(PHOTO).movedim(-1, 0)
     expected = chain(image, index=3)

@@ -292,11 +292,7 @@ class Erasing : public ChainStep {
   }
   // Random values never reach a plan.
   void extend(const double* p, PlanBuilder& plan) const override {
-    if (p[0] != 0.0) {
-      plan.erase(p[2], p[1], p[2] + p[4], p[1] + p[3]);
-    } else {
-      plan.erase(0.0, 0.0, 0.0, 0.0);
-    }
+    plan.erase(p[0] * p[2], p[0] * p[1], p[0] * (p[2] + p[4]), p[0] * (p[1] + p[3]));
   }
 
  private:

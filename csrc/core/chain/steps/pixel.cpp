@@ -83,13 +83,10 @@ class RandomOperationOf : public ChainStep {
 
   static double value_of(const Draw& draw, const Draws& uniforms) {
     if (draw.position == 0) return draw.low;
-    const double u = uniforms[draw.position];
-    switch (draw.range) {
-      case Range::kWhole: return draw.low + std::floor(u * (draw.high - draw.low + 1.0));
-      case Range::kOdd:
-        return draw.low + 2.0 * std::floor(u * (std::floor((draw.high - draw.low) / 2.0) + 1.0));
-      default: return draw.low + u * (draw.high - draw.low);
-    }
+    const double u = uniforms[draw.position], length = draw.high - draw.low;
+    if (draw.range == Range::kReal) return draw.low + u * length;
+    const double step = draw.range == Range::kOdd ? 2.0 : 1.0;
+    return draw.low + step * std::floor(u * (std::floor(length / step) + 1.0));
   }
 
   PixelKind kind_;
@@ -108,8 +105,7 @@ class GaussianBlur : public ChainStep {
 
   void draw(const Draws& uniforms, const Sample& sample, double* params) const override {
     const Canvas& canvas = sample.canvas;
-    const bool fits =
-        canvas.width > std::floor(kernel_[0] / 2.0) && canvas.height > std::floor(kernel_[1] / 2.0);
+    const bool fits = 2.0 * canvas.width > kernel_[0] && 2.0 * canvas.height > kernel_[1];
     require(fits || canvas.width * canvas.height == 0.0, "transforms.GaussianBlur",
             "kernel_size is (", kernel_[0], ", ", kernel_[1], "), ", sample.describe(),
             "; must be less than twice as large");

@@ -1,4 +1,4 @@
-// One pixel of a gain in HSV: the arithmetic that all backends share (NOTE [ HSV ]).
+// One pixel of a gain in HSV, or of lightness: the arithmetic that all backends share. NOTE [ HSV ]
 //
 // Which channel is the largest, and which sixth of the circle a hue is in, are choices between
 // values, without jumps, so that compilers vectorize loops over them.
@@ -155,6 +155,32 @@ VISOPS_HOT_FN Rgb with_hsv(const HsvGains& gains, float r, float g, float b) {
   const float saturation = grey ? 0.0f : span / value * gains.saturation + gains.saturation_shift;
   return from_hsv(hue, limited(saturation, 0.0f, 1.0f),
                   limited(value * gains.value + gains.value_shift, 0.0f, 1.0f));
+}
+
+// Multiplies the lightness of HLS where it is below `dark`, both with `white` as they are; hue and
+// saturation stay: a channel is the lightness, and a share of what it is away from black or white.
+VISOPS_HOT_FN Rgb with_lightness(float factor, float dark, float white, float r, float g, float b) {
+  const float most = larger(r, larger(g, b)), least = smaller(r, smaller(g, b));
+  const float lightness = (most + least) * 0.5f, lighter = smaller(lightness * factor, white);
+  const float room = smaller(lightness, white - lightness);
+  const bool changes = lightness < dark;
+  const float share = room > 0.0f ? smaller(lighter, white - lighter) / room : 0.0f;
+  const auto changed = [=](float own) {
+    const float moved = lighter + (own - lightness) * share;
+    return limited(changes ? moved : own, 0.0f, white);
+  };
+  return {changed(r), changed(g), changed(b)};
+}
+
+// Three channels of a pixel, lighter where they are dark; `dark` in their units.
+template <class T>
+VISOPS_HOT_FN void bleach(T& r, T& g, T& b, float factor, float dark) {
+  const Rgb out =
+      with_lightness(factor, dark, sizeof(T) == 1 ? 255.0f : 1.0f, static_cast<float>(r),
+                     static_cast<float>(g), static_cast<float>(b));
+  store_element(&r, out.r);
+  store_element(&g, out.g);
+  store_element(&b, out.b);
 }
 
 }  // namespace visops

@@ -139,6 +139,10 @@ bool run_neighbourhood(const PixelOperation& operation, const PixelImage& image)
   const double* const more = operation.more;
   const bool bytes = image.dtype == DType::kUInt8;
   const auto side = static_cast<int64_t>(amount);
+  if (is_small_filter(operation.kind)) {
+    filter(image, small_filter(operation));
+    return true;
+  }
   switch (operation.kind) {
     case PixelKind::kBoxBlur: {
       const Taps ones = box_taps(side);
@@ -153,9 +157,6 @@ bool run_neighbourhood(const PixelOperation& operation, const PixelImage& image)
     case PixelKind::kUnsharpMask:
       bytes ? unsharp_mask<uint8_t>(image, operation) : unsharp_mask<float>(image, operation);
       return true;
-    case PixelKind::kMotionBlur:
-    case PixelKind::kEmboss:
-    case PixelKind::kSharpen: filter(image, small_filter(operation)); return true;
     case PixelKind::kClahe:
       clahe(image, amount, static_cast<int64_t>(more[0]), static_cast<int64_t>(more[1]));
       return true;

@@ -1,4 +1,5 @@
-// Motion blur, emboss and sharpening as taps of a small square: what all backends share.
+// Motion and advanced blur, emboss and sharpening as taps of a small square: what all backends
+// share.
 //
 // NOTE [ Small filters ]
 // A result is the sum over the taps in their order, of values in float32 that are mirrored at the
@@ -11,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/numbers/elementary.h"
+#include "core/numbers/philox.h"
 #include "core/pixels/operations.h"
 #include "core/pixels/values.h"
 
@@ -33,7 +36,7 @@ struct SmallFilter {
 
 VISOPS_FN bool is_small_filter(PixelKind kind) {
   return kind == PixelKind::kMotionBlur || kind == PixelKind::kEmboss ||
-         kind == PixelKind::kSharpen;
+         kind == PixelKind::kSharpen || kind == PixelKind::kAdvancedBlur;
 }
 
 // albumentations' line of a motion: side points on it, rounded and kept in the square, each once.
@@ -88,12 +91,43 @@ inline SmallFilter sharpen_filter(double alpha, double lightness) {
   return filter;
 }
 
+// albumentations' kernel of this name: a generalized normal distribution over turned axes, each
+// weight times a random factor. Half of all exponents are below 1.
+inline SmallFilter advanced_filter(int64_t side, const double* more) {
+  const SinCos turn = sin_cos(more[2] * (3.14159265358979323846 / 180.0));
+  const double place = 2.0 * more[3], least = more[4], most = more[5];
+  const double exponent =
+      place < 1.0 ? least + place * (1.0 - least) : 1.0 + (place - 1.0) * (most - 1.0);
+  Uniforms factors(static_cast<uint64_t>(more[8] * 0x1p53), 0, 0);
+  std::vector<double> weights;
+  double sum = 0.0;
+  for (int64_t i = 0; i < side * side; ++i) {
+    const auto y = static_cast<double>(i / side - side / 2);
+    const auto x = static_cast<double>(i % side - side / 2);
+    const double along = (x * turn.cosine + y * turn.sine) / more[0];
+    const double across = (y * turn.cosine - x * turn.sine) / more[1];
+    const double squares = along * along + across * across;
+    const double power = squares > 0.0 ? exp_of(exponent * kLn2 * log2_of(squares)) : 0.0;
+    weights.push_back(exp_of(-0.5 * power) * (more[6] + factors[i] * (more[7] - more[6])));
+    sum += weights.back();
+  }
+  SmallFilter filter;
+  for (int64_t i = 0; i < side * side; ++i) {
+    const double weight = weights[static_cast<size_t>(i)] / sum;
+    // What is less than any sum in float32 would show costs time only.
+    if (!(weight < 1e-12)) filter.add(i / side - side / 2, i % side - side / 2, weight);
+  }
+  return filter;
+}
+
 // The filter of an operation that is_small_filter().
 inline SmallFilter small_filter(const PixelOperation& operation) {
   const double amount = operation.amount;
   switch (operation.kind) {
     case PixelKind::kMotionBlur: return motion_filter(static_cast<int64_t>(amount), operation.more);
     case PixelKind::kEmboss: return emboss_filter(amount, operation.more[0]);
+    case PixelKind::kAdvancedBlur:
+      return advanced_filter(static_cast<int64_t>(amount), operation.more);
     default: return sharpen_filter(amount, operation.more[0]);
   }
 }
