@@ -63,7 +63,7 @@ struct Photons {
 VISOPS_FN Photons photons_of(double value, double scale) {
   const double inside = value > 0.0 ? value : 0.0;
   const double rate = (positive_power(inside, kShotGamma) + scale * 1e-6) / scale;
-  return {rate, exp_of(-rate)};
+  return {value == value ? rate : value, exp_of(-rate)};  // NaN stays
 }
 
 // A value that `photons` are expected of.
@@ -72,7 +72,8 @@ VISOPS_FN T with_shot(const Photons& photons, double scale, float unit, float no
   const double seen =
       scale * poisson(photons.rate, photons.none, static_cast<double>(unit) + 2.98e-8,
                       static_cast<double>(normal));
-  const float out = static_cast<float>(positive_power(seen < 1.0 ? seen : 1.0, 1.0 / kShotGamma));
+  const double bright = positive_power(seen < 1.0 ? seen : 1.0, 1.0 / kShotGamma);
+  const auto out = static_cast<float>(photons.rate == photons.rate ? bright : photons.rate);
   T value;
   store_element(&value, sizeof(T) == 1 ? out * 255.0f : out);
   return value;

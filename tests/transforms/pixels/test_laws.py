@@ -88,3 +88,18 @@ def test_p_is_a_probability_for_each_sample(name: str) -> None:
     changed = (out != image).flatten(1).any(1).numpy()
     assert (changed <= params.steps[0]["apply"]).all()
     assert 0.17 < params.steps[0]["apply"].mean() < 0.33
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("cls", [T.HueSaturationValue, T.RandomHSV, T.RandomSnow, T.ShotNoise])
+def test_nan_stays(cls: type) -> None:
+    """Colours and noise are computed from all channels, or by comparing: a NaN would get lost."""
+    image = picture().float() / 255
+    broken = image.clone()
+    broken[1, 3, 5] = torch.nan
+    chain = T.Compose([cls(p=1)], seed=2)
+    found, expected = chain(broken, index=0), chain(image, index=0)
+    assert found[1, 3, 5].isnan()
+    others = torch.ones_like(image, dtype=torch.bool)
+    others[:, 3, 5] = False
+    assert torch.equal(found[others], expected[others])

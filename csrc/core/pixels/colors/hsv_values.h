@@ -153,8 +153,9 @@ VISOPS_HOT_FN Rgb with_hsv(const HsvGains& gains, float r, float g, float b) {
   hue = hue < 0.0f ? 0.0f : hue >= 6.0f ? hue - 6.0f : hue;
   const bool grey = !(value > 0.0f && span > 0.0f);
   const float saturation = grey ? 0.0f : span / value * gains.saturation + gains.saturation_shift;
-  return from_hsv(hue, limited(saturation, 0.0f, 1.0f),
-                  limited(value * gains.value + gains.value_shift, 0.0f, 1.0f));
+  const Rgb out = from_hsv(hue, limited(saturation, 0.0f, 1.0f),
+                           limited(value * gains.value + gains.value_shift, 0.0f, 1.0f));
+  return {r == r ? out.r : r, g == g ? out.g : g, b == b ? out.b : b};  // NaN stays
 }
 
 // Multiplies the lightness of HLS where it is below `dark`, both with `white` as they are; hue and
@@ -167,7 +168,7 @@ VISOPS_HOT_FN Rgb with_lightness(float factor, float dark, float white, float r,
   const float share = room > 0.0f ? smaller(lighter, white - lighter) / room : 0.0f;
   const auto changed = [=](float own) {
     const float moved = lighter + (own - lightness) * share;
-    return limited(changes ? moved : own, 0.0f, white);
+    return own == own ? limited(changes ? moved : own, 0.0f, white) : own;  // NaN stays
   };
   return {changed(r), changed(g), changed(b)};
 }
