@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..._torch.options import Interpolation
 from ...convolution.blurs import gaussian_blur
 from ...convolution.filter2d import filter2d
 from ...warp.augment_options import AugmentOptions
@@ -318,8 +319,8 @@ class ChromaticAberration(Keyed):
         self,
         primary_distortion_limit: float | Sequence[float] = (-0.02, 0.02),
         secondary_distortion_limit: float | Sequence[float] = (-0.05, 0.05),
-        mode: str = "green_purple",
-        interpolation: str = "bilinear",
+        mode: Literal["green_purple", "red_blue", "random"] = "green_purple",
+        interpolation: Interpolation = "bilinear",
         p: float = 0.5,
     ) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Light and shadow on images: albumentations' gradients, plasmas, polygons and curves."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -71,9 +71,9 @@ class Illumination(OperationStep):
 
     def __init__(
         self,
-        mode: str = "linear",
+        mode: Literal["linear", "corner", "gaussian"] = "linear",
         intensity_range: Sequence[float] = (0.01, 0.2),
-        effect_type: str = "both",
+        effect_type: Literal["both", "brighten", "darken"] = "both",
         angle_range: Sequence[float] = (0, 360),
         center_range: Sequence[float] = (0.1, 0.9),
         sigma_range: Sequence[float] = (0.2, 1.0),

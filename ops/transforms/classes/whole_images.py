@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -207,7 +207,10 @@ class Morphological(OperationStep):
     changes_masks = True
 
     def __init__(
-        self, scale: int | Sequence[int] = (2, 3), operation: str = "dilation", p: float = 0.5
+        self,
+        scale: int | Sequence[int] = (2, 3),
+        operation: Literal["dilation", "erosion"] = "dilation",
+        p: float = 0.5,
     ) -> None:
         if isinstance(scale, (tuple, list)):
             sides = [whole_range("Morphological", "scale", (own, own), 1, 255)[0] for own in scale]

@@ -4,7 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal
 
 from ..._native import Step
 from ..._torch.options import PadMode
@@ -174,7 +174,9 @@ class PadIfNeeded(_Window):
         min_width: int | None = 1024,
         pad_height_divisor: int | None = None,
         pad_width_divisor: int | None = None,
-        position: str = "center",
+        position: Literal[
+            "center", "top_left", "top_right", "bottom_left", "bottom_right", "random"
+        ] = "center",
         fill: FillArgument = 0,
         padding_mode: PadMode = "constant",
         p: float = 1.0,
