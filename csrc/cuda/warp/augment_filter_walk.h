@@ -5,9 +5,10 @@
 // tap column j, v_j = sum_i wy_i p_ij. Where the map is upright, all pixels of an output row have
 // the same wy and share their tap columns. So a block takes a tile of the output, and its threads
 // walk down the columns of the source that the tile reads: each adds a word of every row, of four
-// uint8 elements (or two, of one element), to the sums of the output rows that have this row as a
-// tap. Few are open at a time: a tent reaches two, and kOpen leaves one more, since rows come in
-// pairs. So an element is read once by a walk, and two rows are on their way while two are added.
+// uint8 elements (or up to four words, of one element), to the sums of the output rows that have
+// this row as a tap. Few are open at a time: a tent reaches two, and kOpen leaves one more, since
+// rows come in pairs. So an element is read once by a walk, and two rows are on their way while two
+// are added.
 //
 // A row that has all its taps is closed: its sums go to shared memory. When there is no room for
 // more of them, the walk is over, and each thread adds for some pixels of a column those that are
@@ -301,7 +302,7 @@ __device__ inline void prepare_pair(const AugmentParams& p, int from, int to, in
   int open = from, closed = 0;
   while (open + 1 < to && tile->row[open].last_pair(begin) < index) ++open;
   while (open + closed < to && tile->row[open + closed].last_pair(begin) == index) ++closed;
-  uint32_t taps = 0;
+  uint32_t taps_and_closed = static_cast<uint32_t>(closed) << RowPair<F>::kTapBits;
   const SegmentAxis<typename F::Acc>& axis = tile->row[open].axis;
   const int64_t last = tile->row[to - 1].end - 1;
   for (int j = 0; j < 2; ++j) {
@@ -314,11 +315,11 @@ __device__ inline void prepare_pair(const AugmentParams& p, int from, int to, in
       const int row = open + slot;
       pair->open.weight[slot].of[j] = 0;
       if (row >= to || k < tile->row[row].first || k >= tile->row[row].end) continue;
-      taps |= 1u << (2 * slot + j);
+      taps_and_closed |= 1u << (2 * slot + j);
       pair->open.weight[slot].of[j] = row_weight(*tile, row, k);
     }
   }
-  pair->open.taps_and_closed = taps | static_cast<uint32_t>(closed) << RowPair<F>::kTapBits;
+  pair->open.taps_and_closed = taps_and_closed;
 }
 
 // Columns of a tile from `begin` on and before `end`, and a part of their tap columns.
@@ -349,7 +350,7 @@ __device__ void walk_rows(const AugmentParams& p, const FilterWords<F>& words, i
     for (int j = 0; j < 2; ++j) walk.load(*tile, tile->pair[0].offset, j);
 #pragma unroll 1
     for (const RowPair<F>* pair = tile->pair; pair < tile->pair + count; ++pair) {
-      const typename RowPair<F>::Rows rows = pair->open;
+      const typename RowPair<F>::Rows& rows = pair->open;
       walk.add(*tile, pair, rows);
 #pragma unroll 1
       for (int closed = pair->closed(rows); closed > 0; --closed, ++row, held += pitch) {
@@ -394,6 +395,7 @@ __device__ void finish_rows(const AugmentParams& p, const FilterRuns& runs,
   const int count = channels.count(), step = runs.step;
   const int apart = step > 1 ? 1 : runs.words * F::kParts;
   const int kept = F::kWeights - taps.first < taps.count ? F::kWeights - taps.first : taps.count;
+  const auto* const weights = tile->column_weight[kept > 0 ? taps.first : 0] + column;
   const Acc cover = tile->column[column].cover;
   const bool blends = blends_edge(p, tile->sample);
   const bool words = tile->words && lanes >= piece.begin && lanes + kWarp <= piece.end;
@@ -416,7 +418,7 @@ __device__ void finish_rows(const AugmentParams& p, const FilterRuns& runs,
           if (piece.continues && c < count) sum[c] = carried[c];
         }
       }
-      const typename F::Weight* weight = tile->column_weight[taps.first] + column;
+      const typename F::Weight* weight = weights;
       int i = 0;
 #pragma unroll 2
       for (; i < kept; ++i, weight += kTileWidth) add(*weight);

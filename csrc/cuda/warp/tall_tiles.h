@@ -19,7 +19,7 @@ constexpr int kLeastTileRows = 8;
 #if defined(VISOPS_SMALL_CONSTANTS)
 constexpr int64_t kManyTiles = 8;  // few, so that tests see tiles of several heights
 #else
-constexpr int64_t kManyTiles = 2048;  // some 15 for each multiprocessor of the largest devices
+constexpr int64_t kManyTiles = 1024;  // some 7 for each multiprocessor of the largest devices
 #endif
 
 constexpr int kTileParts = 4;  // of a block, with a piece each
