@@ -77,7 +77,8 @@ def warps() -> Iterator[Row]:
 
 
 def chains() -> Iterator[Row]:
-    photos = noise(torch.uint8, 16, (512, 512), "NCHW", "cpu")
+    """All images, as above."""
+    photos = noise(torch.uint8, 64, (512, 512), "NCHW", "cpu")
     steps: dict[str, list[Any]] = {
         "normalise": [],
         "jitter": [T.ColorJitter(0.4, 0.4, 0.4)],
@@ -87,7 +88,7 @@ def chains() -> Iterator[Row]:
         crop = [T.RandomResizedCrop(224, antialias=True), T.RandomHorizontalFlip()]
         to_floats = [T.ToDtype(torch.float32, scale=True), T.Normalize(MEAN, STD)]
         chain = T.Compose([*crop, *more, *to_floats])
-        yield Row(f"crop, flip, {name}, 64×3×512² → 224²", functools.partial(chain, photos), 4)
+        yield Row(f"crop, flip, {name}, 64×3×512² → 224²", functools.partial(chain, photos))
 
 
 def boxes() -> Iterator[Row]:

@@ -258,10 +258,11 @@ __device__ inline int64_t common_bits(const MaskIouParams& p, const MaskPair& pa
   for (int x = width > 0 ? lane % across : 0; x < width; x += across) {
     const int row = lane / across;
     if (row >= down) break;  // lanes beyond the last whole row
-#pragma unroll 4             // loads under way at once
-    for (int64_t y = row; y < rows; y += down) {
-      count += __popcll(first[y * p.words + x] & second[y * p.words + x]);
-    }
+    const int64_t start = row * p.words + x, step = down * p.words;
+    const uint64_t *one = first + start, *two = second + start;
+    const int own = (static_cast<int>(rows) - row + down - 1) / down;  // rows
+#pragma unroll 4                                                       // loads under way at once
+    for (int i = 0; i < own; ++i, one += step, two += step) count += __popcll(*one & *two);
   }
   for (int stride = kWarp / 2; stride > 0; stride /= 2) {
     count += __shfl_xor_sync(kWholeWarp, count, stride);

@@ -170,13 +170,12 @@ __device__ void store_piece(T* to, const Piece<T>& piece, bool is_whole, int cou
   }
 }
 
-// For bytes, in fewer instructions and with the same bits; a piece is a word. A byte plus 2^23 is a
-// float whose lowest bits are the byte: no conversion, and differences are exact. A blend of bytes
-// needs no bounds: with t in [0, 1] each step lies between its operands, but for a last place that
-// rounding to integers takes away. Adding 1.5 * 2^23 rounds to an integer in the lowest bits.
+// For bytes, in fewer instructions and with the same bits; a piece is a word. Bytes become floats
+// as in offset_byte(). A blend of bytes needs no bounds: with t in [0, 1] each step lies between
+// its operands, but for a last place that rounding to integers takes away. Adding 1.5 * 2^23 rounds
+// to an integer in the lowest bits.
 __device__ inline uint32_t blend_piece(const uint8_t* const* upper, const uint8_t* const* lower,
                                        float y_t, const float* x_t) {
-  constexpr float kOffset = 8388608.0f;
   uint32_t byte[kPiece][2][2];
   for (int i = 0; i < kPiece; ++i) {
     for (int j = 0; j < 2; ++j) {
@@ -188,9 +187,8 @@ __device__ inline uint32_t blend_piece(const uint8_t* const* upper, const uint8_
   for (int i = 0; i < kPiece; ++i) {
     float down[2];  // the blends of either column
     for (int j = 0; j < 2; ++j) {
-      const float top = bit_cast<float>(0x4b000000u + byte[i][0][j]);
-      const float bottom = bit_cast<float>(0x4b000000u + byte[i][1][j]);
-      down[j] = (top - kOffset) + y_t * (bottom - top);
+      const float top = offset_byte(byte[i][0][j], 0), bottom = offset_byte(byte[i][1][j], 0);
+      down[j] = (top - kByteOffset) + y_t * (bottom - top);
     }
     rounded[i] = bit_cast<uint32_t>((down[0] + x_t[i] * (down[1] - down[0])) + 12582912.0f);
   }

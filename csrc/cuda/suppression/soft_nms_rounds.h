@@ -222,15 +222,16 @@ __device__ typename Kind::Number lowered_by(const SoftNmsParams& p, typename Kin
   return overlap > threshold ? decayed(p, score, overlap) : score;
 }
 
-// The score after the round's kept boxes whose bits are set.
+// The score after the round's kept boxes whose bits are set. Boxes are copies, in registers: from
+// references, their least and greatest corners would be chosen first, and then read again.
 template <class Kind>
 __device__ typename Kind::Number lowered(const SoftNmsParams& p, typename Kind::Number threshold,
                                          const SharedSegment<Kind>& shared, unsigned lowering,
-                                         const typename Kind::Box& box,
+                                         const typename Kind::Box box,
                                          typename Kind::Number score) {
   using Acc = typename Kind::Number;
   for (unsigned rest = lowering; rest != 0 && score >= static_cast<Acc>(0); rest &= rest - 1) {
-    const auto& kept = shared.kept[__ffs(static_cast<int>(rest)) - 1];
+    const typename Kind::Box kept = shared.kept[__ffs(static_cast<int>(rest)) - 1];
     score = lowered_by<Kind>(p, threshold, kept, box, score);
   }
   return score;

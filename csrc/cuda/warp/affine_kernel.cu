@@ -45,6 +45,7 @@ constexpr bool kStages = mode == Interpolation::kBilinear && sizeof(T) <= 4;
 template <class T, class Acc = typename Accumulate<T>::type>
 struct TileMap {
   AffineMap map;
+  bool words;      // OutputLayout::writes_words()
   T fill[kFills];  // of the first channels
   SegmentOrigin<Acc> origin[kMostTileRows];
   InnerRow<Acc> inner[kMostTileRows];
@@ -74,6 +75,11 @@ __device__ inline void prepare_rows(const AffineParams& p, const AffineMap& map,
   }
 }
 
+template <class T>
+__device__ inline OutputLayout output_layout(const AffineParams& p) {
+  return {p.output, p.output_stride, static_cast<int>(sizeof(T)), p.channels, p.output_width};
+}
+
 // Called by all threads of the block, and synchronizes them. The first warp does the rows.
 template <Interpolation mode, class T, class Acc>
 __device__ inline void prepare_tile(const AffineParams& p, const TileAt& at, int rows,
@@ -89,7 +95,10 @@ __device__ inline void prepare_tile(const AffineParams& p, const TileAt& at, int
     } else {
       prepare_rows<mode>(p, map, at, rows, tile);
     }
-    if (threadIdx.x == 0) tile->map = map;
+    if (threadIdx.x == 0) {
+      tile->map = map;
+      tile->words = output_layout<T>(p).writes_words();
+    }
   }
   __syncthreads();
 }
@@ -188,19 +197,27 @@ __device__ void warp_pixel(const AffineParams& p, const TileMap<T, Acc>& tile, i
   outer_pixel<T, mode>(p, tile, row, column, pointers);
 }
 
+// The first pixel of a tile.
+template <class T>
+__device__ T* first_pixel(const AffineParams& p, const TileAt& at) {
+  const Strides& stride = p.output_stride;
+  return static_cast<T*>(p.output) + at.sample * stride.batch + at.y * stride.row +
+         at.x * stride.column;
+}
+
 // This thread's pixels of one column: write(row, pointers) for every `step`-th row from walk.row
-// on. All threads of a warp call it. `staged` is this warp's part of shared memory.
-template <class T, class Write>
-__device__ void each_pixel(const AffineParams& p, const TileAt& at, const TileWalk& walk, int rows,
-                           T* staged, const Write& write) {
-  const OutputLayout layout = {p.output, p.output_stride, static_cast<int>(sizeof(T)), p.channels,
-                               p.output_width};
+// on. All threads of a warp call it. `first` is the tile's first_pixel(), `staged` this warp's part
+// of shared memory.
+template <class T, class Acc, class Write>
+__device__ void each_pixel(const AffineParams& p, const TileAt& at, const TileMap<T, Acc>& tile,
+                           T* first, const TileWalk& walk, int rows, T* staged,
+                           const Write& write) {
   const T* const image = static_cast<const T*>(p.image) + at.sample * p.image_stride.batch;
-  if (!layout.writes_words()) {
+  if (!tile.words) {
     if (at.x + walk.column >= p.output_width) return;
     const Strides& stride = p.output_stride;
-    T* out = static_cast<T*>(p.output) + at.sample * stride.batch + (at.y + walk.row) * stride.row +
-             (at.x + walk.column) * stride.column;
+    T* out = first + walk.row * stride.row + walk.column * stride.column;
+#pragma unroll(sizeof(T) == 1 ? 2 : 1)
     for (int row = walk.row; row < rows; row += walk.step, out += walk.step * stride.row) {
       write(row, PixelPointers<T>{image, out, stride.channel});
     }
@@ -208,10 +225,11 @@ __device__ void each_pixel(const AffineParams& p, const TileAt& at, const TileWa
   }
   for (int row = walk.row; row < rows; row += walk.step) {
     const PixelOutput to =
-        pixel_output(layout, true, at.sample, at.y + row, int64_t{at.x} + walk.column);
-    T* const out = to.words ? staged + lane_of_warp() * p.channels : reinterpret_cast<T*>(to.at);
+        pixel_output(output_layout<T>(p), true, at.sample, at.y + row, int64_t{at.x} + walk.column);
+    const bool words = to.writes_words();
+    T* const out = words ? staged + lane_of_warp() * p.channels : reinterpret_cast<T*>(to.at);
     if (to.exists) write(row, PixelPointers<T>{image, out, 1});
-    if (to.words) store_words(to, staged);
+    if (words) store_words(to, staged);
   }
 }
 
@@ -220,9 +238,10 @@ template <class T, Interpolation mode, class Acc>
 __device__ void warp_tile(const AffineParams& p, const TileAt& at, const TileMap<T, Acc>& tile,
                           int rows, T* staged) {
   const TileWalk walk = tile_walk(at, p.output_width);
-  each_pixel(p, at, walk, rows, staged, [&](int row, const PixelPointers<T>& pointers) {
-    warp_pixel<T, mode>(p, tile, row, walk.column, pointers);
-  });
+  each_pixel(p, at, tile, first_pixel<T>(p, at), walk, rows, staged,
+             [&](int row, const PixelPointers<T>& pointers) {
+               warp_pixel<T, mode>(p, tile, row, walk.column, pointers);
+             });
 }
 
 // Finds the boxes of a tile's parts, a warp each, and whether a fill can be staged.
@@ -256,10 +275,11 @@ template <int kCount, class T, class Acc>
 __device__ void store_staged(const AffineParams& p,
                              const InnerPixel<Interpolation::kBilinear, Acc>& pixel,
                              const StagedTaps<T>& taps, const PixelPointers<T>& pointers) {
+  T* out = pointers.out;
 #pragma unroll
-  for (int c = 0; c < (kCount > 0 ? kCount : kStagedChannels); ++c) {
+  for (int c = 0; c < (kCount > 0 ? kCount : kStagedChannels); ++c, out += pointers.step) {
     if (kCount == 0 && c >= p.channels) break;
-    store_blend(pointers.out + c * pointers.step, taps.blend(pixel.taps, c));
+    store_blend(out, taps.blend(pixel.taps, c));
   }
 }
 
@@ -275,23 +295,27 @@ __device__ void warp_parts(const AffineParams& p, const TileAt& at, const TileMa
       planes,      p.image_stride, static_cast<int>(p.channels), p.height, p.width, p.padding,
       stage->fill, skew >= 0,
   };
+  T* const first = first_pixel<T>(p, at);
   each_part(at, rows, p.output_width, [&](int part, const TileWalk& walk, int end) {
-    const StagedBox& box = stage->box[part];
+    const StagedBox box = stage->box[part];
     if (!box.fits) {
-      each_pixel(p, at, walk, end, staged, [&](int row, const PixelPointers<T>& pointers) {
-        warp_pixel<T, kMode>(p, tile, row, walk.column, pointers);
-      });
+      each_pixel(p, at, tile, first, walk, end, staged,
+                 [&](int row, const PixelPointers<T>& pointers) {
+                   warp_pixel<T, kMode>(p, tile, row, walk.column, pointers);
+                 });
       return;
     }
     stage_box(image, box, stage->pixel);
     __syncthreads();  // the box is there
     const Acc t = from_centre<Acc>(walk.column);
+    const Acc across = tile.inner[0].step_x * t, down = tile.inner[0].step_y * t;  // in all rows
     const auto sample = [&](auto count) {
-      each_pixel(p, at, walk, end, staged, [&](int row, const PixelPointers<T>& pointers) {
-        const auto pixel = inner_pixel<kMode>(tile.inner[row], t, 0, 0);
-        const StagedTaps<T> taps(stage->pixel, box, pixel.x, pixel.y);
-        store_staged<count.value>(p, pixel, taps, pointers);
-      });
+      each_pixel(p, at, tile, first, walk, end, staged,
+                 [&](int row, const PixelPointers<T>& pointers) {
+                   const auto pixel = inner_pixel<kMode>(tile.inner[row], across, down, 0, 0);
+                   const StagedTaps<T> taps(stage->pixel, box, pixel.x, pixel.y);
+                   store_staged<count.value>(p, pixel, taps, pointers);
+                 });
     };
     if (p.channels == 3) {
       sample(std::integral_constant<int, 3>());
@@ -304,10 +328,10 @@ __device__ void warp_parts(const AffineParams& p, const TileAt& at, const TileMa
 
 // Blocks that a multiprocessor should hold, such that pixels inside the image spill no register.
 template <class T, Interpolation mode>
-constexpr int kForwardBlocks = mode == Interpolation::kNearest   ? 4
-                               : sizeof(T) == 8                  ? 2
-                               : mode == Interpolation::kBicubic ? 3
-                                                                 : 4;
+constexpr int kForwardBlocks = mode == Interpolation::kNearest                     ? 4
+                               : sizeof(T) == 8                                    ? 2
+                               : mode == Interpolation::kBicubic || sizeof(T) == 1 ? 3
+                                                                                   : 4;
 
 template <class T, Interpolation mode>
 __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))

@@ -12,14 +12,13 @@
 namespace visops {
 namespace {
 
-constexpr int kFilterRows = 16;  // of a tile; it is kTileWidth wide
-constexpr int kFilterThreads = 128;
-constexpr int kHeldRows = kFilterThreads / kTileWidth;  // a pixel of theirs for each thread
+constexpr int kLeastFilterRows = 16, kMostFilterRows = 31;  // of a tile; it is kTileWidth wide
+constexpr int kFilterThreads = 256;
 #if defined(VISOPS_SMALL_CONSTANTS)
-constexpr bool kFewWords = true;  // so that tests see tiles in pieces, and pixels in several walks
+constexpr bool kHoldsLittle = true;  // so that tests see tiles in several walks
 constexpr int kPairs = 4;
 #else
-constexpr bool kFewWords = false;
+constexpr bool kHoldsLittle = false;
 constexpr int kPairs = 64;
 #endif
 
@@ -36,12 +35,12 @@ struct FilterOf {
   static constexpr bool kIntegers = in_integers;
   static constexpr bool kBytes = sizeof(T) == 1;
   static constexpr int kParts = int{sizeof(Word)} / int{sizeof(T)};  // elements of a word
-  // A thread's words; sums of all open rows are in registers.
-  static constexpr int kWords =
-      kFewWords || (kBytes && filter != Interpolation::kBilinear) || sizeof(T) == 8 ? 2 : 4;
   static constexpr int kOpen = 2 * static_cast<int>(filter_reach(filter)) + 1;
+  static constexpr int kWords = kParts > 1 ? 1 : sizeof(T) == 4 ? 4 : 2;  // of a thread, at most
   static constexpr int kBlockWords = kFilterThreads * kWords;
   static constexpr int kElements = kBlockWords * kParts;
+  static constexpr int kHeldBytes = sizeof(T) == 4 ? 24 * 1024 : 16 * 1024;
+  static constexpr int kHeld = kHoldsLittle ? 2 * kElements : kHeldBytes / int{sizeof(Column)};
   // Tap columns whose weights are kept.
   static constexpr int kWeights = in_integers ? kMostIntegerTaps : 128 / int{sizeof(Acc)};
 };
@@ -76,13 +75,25 @@ struct FilterRow {
 // Two rows of the source, one below the other.
 template <class F>
 struct RowPair {
-  int64_t offset[2];  // in bytes
-  // The open rows' weights, and whether they have that tap: bit 2 i + j is of row i's tap j.
-  struct alignas(2 * sizeof(typename F::Weight)) Weights {
-    typename F::Weight of[2];
-  } weight[F::kOpen];
-  uint32_t taps;
-  int closed;  // rows, the first of the open ones, that have all their taps after these
+  static constexpr int kTapBits = 16;
+  struct alignas(16) Offsets {
+    int64_t of[2];  // in bytes
+  } offset;
+  struct Weights {
+    alignas(2 * sizeof(typename F::Weight)) typename F::Weight of[2];
+  };
+  // Of the open rows. Read at once.
+  struct alignas(16) Rows {
+    Weights weight[F::kOpen];
+    // Bit 2 i + j: row i has row j as a tap; in integers, where adding 0 does no harm, nobody asks.
+    // The bits above: how many rows, the first of the open ones, have all their taps after these.
+    uint32_t taps_and_closed;
+  } open;
+  static_assert(2 * F::kOpen <= kTapBits, "a bit for each tap");
+
+  __device__ static int closed(const Rows& rows) {
+    return static_cast<int>(rows.taps_and_closed >> kTapBits);
+  }
 };
 
 // How the elements of a source row lie that a walk reads: in runs of neighbours, one of all
@@ -130,17 +141,20 @@ struct FilterTile {
   AugmentSample sample;
   SegmentAxis<Acc> x;
   FilterColumn<Acc> column[kTileWidth];
-  FilterRow<Acc> row[kFilterRows];  // as they are walked
+  FilterRow<Acc> row[kMostFilterRows];  // as they are walked
   typename F::Weight column_weight[F::kWeights][kTileWidth];
-  int16_t row_weight[F::kIntegers ? kFilterRows : 1][kMostIntegerTaps];
+  int16_t row_weight[F::kIntegers ? kMostFilterRows : 1][kMostIntegerTaps];
   ColorPlan<Acc> plan;
   ChannelValues<Acc> values;
-  RowPair<F> pair[kPairs];
-  alignas(16) typename F::Column held[kHeldRows][F::kElements];
-  Acc carried[kFilterRows][kPixelGroup];  // the sums of a pixel that takes several walks
-  // Where the elements of a thread's words lie that are read one by one; -1 for none.
+  union {
+    RowPair<F> pair[kPairs + 1];                       // of a walk
+    uint64_t staged[kFilterThreads / kWarp][kStaged];  // once it is over
+  };
+  alignas(16) typename F::Column held[F::kHeld];  // sums of tap rows, a line for each row
+  Acc carried[kMostFilterRows][kPixelGroup];      // the sums of a pixel that takes several walks
+  bool reads_parts[kFilterThreads / kWarp];       // some word of this warp isn't read as it lies
+  // Where the elements of a thread's word lie that are read one by one; -1 for none.
   alignas(16) int32_t element[F::kParts > 1 ? F::kElements : 1];
-  uint64_t staged[kFilterThreads / kWarp][kStaged];
 
   // Where a row lies, as it is walked, below the tile's first.
   __device__ int output_row(int row) const { return flipped ? rows - 1 - row : row; }
@@ -221,7 +235,7 @@ __device__ inline void prepare_filter(const AugmentParams& p, const TileGrid& gr
     tile->left = at.x;
     tile->top = at.y;
     tile->columns = columns < kTileWidth ? static_cast<int>(columns) : kTileWidth;
-    tile->rows = rows < kFilterRows ? static_cast<int>(rows) : kFilterRows;
+    tile->rows = rows < grid.height ? static_cast<int>(rows) : grid.height;
     tile->sample = p.samples[at.sample];
     tile->flipped = tile->sample.map.m[4] < 0.0;
   } else {

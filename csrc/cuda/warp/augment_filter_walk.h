@@ -4,15 +4,17 @@
 // A filter of n x n taps is separable, and NOTE [ One augmented pixel ] sums tap rows first: for a
 // tap column j, v_j = sum_i wy_i p_ij. Where the map is upright, all pixels of an output row have
 // the same wy and share their tap columns. So a block takes a tile of the output, and its threads
-// walk down the columns of the source that the tile reads: each adds a few words of every row, of
-// four uint8 elements each, to the sums of the output rows that have this row as a tap. Few are
-// open at a time: a tent reaches two, and kOpen leaves one more, since rows come in pairs. So
-// an element is read once by a tile, and from one to two rows are on their way while two are added.
+// walk down the columns of the source that the tile reads: each adds a word of every row, of four
+// uint8 elements (or up to four words, of one element), to the sums of the output rows that have
+// this row as a tap. Few are open at a time: a tent reaches two, and kOpen leaves one more, since
+// rows come in pairs. So an element is read once by a walk, and two rows are on their way while two
+// are added.
 //
-// A row that has all its taps is closed: its sums go to shared memory. When there are kHeldRows of
-// them, each thread adds for one pixel those that are its taps, from left to right. Sums have the
-// terms and the order of augment_forward(), and so its bits. Taps that only multiply uint8 elements
-// by 0 are left out.
+// A row that has all its taps is closed: its sums go to shared memory. When there is no room for
+// more of them, the walk is over, and each thread adds for some pixels of a column those that are
+// its taps, from left to right. Sums have the terms and the order of augment_forward(), and so its
+// bits. Taps that only multiply uint8 elements by 0 are left out. The next walk reads the rows
+// again that it shares with this one; sums that outlived a walk would take registers from pixels.
 //
 // What a pair of rows means to the open ones (RowPair) is found by a thread a pair, for kPairs of
 // them. Rows that can't be open together, as of an image that is enlarged along y, are left to
@@ -29,46 +31,41 @@
 
 #include "cuda/byte_products.h"
 #include "cuda/warp/augment_filter_tile.h"
+#include "cuda/warp/tall_tiles.h"
 #include "cuda/warp_extremes.h"
 
 namespace visops {
 namespace {
 
-// A thread's words of a source row, and its sums of the open rows. Word i of the thread is number
-// `thread + i kFilterThreads` of all runs'.
+// A thread's words of the source rows. Word i of the thread is number `threadIdx.x +
+// i kFilterThreads` of all runs'; where words have several elements, there is one.
 template <class F>
-struct FilterWalk {
+struct FilterWords {
   using T = typename F::T;
-  using Acc = typename F::Acc;
-  using Sum = typename F::Sum;
   using Word = typename F::Word;
-  static constexpr int kWords = F::kWords, kParts = F::kParts, kOpen = F::kOpen;
+  static constexpr int kParts = F::kParts;
+  static_assert(F::kWords == 1 || kParts == 1, "one word is read in parts");
 
-  // In the image's first row; of words that are read element by element, where the plane begins.
-  const char* at[kWords];
-  int64_t apart;      // from element to element of these, in bytes
-  uint32_t in_parts;  // a bit for each of these
-  bool plain;         // all words of the warp are read as they lie
-  int used;           // words of the warp's threads; others are sums of anything
-  // The next pair of rows; and the words behind, where rows don't begin at words.
-  Word next[2][kWords], behind[2][kWords];
-  Sum sum[kOpen][kWords][kParts] = {};  // 0 again when the last row is closed
+  // In the image's first row; of a word that is read element by element, where the plane begins.
+  const char* at[F::kWords];
+  int64_t apart;  // from element to element of such a word, in bytes
+  bool in_parts;
+  int used;  // words of the warp's threads; what the last ones sum instead is lost
 
   // `first` is the group's first channel.
-  __device__ void place(const AugmentParams& p, int64_t first, const FilterRuns& runs,
-                        FilterTile<F>* tile) {
+  __device__ FilterWords(const AugmentParams& p, int64_t first, const FilterRuns& runs,
+                         FilterTile<F>* tile) {
     const AugmentImage& image = tile->sample.image;
     const auto* const data = static_cast<const T*>(image.data) + first * image.channel_stride;
     const int total = runs.count * runs.words, thread = static_cast<int>(threadIdx.x);
     const int left = total - (thread - thread % kWarp);
-    used = left > 0 ? (left + kFilterThreads - 1) / kFilterThreads : 1;
-    in_parts = 0;
+    used = left > 0 ? (left + kFilterThreads - 1) / kFilterThreads : 0;
+    in_parts = false;
     apart = (runs.step > 1 ? 1 : image.column_stride) * int64_t{sizeof(T)};
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) {
+    for (int i = 0; i < F::kWords; ++i) {
       const int own = thread + i * kFilterThreads;
-      // The last threads have fewer; what they sum instead, one that is likely whole, is lost.
-      const int word = own < total ? own : total / 2;
+      const int word = own < total ? own : total / 2;  // one that is likely whole
       const int run = runs.words > 0 ? word / runs.words : 0;
       const int begin = (word - run * runs.words) * kParts - runs.skipped;
       const T* const plane = data + run * image.channel_stride;
@@ -78,141 +75,40 @@ struct FilterWalk {
                                               runs.column(p, *tile, begin) * image.column_stride +
                                               channel * image.channel_stride);
       } else {
-        const bool whole = runs.has_whole(*tile, begin, kParts);
+        in_parts = !runs.has_whole(*tile, begin, kParts);
         const int64_t place = (tile->x.origin + runs.first) * runs.step + begin;
-        at[i] = reinterpret_cast<const char*>(whole ? plane + place : plane);
-        if (whole) continue;
-        in_parts |= 1u << i;
-        list_elements(p, runs, begin, own, tile);
+        at[i] = reinterpret_cast<const char*>(in_parts ? plane : plane + place);
+        if (in_parts) list_elements(p, runs, begin, own, tile);
       }
     }
-    plain = kParts == 1 || __all_sync(0xffffffffu, runs.aligned && in_parts == 0) != 0;
+    const bool lies_so = kParts == 1 || (runs.aligned && !in_parts);
+    const bool all_do = __all_sync(0xffffffffu, lies_so) != 0;
+    if (thread % kWarp == 0) tile->reads_parts[thread / kWarp] = !all_do;
   }
 
-  // Row j of a pair, `count` words of it. What is loaded is used as late as possible, but for
-  // elements that are read one by one.
-  template <int count, bool as_they_lie>
-  __device__ void load(const FilterTile<F>& tile, const RowPair<F>& pair, int j) {
-    const int64_t offset = pair.offset[j];
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-      const char* const from = at[i] + offset;
-      if constexpr (as_they_lie) {
-        next[j][i] = load_word(from);
-      } else if ((in_parts >> i & 1) != 0) {
-        next[j][i] = load_elements(tile, i, from);
-      } else {
-        const auto past = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) % sizeof(Word));
-        next[j][i] = load_word(from - past);
-        if (past != 0) behind[j][i] = load_word(from - past + sizeof(Word));
-      }
-    }
+  __device__ static Word load(const char* from) {
+    return load_readonly(reinterpret_cast<const Word*>(from));
   }
 
-  // What load() has read.
-  template <bool as_they_lie>
-  __device__ Word word(const RowPair<F>& pair, int j, int i) const {
-    if constexpr (as_they_lie) return next[j][i];
-    const auto low = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(at[i]) + pair.offset[j]);
-    const uint32_t past = (in_parts >> i & 1) != 0 ? 0 : low % uint32_t{sizeof(Word)};
-    return __funnelshift_r(next[j][i], behind[j][i], 8 * past);
-  }
-
-  // Adds what has been loaded of `pair`. Rows of `ahead` are on their way as soon as there is room.
-  template <int count, bool as_they_lie>
-  __device__ void add(const FilterTile<F>& tile, const RowPair<F>& pair, const RowPair<F>& ahead) {
-    const uint32_t taps = pair.taps;
-    if constexpr (F::kIntegers) {
-      uint32_t left[count], right[count];
+  // The word, element by element.
+  __device__ Word load_elements(const FilterTile<F>& tile, const char* from) const {
+    const int32_t* const element = tile.element + static_cast<int>(threadIdx.x) * kParts;
+    Word part[kParts], word = 0;
 #pragma unroll
-      for (int i = 0; i < count; ++i) {
-        // p - 128 is a signed byte. Two rows' bytes in turn, for two products at once.
-        const uint32_t above = word<as_they_lie>(pair, 0, i), below = word<as_they_lie>(pair, 1, i);
-        left[i] = __byte_perm(above, below, 0x5140) ^ 0x80808080u;
-        right[i] = __byte_perm(above, below, 0x7362) ^ 0x80808080u;
-      }
-      load<count, as_they_lie>(tile, ahead, 0);
-      load<count, as_they_lie>(tile, ahead, 1);
-#pragma unroll
-      for (int slot = 0; slot < kOpen; ++slot) {
-        if ((taps >> (2 * slot) & 3) == 0) continue;
-        const int weights = bit_cast<int>(pair.weight[slot]);
-#pragma unroll
-        for (int i = 0; i < count; ++i) {
-          const int one = static_cast<int>(left[i]), two = static_cast<int>(right[i]);
-          sum[slot][i][0] = __dp2a_lo(weights, one, sum[slot][i][0]);
-          sum[slot][i][1] = __dp2a_hi(weights, one, sum[slot][i][1]);
-          sum[slot][i][2] = __dp2a_lo(weights, two, sum[slot][i][2]);
-          sum[slot][i][3] = __dp2a_hi(weights, two, sum[slot][i][3]);
-        }
-      }
-    } else {
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        Acc element[count][kParts];
-#pragma unroll
-        for (int i = 0; i < count; ++i) unpack(word<as_they_lie>(pair, j, i), element[i]);
-        load<count, as_they_lie>(tile, ahead, j);
-#pragma unroll
-        for (int slot = 0; slot < kOpen; ++slot) {
-          if ((taps >> (2 * slot + j) & 1) == 0) continue;
-          const Acc weight = pair.weight[slot].of[j];
-#pragma unroll
-          for (int i = 0; i < count; ++i) {
-#pragma unroll
-            for (int k = 0; k < kParts; ++k) {
-              sum[slot][i][k] = sum[slot][i][k] + weight * element[i][k];
-            }
-          }
-        }
+    for (int j = 0; j < kParts; ++j) {  // all on their way at once
+      part[j] = 0;
+      if (element[j] >= 0) {
+        part[j] = bits_of(load_readonly(reinterpret_cast<const T*>(from + element[j] * apart)));
       }
     }
-  }
-
-  // call(count, as_they_lie), with std::integral_constants, for the warp's words.
-  template <int count = kWords, class Call>
-  __device__ void with_words(const Call& call) const {
-    if constexpr (count == kWords && kParts > 1) {
-      if (!plain) return call(std::integral_constant<int, count>(), std::false_type());
-    }
-    if constexpr (count > 1) {
-      if (used < count) return with_words<count - 1>(call);
-    }
-    call(std::integral_constant<int, count>(), std::true_type());
-  }
-
-  // The first of the open rows has all its taps: writes its sums, and the others move up.
-  __device__ void close(int shift, typename F::Column* held) {
-    struct alignas(sizeof(typename F::Column) * kParts) Columns {
-      typename F::Column of[kParts];
-    };
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) {
-      if (i >= used && plain) break;
-      Columns columns;
-#pragma unroll
-      for (int j = 0; j < kParts; ++j) {
-        if constexpr (F::kIntegers) {
-          columns.of[j] = static_cast<int16_t>(round_column(sum[0][i][j], shift));
-        } else {
-          columns.of[j] = sum[0][i][j];
-        }
-      }
-      const int own = static_cast<int>(threadIdx.x) + i * kFilterThreads;
-      *reinterpret_cast<Columns*>(held + own * kParts) = columns;
-#pragma unroll
-      for (int slot = 0; slot < kOpen; ++slot) {
-#pragma unroll
-        for (int j = 0; j < kParts; ++j) {
-          sum[slot][i][j] = slot + 1 < kOpen ? sum[slot + 1][i][j] : static_cast<Sum>(0);
-        }
-      }
-    }
+    for (int j = 0; j < kParts; ++j) word |= part[j] << (8 * int{sizeof(T)} * j);
+    return word;
   }
 
  private:
-  // Lists the elements of the thread's word number `own`, which begins at a run's element `begin`.
-  // Not inlined: that would take registers.
+  // Lists the elements of the word, which begins at a run's element `begin`. Not inlined: that
+  // would take registers.
   static __device__ VISOPS_NOINLINE void list_elements(const AugmentParams& p,
                                                        const FilterRuns& runs, int begin, int own,
                                                        FilterTile<F>* tile) {
@@ -227,33 +123,140 @@ struct FilterWalk {
     }
   }
 
-  __device__ static Word load_word(const char* from) {
-    return load_readonly(reinterpret_cast<const Word*>(from));
-  }
-
-  // A word of the thread's, element by element.
-  __device__ Word load_elements(const FilterTile<F>& tile, int i, const char* from) const {
-    const int32_t* const element =
-        tile.element + (static_cast<int>(threadIdx.x) + i * kFilterThreads) * kParts;
-    Word part[kParts], word = 0;
-#pragma unroll
-    for (int j = 0; j < kParts; ++j) {  // all on their way at once
-      part[j] = 0;
-      if (element[j] >= 0) {
-        part[j] = bits_of(load_readonly(reinterpret_cast<const T*>(from + element[j] * apart)));
-      }
-    }
-#pragma unroll
-    for (int j = 0; j < kParts; ++j) word |= part[j] << (8 * int{sizeof(T)} * j);
-    return word;
-  }
-
   __device__ static uint32_t bits_of(uint8_t element) { return element; }
   template <class Sixteen>
   __device__ static uint32_t bits_of(Sixteen element) {
     return element.bits;
   }
+};
 
+// A thread's sums of the open rows, of up to kWords words. `as_they_lie`: all words of the block
+// are read so.
+template <class F, int kWords, bool as_they_lie>
+struct FilterWalk {
+  using T = typename F::T;
+  using Acc = typename F::Acc;
+  using Sum = typename F::Sum;
+  using Word = typename F::Word;
+  using Offsets = typename RowPair<F>::Offsets;
+  static constexpr int kParts = F::kParts, kOpen = F::kOpen;
+
+  const FilterWords<F>& own;
+  // The next pair of rows; and the words behind, where rows don't begin at words.
+  Word next[2][kWords], behind[2][kWords];
+  Sum sum[kOpen][kWords][kParts] = {};
+
+  __device__ explicit FilterWalk(const FilterWords<F>& words) : own(words) {}
+
+  // use(i) for the thread's words, if there are any.
+  template <class Use>
+  __device__ void each_word(const Use& use) const {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      if (i > 0 && i >= own.used) break;
+      use(i);
+    }
+  }
+
+  // Row j of a pair. What is loaded is used as late as possible, but for elements that are read one
+  // by one.
+  __device__ void load(const FilterTile<F>& tile, const Offsets& offset, int j) {
+    each_word([&](int i) {
+      const char* const from = own.at[i] + offset.of[j];
+      if constexpr (as_they_lie) {
+        next[j][i] = own.load(from);
+      } else if (own.in_parts) {
+        next[j][i] = own.load_elements(tile, from);
+      } else {
+        const auto past = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) % sizeof(Word));
+        next[j][i] = own.load(from - past);
+        if (past != 0) behind[j][i] = own.load(from - past + sizeof(Word));
+      }
+    });
+  }
+
+  // What load() has read.
+  __device__ Word word(const Offsets& offset, int j, int i) const {
+    if constexpr (as_they_lie) return next[j][i];
+    const auto low = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(own.at[i]) + offset.of[j]);
+    const uint32_t past = own.in_parts ? 0 : low % uint32_t{sizeof(Word)};
+    return __funnelshift_r(next[j][i], behind[j][i], 8 * past);
+  }
+
+  // Adds what has been loaded of a pair to its `rows`. The next one, which follows it, is on its
+  // way as soon as there is room.
+  __device__ void add(const FilterTile<F>& tile, const RowPair<F>* pair,
+                      const typename RowPair<F>::Rows& rows) {
+    const Offsets offset = pair[0].offset, ahead = pair[1].offset;
+    if constexpr (F::kIntegers) {
+      // p - 128 is a signed byte. Two rows' bytes in turn, for two products at once.
+      const uint32_t above = word(offset, 0, 0), below = word(offset, 1, 0);
+      const auto one = static_cast<int>(__byte_perm(above, below, 0x5140) ^ 0x80808080u);
+      const auto two = static_cast<int>(__byte_perm(above, below, 0x7362) ^ 0x80808080u);
+      load(tile, ahead, 0);
+      load(tile, ahead, 1);
+#pragma unroll
+      for (int slot = 0; slot < kOpen; ++slot) {
+        const int weights = bit_cast<int>(rows.weight[slot]);
+        Sum(&own_sum)[kParts] = sum[slot][0];
+        own_sum[0] = __dp2a_lo(weights, one, own_sum[0]);
+        own_sum[1] = __dp2a_hi(weights, one, own_sum[1]);
+        own_sum[2] = __dp2a_lo(weights, two, own_sum[2]);
+        own_sum[3] = __dp2a_hi(weights, two, own_sum[3]);
+      }
+    } else {
+      const uint32_t taps = rows.taps_and_closed;
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        Acc element[kWords][kParts];
+        each_word([&](int i) { unpack(word(offset, j, i), element[i]); });
+        load(tile, ahead, j);
+#pragma unroll
+        for (int slot = 0; slot < kOpen; ++slot) {
+          if ((taps >> (2 * slot + j) & 1) == 0) continue;
+          const Acc weight = rows.weight[slot].of[j];
+#pragma unroll
+          for (int i = 0; i < kWords; ++i) {
+#pragma unroll
+            for (int k = 0; k < kParts; ++k) {
+              sum[slot][i][k] = sum[slot][i][k] + weight * element[i][k];
+            }
+          }
+        }
+      }
+    }
+  }
+
+  // The first of the open rows has all its taps: writes its sums, and the others move up.
+  __device__ void close(int shift, typename F::Column* held) {
+    struct alignas(sizeof(typename F::Column) * kParts) Columns {
+      typename F::Column of[kParts];
+    };
+    each_word([&](int i) {
+      Columns columns;
+#pragma unroll
+      for (int j = 0; j < kParts; ++j) {
+        if constexpr (F::kIntegers) {
+          columns.of[j] = static_cast<int16_t>(round_column(sum[0][i][j], shift));
+        } else {
+          columns.of[j] = sum[0][i][j];
+        }
+      }
+      *reinterpret_cast<Columns*>(held + i * kFilterThreads * kParts) = columns;
+    });
+#pragma unroll
+    for (int slot = 0; slot < kOpen; ++slot) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+#pragma unroll
+        for (int j = 0; j < kParts; ++j) {
+          sum[slot][i][j] = slot + 1 < kOpen ? sum[slot + 1][i][j] : static_cast<Sum>(0);
+        }
+      }
+    }
+  }
+
+ private:
   __device__ static void unpack(Word word, Acc element[kParts]) {
 #pragma unroll
     for (int j = 0; j < kParts; ++j) {
@@ -269,16 +272,16 @@ struct FilterWalk {
   }
 };
 
-// The output row after the last one that can be summed in one walk from row `from` on: of each, the
-// first tap and the last one come no sooner than those of the row before, there are no rows between
-// that none of them has, and when a row opens there is room for it. All lanes of a warp call it,
-// each for a row.
+// The output row after the last one that can be summed in one walk from row `from` on, of `most`
+// rows: of each, the first tap and the last one come no sooner than those of the row before, there
+// are no rows between that none of them has, and when a row opens there is room for it. All lanes
+// of a warp call it, each for a row.
 template <class F>
-__device__ inline int end_of_walk(const FilterTile<F>& tile, int from) {
-  static_assert(kFilterRows < kWarp, "a lane for each row, and one behind them");
+__device__ inline int end_of_walk(const FilterTile<F>& tile, int from, int most) {
+  static_assert(kMostFilterRows < kWarp, "a lane for each row, and one behind them");
   const int64_t begin = tile.row[from].first;
   const int to = static_cast<int>(threadIdx.x) % kWarp;
-  bool ends = to >= tile.rows;
+  bool ends = to >= tile.rows || to - from >= most;
   if (to > from && !ends) {
     const auto &row = tile.row[to], &last = tile.row[to - 1];
     const bool follows = last.first < last.end && row.first < row.end && row.first >= last.first &&
@@ -290,34 +293,33 @@ __device__ inline int end_of_walk(const FilterTile<F>& tile, int from) {
   return __ffs(static_cast<int>(__ballot_sync(0xffffffffu, ends))) - 1;
 }
 
-// Pair `index` of those that begin at row `begin`, for output rows from `from` on and before `to`.
+// Pair `index` of those that begin at row `begin`, for output rows from `from` on and before `to`;
+// or the one after the last, which is read in vain.
 template <class F>
 __device__ inline void prepare_pair(const AugmentParams& p, int from, int to, int64_t index,
                                     FilterTile<F>* tile, RowPair<F>* pair) {
   const int64_t begin = tile->row[from].first;
-  int open = from;
-  while (tile->row[open].last_pair(begin) < index) ++open;
-  pair->closed = 0;
-  while (open + pair->closed < to && tile->row[open + pair->closed].last_pair(begin) == index) {
-    ++pair->closed;
-  }
-  pair->taps = 0;
+  int open = from, closed = 0;
+  while (open + 1 < to && tile->row[open].last_pair(begin) < index) ++open;
+  while (open + closed < to && tile->row[open + closed].last_pair(begin) == index) ++closed;
+  uint32_t taps_and_closed = static_cast<uint32_t>(closed) << RowPair<F>::kTapBits;
   const SegmentAxis<typename F::Acc>& axis = tile->row[open].axis;
   const int64_t last = tile->row[to - 1].end - 1;
   for (int j = 0; j < 2; ++j) {
     const int64_t k = begin + 2 * index + j;
-    const int64_t read = j == 0 || k <= last ? k : k - 1;  // there may be no such row
-    pair->offset[j] =
+    const int64_t read = k <= last ? k : begin;  // there may be no such row
+    pair->offset.of[j] =
         filter_index(axis, tile->sample.y, p.padding, static_cast<int32_t>(read - axis.origin)) *
         tile->sample.image.row_stride * int64_t{sizeof(typename F::T)};
     for (int slot = 0; slot < F::kOpen; ++slot) {
       const int row = open + slot;
-      pair->weight[slot].of[j] = 0;
+      pair->open.weight[slot].of[j] = 0;
       if (row >= to || k < tile->row[row].first || k >= tile->row[row].end) continue;
-      pair->taps |= 1u << (2 * slot + j);
-      pair->weight[slot].of[j] = row_weight(*tile, row, k);
+      taps_and_closed |= 1u << (2 * slot + j);
+      pair->open.weight[slot].of[j] = row_weight(*tile, row, k);
     }
   }
+  pair->open.taps_and_closed = taps_and_closed;
 }
 
 // Columns of a tile from `begin` on and before `end`, and a part of their tap columns.
@@ -327,149 +329,171 @@ struct FilterPiece {
   bool ends;       // else others are to come
 };
 
-// How much of a pixel is not the window's.
-template <class F>
-__device__ inline typename F::Acc uncovered(const AugmentParams& p, const FilterTile<F>& tile,
-                                            int row, int column) {
-  using Acc = typename F::Acc;
-  if (!blends_edge(p, tile.sample)) return static_cast<Acc>(0);
-  return static_cast<Acc>(1) - tile.column[column].cover * tile.row[row].cover;
+// Walks down the columns of a piece, for rows of the tile from `from` on and before `to`: leaves
+// their sums in tile->held, `pitch` elements from row to row. All threads of the block call it.
+template <class F, int kWords, bool as_they_lie>
+__device__ void walk_rows(const AugmentParams& p, const FilterWords<F>& words, int from, int to,
+                          int pitch, FilterTile<F>* tile) {
+  const int thread = static_cast<int>(threadIdx.x);
+  FilterWalk<F, kWords, as_they_lie> walk(words);
+  int row = from;  // the first one that is open
+  typename F::Column* held = tile->held + thread * F::kParts;
+  const int64_t pairs = tile->row[to - 1].last_pair(tile->row[from].first) + 1;
+  for (int64_t done = 0; done < pairs; done += kPairs) {
+    __syncthreads();  // all threads have added the last pairs, or finished the last walk's pixels
+    if (thread <= kPairs && done + thread <= pairs) {
+      prepare_pair(p, from, to, done + thread, tile, &tile->pair[thread]);
+    }
+    __syncthreads();  // the pairs are there
+    if (words.used == 0) continue;
+    const int count = static_cast<int>(pairs - done < kPairs ? pairs - done : kPairs);
+    for (int j = 0; j < 2; ++j) walk.load(*tile, tile->pair[0].offset, j);
+#pragma unroll 1
+    for (const RowPair<F>* pair = tile->pair; pair < tile->pair + count; ++pair) {
+      const typename RowPair<F>::Rows& rows = pair->open;
+      walk.add(*tile, pair, rows);
+#pragma unroll 1
+      for (int closed = pair->closed(rows); closed > 0; --closed, ++row, held += pitch) {
+        walk.close(tile->row[row].shift, held);
+      }
+    }
+  }
 }
 
-// The sums of a pixel's tap columns, of a row that is held.
+// The tap columns of a pixel that a walk has summed.
+struct WalkedTaps {
+  int first;  // of the pixel's own
+  int count;
+  int place;  // of the first one in a line of sums
+
+  template <class F>
+  __device__ WalkedTaps(const FilterTile<F>& tile, const FilterRuns& runs, int column) {
+    const auto& taps = tile.column[column].taps;
+    const int32_t from = taps.first > runs.first ? taps.first : runs.first;
+    const int64_t left = int64_t{taps.first} + taps.count,
+                  walked = int64_t{runs.first} + runs.columns;
+    first = from - taps.first;
+    count = static_cast<int32_t>((left < walked ? left : walked) - from);
+    place = runs.skipped + (from - runs.first) * runs.step;
+  }
+};
+
+// This thread's pixels, of one column, in the rows of a walk: from `from` on and before `to`. All
+// threads of the block call it.
 template <class F, int kFixed>
-__device__ void sum_columns(const FilterTile<F>& tile, const FilterRuns& runs,
-                            const ChannelGroup<kFixed>& channels, int column,
-                            const typename F::Column* held, typename F::Sum value[kPixelGroup]) {
-  using Sum = typename F::Sum;
-  const auto& taps = tile.column[column].taps;
-  const int32_t from = taps.first > runs.first ? taps.first : runs.first;
-  const int64_t left = int64_t{taps.first} + taps.count,
-                walked = int64_t{runs.first} + runs.columns;
-  const auto count = static_cast<int32_t>((left < walked ? left : walked) - from);
-  const int apart = runs.step > 1 ? 1 : runs.words * F::kParts;
-  const int step = runs.step, tap = from - taps.first;
-  held += runs.skipped + (from - runs.first) * step;
-  const auto add = [&](Sum weight) {
-    for (int c = 0; c < kPixelGroup; ++c) {
-      if (c >= channels.count()) break;
-      value[c] = value[c] + weight * static_cast<Sum>(held[c * apart]);
-    }
-    held += step;
-  };
-  const int kept = F::kWeights - tap < count ? F::kWeights - tap : count;
-  int i = 0;
-#pragma unroll 2
-  for (; i < kept; ++i) add(tile.column_weight[tap + i][column]);
-  if constexpr (!F::kIntegers) {
-#pragma unroll 1
-    for (; i < count; ++i) add(filter_tap<F::kMode>(taps, from + i) * taps.norm);
-  }
-}
-
-// A thread's pixel of a row that is held: `row` of the tile, as it is walked. All lanes of a warp
-// call it, and those whose column isn't of the piece have no pixel.
-template <class F>
-__device__ void finish_pixel(const AugmentParams& p, const FilterRuns& runs,
-                             const FilterPiece& piece, const ChannelGroup<0>& channels, int row,
-                             int column, const typename F::Column* held, FilterTile<F>* tile) {
+__device__ void finish_rows(const AugmentParams& p, const FilterRuns& runs,
+                            const FilterPiece& piece, const ChannelGroup<kFixed>& channels,
+                            int from, int to, int pitch, FilterTile<F>* tile) {
   using Acc = typename F::Acc;
   using Sum = typename F::Sum;
-  const int count = channels.count();
-  const bool exists = column >= piece.begin && column < piece.end;
-  Sum sum[kPixelGroup] = {};
-  if (exists) {
-    Acc* const carried = tile->carried[row];
-    if constexpr (!F::kIntegers) {
-      for (int c = 0; c < kPixelGroup; ++c) {
-        if (piece.continues && c < count) sum[c] = carried[c];
-      }
-    }
-    constexpr int kPhoto = 3;  // channels
-    if (count == kPhoto) {
-      sum_columns(*tile, runs, ChannelGroup<kPhoto>{0, kPhoto}, column, held, sum);
-    } else {
-      sum_columns(*tile, runs, channels, column, held, sum);
-    }
-    if constexpr (!F::kIntegers) {
-      for (int c = 0; c < kPixelGroup; ++c) {
-        if (!piece.ends && c < count) carried[c] = sum[c];
-      }
-    }
-  }
-  if (!piece.ends) return;
-  const int x = tile->left + column, y = tile->top + tile->output_row(row);
-  const bool erased = exists && tile->erased && is_erased(p, tile->index, x, y);
-  const Acc out = uncovered(p, *tile, row, column);
-  Acc value[kPixelGroup] = {};
-  for (int c = 0; c < kPixelGroup; ++c) {
-    if (c >= count) break;
-    if constexpr (F::kIntegers) {
-      value[c] = static_cast<float>(sum[c]) * tile->column[column].unit + 128.0f;
-    } else {
-      value[c] = sum[c];
-    }
-    value[c] = blend_fill(value[c], tile->values.fill[channels.value(p, c)], out);
-  }
-  if (p.color_steps > 0) {
-    color_group(p, tile->plan, p.color_steps, static_cast<int>(p.channels), value);
-  }
-  finish_group(p, tile->values, channels, erased, value);
-  PixelOutput output = pixel_output(output_layout(p), tile->words, tile->index, y, x);
-  output.exists = exists;
+  const int thread = static_cast<int>(threadIdx.x), column = thread % kTileWidth;
   const int lanes = column - column % kWarp;  // the first one's column
-  output.words = output.words && lanes >= piece.begin && lanes + kWarp <= piece.end;
-  store_group(p, output, channels, value, tile->staged[threadIdx.x / kWarp]);
+  if (lanes >= piece.end || lanes + kWarp <= piece.begin) return;
+  // Lanes of other pieces' columns, or beyond the output, have no pixel.
+  const bool exists = column >= piece.begin && column < piece.end;
+  const WalkedTaps taps(*tile, runs, exists ? column : piece.begin);
+  const int count = channels.count(), step = runs.step;
+  const int apart = step > 1 ? 1 : runs.words * F::kParts;
+  const int kept = F::kWeights - taps.first < taps.count ? F::kWeights - taps.first : taps.count;
+  const auto* const weights = tile->column_weight[kept > 0 ? taps.first : 0] + column;
+  const Acc cover = tile->column[column].cover;
+  const bool blends = blends_edge(p, tile->sample);
+  const bool words = tile->words && lanes >= piece.begin && lanes + kWarp <= piece.end;
+  const int64_t index = tile->index;
+  const int x = tile->left + column;
+  for (int row = from + thread / kTileWidth; row < to; row += kFilterThreads / kTileWidth) {
+    Sum sum[kPixelGroup] = {};
+    if (exists) {
+      const typename F::Column* held = tile->held + (row - from) * pitch + taps.place;
+      Acc* const carried = tile->carried[row];
+      const auto add = [&](Sum weight) {
+        for (int c = 0; c < kPixelGroup; ++c) {
+          if (c >= count) break;
+          sum[c] = sum[c] + weight * static_cast<Sum>(held[c * apart]);
+        }
+        held += step;
+      };
+      if constexpr (!F::kIntegers) {
+        for (int c = 0; c < kPixelGroup; ++c) {
+          if (piece.continues && c < count) sum[c] = carried[c];
+        }
+      }
+      const typename F::Weight* weight = weights;
+      int i = 0;
+#pragma unroll 2
+      for (; i < kept; ++i, weight += kTileWidth) add(*weight);
+      if constexpr (!F::kIntegers) {
+        const auto& all = tile->column[column].taps;
+#pragma unroll 1
+        for (; i < taps.count; ++i) {
+          add(filter_tap<F::kMode>(all, all.first + taps.first + i) * all.norm);
+        }
+        for (int c = 0; c < kPixelGroup; ++c) {
+          if (!piece.ends && c < count) carried[c] = sum[c];
+        }
+      }
+    }
+    if (!piece.ends) continue;
+    const int y = tile->top + tile->output_row(row);
+    const bool erased = exists && tile->erased && is_erased(p, index, x, y);
+    Acc value[kPixelGroup] = {};
+    for (int c = 0; c < kPixelGroup; ++c) {
+      if (c >= count) break;
+      if constexpr (F::kIntegers) {
+        value[c] = static_cast<float>(sum[c]) * tile->column[column].unit + 128.0f;
+      } else {
+        value[c] = sum[c];
+      }
+    }
+    if (blends) {
+      const Acc out = static_cast<Acc>(1) - cover * tile->row[row].cover;
+      if (out != static_cast<Acc>(0)) {  // at the window's edge
+        for (int c = 0; c < kPixelGroup; ++c) {
+          if (c >= count) break;
+          value[c] = blend_fill(value[c], tile->values.fill[channels.value(p, c)], out);
+        }
+      }
+    }
+    if (p.color_steps > 0) {
+      color_group(p, tile->plan, p.color_steps, kFixed > 0 ? kFixed : static_cast<int>(p.channels),
+                  value);
+    }
+    finish_group(p, tile->values, channels, erased, value);
+    PixelOutput output = pixel_output(output_layout(p), words, index, y, x);
+    output.exists = exists;
+    store_group(p, output, channels, value, tile->staged[thread / kWarp]);
+  }
 }
 
-// Walks down the columns of a piece, for all rows of the tile. All threads of the block call it.
+// All rows of the tile, in the columns of a piece. All threads of the block call it.
 template <class F>
-__device__ void walk_tile(const AugmentParams& p, const FilterRuns& runs, const FilterPiece& piece,
-                          const ChannelGroup<0>& channels, FilterTile<F>* tile) {
-  const int thread = static_cast<int>(threadIdx.x), column = thread % kTileWidth;
-  FilterWalk<F> walk;
-  walk.place(p, channels.first, runs, tile);
-  int row = 0, held = 0;  // the first one that is open; rows above it that are held
-  for (int from = 0; from < tile->rows;) {
-    const int to = end_of_walk(*tile, from);
-    const int64_t pairs = tile->row[to - 1].last_pair(tile->row[from].first) + 1;
-    for (int64_t done = 0; done < pairs; done += kPairs) {
-      __syncthreads();  // all threads have added the last pairs
-      if (thread < kPairs && done + thread < pairs) {
-        prepare_pair(p, from, to, done + thread, tile, &tile->pair[thread]);
-      }
-      __syncthreads();  // the pairs are there
-      const int count = static_cast<int>(pairs - done < kPairs ? pairs - done : kPairs);
-      walk.with_words([&](auto words, auto as_they_lie) {
-        for (int j = 0; j < 2; ++j) {
-          walk.template load<words.value, as_they_lie.value>(*tile, tile->pair[0], j);
-        }
-      });
-#pragma unroll 1
-      for (int i = 0; i < count; ++i) {
-        const RowPair<F>& pair = tile->pair[i];
-        walk.with_words([&](auto words, auto as_they_lie) {
-          walk.template add<words.value, as_they_lie.value>(*tile, pair,
-                                                            tile->pair[i + 1 < count ? i + 1 : i]);
-        });
-#pragma unroll 1
-        for (int closed = pair.closed; closed > 0; --closed) {
-          walk.close(tile->row[row].shift, tile->held[held]);
-          ++row;
-          ++held;
-          if (held < kHeldRows && row < tile->rows) continue;
-          __syncthreads();  // the rows are there
-          const int mine = thread / kTileWidth, lanes = column - column % kWarp;
-          if (mine < held && lanes < piece.end && lanes + kWarp > piece.begin) {
-            finish_pixel(p, runs, piece, channels, row - held + mine, column, tile->held[mine],
-                         tile);
-          }
-          held = 0;
-          __syncthreads();  // all threads have read them
-        }
-      }
+__device__ void filter_piece(const AugmentParams& p, const FilterRuns& runs,
+                             const FilterPiece& piece, const ChannelGroup<0>& channels,
+                             FilterTile<F>* tile) {
+  constexpr int kPhoto = 3;  // channels
+  constexpr int kFew = F::kWords < 2 ? 1 : 2;
+  const FilterWords<F> words(p, channels.first, runs, tile);
+  // A line has whole warps' words.
+  const int pitch = static_cast<int>(parts_of(runs.count * runs.words, kWarp)) * kWarp * F::kParts;
+  const int most = pitch > 0 ? F::kHeld / pitch : kMostFilterRows;
+  __syncthreads();  // all warps have said how they read
+  bool in_parts = false;
+  for (const bool warp : tile->reads_parts) in_parts = in_parts || warp;
+  for (int from = 0, to = 0; from < tile->rows; from = to) {
+    to = end_of_walk(*tile, from, most);
+    if (F::kParts > 1 && in_parts) {
+      walk_rows<F, 1, F::kParts == 1>(p, words, from, to, pitch, tile);
+    } else if (runs.count * runs.words > kFew * kFilterThreads) {
+      walk_rows<F, F::kWords, true>(p, words, from, to, pitch, tile);
+    } else {
+      walk_rows<F, kFew, true>(p, words, from, to, pitch, tile);
     }
-    from = to;
+    __syncthreads();  // the sums are there
+    if (p.channels == kPhoto) {
+      finish_rows(p, runs, piece, ChannelGroup<kPhoto>{0, kPhoto}, from, to, pitch, tile);
+    } else {
+      finish_rows(p, runs, piece, channels, from, to, pitch, tile);
+    }
   }
 }
 
@@ -537,7 +561,7 @@ __device__ void filter_group(const AugmentParams& p, const ChannelGroup<0>& chan
         runs.skipped = static_cast<int>(past % kParts);
       }
       runs.words = static_cast<int>(parts_of(runs.skipped + runs.columns * runs.step, kParts));
-      walk_tile(p, runs, piece, channels, tile);
+      filter_piece(p, runs, piece, channels, tile);
       runs.first += runs.columns;
       taps -= runs.columns;
       piece.continues = true;
@@ -545,9 +569,8 @@ __device__ void filter_group(const AugmentParams& p, const ChannelGroup<0>& chan
   }
 }
 
-// With more blocks of a multiprocessor, sums would be spilled while pixels are finished.
 template <class F>
-__global__ void __launch_bounds__(kFilterThreads, 3)
+__global__ void __launch_bounds__(kFilterThreads, 2)
     augment_filter(const __grid_constant__ AugmentParams p, const TileGrid grid,
                    const int64_t first) {
   __shared__ FilterTile<F> tile;
@@ -562,7 +585,8 @@ __global__ void __launch_bounds__(kFilterThreads, 3)
 
 template <class F>
 void filter_as(const AugmentParams& p, void* stream) {
-  const TileGrid grid = tile_grid(p.batch, p.output_height, p.output_width, kFilterRows);
+  const TileGrid grid = tall_tiles(p.batch, p.output_height, p.output_width, kLeastFilterRows,
+                                   kMostFilterRows, kTileWidth);
   each_grid(grid.count, [&](int64_t first, dim3 blocks) {
     launch(augment_filter<F>, blocks, dim3(kFilterThreads), 0, stream, p, grid, first);
   });

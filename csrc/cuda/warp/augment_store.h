@@ -70,9 +70,12 @@ __device__ void finish_group(const AugmentParams& p, const ChannelValues<Acc>& v
   for (int c = 0; c < kPixelGroup; ++c) {
     if (c >= group.count()) break;
     const int64_t i = group.value(p, c);
-    value[c] =
-        erased ? values.erase[i]
-               : finish_value(p, values.input_scale, values.scale[i], values.offset[i], value[c]);
+    value[c] = finish_value(p, values.input_scale, values.scale[i], values.offset[i], value[c]);
+  }
+  if (!erased) return;
+  for (int c = 0; c < kPixelGroup; ++c) {
+    if (c >= group.count()) break;
+    value[c] = values.erase[group.value(p, c)];
   }
 }
 
@@ -93,12 +96,13 @@ __device__ void store_values(char* to, int64_t step, int count, const Acc value[
 template <class Acc>
 __device__ void store_values(DType dtype, char* to, int64_t step, int count,
                              const Acc value[kPixelGroup]) {
+  // What most networks want; a switch asks for it last.
+  if (dtype == DType::kFloat32) return store_values<float>(to, step, count, value);
   switch (dtype) {
     case DType::kUInt8: return store_values<uint8_t>(to, step, count, value);
     case DType::kFloat16: return store_values<Half>(to, step, count, value);
     case DType::kBFloat16: return store_values<BFloat16>(to, step, count, value);
-    case DType::kFloat64: return store_values<double>(to, step, count, value);
-    default: return store_values<float>(to, step, count, value);
+    default: return store_values<double>(to, step, count, value);
   }
 }
 
@@ -107,7 +111,7 @@ template <int kFixed, class Acc>
 __device__ void store_group(const AugmentParams& p, const PixelOutput& out,
                             const ChannelGroup<kFixed>& group, const Acc value[kPixelGroup],
                             void* staged) {
-  if (!out.words) {
+  if (!out.writes_words()) {
     if (!out.exists) return;
     char* const to = kFixed > 0 ? out.at : out.at + group.first * out.channel;
     store_values(p.output_dtype, to, out.channel, group.count(), value);

@@ -79,12 +79,12 @@ struct InnerPixel {
   PixelTaps<mode, Acc> taps;  // weights only; their indices are not set
 };
 
-// `t` is the lane's place in its segment, as in axis_sample() or lane_point().
+// `across` and `down` are how far the lane is from its segment's centre, in the source.
 template <Interpolation mode, class Acc>
-__device__ inline InnerPixel<mode, Acc> inner_pixel(const InnerRow<Acc>& row, Acc t,
+__device__ inline InnerPixel<mode, Acc> inner_pixel(const InnerRow<Acc>& row, Acc across, Acc down,
                                                     int32_t row_stride, int32_t column_stride) {
   constexpr bool kNearest = mode == Interpolation::kNearest;
-  const Acc u = row.step_x * t + row.fx, v = row.step_y * t + row.fy;
+  const Acc u = across + row.fx, v = down + row.fy;
   const Acc half = static_cast<Acc>(0.5);
   const int32_t whole_x = floor_to_int(kNearest ? u + half : u);
   const int32_t whole_y = floor_to_int(kNearest ? v + half : v);
@@ -106,6 +106,13 @@ __device__ inline InnerPixel<mode, Acc> inner_pixel(const InnerRow<Acc>& row, Ac
     tap_weights<mode>(pixel.taps.y.t, pixel.taps.y.weight);
   }
   return pixel;
+}
+
+// `t` is the lane's place in its segment, as in axis_sample() or lane_point().
+template <Interpolation mode, class Acc>
+__device__ inline InnerPixel<mode, Acc> inner_pixel(const InnerRow<Acc>& row, Acc t,
+                                                    int32_t row_stride, int32_t column_stride) {
+  return inner_pixel<mode>(row, row.step_x * t, row.step_y * t, row_stride, column_stride);
 }
 
 // Whether all taps of a pixel are certainly beyond the inner ones.

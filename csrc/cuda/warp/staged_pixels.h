@@ -68,7 +68,7 @@ __device__ inline int word_skew(const T* planes, const Strides& stride, int64_t 
 }
 
 // What a part of a tile reads: pixels of the image from (x, y) on, which may lie beyond it.
-struct StagedBox {
+struct alignas(16) StagedBox {
   int32_t x, y, width, height;
   int32_t pitch;   // pixels of shared memory from row to row
   uint32_t start;  // number(x, y) of the box
@@ -154,6 +154,14 @@ struct StagedImage {
     }
     return pixel;
   }
+
+  // The same of one in `row` of the image, or -1; `x` may lie beyond it.
+  template <int kCount>
+  __device__ StagedPixel<T> padded(int64_t row, int64_t x) const {
+    const int64_t column = row < 0 ? -1 : pad_index(padding, x, width);
+    if (column < 0) return fill;
+    return pixel<kCount>(planes + row * stride.row + column * stride.column);
+  }
 };
 
 constexpr int kStagedLanes = 16;  // of a row of a box: some 46 pixels are three times as many
@@ -187,29 +195,49 @@ __device__ inline void stage_inside(const StagedImage<T>& image, const StagedBox
   });
 }
 
-// The same for photos whose rows are words.
+// Four pixels of a photo whose rows are words.
+__device__ inline void stage_word(const uint8_t* from, int64_t apart, StagedPixel<uint8_t>* out) {
+  const auto word = [&](int c) {
+    return load_readonly(reinterpret_cast<const uint32_t*>(from + c * apart));
+  };
+  const uint32_t one = word(0), two = word(1), three = word(2);
+#pragma unroll
+  for (uint32_t i = 0; i < kWordPixels; ++i) {
+    const uint32_t both = __byte_perm(one, two, 0x40 + 0x11 * i);
+    out[i].word[0] = __byte_perm(both, three, 0x4410 + 0x1100 * i);
+  }
+}
+
+// The same for such a photo. Words lie inside or beyond the image as a whole; `inside` if all do.
+template <bool inside>
 __device__ inline void stage_words(const StagedImage<uint8_t>& image, const StagedBox& box,
                                    StagedPixel<uint8_t>* to) {
-  const int first = static_cast<int>(threadIdx.x) % kStagedLanes * kWordPixels, width = box.width;
-  const uint8_t* const planes = image.planes + (box.x + first);
+  constexpr int kStep = kTileThreads / kStagedLanes;
+  const int thread = static_cast<int>(threadIdx.x), height = box.height, pitch = box.pitch;
+  const int top = thread / kStagedLanes;
   const int64_t apart = image.stride.channel;
-  const int32_t top = box.y, down = static_cast<int32_t>(image.stride.row);
-  each_staged_row(box, to, [&](int y, StagedPixel<uint8_t>* out) {
-    const uint8_t* from = planes + (top + y) * down;
-#pragma unroll 1
-    for (int x = first; x < width; x += kStagedLanes * kWordPixels) {
-      const auto word = [&](int c) {
-        return load_readonly(reinterpret_cast<const uint32_t*>(from + c * apart));
-      };
-      const uint32_t one = word(0), two = word(1), three = word(2);
-#pragma unroll
-      for (uint32_t i = 0; i < kWordPixels; ++i) {
-        const uint32_t both = __byte_perm(one, two, 0x40 + 0x11 * i);
-        out[x + i].word[0] = __byte_perm(both, three, 0x4410 + 0x1100 * i);
+  const auto down = static_cast<int32_t>(image.stride.row);
+  for (int x = thread % kStagedLanes * kWordPixels; x < box.width;
+       x += kStagedLanes * kWordPixels) {
+    const int32_t column = box.x + x;
+    const bool is_there = inside || (column >= 0 && column < image.width);
+    const uint8_t* const from = image.planes + column;
+    int32_t at = (box.y + top) * down;
+    StagedPixel<uint8_t>* out = to + (top * pitch + x);
+#pragma unroll(inside ? 2 : 1)  // loads under way
+    for (int y = top; y < height; y += kStep, at += kStep * down, out += kStep * pitch) {
+      if (inside) {
+        stage_word(from + at, apart, out);
+        continue;
       }
-      from += kStagedLanes * kWordPixels;
+      const int64_t row = pad_index(image.padding, box.y + y, image.height);
+      if (row >= 0 && is_there) {
+        stage_word(from + row * down, apart, out);
+      } else {
+        for (int i = 0; i < kWordPixels; ++i) out[i] = image.template padded<3>(row, column + i);
+      }
     }
-  });
+  }
 }
 
 // The same for any box.
@@ -221,11 +249,7 @@ __device__ inline void stage_padded(const StagedImage<T>& image, const StagedBox
     const int64_t row = pad_index(image.padding, box.y + y, image.height);
 #pragma unroll 1
     for (int x = lane; x < width; x += kStagedLanes) {
-      const int64_t column = pad_index(image.padding, box.x + x, image.width);
-      out[x] = row < 0 || column < 0
-                   ? image.fill
-                   : image.template pixel<kCount>(image.planes + row * image.stride.row +
-                                                  column * image.stride.column);
+      out[x] = image.template padded<kCount>(row, box.x + x);
     }
   });
 }
@@ -235,12 +259,13 @@ __device__ inline void stage_box(const StagedImage<T>& image, const StagedBox& b
                                  StagedPixel<T>* to) {
   constexpr int kPhoto = 3;  // channels
   const bool is_photo = image.count == kPhoto;
+  if constexpr (sizeof(T) == 1) {
+    if (image.words && box.inside) return stage_words<true>(image, box, to);
+    if (image.words) return stage_words<false>(image, box, to);
+  }
   if (!box.inside) {
     if (is_photo) return stage_padded<kPhoto>(image, box, to);
     return stage_padded<0>(image, box, to);
-  }
-  if constexpr (sizeof(T) == 1) {
-    if (image.words) return stage_words(image, box, to);
   }
   if (is_photo) return stage_inside<kPhoto>(image, box, to);
   stage_inside<0>(image, box, to);

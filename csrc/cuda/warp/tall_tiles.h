@@ -19,21 +19,23 @@ constexpr int kLeastTileRows = 8;
 #if defined(VISOPS_SMALL_CONSTANTS)
 constexpr int64_t kManyTiles = 8;  // few, so that tests see tiles of several heights
 #else
-constexpr int64_t kManyTiles = 2048;  // some 15 for each multiprocessor of the largest devices
+constexpr int64_t kManyTiles = 1024;  // some 7 for each multiprocessor of the largest devices
 #endif
 
 constexpr int kTileParts = 4;  // of a block, with a piece each
 constexpr int kTileThreads = kTileWidth * kTileParts;
 
-inline TileGrid tall_tiles(int64_t batch, int64_t height, int64_t width) {
-  const int64_t segments = batch * parts_of(width, kSegment);
+inline TileGrid tall_tiles(int64_t batch, int64_t height, int64_t width,
+                           int64_t least_rows = kLeastTileRows, int64_t most_rows = kMostTileRows,
+                           int tile_width = kSegment) {
+  const int64_t segments = batch * parts_of(width, tile_width);
   // Tiles above one another. Not by segments * height, which may overflow.
   const int64_t wanted = segments > 0 ? parts_of(kManyTiles, segments) : 1;
-  const int64_t least = parts_of(height, kMostTileRows);
+  const int64_t least = parts_of(height, most_rows);
   const int64_t tiles = wanted > least ? wanted : least;
   const int64_t rows = parts_of(height, tiles);
-  const int64_t tile_rows = rows > kLeastTileRows ? rows : kLeastTileRows;
-  return tile_grid(batch, height, width, static_cast<int>(tile_rows), kSegment);
+  const int64_t tile_rows = rows > least_rows ? rows : least_rows;
+  return tile_grid(batch, height, width, static_cast<int>(tile_rows), tile_width);
 }
 
 // Rows of a tile that are in the output.

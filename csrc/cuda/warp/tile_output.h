@@ -39,7 +39,13 @@ struct PixelOutput {
   char* at;                 // its first channel
   int64_t column, channel;  // strides
   bool exists;              // else the pixel is beyond the output
-  bool words;               // the warp's pixels are one run of whole words
+  bool is_run;              // the warp's pixels lie side by side
+
+  // Whether they are whole words.
+  __device__ bool writes_words() const {
+    return is_run &&
+           reinterpret_cast<uintptr_t>(at - lane_of_warp() * column) % sizeof(uint32_t) == 0;
+  }
 };
 
 // For layouts whose strides fit in 32 bits: has_small_strides().
@@ -62,12 +68,8 @@ struct TileOutput {
   }
 
   __device__ PixelOutput pixel(int y, int x) const {
-    PixelOutput to = {first + int64_t{y} * row + int64_t{x} * column, column, channel, x < columns,
-                      false};
-    const int lane = lane_of_warp();
-    to.words = words && x - lane + kWarp <= columns &&
-               reinterpret_cast<uintptr_t>(to.at - lane * column) % sizeof(uint32_t) == 0;
-    return to;
+    return {first + int64_t{y} * row + int64_t{x} * column, column, channel, x < columns,
+            words && x - lane_of_warp() + kWarp <= columns};
   }
 };
 
@@ -81,9 +83,7 @@ __device__ inline PixelOutput pixel_output(const OutputLayout& layout, bool word
   to.column = stride.column * layout.bytes;
   to.channel = stride.channel * layout.bytes;
   to.exists = x < layout.width;
-  const int lane = lane_of_warp();
-  to.words = words && x - lane + kWarp <= layout.width &&
-             reinterpret_cast<uintptr_t>(to.at - lane * to.column) % sizeof(uint32_t) == 0;
+  to.is_run = words && x - lane_of_warp() + kWarp <= layout.width;
   return to;
 }
 

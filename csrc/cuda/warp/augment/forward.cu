@@ -174,21 +174,6 @@ struct StagedTile : AugmentTile<Acc> {
   StagedPixel<T> pixel[kStagedPixels];
 };
 
-// Samples photos as TapSampler, but inside boxes. All that is in a box is inner.
-struct StagedSampler : TapSampler {
-  template <class T, Interpolation mode, class Acc>
-  static __device__ bool inner(const AugmentTile<Acc>& tile, int row, int column, const T* image,
-                               int count, Acc value[kPixelGroup]) {
-    const auto& staged = static_cast<const StagedTile<T>&>(tile);
-    const StagedBox& box = staged.box[row / kPartSide * kPartsAcross + column / kPartSide];
-    if (!box.fits) return TapSampler::inner<T, mode>(tile, row, column, image, count, value);
-    const auto pixel = inner_pixel<mode>(tile.inner[row], from_centre<Acc>(column), 0, 0);
-    const StagedTaps<T> taps(staged.pixel, box, pixel.x, pixel.y);
-    for (int c = 0; c < kPhoto; ++c) value[c] = taps.blend(pixel.taps, c);
-    return true;
-  }
-};
-
 // NOTE [ Staged pixels ]. Only what is inside the image is staged, of affine maps: then all rows
 // begin and end at the same taps.
 template <class T, class Acc>
@@ -211,18 +196,31 @@ __device__ void staged_pixels(const AugmentParams& p, const TileAt& at, int rows
   const StagedImage<T> image = {planes + inner.base, stride,    kPhoto, from.height,
                                 from.width,          p.padding, {},     skew >= 0};
   const TileOutput out(output_layout(p), at);
+  constexpr ChannelGroup<kPhoto> channels = {0, kPhoto};
   each_part(at, rows, p.output_width, [&](int part, const TileWalk& walk, int end) {
     const StagedBox& box = tile->box[part];
-    if (box.fits) {
-      stage_box(image, box, tile->pixel);
-      __syncthreads();  // the box is there
+    PixelOutput to = out.pixel(walk.row, walk.column);
+    if (!box.fits) {
+      for (int row = walk.row; row < end; row += walk.step, to.at += walk.step * out.row) {
+        pixel_group<T, kMode, TapSampler>(p, at, *tile, to, channels, row, walk.column, staged);
+      }
+      return;
     }
-    for (int row = walk.row; row < end; row += walk.step) {
-      pixel_group<T, kMode, StagedSampler>(p, at, *tile, out.pixel(row, walk.column),
-                                           ChannelGroup<kPhoto>{0, kPhoto}, row, walk.column,
-                                           staged);
+    stage_box(image, box, tile->pixel);
+    __syncthreads();  // the box is there
+    const Acc t = from_centre<Acc>(walk.column);
+    const Acc across = inner.step_x * t, down = inner.step_y * t;  // in all rows
+    // The box has the pixels of columns beyond the output, too.
+    for (int row = walk.row; row < end; row += walk.step, to.at += walk.step * out.row) {
+      const bool erased =
+          tile->erased && is_erased(p, at.sample, int64_t{at.x} + walk.column, at.y + row);
+      const auto pixel = inner_pixel<kMode>(tile->inner[row], across, down, 0, 0);
+      const StagedTaps<T> taps(tile->pixel, box, pixel.x, pixel.y);
+      Acc value[kPixelGroup] = {};
+      for (int c = 0; c < kPhoto; ++c) value[c] = taps.blend(pixel.taps, c);
+      color_and_store<kPhoto>(p, *tile, to, channels, erased, value, staged);
     }
-    if (box.fits) __syncthreads();  // all threads have read it
+    __syncthreads();  // all threads have read it
   });
 }
 
