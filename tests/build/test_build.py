@@ -40,7 +40,7 @@ def test_version_is_that_of_pyproject() -> None:
 # CUDA kernels of adjust_pixels.
 ON_CPU = {
     *("deform_conv2d", "deform_conv2d_backward_weight"),
-    *("filter", "hsv", "jpeg", "lab", "median", "noise", "pixel_operation"),
+    *("filter", "hsv", "jpeg", "lab", "median", "noise", "pixel_operation", "shade"),
 }
 
 ON_CUDA = {"deform_conv2d_rows", "nms_limit", "nms_rank", "nms_rows", "send_numbers"}

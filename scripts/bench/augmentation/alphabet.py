@@ -208,6 +208,16 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "ThinPlateSpline": {},
     "ShotNoise": {},
     "UnsharpMask": {"blur_limit": (5, 5)},
+    "AdvancedBlur": {},
+    "Illumination": {},
+    "RandomShadow": {},
+    "RandomSnow": {},
+    "RandomToneCurve": {},
+    "PlasmaBrightnessContrast": {},
+    "PlasmaShadow": {},
+    "Morphological": {},
+    "RandomGridShuffle": {},
+    "PadIfNeeded": {"min_height": 600, "min_width": 600},
 }
 
 

@@ -24,7 +24,7 @@ struct Ellipse {
 };
 
 // That of an operation's width and height.
-inline Ellipse ellipse_of(const PixelOperation& operation) {
+static inline Ellipse ellipse_of(const PixelOperation& operation) {
   const int width = static_cast<int>(operation.more[0]);
   const int height = static_cast<int>(operation.more[1]);
   Ellipse ellipse = {};
