@@ -459,3 +459,15 @@ def test_containers_in_containers(exact: bool) -> None:
         torch.testing.assert_close(back["keypoints"], points, atol=1e-3, rtol=0)
         again = chain(sample, params=chain.make_params(sample, index=index))
         torch.testing.assert_close(again["image"], moved["image"])
+
+
+def test_what_applies_at_all_erases_its_rectangle() -> None:
+    """The flag scales nothing, and numbers of what doesn't apply are not looked at."""
+    chain = transforms.Compose([transforms.RandomErasing(p=1)], seed=0)
+    image = torch.ones(3, 20, 30)
+    erased, params = chain(image, index=0, return_params=True)
+    params.steps[0]["apply"] = np.full(1, 0.5)
+    assert torch.equal(chain(image, params=params), erased)
+    params.steps[0]["apply"][:] = 0.0
+    params.steps[0]["height"] = np.full(1, np.inf)
+    assert torch.equal(chain(image, params=params), image)

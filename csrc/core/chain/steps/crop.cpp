@@ -292,7 +292,8 @@ class Erasing : public ChainStep {
   }
   // Random values never reach a plan.
   void extend(const double* p, PlanBuilder& plan) const override {
-    plan.erase(p[0] * p[2], p[0] * p[1], p[0] * (p[2] + p[4]), p[0] * (p[1] + p[3]));
+    if (p[0] == 0.0) return plan.erase(0.0, 0.0, 0.0, 0.0);
+    plan.erase(p[2], p[1], p[2] + p[4], p[1] + p[3]);
   }
 
  private:
