@@ -3,10 +3,8 @@
 ``MSDA.ms_deform_attn_forward`` and ``_backward`` of its extension are functions here.
 """
 
-from .deformable_attention import MSDeformAttn as MSDeformAttn
+from .deformable_attention import MSDeformAttn, ms_deform_attn_backward, ms_deform_attn_forward
 from .deformable_attention import MultiScaleDeformableAttnFunction as MSDeformAttnFunction
-from .deformable_attention import ms_deform_attn_backward as ms_deform_attn_backward
-from .deformable_attention import ms_deform_attn_forward as ms_deform_attn_forward
 from .deformable_attention import (
     multi_scale_deformable_attn_pytorch as ms_deform_attn_core_pytorch,
 )

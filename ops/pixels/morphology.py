@@ -14,7 +14,7 @@ def dilated(planes: Tensor, width: int, height: int, dilates: bool) -> Tensor:
     planes : Tensor ``[..., H, W]``
         Any dtype that torch compares.
     width, height : int
-        Of the ellipse, OpenCV's.
+        Sides of the ellipse, which is OpenCV's.
     dilates : bool
         Whether to take the greatest.
 

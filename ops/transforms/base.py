@@ -158,18 +158,23 @@ class Sampled(Builtin):
         return step
 
 
-class Occasional(Transform):
-    """A change of geometry with probability `p`; what is None concerns some subclasses."""
+class Probable(Transform):
+    """A transform that is applied to each sample with probability `p`."""
 
     p: float
-    interpolation: Any = None
-    antialias: Any = None
-    fill: tuple[float, ...] | None = None
-    padding_mode: str = "constant"
 
     def take_p(self, p: float) -> None:
         """Check the probability, and keep it."""
         self.p = probability(type(self).__name__, p)
+
+
+class Occasional(Probable):
+    """A change of geometry with probability `p`; what is None concerns some subclasses."""
+
+    interpolation: Any = None
+    antialias: Any = None
+    fill: tuple[float, ...] | None = None
+    padding_mode: str = "constant"
 
     def take_padding(self, fill: FillArgument, padding_mode: str | None = None) -> None:
         """Check the arguments, and keep them; None: there is no such argument."""
@@ -264,15 +269,10 @@ def limits(
 _HALF = (torch.float16, torch.bfloat16)
 
 
-class ByKey(Transform):
+class ByKey(Probable):
     """Is applied with probability `p`, by itself; all that it does follows from a key."""
 
     draws = 2
-    p: float
-
-    def take_p(self, p: float) -> None:
-        """Check the probability, and keep it."""
-        self.p = probability(type(self).__name__, p)
 
     def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
         return {"apply": uniforms[:, 0] < self.p, "key": uniforms[:, 1].copy()}

@@ -14,13 +14,11 @@
 namespace visops {
 namespace {
 
-void fill_with_units(float* data, int64_t count, uint64_t key, const Threads& threads) {
-  const NoiseParams p = {data, DType::kFloat32, count, count, NoiseKind::kUnit, key, 0.0, 0.0,
-                         false};
+void fill_with_units(float* data, int64_t count, double key, const Threads& threads) {
+  const NoiseParams p = {
+      data, DType::kFloat32, count, count, NoiseKind::kUnit, key_of(key), 0.0, 0.0, false};
   threads.with_workspace([&](Workspace& workspace) { plain_kernel(noise_stub)(p, workspace); });
 }
-
-uint64_t key_of(FieldReader& from) { return static_cast<uint64_t>(from.number("key") * 0x1p53); }
 
 // Blurs a plane of uniform noise, of which 1 and 0 become factor and -factor.
 void blur_noise(float* plane, const FieldSize& size, float factor, const double* sigma,
@@ -52,7 +50,7 @@ void blur_noise(float* plane, const FieldSize& size, float factor, const double*
 // and the correlations of noise there alone that is s times less and is blurred by sigma / s. So
 // that is what is made, and straight lines between: the standard deviation there is up to 1% too
 // small.
-void elastic_field(const FieldSize& size, uint64_t key, const double* factor, const double* sigma,
+void elastic_field(const FieldSize& size, double key, const double* factor, const double* sigma,
                    const double* radius, float* field, const Threads& threads) {
   const int64_t plane = size.height * size.width;
   int64_t step = 1;
@@ -110,11 +108,12 @@ void make_field(const FieldTask& task, const Threads& threads) {
       throw std::invalid_argument("the points determine no thin-plate spline");
     }
   } else if (kind == "elastic") {
-    elastic_field(size, key_of(reader), reader.list("factor", 2).data(),
+    elastic_field(size, reader.number("key"), reader.list("factor", 2).data(),
                   reader.list("sigma", 2).data(), reader.list("radius", 2).data(), field, threads);
   } else if (kind == "clouds") {
-    std::vector<float> noise(static_cast<size_t>(cloud_numbers(size.height, size.width)));
-    fill_with_units(noise.data(), static_cast<int64_t>(noise.size()), key_of(reader), threads);
+    const int64_t count = cloud_numbers(size.height, size.width);
+    std::vector<float> noise(static_cast<size_t>(count));
+    fill_with_units(noise.data(), count, reader.number("key"), threads);
     make_clouds(noise.data(), reader.number("roughness"), size.height, size.width, field);
   } else {
     reader.refuse("is unknown");

@@ -2,7 +2,7 @@
 // of them, one after another (core/pixels).
 #pragma once
 
-#include <cstdint>
+#include "core/numbers/philox.h"
 
 namespace visops {
 
@@ -74,7 +74,7 @@ inline PixelOperation of_image(PixelOperation operation, int64_t number) {
   if (at < 0 || number == 0) return operation;
   // Steps by an odd number reach every key of 53 bits once.
   constexpr uint64_t kStep = 0x9E3779B97F4A7C15;
-  const auto key = static_cast<uint64_t>(operation.more[at] * 0x1p53);
+  const uint64_t key = key_of(operation.more[at]);
   const uint64_t moved = (key + static_cast<uint64_t>(number) * kStep) & ((uint64_t{1} << 53) - 1);
   operation.more[at] = static_cast<double>(moved) * 0x1p-53;
   return operation;

@@ -46,6 +46,9 @@ VISOPS_FN PhiloxBlock uniform_block(uint64_t seed, uint64_t epoch, uint64_t samp
   return philox(seed, epoch, {{static_cast<uint64_t>(index / 4) + 1, sample, stream, 0}});
 }
 
+// A key of 53 bits, which travels as a number in [0, 1).
+VISOPS_FN uint64_t key_of(double unit) { return static_cast<uint64_t>(unit * 0x1p53); }
+
 // The bits of a key's random number. Picked by comparisons: an index would put the block in memory.
 VISOPS_FN uint64_t key_bits(uint64_t key, int64_t index) {
   const PhiloxBlock block = uniform_block(key, 0, 0, 0, index);

@@ -195,7 +195,7 @@ Dropout dropout_of(const PixelOperation& operation, DType dtype, int64_t channel
   Dropout out;
   out.value = bytes ? std::clamp(operation.amount, 0.0, 255.0) : operation.amount;
   const auto begin = [&](double key, double filling) {
-    out.key = static_cast<uint64_t>(key * 0x1p53);
+    out.key = key_of(key);
     out.filling = static_cast<Filling>(filling);
     return Numbers(out.key);
   };

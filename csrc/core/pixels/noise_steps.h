@@ -40,7 +40,7 @@ inline NoiseParams noise_of(const PixelOperation& operation, const PixelImage& i
       p.first = amount * more[0];
       p.second = amount * (1.0 - more[0]);
   }
-  p.key = static_cast<uint64_t>(key * 0x1p53);
+  p.key = key_of(key);
   return p;
 }
 

@@ -20,10 +20,9 @@ struct PixelImage {
 };
 
 struct PixelOperationParams {
-  PixelOperation
-      operation;     // of a pixel's own value, or sharpness or dilation, which look at neighbours
-  PixelImage image;  // in place
-  void* scratch;     // room for another image
+  PixelOperation operation;  // by a pixel's own value, or sharpness or dilation, by neighbours'
+  PixelImage image;          // in place
+  void* scratch;             // room for another image
 };
 
 extern KernelStub<PixelOperationParams> pixel_operation_stub;

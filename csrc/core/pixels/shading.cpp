@@ -23,7 +23,7 @@ double per_step(int64_t side) { return 1.0 / static_cast<double>(std::max<int64_
 
 // albumentations' gradient: of a multiple of 45 degrees from 0 to 1, else not so.
 void add_slope(double strength, double degrees, int64_t height, int64_t width, Shading& shading) {
-  const SinCos way = sin_cos(degrees * (3.14159265358979323846 / 180.0));
+  const SinCos way = sin_cos(degrees * kRadians);
   double across = way.cosine, down = way.sine, first = 0.0;
   if (std::fmod(degrees, 45.0) == 0.0) {
     const auto share = [](double part) {
@@ -82,7 +82,7 @@ Shading light(const PixelOperation& operation, int64_t height, int64_t width) {
 // Random numbers of a key, polygon by polygon: its strength, then x and y of each corner.
 Shading shadows(const PixelOperation& operation, int64_t height, int64_t width) {
   const double* const more = operation.more;
-  Uniforms numbers(static_cast<uint64_t>(more[0] * 0x1p53), 0, 0);
+  Uniforms numbers(key_of(more[0]), 0, 0);
   Shading shading;
   shading.shade = Shade::kShadows;
   shading.count = static_cast<int64_t>(more[5]);

@@ -12,6 +12,8 @@
 
 namespace visops {
 
+constexpr double kRadians = 3.14159265358979323846 / 180.0;  // of a degree
+
 // Floating values become the levels of uint8 whose integers they round down to, with white at 255.
 constexpr float kLevels = 256.0f - 1e-3f;
 

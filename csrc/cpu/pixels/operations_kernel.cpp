@@ -293,32 +293,33 @@ void contrast(const PixelImage& image, double factor) {
   }
 }
 
-template <class T>
-void saturation(const PixelImage& image, double factor) {
+// change(r, g, b) for the colours of an image, in place; others have none.
+template <class T, class Change>
+VISOPS_ALWAYS_INLINE void each_color(const PixelImage& image, const Change& change) {
   if (image.channels < 3) return;
-  const float ratio = static_cast<float>(factor), rest = static_cast<float>(1.0 - factor);
   const int64_t pixels = image.height * image.width;
   T* VISOPS_RESTRICT const r = channel<T>(image, 0);
   T* VISOPS_RESTRICT const g = r + pixels;
   T* VISOPS_RESTRICT const b = g + pixels;
-  for (int64_t i = 0; i < pixels; ++i) saturate(r[i], g[i], b[i], ratio, rest);
+  for (int64_t i = 0; i < pixels; ++i) change(r[i], g[i], b[i]);
+}
+
+template <class T>
+void saturation(const PixelImage& image, double factor) {
+  const float ratio = static_cast<float>(factor), rest = static_cast<float>(1.0 - factor);
+  each_color<T>(image, [=](T& r, T& g, T& b) { saturate(r, g, b, ratio, rest); });
 }
 
 template <class T>
 void bleaching(const PixelImage& image, float factor, double dark) {
-  if (image.channels < 3) return;
   const float least = static_cast<float>(dark * (sizeof(T) == 1 ? 255.0 : 1.0));
-  const int64_t pixels = image.height * image.width;
-  T* VISOPS_RESTRICT const r = channel<T>(image, 0);
-  T* VISOPS_RESTRICT const g = r + pixels;
-  T* VISOPS_RESTRICT const b = g + pixels;
-  for (int64_t i = 0; i < pixels; ++i) bleach(r[i], g[i], b[i], factor, least);
+  each_color<T>(image, [=](T& r, T& g, T& b) { bleach(r, g, b, factor, least); });
 }
 
 template <class T>
 void tone_curves(const PixelImage& image, double deviation, const double* more) {
   const bool per_channel = more[0] != 0.0;
-  const auto key = static_cast<uint64_t>(more[1] * 0x1p53);
+  const auto key = key_of(more[1]);
   const int64_t count = per_channel ? image.height * image.width : image.size();
   for (int64_t c = 0; c < (per_channel ? image.channels : 1); ++c) {
     const ToneCurve curve = tone_curve(deviation, key, c);

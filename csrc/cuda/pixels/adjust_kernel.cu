@@ -76,7 +76,7 @@ Adjustment adjustment_of(const PixelOperation& operation) {
   if (a.kind == PixelKind::kToneCurve) {
     a.deviation = operation.amount;
     a.per_channel = more[0] != 0.0;
-    a.key = static_cast<uint64_t>(more[1] * 0x1p53);
+    a.key = key_of(more[1]);
   }
   if (a.kind == PixelKind::kSolarize) {
     a.kind = PixelKind::kSolarizeAt;

@@ -82,7 +82,7 @@ struct RowPair {
   struct Weights {
     alignas(2 * sizeof(typename F::Weight)) typename F::Weight of[2];
   };
-  // Of the open rows. Read at once.
+  // What the open rows need, read at once.
   struct alignas(16) Rows {
     Weights weight[F::kOpen];
     // Bit 2 i + j: row i has row j as a tap; in integers, where adding 0 does no harm, nobody asks.

@@ -454,14 +454,9 @@ __device__ void finish_rows(const AugmentParams& p, const FilterRuns& runs,
         }
       }
     }
-    if (p.color_steps > 0) {
-      color_group(p, tile->plan, p.color_steps, kFixed > 0 ? kFixed : static_cast<int>(p.channels),
-                  value);
-    }
-    finish_group(p, tile->values, channels, erased, value);
     PixelOutput output = pixel_output(output_layout(p), words, index, y, x);
     output.exists = exists;
-    store_group(p, output, channels, value, tile->staged[thread / kWarp]);
+    color_and_store(p, *tile, output, channels, erased, value, tile->staged[thread / kWarp]);
   }
 }
 

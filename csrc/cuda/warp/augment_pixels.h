@@ -131,20 +131,6 @@ __device__ VISOPS_NOINLINE void outer_values(const AugmentParams& p, const TileA
   sample_values<T, mode, Sampler>(p, tile, row, point, channels, image, value);
 }
 
-// What becomes of the values that were sampled for a pixel of this thread. All lanes of a warp call
-// it; `staged` is its part of shared memory.
-template <int kFixed, class Acc>
-__device__ void color_and_store(const AugmentParams& p, const AugmentTile<Acc>& tile,
-                                const PixelOutput& output, const ChannelGroup<kFixed>& channels,
-                                bool erased, Acc value[kPixelGroup], void* staged) {
-  if (p.color_steps > 0) {
-    color_group(p, tile.plan, p.color_steps, kFixed > 0 ? kFixed : static_cast<int>(p.channels),
-                value);
-  }
-  finish_group(p, tile.values, channels, erased, value);
-  store_group(p, output, channels, value, staged);
-}
-
 // Some channels of a pixel of this thread.
 template <class T, Interpolation mode, class Sampler, int kFixed, class Acc>
 __device__ void pixel_group(const AugmentParams& p, const TileAt& at, const AugmentTile<Acc>& tile,

@@ -122,5 +122,19 @@ __device__ void store_group(const AugmentParams& p, const PixelOutput& out,
   store_words(out, staged);
 }
 
+// What becomes of the values that were sampled for a pixel of this thread. All lanes of a warp call
+// it; `staged` is its part of shared memory.
+template <class Tile, int kFixed, class Acc>
+__device__ void color_and_store(const AugmentParams& p, const Tile& tile, const PixelOutput& output,
+                                const ChannelGroup<kFixed>& channels, bool erased,
+                                Acc value[kPixelGroup], void* staged) {
+  if (p.color_steps > 0) {
+    color_group(p, tile.plan, p.color_steps, kFixed > 0 ? kFixed : static_cast<int>(p.channels),
+                value);
+  }
+  finish_group(p, tile.values, channels, erased, value);
+  store_group(p, output, channels, value, staged);
+}
+
 }  // namespace
 }  // namespace visops

@@ -43,7 +43,7 @@ VISOPS_FN bool is_small_filter(PixelKind kind) {
 inline SmallFilter motion_filter(int64_t side, const double* more) {
   const int64_t half = side / 2;
   const double length = static_cast<double>(half);
-  const double angle = more[0] * (3.14159265358979323846 / 180.0);
+  const double angle = more[0] * kRadians;
   const double direction = std::clamp(more[1], -1.0, 1.0);
   const double first = direction > 0.0 ? -length * (1.0 - direction) : -length;
   const double last = direction < 0.0 ? length * (1.0 + direction) : length;
@@ -94,11 +94,11 @@ inline SmallFilter sharpen_filter(double alpha, double lightness) {
 // albumentations' kernel of this name: a generalized normal distribution over turned axes, each
 // weight times a random factor. Half of all exponents are below 1.
 inline SmallFilter advanced_filter(int64_t side, const double* more) {
-  const SinCos turn = sin_cos(more[2] * (3.14159265358979323846 / 180.0));
+  const SinCos turn = sin_cos(more[2] * kRadians);
   const double place = 2.0 * more[3], least = more[4], most = more[5];
   const double exponent =
       place < 1.0 ? least + place * (1.0 - least) : 1.0 + (place - 1.0) * (most - 1.0);
-  Uniforms factors(static_cast<uint64_t>(more[8] * 0x1p53), 0, 0);
+  Uniforms factors(key_of(more[8]), 0, 0);
   std::vector<double> weights;
   double sum = 0.0;
   for (int64_t i = 0; i < side * side; ++i) {

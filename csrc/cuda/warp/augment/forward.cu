@@ -218,7 +218,7 @@ __device__ void staged_pixels(const AugmentParams& p, const TileAt& at, int rows
       const StagedTaps<T> taps(tile->pixel, box, pixel.x, pixel.y);
       Acc value[kPixelGroup] = {};
       for (int c = 0; c < kPhoto; ++c) value[c] = taps.blend(pixel.taps, c);
-      color_and_store<kPhoto>(p, *tile, to, channels, erased, value, staged);
+      color_and_store(p, *tile, to, channels, erased, value, staged);
     }
     __syncthreads();  // all threads have read it
   });
