@@ -11,6 +11,10 @@ PYTEST_ARGS ?=
 # CUDA kernels compiled as plain C++ as well, for VISOPS_CPU=cuda_emulated; nothing else does.
 export VISOPS_WERROR ?= 1
 
+# CUDA kernels for this machine's GPUs. VISOPS_CUDA= (empty) compiles those that wheels hold, with
+# any nvcc; VISOPS_CUDA=1 makes it an error if they can't be built.
+export VISOPS_CUDA ?= native
+
 # Containers often set this to 1, and then each of the programs that tests start compiles torch's
 # Python modules again, for ten seconds.
 export PYTHONDONTWRITEBYTECODE :=
@@ -80,10 +84,9 @@ endef
 # Each of these three builds has all that the one before it has. They share object files.
 $(VENV)/.installed-native $(VENV)/.installed $(VENV)/.installed-for-tests: KERNELS := kernels
 
-# What this machine runs: its best CPU kernels, and CUDA kernels for its GPUs.
+# Of the CPU kernels only this processor's best.
 $(VENV)/.installed-native: export VISOPS_EMULATION = 0
 $(VENV)/.installed-native: export VISOPS_ISA ?= native
-$(VENV)/.installed-native: export VISOPS_CUDA ?= native
 $(VENV)/.installed-native: $(VENV)/.packages-demo $(BUILD_INPUTS)
 	$(build-in-place)
 	@touch $@
@@ -185,7 +188,7 @@ PTX_BUILD := build/ptx-$(PTX_CONSTANTS)
 PTX_KERNELS := build/ninja/kernels-ptx$(if $(filter gpu,$(PTX_CONSTANTS)),-gpu-constants)
 
 $(PTX_BUILD)/.built: $(VENV)/.packages $(BUILD_INPUTS) $(wildcard tests/ptx/*/*.h tests/ptx/*/*.cpp) $(shell find ops -name '*.py')
-	VISOPS_PTX=1 VISOPS_GPU_CONSTANTS=$(if $(filter gpu,$(PTX_CONSTANTS)),1,0) VISOPS_ISA=default VISOPS_EMULATION=1 \
+	VISOPS_PTX=1 VISOPS_CUDA=1 VISOPS_GPU_CONSTANTS=$(if $(filter gpu,$(PTX_CONSTANTS)),1,0) VISOPS_ISA=default VISOPS_EMULATION=1 \
 	  $(PY) setup.py --quiet build --build-lib $(PTX_BUILD)
 	@touch $@
 
@@ -272,7 +275,7 @@ bench-gpu: build  ## time the rows that run on a GPU
 # Fewer of them: make wheels WHEELS_ARGS="--only linux-x86_64 3.11".
 WHEELS_ARGS ?=
 wheels: $(VENV)/.packages $(VENV)/.cross  ## build the wheels of all four systems, for every Python found, and the sources
-	$(PY) scripts/wheels.py build $(WHEELS_ARGS)
+	VISOPS_CUDA= $(PY) scripts/wheels.py build $(WHEELS_ARGS)
 
 # The wheel built against .venv's torch, unchanged, beside the oldest torch and others.
 test-wheel: wheels  ## test this machine's wheel, without the checkout, beside several torches and Pythons
