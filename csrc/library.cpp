@@ -6,7 +6,6 @@
 #include <cstring>
 #include <string>
 
-#include "core/dispatch/cpu_library.h"
 #include "core/dispatch/cuda_library.h"
 #include "core/platform.h"
 #include "visops_build.h"  // written by the build

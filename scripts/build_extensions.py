@@ -10,7 +10,7 @@ There are three shared libraries without Python, in `visops/lib`, and one Python
 - libvisops_jpeg: the decoder of JPEG files, where libjpeg-turbo's headers are. It has a C
   interface and needs libjpeg alone. Python loads it when the first file comes.
 - visops._native: what Python calls without torch's dispatcher, with the kernels of libvisops
-  (csrc/core/dispatch/cpu_library.h). It is per Python version; without it there are operators on
+  (csrc/core/dispatch/cuda_library.h). It is per Python version; without it there are operators on
   tensors and no chains.
 
 One ninja file holds every object of all of them, so that everything compiles in parallel and a
@@ -94,7 +94,7 @@ FAST_FRONTS = {
     *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/pixels").rglob("*.cpp")),
     *(f"csrc/core/warp/{name}.cpp" for name in ("fields", "invert_field")),
     *(f"csrc/core/roi/{name}.cpp" for name in ("align", "align_rotated", "schedule")),
-    "csrc/core/suppression/score_order.cpp",
+    "csrc/core/suppression/nms.cpp",
 }
 
 TORCH_API = "0x020b000000000000"  # 2.11: the oldest torch that the binary runs on

@@ -1,12 +1,29 @@
 // How a pixel changes with its coordinates, with the registers that a GPU has.
 #pragma once
 
+#include <type_traits>
+
 #include "core/images/pixel.h"
 #include "cuda/launch.h"
-#include "cuda/tap_column.h"
 
 namespace visops {
 namespace {
+
+// One of bicubic's columns of taps: kernels take them in turn, as registers don't hold all sixteen.
+
+// The elements of a column at the rows of its taps, `stride` apart; `from` is its first element.
+// Indices below 0, of a row or the column, are fill.
+template <class T, class Acc, class FillOf>
+__device__ void load_column(const T* from, int64_t stride, const int32_t (&row)[4], int32_t column,
+                            const FillOf& fill, Acc (&value)[4]) {
+  for (int i = 0; i < 4; ++i) {
+    value[i] = fill();
+    if (row[i] >= 0 && column >= 0) {
+      const T element = load_readonly(from + row[i] * stride);
+      value[i] = load_element(&element);
+    }
+  }
+}
 
 // What bicubic's columns of taps need of a thread's pixel; bilinear needs nothing. In shared
 // memory: registers can't be indexed, and unrolled code would hold all columns in them.
@@ -77,4 +94,23 @@ __device__ PixelGradient<Acc> sum_gradients(
 }
 
 }  // namespace
+
+// An interpolation that is known at run time, as a constant for templates.
+
+// call(mode), with the interpolation as a std::integral_constant. In host code and in kernels: what
+// is called must be for the same.
+#if defined(__CUDACC__)
+#pragma nv_exec_check_disable
+#endif
+template <class Call>
+VISOPS_FN auto with_mode(Interpolation mode, const Call& call) {
+  switch (mode) {
+    case Interpolation::kNearest:
+      return call(std::integral_constant<Interpolation, Interpolation::kNearest>());
+    case Interpolation::kBilinear:
+      return call(std::integral_constant<Interpolation, Interpolation::kBilinear>());
+    default: return call(std::integral_constant<Interpolation, Interpolation::kBicubic>());
+  }
+}
+
 }  // namespace visops

@@ -1,5 +1,5 @@
 // Numbers of a chain's pass, for csrc/core/chain/run/on_device.h.
-#include "core/dispatch/send_numbers.h"
+#include "core/dispatch/cuda_library.h"
 #include "cuda/send_words.h"
 
 namespace visops {

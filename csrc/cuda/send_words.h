@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/dispatch/workspace.h"
-#include "core/numbers/ceil_div.h"
+#include "core/numbers/arithmetic.h"
 #include "cuda/launch.h"
 
 namespace visops {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/numbers/ceil_div.h"
+#include "core/numbers/arithmetic.h"
 #include "core/platform.h"
 #include "cuda/launch.h"
 

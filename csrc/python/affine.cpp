@@ -1,12 +1,10 @@
 // The NumPy front of the affine warp: HW and HWC arrays in OpenCV's layout.
 #include "core/warp/affine.h"
 
+#include "core/box.h"
 #include "core/check.h"
-#include "core/overlap.h"
-#include "core/warp/affine_front.h"
-#include "python/array.h"
 #include "python/bindings.h"
-#include "torch/parallel.h"
+#include "torch/threads.h"
 
 namespace visops {
 namespace {

@@ -1,4 +1,4 @@
-#include "python/array.h"
+#include "python/bindings.h"
 
 #include "core/check.h"
 

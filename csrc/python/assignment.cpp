@@ -6,7 +6,6 @@
 #include <limits>
 #include <vector>
 
-#include "python/array.h"
 #include "python/bindings.h"
 
 namespace visops {

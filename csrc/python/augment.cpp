@@ -8,14 +8,10 @@
 #include <vector>
 
 #include "core/check.h"
-#include "core/warp/affine_front.h"
-#include "core/warp/augment_front.h"
-#include "core/warp/augment_run.h"
-#include "core/warp/augment_shapes.h"
-#include "python/array.h"
+#include "core/warp/affine.h"
+#include "core/warp/augment.h"
 #include "python/bindings.h"
-#include "python/strided_data.h"
-#include "torch/parallel.h"
+#include "torch/threads.h"
 
 namespace visops {
 namespace {

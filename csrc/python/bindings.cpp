@@ -1,7 +1,6 @@
 #include "python/bindings.h"
 
 #include "core/check.h"
-#include "python/kernels.h"
 
 // It has no state of its own, so free-threaded interpreters need no lock.
 PYBIND11_MODULE(_native, m, pybind11::mod_gil_not_used()) {

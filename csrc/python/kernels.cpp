@@ -1,11 +1,10 @@
-#include "python/kernels.h"
+#include "python/bindings.h"
 
 #include <cstring>
 #include <stdexcept>
 #include <string>
 
-#include "core/dispatch/cpu_library.h"
-#include "core/dispatch/send_numbers.h"
+#include "core/dispatch/cuda_library.h"
 #include "core/dispatch/shared_library.h"
 #include "core/pixels/adjust.h"
 #include "core/pixels/colors/grey_means.h"
@@ -13,7 +12,6 @@
 #include "core/pixels/colors/lab.h"
 #include "core/pixels/filters/filter.h"
 #include "core/pixels/filters/median.h"
-#include "core/pixels/filters/separable.h"
 #include "core/pixels/jpeg.h"
 #include "core/pixels/noise.h"
 #include "core/pixels/operations.h"

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "python/array.h"
 #include "python/bindings.h"
 
 namespace visops {

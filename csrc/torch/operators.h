@@ -21,7 +21,6 @@
 #include <optional>
 #include <vector>
 
-#include "torch/dispatcher.h"
 #include "torch/tensor.h"
 
 namespace visops {

@@ -6,14 +6,16 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
-
+#include <array>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "core/check.h"
 #include "core/dispatch/kernel_stub.h"
 #include "core/dispatch/workspace.h"
+#include "core/numbers/arithmetic.h"
 #include "core/numbers/element.h"
 #include "torch/threads.h"
 
@@ -110,6 +112,100 @@ void run(const KernelStub<Params>& stub, const char* op, const Params& params, c
   } else {
     stub.cpu()(params, workspace);
   }
+}
+
+// What the fronts of operators on a batch of images share, where each result has its image's shape.
+
+// Fills in dtype and sizes from images [B, C, H, W]; throws, naming op, for another shape.
+template <class Params>
+void read_images(const char* op, const Tensor& images, Params& p) {
+  require(images.dim() == 4, op, "images have shape ", shape_text(images),
+          ", must be [B, C, H, W]");
+  p.dtype = dtype_of(op, "images", images);
+  p.batch = images.size(0);
+  p.channels = images.size(1);
+  p.height = images.size(2);
+  p.width = images.size(3);
+}
+
+// Runs the kernel on parameters that are checked, into a fresh tensor.
+template <class Params>
+Tensor run_on_images(const KernelStub<Params>& stub, const char* op, const Tensor& images,
+                     Params& p) {
+  const Tensor read = torch::stable::contiguous(images);
+  const Tensor output =
+      empty_tensor(op, "result", images, {p.batch, p.channels, p.height, p.width}, p.dtype);
+  if (output.numel() == 0) return output;
+  p.images = read.const_data_ptr();
+  p.output = output.mutable_data_ptr();
+  run(stub, op, p, images);
+  return output;
+}
+
+// The arithmetic of a tensor's elements, for operators that take every type.
+
+// Throws, naming op and argument, for types without sums (quantized, 8-bit floats).
+inline Arithmetic arithmetic_of(const char* op, const char* argument, const Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case ScalarType::Bool: return Arithmetic::kBool;
+    case ScalarType::Byte:
+    case ScalarType::Char: return Arithmetic::kInt8;
+    case ScalarType::Short:
+    case ScalarType::UInt16: return Arithmetic::kInt16;
+    case ScalarType::Int:
+    case ScalarType::UInt32: return Arithmetic::kInt32;
+    case ScalarType::Long:
+    case ScalarType::UInt64: return Arithmetic::kInt64;
+    case ScalarType::Half: return Arithmetic::kFloat16;
+    case ScalarType::BFloat16: return Arithmetic::kBFloat16;
+    case ScalarType::Float: return Arithmetic::kFloat32;
+    case ScalarType::Double: return Arithmetic::kFloat64;
+    case ScalarType::ComplexHalf: return Arithmetic::kComplex32;
+    case ScalarType::ComplexFloat: return Arithmetic::kComplex64;
+    case ScalarType::ComplexDouble: return Arithmetic::kComplex128;
+    default:
+      fail(op, argument, " has dtype ", dtype_text(tensor.scalar_type()),
+           ", which is not supported");
+  }
+}
+
+// New tensors of any type and number of dimensions, zeros, and the element that extends an input.
+
+// Zeros in host memory, contiguous. Large ones are pages that the system hands out cleared, so they
+// cost nothing until they are written or read. Throws, naming op and `what`, where memory runs out.
+Tensor zeroed_on_host(const char* op, const char* what, const std::vector<int64_t>& sizes,
+                      DType dtype);
+
+// Copies the bytes of `fill`; zeros if there is none. Throws unless it is one CPU element of the
+// input's dtype.
+void take_fill(const char* op, const Tensor& input, const std::optional<Tensor>& fill,
+               unsigned char (&element)[kLargestElement]);
+
+// An uninitialised tensor on the device of `like`. Throws, naming op and `what`, where the size
+// overflows or memory runs out.
+Tensor empty_contiguous(const char* op, const char* what, const Tensor& like,
+                        const std::vector<int64_t>& sizes, ScalarType type);
+
+// The same with these strides, which must leave no gaps.
+Tensor empty_strided(const char* op, const char* what, const Tensor& like,
+                     const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                     ScalarType type);
+
+// Calls of torch's own operators, through the stable dispatcher.
+
+// Takes all of the operator's arguments in order. The stack it returns begins with the results.
+template <class... Args>
+std::array<StableIValue, sizeof...(Args)> call_operator(const char* name, const char* overload,
+                                                        const Args&... args) {
+  std::array<StableIValue, sizeof...(Args)> stack{torch::stable::detail::from(args)...};
+  TORCH_ERROR_CODE_CHECK(torch_call_dispatcher(name, overload, stack.data(), TORCH_ABI_VERSION));
+  return stack;
+}
+
+template <class... Args>
+torch::stable::Tensor call_for_tensor(const char* name, const char* overload, const Args&... args) {
+  return torch::stable::detail::to<torch::stable::Tensor>(
+      call_operator(name, overload, args...)[0]);
 }
 
 }  // namespace visops

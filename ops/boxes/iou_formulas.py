@@ -38,7 +38,7 @@ def hull_sides(a: Tensor, b: Tensor) -> Tensor:
 
 
 def overlap(a: Tensor, b: Tensor, kind: str, eps: float) -> Tensor:
-    """NOTE [ Pairs of boxes ] in csrc/core/boxes/pair.h, for boxes of one floating dtype.
+    """NOTE [ Pairs of boxes ] in csrc/core/boxes/iou.h, for boxes of one floating dtype.
 
     Boxes [..., 4] broadcast.
     """
@@ -86,7 +86,7 @@ def _clip(at: Tensor, step: Tensor, half: Tensor, outward: Tensor) -> tuple[Tens
     """Return the range of t with at + t * step in [-half, half], and a weight.
 
     The weight is for edges on the border; see NOTE [ Rotated gradient ] in
-    csrc/core/boxes/rotated_gradient.h.
+    csrc/core/boxes/iou.h.
     """
     flat = step == 0
     step = torch.where(flat, 1.0, step)

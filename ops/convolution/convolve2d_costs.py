@@ -211,7 +211,7 @@ def is_narrow(size: _Pair, kernel: _Pair) -> bool:
 
 
 def transposes(size: _Pair, kernel: _Pair, dtype: torch.dtype) -> bool:
-    """Whether the CPU's kernel of the direct method does: see convolve2d_plan.cpp."""
+    """Whether the CPU's kernel of the direct method does: see convolve2d.cpp."""
     height, width = size
     small = dtype.itemsize < 4 and not dtype.is_floating_point
     return width <= (16 if small else 8) and height > 16 and kernel[1] <= 64

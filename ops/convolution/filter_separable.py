@@ -1,6 +1,6 @@
 """Separable filters of a batch, with weights for each image.
 
-The schema is in csrc/library.cpp, checks of arguments in csrc/core/pixels/filters/separable.cpp.
+The schema is in csrc/library.cpp, checks of arguments in csrc/core/pixels/filters/filter.cpp.
 """
 
 from collections.abc import Sequence

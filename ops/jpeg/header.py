@@ -1,7 +1,7 @@
 """What a file says before its pixels, and which stored pixels make up a part of the upright image.
 
 `Part` counts pixels of the upright image at full size: NOTE [ Stored pixels ] in
-csrc/core/chain/stored.h.
+csrc/core/chain/windows.h.
 """
 
 from typing import NamedTuple

@@ -177,7 +177,7 @@ def _read_counts(lists: Sequence[Any], pixels: np.ndarray) -> tuple[Runs, tuple[
 
 
 def _reason(error: int, detail: int, counts: Any, size: Size) -> str:
-    """Return what is wrong with counts; `error` is a RunError of csrc/core/masks/rle_text.h."""
+    """Return what is wrong with counts; `error` is a RunError of csrc/core/masks/rle.h."""
     if error == 1:
         return (
             f"has {counts[detail : detail + 1]!r} at position {detail}, must be of the characters "

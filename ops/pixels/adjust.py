@@ -23,7 +23,7 @@ def adjust_pixels(
     images : Tensor ``[B, C, H, W]``
         uint8, or float32 with white at 1.
     kinds : sequence of int
-        An operation for each image, by the numbers of ``csrc/core/chain/pixel_operation.h``.
+        An operation for each image, by the numbers of ``csrc/core/chain/plan.h``.
     amounts : sequence of float
         Each operation's factor, threshold, exponent or side.
     more : sequence of float

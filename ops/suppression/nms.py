@@ -1,6 +1,6 @@
 """Non-maximum suppression: the public functions.
 
-The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/suppression/nms_call.cpp,
+The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/suppression/nms.cpp,
 fake kernels and vmap in nms_operators.py.
 """
 

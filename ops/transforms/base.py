@@ -212,7 +212,7 @@ def fixed(value: float) -> Range:
 
 
 class OperationStep(RandomlyApplied):
-    """One operation of csrc/core/chain/pixel_operation.h, with probability `p`."""
+    """One operation of csrc/core/chain/plan.h, with probability `p`."""
 
     kind: PixelKind
 

@@ -28,7 +28,7 @@ LAYERS = {
     "cuda": {"core", "cuda"},
     "torch": {"core", "torch"},
     "jpeg": {"core", "jpeg"},
-    "python": {"core", "python", "torch"},  # torch/parallel.h: torch's threads run these calls too
+    "python": {"core", "python", "torch"},  # torch/threads.h: torch's threads run these calls too
 }
 
 GENERATED = {"visops_build.h"}  # by the build, for all layers

@@ -7,7 +7,6 @@
 #include "cpu/masks/lerp_row.h"
 #include "cpu/simd/bits.h"
 #include "cpu/simd/integer_sums.h"
-#include "cpu/simd/popcount.h"
 #include "cpu/simd/quad_groups.h"
 #include "cpu/simd/transpose_bits.h"
 

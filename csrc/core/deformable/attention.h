@@ -28,8 +28,8 @@
 
 #include <string>
 
-#include "core/deformable/bilinear_sample.h"
 #include "core/deformable/pixel_lists.h"
+#include "core/deformable/points.h"
 #include "core/dispatch/kernel_stub.h"
 #include "core/dispatch/workspace.h"
 #include "core/numbers/element.h"

@@ -29,7 +29,7 @@
 // offset and mask: s = the sum over an offset group's channels of the row's gradient times v, for
 // each of the four taps. Channels that share a group and an offset group are a run; a run's sum is
 // taken as NOTE [ Lane sums ] says, and runs are added in order. Then coordinate_gradient()
-// (core/deformable/bilinear_sample.h).
+// (core/deformable/points.h).
 // weight: the sum over images and output pixels of the result's gradient times the rows.
 //
 // Rounding: products of matrices may fuse products with sums and have an order of their own on each
@@ -37,8 +37,8 @@
 // equal where those products are exact. No sum depends on the thread count.
 #pragma once
 
-#include "core/deformable/bilinear_sample.h"
 #include "core/deformable/pixel_lists.h"
+#include "core/deformable/points.h"
 #include "core/dispatch/kernel_stub.h"
 #include "core/dispatch/workspace.h"
 #include "core/numbers/element.h"

@@ -24,8 +24,8 @@
 #include "core/dispatch/kernel_stub.h"
 #include "core/dispatch/workspace.h"
 #include "core/numbers/element.h"
+#include "core/numbers/elementary.h"
 #include "core/numbers/lane_sum.h"
-#include "core/numbers/logistic.h"
 
 namespace visops {
 

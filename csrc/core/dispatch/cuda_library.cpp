@@ -74,4 +74,6 @@ const std::string& cuda_library_error() { return loaded().error; }
 
 void reject_cuda_library(const std::string& reason) { refusal() = reason; }
 
+KernelStub<SendNumbersParams> send_numbers_stub("send_numbers");
+
 }  // namespace visops

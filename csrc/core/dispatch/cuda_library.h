@@ -2,9 +2,11 @@
 // tensor comes. So this library needs nothing of CUDA and loads beside any torch.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/workspace.h"
 
 namespace visops {
 
@@ -31,5 +33,32 @@ const std::string& cuda_library_error();
 // Keeps the library from being loaded, for a reason that only the caller sees. Does nothing after
 // the first attempt to load it.
 void reject_cuda_library(const std::string& reason);
+
+// Kernels are in one library, and it knows where those of CUDA are. `_native`, which exists once
+// per Python version, takes them from there instead of holding copies.
+
+// What libvisops hands over; csrc/library.cpp fills it in.
+struct CpuLibrary {
+  const char* build;  // VISOPS_BUILD; first, so that it can be compared before anything is called
+  // Null where there is none. The first one of CUDA loads CUDA's library.
+  AnyKernel (*kernel)(const char* stub, Slot slot);
+  // body(context, stream) with a CUDA device as the current one, and its current stream.
+  void (*on_device)(int index, void (*body)(void* context, void* stream), void* context);
+};
+
+constexpr char kCpuLibraryEntry[] = "visops_cpu_library";
+using CpuLibraryEntry = const CpuLibrary* (*)();
+
+// Numbers of the host that kernels of a device are to read.
+
+// The kernel has taken a copy when it returns, and waits for nothing:
+// csrc/cuda/send_numbers_kernel.cu.
+struct SendNumbersParams {
+  const uint64_t* from;  // in host memory
+  uint64_t* to;          // in the device's
+  int64_t count;
+};
+
+extern KernelStub<SendNumbersParams> send_numbers_stub;  // of devices only
 
 }  // namespace visops

@@ -1,4 +1,4 @@
-#include "core/dispatch/large_pages.h"
+#include "core/dispatch/workspace.h"
 
 #if defined(__linux__)
 #include <sys/mman.h>

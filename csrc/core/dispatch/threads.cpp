@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-#include "core/dispatch/caller_workspace.h"
+#include "core/dispatch/workspace.h"
 
 namespace visops {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "core/dispatch/kernel_stub.h"
 #include "core/dispatch/workspace.h"
+#include "core/platform.h"
 
 namespace visops {
 
@@ -30,6 +31,17 @@ const Threads& caller_thread();
 template <class Params>
 void run_on_cpu(const KernelStub<Params>& stub, const Params& params, const Threads& threads) {
   threads.with_workspace([&](Workspace& workspace) { stub.cpu()(params, workspace); });
+}
+
+// How much work is worth a task of its own.
+
+// Tasks that touch fewer elements cost more to hand out than to do.
+constexpr int64_t kGrain = 32768;
+
+// The least number of items for a task, if each of them touches `cost` elements.
+VISOPS_FN int64_t grain_of(int64_t cost) {
+  const int64_t items = kGrain / (cost > 1 ? cost : 1);
+  return items > 1 ? items : 1;
 }
 
 }  // namespace visops

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "core/images/image.h"
+#include "core/images/pixel.h"
 
 namespace visops {
 

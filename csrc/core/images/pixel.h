@@ -16,12 +16,137 @@
 // derivatives are zero. So kernels may find such pixels by analysis.
 #pragma once
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
-#include "core/images/image.h"
+#include "core/numbers/element.h"
+#include "core/platform.h"
 
 namespace visops {
+
+// How images are sampled: interpolation weights, and padding beyond the border.
+
+enum class Interpolation : int {
+  kNearest,
+  kBilinear,
+  kBicubic,
+  kLanczos  // a filter of antialias, and of nothing else
+};
+enum class Padding : int { kConstant, kReplicate, kReflect, kSymmetric, kCircular };
+
+// The taps of an axis: how many, and where the first one is relative to floor(coordinate).
+VISOPS_FN constexpr int tap_count(Interpolation mode) {
+  return mode == Interpolation::kNearest ? 1 : mode == Interpolation::kBilinear ? 2 : 4;
+}
+VISOPS_FN constexpr int first_tap(Interpolation mode) {
+  return mode == Interpolation::kBicubic ? -1 : 0;
+}
+// What samples without a filter where templates need something. Under Lanczos no sample does.
+VISOPS_FN constexpr Interpolation tap_mode(Interpolation mode) {
+  return mode == Interpolation::kLanczos ? Interpolation::kBicubic : mode;
+}
+
+// The index in [0, n) that stands for `i`, or -1 where constant padding supplies the value. n > 0.
+VISOPS_FN int64_t pad_index(Padding padding, int64_t i, int64_t n) {
+  if (i >= 0 && i < n) return i;
+  switch (padding) {
+    case Padding::kConstant: return -1;
+    case Padding::kReplicate: return i < 0 ? 0 : n - 1;
+    case Padding::kReflect: {  // d c b | a b c d | c b a: the edge sample is not repeated
+      if (n == 1) return 0;
+      const int64_t period = 2 * (n - 1);
+      const int64_t r = i % period;
+      const int64_t m = r < 0 ? r + period : r;
+      return m < n ? m : period - m;
+    }
+    case Padding::kSymmetric: {  // b a | a b c d | d c: the edge sample is repeated
+      const int64_t period = 2 * n;
+      const int64_t r = i % period;
+      const int64_t m = r < 0 ? r + period : r;
+      return m < n ? m : period - 1 - m;
+    }
+    case Padding::kCircular: {
+      const int64_t r = i % n;
+      return r < 0 ? r + n : r;
+    }
+  }
+  return -1;
+}
+
+// Keys' cubic convolution with a = -0.75, as OpenCV and torch use it; t in [0, 1].
+// At t = 0 the weights are exactly 0, 1, 0, 0. Plain expressions, no table, so that every backend
+// rounds alike. V is float, double or a vector of floats.
+template <class V>
+VISOPS_FN void cubic_weights(V t, V w[4]) {
+  const V one = V(1.0f), a = V(-0.75f);
+  const V before = t + one, after = one - t;
+  w[0] = ((a * before + V(3.75f)) * before - V(6.0f)) * before + V(3.0f);
+  w[1] = (V(1.25f) * t - V(2.25f)) * t * t + one;
+  w[2] = (V(1.25f) * after - V(2.25f)) * after * after + one;
+  w[3] = ((one - w[0]) - w[1]) - w[2];
+}
+
+// d cubic_weights / dt.
+template <class V>
+VISOPS_FN void cubic_weight_derivatives(V t, V d[4]) {
+  const V one = V(1.0f);
+  const V before = t + one, after = one - t;
+  d[0] = (V(-2.25f) * before + V(7.5f)) * before - V(6.0f);
+  d[1] = (V(3.75f) * t - V(4.5f)) * t;
+  d[2] = V(0.0f) - (V(3.75f) * after - V(4.5f)) * after;
+  d[3] = ((V(0.0f) - d[0]) - d[1]) - d[2];
+}
+
+// Images in memory: strides, and `fill` as an element.
+
+constexpr int64_t kMaxFill = 64;  // fronts cut a wider per-channel fill into groups of channels
+
+struct Strides {
+  int64_t batch, channel, row, column;  // in elements
+};
+
+// GPUs read images through the read-only path, so stores can't delay the loads behind them.
+template <class T>
+VISOPS_FN T load_readonly(const T* p) {
+#if defined(__CUDA_ARCH__)
+  return __ldg(p);
+#else
+  return *p;
+#endif
+}
+VISOPS_FN Half load_readonly(const Half* p) { return Half{load_readonly(&p->bits)}; }
+VISOPS_FN BFloat16 load_readonly(const BFloat16* p) { return BFloat16{load_readonly(&p->bits)}; }
+
+// `fill` as an element of `dtype`: its bytes, lowest first.
+VISOPS_FN uint64_t fill_bits(DType dtype, double fill) {
+  const float single = static_cast<float>(fill);
+  switch (dtype) {
+    case DType::kBool: return fill != 0.0;
+    case DType::kUInt8: return static_cast<uint64_t>(round_saturate(single, 0.0f, 255.0f));
+    case DType::kUInt16: return static_cast<uint64_t>(round_saturate(single, 0.0f, 65535.0f));
+    case DType::kInt16: return static_cast<uint64_t>(round_saturate(single, -32768.0f, 32767.0f));
+    case DType::kInt8:
+    case DType::kInt32:
+    case DType::kInt64:  // check_fill() has checked the range
+      return static_cast<uint64_t>(static_cast<int64_t>(rint(fill)));
+    case DType::kFloat16: return float_to_half(single);
+    case DType::kBFloat16: return float_to_bfloat16(single);
+    case DType::kFloat32: return bit_cast<uint32_t>(single);
+    case DType::kFloat64: return bit_cast<uint64_t>(fill);
+  }
+  return 0;
+}
+
+// The element whose bytes are the low bytes of `bits`. Little-endian only, like torch itself.
+template <class T>
+VISOPS_FN T element_from_bits(uint64_t bits) {
+  T element;
+  memcpy(&element, &bits, sizeof(T));
+  return element;
+}
 
 // One axis of one pixel: the tap at or before the coordinate, and the fraction towards the next.
 template <class Coord>
@@ -188,5 +313,37 @@ VISOPS_FN PixelGradient<Acc> differentiate_pixel(const T* plane, const Strides& 
   load_taps(plane, stride, taps, fill, p);
   return differentiate_taps(taps, p);
 }
+
+// Elements somewhere else, by address and strides.
+
+struct StridedData {
+  void* address;
+  std::array<int64_t, 4> strides;  // in elements
+};
+
+constexpr int kOnCpu = -1;
+
+// A strided tensor that wants no gradient.
+struct TensorView {
+  void* data;
+  DType dtype;
+  int device = kOnCpu;  // or the number of a CUDA device
+  int rank;
+  std::array<int64_t, 5> shape, strides;  // in elements
+
+  int64_t side(int from_end) const { return shape[static_cast<size_t>(rank - from_end)]; }
+  int64_t stride(int from_end) const { return strides[static_cast<size_t>(rank - from_end)]; }
+  bool is_contiguous() const {
+    for (int d = 1; d <= rank; ++d) {
+      if (side(d) == 0) return true;
+    }
+    int64_t expected = 1;
+    for (int d = 1; d <= rank; ++d) {
+      if (side(d) != 1 && stride(d) != expected) return false;
+      expected *= side(d);
+    }
+    return true;
+  }
+};
 
 }  // namespace visops

@@ -21,8 +21,8 @@
 
 #include "core/dispatch/kernel_stub.h"
 #include "core/dispatch/workspace.h"
-#include "core/numbers/element_types.h"
-#include "core/numbers/logistic.h"
+#include "core/numbers/element.h"
+#include "core/numbers/elementary.h"
 
 namespace visops {
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/numbers/element.h"
+#include "core/platform.h"
 
 namespace visops {
 
@@ -61,6 +62,31 @@ VISOPS_FN int64_t term_size(Arithmetic kind) {
     case Arithmetic::kComplex128: return 8;
     default: return 4;
   }
+}
+
+namespace {
+
+// How many parts of a size make up a count.
+
+VISOPS_FN int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+}  // namespace
+
+// The lesser and the greater of two sizes. std::min and std::max are functions that objects share,
+// and kernels are compiled for several instruction sets.
+
+VISOPS_FN int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+VISOPS_FN int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// Pixels beyond the rim, mirrored without repeating the rim.
+
+// The pixel that stands for number `i` of `n`, mirrored at 0 and n - 1 until it is inside.
+VISOPS_FN int32_t mirrored(int32_t i, int32_t n) {
+  while (i < 0 || i >= n) {
+    if (n == 1) return 0;
+    i = i < 0 ? -i : 2 * (n - 1) - i;
+  }
+  return i;
 }
 
 }  // namespace visops

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "core/platform.h"
 
@@ -176,5 +177,39 @@ VISOPS_FN void store_element(float* p, float v) { *p = v; }
 VISOPS_FN void store_element(double* p, double v) { *p = v; }
 
 VISOPS_FN bool is_finite(double v) { return v - v == 0.0; }
+
+// From a dtype to the C++ type of a map's elements. Accumulate<T> is what they are computed in.
+
+// f(T*), for maps that have a gradient.
+template <class F>
+static VISOPS_ALWAYS_INLINE void with_floating_type(DType dtype, const F& f) {
+  switch (dtype) {
+    case DType::kFloat16: return f(static_cast<Half*>(nullptr));
+    case DType::kBFloat16: return f(static_cast<BFloat16*>(nullptr));
+    case DType::kFloat64: return f(static_cast<double*>(nullptr));
+    default: return f(static_cast<float*>(nullptr));
+  }
+}
+
+// f(T*), for everything that is sampled: images and feature maps.
+template <class F>
+static VISOPS_ALWAYS_INLINE void with_element_type(DType dtype, const F& f) {
+  if (dtype == DType::kUInt8) return f(static_cast<uint8_t*>(nullptr));
+  with_floating_type(dtype, f);
+}
+
+// Numbers rounded to a dtype.
+
+// As torch rounds a number that it compares with elements of this dtype.
+VISOPS_FN double rounded_to(DType dtype, double value) {
+  if (dtype == DType::kFloat64) return value;
+  const auto single = static_cast<float>(value);
+  if (dtype == DType::kFloat16) return half_to_float(float_to_half(single));
+  if (dtype == DType::kBFloat16) {
+    const BFloat16 stored = {float_to_bfloat16(single)};
+    return load_element(&stored);
+  }
+  return single;
+}
 
 }  // namespace visops

@@ -4,9 +4,9 @@
 
 #include "core/check.h"
 #include "core/pixels/dropouts.h"
-#include "core/pixels/filters/ellipse.h"
-#include "core/pixels/filters/small_filter.h"
-#include "core/pixels/noise_steps.h"
+#include "core/pixels/filters/filter.h"
+#include "core/pixels/filters/neighbourhoods.h"
+#include "core/pixels/noise.h"
 #include "core/pixels/shading.h"
 
 namespace visops {

@@ -1,6 +1,6 @@
 #include "core/pixels/jpeg.h"
 
-#include "core/dispatch/plain_kernel.h"
+#include "core/dispatch/kernel_stub.h"
 
 namespace visops {
 namespace {

@@ -1,9 +1,9 @@
 #include "core/pixels/operations.h"
 
-#include "core/dispatch/plain_kernel.h"
+#include "core/dispatch/kernel_stub.h"
 #include "core/pixels/dropouts.h"
 #include "core/pixels/filters/neighbourhoods.h"
-#include "core/pixels/noise_steps.h"
+#include "core/pixels/noise.h"
 #include "core/pixels/shading.h"
 
 namespace visops {

@@ -16,7 +16,7 @@
 #include <cstdint>
 
 #include "core/numbers/element.h"
-#include "core/numbers/log_polynomial.h"
+#include "core/numbers/elementary.h"
 
 namespace visops {
 

@@ -19,7 +19,7 @@
 // same on every device: 32 lanes, channel c in lane c mod 32. For each row of bins a lane starts
 // from 0 and adds grad * change, by rising channel and within a channel by rising bin, changes of 0
 // included; the result is added to the lane's total. Finally the lanes are halved as in NOTE [ Lane
-// sums ] (core/numbers/lane_sum.h). Maxima (core/roi/max.h) use their samples' slopes in the same
+// sums ] (core/numbers/lane_sum.h). Maxima (core/roi/pool.h) use their samples' slopes in the same
 // order; bins without a sample add nothing.
 #pragma once
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/check.h"
-#include "core/dispatch/grain.h"
+#include "core/dispatch/threads.h"
 
 namespace visops {
 namespace {

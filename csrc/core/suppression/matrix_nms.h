@@ -28,7 +28,7 @@
 #include "core/box.h"
 #include "core/dispatch/kernel_stub.h"
 #include "core/numbers/elementary.h"
-#include "core/suppression/mask_bits.h"
+#include "core/suppression/nms.h"
 
 namespace visops {
 
@@ -38,7 +38,7 @@ struct MatrixNmsParams {
   const void* boxes;  // [N, 4] x1, y1, x2, y2; null: masks
   DType dtype;
   int64_t box_stride, coordinate_stride;  // elements
-  const uint64_t* bits;                   // [N, words] masks in `order` (mask_bits.h)
+  const uint64_t* bits;                   // [N, words] masks in `order` (nms.h)
   const MaskExtent* extent;               // [N] in `order`
   int64_t words;
 

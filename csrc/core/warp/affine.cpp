@@ -4,8 +4,6 @@
 #include <string>
 
 #include "core/check.h"
-#include "core/warp/affine_front.h"
-#include "core/warp/affine_gradient.h"
 
 namespace visops {
 

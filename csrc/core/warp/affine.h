@@ -15,11 +15,13 @@
 // float64 for `local` too.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 #include "core/dispatch/kernel_stub.h"
-#include "core/images/image.h"
+#include "core/dispatch/workspace.h"
+#include "core/images/image_front.h"
 #include "core/images/pixel.h"
 #include "core/span.h"
 
@@ -70,7 +72,6 @@ struct AffineBackwardMatrixParams {
   int64_t matrices;     // batch; or 1: a shared matrix sums the rows of all samples
 };
 
-// The stub of the image gradient is in affine_gradient.h.
 extern KernelStub<AffineParams> affine_stub;
 extern KernelStub<AffineBackwardMatrixParams> affine_backward_matrix_stub;
 
@@ -254,6 +255,57 @@ VISOPS_HOT_FN Span columns_surely_within(double step, double base, double low, d
 
 VISOPS_FN double affine_fill(const AffineParams& p, int64_t channel) {
   return p.fill[p.fill_count == 1 ? 0 : channel];
+}
+
+// What both fronts do with an AffineParams before a kernel sees it.
+
+// A height or width, which `what` names.
+void check_side(const char* op, const char* what, int64_t value);
+
+// Sizes, dtype and mode, fill. Reads no tensor data, allocates nothing.
+void check_affine(const char* op, const AffineParams& params);
+
+// Requires every matrix to be finite and, if it is to be inverted, not singular. Reads host memory.
+void check_matrices(const char* op, const AffineParams& params);
+
+// Kernels carry at most kMaxFill fills: a wider per-channel fill runs in groups of channels.
+// `output_size`: bytes of an element of the output.
+template <class Params, class Body>
+void for_each_fill_group(Params p, int64_t output_size, const double* fill, int64_t count,
+                         const Body& body) {
+  const int64_t size = element_size(p.dtype);
+  const int64_t channels = p.channels;
+  const int64_t group = count <= kMaxFill ? channels : kMaxFill;
+  const auto* image = static_cast<const char*>(p.image);
+  auto* output = static_cast<char*>(p.output);
+  for (int64_t first = 0; first < channels; first += group) {
+    p.channels = std::min(group, channels - first);
+    p.fill_count = count == 1 ? 1 : p.channels;
+    for (int64_t i = 0; i < p.fill_count; ++i) p.fill[i] = fill[count == 1 ? 0 : first + i];
+    p.image = image + first * p.image_stride.channel * size;
+    p.output = output + first * p.output_stride.channel * output_size;
+    body(p);
+  }
+}
+
+// The image gradient of the affine warp, which schedules itself.
+
+extern KernelStub<AffineBackwardImageParams> affine_image_gradient_stub;
+
+// The taps of a pixel of the affine warp: NOTE [ Affine coordinates ], then NOTE [ One pixel ].
+
+// `origin` is that of the pixel's segment, `lane` its place there. An empty image has constant
+// padding (check_affine), so all its pixels are outside(). With an invalid map the taps are
+// meaningless, but still inside the image or -1.
+template <Interpolation mode, class Acc>
+VISOPS_HOT_FN PixelTaps<mode, Acc> pixel_taps(const AffineParams& p, const AffineMap& map,
+                                              const SegmentOrigin<Acc>& origin, int lane) {
+  PixelTaps<mode, Acc> taps;
+  taps.y =
+      axis_taps<mode>(axis_sample(origin.y, origin.fy, map.m[3], lane, mode), p.padding, p.height);
+  taps.x =
+      axis_taps<mode>(axis_sample(origin.x, origin.fx, map.m[0], lane, mode), p.padding, p.width);
+  return taps;
 }
 
 }  // namespace visops

@@ -5,8 +5,7 @@
 #include <string>
 
 #include "core/check.h"
-#include "core/warp/affine_front.h"
-#include "core/warp/augment_front.h"
+#include "core/warp/affine.h"
 #include "core/warp/augment_segment.h"
 
 namespace visops {

@@ -17,8 +17,8 @@
 
 #include "core/images/pixel.h"
 #include "core/platform.h"
-#include "core/warp/affine_pixel.h"
-#include "core/warp/augment_color.h"
+#include "core/warp/affine.h"
+#include "core/warp/augment.h"
 #include "core/warp/augment_segment.h"
 
 namespace visops {

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "core/check.h"
-#include "core/warp/affine_front.h"
+#include "core/warp/affine.h"
 
 namespace visops {
 

@@ -5,7 +5,7 @@
 // is copied to adjacent rows. Work is split by boxes, never within a box's sum.
 #include <type_traits>
 
-#include "core/boxes/pair.h"
+#include "core/boxes/iou.h"
 #include "cpu/items.h"
 #include "cpu/lane_sum.h"
 

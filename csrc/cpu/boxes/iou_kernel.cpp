@@ -3,7 +3,7 @@
 // vectorise: nothing in NOTE [ Pairs of boxes ] branches. If boxes2 are fewer than a vector and
 // boxes1 are not, the loop is over boxes1 and its results are scattered: every measure is the same
 // with the roles swapped. Work is split by boxes; no value depends on where.
-#include "core/boxes/pair.h"
+#include "core/boxes/iou.h"
 #include "cpu/items.h"
 
 namespace visops {

@@ -3,7 +3,6 @@
 // boxes2. Most pairs are usually apart, which one comparison tells. A box's gradient is summed in
 // 32 lanes (NOTE [ Lane sums ]). Work is split by boxes.
 #include "core/boxes/iou.h"
-#include "core/boxes/rotated_gradient.h"
 #include "cpu/items.h"
 #include "cpu/lane_sum.h"
 

@@ -8,7 +8,6 @@
 // within a row of the kernel, so that an element's terms come by ascending k.
 //
 // The checks guarantee that every place lies within the padded image, and that no offset overflows.
-#include "core/convolution/col2im_sum.h"
 #include "core/convolution/im2col.h"
 #include "cpu/items.h"
 #include "cpu/simd/floats.h"

@@ -5,7 +5,7 @@
 // element. Tiles of such sums stay in registers, with a lane for every kCount-th pixel; lanes are
 // added up at the end of a band. Between rows of outputs the gradient's planes hold 0 and the
 // input's are masked, as they may be infinite.
-#include "core/convolution/conv2d_plan.h"
+#include "core/convolution/conv2d.h"
 #include "cpu/convolution/conv2d_pixels.h"
 #include "cpu/convolution/work_parts.h"
 #include "cpu/gemm.h"

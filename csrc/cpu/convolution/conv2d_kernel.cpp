@@ -7,8 +7,7 @@
 //
 // All tiles of a block read a strip's weights while they are in a near cache; all strips read the
 // band, which is sized for the second-level cache.
-#include "core/convolution/conv2d_matrix.h"
-#include "core/convolution/conv2d_plan.h"
+#include "core/convolution/conv2d.h"
 #include "cpu/convolution/conv2d_pixels.h"
 #include "cpu/convolution/work_parts.h"
 #include "cpu/gemm.h"

@@ -4,8 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/convolution/conv2d_band.h"
-#include "core/convolution/conv2d_element.h"
+#include "core/convolution/conv2d.h"
 #include "cpu/prefetch.h"
 #include "cpu/simd/vector.h"
 
@@ -85,7 +84,7 @@ VISOPS_ALWAYS_INLINE void zero_vectors(T* to, int64_t count) {
   for (int64_t i = 0; i < count; i += Vector<T>::kCount) store_vector(to + i, broadcast(T{}));
 }
 
-// Fills bands: NOTE [ Bands of images ] (core/convolution/conv2d_band.h).
+// Fills bands: NOTE [ Bands of images ] (core/convolution/conv2d.h).
 
 // A block of one phase: outputs first_row .. first_row + rows, and likewise columns.
 struct ConvBlock {

@@ -2,8 +2,7 @@
 // input is loaded once and serves all rows that it meets.
 #pragma once
 
-#include "core/convolution/convolve2d_element.h"
-#include "core/convolution/convolve2d_plan.h"
+#include "core/convolution/convolve2d.h"
 #include "cpu/prefetch.h"
 #include "cpu/simd/arm.h"
 #include "cpu/simd/floats.h"

@@ -4,9 +4,8 @@
 // an extension ].
 #include <type_traits>
 
-#include "core/convolution/convolve2d_element.h"
-#include "core/convolution/convolve2d_gradient.h"
-#include "core/numbers/min_max.h"
+#include "core/convolution/convolve2d.h"
+#include "core/numbers/arithmetic.h"
 #include "cpu/items.h"
 
 namespace visops {

@@ -6,7 +6,7 @@
 //
 // Work is cut over the output's rows into parts, each with its own scratch; no sum is split. Order
 // of sums: NOTE [ Convolution's sums ]. Few columns: NOTE [ Narrow outputs ].
-#include "core/convolution/convolve2d_plan.h"
+#include "core/convolution/convolve2d.h"
 #include "cpu/convolution/convolve2d_block.h"
 #include "cpu/convolution/convolve2d_rows.h"
 #include "cpu/convolution/work_parts.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "core/convolution/convolve2d.h"
-#include "core/convolution/convolve2d_element.h"
 #include "cpu/simd/floats.h"
 #include "cpu/simd/vector.h"
 

@@ -6,9 +6,9 @@
 // gradient ].
 #include <type_traits>
 
-#include "core/convolution/convolve2d_plan.h"
-#include "core/dispatch/grain.h"
-#include "core/numbers/min_max.h"
+#include "core/convolution/convolve2d.h"
+#include "core/dispatch/threads.h"
+#include "core/numbers/arithmetic.h"
 #include "cpu/convolution/convolve2d_rows.h"
 #include "cpu/convolution/work_parts.h"
 #include "cpu/lane_sum.h"

@@ -1,8 +1,8 @@
 // NOTE [ Separable filters on the CPU ]
 // A task is a channel. Its rows are filtered along themselves into scratch, as float32, then summed
 // down the columns. Rows are extended first, so that loops need not look where the rim is.
-// NOTE [ Separable filters ] (core/pixels/filters/separable.h) says the rest.
-#include "core/pixels/filters/separable.h"
+// NOTE [ Separable filters ] (core/pixels/filters/filter.h) says the rest.
+#include "core/pixels/filters/filter.h"
 
 #include <cstring>
 #include <type_traits>

@@ -6,9 +6,8 @@
 #include <cstring>
 
 #include "core/deformable/attention.h"
-#include "core/dispatch/grain.h"
-#include "core/numbers/element_types.h"
-#include "cpu/deformable/numbers.h"
+#include "core/dispatch/threads.h"
+#include "core/numbers/element.h"
 #include "cpu/deformable/taps.h"
 #include "cpu/prefetch.h"
 

@@ -5,7 +5,7 @@
 // ] (core/deformable/conv2d.h), however channels are divided, and there are no atomics.
 //
 // Sums are float32 (float64 for float64). Assumes what the front checks.
-#include "cpu/deformable/conv2d_row_gradients.h"
+#include "cpu/deformable/conv2d_samples.h"
 
 namespace visops {
 namespace {

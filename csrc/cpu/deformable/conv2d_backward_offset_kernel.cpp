@@ -7,7 +7,7 @@
 // Rounding: NOTE [ Gradients of a deformable convolution ] (core/deformable/conv2d.h). Lanes begin
 // with their first product rather than with 0, which only negative zeros could tell, and those are
 // gone in coordinate_gradient(). Assumes what the front checks.
-#include "cpu/deformable/conv2d_row_gradients.h"
+#include "cpu/deformable/conv2d_samples.h"
 
 namespace visops {
 namespace {

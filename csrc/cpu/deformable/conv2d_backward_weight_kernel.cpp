@@ -5,7 +5,7 @@
 // taken over the pixels of a block, then over blocks, so it doesn't depend on how tasks are cut.
 //
 // Sums are float32 (float64 for float64). Assumes what the front checks.
-#include "cpu/deformable/conv2d_channel_runs.h"
+#include "cpu/deformable/conv2d_samples.h"
 
 namespace visops {
 namespace {

@@ -8,7 +8,7 @@
 // Weights are packed once: a row for each tap and channel, with all output channels of the group.
 // Where rows of a product begin depends on the shapes alone, so no sum depends on how the work is
 // divided. Assumes what the front checks.
-#include "core/dispatch/grain.h"
+#include "core/dispatch/threads.h"
 #include "cpu/deformable/conv2d_samples.h"
 
 namespace visops {

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "core/deformable/match.h"
-#include "core/dispatch/grain.h"
+#include "core/dispatch/threads.h"
 
 namespace visops {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "core/deformable/points.h"
-#include "core/dispatch/grain.h"
-#include "core/numbers/element_types.h"
-#include "cpu/deformable/numbers.h"
+#include "core/dispatch/threads.h"
+#include "core/numbers/element.h"
+#include "cpu/deformable/taps.h"
 
 namespace visops {
 namespace {

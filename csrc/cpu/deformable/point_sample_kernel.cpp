@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/numbers/element_types.h"
+#include "core/numbers/element.h"
 #include "cpu/deformable/point_positions.h"
 #include "cpu/simd/floats.h"
 #include "cpu/simd/parts.h"
@@ -163,7 +163,7 @@ VISOPS_ALWAYS_INLINE void prefetch_pairs([[maybe_unused]] const char* const (&ro
 }
 
 // Reads one byte of every cache line of a plane, in the order of memory: NOTE [ Read ahead ]
-// (cpu/read_ahead.h).
+// (cpu/prefetch.h).
 inline void read_plane_ahead(const void* plane, int64_t bytes) {
   const auto* from = static_cast<const volatile uint8_t*>(plane);
   for (int64_t b = 0; b < bytes; b += 64) static_cast<void>(from[b]);

@@ -5,7 +5,7 @@
 // pixels is two adjacent ones of n, and the last step joins two that overlap. Within a row a window
 // is a shift of words; rows are joined word by word. Everything happens in the result's memory:
 // what a step overwrites has been read. Split: by masks.
-#include "core/dispatch/grain.h"
+#include "core/dispatch/threads.h"
 #include "core/dispatch/workspace.h"
 #include "core/masks/boundary.h"
 #include "core/masks/packed.h"

@@ -16,8 +16,6 @@
 
 #include "core/dispatch/workspace.h"
 #include "core/masks/distance.h"
-#include "core/masks/distance_chessboard.h"
-#include "core/masks/distance_line.h"
 #include "cpu/masks/distance_search.h"
 #include "cpu/masks/partition.h"
 
@@ -168,7 +166,7 @@ void pass_across(const Rows<T>& from, int64_t size, int64_t columns, T spacing,
   }
 }
 
-// NOTE [ Sites of the chessboard ] (core/masks/distance_chessboard.h) on the CPU.
+// NOTE [ Sites of the chessboard ] (core/masks/distance.h) on the CPU.
 
 // Distances of one mask at a time: along rows, then within planes, then in all. `slots` masks are
 // worked on at once.

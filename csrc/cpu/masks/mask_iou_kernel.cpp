@@ -7,10 +7,10 @@
 // [ Reading masks ], NOTE [ Parts of masks ]. The pairs of a set with itself are counted once.
 //
 // Split: by masks; by the first masks of pairs.
-#include "core/dispatch/grain.h"
+#include "core/dispatch/threads.h"
 #include "core/dispatch/workspace.h"
 #include "core/masks/packed.h"
-#include "cpu/masks/mask_parts.h"
+#include "cpu/masks/partition.h"
 
 namespace visops {
 namespace {

@@ -5,7 +5,7 @@
 // mask's columns, which is then added to two rows of the gradient: the order of NOTE [ Gradients of
 // pasted masks ] in core/masks/paste.h. Assumes what check_paste_masks() establishes.
 #include "core/masks/paste.h"
-#include "core/numbers/element_types.h"
+#include "core/numbers/element.h"
 #include "cpu/masks/partition.h"
 
 namespace visops {

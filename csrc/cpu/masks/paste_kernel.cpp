@@ -12,13 +12,13 @@
 //
 // Split: by rows of all masks. Each number is rounded when it is sampled, and once more if it is
 // stored as 16 bits. Assumes what check_paste_masks() establishes.
-#include "core/dispatch/grain.h"
+#include "core/dispatch/threads.h"
 #include "core/dispatch/workspace.h"
 #include "core/masks/packed.h"
 #include "core/masks/paste.h"
-#include "core/numbers/element_types.h"
+#include "core/numbers/element.h"
+#include "cpu/items.h"
 #include "cpu/masks/lerp_row.h"
-#include "cpu/rows.h"
 #include "cpu/simd/bits.h"
 
 namespace visops {

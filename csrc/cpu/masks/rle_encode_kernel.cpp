@@ -23,7 +23,6 @@
 #include "cpu/masks/pack_rows.h"
 #include "cpu/masks/partition.h"
 #include "cpu/simd/bits.h"
-#include "cpu/simd/popcount.h"
 #include "cpu/simd/transpose_bits.h"
 
 namespace visops {

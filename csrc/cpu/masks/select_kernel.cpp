@@ -11,7 +11,7 @@
 // depends on all before it and takes some microseconds. All sums are of integers.
 #include "core/dispatch/workspace.h"
 #include "core/masks/select.h"
-#include "cpu/masks/mask_parts.h"
+#include "cpu/masks/partition.h"
 #include "cpu/simd/bits.h"
 
 namespace visops {

@@ -3,8 +3,8 @@
 // NOTE [ Stability on the CPU ]
 // Both counts are made in one pass, in 32-bit integers over blocks of kBlock numbers, which the
 // compiler compares and adds in vectors. Split: by masks.
-#include "core/masks/stability.h"
-#include "core/numbers/element_types.h"
+#include "core/masks/packed.h"
+#include "core/numbers/element.h"
 #include "cpu/items.h"
 
 namespace visops {

@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "core/images/sampling.h"
+#include "core/images/pixel.h"
 
 namespace visops {
 namespace {

@@ -4,7 +4,7 @@
 // Without jumps and tables: which channel is the largest, and which sixth of the circle a hue is
 // in, are choices between values, and OpenCV's tables are computed again for each pixel, so that
 // compilers vectorize the loops. Split: by pixels.
-#include "core/pixels/colors/hsv_values.h"
+#include "core/pixels/colors/hsv.h"
 
 #include <cstring>
 

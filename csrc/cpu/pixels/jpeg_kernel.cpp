@@ -11,8 +11,7 @@
 #include <cstring>
 
 #include "core/dispatch/workspace.h"
-#include "core/pixels/colors/levels.h"
-#include "core/pixels/jpeg_values.h"
+#include "core/pixels/colors/grey_means.h"
 
 namespace visops {
 namespace {

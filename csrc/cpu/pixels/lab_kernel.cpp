@@ -8,8 +8,6 @@
 
 #include <cstring>
 
-#include "core/pixels/colors/lab_values.h"
-
 namespace visops {
 namespace {
 

@@ -1,7 +1,7 @@
 // Medians of 3 x 3 to 7 x 7 values on the CPU.
 //
 // NOTE [ Small medians on the CPU ]
-// The network of NOTE [ Small medians ] (core/pixels/filters/median_values.h), in a loop over
+// The network of NOTE [ Small medians ] (core/pixels/filters/median.h), in a loop over
 // pixels that is vectorized: a minimum and a maximum of 64 bytes at once. Where it compares orders,
 // those of a chunk are found first. Bytes of 3 x 3 take less: columns are sorted once for all three
 // squares that they are in. The median of a square is that of the greatest of the least, the median
@@ -9,8 +9,6 @@
 #include "core/pixels/filters/median.h"
 
 #include <cstring>
-
-#include "core/pixels/filters/median_values.h"
 
 namespace visops {
 namespace {

@@ -2,11 +2,11 @@
 //
 // NOTE [ Noise on the CPU ]
 // A block of 128 random numbers at a time, then the arithmetic on them, both in loops that
-// compilers vectorize. Split: by blocks. The arithmetic is that of core/pixels/noise_values.h.
+// compilers vectorize. Split: by blocks. The arithmetic is that of core/pixels/noise.h.
 #include <cstdint>
 
 #include "core/dispatch/workspace.h"
-#include "core/pixels/noise_values.h"
+#include "core/pixels/noise.h"
 #include "core/pixels/random.h"
 
 #if VISOPS_ISA_SLOT >= 1

@@ -1,7 +1,7 @@
 // Pixel operations on the CPU.
 //
 // NOTE [ Pixel operations on the CPU ]
-// The arithmetic is that of core/pixels/values.h. Where a result depends on a pixel's own value
+// The arithmetic is that of core/pixels/operations.h. Where a result depends on a pixel's own value
 // alone, uint8 is looked up in a table of 256: NOTE [ Tables of bytes ]. Loops take their bounds
 // and pointers into local variables: a store of bytes may change anything else, as far as the
 // compiler knows. They round by way of int, which vectorizes. An image is one thread's work.
@@ -9,13 +9,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/numbers/arithmetic.h"
 #include "core/numbers/element.h"
 #include "core/numbers/elementary.h"
-#include "core/numbers/min_max.h"
-#include "core/pixels/colors/hsv_values.h"
-#include "core/pixels/filters/ellipse.h"
+#include "core/pixels/colors/hsv.h"
+#include "core/pixels/filters/neighbourhoods.h"
 #include "core/pixels/operations.h"
-#include "core/pixels/values.h"
 #include "core/platform.h"
 #include "cpu/lane_sum.h"
 
@@ -188,7 +187,7 @@ inline void power_chunk(float* data, float exponent) {
   for (int i = 0; i < kChunk; ++i) data[i] = powers[i];
 }
 
-// power_of() (core/pixels/values.h) of each value.
+// power_of() (core/pixels/operations.h) of each value.
 inline void raise_to(float exponent, float* data, int64_t count) {
   int64_t i = 0;
   const bool usual = exponent <= kMostExponent && exponent >= -kMostExponent;

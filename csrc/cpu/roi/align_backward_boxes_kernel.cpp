@@ -5,9 +5,8 @@
 // along the axes are listed once per box. Work is split by boxes, never within a box's sum.
 //
 // Rounding: as the NOTE says, without contraction.
-#include "cpu/roi/bin_lists.h"
-#include "cpu/roi/box_lanes.h"
 #include "cpu/roi/channels.h"
+#include "cpu/roi/sums.h"
 
 namespace visops {
 namespace {

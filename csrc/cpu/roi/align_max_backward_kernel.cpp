@@ -4,16 +4,16 @@
 // means (NOTE [ Bands of gradients ]); the boxes' gradient, and the samples themselves, by boxes.
 // No sum is split.
 //
-// Rounding: NOTE [ RoIAlign maxima ] (core/roi/max.h), without contraction.
-#include "core/roi/max.h"
+// Rounding: NOTE [ RoIAlign maxima ] (core/roi/pool.h), without contraction.
+#include "core/roi/pool.h"
 #include "cpu/prefetch.h"
 #include "cpu/roi/bands.h"
-#include "cpu/roi/box_lanes.h"
+#include "cpu/roi/channels.h"
 
 namespace visops {
 namespace {
 
-// The samples that bins took for their maxima, by number (core/roi/max.h): where gradients go.
+// The samples that bins took for their maxima, by number (core/roi/pool.h): where gradients go.
 //
 // Each channel of a bin takes a sample of its own, but there are few to choose from. If a bin has
 // fewer samples than channels, what is needed of each sample (an Entry) is computed once and looked

@@ -4,12 +4,12 @@
 // are listed along either axis once per box. Each channel keeps its largest sample so far, with
 // that sample's row and column in the grid. Work is split by boxes.
 //
-// Rounding: NOTE [ RoIAlign maxima ] (core/roi/max.h), without contraction.
+// Rounding: NOTE [ RoIAlign maxima ] (core/roi/pool.h), without contraction.
 #include <limits>
 
-#include "core/roi/max.h"
-#include "cpu/roi/bin_lists.h"
+#include "core/roi/pool.h"
 #include "cpu/roi/channels.h"
+#include "cpu/roi/sums.h"
 
 namespace visops {
 namespace {

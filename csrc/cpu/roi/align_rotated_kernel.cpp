@@ -9,10 +9,10 @@
 // Assumes from check_rotated_rois() that all boxes are valid.
 #include "core/roi/align_rotated.h"
 
-#include "core/dispatch/grain.h"
+#include "core/dispatch/threads.h"
 #include "core/roi/schedule.h"
+#include "cpu/roi/bands.h"
 #include "cpu/roi/blocks.h"
-#include "cpu/roi/channel_blocks.h"
 
 namespace visops {
 namespace {

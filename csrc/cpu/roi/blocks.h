@@ -5,8 +5,8 @@
 
 #include <type_traits>
 
-#include "core/numbers/element_types.h"
-#include "core/roi/layout.h"
+#include "core/numbers/element.h"
+#include "core/roi/align.h"
 #include "core/roi/schedule.h"
 #include "cpu/simd/floats.h"
 

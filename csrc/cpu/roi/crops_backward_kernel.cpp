@@ -4,13 +4,12 @@
 // in ascending order. Then, in float64, a row's columns are added as NOTE [ Lane sums ] says, and
 // the rows likewise. Work is split by row of a patch, then by box. Assumes what check_roi_crops()
 // establishes; gradients are floating.
-#include "core/dispatch/grain.h"
+#include "core/dispatch/threads.h"
 #include "core/dispatch/workspace.h"
-#include "core/numbers/element_types.h"
+#include "core/numbers/element.h"
 #include "cpu/items.h"
 #include "cpu/lane_sum.h"
-#include "cpu/roi/crops_transpose.h"
-#include "cpu/rows.h"
+#include "cpu/roi/crops_rows.h"
 
 namespace visops {
 namespace {

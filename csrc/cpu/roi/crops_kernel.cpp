@@ -7,7 +7,6 @@
 #include "cpu/copies.h"
 #include "cpu/items.h"
 #include "cpu/roi/crops_rows.h"
-#include "cpu/rows.h"
 
 namespace visops {
 namespace {

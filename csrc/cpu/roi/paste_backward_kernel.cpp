@@ -1,14 +1,14 @@
 // NOTE [ Gradients of pasting on the CPU ]
 // Work is split by row of the patches (NOTE [ Transposed samples on the CPU ]). The grid is the
 // box's pixels; a pixel's value is the incoming gradient times patch_share()
-// (core/roi/paste_pixel.h), computed once for all channels. Assumes what check_roi_paste()
+// (core/roi/paste.h), computed once for all channels. Assumes what check_roi_paste()
 // establishes; gradients are floating.
-#include "core/dispatch/grain.h"
+#include "core/dispatch/threads.h"
 #include "core/dispatch/workspace.h"
-#include "core/numbers/element_types.h"
-#include "core/roi/paste_pixel.h"
-#include "cpu/roi/crops_transpose.h"
-#include "cpu/rows.h"
+#include "core/numbers/element.h"
+#include "core/roi/paste.h"
+#include "cpu/items.h"
+#include "cpu/roi/crops_rows.h"
 
 namespace visops {
 namespace {

@@ -4,10 +4,9 @@
 // into it by index, each a row at a time (NOTE [ Sampled rows ] in cpu/roi/crops_rows.h), and
 // stores it, rounded once. Tiles that no box covers stay copies. Assumes what check_roi_paste()
 // establishes; maps may belong to boxes that are not valid.
-#include "core/roi/paste_pixel.h"
+#include "core/roi/paste.h"
 #include "cpu/items.h"
 #include "cpu/roi/crops_rows.h"
-#include "cpu/rows.h"
 
 namespace visops {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "cpu/items.h"
 #include "cpu/prefetch.h"
+#include "cpu/roi/bands.h"
 #include "cpu/roi/blocks.h"
-#include "cpu/roi/channel_blocks.h"
 
 namespace visops {
 namespace {

@@ -5,9 +5,9 @@
 //
 // Rounding: NOTE [ RoIAlign samples ]; uint8 results to the nearest, halves to even.
 // Assumes from check_rois() that all boxes are valid.
-#include "core/roi/ps_align.h"
+#include "core/roi/pool.h"
 
-#include "core/dispatch/grain.h"
+#include "core/dispatch/threads.h"
 #include "core/dispatch/workspace.h"
 #include "cpu/roi/blocks.h"
 

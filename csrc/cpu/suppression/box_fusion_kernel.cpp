@@ -8,9 +8,8 @@
 // no part come last.
 #include "core/suppression/box_fusion.h"
 
-#include "core/suppression/scratch.h"
+#include "core/suppression/nms.h"
 #include "cpu/suppression/nms_kept.h"
-#include "cpu/suppression/segments.h"
 
 namespace visops {
 namespace {

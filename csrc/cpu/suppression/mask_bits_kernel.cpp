@@ -3,7 +3,7 @@
 // split by masks. Assumes that the front checked shapes and that `order` holds indices of masks.
 #include <cstring>
 
-#include "core/suppression/mask_bits.h"
+#include "core/suppression/nms.h"
 #include "cpu/items.h"
 
 namespace visops {

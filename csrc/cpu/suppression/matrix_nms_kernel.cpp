@@ -5,11 +5,10 @@
 // a task has those that begin in its part of `order`. Arithmetic: NOTE [ Matrix suppression ] and
 // NOTE [ Overlap ]. Assumes what check_matrix_nms() and the front establish: indices are in range,
 // equal numbers in `segment` are adjacent, and within a group objects that take no part come last.
-#include "core/dispatch/grain.h"
+#include "core/dispatch/threads.h"
 #include "core/suppression/matrix_nms.h"
 
 #include "cpu/suppression/nms_kept.h"
-#include "cpu/suppression/segments.h"
 
 namespace visops {
 namespace {

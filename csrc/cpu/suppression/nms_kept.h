@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "core/box.h"
+#include "core/dispatch/workspace.h"
+#include "core/suppression/nms.h"
 #include "cpu/prefetch.h"
 
 namespace visops {
@@ -118,6 +120,81 @@ struct OverlapTest {
       if (meets_run(box, kept, i)) return true;
     }
     return false;
+  }
+};
+
+// Segments of a list, in parallel: equal numbers are adjacent, and segments are independent.
+
+// body(first, count) for each segment of the `total` numbers. A task has the segments that begin
+// in its part, `grain` numbers or more: no segment is split, so threads can't change a result.
+template <class Body>
+void for_each_segment(Workspace& workspace, const int64_t* segment, int64_t total, int64_t grain,
+                      const Body& body) {
+  const auto starts = [&](int64_t i) { return i == 0 || segment[i] != segment[i - 1]; };
+  const auto part = [&](int64_t begin, int64_t end) {
+    while (begin < end && !starts(begin)) ++begin;
+    while (begin < end) {
+      int64_t next = begin + 1;
+      while (next < total && !starts(next)) ++next;
+      body(begin, next - begin);
+      begin = next;
+    }
+  };
+  parallel_for(workspace, total, grain, part);
+}
+
+// A segment's results on the CPU.
+
+struct SegmentOutput {
+  uint8_t* kept;
+  int64_t left;  // how many more may be kept
+
+  SegmentOutput(const NmsParams& p, int64_t begin, int64_t count)
+      : SegmentOutput(p.kept + begin, count) {
+    if (p.max_output >= 0) left = p.max_output;
+  }
+  SegmentOutput(uint8_t* kept, int64_t count) : kept(kept), left(count) {
+    memset(kept, 0, static_cast<size_t>(count));
+  }
+
+  // False if there is no room.
+  bool keep(int64_t i) {
+    if (left == 0) return false;
+    kept[i] = 1;
+    --left;
+    return true;
+  }
+};
+
+// The memory that suppression of rotated boxes takes.
+
+// The memory of a segment, or of all of them: for each candidate its box, and so many elements and
+// integers of the runs that find neighbours.
+template <int64_t Elements, int64_t Integers>
+struct RotatedScratch {
+  RotatedBox* boxes;
+  double* elements;
+  int32_t* integers;
+
+  // Whether that is enough for a segment of `count` candidates, and so for larger ones.
+  static constexpr bool holds(int64_t elements, int64_t integers, int64_t count) {
+    return elements <= Elements * count && integers <= Integers * count;
+  }
+
+  static RotatedScratch allocate(Workspace& workspace, int64_t count) {
+    constexpr int64_t bytes =
+        sizeof(RotatedBox) + Elements * sizeof(double) + Integers * sizeof(int32_t);
+    char* memory = visops::allocate<char>(workspace, count * bytes);
+    RotatedScratch scratch;
+    scratch.boxes = take_array<RotatedBox>(&memory, count);
+    scratch.elements = take_array<double>(&memory, count * Elements);
+    scratch.integers = take_array<int32_t>(&memory, count * Integers);
+    return scratch;
+  }
+
+  // The part of the segment that begins with candidate `begin`.
+  RotatedScratch part(int64_t begin) const {
+    return {boxes + begin, elements + begin * Elements, integers + begin * Integers};
   }
 };
 

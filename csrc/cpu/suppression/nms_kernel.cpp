@@ -6,9 +6,9 @@
 // [ Tiles ]), and come first, each on all threads. Assumes what
 // check_nms() and the fronts establish: every candidate's box exists, and equal numbers in
 // `segment` are adjacent.
-#include "core/suppression/scratch.h"
+#include "core/suppression/nms.h"
 #include "cpu/suppression/nms_grid.h"
-#include "cpu/suppression/nms_segments.h"
+#include "cpu/suppression/nms_kept.h"
 
 namespace visops {
 namespace {

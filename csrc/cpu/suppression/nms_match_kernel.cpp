@@ -2,7 +2,7 @@
 // Tests sixteen boxes at a time against the kept ones, best first, until each has found its own
 // (NOTE [ Matching ]). Boxes are independent: a task has a part of them. Assumes what check_nms()
 // and the front establish, and that every box is kept or overlaps a kept one.
-#include "core/suppression/nms_match.h"
+#include "core/suppression/nms.h"
 
 #include "core/dispatch/workspace.h"
 #include "cpu/suppression/nms_kept.h"

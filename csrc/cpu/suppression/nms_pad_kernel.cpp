@@ -1,7 +1,7 @@
 // NOTE [ Padding on the CPU ]
 // Copies an image's kept candidates to its row until the row is full, and fills what is left of it.
 // Assumes what the front establishes: candidates are boxes of their image.
-#include "core/suppression/nms_pad.h"
+#include "core/suppression/nms.h"
 #include "cpu/items.h"
 
 namespace visops {

@@ -4,8 +4,7 @@
 // cpu/suppression/box_runs.h); NOTE [ Rotated overlap ] decides. Segments are independent; a task
 // has those that begin in its part of `order`. Assumes what check_nms() and the fronts establish.
 #include "cpu/suppression/box_runs.h"
-#include "cpu/suppression/nms_segments.h"
-#include "cpu/suppression/rotated_scratch.h"
+#include "cpu/suppression/nms_kept.h"
 
 namespace visops {
 namespace {

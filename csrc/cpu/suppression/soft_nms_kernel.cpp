@@ -5,9 +5,9 @@
 //
 // Segments are independent; a task has those that begin in its part of `order`. Assumes what
 // check_nms(), check_soft_nms() and the fronts establish; numbers rise within a segment.
-#include "core/suppression/scratch.h"
-#include "cpu/suppression/nms_segments.h"
-#include "cpu/suppression/soft_nms_runs.h"
+#include "core/suppression/nms.h"
+#include "cpu/suppression/box_runs.h"
+#include "cpu/suppression/nms_kept.h"
 
 namespace visops {
 namespace {

@@ -1,11 +1,10 @@
 // NOTE [ Soft suppression of rotated boxes on the CPU ]
 // As NOTE [ Soft suppression on the CPU ], by the boxes' bounds parallel to the axes; where those
-// meet, NOTE [ Rotated overlap ] in core/rotated_box.h gives the overlap. Segments are
+// meet, NOTE [ Rotated overlap ] in core/box.h gives the overlap. Segments are
 // independent; a task has those that begin in its part of `order`. Assumes what check_nms(),
 // check_soft_nms() and the front establish: numbers rise within a segment, and scores are double.
-#include "cpu/suppression/nms_segments.h"
-#include "cpu/suppression/rotated_scratch.h"
-#include "cpu/suppression/soft_nms_runs.h"
+#include "cpu/suppression/box_runs.h"
+#include "cpu/suppression/nms_kept.h"
 
 namespace visops {
 namespace {

@@ -5,9 +5,8 @@
 // before tap columns, whatever the number of threads; the CUDA kernel gathers in the same order.
 // Division finds the columns of an output row that reach the task's rows. Assumes what
 // check_affine() and check_matrices() establish; gradients are floating.
-#include "core/dispatch/grain.h"
-#include "core/warp/affine_gradient.h"
-#include "core/warp/affine_pixel.h"
+#include "core/dispatch/threads.h"
+#include "core/warp/affine.h"
 #include "cpu/warp/affine_rows.h"
 
 namespace visops {

@@ -7,11 +7,10 @@
 #include <type_traits>
 
 #include "core/warp/affine.h"
-#include "core/warp/affine_pixel.h"
 #include "cpu/items.h"
 #include "cpu/simd/floats.h"
 #include "cpu/warp/affine_rows.h"
-#include "cpu/warp/image_end.h"
+#include "cpu/warp/pairs.h"
 
 namespace visops {
 namespace {

@@ -7,7 +7,7 @@
 //   quads    float32 with interleaved channels: vectors over channels, one pixel at a time
 //   copies   nearest, and maps whose coordinates are all integers: under constant padding by
 //            NOTE [ Copied rows ] (cpu/warp/copied_rows.h)
-//   pixels   everything else: core/warp/affine_pixel.h
+//   pixels   everything else: core/warp/affine.h
 // All four interpolate vertically first, in the order of NOTE [ One pixel ] (core/images/pixel.h),
 // so they agree to the bit. Integers are rounded half to even and saturate when stored. Assumes
 // what check_affine() and check_matrices() establish: finite matrices, sizes below 2^31, fill
@@ -15,13 +15,11 @@
 #include <type_traits>
 
 #include "core/warp/affine.h"
-#include "core/warp/affine_pixel.h"
 #include "cpu/items.h"
 #include "cpu/simd/floats.h"
-#include "cpu/warp/affine_pairs.h"
 #include "cpu/warp/affine_rows.h"
 #include "cpu/warp/copied_rows.h"
-#include "cpu/warp/image_end.h"
+#include "cpu/warp/pairs.h"
 
 namespace visops {
 namespace {

@@ -5,16 +5,15 @@
 // the image, and the columns whose taps surely all lie inside it. Outside the first the row is fill
 // (constant padding only). Within the second, pixels are sampled in vectors, untested. The columns
 // in between, and all columns of images too large for 32-bit offsets, go through the one-pixel code
-// of core/warp/affine_pixel.h, which gives the same bits.
+// of core/warp/affine.h, which gives the same bits.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
 #include "core/warp/affine.h"
-#include "core/warp/affine_pixel.h"
-#include "cpu/read_ahead.h"
-#include "cpu/rows.h"
+#include "cpu/items.h"
+#include "cpu/prefetch.h"
 
 namespace visops {
 namespace {

@@ -11,7 +11,7 @@
 // repeat what they share of a sample, so neighbouring tasks on one thread run as one task.
 //
 // Assumes what check_augment() and check_augment_data() establish; the gradient is floating.
-#include "core/dispatch/grain.h"
+#include "core/dispatch/threads.h"
 #include "core/dispatch/workspace.h"
 #include "core/warp/augment_gradient.h"
 #include "cpu/items.h"

@@ -3,7 +3,7 @@
 // NOTE [ Filtered lanes ]
 // All lanes of a segment have the same number of taps, 2 ceil(radius) along each axis; they differ
 // only in the first one. Lanes with all taps in the window are filtered in vectors, two tap columns
-// at a time as in cpu/warp/affine_pairs.h. Lanes at the window's edge have fewer taps and go
+// at a time as in cpu/warp/pairs.h. Lanes at the window's edge have fewer taps and go
 // through core/warp/augment_pixel.h, which gives the same bits.
 #pragma once
 

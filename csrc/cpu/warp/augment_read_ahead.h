@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/warp/augment_segment.h"
-#include "cpu/read_ahead.h"
+#include "cpu/prefetch.h"
 
 namespace visops {
 namespace {

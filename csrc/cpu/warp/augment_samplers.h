@@ -4,9 +4,8 @@
 #include <type_traits>
 
 #include "cpu/simd/floats.h"
-#include "cpu/warp/affine_pairs.h"
 #include "cpu/warp/augment_lanes.h"
-#include "cpu/warp/image_end.h"
+#include "cpu/warp/pairs.h"
 
 namespace visops {
 namespace {

@@ -8,7 +8,7 @@
 #include "cpu/warp/augment_filter.h"
 #include "cpu/warp/augment_lanes.h"
 #include "cpu/warp/augment_samplers.h"
-#include "cpu/warp/copied_pixels.h"
+#include "cpu/warp/copied_rows.h"
 
 namespace visops {
 namespace {

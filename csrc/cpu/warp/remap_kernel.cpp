@@ -11,10 +11,9 @@
 // Rounding: NOTE [ One pixel of a map ], without contraction. Assumes what check_remap() checks.
 #include <cstring>
 
-#include "core/dispatch/grain.h"
-#include "core/numbers/element_types.h"
-#include "core/warp/remap_pixel.h"
-#include "cpu/warp/image_end.h"
+#include "core/dispatch/threads.h"
+#include "core/numbers/element.h"
+#include "core/warp/remap.h"
 #include "cpu/warp/pairs.h"
 
 namespace visops {

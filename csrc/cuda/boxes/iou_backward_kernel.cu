@@ -4,7 +4,7 @@
 // the warps of a block read adjacent elements.
 //
 // Rounding: NOTE [ Pairs of boxes ], without contraction (-fmad=false).
-#include "core/boxes/pair.h"
+#include "core/boxes/iou.h"
 #include "core/dispatch/workspace.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"

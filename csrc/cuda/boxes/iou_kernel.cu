@@ -5,7 +5,7 @@
 // kRows rows.
 //
 // Rounding: NOTE [ Pairs of boxes ], without contraction (-fmad=false), so the bits are the CPU's.
-#include "core/boxes/pair.h"
+#include "core/boxes/iou.h"
 #include "core/dispatch/workspace.h"
 #include "cuda/launch.h"
 

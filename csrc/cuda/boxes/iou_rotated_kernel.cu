@@ -5,7 +5,6 @@
 //
 // Rounding: float64, without contraction (-fmad=false), so the bits are the CPU's.
 #include "core/boxes/iou.h"
-#include "core/boxes/rotated_gradient.h"
 #include "core/dispatch/workspace.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"

@@ -5,10 +5,9 @@
 // neighbouring threads read neighbouring columns of unfold. Blocks stride over what is left.
 //
 // Order of the sums: NOTE [ Sums of col2im ].
-#include "core/convolution/col2im_sum.h"
 #include "core/convolution/im2col.h"
 #include "core/dispatch/workspace.h"
-#include "core/numbers/ceil_div.h"
+#include "core/numbers/arithmetic.h"
 #include "cuda/convolution/im2col_index.h"
 #include "cuda/launch.h"
 

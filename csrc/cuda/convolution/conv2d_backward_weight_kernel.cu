@@ -6,9 +6,9 @@
 // the shapes.
 #include <cstdint>
 
-#include "core/convolution/conv2d_matrix.h"
+#include "core/convolution/conv2d.h"
 #include "core/dispatch/workspace.h"
-#include "core/numbers/ceil_div.h"
+#include "core/numbers/arithmetic.h"
 #include "core/platform.h"
 #include "cuda/launch.h"
 #include "cuda/matrix_tile.h"

@@ -3,7 +3,7 @@
 // shared memory; elements of im2col's matrix are read from the image when needed. Each phase of the
 // input's gradient (NOTE [ A convolution as a matrix product ]) has its own tiles. One thread
 // computes a sum, from the first k to the last, in float32 for halves.
-#include "core/convolution/conv2d_matrix.h"
+#include "core/convolution/conv2d.h"
 #include "core/dispatch/workspace.h"
 #include "cuda/launch.h"
 #include "cuda/matrix_tile.h"

@@ -3,8 +3,7 @@
 // NOTE [ Folding an extension ]: the bits are the CPU's.
 #include <type_traits>
 
-#include "core/convolution/convolve2d_element.h"
-#include "core/convolution/convolve2d_gradient.h"
+#include "core/convolution/convolve2d.h"
 #include "core/dispatch/workspace.h"
 #include "cuda/launch.h"
 

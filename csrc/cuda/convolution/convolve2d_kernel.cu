@@ -10,7 +10,7 @@
 
 #include "core/convolution/convolve2d.h"
 #include "core/dispatch/workspace.h"
-#include "core/numbers/ceil_div.h"
+#include "core/numbers/arithmetic.h"
 #include "cuda/convolution/window.h"
 
 namespace visops {

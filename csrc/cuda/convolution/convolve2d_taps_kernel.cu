@@ -4,7 +4,7 @@
 // bits are the CPU's: no contraction (-fmad=false).
 #include <type_traits>
 
-#include "core/convolution/convolve2d_gradient.h"
+#include "core/convolution/convolve2d.h"
 #include "core/dispatch/workspace.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"

@@ -10,7 +10,7 @@
 
 #include "core/convolution/im2col.h"
 #include "core/dispatch/workspace.h"
-#include "core/numbers/ceil_div.h"
+#include "core/numbers/arithmetic.h"
 #include "cuda/convolution/im2col_index.h"
 #include "cuda/launch.h"
 

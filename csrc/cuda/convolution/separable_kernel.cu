@@ -6,13 +6,13 @@
 //
 // Weights travel by value. If they differ between images, a launch takes as many images as fit.
 //
-// Rounding: NOTE [ Separable filters ] (core/pixels/filters/separable.h), without contraction
+// Rounding: NOTE [ Separable filters ] (core/pixels/filters/filter.h), without contraction
 // (-fmad=false): the bits of the CPU.
 #include <algorithm>
 
-#include "core/images/image.h"
-#include "core/numbers/ceil_div.h"
-#include "core/pixels/filters/separable.h"
+#include "core/images/pixel.h"
+#include "core/numbers/arithmetic.h"
+#include "core/pixels/filters/filter.h"
 #include "cuda/byte_products.h"
 #include "cuda/convolution/window.h"
 

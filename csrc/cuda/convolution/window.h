@@ -13,7 +13,7 @@
 // 16 bytes apart.
 #pragma once
 
-#include "core/convolution/convolve2d_element.h"
+#include "core/convolution/convolve2d.h"
 #include "cuda/divisor.h"
 #include "cuda/launch.h"
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "core/deformable/attention.h"
-#include "core/numbers/ceil_div.h"
-#include "core/numbers/element_types.h"
-#include "cuda/deformable/numbers.h"
+#include "core/numbers/arithmetic.h"
+#include "core/numbers/element.h"
+#include "cuda/deformable/elements.h"
 #include "cuda/launch.h"
 
 namespace visops {

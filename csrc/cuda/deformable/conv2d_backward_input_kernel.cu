@@ -7,7 +7,7 @@
 // adjacent in a sample's row: 16 bytes of it a lane where they lie so. Lists are cut down to the
 // part's samples. Where an image has several parts, in order, later ones go on with the sums of
 // earlier ones. There are no atomics, and -fmad=false makes bits the CPU's.
-#include "cuda/deformable/conv2d_row_gradients.h"
+#include "cuda/deformable/conv2d_samples.h"
 #include "cuda/deformable/elements.h"
 #include "cuda/deformable/pixel_lists.h"
 #include "cuda/lane_sum.h"

@@ -5,7 +5,7 @@
 // warps write the gradients.
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
-#include "cuda/deformable/conv2d_row_gradients.h"
+#include "cuda/deformable/conv2d_samples.h"
 #include "cuda/lane_sum.h"
 
 namespace visops {

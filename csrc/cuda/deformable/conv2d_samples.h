@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/deformable/conv2d.h"
-#include "core/numbers/ceil_div.h"
-#include "core/numbers/element_types.h"
+#include "core/numbers/arithmetic.h"
+#include "core/numbers/element.h"
 #include "cuda/launch.h"
 
 namespace visops {
@@ -73,6 +73,39 @@ __device__ Acc read_sample(const DeformConvParams& p, const SampleTaps<Acc>& s, 
   const Acc v10 = (s.taps & kTap10) != 0 ? load_element(from + p.input_row) : zero;
   const Acc v11 = (s.taps & kTap11) != 0 ? load_element(from + p.input_row + p.input_column) : zero;
   return (s.weight[0] * v00 + s.weight[1] * v01) + (s.weight[2] * v10 + s.weight[3] * v11);
+}
+
+// What kernels read of the rows' gradient: NOTE [ Gradients of a deformable convolution ]
+// (core/deformable/conv2d.h).
+
+// Channels that share a group and an offset group.
+struct ChannelRun {
+  int64_t first, count;
+};
+
+// f(run) for runs of up to `most` channels, in order.
+template <class F>
+void for_channel_runs(const DeformConvParams& p, int64_t most, const F& f) {
+  for (int64_t c = 0; c < p.channels;) {
+    const int64_t run = p.run_end(c), end = c + most < run ? c + most : run;
+    f(ChannelRun{c, end - c});
+    c = end;
+  }
+}
+
+// The part's gradients of a run. A kernel would divide again for each sample to find them.
+template <class Acc>
+struct RunGradients {
+  const Acc* first;
+  int64_t step;  // to the next row, of [part_pixels, taps]
+};
+
+template <class Acc>
+RunGradients<Acc> run_gradients(const DeformConvParams& p, const ChannelRun& run) {
+  const int64_t ins = p.group_channels(), group = run.first / ins;
+  return {static_cast<const Acc*>(p.row_gradients) + group * p.part_pixels * p.taps() * ins +
+              run.first - group * ins,
+          ins};
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 // Rounding: NOTE [ Matching costs ] (core/deformable/match.h), without contraction (-fmad=false),
 // so the bits are the CPU's.
 #include "core/deformable/match.h"
-#include "cuda/deformable/numbers.h"
+#include "cuda/deformable/elements.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 

@@ -19,9 +19,9 @@
 
 #include <type_traits>
 
-#include "core/deformable/bilinear_sample.h"
 #include "core/deformable/pixel_lists.h"
-#include "core/numbers/ceil_div.h"
+#include "core/deformable/points.h"
+#include "core/numbers/arithmetic.h"
 #include "cuda/launch.h"
 
 namespace visops {

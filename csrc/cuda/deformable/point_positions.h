@@ -2,8 +2,8 @@
 #pragma once
 
 #include "core/deformable/points.h"
-#include "core/numbers/element_types.h"
-#include "cuda/deformable/numbers.h"
+#include "core/numbers/element.h"
+#include "cuda/deformable/elements.h"
 #include "cuda/launch.h"
 
 namespace visops {

@@ -5,7 +5,7 @@
 // Rounding: NOTE [ Focal loss ] (core/losses/focal.h), without contraction (-fmad=false), so the
 // bits are the CPU's.
 #include "core/losses/focal.h"
-#include "core/numbers/ceil_div.h"
+#include "core/numbers/arithmetic.h"
 #include "cuda/launch.h"
 
 namespace visops {

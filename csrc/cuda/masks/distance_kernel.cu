@@ -15,8 +15,7 @@
 //
 // Assumes what check_distance() established: squares don't overflow.
 #include "core/dispatch/workspace.h"
-#include "core/masks/distance_chessboard.h"
-#include "core/masks/distance_line.h"
+#include "core/masks/distance.h"
 #include "cuda/threads.h"
 
 namespace visops {

@@ -14,8 +14,8 @@
 #include "core/dispatch/workspace.h"
 #include "core/masks/packed.h"
 #include "core/masks/paste.h"
-#include "core/numbers/ceil_div.h"
-#include "core/numbers/element_types.h"
+#include "core/numbers/arithmetic.h"
+#include "core/numbers/element.h"
 #include "cuda/threads.h"
 
 namespace visops {

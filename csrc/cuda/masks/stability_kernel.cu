@@ -4,8 +4,8 @@
 // A block has a mask: threads count adjacent numbers, warps add up their counts, and the sums meet
 // in shared memory. They are of integers, so any order will do.
 #include "core/dispatch/workspace.h"
-#include "core/masks/stability.h"
-#include "core/numbers/element_types.h"
+#include "core/masks/packed.h"
+#include "core/numbers/element.h"
 #include "cuda/threads.h"
 
 namespace visops {

@@ -1,8 +1,7 @@
 // NOTE [ Pixel operations on CUDA ]
-// What computes much for a pixel or reads others has kernels of its own: noise.h, hsv.h, median.h,
-// clahe.h, downscale.h, small_filter.h, blur.h. For all other images of a batch there are two
-// kernels, whatever their operations are. Dropouts (dropouts.h) fill parts of images that these two
-// have copied.
+// What computes much for a pixel or reads others has kernels of its own: colors.h, lossy.h,
+// neighbourhoods.h. For all other images of a batch there are two kernels, whatever their
+// operations are. Dropouts (noise_and_dropouts.h) fill parts of images that these two have copied.
 //
 // The first prepares: a block for each channel of an image. Where an operation needs the channel's
 // values (the extremes for an autocontrast, the histogram for an equalization, the grey mean for a
@@ -19,10 +18,10 @@
 // Operations travel by value, kMostAdjusted to a launch.
 #include <algorithm>
 
-#include "core/numbers/ceil_div.h"
+#include "core/numbers/arithmetic.h"
 #include "core/numbers/lane_sum.h"
 #include "core/pixels/adjust.h"
-#include "core/pixels/values.h"
+#include "core/pixels/operations.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 #include "cuda/pixels/colors.h"

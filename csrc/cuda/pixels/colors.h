@@ -1,7 +1,7 @@
 // CLAHE, gains in HSV, and shading of images of a batch.
 //
 // NOTE [ CLAHE on CUDA ]
-// Up to four kernels, with the arithmetic of core/pixels/colors/clahe_values.h and lab_values.h,
+// Up to four kernels, with the arithmetic of core/pixels/colors/grey_means.h and lab.h,
 // and so the CPU's bits. Where an image has three channels, the first fills Lab's tables, in
 // float64, an entry a thread. Floating images and those of three channels are brought to bytes:
 // levels, or L, a, b. Then a block has a tile: a histogram in shared memory, whose integer atomics
@@ -13,12 +13,11 @@
 
 #include <algorithm>
 
-#include "core/numbers/ceil_div.h"
-#include "core/numbers/reflect.h"
+#include "core/numbers/arithmetic.h"
 #include "core/pixels/adjust.h"
-#include "core/pixels/colors/clahe_values.h"
-#include "core/pixels/colors/hsv_values.h"
-#include "core/pixels/colors/lab_values.h"
+#include "core/pixels/colors/grey_means.h"
+#include "core/pixels/colors/hsv.h"
+#include "core/pixels/colors/lab.h"
 #include "core/pixels/shading.h"
 #include "cuda/launch.h"
 #include "cuda/pixels/image_batch.h"
@@ -31,7 +30,7 @@ namespace {
 // Gains and shifts in HSV of images of a batch.
 //
 // NOTE [ HSV on CUDA ]
-// A thread a pixel, with the arithmetic of core/pixels/colors/hsv_values.h, and so the CPU's bits.
+// A thread a pixel, with the arithmetic of core/pixels/colors/hsv.h, and so the CPU's bits.
 // For bytes a block makes the tables first, an entry of each a thread. Images travel by value,
 // kMostHsv to a launch.
 

@@ -1,7 +1,7 @@
 // Images of a batch as they come back from JPEG files, or from a smaller size.
 //
 // NOTE [ JPEG on CUDA ]
-// Two kernels, with the arithmetic of core/pixels/jpeg_values.h, and so the CPU's bits. In the
+// Two kernels, with the arithmetic of core/pixels/jpeg.h, and so the CPU's bits. In the
 // first, a block has 16 x 16 pixels: four blocks of luma and one of each chroma, in shared memory.
 // A thread takes two by two pixels, then a row, a column (there and back) and a row again. The
 // planes go to scratch memory, of which the second kernel makes pixels: chromas are interpolated
@@ -11,10 +11,9 @@
 
 #include <algorithm>
 
-#include "core/numbers/ceil_div.h"
+#include "core/numbers/arithmetic.h"
 #include "core/pixels/adjust.h"
-#include "core/pixels/colors/levels.h"
-#include "core/pixels/downscale.h"
+#include "core/pixels/colors/grey_means.h"
 #include "core/pixels/jpeg.h"
 #include "cuda/launch.h"
 #include "cuda/pixels/image_batch.h"

@@ -2,7 +2,7 @@
 //
 // NOTE [ Blurs on CUDA ]
 // A thread a pixel. One kernel sums along rows into scratch, and the next along columns of it, in
-// the order of NOTE [ Blurs ] (core/pixels/filters/blur_taps.h), so the bits are the CPU's. That
+// the order of NOTE [ Blurs ] (core/pixels/filters/filter.h), so the bits are the CPU's. That
 // ends a box blur. An unsharp mask keeps the sharpened image, in shares of white, and marks edges;
 // the same row kernel sums these, and a last kernel sums the columns and mixes. Taps are laid down
 // before; images travel by value, kMostBlurred to a launch, whose scratch the next one takes over.
@@ -11,14 +11,11 @@
 
 #include <algorithm>
 
-#include "core/numbers/ceil_div.h"
-#include "core/numbers/reflect.h"
+#include "core/numbers/arithmetic.h"
 #include "core/pixels/adjust.h"
-#include "core/pixels/filters/blur_taps.h"
-#include "core/pixels/filters/ellipse.h"
-#include "core/pixels/filters/median_values.h"
-#include "core/pixels/filters/small_filter.h"
-#include "core/pixels/filters/unsharp_mask.h"
+#include "core/pixels/filters/filter.h"
+#include "core/pixels/filters/median.h"
+#include "core/pixels/filters/neighbourhoods.h"
 #include "cuda/launch.h"
 #include "cuda/pixels/image_batch.h"
 #include "cuda/send_words.h"
@@ -182,7 +179,7 @@ void blur_by_medians(const AdjustParams& p, void* stream) {
 //
 // NOTE [ Small filters on CUDA ]
 // A thread a pixel: it sums over the taps in their order, as the CPU does (NOTE [ Small filters ],
-// core/pixels/filters/small_filter.h), so the bits are the CPU's. Taps are laid down before; all
+// core/pixels/filters/filter.h), so the bits are the CPU's. Taps are laid down before; all
 // lanes of a warp read the same one. Images travel by value, kMostFiltered to a launch.
 
 #if defined(VISOPS_SMALL_CONSTANTS)

@@ -11,11 +11,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/numbers/ceil_div.h"
+#include "core/numbers/arithmetic.h"
 #include "core/pixels/adjust.h"
 #include "core/pixels/dropouts.h"
-#include "core/pixels/noise_steps.h"
-#include "core/pixels/noise_values.h"
+#include "core/pixels/noise.h"
 #include "core/pixels/random.h"
 #include "cuda/launch.h"
 #include "cuda/pixels/image_batch.h"

@@ -7,7 +7,7 @@
 //
 // Rounding: as the NOTE says, without contraction (-fmad=false), so the bits are the CPU's.
 #include "cuda/roi/bin_lists.h"
-#include "cuda/roi/box_sums.h"
+#include "cuda/roi/box_tile.h"
 
 namespace visops {
 namespace {

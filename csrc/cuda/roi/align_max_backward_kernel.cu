@@ -1,4 +1,4 @@
-// The gradients of RoIAlign's maxima: NOTE [ RoIAlign maxima ] in core/roi/max.h.
+// The gradients of RoIAlign's maxima: NOTE [ RoIAlign maxima ] in core/roi/pool.h.
 //
 // Maps: as NOTE [ RoIAlign's gradient of maps on CUDA ] (cuda/roi/box_tile.h). Each channel has
 // samples of its own, so a lane is a channel whatever the layout. It goes through the bins that may
@@ -9,7 +9,6 @@
 //
 // Rounding: as the NOTE says, without contraction (-fmad=false), so the bits are the CPU's.
 #include "cuda/reload.h"
-#include "cuda/roi/box_sums.h"
 #include "cuda/roi/box_tile.h"
 #include "cuda/roi/max_samples.h"
 

@@ -1,4 +1,4 @@
-// RoIAlign's maxima (NOTE [ RoIAlign maxima ] in core/roi/max.h), and samples by number.
+// RoIAlign's maxima (NOTE [ RoIAlign maxima ] in core/roi/pool.h), and samples by number.
 //
 // As NOTE [ RoIAlign on CUDA ] (align_kernel.cu), but the lists hold samples on the map, not
 // pixels. A thread has one bin of four channels, so a sample has 16 loads in flight at once.

@@ -7,7 +7,7 @@
 // atomics, every sum has one order, and each number of the gradient is written once.
 #pragma once
 
-#include "core/roi/layout.h"
+#include "core/roi/align.h"
 #include "cuda/launch.h"
 #include "cuda/roi/box_tile.h"
 

@@ -7,11 +7,10 @@
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
 #include "core/dispatch/workspace.h"
-#include "core/numbers/element_types.h"
+#include "core/numbers/element.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 #include "cuda/pixel_gradient.h"
-#include "cuda/roi/crops_tiles.h"
 #include "cuda/roi/crops_transpose.h"
 
 namespace visops {

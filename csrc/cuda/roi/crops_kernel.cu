@@ -12,7 +12,7 @@
 // Rounding: NOTE [ One pixel ] (core/images/pixel.h), without contraction (-fmad=false): the
 // bits of the CPU kernels. Boxes that are not valid, and images without pixels, give `fill`.
 #include "core/dispatch/workspace.h"
-#include "core/roi/crops_pixel.h"
+#include "core/roi/crops.h"
 #include "cuda/byte_products.h"
 #include "cuda/divisor.h"
 #include "cuda/launch.h"

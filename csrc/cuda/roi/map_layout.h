@@ -7,9 +7,9 @@
 #pragma once
 
 #include "core/dispatch/workspace.h"
-#include "core/numbers/ceil_div.h"
-#include "core/numbers/element_types.h"
-#include "core/roi/layout.h"
+#include "core/numbers/arithmetic.h"
+#include "core/numbers/element.h"
+#include "core/roi/align.h"
 #include "cuda/launch.h"
 
 namespace visops {

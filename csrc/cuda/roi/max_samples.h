@@ -1,7 +1,7 @@
-// The samples that maxima took: NOTE [ RoIAlign maxima ] in core/roi/max.h.
+// The samples that maxima took: NOTE [ RoIAlign maxima ] in core/roi/pool.h.
 #pragma once
 
-#include "core/roi/max.h"
+#include "core/roi/pool.h"
 #include "cuda/roi/map_layout.h"
 
 namespace visops {

@@ -10,10 +10,9 @@
 // Rounding: NOTE [ Pasted pixels ] (core/roi/paste.h), without contraction (-fmad=false), so the
 // bits are the CPU's.
 #include "core/dispatch/workspace.h"
-#include "core/roi/paste_pixel.h"
-#include "cuda/roi/crops_tiles.h"
-#include "cuda/roi/paste_cubic.h"
-#include "cuda/with_mode.h"
+#include "core/roi/paste.h"
+#include "cuda/pixel_gradient.h"
+#include "cuda/roi/crops_transpose.h"
 
 namespace visops {
 namespace {

@@ -5,7 +5,7 @@
 // NOTE [ RoIAlign samples ].
 //
 // Boxes that are not valid have bins of 0 and no gradient.
-#include "core/roi/ps_align.h"
+#include "core/roi/pool.h"
 
 #include "cuda/roi/box_weights.h"
 #include "cuda/roi/mean.h"

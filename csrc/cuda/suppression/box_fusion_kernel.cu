@@ -17,7 +17,7 @@
 
 #include "core/suppression/box_fusion.h"
 
-#include "core/suppression/scratch.h"
+#include "core/suppression/nms.h"
 #include "cuda/launch.h"
 
 namespace visops {

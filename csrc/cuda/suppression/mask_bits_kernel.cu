@@ -4,7 +4,7 @@
 // order will do. Assumes that the front checked shapes and that `order` holds indices of masks.
 
 #include "core/dispatch/workspace.h"
-#include "core/suppression/mask_bits.h"
+#include "core/suppression/nms.h"
 #include "cuda/threads.h"
 
 namespace visops {

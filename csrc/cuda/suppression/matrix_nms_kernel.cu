@@ -23,8 +23,8 @@
 
 #include "core/suppression/matrix_nms.h"
 
-#include "core/numbers/ceil_div.h"
-#include "core/suppression/scratch.h"
+#include "core/numbers/arithmetic.h"
+#include "core/suppression/nms.h"
 #include "cuda/launch.h"
 #include "cuda/suppression/ordered_bits.h"
 

@@ -32,9 +32,8 @@
 // candidates: comparing so many would take days.
 #pragma once
 
-#include "core/numbers/ceil_div.h"
+#include "core/numbers/arithmetic.h"
 #include "core/suppression/nms.h"
-#include "core/suppression/scratch.h"
 #include "cuda/suppression/places.h"
 #include "cuda/suppression/segments.h"
 #include "cuda/threads.h"

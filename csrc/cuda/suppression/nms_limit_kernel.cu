@@ -4,7 +4,7 @@
 // A block has an image, and takes 2048 of its candidates at a time. Which of them begin an image is
 // found by halving.
 
-#include "core/suppression/nms_limit.h"
+#include "core/suppression/nms.h"
 
 #include "cuda/suppression/kept_ranks.h"
 

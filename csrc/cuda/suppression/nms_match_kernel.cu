@@ -4,7 +4,7 @@
 // A warp has a box: it tests 32 kept boxes at a time, best first, until one overlaps (NOTE
 // [ Matching ]). Assumes what check_nms() and the front establish: `kept` has indices of boxes.
 
-#include "core/suppression/nms_match.h"
+#include "core/suppression/nms.h"
 
 #include "core/dispatch/workspace.h"
 #include "cuda/threads.h"

@@ -5,7 +5,7 @@
 // what the front establishes: candidates are boxes of their image.
 
 #include "core/dispatch/workspace.h"
-#include "core/suppression/nms_pad.h"
+#include "core/suppression/nms.h"
 #include "cuda/suppression/kept_ranks.h"
 
 namespace visops {

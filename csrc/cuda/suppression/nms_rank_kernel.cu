@@ -7,11 +7,10 @@
 // candidates, one a lane; its warps each compare them with an eighth of the others, which it
 // has in shared memory 32 at a time. Assumes that the front has few enough for 32-bit numbers.
 
-#include "core/suppression/nms_rank.h"
+#include "core/suppression/nms.h"
 
-#include "core/numbers/ceil_div.h"
-#include "core/numbers/element_types.h"
-#include "core/suppression/score_order.h"
+#include "core/numbers/arithmetic.h"
+#include "core/numbers/element.h"
 #include "cuda/threads.h"
 
 namespace visops {

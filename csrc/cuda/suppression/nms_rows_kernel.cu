@@ -5,9 +5,9 @@
 // rows there are. In the second one a block adds up the counts of chunks before its own, and writes
 // its rows behind theirs. Assumes that the front chose chunks such that there are few of them.
 
-#include "core/suppression/nms_rows.h"
+#include "core/suppression/nms.h"
 
-#include "core/numbers/ceil_div.h"
+#include "core/numbers/arithmetic.h"
 #include "cuda/suppression/kept_ranks.h"
 
 namespace visops {

@@ -9,12 +9,11 @@
 // Assumes from check_affine(): sizes below 2^31, floating types, a gradient in float32 (float64 for
 // float64). It does not assume a finite or regular matrix: with another, a sample's gradient is
 // zero.
-#include "core/warp/affine_gradient.h"
-#include "core/warp/affine_pixel.h"
+#include "core/warp/affine.h"
 #include "cuda/launch.h"
+#include "cuda/pixel_gradient.h"
 #include "cuda/warp/gather.h"
 #include "cuda/warp/inverse_gather.h"
-#include "cuda/with_mode.h"
 
 namespace visops {
 namespace {

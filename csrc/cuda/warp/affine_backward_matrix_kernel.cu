@@ -15,7 +15,7 @@
 // regular matrix: with another, a sample's gradient is zero.
 
 #include "core/dispatch/workspace.h"
-#include "core/warp/affine_pixel.h"
+#include "core/warp/affine.h"
 #include "cuda/launch.h"
 #include "cuda/pixel_gradient.h"
 #include "cuda/tile_grid.h"

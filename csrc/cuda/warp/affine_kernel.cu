@@ -23,7 +23,7 @@
 // assume a finite or regular matrix: with another, a sample becomes `fill`, as does the output of
 // an empty image.
 #include "core/dispatch/workspace.h"
-#include "core/warp/affine_pixel.h"
+#include "core/warp/affine.h"
 #include "cuda/launch.h"
 #include "cuda/warp/inner_pixels.h"
 #include "cuda/warp/staged_pixels.h"

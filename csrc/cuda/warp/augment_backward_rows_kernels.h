@@ -1,7 +1,7 @@
 // The kernels that pull gradients back to the samples; NOTE [ Augment backward on CUDA ].
 #pragma once
 
-#include "core/numbers/element_types.h"
+#include "core/numbers/element.h"
 #include "core/warp/augment_gradient.h"
 #include "cuda/launch.h"
 #include "cuda/tile_grid.h"

@@ -1,7 +1,7 @@
 // The colour matrices of a sample in shared memory.
 #pragma once
 
-#include "core/warp/augment_color.h"
+#include "core/warp/augment.h"
 #include "cuda/launch.h"
 
 namespace visops {

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "core/warp/augment.h"
-#include "cuda/with_mode.h"
+#include "cuda/pixel_gradient.h"
 
 namespace visops {
 

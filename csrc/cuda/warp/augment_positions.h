@@ -1,7 +1,7 @@
 // Where the pixels of a batch lie, computed once for all kernels of the gradient.
 #pragma once
 
-#include "core/numbers/ceil_div.h"
+#include "core/numbers/arithmetic.h"
 #include "core/warp/augment_segment.h"
 #include "cuda/launch.h"
 

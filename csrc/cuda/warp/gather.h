@@ -31,7 +31,7 @@
 #include <cstdint>
 
 #include "core/dispatch/workspace.h"
-#include "core/numbers/ceil_div.h"
+#include "core/numbers/arithmetic.h"
 #include "core/warp/affine.h"
 #include "cuda/launch.h"
 #include "cuda/tally.h"

@@ -27,7 +27,7 @@
 // 26 x 26 pixels. Where the boxes of a tile don't fit, its threads compute taps as they go.
 #pragma once
 
-#include "core/warp/affine_pixel.h"
+#include "core/warp/affine.h"
 #include "cuda/launch.h"
 #include "cuda/tally.h"
 #include "cuda/warp/gather.h"

@@ -9,11 +9,11 @@
 //
 // Rounding: NOTE [ One pixel of a map ], without contraction (-fmad=false), so the bits are the
 // CPU's. Assumes what check_remap() checks, and nothing of the numbers in a map or matrix.
-#include "core/numbers/ceil_div.h"
-#include "core/numbers/element_types.h"
-#include "core/warp/remap_pixel.h"
+#include "core/numbers/arithmetic.h"
+#include "core/numbers/element.h"
+#include "core/warp/remap.h"
 #include "cuda/launch.h"
-#include "cuda/with_mode.h"
+#include "cuda/pixel_gradient.h"
 
 namespace visops {
 namespace {

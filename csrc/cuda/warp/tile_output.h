@@ -4,7 +4,7 @@
 // 32 pixels in shared memory and writes whole words.
 #pragma once
 
-#include "core/images/image.h"
+#include "core/images/pixel.h"
 #include "core/warp/affine.h"
 #include "cuda/launch.h"
 #include "cuda/tile_grid.h"

@@ -7,7 +7,7 @@
 
 #include "python/chain/moving.h"
 #include "python/chain/pipeline.h"
-#include "torch/parallel.h"
+#include "torch/threads.h"
 
 namespace visops {
 

@@ -7,11 +7,9 @@
 
 #include "core/chain/color_program.h"
 #include "core/images/image_front.h"
-#include "python/array.h"
 #include "python/bindings.h"
 #include "python/chain/plan.h"
-#include "python/strided_data.h"
-#include "torch/parallel.h"
+#include "torch/threads.h"
 
 namespace visops {
 namespace {

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "core/chain/stored.h"
+#include "core/chain/windows.h"
 #include "core/dispatch/shared_library.h"
 #include "python/bindings.h"
 #include "python/chain/pipeline.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "torch/parallel.h"
+#include "torch/threads.h"
 
 namespace visops {
 namespace {

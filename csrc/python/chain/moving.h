@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/chain/moving.h"
+#include "python/bindings.h"
 #include "python/chain/outline.h"
-#include "python/strided_data.h"
 #include "python/torch_api.h"
 
 namespace visops {

@@ -1,4 +1,4 @@
-#include "python/chain/passes.h"
+#include "python/chain/chain.h"
 
 #include <pybind11/stl.h>
 
@@ -6,9 +6,8 @@
 #include <string>
 
 #include "python/bindings.h"
-#include "python/device.h"
 #include "python/torch_api.h"
-#include "torch/parallel.h"
+#include "torch/threads.h"
 
 namespace visops {
 

@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <array>
 
-#include "core/dispatch/large_pages.h"
-#include "python/array.h"
+#include "core/dispatch/workspace.h"
 #include "python/bindings.h"
 #include "python/chain/call.h"
-#include "python/device.h"
+#include "python/torch_api.h"
 
 namespace visops {
 namespace {

@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "python/chain/chain.h"
 #include "python/chain/outline.h"
-#include "python/chain/passes.h"
 #include "python/torch_api.h"
 
 namespace visops {

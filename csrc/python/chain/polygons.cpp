@@ -7,8 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/chain/polygons.h"
-#include "python/array.h"
+#include "core/chain/moving.h"
 #include "python/bindings.h"
 
 namespace visops {

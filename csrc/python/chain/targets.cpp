@@ -7,8 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "core/chain/targets.h"
-#include "python/array.h"
+#include "core/chain/moving.h"
 #include "python/bindings.h"
 
 namespace visops {
@@ -65,7 +64,7 @@ BoxFormat read_format(const std::string& name) {
 // Boxes moved, clipped to windows of the source before; None for a perspective. If they are
 // measured, also by how much areas grow, and the share of each box that is left: (boxes, factors,
 // shares), of which the last two may be None.
-py::object move_boxes(const Doubles& rows, const std::string& format_name, const Doubles& matrices,
+py::object move_box_array(const Doubles& rows, const std::string& format_name, const Doubles& matrices,
                       const Owners& owners, const std::optional<Doubles>& windows, bool measured) {
   if (!are_affine(matrices)) return py::none();
   require_shape(rows.ndim() == 2 && rows.shape(1) == 4);
@@ -142,7 +141,7 @@ py::object large_boxes(const py::array& boxes, const std::string& format, double
 
 // move_points of rows x, y, and anything that stays, whose origin is off by `shift`; and which of
 // them lie in windows of the source. None for a perspective.
-py::object move_points(const Doubles& rows, const Doubles& matrices, const Owners& owners,
+py::object move_point_array(const Doubles& rows, const Doubles& matrices, const Owners& owners,
                        const Doubles& windows, double shift) {
   if (!are_affine(matrices)) return py::none();
   require_shape(rows.ndim() == 2 && rows.shape(1) >= 2);
@@ -189,10 +188,10 @@ bool are_boxes(const Doubles& rows) {
 }  // namespace
 
 void bind_targets(py::module_& m) {
-  m.def("move_boxes", &move_boxes);
+  m.def("move_boxes", &move_box_array);
   m.def("clip_boxes", &clip_boxes);
   m.def("large_boxes", &large_boxes);
-  m.def("move_points", &move_points);
+  m.def("move_points", &move_point_array);
   m.def("points_inside", &points_inside);
   m.def("are_boxes", &are_boxes);
 }

@@ -1,8 +1,8 @@
 // The torch front of pairwise overlaps: tensors -> BoxIouParams.
 #include "core/boxes/iou.h"
 
+#include "core/box.h"
 #include "core/check.h"
-#include "core/rotated_box.h"
 #include "torch/register.h"
 #include "torch/tensor.h"
 

@@ -2,10 +2,6 @@
 #include "core/convolution/conv2d.h"
 
 #include "core/check.h"
-#include "core/convolution/conv2d_element.h"
-#include "torch/allocate.h"
-#include "torch/arithmetic.h"
-#include "torch/dispatcher.h"
 #include "torch/register.h"
 #include "torch/tensor.h"
 

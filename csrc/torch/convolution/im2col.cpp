@@ -5,8 +5,6 @@
 #include <optional>
 
 #include "core/check.h"
-#include "torch/allocate.h"
-#include "torch/arithmetic.h"
 #include "torch/register.h"
 #include "torch/tensor.h"
 

@@ -1,9 +1,9 @@
 // The torch front of separable filters: tensors -> SeparableParams.
-#include "core/pixels/filters/separable.h"
+#include "core/pixels/filters/filter.h"
 
 #include "core/check.h"
-#include "torch/images.h"
 #include "torch/register.h"
+#include "torch/tensor.h"
 
 namespace visops {
 namespace {

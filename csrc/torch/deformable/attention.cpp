@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "core/check.h"
-#include "torch/allocate.h"
 #include "torch/deformable/lists.h"
 #include "torch/register.h"
+#include "torch/tensor.h"
 
 namespace visops {
 namespace {

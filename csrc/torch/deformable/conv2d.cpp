@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "core/check.h"
-#include "torch/allocate.h"
 #include "torch/deformable/lists.h"
 #include "torch/deformable/rows.h"
 #include "torch/register.h"
+#include "torch/tensor.h"
 
 namespace visops {
 namespace {

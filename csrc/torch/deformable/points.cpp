@@ -2,9 +2,9 @@
 #include "core/deformable/points.h"
 
 #include "core/check.h"
-#include "torch/allocate.h"
 #include "torch/deformable/lists.h"
 #include "torch/register.h"
+#include "torch/tensor.h"
 
 namespace visops {
 namespace {

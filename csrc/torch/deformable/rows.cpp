@@ -7,9 +7,8 @@
 
 #include <algorithm>
 
-#include "core/numbers/ceil_div.h"
-#include "torch/allocate.h"
-#include "torch/dispatcher.h"
+#include "core/numbers/arithmetic.h"
+#include "torch/tensor.h"
 
 namespace visops {
 namespace {

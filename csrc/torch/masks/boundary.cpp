@@ -2,7 +2,7 @@
 #include "core/masks/boundary.h"
 
 #include "core/masks/components.h"
-#include "torch/masks/measured.h"
+#include "torch/masks/front.h"
 #include "torch/register.h"
 
 namespace visops {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <tuple>
 
-#include "torch/masks/measured.h"
+#include "torch/masks/front.h"
 #include "torch/register.h"
 
 namespace visops {

@@ -3,9 +3,9 @@
 
 #include "core/masks/components.h"
 #include "core/masks/packed.h"
-#include "torch/allocate.h"
 #include "torch/masks/front.h"
 #include "torch/register.h"
+#include "torch/tensor.h"
 
 namespace visops {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "torch/masks/measured.h"
+#include "torch/masks/front.h"
 #include "torch/register.h"
 
 namespace visops {

@@ -1,5 +1,5 @@
 // The torch front of stability scores.
-#include "core/masks/stability.h"
+#include "core/masks/packed.h"
 
 #include <cmath>
 

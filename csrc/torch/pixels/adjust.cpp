@@ -1,8 +1,8 @@
 // The torch front of pixel operations: tensors -> AdjustParams.
 #include "core/pixels/adjust.h"
 
-#include "torch/images.h"
 #include "torch/register.h"
+#include "torch/tensor.h"
 
 namespace visops {
 namespace {

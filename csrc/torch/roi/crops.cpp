@@ -4,7 +4,7 @@
 #include "core/check.h"
 #include "core/images/image_front.h"
 #include "torch/register.h"
-#include "torch/roi/crops_front.h"
+#include "torch/roi/front.h"
 
 namespace visops {
 namespace {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/roi/align.h"
+#include "core/roi/crops.h"
 #include "torch/tensor.h"
 
 namespace visops {
@@ -84,5 +85,14 @@ RoiAlignParams with_boxes_gradient(RoiAlignParams params, const Tensor& gradient
 void gather_channels(RoiCall& call);
 
 void check_four_dimensions(const char* op, const std::string& name, const Tensor& tensor);
+
+// What the torch fronts of cropping and pasting share.
+
+void check_images(const char* op, const char* name, const Tensor& images);
+Strides strides_of_images(const Tensor& images);
+CropBoxes crop_boxes(const char* op, const Tensor& boxes);
+Interpolation parse_crop_interpolation(const char* op, const std::string& name);
+// Memory for CropMaps, on the device of `like`.
+Tensor empty_maps(const char* op, const Tensor& like, int64_t count);
 
 }  // namespace visops

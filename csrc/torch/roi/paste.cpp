@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "torch/register.h"
-#include "torch/roi/crops_front.h"
+#include "torch/roi/front.h"
 
 namespace visops {
 namespace {

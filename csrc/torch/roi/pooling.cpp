@@ -2,7 +2,6 @@
 #include "core/check.h"
 #include "core/roi/align_rotated.h"
 #include "core/roi/pool.h"
-#include "core/roi/ps_align.h"
 #include "core/roi/schedule.h"
 #include "torch/register.h"
 #include "torch/roi/front.h"

@@ -1,13 +1,10 @@
-#include "torch/suppression/nms_device.h"
+#include "torch/suppression/nms.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "core/numbers/ceil_div.h"
-#include "core/suppression/nms_limit.h"
-#include "core/suppression/nms_pad.h"
-#include "core/suppression/nms_rank.h"
-#include "core/suppression/nms_rows.h"
+#include "core/numbers/arithmetic.h"
+#include "core/suppression/nms.h"
 #include "torch/operators.h"
 
 namespace visops {

@@ -1,10 +1,10 @@
-#include "torch/suppression/nms_host.h"
+#include "torch/suppression/nms.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "core/check.h"
-#include "core/suppression/score_order.h"
+#include "core/suppression/nms.h"
 
 namespace visops {
 namespace {

@@ -6,8 +6,7 @@
 #include "core/check.h"
 #include "torch/operators.h"
 #include "torch/register.h"
-#include "torch/suppression/nms_device.h"
-#include "torch/suppression/nms_host.h"
+#include "torch/suppression/nms.h"
 
 namespace visops {
 namespace {

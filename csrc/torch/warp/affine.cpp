@@ -2,8 +2,6 @@
 #include "core/warp/affine.h"
 
 #include "core/check.h"
-#include "core/warp/affine_front.h"
-#include "core/warp/affine_gradient.h"
 #include "torch/register.h"
 #include "torch/tensor.h"
 

@@ -5,10 +5,8 @@
 #include <tuple>
 
 #include "core/check.h"
-#include "core/warp/affine_front.h"
-#include "core/warp/augment_front.h"
+#include "core/warp/affine.h"
 #include "core/warp/augment_segment.h"
-#include "core/warp/augment_shapes.h"
 #include "torch/register.h"
 #include "torch/tensor.h"
 

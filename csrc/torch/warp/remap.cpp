@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "core/images/image_front.h"
-#include "core/warp/affine_front.h"
+#include "core/warp/affine.h"
 #include "torch/register.h"
 #include "torch/tensor.h"
 

@@ -1,4 +1,4 @@
-"""The operations on pixels: csrc/core/chain/pixel_operation.h."""
+"""The operations on pixels: csrc/core/chain/plan.h."""
 
 from enum import IntEnum
 

@@ -63,7 +63,7 @@ class _Bending(Transform):
     def field_of(
         self, params: Mapping[str, Any], sample: int, size: tuple[int, int]
     ) -> tuple[str, dict[str, Any]]:
-        """Return the kind of a sample's field and its values: csrc/core/chain/make_field.cpp."""
+        """Return the kind of a sample's field and its values: csrc/core/warp/fields.cpp."""
 
     def effects(self) -> Effects:
         return Effects(alone="it bends the image", size=None)

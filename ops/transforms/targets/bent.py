@@ -57,7 +57,7 @@ class Fields(list[Field | None]):
     Parameters
     ----------
     kinds : list
-        Each sample's kind of field and its values, or None: csrc/core/chain/make_field.cpp.
+        Each sample's kind of field and its values, or None: csrc/core/warp/fields.cpp.
     sizes : list
         Heights and widths of the samples.
 

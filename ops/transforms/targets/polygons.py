@@ -2,7 +2,7 @@
 
 Coordinates are measured from pixel corners, as those of boxes. What a cut leaves of a polygon in
 several parts stays one polygon, whose parts are joined along the edge:
-csrc/core/chain/polygons.cpp.
+csrc/core/chain/moving.cpp.
 """
 
 from collections.abc import Callable, Sequence

@@ -6,12 +6,11 @@
 #include <string>
 #include <utility>
 
-#include "core/dispatch/send_numbers.h"
-#include "core/numbers/ceil_div.h"
+#include "core/dispatch/cuda_library.h"
+#include "core/numbers/arithmetic.h"
 #include "core/pixels/adjust.h"
 #include "core/pixels/colors/grey_means.h"
-#include "core/pixels/filters/blur_taps.h"
-#include "core/pixels/filters/separable.h"
+#include "core/pixels/filters/filter.h"
 #include "core/warp/augment_segment.h"
 
 namespace visops {

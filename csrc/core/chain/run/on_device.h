@@ -11,7 +11,7 @@
 
 #include <vector>
 
-#include "core/chain/run/pass.h"
+#include "core/chain/run/passes.h"
 #include "core/dispatch/workspace.h"
 
 namespace visops {

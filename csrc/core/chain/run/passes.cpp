@@ -7,7 +7,17 @@
 #include "core/chain/run/passes.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <memory>
 #include <stdexcept>
+#include <utility>
+
+#include "core/chain/color_program.h"
+#include "core/pixels/colors/grey_means.h"
+#include "core/warp/augment.h"
+#include "core/warp/augment_segment.h"
 
 namespace visops {
 namespace {
@@ -151,6 +161,305 @@ void run_each_image(const std::vector<Stage>& stages, const std::vector<const Ch
   } else {
     threads.for_each(count, [&](size_t i) { work(i, caller_thread()); });
   }
+}
+
+namespace {
+
+using Numbers = std::vector<double>;
+using Means = std::vector<Numbers>;
+
+// Means of small pictures of the images: NOTE [ Grey means ].
+Numbers grey_means(const ChainPlan& plan, const MeanRound& round, const Means& before,
+                   const Sampling& sampling, const AugmentParams& images, const Threads& threads) {
+  PassProblem problem = PassProblem::of_mean(plan.colors[round.step].at, sampling);
+  problem.set_images(images);
+  Numbers color;
+  if (round.before.steps > 0) {
+    color = with_means(round.before, plan.batch, plan.channels, before);
+  }
+  problem.set_color(color, 1, false);
+  AugmentParams& p = problem.params;
+  p.clamp = !color.empty();
+  constexpr int64_t kPixels = kMeanGrid * kMeanGrid;
+  std::vector<uint8_t> picture(static_cast<size_t>(plan.batch * p.channels * kPixels));
+  p.output = picture.data();
+  p.output_stride = {p.channels * kPixels, kPixels, kMeanGrid, 1};
+  const Numbers none, zero = {0.0};
+  run_augment(p, {sampling.fill, none, none, zero}, threads);
+  Numbers means;
+  for (int64_t i = 0; i < plan.batch; ++i) {
+    const uint8_t* const own = picture.data() + i * p.channels * kPixels;
+    means.push_back(mean_of_picture(own, p.channels, kPixels, mean_scale(kPixels)));
+  }
+  return means;
+}
+
+Numbers colors_of(const ChainPlan& plan, const ColorProgram& program, const Sampling& sampling,
+                  const AugmentParams& images, const Threads& threads) {
+  Means means;
+  for (const MeanRound& round : program.rounds) {
+    means.push_back(grey_means(plan, round, means, sampling, images, threads));
+  }
+  return with_means(program.whole, plan.batch, plan.color_channels(), means);
+}
+
+// The grey mean of a picture [channels, pixels] with white at 1. Its sums are of integers, so they
+// don't depend on order.
+double exact_mean(const float* picture, int64_t channels, int64_t pixels) {
+  constexpr double kScale = 4294967296.0;
+  double sums[kGreyChannels] = {};
+  for (int c = 0; c < grey_channels(channels); ++c) {
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < pixels; ++i) {
+      const double value = static_cast<double>(picture[c * pixels + i]);
+      const double bounded = value != value ? 0.0 : std::clamp(value, -1024.0, 1024.0);
+      sum += static_cast<uint64_t>(static_cast<int64_t>(std::nearbyint(bounded * kScale)));
+    }
+    sums[c] = static_cast<double>(static_cast<int64_t>(sum));
+  }
+  double grey = sums[0];
+  if (channels > 1) grey = grey * kGrey[0] + sums[1] * kGrey[1] + sums[2] * kGrey[2];
+  return grey / (static_cast<double>(pixels) * kScale);
+}
+
+// Colour matrices [1, steps, C, C + 1] of an exact plan for one image, whose contrasts take the
+// mean of all pixels, as they are at that point.
+Numbers exact_colors(const ChainPlan& plan, const ColorProgram& program, const Sampling& sampling,
+                     const AugmentParams& image, const Threads& threads) {
+  const Numbers none, zero = {0.0};
+  Means means;
+  std::vector<float> picture;
+  for (const MeanRound& round : program.rounds) {
+    PassProblem problem(plan.colors[round.step].at, sampling.modes.at(0), sampling);
+    problem.set_images(image);
+    Numbers color;
+    const bool is_plain = !round.plain.empty() && round.plain[0] != 0;
+    if (round.before.steps > 0 && !is_plain) {
+      color = with_means(round.before, 1, plan.channels, means);
+    }
+    problem.set_color(color, round.before.steps, true);
+    AugmentParams& p = problem.params;
+    p.clamp = !color.empty();
+    p.output_dtype = DType::kFloat32;
+    const int64_t pixels = p.output_height * p.output_width;
+    picture.resize(static_cast<size_t>(p.channels * pixels));
+    p.output = picture.data();
+    p.output_stride = {0, pixels, p.output_width, 1};
+    run_augment(p, {sampling.fill, none, none, zero}, threads);
+    means.push_back({exact_mean(picture.data(), p.channels, pixels)});
+  }
+  return with_means(program.whole, 1, plan.color_channels(), means);
+}
+
+// The number of a channel, of numbers of which there is one or one for each.
+Numbers of_channel(const Numbers& numbers, int64_t channel) {
+  return numbers.size() > 1 ? Numbers{numbers.at(static_cast<size_t>(channel))} : numbers;
+}
+
+// run_pass(), of channels that colours see together.
+void run_channels(const Stage& stage, const ChainPlan& plan, const AugmentImage& image, DType dtype,
+                  const StridedData& to, const AugmentValues& values, const Threads& threads) {
+  const Sampling& sampling = stage.sampling;
+  const Interpolation mode = sampling.mode_of(plan, 0);
+  AugmentParams source = {};
+  source.channels = plan.channels;
+  source.first = image;
+  source.dtype = dtype;
+  PassProblem problem(plan.samples, mode, sampling);
+  problem.set_images(source);
+  problem.erase(plan.erased);
+  AugmentParams& p = problem.params;
+  p.output_dtype = stage.dtype;
+  p.output = to.address;
+  p.output_stride = {0, to.strides[0], to.strides[1], to.strides[2]};
+  const bool saturates = sampling.clamps(mode, dtype);
+  const ColorProgram program = color_program(plan);
+  Numbers color;
+  int64_t steps = program.whole.steps;
+  if (!plan.colors.empty()) {
+    color = plan.exact ? exact_colors(plan, program, sampling, source, threads)
+                       : colors_of(plan, program, sampling, source, threads);
+    if (plan.exact && saturates) {  // before colours change
+      put_identity_first(color, 1, plan.color_channels());
+      ++steps;
+    }
+    p.clamp = plan.clamps;
+  }
+  problem.set_color(color, steps, true);
+  p.clamp = p.clamp || saturates;
+  run_augment(p, values, threads);
+}
+
+// Warps an image into another of its size.
+void warp(const PixelImage& from, void* to, const PixelOperation& operation,
+          const PixelSampling& sampling, const Threads& threads) {
+  const int64_t plane = from.height * from.width;
+  warp_image({from.data, from.height, from.width, plane, from.width, 1}, from.channels, from.dtype,
+             operation.matrix, sampling.mode, sampling.fill, to, {0, plane, from.width, 1},
+             threads);
+}
+
+}  // namespace
+
+void run_pass(const Stage& stage, const ChainPlan& plan, const AugmentImage& image, DType dtype,
+              const StridedData& to, const Threads& threads) {
+  const Numbers& fills = stage.sampling.fill;
+  if (plan.colors.empty() || plan.color_channels() == plan.channels) {
+    return run_channels(stage, plan, image, dtype, to,
+                        {fills, stage.mean, stage.std, stage.erase_value}, threads);
+  }
+  ChainPlan own = plan;
+  own.channels = 1;
+  const int64_t step = element_size(dtype), out_step = element_size(stage.dtype);
+  for (int64_t c = 0; c < plan.channels; ++c) {
+    AugmentImage from = image;
+    from.data = static_cast<const char*>(image.data) + c * image.channel_stride * step;
+    StridedData out = to;
+    out.address = static_cast<char*>(to.address) + c * to.strides[0] * out_step;
+    const Numbers fill = of_channel(fills, c), mean = of_channel(stage.mean, c),
+                  std = of_channel(stage.std, c), erased = of_channel(stage.erase_value, c);
+    run_channels(stage, own, from, dtype, out, {fill, mean, std, erased}, threads);
+  }
+}
+
+std::vector<double> colors_with_means(const ChainPlan& plan, const Sampling& sampling,
+                                      const AugmentParams& images, const Threads& threads) {
+  return colors_of(plan, color_program(plan), sampling, images, threads);
+}
+
+void run_pixel_list(const std::vector<PixelOperation>& operations, const PixelImage& image,
+                    const PixelSampling& sampling, const Threads& threads) {
+  if (operations.empty() || image.size() == 0) return;
+  const size_t bytes = static_cast<size_t>(image.size() * element_size(image.dtype));
+  // Not filled with zeros: most operations don't touch it.
+  const std::unique_ptr<unsigned char[]> scratch(new unsigned char[bytes]);
+  for (const PixelOperation& operation : operations) {
+    if (operation.kind == PixelKind::kAffine) {
+      warp(image, scratch.get(), operation, sampling, threads);
+      std::memcpy(image.data, scratch.get(), bytes);
+    } else {
+      run_pixel_operation(operation, image, scratch.get());
+    }
+  }
+}
+
+namespace {
+
+// Those of a batch have one form.
+int64_t rows_of(const std::vector<GeometryState>& at) {
+  const bool any =
+      std::any_of(at.begin(), at.end(), [](const GeometryState& own) { return own.projective; });
+  return any ? 3 : 2;
+}
+
+// write(state, rows) for each sample; matrices of two rows get a third where others have one.
+template <class Write>
+std::vector<double> matrices_of(const std::vector<GeometryState>& at, int64_t rows,
+                                const Write& write) {
+  std::vector<double> matrices(at.size() * static_cast<size_t>(rows * 3));
+  double* next = matrices.data();
+  for (const GeometryState& own : at) {
+    if (rows == 3) next[8] = 1.0;
+    write(own, next);
+    next += rows * 3;
+  }
+  return matrices;
+}
+
+}  // namespace
+
+PassProblem::PassProblem(const std::vector<GeometryState>& at, Interpolation mode,
+                         const Sampling& sampling) {
+  const int64_t rows = rows_of(at);
+  const bool nearest = mode == Interpolation::kNearest;
+  const auto write = [&](const GeometryState& own, double* to) { own.write_rows(nearest, to); };
+  set_matrices(matrices_of(at, rows, write), rows);
+  set_windows(at, sampling);
+  params.mode = mode;
+  params.padding = sampling.padding;
+  params.antialias = sampling.antialias && !nearest;
+  params.output_height = static_cast<int64_t>(at[0].canvas.height);
+  params.output_width = static_cast<int64_t>(at[0].canvas.width);
+}
+
+PassProblem::PassProblem(std::vector<double> matrices, Interpolation mode, const Canvas& size) {
+  set_matrices(std::move(matrices), 2);
+  params.mode = mode;
+  params.padding = Padding::kConstant;
+  params.output_height = static_cast<int64_t>(size.height);
+  params.output_width = static_cast<int64_t>(size.width);
+}
+
+PassProblem PassProblem::of_mean(const std::vector<GeometryState>& at, const Sampling& sampling) {
+  PassProblem problem;
+  const int64_t rows = rows_of(at);
+  problem.set_matrices(matrices_of(at, rows, write_mean_grid), rows);
+  problem.set_windows(at, sampling);
+  AugmentParams& p = problem.params;
+  p.mode = Interpolation::kNearest;
+  p.padding = sampling.padding;
+  p.output_dtype = DType::kUInt8;
+  p.output_height = p.output_width = kMeanGrid;
+  return problem;
+}
+
+void PassProblem::set_matrices(std::vector<double> matrices, int64_t rows) {
+  matrices_ = std::move(matrices);
+  params.batch = static_cast<int64_t>(matrices_.size()) / (rows * 3);
+  params.matrix = {matrices_.data(), DType::kFloat64, false, rows * 3, 3, 1};
+  params.matrix_rows = static_cast<int>(rows);
+  params.half_pixel = true;
+}
+
+void PassProblem::set_windows(const std::vector<GeometryState>& at, const Sampling& sampling) {
+  if (!sampling.window && !at[0].has_window) return;
+  for (const GeometryState& own : at) {
+    const double whole[4] = {0.0, 0.0, own.source.width, own.source.height};
+    const double* const window = own.has_window ? own.window : whole;
+    windows_.insert(windows_.end(), window, window + 4);
+  }
+  params.window = windows_.data();
+}
+
+void PassProblem::erase(const std::vector<std::vector<double>>& rectangles) {
+  if (rectangles.empty()) return;
+  for (int64_t i = 0; i < params.batch; ++i) {
+    for (const std::vector<double>& own : rectangles) {
+      const auto first = own.begin() + 4 * i;
+      std::transform(first, first + 4, std::back_inserter(erased_),
+                     [](double edge) { return static_cast<int64_t>(edge); });
+    }
+  }
+  params.erase = erased_.data();
+  params.erase_count = static_cast<int64_t>(rectangles.size());
+}
+
+void PassProblem::set_color(const std::vector<double>& color, int64_t steps, bool shared) {
+  params.color = color.empty() ? nullptr : color.data();
+  params.color_steps = color.empty() ? 0 : steps;
+  params.color_shared = !color.empty() && shared;
+}
+
+void PassProblem::set_images(const AugmentParams& source) {
+  params.first = source.first;
+  params.image_batch_stride = source.image_batch_stride;
+  params.list = source.list;
+  params.channels = source.channels;
+  params.dtype = source.dtype;
+}
+
+void put_identity_first(std::vector<double>& color, int64_t batch, int64_t channels) {
+  const ColorMatrix identity = identity_color(channels);
+  const auto step = static_cast<size_t>(channels * (channels + 1));
+  const size_t steps = color.size() / static_cast<size_t>(batch);
+  std::vector<double> with_identity;
+  for (size_t i = 0; i < color.size(); i += steps) {
+    const auto own = color.begin() + static_cast<int64_t>(i);
+    with_identity.insert(with_identity.end(), identity.begin(),
+                         identity.begin() + static_cast<int64_t>(step));
+    with_identity.insert(with_identity.end(), own, own + static_cast<int64_t>(steps));
+  }
+  color = std::move(with_identity);
 }
 
 }  // namespace visops

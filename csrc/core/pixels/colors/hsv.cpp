@@ -1,7 +1,5 @@
 #include "core/pixels/colors/hsv.h"
 
-#include "core/pixels/colors/hsv_values.h"
-
 namespace visops {
 
 KernelStub<HsvParams> hsv_stub{"hsv"};

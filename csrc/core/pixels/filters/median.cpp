@@ -5,15 +5,14 @@
 // results can take the image's place. Small squares are for kernels (cpu/pixels/median_kernel.cpp).
 // For larger squares of bytes, a histogram moves along the row (T. S. Huang, G. J. Yang and G. Y.
 // Tang, "A fast two-dimensional median filtering algorithm", IEEE Trans. ASSP 27(1), 1979); floats
-// take a selection by their order: NOTE [ Large medians ] (median_values.h).
+// take a selection by their order: NOTE [ Large medians ].
 #include "core/pixels/filters/median.h"
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
-#include "core/dispatch/plain_kernel.h"
-#include "core/pixels/filters/median_values.h"
+#include "core/dispatch/kernel_stub.h"
 #include "core/pixels/filters/neighbourhoods.h"
 
 namespace visops {

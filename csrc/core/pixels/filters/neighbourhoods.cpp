@@ -4,12 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "core/dispatch/plain_kernel.h"
-#include "core/pixels/downscale.h"
-#include "core/pixels/filters/blur_taps.h"
+#include "core/dispatch/kernel_stub.h"
 #include "core/pixels/filters/filter.h"
-#include "core/pixels/filters/small_filter.h"
-#include "core/pixels/filters/unsharp_mask.h"
 #include "core/pixels/jpeg.h"
 
 namespace visops {

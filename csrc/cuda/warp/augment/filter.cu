@@ -1,5 +1,5 @@
 // antialias where maps are upright; NOTE [ Upright filter on CUDA ].
-#include "core/numbers/element_types.h"
+#include "core/numbers/element.h"
 #include "cuda/warp/augment_filter_tile.h"
 #include "cuda/warp/augment_filter_walk.h"
 #include "cuda/warp/augment_modes.h"

@@ -5,7 +5,7 @@
 // sums share nothing between pixels. A thread sums kFilterRun tap columns at a time, from top to
 // bottom: so a tap row's weight and place serve that many columns, of up to four channels. Sums
 // have the terms and the order of filter_group(), and so its bits.
-#include "core/numbers/element_types.h"
+#include "core/numbers/element.h"
 #include "cuda/launch.h"
 #include "cuda/warp/augment_modes.h"
 #include "cuda/warp/augment_pixels.h"

@@ -1,8 +1,8 @@
 // The kernel of the one-pass augmentation without antialias; NOTE [ Augment forward on CUDA ].
 #include "core/images/pixel.h"
-#include "core/numbers/element_types.h"
+#include "core/numbers/element.h"
 #include "cuda/launch.h"
-#include "cuda/tap_column.h"
+#include "cuda/pixel_gradient.h"
 #include "cuda/warp/augment_modes.h"
 #include "cuda/warp/augment_pixels.h"
 #include "cuda/warp/register_select.h"

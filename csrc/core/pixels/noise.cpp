@@ -1,6 +1,6 @@
-#include "core/pixels/noise_steps.h"
+#include "core/pixels/noise.h"
 
-#include "core/dispatch/plain_kernel.h"
+#include "core/dispatch/kernel_stub.h"
 #include "core/pixels/colors/hsv.h"
 
 namespace visops {

@@ -1,4 +1,4 @@
-#include "core/pixels/filters/separable.h"
+#include "core/pixels/filters/filter.h"
 
 #include "core/check.h"
 

@@ -1,4 +1,4 @@
-#include "core/masks/rle_text.h"
+#include "core/masks/rle.h"
 
 #include <algorithm>
 #include <memory>
